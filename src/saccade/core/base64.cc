@@ -7,7 +7,8 @@
 namespace saccade {
 
 std::string encode_base64(std::string_view bytes) {
-  // Whole groups of three bytes at a time: OpenSSL counts in int, and ends what it writes with a zero.
+  // Block size, in whole groups of three bytes. OpenSSL counts in int, and terminates its output with a zero
+  // byte.
   constexpr size_t kBlock = size_t{3} << 20;
   std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');
   size_t size = 0;

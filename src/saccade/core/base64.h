@@ -1,4 +1,4 @@
-// Bytes as text.
+// Base64 encoding and decoding.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace saccade {
 
-// RFC 4648's base64, padded, on one line.
+// Encodes as RFC 4648's base64, padded, on one line.
 std::string encode_base64(std::string_view bytes);
-// The bytes of such a text; the padding may be missing. kBadData for any other character, white space too,
-// and for a length that no bytes have.
+// Decodes such a text; the padding is optional. Returns kBadData for any other character, including white
+// space, and for an impossible length.
 Result<std::string> decode_base64(std::string_view text);
-// A picture's bytes from JSON: a data: address ("data:image/png;base64,...", RFC 2397), or base64 alone.
-// kBadData also where nothing is in it, and for a data: address that is not base64.
+// Decodes an image's bytes from JSON: a data: URL ("data:image/png;base64,...", RFC 2397), or plain base64.
+// Returns kBadData for empty data and for a data: URL without base64.
 Result<std::string> decode_picture_text(std::string_view text);
 
 }  // namespace saccade

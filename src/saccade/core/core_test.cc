@@ -76,7 +76,7 @@ TEST(Error, CodesMapToNamesExitCodesAndStatuses) {
   EXPECT_EQ(Status(fail_errno(EACCES, "x")).error().code, ErrorCode::kIo);
 }
 
-// What a binary16 means, from the standard's formula.
+// Computes the value of a binary16 by the standard's formula.
 double fp16_value(uint16_t half) {
   const double sign = (half & 0x8000) != 0 ? -1 : 1;
   const int exponent = (half >> 10) & 31;
@@ -105,10 +105,10 @@ TEST(Half, EveryFp16BothWays) {
 }
 
 TEST(Half, Fp16RoundsToNearestEven) {
-  // Between each two neighbours: the middle goes to the even one, the floats beside it to the nearer.
+  // Between neighbors: the midpoint rounds to the even one, the floats beside it to the nearer.
   for (uint16_t low = 0; low < 0x7c00; ++low) {
     const auto high = static_cast<uint16_t>(low + 1);
-    // Infinity takes the place of 2^16 for this.
+    // Infinity stands for 2^16 here.
     const double above = high == 0x7c00 ? 65536.0 : fp16_value(high);
     const auto middle = static_cast<float>((fp16_value(low) + above) / 2);  // exact: 12 bits
     const uint16_t even = (low & 1) == 0 ? low : high;
@@ -131,13 +131,13 @@ TEST(Half, Bf16) {
     }
     ASSERT_EQ(float_to_bf16(value), half) << bits;
     if (std::isinf(value)) continue;
-    // The middle to the next goes to the even one; denormals are no exception.
+    // The midpoint rounds to the even one, also for denormals.
     const uint32_t wide = bits << 16;
     ASSERT_EQ(float_to_bf16(std::bit_cast<float>(wide | 0x8000U)), half + (half & 1)) << bits;
     ASSERT_EQ(float_to_bf16(std::bit_cast<float>(wide | 0x7fffU)), half) << bits;
     ASSERT_EQ(float_to_bf16(std::bit_cast<float>(wide | 0x8001U)), half + 1) << bits;
   }
-  // A NaN whose payload is in the lower half only must not become infinity.
+  // A NaN with a payload only in the lower half must not become infinity.
   EXPECT_TRUE(std::isnan(bf16_to_float(float_to_bf16(std::bit_cast<float>(0x7f800001U)))));
   EXPECT_EQ(float_to_bf16(std::numeric_limits<float>::max()), 0x7f80);
 }
@@ -261,7 +261,7 @@ TEST(Files, ReadsWithinLimitsOnly) {
   ASSERT_TRUE(write_file_atomic(folder / "empty", ""));
   EXPECT_EQ(read_file(folder / "empty").value(), "");
   EXPECT_TRUE(MappedFile::open(folder / "empty")->bytes().empty());
-  // Files that do not say how long they are.
+  // Files that do not report their length.
   EXPECT_THAT(read_file("/proc/self/status").value(), HasSubstr("Name:"));
   EXPECT_EQ(read_file("/proc/self/status", 10).error().code, ErrorCode::kLimit);
 }
@@ -322,7 +322,7 @@ TEST(Files, AbandonedAtomicFilesVanish) {
     EXPECT_EQ(entries(folder), 1U);
   }
   EXPECT_EQ(entries(folder), 0U);
-  // Two at a time, of the same name: each has its own temporary file.
+  // Two concurrent writers of one name have separate temporary files.
   auto first = AtomicFile::create(folder / "a");
   auto second = AtomicFile::create(folder / "a");
   ASSERT_TRUE(first && second && first->write("1") && second->write("2"));
@@ -338,7 +338,7 @@ TEST(Files, AFailedWriteLeavesTheOldFile) {
   fs::create_directory(folder / "taken");
   EXPECT_THAT(write_file_atomic(folder / "taken", "x").error().message, HasSubstr("taken: a folder"));
 
-  // A limit on the size of files stands in for a full disk.
+  // A limit on file sizes simulates a full disk.
   struct rlimit before {};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
@@ -375,7 +375,7 @@ TEST(Files, LinksStayAndTheirTargetsAreWritten) {
     EXPECT_FALSE(fs::is_symlink(folder / "there/a"));
     EXPECT_EQ(read_file(folder / "there/a").value(), name);
   }
-  // To what is not there yet, and to nowhere.
+  // Links to a file that does not exist yet, and to a missing folder.
   fs::create_symlink("there/b", folder / "dangling");
   ASSERT_TRUE(write_file_atomic(folder / "dangling", "new"));
   EXPECT_EQ(read_file(folder / "there/b").value(), "new");
@@ -391,7 +391,7 @@ TEST(Files, LinksStayAndTheirTargetsAreWritten) {
   EXPECT_EQ(entries(folder), 7U);
 }
 
-// Renaming over them would leave a plain file in their place.
+// Renaming over them would replace them by a regular file.
 TEST(Files, DevicesAndPipesAreWrittenTo) {
   ASSERT_TRUE(write_file_atomic("/dev/null", "gone"));
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
@@ -417,7 +417,7 @@ TEST(Files, DevicesAndPipesAreWrittenTo) {
   EXPECT_EQ(entries(folder), 2U);
 }
 
-// As a shell's redirection does: from where the open file stands, whatever is written behind it.
+// Like a shell's redirection: writing begins at the open file's current position.
 TEST(Files, TheProcessesOwnOpenFilesAreWrittenFromWhereTheyStand) {
   const test::TestFolder folder;
   const Descriptor open_file(::open((folder / "out").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
@@ -428,7 +428,7 @@ TEST(Files, TheProcessesOwnOpenFilesAreWrittenFromWhereTheyStand) {
   ASSERT_TRUE(write_file_atomic(folder / "link.safetensors", "rows "));
   ASSERT_EQ(::write(open_file.get(), "after", 5), 5);
   EXPECT_EQ(read_file(folder / "out").value(), "before page rows after");
-  // What is not open for writing, or not at all.
+  // Descriptors that are not open for writing, or not open at all.
   const Descriptor reading(::open((folder / "out").c_str(), O_RDONLY | O_CLOEXEC));
   EXPECT_FALSE(write_file_atomic(fmt::format("/proc/self/fd/{}", reading.get()), "x"));
   EXPECT_FALSE(write_file_atomic("/dev/fd/987654", "x"));

@@ -1,4 +1,4 @@
-// Numbers of things, as people read them: in messages, tables and pages alike.
+// Formatting of counts and sizes for people, in messages, tables and pages.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace saccade {
 
-// "12,345".
+// Formats as "12,345".
 std::string count_text(int64_t count);
-// "3 pictures", "1 picture".
+// Formats as "3 pictures" or "1 picture".
 std::string counted(int64_t count, std::string_view singular);
-// "512 bytes", "1.4 MB" (powers of a thousand).
+// Formats as "512 bytes" or "1.4 MB" (powers of a thousand).
 std::string size_text(int64_t bytes);
 
 }  // namespace saccade

@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 7> kNames = {"portable",    "avx2",      
                                                     "avx512_vnni", "avx512_bf16", "amx"};
 
 #if defined(__x86_64__)
-// A bit of CPUID leaf 7, which __builtin_cpu_supports does not know in all compilers.
+// Reads a bit of CPUID leaf 7, which __builtin_cpu_supports does not know in all compilers.
 bool cpuid_bit(unsigned subleaf, char where, unsigned bit) {
   unsigned a = 0;
   unsigned b = 0;
@@ -33,7 +33,7 @@ bool amx_is_granted() {
 }
 #endif
 
-// Bit l: kernels of level l run here.
+// Returns a mask in which bit l is set if kernels of level l run here.
 uint32_t detect() {
   uint32_t levels = 1;
 #if defined(__x86_64__)

@@ -1,8 +1,8 @@
-// Tables of text: CSV as RFC 4180 has it, with another separator where one is told (tabs, '|').
+// Reader of text tables: CSV as in RFC 4180, with a configurable separator (tabs, '|').
 //
-// Fields may stand in double quotes, then hold separators, line ends and quotes (doubled); lines end in LF or
-// CRLF; a byte order mark at the beginning and empty lines are passed over. A quote inside an unquoted field
-// is a character like any other, as published files have them.
+// Quoted fields may hold separators, line ends and doubled quotes. Lines end in LF or CRLF. A byte order mark
+// at the beginning and empty lines are skipped. A quote inside an unquoted field is an ordinary character, as
+// in published files.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,14 @@ class CsvReader {
   static constexpr size_t kMaxField = size_t{16} << 20;
   static constexpr size_t kMaxFields = 65'536;
 
-  // Reads `text`, which must outlive the reader. quotes = false: a quote is a character everywhere.
+  // Reads `text`, which must outlive the reader. quotes = false: a quote is an ordinary character everywhere.
   explicit CsvReader(std::string_view text, char separator = ',', bool quotes = true);
 
-  // The next record's fields into `fields`; false at the end. kBadData with the line for a quoted field that
-  // never ends, or that is followed by something else than a separator; kLimit for a field of more than
-  // kMaxField bytes (a quote that is not closed takes in all of a file) or a record of more than kMaxFields.
+  // Reads the next record into `fields`; returns false at the end. Returns kBadData with the line for a
+  // quoted field that never ends, or is not followed by a separator. Returns kLimit for a field of more than
+  // kMaxField bytes (an unclosed quote takes in the whole file) or a record of more than kMaxFields fields.
   Result<bool> next(std::vector<std::string>& fields);
-  // The line, from 1, that the last record began on.
+  // Returns the line, from 1, on which the last record began.
   [[nodiscard]] int64_t line() const { return record_line_; }
 
  private:
@@ -44,7 +44,7 @@ class CsvReader {
   int64_t record_line_ = 0;
 };
 
-// A record as CsvReader reads it again; fields are quoted where they must be.
+// Formats a record so that CsvReader reads it back; fields are quoted if necessary.
 std::string format_csv(const std::vector<std::string>& fields, char separator = ',');
 
 }  // namespace saccade

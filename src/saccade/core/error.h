@@ -1,7 +1,7 @@
-// Making errors (saccade/result.h) and passing them on, inside the library.
+// Creation of errors (saccade/result.h) and their propagation inside the library.
 //
-// Exceptions of other libraries are caught at the edge of the module that calls them. Assertions are only for our own
-// bugs.
+// Exceptions of other libraries are caught at the edge of the module that calls them. Assertions are only for
+// our own bugs.
 #pragma once
 
 #include <string_view>
@@ -31,14 +31,14 @@ tl::unexpected<Error> fail_errno(int error_number, std::string_view action);
 #define SACCADE_CONCAT_INNER(a, b) a##b
 #define SACCADE_CONCAT(a, b) SACCADE_CONCAT_INNER(a, b)
 
-// SACCADE_TRY(expression): return its error, if it has one.
+// SACCADE_TRY(expression): returns its error, if it has one.
 #define SACCADE_TRY(...)                                                                             \
   do {                                                                                               \
     auto saccade_status = (__VA_ARGS__);                                                             \
     if (!saccade_status) return tl::unexpected<::saccade::Error>(std::move(saccade_status).error()); \
   } while (false)
 
-// SACCADE_ASSIGN(auto value, expression): value, or return the error.
+// SACCADE_ASSIGN(auto value, expression): assigns the value, or returns the error.
 #define SACCADE_ASSIGN(declaration, ...) \
   SACCADE_ASSIGN_INNER(SACCADE_CONCAT(saccade_result_, __LINE__), declaration, __VA_ARGS__)
 #define SACCADE_ASSIGN_INNER(result, declaration, ...)                             \

@@ -1,5 +1,5 @@
-// The two 16-bit floating point formats weights and rows are stored in, converted one value at a time.
-// Conversions round to nearest even and keep infinities, NaN and denormals.
+// Conversion of single values of the two 16-bit floating point formats used for weights and rows. Conversions
+// round to nearest even and preserve infinities, NaN and denormals.
 #pragma once
 
 #include <bit>
@@ -7,7 +7,7 @@
 
 namespace saccade {
 
-// bfloat16: the upper half of a float.
+// Converts bfloat16, the upper half of a float.
 inline float bf16_to_float(uint16_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }
@@ -19,7 +19,7 @@ inline uint16_t float_to_bf16(float value) {
   return static_cast<uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
 }
 
-// IEEE 754 binary16.
+// Converts IEEE 754 binary16.
 inline float fp16_to_float(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000U) << 16;
   const uint32_t exponent = (half >> 10) & 0x1fU;

@@ -58,7 +58,7 @@ Result<std::string> sha256_file(const std::filesystem::path& path) {
                 S_ISDIR(info.st_mode) ? "a folder" : "a device, pipe or socket");
   }
   Sha256 hash;
-  // Read, not mapped: a file that shrinks meanwhile has another hash, and ends nothing.
+  // The file is read, not mapped: if it shrinks meanwhile, the hash differs, but the process does not crash.
   std::vector<std::byte> block(kBlock);
   for (;;) {
     const ssize_t got = ::read(file.get(), block.data(), block.size());

@@ -1,4 +1,4 @@
-// SHA-256, the one hash of Saccade: content identity of images, fingerprints of checkpoints, hashes in runs.
+// SHA-256, the only hash function of Saccade: image identity, checkpoint fingerprints, hashes in runs.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace saccade {
 
-// Feed bytes, then take the digest once. Not for use by several threads at a time.
+// Incremental hash: feed bytes, then take the digest once. Not thread-safe.
 class Sha256 {
  public:
   Sha256();
@@ -23,7 +23,7 @@ class Sha256 {
 
   void update(std::span<const std::byte> bytes);
   void update(std::string_view text) { update(std::as_bytes(std::span(text))); }
-  // 64 lower-case hexadecimal digits.
+  // Returns 64 lower-case hexadecimal digits.
   std::string hex();
 
  private:
@@ -31,12 +31,12 @@ class Sha256 {
   std::unique_ptr<State> state_;
 };
 
-// Of bytes in memory.
+// Returns the hash of bytes in memory.
 std::string sha256_hex(std::span<const std::byte> bytes);
 inline std::string sha256_hex(std::string_view text) {
   return sha256_hex(std::as_bytes(std::span(text)));
 }
-// Of a file, read in blocks: memory does not grow with it.
+// Returns the hash of a file, read in blocks, so memory is constant.
 Result<std::string> sha256_file(const std::filesystem::path& path);
 
 }  // namespace saccade

@@ -28,9 +28,9 @@ std::string_view json_kind(const Json& json) {
 
 namespace {
 
-// Builds a value from the parser's events. The library's own builder looks
-// for each key among all those before it, which takes minutes for an object
-// of a million keys, and lets the last of two equal keys win in silence.
+// Builds a value from the parser's events. The library's own builder searches for each key among all earlier
+// ones, which takes minutes for an object of a million keys. It also silently keeps the last of two equal
+// keys.
 class Builder : public nlohmann::json_sax<Json> {
  public:
   Builder() = default;
@@ -79,7 +79,7 @@ class Builder : public nlohmann::json_sax<Json> {
 
   struct Open {
     Json value;
-    std::string key;  // of the member being read, where value is an object
+    std::string key;  // key of the current member, if value is an object
   };
 
   bool open(Json value) {

@@ -1,4 +1,5 @@
-// JSON from outside: parsing with limits, and typed fields whose errors name the field and what it holds.
+// JSON from untrusted sources: parsing with limits, and typed fields whose errors name the field and its
+// value.
 #pragma once
 
 #include <cmath>
@@ -16,20 +17,19 @@
 
 namespace saccade {
 
-// Objects keep the order of their keys, so that what we write reads as it was built.
+// JSON value whose objects keep the order of their keys, so that output has the order in which it was built.
 using Json = nlohmann::ordered_json;
 
-// kBadData with the byte position for anything that is not JSON, and for
-// what is nested deeper than 200 levels or has a key twice in one object
-// (which of the two counts would depend on the reader). Cost: n log n.
+// Parses JSON. Returns kBadData with the byte position for invalid JSON, for nesting deeper than 200 levels,
+// and for a duplicate key in an object, which readers interpret differently. Cost: n log n.
 Result<Json> parse_json(std::string_view text);
-// The same for a file of at most max_bytes; messages begin with the path.
+// Parses a file of at most max_bytes; messages begin with the path.
 Result<Json> read_json(const std::filesystem::path& path, int64_t max_bytes = int64_t{64} << 20);
 
-// Compact text; bytes that are not UTF-8 become U+FFFD instead of throwing.
+// Formats as compact text; invalid UTF-8 becomes U+FFFD instead of throwing.
 std::string dump_json(const Json& json, int indent = -1);
 
-// What a value is, for messages: "a string", "an object".
+// Returns the type of a value, for messages: "a string", "an object".
 std::string_view json_kind(const Json& json);
 
 namespace detail {
@@ -64,8 +64,8 @@ Result<T> json_as(std::string_view key, const Json& value) {
 }
 }  // namespace detail
 
-// object[key] as T (bool, whole number, floating point or
-// std::string); kBadData if missing or of another kind.
+// Returns object[key] as T (bool, integer, floating point or std::string); kBadData if missing or of another
+// type.
 template <typename T>
 Result<T> json_field(const Json& object, std::string_view key) {
   if (!object.is_object()) return detail::wrong_kind(key, object, "an object around it");
@@ -74,7 +74,7 @@ Result<T> json_field(const Json& object, std::string_view key) {
   return detail::json_as<T>(key, *found);
 }
 
-// The same, `fallback` where the key is missing or null.
+// Returns object[key] as T, or `fallback` if the key is missing or null.
 template <typename T>
 Result<T> json_field_or(const Json& object, std::string_view key, T fallback) {
   if (!object.is_object()) return detail::wrong_kind(key, object, "an object around it");

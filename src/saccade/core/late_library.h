@@ -1,6 +1,5 @@
-// A shared library that is loaded when something of it is first needed, not when
-// the program starts: libvips brings a hundred libraries, which a search by words
-// has no use for (docs/adr/0011-libraries-loaded-late.md).
+// Shared library loaded at its first use, not at program start. libvips alone brings a hundred libraries,
+// which a text search does not need (docs/adr/0011-libraries-loaded-late.md).
 //
 // The module that uses the library lists its functions once, as a macro over `use`:
 //
@@ -8,8 +7,8 @@
 //   namespace saccade { SACCADE_VIPS_FUNCTIONS(SACCADE_LATE_DECLARE) }   // in a header
 //   namespace saccade { SACCADE_VIPS_FUNCTIONS(SACCADE_LATE_DEFINE) }    // in one source file
 //
-// Within that namespace the functions' own names then stand for pointers, null until LateLibrary::bind() has
-// set them. Calls look as they always did; a function that is not listed does not link.
+// Within that namespace, the functions' names are pointers, null until LateLibrary::bind() has set them.
+// Calls look the same as before; a function that is not listed does not link.
 #pragma once
 
 #include <string>
@@ -21,7 +20,7 @@ namespace saccade {
 
 class LateLibrary {
  public:
-  // file: as the loader looks for it, "libvips.so.42". It stays loaded to the end of the process.
+  // Loads the library. file: name for the loader, "libvips.so.42". It stays loaded until the process ends.
   explicit LateLibrary(const char* file);
 
   // Sets `function` to the library's function of that name. Not thread-safe: bind under a std::call_once.
@@ -29,7 +28,7 @@ class LateLibrary {
   void bind(Function*& function, const char* name) {
     function = reinterpret_cast<Function*>(address_of(name));
   }
-  // The loader's words where the library or one of the functions bound was missing; empty: all is there.
+  // Error message of the loader if the library or a bound function is missing; empty on success.
   [[nodiscard]] const std::string& failure() const { return failure_; }
 
  private:

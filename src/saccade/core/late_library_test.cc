@@ -1,4 +1,4 @@
-// Libraries that are loaded when they are needed.
+// Tests of libraries loaded at their first use.
 #include "saccade/core/late_library.h"
 
 #include <zlib.h>

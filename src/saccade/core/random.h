@@ -1,18 +1,19 @@
-// A small random generator whose numbers are the same on every machine and with every standard library, for
-// what must come out alike from one seed.
+// Small random generator with the same numbers on every machine and standard library, for results that must
+// be reproducible from a seed.
 #pragma once
 
 #include <cstdint>
 
 namespace saccade {
 
-// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+// Generator SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA
+// 2014).
 class SplitMix {
  public:
   static constexpr uint64_t kStep = 0x9e3779b97f4a7c15U;
 
   explicit SplitMix(uint64_t state) : state_(state) {}
-  // The generator of part `number` of what `seed` decides: parts are drawn in any order, by any thread.
+  // Makes the generator of part `number` under `seed`; parts can be drawn in any order, by any thread.
   SplitMix(uint64_t seed, int64_t number)
       : SplitMix(SplitMix(seed ^ (static_cast<uint64_t>(number) << 32)).next()) {}
 
@@ -22,7 +23,8 @@ class SplitMix {
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
     return z ^ (z >> 31);
   }
-  // Below n > 0, each as likely: multiply and shift, with rejection (Lemire, ACM TOMACS 29 (2019)).
+  // Returns a uniform integer below n > 0, by multiply and shift with rejection (Lemire, ACM TOMACS 29
+  // (2019)).
   uint64_t below(uint32_t n) {
     for (;;) {
       const uint64_t product = (next() >> 32) * n;

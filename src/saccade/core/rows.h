@@ -1,5 +1,4 @@
-// Length, sum and normalization of rows: what every encoder's output goes through on its way to a file, a
-// search or a figure. Sums are in double.
+// Length, sum and normalization of rows, shared by all uses of an encoder's output. Sums are in double.
 #pragma once
 
 #include <span>
@@ -10,22 +9,22 @@
 
 namespace saccade {
 
-// Euclidean. Not finite where a value is not.
+// Returns the Euclidean norm; not finite if a value is not.
 double row_length(std::span<const float> row);
 double row_length(std::span<const double> row);
 
-// Brings a row to length 1 and returns the length it had. One that is not finite, or no longer than `least`,
-// stays as it is.
+// Normalizes a row to length 1 and returns its former length. A row that is not finite, or no longer than
+// `least`, is not changed.
 double normalize_row(std::span<float> row, double least = 0);
 
-// Column by column: [columns].
+// Sums column by column: [columns].
 std::vector<double> sum_rows(MatrixView<const float> rows);
 
-// The direction of a sum of rows, which is that of their mean, as a row of length 1. kBadData with the length
-// for a sum that is not finite or no longer than `least`: of rows of length 1 such a sum is rounding.
+// Returns the direction of a sum (or mean) of rows, as a row of length 1. Returns kBadData with the length
+// for a sum that is not finite or no longer than `least`. A sum of unit rows that short is only rounding.
 Result<std::vector<float>> unit_row(std::span<const double> sum, double least = 0);
 
-// kBadData, with its length, for a row that is not finite or not of length 1 within the tolerance.
+// Returns kBadData, with the length, for a row that is not finite or not of length 1 within the tolerance.
 Status check_unit_row(std::span<const float> row, double tolerance = 1e-3);
 
 }  // namespace saccade

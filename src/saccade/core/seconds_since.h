@@ -1,4 +1,4 @@
-// How long something has taken.
+// Elapsed time in seconds.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,6 @@
-// For tests, benchmarks and fuzzers: the folder of the source tree they were built from. A constant of
-// one small file rather than a definition for all: a path in a command line is one that no other
-// clone's compiler cache can answer.
+// Folder of the source tree, for tests, benchmarks and fuzzers built from it. It is a constant in one small
+// file rather than a global definition, because a path in a compiler command line defeats compiler caches
+// shared between clones.
 #pragma once
 
 namespace saccade::test {

@@ -1,11 +1,11 @@
-// Time that tests may set limits to: of the processor, so that what else runs on the machine does not count.
+// CPU time for limits in tests, which does not depend on other programs on the machine.
 #pragma once
 
 #include <ctime>
 
 namespace saccade::test {
 
-// What this thread has used of the processor, in seconds.
+// Returns this thread's CPU time in seconds.
 inline double thread_seconds() {
   timespec now = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

@@ -1,4 +1,4 @@
-// A variable of the environment that is another for the length of a test. For one thread.
+// Environment variable set for the duration of a test. Single-threaded.
 #pragma once
 
 #include <cstdlib>

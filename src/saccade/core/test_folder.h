@@ -1,4 +1,4 @@
-// For tests: a folder of their own, gone with it.
+// Temporary folder of a test, removed with its owner.
 #pragma once
 
 #include <cstdio>
@@ -14,11 +14,11 @@
 
 namespace saccade::test {
 
-// Threads may share it where they write different files. A fixture holds it as a member.
+// Temporary folder, usually a fixture's member. Threads may share it if they write different files.
 class TestFolder {
  public:
-  // In memory where that is possible: nothing here outlives the machine, and flushing to a disk takes most of
-  // the time of tests that commit.
+  // Creates the folder in memory if possible. Its contents need not survive, and flushing to a disk takes
+  // most of the time of tests that commit.
   TestFolder()
       : TestFolder(::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : std::filesystem::temp_directory_path()) {}
   explicit TestFolder(const std::filesystem::path& parent) {
@@ -41,7 +41,7 @@ class TestFolder {
     return path_ / name;
   }
 
-  // Writes path()/name anew, folders on the way included, and returns its path.
+  // Writes path()/name, replacing it and creating its folders, and returns its path.
   std::filesystem::path write(const std::filesystem::path& name, std::string_view content) const {
     std::filesystem::path file = path_ / name;
     std::filesystem::create_directories(file.parent_path());

@@ -60,8 +60,8 @@ void ThreadPool::parallel_for(int64_t count, int64_t grain,
   if (blocks <= 0) return;
   if (blocks == 1) return body(0, count);
 
-  // Shared with the helpers, which may outlive this call by the moment they take to see that nothing is left;
-  // `body` itself is only touched while a block is held, and this call waits for all blocks.
+  // State shared with the helpers. They may outlive this call briefly until they see that nothing is left.
+  // `body` itself is used only while a block is held, and this call waits for all blocks.
   struct Loop {
     std::atomic<int64_t> next{0};
     int64_t finished = 0;
@@ -88,14 +88,14 @@ void ThreadPool::parallel_for(int64_t count, int64_t grain,
     loop->finished += mine;
     if (loop->finished == blocks) loop->done.notify_all();
   };
-  // With the caller as many threads as the pool has: one more than there are
-  // processors would only take turns.
+  // With the caller, as many threads as the pool has: one more than there are processors would only take
+  // turns.
   const int64_t helpers = std::min<int64_t>(size(), blocks) - 1;
   try {
     for (int64_t i = 0; i < helpers; ++i) submit(run);
   } catch (...) {
-    // No memory to hand out more: those that have been submitted use `body`, so this call must see them out.
-    // It does the rest of the blocks itself.
+    // Out of memory for more helpers. Those already submitted use `body`, so this call must wait for them. It
+    // does the rest of the blocks itself.
   }
   run();
   std::unique_lock lock(loop->mutex);

@@ -1,6 +1,6 @@
-// A fixed set of worker threads, and loops over them.
+// Thread pool with a fixed number of workers, and parallel loops.
 //
-// Cancellation is std::stop_token, passed in by the caller; long loops look at it between items.
+// Cancellation uses std::stop_token, passed in by the caller; long loops check it between items.
 #pragma once
 
 #include <condition_variable>
@@ -17,22 +17,23 @@ namespace saccade {
 // Runs tasks on `threads` threads; all methods may be called from any thread.
 class ThreadPool {
  public:
-  // threads = 0: as many as the processors this process may use (its affinity mask).
+  // Starts the threads. threads = 0 uses as many as the processors available to this process (its affinity
+  // mask).
   explicit ThreadPool(int threads = 0);
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
-  // Finishes what was submitted, then joins.
+  // Finishes all submitted tasks, then joins.
   ~ThreadPool();
 
   [[nodiscard]] int size() const { return static_cast<int>(workers_.size()); }
 
-  // Queues a task. It must not throw: there is nobody to catch it.
+  // Queues a task. It must not throw, because nobody catches its exceptions.
   void submit(std::function<void()> task);
 
-  // body(begin, end) over [0, count) in blocks of at most `grain`, the caller working along; returns when all
-  // are done. Blocks are handed out in order, so results must not depend on which thread takes which. May be
-  // called from inside a task: the caller then does whatever no idle worker picks up. What a body throws
-  // (memory that ran out) is thrown again here, of several the first; blocks not yet begun are then left out.
+  // Calls body(begin, end) over [0, count) in blocks of at most `grain`; the caller works too. Returns when
+  // all are done. Blocks are handed out in order, so results must not depend on which thread takes which. May
+  // be called from inside a task: the caller then does the blocks that no idle worker picks up. Rethrows the
+  // first exception of a body (out of memory) and skips the blocks not yet begun.
   void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
 
  private:
@@ -45,7 +46,7 @@ class ThreadPool {
   std::vector<std::thread> workers_;
 };
 
-// The processors this process may run on, at least 1.
+// Returns the number of processors this process may run on, at least 1.
 int available_processors();
 
 }  // namespace saccade

@@ -13,11 +13,11 @@
 #include <gtest/gtest.h>
 
 namespace {
-// How many more allocations the thread is granted; -1: any number.
+// Number of further allocations granted to the thread; -1 means unlimited.
 thread_local int64_t allocations_left = -1;
 }  // namespace
 
-// For the whole test program, so that a test can let memory run out.
+// Replacement for the whole test program, so that a test can simulate out-of-memory.
 [[gnu::noinline]] void* operator new(size_t size) {
   if (allocations_left == 0) throw std::bad_alloc();
   if (allocations_left > 0) --allocations_left;
@@ -64,13 +64,13 @@ TEST(ThreadPool, ParallelForThrowsWhatABodyThrew) {
   };
   EXPECT_THROW(pool.parallel_for(1000, 1, failing), std::runtime_error);
   EXPECT_GE(begun.load(), 1);
-  // The pool is as good as before.
+  // The pool still works.
   std::atomic<int64_t> sum{0};
   pool.parallel_for(100, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
   EXPECT_EQ(sum.load(), 100);
 }
 
-// Wherever memory runs out in the calling thread, nothing runs any more when parallel_for returns or throws.
+// If memory runs out anywhere in the calling thread, no task is running when parallel_for returns or throws.
 TEST(ThreadPool, ParallelForJoinsWhenMemoryRunsOut) {
   ThreadPool pool(4);
   for (int64_t left = 0; left < 16; ++left) {

@@ -1,4 +1,4 @@
-// A field of JSON that is one of an enum's words.
+// JSON field whose value is one of an enum's names.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace saccade {
 
-// kBadData for a field that is missing, no string, or none of the words, which it names.
+// Reads the field. Returns kBadData for a field that is missing, not a string, or not one of the names, which
+// the message lists.
 template <typename E>
 Result<E> word_field(const Json& json, const char* key) {
   SACCADE_ASSIGN(const std::string word, json_field<std::string>(json, key));

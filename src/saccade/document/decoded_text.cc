@@ -10,10 +10,10 @@ namespace saccade {
 namespace {
 
 constexpr std::string_view kUtf8Mark = "\xEF\xBB\xBF";
-// Control characters beyond white space: in text, there is now and then a form feed or an escape.
+// Largest share of control characters beyond white space. Text may contain an occasional form feed or escape.
 constexpr double kMostControls = 1e-3;
 
-// Of 0x80 to 0x9f, as the WHATWG's Encoding Standard has them; what is not assigned stays as it is.
+// Code points of 0x80 to 0x9f in the WHATWG's Encoding Standard; unassigned bytes stay unchanged.
 constexpr std::array<char32_t, 32> kWindows1252 = {
     0x20ac, 0x81,   0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021, 0x02c6, 0x2030, 0x0160,
     0x2039, 0x0152, 0x8d,   0x017d, 0x8f,   0x90,   0x2018, 0x2019, 0x201c, 0x201d, 0x2022,
@@ -22,7 +22,7 @@ constexpr std::array<char32_t, 32> kWindows1252 = {
 bool is_valid_utf8(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const size_t begin = at;
-    // A replacement character that stands there as such has three bytes.
+    // A genuine replacement character in the text has three bytes.
     if (next_code_point(text, at) == 0xfffd && text.substr(begin, at - begin) != "\xEF\xBF\xBD") return false;
   }
   return true;

@@ -1,4 +1,4 @@
-// Bytes of a text file as UTF-8, and the way back: which byte of the file a place in the text is.
+// Decoding of text files to UTF-8, with a mapping from text positions back to file offsets.
 #pragma once
 
 #include <cstddef>
@@ -20,18 +20,20 @@ std::span<const EnumName<TextEncoding>> enum_names(
 struct DecodedText {
   TextEncoding encoding = TextEncoding::kUtf8;
   std::string utf8;  // valid, without a byte order mark
-  // The byte of the file that utf8[position] came from; its size for utf8.size(). Of kUtf8 and kLatin1.
+  // Returns the offset in the file of the byte behind utf8[position]; the file's size for utf8.size().
+  // Supports kUtf8 and kLatin1.
   [[nodiscard]] size_t source_offset(size_t position) const;
 
   size_t mark = 0;  // bytes of the byte order mark
-  // Of kLatin1: where in utf8 each character of more than one byte ends, ascending, and how many bytes more
-  // it has than in the file, summed up to there.
+  // Multi-byte characters of kLatin1: the position in utf8 where each ends, ascending, and the cumulative
+  // number of bytes added up to there.
   std::vector<std::pair<size_t, size_t>> longer = {};
 };
 
-// UTF-8 where it is that; UTF-16 by its byte order mark; else Windows-1252 (which Latin-1 is a part of),
-// unless `declared` names another encoding: kUnsupported, with its name. kBadData for what is no text: NULs,
-// many control characters, UTF-16 with unpaired halves. Linear; twice the file's size of memory.
+// Detects the encoding and decodes: UTF-8 if valid; UTF-16 by its byte order mark; otherwise Windows-1252 (a
+// superset of Latin-1). If `declared` names another encoding, returns kUnsupported with its name. Returns
+// kBadData for binary data: NULs, many control characters, UTF-16 with unpaired surrogates. Cost: linear;
+// memory: twice the file's size.
 Result<DecodedText> decode_text(std::string_view bytes, std::string_view declared = {});
 
 }  // namespace saccade

@@ -17,7 +17,8 @@ bool begins_with_word(std::string_view text, std::string_view word) {
   return lowercase_each(text.substr(0, word.size())) == word;
 }
 
-// "2.1", "A.3.", "2.1.2 CPU Support": a section's number of two levels or more, alone or before few words.
+// Detects "2.1", "A.3.", "2.1.2 CPU Support": a section number of two levels or more, alone or before a few
+// words.
 bool is_heading(std::string_view line, bool& number_alone) {
   constexpr size_t kLongest = 80;
   size_t at = 0;
@@ -25,7 +26,7 @@ bool is_heading(std::string_view line, bool& number_alone) {
   while (at < line.size()) {
     const size_t begin = at;
     while (at < line.size() && line[at] >= '0' && line[at] <= '9') ++at;
-    if (at == begin && levels == 0 && line[at] >= 'A' && line[at] <= 'Z') ++at;  // of an appendix
+    if (at == begin && levels == 0 && line[at] >= 'A' && line[at] <= 'Z') ++at;  // letter of an appendix
     if (at == begin || at - begin > 3) break;
     ++levels;
     if (at >= line.size() || line[at] != '.') break;
@@ -38,14 +39,14 @@ bool is_heading(std::string_view line, bool& number_alone) {
   return line[at] == ' ' && line.size() <= kLongest && !ends;
 }
 
-// Whether a paragraph may be the words that belong to a number before it.
+// Returns true if a paragraph may be the title that belongs to a preceding number.
 bool may_be_title(std::string_view text) {
   constexpr size_t kLongest = 80;
   return !text.empty() && text.size() <= kLongest &&
          std::string_view(".,;:!?").find(text.back()) == std::string_view::npos;
 }
 
-// Tells headings, and joins a number that stands by itself with its title.
+// Marks headings, and joins a separate section number with its title.
 void find_headings(std::vector<DocumentParagraph>& paragraphs) {
   std::vector<DocumentParagraph> result;
   bool number_before = false;
@@ -147,7 +148,7 @@ Result<Document> parse_document(std::string bytes, DocumentFormat format) {
 
 Result<Document> read_document(const std::filesystem::path& file, const DocumentOptions& options,
                                const std::stop_token& stop) {
-  // A PDF may be larger than what is read of a text; its programs read it themselves.
+  // A PDF may exceed the size limit of texts; Poppler's programs read it themselves.
   std::string bytes;
   auto whole = read_file(file, options.max_bytes);
   const bool named_pdf = document_format({}, file) == DocumentFormat::kPdf;
@@ -164,7 +165,8 @@ Result<Document> read_document(const std::filesystem::path& file, const Document
 
 namespace {
 
-// Lines shorter than this on the mean are ended by whoever wrote them: verse, an address. Others are wrapped.
+// Mean line length below which line breaks are intentional (verse, an address). Longer lines are wrapped
+// text.
 constexpr size_t kShortLine = 45;
 
 std::string_view trimmed(std::string_view line) {
@@ -173,7 +175,7 @@ std::string_view trimmed(std::string_view line) {
   return line.substr(first, line.find_last_not_of(kSpace) + 1 - first);
 }
 
-// Whether a line is set with spaces: far to the right, or with gaps inside.
+// Returns true if a line is laid out with spaces: indented far to the right, or with gaps inside.
 bool is_set(std::string_view line) {
   const std::string_view words = trimmed(line);
   const std::string_view before = line.substr(0, static_cast<size_t>(words.data() - line.data()));
@@ -181,7 +183,7 @@ bool is_set(std::string_view line) {
          before.size() >= 20 || before.find("\t\t") != std::string_view::npos;
 }
 
-// The lines of a paragraph, and the byte behind the last one.
+// Lines of a paragraph, and the offset after the last one.
 struct Lines {
   std::vector<std::string_view> lines;
   size_t end = 0;
@@ -240,10 +242,10 @@ DocumentParagraph paragraph_of(const Lines& from, const document::Vocabulary& wo
 
 }  // namespace
 
-// Blank lines divide. A paragraph that is set with spaces, as tables and listings are, is no prose.
+// Splits a text at blank lines. A paragraph laid out with spaces (a table, a listing) is not running text.
 void find_text_paragraphs(const DecodedText& text, Document& document) {
   const std::vector<Lines> paragraphs = paragraphs_of(text.utf8);
-  // The words that lines' ends may have divided are judged by those that stand whole.
+  // Undivided words of the document decide about words divided at line ends.
   std::vector<document::TextPage> page(1);
   for (const Lines& paragraph : paragraphs) {
     document::TextBlock& block = page[0].blocks.emplace_back();

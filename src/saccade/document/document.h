@@ -1,16 +1,16 @@
-// A document of running text, for what looks for pictures to it: its paragraphs, and the place in its bytes
-// where something can be put behind each of them.
+// A document of running text to be illustrated: its paragraphs, and the byte offset behind each of them where
+// an image can be inserted.
 //
-//   text      paragraphs stand between blank lines; what is set with spaces (tables, listings) is kept as
-//             it is and is no prose, nor are headings with a number. A word that a line's end divides is
-//             joined (document/page_text.h)
-//   Markdown  CommonMark with GitHub's tables and footnotes, read by cmark-gfm. Prose is a paragraph of the
-//             document itself that holds no picture, and is not followed by one: not front matter, headings,
-//             lists, quotations, tables, code, HTML
-//   HTML      read by Gumbo as browsers do. Prose is a <p>, or a <div> of nothing but text, that holds no
-//             picture and is not followed by one, and lies outside navigation, headers, footers, tables,
-//             figures, forms, code and scripts
-//   PDF       running text as document/pdf.h gives it, without numbered headings
+//   text      paragraphs are separated by blank lines; text laid out with spaces (tables, listings) is kept
+//             unchanged and is not running text, nor are numbered headings. Words hyphenated at a line's end
+//             are joined (document/page_text.h)
+//   Markdown  CommonMark with GitHub's tables and footnotes, parsed by cmark-gfm. Running text is a paragraph
+//             of the document itself without an image in it or directly after it. Front matter, headings,
+//             lists, quotations, tables, code and HTML are excluded
+//   HTML      parsed by Gumbo as browsers do. Running text is a <p>, or a <div> with only text, without an
+//             image in it or directly after it. Navigation, headers, footers, tables, figures, forms, code
+//             and scripts are excluded
+//   PDF       running text from document/pdf.h, without numbered headings
 #pragma once
 
 #include <cstddef>
@@ -35,60 +35,61 @@ std::span<const EnumName<DocumentFormat>> enum_names(DocumentFormat);  // "text"
 
 enum class ParagraphKind {
   kProse,
-  kHeading,  // of a text or a PDF: a line that begins with a section's number
-  kSet,      // of a text: set with spaces
+  kHeading,  // heading of a text or a PDF: a line that begins with a section number
+  kSet,      // paragraph of a text, laid out with spaces
 };
 
 struct DocumentParagraph {
-  // Of prose: its words on one line, without marks and links' addresses; of a text's short lines (verse,
-  // addresses) each on its own. Else as it stands. UTF-8.
+  // Text of the paragraph in UTF-8. Running text is on one line, without markup and link addresses; short
+  // lines of a plain text (verse, addresses) are kept as separate lines. Other paragraphs are unchanged.
   std::string text;
-  // The byte of Document::source that something behind the paragraph is put at; 0 in PDFs. In text and
-  // Markdown it is behind the line's end, or the file's.
+  // Offset in Document::source at which to insert something after the paragraph; 0 in PDFs. In text and
+  // Markdown it is after the end of the line, or of the file.
   size_t end = 0;
-  int64_t page = 0;  // of a PDF, from 1
+  int64_t page = 0;  // page of a PDF, from 1
   ParagraphKind kind = ParagraphKind::kProse;
 };
 
 struct Document {
   DocumentFormat format = DocumentFormat::kText;
   TextEncoding encoding =
-      TextEncoding::kUtf8;  // that `source` is in; of UTF-16 it was before: `source` is UTF-8 then
+      TextEncoding::kUtf8;  // encoding of `source`; UTF-16 is converted to UTF-8
   std::string source;       // the file's bytes; empty for a PDF
-  std::string title;        // its own, UTF-8; empty where it has none
+  std::string title;        // the document's own title, UTF-8; may be empty
   std::vector<DocumentParagraph> paragraphs;  // in reading order
-  int64_t pages_left_out = 0;                 // of a PDF, behind the limit
+  int64_t pages_left_out = 0;                 // pages of a PDF beyond the limit
 };
 
 struct DocumentOptions {
   std::optional<DocumentFormat> format = {};  // nothing: by content and name
-  int64_t max_bytes = int64_t{256} << 20;     // of text, Markdown, HTML
+  int64_t max_bytes = int64_t{256} << 20;     // limit for text, Markdown, HTML
   PdfOptions pdf = {};
 };
 
-// By what it begins with, then by its name's ending; kText where neither tells.
+// Detects the format by the first bytes, then by the file name's extension; kText if neither is known.
 DocumentFormat document_format(std::string_view beginning, const std::filesystem::path& name);
 
-// Reads a file. kBadData for what is no text, and for a broken PDF; kUnsupported for encodings other than
-// UTF-8, UTF-16 and Windows-1252, and for PDFs that are encrypted or scanned; kLimit; kNotFound; kIo;
-// kCancelled. Memory: about ten times a text's size. Thread-safe.
+// Reads a file. Returns kBadData for binary data and for a broken PDF. Returns kUnsupported for encodings
+// other than UTF-8, UTF-16 and Windows-1252, and for PDFs that are encrypted or scanned. Other errors:
+// kLimit, kNotFound, kIo, kCancelled. Memory: about ten times the text's size. Thread-safe.
 Result<Document> read_document(const std::filesystem::path& file, const DocumentOptions& options = {},
                                const std::stop_token& stop = {});
 
-// The same for bytes in memory, of no PDF.
+// Parses bytes in memory, except PDFs.
 Result<Document> parse_document(std::string bytes, DocumentFormat format);
 
 // ---- the readers of parse_document
 
 void find_text_paragraphs(const DecodedText& text, Document& document);
 Status find_markdown_paragraphs(const DecodedText& text, Document& document);
-// Errors as render_markdown.
+// Finds the paragraphs of an HTML text. Returns the errors of render_markdown.
 Status find_html_paragraphs(const DecodedText& text, Document& document);
-// What a page's <meta> in its first bytes says its encoding is; empty where there is none.
+// Returns the encoding declared by a <meta> in a page's first bytes, or an empty string.
 std::string declared_html_encoding(std::string_view bytes);
 
-// The document's body as HTML: raw HTML stays, but for the elements that GitHub filters (<script>, <style>,
-// <iframe> and others), front matter goes. kInternal where cmark-gfm lacks its extensions.
+// Renders the document's body as HTML. Raw HTML is kept, except for the elements that GitHub filters
+// (<script>, <style>, <iframe> and others); front matter is removed. Returns kInternal if cmark-gfm lacks its
+// extensions.
 Result<std::string> render_markdown(std::string_view markdown);
 
 }  // namespace saccade

@@ -1,4 +1,4 @@
-// Where documents' paragraphs are found, and what is no document.
+// Tests of paragraph detection and of input that is not a document.
 #include "saccade/document/document.h"
 
 #include <string>
@@ -28,7 +28,7 @@ std::vector<std::string> texts(const Document& document) {
   return result;
 }
 
-// The source with "@" where something behind each paragraph would be put.
+// Returns the source with "@" at each paragraph's insertion point.
 std::string marked(const Document& document) {
   std::string result = document.source;
   for (size_t p = document.paragraphs.size(); p-- > 0;) result.insert(document.paragraphs[p].end, "@");
@@ -119,7 +119,7 @@ TEST(HtmlDocument, NestingIsLimited) {
   const auto document = parse_document(deep, DocumentFormat::kHtml);
   ASSERT_FALSE(document.has_value());
   EXPECT_EQ(document.error().code, ErrorCode::kLimit);
-  // What only looks like it.
+  // Input that only looks deeply nested.
   std::string flat = "<script>";
   for (int i = 0; i < 3000; ++i) flat += "a<b;";
   flat += "</script>";

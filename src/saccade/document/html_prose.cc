@@ -1,4 +1,5 @@
-// HTML by Gumbo, which reads pages as browsers do and says where in the bytes each element stands.
+// Extraction of running text from HTML by Gumbo, which parses like browsers and gives each element's byte
+// offsets.
 #include <algorithm>
 #include <array>
 #include <gumbo.h>
@@ -10,14 +11,14 @@
 namespace saccade {
 namespace {
 
-// Gumbo's time grows with the square of the depth: 20,000 elements take it seconds.
+// Maximum nesting depth. Gumbo's time grows with the square of the depth: 20,000 elements take it seconds.
 constexpr int64_t kDeepest = 2000;
 
 bool is_one_of(GumboTag tag, std::span<const GumboTag> tags) {
   return std::ranges::find(tags, tag) != tags.end();
 }
 
-// What is no running text, with all in it.
+// Elements excluded from running text, with all their contents.
 constexpr std::array<GumboTag, 34> kNoProse = {
     GUMBO_TAG_HEAD,   GUMBO_TAG_SCRIPT, GUMBO_TAG_STYLE,  GUMBO_TAG_TEMPLATE, GUMBO_TAG_NOSCRIPT,
     GUMBO_TAG_NAV,    GUMBO_TAG_HEADER, GUMBO_TAG_FOOTER, GUMBO_TAG_FIGURE,   GUMBO_TAG_FORM,
@@ -28,14 +29,14 @@ constexpr std::array<GumboTag, 34> kNoProse = {
     GUMBO_TAG_TITLE,  GUMBO_TAG_MENU,   GUMBO_TAG_XMP,    GUMBO_TAG_PLAINTEXT};
 constexpr std::array<GumboTag, 6> kPictures = {GUMBO_TAG_IMG,    GUMBO_TAG_SVG,   GUMBO_TAG_OBJECT,
                                                GUMBO_TAG_CANVAS, GUMBO_TAG_VIDEO, GUMBO_TAG_IFRAME};
-// What stands within a line of text.
+// Inline elements.
 constexpr std::array<GumboTag, 27> kInline = {
     GUMBO_TAG_A,     GUMBO_TAG_ABBR, GUMBO_TAG_ACRONYM, GUMBO_TAG_B,   GUMBO_TAG_BIG,  GUMBO_TAG_BR,
     GUMBO_TAG_CITE,  GUMBO_TAG_CODE, GUMBO_TAG_DFN,     GUMBO_TAG_EM,  GUMBO_TAG_FONT, GUMBO_TAG_I,
     GUMBO_TAG_INS,   GUMBO_TAG_KBD,  GUMBO_TAG_MARK,    GUMBO_TAG_Q,   GUMBO_TAG_S,    GUMBO_TAG_SAMP,
     GUMBO_TAG_SMALL, GUMBO_TAG_SPAN, GUMBO_TAG_STRONG,  GUMBO_TAG_SUB, GUMBO_TAG_SUP,  GUMBO_TAG_TIME,
     GUMBO_TAG_TT,    GUMBO_TAG_U,    GUMBO_TAG_VAR};
-// What ends by itself, or has no inside: these do not nest by being repeated.
+// Void elements and elements that close implicitly: repeating them does not nest them.
 constexpr std::array<std::string_view, 26> kNotNesting = {
     "p",     "li",     "dt",       "dd",  "tr",     "td",    "th",    "tbody", "thead",
     "tfoot", "option", "optgroup", "br",  "hr",     "img",   "input", "meta",  "link",
@@ -45,7 +46,7 @@ struct FreeOutput {
   void operator()(GumboOutput* output) const { gumbo_destroy_output(&kGumboDefaultOptions, output); }
 };
 
-// How deep elements may nest at most, by tags alone; scripts, styles and comments are passed over.
+// Returns an upper bound of the nesting depth, from the tags alone. Skips scripts, styles and comments.
 int64_t deepest(std::string_view html) {
   int64_t depth = 0;
   int64_t most = 0;
@@ -98,7 +99,7 @@ class PageReader {
     const GumboElement& element = node->v.element;
     if (element.tag == GUMBO_TAG_HEAD) read_title(element);
     if (is_one_of(element.tag, kNoProse)) return;
-    // What has blocks directly in it is looked into, not collected at every level.
+    // An element with direct block children is descended into, so that text is not collected at every level.
     const bool lines = std::ranges::all_of(children(element), [](const GumboNode* child) {
       return child->type != GUMBO_NODE_ELEMENT || is_one_of(child->v.element.tag, kInline);
     });
@@ -114,7 +115,7 @@ class PageReader {
     for (size_t i = 0; i < inside.size(); ++i) {
       const size_t found = document_.paragraphs.size();
       visit(inside[i]);
-      // What a picture stands behind already has one.
+      // A paragraph followed by an image already has one.
       if (document_.paragraphs.size() == found + 1 && is_paragraph(inside[i]) &&
           is_picture(inside.subspan(i + 1))) {
         document_.paragraphs.pop_back();
@@ -127,7 +128,7 @@ class PageReader {
            (node->v.element.tag == GUMBO_TAG_P || node->v.element.tag == GUMBO_TAG_DIV);
   }
 
-  // Whether the first element is a picture, a figure, or a paragraph of nothing else.
+  // Returns true if the first element is an image, a figure, or a paragraph with only images.
   static bool is_picture(std::span<GumboNode* const> nodes) {
     for (const GumboNode* node : nodes) {
       if (node->type == GUMBO_NODE_WHITESPACE || node->type == GUMBO_NODE_COMMENT) continue;
@@ -179,8 +180,8 @@ class PageReader {
         {std::move(text), std::min(end_of(element), html_.size()), 0, ParagraphKind::kProse});
   }
 
-  // Behind the element's own end tag; where it has none, behind what is in it. The tag
-  // that ended it may be another's.
+  // Returns the offset after the element's own end tag or, without one, after its contents. The tag that
+  // ended it may belong to another element.
   static size_t end_of(const GumboElement& element) {
     const GumboStringPiece& close = element.original_end_tag;
     const std::string_view tag(close.data == nullptr ? "" : close.data, close.length);
@@ -196,7 +197,7 @@ class PageReader {
       const GumboNode* last = inside[i];
       if (last->type == GUMBO_NODE_ELEMENT) return end_of(last->v.element);
       if (last->type != GUMBO_NODE_TEXT) continue;
-      // The parser's piece goes on over tags that it passes by, as of </body>.
+      // The parser's text node may extend over tags that it ignores, such as </body>.
       const GumboText& words = last->v.text;
       const std::string_view piece(words.original_text.data, words.original_text.length);
       return words.start_pos.offset + std::min(piece.find("</"), piece.size());
@@ -232,7 +233,7 @@ std::string declared_html_encoding(std::string_view bytes) {
   if (begin == std::string::npos) return {};
   const size_t end = std::min(head.find_first_of(" \t\r\n\"'/;>", begin), head.size());
   const std::string name = head.substr(begin, end - begin);
-  // The bytes say so themselves.
+  // UTF-16 is detected from the bytes themselves.
   return name.starts_with("utf-16") ? std::string() : name;
 }
 

@@ -1,4 +1,4 @@
-// Markdown by cmark-gfm: it says which lines each block takes up.
+// Extraction of running text from Markdown by cmark-gfm, which gives each block's lines.
 #include <algorithm>
 #include <array>
 #include <cmark-gfm-core-extensions.h>
@@ -27,8 +27,8 @@ using Events = std::unique_ptr<cmark_iter, FreeEvents>;
 
 // Raw HTML is kept when a page is made: it is the document's own.
 constexpr int kOptions = CMARK_OPT_FOOTNOTES | CMARK_OPT_UNSAFE;
-// A row of a table is filled up to the columns of its head: a short text with
-// many columns is large as a table.
+// Maximum number of table columns. Table rows are padded to the columns of the head, so a short text with
+// many columns becomes a large table.
 constexpr int64_t kMostColumns = 1000;
 
 struct Parsed {
@@ -62,7 +62,8 @@ Result<Parsed> parse(std::string_view markdown) {
   return parsed;
 }
 
-// Bytes of the lines before what is Markdown: "---" or "+++" to the same again ("..." ends the first too).
+// Returns the length in bytes of the front matter: "---" or "+++" up to the same again ("..." ends the first
+// too).
 size_t front_matter(std::string_view text) {
   const std::string_view fence = text.substr(0, 3);
   if (fence != "---" && fence != "+++") return 0;
@@ -73,7 +74,7 @@ size_t front_matter(std::string_view text) {
     while (!line.empty() && (line.back() == ' ' || line.back() == '\r')) line.remove_suffix(1);
     at = std::min(stop + 1, text.size());
     if (first && line != fence) return 0;
-    // A rule, and a paragraph behind it.
+    // This is a horizontal rule followed by a paragraph.
     if (!first && line.empty() && fence == "---") return 0;
     if (!first && (line == fence || (fence == "---" && line == "..."))) return at;
     first = false;
@@ -86,11 +87,11 @@ struct Words {
   bool picture = false;
 };
 
-// What a reader reads of a block. Addresses and footnotes' numbers are no words of it.
+// Returns the readable text of a block, without addresses and footnote numbers.
 Words words_of(cmark_node* block) {
   Words words;
   const Events events(cmark_iter_new(block));
-  int skipped = 0;  // inside pictures
+  int skipped = 0;  // nesting depth inside images
   for (cmark_event_type event; (event = cmark_iter_next(events.get())) != CMARK_EVENT_DONE;) {
     cmark_node* node = cmark_iter_get_node(events.get());
     const cmark_node_type type = cmark_node_get_type(node);
@@ -113,14 +114,14 @@ Words words_of(cmark_node* block) {
   return words;
 }
 
-// A paragraph of nothing but pictures: what stands before it has its picture.
+// Returns true for a paragraph with only images: it illustrates the paragraph before it.
 bool is_picture(cmark_node* node) {
   if (node == nullptr || cmark_node_get_type(node) != CMARK_NODE_PARAGRAPH) return false;
   const Words words = words_of(node);
   return words.picture && words.text.find_first_not_of(" \t") == std::string::npos;
 }
 
-// Where each line begins, and the end of all.
+// Returns the offset of each line, and the end of the text.
 std::vector<size_t> line_begins(std::string_view text) {
   std::vector<size_t> begins = {0};
   for (size_t at = 0; at < text.size(); ++at) {
@@ -144,8 +145,8 @@ Status find_markdown_paragraphs(const DecodedText& text, Document& document) {
     const cmark_node_type type = cmark_node_get_type(node);
     if (type == CMARK_NODE_HEADING && document.title.empty()) document.title = words_of(node).text;
     if (type != CMARK_NODE_PARAGRAPH) continue;
-    // The text above a table, which the parser cuts off the table's head, has no lines of its own:
-    // nothing can be put between the two.
+    // Text directly above a table, which the parser separates from the table's head, has no lines of its own.
+    // Nothing can be inserted between the two.
     const auto first = static_cast<size_t>(cmark_node_get_start_line(node));
     const auto last = static_cast<size_t>(cmark_node_get_end_line(node));
     if (first < 1 || last < first || last >= begins.size()) continue;

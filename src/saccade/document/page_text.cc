@@ -35,7 +35,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
 }
 std::vector<std::string_view> words_of(std::string&& text) = delete;  // the words would outlive it
 
-// The five entities that pdftotext writes.
+// Decodes the five entities that pdftotext writes.
 std::string without_entities(std::string_view text) {
   constexpr std::array<std::pair<std::string_view, char>, 5> kEntities = {
       {{"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}}};
@@ -61,7 +61,7 @@ Result<double> attribute(std::string_view element, std::string_view name) {
   return fail(ErrorCode::kBadData, "pdftotext wrote {} without a number {}", element.substr(0, 80), name);
 }
 
-// What a font's ligature stands for, and no soft hyphens inside words.
+// Replaces ligatures by their letters and removes soft hyphens inside words.
 std::string plain_letters(std::string_view text) {
   constexpr std::array<std::string_view, 7> kLigatures = {"ff", "fi", "fl", "ffi", "ffl", "st", "st"};
   std::string result;
@@ -91,11 +91,11 @@ bool begins_in_lower_case(std::string_view text) {
   return lowercase_each(first) == first;
 }
 
-// The word without the signs around it, in lower case.
+// Returns the word in lower case, without punctuation around it.
 std::string plain_word(std::string_view word) {
   while (!word.empty() && !is_letter(word.front())) word.remove_prefix(1);
   while (!word.empty() && !is_letter(word.back())) word.remove_suffix(1);
-  // Curly quotes and dashes are no ASCII, and no part of a word at its ends.
+  // Curly quotes and dashes are not ASCII, and are stripped at both ends of a word.
   for (const std::string_view sign : {"\u2018", "\u2019", "\u201c", "\u201d", "\u2013", "\u2014"}) {
     if (word.starts_with(sign)) word.remove_prefix(sign.size());
     if (word.ends_with(sign)) word.remove_suffix(sign.size());
@@ -103,7 +103,7 @@ std::string plain_word(std::string_view word) {
   return lowercase_each(word);
 }
 
-// The bytes of a hyphen at the end: "-", U+2010 or U+00AD; 0 where there is none behind a letter.
+// Returns the length in bytes of a final hyphen ("-", U+2010 or U+00AD); 0 if none follows a letter.
 size_t hyphen_at_end(std::string_view text) {
   for (const std::string_view hyphen : {"-", "\u2010", "\u00ad"}) {
     if (text.size() > hyphen.size() && text.ends_with(hyphen) &&
@@ -135,7 +135,7 @@ Vocabulary vocabulary_of(const std::vector<TextPage>& pages) {
 
 namespace {
 
-// Whether a word that a line's end has divided had the hyphen before.
+// Returns true if a word divided at a line's end is spelled with that hyphen.
 bool keeps_hyphen(std::string_view before, std::string_view behind, const Vocabulary& words) {
   const std::string first = plain_word(before);
   const std::string second = plain_word(behind);
@@ -165,7 +165,7 @@ void append_line(std::string& paragraph, std::string_view line, const Vocabulary
 
 namespace {
 
-// Takes the sign off that begins an item of a list; says whether there was one.
+// Removes a list item's bullet; returns true if there was one.
 bool take_bullet(std::string_view& line) {
   for (const std::string_view bullet :
        {"\u2022", "\u2023", "\u25e6", "\u25aa", "\u25cf", "\u25cb", "\u25a0"}) {
@@ -182,9 +182,9 @@ bool goes_on(std::string_view paragraph, const TextBlock& next) {
   return kEnds.find(paragraph.back()) == std::string_view::npos && begins_in_lower_case(next.front().text);
 }
 
-// Up to 399, as numbers are written: "xiv", and not "civil".
+// Checks for a Roman numeral up to 399 in standard form: "xiv", but not "civil".
 bool is_roman(std::string_view word) {
-  // Of a decimal place, none behind what it begins with; those left empty stand for a zero.
+  // Signs of one decimal place, with longer ones before their prefixes. Empty entries stand for zero.
   using Signs = std::array<std::string_view, 10>;
   constexpr std::array<Signs, 3> kPlaces = {{{"ccc", "cc", "c"},
                                              {"lxxx", "lxx", "lx", "l", "xl", "xc", "xxx", "xx", "x"},
@@ -197,7 +197,7 @@ bool is_roman(std::string_view word) {
   return word.empty();
 }
 
-// What is the same on every page: numbers are "#".
+// Returns a key that is equal for lines repeated on every page; numbers become "#".
 std::string edge_key(std::string_view text) {
   const std::string lower = lowercase_each(text);
   std::string key;
@@ -216,7 +216,7 @@ std::string edge_key(std::string_view text) {
   return key;
 }
 
-// "12", "- 12 -", "Page 3 of 10": a number, and nothing but signs and the words for it.
+// Checks for a page number with only punctuation and its usual words: "12", "- 12 -", "Page 3 of 10".
 bool is_page_number(std::string_view key) {
   bool number = false;
   for (const std::string_view word : words_of(key)) {
@@ -232,7 +232,7 @@ struct Place {
   size_t line = 0;
 };
 
-// The lines of the outermost `rows` rows; what stands at one height is one row.
+// Returns the lines of the outermost `rows` rows; lines at one height are one row.
 std::vector<Place> edge_of(const TextPage& page, bool upper, int rows) {
   std::vector<std::pair<double, Place>> lines;  // by distance from the edge
   for (size_t b = 0; b < page.blocks.size(); ++b) {
@@ -263,8 +263,8 @@ struct Box {
   double bottom = 0;
 };
 
-// Moves what lies before the first white space, along one axis, to the front, in the order it had. Says how
-// many boxes that are; 0 where no white space runs through.
+// Moves the boxes before the first gap along one axis to the front, in their order. Returns their number; 0
+// if there is no gap.
 size_t cut(std::span<Box> boxes, double Box::*begin, double Box::*end) {
   constexpr double kOverlap = 1;  // points: letters reach out of their lines
   std::vector<Box> sorted(boxes.begin(), boxes.end());
@@ -356,7 +356,7 @@ int64_t drop_edge_lines(std::vector<TextPage>& pages) {
   for_each_edge_line([&](size_t p, bool upper, const PageLine&, const std::string& key) {
     where[{upper, key}].insert(p);
   });
-  // Marked first, so that what one side takes does not move the other's rows.
+  // Lines are marked first, so that removals on one side do not shift the rows of the other.
   std::set<const PageLine*> dropped;
   for_each_edge_line([&](size_t, bool upper, const PageLine& line, const std::string& key) {
     if (is_page_number(key) || where[{upper, key}].size() >= enough) dropped.insert(&line);

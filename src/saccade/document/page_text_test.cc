@@ -1,4 +1,4 @@
-// From lines on pages to paragraphs: edges, columns and divided words.
+// Tests of the conversion of page lines to paragraphs: edges, columns and divided words.
 #include "saccade/document/page_text.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ TEST(PageText, JoinsWhatALineEndHasDivided) {
   EXPECT_EQ(joined({"a data-", "base"}, {"the database, the base, the data"}), "a database");
   // Both parts are words of the document, and the joined one is not.
   EXPECT_EQ(joined({"a three-", "masted ship"}, {"three ships, one masted"}), "a three-masted ship");
-  // What follows is a name, a number, or nothing that a word goes on with.
+  // The next line begins with a name, a number, or nothing that continues a word.
   EXPECT_EQ(joined({"the Anglo-", "Saxon one"}), "the Anglo-Saxon one");
   EXPECT_EQ(joined({"from 10-", "20 of them -", "or more"}), "from 10- 20 of them - or more");
 }
@@ -54,7 +54,7 @@ TEST(PageText, ABlockThatGoesOnIsOneParagraph) {
 TEST(PageText, EachItemOfAListIsAParagraph) {
   TextPage page = page_of({"What you need", "\u2022 a white boat", "with a red sail", "\u2022", "a lamp"});
   page.blocks.push_back(page_of({"\u25e6 a rope"}).blocks.front());
-  // A quote has no case: nothing goes on in it.
+  // A quote has no case, so the paragraph does not continue with it.
   page.blocks.push_back(page_of({"\u201cAhoy\u201d is the call"}).blocks.front());
   EXPECT_THAT(join_paragraphs({page}).front(),
               ElementsAre("What you need", "a white boat with a red sail", "a lamp", "a rope",
@@ -72,7 +72,7 @@ TEST(PageText, DropsWhatStandsAtTheEdgeOfPageAfterPage) {
   }
   EXPECT_EQ(drop_edge_lines(pages), 6);
   EXPECT_THAT(join_paragraphs(pages)[0], ElementsAre("Title b Body one Body Body two A last line b"));
-  // "Body" repeats as well, but stands inside the page.
+  // "Body" repeats as well, but not at the page's edge.
 }
 
 TEST(PageText, ColumnsComeOneAfterTheOtherWhereverTheyBegin) {
@@ -99,10 +99,10 @@ TEST(PageText, OneOfTwoPagesDoesNotRepeat) {
                                  page_of({"Other", "g", "h", "k", "12"})};
   EXPECT_EQ(drop_edge_lines(pages), 1);  // the number
   EXPECT_THAT(join_paragraphs(pages)[1], ElementsAre("Other g h k"));
-  // Roman numbers are words too, beside others.
+  // Roman numerals among other words are kept.
   pages = {page_of({"I mix it", "a", "b", "e", "f"})};
   EXPECT_EQ(drop_edge_lines(pages), 0);
-  // Alone they are numbers, where they are written as such.
+  // Alone they are page numbers, if they are in standard form.
   pages = {page_of({"Civil", "Ill", "a", "b", "LXXXIV", "- xiv -"})};
   EXPECT_EQ(drop_edge_lines(pages), 2);
   EXPECT_THAT(join_paragraphs(pages)[0], ElementsAre("Civil Ill a b"));

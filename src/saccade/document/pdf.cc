@@ -48,14 +48,14 @@ std::optional<int64_t> number_in(std::string_view text) {
   return number;
 }
 
-// A line of `pdfimages -list`.
+// Entry of `pdfimages -list`.
 struct Placed {
   int64_t page = 0;
-  bool is_mask = false;  // the softness of the picture before it
+  bool is_mask = false;  // soft mask of the preceding image
   bool is_picture = false;
   int64_t width = 0;
   int64_t height = 0;
-  std::string object;  // of the file, equal where one picture stands in several places
+  std::string object;  // object number; equal if an image occurs several times
 };
 
 std::vector<Placed> parse_list(std::string_view text) {
@@ -73,7 +73,8 @@ std::vector<Placed> parse_list(std::string_view text) {
     placed.is_mask = fields[2] == "smask";
     placed.width = *width;
     placed.height = *height;
-    // "12 0"; a picture inside a page's own stream, "[inline]", has no name and is nobody else's.
+    // Object number and generation ("12 0"). An inline image in a page's own stream, "[inline]", has no name
+    // and is not shared.
     const bool has_name = number_in(fields[10]).has_value() && fields.size() > 11;
     placed.object = has_name ? fmt::format("{} {}", fields[10], fields[11])
                              : fmt::format("page {} line {}", *page, list.size());
@@ -81,7 +82,7 @@ std::vector<Placed> parse_list(std::string_view text) {
   return list;
 }
 
-// Over white, as a page shows it. A mask of another size is sampled at the nearest point.
+// Composites an image over white, as on a page. A mask of another size is sampled at the nearest point.
 Image over_white(const Image& picture, const Image& mask) {
   Image result{picture.width, picture.height, 3, PixelMode::kRgb, {}};
   const auto area = static_cast<size_t>(picture.width) * static_cast<size_t>(picture.height);
@@ -120,7 +121,7 @@ Result<PdfPrograms> PdfPrograms::find() {
   return programs;
 }
 
-// One document.
+// Reader of one document.
 class PdfReader {
  public:
   PdfReader(const PdfPrograms& programs, const fs::path& file, const PdfOptions& options,
@@ -158,7 +159,7 @@ class PdfReader {
     return fail(ErrorCode::kLimit, "not read within {:.0f} seconds", options_.max_seconds);
   }
 
-  // What a program said when it gave up, as an error.
+  // Converts a program's message at a failure into an error.
   static tl::unexpected<Error> refused(std::string_view program, const ProcessOutcome& outcome) {
     const std::string_view said = outcome.errors;
     if (said.find("Incorrect password") != std::string_view::npos) {
@@ -168,7 +169,7 @@ class PdfReader {
         said.find("bad_alloc") != std::string_view::npos) {
       return fail(ErrorCode::kLimit, "{} ran out of memory", program);
     }
-    // Of many lines the last says why.
+    // The last of several lines states the reason.
     std::string last;
     for (const std::string_view line : lines_of(said)) {
       if (!line.empty()) last = line.substr(0, 200);
@@ -209,13 +210,13 @@ class PdfReader {
     return {};
   }
 
-  // Each object of the file is written out once, on the first page that shows it.
+  // Extracts each image object of the file once, on the first page that shows it.
   Status read_pictures() {
     SACCADE_ASSIGN(const ProcessOutcome listed,
                    run(programs_.images_, {"-list", "-l", std::to_string(pages_), file_.string()}));
     if (listed.code != 0) return refused("pdfimages", listed);
     const std::vector<Placed> list = parse_list(listed.out);
-    std::map<std::string, std::optional<size_t>> by_object;  // -> in document_.pictures, once tried
+    std::map<std::string, std::optional<size_t>> by_object;  // indices in document_.pictures, once tried
     std::map<std::string, size_t> by_hash;
     std::vector<std::set<size_t>> on_page(document_.pages.size());
     for (size_t begin = 0; begin < list.size();) {
@@ -255,7 +256,7 @@ class PdfReader {
       SACCADE_ASSIGN(const ProcessOutcome written,
                      run(programs_.images_, {"-png", "-j", "-f", number, "-l", number, file_.string(),
                                              (folder.path() / "p").string()}));
-      // What it could write before it failed counts; a file that is missing is a picture that was not read.
+      // Files written before a failure count; a missing file is an image that was not read.
       (void)written;
       for (const size_t i : unread) {
         std::optional<size_t>& place = by_object[page[i].object];
@@ -316,7 +317,7 @@ class PdfReader {
     return picture;
   }
 
-  // A picture of half of the pages or more belongs to none of them.
+  // An image on half of the pages or more belongs to none of them.
   void keep_what_is_not_repeated(const std::vector<std::set<size_t>>& on_page) {
     constexpr size_t kFewest = 3;  // pages: fewer say nothing
     std::vector<size_t> shown(document_.pictures.size(), 0);

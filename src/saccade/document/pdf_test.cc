@@ -1,4 +1,4 @@
-// PDFs that other programs have written (tests/golden/pdf), and what breaks them.
+// Tests with PDFs from other programs (tests/golden/pdf), and with damaged ones.
 #include "saccade/document/pdf.h"
 
 #include <algorithm>
@@ -85,7 +85,7 @@ TEST_F(Pdf, ColumnsInOrderWithoutHeadersAndHyphens) {
   EXPECT_LT(at("Dr. Almqvist"), at("undersigned"));
 }
 
-// Chromium prints pictures with and without transparency, a logo on every page, and a bullet.
+// A PDF printed by Chromium, with opaque and transparent images, a logo on every page, and a bullet.
 TEST_F(Pdf, PicturesOfEachPage) {
   const auto document = read(golden("pages.pdf"));
   ASSERT_TRUE(document) << document.error().message;

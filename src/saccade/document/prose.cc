@@ -32,8 +32,8 @@ bool is_prose(std::string_view sentence, const ProseOptions& options) {
   return words >= options.min_words && words <= options.max_words && letters >= options.letters * signs;
 }
 
-// Whether the text's last word is an abbreviation that something follows, which
-// Unicode's rules take for an end.
+// Returns true if the text's last word is an abbreviation that does not end a sentence, although Unicode's
+// rules break there.
 bool ends_in_abbreviation(std::string_view text) {
   constexpr std::array<std::string_view, 24> kAbbreviations = {
       "approx.", "ca.", "capt.", "cf.",  "col.", "dr.", "e.g.",  "eq.",  "fig.", "figs.", "gen.", "gov.",
@@ -53,7 +53,7 @@ Result<std::vector<std::string>> prose_sentences(std::string_view paragraph, con
   std::vector<std::string> sentences;
   std::string_view part;
   for (const std::string_view& next : parts) {
-    // Parts stand one behind the other in the text.
+    // Parts are contiguous in the text.
     part = part.empty() ? next : std::string_view(part.data(), part.size() + next.size());
     if (&next != &parts.back() && ends_in_abbreviation(part)) continue;
     while (part.ends_with(' ')) part.remove_suffix(1);

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "models--";
 constexpr int64_t kMaxRefBytes = 4096;
 
-// "models--OWNER--NAME" taken apart; kNotFound for other folders.
+// Parses "models--OWNER--NAME"; kNotFound for other folders.
 Result<ModelName> name_of_folder(const std::string& folder) {
   if (!folder.starts_with(kPrefix)) return fail(ErrorCode::kNotFound, "{}: not a model's folder", folder);
   const std::string_view text = std::string_view(folder).substr(kPrefix.size());
@@ -33,7 +33,7 @@ Result<std::string> read_ref(const fs::path& path) {
   return commit;
 }
 
-// All readable refs of a model: revision to commit.
+// Returns all readable refs of a model: revision to commit.
 std::map<std::string, std::string> refs_of(const fs::path& folder) {
   std::map<std::string, std::string> refs;
   std::error_code error;
@@ -107,7 +107,7 @@ fs::path ModelFolder::ref(const std::string& revision) const {
 
 Status ModelFolder::create() const {
   SACCADE_TRY(made(folder_ / "blobs"));
-  // Backup programs leave folders with this file alone (https://bford.info/cachedir/).
+  // Backup programs skip folders with this file (https://bford.info/cachedir/).
   const fs::path tag = cache_ / "CACHEDIR.TAG";
   std::error_code ignored;
   if (!fs::exists(tag, ignored)) {
@@ -124,7 +124,7 @@ Status ModelFolder::link(const std::string& commit, const std::string& file, con
   const std::string target = "../../blobs/" + hash;
   std::error_code error;
   if (fs::read_symlink(folder / file, error) == target) return {};
-  // Made beside it and renamed over it: whoever looks meanwhile finds the old or the new.
+  // Created beside the link and renamed over it, so readers find either the old or the new one.
   const fs::path fresh = folder / fmt::format(".{}.{}.link", file, ::getpid());
   ::unlink(fresh.c_str());
   if (::symlink(target.c_str(), fresh.c_str()) != 0) return fail_errno(errno, fresh.string() + ": link");

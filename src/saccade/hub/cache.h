@@ -1,5 +1,5 @@
-// The hub's own cache folder, as huggingface_hub keeps it,
-// so that files are shared with every tool that uses it:
+// The hub's cache folder in the layout of huggingface_hub, so that files are shared with every tool that uses
+// it:
 //
 //   models--OWNER--NAME/blobs/HASH             contents, by git's SHA-1 or SHA-256 (content_hash.h)
 //   models--OWNER--NAME/blobs/HASH.incomplete  a download not finished
@@ -7,7 +7,7 @@
 //   models--OWNER--NAME/snapshots/COMMIT/FILE  relative links to ../../blobs/HASH
 //   .locks/models--OWNER--NAME/HASH.lock       flock held while HASH is downloaded or linked
 //
-// A snapshot's folder is a checkpoint as the rest of the program reads them.
+// A snapshot's folder is a checkpoint in the form that the rest of the program reads.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,7 @@
 
 namespace saccade::hub {
 
-// Where everything of one model is. Names come from parse_model_name, hashes from hash_kind's check.
+// Paths of one model's files. Names come from parse_model_name; hashes are checked by hash_kind.
 class ModelFolder {
  public:
   ModelFolder(const std::filesystem::path& cache, const ModelName& name);
@@ -31,11 +31,11 @@ class ModelFolder {
   [[nodiscard]] std::filesystem::path ref(const std::string& revision) const;
   [[nodiscard]] const std::filesystem::path& path() const { return folder_; }
 
-  // Makes the folders that downloads go to.
+  // Creates the folders that downloads go to.
   Status create() const;
-  // snapshots/COMMIT/FILE as a link to the blob, in place of whatever is there. `file` is a plain name.
+  // Creates snapshots/COMMIT/FILE as a link to the blob, replacing any existing file. `file` is a plain name.
   Status link(const std::string& commit, const std::string& file, const std::string& hash) const;
-  // refs/REVISION; nothing where the revision is the commit itself.
+  // Writes refs/REVISION; does nothing if the revision is the commit itself.
   Status write_ref(const std::string& revision, const std::string& commit) const;
 
  private:
@@ -47,19 +47,19 @@ class ModelFolder {
 struct CachedModel {
   ModelName name;  // without a revision
   std::string commit;
-  std::vector<std::string> revisions;  // branches and tags that stand for the commit here; sorted
+  std::vector<std::string> revisions;  // branches and tags that refer to this commit; sorted
   std::filesystem::path path;          // the snapshot
 
-  // How to name it with -m: without a revision where that is the default one.
+  // Returns the name for -m, without the revision if it is the default one.
   [[nodiscard]] std::string text() const;
 };
 
-// The snapshot of a model, by its revision's ref here, or by commit. kNotFound where there is none, with what
-// there is of the model instead. Whether all of its files are there is missing_files' question.
+// Finds the snapshot of a model by its local revision ref, or by commit. Returns kNotFound with the available
+// snapshots of the model if there is none. Does not check that all files are present; see missing_files.
 Result<CachedModel> find_cached(const std::filesystem::path& cache, const ModelName& name);
-// Every snapshot of every model, by name. An empty list where there is no cache.
+// Lists the snapshots of all models, by name. The list is empty if there is no cache.
 Result<std::vector<CachedModel>> list_cached(const std::filesystem::path& cache);
-// Which model a snapshot's folder in some cache belongs to, by its path alone; kNotFound for other paths.
+// Returns the model of a snapshot folder in any cache, from its path alone; kNotFound for other paths.
 Result<ModelName> model_of_snapshot(const std::filesystem::path& path);
 
 }  // namespace saccade::hub

@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 constexpr int kMaxRedirects = 10;
 constexpr int64_t kMaxSize = int64_t{1} << 46;  // 64 TiB: past anything a disk here holds
 
-// A whole number and nothing else.
+// Parses an integer without any other text.
 std::optional<int64_t> whole(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -30,7 +30,7 @@ bool is_redirect(int status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
-// The same request may be answered the next time.
+// Returns true if the same request may succeed later.
 bool is_passing(int status) {
   return status == 408 || status == 429 || status == 500 || status == 502 || status == 503 || status == 504;
 }
@@ -41,7 +41,7 @@ std::string clean_etag(std::string_view etag) {
   return std::string(etag);
 }
 
-// "bytes 100-199/200": the first number and the last.
+// Checks the first and the last number of "bytes 100-199/200".
 bool range_is(std::string_view header, int64_t begin, int64_t size) {
   return header == fmt::format("bytes {}-{}/{}", begin, size - 1, size);
 }
@@ -65,11 +65,11 @@ std::optional<milliseconds> asked_wait(const HttpReply& reply) {
   return milliseconds(1000 * std::min(*seconds, kMost));
 }
 
-// One thing to be asked of the endpoint, with the retries that it takes.
+// Request to the endpoint, with its retries.
 struct Client::Question {
   const ModelName* model;
   std::string path;  // at the endpoint, "/..."
-  std::string file;  // that it is about; empty: the model
+  std::string file;  // file that it concerns; empty for the model
   bool head = false;
   const HttpSink* sink = nullptr;
   std::function<int64_t()> from = {};  // the byte to begin at
@@ -115,8 +115,8 @@ Result<HttpRequest> Client::request_for(const Question& question, const std::str
   return request;
 }
 
-// Redirects followed: the last reply. Of HEAD, where the hub itself says what is at the end of a redirect,
-// its own word.
+// Follows redirects and returns the last reply. A HEAD request prefers the hub's own description of the
+// redirect's target, if it gives one.
 HttpResult Client::ask_once(const Question& question) {
   std::string url = settings_.endpoint + question.path;
   HttpReply first;
@@ -131,7 +131,7 @@ HttpResult Client::ask_once(const Question& question) {
       return reply;
     }
     heard_ = true;
-    // What the hub says of a file may come with any step, mostly the first.
+    // The hub's description of a file may come with any step, usually with the first.
     for (const char* name : {"x-linked-etag", "x-linked-size", "x-repo-commit"}) {
       if (reply->header(name).empty() && !first.header(name).empty())
         reply->headers[name] = first.headers[name];
@@ -300,7 +300,7 @@ Status Client::fetch(const ModelName& name, const std::string& commit, const Rem
     if (partial.filled() == 0 && head.status == 200) return {};
     if (head.status == 206 && range_is(head.header("content-range"), partial.filled(), partial.size()))
       return {};
-    // A range that was not asked for, or a hub that knows none: all of it again.
+    // The server ignored the range: start from the beginning.
     if (head.status == 200) return partial.restart();
     return fail(ErrorCode::kBadData, "asked for bytes from {} of {}, got \"{}\"", partial.filled(),
                 partial.size(), head.header("content-range").substr(0, 80));
@@ -316,7 +316,7 @@ Status Client::fetch(const ModelName& name, const std::string& commit, const Rem
                           .head = false,
                           .sink = &sink,
                           .from = [&partial] { return partial.filled(); }};
-  // A body may end early without the connection saying so: then on from where it stopped, while more comes.
+  // A body may end early without a connection error: continue where it stopped, as long as more bytes arrive.
   while (partial.filled() < partial.size()) {
     const int64_t before = partial.filled();
     SACCADE_TRY(ask(question));

@@ -1,5 +1,5 @@
-// Asking a hub that speaks Hugging Face's HTTP API: which files a model has, what each should be, and their
-// bytes. Follows redirects, tries again what may go well the next time, and says what a refusal means.
+// Client of a hub with Hugging Face's HTTP API. It lists a model's files, gets their sizes and hashes, and
+// downloads them. It follows redirects, retries transient failures, and explains refusals.
 //
 //   GET  /api/models/OWNER/NAME/revision/REVISION   {"sha": COMMIT, "siblings": [{"rfilename": FILE}, ...]}
 //   HEAD /OWNER/NAME/resolve/COMMIT/FILE            X-Linked-Etag or ETag: the content's hash
@@ -8,8 +8,8 @@
 //   GET  the same                                   the content, as a rule by way of a redirect
 //                                                   to another host
 //
-// The token goes to the endpoint's own origin and nowhere else. What went wrong is told by the path of the
-// request; other hosts that a redirect led to are not named.
+// The token is sent only to the endpoint's own origin. Errors name the path of the request, but not other
+// hosts that a redirect led to.
 #pragma once
 
 #include <chrono>
@@ -46,17 +46,18 @@ struct RemoteFile {
   HashKind kind = HashKind::kGit;
 };
 
-// Not for several threads at a time. A stop ends any call, waits included, with kCancelled.
+// Client for use by one thread at a time. A stop request ends any call, including its waits, with kCancelled.
 class Client {
  public:
   static Result<Client> open(const Settings& settings, const RetryPolicy& retry, std::stop_token stop,
                              const HttpOptions& http = {});
 
   Result<RemoteModel> model(const ModelName& name);
-  // `file` is one of the model's.
+  // Returns the size and hash of `file`, one of the model's files.
   Result<RemoteFile> file(const ModelName& name, const std::string& commit, const std::string& file);
-  // What `partial` lacks of the file, appended to it; however often the connection breaks, as long as more
-  // comes. `progress` after every piece. kMismatch if there is more than there should be.
+  // Downloads the missing bytes of the file and appends them to `partial`. Continues after any number of
+  // broken connections, as long as more bytes arrive. Calls `progress` after every piece. Returns kMismatch
+  // if there are more bytes than expected.
   Status fetch(const ModelName& name, const std::string& commit, const RemoteFile& file, PartialFile& partial,
                const std::function<void()>& progress);
 
@@ -74,12 +75,12 @@ class Client {
   RetryPolicy retry_;
   std::stop_token stop_;
   HttpSession session_;
-  std::string origin_;  // of the endpoint
+  std::string origin_;  // origin of the endpoint
   bool heard_ = false;  // the endpoint has answered before
 };
 
-// What a reply with "too many requests" or "not now" says about when to come back; nothing if it says
-// nothing. Retry-After in seconds or as a date, or RateLimit's t= (draft-ietf-httpapi-ratelimit-headers).
+// Returns the wait requested by a reply with status "too many requests" or "unavailable", or nullopt. Reads
+// Retry-After in seconds or as a date, or RateLimit's t= (draft-ietf-httpapi-ratelimit-headers).
 std::optional<std::chrono::milliseconds> asked_wait(const HttpReply& reply);
 
 }  // namespace saccade::hub

@@ -1,5 +1,5 @@
-// What a hub names a file's content by: SHA-256 for large files (those in Git LFS or its successors), git's
-// own SHA-1 for small ones.
+// Content hashes of a hub's files: SHA-256 for large files (in Git LFS or its successors), git's SHA-1 for
+// small ones.
 #pragma once
 
 #include <cstddef>
@@ -14,24 +14,24 @@
 namespace saccade::hub {
 
 enum class HashKind {
-  kSha256,  // of the bytes: 64 hexadecimal digits
+  kSha256,  // SHA-256 of the bytes: 64 hexadecimal digits
   kGit,     // SHA-1 of "blob SIZE\0" and the bytes, as git names a file's content: 40 digits
 };
 
-// Which of the two `text` is, by its length; kUnsupported if it is neither.
+// Returns the kind of the hash `text`, by its length; kUnsupported if it is neither.
 Result<HashKind> hash_kind(std::string_view text);
 
-// Feed bytes, then take the digest once. Not for use by several threads at a time.
+// Incremental hash: feed bytes, then take the digest once. Not thread-safe.
 class ContentHash {
  public:
-  // size: how many bytes there will be; part of git's hash.
+  // Begins a hash. size: total number of bytes, which is part of git's hash.
   ContentHash(HashKind kind, int64_t size);
   ~ContentHash();
   ContentHash(ContentHash&&) noexcept;
   ContentHash& operator=(ContentHash&&) noexcept;
 
   void update(std::span<const std::byte> bytes);
-  // Lower-case hexadecimal digits.
+  // Returns lower-case hexadecimal digits.
   std::string hex();
 
  private:

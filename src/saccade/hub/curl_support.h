@@ -1,4 +1,4 @@
-// libcurl, which is loaded when the first request is made.
+// libcurl, loaded at the first request.
 #pragma once
 
 #include <curl/curl.h>
@@ -6,7 +6,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/late_library.h"
 
-// What is called of libcurl: load_curl() comes first.
+// Functions used from libcurl. load_curl() must be called first.
 // clang-format off
 #define SACCADE_CURL_FUNCTIONS(use)                                                                   \
   use(curl_easy_cleanup) use(curl_easy_getinfo) use(curl_easy_init) use(curl_easy_perform)            \
@@ -21,7 +21,7 @@ namespace saccade::hub {
 
 SACCADE_CURL_FUNCTIONS(SACCADE_LATE_DECLARE)
 
-// Loads and starts libcurl, once a process. kUnsupported where it is not installed. Thread-safe.
+// Loads and initializes libcurl, once per process. kUnsupported if it is not installed. Thread-safe.
 Status load_curl();
 
 }  // namespace saccade::hub

@@ -41,7 +41,7 @@ struct Transfer {
   HttpReply reply;
   size_t header_bytes = 0;
   bool begun = false;
-  Status status;  // of the sink, or a limit of ours
+  Status status;  // error of the sink, or of one of our limits
 };
 
 std::string_view trimmed(std::string_view text) {
@@ -83,7 +83,7 @@ int look_for_stop(void* user, curl_off_t /*total*/, curl_off_t /*now*/, curl_off
   return static_cast<Transfer*>(user)->stop->stop_requested() ? 1 : 0;
 }
 
-// Nobody was reached: trying the same again in a moment seldom helps.
+// Returns true if no server was reached; an immediate retry seldom helps.
 bool is_unreachable(CURLcode code) {
   switch (code) {
     case CURLE_UNSUPPORTED_PROTOCOL:
@@ -132,8 +132,8 @@ size_t take_body(char* data, size_t /*one*/, size_t size, void* user) {
   return size;
 }
 
-// The socket for a connection, where it goes to one of the request's addresses: no other is reached, whatever
-// has led there.
+// Opens the socket for a connection, if it goes to one of the request's addresses. No other address can be
+// reached.
 curl_socket_t open_socket(void* user, curlsocktype /*purpose*/, curl_sockaddr* to) {
   const auto& addresses = *static_cast<const std::vector<std::string>*>(user);
   std::array<char, INET6_ADDRSTRLEN> text{};
@@ -147,8 +147,8 @@ curl_socket_t open_socket(void* user, curlsocktype /*purpose*/, curl_sockaddr* t
   return ::socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 }
 
-// libcurl's word for what a host's name stands for: "host:port:address,address". Empty for an IPv6 address,
-// which stands for itself.
+// Formats libcurl's fixed resolution of a host name: "host:port:address,address". Empty for an IPv6 address,
+// which needs no resolution.
 Result<std::string> settled_name(const HttpRequest& request) {
   SACCADE_ASSIGN(const UrlParts url, url_parts(request.url));
   if (url.host.find(':') != std::string::npos) return std::string();
@@ -160,7 +160,7 @@ Result<std::string> settled_name(const HttpRequest& request) {
   return text;
 }
 
-// What is sent with a request, for as long as the request lasts.
+// Request body, alive for the duration of the request.
 class Upload {
  public:
   Upload(CURL* easy, const HttpRequest& request) {
@@ -214,7 +214,8 @@ HttpResult HttpSession::send(const HttpRequest& request, const HttpSink* sink, c
     if (!settled) return tl::unexpected(HttpFailure{settled.error()});
     name = *std::move(settled);
   }
-  // What a name stands for is kept with a handle, and so are connections: such a request has one of its own.
+  // A handle caches name resolution and connections, so a request with fixed addresses has a handle of its
+  // own.
   State own;
   if (!request.addresses.empty()) own.easy = curl_easy_init();
   CURL* easy = request.addresses.empty() ? state_->easy : own.easy;

@@ -1,5 +1,5 @@
-// One HTTP request at a time, over libcurl: no redirects, no retries, no opinion on statuses. What those mean
-// is the business of client.h, and of others who ask servers for something.
+// HTTP client for single requests, over libcurl: no redirects, no retries, no interpretation of statuses.
+// Those are left to client.h and other callers.
 #pragma once
 
 #include <chrono>
@@ -22,28 +22,29 @@ namespace saccade::hub {
 
 struct HttpOptions {
   std::chrono::milliseconds connect_limit{15'000};
-  // A transfer without a byte for so long is over. In whole seconds.
+  // Timeout of a transfer without any byte, in whole seconds.
   std::chrono::seconds silence_limit{60};
-  std::chrono::milliseconds time_limit{0};  // of a whole transfer; 0: none
+  std::chrono::milliseconds time_limit{0};  // limit of a whole transfer; 0 means no limit
   std::filesystem::path certificates;       // empty: the system's
 };
 
 struct HttpReply {
   int status = 0;
   std::map<std::string, std::string, std::less<>> headers;  // names in lower case; of several alike the last
-  std::string body;                                         // where it did not go to a sink
+  std::string body;                                         // body, unless it went to a sink
 
-  // A header's value, or empty.
+  // Returns a header's value, or an empty string.
   [[nodiscard]] std::string_view header(std::string_view name) const;
 };
 
-// Where a large body goes, for statuses 200 and 206. An error of either ends the transfer and is its outcome.
+// Receiver of a large body, for statuses 200 and 206. An error of any of its functions ends the transfer and
+// becomes its result.
 struct HttpSink {
   std::function<Status(const HttpReply& head)> begin;  // before the first byte; also of an empty body
   std::function<Status(std::span<const std::byte>)> write;
 };
 
-// A field of a form, or a file where it has a name.
+// Form field, or a file if it has a file name.
 struct HttpFormPart {
   std::string name;
   std::string content;
@@ -57,13 +58,13 @@ struct HttpRequest {
   std::optional<std::string> body;   // POST of this; its Content-Type is among the headers
   std::vector<HttpFormPart> form;    // POST of these, as multipart/form-data (RFC 7578)
   std::vector<std::string> headers;  // "Name: value"
-  int64_t max_body = 64 << 20;       // of bodies that go to no sink: kLimit past it
-  // As numbers, "192.0.2.1" or "2001:db8::1". Where there are some, it connects to these alone, whatever the
-  // host's name stands for, and asks no proxy.
+  int64_t max_body = 64 << 20;       // limit of bodies without a sink; kLimit above it
+  // IP addresses to connect to, such as "192.0.2.1" or "2001:db8::1". If not empty, only these are used,
+  // without resolving the host name and without a proxy.
   std::vector<std::string> addresses = {};
 };
 
-// No usable reply. The error's text names no host: callers say what they asked for.
+// Failure without a usable reply. The error's text does not name the host; callers add what they requested.
 struct HttpFailure {
   Error error;
   bool passing = false;   // may go well the next time: time-outs, connections that broke
@@ -72,7 +73,7 @@ struct HttpFailure {
 };
 using HttpResult = tl::expected<HttpReply, HttpFailure>;
 
-// Keeps its connection for the next request to the same host. Not for several threads at a time.
+// Session that keeps its connection for the next request to the same host. Not thread-safe.
 class HttpSession {
  public:
   static Result<HttpSession> open(const HttpOptions& options);
@@ -80,7 +81,7 @@ class HttpSession {
   HttpSession& operator=(HttpSession&&) noexcept;
   ~HttpSession();
 
-  // A stop asked for while it runs (looked at once a second or more often) ends it with kCancelled.
+  // Sends a request. A stop request ends it with kCancelled; it is checked at least once a second.
   HttpResult send(const HttpRequest& request, const HttpSink* sink, const std::stop_token& stop);
 
  private:
@@ -89,11 +90,12 @@ class HttpSession {
   std::unique_ptr<State> state_;
 };
 
-// `reference` as found in a page or header of `base`: an absolute address. kBadData where either is none.
+// Resolves `reference`, found in a page or header of `base`, to an absolute URL. kBadData if either is
+// invalid.
 Result<std::string> resolve_url(const std::string& base, const std::string& reference);
-// Scheme, host and port, comparable: "https://hub.example:443".
+// Returns scheme, host and port in comparable form: "https://hub.example:443".
 Result<std::string> origin_of(const std::string& url);
-// An address taken apart, by the parser that requests are made with.
+// Parts of a URL, by the same parser that requests use.
 struct UrlParts {
   std::string url;     // as it would be asked for, without a fragment
   std::string scheme;  // in lower case, as is the host
@@ -101,11 +103,11 @@ struct UrlParts {
       host;  // an IPv6 address without its brackets; numbers as in "127.0.0.1", however they were written
   uint16_t port = 0;
   bool has_user = false;  // or a password
-  bool has_zone = false;  // of an IPv6 address: "%eth0"
+  bool has_zone = false;  // true for an IPv6 address with a zone: "%eth0"
 };
-// kBadData for what is no absolute address of a kind that libcurl knows.
+// Parses a URL; kBadData if it is not an absolute URL of a scheme known to libcurl.
 Result<UrlParts> url_parts(const std::string& url);
-// Everything but letters, digits, "-", "_", ".", "~" and the characters of `safe` as %XX.
+// Encodes everything but letters, digits, "-", "_", ".", "~" and the characters of `safe` as %XX.
 std::string percent_encoded(std::string_view text, std::string_view safe = "");
 
 }  // namespace saccade::hub

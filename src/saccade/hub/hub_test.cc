@@ -1,4 +1,4 @@
-// Names, settings, which files, hashes, addresses, and the cache's layout: all but the network.
+// Tests of names, settings, file selection, hashes, URLs and the cache's layout, without the network.
 #include <filesystem>
 #include <map>
 
@@ -100,7 +100,7 @@ TEST_F(SettingsFrom, TheTokenComesFromTheEnvironmentOrItsFile) {
   ASSERT_FALSE(bad.has_value());
   EXPECT_THAT(bad.error().message,
               testing::AllOf(HasSubstr("bad: not a token"), Not(HasSubstr("two words"))));
-  // It would add a header of its own.
+  // The value would inject a header.
   EXPECT_FALSE(settings({{"HF_HOME", home}, {"HF_TOKEN", "a\r\nX: b"}}).has_value());
 }
 
@@ -125,7 +125,7 @@ std::string hash_of(HashKind kind, std::string_view text) {
   return hash.hex();
 }
 
-// As `git hash-object` and `sha256sum` say.
+// Results of `git hash-object` and `sha256sum`.
 TEST(ContentHash, IsGitsAndSha256) {
   EXPECT_EQ(hash_of(HashKind::kGit, ""), "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391");
   EXPECT_EQ(hash_of(HashKind::kGit, "hello\n"), "ce013625030ba8dba906f756967f9e9ca394464a");
@@ -223,7 +223,7 @@ TEST(Address, PartsAreThoseThatAreAskedFor) {
   EXPECT_TRUE(url_parts("http://[fe80::1%25eth0]/").value().has_zone);
   EXPECT_TRUE(url_parts("http://user@hub.example/").value().has_user);
   EXPECT_TRUE(url_parts("http://:secret@hub.example/").value().has_user);
-  // Numbers are the same however they are written.
+  // Equal IP addresses in different notations are equal.
   for (const char* host : {"127.1", "2130706433", "0x7f.0.0.1", "0177.1", "127.0.0.1"})
     EXPECT_EQ(url_parts(std::string("http://") + host + "/").value().host, "127.0.0.1") << host;
   for (const char* text :
@@ -242,7 +242,7 @@ TEST(Http, ConnectsToTheAddressesItIsGivenAlone) {
   const auto reply = session.send(request, nullptr, {});
   ASSERT_TRUE(reply) << reply.error().error.message;
   EXPECT_EQ(reply->body, "here");
-  // Neither a number of its own nor a connection that is open leads elsewhere.
+  // Neither an IP address in the URL nor an open connection leads elsewhere.
   request.addresses = {"127.0.0.2"};
   EXPECT_FALSE(session.send(request, nullptr, {}));
   request.url = server.endpoint();
@@ -277,13 +277,13 @@ TEST_F(Folder, ASnapshotIsFoundByRefAndByCommit) {
   EXPECT_EQ(fs::read_symlink(folder_ / "models--owner--name/snapshots" / kCommit / "config.json"),
             "../../blobs/" + hash);
   EXPECT_EQ(read_file(model.snapshot(kCommit) / "config.json").value(), "{}");
-  // A file in the way is replaced, a right link left alone.
+  // An existing file is replaced; a correct link is kept.
   ASSERT_TRUE(write_file_atomic(model.snapshot(kCommit) / "vocab.json", "old").has_value());
   ASSERT_TRUE(model.link(kCommit, "vocab.json", hash).has_value());
   ASSERT_TRUE(model.link(kCommit, "vocab.json", hash).has_value());
   EXPECT_EQ(read_file(model.snapshot(kCommit) / "vocab.json").value(), "{}");
 
-  // Without a ref only by commit; the error says so.
+  // Without a ref it is found only by commit, as the error says.
   const auto none = find_cached(folder_.path(), name);
   ASSERT_FALSE(none.has_value());
   EXPECT_THAT(none.error().message, HasSubstr("which has owner/name@" + kCommit));

@@ -18,7 +18,7 @@ bool good_part(std::string_view part) {
   return std::all_of(part.begin(), part.end(), [](char c) { return is_word(c) || c == '-' || c == '.'; });
 }
 
-// The part of git's rules for references that also makes a safe path below a folder.
+// Checks the subset of git's reference rules that also makes a safe path below a folder.
 bool good_revision(std::string_view revision) {
   if (revision.empty() || revision.size() > kMaxRevision) return false;
   char before = '/';

@@ -1,4 +1,4 @@
-// The name of a model on a hub, as people write it: OWNER/NAME, or OWNER/NAME@REVISION.
+// Model names of a hub: OWNER/NAME, or OWNER/NAME@REVISION.
 #pragma once
 
 #include <string>
@@ -13,24 +13,24 @@ inline constexpr std::string_view kDefaultRevision = "main";
 struct ModelName {
   std::string owner;
   std::string name;
-  std::string revision;  // a branch, a tag or a commit; empty: kDefaultRevision
+  std::string revision;  // a branch, a tag or a commit; kDefaultRevision if empty
 
   [[nodiscard]] std::string repository() const { return owner + "/" + name; }
   [[nodiscard]] std::string revision_or_default() const {
     return revision.empty() ? std::string(kDefaultRevision) : revision;
   }
-  // As it was written.
+  // Returns the name as it was written.
   [[nodiscard]] std::string text() const {
     return revision.empty() ? repository() : repository() + "@" + revision;
   }
 };
 
-// kUsage says which part is wrong and what is allowed. Owner and name are as hubs have them: letters, digits,
-// "-", "_" and ".", neither beginning nor ending with "-" or ".", without "--" or "..". So every part is safe
-// as the name of a file, and a revision as a path of such names.
+// Parses a name. kUsage names the invalid part and the allowed characters. Owner and name follow the hub's
+// rules: letters, digits, "-", "_" and ".", neither beginning nor ending with "-" or ".", without "--" or
+// "..". So every part is safe as a file name, and a revision as a path of such names.
 Result<ModelName> parse_model_name(std::string_view text);
 
-// 40 lower-case hexadecimal digits: a commit, which names the same files for ever.
+// Returns true for 40 lower-case hexadecimal digits: a commit, which always names the same files.
 bool is_commit(std::string_view revision);
 
 }  // namespace saccade::hub

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kBlock = 1 << 20;
 
-// All bytes from the descriptor's place on into `hash`; how many.
+// Hashes all bytes from the descriptor's position on; returns their number.
 Result<int64_t> hash_rest(int descriptor, ContentHash& hash, const std::filesystem::path& path) {
   std::vector<std::byte> block(kBlock);
   int64_t total = 0;

@@ -1,4 +1,4 @@
-// A file on its way from the hub: as much of it as there is, hashed as it comes.
+// Partially downloaded file, hashed as bytes arrive.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@
 
 namespace saccade::hub {
 
-// Not for several threads at a time. Destroying it keeps
-// the file for the next try; finish() and discard() end it.
+// Partial file for use by one thread at a time. The destructor keeps the file for the next attempt; finish()
+// and discard() end it.
 class PartialFile {
  public:
-  // Takes up what is there already and reads it once, for the hash; starts afresh if it is larger than it can
-  // be. `expected`: the whole file's hash, of `kind`; `size`: its bytes.
+  // Opens the existing part and reads it once for the hash; restarts if it is larger than the whole file.
+  // `expected`: the whole file's hash, of `kind`; `size`: its size in bytes.
   static Result<PartialFile> open(const std::filesystem::path& path, HashKind kind, std::string expected,
                                   int64_t size);
   PartialFile(PartialFile&& other) noexcept;
@@ -25,16 +25,17 @@ class PartialFile {
   ~PartialFile();
 
   [[nodiscard]] int64_t filled() const { return filled_; }
-  // Of these, how many were there when it was opened or last restarted.
+  // Returns how many of these were present when the file was opened or last restarted.
   [[nodiscard]] int64_t found() const { return found_; }
   [[nodiscard]] int64_t size() const { return size_; }
 
-  // kMismatch for more bytes than the file has, kIo with the system's reason where they cannot be written.
+  // Appends bytes. Returns kMismatch for more bytes than the file has, and kIo with the system's reason if
+  // writing fails.
   Status append(std::span<const std::byte> bytes);
-  // Throws away what there is.
+  // Discards the contents.
   Status restart();
-  // Flushes it to the disk, checks size and hash, and renames it to `destination`. kMismatch if it is not the
-  // file it should be; it is then still there, for restart() or discard().
+  // Flushes the file to disk, checks its size and hash, and renames it to `destination`. Returns kMismatch if
+  // they are not as expected; the file is then kept for restart() or discard().
   Status finish(const std::filesystem::path& destination);
   void discard();
 
@@ -52,7 +53,7 @@ class PartialFile {
   ContentHash hash_;
 };
 
-// Whether a file has the size and the hash; kIo or kNotFound where it cannot be read. Reads all of it.
+// Checks that a file has the size and the hash; kIo or kNotFound if it cannot be read. Reads all of it.
 Result<bool> has_content(const std::filesystem::path& path, HashKind kind, const std::string& expected,
                          int64_t size);
 

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One pull on its way.
+// State of one pull.
 class Pull {
  public:
   Pull(const ModelName& name, const PullOptions& options, const ProgressCallback& progress,
@@ -35,8 +35,8 @@ class Pull {
     report_.path = folder_.snapshot(model.commit);
     SACCADE_ASSIGN(const Selection selection, select_files(model.files));
     SACCADE_TRY(folder_.create());
-    // Sizes first, so that progress knows what there is to
-    // do; the index before the rest, as it names the rest.
+    // Sizes come first, so that progress knows the total. The index comes before the rest, because it names
+    // the rest.
     std::vector<RemoteFile> files;
     for (const std::string& file : selection.files) {
       SACCADE_ASSIGN(files.emplace_back(), client_.file(report_.name, report_.commit, file));
@@ -54,7 +54,7 @@ class Pull {
     }
     total_ = done_;
     for (const RemoteFile& file : files) total_ += file.size;
-    // Small ones first: what is wrong with a checkpoint mostly shows in them.
+    // Small files come first, because most problems of a checkpoint show in them.
     std::stable_sort(files.begin(), files.end(),
                      [](const RemoteFile& a, const RemoteFile& b) { return a.size < b.size; });
     SACCADE_TRY(check_space(files));
@@ -79,7 +79,7 @@ class Pull {
     progress_(update);
   }
 
-  // Said before hours of downloading rather than at their end.
+  // Checks disk space before hours of downloading rather than failing at their end.
   [[nodiscard]] Status check_space(const std::vector<RemoteFile>& files) const {
     int64_t needed = 0;
     for (const RemoteFile& file : files) {
@@ -96,7 +96,7 @@ class Pull {
                 folder_.path().string(), needed, space.available);
   }
 
-  // The blob there and linked to, by download if need be.
+  // Ensures that the blob is present, by download if necessary, and linked.
   Status place(const RemoteFile& file) {
     PulledFile pulled{.name = file.name, .size = file.size, .hash = file.hash, .downloaded = false};
     SACCADE_ASSIGN(const Descriptor lock, wait_for_lock_file(folder_.lock(file.hash), stop_, [&] {
@@ -140,7 +140,7 @@ class Pull {
         partial.discard();
         return finished;
       }
-      // What was there from before may be at fault: once more, all of it.
+      // Bytes from an earlier download may be at fault: download everything once more.
       SACCADE_TRY(partial.restart());
     }
   }

@@ -1,4 +1,4 @@
-// Brings a checkpoint from a hub into the cache.
+// Download of a checkpoint from a hub into the cache.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct PulledFile {
   std::string name;
   int64_t size = 0;
   std::string hash;
-  bool downloaded = false;  // false: it was there, and is what it should be
+  bool downloaded = false;  // false if it was already present and correct
 };
 
 struct PullReport {
@@ -35,18 +35,18 @@ struct PullReport {
   std::filesystem::path path;  // the snapshot: a checkpoint's folder
   std::vector<PulledFile> files;
   int64_t downloaded_bytes = 0;
-  int64_t resumed_bytes = 0;  // of files begun before
+  int64_t resumed_bytes = 0;  // bytes of partial files from earlier downloads
 };
 
-// {"model", "revision", "commit", "path", "downloaded_bytes", "resumed_bytes",
-// "files": [{"name", "bytes", "hash", "downloaded"}]}
+// Converts to {"model", "revision", "commit", "path", "downloaded_bytes", "resumed_bytes", "files": [{"name",
+// "bytes", "hash", "downloaded"}]}.
 Json pull_json(const PullReport& report);
 
-// Downloads what select_files names and is not there yet, checks every file's size and hash, those already
-// there too, and only then lets the revision's ref stand for the snapshot. What was begun is kept: the same
-// call goes on from there, after an error, a stop (kCancelled) or a crash. Reads all of the checkpoint's
-// bytes once. Offline, only looks whether the snapshot is there and whole. Several processes may pull the
-// same at a time.
+// Downloads the missing files among those of select_files. Checks the size and hash of every file, including
+// those already present; only then the revision's ref points to the snapshot. Partial downloads are kept:
+// after an error, a stop (kCancelled) or a crash, the same call resumes. Reads all of the checkpoint's bytes
+// once. Offline, only checks that the snapshot is present and complete. Several processes may pull the same
+// model at the same time.
 Result<PullReport> pull(const ModelName& name, const PullOptions& options,
                         const ProgressCallback& progress = {}, std::stop_token stop = {});
 

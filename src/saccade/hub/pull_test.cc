@@ -1,4 +1,4 @@
-// Pulling from a hub on loopback, with everything that may go wrong on the way.
+// Tests of pulling from a hub on loopback, with all kinds of failures.
 #include "saccade/hub/pull.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ using testing::Not;
 const std::string kCommit = "00112233445566778899aabbccddeeff00112233";
 const std::string kName = "owner/clip";
 
-// Bytes that do not repeat, so that one taken from the wrong place shows.
+// Returns bytes that do not repeat, so that a byte from the wrong position shows.
 std::string content(size_t size, uint32_t seed) {
   std::string text(size, '\0');
   for (char& c : text) {
@@ -66,7 +66,7 @@ class Pulling : public testing::Test {
                          std::stop_token stop = {}) {
     return pull(parse_model_name(name).value(), options_, progress, std::move(stop));
   }
-  // Fails with this code, and all of the parts in its message.
+  // Checks that the pull fails with this code, and with all of the parts in its message.
   void expect_error(const Result<PullReport>& report, ErrorCode code, const std::vector<std::string>& parts) {
     ASSERT_FALSE(report.has_value());
     EXPECT_EQ(report.error().code, code) << report.error().message;
@@ -82,7 +82,7 @@ class Pulling : public testing::Test {
     EXPECT_EQ(read_file(report->path / "model.safetensors").value(), weights_.content);
     EXPECT_FALSE(fs::exists(incomplete()));
   }
-  // An answer of our own for the weights' bytes, and no other request.
+  // Replaces the replies for the weights' bytes only.
   void for_weights(std::function<std::optional<HubReply>(const HubRequest&, HubReply)> reply) {
     hub_.instead = [reply = std::move(reply)](const HubRequest& request,
                                               const HubReply& ordinary) -> std::optional<HubReply> {
@@ -121,7 +121,7 @@ TEST_F(Pulling, BringsACheckpointIntoTheHubsOwnLayout) {
   EXPECT_EQ(find_cached(options_.settings.cache, parse_model_name(kName).value())->path, report->path);
   EXPECT_EQ(hub_.gets("README.md") + hub_.gets("tf_model.h5"), 0);
 
-  // Again: nothing is fetched.
+  // A second pull fetches nothing.
   const int before = hub_.gets("/resolve/") + hub_.gets("/storage/");
   const auto again = run();
   expect_whole(again);
@@ -135,7 +135,7 @@ TEST_F(Pulling, ACommitNeedsNoRef) {
   EXPECT_FALSE(fs::exists(model_folder() / "refs"));
 }
 
-// A hub, or what stands before it, that gives another commit than the one asked for.
+// A hub, or a proxy in front of it, that returns another commit than requested.
 TEST_F(Pulling, AnotherCommitIsRefused) {
   const std::string other(40, 'b');
   hub_.instead = [&](const HubRequest& request, const HubReply& ordinary) -> std::optional<HubReply> {
@@ -181,7 +181,7 @@ TEST_F(Pulling, ShardsAreThoseTheIndexNames) {
   expect_error(run(), ErrorCode::kNotFound, {kName + " has no file two.safetensors"});
   files["model.safetensors.index.json"].content = R"({"weight_map": {"a": "../../../../outside"}})";
   expect_error(run(), ErrorCode::kBadData, {"../../../../outside", "not a file name"});
-  // The system would see the part before the NUL.
+  // The system would read the name only up to the NUL.
   files["model.safetensors.index.json"].content = R"({"weight_map": {"a": "config.json\u0000.safetensors"}})";
   expect_error(run(), ErrorCode::kBadData, {"not a file name"});
 }
@@ -193,7 +193,7 @@ TEST_F(Pulling, FilesOfOtherToolsAreUsedIfTheyAreWhatTheyShouldBe) {
   const auto report = run();
   expect_whole(report);
   EXPECT_EQ(hub_.gets("/storage/"), 0);
-  // Damaged ones are fetched anew.
+  // Damaged files are downloaded again.
   std::string damaged = weights_.content;
   damaged[1234] ^= 1;
   ASSERT_TRUE(write_file_atomic(blob, damaged).has_value());
@@ -219,7 +219,7 @@ TEST_F(Pulling, GoesOnWhereItStopped) {
     EXPECT_EQ(update.total, kTotal);
   });
   expect_whole(report);
-  // What was there counts as done; from there it grows, to the end.
+  // Bytes already present count as done. The count then grows to the total.
   EXPECT_TRUE(std::is_sorted(done.begin(), done.end()));
   EXPECT_EQ(done.back(), kTotal);
   const auto between = [&](int64_t low, int64_t high) {
@@ -260,7 +260,7 @@ TEST_F(Pulling, AHubWithoutRangesSendsAllOfIt) {
     return all;
   });
   expect_whole(run());
-  // A range that is another one than asked for is no use.
+  // A range other than the requested one is rejected.
   fs::remove_all(options_.settings.cache);
   fs::create_directories(model_folder() / "blobs");
   ASSERT_TRUE(
@@ -273,14 +273,14 @@ TEST_F(Pulling, AHubWithoutRangesSendsAllOfIt) {
 }
 
 TEST_F(Pulling, BrokenConnectionsAreTakenUpAgain) {
-  // More breaks than there are tries: each brought something.
+  // There are more disconnections than retries, but each attempt made progress.
   for_weights([&](const HubRequest&, HubReply reply) {
     reply.cut_after = 40'000;
     return reply;
   });
   expect_whole(run());
   EXPECT_EQ(hub_.gets("/storage/"), 8);
-  // The same where nothing says how long the body should have been.
+  // The same holds if the length of the body is unknown.
   fs::remove_all(options_.settings.cache);
   for_weights([&](const HubRequest&, HubReply reply) {
     reply.cut_after = 100'000;
@@ -315,7 +315,7 @@ TEST_F(Pulling, WrongBytesAndSizesAreNotKept) {
     return reply;
   });
   expect_error(run(), ErrorCode::kMismatch, {"more than the 300000 bytes"});
-  // Shorter than promised, whether by a reply or by a range that it does not have.
+  // The body is shorter than announced by a reply, or the range does not exist.
   for_weights([&](const HubRequest& request, HubReply reply) {
     if (request.header("range").empty()) {
       reply.body.resize(200'000);
@@ -424,7 +424,7 @@ TEST_F(Pulling, ButNotForEver) {
   always(429, {{"Retry-After", "0"}});
   expect_error(run(), ErrorCode::kLimit, {"too many requests", "status 429", "/api/models/owner/clip"});
   EXPECT_EQ(hub_.gets("/api/"), 3);
-  // Asked to wait longer than it would: says so at once.
+  // A requested wait above the limit is reported at once.
   always(429, {{"RateLimit", "\"api\";r=0;t=3600"}});
   expect_error(run(), ErrorCode::kLimit, {"try again in 3600 seconds"});
   EXPECT_EQ(hub_.gets("/api/"), 4);
@@ -478,7 +478,7 @@ TEST_F(Pulling, AnswersThatAreNoneAreRefused) {
 
 TEST_F(Pulling, NobodyThereIsSaidAtOnce) {
   {
-    // A port that nobody listens on any more.
+    // A port without a listener.
     const TestHub gone;
     options_.settings.endpoint = gone.endpoint();
   }
@@ -506,7 +506,7 @@ TEST_F(Pulling, AStopKeepsWhatThereIs) {
   expect_whole(report);
   EXPECT_EQ(report->resumed_bytes, static_cast<int64_t>(kept));
 
-  // Also while it waits.
+  // A stop also ends a wait.
   options_.retry.first_wait = std::chrono::hours(1);
   std::stop_source other;
   hub_.instead = [&](const HubRequest&, const HubReply&) {
@@ -519,7 +519,7 @@ TEST_F(Pulling, AStopKeepsWhatThereIs) {
 }
 
 TEST_F(Pulling, AFullDiskIsAnErrorAndNotTheEnd) {
-  // The limit of a file's size stands for a disk that fills up.
+  // The limit on file sizes simulates a full disk.
   struct rlimit before {};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
@@ -551,7 +551,7 @@ TEST_F(Pulling, AnotherDownloadOfTheSameIsWaitedFor) {
   const auto report = run(kName, [&](const ProgressUpdate& update) {
     if (update.detail.find("waiting for another download") == std::string_view::npos || waited) return;
     waited = true;
-    // The other one finishes.
+    // The other process finishes.
     ASSERT_TRUE(write_file_atomic(model_folder() / "blobs" / hash, weights_.content).has_value());
     close(held);
   });

@@ -13,18 +13,18 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array kPlainFiles = {
-    // what the model is
+    // model configuration
     "config.json", "open_clip_config.json", "adapter_config.json",
-    // how pictures and texts get into it
+    // preprocessing of images and texts
     "preprocessor_config.json", "processor_config.json", "tokenizer.json", "tokenizer_config.json",
     "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt", "vocab.txt",
     "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
-    // what its reference answers
+    // reference outputs
     "io.safetensors"};
 
 struct WeightFile {
   const char* name;
-  const char* needs;  // a file that must be beside it for the loader to take it; nullptr: none
+  const char* needs;  // file that the loader requires beside it, or nullptr
 };
 constexpr std::array kWeightFiles = {WeightFile{"open_clip_model.safetensors", "open_clip_config.json"},
                                      WeightFile{"model.safetensors", nullptr},
@@ -50,7 +50,7 @@ Result<Selection> select_files(std::span<const std::string> names) {
     break;
   }
   if (selection.weights.empty()) {
-    // A model's weights under a name of their own, as its authors saved them: only where there is one.
+    // Weights under the authors' own file name; accepted only if there is exactly one such file.
     int found = 0;
     for (const std::string& name : there) {
       if (!is_plain_file_name(name) || !(name.ends_with(".pt") || name.ends_with(".pth"))) continue;
@@ -77,7 +77,7 @@ Result<std::vector<std::string>> missing_files(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    // A link whose target is gone does not count.
+    // A dangling link does not count.
     if (std::error_code ignored; fs::is_regular_file(entry->path(), ignored)) {
       names.push_back(entry->path().filename().string());
     }

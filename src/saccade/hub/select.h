@@ -1,6 +1,6 @@
-// Which files of a repository make a checkpoint for Saccade: config,
-// tokenizer, preprocessing, reference answers, and one set of weights. Copies
-// for other frameworks, training states and exports stay where they are.
+// Selection of the files of a repository that form a checkpoint for Saccade: config, tokenizer,
+// preprocessing, reference outputs, and one set of weights. Copies for other frameworks, training states and
+// exports are not downloaded.
 #pragma once
 
 #include <filesystem>
@@ -18,13 +18,14 @@ struct Selection {
   std::string weights;        // the weight file, or weights_index
 };
 
-// `names`: all files of the repository, paths with "/". Weights in the order the loader prefers them:
-// OpenCLIP's safetensors (where OpenCLIP's config is there too), safetensors, an adapter's, and torch's own
-// format only where there is nothing else. kUnsupported names what would do where there are no weights.
+// Selects from `names`, all files of the repository as paths with "/". Weights are taken in the loader's
+// order of preference: OpenCLIP's safetensors (if OpenCLIP's config is present too), safetensors, an
+// adapter's, and torch's own format only if there is nothing else. Without weights, returns kUnsupported with
+// the accepted names.
 Result<Selection> select_files(std::span<const std::string> names);
 
-// The files still missing from a folder that should hold a
-// checkpoint; empty: it is whole. kUnsupported as select_files.
+// Returns the files missing from a folder that should hold a checkpoint; empty if it is complete. Returns
+// kUnsupported as select_files does.
 Result<std::vector<std::string>> missing_files(const std::filesystem::path& folder);
 
 }  // namespace saccade::hub

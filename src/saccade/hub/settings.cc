@@ -11,11 +11,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The only host this program knows by itself: what users of the hub's other tools expect.
+// Default host, the same as in the hub's other tools, and the only one built into this program.
 constexpr const char* kDefaultEndpoint = "https://huggingface.co";
 constexpr int64_t kMaxTokenFile = 64 << 10;
 
-// The first variable that is set and not empty.
+// Returns the first variable that is set and not empty.
 std::string first_of(const Environment& environment, std::initializer_list<const char*> names) {
   for (const char* name : names) {
     const char* value = environment(name);
@@ -30,7 +30,7 @@ bool is_true(std::string value) {
   return value == "1" || value == "ON" || value == "YES" || value == "TRUE";
 }
 
-// "~" and "~/..." as a shell has them.
+// Expands "~" and "~/..." like a shell.
 fs::path expanded(const std::string& text, const std::string& home) {
   if (!home.empty() && (text == "~" || text.starts_with("~/"))) return home + text.substr(1);
   return text;
@@ -47,7 +47,7 @@ Result<std::string> clean_token(std::string_view text, std::string_view where) {
   return std::string(text);
 }
 
-// HF_HOME or what stands for it; empty where nothing does.
+// Returns HF_HOME or its default; empty if there is none.
 fs::path home_of_hub(const Environment& environment) {
   const std::string home = first_of(environment, {"HOME"});
   fs::path named = expanded(first_of(environment, {"HF_HOME"}), home);

@@ -1,5 +1,4 @@
-// Where the hub is, who asks, and where its files are kept: from the environment variables that users of
-// Hugging Face's tools have set already.
+// Hub settings (address, token, cache folder) from the environment variables of Hugging Face's tools.
 //
 //   HF_ENDPOINT                             the hub's address
 //   HF_TOKEN, HUGGING_FACE_HUB_TOKEN        the token; else the file HF_TOKEN_PATH, or token in HF_HOME
@@ -22,29 +21,28 @@ namespace saccade::hub {
 
 struct Settings {
   std::string endpoint;  // without a slash at the end
-  std::string token;     // empty: none
+  std::string token;     // empty if there is none
   std::filesystem::path cache;
-  std::filesystem::path certificates;  // a file; empty: the system's
+  std::filesystem::path certificates;  // a file; the system's if empty
   bool offline = false;
 };
 
-// A variable's value, or nullptr.
+// Function that returns a variable's value, or nullptr.
 using Environment = std::function<const char*(const char* name)>;
 
-// What the environment says; for what it does not, the default hub and the user's
-// cache. kUsage for an endpoint that is not an http or https address; kNotFound where
-// there is neither HOME nor any other place for the cache; kIo for a token file that
-// is there but cannot be read. The token itself is never part of a message.
+// Reads the settings from the environment; defaults are the public hub and the user's cache. Returns kUsage
+// for an endpoint that is not an http or https address. Returns kNotFound if there is neither HOME nor
+// another location for the cache, and kIo for a token file that cannot be read. The token itself is never
+// part of a message.
 Result<Settings> settings_from(const Environment& environment);
 Result<Settings> settings_from_environment();
-// The cache's folder alone: for looking at what is there, whatever else the variables say.
+// Returns only the cache's folder, for listing its contents, without checking the other variables.
 Result<std::filesystem::path> cache_from(const Environment& environment);
 Result<std::filesystem::path> cache_from_environment();
 
-// Checks an endpoint and takes the slashes off its end.
+// Checks an endpoint and removes trailing slashes.
 Result<std::string> clean_endpoint(const std::string& endpoint);
-// A token from a file: its text without the white space
-// around it. kBadData if that is nothing a header can carry.
+// Reads a token from a file, without the white space around it. kBadData if it cannot be sent in a header.
 Result<std::string> read_token(const std::filesystem::path& file);
 
 }  // namespace saccade::hub

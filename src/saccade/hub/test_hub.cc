@@ -19,7 +19,7 @@ HubReply refused(int status, const std::string& code) {
   return reply;
 }
 
-// The content, or the part of it that a Range asks for.
+// Returns the content, or the part requested by a Range.
 HubReply content_reply(const HubRequest& request, const std::string& content) {
   HubReply reply;
   reply.body = content;
@@ -80,7 +80,7 @@ int TestHub::gets(const std::string& part) const {
 }
 
 HubReply TestHub::ordinary(const HubRequest& request) const {
-  // The other host: contents by their hash, whoever asks.
+  // The other host serves contents by hash, without authorization.
   if (request.path.starts_with("/storage/")) {
     for (const auto& [name, model] : models) {
       for (const auto& [file_name, file] : model.files) {
@@ -99,7 +99,7 @@ HubReply TestHub::model_reply(const HubRequest& request) const {
   const std::string between = api ? "/revision/" : "/resolve/";
   const size_t at = path.find(between);
   const auto found = models.find(path.substr(0, at));
-  // As the real one does, so that private models cannot be told from none.
+  // Like the real hub, so that private models cannot be distinguished from missing ones.
   const bool signed_in = request.header("authorization") == "Bearer good";
   if (found == models.end()) return refused(signed_in ? 404 : 401, "RepoNotFound");
   const HubModel& model = found->second;

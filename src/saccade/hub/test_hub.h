@@ -1,4 +1,4 @@
-// For tests: a hub on loopback, and what may go wrong with one.
+// Test hub on loopback with configurable failures.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace saccade::test {
 using HubRequest = ServerRequest;
 using HubReply = ServerReply;
 
-// A file as a hub keeps it: large ones by SHA-256 and on another host, small ones by git's SHA-1.
+// File of a hub: large ones are named by SHA-256 and on another host, small ones by git's SHA-1.
 struct HubFile {
   std::string content;
   bool large = false;
@@ -25,29 +25,29 @@ struct HubFile {
 struct HubModel {
   std::string commit;
   std::map<std::string, HubFile> files;
-  bool gated = false;  // for all without the token "good"
+  bool gated = false;  // true if it requires the token "good"
 };
 
-// What a file is named by.
+// Returns the content hash that names a file.
 std::string hub_hash(const HubFile& file);
 
 class TestHub {
  public:
   TestHub();
 
-  // http://127.0.0.1:PORT, and the same of the host that large files are on.
+  // Return http://127.0.0.1:PORT, and the same for the host of large files.
   [[nodiscard]] std::string endpoint() const;
   [[nodiscard]] std::string storage() const;
 
-  // Not while requests are answered. "OWNER/NAME"; every model has its branch main only.
+  // Models by "OWNER/NAME"; each has only the branch main. Must not be changed while requests are answered.
   std::map<std::string, HubModel> models;
-  // Asked for every request, of both hosts, before it is answered: an answer to give instead. `ordinary` is
-  // what would be answered.
+  // Function called for every request to both hosts before it is answered; it may return another reply.
+  // `ordinary` is the default reply.
   std::function<std::optional<HubReply>(const HubRequest&, const HubReply& ordinary)> instead;
 
-  // All requests so far, in the order they came.
+  // Returns all requests so far, in order of arrival.
   [[nodiscard]] std::vector<HubRequest> requests() const;
-  // How many were for paths with `part` in them, by GET.
+  // Returns the number of GET requests for paths that contain `part`.
   [[nodiscard]] int gets(const std::string& part) const;
 
  private:
@@ -59,7 +59,7 @@ class TestHub {
 
   mutable std::mutex mutex_;
   std::vector<HubRequest> requests_;
-  // Behind what they answer with.
+  // The servers come after the state that their replies use.
   TestServer hub_;
   TestServer storage_;
 };

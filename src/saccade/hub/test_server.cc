@@ -68,7 +68,7 @@ void send_all(int connection, std::string_view text) {
   }
 }
 
-// The value of `key="..."` in a part's head.
+// Returns the value of `key="..."` in a part's head.
 std::string quoted(const std::string& head, const std::string& key) {
   const size_t found = head.find(" " + key + "=\"");
   if (found == std::string::npos) return {};

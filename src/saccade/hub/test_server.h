@@ -1,5 +1,5 @@
-// For tests: an HTTP server on loopback that does what it is told, well or badly. Plain sockets, a thread a
-// connection, a request a connection; the port is the system's choice.
+// Test HTTP server on loopback with scripted replies, valid or not. Uses plain sockets, one thread per
+// connection and one request per connection; the system chooses the port.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,8 @@ struct ServerRequest {
   std::string body;
 
   [[nodiscard]] std::string header(const std::string& name) const;
-  // Of multipart/form-data: name -> content; a file's name under "NAME filename", its kind under "NAME type".
+  // Returns the parts of multipart/form-data: name -> content. A file's name is under "NAME filename", its
+  // type under "NAME type".
   [[nodiscard]] std::map<std::string, std::string> form() const;
 };
 
@@ -37,23 +38,24 @@ struct ServerReply {
 class TestServer {
  public:
   using Handler = std::function<ServerReply(const ServerRequest&)>;
-  // Called from the connections' threads, one at a time. It may ask for requests().
+  // Starts the server. The handler is called from the connections' threads, one at a time. It may call
+  // requests().
   explicit TestServer(Handler handler);
   TestServer(const TestServer&) = delete;
   TestServer& operator=(const TestServer&) = delete;
   ~TestServer();
 
   [[nodiscard]] std::string endpoint() const;  // http://127.0.0.1:PORT
-  // All so far, in the order they came.
+  // Returns all requests so far, in order of arrival.
   [[nodiscard]] std::vector<ServerRequest> requests() const;
-  // The most that were being answered at a time.
+  // Returns the maximum number of concurrent requests.
   [[nodiscard]] int most_at_a_time() const { return most_; }
 
  private:
   void serve();
   void answer(int connection);
 
-  // Until the other end of a connection goes, or so long.
+  // Waits until the peer of a connection disconnects, or until the timeout.
   [[nodiscard]] bool is_gone_within(int connection, int milliseconds) const;
 
   Handler handler_;

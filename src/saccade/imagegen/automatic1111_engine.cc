@@ -1,11 +1,10 @@
-// The API of AUTOMATIC1111's Stable Diffusion web UI, of Forge and of others that speak it:
+// Client of the API of AUTOMATIC1111's Stable Diffusion web UI, also spoken by Forge and others:
 //
 //   POST /sdapi/v1/img2img   {"init_images": [BASE64], "prompt", "seed", "width", "height", ...}
 //   POST /sdapi/v1/txt2img   {"prompt", "seed", "width", "height", ...}
 //   answer                   {"images": [BASE64, ...], "parameters": {...}, "info": "..."}
 //
-// Every other field that its page has (steps, cfg_scale, denoising_strength,
-// negative_prompt) is the user's to set.
+// All other fields of the API (steps, cfg_scale, denoising_strength, negative_prompt) are set by the user.
 #include "saccade/core/base64.h"
 #include "saccade/imagegen/http_engine.h"
 

@@ -1,5 +1,5 @@
-// What an engine sent, looked at: foreign bytes are a picture only once the
-// decoder has said so, under limits.
+// Validation of an engine's output: untrusted bytes count as an image only after the decoder accepts them,
+// under limits.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace saccade {
 
 struct AnswerLimits {
   DecodeOptions decode;  // max_pixels, max_bytes, max_seconds, processes
-  int width = 0;         // what was asked for; 0: any
+  int width = 0;         // requested width; 0 means any
   int height = 0;
 };
 
@@ -23,9 +23,9 @@ struct PictureAnswer {
   std::string extension;  // "png", "jpg", "webp"
 };
 
-// kBadData for nothing, for a page of HTML, for other text and for a broken picture; kUnsupported for other
-// kinds of picture; kLimit for one that is too large; kMismatch for another size than was asked for;
-// kCancelled and kIo, which say nothing of the bytes that were sent.
+// Validates the bytes as an image. Returns kBadData for empty input, an HTML page, other text and a broken
+// image. Returns kUnsupported for other image formats, kLimit for an image that is too large, and kMismatch
+// for a size other than the requested one. kCancelled and kIo do not depend on the bytes.
 Result<PictureAnswer> look_at_answer(std::string_view bytes, const AnswerLimits& limits);
 
 }  // namespace saccade

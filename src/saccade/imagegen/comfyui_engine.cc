@@ -1,4 +1,4 @@
-// ComfyUI's API, with a workflow of the user's ("Save (API format)"):
+// Client of ComfyUI's API, with a workflow provided by the user ("Save (API format)"):
 //
 //   POST /upload/image    multipart/form-data: image (a PNG), overwrite -> {"name", "subfolder", "type"}
 //   POST /prompt          {"prompt": workflow, "client_id"}            ->
@@ -6,10 +6,10 @@
 //   GET  /history/ID      {} until it is done, then
 //                         {ID: {"outputs": {node: {"images": [{"filename", "subfolder", "type"}]}},
 //                               "status": {"status_str": "success" or "error", "completed", "messages"}}}
-//   GET  /view?filename=&subfolder=&type=   the picture
+//   GET  /view?filename=&subfolder=&type=   the image
 //
-// Placeholders in the workflow's strings: %prompt%, %reference% (the uploaded picture's name), %seed%,
-// %width%, %height%. A string that is nothing but one of the last three becomes a number.
+// Placeholders in the workflow's strings: %prompt%, %reference% (the uploaded image's name), %seed%, %width%,
+// %height%. A string that is exactly one of the last three becomes a number.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -47,7 +47,7 @@ Json filled(const Json& json, std::span<const Placeholder> placeholders) {
   if (!json.is_string()) return json;
   const auto& text = json.get_ref<const std::string&>();
   std::string said;
-  // One pass: what stands in a text that was put in is no placeholder.
+  // A single pass: placeholders inside an inserted text are not replaced.
   for (size_t at = 0; at < text.size();) {
     const auto here = std::ranges::find_if(placeholders, [&](const Placeholder& each) {
       return text.compare(at, each.name.size(), each.name) == 0;
@@ -121,12 +121,12 @@ class ComfyUiEngine : public HttpEngine {
     return json;
   }
 
-  // The name that the workflow calls it by.
+  // Uploads an image and returns its name for the workflow.
   Result<std::string> upload(const Image& reference, const std::stop_token& stop) {
     SACCADE_ASSIGN(std::string png, encode_png(reference));
     hub::HttpRequest asked;
     asked.url = "/upload/image";
-    // By content: the same picture is the same file there, whoever sends it.
+    // The name is a hash of the content, so the same image is the same file on the server for all clients.
     const std::string name = fmt::format("saccade-{}.png", sha256_hex(png).substr(0, 16));
     asked.form = {
         {.name = "image", .content = std::move(png), .file_name = name, .content_type = "image/png"},
@@ -138,7 +138,7 @@ class ComfyUiEngine : public HttpEngine {
     return folder.empty() ? there : folder + "/" + there;
   }
 
-  // What history says once it is done.
+  // Waits for the end of the job and returns its history entry.
   Result<Json> wait_for(const std::string& id, const std::stop_token& stop) {
     const auto until = std::chrono::steady_clock::now() + options().silence;
     std::mutex mutex;
@@ -181,7 +181,7 @@ class ComfyUiEngine : public HttpEngine {
     return fail(ErrorCode::kIo, "the workflow failed: {}", why);
   }
 
-  // The first picture of an output node; one that was only looked at (type "temp") where there is no other.
+  // Downloads the first image of an output node; a preview (type "temp") only if there is no other.
   Result<std::string> fetch(const Json& entry, const std::stop_token& stop) {
     const Json* chosen = nullptr;
     const auto outputs = entry.is_object() ? entry.find("outputs") : entry.end();
@@ -209,7 +209,7 @@ class ComfyUiEngine : public HttpEngine {
     return std::move(picture.body);
   }
 
-  // Takes what nobody waits for any more out of the queue there.
+  // Removes an abandoned job from the server's queue.
   void forget(const std::string& id) {
     caller().tell(json_request("/queue", {{"delete", Json::array({id})}}));
   }

@@ -1,5 +1,5 @@
-// Engines elsewhere, against servers that speak their protocols: what is sent, what is taken from an answer,
-// and what is said of answers that are late, broken, or none.
+// Tests of remote engines against servers with their protocols: requests, replies, and errors for replies
+// that are late, broken or missing.
 #include <chrono>
 
 #include <gmock/gmock.h>
@@ -101,7 +101,7 @@ TEST(OpenAiEngine, GeneratesByJsonAndFetchesAddresses) {
   EXPECT_EQ(*made, png_of(9, 9));
   EXPECT_EQ(server.requests().front().path, "/images/generations");
   EXPECT_EQ(*parse_json(server.requests().front().body), (Json{{"prompt", "a bell"}, {"n", 1}}));
-  // The key is for the engine alone.
+  // The key is sent only to the engine.
   ASSERT_EQ(elsewhere.requests().size(), 1U);
   EXPECT_EQ(elsewhere.requests().front().header("authorization"), "");
   EXPECT_EQ(elsewhere.requests().front().path, "/files/1.png?sig=x");
@@ -176,14 +176,14 @@ TEST(Automatic1111Engine, SaysWhatWentWrong) {
   const auto engine = open_engine(options_for(EngineKind::kAutomatic1111, server));
   reply = json_reply({{"images", Json::array()}});
   EXPECT_THAT(ask(**engine, nullptr).error().message, HasSubstr("no picture (\"images\")"));
-  // As its exception handler answers.
+  // Reply of its exception handler.
   reply = json_reply(
       {{"error", "HTTPException"}, {"detail", "Sampler not found"}, {"body", ""}, {"errors", ""}}, 422);
   EXPECT_THAT(ask(**engine, nullptr).error().message,
               HasSubstr("status 422: HTTPException: Sampler not found"));
 }
 
-// A ComfyUI that is done at the third look.
+// A ComfyUI whose job is done at the third poll.
 class Comfy : public testing::Test {
  protected:
   Comfy() : server([this](const ServerRequest& request) { return answer(request); }) {
@@ -295,7 +295,7 @@ TEST_F(Comfy, WhatIsNeverDoneIsGivenUpAndTakenBack) {
   EXPECT_EQ(server.requests().back().body, R"({"delete":["id-1"]})");
 }
 
-// Ctrl-C must not wait for an engine that has fallen silent.
+// Ctrl-C must not wait for an engine that does not respond.
 TEST_F(Comfy, TakingBackIsNotWaitedForLong) {
   options.silence = std::chrono::seconds(0);
   looks = -1000;
@@ -346,7 +346,7 @@ TEST(EngineCaller, TriesAgainAsTheServerAsks) {
   EXPECT_GE(took(), std::chrono::milliseconds(1900));
   refusal = {.no_answer = true};
   took();
-  // More than is worth waiting for.
+  // The requested wait is too long.
   refusal = {
       .status = 429, .body = "{\"error\": {\"message\": \"quota\"}}", .headers = {{"Retry-After", "99999"}}};
   asked = 0;
@@ -404,7 +404,7 @@ TEST(EngineCaller, StaysWithinBounds) {
   EXPECT_EQ((*engine)->requests(), 2);
   EXPECT_TRUE((*engine)->over());
   options.max_requests = 0;
-  // Room for one exchange, and not for another request.
+  // The limit allows one exchange, but not another request.
   options.max_bytes = (*engine)->bytes() / 2 + 10;
   const auto other = open_engine(options);
   EXPECT_TRUE(ask(**other, nullptr));

@@ -10,7 +10,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kMostSide = 1024;  // of a reference, where no size is asked for
+constexpr int kMostSide = 1024;  // maximum side of a reference without a requested size
 constexpr size_t kMostSaid = 300;
 constexpr std::chrono::seconds kTellSilence{2};
 
@@ -43,7 +43,7 @@ bool looks_like_html(std::string_view body) {
   return start.starts_with("<!doctype") || start.starts_with("<html") || start.starts_with("<head");
 }
 
-// On one line, without control characters, and short.
+// Shortens a text to one line without control characters.
 std::string short_line(std::string_view text) {
   std::string line;
   for (const char c : text.substr(0, kMostSaid)) {
@@ -77,7 +77,7 @@ std::string said_in(std::string_view body) {
       if (!json->is_object()) break;
       const auto found = json->find(key);
       if (found == json->end()) continue;
-      // AUTOMATIC1111 names the kind of its exception in "error" and says what it is elsewhere.
+      // AUTOMATIC1111 puts the exception's class in "error" and its message elsewhere.
       std::string text = text_in(*found);
       if (std::string_view(key) == "error" && found->is_string()) {
         for (const char* more : {"detail", "errors"}) {

@@ -1,5 +1,5 @@
-// What engines elsewhere have in common: asking over HTTP within bounds, with retries, and what a
-// refusal says. Internal to the module.
+// Shared parts of remote engines: HTTP requests with limits and retries, and the messages of refusals.
+// Internal to the module.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace saccade {
 
-// Thread-safe: as many connections as calls at a time.
+// HTTP caller of an engine. Thread-safe: has one connection per concurrent call.
 class EngineCaller {
  public:
   // options.endpoint is one; `authorization`: the header's value, or empty. It goes
@@ -24,14 +24,15 @@ class EngineCaller {
   static Result<std::unique_ptr<EngineCaller>> open(const ImageEngineOptions& options, std::string authorization);
 
   enum class Counted { kYes, kNo };
-  // The answer with a status of 200 to 299. request.url is a path below the endpoint ("/images/edits"), or an
-  // address. What may go well the next time is tried again, as the server asks. An error names what was asked
-  // and what the server says; kCancelled. Not counted: asking whether something is done yet.
+  // Sends a request and returns a reply with a status of 200 to 299. request.url is a path below the endpoint
+  // ("/images/edits"), or a full URL. Transient failures are retried, after the wait that the server
+  // requests. An error names the request and the server's message; kCancelled on a stop. Requests that only
+  // poll for completion are not counted.
   Result<hub::HttpReply> call(hub::HttpRequest request, const std::stop_token& stop,
                               Counted counted = Counted::kYes);
 
-  // Asks once, of a path below the endpoint, and gives up after two seconds of
-  // silence: for what nobody waits for.
+  // Sends one request to a path below the endpoint, and gives up after two seconds of silence. The result is
+  // discarded.
   void tell(hub::HttpRequest request);
 
   [[nodiscard]] std::optional<Error> over() const;
@@ -56,17 +57,17 @@ class EngineCaller {
   std::optional<Error> over_;
 };
 
-// What a server says of a failure, on one line and short: {"error": {"message"}}, {"error"}, {"detail"},
-// {"errors"}, {"message"}, or the beginning of what else it sent; "a page of HTML".
+// Returns a server's error message, short and on one line, from {"error": {"message"}}, {"error"},
+// {"detail"}, {"errors"} or {"message"}. Otherwise returns the beginning of the body, or "a page of HTML".
 std::string said_in(std::string_view body);
 
-// {text} in `prompt` replaced.
+// Returns `prompt` with {text} replaced.
 std::string prompted(const std::string& prompt, const std::string& text);
 
-// A request whose body is JSON.
+// Makes a request with a JSON body.
 hub::HttpRequest json_request(std::string path, const Json& json);
 
-// An engine elsewhere that is asked for one picture at a time.
+// Remote engine that generates one image per request.
 class HttpEngine : public PictureEngine {
  public:
   HttpEngine(ImageEngineOptions options, std::unique_ptr<EngineCaller> caller, int calls_at_once)

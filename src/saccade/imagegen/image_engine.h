@@ -26,38 +26,38 @@ namespace saccade {
 
 struct PictureRequest {
   std::string text;
-  const Image* reference = nullptr;  // as of PictureEngine::reference(); nullptr: a picture of the text alone
+  const Image* reference = nullptr;  // from PictureEngine::reference(); nullptr for text alone
   uint64_t seed = 0;
 };
 
-// Thread-safe.
+// Interface of all image engines. Thread-safe.
 class PictureEngine {
  public:
   virtual ~PictureEngine() = default;
 
-  // Everything that decides its pictures, "name" first; nothing secret.
+  // Returns all settings that affect its images, "name" first; no secrets.
   [[nodiscard]] virtual Json settings() const = 0;
-  // Requests that make() is best given at a time, and calls of it at a time.
+  // Return the best number of requests per call of make(), and the best number of concurrent calls.
   [[nodiscard]] virtual int64_t at_once() const { return 1; }
   [[nodiscard]] virtual int calls_at_once() const { return 1; }
-  // The shorter side, in pixels, that vector pictures are drawn with.
+  // Returns the shorter side, in pixels, at which vector images are rasterized.
   [[nodiscard]] virtual int vector_side() const = 0;
-  // What it is given of a picture: RGB.
+  // Converts an image to the engine's reference input: RGB.
   [[nodiscard]] virtual Image reference(const ImageView& picture) const = 0;
-  // A picture file each, as the engine sent it: nobody has looked at the bytes yet.
-  // kCancelled when asked to stop.
+  // Generates one image file per request and returns the engine's bytes, not yet validated. kCancelled on a
+  // stop request.
   [[nodiscard]] virtual std::vector<Result<std::string>> make(std::span<const PictureRequest> requests,
                                                               const std::stop_token& stop) = 0;
-  // Why no further picture will come, where that is known: nobody is there, the key
-  // is refused, a bound is reached.
+  // Returns the reason if no further image can be generated: the server is unreachable, the key is refused,
+  // or a limit is reached.
   [[nodiscard]] virtual std::optional<Error> over() const { return std::nullopt; }
-  // The width and height that were asked for; 0: the engine's choice.
+  // Return the requested width and height; 0 means the engine's choice.
   [[nodiscard]] virtual int asked_width() const { return 0; }
   [[nodiscard]] virtual int asked_height() const { return 0; }
-  // Of an engine elsewhere: requests that were counted, and bytes there and back.
+  // Returns the number of counted requests of a remote engine, and the bytes sent and received.
   [[nodiscard]] virtual int64_t requests() const { return 0; }
   [[nodiscard]] virtual int64_t bytes() const { return 0; }
-  // Texts that were longer than it reads.
+  // Returns the number of texts that were longer than the engine reads.
   [[nodiscard]] virtual int64_t cut_texts() const { return 0; }
 };
 
@@ -71,21 +71,21 @@ struct ImageEngineOptions {
   std::string model;     // by the engine's own name for it
   int width = 0;         // 0: the engine's own choice
   int height = 0;
-  std::string prompt = "{text}";      // what it is told: {text} stands for the text
+  std::string prompt = "{text}";      // prompt template: {text} is replaced by the text
   std::map<std::string, Json> set;    // further fields of its requests
-  std::filesystem::path workflow;     // of ComfyUI: in its API format, with placeholders
+  std::filesystem::path workflow;     // ComfyUI's workflow in API format, with placeholders
   int calls_at_once = 0;              // 0: the engine's default
   std::chrono::seconds silence{600};  // an answer that takes longer is given up
   hub::RetryPolicy retry;
   int64_t max_requests = 0;  // 0: no bound
-  int64_t max_bytes = 0;     // there and back; 0: no bound
+  int64_t max_bytes = 0;     // limit of bytes sent and received; 0 means no limit
   int64_t max_answer = int64_t{96} << 20;
   std::filesystem::path certificates;  // empty: the system's
 };
 
-// Address where an engine of this kind listens unless it was told otherwise.
+// Returns the default address of an engine of this kind.
 std::string default_endpoint(EngineKind kind);
-// SACCADE_ENGINE_KEY; for OpenAI's own address also OPENAI_API_KEY. Empty where there is none.
+// Returns SACCADE_ENGINE_KEY, or for OpenAI's own address also OPENAI_API_KEY. Empty if not set.
 std::string engine_key(EngineKind kind, const std::string& endpoint, const hub::Environment& environment);
 
 // Checks that a prompt contains {text}. kUsage if not.

@@ -1,11 +1,10 @@
-// The API of OpenAI's pictures, which many servers of open models speak too:
+// Client of OpenAI's image API, also spoken by many servers of open models:
 //
 //   POST /images/edits        multipart/form-data: image (a PNG), prompt, model, n, size
 //   POST /images/generations  JSON: prompt, model, n, size
 //   answer                    {"data": [{"b64_json": BASE64}]} or {"data": [{"url": ADDRESS}]}
 //
-// Fields that some models know and others refuse ("response_format", "quality",
-// "background") are the user's to set.
+// Fields that only some models accept ("response_format", "quality", "background") are set by the user.
 #include "saccade/core/base64.h"
 #include "saccade/imagegen/http_engine.h"
 

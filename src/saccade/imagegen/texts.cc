@@ -114,7 +114,7 @@ class TextRun {
   AnswerLimits limits_;
   std::string settings_;
   std::atomic<size_t> next_ = 0;
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // guards all members below
   std::vector<TextPicture> pictures_;
   int64_t done_ = 0;
   std::optional<Error> failure_;

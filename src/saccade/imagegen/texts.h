@@ -1,4 +1,4 @@
-// Pictures of texts, by an engine: for sentences that no picture fits.
+// Generation of images for texts, for sentences without a matching image.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct TextPicturesOptions {
   std::filesystem::path folder;  // made if need be; nothing else in it is touched
   uint64_t seed = 1;
   DecodeOptions decode;
-  int64_t max_pixels = 64'000'000;  // of an answer
+  int64_t max_pixels = 64'000'000;  // limit of a generated image
 };
 
 struct TextPicture {
@@ -29,9 +29,10 @@ struct TextPicture {
   std::string error;  // why there is none
 };
 
-// One for each text: a file generated-KEY.png (jpg, webp), the key a hash of text, settings and seed; what is
-// there is not asked for again. A failure is one picture's, and the rest goes on, as long as the engine does.
-// kIo where a picture cannot be written, kCancelled; what was made stays.
+// Generates one image per text as a file generated-KEY.png (jpg, webp); the key is a hash of text, settings
+// and seed. Existing files are not generated again. A failure affects only one image; the others continue as
+// long as the engine works. Returns kIo if an image cannot be written, and kCancelled; finished images are
+// kept.
 Result<std::vector<TextPicture>> generate_text_pictures(std::span<const std::string> texts,
                                                         PictureEngine& engine,
                                                         const TextPicturesOptions& options,

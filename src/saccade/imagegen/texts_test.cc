@@ -1,4 +1,5 @@
-// Pictures of texts alone: asked for once, kept, and one failure is one picture's.
+// Tests of image generation from texts: images are requested once and kept, and a failure affects one image
+// only.
 #include "saccade/imagegen/texts.h"
 
 #include <gmock/gmock.h>

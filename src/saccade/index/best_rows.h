@@ -1,4 +1,4 @@
-// The best rows of those offered; not for use outside this module.
+// Selection of the best rows among those offered. Internal to this module.
 #pragma once
 
 #include <algorithm>
@@ -11,20 +11,19 @@
 
 namespace saccade {
 
-// ranks_before, for sorting: a function that is called by its address is called for each comparison.
+// Functor for ranks_before in sorting: a function passed by address is not inlined.
 struct RanksBefore {
   bool operator()(const RowScore& a, const RowScore& b) const {
     return a.score > b.score || (a.score == b.score && a.row < b.row);
   }
 };
 
-// The best k of the rows offered so far, in whatever order they come. Those that may be among them are
-// kept, up to twice as many, and then halved: a row costs a comparison or, where it is kept, a few
-// nanoseconds, however large k is.
+// The best k of the rows offered so far, in any order. Candidates are kept, up to twice k, and then halved.
+// An offered row costs one comparison, or a few nanoseconds if it is kept, for any k.
 class BestRows {
  public:
-  // floor: of k other rows, all are known to score no less; or what rows are held against on trial, to see
-  // afterwards whether k reach it.
+  // Begins with a score threshold. `floor` is either known to be reached by k other rows, or a trial value;
+  // the caller then checks if k rows reach it.
   explicit BestRows(int64_t k, float floor = -std::numeric_limits<float>::infinity())
       : k_(static_cast<size_t>(k)), floor_(floor) {}
 
@@ -33,7 +32,7 @@ class BestRows {
     kept_.push_back({row, score});
     if (kept_.size() >= 2 * k_ + kSlack) halve();
   }
-  // Many at a time, as most are below the floor, which takes one look at several. scores: [rows].
+  // Offers many rows at a time; most are below the floor, and several are compared at once. scores: [rows].
   void offer(std::span<const int64_t> rows, const float* scores) {
     constexpr size_t kTogether = 16;
     size_t i = 0;
@@ -46,7 +45,7 @@ class BestRows {
     for (; i < rows.size(); ++i) offer(rows[i], scores[i]);
   }
 
-  // No row of a score below this one is among the best.
+  // Returns a score below which no row is among the best.
   [[nodiscard]] float least() {
     halve();
     return floor_;

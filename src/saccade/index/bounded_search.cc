@@ -9,23 +9,23 @@ namespace saccade {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-// Rows whose codes are summed together: 64 KiB at 512 columns.
+// Number of rows whose codes are summed together: 64 KiB at 512 columns.
 constexpr int64_t kTileRows = 128;
-// What one thread takes at a time; a multiple of kTileRows.
+// Number of rows that a thread takes at a time; a multiple of kTileRows.
 constexpr int64_t kPartRows = 32'768;
-// Rows in question that a part keeps of a query before it scores them, unless 4 k are more.
+// Maximum number of candidates that a part keeps per query before it scores them, unless 4 k is larger.
 constexpr int64_t kMostPending = 4096;
-// Rows in question that are scored together, at first.
+// Number of candidates that are first scored together.
 constexpr int64_t kFirstRescored = 128;
 
-// A row in question: its score is from `low` to `high`.
+// Candidate row whose score lies between `low` and `high`.
 struct Pending {
   int64_t row = 0;
   float low = 0;
   float high = 0;
 };
 
-// What the rows' codes are held against, and how.
+// Inputs of a scan over the rows' codes.
 struct Scan {
   MatrixView<const float> rows;
   Int8Rows int8;
@@ -62,13 +62,13 @@ void score_rows(const Scan& scan, std::span<const Pending> pending, const float*
   }
 }
 
-// Of one query, what a part leaves in question, and what it had to score to keep that short.
+// Candidates of one query in one part, with the rows that were scored to keep the list short.
 class Shortlist {
  public:
   Shortlist(const Scan& scan, const float* query)
       : scan_(&scan), query_(query), best_(scan.k), limit_(std::max(kMostPending, 4 * scan.k)) {}
 
-  // The rows of a tile from `first` on. low, high: [count].
+  // Offers the rows of a tile from `first` on. low, high: [count].
   void offer(int64_t first, int64_t count, const float* low, const float* high) {
     for (int64_t i = 0; i < count; ++i) {
       if (high[i] < least_ || !scan_->is_allowed(first + i)) continue;
@@ -80,7 +80,7 @@ class Shortlist {
     next_ = std::max(int64_t{2} * static_cast<int64_t>(pending_.size()), 2 * scan_->k + kTileRows);
   }
 
-  // The k-th largest of the lower ends is a score that the k-th best reaches.
+  // Drops candidates below the k-th largest lower end, which is a lower bound of the k-th best score.
   void drop_excluded() {
     raise_least(best_, pending_);
     std::erase_if(pending_, [this](const Pending& pending) { return pending.high < least_; });
@@ -119,7 +119,7 @@ class Shortlist {
   int64_t rescored_ = 0;
 };
 
-// The scales and errors of a tile's rows; of one whose check is wrong, an infinite error.
+// Scales and errors of a tile's rows. The error is infinite if a row's check is wrong.
 struct TileTerms {
   std::array<float, kTileRows> scale;
   std::array<float, kTileRows> error;
@@ -140,7 +140,7 @@ struct TileTerms {
   }
 };
 
-// low[i] and high[i] enclose the score of the tile's row i.
+// Computes low[i] and high[i], the bounds of the score of the tile's row i.
 void enclose(const Int8Query& query, const TileTerms& terms, int64_t count, const int32_t* first_sums,
              const int32_t* second_sums, float* low, float* high) {
   for (int64_t i = 0; i < count; ++i) {
@@ -154,7 +154,7 @@ void enclose(const Int8Query& query, const TileTerms& terms, int64_t count, cons
   }
 }
 
-// Rows [begin, end) for all queries. parts: those of all queries, then the checks', [2 m + 2, columns].
+// Scans rows [begin, end) for all queries. parts: those of all queries, then the checks', [2 m + 2, columns].
 void scan_part(const Scan& scan, int64_t begin, int64_t end, std::span<const Int8Query> queries,
                const std::vector<int8_t>& parts, std::span<Shortlist> lists) {
   const auto part_count = static_cast<int64_t>(2 * queries.size() + 2);
@@ -179,7 +179,7 @@ void scan_part(const Scan& scan, int64_t begin, int64_t end, std::span<const Int
   for (Shortlist& list : lists) list.drop_excluded();
 }
 
-// The best of all parts, of what is still in question each scored where it may be among them.
+// Combines all parts: scores the remaining candidates that may be among the best.
 int64_t settle(const Scan& scan, std::span<Shortlist* const> lists, const float* query, BestRows& best,
                ThreadPool& pool) {
   std::vector<Pending> pending;

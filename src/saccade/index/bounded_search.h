@@ -1,11 +1,11 @@
-// Exact search that reads most rows as codes alone (int8_rows.h), and in full only those that their bound
-// leaves in question; not for use outside this module.
+// Exact search that reads most rows only as codes (int8_rows.h), and scores in full only the rows that their
+// bound cannot exclude. Internal to this module.
 //
-// In parts of fixed size, whatever the number of threads: of each row it is known that its score is between
-// a - b and a + b. The k-th largest lower end of any rows is a score that the k-th best of all reaches, so
-// that a row whose upper end is below it is not among the best, nor tied with them. What is left is scored in
-// full from the largest upper end down, until these fall below the k-th best score found. All comparisons are
-// strict: rows of equal scores are all scored, and come in their order.
+// The rows are processed in parts of fixed size, whatever the number of threads. The score of each row is
+// known to lie between a - b and a + b. The k-th largest lower end is a lower bound of the k-th best score. A
+// row whose upper end is below it is neither among the best nor tied with them. The remaining rows are scored
+// in full in descending order of their upper ends, until these fall below the k-th best score found. All
+// comparisons are strict: rows of equal scores are all scored, and come in their order.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,11 @@
 
 namespace saccade {
 
-// What exact search finds for each query among rows [0, int8.count), not in order; and how many rows were
-// scored in full. k: 1 or more. padded: the queries, [m, padded_dim(dim)]; they are those of `queries`, made
-// by make_int8_query, and usable, at most kBoundedQueries. Cost: a read of the codes, and of each row in
-// question. Memory: 16 bytes a row in question, at most some thousands a query and part.
+// Finds for each query the result of exact search among rows [0, int8.count), unordered, and the number of
+// rows scored in full. Parameter k is at least 1. Parameter `padded` holds the queries, [m, padded_dim(dim)].
+// `queries` are made from them by make_int8_query; they must be usable, and at most kBoundedQueries. Cost: a
+// read of the codes, and of each candidate row. Memory: 16 bytes per candidate, at most some thousands per
+// query and part.
 inline constexpr int64_t kBoundedQueries = 16;
 struct BoundedBest {
   std::vector<BestRows> best;

@@ -43,14 +43,14 @@ void dot_portable(const float* const* rows, int64_t row_count, const float* quer
 
 #if defined(__x86_64__)
 
-// The last steps of the sum, from 8 lanes on; shared by both kernels below.
+// Computes the last steps of the sum, from 8 lanes on; shared by both kernels below.
 __attribute__((target("avx2,fma"), always_inline)) inline float sum_8_lanes(__m256 lanes) {
   const __m128 four = _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps(lanes, 1));
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
 
-// One row with one query: four sums of 8 lanes. A second row would help only where the rows are in cache.
+// Multiplies one row with one query: four sums of 8 lanes. A second row would help only with rows in cache.
 __attribute__((target("avx2,fma"))) float dot_one_avx2(const float* row, const float* query, int64_t dim,
                                                        const float* next) {
   __m256 sums[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()};
@@ -78,7 +78,7 @@ __attribute__((target("avx2,fma"))) float dot_one_avx2(const float* row, const f
 constexpr int64_t kBlockRows256 = 3;
 constexpr int64_t kBlockQueries256 = 4;
 
-// Three rows with four queries, the quarters of the 32 lanes one after the other: 7 loads for 12
+// Multiplies three rows with four queries, one quarter of the 32 lanes after the other: 7 loads for 12
 // multiply-adds, whose sums take 12 of the 16 registers.
 __attribute__((target("avx2,fma"))) void dot_block_avx2(const float* const* rows, const float* queries,
                                                         int64_t dim, float* scores, int64_t score_stride) {
@@ -146,11 +146,11 @@ __attribute__((target("avx2,fma"))) void dot_avx2(const float* const* rows, int6
   }
 }
 
-// For the forms with a mask: GCC 12 warns about its own intrinsics without (GCC bug 105593).
+// Mask of the masked intrinsics: GCC 12 warns about its own unmasked ones (GCC bug 105593).
 constexpr __mmask16 kAllLanes = 0xffff;
 
-// One row with one query. A single query waits for memory, which is quickest read in one stream (43 GB/s
-// against 26 in four).
+// Multiplies one row with one query. A single query is limited by memory, which is fastest in one stream (43
+// GB/s against 26 in four).
 __attribute__((target("avx512f,avx2,fma"))) float dot_one_avx512(const float* row, const float* query,
                                                                  int64_t dim, const float* next) {
   __m512 sums[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
@@ -173,7 +173,7 @@ __attribute__((target("avx512f,avx2,fma"))) float dot_one_avx512(const float* ro
   return sum_8_lanes(_mm256_add_ps(_mm256_load_ps(lanes.data()), _mm256_load_ps(lanes.data() + 8)));
 }
 
-// The last steps of four sums of 16 lanes, one a row: four scores.
+// Computes the last steps of four sums of 16 lanes, one per row: four scores.
 __attribute__((target("avx512f,avx2,fma"), always_inline)) inline void sum_16_lanes(const __m512* rows,
                                                                                     float* scores) {
   __m512 pairs[2];  // 8 lanes of one row, then of the next
@@ -195,9 +195,9 @@ __attribute__((target("avx512f,avx2,fma"), always_inline)) inline void sum_16_la
 constexpr int64_t kBlockQueries512 = 6;
 constexpr int64_t kKeptFloats = 4096;  // 16 KiB: eight rows of 512
 
-// Four rows with kQueries queries. The halves of the 32 lanes are summed one after the other, so that twice
-// as many pairs have their sums in registers and each value loaded meets more others: 10 loads for 24
-// multiply-adds. kFetch: asks for the rows that come next.
+// Multiplies four rows with kQueries queries. The halves of the 32 lanes are summed one after the other. So
+// twice as many pairs have their sums in registers, and each loaded value is used more often: 10 loads for 24
+// multiply-adds. kFetch: prefetches the rows that come next.
 template <int kQueries, bool kFetch>
 __attribute__((target("avx512f,avx2,fma"))) void dot_block_avx512(const float* const* rows,
                                                                   const float* queries, int64_t dim,
@@ -263,7 +263,8 @@ void dot_avx512(const float* const* rows, int64_t row_count, const float* querie
   const int64_t padded = padded_dim(dim);
   int64_t r = 0;
   if (query_count > 1) {
-    // Rows that stay in the first-level cache beside a block of queries, while all queries pass by.
+    // Number of rows that stay in the first-level cache beside a block of queries while all queries are
+    // processed.
     const int64_t kept =
         std::max(int64_t{1}, kKeptFloats / std::max(dim, int64_t{1}) / kDotRowGroup) * kDotRowGroup;
     while (r + kDotRowGroup <= row_count) {

@@ -1,13 +1,12 @@
-// Dot products of a tile of rows with a block of queries, in the widest instructions the processor has.
+// Dot products of a tile of rows with a block of queries, in the widest instructions of the processor.
 //
-// The sum is defined, not left to the instruction set, so that a collection gives the same scores bit for bit
-// on every machine, and a row the same score whatever it is computed beside:
-//
+// The order of summation is defined and does not depend on the instruction set. So a collection gives
+// bit-identical scores on every machine, and a row's score does not depend on the rest of the batch:
 //   lane[j]  = fma over columns c = j, j + 32, j + 64, ... in that order, from +0, for j in [0, 32)
 //   lane[j] += lane[j + 16] for j < 16, then lane[j + 8] for j < 8, then 4, 2, 1;  the score is lane[0]
 //
-// Columns are thought of as padded with zeros to a multiple of 32. The error is that of pairwise summation:
-// about dim / 32 + 5 roundings, against dim of a plain loop.
+// Columns are padded with zeros to a multiple of 32. The error is that of pairwise summation: about dim / 32
+// + 5 roundings, against dim for a plain loop.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +18,17 @@
 namespace saccade {
 
 inline constexpr int64_t kDotLanes = 32;
-// Rows a kernel scores together, and how many rows ahead it fetches.
+// Number of rows that a kernel scores together, and the prefetch distance in rows.
 inline constexpr int64_t kDotRowGroup = 4;
 
-// `dim` up to a multiple of kDotLanes: the length a query is padded to.
+// Returns `dim` rounded up to a multiple of kDotLanes: the padded length of a query.
 constexpr int64_t padded_dim(int64_t dim) {
   return (dim + kDotLanes - 1) / kDotLanes * kDotLanes;
 }
 
-// scores[q * row_count + r] = dot(rows[r], queries + q * padded_dim(dim)).
-// rows: row_count + kDotRowGroup pointers to `dim` floats each, those behind row_count fetched early and not
-// used; queries: [query_count, padded_dim(dim)], padded with zeros.
+// Computes scores[q * row_count + r] = dot(rows[r], queries + q * padded_dim(dim)).
+// rows: row_count + kDotRowGroup pointers to `dim` floats each; those from row_count on are only prefetched.
+// queries: [query_count, padded_dim(dim)], padded with zeros.
 using DotKernel = void (*)(const float* const* rows, int64_t row_count, const float* queries,
                            int64_t query_count, int64_t dim, float* scores);
 
@@ -39,7 +38,7 @@ struct NamedDotKernel {
   DotKernel run = nullptr;
 };
 
-// The kernels this processor can run, fastest first; the last is always "portable".
+// Returns the kernels that this processor can run, fastest first; the last is always "portable".
 std::span<const NamedDotKernel> dot_kernels();
 
 }  // namespace saccade

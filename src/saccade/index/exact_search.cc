@@ -17,15 +17,15 @@
 namespace saccade {
 namespace {
 
-// Rows scored together, and queries scored against them while they are in the second-level cache: 128 KiB of
-// rows and as much of queries at 512 columns.
+// Numbers of rows and queries scored together, so that both stay in the second-level cache: 128 KiB of each
+// at 512 columns.
 constexpr int64_t kTileRows = 64;
 constexpr int64_t kBlockQueries = 64;
-// A part is what one thread takes at a time; smaller ones
-// would spend their time filling their lists of the best.
+// Minimum number of rows that a thread takes at a time; smaller parts would mainly fill their lists of the
+// best.
 constexpr int64_t kMinPartRows = 4096;
 
-// For how many of the best, at least, it is worth to guess what they score.
+// Smallest k for which the k-th best score is estimated from a sample.
 constexpr int64_t kFewestGuessed = 128;
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
@@ -33,7 +33,8 @@ bool is_allowed(const SearchedRows& searched, int64_t row) {
   return searched.allowed.empty() || searched.allowed[static_cast<size_t>(row)] != 0;
 }
 
-// Of one query, the rows whose scores are wanted and not known yet, ascending, and where these go.
+// Rows of one query whose scores are requested and not known yet, ascending, and the destination of the
+// scores.
 struct Wanted {
   std::span<const int64_t> rows;
   float* scores = nullptr;
@@ -42,11 +43,11 @@ struct Wanted {
     rows = rows.subspan(count);
     scores += count;
   }
-  // Leaves only those from `row` on.
+  // Drops rows before `row`.
   void begin_at(int64_t row) {
     skip(static_cast<size_t>(std::ranges::lower_bound(rows, row) - rows.begin()));
   }
-  // What these rows, ascending, score.
+  // Takes the scores of these rows, ascending.
   void take(std::span<const int64_t> scored, const float* of_scored) {
     for (; !rows.empty() && rows.front() <= scored.back(); skip(1)) {
       const auto at = std::ranges::lower_bound(scored, rows.front());
@@ -55,18 +56,18 @@ struct Wanted {
   }
 };
 
-// A block of queries and what is looked for.
+// Block of queries with the inputs of their search.
 struct Block {
   const SearchedRows& searched;
   int64_t from = 0;                 // the first row
   MatrixView<const float> queries;  // padded
-  std::span<const Wanted> wanted;   // of each query; or empty
+  std::span<const Wanted> wanted;   // one per query, or empty
   int64_t k = 0;
 
   [[nodiscard]] bool allows(int64_t row) const { return is_allowed(searched, row); }
 };
 
-// Scores rows [begin, end) against the block's queries and offers them to `best`, one list a query.
+// Scores rows [begin, end) against the block's queries and offers them to `best`, one list per query.
 void search_part(const Block& block, int64_t begin, int64_t end, std::span<BestRows> best, DotKernel dot) {
   const MatrixView<const float> rows = block.searched.rows;
   std::array<const float*, kTileRows + kDotRowGroup> tile{};
@@ -83,7 +84,7 @@ void search_part(const Block& block, int64_t begin, int64_t end, std::span<BestR
       tile[static_cast<size_t>(count++)] = rows.data() + next * rows.stride();
     }
     if (count == 0) break;
-    // What the kernel fetches early: the rows that follow, or the last one again.
+    // The kernel prefetches the rows that follow, or the last one again.
     for (int64_t ahead = 0; ahead < kDotRowGroup; ++ahead) {
       const int64_t row = std::min(next + ahead, end - 1);
       tile[static_cast<size_t>(count + ahead)] = rows.data() + row * rows.stride();
@@ -98,7 +99,7 @@ void search_part(const Block& block, int64_t begin, int64_t end, std::span<BestR
   }
 }
 
-// The scores of a list of rows: to(i, q, score) for entry i of the list, in [begin, end), and query q.
+// Scores a list of rows: calls to(i, q, score) for entry i of the list, in [begin, end), and query q.
 template <typename To>
 void score_listed(MatrixView<const float> rows, std::span<const int64_t> list, int64_t begin, int64_t end,
                   MatrixView<const float> queries, const To& to) {
@@ -124,8 +125,8 @@ int64_t count_allowed(const SearchedRows& searched, int64_t from = 0) {
                                [](uint8_t flag) { return flag != 0; });
 }
 
-// The queries as rows in eight bits are held against; none where these are not to be used. More than
-// kBoundedQueries wait for arithmetic, not for memory, and that is as quick in full.
+// Returns the queries for 8-bit rows, or an empty vector if those are not to be used. More than
+// kBoundedQueries queries are limited by arithmetic, not by memory, and are as fast with full rows.
 std::vector<Int8Query> int8_queries(const SearchedRows& searched, MatrixView<const float> queries,
                                     int64_t k) {
   if (searched.int8.count == 0 || queries.rows() > kBoundedQueries) return {};
@@ -174,9 +175,9 @@ Status check_wanted(const SearchedRows& searched, MatrixView<const float> querie
   return {};
 }
 
-// Of each query a score that somewhat more than k rows reach, most likely, by a sample of them: with it a
-// pass keeps little more than the k best, where it would else keep most of the first rows that it meets.
-// kNothing where that is not worth it.
+// Estimates from a sample of the rows, for each query, a score that most likely slightly more than k rows
+// reach. With it a pass keeps few rows beyond the k best; without it, it would keep most of the first rows it
+// meets. Returns kNothing if an estimate is not worth its cost.
 std::vector<float> guess_floors(const Block& block, ThreadPool& pool) {
   const MatrixView<const float> rows = block.searched.rows;
   std::vector<float> floors(static_cast<size_t>(block.queries.rows()), kNothing);
@@ -184,8 +185,8 @@ std::vector<float> guess_floors(const Block& block, ThreadPool& pool) {
   if (block.k < kFewestGuessed || count < 16 * kSampleRows) return floors;
   std::vector<int64_t> sample = row_sample(block.from, rows.rows());
   std::erase_if(sample, [&](int64_t row) { return !block.allows(row); });
-  // So many of the sample are expected among the best k, give or take the root of it. Four times that more
-  // are taken, so that one guess in some ten thousand is too high.
+  // Expected number of sampled rows among the best k, with a standard deviation of its square root. Four
+  // standard deviations are added, so one guess in about ten thousand is too high.
   const auto sampled = static_cast<double>(sample.size());
   const double expected =
       sampled * static_cast<double>(block.k) /
@@ -206,17 +207,18 @@ std::vector<float> guess_floors(const Block& block, ThreadPool& pool) {
   return floors;
 }
 
-// Scores the block's rows in parts and offers them to `best`, one list a query, held against `trial` from the
-// start. Returns the queries, by number, of which fewer than k rows reach it: nothing was offered for these.
+// Scores the block's rows in parts and offers them to `best`, one list per query, with `trial` as the initial
+// threshold. Returns the queries, by number, for which fewer than k rows reach it; nothing was offered for
+// these.
 std::vector<int64_t> search_block(const Block& block, std::span<const float> trial, std::span<BestRows> best,
                                   ThreadPool& pool) {
   const int64_t rows = block.searched.rows.rows() - block.from;
-  // What the best k are does not depend on how rows are cut into parts: ranks_before orders them totally.
+  // The best k do not depend on how rows are cut into parts, because ranks_before is a total order.
   const int64_t part_rows = std::max(kMinPartRows, rows / (int64_t{4} * pool.size()) + 1);
   const int64_t parts = (rows + part_rows - 1) / part_rows;
   const DotKernel dot = dot_kernels().front().run;
   std::vector<std::vector<BestRows>> lists(static_cast<size_t>(parts));
-  // Of each query, what k rows are known to reach: later parts keep nothing below it.
+  // Scores that k rows of each query are known to reach; later parts keep nothing below them.
   std::vector<std::atomic<float>> floors(best.size());
   for (size_t q = 0; q < floors.size(); ++q) floors[q] = std::max(best[q].least(), trial[q]);
   pool.parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
@@ -249,7 +251,7 @@ std::vector<int64_t> search_block(const Block& block, std::span<const float> tri
   return failed;
 }
 
-// Offers rows from `from` on to the lists of the best, one a query. padded: the queries. wanted: of each
+// Offers rows from `from` on to the lists of the best, one per query. padded: the queries. wanted: one per
 // query, or empty.
 void search_in_full(const SearchedRows& searched, int64_t from, const Matrix<float>& padded, int64_t k,
                     ThreadPool& pool, std::span<BestRows> best, std::span<const Wanted> wanted) {
@@ -262,7 +264,7 @@ void search_in_full(const SearchedRows& searched, int64_t from, const Matrix<flo
                       wanted.empty() ? wanted : wanted.subspan(at, static_cast<size_t>(count)), k};
     const std::vector<int64_t> failed = search_block(block, guess_floors(block, pool), of_block, pool);
     if (failed.empty()) continue;
-    // Where the rows are not what their sample says.
+    // The sample was not representative: search again for the queries that failed.
     Matrix<float> queries(std::ssize(failed), padded.columns());
     std::vector<BestRows> lists;
     for (int64_t i = 0; i < queries.rows(); ++i) {
@@ -306,7 +308,7 @@ Result<FoundRows> find_rows(const SearchedRows& searched, MatrixView<const float
                                          searched.allowed, pool);
     best = std::move(bounded.best);
     found.rescored = std::move(bounded.rescored);
-    // No pass over all rows will meet them.
+    // No pass over all rows will score these.
     for (size_t q = 0; q < looked_for.size(); ++q) {
       const auto query = std::as_const(padded).view().slice(static_cast<int64_t>(q), 1);
       score_listed(rows, wanted[q], 0, std::ssize(wanted[q]), query, [&](int64_t i, int64_t, float score) {

@@ -17,42 +17,42 @@ struct RowScore {
   float score = 0;
 };
 
-// Higher scores first; equal scores by row number, lower first, so that answers are stable.
+// Orders by descending score; equal scores by ascending row number, so that results are stable.
 bool ranks_before(const RowScore& a, const RowScore& b);
 
-// What is searched. All borrowed.
+// Rows to search. All borrowed.
 struct SearchedRows {
   MatrixView<const float> rows;           // [n, dim]
   std::span<const uint8_t> allowed = {};  // empty, or one byte a row, 0 leaves the row out
-  Int8Rows int8 = {};                     // the first rows in eight bits; count 0: none
+  Int8Rows int8 = {};                     // 8-bit codes of the first rows; count 0 if there are none
 };
 
 struct FoundRows {
-  // For each query, the min(k, allowed rows) best rows, best first.
+  // Best rows for each query, min(k, allowed rows) of them, best first.
   std::vector<std::vector<RowScore>> best;
-  // For each query, how many rows were scored in full of those whose eight bits were looked at; empty where
-  // all rows were scored in full.
+  // Number of rows per query that were scored in full after a look at their 8-bit codes; empty if all rows
+  // were scored in full.
   std::vector<int64_t> rescored;
-  // For each query, the scores of the rows wanted, in their order; NaN of those that are not allowed.
+  // Scores of the wanted rows for each query, in their order; NaN for rows that are not allowed.
   std::vector<std::vector<float>> wanted;
 };
 
-// Scores queries, [m, dim], against all rows. A row whose score is NaN is never returned. The same answer,
-// bit for bit, for any number of threads, for a query alone or among others, and with rows in eight bits or
-// without: of these it is known how far they are off (int8_rows.h), and what they leave in question is scored
-// in full. `wanted`: empty, or for each query rows, ascending, whose scores are told wherever they rank; they
-// cost next to nothing, as the pass reads them anyway. kUsage for a negative k, kMismatch for widths, a
-// filter or rows wanted that do not fit. Thread-safe.
+// Scores queries, [m, dim], against all rows. A row whose score is NaN is never returned. The result is
+// bit-identical for any number of threads, for a query alone or in a batch, and with or without 8-bit rows.
+// Their error is bounded (int8_rows.h), and rows that the bound cannot exclude are scored in full. `wanted`:
+// empty, or for each query rows, ascending, whose scores are returned at any rank. They cost almost nothing,
+// because the pass reads them anyway. Returns kUsage for a negative k, and kMismatch for widths, a filter or
+// wanted rows that do not fit. Thread-safe.
 //
-// Cost: of one query or a few, a read of all rows at the speed of memory; of many, n x m x dim multiply-adds,
-// about two thirds as fast as a bare matrix product. With rows in eight bits a quarter of the bytes, and the
-// rows in question; they are not used for more than 16 queries, for k above an eighth of the rows that are
-// allowed, nor where fewer than a quarter are allowed: a read in full is sooner then. Memory: lists of the
-// best, of 64 queries at a time.
+// Cost: one or a few queries read all rows at the speed of memory. Many queries take n x m x dim
+// multiply-adds, about two thirds as fast as a bare matrix product. 8-bit rows read a quarter of the bytes,
+// and the candidate rows in full. They are not used for more than 16 queries, for k above an eighth of the
+// allowed rows, or if fewer than a quarter of the rows are allowed. A full scan is faster in those cases.
+// Memory: lists of the best rows for 64 queries at a time.
 Result<FoundRows> find_rows(const SearchedRows& searched, MatrixView<const float> queries, int64_t k,
                             ThreadPool& pool, std::span<const std::span<const int64_t>> wanted = {});
 
-// Likewise, without rows in eight bits.
+// Searches without 8-bit rows.
 Result<std::vector<std::vector<RowScore>>> exact_search(MatrixView<const float> rows,
                                                         MatrixView<const float> queries, int64_t k,
                                                         ThreadPool& pool,

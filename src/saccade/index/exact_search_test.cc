@@ -37,7 +37,7 @@ double dot_in_double(std::span<const float> a, std::span<const float> b) {
                             [](float x, float y) { return double{x} * y; });
 }
 
-// The oracle: every score in double, all rows sorted.
+// Oracle: computes every score in double and sorts all rows.
 std::vector<std::pair<double, int64_t>> sorted_in_double(MatrixView<const float> rows,
                                                          std::span<const float> query) {
   std::vector<std::pair<double, int64_t>> all;
@@ -114,7 +114,8 @@ TEST(ExactSearch, AgreesWithSortingInDouble) {
     const auto& answer = answers[static_cast<size_t>(q)];
     ASSERT_EQ(answer.size(), 20U);
     for (size_t i = 0; i < answer.size(); ++i) {
-      // Rank by rank the score is the oracle's; the row too, unless its neighbours are as close as rounding.
+      // At each rank the score equals the oracle's, and so does the row, unless scores differ by no more than
+      // rounding.
       EXPECT_NEAR(answer[i].score, oracle[i].first, 3e-7);
       EXPECT_NEAR(dot_in_double(rows.row(answer[i].row), queries.row(q)), oracle[i].first, 6e-7);
     }
@@ -181,7 +182,7 @@ TEST(ExactSearch, FilterLeavesOutAndNeverReturnsFewerThanThereAre) {
       }
     }
     const size_t there = expected.front().size();
-    // As many as there are, and one less and more, are found in different ways.
+    // All rows, one fewer and one more use different code paths.
     for (const size_t k : {there + 1, there, there - 1, std::min<size_t>(there - 1, 25)}) {
       for (std::vector<RowScore>& best : expected) best.resize(std::min(best.size(), k));
       expect_same(best_rows(rows.view(), queries.view(), static_cast<int64_t>(k), 2, allowed), expected);
@@ -207,8 +208,8 @@ TEST(ExactSearch, RowsOfNaNAreNeverReturned) {
   EXPECT_EQ(best_rows(rows.view(), query.view(), 5'000).front().back().row, 1);
 }
 
-// The best of many rows are found by a guess of what they score, which may be wrong: the oracle is all rows,
-// for which nothing is guessed, in order.
+// The estimate of the best scores may be wrong without changing the result. The oracle ranks all rows,
+// without an estimate.
 TEST(ExactSearch, WhatIsGuessedOfTheBestChangesNoAnswer) {
   constexpr int64_t kRows = 50'000;
   const Matrix<float> random = random_rows(kRows, 24, 20);
@@ -222,7 +223,7 @@ TEST(ExactSearch, WhatIsGuessedOfTheBestChangesNoAnswer) {
     }
     return rows;
   };
-  // Those that the guess is made by are nearer to the first query than all others: too few reach it.
+  // The sampled rows are nearer to the first query than all others, so too few rows reach the estimate.
   Matrix<float> lying = random_rows(kRows, 24, 20);
   for (const int64_t row : row_sample(0, kRows)) {
     for (int64_t c = 0; c < 24; ++c) lying(row, c) += 3 * queries(0, c);

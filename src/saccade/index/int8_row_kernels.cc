@@ -27,14 +27,14 @@ void sums_portable(const std::byte* rows, int64_t row_count, int64_t stride, int
 
 #if defined(__x86_64__)
 
-// For the forms with a mask: GCC 12 warns about its own intrinsics without (GCC bug 105593).
+// Mask of the masked intrinsics: GCC 12 warns about its own unmasked ones (GCC bug 105593).
 constexpr __mmask16 kAllLanes = 0xffff;
 constexpr int64_t kRows512 = 4;
 constexpr int64_t kParts512 = 6;  // 24 sums and 4 rows in registers
-// How far ahead rows are fetched: further than one group of four, which is gone through in 20 ns.
+// Prefetch distance in rows: more than one group of four, which takes 20 ns.
 constexpr int64_t kFetchRows = 16;
 
-// The last steps of four sums of 16 lanes: four whole numbers.
+// Computes the last steps of four sums of 16 lanes: four integers.
 __attribute__((target("avx512f"), always_inline)) inline void sum_16_lanes(const __m512i* rows,
                                                                            int32_t* sums) {
   __m512i pairs[2];  // 8 lanes of one row, then of the next
@@ -53,7 +53,7 @@ __attribute__((target("avx512f"), always_inline)) inline void sum_16_lanes(const
   _mm512_mask_storeu_epi32(sums, 0x000f, _mm512_maskz_compress_epi32(0x1111, all));
 }
 
-// kRows (4 or 1) rows with kParts parts. kFetch: asks for rows further on.
+// Multiplies kRows (4 or 1) rows with kParts parts. kFetch: prefetches later rows.
 template <int kRows, int kParts, bool kFetch>
 __attribute__((target("avx512f,avx512vnni"))) void block_vnni(const std::byte* rows, int64_t stride,
                                                               int64_t columns, const int8_t* parts,
@@ -116,7 +116,7 @@ void sums_vnni(const std::byte* rows, int64_t row_count, int64_t stride, int64_t
   }
 }
 
-// One row with kParts parts. The products go through 16 bits, as the instruction that takes bytes saturates.
+// Multiplies one row with kParts parts. Products use 16 bits, because the byte instruction saturates.
 template <int kParts>
 __attribute__((target("avx2"))) void row_avx2(const std::byte* row, int64_t columns, const int8_t* parts,
                                               int32_t* sums, int64_t sum_stride) {

@@ -1,5 +1,5 @@
-// Sums of products of rows of bytes with vectors of small whole numbers, in the widest instructions the
-// processor has. All sums are whole numbers that 32 bits hold, so that every kernel gives the same.
+// Kernels for sums of products of byte rows with vectors of small integers, in the widest instructions of the
+// processor. All sums are integers that fit 32 bits, so every kernel gives the same result.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,14 @@
 
 namespace saccade {
 
-// What rows and parts are padded to: a register of bytes.
+// Multiple that rows and parts are padded to: a register of bytes.
 inline constexpr int64_t kInt8Columns = 64;
-// The widest row: 255 * 127 * 65,536 is below 2^31.
+// Maximum row width: 255 * 127 * 65,536 is below 2^31.
 inline constexpr int64_t kMaxInt8Columns = 65'536;
 
-// sums[p * row_count + r] = the sum over columns c of row r's byte c (0 to 255) times parts[p *
-// columns + c] (-127 to 127). Row r begins at rows + r * stride; columns: a multiple of
-// kInt8Columns up to kMaxInt8Columns.
+// Computes sums[p * row_count + r], the sum over columns c of row r's byte c (0 to 255) times parts[p *
+// columns + c] (-127 to 127). Row r begins at rows + r * stride; columns: a multiple of kInt8Columns up to
+// kMaxInt8Columns.
 using Int8Kernel = void (*)(const std::byte* rows, int64_t row_count, int64_t stride, int64_t columns,
                             const int8_t* parts, int64_t part_count, int32_t* sums);
 
@@ -28,7 +28,7 @@ struct NamedInt8Kernel {
   Int8Kernel run = nullptr;
 };
 
-// The kernels this processor can run, fastest first; the last is always "portable".
+// Returns the kernels that this processor can run, fastest first; the last is always "portable".
 std::span<const NamedInt8Kernel> int8_kernels();
 
 }  // namespace saccade

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kMostLength = 0x1p40;
 
-// A float no smaller.
+// Rounds up to float.
 float rounded_up(double value) {
   const auto rounded = static_cast<float>(value);
   return static_cast<double>(rounded) >= value
@@ -28,12 +28,12 @@ double length_of(std::span<const double> values) {
   return std::sqrt(squares);
 }
 
-// Bits that depend on the column alone.
+// Returns pseudo-random bits that depend only on the column.
 uint64_t column_bits(int64_t column) {
   return SplitMix(0x5ACC'ADE0, column).next();
 }
 
-// H v. values: [int8_columns(v's length)].
+// Computes H v. values: [int8_columns(v's length)].
 std::vector<double> rotated(std::span<const float> v, const std::vector<double>& signs) {
   std::vector<double> values(signs.size());
   for (size_t c = 0; c < v.size(); ++c) values[c] = signs[c] * static_cast<double>(v[c]);
@@ -64,7 +64,7 @@ std::vector<double> column_signs(int64_t dim) {
   return signs;
 }
 
-// The nearest steps of `scale` to the values, which become what is left of them.
+// Rounds the values to steps of `scale` and replaces them by their residuals.
 float take_steps(std::span<double> values, float scale, std::span<int8_t> steps) {
   for (size_t c = 0; c < values.size(); ++c) {
     const double step =
@@ -159,15 +159,15 @@ Int8Query make_int8_query(std::span<const float> query) {
   constexpr double kUnit = 0x1p-24;
   const double roundings = static_cast<double>(padded_dim(dim) / kDotLanes + 6) * kUnit;
   const double of_score = roundings / (1 - roundings);  // g
-  // What the roundings of a, of the bound and of their sum come to.
+  // Bound on the rounding errors of a, of the bound and of their sum.
   constexpr double kOfSum = 16 * kUnit;
   constexpr double kOfBound = 1 + 16 * kUnit;
   const double long_code = 127 * std::sqrt(static_cast<double>(columns));
   made.of_scale = rounded_up(long_code * (left + of_score * length + kOfSum * part_lengths) * kOfBound);
-  // Never 0, which times an infinite E would be no number.
+  // Never 0, because 0 times an infinite E would be NaN.
   made.of_error = std::max(rounded_up((1 + of_score) * length * (1 + 1e-9) * kOfBound),
                            std::numeric_limits<float>::min());
-  // What is lost below the least normal number: 2^-150 a step, times scales of up to 2^40.
+  // Underflow below the smallest normal number: 2^-150 per step, times scales of up to 2^40.
   made.least = rounded_up(static_cast<double>(columns) * 0x1p-100);
   return made;
 }

@@ -1,4 +1,4 @@
-// Rows in eight bits: that the bound holds, and that a search over them answers what one without them does.
+// Tests of 8-bit rows: the bound holds, and a search with them gives the same result as without.
 #include "saccade/index/int8_rows.h"
 
 #include <algorithm>
@@ -63,7 +63,7 @@ float score_of(std::span<const float> row, std::span<const float> query) {
   return score;
 }
 
-// What the codes say of a score, in plain double arithmetic, and by how much it may be off.
+// Score according to the codes, in plain double arithmetic, and its error bound.
 struct About {
   double score = 0;
   double bound = 0;
@@ -99,7 +99,7 @@ void expect_same(const Answers& found, const Answers& expected) {
   }
 }
 
-// That the answers are those without rows in eight bits; returns how many rows each query scored in full.
+// Checks that the results equal those without 8-bit rows. Returns how many rows each query scored in full.
 std::vector<int64_t> expect_exact(MatrixView<const float> rows, const Stored& int8,
                                   MatrixView<const float> queries, int64_t k, int threads = 2,
                                   std::span<const uint8_t> allowed = {}) {
@@ -121,7 +121,7 @@ TEST(Int8Kernels, AllGiveTheSumsOfWholeNumbers) {
     for (const int64_t row_count : {1, 3, 4, 9}) {
       for (const int64_t part_count : {1, 2, 3, 6, 7, 13}) {
         const int64_t stride = columns + 12;
-        // As many rows behind as a kernel fetches early are not needed: the last row ends the array.
+        // The last row ends the array, because kernels must not need the rows that they prefetch.
         std::vector<std::byte> rows(static_cast<size_t>(row_count * stride));
         for (std::byte& byte : rows) byte = static_cast<std::byte>(random());
         std::vector<int8_t> parts(static_cast<size_t>(part_count * columns));
@@ -159,7 +159,7 @@ TEST(Int8Kernels, TheLargestSumsFit) {
 
 // --- the bound ---------------------------------------------------------------------------------------------
 
-// Rows of every kind, among them some whose scores are hard to tell.
+// Returns rows of every kind, including some whose scores are hard to separate.
 Matrix<float> odd_rows(int64_t dim) {
   Matrix<float> rows = random_rows(48, dim, 3);
   for (int64_t r = 0; r < 8; ++r) rows(r, 0) = 30;                        // one column outshines all
@@ -192,7 +192,7 @@ TEST(Int8Rows, NoScoreIsFurtherOffThanTheBound) {
             << "dim " << dim << " row " << r << " query " << q;
       }
     }
-    // And it is worth something: of rows of length 1, about a hundredth.
+    // The bound is useful: about a hundredth for rows of length 1.
     const Int8Query plain = make_int8_query(queries.row(47));
     EXPECT_LT(about(int8, 47, plain).bound, 0.013) << dim;
   }
@@ -208,8 +208,8 @@ TEST(Int8Rows, AColumnThatOutshinesAllCostsLittle) {
             1.5F * read_int8_terms(int8.row(1).data(), columns).error);
 }
 
-// The query for which a row's score is off by nearly all that the bound allows: along the row's own residual,
-// which is found by asking for the columns one by one.
+// Returns the query for which a row's score is off by almost the whole bound. It lies along the row's own
+// residual, which is found by querying each column separately.
 std::vector<float> worst_query(Stored& int8, int64_t r, std::span<const float> row) {
   std::vector<float> residual(row.begin(), row.end());
   for (size_t c = 0; c < row.size(); ++c) {
@@ -270,7 +270,7 @@ TEST(Int8Rows, ACheckHoldsARowToItsNumbersAndItsPlace) {
       ASSERT_FALSE(is_whole(damaged, 0)) << "byte " << byte << " bit " << bit;
     }
   }
-  // Changes that would make up for each other in one sum of odd numbers: codes that have swapped places.
+  // Swapped codes, which would cancel out in a plain sum.
   for (size_t a = 0; a + 1 < static_cast<size_t>(columns); ++a) {
     for (size_t b = a + 1; b < static_cast<size_t>(columns); ++b) {
       if (whole.bytes[a] == whole.bytes[b]) continue;
@@ -283,7 +283,7 @@ TEST(Int8Rows, ACheckHoldsARowToItsNumbersAndItsPlace) {
       ASSERT_FALSE(is_whole(damaged, 0)) << a << " and " << b;
     }
   }
-  // What a disk gives for what was never written.
+  // Blocks that were never written read as zeros.
   EXPECT_FALSE(is_whole(std::vector<std::byte>(whole.bytes.size()), 0));
 }
 
@@ -297,10 +297,10 @@ void PrintTo(const Kind& kind, std::ostream* out) {
   *out << kind.name;
 }
 
-// More than a part of rows, and a rest of a tile.
+// More rows than one part, and a partial tile.
 constexpr int64_t kManyRows = 70'011;
 
-// Rows around few centres, so close that their bounds overlap by far.
+// Returns rows around few centers, so close that their bounds overlap widely.
 Matrix<float> clusters(int64_t count, int64_t dim, float spread) {
   const Matrix<float> centres = random_rows(7, dim, 11);
   Matrix<float> rows = random_rows(count, dim, 12);
@@ -363,7 +363,7 @@ TEST_P(Int8Search, AnswersBitForBitWhatAFullReadAnswers) {
   const Matrix<float> rows = GetParam().rows();
   const Stored int8 = stored(rows.view());
   const int64_t dim = rows.columns();
-  // Rows of the collection, others, and ones that no row is like.
+  // Queries: rows of the collection, others, and some unlike any row.
   Matrix<float> queries = random_rows(16, dim, 20);
   for (int64_t q = 0; q < 10; ++q) {
     std::ranges::copy(rows.row(q * 6'999 + 1), queries.row(q).begin());
@@ -429,20 +429,21 @@ TEST(Int8Search, RowsOfRandomDirectionsAreHardlyEverReadInFull) {
     EXPECT_GE(count, 10);
     EXPECT_LT(count, 300);
   }
-  // The same number on any number of threads, and of a query alone.
+  // The count is the same for any number of threads, and for a query alone.
   EXPECT_EQ(expect_exact(rows.view(), int8, queries.view(), 10, 5), rescored);
   EXPECT_EQ(expect_exact(rows.view(), int8, queries.view().slice(3, 1), 10).front(), rescored[3]);
 }
 
-// Rows whose scores lie within a bound of each other, and of one the codes tell the least that they can: a
-// bound half as large would lose it.
+// Rows whose scores lie within a bound of each other, one of them with the worst possible codes. A bound half
+// as large would lose it.
 TEST(Int8Search, TheRowThatItsCodesSpeakAgainstIsFound) {
   constexpr int64_t kDim = 256;
   Matrix<float> rows = clusters(20'000, kDim, 0.001F);
   Stored int8 = stored(rows.view());
   for (const int64_t r : {7, 7'777, 19'998}) {
     const std::vector<float> query = worst_query(int8, r, rows.row(r));
-    // The others are moved so that their scores are just below, and the codes say they are above.
+    // The others are moved so that their scores are slightly lower, although their codes indicate higher
+    // ones.
     const float best = score_of(rows.row(r), query);
     Matrix<float> moved(rows.rows(), kDim);
     for (int64_t i = 0; i < rows.rows(); ++i) {
@@ -478,7 +479,7 @@ TEST(Int8Search, DamageCostsTimeAndNoAnswers) {
   const auto of_whole = expect_exact(rows.view(), whole, queries.view(), 10);
   std::mt19937 random(52);
   const auto width = static_cast<size_t>(int8_row_bytes(64));
-  // Bytes here and there; a row in another's place; a stretch that was never written; all of it.
+  // Damage: single bytes; a row in another's place; a stretch never written; everything.
   Stored damaged = whole;
   for (int i = 0; i < 500; ++i)
     damaged.bytes[random() % damaged.bytes.size()] = static_cast<std::byte>(random());

@@ -17,7 +17,7 @@ void store_int8(std::span<const float> row, std::byte* out) {
   const auto width = static_cast<size_t>(int8_row_values(static_cast<int64_t>(row.size())));
   std::memset(out, 128, width);
   for (size_t i = 0; i < row.size(); ++i) {
-    // A scale so small that it rounds to 0 leaves a row of zeros.
+    // A scale that underflows to 0 gives a row of zeros.
     const float steps = scale > 0 ? std::nearbyint(row[i] / scale) : 0.0F;
     out[i] = static_cast<std::byte>(static_cast<int>(std::clamp(steps, -127.0F, 127.0F)) + 128);
   }

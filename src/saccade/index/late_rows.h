@@ -1,11 +1,11 @@
-// Rows of late interaction as they are stored. There are many for each item,
-// so their size decides what a collection costs.
+// Storage formats of late-interaction rows. There are many per item, so their size dominates the size of a
+// collection.
 //
 //   fp16   dim IEEE binary16 numbers, little-endian
 //   int8   dim bytes b, value (b - 128) * scale; bytes of 128 up to a multiple of 4; scale, float32
 //          little-endian: the row's largest magnitude / 127
 //
-// Bytes that are never negative are what the dot-product instructions of AVX-512 VNNI take on one side.
+// The bytes are unsigned because the dot-product instructions of AVX-512 VNNI take one unsigned operand.
 #pragma once
 
 #include <cstddef>
@@ -28,28 +28,28 @@ struct RowLayout {
   bool operator==(const RowLayout&) const = default;
 };
 
-// `dim` up to a multiple of 4: the values of a row that int8 stores.
+// Returns `dim` rounded up to a multiple of 4: the number of values that int8 stores per row.
 constexpr int64_t int8_row_values(int64_t dim) {
   return (dim + 3) / 4 * 4;
 }
 
-// What a row takes; dim up to 65,536.
+// Returns the size of a row in bytes; dim is at most 65,536.
 constexpr int64_t stored_row_bytes(const RowLayout& layout) {
   return layout.precision == RowPrecision::kFp16
              ? 2 * layout.dim
              : int8_row_values(layout.dim) + static_cast<int64_t>(sizeof(float));
 }
 
-// One item's rows, borrowed.
+// Rows of one item, borrowed.
 struct StoredRows {
   RowLayout layout;
   const std::byte* data = nullptr;
   int64_t count = 0;
 };
 
-// rows: [n, dim], finite, of magnitude up to 65,504 for fp16. out: n x stored_row_bytes.
+// Stores rows: [n, dim], finite, of magnitude up to 65,504 for fp16. out: n x stored_row_bytes.
 void store_rows(MatrixView<const float> rows, RowPrecision precision, std::span<std::byte> out);
-// The rows as floats, [count, dim].
+// Returns the rows as floats, [count, dim].
 Matrix<float> restore_rows(const StoredRows& rows);
 
 }  // namespace saccade

@@ -19,7 +19,7 @@ constexpr size_t kSearchedTogether = 64;
 
 using Weights = std::array<double, kWeights>;
 
-// Each row's dot product with the vector, as a search scores it.
+// Computes each row's dot product with the vector, with the same rounding as a search.
 std::vector<float> dots(std::vector<const float*> rows, std::span<const float> with) {
   const auto count = std::ssize(rows);
   const auto dim = std::ssize(with);
@@ -42,7 +42,7 @@ struct Moments {
   double deviation = 1;
 };
 
-// A deviation of 0 (all alike) becomes 1: nothing stands out.
+// Computes mean and deviation. A deviation of 0 (all equal) becomes 1.
 Moments moments_of(std::span<const double> values) {
   Moments moments;
   if (values.empty()) return moments;
@@ -58,17 +58,17 @@ double sigmoid(double x) {
   return 1 / (1 + std::exp(-x));
 }
 
-// -log of the probability given to what was the case.
+// Computes -log of the probability predicted for the actual outcome.
 double log_loss(double logit, bool right) {
   const double x = right ? -logit : logit;
   return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x));
 }
 
-// A hit of a labelled query.
+// Training example: a hit of a labelled query.
 struct Example {
   std::array<double, HitFigures::kCount> figures;
   bool right = false;
-  bool present = false;  // whether the query's right rows were there
+  bool present = false;  // true if the query's right rows were present
   int64_t query = 0;
 };
 
@@ -96,8 +96,8 @@ Weights solve(std::array<Weights, kWeights> a, Weights b) {
   return b;
 }
 
-// Logistic regression with a ridge, by Newton's method; the loss is convex. Examples of `without` are left
-// out. `near`: a fit to much the same examples, from which fewer steps are left; nullptr: there is none.
+// Fits a ridge logistic regression by Newton's method; the loss is convex. Excludes the examples of fold
+// `without`. `near`: a fit to similar examples as the starting point, which saves steps; may be nullptr.
 HitRegression fit(std::span<const Example> examples, int without, const HitRegression* near = nullptr) {
   HitRegression model;
   std::vector<const Example*> used;
@@ -119,7 +119,7 @@ HitRegression fit(std::span<const Example> examples, int without, const HitRegre
       model.weight.back() += slope * (model.centre[f] - near->centre[f]);
     }
   }
-  // Each example's figures in as many places as vectors of the processor fill; the last ones stay 0.
+  // Number of features padded to whole vectors of the processor; the last ones stay 0.
   constexpr size_t kPlaces = 8;
   static_assert(kPlaces >= kWeights);
   using Places = std::array<double, kPlaces>;
@@ -158,18 +158,18 @@ HitRegression fit(std::span<const Example> examples, int without, const HitRegre
     const Weights change = solve(curvature, gradient);
     double largest = 0;
     for (size_t w = 0; w < kWeights; ++w) {
-      // A step is bounded: far from the optimum the curvature of the logistic loss vanishes.
+      // Steps are clamped, because the curvature of the logistic loss vanishes far from the optimum.
       model.weight[w] += std::clamp(change[w], -4.0, 4.0);
       largest = std::max(largest, std::abs(change[w]));
     }
-    // Each step leaves about the square of the error before it.
+    // Convergence is quadratic.
     if (largest < 1e-4) break;
   }
   return model;
 }
 
-// What the fit is worth on queries that it has not seen, against the base rate of those that it has.
-// `whole`: the fit to all of them.
+// Computes the held-out performance of the fit, against the base rate of the training queries. `whole`: the
+// fit to all examples.
 void cross_validate(std::span<const Example> examples, const HitRegression& whole, MatchModel& model) {
   int64_t queries = 0;
   for (const Example& example : examples) queries = std::max(queries, example.query + 1);
@@ -202,8 +202,8 @@ void cross_validate(std::span<const Example> examples, const HitRegression& whol
       gains.size() > 1 ? moments.deviation / std::sqrt(static_cast<double>(gains.size() - 1)) : 0;
 }
 
-// How many of a null's wrong rows score at least as much, at up to two hundred scores: each tenth of a
-// power of e of the count has one.
+// Computes how many wrong rows of the null distribution score at least as much, at up to two hundred scores.
+// The count falls by a tenth of a power of e between them.
 void count_false(std::vector<float> scores, double queries, MatchModel& model) {
   std::ranges::sort(scores, std::greater<>());
   size_t last = 0;
@@ -217,7 +217,7 @@ void count_false(std::vector<float> scores, double queries, MatchModel& model) {
   std::ranges::reverse(model.false_count);
 }
 
-// The query's rows, best first, without those of `gone` and without itself.
+// Returns the query's rows, best first, without those in `gone` and without itself.
 std::vector<RowScore> remaining(std::span<const RowScore> best, std::span<const int64_t> gone,
                                 int64_t itself) {
   std::vector<RowScore> left;
@@ -229,17 +229,17 @@ std::vector<RowScore> remaining(std::span<const RowScore> best, std::span<const 
   return left;
 }
 
-// The queries' hits with and without their right rows, and the null's scores.
+// Hits of the queries with and without their right rows, and the scores of the null distribution.
 struct Asked {
   std::vector<Example> examples;
-  std::vector<Example> first;  // of each labelled query the first hit, right where an answer is there
-  std::vector<std::vector<Example>> absent;  // of each query that counts for the null, its hits
+  std::vector<Example> first;  // first hit of each labelled query, right if it has an answer
+  std::vector<std::vector<Example>> absent;  // hits of each null query
   std::vector<float> false_scores;
   int64_t labelled = 0;
   int64_t right_hits = 0;
 };
 
-// A query, and how its scores over the sample fall.
+// Query with the moments of its scores over the sample.
 struct Asking {
   std::span<const float> row;
   Moments scores;
@@ -255,7 +255,7 @@ double standard_score(const Asking& asking, float score) {
   return (double{score} - asking.scores.mean) / asking.scores.deviation;
 }
 
-// Of the first `count` hits.
+// Computes the figures of the first `count` hits.
 std::vector<HitFigures> figures_of(const Surroundings& surroundings, MatrixView<const float> rows,
                                    const Asking& asking, std::span<const RowScore> best, size_t count) {
   std::vector<HitFigures> figures;
@@ -278,7 +278,7 @@ std::vector<HitFigures> figures_of(const Surroundings& surroundings, MatrixView<
     figure.words = std::log1p(static_cast<double>(asking.words));
     figure.level = standard_score(asking, best[last].score);
     figure.standard = standard_score(asking, best[h].score);
-    // Bounded: beyond e^20 a score's rounding decides.
+    // Clamped, because rounding of the score dominates beyond e^20.
     const double own = exponential(best[h].score);
     figure.odds = std::clamp(std::log(own / std::max(sum - own, 1e-300)), -20.0, 20.0);
     figure.hub = (double{hubs[h]} - surroundings.hub_mean) / surroundings.hub_deviation;
@@ -313,7 +313,8 @@ void add_hits(const Surroundings& surroundings, MatrixView<const float> rows, co
   asked.absent.push_back(std::move(examples));
 }
 
-// `labels`: only queries with right rows count; otherwise all do, and whatever they find is taken for wrong.
+// Searches for the queries. With `labels`, only those with right rows count; otherwise all do, and all their
+// hits are treated as wrong.
 Asked ask(MatrixView<const float> rows, const Surroundings& surroundings, const LabelledQueries& queries,
           const std::vector<std::vector<RowScore>>& found, bool labels) {
   Asked asked;
@@ -334,9 +335,9 @@ Asked ask(MatrixView<const float> rows, const Surroundings& surroundings, const 
   return asked;
 }
 
-// The best rows of each query, as many as are left when its right rows and itself are taken away; none of
-// those that are not `wanted`. Queries with about as many right rows are searched for together: one with a
-// hundred does not have the others' lists kept long.
+// Finds the best rows of each query in `wanted`, deep enough to leave kCompetitors after its right rows and
+// itself are removed. Queries with a similar number of right rows are searched together. So one with a
+// hundred does not lengthen the lists of the others.
 Result<std::vector<std::vector<RowScore>>> find_best(MatrixView<const float> rows,
                                                      std::span<const uint8_t> allowed,
                                                      const LabelledQueries& queries,
@@ -357,7 +358,7 @@ Result<std::vector<std::vector<RowScore>>> find_best(MatrixView<const float> row
   return found;
 }
 
-// What a query's first hit stands out by.
+// Returns the statistic that measures how much a query's first hit stands out.
 double standing(const MatchModel& model, const std::array<double, HitFigures::kCount>& figures) {
   constexpr size_t kStandard = 1;
   return model.tells ? model.there.logit(figures) : figures[kStandard];
@@ -468,8 +469,8 @@ Judgement judge_hits(const MatchModel& model, const Surroundings& surroundings, 
     likelihood.standard = figures[h].standard;
     if (model.tells) likelihood.right = sigmoid(model.hit.logit(as_array(figures[h])));
     if (!model.false_score.empty() && model.rows > 0) {
-      // That of the nearest score at or below this one: never too few. Above all
-      // there are, that of the highest.
+      // Takes the count of the nearest score at or below this one, so it is never too low. Above the highest
+      // score, the count of the highest is used.
       auto at = std::ranges::upper_bound(model.false_score, static_cast<float>(likelihood.standard));
       if (at != model.false_score.begin()) --at;
       const double count = model.false_count[static_cast<size_t>(at - model.false_score.begin())];

@@ -1,31 +1,32 @@
-// How likely a hit is to be right, learned from queries whose right answers are known.
+// Match probabilities of hits, calibrated on queries with known relevant rows.
 //
-// A score means little by itself: its scale differs from encoder to encoder and from query to query, some
-// rows are near everything, and the best of many rows scores high by chance. So a hit is described by six
-// figures that cost next to nothing:
+// A raw score means little. Its scale differs between encoders and queries, some rows are near everything
+// (hubs), and the best of many rows scores high by chance. Therefore a hit is described by six cheap
+// features:
 //
 //   score     itself
 //   standard  (score - mean) / deviation of the query's scores over a sample of the rows
 //   odds      log odds of the hit in a softmax over the query's kCompetitors best scores, at the
-//             temperature that the encoder was trained with: a hit that stands alone has high odds, one of
-//             many alike low ones. A contrastive loss makes this softmax the posterior of a query that has
+//             encoder's training temperature: high for a hit that stands alone, low for one of many
+//             similar ones. A contrastive loss makes this softmax the posterior of a query that has
 //             exactly one right row (van den Oord et al., "Representation Learning with Contrastive
 //             Predictive Coding", 2018, equation 5)
 //   hub       the row's dot product with the mean of background queries, standardized over the sample: how
 //             near the row is to everything (Dinu, Lazaridou and Baroni, "Improving zero-shot learning by
 //             mitigating the hubness problem", 2015)
-//   level     the standard score of the query's kJudgedHits-th hit: where that is high too, many rows
-//             answer, and low odds mean little
+//   level     the standard score of the query's kJudgedHits-th hit: if it is high too, many rows
+//             match, and low odds mean little
 //   words     log(1 + the number of the query's words): "arrow" has more answers than "arrow down left"
 //
-// and a logistic regression turns them into a probability. A second one, over the first hit's figures, says
-// whether the query has an answer at all. It is fitted on labelled queries, each asked twice: of all rows,
-// and with its right rows taken away, so that nothing right is there. Both count the same: the probability is
-// that of a query which has an answer as often as not. It is offered only where, on queries left out of the
-// fit, it beats the constant base rate by two standard errors; otherwise nothing can be told.
+// A logistic regression maps them to a probability. A second one, over the first hit's features, predicts if
+// the query has any relevant row. It is fitted on labelled queries, each used twice: against all rows, and
+// with its right rows removed, so that nothing relevant is left. Both count equally, so the probability
+// assumes that half of all queries have an answer. The model is used only if it beats the constant base rate
+// by two standard errors on held-out queries; otherwise no probability is given.
 //
-// Without enough labels the queries still give a null: of how many background queries the best hit stands out
-// as much (Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World", 2005: a conformal p-value).
+// Without enough labels the queries still give a null distribution: the share of background queries whose
+// best hit stands out as much. This is a conformal p-value (Vovk, Gammerman and Shafer, "Algorithmic Learning
+// in a Random World", 2005).
 #pragma once
 
 #include <array>
@@ -43,33 +44,33 @@
 namespace saccade {
 
 inline constexpr int64_t kCompetitors = 64;     // best scores that a hit's odds are taken among
-inline constexpr int64_t kJudgedHits = 10;      // of each labelled query, the best this many are learned from
+inline constexpr int64_t kJudgedHits = 10;      // number of best hits used per labelled query
 inline constexpr int64_t kMostRight = 128;      // right rows a labelled query may have
 inline constexpr int64_t kFewestRows = 65;      // one more than the competitors: with fewer there is no null
 inline constexpr int64_t kFewestLabelled = 60;  // labelled queries that a fit needs
-// The same where pictures are the queries. Measured on two icon libraries: fits from 128 and 165 of them
-// promised 0.6 of hits of which 0.15 were right; from 209 and 252 promises came true.
+// Minimum number of labelled queries if the queries are images. Measured on two icon libraries: fits to 128
+// and 165 of them predicted 0.6 for hits of which 0.15 were right. Fits to 209 and 252 were calibrated.
 inline constexpr int64_t kFewestLabelledPictures = 200;
 inline constexpr int64_t kFewestRightHits = 30;  // right ones among the hits learned from
 inline constexpr int64_t kSampleRows = 256;
 
-// What is known of the rows, and of queries as such, without any labels.
+// Statistics of the rows and of background queries, without labels.
 struct Surroundings {
   std::vector<float> mean_query;  // [dim]: of background queries
   Matrix<float> sample;           // [rows, dim]: up to kSampleRows of the rows
-  double hub_mean = 0;            // of the sample's dot products with mean_query, and their deviation
+  double hub_mean = 0;            // mean of the sample's dot products with mean_query, and deviation
   double hub_deviation = 1;
-  double temperature = 1;  // what scores are multiplied by in the softmax: the encoder's logit scale
+  double temperature = 1;  // factor on scores in the softmax: the encoder's logit scale
 };
-// `queries`: [n, dim]. The sample is every so-manieth allowed row.
+// Computes the statistics from `queries`: [n, dim], and an evenly spaced sample of the allowed rows.
 Surroundings surroundings_of(MatrixView<const float> rows, std::span<const uint8_t> allowed,
                              MatrixView<const float> queries, double temperature);
 
 struct LabelledQueries {
   Matrix<float> rows;                       // [n, dim], each of length 1
-  std::vector<std::vector<int64_t>> right;  // of each: row numbers, ascending; empty: nobody knows
-  std::vector<int64_t> words;               // of each, how many its text has; 0: it is a picture
-  std::vector<int64_t> itself;       // of each: a row that is no answer (the query's own picture); -1: none
+  std::vector<std::vector<int64_t>> right;  // right row numbers per query, ascending; empty if unknown
+  std::vector<int64_t> words;               // number of words of each query; 0 for an image
+  std::vector<int64_t> itself;       // row excluded per query (its own image), or -1
   int64_t fewest = kFewestLabelled;  // with right rows, that a fit needs
 };
 
@@ -83,40 +84,40 @@ struct HitFigures {
   double words = 0;
 };
 
-// Weights of figures that were standardized by `centre` and `spread`; the last one is constant.
+// Weights of features standardized by `centre` and `spread`; the last one is the intercept.
 struct HitRegression {
   std::array<double, HitFigures::kCount> centre = {};
   std::array<double, HitFigures::kCount> spread = {1, 1, 1, 1, 1, 1};
   std::array<double, HitFigures::kCount + 1> weight = {};
 
-  // Log odds.
+  // Returns the log odds.
   [[nodiscard]] double logit(const std::array<double, HitFigures::kCount>& figures) const;
 };
 
-// Everything that a query's hits are judged by; plain numbers, to be stored.
+// Fitted calibration model of a query's hits; plain numbers that can be stored.
 struct MatchModel {
-  HitRegression hit;    // that a hit is right
+  HitRegression hit;    // model of the probability that a hit is right
   HitRegression there;  // by the first hit, that the query has an answer
-  bool tells = false;   // whether they may be used
+  bool tells = false;   // true if they may be used
   std::string reason;   // why not, for people: "..., so that nothing can be told of a hit"
-  int64_t queries = 0;  // that the null below is from
+  int64_t queries = 0;  // number of queries in the null distribution below
   int64_t labelled = 0;
   int64_t right_hits = 0;
-  double gain = 0;        // on queries left out: log loss of the base rate less the model's, in nats a query
+  double gain = 0;        // held-out gain over the base rate in log loss, nats per query
   double gain_error = 0;  // its standard error
-  // The null: queries that have no right row, or, where tells is false for want of labels, all of
-  // them. What the first hit of each stands out by, ascending (the log odds of `there` where
-  // `tells`, else the standard score) ...
+  // Null distribution: a statistic of each null query's first hit, ascending. It is the log odds of `there`
+  // if `tells`, else the standard score. Null queries are those without a right row; if `tells` is false for
+  // want of labels, all queries.
   std::vector<float> best;
-  // ... and how many wrong rows a query has at or above a standard score: falls as the score rises.
+  // Number of wrong rows that a query has at or above a standard score; falls as the score rises.
   std::vector<float> false_score;  // ascending
   std::vector<float> false_count;
   int64_t rows = 0;  // among which that was counted
 };
 
-// The query's hits, best first: the model is fitted to what is asked of `rows` where `allowed` is not 0
-// (empty: all). Never fails for want of data: a model that cannot tell says why. Errors are those of
-// exact_search. Cost: two passes over the rows for a batch of queries, and milliseconds.
+// Fits the model to queries against `rows` where `allowed` is not 0 (empty: all). Never fails for lack of
+// data: a model without predictions gives its reason. Returns the errors of exact_search. Cost: two passes
+// over the rows per batch of queries, and milliseconds.
 Result<MatchModel> fit_matches(MatrixView<const float> rows, std::span<const uint8_t> allowed,
                                const Surroundings& surroundings, const LabelledQueries& queries,
                                ThreadPool& pool);
@@ -129,20 +130,20 @@ struct HitLikelihood {
 };
 struct Judgement {
   std::vector<HitLikelihood> hits;  // one a hit of `best`
-  // Probability that the query has an answer, where the model tells.
+  // Probability that the query has a relevant row, if the model gives one.
   double there = HitLikelihood::kUnknown;
-  // Share of null queries whose first hit stands out at least as much: (1 + their number) /
-  // (1 + all). NaN without a null.
+  // Share of null queries whose first hit stands out at least as much: (1 + their number) / (1 + all). NaN
+  // without a null distribution.
   double p_value = HitLikelihood::kUnknown;
 };
-// `best`: the query's best rows, best first, kCompetitors of them or all there are; all are judged.
-// `searched`: rows that they are the best of. `words`: as LabelledQueries has them. Cost:
-// kSampleRows + best.size() dot products.
+// Computes the match probabilities of `best`: the query's best rows, best first, kCompetitors of them or all.
+// `searched`: number of rows that they are the best of. `words`: as in LabelledQueries. Cost: kSampleRows +
+// best.size() dot products.
 Judgement judge_hits(const MatchModel& model, const Surroundings& surroundings, MatrixView<const float> rows,
                      std::span<const float> query, std::span<const RowScore> best, int64_t searched,
                      int64_t words);
 
-// The figures themselves, for measurements.
+// Returns the features themselves, for measurements.
 std::vector<HitFigures> hit_figures(const Surroundings& surroundings, MatrixView<const float> rows,
                                     std::span<const float> query, std::span<const RowScore> best,
                                     int64_t words);

@@ -1,5 +1,5 @@
-// The estimator against scores whose truth is known: what it promises must come true, and where there is
-// nothing to tell it must say so.
+// Tests of the calibration on scores with known truth: the probabilities must be calibrated, and the model
+// must report when it cannot estimate them.
 #include "saccade/index/likelihood.h"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace {
 
 constexpr int64_t kDim = 32;
 
-// Rows at random on the sphere, and queries that lie near their one right row, some nearer than others;
-// `common` is added to all rows, `hubs` of them get it several times over.
+// Random rows on the sphere, and queries near their one right row, at varying distances. `common` is added to
+// all rows; `hubs` rows get it several times over.
 struct World {
   std::mt19937_64 random;
   Matrix<float> rows;
@@ -32,8 +32,8 @@ struct World {
     }
   }
 
-  // `nearness` 0: the query knows nothing of its right row. Drawn up to it, query by query. `lean`: how far
-  // all queries lean towards what hubs have most of.
+  // Draws queries. `nearness` is the maximum closeness to the right row, drawn per query; 0 means unrelated.
+  // `lean` moves all queries towards the hubs' common direction.
   LabelledQueries ask(int64_t count, double nearness, double lean = 0) {
     std::normal_distribution<float> normal;
     LabelledQueries queries;
@@ -65,7 +65,7 @@ struct Judged {
 
 class MatchTest : public ::testing::Test {
  protected:
-  // The first ten hits of each query, asked of all rows and of those without its right one.
+  // Judges the first ten hits of each query, against all rows and against those without its right one.
   std::vector<Judged> judge(const World& world, const MatchModel& model, const Surroundings& surroundings,
                             const LabelledQueries& queries, std::vector<double>* absent_p = nullptr) {
     std::vector<Judged> judged;
@@ -106,7 +106,7 @@ TEST_F(MatchTest, WhatIsPromisedComesTrueOnQueriesNotLearnedFrom) {
     ASSERT_TRUE(model->tells) << model->reason;
     std::vector<double> absent;
     const std::vector<Judged> judged = judge(world, *model, surroundings, fresh, &absent);
-    // Bin by bin, within what chance (three standard errors) and 300 learned queries leave open.
+    // Calibration per bin, within three standard errors and the uncertainty of 300 training queries.
     for (int bin = 0; bin < 5; ++bin) {
       double promised = 0;
       double came = 0;
@@ -123,14 +123,15 @@ TEST_F(MatchTest, WhatIsPromisedComesTrueOnQueriesNotLearnedFrom) {
       EXPECT_NEAR(promised, came, 0.05 + 3 * std::sqrt(promised * (1 - promised) / count)) << "bin " << bin;
       if (bin == 4) confident += static_cast<int64_t>(count);
     }
-    // Of queries with nothing to find, a tenth stand out as much as the top tenth of the null.
+    // A tenth of the queries without a relevant row stand out as much as the top tenth of the null
+    // distribution.
     const auto rare = std::ranges::count_if(absent, [](double p) { return p <= 0.1; });
     EXPECT_NEAR(static_cast<double>(rare) / static_cast<double>(absent.size()), 0.1, 0.05);
   }
   EXPECT_GT(confident, 300);  // and it does promise something
 }
 
-// The figures by their definitions, a product at a time.
+// Features computed by their definitions.
 TEST_F(MatchTest, FiguresAreThoseOfPlainSums) {
   World world(9, 400, 0.3, 5);
   const LabelledQueries queries = world.ask(20, 3);
@@ -181,8 +182,8 @@ TEST_F(MatchTest, FiguresAreThoseOfPlainSums) {
   }
 }
 
-// Rows that are near everything are found by queries that do not mean them. What is promised of these rows
-// alone comes true; without the figure of how near they are to everything, too much is promised of them.
+// Hubs are found by queries that do not mean them. The probabilities of these rows alone are calibrated;
+// without the hub feature, they are too high.
 TEST_F(MatchTest, HubsArePromisedNoMoreThanComesTrue) {
   double promised = 0;
   double blindly = 0;
@@ -222,7 +223,7 @@ TEST_F(MatchTest, SaysThatNothingCanBeToldWhereScoresKnowNothing) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     World world(seed, 300);
     LabelledQueries queries = world.ask(200, 0);
-    // Labels without any relation to scores, but many of them, so that some are right by chance.
+    // Labels unrelated to scores, but so many that some are right by chance.
     for (auto& right : queries.right) {
       right.clear();
       for (int64_t r = 0; r < 300; ++r) {
@@ -279,8 +280,7 @@ TEST_F(MatchTest, ExpectedFalseHitsAreThoseOfQueriesWithoutAnAnswer) {
   const Surroundings surroundings = surroundings_of(world.rows.view(), {}, learned.rows.view(), 20);
   const auto model = fit_matches(world.rows.view(), {}, surroundings, learned, pool_);
   ASSERT_TRUE(model);
-  // Fresh queries of the same kind, their right rows taken away: at each of some
-  // scores as many rows as was expected.
+  // New queries of the same kind, without their right rows: the number of rows at each score is as expected.
   const LabelledQueries fresh = world.ask(500, 4);
   const auto found = exact_search(world.rows.view(), fresh.rows.view(), kCompetitors + 1, pool_);
   for (const double expected : {0.05, 0.5, 5.0}) {
@@ -296,7 +296,7 @@ TEST_F(MatchTest, ExpectedFalseHitsAreThoseOfQueriesWithoutAnAnswer) {
     }
     EXPECT_NEAR(counted / static_cast<double>(fresh.rows.rows()), expected, 0.25 * expected + 0.03);
   }
-  // A filter that leaves half of the rows leaves half of the false ones.
+  // A filter that keeps half of the rows keeps half of the false ones.
   const Judgement all =
       judge_hits(*model, surroundings, world.rows.view(), fresh.rows.row(0), found->front(), 2000, 1);
   const Judgement half =
@@ -318,7 +318,7 @@ TEST_F(MatchTest, ARowThatIsNoAnswerIsNeverLearnedFrom) {
   const Surroundings surroundings = surroundings_of(world.rows.view(), {}, queries.rows.view(), 20);
   const auto model = fit_matches(world.rows.view(), {}, surroundings, queries, pool_);
   ASSERT_TRUE(model);
-  const double own = (1 - 0.0) / 0.3;  // what a cosine of 1 would stand out by, at the least
+  const double own = (1 - 0.0) / 0.3;  // minimum standard score of a cosine of 1
   EXPECT_LT(model->best.back(), own + 3);
   const auto found = exact_search(world.rows.view(), queries.rows.view(), 2, pool_);
   const Judgement judgement =

@@ -17,7 +17,7 @@ Status check(const StoredRows& item, const PackedQuery& query) {
   return {};
 }
 
-// What a thread needs beside an item and a query.
+// Per-thread scratch data for the scoring of items against a query.
 struct Best {
   std::vector<float> dots;
   std::vector<int32_t> rows;
@@ -30,7 +30,7 @@ struct Best {
   }
 };
 
-// Adds up as max_sim_total does.
+// Accumulates the same sum as max_sim_total.
 class Total {
  public:
   void add(const RowMatch& match) {

@@ -1,6 +1,5 @@
-// MaxSim, the score of late interaction: the sum over a query's rows of the
-// largest dot product with an item's rows. Khattab and Zaharia, "ColBERT",
-// SIGIR 2020, equation 3; rows that stand for padding are no rows here.
+// MaxSim, the late-interaction score: the sum over a query's rows of the largest dot product with an item's
+// rows. Khattab and Zaharia, "ColBERT", SIGIR 2020, equation 3; padding rows are not included here.
 #pragma once
 
 #include <cstdint>
@@ -15,25 +14,26 @@
 
 namespace saccade {
 
-// Scores of stored items, in their order. An item without rows, or whose dots are all NaN for some query row,
-// scores -infinity. The same bits for any number of threads and on every machine (max_sim_kernels.h).
-// kMismatch for items of another layout than the query is packed for. Cost: query rows x items' rows x dim
-// multiply-adds; fp16 rows are read at up to memory speed, int8 in half the bytes.
+// Returns the scores of stored items, in their order. An item without rows scores -infinity, as does one
+// whose dots are all NaN for some query row. The bits are the same for any number of threads and on every
+// machine (max_sim_kernels.h). Returns kMismatch for items of another layout than the query is packed for.
+// Cost: query rows x items' rows x dim multiply-adds. fp16 rows are read at up to memory speed, int8 in half
+// the bytes.
 Result<std::vector<float>> max_sim(std::span<const StoredRows> items, const PackedQuery& query,
                                    ThreadPool& pool);
 
-// Which of an item's rows a query row met.
+// Best match of a query row among an item's rows.
 struct RowMatch {
-  int64_t row = -1;  // -1: none
+  int64_t row = -1;  // -1 if there is none
   float dot = 0;
 };
-// One a query row; their dots add up to the item's score. Errors as above.
+// Returns one match per query row; their dots add up to the item's score. Errors as above.
 Result<std::vector<RowMatch>> max_sim_matches(const StoredRows& item, const PackedQuery& query);
 
-// The same from rows in fp32, by plain loops: for the few items that are not stored, and the oracle of tests.
-// query: [n, dim], item: [m, dim], of the same dim.
+// Computes the matches of fp32 rows by plain loops. Used for the few items that are not stored, and as the
+// oracle of tests. query: [n, dim], item: [m, dim], of the same dim.
 std::vector<RowMatch> max_sim_matches_plain(MatrixView<const float> query, MatrixView<const float> item);
-// The sum of the dots: in double, rounded once; -infinity where a query row met none.
+// Returns the sum of the dots, in double and rounded once; -infinity if a query row has no match.
 float max_sim_total(std::span<const RowMatch> matches);
 
 }  // namespace saccade

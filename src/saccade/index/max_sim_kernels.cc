@@ -86,21 +86,21 @@ void int8_portable(const std::byte* rows, int64_t row_count, const PackedQuery& 
 
 // --- AVX-512 -------------------------------------------------------------------------------------------
 
-// Rows in registers at a time: enough sums in flight to hide a multiply-add's latency on both ports, few
-// enough that with two groups of lanes they and their operands fit the 32 registers.
+// Number of rows in registers at a time. Enough sums are in flight to hide a multiply-add's latency on both
+// ports; with two groups of lanes, they and their operands still fit the 32 registers.
 constexpr int64_t kTile512 = 12;
-// A tile is copied so that its rows lie a fixed distance apart: one register then reaches all of them, where
-// twelve would be spilled. Columns are cut into chunks for it: [chunks, kTile512, chunk].
+// A tile is copied so that its rows are a fixed distance apart. One register then addresses all of them,
+// where twelve would be spilled. Columns are cut into chunks for it: [chunks, kTile512, chunk].
 constexpr int64_t kFp16Chunk = 128;  // floats
 constexpr int64_t kInt8Chunk = 256;  // bytes
-// For the forms with a mask: GCC 12 warns about its own intrinsics without (GCC bug 105593).
+// Mask of the masked intrinsics: GCC 12 warns about its own unmasked ones (GCC bug 105593).
 constexpr __mmask16 kAllLanes = 0xffff;
 
 constexpr int64_t chunks_of(int64_t columns, int64_t chunk) {
   return (columns + chunk - 1) / chunk;
 }
 
-// dots: a vector a row.
+// Takes dots: one vector per row.
 __attribute__((target("avx512f"), always_inline)) inline void take_512(const __m512* dots, int64_t first,
                                                                        int64_t count, int64_t stride,
                                                                        float* best, int32_t* where) {

@@ -1,21 +1,20 @@
-// The largest dot product of each query row with an item's
-// rows, in the widest instructions the processor has.
+// Largest dot product of each query row with an item's rows, in the widest instructions of the processor.
 //
-// Sixteen query rows lie side by side, one a lane: a value of the item's row is spread over all lanes and
-// meets sixteen query values at once, so that no sum is ever taken across lanes and the maximum is one
-// instruction a row.
+// Sixteen query rows lie side by side, one per lane. Each value of the item's row is broadcast to all lanes
+// and multiplied by sixteen query values at once. No sum is taken across lanes, and the maximum is one
+// instruction per row.
 //
-// What is computed is defined, not left to the instruction set: the same bits on every machine.
+// The computation is defined independently of the instruction set: the bits are the same on every machine.
 //
 //   fp16   dot = fma over columns c = 0, 1, 2, ... in that order, from +0, of the row's value and the
 //          query's fp32 one
 //   int8   query rows are int8 themselves, each with a scale of its own; the sum of products is a whole
 //          number, exact in 32 bits; dot = float(sum) * the row's scale, all times the query's scale
 //          at the end
-//   best   the first row of the largest dot; a dot that is NaN is passed over
+//   best   the first row with the largest dot; a dot that is NaN is skipped
 //
-// fp16 rows are not multiplied as bf16: that instruction doubles the products but drops three of a stored
-// value's eleven bits, and int8 takes half the memory and is twice as fast again.
+// fp16 rows are not multiplied as bf16. The bf16 instruction doubles the number of products but drops three
+// of a stored value's eleven bits. int8 takes half the memory and is twice as fast again.
 #pragma once
 
 #include <cstddef>
@@ -33,9 +32,9 @@ namespace saccade {
 
 inline constexpr int64_t kMaxSimLanes = 16;
 
-// A query's rows as the kernels read them, in groups of kMaxSimLanes; lanes without a row hold zeros.
+// Query rows in the kernels' layout, in groups of kMaxSimLanes; unused lanes hold zeros.
 struct PackedQuery {
-  RowLayout layout;  // of the items it is for
+  RowLayout layout;  // layout of the items to score
   int64_t rows = 0;
   int64_t groups = 0;
   std::vector<float> floats;    // fp16: [groups, dim, 16]
@@ -47,12 +46,12 @@ struct PackedQuery {
   [[nodiscard]] int64_t lanes() const { return groups * kMaxSimLanes; }
 };
 
-// rows: [n, dim], n and dim at least 1. kUsage for none or for more than 65,536 columns, kBadData for a value
-// that is not finite.
+// Packs a query's rows: [n, dim], n and dim at least 1. Returns kUsage for no rows or more than 65,536
+// columns, and kBadData for a value that is not finite.
 Result<PackedQuery> pack_query(MatrixView<const float> rows, RowPrecision precision);
 
-// best[lane] = the largest dot of the lane's query row with rows [0, row_count), not yet times its scale,
-// -infinity if there is none; where[lane] = the row it is of, or -1. Both: [query.lanes()].
+// Computes best[lane], the largest dot of the lane's query row with rows [0, row_count), before scaling, or
+// -infinity if there is none. where[lane] is the row of that dot, or -1. Both: [query.lanes()].
 using MaxSimKernel = void (*)(const std::byte* rows, int64_t row_count, const PackedQuery& query, float* best,
                               int32_t* where);
 
@@ -62,7 +61,8 @@ struct NamedMaxSimKernel {
   MaxSimKernel run = nullptr;
 };
 
-// The kernels this processor can run on rows of that precision, fastest first; the last is always "portable".
+// Returns the kernels that this processor can run on rows of that precision, fastest first; the last is
+// always "portable".
 std::span<const NamedMaxSimKernel> max_sim_kernels(RowPrecision precision);
 
 }  // namespace saccade

@@ -31,7 +31,7 @@ Matrix<float> random_rows(int64_t rows, int64_t columns, std::mt19937& random) {
   return result;
 }
 
-// Rows as they are stored, owned.
+// Stored rows, owned.
 struct Item {
   Item(MatrixView<const float> rows, RowPrecision precision)
       : layout{precision, rows.columns()},
@@ -58,9 +58,9 @@ double max_dot(std::span<const float> query, MatrixView<const float> rows) {
   return best;
 }
 
-// The largest error of one dot of unit rows: fp16 rounds each stored value by 2^-11 of itself at most; int8
-// each value of both rows by half a step, a 127th of the row's largest, errors that mostly cancel: the bound
-// is six standard deviations where one value is all of a row.
+// Returns the largest error of one dot of unit rows. fp16 rounds each stored value by at most 2^-11 of
+// itself. int8 rounds each value of both rows by half a step, a 127th of the row's largest. These errors
+// mostly cancel: the bound is six standard deviations if one value is all of a row.
 double tolerance(RowPrecision precision) {
   return precision == RowPrecision::kFp16 ? 0x1p-11 + 1e-6 : 6.0 * std::sqrt(2.0 / 12.0) / 127.0;
 }
@@ -99,8 +99,8 @@ TEST(LateRows, ComeBackWithinAStep) {
   EXPECT_EQ(list_of_names<RowPrecision>(), "fp16, int8");
 }
 
-// The oracle is a loop over the rows as they were before they were stored; between kernels not a bit may
-// differ. 4,000 random cases.
+// The oracle is a loop over the rows before storage. Results of different kernels must be bit-identical.
+// 4,000 random cases.
 TEST(MaxSimKernels, AgreeWithTheOracleAndWithEachOtherToTheBit) {
   std::mt19937 random(2);
   const auto draw = [&](int64_t low, int64_t high) {
@@ -137,7 +137,7 @@ TEST(MaxSimKernels, AgreeWithTheOracleAndWithEachOtherToTheBit) {
         const RowMatch& match = matches[static_cast<size_t>(q)];
         ASSERT_NEAR(match.dot, max_dot(query.row(q), rows.view()), tolerance(precision))
             << enum_name(precision) << " dim " << dim;
-        // The row named is the one the dot is of, rounding of the query apart.
+        // The reported row is the one of the dot, up to rounding of the query.
         ASSERT_NEAR(match.dot, dot_in_double(query.row(q), restored.row(match.row)),
                     precision == RowPrecision::kFp16 ? 1e-6 : tolerance(precision) / 2);
       }
@@ -146,7 +146,7 @@ TEST(MaxSimKernels, AgreeWithTheOracleAndWithEachOtherToTheBit) {
 }
 
 TEST(MaxSimKernels, TheLargestValuesStayExact) {
-  // The extreme of every sum: all bytes 127 or -127, in 65,536 columns.
+  // Extreme sums: all bytes 127 or -127, in 65,536 columns.
   for (const int sign : {1, -1}) {
     Matrix<float> rows(2, 65'536);
     Matrix<float> query(1, 65'536);
@@ -182,7 +182,7 @@ TEST(MaxSim, ThreadsAndCompanyDoNotChangeAScore) {
     for (size_t i = 0; i < views.size(); ++i) {
       EXPECT_TRUE(same_bits(scores[i], again[i]));
       EXPECT_TRUE(same_bits(scores[i], max_sim({&views[i], 1}, packed, four).value().front()));
-      // What explains a score adds up to it.
+      // The explanation of a score adds up to the score.
       EXPECT_TRUE(same_bits(scores[i], max_sim_total(max_sim_matches(views[i], packed).value())));
       const float plain = max_sim_total(max_sim_matches_plain(query.view(), sets[i].view()));
       EXPECT_NEAR(scores[i], plain, precision == RowPrecision::kFp16 ? 5e-3 : 0.2);
@@ -247,7 +247,7 @@ TEST(MaxSim, RefusesWhatDoesNotFit) {
   EXPECT_EQ(pack_query(broken.view(), RowPrecision::kInt8).error().message, "row 0 of the query holds inf");
 }
 
-// What ColPali's reference implementation gets from the same rows.
+// Results of ColPali's reference implementation for the same rows.
 TEST(MaxSim, AgreesWithTheReference) {
   const auto golden =
       SafeTensors::open(std::string(test::kSourceDir) + "/tests/golden/colpali/io.safetensors").value();
@@ -259,7 +259,7 @@ TEST(MaxSim, AgreesWithTheReference) {
   for (size_t t = 0; t < 3; ++t) {
     const auto first = mask.begin() + static_cast<int64_t>(12 * t);
     const int64_t padding = std::count(first, first + 12, 0);
-    // Rows of padding stand on the side where the mask is 0: left out, they must not count.
+    // Padding rows have mask 0 and are left out; they must not count.
     std::vector<float> rows;
     for (size_t r = 0; r < 12; ++r) {
       if (mask[12 * t + r] == 0) continue;

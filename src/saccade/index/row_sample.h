@@ -1,4 +1,4 @@
-// Some rows by which it is guessed what the best ones score; not for use outside this module.
+// Sample of rows for an estimate of the best scores. Internal to this module.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@ namespace saccade {
 
 inline constexpr int64_t kSampleRows = 2048;
 
-// One of each stretch of rows [begin, end), not always at the same place of it, as what a folder holds may
-// repeat; ascending. end - begin: kSampleRows or more.
+// Returns one row of each stretch of rows [begin, end), ascending. Its place in the stretch varies, because
+// the contents of a folder may repeat. end - begin: kSampleRows or more.
 inline std::vector<int64_t> row_sample(int64_t begin, int64_t end) {
   const int64_t stretch = (end - begin) / kSampleRows;
   std::vector<int64_t> rows;

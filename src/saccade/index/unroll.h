@@ -1,5 +1,4 @@
-// A loop that must be unrolled, because what it runs over lives in registers;
-// not for use outside this module.
+// Macro for a loop that must be unrolled because its operands live in registers. Internal to this module.
 #pragma once
 
 #if defined(__clang__)

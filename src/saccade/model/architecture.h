@@ -1,5 +1,5 @@
-// What the registry needs of an architecture, and what conformance runs: between the families' files and the
-// rest of the module. Outside the module only encoder.h is seen.
+// Internal interface of an encoder architecture, between the families' files, the registry and conformance.
+// Code outside the module uses only encoder.h.
 #pragma once
 
 #include <array>
@@ -18,33 +18,35 @@ namespace saccade {
 
 class StateMapper;  // state_mapper.h
 
-// An encoder that can also run a reference's named inputs to named answers.
+// Encoder that can also run a reference's named inputs and return named outputs.
 class Architecture : public EncoderBackend {
  public:
-  // From the inputs of an io.safetensors (`pixel_values`, `input_ids`, `attention_mask`, ...) to every answer
-  // this family knows by name (`image_embeds`, `text_embeds`, `logits_per_image`, `*_hidden_1`, ...). Inputs
-  // that are not there leave their answers out.
+  // Computes from the inputs of an io.safetensors (`pixel_values`, `input_ids`, `attention_mask`, ...) every
+  // output that this family knows by name (`image_embeds`, `text_embeds`, `logits_per_image`, `*_hidden_1`,
+  // ...). Outputs whose inputs are missing are omitted.
   virtual Result<nn::TensorMap> answers(const nn::TensorMap& inputs) = 0;
-  // What maps of heads on it are made by; nullptr where its states have none.
+  // Returns the mapper for relevance maps of heads on this encoder, or nullptr if its states have none.
   virtual StateMapper* state_mapper() { return nullptr; }
-  // What is of more bits than was asked for.
+  // Returns the layers with a higher precision than requested.
   [[nodiscard]] virtual WideLayers wide_layers() const { return {}; }
 };
 
-// A family of models: one value, in the family's own file, and one line in registry.cc.
+// Family of models: one value, in the family's own file, and one line in registry.cc.
 struct Family {
-  // What config.json calls its checkpoints as "model_type"; the first is the family's name.
+  // Values of "model_type" in config.json; the first is the family's name.
   std::array<std::string_view, 2> model_types;
   Result<std::unique_ptr<Architecture>> (*load)(const Checkpoint& checkpoint, const BackendOptions& options);
-  // Fills in what the config and the tensors' shapes say (dim and all below it), without touching a weight.
+  // Fills in the outline (dim and all below it) from the config and the tensors' shapes, without reading
+  // weights.
   Status (*outline)(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline);
 
   [[nodiscard]] std::string_view name() const { return model_types.front(); }
 };
 
-// The checkpoint's own "model_type"; what stands for it in OpenCLIP's and OpenAI's layouts, which have none.
+// Returns the checkpoint's own "model_type", or its equivalent for OpenCLIP's and OpenAI's layouts, which
+// have none.
 Result<std::string> model_type_of(const Checkpoint& checkpoint);
-// The family of that type; kUnsupported lists the known ones.
+// Returns the family of that type; kUnsupported lists the known ones.
 Result<const Family*> find_family(const Checkpoint& checkpoint);
 
 Result<std::unique_ptr<Architecture>> load_architecture(const std::filesystem::path& checkpoint,

@@ -1,5 +1,5 @@
-// What is wrong with a checkpoint or a text, over all families:
-// each an error that names it, never another embedding.
+// Tests of invalid checkpoints and texts over all families: each must be a descriptive error, never a
+// different embedding.
 #include <cmath>
 #include <set>
 
@@ -19,41 +19,42 @@ using test::GoldenCopy;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-// A family's small golden, and what the tests have to know of its files.
+// A family's small golden checkpoint, with the properties of its files that the tests need.
 struct GoldenFamily {
   const char* golden;
-  const char* name = golden;  // of its tests
+  const char* name = golden;  // name of its tests
   const char* weights = "model.safetensors";
-  const char* torch_weights = "";  // what the golden has in the place of `weights`
+  const char* torch_weights = "";  // the golden's file in place of `weights`
   const char* config = "config.json";
-  // Where the config names an activation; "" where it names none.
+  // Position of the activation's name in the config; "" if it has none.
   const char* activation = "/text_config/hidden_act";
-  // The table of words, where the config says how many there
-  // are ("": the tensors do), and a tokenizer of its kind.
+  // Token embedding table if the config specifies its size ("" if the tensors do), and a tokenizer of its
+  // kind.
   const char* table = "text_model.embeddings.token_embedding.weight";
   const char* vocabulary = "/text_config/vocab_size";
   int64_t padding = 127;                                       // rows of the table that no token needs
   std::vector<std::pair<const char*, const char*>> tokenizer;  // from, below tests/golden/tokenizers; to
   const char* tokenizer_config = "";                           // in the place of the tokenizer's own
-  // The tokenizer's special tokens, in "text_config", where the golden's are others.
+  // Special tokens of the tokenizer in "text_config", if they differ from the golden's.
   Json special_ids = Json::object();
-  // Makes config and tokenizer disagree on a special token, and what is said of it; null for OpenCLIP's
-  // SigLIP, whose config has none and whose texts are read at their last place, padding and all.
+  // Makes config and tokenizer disagree on a special token; `disagreement` is the expected message. Null for
+  // OpenCLIP's SigLIP, whose config has none and whose texts are read at their last position, including
+  // padding.
   std::function<void(const GoldenCopy&)> disagree = {};
   const char* disagreement = "";
 
-  // The name of its tests, in place of the bytes of all of this.
+  // Prints the name of its tests instead of its bytes.
   friend void PrintTo(const GoldenFamily& family, std::ostream* out) { *out << family.name; }
 };
 
-// Another id in config.json.
+// Sets another id in config.json.
 std::function<void(const GoldenCopy&)> set_id(const char* pointer, int id) {
   return [=](const GoldenCopy& copy) {
     copy.edit_json("config.json", [&](Json& json) { json[Json::json_pointer(pointer)] = id; });
   };
 }
 
-// Of CLIP's tokens the start, not the end, becomes the highest.
+// Makes CLIP's start token, instead of its end token, the highest id.
 void swap_clip_ends(const GoldenCopy& copy) {
   copy.edit_json("vocab.json", [](Json& json) {
     json["<|startoftext|>"] = 49407;
@@ -108,7 +109,7 @@ std::vector<GoldenFamily> families() {
        .special_ids = {{"bos_token_id", 49406}, {"eos_token_id", 49407}},
        .disagree = set_id("/text_config/eos_token_id", 300),
        .disagreement = "text_config: eos_token_id is 300, the tokenizer's is 49407"},
-      // Ids of 0, 2 and 1, as configs had them before the fields meant anything.
+      // Ids of 0, 2 and 1, as in configs from before the fields were used.
       {.golden = "long-clip",
        .tokenizer = kClipWords,
        .special_ids = {{"bos_token_id", 0}, {"eos_token_id", 2}, {"pad_token_id", 1}},
@@ -185,7 +186,7 @@ std::vector<GoldenFamily> families() {
 
 class EveryFamily : public testing::TestWithParam<GoldenFamily> {
  protected:
-  // What loading says after the tensors were changed; "" where it worked.
+  // Returns the error of loading after a change of the tensors; "" on success.
   static std::string error_after(const std::function<void(nn::TensorMap&)>& change) {
     const FamilyCopy copy(GetParam());
     copy.edit_tensors(GetParam().weights, change);
@@ -197,8 +198,8 @@ class EveryFamily : public testing::TestWithParam<GoldenFamily> {
     EXPECT_EQ(encoder.error().message.find('\n'), std::string::npos) << encoder.error().message;
     return encoder.error().message;
   }
-  // Names spread over the file, of matrices and larger: those a model cannot do without. (T5's decoder, which
-  // writes text, is passed over when a checkpoint is read.)
+  // Returns names of matrices spread over the file, all required by the model. (T5's decoder, which generates
+  // text, is skipped when a checkpoint is read.)
   static std::vector<std::string> some_matrices() {
     const FamilyCopy copy(GetParam());
     const SafeTensors file = SafeTensors::open(copy.path() / GetParam().weights).value();
@@ -213,7 +214,7 @@ class EveryFamily : public testing::TestWithParam<GoldenFamily> {
     for (size_t i = 0; i < kSome; ++i) some.push_back(names[i * (names.size() - 1) / (kSome - 1)]);
     return some;
   }
-  // The golden with a tokenizer, and a table that has all of its words and `padding` rows more.
+  // Adds a tokenizer and a table with all of its tokens and `padding` more rows.
   static void add_words(const GoldenCopy& copy, int64_t padding = 0) { add_words(GetParam(), copy, padding); }
   static void add_words(const GoldenFamily& family, const GoldenCopy& copy, int64_t padding) {
     for (const auto& [from, to] : family.tokenizer) {
@@ -237,7 +238,7 @@ class EveryFamily : public testing::TestWithParam<GoldenFamily> {
   }
 };
 
-// `model list` says of a checkpoint what loading it would.
+// `model list` reports the same values as loading.
 TEST_P(EveryFamily, OutlineSaysWhatLoadingWould) {
   const auto outline = outline_checkpoint(golden(GetParam().golden));
   ASSERT_TRUE(outline) << outline.error().message;
@@ -256,7 +257,8 @@ TEST_P(EveryFamily, NamesATensorThatIsMissing) {
   for (const std::string& name : some_matrices()) {
     const std::string error = error_after([&](nn::TensorMap& tensors) { tensors.erase(name); });
     EXPECT_THAT(error, HasSubstr("tensor ")) << name;
-    // Other layouts' names are brought to the Hugging Face one's first, ColPali's to one of its many.
+    // Names of other layouts are first converted to the Hugging Face layout, ColPali's to one of its
+    // variants.
     if (GetParam().config == std::string_view("config.json") &&
         GetParam().golden != std::string_view("colpali")) {
       EXPECT_THAT(error, HasSubstr(name));
@@ -292,7 +294,7 @@ TEST_P(EveryFamily, TakesFloatingPointAlone) {
   }
 }
 
-// Dtypes that no layer reads: of a tensor that is needed, and of one too many.
+// Unsupported dtypes, of a required tensor and of an unused one.
 TEST_P(EveryFamily, NamesADtypeThatIsNotKnown) {
   const auto with = [](const std::string& needed) {
     const FamilyCopy copy(GetParam());
@@ -302,7 +304,7 @@ TEST_P(EveryFamily, NamesADtypeThatIsNotKnown) {
     std::vector<NamedTensor> tensors;
     for (const auto& [name, view] : file.tensors()) tensors.push_back({name, view});
     for (NamedTensor& tensor : tensors) {
-      if (tensor.name == needed) tensor.tensor.dtype = DType::kU32;  // of as many bytes as float32
+      if (tensor.name == needed) tensor.tensor.dtype = DType::kU32;  // as many bytes as float32
     }
     if (needed.empty()) tensors.push_back({"scales", {DType::kU16, {2}, std::as_bytes(std::span(two))}});
     const test::fs::path changed = copy.path() / "changed.safetensors";
@@ -334,7 +336,7 @@ TEST_P(EveryFamily, NamesATokenizerOfAnotherSize) {
                             "rows, for [0-9]+ to [0-9]+ tokens"));
 }
 
-// The wrong tokens would be read, or the wrong place: another row, or the same for every text.
+// Otherwise the wrong tokens or position would be read: another embedding, or the same for every text.
 TEST_P(EveryFamily, NamesSpecialTokensThatDisagree) {
   if (!GetParam().disagree) return;
   const FamilyCopy copy(GetParam());
@@ -344,8 +346,8 @@ TEST_P(EveryFamily, NamesSpecialTokensThatDisagree) {
   EXPECT_THAT(error_of(copy), HasSubstr(GetParam().disagreement));
 }
 
-// A model that reads its texts at one token needs a tokenizer
-// that adds it: CLIP's row is the same for every text without.
+// A model that reads its texts at one token needs a tokenizer that adds it. Without it, CLIP's embedding is
+// the same for every text.
 TEST_P(EveryFamily, NamesATokenTheTokenizerDoesNotAdd) {
   GoldenFamily family = GetParam();
   const std::string name = family.name;
@@ -387,8 +389,8 @@ std::vector<std::function<std::string(std::span<const TokenizedText>)>> text_ans
   return answers;
 }
 
-// Weights that are damaged give answers that are no numbers, which a ranking would lose: of one word, the
-// text with it is named.
+// Damaged weights give NaN, which a ranking would drop. If one word is affected, the error names a text with
+// it.
 TEST_P(EveryFamily, NamesATextWhoseAnswerIsNotANumber) {
   const FamilyCopy copy(GetParam());
   add_words(copy);
@@ -455,7 +457,7 @@ TEST_P(EveryFamily, NamesAPictureWhoseAnswerIsNotANumber) {
   }
 }
 
-// A text of any bytes has a row of length 1, the same every time.
+// A text of any bytes has an embedding of length 1, the same every time.
 TEST_P(EveryFamily, TakesTextsOfAnyBytes) {
   const FamilyCopy copy(GetParam());
   add_words(copy);
@@ -494,19 +496,19 @@ TEST_P(EveryFamily, TakesTextsOfAnyBytes) {
     for (const float value : rows->row(static_cast<int64_t>(i))) square += double{value} * value;
     EXPECT_NEAR(square, 1, 1e-4) << texts[i].first;
   }
-  // What a text says counts.
+  // Different texts have different embeddings.
   const auto cat = rows->row(rows->rows() - 2);
   const auto dogs = rows->row(rows->rows() - 1);
   float difference = 0;
   for (size_t c = 0; c < cat.size(); ++c) difference = std::max(difference, std::abs(cat[c] - dogs[c]));
   EXPECT_GT(difference, 1e-4F);
-  // Ids from elsewhere are checked too.
+  // External ids are checked too.
   TokenizedText foreign = tokens.front();
   foreign.ids = {1'000'000};
   EXPECT_EQ((*encoder)->encode_texts({&foreign, 1}).error().code, ErrorCode::kMismatch);
   foreign.ids.assign(static_cast<size_t>((*encoder)->info().context) + 1, 3);
   EXPECT_EQ((*encoder)->encode_texts({&foreign, 1}).error().code, ErrorCode::kUsage);
-  // And pictures of another size.
+  // Images of another size are rejected too.
   EXPECT_EQ((*encoder)->encode_images(Matrix<float>(1, 7).view()).has_value(), false);
 }
 

@@ -165,7 +165,8 @@ class CheckedEncoder : public EncoderBackend,
   };
   Raw raw_{*this};
   std::unique_ptr<EncoderBackend> encoder_;
-  // The encoder's own, nullptr where it has none: then nobody is given this object as one.
+  // Late interaction of the wrapped encoder; nullptr if it has none, and then this object is never used as
+  // one.
   LateInteraction* late_;
   PairScorer* scorer_;
   FrozenFeatures* frozen_;

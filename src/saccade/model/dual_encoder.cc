@@ -95,7 +95,7 @@ Result<PictureMaps> DualEncoder::map_states(MatrixView<const float> pixels, cons
   };
   PictureMaps maps{tower->rows, tower->columns,
                    Matrix<float>(pixels.rows(), int64_t{tower->rows} * tower->columns)};
-  // What every block traces is kept: as many pictures fewer at a time.
+  // The intermediate values of every block are kept, so fewer images are processed at a time.
   const int64_t cost = method == MapMethod::kChefer ? 16 * shape_.image_tokens : shape_.image_tokens;
   SACCADE_TRY(run_alone(mutex_, [&] {
     for_pictures(pixels, parts_, cost, [&](int64_t first, const Tensor& piece) {
@@ -171,7 +171,7 @@ Result<Matrix<float>> DualEncoder::encode_with_words(std::span<const TokenizedTe
   return rows;
 }
 
-// A family whose shape gives none of these is never asked for them.
+// Never called for a family whose shape provides none of these.
 Tensor DualEncoder::image_token_states(const Tensor&) const {
   assert(false);
   return {};

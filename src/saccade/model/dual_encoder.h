@@ -1,6 +1,6 @@
-// The encoder of every family that gives a picture one row and a text one row: batching, lengths, conformance
-// answers, features for heads. A family adds its two towers, the projections behind them, and how its logits
-// follow from cosines. For the module's own files.
+// Base of all dual encoders, which give one embedding per image and per text: batching, lengths, conformance
+// outputs, features for heads. A family adds its two towers, their projections, and the computation of logits
+// from cosines. Internal to the module.
 #pragma once
 
 #include <mutex>
@@ -16,17 +16,17 @@
 
 namespace saccade {
 
-// What batching has to know of a family's towers.
+// Properties of a family's towers that batching needs.
 struct DualShape {
-  int64_t image_tokens = 1;  // what one picture costs, in tokens of a tower of transformer blocks
+  int64_t image_tokens = 1;  // cost of one image, in tokens of a transformer tower
   int64_t vocabulary = 0;
   int64_t pad_id = 0;
-  int64_t padded_to = 0;     // every text is filled up to this length; 0: to the longest of its batch
-  bool masked = true;        // false: what follows a text's end is never looked at, so that no mask is needed
+  int64_t padded_to = 0;     // padded length of every text; 0 pads to the longest of its batch
+  bool masked = true;        // false if tokens after a text's end have no effect, so no mask is needed
   int64_t image_states = 0;  // widths of what the towers give
   int64_t text_states = 0;
-  int64_t picture_tokens = 0;  // rows that token_states() gives a picture; 0: the family has no such rows
-  int64_t word_width = 0;      // of token embeddings that can be replaced; 0: they cannot
+  int64_t picture_tokens = 0;  // rows per image of token_states(); 0 if unsupported
+  int64_t word_width = 0;      // width of replaceable token embeddings; 0 if unsupported
 };
 
 class DualEncoder : public Architecture,
@@ -43,8 +43,8 @@ class DualEncoder : public Architecture,
   Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override;
   Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override;
   RawRows* raw_rows() override { return &raw_; }
-  // Embeddings the way users get them; the states on the way by a second pass, as looking at them costs the
-  // shortcuts of the last block.
+  // Computes embeddings in the same way as for users. Intermediate states need a second pass, because
+  // recording them disables the shortcuts of the last block.
   Result<nn::TensorMap> answers(const nn::TensorMap& inputs) override;
 
   FrozenFeatures* frozen_features() override { return this; }
@@ -83,29 +83,30 @@ class DualEncoder : public Architecture,
  protected:
   DualEncoder(EncoderParts parts, DualShape shape) : parts_(std::move(parts)), shape_(shape) {}
 
-  // pixels: [n, 3, height, width] float32 -> [n, image_states], what is projected.
-  // Fills `trace` where it is given.
+  // Computes the states to project, [n, image_states], of pixels: [n, 3, height, width] float32. Fills
+  // `trace` if not null.
   virtual nn::Tensor image_states(const nn::Tensor& pixels, TowerTrace* trace) const = 0;
-  // ids: [n, tokens] int64; mask: of the same shape, 0 leaves a token out, or undefined -> [n, text_states].
+  // Computes [n, text_states]. ids: [n, tokens] int64; mask: same shape, 0 excludes a token, or undefined.
   virtual nn::Tensor text_states(const nn::Tensor& ids, const nn::Tensor& mask, TowerTrace* trace) const = 0;
-  // States to [n, dim], not normalized; a tower that ends in that width needs none.
+  // Project states to [n, dim], not normalized; a tower that ends in that width needs no projection.
   virtual nn::Tensor project_images(const nn::Tensor& states) const { return states; }
   virtual nn::Tensor project_texts(const nn::Tensor& states) const { return states; }
-  // Of families whose shape says so. All tokens' states in the shared space,
-  // not normalized: [n, tokens, dim].
+  // Return the states of all tokens in the shared space, not normalized: [n, tokens, dim]. Only for families
+  // whose shape provides them.
   virtual nn::Tensor image_token_states(const nn::Tensor& pixels) const;
   virtual nn::Tensor text_token_states(const nn::Tensor& ids) const;
-  // Which token of each text is its row: [n] int64.
+  // Returns the position of each text's pooled token: [n] int64.
   virtual nn::Tensor text_ends(const nn::Tensor& ids) const;
-  // text_states with the embedding of token places[i] of text i replaced: places
-  // [n] int64, words [n, word_width].
+  // Computes text_states with the embedding of token places[i] of text i replaced. places: [n] int64; words:
+  // [n, word_width].
   virtual nn::Tensor text_states_with(const nn::Tensor& ids, const nn::Tensor& places,
                                       const nn::Tensor& words) const;
-  // The picture tower as explaining sees it, over the family's own model; nothing where it is no transformer.
+  // Returns the image tower of the family's own model for relevance maps; nullopt if it is not a transformer.
   virtual std::optional<PictureTower> picture_tower() const { return std::nullopt; }
-  // cosines: of any shape.
+  // Computes logits from cosines of any shape.
   virtual nn::Tensor logits(const nn::Tensor& cosines) const = 0;
-  // The pixels of a reference's inputs, undefined without any; what a family asks of its texts.
+  // Returns the pixels in a reference's inputs, undefined if there are none. check_reference_texts checks the
+  // family's requirements on the texts.
   virtual Result<nn::Tensor> reference_pixels(const nn::TensorMap& inputs) const;
   virtual Status check_reference_texts(const TextInputs& texts) const;
 
@@ -113,7 +114,7 @@ class DualEncoder : public Architecture,
   [[nodiscard]] const EncoderParts& parts() const { return parts_; }
 
  private:
-  // body(first, states) over pieces of the pictures; body(batch, states) over batches of the texts.
+  // Call body(first, states) for pieces of the images, and body(batch, states) for batches of the texts.
   template <typename Body>
   Status for_image_states(MatrixView<const float> pixels, const Body& body);
   template <typename Body>
@@ -131,7 +132,7 @@ class DualEncoder : public Architecture,
    private:
     DualEncoder& encoder_;
   };
-  // `unit`: brought to length 1.
+  // Computes image embeddings; with `unit`, normalized to length 1.
   Result<Matrix<float>> picture_rows(MatrixView<const float> pixels, bool unit);
   Result<Matrix<float>> sentence_rows(std::span<const TokenizedText> texts, bool unit);
 

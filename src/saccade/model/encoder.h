@@ -1,4 +1,4 @@
-// An encoder: a loaded checkpoint that turns pictures and texts into rows of one shared space.
+// Encoder: a loaded checkpoint that maps images and texts to embeddings in a shared space.
 #pragma once
 
 #include <cstdint>
@@ -20,58 +20,57 @@ namespace saccade {
 
 struct BackendOptions {
   Precision precision = Precision::kFp32;  // kAuto is settled before loading (options/precision_choice.h)
-  // Threads a forward pass may use, the caller's included; 0: all processors of the process.
+  // Number of threads of a forward pass, including the caller's; 0 uses all processors of the process.
   int threads = 0;
-  // Remembered hashes of files (model/checkpoints/fingerprint.h). Without them, every file is read to hash it.
+  // Cache of file hashes (model/checkpoints/fingerprint.h). Without it, every file is read to hash it.
   FingerprintMemory fingerprints = {};
 };
 
-// Rows of several items, one item after the other: item i has rows [begin[i], begin[i + 1]).
+// Rows of several items, concatenated: item i has rows [begin[i], begin[i + 1]).
 struct RowSets {
   Matrix<float> rows;
   std::vector<int64_t> begin = {0};  // one more than there are items
 };
 
-// The capability of encoders that give an item many rows, each of length 1.
-// An item's score for a query is a sum over the query's rows: each adds its
-// largest dot product with one of the item's rows (MaxSim).
+// Capability of encoders that give an item many rows, each of length 1. An item's score for a query is a sum
+// over the query's rows: each adds its largest dot product with one of the item's rows (MaxSim).
 class LateInteraction {
  public:
   virtual ~LateInteraction() = default;
-  // pixels: [n, 3 * height * width] as `preprocess` writes them. Rows of padding are left out.
+  // Encodes pixels: [n, 3 * height * width] as written by `preprocess`. Rows of padding are omitted.
   [[nodiscard]] virtual Result<RowSets> encode_image_rows(MatrixView<const float> pixels) = 0;
   [[nodiscard]] virtual Result<RowSets> encode_text_rows(std::span<const TokenizedText> texts) = 0;
-  // An image's first rows are the patches of this grid, row by row from the top left. The rows after them
-  // have no place in the image. 0 x 0 where no row has one (the queries of a Q-Former).
+  // Return the grid of patches. An image's first rows are those of the grid, in row-major order from the top
+  // left. Later rows have no position in the image. The grid is 0 x 0 if no row has a position (the queries
+  // of a Q-Former).
   [[nodiscard]] virtual int patch_rows() const = 0;
   [[nodiscard]] virtual int patch_columns() const = 0;
 };
 
-// The capability of encoders whose rows are brought to length 1 in a last step: the rows before it. Some
-// published checkpoints add these, so that the longer of two counts more.
+// Capability of encoders that normalize embeddings in a last step: access to the unnormalized ones. Some
+// published checkpoints add these, so that the longer of two has more weight.
 class RawRows {
  public:
   virtual ~RawRows() = default;
-  // [n, dim], of any length: the directions are those of encode_images and encode_texts.
+  // Return embeddings [n, dim] of any length, with the directions of encode_images and encode_texts.
   [[nodiscard]] virtual Result<Matrix<float>> raw_image_rows(MatrixView<const float> pixels) = 0;
   [[nodiscard]] virtual Result<Matrix<float>> raw_text_rows(std::span<const TokenizedText> texts) = 0;
 };
 
-// The capability of encoders with a matching head: it judges one picture and one text together. This is
-// slower than the dot product of their rows, and better.
+// Capability of encoders with a matching head, which scores one image and one text jointly (cross-encoder).
+// It is slower and more accurate than the dot product of their embeddings.
 class PairScorer {
  public:
   virtual ~PairScorer() = default;
-  // One score a pair, pixels row i with text i; a higher score is a better match. Scores of one text can be
-  // compared with each other. BLIP-2's score is the logit of its matching head plus the contrastive
-  // similarity, as in its published recall.
+  // Returns one score per pair, pixels row i with text i; a higher score is a better match. Scores of one
+  // text are comparable. BLIP-2's score is the logit of its matching head plus the contrastive similarity, as
+  // in its published recall.
   [[nodiscard]] virtual Result<std::vector<float>> score_pairs(MatrixView<const float> pixels,
                                                                std::span<const TokenizedText> texts) = 0;
 };
 
-// The capability of encoders whose towers can be read before their last step: heads are
-// trained on the towers' states. Their length is left as it is. Which states there are
-// differs: a width of 0 says that one is not.
+// Capability of encoders that expose tower states before the last step, to train heads on. States are not
+// normalized. Encoders expose different states; a width of 0 means the state is unavailable.
 class FrozenFeatures {
  public:
   enum class ImageState {
@@ -86,17 +85,17 @@ class FrozenFeatures {
   };
   virtual ~FrozenFeatures() = default;
   [[nodiscard]] virtual int64_t image_width(ImageState state) const = 0;
-  // How many rows of such a state every image has.
+  // Returns the number of rows of such a state per image.
   [[nodiscard]] virtual int64_t image_rows(ImageState state) const = 0;
   [[nodiscard]] virtual int64_t text_width(TextState state) const = 0;
-  // pixels: [n, 3 * height * width] as `preprocess` writes them. kUsage for a state that there is none of.
-  // Memory: the rows; of kVision one to two megabytes an image.
+  // Computes states of pixels: [n, 3 * height * width] as written by `preprocess`. Returns kUsage for an
+  // unavailable state. Memory: the rows; with kVision one to two megabytes per image.
   [[nodiscard]] virtual Result<RowSets> image_features(MatrixView<const float> pixels, ImageState state) = 0;
   [[nodiscard]] virtual Result<RowSets> text_features(std::span<const TokenizedText> texts,
                                                       TextState state) = 0;
 };
 
-// How much each token attended to each other one: [layers, heads, tokens, tokens]; a row's sum is 1.
+// Attention weights of each token on each other token: [layers, heads, tokens, tokens]; rows sum to 1.
 struct AttentionMaps {
   int64_t layers = 0;
   int64_t heads = 0;
@@ -104,15 +103,16 @@ struct AttentionMaps {
   std::vector<float> weights;
 };
 
-// The capability of text encoders with a sequence classifier: it judges a text alone.
+// Capability of text encoders with a sequence classifier, which classifies a single text.
 class TextClassifier {
  public:
   virtual ~TextClassifier() = default;
-  // The names of the classes in the checkpoint's config, in the order of the logits.
+  // Returns the class names in the checkpoint's config, in the order of the logits.
   [[nodiscard]] virtual const std::vector<std::string>& labels() const = 0;
-  // Logits [texts, labels]. Softmax over a row gives probabilities if the classifier was trained with it.
+  // Returns logits [texts, labels]. Softmax over a row gives probabilities if the classifier was trained with
+  // it.
   [[nodiscard]] virtual Result<Matrix<float>> classify_texts(std::span<const TokenizedText> texts) = 0;
-  // The maps of the classifier's own pass over one text.
+  // Returns the attention maps of the classifier's own pass over one text.
   [[nodiscard]] virtual Result<AttentionMaps> attention_maps(const TokenizedText& text) = 0;
 };
 
@@ -120,26 +120,27 @@ class PictureMapper;  // picture_map.h
 class TokenStates;    // token_states.h
 class WordInserter;   // token_states.h
 
-// Thread-safe: calls from several threads are run one after the other.
+// Interface of all encoders. Thread-safe: concurrent calls run one after the other.
 class EncoderBackend {
  public:
   virtual ~EncoderBackend() = default;
 
   [[nodiscard]] virtual const EncoderInfo& info() const = 0;
   [[nodiscard]] virtual const Preprocessing& preprocessing() const = 0;
-  // nullptr where the checkpoint's folder has no tokenizer files: then only images and ids can be encoded.
+  // Returns the tokenizer, or nullptr if the checkpoint's folder has no tokenizer files. Only images and ids
+  // can be encoded then.
   [[nodiscard]] virtual const Tokenizer* tokenizer() const = 0;
 
-  // pixels: [n, 3 * height * width] as `preprocess` writes them. Rows [n, dim], each of length 1.
-  // kUnsupported from text models, whose info() says 0 x 0.
+  // Encodes pixels: [n, 3 * height * width] as written by `preprocess`. Returns embeddings [n, dim] of length
+  // 1. Returns kUnsupported for text models, whose info() has size 0 x 0.
   [[nodiscard]] virtual Result<Matrix<float>> encode_images(MatrixView<const float> pixels) = 0;
-  // Rows [n, dim], each of length 1. Texts may have any length up to `context` ids; the encoder pads them as
-  // its model wants it.
+  // Returns embeddings [n, dim] of length 1. Texts may have any length up to `context` ids; the encoder pads
+  // them as its model requires.
   [[nodiscard]] virtual Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) = 0;
 
-  // Capabilities that only some encoders have, nullptr where there is none. They live as long as the encoder
-  // and share its lock. With late interaction, encode_images and encode_texts give the mean of an item's
-  // rows, brought to length 1: good enough to find candidates, not to rank them.
+  // Optional capabilities; nullptr if unavailable. They live as long as the encoder and share its lock. With
+  // late interaction, encode_images and encode_texts return the normalized mean of an item's rows. It is good
+  // enough to find candidates, not to rank them.
   [[nodiscard]] virtual RawRows* raw_rows() { return nullptr; }
   [[nodiscard]] virtual LateInteraction* late_interaction() { return nullptr; }
   [[nodiscard]] virtual PairScorer* pair_scorer() { return nullptr; }
@@ -150,7 +151,7 @@ class EncoderBackend {
   [[nodiscard]] virtual WordInserter* word_inserter() { return nullptr; }
 };
 
-// Opens a checkpoint folder of a known family and layout. Errors name the file, tensor or field at fault.
+// Opens a checkpoint folder of a known family and layout. Errors name the offending file, tensor or field.
 Result<std::unique_ptr<EncoderBackend>> load_encoder(const std::filesystem::path& checkpoint,
                                               const BackendOptions& options = {});
 

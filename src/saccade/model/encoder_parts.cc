@@ -28,7 +28,7 @@ Result<EncoderParts> open_parts(const Checkpoint& checkpoint, const BackendOptio
   parts.info.layout = std::string(layout_name(checkpoint.layout));
   SACCADE_ASSIGN(parts.info.fingerprint, checkpoint_fingerprint(checkpoint, options.fingerprints));
   for (const auto& [name, tensor] : parts.weights.tensors) parts.info.parameters += tensor.numel();
-  // The programs of the other layouts have defaults of their own, which their checkpoints leave to them.
+  // In the other layouts, the programs have their own defaults, on which checkpoints rely.
   parts.info.preprocessing_guessed =
       checkpoint.layout == Layout::kHuggingFace && checkpoint.pictures.json.is_null();
   parts.dtype = options.precision == Precision::kBf16 ? DType::kBF16 : DType::kF32;
@@ -250,7 +250,7 @@ bool has_tokenizer_files(const Checkpoint& checkpoint) {
 
 namespace {
 
-// Without its token a model still gives rows: of CLIP's the same one for all texts.
+// Without its token a model would still return embeddings: CLIP would return the same one for all texts.
 Status check_read_at(const Tokenizer& tokenizer, ReadAt read_at) {
   if (read_at == ReadAt::kAnywhere) return {};
   const bool at_start = read_at == ReadAt::kStart;

@@ -32,7 +32,8 @@ FrozenFeatures::TextState state_of(TextStates texts) {
                                       : FrozenFeatures::TextState::kPooled;
 }
 
-// The encoder's states of one kind; kUsage, naming those it has, where there are none.
+// Returns the encoder's capability for states of one kind; kUsage, naming the available ones, if it lacks
+// them.
 template <typename States>
 Result<FrozenFeatures*> states_of(EncoderBackend& encoder, States asked) {
   FrozenFeatures* states = encoder.frozen_features();

@@ -1,5 +1,5 @@
-// What heads on a frozen encoder read: one row a picture and one a text, of
-// whatever states the encoder gives.
+// Input features of heads on a frozen encoder: one row per image and one per text, from any of the encoder's
+// states.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace saccade {
 
 enum class ImageStates {
   kRows,    // the encoder's own rows, of length 1
-  kPooled,  // what the checkpoint projects into its shared space, before it does (FrozenFeatures, as all below)
+  kPooled,  // input of the checkpoint's projection into its shared space (FrozenFeatures, as all below)
   kQueries,    // the states of a Q-Former's queries
   kProjected,  // the same behind the checkpoint's own projection
   kVision,     // the states of the vision tower that a Q-Former asks, side by side: for a head with its own
@@ -24,12 +24,12 @@ std::span<const EnumName<ImageStates>> enum_names(ImageStates);  // "rows", "poo
 
 enum class TextStates {
   kRows,    // the encoder's own rows, of length 1
-  kPooled,  // what the checkpoint projects into its shared space, before it does
+  kPooled,  // input of the checkpoint's projection into its shared space
   kTokens,  // the states of a text's tokens
 };
 std::span<const EnumName<TextStates>> enum_names(TextStates);  // "rows", "pooled", "tokens"
 
-// How several states of an item become one row, column by column.
+// Pooling of an item's several states into one row, column by column.
 enum class Pooling { kMean, kMax, kFirst, kLast };
 std::span<const EnumName<Pooling>> enum_names(Pooling);  // "mean", "max", "first", "last"
 
@@ -40,31 +40,32 @@ struct HeadInput {
 
   friend bool operator==(const HeadInput&, const HeadInput&) = default;
 };
-// "queries and tokens, their mean": for messages, and to tell kept features apart.
+// Describes the input, such as "queries and tokens, their mean", for messages and to distinguish cached
+// features.
 std::string describe(const HeadInput& input);
 
-// Queries and tokens where the encoder has no shared space (a Q-Former beside a
-// language model), else its rows.
+// Returns the default input: queries and tokens if the encoder has no shared space (a Q-Former beside a
+// language model), else its embeddings.
 HeadInput usual_head_input(EncoderBackend& encoder);
 
 struct HeadInputWidths {
   int64_t images = 0;
   int64_t texts = 0;
 };
-// kUsage for states that the encoder does not give, and for one that reads texts only.
+// Returns the widths; kUsage for states that the encoder does not provide, and for one that reads texts only.
 Result<HeadInputWidths> head_input_widths(EncoderBackend& encoder, const HeadInput& input);
 
-// One row an item, [n, width] as head_input_widths has it: several states pooled, those of kVision side by
-// side. Errors: the encoder's, and those above. What it costs is what the encoder does.
+// Computes one row per item, [n, width] as in head_input_widths: several states are pooled; those of kVision
+// are concatenated. Returns the encoder's errors, and those above. The cost is that of the encoder.
 Result<Matrix<float>> image_head_input(EncoderBackend& encoder, const HeadInput& input,
                                        MatrixView<const float> pixels);
 Result<Matrix<float>> text_head_input(EncoderBackend& encoder, const HeadInput& input,
                                       std::span<const TokenizedText> texts);
 
-// How many rows of a width to work on at a time: 64 MB of them, at most `most`, at least 1.
+// Returns the number of rows of a width to process at a time: 64 MB of them, at most `most`, at least 1.
 int64_t rows_at_once(int64_t width, int64_t most);
 
-// One row an item of all its rows: [n, width]; 0 for an item without any.
+// Pools all rows of each item into one: [n, width]; 0 for an item without rows.
 Matrix<float> pooled(const RowSets& sets, Pooling pooling);
 
 }  // namespace saccade

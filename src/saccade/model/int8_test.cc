@@ -1,4 +1,4 @@
-// Encoders in int8: every golden against its reference, weights with outlier channels, damaged weights.
+// Tests of int8 encoders: every golden against its reference, weights with outlier channels, damaged weights.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -33,7 +33,7 @@ TEST_P(Int8Golden, Conforms) {
   double largest = 0;
   for (const AnswerCheck& check : report->answers) {
     largest = std::max(largest, check.max_abs);
-    // Of the ResNet's states, places of four channels have directions of their own.
+    // In the ResNet's states, positions of four channels have no meaningful direction.
     if (GetParam() == "clip-resnet" && check.name.starts_with("vision_")) continue;
     EXPECT_TRUE(check.ok) << check.name << ": " << check.cosine << ", " << check.norm_ratio << ", "
                           << check.max_abs;
@@ -61,8 +61,8 @@ TEST(Int8, TheStarterConforms) {
 }
 
 // Fresh CLIP weights in which four channels of each residual stream are many times as large as the others, as
-// they are in trained CLIPs: by the embeddings, and by what each block adds. As there, the layers that read
-// them weigh them as little as they are large, so that what the others hold still counts.
+// in trained CLIPs. Both the embeddings and each block's output contribute to them. As in trained models, the
+// weights of layers that read them are correspondingly small, so the other channels still matter.
 class OutlierParameters : public RandomParameters {
  public:
   explicit OutlierParameters(float factor) : RandomParameters(21), factor_(factor) {}
@@ -132,8 +132,8 @@ MatrixView<const float> view(const nn::Tensor& rows) {
   return {rows.data<float>(), rows.size(0), rows.size(1), rows.size(1)};
 }
 
-// At 20 times, and at 35, where the first layers are of more bits. At 50 and more these random weights
-// magnify any rounding: bf16's mean cosine is 0.99 and less.
+// Outliers of 20 times, and of 35, where the first layers have higher precision. At 50 and more these random
+// weights amplify any rounding: bf16's mean cosine is 0.99 and less.
 TEST(Int8, OutlierChannelsKeepTheRows) {
   for (const float factor : {1.F, 20.F, 35.F}) {
     const ClipRows exact = rows_of(factor, DType::kF32);
@@ -146,7 +146,7 @@ TEST(Int8, OutlierChannelsKeepTheRows) {
       EXPECT_LT(agreement.mean, 1 - 1e-7) << "these are fp32's rows";
       const char* of = rows.data<float>() == ours.texts.data<float>() ? "texts" : "pictures";
       RecordProperty(fmt::format("{}_{}", of, factor), std::to_string(agreement.mean));
-      // What tells a row from the others is kept, too: each is nearest to its own reference.
+      // Distances between embeddings are preserved, too: each is nearest to its own reference.
       for (int64_t i = 0; i < 40; ++i) {
         double own = 0;
         double other = -1;
@@ -161,7 +161,8 @@ TEST(Int8, OutlierChannelsKeepTheRows) {
   }
 }
 
-// What processors without AVX-512 and without AVX2 compute, in processes that have chosen their kernels so.
+// Results of processors without AVX-512 and without AVX2, in processes whose kernels are restricted
+// accordingly.
 TEST(Int8, OlderProcessorsConform) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   for (const auto& [kernels, isa] : {std::pair("avx2", "AVX2"), std::pair("portable", "SSE41")}) {
@@ -189,8 +190,8 @@ TEST(Int8, OlderProcessorsConform) {
   }
 }
 
-// In any format, on one thread and on several, of either tower. Bytes of 255 are what damaged memory and
-// files are often full of: a NaN too, and the one that rounding to bfloat16 may carry over to 0.
+// Any format, one thread and several, either tower. Damaged memory and files often have bytes of 255. These
+// are a NaN too, which rounding to bfloat16 may carry over to 0.
 TEST(Int8, DamagedWeightsAreOneSentence) {
   const auto all_ones = std::bit_cast<float>(~uint32_t{0});
   for (const std::string tower : {"vision_model", "text_model"}) {
@@ -234,7 +235,7 @@ TEST(Int8, RowsAreTheSameForAnyBatchAndThreads) {
   Matrix<float> pixels(9, width);
   std::ranges::copy(random_tensor({9, width}, 3).floats(), pixels.data());
   const Matrix<float> all = (*three)->encode_images(pixels.view()).value();
-  // The first and last layers are float32's, where without AVX-512 oneDNN's sums depend on the row count.
+  // The first and last layers are float32. Without AVX-512, oneDNN's float32 sums depend on the row count.
   const double tolerance = nn::multiplies(DType::kBF16) ? 0 : 1e-6;
   for (int64_t i = 0; i < 9; ++i) {
     const Matrix<float> alone = (*one)->encode_images(pixels.view().slice(i, 1)).value();
@@ -335,7 +336,7 @@ TEST(PrecisionChoice, TakesTheFastestThatKeepsTheRows) {
     EXPECT_GE(choice->speeds[i].operations, choice->speeds[i + 1].operations);
   size_t place = 0;
   while (choice->speeds[place].precision != choice->taken) ++place;
-  // Everything that is faster was tried, and lost too much.
+  // All faster precisions were tried, and had too large an error.
   const bool exact = choice->taken == Precision::kFp32;
   ASSERT_EQ(choice->receipts.size(), exact ? place : place + 1);
   for (size_t i = 0; i < choice->receipts.size(); ++i) {

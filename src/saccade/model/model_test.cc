@@ -1,5 +1,4 @@
-// The CLIP family against the reference's answers, and
-// checkpoints that are wrong in every way we could think of.
+// Tests of the CLIP family: the reference's outputs, and checkpoints with many kinds of errors.
 #include <cmath>
 #include <fstream>
 #include <numeric>
@@ -42,8 +41,8 @@ INSTANTIATE_TEST_SUITE_P(Clip, Golden,
                            return name;
                          });
 
-// Long-CLIP's own files: OpenAI's names and two position tensors, the first good for rows 0 to 19, the second
-// for the rest.
+// Long-CLIP's own files: OpenAI's names and two position tensors, the first for rows 0 to 19, the second for
+// the rest.
 TEST(LongClip, OwnLayoutGivesTheSameAnswers) {
   const TestFolder scratch;
   const auto original = SafeTensors::open(golden("long-clip") / "model.safetensors");
@@ -120,14 +119,14 @@ TEST(LongClip, OwnLayoutGivesTheSameAnswers) {
   ASSERT_NE((*published)->tokenizer(), nullptr);
   EXPECT_EQ((*published)->tokenizer()->encode("a photo of a cat", 62).ids,
             (std::vector<int32_t>{49406, 320, 1125, 539, 320, 2368, 49407}));
-  // A config that names a tokenizer of its own is not given another one.
+  // A config that names its own tokenizer is not given another one.
   open_clip["model_cfg"]["text_cfg"]["hf_tokenizer_name"] = "bert-base-uncased";
   write_text(scratch.path() / "open_clip_config.json", dump_json(open_clip));
   const auto other = load_encoder(scratch.path());
   EXPECT_TRUE(!other || (*other)->tokenizer() == nullptr);
 }
 
-// The checkpoint that ships: its answers beside transformers', as its card says.
+// The starter checkpoint: its outputs agree with transformers', as its model card says.
 TEST(Starter, Conforms) {
   const auto report = conform(fs::path(test::kSourceDir) / "models/starter");
   ASSERT_TRUE(report) << report.error().message;
@@ -182,7 +181,7 @@ TEST(Conform, NanFails) {
   EXPECT_FALSE(report->ok);
 }
 
-// The same weights in 16 bits, and in shards: answers stay close, the loader does not care.
+// The same weights in 16 bits, and in shards, give similar outputs.
 TEST(Checkpoint, ReadsHalfPrecisionAndShards) {
   for (const auto dtype : {DType::kF16, DType::kBF16}) {
     const GoldenCopy copy("clip-quickgelu");
@@ -204,7 +203,7 @@ TEST(Checkpoint, ReadsHalfPrecisionAndShards) {
     write_text(folder / "model.safetensors.index.json",
                dump_json(Json{{"metadata", Json::object()}, {"weight_map", map}}));
     ConformOptions options;
-    options.tolerance = dtype == DType::kF16 ? 0.02 : 0.2;  // what rounding the weights alone does
+    options.tolerance = dtype == DType::kF16 ? 0.02 : 0.2;  // error of rounding the weights alone
     const auto report = conform(folder, options);
     ASSERT_TRUE(report) << report.error().message;
     for (const AnswerCheck& check : report->answers) {
@@ -232,14 +231,14 @@ TEST(EncoderBackend, RowsDoNotDependOnBatchOrPadding) {
     }
     EXPECT_NEAR(length, 1, 1e-5);
   }
-  // Raw rows point where the others do, and are not of length 1.
+  // Raw embeddings have the same directions, but not length 1.
   ASSERT_NE((*encoder)->raw_rows(), nullptr);
   Matrix<float> raw = (*encoder)->raw_rows()->raw_image_rows(pictures).value();
   for (int64_t i = 0; i < 3; ++i) {
     EXPECT_GT(std::abs(normalize_row(raw.row(i)) - 1), 0.01);
     for (int64_t c = 0; c < together.columns(); ++c) EXPECT_NEAR(raw(i, c), together(i, c), 1e-5);
   }
-  // Texts cut to their end tokens give what the padded ones gave the reference.
+  // Texts cut at their end tokens give the same result as the reference's padded ones.
   const std::vector<float> expected = io->find("text_embeds")->to_floats().value();
   std::vector<TokenizedText> texts(4);
   for (size_t i = 0; i < 4; ++i) {
@@ -347,7 +346,7 @@ TEST(Checkpoint, PicturesAreDescribedInEitherFile) {
                          {"image_mean", {0.25, 0.5, 0.5}}};
   copy.write("preprocessor_config.json", dump_json(pictures));
   EXPECT_FLOAT_EQ(mean(), 0.25F);
-  // The older use of the file says nothing of pictures; the newer one is heard first, as in transformers.
+  // The file's older form has no image settings. The newer form takes precedence, as in transformers.
   copy.write("processor_config.json", R"({"processor_class": "CLIPProcessor"})");
   EXPECT_FLOAT_EQ(mean(), 0.25F);
   Json nested = pictures;

@@ -1,4 +1,4 @@
-// What the tests of the families share: goldens, copies of them to damage, ways to do it.
+// Shared helpers of the families' tests: goldens, and damaged copies of them.
 #pragma once
 
 #include <cmath>
@@ -28,7 +28,8 @@ inline fs::path golden(const std::string& name) {
   return fs::path(test::kSourceDir) / "tests/golden" / name;
 }
 
-// A golden checkpoint gives its reference's answers, so many of them, and no name is unknown.
+// Checks that a golden checkpoint reproduces its reference's outputs, that there are `answers` of them, and
+// that no name is unknown.
 inline void expect_conforms_in_fp32(const std::string& name, size_t answers) {
   const auto report = conform(golden(name));
   ASSERT_TRUE(report) << report.error().message;
@@ -41,7 +42,7 @@ inline void expect_conforms_in_fp32(const std::string& name, size_t answers) {
   EXPECT_TRUE(report->ok);
 }
 
-// Likewise in bf16, by the rows' direction and length.
+// Checks the same in bf16, by the rows' direction and length.
 inline void expect_conforms_in_bf16(const std::string& name) {
   ConformOptions options;
   options.encoder.precision = Precision::kBf16;
@@ -80,7 +81,8 @@ inline void edit_json(const fs::path& path, const std::function<void(Json&)>& ch
   write_text(path, dump_json(json));
 }
 
-// Written beside the file and put in its place: what is borrowed from the old one stays.
+// Edits tensors in a new file and renames it over the old one, so that borrowed memory of the old one stays
+// valid.
 inline void edit_tensors(const fs::path& path, const std::function<void(nn::TensorMap&)>& change) {
   const auto file = SafeTensors::open(path);
   ASSERT_TRUE(file) << file.error().message;
@@ -100,7 +102,7 @@ inline void edit_weights(const fs::path& folder, const std::function<void(nn::Te
   edit_tensors(folder / "model.safetensors", change);
 }
 
-// A golden checkpoint's copy in a folder of its own, gone afterwards.
+// Copy of a golden checkpoint in a temporary folder, removed with its owner.
 class GoldenCopy {
  public:
   explicit GoldenCopy(const std::string& name) : path_(folder_ / name) {
@@ -121,14 +123,14 @@ class GoldenCopy {
   fs::path path_;
 };
 
-// A way to spoil a checkpoint, and what the error must say.
+// Damage to a checkpoint, with the expected error message.
 struct Damage {
   const char* name;
   std::function<void(const fs::path&)> apply;
   const char* expected;  // part of the message
 };
 
-// Each is done to a copy of its own, after what `prepare` does to it.
+// Checks each damage on a copy of its own, after `prepare`.
 inline void expect_refused(const std::string& golden_name, const std::vector<Damage>& damages,
                            const std::function<void(const GoldenCopy&)>& prepare = {}) {
   for (const Damage& damage : damages) {

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where the encoder's checkpoint may be, in the order they are looked at.
+// Returns the candidate locations of the encoder's checkpoint, in order of preference.
 std::vector<fs::path> places_of(const EncoderId& id, const fs::path& folder) {
   std::vector<fs::path> places = {id.path};
   if (fs::path(id.path).is_relative()) places.front() = folder / id.path;

@@ -1,5 +1,5 @@
-// The encoder that a small checkpoint on top of it (a head, a composer, an editor) names: by its
-// fingerprint, and where it was.
+// Location of the encoder that a dependent checkpoint (a head, a composer, an editor) names by its
+// fingerprint and last path.
 #pragma once
 
 #include <filesystem>
@@ -19,16 +19,16 @@ struct EncoderId {
   std::string fingerprint;
   std::string path;  // absolute, or relative to the small checkpoint's folder
 };
-// {"name", "family", "fingerprint"}, without the path; kBadData names the field.
+// Parses {"name", "family", "fingerprint"}, without the path; kBadData names the field.
 Result<EncoderId> encoder_id_from_json(const Json& json);
 Json encoder_id_json(const EncoderId& id);
 
-// The path of frozen.json in such a folder; kBadData, kNotFound.
+// Returns the path in the folder's frozen.json; kBadData, kNotFound.
 Result<std::string> frozen_path(const std::filesystem::path& folder);
 
-// The checkpoint that `id` names: where frozen.json in `folder` says, the starter, or the hub's cache.
-// `what`: "head", for messages. check: its fingerprint is compared. kMismatch for another encoder, kNotFound
-// for none, kBadData for one that is such a small checkpoint itself.
+// Opens the checkpoint that `id` names, by frozen.json in `folder`, the starter, or the hub's cache. `what`:
+// "head", for messages. check: compares its fingerprint. Returns kMismatch for another encoder, kNotFound if
+// none is found, and kBadData for one that is itself a dependent checkpoint.
 Result<Checkpoint> open_named_encoder(EncoderId id, const std::filesystem::path& folder,
                                       std::string_view what, const FingerprintMemory& memory, bool check);
 

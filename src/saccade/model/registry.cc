@@ -5,7 +5,7 @@
 
 namespace saccade {
 
-// The families, a line each: NAME_family is in the family's own file.
+// Model families, one line each: NAME_family is in the family's own file.
 #define SACCADE_FAMILIES(line) \
   line(clip) line(jina_clip) line(siglip) line(blip2) line(bert) line(align) line(colpali) line(head)
 
@@ -17,8 +17,8 @@ namespace {
 #define SACCADE_LIST(name) &name##_family,
 constexpr const Family* kFamilies[] = {SACCADE_FAMILIES(SACCADE_LIST)};
 
-// OpenCLIP's layout has no "model_type": a timm tower
-// pooled by attention ("map") is SigLIP's, all else CLIP's.
+// Returns the family of OpenCLIP's layout, which has no "model_type": a timm tower with attention pooling
+// ("map") is SigLIP's, all others are CLIP's.
 std::string open_clip_type(const Json& config) {
   const Json* at = &config;
   for (const char* key : {"model_cfg", "vision_cfg", "timm_pool"}) {

@@ -1,4 +1,4 @@
-// A small encoder for tests: rows one can work out by hand, and counts of what it was asked.
+// Small test encoder whose embeddings can be computed by hand, with counts of its calls.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@
 
 namespace saccade {
 
-// A token a byte of the text, between 1 and 2.
+// Tokenizer with one token per byte of the text, between tokens 1 and 2.
 class ByteTokenizer : public Tokenizer {
  public:
   [[nodiscard]] TokenizedText encode(std::string_view text, int64_t max_tokens) const override {
@@ -35,9 +35,9 @@ class ByteTokenizer : public Tokenizer {
   [[nodiscard]] int32_t pad_id() const override { return 0; }
 };
 
-// Pictures of 2 x 2: the row is (mean red, green, blue, 1/2) of length 1. Texts: counts of the letters r, g
-// and b and 1/2, of length 1. So "r" is nearest to what is red. With `late`, each picture has two rows (its
-// upper and its lower half) and each text one a token of its own.
+// Encoder of colors. An image of 2 x 2 has the embedding (mean red, green, blue, 1/2), normalized. A text has
+// the counts of the letters r, g and b and 1/2, normalized. So "r" is nearest to red images. With `late`,
+// each image has two rows (upper and lower half) and each text one per token.
 class ColourEncoder : public EncoderBackend, public LateInteraction {
  public:
   explicit ColourEncoder(bool late = false) : late_(late) {
@@ -103,9 +103,9 @@ class ColourEncoder : public EncoderBackend, public LateInteraction {
 
   EncoderInfo& mutable_info() { return info_; }
 
-  int64_t images = 0;  // that were encoded
+  int64_t images = 0;  // number of encoded images
   int64_t texts = 0;
-  std::function<void(Matrix<float>&)> spoil;  // what it does to rows before they are given out
+  std::function<void(Matrix<float>&)> spoil;  // applied to rows before they are returned
 
  private:
   static void to_length_one(std::span<float> row) {
@@ -136,7 +136,7 @@ class ColourEncoder : public EncoderBackend, public LateInteraction {
   ByteTokenizer tokenizer_;
 };
 
-// A PNG of 2 x 2 with these colours above and below.
+// Returns a PNG of 2 x 2 with these colors above and below.
 inline std::string two_colours(std::array<uint8_t, 3> above, std::array<uint8_t, 3> below) {
   Image image{.width = 2, .height = 2, .channels = 3, .mode = PixelMode::kRgb, .pixels = {}};
   for (const auto& colour : {above, above, below, below}) {

@@ -1,4 +1,4 @@
-// What a layer does with each of its results.
+// Activation functions that a layer can apply to its output.
 #pragma once
 
 #include <string_view>
@@ -16,10 +16,11 @@ enum class Activation {
   kSilu,       // x * sigmoid(x)
 };
 
-// By the name a checkpoint's config gives it ("gelu", "gelu_new", ...); kUnsupported lists the known ones.
+// Returns the activation by its name in a checkpoint's config ("gelu", "gelu_new", ...); kUnsupported lists
+// the known ones.
 Result<Activation> activation_named(std::string_view name);
 
-// The reverse: the first of its names; "linear" for none.
+// Returns the first of an activation's names; "linear" for none.
 std::string_view activation_name(Activation activation);
 
 }  // namespace saccade::nn

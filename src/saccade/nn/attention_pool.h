@@ -1,5 +1,5 @@
 // Attention pooling with one learned query ("MAP head": Zhai et al. 2022, "Scaling Vision Transformers",
-// section 2.3, after Lee et al. 2019, "Set Transformer"): the query looks at all tokens, an MLP follows.
+// section 2.3, after Lee et al. 2019, "Set Transformer"). The query attends to all tokens; an MLP follows.
 #pragma once
 
 #include <string>
@@ -12,25 +12,26 @@ namespace saccade::nn {
 
 class AttentionPool {
  public:
-  // Parameters below `name`: probe [1, 1, width], attention.in_proj_weight [3 * width, width] and
-  // in_proj_bias, attention.out_proj, layernorm, mlp.fc1 and mlp.fc2. Of `shape`, layers is not looked at.
+  // Loads the parameters below `name`: probe [1, 1, width], attention.in_proj_weight [3 * width, width] and
+  // in_proj_bias, attention.out_proj, layernorm, mlp.fc1 and mlp.fc2. Ignores `shape.layers`.
   static Result<AttentionPool> make(ParameterSource& source, const std::string& name,
                                     const TransformerShape& shape);
-  // x: [batch, tokens, width] float32; result [batch, width] float32.
+  // Pools x: [batch, tokens, width] float32 into [batch, width] float32.
   [[nodiscard]] Tensor forward(const Tensor& x, DType dtype) const;
   void pack(DType dtype);
 
-  // For inference, without autograd (backward.h): what a score owes to the tokens.
+  // Intermediate values of a forward pass, for the gradient of a score with respect to the tokens. Inference
+  // only, without autograd (backward.h).
   struct Trace {
     Tensor query;       // [batch, 1, heads, head_width] float32
     Tensor key_value;   // [batch, tokens, 2, heads, head_width] float32
     Tensor before_mlp;  // [batch, width]
   };
   [[nodiscard]] Tensor forward_traced(const Tensor& x, DType dtype, Trace& trace) const;
-  // From what the score changes with the result, [batch, width], to what it changes with
-  // attention's: [batch, 1, width].
+  // Propagates the score's gradient from the result, [batch, width], to the attention output: [batch, 1,
+  // width].
   [[nodiscard]] Tensor backward_to_attention(const Trace& trace, const Tensor& gradient) const;
-  // And on to x.
+  // Propagates the gradient from the attention output to x.
   [[nodiscard]] Tensor backward_from_attention(const Trace& trace, const Tensor& mixed) const;
   [[nodiscard]] static RelevanceInput relevance_input(const Trace& trace);
 

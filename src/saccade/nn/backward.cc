@@ -37,7 +37,7 @@ void check_same(const Tensor& x, const Tensor& gradient) {
 
 // --- in vectors -------------------------------------------------------------------------------------------
 
-// out = activation(x), or gradient * activation'(x) where there is a gradient.
+// Computes activation(x), or gradient * activation'(x) if `gradient` is not null.
 template <int W, Activation kActivation>
 SACCADE_INLINE void activate_all(const float* x, const float* gradient, int64_t count, float* out) {
   typename Lanes<W>::Floats v;

@@ -1,4 +1,4 @@
-// Gradients without autograd against finite differences in double, and kernels against slow sums.
+// Tests of gradients without autograd against finite differences in double, and of kernels against slow sums.
 #include "saccade/nn/backward.h"
 
 #include <cmath>
@@ -30,7 +30,7 @@ Doubles doubles(const Tensor& x) {
   return {all.data<double>(), all.data<double>() + all.numel()};
 }
 
-// Central differences of a score in double, value by value.
+// Computes central differences of a score in double, value by value.
 Tensor slow_gradient(const Tensor& x, const std::function<double(const Doubles&)>& score) {
   constexpr double kStep = 1e-5;
   Doubles at = doubles(x);
@@ -96,7 +96,7 @@ TEST(Backward, ActivationsAsFiniteDifferences) {
   }
 }
 
-// One head's weights and what it makes of the values, for one query.
+// Attention weights of one head and their weighted sum of the values, for one query.
 struct SlowRow {
   Doubles weights, changes;
 };
@@ -218,7 +218,7 @@ TEST(Backward, AttentionAsFiniteDifferences) {
   for (Workspace* where : {static_cast<Workspace*>(nullptr), &workspace}) {
     EXPECT_LT(max_difference(attention_backward(qkv.in(where), kHeads, change), expected), 1e-5);
   }
-  // The same of queries, keys and values that stand alone.
+  // Checks the same for separate queries, keys and values.
   const RelevanceInput parts = relevance_input(qkv, kHeads);
   const Tensor wanted = expected.view({1, kTokens, 3, kHeads, kDepth});
   for (Workspace* where : {static_cast<Workspace*>(nullptr), &workspace}) {
@@ -241,7 +241,7 @@ TEST(Backward, LinearGivesBackByItsOwnWeights) {
     const Tensor change = random_tensor({3, 5, 22}, 21).in(&workspace);
     const Tensor weights = cat({source.parameters().at("a.weight"), source.parameters().at("b.weight")});
     const Tensor expected = row_products(change.view({15, 22}), weights.t().contiguous()).view({3, 5, 37});
-    // Before a forward pass and behind one: what it packs must not take the weights away.
+    // Runs before and after a forward pass: packing must not discard the weights.
     for (int pass = 0; pass < 2; ++pass) {
       EXPECT_LT(max_difference(layer.backward(change), expected), dtype == DType::kBF16 ? 0.05 : 1e-4);
       (void)layer.forward(random_tensor({2, 37}, 22));
@@ -253,7 +253,7 @@ TransformerShape small_shape(Activation activation) {
   return {.width = 12, .layers = 1, .heads = 3, .mlp_width = 20, .activation = activation, .eps = 1e-5};
 }
 
-// A block's own float32 pass is too rough for differences value by value: in the direction of random vectors.
+// A block's own float32 pass is too inexact for differences of single values, so random directions are used.
 template <typename Forward>
 void expect_directional(const Tensor& x, const Tensor& change, const Tensor& gradient,
                         const Forward& forward) {
@@ -280,7 +280,7 @@ TEST(Backward, ABlockAsFiniteDifferences) {
     const BlockGradient middle = block.backward_to_attention(trace, change);
     expect_directional(x, change, block.backward_from_attention(trace, middle),
                        [&](const Tensor& at) { return block.forward(at.clone(), {}, DType::kF32); });
-    // Behind the attention tokens do not see each other: of the first ones alone it is the same.
+    // After the attention, tokens do not interact, so the gradient of the first ones alone is the same.
     const BlockGradient first = block.backward_to_attention(trace, change.slice(1, 0, 2).contiguous());
     EXPECT_LT(max_difference(first.mixed, middle.mixed.slice(1, 0, 2)), 1e-6);
   }

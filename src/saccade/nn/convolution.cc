@@ -14,14 +14,14 @@ using dnnl::memory;
 
 constexpr double kInitStd = 0.02;
 
-// A 1 x 1 kernel seen as a matrix.
+// Loads a 1 x 1 kernel as a matrix.
 Result<Linear> pointwise(ParameterSource& source, const std::string& name, int64_t in, int64_t out) {
   SACCADE_ASSIGN(const Tensor weight, source.take(name + ".weight", {out, in, 1, 1}, {0, kInitStd}));
   SACCADE_ASSIGN(const Tensor bias, source.take(name + ".bias", {out}, {}));
   return Linear(weight.view({out, in}), bias);
 }
 
-// One after the other, or on the workspace's threads.
+// Runs sequentially, or on the workspace's threads.
 template <typename Body>
 void for_items(Workspace* workspace, int64_t count, const Body& body) {
   if (workspace != nullptr) return workspace->workers().run(count, body);
@@ -39,9 +39,9 @@ class PackedConvolution {
   [[nodiscard]] Tensor forward(const Tensor& x) const;
 
  private:
-  // Rows of a picture, what is zero above and below them, and the rows they make.
+  // Band of image rows: the input rows, the zero rows above and below them, and the output rows they produce.
   struct Band {
-    int64_t first = 0;  // of the picture's rows
+    int64_t first = 0;  // first image row
     int64_t rows = 0;
     int64_t above = 0;
     int64_t below = 0;
@@ -55,7 +55,7 @@ class PackedConvolution {
   };
   [[nodiscard]] Band band_of(int64_t first_made, int64_t last_made, int64_t height) const;
   [[nodiscard]] Made make(const Band& band, int64_t columns, int64_t columns_made) const;
-  // The kernel in a layout, as many times as there are layouts.
+  // Returns the kernel in a layout; each layout is kept once.
   [[nodiscard]] memory weights_as(const memory::desc& wanted) const;
 
   ConvolutionShape shape_;
@@ -140,7 +140,7 @@ Tensor PackedConvolution::forward(const Tensor& x) const {
   Workspace* workspace = in.workspace();
   Tensor out = Tensor::empty({n, rows_made, columns_made, shape_.out}, DType::kF32, workspace);
 
-  // Few pictures are shared out by bands of rows.
+  // Minimum number of rows per band when a small batch is split into bands of rows.
   constexpr int64_t kFewestRows = 4;
   const int64_t wanted = workspace == nullptr || workspace->workers().size() == 1
                              ? 1
@@ -198,7 +198,7 @@ Tensor ConvolutionNorm::forward(const Tensor& x, DType dtype) const {
 }
 
 void ConvolutionNorm::pack(DType dtype) {
-  // gain * (w x - mean) / sqrt(variance + eps) + bias, in double until it is one kernel and one bias.
+  // Folds gain * (w x - mean) / sqrt(variance + eps) + bias into one kernel and one bias, in double.
   const Tensor kernel = kernel_.clone();
   const Tensor bias = Tensor::empty({shape_.out});
   const int64_t each = kernel.numel() / shape_.out;

@@ -1,5 +1,5 @@
-// Where exceptions of other libraries become errors: oneDNN and, in training, libtorch report by them, above
-// all that memory has run out.
+// Conversion of exceptions from other libraries into errors. oneDNN and, in training, libtorch report
+// failures as exceptions, mostly out-of-memory.
 #pragma once
 
 #include <exception>
@@ -11,8 +11,9 @@
 
 namespace saccade::nn {
 
-// The result of body(), a Result<T>; kLimit where memory runs out, kInternal with an exception's first line
-// (libtorch's go on with a trace of the calls) for any other. `what` is the message's context.
+// Returns the result of body(), a Result<T>. Returns kLimit if memory runs out, and kInternal with an
+// exception's first line for any other exception (libtorch's continue with a stack trace). `what` is the
+// message's context.
 template <typename Body>
 std::invoke_result_t<Body> without_exceptions(std::string_view what, const Body& body) {
   try {

@@ -1,11 +1,11 @@
-// The layers every architecture here is made of.
+// Layers shared by all architectures.
 //
-// One definition serves inference and training: layers are templates of the tensor they work on. Tensor
-// (tensor.h) is for inference: after pack(), linear layers run on weights repacked for oneDNN, norms and
-// attention in the kernels of kernels.h. Variable (lab/train/math/variable.h) keeps gradients. The residual stream is
-// float32. A product is computed in the type of its input, which the caller chooses for each block: float32
-// as the reference does, bfloat16 for speed. In training, float32 master weights are converted on the way,
-// and gradients flow back through the conversion.
+// One definition serves inference and training: layers are templates over the tensor type. Tensor (tensor.h)
+// is for inference: after pack(), linear layers run on weights repacked for oneDNN, and norms and attention
+// in the kernels of kernels.h. Variable (lab/train/math/variable.h) keeps gradients. The residual stream is
+// float32. A product is computed in the type of its input, which the caller chooses per block: float32 like
+// the reference, or bfloat16 for speed. In training, float32 master weights are converted on the fly, and
+// gradients flow back through the conversion.
 #pragma once
 
 #include <cmath>
@@ -24,39 +24,40 @@
 
 namespace saccade::nn {
 
-// y = activation(x W^T + b). W: [out, in].
+// Linear layer y = activation(x W^T + b). W: [out, in].
 template <typename T>
 class LinearOf {
  public:
   LinearOf() = default;
-  // Parameters "<name>.weight" and, unless without_bias, "<name>.bias" (starting at 0).
+  // Loads the parameters "<name>.weight" and, unless without_bias, "<name>.bias" (initially 0).
   static Result<LinearOf> make(ParameterSourceOf<T>& source, const std::string& name, int64_t in, int64_t out,
                                double init_std, bool without_bias = false);
-  // Several layers that read the same input, made into one
-  // with their outputs side by side. The parameters keep their names.
+  // Joins several layers with the same input into one, with their outputs concatenated. The parameters keep
+  // their names.
   static Result<LinearOf> make_joint(ParameterSourceOf<T>& source, const std::vector<std::string>& names,
                                      int64_t in, int64_t out_each, double init_std,
                                      bool without_bias = false);
-  // A layer over a tensor of another shape (a convolution's
-  // kernel), seen as [out, in]. bias: [out] or undefined.
+  // Makes a layer from a tensor of another shape (a convolution's kernel), viewed as [out, in]. bias: [out]
+  // or undefined.
   explicit LinearOf(T weight, T bias = {});
-  // The same of several, their outputs side by side.
+  // Makes a layer from several tensors, with their outputs concatenated.
   LinearOf(std::vector<T> weights, std::vector<T> biases)
       : weights_(std::move(weights)), biases_(std::move(biases)) {}
 
-  // x: [..., in]; the result has x's dtype. For inference only after pack().
+  // Applies the layer to x: [..., in]. The result has x's dtype. Inference only after pack().
   [[nodiscard]] T forward(const T& x, Activation activation = Activation::kNone) const;
-  // The same for attention, which takes bfloat16 of what is made of 8-bit integers (PackedLinear::attended).
+  // Computes forward(x) as input of attention, which is bfloat16 for products of 8-bit integers
+  // (PackedLinear::attended).
   [[nodiscard]] T forward_to_attention(const T& x) const;
-  // residual + forward(x), in float32; for inference, `residual` itself is overwritten.
+  // Computes residual + forward(x) in float32; in inference, `residual` itself is overwritten.
   [[nodiscard]] T add_to(T residual, const T& x) const;
-  // For inference, without autograd: what a score changes with x, from what it changes with
-  // forward(x) without an activation. gradient: [..., out]; result [..., in] float32. The first call
-  // packs the weights a second time.
+  // Computes the gradient of a score with respect to x from that with respect to forward(x) without an
+  // activation. Inference only, without autograd. gradient: [..., out]; result [..., in] float32. The first
+  // call packs the weights a second time.
   [[nodiscard]] T backward(const T& gradient) const;
 
-  // For inference: products from now on are of `dtype`; the weights are repacked
-  // at the first (PackedOnDemand).
+  // Prepares the layer for inference with products in `dtype`. The weights are repacked at the first product
+  // (PackedOnDemand).
   void pack(DType dtype);
 
  private:
@@ -67,18 +68,19 @@ class LinearOf {
   std::shared_ptr<PackedOnDemand> packed_;
 };
 
-// Normalization over the last dimension with gain and bias.
+// Layer normalization over the last dimension with gain and bias.
 template <typename T>
 class LayerNormOf {
  public:
   LayerNormOf() = default;
   static Result<LayerNormOf> make(ParameterSourceOf<T>& source, const std::string& name, int64_t width,
                                   double eps);
-  // x: [..., width] float32; the result is of `dtype`.
+  // Normalizes x: [..., width] float32; the result has `dtype`.
   [[nodiscard]] T forward(const T& x, DType dtype) const {
     return layer_norm(x, weight_, bias_, eps_, dtype);
   }
-  // For inference, without autograd: what a score changes with x, from what it changes with forward(x).
+  // Computes the gradient of a score with respect to x from that with respect to forward(x). Inference only,
+  // without autograd.
   [[nodiscard]] T backward(const T& x, const T& gradient) const {
     return layer_norm_backward(x, weight_, eps_, gradient);
   }
@@ -89,7 +91,7 @@ class LayerNormOf {
   double eps_ = 0;
 };
 
-// How wide and deep a transformer is; read from a checkpoint's config.
+// Width and depth of a transformer, as read from a checkpoint's config.
 struct TransformerShape {
   int64_t width = 0;
   int64_t layers = 0;
@@ -97,40 +99,41 @@ struct TransformerShape {
   int64_t mlp_width = 0;
   Activation activation = Activation::kGelu;
   double eps = 1e-5;
-  bool attention_bias = true;  // of query, key and value
+  bool attention_bias = true;  // biases of query, key and value
 };
 
-// Names of a block's parts, below the block's own name, in the checkpoint's layout. `key` and `value` are
-// empty where the layout keeps query, key and value as one layer.
+// Names of a block's parts in the checkpoint's layout, relative to the block's name. `key` and `value` are
+// empty if the layout stores query, key and value as one layer.
 struct BlockNames {
   std::string norm1, query, key, value, output, norm2, mlp_in, mlp_out;
 };
 
-// Tokens of several texts, of which some are the same: the blocks' layers work through each once, and
-// attention sees every text whole.
+// Shared tokens of several texts: the blocks' layers process each distinct token once, and attention sees
+// every text whole.
 struct SharedTokens {
   Tensor of_texts;  // [texts, tokens] int64: which token, by its row, stands in each place of a text
   Tensor places;    // [rows] int64: text * tokens + token, a place where each row stands
 };
 
-// A pre-norm transformer block: x + attention(norm1(x)), then x + mlp(norm2(x)).
+// Pre-norm transformer block: x + attention(norm1(x)), then x + mlp(norm2(x)).
 template <typename T>
 class TransformerBlockOf {
  public:
   static Result<TransformerBlockOf> make(ParameterSourceOf<T>& source, const std::string& prefix,
                                          const BlockNames& names, const TransformerShape& shape);
-  // x: [batch, tokens, width] float32 (consumed when packed); mask: undefined, or float32 added to the
-  // attention scores, broadcast to [batch, heads, tokens, tokens].
-  // shared: x is [rows, width], the tokens that it says (for inference); the mask is of its texts.
+  // Applies the block to x: [batch, tokens, width] float32 (consumed when packed). mask: undefined, or
+  // float32 added to the attention scores, broadcast to [batch, heads, tokens, tokens]. With `shared`
+  // (inference only), x is [rows, width] with the tokens listed in it, and the mask is that of its texts.
   [[nodiscard]] T forward(T x, const Tensor& mask, DType dtype, const SharedTokens* shared = nullptr) const;
-  // forward(x) at one position of each entry, for a last block whose other rows nobody reads: only the
-  // attention runs over all tokens. positions: [batch] int64, of shared tokens their rows; result
+  // Computes forward(x) at one position of each entry, for a last block whose other rows are not needed. Only
+  // the attention runs over all tokens. positions: [batch] int64 (row numbers for shared tokens). Result:
   // [batch, width] float32.
   [[nodiscard]] T forward_at(const T& x, const Tensor& mask, DType dtype, const Tensor& positions,
                              const SharedTokens* shared = nullptr) const;
   void pack(DType dtype);
 
-  // For inference, without autograd and mask (backward.h). x is left as it is. See CrossedBlock.
+  // Runs forward(x) and records its intermediate values. Inference only, without autograd and mask
+  // (backward.h). x is not modified. See CrossedBlock.
   [[nodiscard]] T forward_traced(const T& x, DType dtype, BlockTrace& trace) const;
   [[nodiscard]] BlockGradient backward_to_attention(const BlockTrace& trace, const T& gradient) const;
   [[nodiscard]] T backward_from_attention(const BlockTrace& trace, const BlockGradient& gradient) const;
@@ -149,7 +152,7 @@ using Linear = LinearOf<Tensor>;
 using LayerNorm = LayerNormOf<Tensor>;
 using TransformerBlock = TransformerBlockOf<Tensor>;
 
-// x as the packed layer takes it.
+// Converts x to the packed layer's input type.
 inline Tensor taken(const PackedLinear& packed, const Tensor& x) {
   return (packed.takes(x.dtype()) ? x : x.to(packed.dtype())).contiguous();
 }
@@ -247,8 +250,8 @@ template <typename T>
 Result<TransformerBlockOf<T>> TransformerBlockOf<T>::make(ParameterSourceOf<T>& source,
                                                           const std::string& prefix, const BlockNames& names,
                                                           const TransformerShape& shape) {
-  // CLIP's own initial values (Radford et al. 2021, released code): the output projections shrink with depth,
-  // so that the residual stream's variance does not grow with it.
+  // CLIP's initialization (Radford et al. 2021, released code): the output projections shrink with depth, so
+  // that the residual stream's variance does not grow with it.
   const auto width = static_cast<double>(shape.width);
   const double attention_std = 1 / std::sqrt(width);
   const double output_std = attention_std / std::sqrt(2.0 * static_cast<double>(shape.layers));

@@ -1,4 +1,4 @@
-// Layers against slow, obvious sums in double, with threads and without.
+// Tests of layers against slow, simple sums in double, with and without threads.
 #include "saccade/nn/layers.h"
 
 #include <algorithm>
@@ -124,7 +124,7 @@ TEST(PackedLinear, RowsDoNotDependOnWhoComputesThem) {
   }
 }
 
-// Few rows are shared out by outputs: by whole blocks of the packed layout, and what is left.
+// Products of few rows are split by outputs: whole blocks of the packed layout, and a remainder.
 TEST(PackedLinear, FewRowsOfManyOutputs) {
   Workspace one(1);
   Workspace three(3);
@@ -184,7 +184,7 @@ TEST(PackedOnDemand, PacksPartsOfAllSizes) {
   }
 }
 
-// What is never asked costs nothing: weights are read at the first use, and no more.
+// An unused layer costs nothing: weights are read at the first use only.
 TEST(PackedOnDemand, ReadsItsWeightsAtTheFirstUse) {
   const Tensor weight = Tensor::full({4, 3}, 1);
   PackedOnDemand layer({weight}, {}, DType::kF32);
@@ -341,7 +341,7 @@ TEST(RmsNorm, AddsItsOffsetToTheGain) {
   }
 }
 
-// x: channels last. Convolution, normalization, activation, one number at a time.
+// Computes convolution, normalization and activation one value at a time. x: channels last.
 Tensor slow_convolution(const Tensor& x, const ConvolutionShape& shape, const TensorMap& p) {
   const int64_t height =
       (x.size(1) + shape.padding.top + shape.padding.bottom - shape.kernel) / shape.stride + 1;
@@ -450,7 +450,7 @@ TEST(AveragePool, LeavesOutWhatIsLeft) {
               (x.at({1, 2, 0, 2}) + x.at({1, 2, 1, 2}) + x.at({1, 3, 0, 2}) + x.at({1, 3, 1, 2})) / 4, 1e-6);
 }
 
-// Of file-backed memory resident, in bytes.
+// Returns the resident file-backed memory of this process, in bytes.
 int64_t resident_file_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string key; status >> key;) {
@@ -460,7 +460,7 @@ int64_t resident_file_bytes() {
   return -1;
 }
 
-// Every dtype of the format is a tensor or an error that names it.
+// Every dtype of the format becomes a tensor, or an error that names it.
 TEST(Parameters, DtypesThatNothingReadsAreNamed) {
   const test::TestFolder folder;
   const std::filesystem::path path = folder / "weights.safetensors";
@@ -484,7 +484,7 @@ TEST(Parameters, DtypesThatNothingReadsAreNamed) {
 }
 
 TEST(Parameters, PackingGivesMappedMemoryBack) {
-  // On a disk, which the folder for temporary files need not be: files in memory do not count as files.
+  // The folder must be on a disk, because pages of an in-memory file system do not count as file-backed.
   const test::TestFolder folder("/var/tmp");
   const std::filesystem::path path = folder / "weights.safetensors";
   const Tensor weight = random_tensor({2048, 2048}, 17);  // 16 MiB
@@ -496,7 +496,7 @@ TEST(Parameters, PackingGivesMappedMemoryBack) {
     Linear linear = Linear::make(source, "layer", 2048, 2048, 0, true).value();
     const Tensor borrowed = source.take("layer.weight", {2048, 2048}, {}).value();
     EXPECT_EQ(max_difference(borrowed, weight), 0);  // all of it has been read
-    // oneDNN's own code, a file as well, is in memory before anything is measured.
+    // Loads oneDNN's own code, which is file-backed as well, before measuring.
     Linear another = Linear::make(source, "another", 2048, 2048, 0, true).value();
     another.pack(DType::kF32);
     EXPECT_EQ(another.forward(random_tensor({3, 2048}, 19)).size(0), 3);
@@ -508,7 +508,7 @@ TEST(Parameters, PackingGivesMappedMemoryBack) {
     EXPECT_EQ(max_difference(borrowed, weight), 0);  // and is read again from the file
   }
 
-  // Memory of our own is never given back: it would be lost.
+  // Memory of our own is never released, because its contents would be lost.
   const Tensor own = weight.clone();
   release_borrowed(own);
   EXPECT_EQ(max_difference(own, weight), 0);

@@ -17,7 +17,7 @@ namespace saccade::nn {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-// Pieces below this many values cost less than waking a thread.
+// Minimum number of values per piece; smaller pieces cost less than waking a thread.
 constexpr int64_t kGrain = 1 << 14;
 
 [[noreturn]] void refuse(const char* what, const Tensor& a, const Tensor& b) {
@@ -25,7 +25,7 @@ constexpr int64_t kGrain = 1 << 14;
                                      shape_text(a.sizes()), dtype_name(b.dtype()), shape_text(b.sizes())));
 }
 
-// body(first, last) over [0, count).
+// Calls body(first, last) over [0, count).
 template <typename Body>
 void split(Workspace* workspace, int64_t count, int64_t grain, const Body& body) {
   if (workspace == nullptr) {
@@ -35,7 +35,7 @@ void split(Workspace* workspace, int64_t count, int64_t grain, const Body& body)
   workspace->workers().split(count, grain, [&](int64_t first, int64_t last, int) { body(first, last); });
 }
 
-// Along one dimension, in order: result = step(result, value), from `start` on.
+// Reduces along one dimension, in order: result = step(result, value), from `start`.
 template <typename Step>
 Tensor reduced(const Tensor& x, int64_t dimension, float start, const Step& step) {
   const Tensor in = x.to(DType::kF32).contiguous();
@@ -97,7 +97,7 @@ Shape broadcast(const Tensor& a, const Tensor& b) {
   return shape;
 }
 
-// Whether b's shape, without the sides of 1 in front, is the end of a's.
+// Checks that b's shape, without leading dimensions of 1, is a suffix of a's.
 bool is_suffix(const Shape& b, const Shape& a) {
   const auto first = std::find_if(b.begin(), b.end(), [](int64_t side) { return side != 1; });
   return b.end() - first <= static_cast<std::ptrdiff_t>(a.size()) &&
@@ -120,7 +120,7 @@ HeadStrides head_strides(const Tensor& x, int64_t batch) {
   return {x.size(0) == batch ? x.stride(0) : 0, x.stride(1), x.stride(2)};
 }
 
-// What the task points into afterwards is in `mask`.
+// Sets the task's mask, which afterwards points into `mask`.
 void describe_mask(Tensor& mask, AttentionTask& task) {
   if (!mask.defined()) return;
   mask = mask.to(DType::kF32).expand({task.batch, task.heads, task.queries, task.keys});

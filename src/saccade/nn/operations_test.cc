@@ -1,4 +1,5 @@
-// Operations and kernels against slow, obvious loops in double, over random shapes, with threads and without.
+// Tests of operations and kernels against slow, simple loops in double, over random shapes, with and without
+// threads.
 #include "saccade/nn/operations.h"
 
 #include <cmath>
@@ -22,8 +23,8 @@ using test::random_tensor;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// softmax(scale q k^T + mask) v, number by number: query [b, q, h, d], key, value [b or 1, k, g, d], mask
-// undefined or broadcast to [b, h, q, k].
+// Computes softmax(scale q k^T + mask) v one value at a time. query: [b, q, h, d]; key, value: [b or 1, k, g,
+// d]; mask: undefined or broadcast to [b, h, q, k].
 Tensor slow_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
                       double scale) {
   const int64_t batch = query.size(0);
@@ -78,7 +79,7 @@ TEST(Attention, MatchesTheSlowSum) {
     Workspace* where = round % 2 == 0 ? &workspace : nullptr;
     const Tensor query = random_tensor({batch, queries, heads, width}, seed).in(where);
     const int64_t memories = round % 5 == 0 ? 1 : batch;
-    // Keys and values side by side, as projections leave them.
+    // Keys and values interleaved, as projections produce them.
     const Tensor both = random_tensor({memories, keys, 2, key_heads, width}, seed + 1);
     Tensor mask;
     if (round % 3 == 1) mask = random_tensor({keys}, seed + 2);
@@ -106,7 +107,7 @@ Tensor run_attention(const Kernels& kernel, const Tensor& qkv, int64_t heads, co
   }
   const Tensor out = Tensor::empty({task.batch, task.queries, heads * width}, qkv.dtype());
   task.out = out.raw();
-  // What earlier heads leave in the scratch memory must not matter: not even NaN.
+  // Leftover values of earlier heads in the scratch memory must not matter, not even NaN.
   std::vector<float> scratch(static_cast<size_t>(attention_scratch(task)), std::nanf(""));
   const int64_t pairs = task.batch * heads;
   kernel.attend(task, 0, pairs / 2, scratch.data());
@@ -207,7 +208,7 @@ TEST(Kernels, NormalizeAsTheDefinition) {
         const Tensor out = Tensor::full({5, width}, 1e9);
         run(out);
         EXPECT_LT(max_difference(out[0], expected[0]), 1e-5);
-        // Values near 4000 are 2.4e-4 apart: what the mean cannot tell, no result can.
+        // Values near 4000 are 2.4e-4 apart, which limits the precision of the mean and so of any result.
         EXPECT_LT(max_difference(out.slice(0, 0, 4), expected.slice(0, 0, 4)), 2e-3);
         EXPECT_EQ(max_difference(out[4], Tensor::full({width}, 1e9)), 0);  // a row that was not asked for
         const Tensor rough = Tensor::zeros({5, width}).to(DType::kBF16);
@@ -218,7 +219,7 @@ TEST(Kernels, NormalizeAsTheDefinition) {
   }
 }
 
-// Every operation once more with threads: the same bits.
+// Every operation gives the same bits with threads.
 TEST(Operations, MatchTheSlowLoops) {
   Workspace workspace(3);
   std::mt19937 random(5);

@@ -15,7 +15,8 @@ Status check_type(const std::string& name, DType dtype) {
               dtype_name(dtype));
 }
 
-// The bytes as a tensor, without a copy where they are aligned. `mapped`: whether they are a mapped file's.
+// Returns the bytes as a tensor, without a copy if they are aligned. `mapped`: the bytes are in a mapped
+// file.
 Tensor borrowed(std::span<const std::byte> bytes, DType dtype, const Shape& shape, const Shape& strides,
                 bool mapped) {
   if (bytes.empty()) return Tensor::empty(shape, dtype);

@@ -1,7 +1,7 @@
-// Where a model's parameters come from: a checkpoint's tensors, or fresh random values for training.
+// Sources of a model's parameters: the tensors of a checkpoint, or fresh random values for training.
 //
-// A model asks for each parameter by name and shape while it is built, whichever the source; so the list of
-// names, the shape checks and the initial values stand in one place, beside the layer they belong to.
+// While a model is built, it requests each parameter by name and shape from any source. So the list of names,
+// the shape checks and the initial values stand in one place, beside the layer they belong to.
 #pragma once
 
 #include <cstdint>
@@ -19,39 +19,39 @@
 
 namespace saccade::nn {
 
-// The distribution a parameter starts from when nothing is loaded.
+// Initial distribution of a parameter that is not loaded.
 struct Init {
   double mean = 0;
   double std = 0;  // 0: every value is `mean`
 };
 
-// T: Tensor for inference, Variable (lab/train/math/variable.h) for training.
+// Source of parameters. T: Tensor for inference, Variable (lab/train/math/variable.h) for training.
 template <typename T>
 class ParameterSourceOf {
  public:
   virtual ~ParameterSourceOf() = default;
-  // The parameter of that name; an error if the source has none of that shape.
+  // Returns the parameter of that name, or an error if the source has none of that shape.
   virtual Result<T> take(const std::string& name, const std::vector<int64_t>& shape, Init init) = 0;
-  // The same for those who convert what they use of it themselves (a layer that packs its weights, a table
-  // read by rows): of whatever floating dtype and strides it is kept in, so that nothing is copied.
+  // Returns the parameter as stored, of any floating dtype and strides, so that nothing is copied. Callers
+  // convert it themselves, such as a layer that packs its weights or a table read by rows.
   virtual Result<T> take_stored(const std::string& name, const std::vector<int64_t>& shape, Init init) {
     return take(name, shape, init);
   }
 };
 using ParameterSource = ParameterSourceOf<Tensor>;
 
-// Parameters of a checkpoint. Weights may be of any floating dtype; take() hands them out as float32, and the
-// memory of contiguous float32 tensors is the caller's own (a mapped file), not copied.
+// Parameters of a checkpoint. Weights may be of any floating dtype; take() returns them as float32.
+// Contiguous float32 tensors are not copied: they use the caller's memory (a mapped file).
 class LoadedParameters : public ParameterSource {
  public:
   explicit LoadedParameters(TensorMap tensors) : tensors_(std::move(tensors)) {}
   Result<Tensor> take(const std::string& name, const std::vector<int64_t>& shape, Init init) override;
   Result<Tensor> take_stored(const std::string& name, const std::vector<int64_t>& shape, Init init) override;
-  // Names nobody has asked for.
+  // Returns the names that were not requested.
   [[nodiscard]] std::vector<std::string> unused() const;
-  // kBadData names the first tensor nobody has asked for: it belongs to some part of a model that this one
-  // lacks, whose answers would silently be others. `ignored` are the names a family knows to change nothing
-  // (buffers of its reference); one that begins with "*" stands for all names that end in the rest.
+  // Returns kBadData with the name of the first tensor that was not requested. Such a tensor belongs to a
+  // part that this model lacks, and its results would be silently wrong. `ignored` lists names without effect
+  // in a family (buffers of its reference); a name that begins with "*" matches all names with that suffix.
   [[nodiscard]] Status all_used(std::span<const std::string_view> ignored) const;
 
  private:
@@ -59,17 +59,17 @@ class LoadedParameters : public ParameterSource {
   std::set<std::string> taken_;
 };
 
-// The tensors of an open file, sharing the file's memory: they live as long as it does, and must not be
-// written to. kUnsupported names the first tensor of a type that nothing here reads (unsigned above 8 bits):
-// left out, it would be missing to those who need it, and not too many to those who have no place for it.
+// Returns the tensors of an open file. They share the file's memory: they are valid as long as the file is,
+// and must not be written to. Returns kUnsupported with the name of the first tensor of an unsupported type
+// (unsigned above 8 bits). Skipping it would hide a missing or an unused tensor.
 Result<TensorMap> borrow_tensors(const SafeTensors& file);
 Result<TensorMap> borrow_tensors(const TorchFile& file);
 
-// Gives back the memory that a tensor of borrow_tensors takes where its file is mapped: it is read from the
-// file again when it is asked for again. Nothing happens to other tensors.
+// Releases the memory of a tensor of borrow_tensors in a mapped file; the next access reads the file again.
+// Does nothing for other tensors.
 void release_borrowed(const Tensor& tensor);
 
-// The view write_safetensors takes. The tensor must be contiguous, and outlive the view.
+// Returns a view for write_safetensors. The tensor must be contiguous and outlive the view.
 TensorView view_of(const Tensor& tensor);
 
 }  // namespace saccade::nn

@@ -11,7 +11,7 @@
 namespace saccade::nn {
 namespace {
 
-// For undefined sizes of nothing: a tensor without elements still is one.
+// Address of the data of tensors without elements, which are still defined tensors.
 char no_elements;
 
 [[noreturn]] void refuse(const char* what, const Tensor& tensor, const Shape& other = {}) {
@@ -19,8 +19,8 @@ char no_elements;
       fmt::format("{}: shape {}, {}", what, shape_text(tensor.sizes()), shape_text(other)));
 }
 
-// Walks all elements of a shape, the innermost dimension as one row: body(offset_a, offset_b) with the
-// offsets of a row's first element.
+// Iterates over all elements of a shape, with the innermost dimension as one row. Calls body(offset_a,
+// offset_b) with the offsets of each row's first element.
 template <typename Body>
 void for_rows(const Shape& shape, const Shape& strides_a, const Shape& strides_b, const Body& body) {
   const size_t outer = shape.empty() ? 0 : shape.size() - 1;

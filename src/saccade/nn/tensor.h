@@ -1,8 +1,8 @@
-// A tensor: numbers of one type in memory that it shares, seen under a shape.
+// Tensor: shared memory with values of one type, seen under a shape.
 //
-// Copies of a tensor, slices and views are handles to the same memory, as in other libraries; nothing here
-// computes gradients. Numbers lie in a file's map, in memory of their own, or in the workspace of a forward
-// pass (workspace.h), in which case what is computed from them lies there too.
+// Copies, slices and views of a tensor are handles to the same memory, as in other libraries; nothing here
+// computes gradients. Values lie in a file mapping, in memory of their own, or in the workspace of a forward
+// pass (workspace.h). In the last case, results computed from them lie there too.
 #pragma once
 
 #include <cstddef>
@@ -23,21 +23,21 @@ using Shape = std::vector<int64_t>;
 
 int64_t element_count(const Shape& shape);
 
-// Dimensions count from the end where they are negative: -1 is the last. Breaking what a function asks of
-// shapes is a bug of the caller's, and throws std::logic_error with the shapes.
+// Negative dimensions count from the end: -1 is the last. Violating a function's shape requirements is a bug
+// of the caller and throws std::logic_error with the shapes.
 class Tensor {
  public:
-  Tensor() = default;  // undefined: stands for "none"
+  Tensor() = default;  // undefined: no tensor
 
-  // Of any content. workspace: where its memory comes from; nullptr: memory of its own.
+  // Allocates an uninitialized tensor in the workspace, or in memory of its own if `workspace` is nullptr.
   static Tensor empty(Shape shape, DType dtype = DType::kF32, Workspace* workspace = nullptr);
   static Tensor zeros(Shape shape, DType dtype = DType::kF32, Workspace* workspace = nullptr);
   static Tensor full(Shape shape, float value, Workspace* workspace = nullptr);
   static Tensor full_integers(Shape shape, int64_t value, Workspace* workspace = nullptr);
-  // A copy of values that stand row by row.
+  // Copies row-major values.
   static Tensor of(std::span<const float> values, Shape shape);
   static Tensor of(std::span<const int64_t> values, Shape shape);
-  // Over memory of someone else, who keeps it for as long as the tensor and all that share it live.
+  // Makes a tensor over borrowed memory, which must outlive the tensor and all that share it.
   static Tensor borrow(const void* data, Shape shape, DType dtype, Workspace* workspace = nullptr);
   static Tensor borrow(const void* data, Shape shape, Shape strides, DType dtype,
                        Workspace* workspace = nullptr);
@@ -55,23 +55,23 @@ class Tensor {
   [[nodiscard]] bool is_contiguous() const;
   [[nodiscard]] Workspace* workspace() const { return workspace_ ? *workspace_ : nullptr; }
 
-  // The first element. A tensor is a handle: what is seen through a const one can be written to, except where
-  // it lies in a mapped file.
+  // Returns the first element. A tensor is a handle: data behind a const one can be written to, unless it
+  // lies in a mapped file.
   [[nodiscard]] void* raw() const { return data_; }
   template <typename T>
   [[nodiscard]] T* data() const {
     return static_cast<T*>(data_);
   }
-  // All values of a contiguous float32 tensor.
+  // Returns all values of a contiguous float32 tensor.
   [[nodiscard]] std::span<float> floats() const;
-  [[nodiscard]] std::span<int64_t> integers() const;  // of a contiguous int64 tensor
-  // The only value.
+  [[nodiscard]] std::span<int64_t> integers() const;  // requires a contiguous int64 tensor
+  // Returns the only value.
   [[nodiscard]] double item() const;
-  // Any one value.
+  // Returns the value at a position.
   [[nodiscard]] double at(std::initializer_list<int64_t> place) const;
 
-  // The same memory, seen otherwise.
-  [[nodiscard]] Tensor view(Shape shape) const;  // of a contiguous tensor; one side may be -1: what is left
+  // Return other views of the same memory.
+  [[nodiscard]] Tensor view(Shape shape) const;  // requires a contiguous tensor; -1 infers one dimension
   [[nodiscard]] Tensor slice(int64_t dimension, int64_t first, int64_t last = INT64_MAX) const;
   [[nodiscard]] Tensor select(int64_t dimension, int64_t index) const;
   [[nodiscard]] Tensor operator[](int64_t index) const { return select(0, index); }
@@ -79,32 +79,34 @@ class Tensor {
   [[nodiscard]] Tensor t() const { return transpose(0, 1); }
   [[nodiscard]] Tensor permute(const Shape& order) const;
   [[nodiscard]] Tensor unsqueeze(int64_t dimension) const;
-  // Sides of 1 repeated (with stride 0), new ones in front; -1 keeps a side.
+  // Broadcasts dimensions of 1 (with stride 0) and adds leading ones; -1 keeps a dimension.
   [[nodiscard]] Tensor expand(const Shape& shape) const;
   [[nodiscard]] Tensor chunk(int64_t chunks, int64_t index, int64_t dimension) const;
 
-  // Under any shape and strides, counted from the first element: what they reach must be the tensor's.
+  // Returns a view with any shape and strides, counted from the first element. All reachable elements must
+  // belong to the tensor.
   [[nodiscard]] Tensor restrided(Shape shape, Shape strides) const;
 
-  // A view where the memory allows one, else a copy.
+  // Returns a view if the memory layout allows one, otherwise a copy.
   [[nodiscard]] Tensor reshape(Shape shape) const;
   [[nodiscard]] Tensor contiguous() const;
   [[nodiscard]] Tensor clone() const;
-  // In another type: itself where it is of that type. Rounds to nearest even; halves, bfloat16, float32 and
-  // float64 into each other, and whole numbers into int64, float32 and float64.
+  // Converts to another type; returns itself if it already has that type. Rounds to nearest even. Converts
+  // halves, bfloat16, float32 and float64 into each other, and integers into int64, float32 and float64.
   [[nodiscard]] Tensor to(DType dtype) const;
-  // The same handle, but what is computed from it is made there.
+  // Returns the same handle, bound to that workspace: results computed from it are allocated there.
   [[nodiscard]] Tensor in(Workspace* workspace) const;
 
-  // Every value of a float32 tensor.
+  // Sets every value of a float32 tensor.
   void fill(float value) const;
-  // The other's values, of the same shape, converted.
+  // Copies the other's values, of the same shape, with conversion.
   void copy_from(const Tensor& other) const;
 
-  // Over borrowed memory that `owner` keeps, for as long as the tensor and all that share it live.
+  // Returns a tensor over borrowed memory owned by `owner`, which is kept as long as the tensor and all that
+  // share it live.
   [[nodiscard]] Tensor kept_by(std::shared_ptr<void> owner) const;
 
-  // Whether it lies in a mapped file, as those of borrow_tensors (parameters.h) do.
+  // Returns true if the tensor lies in a mapped file, like those of borrow_tensors (parameters.h).
   [[nodiscard]] bool is_mapped() const { return mapped_; }
   [[nodiscard]] Tensor as_mapped() const;
 
@@ -122,10 +124,11 @@ class Tensor {
 
 using TensorMap = std::map<std::string, Tensor>;
 
-// Not for shapes with a side of 0, whose other sides may be of any size.
+// Returns the row-major strides of a shape. Must not be called with a dimension of 0, because the other
+// dimensions may then have any size.
 Shape contiguous_strides(const Shape& shape);
 
-// The workspace that something computed of all of these is made in: the first that one of them has.
+// Returns the workspace for a result computed from all of these: the first one's that has one.
 Workspace* workspace_of(std::initializer_list<const Tensor*> tensors);
 
 }  // namespace saccade::nn

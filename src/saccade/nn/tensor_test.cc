@@ -1,4 +1,4 @@
-// Tensors, their memory and their threads against slow, obvious counts.
+// Tests of tensors, their memory and their threads against slow, simple loops.
 #include "saccade/nn/tensor.h"
 
 #include <atomic>
@@ -42,7 +42,7 @@ TEST(Tensor, ViewsNameTheSameNumbers) {
   x.select(0, 0).fill(7);
   EXPECT_EQ(x.at({0, 2, 3}), 7);  // the same memory
   EXPECT_EQ(Tensor::full({}, 3).item(), 3);
-  EXPECT_TRUE(x.slice(1, 3).is_contiguous());  // nothing is left, and nothing is looked at
+  EXPECT_TRUE(x.slice(1, 3).is_contiguous());  // no elements remain
   EXPECT_EQ(x.slice(1, 3).clone().numel(), 0);
 }
 
@@ -59,7 +59,7 @@ TEST(Tensor, MistakesWithShapesAreThrown) {
   EXPECT_THROW((void)(x + counted({2, 2})), std::logic_error);
 }
 
-// Random shapes, permuted, sliced and copied, against the place of every number.
+// Random shapes, permuted, sliced and copied; the position of every value is checked.
 TEST(Tensor, CopiesGoToTheirPlaces) {
   std::mt19937 random(1);
   Workspace workspace(3);
@@ -159,7 +159,7 @@ TEST(Workers, DoEveryItemOnce) {
   }
 }
 
-// Loops right behind each other: an item of one must never be done as one of the next.
+// Consecutive loops: an item of one must never be run as one of the next.
 TEST(Workers, LoopsDoNotMix) {
   Workers workers(4);
   std::vector<int64_t> sums(64);
@@ -171,7 +171,7 @@ TEST(Workers, LoopsDoNotMix) {
   }
 }
 
-// Those who sleep are woken, and the caller does not wait for those who do not come.
+// Sleeping workers are woken, and the caller does not wait for workers that do not come.
 TEST(Workers, WakeAfterAWhile) {
   Workers workers(3);
   for (int round = 0; round < 20; ++round) {

@@ -1,4 +1,4 @@
-// For tests of what computes with tensors: numbers to compute with, and how far two tensors are apart.
+// Test helpers for tensor computations: input values, and the difference of two tensors.
 #pragma once
 
 #include <algorithm>
@@ -13,14 +13,14 @@
 #include "saccade/nn/linear/product_speed.h"
 #include "saccade/nn/tensor.h"
 
-// Ends a test here where the processor has no products in bfloat16, which oneDNN then refuses and encoders
-// say in one sentence (Int8.OlderProcessorsConform).
+// Ends a test on processors without bfloat16 products. There oneDNN refuses them, and encoders return an
+// error (Int8.OlderProcessorsConform).
 #define SACCADE_NEEDS_BF16() \
   if (!saccade::nn::multiplies(saccade::DType::kBF16)) GTEST_SKIP() << "no products in bf16 on this processor"
 
 namespace saccade::test {
 
-// Normal values; the same for the same seed and shape.
+// Returns normally distributed values, deterministic in seed and shape.
 inline nn::Tensor random_tensor(const nn::Shape& shape, uint32_t seed, float scale = 1) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
@@ -29,7 +29,7 @@ inline nn::Tensor random_tensor(const nn::Shape& shape, uint32_t seed, float sca
   return tensor;
 }
 
-// What a layer's activation is, as written down.
+// Computes an activation by its definition.
 inline double slow_activation(double x, nn::Activation activation) {
   using nn::Activation;
   switch (activation) {
@@ -38,7 +38,7 @@ inline double slow_activation(double x, nn::Activation activation) {
     case Activation::kQuickGelu:
       return x / (1 + std::exp(-1.702 * x));
     case Activation::kGeluTanh:
-      // Hendrycks and Gimpel 2016, "Gaussian Error Linear Units", section 2: the approximation by tanh.
+      // Approximation by tanh of Hendrycks and Gimpel 2016, "Gaussian Error Linear Units", section 2.
       return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
     case Activation::kRelu:
       return std::max(x, 0.0);
@@ -50,8 +50,8 @@ inline double slow_activation(double x, nn::Activation activation) {
   return x;
 }
 
-// Fresh parameters that are kept for an oracle to read. What starts from one value is spread a little, so
-// that a gain or bias that is left out shows.
+// Fresh parameters that an oracle can read. Constant initial values are perturbed a little, so that an
+// omitted gain or bias shows.
 class RandomParameters : public nn::ParameterSource {
  public:
   explicit RandomParameters(uint32_t seed) : seed_(seed) {}
@@ -70,7 +70,7 @@ class RandomParameters : public nn::ParameterSource {
   nn::TensorMap parameters_;
 };
 
-// The largest |a - b|; infinite where the shapes differ or a value is not finite.
+// Returns the largest |a - b|; infinite if the shapes differ or a value is not finite.
 inline double max_difference(const nn::Tensor& a, const nn::Tensor& b) {
   if (a.sizes() != b.sizes()) return std::numeric_limits<double>::infinity();
   const nn::Tensor x = a.to(DType::kF64).contiguous();
@@ -84,7 +84,7 @@ inline double max_difference(const nn::Tensor& a, const nn::Tensor& b) {
   return largest;
 }
 
-// The length of all values as one vector.
+// Returns the L2 norm of all values as one vector.
 inline double norm_of(const nn::Tensor& tensor) {
   const nn::Tensor x = tensor.to(DType::kF64).contiguous();
   double square = 0;

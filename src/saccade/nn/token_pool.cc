@@ -27,7 +27,7 @@ int64_t longest_of(const TokenPoolTask& task) {
   return longest;
 }
 
-// Scratch memory in rows. Those of a width are [.., stride], those of scores [heads, places].
+// Scratch memory in rows. Rows of a width are [.., stride], those of scores [heads, places].
 struct Scratch {
   int64_t stride = 0;
   int64_t places = 0;
@@ -101,7 +101,7 @@ SACCADE_INLINE void add(float factor, const float* from, int64_t stride, float* 
 
 // --- forward --------------------------------------------------------------------------------------------
 
-// u_k into `unit`, whose padding stays 0; returns 1 / its standard deviation.
+// Writes u_k to `unit`, whose padding stays 0. Returns 1 / the standard deviation of x_k.
 template <int W>
 SACCADE_INLINE float unit_of(const TokenPoolTask& task, const PooledToken& token, float* unit) {
   using Floats = typename Lanes<W>::Floats;
@@ -158,7 +158,7 @@ SACCADE_INLINE float unit_of(const TokenPoolTask& task, const PooledToken& token
   return spread;
 }
 
-// Scores to weights, in place; what is behind the tokens becomes 0.
+// Converts scores to weights in place; entries after the tokens become 0.
 template <int W>
 SACCADE_INLINE void softmax(float* scores, int64_t tokens, int64_t places) {
   using Floats = typename Lanes<W>::Floats;
@@ -180,7 +180,7 @@ SACCADE_INLINE void softmax(float* scores, int64_t tokens, int64_t places) {
   }
 }
 
-// units, spreads, asked, weights and pooled of an entry.
+// Computes units, spreads, asked, weights and pooled of an entry.
 template <int W>
 SACCADE_INLINE void pool_entry(const TokenPoolTask& task, int64_t entry, const Scratch& scratch) {
   const auto at = static_cast<size_t>(entry);
@@ -226,7 +226,7 @@ SACCADE_INLINE void pool(const TokenPoolTask& task, int64_t first, int64_t last,
 
 // --- backward -------------------------------------------------------------------------------------------
 
-// What the loss changes with the scores, and with the queries by them.
+// Computes the gradient of the loss with respect to the scores, and through them to the queries.
 template <int W>
 SACCADE_INLINE void ask_back(const TokenPoolGradientTask& task, int64_t entry, int64_t count,
                              const Scratch& scratch) {
@@ -254,7 +254,7 @@ SACCADE_INLINE void ask_back(const TokenPoolGradientTask& task, int64_t entry, i
   }
 }
 
-// What the loss changes with x_k, from what it changes with u_k, in scratch.change: on to tables and shares.
+// Propagates the gradient with respect to u_k, in scratch.change, to x_k and on to tables and shares.
 template <int W>
 SACCADE_INLINE void token_back(const TokenPoolGradientTask& task, const PooledToken& token, const float* unit,
                                float spread, float* change, int64_t stride) {
@@ -269,7 +269,7 @@ SACCADE_INLINE void token_back(const TokenPoolGradientTask& task, const PooledTo
   }
   const float mean = sum_of<W>(sums) / static_cast<float>(width);
   const float along = sum_of<W>(alongs) / static_cast<float>(width);
-  // What this leaves in the padding is not read.
+  // Values written to the padding here are not read.
   for (int64_t i = 0; i < stride; i += W) {
     load(x, change + i);
     load(y, unit + i);

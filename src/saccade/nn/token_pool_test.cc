@@ -1,5 +1,5 @@
-// Pooling tokens in one pass against the formulas as they are written, in double, and its
-// gradient against finite differences.
+// Tests of one-pass token pooling against its formulas in double, and of its gradient against finite
+// differences.
 #include "saccade/nn/token_pool.h"
 
 #include <cmath>
@@ -64,7 +64,7 @@ struct Pool {
     task.out = out;
     return task;
   }
-  // Of entry e, head h: [width].
+  // Computes the result for entry e and head h: [width].
   [[nodiscard]] std::vector<double> slow(int64_t e, int64_t h) const {
     const auto at = [&](const Numbers& from, int64_t row, int64_t i) {
       return double{from[static_cast<size_t>(row * width + i)]};
@@ -179,7 +179,8 @@ TEST(TokenPool, GradientsAreFiniteDifferencesOnEveryInstructionSet) {
         value = before - kStep / 2;
         const double below = loss();
         value = before;
-        // Richardson's: the error falls with the fourth power of the step, which float32 allows to be large.
+        // Richardson extrapolation: the error decreases with the fourth power of the step, which float32
+        // requires to be large.
         const double step = double{before + kStep} - double{before - kStep};
         const double half = double{before + kStep / 2} - double{before - kStep / 2};
         const double slope = (4 * (above - below) / half - (wide_above - wide_below) / step) / 3;

@@ -1,4 +1,4 @@
-// Which libraries the layers compute with, for what is written beside figures.
+// Names and versions of the libraries behind the layers, for reports of measurements.
 #pragma once
 
 #include <map>
@@ -6,10 +6,11 @@
 
 namespace saccade::nn {
 
-// "libtorch" (as built against) and "oneDNN" (as loaded) -> version.
+// Returns the versions of "libtorch" (as built against) and "oneDNN" (as loaded).
 std::map<std::string, std::string> library_versions();
 
-// The instructions that products and kernels are computed with here: their last bits depend on them.
+// Returns the instruction sets of products and kernels on this machine, which affect the last bits of
+// results.
 std::string instruction_set();
 
 }  // namespace saccade::nn

@@ -5,7 +5,7 @@
 
 #include "saccade/core/threads.h"
 
-// libgomp's, which Debian's oneDNN runs on. Declared here as not every compiler finds its header.
+// Functions of libgomp, used by Debian's oneDNN. Declared here because not every compiler finds its header.
 extern "C" {
 void omp_set_num_threads(int threads);
 int omp_get_max_threads(void);
@@ -15,8 +15,7 @@ namespace saccade::nn {
 namespace {
 
 constexpr int64_t kMaxItems = (int64_t{1} << 20) - 1;
-// How often a thread looks again before it sleeps: some 30
-// microseconds, as long as the work between two loops takes.
+// Number of polls before a thread sleeps: about 30 microseconds, as long as the work between two loops.
 constexpr int kLooks = 1500;
 
 constexpr uint64_t packed(uint32_t generation, int64_t count, int64_t next) {
@@ -56,7 +55,7 @@ Workers::~Workers() {
 }
 
 int64_t Workers::pieces_of(int64_t count, int64_t grain) const {
-  // Four pieces a thread: who comes late or is taken away leaves little undone.
+  // Four pieces per thread, so that a late or preempted thread leaves little work.
   const int64_t most = std::max<int64_t>(1, count / std::max<int64_t>(grain, 1));
   return size() == 1 ? 1 : std::min<int64_t>(most, int64_t{4} * size());
 }

@@ -1,9 +1,9 @@
-// The threads a forward pass runs on: many short loops, one right behind the other.
+// Thread pool of a forward pass, for many short consecutive loops.
 //
-// Items of a loop are taken one by one, by the caller and by whichever worker is awake. The caller waits for
-// items that were begun, never for a worker that has not come: where another program holds a processor, the
-// others do its share. Workers look for the next loop for some microseconds before they sleep, and are never
-// waited for by spinning beyond that.
+// The caller and all awake workers take items of a loop one by one. The caller waits for items that were
+// begun, never for a worker that has not arrived. So if another program occupies a processor, the other
+// threads take over its share. Workers poll for the next loop for some microseconds before they sleep; nobody
+// spins longer for them.
 #pragma once
 
 #include <atomic>
@@ -15,11 +15,11 @@
 
 namespace saccade::nn {
 
-// One loop at a time: calls of run() from several threads are the caller's mistake.
+// Threads for one loop at a time; concurrent calls of run() are an error of the caller.
 class Workers {
  public:
-  // threads: the caller's own included; 0: as many as the processors this process may use. oneDNN's own
-  // threads (OpenMP's) are switched off within the loops.
+  // Starts the threads. threads: their number including the caller's; 0 uses all processors of this process.
+  // oneDNN's own threads (OpenMP's) are disabled within the loops.
   explicit Workers(int threads);
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
@@ -27,8 +27,8 @@ class Workers {
 
   [[nodiscard]] int size() const { return static_cast<int>(threads_.size()) + 1; }
 
-  // body(item, worker) for items 0 ... count - 1 in any order, worker in [0, size()); returns when all are
-  // done. What a body throws is thrown here, the first of several; items not yet begun are then left out.
+  // Calls body(item, worker) for items 0 ... count - 1 in any order, with worker in [0, size()). Returns when
+  // all are done. Rethrows the first exception of a body and skips the items not yet begun.
   template <typename Body>
   void run(int64_t count, const Body& body) {
     run_erased(count, &body, [](const void* erased, int64_t item, int worker) {
@@ -36,8 +36,8 @@ class Workers {
     });
   }
 
-  // body(first, last, worker) over pieces of [0, count): at least `grain` long (the last may be shorter), and
-  // no more of them than keep every thread busy to the end.
+  // Calls body(first, last, worker) for pieces of [0, count). Pieces have at least `grain` items (the last
+  // may have fewer), and there are no more of them than needed to keep every thread busy.
   template <typename Body>
   void split(int64_t count, int64_t grain, const Body& body) {
     if (count <= 0) return;
@@ -55,14 +55,14 @@ class Workers {
   // Takes items of the loop `generation` until there are none.
   void take_items(uint32_t generation, int worker);
 
-  // Which loop, how many items it has and how many were taken, in one word: an item is taken only of the loop
-  // that was looked at. 24, 20 and 20 bits.
+  // Generation of the loop, its number of items and the number taken, in one word of 24, 20 and 20 bits. So
+  // an item can only be taken from the loop that was observed.
   std::atomic<uint64_t> state_{0};
   std::atomic<uint32_t> announced_{0};  // the newest generation; what workers sleep on
   std::atomic<int32_t> done_{0};
   std::atomic<int> sleeping_{0};
   std::atomic<bool> stopping_{false};
-  // Written before a loop is announced, read only by those who hold one of its items.
+  // Written before a loop is announced, and read only by threads that hold one of its items.
   const void* body_ = nullptr;
   Erased call_ = nullptr;
   std::atomic<bool> given_up_{false};
@@ -71,7 +71,7 @@ class Workers {
   std::vector<std::thread> threads_;
 };
 
-// How many threads oneDNN's own loops may use on the calling thread, while it lives.
+// Sets the number of threads of oneDNN's own loops on the calling thread during its lifetime.
 class OneDnnThreads {
  public:
   explicit OneDnnThreads(int threads);

@@ -19,8 +19,8 @@ void* take_memory(size_t bytes) {
 
 }  // namespace
 
-// What was given back, by size. A block serves requests down
-// to half its size, so that batches of like lengths share.
+// Returned blocks by size. A block serves requests down to half its size, so that batches of similar lengths
+// share it.
 struct Workspace::Blocks {
   std::mutex mutex;
   std::multimap<size_t, void*> free;
@@ -63,7 +63,7 @@ std::shared_ptr<void> Workspace::allocate(size_t bytes) {
       blocks_->bytes -= size;
       blocks_->free.erase(found);
     } else if (found == blocks_->free.end() && !blocks_->free.empty() && size > kPage) {
-      // A larger batch than ever before: the largest block left would only lie about.
+      // A batch is larger than any before: the largest free block is of no use and is released.
       const auto largest = std::prev(blocks_->free.end());
       blocks_->bytes -= largest->first;
       std::free(largest->second);

@@ -1,10 +1,10 @@
-// What a forward pass works with: memory that is used again and again, and threads.
+// Workspace of forward passes: reusable memory and threads.
 //
-// A tensor knows the workspace it was made in, and what is computed from it is made there too; so the
-// pictures or texts that a pass begins with say where all of it runs. Blocks return to the workspace when the
-// last tensor over them goes, and are handed out again: a second pass of the same shapes asks the system for
-// nothing. Tensors keep what they lie in alive, also past the workspace's own end; what is computed from them
-// then is made in memory of its own.
+// A tensor knows its workspace, and results computed from it are allocated there too. So the images or texts
+// at the start of a pass determine where all of it runs. Blocks return to the workspace with their last
+// tensor and are reused: a second pass of the same shapes allocates nothing from the system. Tensors keep
+// their memory alive even after the workspace is destroyed; results computed from them are then allocated
+// separately.
 #pragma once
 
 #include <cstddef>
@@ -24,14 +24,15 @@ class Workspace {
   Workspace& operator=(const Workspace&) = delete;
   ~Workspace();
 
-  // At least `bytes`, aligned to a cache line, of any content. Throws std::bad_alloc.
+  // Allocates at least `bytes` of uninitialized memory, aligned to a cache line. Throws std::bad_alloc.
   [[nodiscard]] std::shared_ptr<void> allocate(size_t bytes);
-  // Memory of one worker for the length of an item, of any content; grows and stays.
+  // Returns uninitialized scratch memory of one worker for the duration of an item. It grows and is kept.
   [[nodiscard]] void* scratch(int worker, size_t bytes);
   [[nodiscard]] Workers& workers() { return workers_; }
-  // What tensors hold of it: nullptr once it has ended.
+  // Returns the link that tensors hold to the workspace. It points to nullptr once the workspace is
+  // destroyed.
   [[nodiscard]] const std::shared_ptr<Workspace*>& link() const { return link_; }
-  // Bytes held for later.
+  // Returns the number of bytes kept for reuse.
   [[nodiscard]] size_t kept() const;
 
  private:
@@ -43,7 +44,7 @@ class Workspace {
   std::vector<size_t> scratch_bytes_;
 };
 
-// Memory that belongs to no workspace.
+// Allocates memory that belongs to no workspace.
 std::shared_ptr<void> allocate_plain(size_t bytes);
 
 }  // namespace saccade::nn

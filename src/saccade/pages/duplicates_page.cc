@@ -13,7 +13,7 @@
 namespace saccade {
 namespace {
 
-// Behind page_style().
+// Additional style, after page_style().
 constexpr std::string_view kStyle = R"css(
 section { padding-top: 28px; }
 h2 { font-size: 18px; overflow-wrap: anywhere; }

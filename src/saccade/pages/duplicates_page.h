@@ -1,4 +1,4 @@
-// Groups of duplicates as one HTML page that needs nothing else: pictures inside, no scripts.
+// Self-contained HTML page of duplicate groups, with embedded images and without scripts.
 #pragma once
 
 #include <stop_token>
@@ -15,13 +15,14 @@ namespace saccade {
 struct DuplicatesPageOptions {
   std::string collection;  // its folder, for the head of the page
   int thumbnail_side = 240;
-  // Of groups, the first so many are shown: a page of ten thousand pictures opens nowhere.
+  // Maximum number of groups shown; browsers cannot open a page of ten thousand images.
   int64_t most_groups = 200;
   DecodeOptions limits;
 };
 
-// A section a group, the best first and marked. A picture that cannot be read any more leaves a tile that
-// says why. kCancelled where asked to stop. Cost: one decoding a picture shown, on all threads of the pool.
+// Renders one section per group, with the best image first and marked. An unreadable image becomes a tile
+// with the reason. Returns kCancelled on a stop request. Cost: one decoding per image shown, on all threads
+// of the pool.
 Result<std::string> duplicates_page(const DuplicateReport& report, const DuplicatesPageOptions& options,
                                     ThreadPool& pool, const ProgressCallback& progress = {},
                                     std::stop_token stop = {});

@@ -9,7 +9,7 @@
 namespace saccade {
 namespace {
 
-// Of matplotlib's "inferno" (CC0), at even distances: lightness rises evenly.
+// Samples of matplotlib's colormap "inferno" (CC0), equally spaced: lightness increases uniformly.
 constexpr std::array<std::array<uint8_t, 3>, 6> kColours{
     {{20, 11, 52}, {101, 21, 110}, {159, 42, 99}, {212, 72, 66}, {245, 125, 21}, {250, 240, 110}}};
 constexpr uint8_t kLeastAlpha = 96;

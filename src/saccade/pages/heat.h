@@ -1,4 +1,4 @@
-// Maps as colours that lie over pictures.
+// Relevance maps as color overlays on images.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace saccade {
 
-// A PNG of one pixel a cell as a data: address; browsers stretch and smooth it. map: [rows * columns], row by
-// row from the top left, rows and columns at least 1. The least value is dark violet, the greatest bright
-// yellow, lightness rising between them, so that the order can be told without telling hues apart; all half
-// transparent. A map of one value throughout is dark.
+// Returns a PNG of one pixel per cell as a data: URL; browsers scale and smooth it. map: [rows * columns],
+// row-major from the top left; rows and columns at least 1. The minimum is dark violet, the maximum bright
+// yellow. Lightness rises between them, so the order is visible without telling hues apart. All pixels are
+// half transparent. A constant map is dark.
 Result<std::string> heat_url(std::span<const float> map, int64_t rows, int64_t columns);
 
 }  // namespace saccade

@@ -11,8 +11,7 @@
 namespace saccade {
 namespace {
 
-// The length of the well-formed UTF-8 character at the start
-// of `text` (Unicode 15, table 3-7), 0 if there is none.
+// Returns the length of the well-formed UTF-8 character at the start of `text` (Unicode 15, table 3-7), or 0.
 size_t utf8_length(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const auto continues = [&](size_t i, int low = 0x80, int high = 0xBF) {
@@ -105,7 +104,7 @@ std::string script_json(const Json& json) {
   std::string result;
   const std::string text = dump_json(json);
   result.reserve(text.size());
-  // These occur in strings alone, where an escape means the same.
+  // These characters occur only in strings, where an escape is equivalent.
   for (const char c : text) {
     switch (c) {
       case '<':

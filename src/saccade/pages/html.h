@@ -1,4 +1,4 @@
-// Words from anywhere, made safe to stand in an HTML page.
+// Escaping of untrusted text for HTML pages.
 #pragma once
 
 #include <string>
@@ -8,21 +8,21 @@
 
 namespace saccade {
 
-// For element content and for attribute values in double or single quotes. Bytes that are not UTF-8 and
-// characters HTML forbids become U+FFFD.
+// Escapes text for element content and for attribute values in double or single quotes. Invalid UTF-8 and
+// characters that HTML forbids become U+FFFD.
 std::string escape_html(std::string_view text);
 
-// "file:///..." of an absolute path, every byte that is not
-// plain percent-encoded: safe in an attribute as it is.
+// Returns the "file:///..." URL of an absolute path, percent-encoded except for plain characters; safe in an
+// attribute.
 std::string file_url(std::string_view path);
 
-// "data:image/png;base64,..." of any bytes.
+// Returns a "data:image/png;base64,..." URL of any bytes.
 std::string data_url(std::string_view media_type, std::string_view bytes);
 
-// JSON that can stand inside a <script> element: nothing in it ends or opens one, or begins a comment.
+// Formats JSON for a <script> element: it cannot end or open an element, or begin a comment.
 std::string script_json(const Json& json);
 
-// "sha256-..." as a Content-Security-Policy names the inline script with this text.
+// Returns "sha256-...", the source of the inline script with this text in a Content-Security-Policy.
 std::string script_hash(std::string_view script);
 
 }  // namespace saccade

@@ -19,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// CSS pixels of the longer side: no picture takes more of a page than a paragraph does. A drawing without
-// pixels of its own is an icon where it was made for few.
+// Display sizes: CSS pixels of the longer side, so that no image takes more of a page than a paragraph. A
+// vector drawing counts as an icon if its nominal size is small.
 constexpr double kLongestSide = 400;
 constexpr double kVectorSide = 220;
 constexpr double kIconSide = 88;
@@ -44,7 +44,7 @@ figure.saccade { margin: 1.4rem 0; text-align: center; }
 @media print { figure.saccade { break-inside: avoid; } }
 )css";
 
-// Characters beyond ASCII as references, for pages in whatever encoding.
+// Converts characters beyond ASCII to references, for pages in any encoding.
 std::string as_ascii(std::string_view text) {
   std::string result;
   for (size_t at = 0; at < text.size();) {
@@ -65,8 +65,8 @@ std::string on_one_line(std::string_view text) {
   return line;
 }
 
-// What Markdown would read as a mark. '<', '>', '&' and '"' become references, which no
-// reader of Markdown takes for HTML.
+// Escapes Markdown's special characters. '<', '>', '&' and '"' become references, which no Markdown reader
+// takes for HTML.
 std::string escape_markdown(std::string_view text) {
   std::string result;
   for (const char c : on_one_line(text)) {
@@ -94,7 +94,7 @@ std::string escape_markdown(std::string_view text) {
   return result;
 }
 
-// What stands under a picture that nobody took.
+// Returns the caption of a generated image.
 std::string generated_words(const DocumentPicture& picture) {
   return fmt::format("Generated picture ({})", picture.generated_by);
 }
@@ -105,8 +105,8 @@ std::string markdown_picture(const DocumentPicture& picture) {
   return fmt::format("{}<br>*{}*", shown, escape_markdown(generated_words(picture)));
 }
 
-// One line, which in Markdown is a block of HTML. A page's own style may not
-// reach it: it brings what it needs.
+// Renders an image on one line, which in Markdown is an HTML block. It carries its own style, because a
+// page's style may not apply.
 std::string html_picture(const DocumentPicture& picture) {
   std::string size;
   if (picture.width > 0 && picture.height > 0) {
@@ -127,7 +127,7 @@ std::string html_picture(const DocumentPicture& picture) {
           : fmt::format("<figcaption>{}</figcaption>", escape_html(on_one_line(generated_words(picture)))));
 }
 
-// The source with `lines` behind each picture's paragraph.
+// A line to insert into the source, behind an image's paragraph.
 struct Insertion {
   size_t at = 0;
   std::string line;
@@ -156,7 +156,7 @@ std::vector<Insertion> insertions(const Document& document, std::span<const Docu
   return result;
 }
 
-// Each picture a paragraph of its own, with the line ends that the document has.
+// Inserts each image as a paragraph of its own, with the document's line ends.
 std::string markdown_with(const Document& document, std::vector<Insertion> lines) {
   const std::string_view source = document.source;
   const size_t first = source.find_first_of("\r\n");
@@ -170,7 +170,7 @@ std::string markdown_with(const Document& document, std::vector<Insertion> lines
     const bool first_there = i == 0 || lines[i - 1].at != line.at;
     std::string text(first_there && !ends ? end : "");
     text += fmt::format("{}{}{}", end, line.line, end);
-    // What follows begins behind a blank line.
+    // A blank line separates the following text.
     const bool last_there = i + 1 == lines.size() || lines[i + 1].at != line.at;
     const size_t word = source.find_first_not_of(" \t", line.at);
     if (last_there && word != std::string_view::npos && !is_end(source[word])) text += end;
@@ -180,7 +180,7 @@ std::string markdown_with(const Document& document, std::vector<Insertion> lines
 }
 
 std::string html_page(std::string_view title, std::string_view body) {
-  // No scripts, whatever the document holds; pictures from wherever it has them.
+  // The page forbids scripts, whatever the document contains, and allows images from any source.
   return fmt::format(
       "<!DOCTYPE html>\n<html>\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
@@ -234,7 +234,7 @@ std::string markdown_paragraph(const DocumentParagraph& paragraph) {
   return text + "\n";
 }
 
-// A text's or a PDF's paragraphs, with pictures between them.
+// Renders a page from the paragraphs of a text or a PDF, with images between them.
 std::string made_of_paragraphs(const Document& document, std::span<const DocumentPicture> pictures,
                                PageFormat format) {
   std::vector<std::vector<const DocumentPicture*>> behind(document.paragraphs.size());
@@ -299,7 +299,7 @@ Result<std::string> illustrated_document(const Document& document, std::span<con
 std::string relative_url(const fs::path& file, const fs::path& folder) {
   const std::string relative = file.lexically_relative(folder).string();
   if (relative.empty()) return file_url(file.string());
-  // "file://" and the path's bytes, as they are escaped there; a name with a colon is no scheme then.
+  // Uses the path escaping of file_url, so that a colon in a name is not read as a URL scheme.
   return file_url(relative).substr(std::string_view("file://").size());
 }
 

@@ -1,5 +1,4 @@
-// What a document with pictures looks like in bytes, and that nothing of a
-// collection can get out of its place.
+// Tests of illustrated documents: their exact bytes, and the escaping of values from a collection.
 #include "saccade/pages/illustrated_document.h"
 
 #include <fstream>
@@ -55,7 +54,7 @@ TEST(IllustratedDocument, MarkdownGetsLinesOfItsOwn) {
             "One.\n\n![a cat](cat.png)\n\n![a dog](dog.png)\n\n# H\n");
 }
 
-// Documents of random lines: what is taken out again is what was there, and no paragraph has become another.
+// Random documents: removing the insertions restores the source, and no paragraph changes.
 TEST(IllustratedDocument, MarkdownIsOtherwiseKeptByteForByte) {
   const std::vector<std::string> lines = {"Words of a paragraph.",
                                           "",
@@ -98,7 +97,7 @@ TEST(IllustratedDocument, MarkdownIsOtherwiseKeptByteForByte) {
     for (size_t p = 0; p < document.paragraphs.size(); ++p) pictures.push_back(picture(p, "@", "@.png"));
     with_pictures += pictures.empty() ? 0 : 1;
     const std::string result = written(document, pictures, PageFormat::kMarkdown);
-    // Without the inserted lines, and the blank lines that came with them: the same lines that are not blank.
+    // Without the inserted lines and their blank lines, the remaining non-blank lines are the same.
     std::string rest = result;
     for (size_t at; (at = rest.find("![@](@.png)")) != std::string::npos;) rest.erase(at, 11);
     const auto squeezed = [](const std::string& text) {
@@ -109,7 +108,7 @@ TEST(IllustratedDocument, MarkdownIsOtherwiseKeptByteForByte) {
       return words;
     };
     ASSERT_EQ(squeezed(rest), squeezed(source)) << source;
-    // Each picture is a paragraph of its own now, behind the one it belongs to: none is left without.
+    // Each image is now a paragraph of its own, behind the one it belongs to, so no paragraph lacks one.
     const Document again = parsed(result, DocumentFormat::kMarkdown);
     ASSERT_TRUE(again.paragraphs.empty()) << source << "\n----\n"
                                           << result << "\n----\n"
@@ -155,7 +154,7 @@ TEST(IllustratedDocument, NothingGetsOutOfItsPlace) {
               HasSubstr("<img src=\"cat.png\" alt=\"x&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt; ]"
                         "(javascript:a) ![b](c) `d` &amp;lt;\\\" />"))
       << *shown;
-  // A text that would be marks.
+  // A text with Markdown's special characters.
   const std::string text =
       written(parsed("# no heading\n\n- no *list*\n\n<script>\n\n1. no list", DocumentFormat::kText), {},
               PageFormat::kMarkdown);

@@ -1,13 +1,13 @@
-// What all of Saccade's pages look like: colours, type, header, footer, pictures' tiles.
+// Shared style sheet of Saccade's pages: colors, type, header, footer, image tiles.
 #pragma once
 
 #include <string_view>
 
 namespace saccade {
 
-// CSS. Colours are named once for light and once for dark, and are dark where the reader's system is, unless
-// <html data-theme="light|dark"> says otherwise; --s0 .. --s7 are those of series in charts. The greys behind
-// transparent pictures do not follow: what such a picture is seen on belongs to the picture.
+// Returns the CSS. Colors are variables for a light and a dark theme; the reader's system decides, unless
+// <html data-theme="light|dark"> is set. --s0 .. --s7 are the colors of series in charts. The greys behind
+// transparent images do not depend on the theme, because they belong to the image.
 std::string_view page_style();
 
 }  // namespace saccade

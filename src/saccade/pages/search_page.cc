@@ -21,7 +21,7 @@
 namespace saccade {
 namespace {
 
-// Behind page_style().
+// Additional style, after page_style().
 constexpr std::string_view kStyle = R"css(
 section { padding-top: 32px; }
 .query { display: flex; gap: 16px; align-items: center; margin-bottom: 16px; }
@@ -68,8 +68,7 @@ details ul { margin: 4px 0 0; padding-left: 16px; color: var(--soft); overflow-w
 @media print { .card { break-inside: avoid; } nav { display: none; } }
 )css";
 
-// "flower.png" of "/home/me/flower.png": the place goes into the tooltip.
-// Browsers open a video at the time behind "#t=".
+// Returns the image's URL. The path is shown in the tooltip. Browsers open a video at the time after "#t=".
 std::string picture_url(const Item& item) {
   const auto frame = read_frame_name(item.path);
   return frame ? file_url(frame->file) + frame_fragment(frame->milliseconds) : file_url(item.path);
@@ -79,8 +78,8 @@ std::string file_name(const std::string& path) {
   return std::filesystem::path(path).filename().string();
 }
 
-// Frames around the patches that the text's rows met, over the picture; drawn in its own pixels' coordinates,
-// so that they sit as it does.
+// Renders frames around the patches that the text's rows matched. They use the image's own pixel coordinates,
+// so that they stay aligned with it.
 std::string marks_html(const SearchHit& hit) {
   std::string frames;
   const auto width = static_cast<double>(hit.item.width);
@@ -98,8 +97,8 @@ std::string marks_html(const SearchHit& hit) {
                      hit.item.width, hit.item.height, frames);
 }
 
-// The map over the picture, where it lies: drawn in the picture's own pixels, cut at its
-// edges. "" where there is none.
+// Renders the relevance map over the image, in the image's own pixel coordinates and clipped at its edges.
+// Returns "" if there is none.
 std::string heat_html(const SearchHit& hit, const HitExplanation& explanation) {
   if (explanation.map.empty() || !explanation.box) return {};
   const auto url = heat_url(explanation.map, explanation.grid.rows, explanation.grid.columns);
@@ -121,7 +120,7 @@ float strongest_word(const HitExplanation& explanation) {
   return most;
 }
 
-// The query's text, its words shaded by what they are worth to this hit.
+// Renders the query's text, with words shaded by their contribution to this hit.
 std::string shaded_words(const std::string& text, const HitExplanation& explanation) {
   const float most = strongest_word(explanation);
   std::string html;
@@ -139,7 +138,7 @@ std::string shaded_words(const std::string& text, const HitExplanation& explanat
   return html + escape_html(std::string_view(text).substr(done));
 }
 
-// What one encoder says in words: the shaded text, then the numbers.
+// Renders one encoder's explanation: the shaded text, then the numbers.
 std::string explanation_html(const std::string& text, const HitExplanation& explanation) {
   std::string html;
   if (!explanation.words.empty()) {
@@ -158,8 +157,8 @@ std::string explanation_html(const std::string& text, const HitExplanation& expl
   return html;
 }
 
-// What stands on top of a card: the picture, with what one encoder sees in it; of several encoders one
-// picture each, side by side, with what each of them says.
+// Renders the top of a card: the image with its relevance map. With several encoders there is one image per
+// encoder, side by side, each with its explanation.
 std::string picture_part(const SearchHit& hit, const std::string& text, const Thumbnail& thumbnail) {
   const std::string picture = picture_html(
       thumbnail, hit.item.caption.empty() ? file_name(shown_name(hit.item.path)) : hit.item.caption);
@@ -194,7 +193,7 @@ std::string matches_html(const SearchHit& hit) {
   return html + "</ul></details>\n";
 }
 
-// What the score is, and what it was before a second encoder.
+// Describes the score, and the score before reranking by a second encoder.
 std::string score_title(const SearchHit& hit) {
   std::string title = hit.reranked       ? "score of the re-ranking"
                       : hit.pooled_score ? "MaxSim with the query"
@@ -206,13 +205,13 @@ std::string score_title(const SearchHit& hit) {
   return title;
 }
 
-// Where the bars begin and end: a score by itself says little, its distance to the others on the page more.
+// Range of the score bars. The distance to the other scores on the page says more than the score itself.
 struct ScoreRange {
   float low = 0;
   float high = 1;
 };
 
-// "42%": how likely it is to be right, where that is known.
+// Renders the match probability, such as "42%", if it is known.
 std::string likelihood_html(const SearchHit& hit) {
   if (!hit.likelihood || !std::isfinite(hit.likelihood->right)) return {};
   return fmt::format("<span class=\"soft\" title=\"how likely it is to be right\">{:.0f}%</span>",
@@ -255,7 +254,7 @@ std::string query_words(const SearchQuery& query) {
   return query.text.empty() ? fmt::format("Like {}", picture) : fmt::format("{} + {}", query.text, picture);
 }
 
-// Of the hits that have been re-ranked, where any has: the others' scores are of another kind.
+// Returns the range of the reranked hits if there are any, because other scores are on another scale.
 ScoreRange score_range(const SearchAnswer& answer) {
   const SearchHit& best = answer.hits.front();
   ScoreRange range{std::min(0.0F, best.score), best.score};
@@ -278,7 +277,7 @@ std::string stages_html(const SearchAnswer& answer) {
   return html;
 }
 
-// How to read what explains hits, for the foot of the page; "" where nothing does.
+// Returns the footer's legend for explanations, or "" if no hit has one.
 std::string explained(std::span<const SearchAnswer> answers) {
   std::vector<std::string> methods;
   for (const SearchAnswer& answer : answers) {
@@ -296,7 +295,7 @@ std::string explained(std::span<const SearchAnswer> answers) {
       fmt::join(methods, ", "));
 }
 
-// For the foot of the page.
+// Returns the footer's description of the scores.
 std::string_view scores_are(std::span<const SearchAnswer> answers) {
   const auto any = [&](auto has) { return std::ranges::any_of(answers, has); };
   if (any([](const SearchAnswer& answer) { return answer.reranking.has_value(); })) {
@@ -354,7 +353,7 @@ std::string section_html(const SearchAnswer& answer, size_t number, const std::s
 
 Result<std::string> search_page(std::span<const SearchAnswer> answers, const SearchPageOptions& options,
                                 ThreadPool& pool, const ProgressCallback& progress, std::stop_token stop) {
-  // Pictures in page order: a query's own, if it has one, then its hits.
+  // Images in page order: a query's own, if it has one, then its hits.
   struct Picture {
     std::filesystem::path path;
     const std::string* bytes = nullptr;  // in place of the file's

@@ -1,4 +1,4 @@
-// Answers as one HTML page that needs nothing else: pictures inside, no scripts, readable in light and dark.
+// Self-contained HTML page of search results: embedded images, no scripts, light and dark themes.
 #pragma once
 
 #include <span>
@@ -21,17 +21,16 @@ struct SearchPageOptions {
   std::string collection;          // its folder, for the head of the page
   std::string checkpoint;          // the name of the encoder behind it
   int64_t pictures = 0;            // in the collection
-  // Thumbnails are at most this many pixels on their longer
-  // side: twice what the page shows, for fine screens.
+  // Largest longer side of thumbnails in pixels: twice the displayed size, for high-resolution screens.
   int thumbnail_side = 320;
-  // Of the pictures, which are read again from where they lie.
+  // Decoding limits of the images, which are read again from their files.
   DecodeOptions limits;
 };
 
-// One section a query, in order. A picture that cannot be read any more leaves a tile that says why.
-// Thumbnails are JPEG, or PNG where a picture is transparent; those stand on the background choose_background
-// finds for them. Cost: one decoding a hit, on all threads of the pool; about 20 KB of page a hit. `progress`
-// is called by the pool's threads, one at a time.
+// Renders one section per query, in order. An unreadable image becomes a tile with the reason. Thumbnails are
+// JPEG, or PNG for transparent images; those are shown on the background from choose_background. Cost: one
+// decoding per hit, on all threads of the pool, and about 20 KB of page. `progress` is called by the pool's
+// threads, one at a time.
 Result<std::string> search_page(std::span<const SearchAnswer> answers, const SearchPageOptions& options,
                                 ThreadPool& pool, const ProgressCallback& progress = {},
                                 std::stop_token stop = {});

@@ -1,4 +1,4 @@
-// Small pictures inside pages.
+// Thumbnails embedded in pages.
 #pragma once
 
 #include <filesystem>
@@ -10,23 +10,23 @@
 
 namespace saccade {
 
-// A picture as a page carries it.
+// Image in the form embedded in a page.
 struct Thumbnail {
-  std::string url;         // data:; empty if the picture could not be read
-  std::string background;  // class of what it stands on: "", "light", "dark"
+  std::string url;         // data: URL; empty if the image could not be read
+  std::string background;  // class of its background: "", "light", "dark"
   std::string problem;     // why not, in words
 };
 
-// At most `side` pixels on the longer side: JPEG, or PNG where the picture is transparent or tiny;
-// transparent ones stand on the background choose_background finds for them. A picture that cannot be read
-// any more is a thumbnail that says why. Thread-safe. Cost: one decoding.
+// Makes a thumbnail of at most `side` pixels on the longer side: JPEG, or PNG if the image is transparent or
+// tiny. Transparent ones get the background from choose_background. An unreadable image becomes a thumbnail
+// with the reason. Thread-safe. Cost: one decoding.
 Thumbnail file_thumbnail(const std::filesystem::path& path, int side, const DecodeOptions& limits);
-// The same of a picture's bytes.
+// Makes a thumbnail from an image's bytes.
 Thumbnail bytes_thumbnail(std::string_view bytes, int side, const DecodeOptions& limits);
 // Returns the thumbnail of an image that could not be read: the problem, in words.
 Thumbnail problem_thumbnail(const Error& error);
 
-// <img>, or the problem in words.
+// Returns an <img> element, or the problem as text.
 std::string picture_html(const Thumbnail& thumbnail, std::string_view alternative);
 
 }  // namespace saccade

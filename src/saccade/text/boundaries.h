@@ -1,4 +1,4 @@
-// A text cut at ICU's boundaries of one kind. Internal to the module.
+// Segmentation of a text at ICU's boundaries of one kind. Internal to the module.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace saccade {
 
-// visit(segment, ICU's rule status of its end) for the segments one behind the other, none of them empty;
-// what lies past 1 GiB belongs to the last. `what` is for the message where ICU lacks its tables (kInternal).
+// Calls visit(segment, ICU's rule status of its end) for each consecutive, non-empty segment. Text beyond 1
+// GiB belongs to the last segment. `what` is named in the error message if ICU lacks its tables (kInternal).
 template <typename Visit>
 Status for_each_boundary(std::string_view text, UBreakIteratorType kind, std::string_view what, Visit visit) {
   constexpr size_t kMaxText = size_t{1} << 30;  // ICU's boundaries are 32-bit
@@ -26,7 +26,7 @@ Status for_each_boundary(std::string_view text, UBreakIteratorType kind, std::st
       ubrk_open(kind, "", nullptr, 0, &status), &ubrk_close);
   if (U_SUCCESS(status)) ubrk_setUText(boundaries.get(), reader.get(), &status);
   if (U_FAILURE(status)) return fail(ErrorCode::kInternal, "{}: ICU: {}", what, u_errorName(status));
-  // A segment is given out once the next one is known to be there: the last takes in what ICU did not see.
+  // A segment is passed on once the next one is known: the last one includes the text that ICU did not see.
   size_t begin = 0;
   size_t end = 0;
   int32_t kept_status = 0;

@@ -11,7 +11,7 @@
 #include "saccade/text/normalize.h"
 #include "saccade/text/utf8.h"
 
-// everyday_words.txt, from its first byte to the one behind its last.
+// Contents of everyday_words.txt, from its first byte to one past its last.
 asm(R"(
   .section .rodata
   .global saccade_everyday_words
@@ -42,7 +42,7 @@ bool is_ascii(char c) {
   return (static_cast<unsigned char>(c) & 0x80U) == 0;
 }
 
-// caption_words of plain ASCII, as most captions are: without ICU's tables.
+// Computes caption_words of plain ASCII, as in most captions, without ICU's tables.
 std::vector<std::string> ascii_words(std::string_view text) {
   std::vector<std::string> words;
   bool inside = false;

@@ -58,7 +58,7 @@ TEST(CaptionQueries, DrawnQueriesKnowTheirAnswersAndAreNoCommonWords) {
     EXPECT_LE(query.right.size(), 10U) << query.text;  // "icon" and "filled" are left out
     EXPECT_TRUE(texts.insert(query.text).second) << query.text;
   }
-  // The same again from the same seed, another order from another; and only of those asked for.
+  // The same seed gives the same queries, another seed another order; only the requested captions are used.
   EXPECT_EQ(index.draw(60, 128, 7).front().text, drawn.front().text);
   EXPECT_NE(index.draw(60, 128, 8).front().text, drawn.front().text);
   const Numbers some = {3, 4};

@@ -28,7 +28,7 @@ const Entity* find_entity(std::string_view name) {
   return found != std::end(kEntities) && found->name == name ? found : nullptr;
 }
 
-// What &#number; means: the standard reads 0x80 to 0x9f as Windows-1252.
+// Appends the character of &#number;. The standard reads 0x80 to 0x9f as Windows-1252.
 void append_numeric(std::string& out, uint32_t number) {
   constexpr std::array<char16_t, 32> kWindows1252 = {
       0x20ac, 0x81,   0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021, 0x02c6, 0x2030, 0x0160,
@@ -54,7 +54,8 @@ int digit_of(char c, int base) {
   return -1;
 }
 
-// `rest` begins behind "&#". The bytes read, or 0 if it is no reference.
+// Decodes a reference; `rest` begins after "&#". Returns the number of bytes read, or 0 if it is not a
+// reference.
 size_t read_numeric(std::string_view rest, std::string& out) {
   const bool hexadecimal = !rest.empty() && (rest[0] == 'x' || rest[0] == 'X');
   const int base = hexadecimal ? 16 : 10;
@@ -62,7 +63,7 @@ size_t read_numeric(std::string_view rest, std::string& out) {
   const size_t first_digit = i;
   uint32_t number = 0;
   for (; i < rest.size() && digit_of(rest[i], base) >= 0; ++i) {
-    // Past the last code point more digits change nothing.
+    // Digits beyond the last code point change nothing.
     if (number <= 0x10ffff)
       number = number * static_cast<uint32_t>(base) + static_cast<uint32_t>(digit_of(rest[i], base));
   }
@@ -72,7 +73,8 @@ size_t read_numeric(std::string_view rest, std::string& out) {
   return i;
 }
 
-// `rest` begins behind "&". The bytes read, or 0 if it is no reference.
+// Decodes a reference; `rest` begins after "&". Returns the number of bytes read, or 0 if it is not a
+// reference.
 size_t read_named(std::string_view rest, std::string& out) {
   constexpr std::string_view kStop = "\t\n\f <&#;";
   size_t end = 0;

@@ -1,4 +1,4 @@
-// HTML character references, read as Python's html.unescape reads them.
+// HTML character references, decoded as by Python's html.unescape.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 
 namespace saccade {
 
-// "&lt;b&gt; &#38; &eacute" -> "<b> & é": numeric references, and all named ones of HTML5 including those
-// that need no semicolon and the longest name that begins a longer word ("&notit;" -> "¬it;"). Once, so
-// "&amp;lt;" -> "&lt;". The text is valid UTF-8. Linear.
+// Decodes HTML character references: "&lt;b&gt; &#38; &eacute" -> "<b> & é". Supports numeric references and
+// all named ones of HTML5, including those without a semicolon and the longest name that is a prefix of a
+// word ("&notit;" -> "¬it;"). Decodes once, so "&amp;lt;" -> "&lt;". The text is valid UTF-8. Cost: linear.
 std::string html_unescape(std::string_view text);
 
 }  // namespace saccade

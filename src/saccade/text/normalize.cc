@@ -28,9 +28,8 @@ UChar32 icu(char32_t code_point) {
   return static_cast<UChar32>(code_point);
 }
 
-// Combining marks in canonical order, as normalizing would put them. ICU
-// inserts marks one by one, which takes hours for a million of them in the
-// worst order: long runs are sorted beforehand, short ones left alone.
+// Sorts combining marks into canonical order, like normalization. ICU inserts marks one by one, which takes
+// hours for a million of them in the worst order. Only long runs are sorted beforehand.
 std::string order_long_mark_runs(std::string_view text, const icu::Normalizer2& form) {
   constexpr size_t kLong = 64;
   const auto is_mark = [](char32_t c) {
@@ -70,7 +69,7 @@ std::string order_long_mark_runs(std::string_view text, const icu::Normalizer2& 
 bool is_white_space(char32_t c) {
   return u_isUWhiteSpace(icu(c)) != 0;
 }
-// str.split() of Python takes the four separators of ASCII for white space too.
+// Python's str.split() also treats the four ASCII separators as white space.
 bool is_python_space(char32_t c) {
   return (c >= 0x1c && c <= 0x1f) || is_white_space(c);
 }
@@ -93,7 +92,7 @@ std::string collapse(std::string_view text, IsSpace is_space) {
   return out;
 }
 
-// One of the 32 of Python's string.punctuation.
+// Returns true for the 32 characters of Python's string.punctuation.
 bool is_ascii_punctuation(char c) {
   return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
 }
@@ -106,7 +105,7 @@ std::string without_punctuation(std::string_view text) {
   return out;
 }
 
-// White space collapsed, none at the ends.
+// Collapses white space and removes it at both ends.
 template <typename IsSpace>
 std::string stripped(std::string_view text, IsSpace is_space) {
   std::string out = collapse(text, is_space);
@@ -124,7 +123,8 @@ std::string normalized_by(const icu::Normalizer2& form, std::string text) {
   return out;
 }
 
-// Runs of two or more become one space; one alone stays what it is, a tab a tab.
+// Replaces runs of two or more spaces by one space. A single white space character is kept, for example a
+// tab.
 std::string collapse_runs(std::string_view text) {
   std::string out;
   out.reserve(text.size());
@@ -246,7 +246,7 @@ std::string clean_text(std::string_view text, TextCleanup cleanup) {
     case TextCleanup::kOpenAi:
       return clean_as_openai(text);
     case TextCleanup::kSiglip:
-      // re's \s on str takes Python's own separators for white space too, as str.strip() does.
+      // re's \s on str includes Python's own separators, like str.strip().
       return stripped(without_punctuation(lowercase_words(text)), is_python_space);
     case TextCleanup::kCanonical: {
       std::string plain = html_unescape(html_unescape(text));

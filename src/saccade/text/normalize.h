@@ -1,5 +1,5 @@
-// The steps that text goes through before it is cut into words. All take valid UTF-8 of less than 2^31 bytes,
-// are linear in it (sorting long runs of combining marks: n log n) and thread-safe.
+// Normalization steps before a text is cut into words. All take valid UTF-8 of less than 2^31 bytes. They are
+// linear (sorting long runs of combining marks: n log n) and thread-safe.
 #pragma once
 
 #include <string>
@@ -7,15 +7,15 @@
 
 namespace saccade {
 
-// Unicode's normalization form C.
+// Converts to Unicode's normalization form C.
 std::string to_nfc(std::string text);
-// Form D: everything decomposed.
+// Converts to form D, which decomposes everything.
 std::string to_nfd(std::string text);
 
-// Each run of white space (Unicode's property White_Space) becomes one space, at the ends too.
+// Replaces each run of white space (Unicode's property White_Space) by one space, also at both ends.
 std::string collapse_white_space(std::string_view text);
 
-// Lower case of one code point at a time, whatever stands around it: no final sigma.
+// Converts each code point to lower case independently of its context, without final sigma.
 std::string lowercase_each(std::string_view text);
 
 // Unicode's full case folding, in form C: texts that differ in case alone, or in how accents are encoded, become
@@ -29,10 +29,10 @@ std::string fold_case(std::string_view text);
 // letters, and composes (NFC); such text comes out as it went in.
 std::string clean_as_openai(std::string_view text);
 
-// Lower case with final sigma: Python's str.lower().
+// Converts to lower case with final sigma, like Python's str.lower().
 std::string lowercase_words(std::string_view text);
 
-// Of ICU, whose tables say what letters, spaces and cases are: "72.1".
+// Returns the version of ICU, whose tables define letters, spaces and cases: "72.1".
 std::string unicode_library_version();
 
 }  // namespace saccade

@@ -11,8 +11,8 @@
 namespace saccade {
 namespace {
 
-// Sorted. English's function words of three letters or more, and verbs, adverbs and
-// adjectives that stand in any text.
+// Separator words, sorted: English function words of three letters or more, and verbs, adverbs and adjectives
+// common to any text.
 constexpr auto kDividers = std::to_array<std::string_view>(
     {"able",      "about",      "above",      "across",    "actually",   "added",     "after",    "again",
      "against",   "ago",        "all",        "allow",     "allows",     "almost",    "along",    "already",

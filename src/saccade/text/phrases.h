@@ -1,4 +1,4 @@
-// What an English sentence names: the runs of words between its function words and its punctuation.
+// Extraction of phrases from English sentences: the runs of words between function words and punctuation.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@ namespace saccade {
 
 inline constexpr size_t kMostPhraseWords = 4;
 
-// "Look for the penguins standing on the ice." -> "penguins standing", "penguins", "standing", "ice": the
-// runs, and the words of each. Lower case, in the order they stand in, each once; a run of more than
-// kMostPhraseWords words is cut into such from its end, where English has its nouns. Words of fewer than
-// three letters, numbers, and words that picture nothing by themselves (function words, common verbs and
-// adverbs) divide. Of other languages the runs are clauses. Any bytes; linear.
+// Returns the phrases of a sentence and their words: "Look for the penguins standing on the ice." ->
+// "penguins standing", "penguins", "standing", "ice". They are in lower case, in text order and without
+// duplicates. A run of more than kMostPhraseWords words is cut from its end, where English has its nouns.
+// Separators are words of fewer than three letters, numbers, and words without visual content (function
+// words, common verbs and adverbs). In other languages the runs are clauses. Accepts any bytes. Cost: linear.
 std::vector<std::string> sentence_phrases(std::string_view sentence);
 
 }  // namespace saccade

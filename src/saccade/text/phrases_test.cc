@@ -1,4 +1,4 @@
-// What sentences are searched by.
+// Tests of the extraction of phrases.
 #include "saccade/text/phrases.h"
 
 #include <gmock/gmock.h>

@@ -1,8 +1,8 @@
-// A text's sentences: where one ends by Unicode's rules (UAX #29, sentence boundaries, as ICU has them for no
-// language in particular), and the same text with its sentences in another order.
+// Sentence segmentation by Unicode's rules (UAX #29, sentence boundaries, in ICU's language-neutral form),
+// and reordering of a text's sentences.
 //
-// The rules go by punctuation, case and line ends: "A dog. A cat." are two, "a dog. a cat." is one, as what
-// follows a full stop in lower case may follow an abbreviation; "Dr. Who" is two.
+// The rules use punctuation, case and line ends. "A dog. A cat." has two sentences. "a dog. a cat." has one,
+// because lower case after a full stop may follow an abbreviation. The text "Dr. Who" has two.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@
 
 namespace saccade {
 
-// The sentences one behind the other, white space after each included: together they are the text. None is
-// empty; the empty text has none. Any bytes; what lies past 1 GiB belongs to the last. kInternal where ICU
-// lacks its tables. Views into `text`. Linear, thread-safe.
+// Splits a text into consecutive sentences, each with the white space after it; together they are the text.
+// None is empty; the empty text has none. Accepts any bytes; text beyond 1 GiB belongs to the last sentence.
+// Returns kInternal if ICU lacks its tables. Returns views into `text`. Linear, thread-safe.
 Result<std::vector<std::string_view>> split_sentences(std::string_view text);
 
-// The sentences in another order than they stand in, each such order as likely, without the white space
-// around them and with a space between them. A text of fewer than two (but for white space) as it is. The
-// same from the same seed on every machine. Errors as split_sentences.
+// Returns the sentences in a uniformly random order different from the original, trimmed and joined by a
+// space. A text of fewer than two sentences is returned unchanged (except for white space). Deterministic in
+// `seed` on every machine. Returns the errors of split_sentences.
 Result<std::string> permute_sentences(std::string_view text, uint64_t seed);
 
 }  // namespace saccade

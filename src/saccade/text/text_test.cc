@@ -29,7 +29,7 @@ using testing::HasSubstr;
 const fs::path kGolden = fs::path(test::kSourceDir) / "tests/golden/tokenizers";
 constexpr int64_t kAll = int64_t{1} << 40;
 
-// CLIP's vocabulary through one of the two layouts.
+// Loads CLIP's vocabulary in one of the two layouts.
 std::unique_ptr<Tokenizer> load_golden(bool through_tokenizer_json, TextCleanup cleanup) {
   const test::TestFolder folder;
   const std::vector<std::string> files = through_tokenizer_json
@@ -42,7 +42,7 @@ std::unique_ptr<Tokenizer> load_golden(bool through_tokenizer_json, TextCleanup 
   return *std::move(tokenizer);
 }
 
-// Loading takes a third of a second: once for all tests.
+// Loading takes a third of a second, so it is done once for all tests.
 const Tokenizer& clip() {
   static const std::unique_ptr<Tokenizer> tokenizer = load_golden(true, TextCleanup::kTokenizerFile);
   return *tokenizer;
@@ -52,7 +52,7 @@ const Tokenizer& openai() {
   return *tokenizer;
 }
 
-// The ids of the text alone.
+// Returns the ids of the text without its frame.
 std::vector<int32_t> text_ids(const Tokenizer& tokenizer, std::string_view text) {
   const TokenizedText all = tokenizer.encode(text, kAll);
   return {all.ids.begin() + 1, all.ids.end() - 1};
@@ -101,7 +101,7 @@ TEST(ClipTokenizer, AnswersAsTheReferenceThroughBothLayouts) {
   }
 }
 
-// What BlipCaptionProcessor.pre_caption answers.
+// Results of BlipCaptionProcessor.pre_caption.
 TEST(CleanText, LavisIsTheReferences) {
   const std::pair<const char*, const char*> kAnswers[] = {
       {"A man (in RED) says: \"Hi!\"; #fun ~ ok.", "a man in red says hi fun ok"},
@@ -127,7 +127,7 @@ TEST(ClipTokenizer, OpenAiCleanUpIsTheReferences) {
     const auto cleaned = one["cleaned"].get<std::string>();
     EXPECT_EQ(clean_as_openai(text), cleaned);
     EXPECT_EQ(openai().encode(text, kAll).ids, openai().encode(cleaned, kAll).ids) << text;
-    // Where composing is not at play, both ways from clean text to ids are one.
+    // Without an effect of composition, both ways from clean text to ids agree.
     if (to_nfc(cleaned) == cleaned) {
       EXPECT_EQ(text_ids(openai(), text), text_ids(clip(), cleaned)) << text;
     }
@@ -137,7 +137,7 @@ TEST(ClipTokenizer, OpenAiCleanUpIsTheReferences) {
             "\u03bf\u03b4\u03bf\u03c2 <b>");
 }
 
-// What the program carries is what the files say.
+// The tokenizer built into the program equals the one in the files.
 TEST(ClipTokenizer, PublishedNeedsNoFiles) {
   const auto published = published_clip_tokenizer();
   ASSERT_TRUE(published) << published.error().message;
@@ -154,7 +154,7 @@ TEST(ClipTokenizer, PublishedNeedsNoFiles) {
 }
 
 TEST(ClipTokenizer, SpecialTokensInText) {
-  // As they stand they are tokens, beside what surrounds them; in another case they are words like any other.
+  // In this exact form they are tokens in any context; in another case they are ordinary words.
   EXPECT_THAT(text_ids(clip(), "<|endoftext|>"), ElementsAre(49407));
   EXPECT_EQ(text_ids(clip(), "cat<|startoftext|>cat"), (std::vector<int32_t>{2368, 49406, 2368}));
   auto pieces = text_ids(clip(), "<|");
@@ -163,7 +163,7 @@ TEST(ClipTokenizer, SpecialTokensInText) {
     pieces.insert(pieces.end(), more.begin(), more.end());
   }
   EXPECT_EQ(text_ids(clip(), "<|ENDOFTEXT|>!"), pieces);
-  // OpenAI's code looks after lower-casing.
+  // OpenAI's code matches after lower-casing.
   EXPECT_THAT(text_ids(openai(), "cat <|EndOfText|>"), ElementsAre(2368, 49407));
   // Contractions ignore case, and U+017F is an s there.
   EXPECT_EQ(text_ids(openai(), "dog'\u017ft").size(), text_ids(openai(), "dog'\u017f t").size());
@@ -244,7 +244,7 @@ TEST(ClipTokenizer, TakesAnyBytes) {
 }
 
 TEST(ClipTokenizer, LargeAwkwardTextsAreQuick) {
-  // A megabyte of what is slow if anything is, less of the rest: the sanitizers' builds run this too.
+  // A megabyte of the slowest input, and less of the rest, because sanitizer builds run this too.
   const auto repeated = [](std::string_view part) {
     const bool full = part == "a" || part == " " || part == "\U0001f431" || part == "\u0301\u0323";
     std::string text;
@@ -261,7 +261,7 @@ TEST(ClipTokenizer, LargeAwkwardTextsAreQuick) {
       const TokenizedText tokens = tokenizer->encode(text, 77);
       const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
       EXPECT_LE(tokens.ids.size(), 77U);
-      // A quarter of a second where it was written; anything quadratic takes minutes.
+      // Takes a quarter of a second on the machine where it was written; quadratic code takes minutes.
       EXPECT_LT(seconds.count(), 20) << part;
     }
   }
@@ -281,7 +281,7 @@ TEST(ClipTokenizer, ThreadsShareOne) {
   EXPECT_THAT(wrong, ElementsAre(0, 0, 0, 0));
 }
 
-// The obvious way: join the first of the pairs learned earliest, until none is left.
+// Naive implementation: merges the first pair with the lowest rank until none is left.
 std::vector<int32_t> slow_bpe(const Vocabulary& vocabulary, std::span<const BpeMerge> merges,
                               std::string_view word) {
   std::vector<std::string> pieces;
@@ -388,7 +388,7 @@ TEST(Normalize, Steps) {
   EXPECT_EQ(to_nfc("e\u0301 \u212b"), "\u00e9 \u00c5");
   EXPECT_EQ(collapse_white_space("\t a\u2028\u3000b \x1c"), " a b \x1c");
   EXPECT_EQ(lowercase_each("\u0130\u039f\u03a3 \u1e9e"), "i\u0307\u03bf\u03c3 \u00df");
-  // Long runs of marks are sorted before ICU sees them, and come out as from ICU.
+  // Long runs of marks are sorted before ICU, with the same result as ICU's.
   std::string unordered = "e";
   for (int i = 0; i < 100; ++i) unordered += "\u0301\u0323";
   std::string ordered = "\u1eb9";
@@ -518,7 +518,7 @@ TEST_F(TokenizerFiles, AddedTokensMayBeMeantNormalized) {
 }
 
 TEST_F(TokenizerFiles, PaddingToken) {
-  // The token "!" pads in some checkpoints; it is then a token wherever it stands, as in the reference.
+  // Some checkpoints pad with the token "!"; it is then a token anywhere in a text, as in the reference.
   const SmallModel model = small_model();
   const int32_t bang = model.vocabulary.at("!");
   const auto spec = clip_spec_from_vocab_and_merges(vocab_of(model), merges_text(), Json{{"pad_token", "!"}});
@@ -533,7 +533,7 @@ TEST_F(TokenizerFiles, PaddingToken) {
   EXPECT_EQ(from_json->pad_id, bang);
 }
 
-// Which description of a token counts, as transformers 5.12 decides it.
+// Selection among several descriptions of a token, as in transformers 5.12.
 TEST_F(TokenizerFiles, SpecialTokensDescribedSeveralTimes) {
   const Json end = "<|endoftext|>";
   const Json json = tokenizer_json();
@@ -548,8 +548,8 @@ TEST_F(TokenizerFiles, SpecialTokensDescribedSeveralTimes) {
     ADD_FAILURE() << "not an added token";
     return false;
   };
-  // eos_token, unk_token, pad_token: a name, an object meant
-  // normalized (T) or not (F); and whether it is meant so.
+  // Descriptions of eos_token, unk_token and pad_token: a name, or an object with normalized true (T) or
+  // false (F); and the resulting flag.
   const std::map<std::string, bool> roles = {
       {"sss", false}, {"ssT", true}, {"ssF", false}, {"sTs", true},  {"sTT", true},  {"sTF", false},
       {"sFs", false}, {"sFT", true}, {"sFF", false}, {"Tss", false}, {"TsT", false}, {"TsF", false},
@@ -564,7 +564,7 @@ TEST_F(TokenizerFiles, SpecialTokensDescribedSeveralTimes) {
     EXPECT_EQ(normalized(clip_spec_from_vocab_and_merges(vocab, merges, config)), expected) << kinds;
     EXPECT_FALSE(normalized(clip_spec_from_tokenizer_json(json, config))) << kinds;  // it lists the token
   }
-  // tokenizer_config.json's own list counts most.
+  // tokenizer_config.json's own list takes precedence.
   const std::string id = std::to_string(small_model().vocabulary.at("<|endoftext|>"));
   const Json config{{"added_tokens_decoder", {{id, object(true)}}}, {"pad_token", end}};
   EXPECT_TRUE(normalized(clip_spec_from_tokenizer_json(json, config)));

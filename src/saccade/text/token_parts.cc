@@ -7,7 +7,7 @@
 namespace saccade {
 namespace {
 
-// The text's frame around its own tokens [begin, begin + count), all others counted as dropped.
+// Returns the text's frame around its own tokens [begin, begin + count), with all others counted as dropped.
 TokenizedText part_of(const TokenizedText& text, int64_t begin, int64_t count) {
   TokenizedText part;
   part.first = text.first;
@@ -74,7 +74,7 @@ Result<std::vector<TokenizedText>> sentence_chunks(const Tokenizer& tokenizer, s
   for (size_t begin = 0; begin < sentences.size();) {
     size_t end = begin + 1;
     for (int64_t sum = sizes[begin]; end < sizes.size() && sum + sizes[end] <= room; ++end) sum += sizes[end];
-    // Sentences together may have a token more than apart.
+    // Joined sentences may have one token more than separate ones.
     for (;; --end) {
       const char* from = sentences[begin].data();
       const std::string_view run(

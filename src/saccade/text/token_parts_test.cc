@@ -1,4 +1,4 @@
-// Parts of texts: cut at a number of tokens, in chunks, by sentences.
+// Tests of parts of texts: truncation, equal chunks, sentence chunks.
 #include "saccade/text/token_parts.h"
 
 #include <filesystem>
@@ -50,7 +50,7 @@ const std::map<std::string, std::unique_ptr<Tokenizer>>& tokenizers() {
   return all;
 }
 
-// A token a byte, between 256 and 257, behind a prompt of one token.
+// Tokenizer with one token per byte, between 256 and 257, after a prompt of one token.
 class ByteTokenizer : public Tokenizer {
  public:
   [[nodiscard]] TokenizedText encode(std::string_view text, int64_t max_tokens) const override {
@@ -123,7 +123,7 @@ TEST(KeepFirst, KeepsTheFrameOfEveryFamily) {
         if (part.dropped > 0) {
           EXPECT_EQ(static_cast<int64_t>(part.ids.size()), std::max(n, before) + after);
         }
-        // The same as asking the tokenizer for so many ids.
+        // Equals tokenizing with that limit.
         if (n + after >= 2) {
           const TokenizedText asked = tokenizer->encode(text, n + after);
           EXPECT_EQ(part.ids, asked.ids) << name << " " << n << " " << text;
@@ -151,7 +151,7 @@ TEST(KeepFirst, ByHand) {
   EXPECT_EQ(keep_first(whole, 500).ids, whole.ids);
   EXPECT_THAT(keep_last(whole, 3).ids, ElementsAre(49406, 736, 1212, 49407));
   EXPECT_EQ(keep_last(whole, 5).ids, whole.ids);
-  // What was lost before stays lost.
+  // Tokens dropped earlier remain counted.
   const TokenizedText cut = clip.encode("a small red house", 4);
   EXPECT_EQ(keep_first(cut, 2).dropped, 3);
 }
@@ -270,7 +270,8 @@ TEST(SentenceChunks, LoseNoByte) {
       EXPECT_EQ(frame_size(chunk), 3);
       EXPECT_EQ(chunk.dropped, 0);
     }
-    // No two neighbours of whole sentences would have fitted one chunk: each begins with what did not fit.
+    // No two neighboring chunks of whole sentences fit one chunk: each begins with a sentence that did not
+    // fit.
     const auto sentences = split_sentences(text).value();
     const bool all_fit = std::ranges::all_of(
         sentences, [&](std::string_view sentence) { return static_cast<int64_t>(sentence.size()) <= room; });

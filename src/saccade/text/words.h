@@ -1,5 +1,4 @@
-// A text's words: where one begins and ends by Unicode's rules (UAX #29, word boundaries, as ICU has them
-// for no language in particular).
+// Word segmentation by Unicode's rules (UAX #29, word boundaries, in ICU's language-neutral form).
 #pragma once
 
 #include <string_view>
@@ -14,9 +13,9 @@ struct TextSegment {
   bool is_word = false;  // has letters, digits or ideographs; else spaces, punctuation, symbols
 };
 
-// The segments one behind the other: together they are the text. "don't" and "3.5" are one word each, "a-b"
-// is two. Any bytes; what lies past 1 GiB belongs to the last. kInternal where ICU lacks its tables. Views
-// into `text`. Linear, thread-safe.
+// Splits a text into consecutive segments; together they are the text. "don't" and "3.5" are one word each,
+// "a-b" is two. Accepts any bytes; text beyond 1 GiB belongs to the last segment. Returns kInternal if ICU
+// lacks its tables. Returns views into `text`. Linear, thread-safe.
 Result<std::vector<TextSegment>> split_words(std::string_view text);
 
 }  // namespace saccade

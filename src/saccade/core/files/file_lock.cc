@@ -15,7 +15,7 @@ Result<std::optional<Descriptor>> try_lock_file(const std::filesystem::path& pat
     Descriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
     if (lock.get() < 0) return fail_errno(errno, path.string());
     if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) {
-      // Some programs remove the file when they are done: a lock on what is no longer there holds nobody off.
+      // Some programs remove the file afterwards; a lock on a removed file has no effect.
       struct stat held {};
       if (::fstat(lock.get(), &held) == 0 && held.st_nlink > 0) return std::optional(std::move(lock));
       continue;

@@ -1,5 +1,5 @@
-// Advisory locks on files that other programs take too: flock, as Python's filelock has it. What one process
-// may do at a time, and says so, takes its lock with lock_file (files.h), which is made of these.
+// Advisory file locks shared with other programs: flock, as in Python's filelock. lock_file (files.h) is
+// built on these; use it for an operation that only one process may do at a time.
 #pragma once
 
 #include <filesystem>
@@ -12,14 +12,15 @@
 
 namespace saccade {
 
-// Makes `path` if need be and locks it as long as the descriptor lives; none while another holds it. The file
-// stays, as others may be waiting on it; one that its holder removed is made anew. kUnsupported where the
-// file system has no such locks; some network file systems say yes to everybody.
+// Creates `path` if necessary and locks it for the lifetime of the descriptor; nullopt while another process
+// holds it. The file is not deleted, because others may be waiting on it; a file removed by its holder is
+// created again. Returns kUnsupported if the file system has no such locks. Some network file systems grant
+// them to everybody.
 Result<std::optional<Descriptor>> try_lock_file(const std::filesystem::path& path);
 
-// Waits until it is free, kCancelled when asked to stop; `waiting` is called now and then meanwhile and may
-// be empty. Best effort: where there are no locks it goes on without, so what is done under it must not break
-// then. Makes the folder, too.
+// Waits for the lock; kCancelled on a stop request. Calls `waiting` (may be empty) from time to time. Best
+// effort: on a file system without locks it continues without one, so the protected operation must not depend
+// on it. Creates the folder, too.
 Result<Descriptor> wait_for_lock_file(const std::filesystem::path& path, const std::stop_token& stop,
                                       const std::function<void()>& waiting);
 

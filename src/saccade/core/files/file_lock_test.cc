@@ -23,7 +23,7 @@ TEST(FileLock, HasOneHolderAtATime) {
   first->reset();
   second = try_lock_file(folder / "a");
   ASSERT_TRUE(second && second->has_value());
-  // The holder takes the file away: what is made anew in its place is free.
+  // If the holder removes the file, a newly created one is not locked.
   std::filesystem::remove(folder / "a");
   const auto third = try_lock_file(folder / "a");
   ASSERT_TRUE(third && third->has_value());
@@ -66,7 +66,7 @@ TEST(FileLock, AFileOfAnotherKindIsNotOverwritten) {
     EXPECT_EQ(lock.error().code, ErrorCode::kUsage);
     EXPECT_EQ(read_file(folder / "lock").value_or(""), text);
   }
-  folder.write("lock", "1234567");  // of a process that is gone
+  folder.write("lock", "1234567");  // id of a process that has ended
   EXPECT_TRUE(lock_file(folder / "lock", "writing here"));
 }
 
@@ -77,7 +77,7 @@ TEST(TemporaryFiles, AreToldByTheirWholeNames) {
                            "a.tmp-1-x", ".tmp-1-2", "a.tmp-1-2.bak"}) {
     EXPECT_EQ(temporary_of(name), std::nullopt) << name;
   }
-  // What AtomicFile really makes.
+  // Names of temporary files as AtomicFile creates them.
   const test::TestFolder folder;
   const auto file = AtomicFile::create(folder / "name");
   ASSERT_TRUE(file);

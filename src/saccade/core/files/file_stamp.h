@@ -1,4 +1,4 @@
-// What a file looks like without reading it, for remembering what reading it gave.
+// File metadata that identifies a file's state, for cached results of reading it.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace saccade {
 
-// Size, times of the last change of content and of status (nanoseconds since 1970 UTC), inode and device: of
-// what a link leads to.
+// Size, modification and status change times (nanoseconds since 1970 UTC), inode and device. A link is
+// followed.
 struct FileStamp {
   int64_t size = 0;
   int64_t mtime_ns = 0;
@@ -19,7 +19,7 @@ struct FileStamp {
   uint64_t device = 0;
 
   bool operator==(const FileStamp&) const = default;
-  // All five, to be compared as it is.
+  // Returns all five values as a text that can be compared.
   [[nodiscard]] std::string text() const;
 };
 
@@ -32,8 +32,8 @@ constexpr int64_t whole_seconds(int64_t nanoseconds) {
 // kNotFound or kIo where the file cannot be looked at.
 Result<FileStamp> file_stamp(const std::filesystem::path& path);
 
-// Whether a change of the file from now on must show in its stamp. Not so in the first moments after the last
-// change: clocks of file systems go in steps, of two seconds at most.
+// Returns true if any later change of the file must show in its stamp. This is false shortly after a change,
+// because file systems' clocks advance in steps of up to two seconds.
 bool is_settled(const FileStamp& stamp);
 
 }  // namespace saccade

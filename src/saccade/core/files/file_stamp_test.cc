@@ -1,4 +1,4 @@
-// What tells files apart without reading them, and where the user's own folders are.
+// Tests of file stamps and of the paths of the user's folders.
 #include "saccade/core/files/file_stamp.h"
 
 #include <chrono>
@@ -33,7 +33,7 @@ TEST(FileStamps, TellChangesAndFilesApart) {
 
   write(path, "four");
   EXPECT_NE(file_stamp(path).value().text(), before.text());
-  // Another file of the same size and time of change.
+  // Another file of the same size and modification time.
   fs::copy(path, scratch.path() / "b");
   fs::last_write_time(scratch.path() / "b", fs::last_write_time(path));
   EXPECT_NE(file_stamp(scratch.path() / "b").value().text(), file_stamp(path).value().text());

@@ -25,7 +25,7 @@ void sync_folder(const std::filesystem::path& folder) {
   if (descriptor.get() >= 0) ::fsync(descriptor.get());
 }
 
-// Opens a regular file for reading and says its size.
+// Opens a regular file for reading and returns its size.
 Result<int> open_regular(const std::filesystem::path& path, int64_t& size) {
   // O_NONBLOCK: a FIFO must not hang the open; it has no effect on regular files.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -61,12 +61,16 @@ int own_descriptor(const std::filesystem::path& path) {
   return problem == std::errc() && end == name.data() + name.size() ? number : -1;
 }
 
+// Returns the final target of a write to `path`. Follows links one by one, up to a path that is not a link or
+// does not exist. Links to the process's own open files are not followed, because they may lead to files
+// without a name.
 Result<std::filesystem::path> end_of_links(std::filesystem::path path) {
   constexpr int kMaxLinks = 40;  // the kernel's own limit
   for (int links = 0; links <= kMaxLinks; ++links) {
     struct stat info {};
     if (own_descriptor(path) >= 0 || ::lstat(path.c_str(), &info) != 0 || !S_ISLNK(info.st_mode)) return path;
-    // Following by hand is not to reach what the kernel would refuse: others' links in a shared /tmp.
+    // Manual resolution must not reach a file that the kernel would refuse, such as others' links in a shared
+    // /tmp.
     if (::stat(path.c_str(), &info) != 0 && errno != ENOENT) return fail_errno(errno, path.string());
     std::error_code error;
     const std::filesystem::path target = std::filesystem::read_symlink(path, error);
@@ -159,7 +163,7 @@ Result<std::string> read_file(const std::filesystem::path& path, int64_t max_byt
   if (size > max_bytes) {
     return fail(ErrorCode::kLimit, "{}: {} bytes, limit {}", path.string(), size, max_bytes);
   }
-  // A file of /proc says 0 bytes and one being written may grow: read to the end, whatever the size said.
+  // A file in /proc reports 0 bytes, and a file being written may grow, so it is read to the end.
   std::string content;
   content.resize(static_cast<size_t>(size) + 1);
   size_t filled = 0;
@@ -192,7 +196,7 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
   AtomicFile file;
   SACCADE_ASSIGN(file.path_, end_of_links(path));
   if (const int own = own_descriptor(file.path_); own >= 0) {
-    // Opened by its name it would be written from its beginning.
+    // Opening it by name would write from its beginning.
     file.descriptor_ = ::fcntl(own, F_DUPFD_CLOEXEC, 0);
     if (file.descriptor_ < 0) return fail_errno(errno, path.string());
     return file;
@@ -209,8 +213,8 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
 }
 
 Status AtomicFile::open_beside() {
-  // Not mkstemp: its files are only their owner's to read, and asking for the umask sets it for a moment, for
-  // all threads. open() applies it itself.
+  // mkstemp is not used, because its files are readable only by their owner. Reading the umask would set it
+  // briefly for all threads; open() applies it itself.
   static std::atomic<uint64_t> serial = 0;
   constexpr int kTries = 1000;  // names left behind by killed processes of the same number
   for (int tries = 0; descriptor_ < 0; ++tries) {

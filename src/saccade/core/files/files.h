@@ -1,4 +1,5 @@
-// Files: reading within limits, mapping, and writing so that a crash leaves the old file or the new one.
+// File access: reading with limits, mapping, and atomic writes, which leave the old or the new file after a
+// crash.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 
 namespace saccade {
 
-// A file descriptor that closes itself.
+// File descriptor with RAII.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -24,19 +25,20 @@ class Descriptor {
     return *this;
   }
   ~Descriptor();
-  [[nodiscard]] int get() const { return value_; }  // -1: none
+  [[nodiscard]] int get() const { return value_; }  // -1 if there is none
 
  private:
   int value_ = -1;
 };
 
-// Makes `path` if need be and holds an advisory lock on it while the descriptor lives; the kernel gives it up
-// with the process. kCancelled if another process has it: its id, the folder and what it is `doing`
-// ("writing to this collection"). kUsage for a file that holds more than a process's id: no lock of ours, it stays.
+// Creates `path` if necessary and holds an advisory lock on it for the lifetime of the descriptor. The kernel
+// releases it when the process ends. Returns kIo if another process holds it, with its id, the folder and
+// what it is `doing` ("writing to this collection"). Returns kUsage for a file that holds more than a process
+// id: it is not a lock file and is kept.
 Result<Descriptor> lock_file(const std::filesystem::path& path, std::string_view doing);
 
-// A whole file mapped read-only. Movable; the bytes live as long as the object. A file that another process
-// truncates while mapped raises SIGBUS: map only files that are not rewritten in place.
+// File mapped read-only. Movable; the bytes are valid as long as the object. A file that another process
+// truncates while it is mapped raises SIGBUS, so map only files that are not rewritten in place.
 class MappedFile {
  public:
   static Result<MappedFile> open(const std::filesystem::path& path);
@@ -52,24 +54,23 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// The whole of a regular file; kLimit if it has more than max_bytes.
+// Reads a regular file; kLimit if it has more than max_bytes.
 Result<std::string> read_file(const std::filesystem::path& path, int64_t max_bytes = int64_t{1} << 30);
 
-// Whether a name from outside is one file's, in whatever folder it is put: not empty, "." or "..", without
-// "/" and NUL.
+// Checks that an external name is a single file name in any folder: not empty, "." or "..", without "/" and
+// NUL.
 bool is_plain_file_name(std::string_view name);
 
-// Writes a temporary file beside `path`, flushes it to the disk, and renames it over `path`: after a crash
-// the file is the old one or the new one. The folder must exist.
+// Writes a temporary file beside `path`, flushes it to disk, and renames it over `path`. After a crash the
+// file is either the old one or the new one. The folder must exist.
 //
-// A link stays and what it leads to is written, whether that is there already or not. What is there
-// and is no file cannot be replaced: a device or a pipe gets the content as it comes, as do the
-// process's own open files (/dev/stdout, /dev/fd/3), from where they stand; a pipe that nobody reads
-// is waited for. kBadData for a folder.
+// A link is kept, and its target is written, even if the target does not exist yet. A device or a pipe cannot
+// be replaced and is written directly. So are the process's own open files (/dev/stdout, /dev/fd/3), from
+// their current position. Opening a pipe without a reader waits for one. Returns kBadData for a folder.
 Status write_file_atomic(const std::filesystem::path& path, std::string_view content);
 
-// A file being written for write_file_atomic's guarantee, piece by piece. Discarded unless commit() is
-// called, where it is not something that was there (then what was written is).
+// Incremental writer with the guarantee of write_file_atomic. The file is discarded unless commit() is
+// called, except for existing devices and pipes, which are written directly.
 class AtomicFile {
  public:
   static Result<AtomicFile> create(const std::filesystem::path& path);
@@ -84,12 +85,12 @@ class AtomicFile {
  private:
   AtomicFile() = default;
   Status open_beside();
-  std::filesystem::path path_;       // what is written or replaced: the end of any links
+  std::filesystem::path path_;       // final target of the write, with links resolved
   std::filesystem::path temporary_;  // empty where path_ itself is written
   int descriptor_ = -1;
 };
 
-// Writes all bytes to an open descriptor, going on after short writes and EINTR. `name` is for the message.
+// Writes all bytes to an open descriptor; continues after short writes and EINTR. `name` is for the message.
 Status write_all(int descriptor, std::span<const std::byte> bytes, std::string_view name);
 
 }  // namespace saccade

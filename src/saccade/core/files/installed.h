@@ -1,4 +1,4 @@
-// Files that are installed with the library or a program.
+// Location of files installed with the library or a program.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Memory that a mapped file takes while it is read.
+// Release of the memory of mapped files.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace saccade {
 
-// Gives back the memory of bytes inside a file mapped read-only (MappedFile): they are read from the file
-// again when they are asked for again. Whole pages only.
+// Releases the memory of bytes inside a file mapped read-only (MappedFile); the next access reads the file
+// again. Whole pages only.
 void release_mapped_pages(std::span<const std::byte> bytes);
 
 }  // namespace saccade

@@ -38,8 +38,8 @@ Status write_npy(const std::filesystem::path& path, MatrixView<const float> rows
 
 namespace {
 
-// What stands behind 'key': in the header, which is a Python literal; spaces as
-// NumPy or another writer puts them.
+// Returns the text after 'key': in the header, which is a Python literal. Spacing differs between NumPy and
+// other writers.
 std::string_view behind(std::string_view header, std::string_view key) {
   size_t at = header.find(fmt::format("'{}'", key));
   if (at == std::string_view::npos) at = header.find(fmt::format("\"{}\"", key));
@@ -49,7 +49,7 @@ std::string_view behind(std::string_view header, std::string_view key) {
   return begin == std::string_view::npos ? std::string_view() : header.substr(begin);
 }
 
-// "(12, 34)" as two numbers.
+// Parses "(12, 34)" into two numbers.
 bool read_shape(std::string_view text, int64_t& rows, int64_t& columns) {
   const auto number = [&](int64_t& value) {
     text.remove_prefix(std::min(text.find_first_not_of("(, "), text.size()));

@@ -1,5 +1,5 @@
-// NumPy's array file (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html): rows that
-// Python reads with numpy.load, and those that it has written with numpy.save.
+// NumPy's array format (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html): a writer for
+// numpy.load, and a reader of files from numpy.save.
 //
 //   offset  size  what
 //   0       6     "\x93NUMPY"
@@ -17,14 +17,14 @@
 
 namespace saccade {
 
-// Whole or not at all.
+// Writes a file atomically.
 Status write_npy(const std::filesystem::path& path, MatrixView<const float> rows);
 // Writes the same to a file that the caller commits.
 Status write_npy(AtomicFile& file, MatrixView<const float> rows);
 
-// Rows written by anybody: two dimensions of float16, float32 or float64 in this machine's order, row
-// by row. kNotFound, kBadData for a broken file, kUnsupported for another type or layout. Memory: the
-// file, and the rows as float32.
+// Reads a matrix: two dimensions of float16, float32 or float64 in native byte order, row-major. Returns
+// kNotFound, kBadData for a broken file, and kUnsupported for another type or layout. Memory: the file, and
+// the rows as float32.
 Result<Matrix<float>> read_npy(const std::filesystem::path& path);
 
 }  // namespace saccade

@@ -44,7 +44,7 @@ constexpr std::array<DTypeInfo, 13> kDTypes = {{
     {DType::kF64, "F64", 8},
 }};
 
-// Bytes of a tensor, or nothing if the product overflows or a side is negative.
+// Returns the size of a tensor in bytes, or an error if the product overflows or a dimension is negative.
 Result<int64_t> byte_count(std::span<const int64_t> shape, int64_t element_size) {
   int64_t count = element_size;
   for (const int64_t side : shape) {

@@ -8,7 +8,8 @@
 //   8 + N   ...   the tensors' bytes, row-major, little-endian, no gaps and no overlaps, up to the end
 //                 of the file
 //
-// The reader refuses everything else, and says what and where: it is meant for files from anywhere.
+// The reader rejects any other input with the reason and position: it is meant for files from untrusted
+// sources.
 #pragma once
 
 #include <cstddef>
@@ -28,38 +29,39 @@ namespace saccade {
 enum class DType { kBool, kU8, kI8, kU16, kI16, kF16, kBF16, kU32, kI32, kF32, kU64, kI64, kF64 };
 
 int64_t dtype_size(DType dtype);
-// As the format spells it: "F32", "BF16".
+// Returns the format's name of a dtype: "F32", "BF16".
 std::string_view dtype_name(DType dtype);
 
-// A tensor whose bytes belong to someone else. The bytes need not be aligned to the element size.
+// View of a tensor's bytes, which are borrowed and need not be aligned to the element size.
 struct TensorView {
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes;
 
   [[nodiscard]] int64_t elements() const;
-  // All elements as float, whatever the floating-point dtype; kBadData for integers. Copies.
+  // Returns all elements of any floating-point dtype as float; kBadData for integers. Copies.
   [[nodiscard]] Result<std::vector<float>> to_floats() const;
-  // All elements as int64, whatever the integer dtype; kBadData for floating point. Copies.
+  // Returns all elements of any integer dtype as int64; kBadData for floating point. Copies.
   [[nodiscard]] Result<std::vector<int64_t>> to_int64s() const;
 };
 
-// "[2, 3]", for messages.
+// Formats as "[2, 3]", for messages.
 std::string shape_text(std::span<const int64_t> shape);
 
-// An open file. Immutable after open: reading from many threads is safe. Views live as long as it does.
+// An open file. Immutable after opening, so reading from many threads is safe. Views are valid as long as the
+// file is.
 class SafeTensors {
  public:
-  // kBadData with the byte or tensor at fault for any breach of the format.
+  // Opens a file. Returns kBadData with the byte or tensor at fault for any violation of the format.
   static Result<SafeTensors> open(const std::filesystem::path& path);
-  // The same over bytes in memory, which must outlive the result.
+  // Parses bytes in memory, which must outlive the result.
   static Result<SafeTensors> parse(std::span<const std::byte> bytes);
 
   [[nodiscard]] const std::map<std::string, TensorView, std::less<>>& tensors() const { return tensors_; }
   [[nodiscard]] const std::map<std::string, std::string, std::less<>>& metadata() const { return metadata_; }
-  // nullptr if there is none of that name.
+  // Returns the tensor of that name, or nullptr.
   [[nodiscard]] const TensorView* find(std::string_view name) const;
-  // Whether the tensors' bytes are those of a mapped file, not of memory that the caller gave.
+  // Returns true if the tensors' bytes are in a mapped file, and not in memory provided by the caller.
   [[nodiscard]] bool is_mapped() const { return !file_.bytes().empty(); }
 
  private:
@@ -73,13 +75,13 @@ struct NamedTensor {
   TensorView tensor;
 };
 
-// Writes a file atomically: widest elements first, then by name, each tensor aligned; the same input gives
-// the same bytes. kUsage for two tensors of one name, or one named "__metadata__".
+// Writes a file atomically: widest elements first, then by name, each tensor aligned. The same input gives
+// the same bytes. Returns kUsage for two tensors of one name, or one named "__metadata__".
 Status write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
                          const std::map<std::string, std::string>& metadata = {});
 
-// The files that an index of weights in shards names, sorted: {"weight_map": {TENSOR: FILE, ...}, ...}, as
-// model.safetensors.index.json has it. kBadData for names that are not those of files beside it.
+// Returns the sorted file names in an index of sharded weights (model.safetensors.index.json): {"weight_map":
+// {TENSOR: FILE, ...}, ...}. Returns kBadData for names that are not plain names of files beside it.
 Result<std::vector<std::string>> shard_names(const std::filesystem::path& index);
 
 }  // namespace saccade

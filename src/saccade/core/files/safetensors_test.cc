@@ -31,7 +31,7 @@ std::span<const std::byte> bytes_of(const std::vector<T>& values) {
   return std::as_bytes(std::span(values));
 }
 
-// A file of a header as given and `data` bytes of zeros.
+// Returns a file with the given header and `data` zero bytes.
 std::string file_of(const std::string& header, size_t data, uint64_t header_size) {
   std::string file(8, '\0');
   std::memcpy(file.data(), &header_size, 8);
@@ -233,7 +233,7 @@ TEST_F(SafeTensorsTest, NoCorruptByteOfTheHeaderCrashes) {
       const auto parsed = parse(file);
       ++(parsed ? accepted : refused);
       if (!parsed) continue;
-      // What is accepted can be read to its last byte.
+      // Accepted files can be read to the last byte.
       for (const auto& [name, tensor] : parsed->tensors()) {
         ASSERT_EQ(tensor.elements() * dtype_size(tensor.dtype), static_cast<int64_t>(tensor.bytes.size()));
         ASSERT_TRUE(tensor.to_floats() || tensor.to_int64s() || tensor.dtype == DType::kU64) << name;

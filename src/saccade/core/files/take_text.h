@@ -1,4 +1,4 @@
-// Reading a short text from its front, piece by piece: what is taken is gone from it.
+// Helpers that parse a short text from its front and remove the parsed part.
 #pragma once
 
 #include <cstddef>
@@ -7,14 +7,14 @@
 
 namespace saccade {
 
-// Takes the first character where it is one of these.
+// Takes the first character if it is one of these.
 inline bool take_any(std::string_view& text, std::string_view of) {
   if (text.empty() || of.find(text.front()) == std::string_view::npos) return false;
   text.remove_prefix(1);
   return true;
 }
 
-// Takes exactly `count` digits, 9 at most, as a number; nothing is taken where there are fewer.
+// Takes exactly `count` digits, at most 9, as a number; takes nothing if there are fewer.
 inline std::optional<int> take_digits(std::string_view& text, size_t count) {
   if (text.size() < count) return std::nullopt;
   int value = 0;

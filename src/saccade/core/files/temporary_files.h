@@ -1,5 +1,4 @@
-// The names of temporary files (AtomicFile, files.h), for those who tidy up
-// behind processes that were killed.
+// Names of temporary files (AtomicFile, files.h), for the removal of files left by killed processes.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +7,7 @@
 
 namespace saccade {
 
-// The name of the file that "NAME.tmp-PROCESS-SERIAL" was to become; none for any other name.
+// Returns the final name of the temporary file "NAME.tmp-PROCESS-SERIAL", or nullopt for any other name.
 std::optional<std::string_view> temporary_of(std::string_view name);
 
 // Removes the temporary files that were to become `file`, best effort: for records that anybody may write anew. A process

@@ -1,4 +1,4 @@
-// A folder for files that other programs write for us, gone with the object.
+// Temporary folder for files written by other programs, removed with the object.
 #pragma once
 
 #include <cerrno>
@@ -13,7 +13,8 @@
 
 namespace saccade {
 
-// Its user's alone (0700), in the system's folder for such. A process that is killed leaves it there.
+// Folder accessible only to its user (0700), in the system's temporary folder. A killed process leaves it
+// behind.
 class TemporaryFolder {
  public:
   static Result<TemporaryFolder> make() {

@@ -7,7 +7,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The specification wants paths that are not absolute ignored.
+// Returns a variable's path. The specification requires relative paths to be ignored.
 fs::path absolute_variable(const char* name) {
   const char* value = std::getenv(name);
   const fs::path path = value == nullptr ? "" : value;

@@ -1,4 +1,4 @@
-// The user's own folders, as the XDG Base Directory Specification has them.
+// User folders of the XDG Base Directory Specification.
 #pragma once
 
 #include <filesystem>
@@ -7,10 +7,10 @@
 
 namespace saccade {
 
-// saccade in $XDG_CACHE_HOME, or in ~/.cache: what may be deleted at any time. kNotFound where neither the
-// variable nor HOME is set to an absolute path. Makes nothing.
+// Returns saccade in $XDG_CACHE_HOME, or in ~/.cache, for data that may be deleted at any time. Returns
+// kNotFound if neither the variable nor HOME is an absolute path. Creates nothing.
 Result<std::filesystem::path> user_cache_folder();
-// The same with $XDG_STATE_HOME and ~/.local/state: what is worth keeping between runs.
+// Returns the same for $XDG_STATE_HOME and ~/.local/state, for data to keep between runs.
 Result<std::filesystem::path> user_state_folder();
 
 }  // namespace saccade

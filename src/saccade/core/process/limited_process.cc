@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kLookMilliseconds = 100;  // how often the clock and the stop token are looked at
+constexpr int kLookMilliseconds = 100;  // interval of checks of the clock and the stop token
 constexpr size_t kErrorBytes = 4096;
 
 struct Pipe {
@@ -78,14 +78,15 @@ class Child {
   pid_t pid_;
 };
 
-// The shell sets the limits and then becomes the program: between the two nothing of it has run. ulimit
-// counts memory in KiB and files in blocks of 512 bytes. The hard limit of time lies a second beyond the
-// other: at a common one the kernel's signal would be that of any kill.
+// Builds a shell command that sets the limits and then becomes the program, so nothing of the program runs
+// without them. ulimit counts memory in KiB and files in blocks of 512 bytes. The hard time limit is a second
+// above the soft one: at an equal limit the kernel's signal would be that of any kill.
 std::vector<std::string> limited_command(const fs::path& program, std::span<const std::string> arguments,
                                          const ProcessLimits& limits) {
   const int64_t seconds = std::max<int64_t>(1, std::llround(std::ceil(limits.seconds)));
-  // It ends with us, however we end: we wait for it in the thread that starts it, so that this thread's end
-  // is the program's. util-linux, which has setpriv, is on every Debian; elsewhere its limits end it.
+  // The child ends with this process, however that ends. We wait for it in the thread that starts it, so the
+  // end of this thread is the end of the program. util-linux, which has setpriv, is on every Debian;
+  // elsewhere the child's own limits end it.
   const auto ends_with_us = find_program("setpriv");
   const std::string script = fmt::format(
       "ulimit -c 0 && ulimit -S -t {} && ulimit -H -t {} && ulimit -v {} && ulimit -f {} && exec {}\"$0\" \"$@\"",
@@ -111,7 +112,7 @@ Result<pid_t> spawn(std::vector<std::string> command, const Pipe& out, const Pip
   return child;
 }
 
-// Reads what is there. False at the end of it.
+// Reads the available bytes. Returns false at the end of the stream.
 bool drain(const Descriptor& from, std::string& into, size_t most) {
   std::array<char, 65536> block{};
   const ssize_t got = ::read(from.get(), block.data(), block.size());
@@ -149,13 +150,13 @@ Result<ProcessOutcome> run_limited(const fs::path& program, std::span<const std:
 
   const auto start = Clock::now();
   const double patience = 10 * limits.seconds + 10;
-  // One byte more than is allowed tells that there is more.
+  // One byte above the limit shows that there is more.
   const auto most = static_cast<size_t>(limits.output_bytes) + 1;
   ProcessOutcome outcome;
   bool out_open = true;
   bool errors_open = true;
   while (out_open || errors_open) {
-    // poll passes over negative descriptors.
+    // poll ignores negative descriptors.
     std::array<pollfd, 2> ends = {pollfd{out_open ? out.read.get() : -1, POLLIN, 0},
                                   pollfd{errors_open ? errors.read.get() : -1, POLLIN, 0}};
     const int ready = ::poll(ends.data(), ends.size(), kLookMilliseconds);

@@ -1,4 +1,4 @@
-// Other people's programs, run to their end under limits that the kernel enforces.
+// Execution of external programs under limits that the kernel enforces.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,27 @@
 namespace saccade {
 
 struct ProcessLimits {
-  double seconds = 60;                        // of the processor; tenfold and ten by the clock on the wall
-  int64_t memory_bytes = int64_t{1} << 30;    // of its address space (RLIMIT_AS)
+  double seconds = 60;                        // CPU time; elapsed time may be ten times that plus ten
+  int64_t memory_bytes = int64_t{1} << 30;    // limit of its address space (RLIMIT_AS)
   int64_t output_bytes = int64_t{256} << 20;  // on stdout
-  int64_t file_bytes = int64_t{1} << 30;      // of each file that it writes (RLIMIT_FSIZE)
+  int64_t file_bytes = int64_t{1} << 30;      // limit of each file that it writes (RLIMIT_FSIZE)
 };
 
 struct ProcessOutcome {
   int code = 0;        // its exit code
-  std::string out;     // what it wrote to stdout
-  std::string errors;  // the beginning of what it wrote to stderr, 4 KiB
-  double seconds = 0;  // processor time it took
+  std::string out;     // its standard output
+  std::string errors;  // beginning of its standard error, 4 KiB
+  double seconds = 0;  // its CPU time
 };
 
-// The program of that name in the folders of PATH.
+// Returns the program of that name in the folders of PATH.
 std::optional<std::filesystem::path> find_program(std::string_view name);
 
-// Runs a program with these arguments (its name not among them); stdin is empty, the working directory and
-// the environment are ours. kLimit where it took too long or wrote too much, kBadData where a signal ended it
-// (memory that ran out, a crash), kCancelled where it was asked to stop, kIo where it could not be started.
-// Its process group is ended then. An exit code other than 0 is no error here. Thread-safe.
+// Runs a program with these arguments (without its name); stdin is empty, the working directory and the
+// environment are inherited. Returns kLimit if it took too long or wrote too much, and kBadData if a signal
+// ended it (out of memory, a crash). Returns kCancelled on a stop request, and kIo if it could not be
+// started. After an error its process group is killed. A non-zero exit code is not an error here.
+// Thread-safe.
 Result<ProcessOutcome> run_limited(const std::filesystem::path& program,
                                    std::span<const std::string> arguments, const ProcessLimits& limits,
                                    const std::stop_token& stop = {});

@@ -1,4 +1,5 @@
-// Programs under limits: what they say comes back, and what breaks a limit is ended and named.
+// Tests of programs under limits: their output is returned, and a program that exceeds a limit is ended and
+// reported.
 #include "saccade/core/process/limited_process.h"
 
 #include <chrono>
@@ -52,7 +53,7 @@ TEST(LimitedProcess, WhatBreaksALimitIsEnded) {
   EXPECT_EQ(output.error().code, ErrorCode::kLimit);
   EXPECT_THAT(output.error().message, HasSubstr("more than 1 MiB"));
 
-  // dd asks for a block of that size; its own message is how it ends.
+  // dd allocates a block of that size and reports the failure itself.
   const auto memory =
       shell("exec dd if=/dev/zero of=/dev/null bs=400M count=1", {.memory_bytes = int64_t{100} << 20});
 #if !defined(__SANITIZE_ADDRESS__)
@@ -75,7 +76,7 @@ TEST(LimitedProcess, WhatASignalEndsAndWhatIsNotThere) {
   EXPECT_TRUE(find_program("sh"));
 }
 
-// Who is killed leaves no program behind that works on for nobody.
+// A killed process leaves no child behind that keeps running.
 TEST(LimitedProcess, EndsWithTheProcessThatStartedIt) {
   if (!find_program("setpriv")) GTEST_SKIP() << "setpriv (util-linux) is not installed";
   const test::TestFolder folder;
@@ -93,7 +94,7 @@ TEST(LimitedProcess, EndsWithTheProcessThatStartedIt) {
   }
   ::kill(parent, SIGKILL);
   ASSERT_EQ(::waitpid(parent, nullptr, 0), parent);
-  // Gone, or dead and waiting for somebody who looks.
+  // Ended, or a zombie.
   const auto lives = [&] {
     std::ifstream state(fmt::format("/proc/{}/stat", child));
     std::string line;

@@ -1,4 +1,4 @@
-// What posix_spawn is told of a child process, freed when it goes.
+// Settings of posix_spawn for a child process, with RAII.
 #pragma once
 
 #include <csignal>
@@ -6,9 +6,9 @@
 
 namespace saccade {
 
-// A process group of its own: a terminal's Ctrl-C comes to us alone, and what the child starts is ended
-// with it. Signals as a program expects them, whatever the calling thread blocks or this program ignores.
-// `files` is the caller's to fill.
+// Settings for a child in its own process group: a terminal's Ctrl-C reaches only us, and the child's
+// descendants are ended with it. Signals have their defaults, whatever the calling thread blocks or this
+// program ignores. The caller fills `files`.
 struct SpawnSettings {
   SpawnSettings() {
     posix_spawn_file_actions_init(&files);

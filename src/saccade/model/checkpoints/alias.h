@@ -1,5 +1,5 @@
-// Names that a user gave to checkpoints. Each is a file in saccade/models of XDG_STATE_HOME (default:
-// ~/.local/state), whose content is the folder, absolute, or the hub's name.
+// User-defined aliases of checkpoints. Each is a file in saccade/models of XDG_STATE_HOME (default:
+// ~/.local/state), whose content is an absolute folder or a hub name.
 #pragma once
 
 #include <filesystem>
@@ -12,19 +12,20 @@
 
 namespace saccade {
 
-// The name of the checkpoint that comes with Saccade; nobody's alias.
+// Name of the checkpoint that comes with Saccade; reserved, not an alias.
 inline constexpr const char* kStarterName = "starter";
 
-// Letters, digits, "-", "_" and ".", the first of them a letter or digit, 64 at most.
+// Checks an alias name: letters, digits, "-", "_" and ".", beginning with a letter or digit, at most 64
+// characters.
 bool is_alias_name(const std::string& name);
 
-// What the name stands for; nothing for a name that nobody gave.
+// Returns the checkpoint behind an alias, or nullopt if there is no such alias.
 std::optional<std::string> checkpoint_of_alias(const std::string& name);
-// All of them, by name: name and what it stands for.
+// Returns all aliases with their checkpoints, sorted by name.
 std::vector<std::pair<std::string, std::string>> checkpoint_aliases();
-// kUsage for what is no such name, and for "starter"; errors of writing.
+// Sets an alias. Returns kUsage for an invalid name and for "starter", and errors of writing.
 Status set_checkpoint_alias(const std::string& name, const std::string& target);
-// kNotFound where there is none.
+// Removes an alias; kNotFound if there is none.
 Status remove_checkpoint_alias(const std::string& name);
 
 }  // namespace saccade

@@ -1,4 +1,4 @@
-// The libraries whose numbers an encoder's rows depend on, for what is written beside figures.
+// Names and versions of the libraries that an encoder's results depend on, for reports of measurements.
 #pragma once
 
 #include <map>
@@ -6,10 +6,10 @@
 
 namespace saccade {
 
-// "oneDNN", "libvips", "ICU" -> version.
+// Returns the versions of "oneDNN", "libvips" and "ICU".
 std::map<std::string, std::string> library_versions();
 
-// The instructions that rows are computed with here ("oneDNN 0xfef, kernels avx512").
+// Returns the instruction sets in use on this machine ("oneDNN 0xfef, kernels avx512").
 std::string instruction_set();
 
 }  // namespace saccade

@@ -19,7 +19,8 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-// The single `*.pt` or `*.pth` of a folder, if there is one: what OpenAI and Long-CLIP publish.
+// Returns the single `*.pt` or `*.pth` file of a folder, if there is one, as published by OpenAI and
+// Long-CLIP.
 Result<std::string> torch_file_name(const fs::path& folder) {
   std::set<std::string> names;
   std::error_code error;
@@ -34,13 +35,13 @@ Result<std::string> torch_file_name(const fs::path& folder) {
   return names.empty() ? std::string() : *names.begin();
 }
 
-// What the weights of a layout may be called, in the order they are looked for.
+// Returns the possible weight file names of a layout, in order of preference.
 std::vector<std::string> candidates(Layout layout) {
   if (layout == Layout::kOpenClip) return {"open_clip_model.safetensors", "open_clip_pytorch_model.bin"};
   return {"model.safetensors", "pytorch_model.bin"};
 }
 
-// The weight files of a layout; none if there are none.
+// Returns the weight files of a layout; empty if there are none.
 Result<std::vector<std::string>> find_weights(const fs::path& folder, Layout layout) {
   for (const std::string& single : candidates(layout)) {
     if (is_there(folder / single)) return std::vector<std::string>{single};
@@ -63,7 +64,7 @@ Result<std::vector<std::string>> weight_names(const fs::path& folder, Layout lay
               wanted[0], wanted[1], wanted[0]);
 }
 
-// An adapter's folder has no model: what it adapts lies elsewhere.
+// Rejects an adapter's folder: it has no model, because the base model is stored elsewhere.
 Status refuse_adapter(const fs::path& folder) {
   const fs::path file = folder / "adapter_config.json";
   if (!is_there(file)) return {};
@@ -97,7 +98,7 @@ Result<PictureConfig> read_picture_config(const fs::path& folder) {
   return result;
 }
 
-// OpenAI's block names to the Hugging Face layout's, the joint attention input aside.
+// Maps OpenAI's block names to the Hugging Face layout's, except for the joint attention input.
 const std::map<std::string, std::string, std::less<>>& block_renames() {
   static const std::map<std::string, std::string, std::less<>> kNames = {
       {"ln_1.weight", "layer_norm1.weight"},
@@ -162,7 +163,8 @@ Result<Checkpoint> open_checkpoint(const fs::path& folder) {
   if (is_there(folder / "config.json")) {
     SACCADE_ASSIGN(checkpoint.config, read_json(folder / "config.json"));
   }
-  // OpenCLIP's repositories may carry a config.json too: their own config and weights together decide.
+  // OpenCLIP's repositories may also have a config.json; their own config and weights together take
+  // precedence.
   if (is_there(folder / "open_clip_config.json")) {
     SACCADE_ASSIGN(const auto own, find_weights(folder, Layout::kOpenClip));
     if (!own.empty() || checkpoint.config.is_null()) {
@@ -174,7 +176,7 @@ Result<Checkpoint> open_checkpoint(const fs::path& folder) {
     checkpoint.layout = Layout::kOpenAi;
     SACCADE_ASSIGN(const auto names, find_weights(folder, Layout::kOpenAi));
     if (names.empty()) {
-      // A training's folder, named in place of the checkpoint that it has written.
+      // A training run's folder was given instead of the checkpoint inside it.
       for (const char* below : {"model", "fuse/model", "align/model"}) {
         if (!is_there(folder / below / "config.json")) continue;
         return fail(ErrorCode::kNotFound, "checkpoint {}: a training's folder; its checkpoint is {}",
@@ -239,8 +241,8 @@ Result<nn::TensorMap> rename_to_hugging_face(nn::TensorMap tensors) {
     tensors.erase(rest);
   }
 
-  // A convolutional tower has no counterpart in the other
-  // layout: its names stay, "visual.conv1.weight" among them.
+  // A convolutional tower has no counterpart in the other layout, so its names are kept, such as
+  // "visual.conv1.weight".
   const bool convolutional = tensors.contains("visual.attnpool.positional_embedding");
   nn::TensorMap renamed;
   for (const auto& [full_name, tensor] : tensors) {

@@ -1,4 +1,4 @@
-// A checkpoint folder: which layout it has, its config, its weights under one set of names.
+// Checkpoint folder: its layout, its config, and its weights under one naming scheme.
 #pragma once
 
 #include <filesystem>
@@ -14,8 +14,8 @@
 
 namespace saccade {
 
-// Weights are one safetensors file, shards with `<file>.index.json`, or, where there are none, the same in
-// torch's own format (torch_file.h).
+// Weights are one safetensors file, shards with `<file>.index.json`, or, without either, the same in torch's
+// own format (torch_file.h).
 enum class Layout {
   kHuggingFace,  // config.json + model.safetensors or pytorch_model.bin
   kOpenClip,     // open_clip_config.json + open_clip_model.safetensors or open_clip_pytorch_model.bin
@@ -24,9 +24,9 @@ enum class Layout {
 };
 std::string_view layout_name(Layout layout);
 
-// What the checkpoint says of bringing pictures into shape: "image_processor" of processor_config.json (as
-// transformers 5 writes it) where it is there, else preprocessor_config.json; that is transformers' order
-// too. `json` is null where neither says anything; `where` is what an error about it should name, also then.
+// Image preprocessing config of the checkpoint: "image_processor" of processor_config.json (written by
+// transformers 5) if present, else preprocessor_config.json. This is transformers' order too. `json` is null
+// if there is neither; `where` is the source to name in errors, also in that case.
 struct PictureConfig {
   Json json;
   std::string where;
@@ -37,14 +37,14 @@ struct Checkpoint {
   Layout layout = Layout::kHuggingFace;
   Json config;  // config.json, or open_clip_config.json; null without one
   PictureConfig pictures;
-  // The files that decide what the encoder answers, sorted: what the fingerprint covers.
+  // Sorted files that affect the encoder's output; the fingerprint covers them.
   std::vector<std::filesystem::path> files;
 };
 
-// Recognizes the layout and reads the configs. kNotFound says which files would make a checkpoint.
+// Detects the layout and reads the configs. kNotFound lists the files that would form a checkpoint.
 Result<Checkpoint> open_checkpoint(const std::filesystem::path& folder);
 
-// The weights, mapped. Tensors borrow from `files`, which must outlive them.
+// Mapped weights. Tensors borrow from `files`, which must outlive them.
 struct Weights {
   std::vector<std::unique_ptr<SafeTensors>> files;
   std::vector<std::unique_ptr<TorchFile>> torch_files;
@@ -52,9 +52,10 @@ struct Weights {
 };
 Result<Weights> map_weights(const Checkpoint& checkpoint);
 
-// OpenAI's and OpenCLIP's tensor names to Hugging Face's: joint query-key-value tensors are split,
-// projections transposed, the two position tensors of Long-CLIP joined (first 20 rows of one, the rest of the
-// other). Views where possible. Long-CLIP's rule: beichenzbc/Long-CLIP, model_longclip.py (mask1, mask2).
+// Converts OpenAI's and OpenCLIP's tensor names to Hugging Face's. Joint query-key-value tensors are split
+// and projections transposed. Long-CLIP's two position tensors are joined (first 20 rows of one, the rest of
+// the other). Uses views where possible. Long-CLIP's rule: beichenzbc/Long-CLIP, model_longclip.py (mask1,
+// mask2).
 Result<nn::TensorMap> rename_to_hugging_face(nn::TensorMap tensors);
 
 }  // namespace saccade

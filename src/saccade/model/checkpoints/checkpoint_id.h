@@ -1,4 +1,4 @@
-// What a checkpoint is known by, once it has been read: kept in collections and runs.
+// Identity of a loaded checkpoint, as stored in collections and runs.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,11 @@
 
 namespace saccade {
 
-// The checkpoint whose encoder made some rows. The fingerprint decides; name and path are for people.
+// Checkpoint of the encoder that produced some embeddings. Only the fingerprint is compared; name and path
+// are for people.
 struct CheckpointId {
   std::string name;
-  std::string path;         // where it was when the rows were made
+  std::string path;         // location when the embeddings were computed
   std::string fingerprint;  // SHA-256, 64 hexadecimal digits
   int64_t dim = 0;          // columns of a row
 };

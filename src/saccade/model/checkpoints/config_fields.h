@@ -1,5 +1,4 @@
-// What reading any family's config takes: sections, ranges,
-// and the shapes of tensors that stand in for a config.
+// Helpers for reading any family's config: sections, ranges, and tensor shapes that replace missing fields.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +12,16 @@
 
 namespace saccade {
 
-// kBadData names the value and its bounds, both of which are good.
+// Checks low <= value <= high. kBadData names the value and its bounds.
 Status in_range(std::string_view name, int64_t value, int64_t low, int64_t high);
 
-// An object's member that is an object itself, over `defaults`; these alone where it is absent or null.
+// Returns an object member merged over `defaults`, or `defaults` alone if it is absent or null.
 Result<Json> section(const Json& config, const std::string& key, Json defaults = Json::object());
 
-// The same of a member that must be there.
+// Returns a required object member.
 Result<Json> required_section(const Json& config, const std::string& key);
 
-// kBadData without the tensor, or if it has another number of dimensions.
+// Returns a tensor's shape. Returns kBadData without the tensor, or if it has another number of dimensions.
 Result<std::vector<int64_t>> tensor_shape(const nn::TensorMap& tensors, const std::string& name,
                                           size_t dimensions);
 

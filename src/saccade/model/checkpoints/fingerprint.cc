@@ -32,7 +32,7 @@ fs::path record_of(const fs::path& folder, const FingerprintMemory& memory) {
   return memory.folder / (sha256_hex(folder.native()) + ".json");
 }
 
-// Whatever is wrong with a record, the file is read again.
+// Reads a record; any error in it means that the file is read again.
 KnownFiles read_record(const fs::path& path) {
   KnownFiles known;
   const auto json = read_json(path, kMaxRecord);
@@ -47,7 +47,7 @@ KnownFiles read_record(const fs::path& path) {
   return known;
 }
 
-// Not being able to remember is no failure.
+// Writes a record. Failing to cache is not an error.
 void write_record(const fs::path& path, const fs::path& folder, const KnownFiles& known) {
   Json files = Json::object();
   for (const auto& [name, file] : known) files[name] = {{"stamp", file.stamp}, {"sha256", file.sha256}};
@@ -85,8 +85,7 @@ Result<std::string> checkpoint_fingerprint(const Checkpoint& checkpoint, const F
       SACCADE_ASSIGN(hash, sha256_file(file));
       fresh = true;
     }
-    // What changed while it was read, or may change again without its stamp
-    // showing it, is read the next time.
+    // A file that changed while it was read, or may change without a new stamp, is read again the next time.
     if (stamp && is_settled(*stamp) && file_stamp(file).value_or(FileStamp{}) == *stamp) {
       now[name] = {stamp->text(), hash};
     }

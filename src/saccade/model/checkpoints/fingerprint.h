@@ -1,13 +1,13 @@
-// The fingerprint of a checkpoint: SHA-256 over the hashes and names of the files that decide what its
-// encoder answers. What was read once is remembered, as reading gigabytes is most of what loading costs.
+// Fingerprint of a checkpoint: SHA-256 over the hashes and names of the files that affect the encoder's
+// output. Hashes are cached, because reading gigabytes is most of the cost of loading.
 //
-// What is remembered is a file a checkpoint's folder, named by the SHA-256 of the folder's path, in a folder
-// that may be deleted at any time:
+// The cache has one file per checkpoint folder, named by the SHA-256 of the folder's path. It may be deleted
+// at any time:
 //
 //   {"folder": PATH, "files": {"model.safetensors": {"stamp": "SIZE MTIME CTIME INODE DEVICE",
 //                                                    "sha256": HEX}, ...}}
 //
-// A hash counts as long as the file's stamp (core/files/file_stamp.h) is the one it was read under.
+// A cached hash is valid as long as the file has the stamp (core/files/file_stamp.h) under which it was read.
 #pragma once
 
 #include <filesystem>
@@ -21,17 +21,18 @@ namespace saccade {
 struct Checkpoint;
 
 struct FingerprintMemory {
-  // Empty: nothing is remembered, every byte is read. A folder that cannot be read or written is the same.
+  // Folder of the cache. If it is empty, or cannot be read or written, nothing is cached and every byte is
+  // read.
   std::filesystem::path folder = {};
-  // False: every byte is read, and what that gives is remembered.
+  // Flag to use cached hashes. If false, every byte is read, and the cache is updated.
   bool trusted = true;
 };
 
-// The user's own: fingerprints in user_cache_folder(); empty where there is none.
+// Returns the user's own cache: fingerprints in user_cache_folder(); empty if there is no such folder.
 FingerprintMemory user_fingerprint_memory();
 
-// Of an opened checkpoint, or of one by its folder (errors as open_checkpoint's). kIo where a file cannot be
-// read. Cost: where it is not remembered, reads every file once.
+// Returns the fingerprint of an opened checkpoint, or of a folder (with the errors of open_checkpoint).
+// Returns kIo if a file cannot be read. Cost: reads every file once, unless its hash is cached.
 Result<std::string> checkpoint_fingerprint(const Checkpoint& checkpoint,
                                            const FingerprintMemory& memory = {});
 Result<std::string> checkpoint_fingerprint(const std::filesystem::path& folder,

@@ -1,4 +1,4 @@
-// What is remembered of a checkpoint's files counts as long as nobody has touched them.
+// Tests of fingerprints and their cache: a cached hash is valid until the file is touched.
 #include "saccade/model/checkpoints/fingerprint.h"
 
 #include <chrono>
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 class Fingerprints : public testing::Test {
  protected:
-  // All that decides what an encoder answers, so that these files need not be a model's.
+  // Only files matter for a fingerprint, so these need not be a model's.
   void SetUp() override {
     fs::create_directories(folder_);
     test::write_text(folder_ / "config.json", "{}");
@@ -45,7 +45,7 @@ class Fingerprints : public testing::Test {
     for (const auto& entry : fs::directory_iterator(memory_)) return entry.path();
     return {};
   }
-  // Makes the record lie, so that it shows whether it is believed.
+  // Falsifies the record, to show whether it is used.
   void falsify() const {
     test::edit_json(record(),
                     [](Json& json) { json["files"]["model.safetensors"]["sha256"] = std::string(64, 'a'); });
@@ -62,7 +62,7 @@ TEST_F(Fingerprints, AreRemembered) {
   EXPECT_EQ(fingerprint(), read_anew());
   falsify();
   EXPECT_NE(fingerprint(), read_anew());
-  // Reading every byte sets it right again.
+  // Reading every byte corrects it.
   EXPECT_EQ(fingerprint(false), read_anew());
   EXPECT_EQ(fingerprint(), read_anew());
 }
@@ -70,14 +70,14 @@ TEST_F(Fingerprints, AreRemembered) {
 TEST_F(Fingerprints, OfFilesThatChangedAreReadAgain) {
   const std::string before = fingerprint();
   falsify();
-  // As many bytes, and the time of change set back: the time of the change of status stays.
+  // Same size, and the modification time reset: the status change time still differs.
   const auto time = fs::last_write_time(folder_ / "model.safetensors");
   test::write_text(folder_ / "model.safetensors", "WEIGHTS");
   fs::last_write_time(folder_ / "model.safetensors", time);
   EXPECT_EQ(fingerprint(), read_anew());
   EXPECT_NE(fingerprint(), before);
 
-  // Another file under the old name.
+  // Another file under the same name.
   wait_until_settled();
   EXPECT_EQ(fingerprint(), read_anew());
   falsify();
@@ -95,7 +95,7 @@ TEST_F(Fingerprints, OfFilesThatChangedAreReadAgain) {
   EXPECT_EQ(fingerprint(), read_anew());
 }
 
-// A file system's clock goes in steps: what was written this moment may be written again without it showing.
+// File system clocks advance in steps: a file written just now may change again without a new stamp.
 TEST_F(Fingerprints, OfFilesJustWrittenAreNotRemembered) {
   test::write_text(folder_ / "model.safetensors", "another");
   EXPECT_EQ(fingerprint(), read_anew());
@@ -129,7 +129,7 @@ TEST_F(Fingerprints, APlaceThatCannotBeWrittenIsNoFailure) {
   EXPECT_EQ(fingerprint(), read_anew());
 }
 
-// One folder by several names is one record; copies are several.
+// One folder under several names has one record; copies have their own.
 TEST_F(Fingerprints, RecordsAreAFolders) {
   const std::string expected = fingerprint();
   fs::create_directory_symlink(folder_, scratch_.path() / "link");

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A checkpoint that comes with Saccade, wherever that is. `otherwise`: what to do where it is nowhere.
+// Finds a checkpoint that comes with Saccade. `otherwise`: advice for the error message.
 Result<fs::path> shipped_checkpoint(const char* name, const char* variable, const char* otherwise) {
   const char* named = std::getenv(variable);
   if (named != nullptr && *named != '\0') return fs::path(named);
@@ -55,7 +55,7 @@ Result<fs::path> find_checkpoint(const std::string& named) {
   if (fs::exists(named, ignored)) return fs::path(named);
   if (named == kStarterName) return starter_checkpoint();
   if (const auto target = checkpoint_of_alias(named)) {
-    // A target has a slash, which a name has not: it is no alias itself.
+    // A target has a slash, which an alias cannot have, so it is not an alias itself.
     return find_checkpoint(*target).in(fmt::format("\"{}\" stands for {}", named, *target));
   }
   const auto name = hub::parse_model_name(named);

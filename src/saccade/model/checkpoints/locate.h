@@ -1,7 +1,8 @@
-// From what people call a checkpoint to a loaded one: folders, models of the hub's cache, the starter.
+// Resolution of checkpoint names to folders and loaded encoders: folders, models of the hub's cache, the
+// starter.
 //
-// The environment says where these are: HF_HUB_CACHE and its like (hub/settings.h), SACCADE_STARTER,
-// SACCADE_EDITOR, SACCADE_COMPOSER. Nothing is printed: what a person should be told comes back as a text.
+// Locations come from the environment: HF_HUB_CACHE and related variables (hub/settings.h), SACCADE_STARTER,
+// SACCADE_EDITOR, SACCADE_COMPOSER. Nothing is printed; messages for people are returned as text.
 #pragma once
 
 #include <filesystem>
@@ -16,32 +17,33 @@
 
 namespace saccade {
 
-// The checkpoint that comes with Saccade: $SACCADE_STARTER, ../share/saccade/models/starter beside the
-// program, or models/starter of the source tree it was built from; the first that there is. kNotFound names
-// the option to use.
+// Returns the checkpoint that comes with Saccade, the first one found of: $SACCADE_STARTER,
+// ../share/saccade/models/starter beside the program, models/starter of the source tree it was built from.
+// kNotFound names the option to use.
 Result<std::filesystem::path> starter_checkpoint();
-// The editor beside it (editor.h): likewise, by $SACCADE_EDITOR and models/editor.
+// Returns the editor that comes with Saccade (editor.h), found likewise by $SACCADE_EDITOR and models/editor.
 Result<std::filesystem::path> editor_checkpoint();
-// The folder of a composer by its name: a folder, which goes first, or "starter" for the starter's, likewise
-// found, by $SACCADE_COMPOSER and models/starter-composer. What is neither comes back as it is, for whoever
-// opens it to complain about.
+// Returns the folder of a composer by its name: a folder, which takes precedence, or "starter". The starter's
+// composer is found likewise, by $SACCADE_COMPOSER and models/starter-composer. Any other name is returned
+// unchanged, so that opening it reports the error.
 Result<std::filesystem::path> find_composer(const std::string& named);
 
-// The folder of a checkpoint by its name: a folder, or OWNER/NAME[@REVISION] of a model in the hub's cache; a
-// folder of that name goes first. kNotFound says how to get what is not there. What is neither a folder nor a
-// hub's name comes back as it is, for whoever opens it to complain about.
+// Returns the folder of a checkpoint by its name: a folder, or OWNER/NAME[@REVISION] of a model in the hub's
+// cache. A folder of that name takes precedence. kNotFound explains how to get a missing model. Any other
+// name is returned unchanged, so that opening it reports the error.
 Result<std::filesystem::path> find_checkpoint(const std::string& named);
 
-// The folder itself if it is a checkpoint, else the checkpoints right below it,
-// by path. kNotFound for what is no folder.
+// Returns the folder itself if it is a checkpoint, else the checkpoints directly below it, sorted by path.
+// Returns kNotFound if it is not a folder.
 Result<std::vector<std::filesystem::path>> checkpoints_in(const std::filesystem::path& folder);
 
-// The checkpoint that a collection was made with: `given` if not empty, else where it was then, else the
-// starter or the hub's cache if it came from there. kNotFound says how to name it.
+// Returns the checkpoint that a collection was created with. Tries `given` if not empty, else its former
+// location, else the starter or the hub's cache if it came from there. kNotFound explains how to specify it.
 Result<std::filesystem::path> checkpoint_of(const CheckpointId& made_with,
                                             const std::filesystem::path& given);
 
-// What to call the checkpoint in a folder: OWNER/NAME if it is in a hub's cache, else the folder's own name.
+// Returns the display name of the checkpoint in a folder: OWNER/NAME if it is in a hub's cache, else the
+// folder's own name.
 std::string checkpoint_name(const std::filesystem::path& folder);
 
 struct LoadedEncoder {
@@ -49,17 +51,17 @@ struct LoadedEncoder {
   CheckpointId id;
 };
 
-// `named` as for find_checkpoint; errors as of load_encoder. The options say what is remembered of files: for
-// a person's own program user_fingerprint_memory().
+// Loads a checkpoint; `named` is as for find_checkpoint. Returns the errors of load_encoder. The options
+// select the fingerprint cache: user_fingerprint_memory() for a person's own program.
 Result<LoadedEncoder> load_checkpoint(const std::string& named, const BackendOptions& options = {});
 
-// What those should know who rank pictures by texts, where no training has brought these checkpoint's rows
-// into one space (EncoderInfo::shared_space).
+// Returns a warning for ranking images by texts if this checkpoint was not trained to map both into a shared
+// space (EncoderInfo::shared_space).
 std::optional<std::string> separate_spaces_warning(const LoadedEncoder& loaded);
 
-// What those should know who encode pictures, where the checkpoint does not say how it wants them
-// (EncoderInfo::preprocessing_guessed) and a pull may bring the file that does: other tools leave snapshots
-// in the hub's cache without it. Of a person's own folder nothing: what is there was put there.
+// Returns a warning for encoding images if the checkpoint has no preprocessing config
+// (EncoderInfo::preprocessing_guessed) and a pull may provide it. Other tools leave snapshots without it in
+// the hub's cache. Returns nullopt for a person's own folder, whose contents are intentional.
 std::optional<std::string> guessed_preprocessing_warning(const LoadedEncoder& loaded);
 
 }  // namespace saccade

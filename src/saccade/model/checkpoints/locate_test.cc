@@ -1,4 +1,4 @@
-// Names of checkpoints, where they lead, and what is said of what was loaded.
+// Tests of checkpoint names, their resolution, and warnings about loaded checkpoints.
 #include "saccade/model/checkpoints/locate.h"
 
 #include <filesystem>
@@ -107,7 +107,7 @@ TEST(Locate, GuessedPreprocessingIsSaid) {
   EXPECT_EQ(said_of(golden("clip-gelu").string()), "");
   test::write_text(cache.snapshot() / "preprocessor_config.json", R"({"size": 64, "crop_size": 64})");
   EXPECT_EQ(said_of("owner/tiny"), "");
-  // In transformers 5's file, which may also be about something else.
+  // transformers 5's file may also have no image settings.
   const fs::path processor = cache.snapshot() / "processor_config.json";
   fs::remove(cache.snapshot() / "preprocessor_config.json");
   test::write_text(processor, R"({"processor_class": "CLIPProcessor"})");
@@ -116,7 +116,7 @@ TEST(Locate, GuessedPreprocessingIsSaid) {
   EXPECT_EQ(said_of("owner/tiny"), "");
 }
 
-// OpenCLIP's and OpenAI's programs bring what their layouts leave out.
+// OpenCLIP's and OpenAI's programs define the values that their layouts omit.
 TEST(Locate, EncodersKnowWhetherPreprocessingIsGuessed) {
   for (const auto& [name, guessed] :
        {std::pair("clip-gelu", true), std::pair("siglip", true), std::pair("open_clip-gelu", false),

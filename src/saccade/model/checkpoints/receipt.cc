@@ -51,7 +51,7 @@ constexpr std::array<std::string_view, 32> kTexts = {
     "une rue de Paris sous la pluie",
     "2 + 2 = 4"};
 
-// One of the drawings: a ground of two colours, and on it what its number says.
+// Draws one of the drawings: a background of two colors, with a pattern chosen by its number.
 Image drawing(int number) {
   Image image{.width = kSide, .height = kSide, .channels = 3, .mode = PixelMode::kRgb, .pixels = {}};
   image.pixels.resize(size_t{3} * kSide * kSide);

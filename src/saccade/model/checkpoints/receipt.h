@@ -1,4 +1,5 @@
-// What fewer bits cost: how near an encoder's rows are to those of the same checkpoint in fp32.
+// Accuracy report of reduced precision: similarity of an encoder's embeddings to those of the same checkpoint
+// in fp32.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +14,15 @@
 
 namespace saccade {
 
-// Cosines between rows and their references.
+// Cosines between embeddings and their references.
 struct RowAgreement {
   int64_t rows = 0;
   double mean = 1;
   double first_percentile = 1;  // one row in a hundred is farther off; of fewer than 100, the worst
   double worst = 1;
 };
-// Both [n, dim]. A row that is not finite, or is 0 where the other is not, agrees by -1.
+// Computes the agreement of two matrices [n, dim]. A row that is not finite, or is 0 while the other is not,
+// has cosine -1.
 RowAgreement agreement_of(MatrixView<const float> rows, MatrixView<const float> references);
 
 struct PrecisionReceipt {
@@ -29,26 +31,27 @@ struct PrecisionReceipt {
   std::optional<RowAgreement> texts;
   WideLayers wide_layers = {};
 };
-// The mean cosine that an encoder in fewer bits has to keep.
+// Minimum mean cosine similarity for an encoder in reduced precision.
 inline constexpr double kLeastMeanCosine = 0.995;
 bool keeps_rows(const PrecisionReceipt& receipt);
 
-// Over pictures and texts that come with the program: 32 drawings (gradients, discs, stripes,
-// noise) and 32 short texts. `reference` is the same checkpoint in fp32. Errors of encoding.
-// Cost: encoding all of them in both.
+// Measures the agreement on images and texts built into the program: 32 drawings (gradients, discs, stripes,
+// noise) and 32 short texts. `reference` is the same checkpoint in fp32. Returns the errors of encoding.
+// Cost: encoding all of them with both.
 Result<PrecisionReceipt> bundled_receipt(EncoderBackend& encoder, EncoderBackend& reference);
-// The same, over pixels and texts of the caller's: [n, 3 * height * width] as `preprocess` writes them.
+// Measures the agreement on the caller's pixels, [n, 3 * height * width] as written by `preprocess`, and
+// texts.
 Result<RowAgreement> picture_agreement(EncoderBackend& encoder, EncoderBackend& reference, MatrixView<const float> pixels);
 
-// "mean 0.9991, 1st percentile 0.9982, worst 0.9979 (32 pictures)".
+// Formats as "mean 0.9991, 1st percentile 0.9982, worst 0.9979 (32 pictures)".
 std::string agreement_text(const RowAgreement& agreement, std::string_view what);
-// "3 layers in bf16, as their inputs have outliers: vision_model.embeddings.patch_embedding, ...";
-// empty where there are none.
+// Formats as "3 layers in bf16, as their inputs have outliers: vision_model.embeddings.patch_embedding, ...";
+// empty if there are none.
 std::string wide_layers_text(const WideLayers& layers);
-// {"rows", "mean", "first_percentile", "worst"}.
+// Converts to {"rows", "mean", "first_percentile", "worst"}.
 Json agreement_json(const RowAgreement& agreement);
-// {"precision", "pictures", "texts", "wide_layers" {"count", "precision", "names"}, "kept"}; null for what
-// there is not.
+// Converts to {"precision", "pictures", "texts", "wide_layers" {"count", "precision", "names"}, "kept"};
+// missing parts are null.
 Json receipt_json(const PrecisionReceipt& receipt);
 
 }  // namespace saccade

@@ -1,5 +1,5 @@
-// What Saccade keeps beside a checkpoint's weights: saccade.json, an object with a member for each of its
-// kinds (effective_length.h, visualness.h). Internal to the module.
+// Saccade's own data beside a checkpoint's weights: saccade.json, an object with one member per kind of data
+// (effective_length.h, visualness.h). Internal to the module.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 namespace saccade {
 
 std::filesystem::path saccade_file(const std::filesystem::path& checkpoint);
-// The file's object, empty without the file.
+// Reads the file's object; empty without the file.
 Result<Json> read_saccade_file(const std::filesystem::path& checkpoint);
 Status write_saccade_file(const std::filesystem::path& checkpoint, const Json& json);
 

@@ -1,15 +1,15 @@
-// Adaptive token fusion (ATF), our reading of TMCIR (arXiv 2504.10995), which has published no program:
+// Adaptive token fusion (ATF): our implementation of TMCIR (arXiv 2504.10995), which has no published code:
 //
-//   tokens   merged as token_merge.h says, from both towers' token states in the shared space
-//   places   to each token the encoding of its place in the picture and of its place in the text; a
-//            token that has no partner has the encoding of "none" for the side it lacks (the
-//            study's "positional residuals")
-//   pool     the mean, or attention that a learned query or the sum of both rows asks
-//   project  to the shared space, by one layer, an MLP that sees the sum of both rows too, or CLIP4Cir's
-//            Combiner (combiner.h), which sees what was pooled as its third row
-//   row      that, or that and the sum of both rows (of the Combiner: their weighted mean); of length 1
+//   tokens   merged as in token_merge.h, from both towers' token states in the shared space
+//   places   each token gets the encodings of its position in the image and of its position in the text; a
+//            token without a partner gets the encoding "none" for the missing side (the paper's
+//            "positional residuals")
+//   pool     the mean, or attention whose query is learned or the sum of both embeddings
+//   project  to the shared space, by one layer, by an MLP that also gets the sum of both embeddings, or by
+//            CLIP4Cir's Combiner (combiner.h), which gets the pooled vector as its third input
+//   row      that, or its sum with both embeddings (with the Combiner: their weighted mean); of length 1
 //
-// Every choice that the study leaves open is an option; docs/studies.md says what each is worth.
+// Every choice that the paper leaves open is an option; docs/studies.md reports the effect of each.
 #pragma once
 
 #include <cmath>
@@ -34,22 +34,22 @@ namespace saccade {
 
 enum class AtfPlaces {
   kLearned,     // a learned table a side
-  kSinusoidal,  // fixed (Vaswani et al. 2017, section 3.5), the text's places behind the picture's
+  kSinusoidal,  // fixed (Vaswani et al. 2017, section 3.5); text positions follow those of the image
   kNone,
 };
 std::span<const EnumName<AtfPlaces>> enum_names(AtfPlaces);
 enum class AtfPooling {
   kMean,
-  kLearned,  // attention, asked by a learned query
-  kAsked,    // attention, asked by the sum of the picture's and the text's row, to which its answer is added
-  kNone,     // the sum of both rows, no token: the study's ablation without fusion, with all else as it is
+  kLearned,  // attention with a learned query
+  kAsked,    // attention with the sum of both embeddings as query; its output is added to the sum
+  kNone,     // the sum of both embeddings, no tokens: an ablation without fusion, otherwise unchanged
 };
 std::span<const EnumName<AtfPooling>> enum_names(AtfPooling);
 enum class AtfProjection {
   kLinear,
-  kMlp,       // two layers with GELU, over what was pooled and the sum of both rows side by side
-  kBoth,      // the same, but of both rows by themselves: what was pooled, the picture's row, the text's
-  kCombiner,  // the Combiner's networks and its weighted mean of both rows, what was pooled beside them
+  kMlp,       // two layers with GELU, over the concatenated pooled vector and sum of embeddings
+  kBoth,      // the same, but with the pooled vector and both embeddings as separate inputs
+  kCombiner,  // Combiner's networks and weighted mean, with the pooled vector as a third input
 };
 std::span<const EnumName<AtfProjection>> enum_names(AtfProjection);
 enum class AtfResidual {
@@ -62,23 +62,23 @@ struct AtfOptions {
   MergeOptions merge;
   AtfPlaces places = AtfPlaces::kLearned;
   AtfPooling pooling = AtfPooling::kAsked;
-  int64_t heads = 4;  // of pooling by attention
+  int64_t heads = 4;  // heads of attention pooling
   AtfProjection projection = AtfProjection::kMlp;
   int64_t hidden_width = 0;  // 0: four times the shared space's, of the Combiner's networks eight times
   AtfResidual residual = AtfResidual::kSum;
-  int64_t picture_tokens = 0;  // that the encoder gives
+  int64_t picture_tokens = 0;  // number of tokens from the encoder
   int64_t text_places = 0;     // the encoder's context
 };
-// kBadData for options that do not go together.
+// Returns kBadData for incompatible options.
 Status check_atf_options(const AtfOptions& options);
-// kBadData names the field.
+// Parses the options. kBadData names the field.
 Result<AtfOptions> atf_options_from_json(const Json& json);
 Json atf_options_json(const AtfOptions& options);
 
-// Fixed encodings of places: [count, dim].
+// Returns fixed sinusoidal position encodings: [count, dim].
 nn::Tensor sinusoidal_places(int64_t count, int64_t dim);
 
-// What pooling is asked. T: nn::Tensor or Variable; those with a (*) may be undefined.
+// Inputs of pooling. T: nn::Tensor or Variable; those with a (*) may be undefined.
 template <typename T>
 struct MergedPoolOf {
   T picture_tokens;  // [n, p, dim] float32
@@ -90,23 +90,24 @@ struct MergedPoolOf {
   T text_places;     // (*) [text places + 1, dim]
   T gain;            // [dim]: of the norm behind the places
   T bias;            // [dim]
-  T query;           // (*) [n, heads * dim]; undefined: the mean, and one head
+  T query;           // (*) [n, heads * dim]; undefined for the mean, with one head
   int64_t heads = 1;
 };
 inline constexpr double kMergedNormEps = 1e-5;
-// Tokens merged, placed, normalized and pooled: [n, heads * dim]. One pass over memory (nn/token_pool.h).
-// The twin for training is in lab/train/math/atf_operations.h, and with it the same operation by operation.
+// Merges tokens, adds position encodings, normalizes and pools: [n, heads * dim], in one pass over memory
+// (nn/token_pool.h). Its twin for training, and an implementation from separate operations, are in
+// lab/train/math/atf_operations.h.
 nn::Tensor pool_merged(const MergedPoolOf<nn::Tensor>& pool);
-// Where the merged tokens lie, for that pass. Contiguous float32; the places'
-// tables decide which row is "none".
+// Returns the memory locations of the merged tokens for pool_merged. Contiguous float32; the position tables
+// determine the row for "none".
 std::vector<nn::PooledToken> pooled_tokens(const nn::Tensor& picture_tokens, const nn::Tensor& text_tokens,
                                            const TokenMerge& merge, MergeWeights weights, float share,
                                            int64_t picture_none, int64_t text_none);
 
-// What a plan is made of: the tokens as they are, contiguous float32. Its twin:
-// lab/train/math/atf_operations.h, as the next one's.
+// Returns the tokens that a merge plan is computed from, contiguous float32. Its twin and that of the next
+// function are in lab/train/math/atf_operations.h.
 nn::Tensor plain_values(const nn::Tensor& x);
-// A table as what is computed with x takes it, without gradients.
+// Returns a table in the form that operations with x accept, without gradients.
 nn::Tensor constant_beside(const nn::Tensor& x, const nn::Tensor& table);
 
 template <typename T>
@@ -144,7 +145,7 @@ class AtfOf {
     }
     if (options.projection == AtfProjection::kCombiner) {
       const int64_t wide = options.hidden_width > 0 ? options.hidden_width : combiner_shape(dim).hidden;
-      // Rows are projected to half the networks' width, as published.
+      // Embeddings are projected to half the networks' width, as published.
       const CombinerShape shape{.dim = dim, .projection = (wide + 1) / 2, .hidden = wide};
       SACCADE_ASSIGN(atf.combiner_, CombinerOf<T>::make(shape, source, true));
       return atf;
@@ -163,10 +164,10 @@ class AtfOf {
     return atf;
   }
 
-  // What becomes of hidden values in training; nothing: they stay.
+  // Dropout applied to hidden values in training; empty means none.
   using Dropout = typename CombinerOf<T>::Dropout;
 
-  // [n, dim], not normalized. merge: what became of the tokens, where it is asked for.
+  // Computes the fused embeddings [n, dim], not normalized. `merge`, if not null, receives the merge plan.
   [[nodiscard]] T forward(const ComposerPartsOf<T>& parts, TokenMerge* merge = nullptr,
                           const Dropout& dropout = {}) const {
     const TokenMerge plan =
@@ -215,8 +216,8 @@ class AtfOf {
     }
     if (options_.pooling == AtfPooling::kMean) return pool_merged(pool);
     pool.heads = options_.heads;
-    // One key and value for all heads, the tokens themselves: nothing of a
-    // token's width is multiplied a token.
+    // All heads share one key and value, the tokens themselves. So no product of a token's width is computed
+    // per token.
     pool.query = options_.pooling == AtfPooling::kAsked
                      ? query_.forward(sum)
                      : embedding(learned_query_, nn::Tensor::full_integers({sum.size(0)}, 0));
@@ -229,7 +230,7 @@ class AtfOf {
   T share_, picture_places_, text_places_, gain_, bias_, learned_query_;
   nn::Tensor fixed_;
   nn::LinearOf<T> query_, answer_, in_, out_;
-  CombinerOf<T> combiner_;  // of AtfProjection::kCombiner
+  CombinerOf<T> combiner_;  // used by AtfProjection::kCombiner
 };
 
 }  // namespace saccade

@@ -1,4 +1,4 @@
-// Adaptive token fusion against a slow oracle, option by option.
+// Tests of adaptive token fusion against a slow oracle, option by option.
 #include "saccade/model/composers/atf.h"
 
 #include <cmath>
@@ -52,7 +52,7 @@ struct Merged {
   int64_t text = kTextPlaces;
 };
 
-// Token by token as the options' words say it.
+// Merges token by token, by the definitions of the options.
 std::vector<Merged> merged(const std::vector<Row>& v, const std::vector<Row>& t, const AtfOptions& options,
                            double share) {
   std::vector<Merged> out;
@@ -166,7 +166,7 @@ Row oracle(const nn::TensorMap& weights, const AtfOptions& options, const std::v
   return options.residual == AtfResidual::kSum ? added(sum, out) : out;
 }
 
-// Three queries whose texts have other lengths, with some tokens that are alike.
+// Three queries with texts of different lengths and some similar tokens.
 struct Batch {
   std::vector<std::vector<Row>> v, t;
   std::vector<Row> pictures, texts;
@@ -179,7 +179,7 @@ struct Batch {
     parts.pictures = nn::normalize_rows(random_tensor({3, kDim}, 3));
     parts.texts = nn::normalize_rows(random_tensor({3, kDim}, 4));
     parts.text_lengths = lengths;
-    // Text token 1 is near to picture token 2, and less so to 3; text token 2 is near to 3 as well.
+    // Text token 1 is near to image token 2, and less so to 3; text token 2 is near to 3 as well.
     for (int64_t i = 0; i < 3; ++i) {
       for (int64_t d = 0; d < kDim; ++d) {
         float* text = parts.text_tokens.data<float>() + i * 7 * kDim;
@@ -248,7 +248,8 @@ TEST(Atf, IsItsOracleUnderEveryOption) {
 }
 
 TEST(Atf, MatchesAsTheOptionsSay) {
-  // Picture tokens 0 and 1 point where text token 0 does, 1 a little away; 2 where text token 1 does.
+  // Image tokens 0 and 1 point in the direction of text token 0, 1 slightly off; 2 in the direction of text
+  // token 1.
   const std::vector<float> pictures = {1, 0, 0, 0.9F, 0.3F, 0, 0, 0, 2};
   const std::vector<float> texts = {5, 0, 0, 0, 0, 1};
   const nn::Tensor v = nn::Tensor::of(pictures, {1, 3, 3});

@@ -1,13 +1,13 @@
 // CLIP4Cir's Combiner (Baldrati et al. 2022, "Conditioned and composed image retrieval combining and
-// partially fine-tuning CLIP-based features", CVPR workshops): both rows are projected, a small
-// network over the two side by side makes what is added to their weighted mean, and a second one
-// says how much each of them weighs.
+// partially fine-tuning CLIP-based features", CVPR workshops). Both embeddings are projected and
+// concatenated. A small network computes a residual, and a second one computes the weights of a mean of the
+// two embeddings. The result is the sum of both.
 //
 //   t' = relu(P_t t), p' = relu(P_p p), c = [t', p']
 //   row = W_o relu(W_c c) + s t + (1 - s) p,   s = sigmoid(w relu(W_s c))
 //
-// Published with rows as the towers give them; here they have length 1, as everywhere. Adaptive token fusion
-// lets it see a third row, which stands in c behind the two (atf.h).
+// The paper uses the towers' unnormalized outputs; here embeddings have length 1, as everywhere. Adaptive
+// token fusion adds a third input, appended to c (atf.h).
 #pragma once
 
 #include <cmath>
@@ -24,31 +24,31 @@
 namespace saccade {
 
 struct CombinerShape {
-  int64_t dim = 0;         // of the rows
-  int64_t projection = 0;  // of each projected row; published: 4 dim
-  int64_t hidden = 0;      // of both networks; published: 8 dim
+  int64_t dim = 0;         // width of embeddings
+  int64_t projection = 0;  // width of each projected embedding; published: 4 dim
+  int64_t hidden = 0;      // hidden width of both networks; published: 8 dim
 };
-// The published widths over rows of that width.
+// Returns the published widths for embeddings of that width.
 CombinerShape combiner_shape(int64_t dim);
-// From a composer's "options"; kBadData names the one that cannot be.
+// Parses a composer's "options"; kBadData names an impossible one.
 Result<CombinerShape> combiner_shape_from_json(int64_t dim, const Json& options);
 Json combiner_options(const CombinerShape& shape);
 
-// share * a + (1 - share) * b with share = sigmoid(logits). logits: [n, 1]; a, b: [n, dim].
-// Its twin for training is in lab/train/math/composer_peers.h.
+// Computes share * a + (1 - share) * b with share = sigmoid(logits). logits: [n, 1]; a, b: [n, dim]. Its twin
+// for training is in lab/train/math/composer_peers.h.
 nn::Tensor gated_mean(const nn::Tensor& logits, const nn::Tensor& a, const nn::Tensor& b);
 
 template <typename T>
 class CombinerOf {
  public:
-  // What becomes of hidden values in training; nothing: they stay.
+  // Dropout applied to hidden values in training; empty means none.
   using Dropout = std::function<T(const T&)>;
 
-  // third: it sees a third row.
+  // Makes a Combiner; with `third`, it has a third input.
   static Result<CombinerOf> make(const CombinerShape& shape, nn::ParameterSourceOf<T>& source,
                                  bool third = false) {
-    // As wide as torch's own beginning of a linear layer: uniform in +-1 / sqrt(in), a
-    // standard deviation of 1 / sqrt(3 in).
+    // Initialized like torch's linear layers: uniform in +-1 / sqrt(in), a standard deviation of 1 / sqrt(3
+    // in).
     const auto layer = [&](const char* name, int64_t in, int64_t out) {
       return nn::LinearOf<T>::make(source, name, in, out, 1 / std::sqrt(3.0 * static_cast<double>(in)));
     };
@@ -66,8 +66,8 @@ class CombinerOf {
     return made;
   }
 
-  // pictures, texts: [n, dim], rows of length 1 -> [n, dim], of any length. third: likewise, of any length,
-  // where it was made to see one.
+  // Combines pictures, texts: [n, dim], of length 1, into [n, dim], of any length. third: likewise, of any
+  // length, if the Combiner has a third input.
   [[nodiscard]] T forward(const T& pictures, const T& texts, const Dropout& dropout = {},
                           const T* third = nullptr) const {
     const auto dropped = [&](const T& x) { return dropout ? dropout(x) : x; };

@@ -34,10 +34,10 @@ TEST(Compose, Sum) {
   EXPECT_THAT(composed(Compose::kSum, 0.5, kX, kY), ElementsAre(near(half), near(half), near(0)));
   EXPECT_THAT(composed(Compose::kSum, 0, kX, kY), ElementsAre(near(1), near(0), near(0)));
   EXPECT_THAT(composed(Compose::kSum, 1, kX, kY), ElementsAre(near(0), near(1), near(0)));
-  // 0.75 of the text to 0.25 of the picture.
+  // Weights: 0.75 for the text, 0.25 for the image.
   const auto root = static_cast<float>(std::sqrt(10.0));
   EXPECT_THAT(composed(Compose::kSum, 0.75, kX, kY), ElementsAre(near(1 / root), near(3 / root), near(0)));
-  // A weight of one half is no weight at all.
+  // A weight of one half gives the default weights.
   EXPECT_EQ(compose_weights(Compose::kSum, 0.5).picture, ComposeWeights().picture);
   EXPECT_EQ(compose_weights(Compose::kSum, 0.5).text, ComposeWeights().text);
 }
@@ -49,7 +49,7 @@ TEST(Compose, SlerpGoesAtAnEvenPace) {
     EXPECT_THAT(row, ElementsAre(near(static_cast<float>(std::cos(angle))),
                                  near(static_cast<float>(std::sin(angle))), near(0)));
   }
-  // Rows that are one have nothing between them.
+  // Between equal rows there is only one direction.
   EXPECT_THAT(composed(Compose::kSlerp, 0.3, kX, kX), ElementsAre(near(1), near(0), near(0)));
 }
 
@@ -57,7 +57,7 @@ TEST(Compose, Direction) {
   // x + 2 (y - z), brought to length 1.
   EXPECT_THAT(composed(Compose::kDirection, 2, kX, kY, kZ),
               ElementsAre(near(1.0F / 3), near(2.0F / 3), near(-2.0F / 3)));
-  // Nothing new is said: the picture stays.
+  // The text equals the description, so the image's embedding is unchanged.
   EXPECT_THAT(composed(Compose::kDirection, 1, kX, kY, kY), ElementsAre(near(1), near(0), near(0)));
 }
 

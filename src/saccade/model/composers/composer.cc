@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 constexpr const char* kOwnEncoder = "encoder";  // its folder in the composer's
 constexpr std::array<const ComposerKind*, 4> kKinds = {&atf_kind, &combiner_kind, &inversion_kind, &sum_kind};
 
-// Row `at` of each item, brought to length 1.
+// Returns row `at` of each item, normalized to length 1.
 Matrix<float> rows_at(const RowSets& sets, std::span<const int64_t> at) {
   const auto n = std::ssize(sets.begin) - 1;
   Matrix<float> rows(n, sets.rows.columns());
@@ -30,7 +30,7 @@ Matrix<float> rows_at(const RowSets& sets, std::span<const int64_t> at) {
   return rows;
 }
 
-// The rows of the first item, `count` times.
+// Repeats the rows of the first item `count` times.
 RowSets repeated(const RowSets& sets, int64_t count) {
   const int64_t each = sets.begin[1];
   RowSets all;
@@ -210,7 +210,7 @@ Result<std::unique_ptr<Composer>> Composer::open(const fs::path& folder, const B
 std::string Composer::name() const {
   fs::path named = fs::absolute(folder_).lexically_normal();
   if (!named.has_filename()) named = named.parent_path();
-  // RUN/fuse/model, and RUN/model of trainings of one stage.
+  // Skips folder names of a training run: RUN/fuse/model, or RUN/model of one-stage training.
   for (const char* part : {"model", "fuse"}) {
     if (named.filename() == part && named.parent_path().has_filename()) named = named.parent_path();
   }

@@ -1,4 +1,4 @@
-// Token states, words that vectors stand for, and composers' folders.
+// Tests of token states, vectors in place of words, and composers' folders.
 #include "saccade/model/composers/composer.h"
 
 #include <cmath>
@@ -73,7 +73,7 @@ TEST(TokenStates, HoldTheRowThatStandsForTheWhole) {
   }
 }
 
-// The reference's last hidden states through norm and projection, in plain sums.
+// The reference's last hidden states after norm and projection, in plain sums.
 TEST(TokenStates, AreTheReferencesStatesProjected) {
   const auto encoder = load_encoder(golden("clip-gelu")).value();
   const SafeTensors io = SafeTensors::open(golden("clip-gelu") / "io.safetensors").value();
@@ -121,7 +121,8 @@ TEST(TokenStates, AreNotOfEveryFamily) {
   EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
 }
 
-// A word's own embedding in its place changes nothing; another one does, before and at it alone.
+// Replacing a token by its own embedding changes nothing. Another embedding changes only its own text's
+// result.
 TEST(WordInserter, ReadsAVectorAsAToken) {
   const auto encoder = load_encoder(golden("clip-gelu")).value();
   const SafeTensors file = SafeTensors::open(golden("clip-gelu") / "model.safetensors").value();

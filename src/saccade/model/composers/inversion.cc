@@ -62,7 +62,7 @@ Result<std::unique_ptr<ComposerModel>> load(const ComposerConfig& config, nn::Pa
       std::make_unique<InversionModel>(std::move(inversion), std::move(network)));
 }
 
-// Where `mark` stands in the sentence, once.
+// Returns the position of `mark`, which must occur exactly once in the sentence.
 Result<size_t> place_of(std::string_view sentence, std::string_view mark, const char* what) {
   const size_t found = sentence.find(mark);
   if (found == std::string_view::npos || sentence.find(mark, found + 1) != std::string_view::npos) {
@@ -128,7 +128,8 @@ Result<InvertedText> invert_text(const Tokenizer& tokenizer, std::string_view se
   said.replace(at, kChangeMark.size(), change);
   InvertedText inverted;
   inverted.text = tokenizer.encode(said, context);
-  // The change comes behind the picture, so that the first mark is the picture's, whatever it says.
+  // The modification comes after the image, so the first mark is the image's, whatever the modification
+  // contains.
   const auto found = std::ranges::find(inverted.text.ids, mark);
   if (found == inverted.text.ids.end()) {
     return fail(ErrorCode::kUsage, "the sentence \"{}\" is cut before its picture at {} tokens", sentence,

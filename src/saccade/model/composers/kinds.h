@@ -1,4 +1,4 @@
-// The kinds of composers, a file each. For composer.cc and the trainer of each.
+// Kinds of composers, one file each. Internal interface for composer.cc and the trainers.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@ extern const ComposerKind combiner_kind;
 extern const ComposerKind inversion_kind;
 extern const ComposerKind sum_kind;
 
-// What a batch's rows are made of, in the tensors of inference or of training (nn::Tensor, Variable).
+// Inputs of a batch as tensors of inference or of training (nn::Tensor, Variable).
 template <typename T>
 struct ComposerPartsOf {
   T pictures;        // [n, dim], rows of length 1
   T texts;           // [n, dim], rows of length 1
-  T picture_tokens;  // [n, picture tokens, dim]; undefined where the kind does not need them
+  T picture_tokens;  // [n, picture tokens, dim]; undefined if not needed
   T text_tokens;     // [n, longest, dim], what is behind a text's end is not read; or undefined
   std::vector<int64_t> text_lengths;  // [n]
 };
-// Over the input's memory, save for texts of several lengths, which are filled up.
+// Returns views of the input's memory; texts of several lengths are copied and padded.
 ComposerPartsOf<nn::Tensor> composer_parts(const ComposerInput& input, nn::Workspace* workspace);
 
 }  // namespace saccade

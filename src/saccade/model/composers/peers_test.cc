@@ -1,4 +1,4 @@
-// The composers that adaptive token fusion is compared with, against plain sums in double.
+// Tests of the baselines of adaptive token fusion, against plain sums in double.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 using Row = std::vector<double>;
 
-// What a layer of the checkpoint makes of a row.
+// Applies a layer of the checkpoint to a row.
 Row layer(const nn::TensorMap& weights, const std::string& name, const Row& x) {
   const nn::Tensor& weight = weights.at(name + ".weight");
   Row out;
@@ -54,7 +54,7 @@ Row row_of(const Matrix<float>& rows, int64_t i) {
   return {row.begin(), row.end()};
 }
 
-// A composer over the starter with weights drawn by a seed, all of them large enough to matter.
+// A composer over the starter with random weights, all of them large enough to have an effect.
 struct Folder {
   Folder(const std::string& kind, const Json& options) {
     encoder = load_encoder(fs::path(kSourceDir) / "models/starter").value();
@@ -143,7 +143,7 @@ TEST(Inversion, PutsThePicturesWordIntoTheSentence) {
         made.encoder->word_inserter()->encode_with_words(std::span(&said, 1), places, words.view()).value();
     expect_near(composed->rows, i, row_of(expected, 0));
   }
-  // Another sentence, another row.
+  // Another sentence gives another embedding.
   const auto other = Composer::open(made.folder.path(), {}, {{"sentence", "* {}"}}).value();
   const Composed again = other->compose(*made.encoder, pixels.view(), kWords).value();
   double moved = 0;
@@ -177,7 +177,7 @@ TEST(Inversion, FindsThePicturesWordWhateverTheChangeSays) {
     EXPECT_EQ(inverted.place, 4) << change;
     EXPECT_EQ(inverted.text.ids[4], mark);
   }
-  // The change is cut, the picture is not.
+  // The modification is truncated, the image's word is not.
   const std::string longer(300, 'x');
   const InvertedText cut = invert_text(tokenizer, "* {}", longer, 8).value();
   EXPECT_EQ(cut.place, 1);
@@ -218,7 +218,7 @@ TEST(Peers, RefuseOptionsThatCannotBe) {
   EXPECT_EQ(refusal("inversion", inversion, Json::object()), "");
   EXPECT_THAT(refusal("inversion", inversion, {{"word", 191}}), HasSubstr("out.weight"));
   EXPECT_THAT(refusal("inversion", inversion, {{"sentence", "a photo"}}), HasSubstr("\"sentence\""));
-  // A word of another width than the tower's.
+  // A word width that differs from the tower's.
   const Folder narrow("inversion", {{"hidden", 8}, {"word", 100}, {"sentence", "* {}"}});
   const auto composer = Composer::open(narrow.folder.path()).value();
   const auto composed =

@@ -1,4 +1,4 @@
-// The sum of both rows, which nothing has to be learned for: what is trained is the encoder under it.
+// Composer that adds both embeddings, without parameters of its own: only the encoder under it is trained.
 #include "saccade/model/composers/kinds.h"
 
 namespace saccade {

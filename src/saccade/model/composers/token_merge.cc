@@ -27,7 +27,7 @@ std::span<const EnumName<MergeWeights>> enum_names(MergeWeights) {
 namespace {
 
 float dot(const float* a, const float* b, int64_t dim) {
-  // Eight sums side by side: the compiler makes lanes of them.
+  // Eight independent sums, which the compiler vectorizes.
   std::array<float, 8> sums{};
   int64_t d = 0;
   for (; d + 8 <= dim; d += 8) {
@@ -39,7 +39,7 @@ float dot(const float* a, const float* b, int64_t dim) {
   return sum;
 }
 
-// 1 / length of each row; 0 of those without a length.
+// Returns 1 / length of each row; 0 for rows of length 0.
 std::vector<float> inverse_lengths(MatrixView<const float> rows) {
   std::vector<float> inverse;
   for (int64_t r = 0; r < rows.rows(); ++r) {
@@ -50,7 +50,7 @@ std::vector<float> inverse_lengths(MatrixView<const float> rows) {
   return inverse;
 }
 
-// The pairs at or above tau that are taken, by the picture's token.
+// Returns the selected pairs at or above tau, in the order of the image tokens.
 std::vector<MergedToken> matched(const Matrix<float>& cosines, const MergeOptions& options) {
   const int64_t p = cosines.rows();
   const int64_t t = cosines.columns();

@@ -1,9 +1,8 @@
-// Adaptive token fusion's first half (TMCIR, arXiv 2504.10995): which tokens of a
-// picture and of a text become one.
+// First half of adaptive token fusion (TMCIR, arXiv 2504.10995): merging of image tokens with text tokens.
 //
-// The study: the cosine of every visual token with every text token; pairs at or above tau = 0.7 become
-// weighted averages plus a positional encoding, the others are kept with positional residuals. It leaves open
-// which pairs are taken where several match, and the averages' weights: both are options.
+// The paper computes the cosine of every visual token with every text token. Pairs at or above tau = 0.7
+// become weighted averages plus a positional encoding; the others are kept with positional residuals. It
+// leaves open which of several matching pairs are taken, and the averages' weights. Both are options here.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +16,15 @@
 
 namespace saccade {
 
-// Which pairs at or above tau are taken.
+// Selection among the pairs at or above tau.
 enum class MergeMatching {
   kAll,     // every one: a token that several match is in several averages
-  kBest,    // each picture's token with the text's token nearest to it
+  kBest,    // each image token with its nearest text token
   kMutual,  // two tokens that are each nearest to the other: a token is in one average at most
 };
 std::span<const EnumName<MergeMatching>> enum_names(MergeMatching);
 
-// The text's share s of an average (1 - s) v + s t.
+// Text's share s of an average (1 - s) v + s t.
 enum class MergeWeights {
   kEqual,       // 1/2
   kSimilarity,  // c / (1 + c), c their cosine: a text that is less alike counts less; 0 where c is negative
@@ -34,37 +33,37 @@ enum class MergeWeights {
 std::span<const EnumName<MergeWeights>> enum_names(MergeWeights);
 
 struct MergeOptions {
-  double tau = 0.7;  // above 1: nothing is matched
+  double tau = 0.7;  // above 1, nothing is merged
   MergeMatching matching = MergeMatching::kMutual;
   MergeWeights weights = MergeWeights::kEqual;
 };
 
-// A token of the fused sequence: an average of one of the picture's and one of the
-// text's, or one of either alone.
+// Token of the fused sequence: an average of an image token and a text token, or one of them alone.
 struct MergedToken {
   int32_t picture = -1;  // -1: of the text alone
-  int32_t text = -1;     // -1: of the picture alone
-  float cosine = 0;      // of an average
+  int32_t text = -1;     // -1 for an image token alone
+  float cosine = 0;      // cosine of a merged pair
 
   [[nodiscard]] bool is_average() const { return picture >= 0 && text >= 0; }
 };
-// What becomes of a batch's tokens. Of each entry the averages stand first, by the picture's token and then
-// the text's; then the picture's tokens that are in none, then the text's.
+// Merge plan of a batch. In each entry the averages come first, ordered by image token and then text token.
+// The unmerged image tokens follow, then the unmerged text tokens.
 struct TokenMerge {
   std::vector<MergedToken> tokens;
   std::vector<int64_t> begin = {0};  // [n + 1]
 };
-// picture_tokens: [n, p, dim], text_tokens: [n, longest, dim], contiguous float32 of any lengths;
-// text_lengths: [n]. A token without a length is like none. Cost: n p longest dim.
+// Plans the merges. picture_tokens: [n, p, dim], text_tokens: [n, longest, dim], contiguous float32 of any
+// lengths; text_lengths: [n]. A token of length 0 has cosine 0 with every token. Cost: n p longest dim.
 TokenMerge plan_token_merge(const nn::Tensor& picture_tokens, const nn::Tensor& text_tokens,
                             std::span<const int64_t> text_lengths, const MergeOptions& options);
-// The averages of each entry.
+// Returns the merged pairs of each entry.
 std::vector<std::vector<MergedPair>> merged_pairs(const TokenMerge& merge);
 
-// The cosines of one picture's tokens with one text's: [p, t]. 0 for a token without a length.
+// Computes the cosines of one image's tokens with one text's: [p, t]. 0 for a token of length 0.
 Matrix<float> token_cosines(MatrixView<const float> picture, MatrixView<const float> text);
 
-// The text's share of an average. learned: what kLearned says, before the sigmoid; else not read.
+// Returns the text's share of an average. learned: the value of kLearned before the sigmoid; otherwise
+// ignored.
 float text_share(MergeWeights weights, float cosine, float learned);
 
 }  // namespace saccade

@@ -13,7 +13,8 @@ namespace {
 
 using nn::Tensor;
 
-// Rows of a few similarities, near 0 and nearly equal, have no direction to speak of.
+// Returns true for outputs that are a few similarities, near 0 and nearly equal: their direction is not
+// meaningful.
 bool is_similarity(const std::string& name) {
   return name.starts_with("logits") || name.find("logits_per_") != std::string::npos;
 }

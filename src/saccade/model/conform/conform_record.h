@@ -1,14 +1,14 @@
-// What is remembered of conformance (conform.h): which checkpoints
-// have given their reference's answers, by fingerprint.
+// Record of conformance results (conform.h): the checkpoints that have reproduced their reference's outputs,
+// by fingerprint.
 //
 // Each fingerprint has one file, FINGERPRINT.json in saccade/conformance of XDG_STATE_HOME (default:
-// ~/.local/state). It is not kept beside the weights: they may be in a folder that is shared or read-only, or
-// in a hub's cache.
+// ~/.local/state). It is not kept beside the weights, because their folder may be shared, read-only, or in a
+// hub's cache.
 //   {"fingerprint": HEX, "stamps": [HEX, ...],
 //    "results": [{"precision": "fp32", "reference": HEX, "answers": 8, "max_abs": 2e-06,
 //                "program": "0.1.0"}, ...]}
-// A stamp is what files look like without reading them;
-// "reference" is the SHA-256 of the reference's answers.
+// A stamp is derived from file metadata, without reading the files; "reference" is the SHA-256 of the
+// reference's outputs.
 #pragma once
 
 #include <filesystem>
@@ -38,23 +38,21 @@ struct ConformanceRecord {
   std::vector<ConformanceResult> results;
 };
 
-// SHA-256 over the files' paths, sizes and times of change: equal while nobody touches them. Empty if one
-// cannot be looked at.
+// Returns the SHA-256 over the files' paths, sizes and modification times, which is equal while nobody
+// touches them. Empty if a file cannot be examined.
 std::string files_stamp(std::span<const std::filesystem::path> files);
 
-// Adds a report that is ok. One that is not takes away what was remembered of
-// the same precision and reference. `files` are the checkpoint's, `reference` the
-// file that was compared with, `program` this program's version.
+// Records a successful report. A failed one deletes the record of the same precision and reference. `files`
+// are the checkpoint's, `reference` is the file compared with, `program` is this program's version.
 Status remember_conformance(const ConformReport& report, std::span<const std::filesystem::path> files,
                             const std::filesystem::path& reference, std::string_view program);
 
-// The record's "results", as files and answers have them.
+// Converts to the record's "results", in the format of the files.
 Json conformance_json(const ConformanceRecord& record);
 
-// What is known of one checkpoint; no results where there is no record.
-// A record that cannot be read counts as none.
+// Returns the record of one checkpoint; without results if there is no record or it cannot be read.
 ConformanceRecord conformance_of(const std::string& fingerprint);
-// Every record, by each of its stamps.
+// Returns all records, by each of their stamps.
 std::map<std::string, ConformanceRecord> conformance_by_stamp();
 
 }  // namespace saccade

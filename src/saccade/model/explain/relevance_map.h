@@ -1,4 +1,4 @@
-// Where in a picture its score comes from: a map over the patches that a transformer cuts it into.
+// Relevance maps of an image's score over the patches of a vision transformer.
 #pragma once
 
 #include <array>
@@ -12,9 +12,9 @@
 namespace saccade {
 
 enum class MapMethod {
-  // LeGrad (Bousselham et al. 2024, arXiv 2404.03214): of each block the gradient of the score that the
-  // block's own states give, with respect to that block's attention; its positive part, averaged over heads
-  // and queries, summed over blocks.
+  // LeGrad (Bousselham et al. 2024, arXiv 2404.03214). For each block: the gradient of the score computed
+  // from the block's own states, with respect to that block's attention. The positive part is averaged over
+  // heads and queries, and summed over blocks.
   kLegrad,
   // Gradient-weighted attention (Chefer et al. 2021, arXiv 2103.15679): R = R + mean over heads of (gradient
   // * A)+ R over all blocks, with the gradient of the final score.
@@ -26,25 +26,25 @@ inline std::span<const EnumName<MapMethod>> enum_names(MapMethod) {
   return kMapMethodNames;
 }
 
-// What each patch has to do with a picture's score.
+// Relevance of each patch to an image's score.
 struct PictureMaps {
-  int rows = 0;  // of patches, from the top
+  int rows = 0;  // rows of patches, from the top
   int columns = 0;
-  // [pictures, rows * columns], row by row from the top left: 0 or more; larger is more. Only values of one
-  // picture compare with each other.
+  // Relevance values [pictures, rows * columns], row-major from the top left: 0 or more, larger is more
+  // relevant. Only values of the same image are comparable.
   Matrix<float> relevance;
 };
 
-// The capability of encoders whose picture tower is a transformer, and of heads on these.
+// Capability of encoders whose image tower is a transformer, and of heads on these.
 class PictureMapper {
  public:
   virtual ~PictureMapper() = default;
-  // pixels: [n, 3 * height * width] as `preprocess` writes them. target: [dim], of length 1, a text's row (or
-  // any other): the score is its cosine with the picture's row, or with that of a picture's rows that is
-  // nearest to it. kUsage for a target of another width. Cost: kLegrad one to two times encode_images,
-  // kChefer two and a half to five times (docs/answers.md); the first call packs the tower's weights a second
-  // time, to go through them backwards, and that memory stays. Memory: kChefer keeps what each block traces,
-  // for a few pictures at a time.
+  // Computes maps for pixels: [n, 3 * height * width] as written by `preprocess`. target: [dim], of length 1,
+  // a text's embedding (or any other). The score is its cosine with the image's embedding, or with the
+  // nearest of the image's rows. Returns kUsage for a target of another width. Cost: kLegrad one to two times
+  // encode_images, kChefer two and a half to five times (docs/answers.md). The first call packs the tower's
+  // weights a second time for the backward pass, and that memory stays allocated. Memory: kChefer keeps the
+  // intermediate values of each block, for a few images at a time.
   [[nodiscard]] virtual Result<PictureMaps> map_pictures(MatrixView<const float> pixels,
                                                          std::span<const float> target, MapMethod method) = 0;
 };

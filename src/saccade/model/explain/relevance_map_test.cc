@@ -1,5 +1,5 @@
-// Maps over pictures: what every family's have to be. That they are their papers' gradients is
-// shown against autograd (lab/train/picture_map_test.cc).
+// Properties of the relevance maps of all families. Their agreement with the papers' gradients is tested
+// against autograd (lab/train/picture_map_test.cc).
 #include "saccade/model/explain/relevance_map.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ constexpr const char* kNames[] = {"clip-gelu", "clip-quickgelu",  "open_clip-gel
                                   "long-clip", "siglip",          "open_clip-siglip",
                                   "jina-clip", "jina-clip-fused", "blip2-itm"};
 
-// Any pictures, and the row of another as what is looked for.
+// Arbitrary images, with the embedding of another image as the target.
 struct Input {
   explicit Input(EncoderBackend& encoder) {
     const EncoderInfo& info = encoder.info();
@@ -56,7 +56,7 @@ TEST(PictureMaps, AreOfEveryTransformer) {
         const auto map = maps->relevance.row(i);
         EXPECT_TRUE(std::ranges::all_of(map, [](float value) { return value >= 0 && std::isfinite(value); }));
         EXPECT_GT(*std::ranges::max_element(map), 0);
-        // A picture's map does not depend on what it is computed beside.
+        // An image's map does not depend on the rest of the batch.
         const auto alone = mapper->map_pictures(input.pixels.view().slice(i, 1), input.target.row(0), method);
         ASSERT_TRUE(alone);
         for (size_t p = 0; p < map.size(); ++p) {
@@ -67,7 +67,7 @@ TEST(PictureMaps, AreOfEveryTransformer) {
   }
 }
 
-// Another target, another map; and the map of the opposite one is not this one's.
+// Another target gives another map; the map of the opposite target is not this one's.
 TEST(PictureMaps, FollowTheirTarget) {
   for (const char* name : kNames) {
     SCOPED_TRACE(name);

@@ -1,4 +1,4 @@
-// Maps over pictures of a score that a head makes of an encoder's states: between the families' files.
+// Relevance maps for a head's score of an encoder's states. Internal interface between the families' files.
 #pragma once
 
 #include "saccade/model/head_input.h"
@@ -10,17 +10,18 @@ namespace saccade {
 
 struct StatesScored {
   ImageStates states = ImageStates::kRows;
-  // Of states as image_head_input reads them, not pooled yet; of kVision those of qformer's queries.
+  // Score of the states that image_head_input reads, before pooling; with kVision, of the states of qformer's
+  // queries.
   StateScore score;
-  const QFormer* qformer = nullptr;  // of kVision alone: it asks the vision tower's states
+  const QFormer* qformer = nullptr;  // only with kVision: queries the vision tower's states
 };
 
-// What architectures have whose states can be followed back to a picture's patches.
+// Interface of architectures whose states can be traced back to an image's patches.
 class StateMapper {
  public:
   virtual ~StateMapper() = default;
   [[nodiscard]] virtual bool can_map_states(ImageStates states) const = 0;
-  // As PictureMapper::map_pictures; of states that can_map_states() names.
+  // Computes maps like PictureMapper::map_pictures, for states accepted by can_map_states().
   [[nodiscard]] virtual Result<PictureMaps> map_states(MatrixView<const float> pixels,
                                                        const StatesScored& scored, MapMethod method) = 0;
 };

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using nn::Tensor;
 
-// The mean over heads of one token's row; weights: [heads, tokens, tokens].
+// Computes the mean over heads of one token's row; weights: [heads, tokens, tokens].
 std::vector<double> mean_row(std::span<const float> weights, int64_t heads, int64_t tokens, int64_t from) {
   const auto n = static_cast<size_t>(tokens);
   std::vector<double> mean(n);

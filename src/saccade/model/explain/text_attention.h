@@ -1,5 +1,5 @@
-// What a text model attends to: in its last block, from the token whose state a
-// text's row (or class) is made of.
+// Attention of a text model in its last block, from the token whose state becomes the text's embedding (or
+// class).
 #pragma once
 
 #include <filesystem>
@@ -15,14 +15,14 @@ namespace saccade {
 class TextAttention {
  public:
   virtual ~TextAttention() = default;
-  // One weight a token of the text, averaged over the heads; they sum to 1. Errors as encode_texts has. Not
-  // thread-safe. Cost: a forward pass over one text.
+  // Returns one weight per token of the text, averaged over the heads; they sum to 1. Returns the errors of
+  // encode_texts. Not thread-safe. Cost: a forward pass over one text.
   [[nodiscard]] virtual Result<std::vector<double>> attend(const TokenizedText& text) = 0;
 };
 
-// Of a classifier of texts: at its first token, by its own maps; `encoder` must outlive the result. Of a
-// CLIP: at its end token; its text tower is read a second time from the encoder's checkpoint, in float32 and
-// mapped. Nothing (nullptr) for others. `threads`: as EncoderOptions has them.
+// Opens the attention of a text model. A text classifier uses its first token and its own maps; `encoder`
+// must outlive the result. A CLIP uses its end token; its text tower is loaded again from the encoder's
+// checkpoint, in float32 and mapped. Returns nullptr for other encoders. `threads`: as in EncoderOptions.
 Result<std::unique_ptr<TextAttention>> open_text_attention(EncoderBackend& encoder,
                                                            const std::filesystem::path& checkpoint,
                                                            int threads);

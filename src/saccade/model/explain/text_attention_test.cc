@@ -1,4 +1,4 @@
-// What CLIP's text tower attends to, against its formulas written out number by number.
+// Tests of the attention of CLIP's text tower, against its formulas computed one value at a time.
 #include "saccade/model/explain/text_attention.h"
 
 #include <algorithm>
@@ -14,8 +14,8 @@ namespace {
 using namespace test;
 using Rows = std::vector<std::vector<double>>;
 
-// The whole text tower of one text, in double and a value at a time. It says what its last block attends to
-// from the end token, and the text's row, which the reference's answers hold it to.
+// Slow text tower for one text, in double and one value at a time. Computes the last block's attention from
+// the end token, and the text's embedding, which is checked against the reference's outputs.
 class SlowTower {
  public:
   explicit SlowTower(const std::string& name) : config_(read_json(golden(name) / "config.json").value()) {
@@ -29,7 +29,7 @@ class SlowTower {
   }
 
   std::vector<double> attention;  // mean over heads, one a token
-  std::vector<double> row;        // of length 1
+  std::vector<double> row;        // row of length 1
 
   void run(const std::vector<int32_t>& ids, size_t end) {
     Rows x(ids.size(), std::vector<double>(width_));
@@ -87,7 +87,7 @@ class SlowTower {
     attention.assign(x.size(), 0);
     for (size_t head = 0; head < heads_; ++head) {
       for (size_t t = 0; t < x.size(); ++t) {
-        std::vector<double> weights;  // of the tokens up to t
+        std::vector<double> weights;  // weights of the tokens up to t
         for (size_t s = 0; s <= t; ++s) {
           double dot = 0;
           for (size_t d = head * head_width; d < (head + 1) * head_width; ++d) dot += q[t][d] * k[s][d];
@@ -170,7 +170,7 @@ TEST(TextAttention, OfClipIsTheFormulas) {
   }
 }
 
-// The layouts hold the same weights, so the same is attended to.
+// The layouts hold the same weights, so the attention is the same.
 TEST(TextAttention, OtherLayoutsOfClip) {
   auto encoder = load_encoder(golden("open_clip-gelu"));
   ASSERT_TRUE(encoder) << encoder.error().message;

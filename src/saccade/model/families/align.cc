@@ -18,7 +18,8 @@ class AlignEncoder : public DualEncoder {
 
  private:
   static DualShape shape_of(const AlignConfig& config) {
-    // A picture of 289 x 289 has activations of 60 MB in a tower as wide as ALIGN's: eight at once.
+    // An image of 289 x 289 has activations of 60 MB in a tower as wide as ALIGN's, so eight are encoded at
+    // once.
     return {.image_tokens = kTokensAtOnce / 8,
             .vocabulary = config.text.vocabulary,
             .pad_id = config.text.pad_id,
@@ -35,7 +36,7 @@ class AlignEncoder : public DualEncoder {
   Tensor project_texts(const Tensor& states) const override { return model_.project_texts(states); }
   Tensor logits(const Tensor& cosines) const override { return cosines * (1 / model_.temperature().item()); }
 
-  // Convolutions take any size; what a reference was run on need not be what the preprocessing makes.
+  // Convolutions accept any size, so a reference's input size may differ from that of the preprocessing.
   Result<Tensor> reference_pixels(const nn::TensorMap& inputs) const override {
     const auto found = inputs.find("pixel_values");
     if (found == inputs.end()) return Tensor();
@@ -58,7 +59,7 @@ Result<AlignModel> load_model(const Checkpoint& checkpoint, EncoderParts& parts)
   SACCADE_ASSIGN(const AlignConfig config, align_config_from_hugging_face(checkpoint.config));
   nn::LoadedParameters source(with_current_bert_names(parts.weights.tensors));
   SACCADE_ASSIGN(AlignModel model, AlignModel::make(config, source));
-  // 0, 1, 2, ...; and how many batches the statistics were gathered over.
+  // Buffers: 0, 1, 2, ...; and the number of batches of the statistics.
   constexpr std::string_view kBuffers[] = {"*embeddings.position_ids", "*.num_batches_tracked"};
   SACCADE_TRY(source.all_used(kBuffers));
   const float temperature = static_cast<float>(model.temperature().item());
@@ -71,7 +72,7 @@ Result<AlignModel> load_model(const Checkpoint& checkpoint, EncoderParts& parts)
   return model;
 }
 
-// What the checkpoint says, or what ALIGN's always say.
+// Returns the checkpoint's preprocessing, or ALIGN's fixed defaults.
 Result<Preprocessing> align_preprocessing(const Checkpoint& checkpoint, int64_t pooling_window) {
   const Json usual = {{"do_resize", true},
                       {"size", {{"height", 346}, {"width", 346}}},
@@ -86,8 +87,8 @@ Result<Preprocessing> align_preprocessing(const Checkpoint& checkpoint, int64_t 
   SACCADE_ASSIGN(
       const Preprocessing preprocessing,
       preprocessing_from_hugging_face(said.json.is_null() ? usual : said.json, 289).in(said.where));
-  // The last states are about a 32nd of a side; were they
-  // more than the pooling's window, the reference would fail.
+  // The last states have about a 32nd of the side; if they exceeded the pooling window, the reference would
+  // fail.
   const int64_t side = std::max(preprocessing.output_height(), preprocessing.output_width());
   if (side > 4096 || side / 32 + 1 > pooling_window) {
     return fail(ErrorCode::kUnsupported, "{}: pictures of {} x {} are too large", said.where,
@@ -117,7 +118,7 @@ Result<AlignModel> AlignModel::make(const AlignConfig& config, nn::ParameterSour
   AlignModel model;
   model.config_ = config;
   SACCADE_ASSIGN(model.vision_, EfficientNet::make(config.vision, source, "vision_model."));
-  // The pooler comes with the checkpoints, though nothing reads it.
+  // The checkpoints contain the pooler, although nothing uses it.
   SACCADE_ASSIGN(model.text_, BertModel::make(config.text, source, "text_model.", true));
   SACCADE_ASSIGN(model.text_projection_, nn::Linear::make(source, "text_projection", config.text.shape.width,
                                                           config.projection, 0.02));

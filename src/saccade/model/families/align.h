@@ -1,6 +1,7 @@
 // ALIGN (Jia et al. 2021, "Scaling Up Visual and Vision-Language Representation Learning With Noisy Text
-// Supervision"): an EfficientNet whose pooled states are the picture's row, and a BERT whose first token's
-// state is projected to its width. A logit is the cosine divided by a learned temperature.
+// Supervision"). The image embedding is the pooled output of an EfficientNet. The text embedding is the state
+// of a BERT's first token, projected to the same width. A logit is the cosine divided by a learned
+// temperature.
 #pragma once
 
 #include <cstdint>
@@ -20,21 +21,21 @@ struct AlignConfig {
   double temperature_init = 1;
 };
 
-// From config.json, with transformers' defaults; refuses impossible shapes by name.
+// Reads config.json, with transformers' defaults. Rejects impossible shapes by name.
 Result<AlignConfig> align_config_from_hugging_face(const Json& config);
 
-// Forward passes are thread-safe, pack() is not.
+// ALIGN model. Forward passes are thread-safe, pack() is not.
 class AlignModel {
  public:
   static Result<AlignModel> make(const AlignConfig& config, nn::ParameterSource& source);
-  // pixels: [n, 3, height, width] float32, of any size -> [n, projection] float32, not normalized: the pooled
-  // state, which nothing projects.
+  // Encodes pixels: [n, 3, height, width] float32, of any size -> [n, projection] float32, not normalized.
+  // The result is the pooled state, without a projection.
   [[nodiscard]] nn::Tensor encode_images(const nn::Tensor& pixels, DType dtype,
                                          TowerTrace* trace = nullptr) const;
-  // ids, mask: as BertModel takes them -> [n, text width] float32.
+  // Encodes ids and mask, as in BertModel -> [n, text width] float32.
   [[nodiscard]] nn::Tensor text_states(const nn::Tensor& ids, const nn::Tensor& mask, DType dtype,
                                        TowerTrace* trace = nullptr) const;
-  // These to [n, projection], not normalized.
+  // Projects these to [n, projection], not normalized.
   [[nodiscard]] nn::Tensor project_texts(const nn::Tensor& states) const;
   [[nodiscard]] const nn::Tensor& temperature() const { return temperature_; }
   [[nodiscard]] const AlignConfig& config() const { return config_; }

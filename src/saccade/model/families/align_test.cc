@@ -1,4 +1,4 @@
-// ALIGN against the reference's answers, its scaling rules, and checkpoints of it that are wrong.
+// Tests of ALIGN: the reference's outputs, its scaling rules, and invalid checkpoints.
 #include "saccade/model/families/align.h"
 
 #include <cmath>
@@ -34,7 +34,7 @@ TEST(Align, ConformsInBf16) {
   }
 }
 
-// The golden's temperature is 1, which no mistake with it would change: the logits of another.
+// The golden's temperature is 1, which would hide mistakes, so another one is tested.
 TEST(Align, LogitsAreDividedByTheTemperature) {
   const GoldenCopy copy("align");
   copy.edit_tensors("model.safetensors",
@@ -92,7 +92,7 @@ TEST(Align, RowsDoNotDependOnBatchOrPadding) {
   EXPECT_EQ((*encoder)->encode_images({pixels.data(), 1, 100}).error().code, ErrorCode::kUsage);
 }
 
-// Without its file, pictures are made as ALIGN's always were.
+// Without a preprocessing file, ALIGN's defaults apply.
 TEST(Align, PreprocessingWithoutAFile) {
   auto encoder = load_encoder(golden("align"));
   ASSERT_TRUE(encoder);
@@ -105,8 +105,8 @@ TEST(Align, PreprocessingWithoutAFile) {
   EXPECT_NEAR((*encoder)->info().logit_scale, 1.0F, 1e-6);
 }
 
-// The published model's shapes (EfficientNet-B7 with the defaults), and the rule that rounding takes no more
-// than a tenth away.
+// The published model's shapes (EfficientNet-B7 with the defaults), and the rule that rounding removes at
+// most a tenth.
 TEST(EfficientNetConfig, ScalesAsTheReference) {
   const auto b7 = efficientnet_config_from_hugging_face(Json::object());
   ASSERT_TRUE(b7) << b7.error().message;

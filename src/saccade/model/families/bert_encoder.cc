@@ -1,8 +1,8 @@
-// A BERT checkpoint as an encoder of texts, and as a sequence classifier where it has one.
+// BERT checkpoints as text encoders, and as sequence classifiers if they have a classifier.
 //
-// The row of a text is the last block's state at the first token ([CLS]), brought to length 1. Plain BERT has
-// not been trained to make these comparable: they are what fine-tuned checkpoints start from, and what the
-// pooler and the classifier read.
+// A text's embedding is the last block's state at the first token ([CLS]), normalized to length 1. Plain BERT
+// is not trained to make these comparable. They are the starting point of fine-tuned checkpoints, and the
+// input of the pooler and the classifier.
 #include <algorithm>
 #include <mutex>
 
@@ -26,7 +26,7 @@ class BertEncoder : public Architecture, public TextClassifier {
   explicit BertEncoder(Parts parts) : parts_(std::move(parts)) {}
 
   const EncoderInfo& info() const override { return parts_.info; }
-  // Of no use: there are no pictures.
+  // Unused, because there are no images.
   const Preprocessing& preprocessing() const override { return parts_.preprocessing; }
   const Tokenizer* tokenizer() const override { return parts_.tokenizer.get(); }
   TextClassifier* text_classifier() override { return parts_.labels.empty() ? nullptr : this; }
@@ -92,7 +92,7 @@ class BertEncoder : public Architecture, public TextClassifier {
     result["last_hidden_state"] = parts_.model.states(given.ids, given.mask, parts_.dtype, types, &trace);
     result["hidden_1"] = trace.hidden_1;
     result["last_attention"] = trace.attentions.back();
-    // Embeddings and logits the way users get them.
+    // Embeddings and logits are computed in the same way as for users.
     const Tensor first = parts_.model.first_state(given.ids, given.mask, parts_.dtype, types);
     result["text_embeds"] = nn::normalize_rows(first);
     if (parts_.has_pooler) result["pooler_output"] = parts_.model.pool(first);
@@ -101,7 +101,7 @@ class BertEncoder : public Architecture, public TextClassifier {
   }
 
  private:
-  // forward over batches of the texts, its rows in the texts' order.
+  // Runs forward over batches of the texts and returns its rows in the texts' order.
   template <typename Forward>
   Result<Matrix<float>> rows_of(std::span<const TokenizedText> texts, int64_t width, const Forward& forward) {
     const BertConfig& config = parts_.model.config();
@@ -123,7 +123,7 @@ class BertEncoder : public Architecture, public TextClassifier {
   std::mutex mutex_;
 };
 
-// The classes' names: "id2label", or as many nameless ones as "num_labels" says (2 without either).
+// Returns the class names: "id2label", or unnamed ones, "num_labels" of them (2 without either).
 Result<std::vector<std::string>> read_labels(const Json& config) {
   constexpr int64_t kMaxLabels = 100'000;
   const auto found = config.find("id2label");
@@ -159,7 +159,7 @@ bool is_classifier(const Json& config, const nn::TensorMap& tensors) {
 Status load_model(const Json& config, BertEncoder::Parts& parts) {
   SACCADE_ASSIGN(const BertConfig shape, bert_config_from_hugging_face(config));
   nn::TensorMap tensors = with_current_bert_names(parts.weights.tensors);
-  // The heads BERT was pre-trained with guess masked words and next sentences: nothing here reads them.
+  // BERT's pre-training heads (masked words, next sentence) are not used.
   std::erase_if(tensors, [](const auto& entry) { return entry.first.starts_with("cls."); });
   const std::string prefix = tensors.contains("bert.embeddings.word_embeddings.weight") ? "bert." : "";
   const bool classifies = is_classifier(config, tensors);

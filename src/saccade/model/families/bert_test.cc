@@ -1,4 +1,4 @@
-// BERT against the reference's answers, and checkpoints of it that are wrong.
+// Tests of BERT: the reference's outputs, and invalid checkpoints.
 #include "saccade/model/towers/bert.h"
 
 #include <cmath>
@@ -60,7 +60,7 @@ TEST(Bert, ClassifiesTextsOfAnyLengths) {
   const Matrix<float> rows = (*encoder)->encode_texts(texts).value();
   for (int64_t i = 0; i < 4; ++i) {
     for (int64_t c = 0; c < 2; ++c) EXPECT_NEAR(ours(i, c), logits[i * 2 + c], 1e-4);
-    // A text's row is its first token's state, of length 1.
+    // A text's embedding is its first token's state, normalized to length 1.
     double length = 0;
     for (int64_t c = 0; c < 48; ++c) length += std::pow(states[i * 20 * 48 + c], 2);
     for (int64_t c = 0; c < 48; ++c) {
@@ -110,8 +110,8 @@ TEST(Bert, RefusesWhatItCannotEncode) {
   EXPECT_EQ((*encoder)->encode_texts({})->rows(), 0);
 }
 
-// Other ways to keep the same weights: without the
-// classifier, without the outer name, under the oldest names.
+// Alternative layouts of the same weights: without the classifier, without the outer name, under the oldest
+// names.
 TEST(Bert, LayoutsOfTheWeights) {
   const GoldenCopy copy("bert");
   const fs::path& folder = copy.path();

@@ -87,7 +87,7 @@ Tensor Blip2Retrieval::match_logits(const Tensor& memory, const Tensor& ids, con
 void Blip2Retrieval::pack(DType dtype) {
   vision.pack(dtype);
   qformer.pack(dtype);
-  // A few rows a picture: no time to win, and the last step stays exact.
+  // These layers run on a few rows per image, so lower precision would save no time; they stay exact.
   for (Linear* layer : {&image_projection, &text_projection, &match_head}) layer->pack(DType::kF32);
 }
 

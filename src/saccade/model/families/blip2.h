@@ -1,6 +1,6 @@
-// BLIP-2 (Li et al. 2023, "BLIP-2: Bootstrapping Language-Image Pre-training
-// with Frozen Image Encoders and Large Language Models"): a frozen vision
-// transformer, and a Q-Former that asks it with a few learned queries.
+// BLIP-2 (Li et al. 2023, "BLIP-2: Bootstrapping Language-Image Pre-training with Frozen Image Encoders and
+// Large Language Models"): a frozen vision transformer, and a Q-Former that queries it with a few learned
+// queries.
 //
 // Parameters go by transformers' names: Blip2ForImageTextRetrieval and Blip2ForConditionalGeneration.
 #pragma once
@@ -25,7 +25,7 @@ struct Blip2VisionConfig {
   nn::TransformerShape shape;
   int64_t image_size = 224;
   int64_t patch_size = 14;
-  // One more than patches: the class token's.
+  // Returns the number of patches plus one for the class token.
   [[nodiscard]] int64_t tokens() const { return (image_size / patch_size) * (image_size / patch_size) + 1; }
 };
 
@@ -34,7 +34,7 @@ enum class Blip2Kind {
   kT5,         // a frozen T5 behind a projection: Blip2ForConditionalGeneration
 };
 
-// How texts are prepared: published results and today's users differ.
+// Preparation of texts: the published results and current libraries differ.
 enum class Blip2Captions {
   kTransformers,  // the tokenizer's own clean-up, up to all positions
   kLavis,         // TextCleanup::kLavis, at most 35 tokens: what the published recall was measured with
@@ -50,29 +50,31 @@ struct Blip2Config {
   Blip2Captions captions = Blip2Captions::kTransformers;
   T5Config text;  // kT5
 
-  // Text tokens an encoder takes.
+  // Returns the maximum number of text tokens.
   [[nodiscard]] int64_t context() const;
 };
 
-// From config.json, with transformers' defaults; the names of the tensors decide where the config leaves open
-// what kind it is ("architectures") or whether the Q-Former reads text (either of "qformer_text_input" and
-// "use_qformer_text_input"). "saccade": {"captions": "transformers" | "lavis"} is a field of our own. Refuses
+// Reads config.json, with transformers' defaults. The tensor names decide if the config does not specify the
+// kind ("architectures"), or whether the Q-Former reads text (either of "qformer_text_input" and
+// "use_qformer_text_input"). "saccade": {"captions": "transformers" | "lavis"} is our own field. Rejects
 // impossible shapes and contradictions by name.
 Result<Blip2Config> blip2_config_from_hugging_face(const Json& config, const nn::TensorMap& tensors);
 
-// The Q-Former alone, from "qformer_config"; `tensors` tell whether it reads text where the section does not.
+// Reads the Q-Former from "qformer_config". `tensors` show whether it reads text if the section does not say
+// so.
 Result<QFormerConfig> qformer_config_from_hugging_face(const Json& section, const nn::TensorMap& tensors,
                                                        int64_t memory_width);
 
-// The vision transformer: class token, positions, pre-norm blocks with one joint layer for query, key and
-// value, and a norm over all states at the end.
+// Vision transformer with class token, positions, pre-norm blocks with one joint layer for query, key and
+// value, and a final norm over all states.
 class Blip2Vision {
  public:
   static Result<Blip2Vision> make(const Blip2VisionConfig& config, nn::ParameterSource& source);
-  // pixels: [n, 3, image_size, image_size] float32 -> [n, tokens, width] float32, the class token first.
+  // Encodes pixels: [n, 3, image_size, image_size] float32 -> [n, tokens, width] float32, the class token
+  // first.
   [[nodiscard]] nn::Tensor forward(const nn::Tensor& pixels, DType dtype) const;
   void pack(DType dtype);
-  // What forward() begins with, goes through and ends with.
+  // Parts of forward(): the embedding, the blocks and the final norm.
   [[nodiscard]] nn::Tensor embed(const nn::Tensor& pixels, DType dtype) const;
   [[nodiscard]] const std::vector<nn::TransformerBlock>& blocks() const { return blocks_; }
   [[nodiscard]] const nn::LayerNorm& norm() const { return post_norm_; }
@@ -93,18 +95,18 @@ struct Blip2Retrieval {
   nn::Linear image_projection, text_projection, match_head;
 
   static Result<Blip2Retrieval> make(const Blip2Config& config, nn::ParameterSource& source);
-  // From the vision tower's states: [n, queries, projection] float32, each row of length 1.
+  // Computes rows from the vision tower's states: [n, queries, projection] float32, each of length 1.
   [[nodiscard]] nn::Tensor image_rows(const nn::Tensor& memory, DType dtype) const;
-  // [n, projection] float32, each row of length 1.
+  // Computes text embeddings: [n, projection] float32, each of length 1.
   [[nodiscard]] nn::Tensor text_rows(const nn::Tensor& ids, const nn::Tensor& attention_mask,
                                      DType dtype) const;
-  // [n, 2] float32, logits of "does not match" and "matches", each the mean over the queries.
+  // Computes logits of "does not match" and "matches": [n, 2] float32, each the mean over the queries.
   [[nodiscard]] nn::Tensor match_logits(const nn::Tensor& memory, const nn::Tensor& ids,
                                         const nn::Tensor& attention_mask, DType dtype) const;
   void pack(DType dtype);
 };
 
-// Blip2ForConditionalGeneration with a T5, as far as its encoder: what writes text is left out.
+// Blip2ForConditionalGeneration with a T5, up to the encoder; text generation is not supported.
 struct Blip2T5 {
   Blip2Vision vision;
   QFormer qformer;
@@ -115,22 +117,22 @@ struct Blip2T5 {
   void pack(DType dtype);
 };
 
-// What patches of pictures [n, 3, image_size, image_size] have to do with a score of the states that a
-// Q-Former's queries have behind them: [n, patches]. kLegrad: QFormer::legrad alone, not through the vision
-// tower. kChefer: QFormer::chefer, and through the tower's blocks, R = R + A R (equation 6), with R in rows
-// of sum 1 (equations 8 and 9) where the queries look at it. Memory: kChefer keeps what the tower's blocks
-// trace, and a matrix [tokens, tokens] of each.
+// Computes the relevance of image patches to a score of a Q-Former's query states: images [n, 3, image_size,
+// image_size] to [n, patches]. kLegrad: QFormer::legrad alone, not through the vision tower. kChefer:
+// QFormer::chefer, continued through the tower's blocks by R = R + A R (equation 6). R is normalized to row
+// sums of 1 (equations 8 and 9) at the cross-attention of the queries. Memory: kChefer keeps the intermediate
+// values of the tower's blocks, and a matrix [tokens, tokens] of each.
 nn::Tensor map_queries(const Blip2Vision& vision, const QFormer& qformer, const nn::Tensor& pixels,
                        const StateScore& score, MapMethod method, DType dtype);
 
-// The Q-Former of a checkpoint, as far as it asks pictures: what one that is trained further begins with.
+// Q-Former of a checkpoint without its text part, as the start of further training.
 struct FrozenQFormer {
   QFormerConfig config;  // without text
   int64_t queries = 0;
-  int64_t memory_rows = 0;  // of the vision tower
+  int64_t memory_rows = 0;  // rows of the vision tower
   Weights weights;          // all of the checkpoint's; the Q-Former's under the names that QFormerOf asks for
 };
-// kUsage for a checkpoint of another family.
+// Reads the Q-Former of a checkpoint; kUsage for another family.
 Result<FrozenQFormer> read_qformer(const std::filesystem::path& folder);
 
 }  // namespace saccade

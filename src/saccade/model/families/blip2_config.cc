@@ -1,4 +1,4 @@
-// What BLIP-2 checkpoints say of their own shape.
+// Parser of BLIP-2 configs.
 #include <algorithm>
 #include <array>
 
@@ -28,7 +28,7 @@ Status check_shape(const TransformerShape& shape) {
   return {};
 }
 
-// `shape` with the fields that the section gives.
+// Returns `shape` overridden by the section's fields.
 Result<TransformerShape> shape_of(const Json& section, TransformerShape shape) {
   SACCADE_ASSIGN(shape.width, json_field_or<int64_t>(section, "hidden_size", shape.width));
   SACCADE_ASSIGN(shape.layers, json_field_or<int64_t>(section, "num_hidden_layers", shape.layers));
@@ -42,7 +42,7 @@ Result<TransformerShape> shape_of(const Json& section, TransformerShape shape) {
   return shape;
 }
 
-// A side in pixels: a number, or a list of two equal ones.
+// Returns a side in pixels: a number, or a list of two equal ones.
 Result<int64_t> side_of(const Json& section, const char* key, int64_t otherwise) {
   const auto found = section.find(key);
   if (found == section.end() || !found->is_array()) return json_field_or<int64_t>(section, key, otherwise);
@@ -73,8 +73,7 @@ Result<Blip2VisionConfig> vision_of(const Json& section) {
   return vision;
 }
 
-// Whether the Q-Former reads text: the field has had two
-// names; configs from before it was saved have neither.
+// Returns true if the Q-Former reads text. The field has had two names; older configs have neither.
 Result<bool> reads_text(const Json& section, const nn::TensorMap& tensors) {
   const bool has_mlp = tensors.contains("qformer.encoder.layer.0.intermediate.dense.weight");
   SACCADE_ASSIGN(const bool older, json_field_or<bool>(section, "qformer_text_input", has_mlp));
@@ -86,7 +85,7 @@ Result<bool> reads_text(const Json& section, const nn::TensorMap& tensors) {
   return newer;
 }
 
-// The kinds by the class that wrote the checkpoint, or by a tensor that only they have.
+// Kind of model, by the class that wrote the checkpoint, or by a tensor that only this kind has.
 struct KnownKind {
   std::string_view architecture;
   const char* tensor;
@@ -130,7 +129,7 @@ Result<Blip2Captions> captions_of(const Json& config, Blip2Kind kind) {
   return Blip2Captions::kLavis;
 }
 
-// The frozen language model's section.
+// Reads the section of the frozen language model.
 Result<T5Config> text_of(const Json& section) {
   SACCADE_ASSIGN(const std::string type,
                  json_field_or<std::string>(section, "model_type", std::string("opt")));
@@ -152,7 +151,7 @@ Result<QFormerConfig> qformer_config_from_hugging_face(const Json& section, cons
                                                    .mlp_width = 3072,
                                                    .activation = nn::Activation::kGelu,
                                                    .eps = 1e-12}));
-  // Not the section's "encoder_hidden_size": transformers overwrites that too.
+  // The section's "encoder_hidden_size" is ignored, because transformers overwrites it too.
   qformer.memory_width = memory_width;
   SACCADE_ASSIGN(qformer.cross_attention_frequency,
                  json_field_or<int64_t>(section, "cross_attention_frequency", 2));

@@ -15,12 +15,13 @@ namespace {
 
 using nn::Tensor;
 
-// What both kinds are loaded with, beside their models.
+// Common parts of both kinds beside their models.
 struct Parts : EncoderParts {
   Blip2Config config;
 };
 
-// Newer processors put the picture's place before the text, one token a query; the model cuts it off again.
+// Removes image placeholders: newer processors put one token per query before the text, and the model cuts
+// them off again.
 nn::TensorMap without_image_tokens(nn::TensorMap inputs, const Blip2Config& config) {
   const auto ids = inputs.find("input_ids");
   if (!config.image_token || ids == inputs.end() || ids->second.dim() != 2 ||
@@ -39,7 +40,7 @@ nn::TensorMap without_image_tokens(nn::TensorMap inputs, const Blip2Config& conf
   return inputs;
 }
 
-// How many rows a picture has of a state.
+// Returns the number of rows per image of a state.
 int64_t rows_of(const Blip2Config& config, FrozenFeatures::ImageState state) {
   return state == FrozenFeatures::ImageState::kVision ? config.vision.tokens() : config.queries;
 }
@@ -52,7 +53,7 @@ Result<PictureMaps> map_asked(MatrixView<const float> pixels, const Parts& parts
   SACCADE_TRY(check_pictures(pixels, parts.info));
   const auto side = static_cast<int>(vision.config().image_size / vision.config().patch_size);
   PictureMaps maps{side, side, Matrix<float>(pixels.rows(), int64_t{side} * side)};
-  // What every block traces is kept: as many pictures fewer at a time.
+  // The intermediate values of every block are kept, so fewer images are processed at a time.
   const int64_t cost = vision.config().tokens() * (method == MapMethod::kChefer ? 16 : 1);
   SACCADE_TRY(run_alone(mutex, [&] {
     for_pictures(pixels, parts, cost, [&](int64_t first, const Tensor& piece) {
@@ -62,7 +63,8 @@ Result<PictureMaps> map_asked(MatrixView<const float> pixels, const Parts& parts
   return maps;
 }
 
-// The cosine of `target` [dim] and the row nearest to it, of rows that are made of queries' states each.
+// Computes the gradient of the cosine between `target` [dim] and the nearest row, with one row per query
+// state.
 StateGradient nearest_query(const Tensor& states, const nn::Linear& projection, const Tensor& target) {
   const int64_t n = states.size(0);
   const int64_t queries = states.size(1);
@@ -82,8 +84,8 @@ StateGradient nearest_query(const Tensor& states, const nn::Linear& projection, 
   return gradient;
 }
 
-// A score of encode_images' rows: the mean of what the projection makes of the queries' states, brought to
-// length 1; with `of_unit` each of these is, before.
+// Computes a score of encode_images' embeddings: the mean of the projected query states, normalized to length
+// 1. With `of_unit`, each projected state is normalized before the mean.
 StateGradient of_mean_row(const Tensor& states, const nn::Linear& projection, bool of_unit,
                           const StateScore& score) {
   const int64_t n = states.size(0);
@@ -276,21 +278,21 @@ class RetrievalEncoder : public Architecture,
   }
   Tensor look(const Tensor& pixels) const { return model_.vision.forward(pixels, parts_.dtype); }
 
-  // A picture as the towers see it.
+  // Image in the form the towers produce.
   struct Sight {
     Tensor memory;  // [1, tokens, width]
     Tensor rows;    // [1, queries, projection]
   };
 
-  // The picture looked at last: those who rank texts for a picture give it again and again. The same pixels
-  // have the same states, so it may outlive a call.
+  // Cache of the last image, because callers that rank texts for an image pass it repeatedly. Equal pixels
+  // have equal states, so it stays valid between calls.
   struct Seen {
     std::vector<float> pixels;
     Sight sight;
   };
 
-  // Pairs of one piece: LAVIS's score (compute_sim_matrix of blip2_qformer.py), the logit of "matches" plus
-  // the contrastive similarity. Equal pictures one behind the other are looked at once.
+  // Scores the pairs of one piece by LAVIS's score (compute_sim_matrix of blip2_qformer.py): the logit of
+  // "matches" plus the contrastive similarity. Consecutive equal images are encoded once.
   void score(MatrixView<const float> pixels, std::span<const TokenizedText> texts,
              std::vector<float>& scores) {
     std::vector<int64_t> new_pictures;  // rows
@@ -332,7 +334,7 @@ class RetrievalEncoder : public Architecture,
       const Tensor memory = one ? memories.front() : nn::cat(memories);
       const Tensor logits = model_.match_logits(memory, batch.ids, batch.mask, parts_.dtype);
       const Tensor text_rows = model_.text_rows(batch.ids, batch.mask, parts_.dtype);
-      std::vector<Tensor> similarities;  // of the query that suits the text best, [1] each
+      std::vector<Tensor> similarities;  // similarity of the best query for the text, [1] each
       for (size_t i = 0; i < rows.size(); ++i) {
         const Tensor text = text_rows[static_cast<int64_t>(i)].unsqueeze(0);
         similarities.push_back(nn::largest(nn::row_products(rows[i][0], text), 0));
@@ -417,8 +419,8 @@ class FrozenEncoder : public Architecture, public FrozenFeatures, public StateMa
                      scored.qformer != nullptr ? *scored.qformer : model_.qformer, score);
   }
 
-  // As the checkpoint is, untrained for it: the mean of the projected queries beside the mean of the text's
-  // states, in the one width they share.
+  // Uses the checkpoint without training for it: the mean of the projected queries, and the mean of the
+  // text's states, in their common width.
   Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
     SACCADE_TRY(check_pictures(pixels, parts_.info));
     Matrix<float> rows(pixels.rows(), parts_.info.dim);
@@ -478,11 +480,11 @@ class FrozenEncoder : public Architecture, public FrozenFeatures, public StateMa
 
 // --- loading --------------------------------------------------------------------------------------------
 
-// What older transformers saved beside the weights: 0, 1, 2, ...
+// Buffers that older transformers saved beside the weights: 0, 1, 2, ...
 constexpr std::string_view kBuffers[] = {"embeddings.position_ids", "*.embeddings.position_ids"};
 
-// The tensors a kind reads: without what writes text. A T5's
-// embedding may be stored under its encoder's name alone.
+// Returns the tensors that a kind reads, without those for text generation. A T5's embedding may be stored
+// only under its encoder's name.
 nn::TensorMap tensors_of(const Weights& weights, Blip2Kind kind) {
   nn::TensorMap tensors;
   for (const auto& [name, tensor] : weights.tensors) {
@@ -492,7 +494,7 @@ nn::TensorMap tensors_of(const Weights& weights, Blip2Kind kind) {
     tensors.emplace(name, tensor);
   }
   if (kind == Blip2Kind::kT5) {
-    // emplace keeps "shared" where it is there: the reference ties the encoder's to it.
+    // emplace keeps an existing "shared": the reference ties the encoder's embedding to it.
     if (auto encoder = tensors.extract("language_model.encoder.embed_tokens.weight")) {
       tensors.emplace("language_model.shared.weight", encoder.mapped());
     }
@@ -505,7 +507,7 @@ Result<Blip2Config> load_config(const Checkpoint& checkpoint, const nn::TensorMa
       .in((checkpoint.folder / "config.json").string());
 }
 
-// What the config alone says.
+// Fills in the fields that follow from the config alone.
 void set_shape(const Blip2Config& config, EncoderInfo& info) {
   const bool retrieval = config.kind == Blip2Kind::kRetrieval;
   info.dim = retrieval ? config.projection : config.text.width;
@@ -520,8 +522,8 @@ Result<Preprocessing> blip2_preprocessing(const Checkpoint& checkpoint, const En
 }
 
 WordTable word_table(const Blip2Config& config) {
-  constexpr int64_t kSentinels = 100;  // of T5, which are not always among its tokenizer's tokens
-  // The place of a picture is a token beyond those that the model reads.
+  constexpr int64_t kSentinels = 100;  // T5's sentinels, which its tokenizer may lack
+  // The image placeholder is a token beyond those that the model reads.
   const int64_t pictures = config.image_token ? 1 : 0;
   if (config.kind == Blip2Kind::kRetrieval) {
     return {"embeddings.word_embeddings.weight", config.qformer.vocabulary, pictures};
@@ -550,7 +552,7 @@ Result<Parts> load_parts(const Checkpoint& checkpoint, const BackendOptions& opt
   SACCADE_ASSIGN(parts.preprocessing, blip2_preprocessing(checkpoint, parts.info));
   const TextCleanup cleanup =
       config.captions == Blip2Captions::kLavis ? TextCleanup::kLavis : TextCleanup::kTokenizerFile;
-  // The row of a Q-Former's text is the state at its start token.
+  // The embedding of a Q-Former's text is the state at its start token.
   const ReadAt read_at = config.kind == Blip2Kind::kRetrieval ? ReadAt::kStart : ReadAt::kAnywhere;
   SACCADE_ASSIGN(parts.tokenizer,
                  load_checkpoint_tokenizer(checkpoint, cleanup, word_table(config), read_at));
@@ -561,7 +563,7 @@ Result<Parts> load_parts(const Checkpoint& checkpoint, const BackendOptions& opt
 template <typename Model, typename EncoderOf>
 Result<std::unique_ptr<Architecture>> load_kind(Parts parts, const std::string& where) {
   nn::TensorMap tensors = tensors_of(parts.weights, parts.config.kind);
-  parts.info.parameters = 0;  // of those that are read
+  parts.info.parameters = 0;  // counts only parameters that are read
   for (const auto& [name, tensor] : tensors) parts.info.parameters += tensor.numel();
   nn::LoadedParameters source(std::move(tensors));
   SACCADE_ASSIGN(Model model, Model::make(parts.config, source).in(where));

@@ -1,4 +1,4 @@
-// Where in a picture a score of a Q-Former's queries comes from.
+// Relevance maps for scores of a Q-Former's queries.
 #include "saccade/model/families/blip2.h"
 #include "saccade/model/towers/picture_tower.h"
 #include "saccade/nn/attention_gradient.h"
@@ -8,8 +8,8 @@ namespace {
 
 using nn::Tensor;
 
-// For each entry matrix * vector, or vector * matrix.
-// matrices: [n, rows, columns]; vectors: [n, columns] or [n, rows].
+// Computes matrix * vector, or vector * matrix, for each entry. matrices: [n, rows, columns]; vectors: [n,
+// columns] or [n, rows].
 Tensor times(const Tensor& matrices, const Tensor& vectors) {
   std::vector<Tensor> each;
   for (int64_t i = 0; i < matrices.size(0); ++i) {
@@ -21,7 +21,8 @@ Tensor times_from_left(const Tensor& vectors, const Tensor& matrices) {
   return times(matrices.transpose(1, 2).contiguous(), vectors);
 }
 
-// A of every block of the tower, [n, tokens, tokens] each, from what the score changes with its last states.
+// Computes A of every block of the tower, [n, tokens, tokens] each, from the score's gradient with respect to
+// the tower's last states.
 std::vector<Tensor> tower_relevance(const std::vector<CrossedBlock>& blocks,
                                     std::vector<nn::BlockTrace> traces, Tensor gradient) {
   std::vector<Tensor> matrices(blocks.size());
@@ -37,8 +38,8 @@ std::vector<Tensor> tower_relevance(const std::vector<CrossedBlock>& blocks,
   return matrices;
 }
 
-// relevance N(R), [n, tokens], where R = (I + A_last) ... (I + A_first): with S = R - I and its rows' sums s,
-// relevance / s * S + relevance. Of S only products with vectors are made.
+// Computes relevance N(R), [n, tokens], where R = (I + A_last) ... (I + A_first). With S = R - I and its row
+// sums s, this is relevance / s * S + relevance. S itself is never formed; only products with vectors are.
 Tensor through(const std::vector<Tensor>& matrices, const Tensor& relevance) {
   const Tensor ones = Tensor::full(relevance.sizes(), 1);
   Tensor sums = Tensor::zeros(relevance.sizes());

@@ -1,4 +1,4 @@
-// The BLIP-2 family against the reference's answers, and checkpoints that contradict themselves.
+// Tests of the BLIP-2 family: the reference's outputs, and contradictory checkpoints.
 #include "saccade/model/families/blip2.h"
 
 #include <cmath>
@@ -20,7 +20,7 @@ using nn::Tensor;
 constexpr int64_t kPixels = 3 * 56 * 56;
 constexpr int64_t kQueries = 8;
 
-// A golden's inputs and answers, in memory of their own.
+// Inputs and outputs of a golden, in memory of their own.
 struct Answers {
   nn::TensorMap tensors;
 
@@ -34,7 +34,7 @@ struct Answers {
     const Tensor& pixels = tensors.at("pixel_values");
     return {pixels.data<float>(), pixels.size(0), kPixels};
   }
-  // Each cut to what its mask keeps.
+  // Returns the texts without masked tokens.
   [[nodiscard]] std::vector<TokenizedText> texts() const {
     std::vector<TokenizedText> result(static_cast<size_t>(tensors.at("input_ids").size(0)));
     for (size_t i = 0; i < result.size(); ++i) {
@@ -132,7 +132,7 @@ TEST(Blip2Retrieval, PairScoresAreMatchingLogitPlusSimilarity) {
     EXPECT_GT(std::abs(similarity), 1e-3);  // or the sum would show nothing
     EXPECT_NEAR(scores[static_cast<size_t>(i)], logit + similarity, 1e-5);
   }
-  // All nine, picture by picture and text by text: a pair's score does not depend on what it is asked beside.
+  // All nine pairs of an image and a text: a pair's score does not depend on the rest of the batch.
   const auto ask = [&](const std::vector<std::pair<int64_t, size_t>>& pairs) {
     std::vector<float> pixels;
     std::vector<TokenizedText> chosen;
@@ -154,7 +154,7 @@ TEST(Blip2Retrieval, PairScoresAreMatchingLogitPlusSimilarity) {
     }
     EXPECT_NEAR(by_image[4 * i], scores[i], 1e-5);
   }
-  // More pairs than fit into one piece, with a picture that goes on from one to the next.
+  // More pairs than fit into one piece, with an image that continues from one to the next.
   std::vector<std::pair<int64_t, size_t>> many(700, {1, 2});
   many.resize(1100, {2, 0});
   const std::vector<float> long_run = ask(many);
@@ -221,7 +221,7 @@ TEST(Blip2Frozen, FeaturesAreTheTowersStates) {
   for (int64_t c = 0; c < 48; ++c) EXPECT_NEAR(images(2, c), mean.at({c}), 1e-4);
 }
 
-// What is written differently in the files of other years, and means the same.
+// Alternative spellings in files of other years with the same meaning.
 TEST(Blip2Config, OtherSpellingsGiveTheSameAnswers) {
   const std::pair<const char*, std::function<void(const fs::path&)>> kSpellings[] = {
       {"the older name for text input",
@@ -308,7 +308,7 @@ TEST(Blip2Config, PublishedRecallReadsThirtyFiveTokens) {
   EXPECT_EQ(blip2_config_from_hugging_face(lavis, {})->context(), 20);
 }
 
-// The two recipes through a checkpoint's own tokenizer: the same words, cleaned by one of them.
+// Both preparations with a checkpoint's own tokenizer: the same words, cleaned by one of them.
 TEST(Blip2Retrieval, CaptionsAreReadByEitherRecipe) {
   const GoldenCopy copy("blip2-itm");
   const fs::path& folder = copy.path();

@@ -13,7 +13,7 @@ nn::Tensor clip_end_positions(const nn::Tensor& ids, std::optional<int64_t> end_
     const std::span<const int64_t> row = rows[i].integers();
     const auto found =
         end_id ? std::find(row.begin(), row.end(), *end_id) : std::max_element(row.begin(), row.end());
-    // A text without an end is read at its front, as the references' argmax has it.
+    // A text without an end token is read at its beginning, like the references' argmax.
     ends.integers()[static_cast<size_t>(i)] = found == row.end() ? 0 : found - row.begin();
   }
   return ends;

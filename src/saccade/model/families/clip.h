@@ -1,10 +1,10 @@
 // CLIP (Radford et al. 2021, "Learning Transferable Visual Models From Natural Language Supervision"): a
-// vision transformer (or a ResNet, clip_resnet.h) and a causal text transformer, each projected into one
-// space. Covers OpenAI's checkpoints and all that keep their structure: OpenCLIP's LAION and DataComp models,
+// vision transformer (or a ResNet, clip_resnet.h) and a causal text transformer, each projected into a shared
+// space. Covers OpenAI's checkpoints and others of the same structure: OpenCLIP's LAION and DataComp models,
 // MetaCLIP, DFN, Long-CLIP.
 //
-// Parameters go by their names in the Hugging Face layout;
-// other layouts are renamed when they are read (checkpoint.h).
+// Parameters have their names in the Hugging Face layout; other layouts are renamed on loading
+// (checkpoint.h).
 #pragma once
 
 #include <cmath>
@@ -28,7 +28,7 @@ namespace saccade {
 struct PictureTower;  // towers/picture_tower.h
 
 struct ClipConfig {
-  nn::TransformerShape vision;  // nothing where there is a ResNet
+  nn::TransformerShape vision;  // unused with a ResNet
   std::optional<ResNetShape> resnet;
   nn::TransformerShape text;
   int64_t image_size = 224;
@@ -36,53 +36,55 @@ struct ClipConfig {
   int64_t channels = 3;
   int64_t vocabulary = 49408;
   int64_t positions = 77;
-  // The token whose state stands for the text: the first one with this id; none: the first of the highest id.
+  // Id of the token whose state represents the text: its first occurrence. Without a value, the first token
+  // with the highest id.
   std::optional<int64_t> end_id;
   int64_t projection = 512;
   double logit_scale_init = 2.6592;  // log(1 / 0.07)
 };
 
-// From config.json of the Hugging Face layout, with its defaults; refuses impossible shapes by name.
+// Reads config.json of the Hugging Face layout, with its defaults. Rejects impossible shapes by name.
 Result<ClipConfig> clip_config_from_hugging_face(const Json& config);
-// An end id of 2 marks configs written before the field meant anything: there the highest id is the end.
+// End id of configs written before the field was used; in these the highest id is the end.
 constexpr int32_t kLegacyEndId = 2;
-// What such a config says of its text tower, with the defaults.
+// Returns the text tower's section of such a config, with the defaults.
 Result<Json> clip_text_section(const Json& config);
-// From "model_cfg" of open_clip_config.json. Where it has no "mlp_ratio" the MLPs are as wide as their
-// tensors (under OpenAI's names), or four times the tower's width.
+// Reads "model_cfg" of open_clip_config.json. Without "mlp_ratio", the MLPs are as wide as their tensors
+// (under OpenAI's names), or four times the tower's width.
 Result<ClipConfig> clip_config_from_open_clip(const Json& model_cfg, const nn::TensorMap& tensors = {});
-// Where a checkpoint in OpenAI's names has no config: from the tensors' shapes, as OpenAI's own code does,
-// with heads of 64 and QuickGELU.
+// Derives the config from the tensors' shapes, for checkpoints in OpenAI's names without a config. Like
+// OpenAI's own code, assumes heads of 64 and QuickGELU.
 Result<ClipConfig> clip_config_from_tensors(const nn::TensorMap& tensors);
-// config.json for a trained model, as transformers reads it.
+// Returns the config.json of a trained model, in transformers' format.
 Json clip_config_to_hugging_face(const ClipConfig& config, int64_t start_id, int64_t end_id, int64_t pad_id);
 
-// Where each of ids [n, tokens] int64 has its first end_id; without one, its first highest id: [n] int64.
+// Returns the position of the first end_id in each of ids [n, tokens] int64, or of the first highest id
+// without a value: [n] int64.
 nn::Tensor clip_end_positions(const nn::Tensor& ids, std::optional<int64_t> end_id);
 
-// T: nn::Tensor for inference, Variable (lab/train/math/variable.h) for training.
-// Not thread-safe while training or packing; forward passes alone are.
+// CLIP model. T: nn::Tensor for inference, Variable (lab/train/math/variable.h) for training. Forward passes
+// alone are thread-safe; training and packing are not.
 template <typename T>
 class ClipModelOf {
  public:
-  // kUnsupported for a ResNet that is to be trained.
+  // Makes the model; kUnsupported for training a ResNet.
   static Result<ClipModelOf> make(const ClipConfig& config, nn::ParameterSourceOf<T>& source);
 
-  // pixels: [n, channels, image_size, image_size] float32 -> [n, projection] float32, not normalized.
-  // keep: undefined, or [n, kept] int64: the patches to look at, for training on a part of each picture.
+  // Encodes pixels: [n, channels, image_size, image_size] float32 -> [n, projection] float32, not normalized.
+  // keep: undefined, or [n, kept] int64, the patches to use when training on a part of each image.
   [[nodiscard]] T encode_images(const T& pixels, DType dtype, TowerTraceOf<T>* trace = nullptr,
                                 const nn::Tensor& keep = {}) const {
     return project_images(image_states(pixels, dtype, trace, keep));
   }
-  // ids: [n, tokens] int64, tokens <= positions; attention_mask:
-  // undefined or [n, tokens], 0 leaves a token out.
-  // -> [n, projection] float32, not normalized. Text is causal: what follows the end token changes nothing.
+  // Encodes ids: [n, tokens] int64, tokens <= positions -> [n, projection] float32, not normalized.
+  // attention_mask: undefined or [n, tokens], 0 excludes a token. Text is causal: tokens after the end token
+  // have no effect.
   [[nodiscard]] T encode_texts(const nn::Tensor& ids, DType dtype, const nn::Tensor& attention_mask = {},
                                TowerTraceOf<T>* trace = nullptr) const {
     return project_texts(text_states(ids, dtype, attention_mask, trace));
   }
-  // The same in two steps: what is projected, [n, the tower's width] float32, and its projection. A ResNet's
-  // pooling is its projection: its states are [n, projection] already.
+  // Compute the same in two steps: the states to project, [n, the tower's width] float32, and their
+  // projection. A ResNet's pooling is its projection, so its states are already [n, projection].
   [[nodiscard]] T image_states(const T& pixels, DType dtype, TowerTraceOf<T>* trace = nullptr,
                                const nn::Tensor& keep = {}) const;
   [[nodiscard]] T text_states(const nn::Tensor& ids, DType dtype, const nn::Tensor& attention_mask = {},
@@ -92,29 +94,31 @@ class ClipModelOf {
   }
   [[nodiscard]] T project_texts(const T& states) const { return text_projection_.forward(states); }
 
-  // Every token's state through the tower's last norm and projection, as the pooled one's goes: [n, tokens,
-  // projection] float32, not normalized. A picture's first is the class token. Not with a ResNet.
+  // Returns every token's state after the tower's last norm and projection, as for the pooled one: [n,
+  // tokens, projection] float32, not normalized. An image's first token is the class token. Not available
+  // with a ResNet.
   [[nodiscard]] T image_tokens(const T& pixels, DType dtype) const;
   [[nodiscard]] T text_tokens(const nn::Tensor& ids, DType dtype) const;
-  // text_states where the embedding of the tokens places[i] of text i is words[i]: places [n] or [n, k]
-  // int64, -1 for none; words [n, width] float32.
+  // Computes text_states with the embeddings of tokens places[i] of text i replaced by words[i]: places [n]
+  // or [n, k] int64, -1 for none; words [n, width] float32.
   [[nodiscard]] T text_states_with(const nn::Tensor& ids, const nn::Tensor& places, const T& words,
                                    DType dtype) const;
 
-  // For inference, packed: the vision transformer as explaining sees it, over this model. Not with a ResNet.
+  // Returns the vision transformer of this model for relevance maps. Inference only, packed. Not available
+  // with a ResNet.
   [[nodiscard]] PictureTower picture_tower(DType dtype) const;
 
-  // log of the inverse temperature, a scalar parameter.
+  // Returns the log of the inverse temperature, a scalar parameter.
   [[nodiscard]] const T& logit_scale() const { return logit_scale_; }
   [[nodiscard]] const ClipConfig& config() const { return config_; }
-  // Where each text's state is read: [n] int64.
+  // Returns the position of each text's pooled state: [n] int64.
   [[nodiscard]] nn::Tensor end_positions(const nn::Tensor& ids) const {
     return clip_end_positions(ids, config_.end_id);
   }
 
   // Repacks the linear layers for inference in `dtype` (kF32, kBF16 or kI8).
   void pack(DType dtype);
-  // What pack() has left in more bits.
+  // Returns the layers that pack() left in higher precision.
   [[nodiscard]] const WideLayers& wide_layers() const { return wide_layers_; }
 
  private:
@@ -122,7 +126,7 @@ class ClipModelOf {
 
   Status make_vision(nn::ParameterSourceOf<T>& source);
   Status make_text(nn::ParameterSourceOf<T>& source);
-  // What the vision transformer's blocks begin with: [n, 1 + patches, width] float32.
+  // Computes the input of the vision transformer's blocks: [n, 1 + patches, width] float32.
   [[nodiscard]] T embed_images(const T& pixels, DType dtype, const nn::Tensor& keep) const;
 
   ClipConfig config_;
@@ -180,7 +184,7 @@ Status ClipModelOf<T>::make_vision(nn::ParameterSourceOf<T>& source) {
   patch_embedding_ = nn::LinearOf<T>(kernel.view({config_.vision.width, patch_values}));
   SACCADE_ASSIGN(vision_positions_, source.take(vision + ".embeddings.position_embedding.weight",
                                                 {side * side + 1, config_.vision.width}, {0, vision_std}));
-  // "pre_layrnorm" is how the published checkpoints spell it.
+  // The published checkpoints spell it "pre_layrnorm".
   SACCADE_ASSIGN(pre_norm_, nn::LayerNormOf<T>::make(source, vision + ".pre_layrnorm", config_.vision.width,
                                                      config_.vision.eps));
   SACCADE_ASSIGN(vision_blocks_,
@@ -289,7 +293,7 @@ T ClipModelOf<T>::text_states_with(const nn::Tensor& ids, const nn::Tensor& plac
                                    DType dtype) const {
   const int64_t n = ids.size(0);
   const int64_t tokens = ids.size(1);
-  // The words stand behind the texts' own embeddings, and are read where they replace one.
+  // The words are appended to the texts' own embeddings, and are read where they replace one.
   const nn::Tensor which = nn::Tensor::empty({n, tokens}, DType::kI64);
   const int64_t each = n > 0 ? places.numel() / n : 0;
   for (int64_t i = 0; i < n; ++i) {
@@ -315,7 +319,7 @@ void ClipModelOf<T>::pack(DType dtype) {
   if (resnet_) {
     resnet_->pack(dtype);
   } else {
-    visual_projection_.pack(DType::kF32);  // one row a picture: no time to win, and the last step stays exact
+    visual_projection_.pack(DType::kF32);  // one row per image, so lower precision saves no time
   }
   text_projection_.pack(DType::kF32);
 }

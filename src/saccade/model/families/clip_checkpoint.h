@@ -1,4 +1,4 @@
-// A CLIP checkpoint's config, whatever its layout. For the module's own files.
+// Config of a CLIP checkpoint in any layout. Internal to the module.
 #pragma once
 
 #include "saccade/core/error.h"
@@ -7,8 +7,8 @@
 
 namespace saccade {
 
-// From the config's file, or where there is none from the tensors' shapes.
-// tensors: under the layout's own names.
+// Reads the config's file, or derives the config from the tensors' shapes if there is none. tensors: under
+// the layout's own names.
 Result<ClipConfig> read_clip_config(const Checkpoint& checkpoint, const nn::TensorMap& tensors);
 
 }  // namespace saccade

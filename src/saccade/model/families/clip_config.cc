@@ -1,4 +1,4 @@
-// What CLIP checkpoints say of their own shape, in the layouts it is published in.
+// Parser of CLIP configs in all published layouts.
 #include <cmath>
 #include <set>
 
@@ -43,8 +43,8 @@ Result<ClipConfig> checked(ClipConfig config) {
   return config;
 }
 
-// One tower's section: the older "<name>_dict", where there is one, over its own fields over the defaults, as
-// transformers merges them.
+// Returns one tower's section, merged as in transformers: the older "<name>_dict", if present, overrides the
+// tower's own fields, which override the defaults.
 Result<Json> tower_section(const Json& config, const std::string& name, Json defaults) {
   SACCADE_ASSIGN(Json first, section(config, name, std::move(defaults)));
   return section(config, name + "_dict", std::move(first));
@@ -62,8 +62,8 @@ Result<TransformerShape> hugging_face_shape(const Json& section) {
   return shape;
 }
 
-// OpenCLIP's switches that change the computation. What is listed is what plain CLIP is; anything else is
-// refused, as an ignored switch would be a silently wrong embedding.
+// Rejects OpenCLIP's switches that change the computation. The listed values are those of plain CLIP;
+// ignoring another value would silently give wrong embeddings.
 Status refuse_other_than(const Json& section, const char* name, const Json& plain) {
   static const std::set<std::string> kShape = {
       "image_size",      "layers",         "width", "head_width",    "mlp_ratio",     "patch_size",
@@ -91,7 +91,7 @@ Result<int64_t> open_clip_mlp_width(const Json& section, int64_t width, const nn
     }
   }
   SACCADE_ASSIGN(const double ratio, json_field_or<double>(section, "mlp_ratio", 4.0));
-  // As Python's int(): towards zero (bigG's ratio is 4.9231).
+  // Truncates towards zero like Python's int() (bigG's ratio is 4.9231).
   if (!(ratio > 0 && ratio <= 1000)) return fail(ErrorCode::kBadData, "\"mlp_ratio\" is {}", ratio);
   return static_cast<int64_t>(static_cast<double>(width) * ratio);
 }
@@ -108,7 +108,7 @@ Status read_open_clip_transformer(const Json& vision, const nn::TensorMap& tenso
   return {};
 }
 
-// A list of layers is a ResNet's; its width counts the stem's channels.
+// Reads a ResNet, whose "layers" is a list; its width counts the stem's channels.
 Status read_open_clip_resnet(const Json& vision, ClipConfig& result) {
   ResNetShape shape;
   for (const Json& blocks : vision["layers"]) {
@@ -232,7 +232,7 @@ Result<ClipConfig> clip_config_from_tensors(const nn::TensorMap& tensors) {
     while (tensors.contains(fmt::format("{}{}.ln_1.weight", prefix, layers))) ++layers;
     return layers;
   };
-  // Positions are those of a square and of one more.
+  // The number of positions is a square plus one.
   const auto side_of = [](int64_t positions) {
     return std::llround(std::sqrt(static_cast<double>(std::max<int64_t>(positions - 1, 0))));
   };

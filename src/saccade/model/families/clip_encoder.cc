@@ -11,9 +11,9 @@ namespace {
 namespace fs = std::filesystem;
 using nn::Tensor;
 
-// What reference implementations save beside the weights: 0, 1, 2, ... (transformers), sizes and the causal
-// mask (OpenAI), which rows of two position tables are read (Long-CLIP), for how many batches statistics were
-// gathered (batch normalization).
+// Buffers that reference implementations save beside the weights: 0, 1, 2, ... (transformers), sizes and the
+// causal mask (OpenAI), row selections of two position tables (Long-CLIP), and batch counts of statistics
+// (batch normalization).
 constexpr std::string_view kBuffers[] = {"*.embeddings.position_ids",
                                          "*.num_batches_tracked",
                                          "input_resolution",
@@ -32,10 +32,10 @@ class ClipEncoder : public DualEncoder {
 
  private:
   static DualShape shape_of(const ClipConfig& config) {
-    // A convolutional tower's first stages hold many more numbers than its last.
+    // The first stages of a convolutional tower have much larger activations than its last.
     const int64_t side = config.image_size / (config.resnet ? 8 : config.patch_size);
-    // Padding of id 0: what follows a text's end token is never
-    // looked at, and 0 is neither the end id nor the highest.
+    // The padding id is 0. Tokens after a text's end token do not matter, and 0 is neither the end id nor the
+    // highest.
     return {.image_tokens = side * side + 1,
             .vocabulary = config.vocabulary,
             .pad_id = 0,
@@ -85,7 +85,7 @@ Result<Preprocessing> clip_preprocessing(const Checkpoint& checkpoint, const Enc
   if (checkpoint.layout != Layout::kHuggingFace && checkpoint.pictures.json.is_null()) {
     return preprocessing_from_open_clip(Json::object(), info.image_height);
   }
-  // A checkpoint that says nothing is preprocessed as CLIP always was.
+  // CLIP's original preprocessing is the default.
   Json usual = {{"do_resize", true},
                 {"size", {{"shortest_edge", info.image_height}}},
                 {"resample", 3},
@@ -96,7 +96,7 @@ Result<Preprocessing> clip_preprocessing(const Checkpoint& checkpoint, const Enc
   return load_preprocessing(checkpoint, info, usual);
 }
 
-// OpenAI's and OpenCLIP's programs have one tokenizer within, CLIP's, unless a config names another.
+// OpenAI's and OpenCLIP's programs contain CLIP's tokenizer, which is used unless a config names another.
 bool leaves_tokenizer_to_the_program(const Checkpoint& checkpoint, const ClipConfig& config) {
   constexpr int64_t kPublishedVocabulary = 49408;
   if (checkpoint.layout == Layout::kHuggingFace || config.vocabulary != kPublishedVocabulary) return false;
@@ -104,8 +104,8 @@ bool leaves_tokenizer_to_the_program(const Checkpoint& checkpoint, const ClipCon
   return !checkpoint.config.is_object() || !checkpoint.config.contains(named);
 }
 
-// Texts are read at their end token, by the config's id or as the highest: it must be what the tokenizer ends
-// them with. A start of 0 is from before the fields meant anything, and what pads is never looked at.
+// Checks that the token at which texts are read is the tokenizer's end token; it is given by the config's id
+// or is the highest. A start id of 0 dates from before the fields were used. Padding does not matter.
 Status check_tokenizer(const Checkpoint& checkpoint, const ClipConfig& config, const Tokenizer& tokenizer) {
   const int64_t highest = tokenizer.vocabulary_size() - 1;
   if (!config.end_id && tokenizer.end_id() != highest) {
@@ -121,7 +121,7 @@ Status check_tokenizer(const Checkpoint& checkpoint, const ClipConfig& config, c
       {{"eos_token_id", tokenizer.end_id(), kLegacyEndId}, {"bos_token_id", tokenizer.start_id(), 0}});
 }
 
-// What the config alone says.
+// Fills in the fields that follow from the config alone.
 void set_shape(const ClipConfig& config, EncoderInfo& info) {
   info.dim = config.projection;
   info.context = config.positions;

@@ -23,7 +23,7 @@ const Json& member(const Json& object, const char* key) {
   return found == object.end() ? kNull : *found;
 }
 
-// PaliGemma's own config: "vlm_config" of ColPali's.
+// Reads PaliGemma's own config: "vlm_config" of ColPali's.
 Status read_paligemma(const Json& config, ColPaliConfig& result) {
   SACCADE_ASSIGN(const Json vision, required_section(config, "vision_config"));
   SACCADE_ASSIGN(const Json text, required_section(config, "text_config"));
@@ -35,7 +35,7 @@ Status read_paligemma(const Json& config, ColPaliConfig& result) {
   if (result.image_token < 0) {
     return fail(ErrorCode::kBadData, "\"image_token_index\" is {}, expected 0 or more", result.image_token);
   }
-  // What two places say of one thing.
+  // The same value is stored in two places.
   SACCADE_ASSIGN(const auto width,
                  json_field_or<int64_t>(vision, "projection_dim", result.text.width).in("vision_config"));
   if (width != result.text.width) {
@@ -81,7 +81,8 @@ Status read_own_fields(const Json& config, ColPaliConfig& result) {
 
 constexpr std::string_view kProjection = "embedding_proj_layer.";
 
-// Without what the programs put in front of PaliGemma's parts; empty for the head of words.
+// Removes the prefix that a program puts before PaliGemma's parts; returns an empty name for the
+// language-model head.
 std::string part_name(std::string_view name) {
   for (const std::string_view before : {"vlm.", "model.", "model."}) {
     if (name.starts_with(before)) name.remove_prefix(before.size());
@@ -167,7 +168,8 @@ Result<nn::TensorMap> rename_colpali(const nn::TensorMap& tensors) {
                   name);
     }
   }
-  // The table of words and the head are one tensor, which some files keep under the head's name alone.
+  // The token embedding and the language-model head are one tensor, which some files store only under the
+  // head's name.
   if (head.defined()) renamed.emplace("language_model.embed_tokens.weight", head);
   return renamed;
 }
@@ -190,7 +192,8 @@ Tensor ColPaliModel::rows(const Tensor& states) const {
 }
 
 Tensor ColPaliModel::image_rows(const Tensor& pixels, const Tensor& prompts, DType dtype) const {
-  // The patches go in as they are: the reference divides them by sqrt(width) and multiplies all with it.
+  // The patches are used unscaled: the reference divides them by sqrt(width) and then multiplies everything
+  // by it.
   const Tensor seen = projector_.forward(vision_.forward(pixels, dtype).to(dtype)).to(DType::kF32);
   const Tensor prompt = language_.embed(prompts).expand({pixels.size(0), -1, -1});
   return rows(language_.forward(nn::cat({seen, prompt}, 1), {}, dtype));

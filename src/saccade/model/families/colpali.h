@@ -1,9 +1,9 @@
-// ColPali (Faysse et al. 2024, "ColPali: Efficient Document Retrieval with Vision Language Models"):
-// PaliGemma, a SigLIP vision tower whose patches Gemma reads before a short prompt, with a projection of
-// every state to a row of its own.
+// ColPali (Faysse et al. 2024, "ColPali: Efficient Document Retrieval with Vision Language Models"). It is
+// PaliGemma, a SigLIP vision tower whose patches are read by Gemma before a short prompt, with a projection
+// of every state to a row of its own.
 //
-// Parameters go by "vision_tower.", "multi_modal_projector.", "language_model." and "embedding_proj_layer.",
-// to which the published names are brought when they are read.
+// Parameters are named "vision_tower.", "multi_modal_projector.", "language_model." and
+// "embedding_proj_layer."; published names are converted to these on loading.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@
 
 namespace saccade {
 
-// What the programs that read the same weights put around a query. Both end it with ten paddings that the
-// model reads, each a row of the query.
+// Query templates of the programs that read the same weights. Both end a query with ten padding tokens, which
+// the model reads; each gives a row of the query.
 enum class ColPaliQueries {
   kHuggingFace,    // transformers: "<bos>Question: {query}", the paddings, "\n"; 50 tokens
   kColPaliEngine,  // colpali-engine: "<bos>{query}", the paddings
@@ -33,12 +33,12 @@ struct ColPaliConfig {
   int64_t projection = 128;
   int32_t image_token = 257'152;
   ColPaliQueries queries = ColPaliQueries::kHuggingFace;
-  std::string query_prefix = "Question: ";           // of kHuggingFace
+  std::string query_prefix = "Question: ";           // prefix for kHuggingFace
   std::string image_prompt = "Describe the image.";  // "<bos>", this and "\n" follow the patches
 
   [[nodiscard]] int64_t patch_side() const { return vision.image_size / vision.patch_size; }
   [[nodiscard]] int64_t patches() const { return patch_side() * patch_side(); }
-  // Of a query, all that is put around it included.
+  // Returns the maximum number of tokens of a query, including the template.
   [[nodiscard]] int64_t context() const {
     return queries == ColPaliQueries::kHuggingFace ? 50 : text.positions;
   }
@@ -47,31 +47,32 @@ struct ColPaliConfig {
 // "hugging_face", "colpali_engine"
 std::string_view colpali_queries_name(ColPaliQueries queries);
 
-// From config.json: of transformers ("model_type" "colpali"), or of colpali-engine's merged checkpoints,
-// which is PaliGemma's ("paligemma") and leaves the width of the projection to the tensors. Queries are put
-// as the program that wrote the checkpoint puts them, unless `"saccade": {"queries": NAME}` says otherwise.
-// processor: processor_config.json, {} without; its "query_prefix" and "visual_prompt_prefix" count.
-// tensors: under the names of rename_colpali.
+// Reads config.json of transformers ("model_type" "colpali") or of colpali-engine's merged checkpoints. The
+// latter is PaliGemma's ("paligemma"), and the width of the projection comes from the tensors. Queries use
+// the template of the program that wrote the checkpoint, unless `"saccade": {"queries": NAME}` is set.
+// processor: processor_config.json, or {}; its "query_prefix" and "visual_prompt_prefix" are used. tensors:
+// under the names of rename_colpali.
 Result<ColPaliConfig> colpali_config(const Json& config, const Json& processor, const nn::TensorMap& tensors);
 
-// The published names, which changed with transformers' releases, to those above; the head of words, which
-// retrieval never asks, is left out. kUnsupported for an adapter's tensors beside the weights they adapt,
-// kBadData for two tensors of one meaning.
+// Converts the published names, which changed between transformers' releases, to those above. Drops the
+// language-model head, which retrieval does not use. Returns kUnsupported for an adapter's tensors beside the
+// weights they adapt, and kBadData for two tensors of one meaning.
 Result<nn::TensorMap> rename_colpali(const nn::TensorMap& tensors);
 
 class ColPaliModel {
  public:
   static Result<ColPaliModel> make(const ColPaliConfig& config, nn::ParameterSource& source);
 
-  // Rows of length 1 for pictures [n, 3, side, side] float32 followed by
-  // prompts [n or 1, tokens] int64 without image tokens: [n, patches +
-  // tokens, projection] float32, the patches' first. All tokens look at all.
+  // Computes rows of length 1 for images [n, 3, side, side] float32 followed by prompts [n or 1, tokens]
+  // int64 without image tokens. Result: [n, patches + tokens, projection] float32, the patches' rows first.
+  // Every token attends to all tokens.
   [[nodiscard]] nn::Tensor image_rows(const nn::Tensor& pixels, const nn::Tensor& prompts, DType dtype) const;
-  // Rows of length 1 for texts [n, tokens] int64: [n, tokens, projection] float32. mask: as Gemma::forward.
+  // Computes rows of length 1 for texts [n, tokens] int64: [n, tokens, projection] float32. mask: as in
+  // Gemma::forward.
   [[nodiscard]] nn::Tensor text_rows(const nn::Tensor& ids, const nn::Tensor& mask, DType dtype) const;
   [[nodiscard]] const ColPaliConfig& config() const { return config_; }
   void pack(DType dtype);
-  // What pack() has left in more bits.
+  // Returns the layers that pack() left in higher precision.
   [[nodiscard]] const WideLayers& wide_layers() const { return wide_layers_; }
 
  private:

@@ -16,10 +16,10 @@ namespace {
 
 using nn::Tensor;
 
-// What older transformers saved beside the weights: 0, 1, 2, ..., and rotary frequencies.
+// Buffers that older transformers saved beside the weights: 0, 1, 2, ..., and rotary frequencies.
 constexpr std::string_view kBuffers[] = {"*.embeddings.position_ids", "*.rotary_emb.inv_freq"};
 
-// The folder's tokenizer as queries use it, and the prompt that follows every picture.
+// Tokenizer of the folder with the query template, and the prompt that follows every image.
 struct Words {
   std::unique_ptr<Tokenizer> queries;
   std::vector<int64_t> image_prompt;
@@ -87,9 +87,9 @@ class ColPaliEncoder : public Architecture, public LateInteraction {
       result["text_embeds"] = rows;
     }
     if (pixels.defined() && texts.ids.defined()) {
-      // Padding's rows are 0 and add nothing.
+      // Rows of padding are 0 and add nothing.
       const Tensor& queries = result["text_embeds"];
-      std::vector<Tensor> columns;  // of each image: [texts, 1]
+      std::vector<Tensor> columns;  // one per image: [texts, 1]
       for (int64_t i = 0; i < pixels.size(0); ++i) {
         const Tensor best = nn::largest(nn::row_products(queries, result["image_embeds"][i]), 2);
         columns.push_back((nn::mean(best, 1) * static_cast<double>(queries.size(1))).unsqueeze(1));
@@ -103,7 +103,7 @@ class ColPaliEncoder : public Architecture, public LateInteraction {
   const ColPaliConfig& config() const { return model_.config(); }
   int64_t rows_each() const { return config().patches() + static_cast<int64_t>(image_prompt_.size()); }
 
-  // body(first, rows) with rows [n, rows_each(), dim] of pictures first, first + 1, ...
+  // Calls body(first, rows) with rows [n, rows_each(), dim] of images first, first + 1, ...
   template <typename Body>
   Status look(MatrixView<const float> pixels, const Body& body) {
     SACCADE_TRY(check_pictures(pixels, info()));
@@ -120,13 +120,13 @@ class ColPaliEncoder : public Architecture, public LateInteraction {
     });
   }
 
-  // body(batch, rows) with rows [items, longest, dim].
+  // Calls body(batch, rows) with rows [items, longest, dim].
   template <typename Body>
   Status read(std::span<const TokenizedText> texts, const Body& body) {
     SACCADE_TRY(check_texts(texts, info(), config().text.vocabulary));
     return run_alone(mutex_, [&] {
       for (const TextBatch& batch : text_batches(texts, 0, {.workspace = parts_.workspace.get()})) {
-        // All of a query looks at all of it: it is a prefix, as PaliGemma calls it.
+        // A query is a prefix in PaliGemma's terms: all its tokens attend to each other.
         body(batch, model_.text_rows(batch.ids, nn::padding_mask(batch.mask), parts_.dtype));
       }
     });
@@ -136,7 +136,8 @@ class ColPaliEncoder : public Architecture, public LateInteraction {
     return Tensor::of(image_prompt_, {1, static_cast<int64_t>(image_prompt_.size())});
   }
 
-  // What a reference put behind its pictures, from image_prompt_ids [n, patches + tokens]; without, our own.
+  // Returns a reference's prompts after its images, from image_prompt_ids [n, patches + tokens], or our own
+  // if absent.
   Result<Tensor> prompts_of(const nn::TensorMap& inputs, int64_t n) const {
     const auto found = inputs.find("image_prompt_ids");
     if (found == inputs.end()) {
@@ -167,9 +168,9 @@ class ColPaliEncoder : public Architecture, public LateInteraction {
     return prompt;
   }
 
-  // Which token looks at which, as transformers has it for a reference's own inputs: with token_type_ids, 0
-  // marks a prefix at which all look, and 1 what is read from left to right; with an attention_mask alone,
-  // all is read from left to right, though its processor's queries are prefixes.
+  // Computes the attention mask as transformers does for a reference's own inputs. With token_type_ids, 0
+  // marks a prefix with full attention, and 1 causal tokens. With an attention_mask alone, all tokens are
+  // causal, although its processor's queries are prefixes.
   static Result<Tensor> reference_mask(const nn::TensorMap& inputs, const TextInputs& texts) {
     const bool padded = inputs.contains("attention_mask");
     const int64_t tokens = texts.ids.size(1);
@@ -209,12 +210,12 @@ Status check_tokenizer(const Checkpoint& checkpoint, const ColPaliConfig& config
       {{"bos_token_id", pieces.start_id}, {"eos_token_id", pieces.end_id}, {"pad_token_id", pieces.pad_id}}));
   const int32_t image = pieces.added.find("<image>");
   if (image < 0) return {};
-  // By the id in use, which has a default.
+  // Compares the id in use, which has a default.
   const Json used{{"image_token_index", config.image_token}};
   return check_special_ids(used, "config.json", {{"image_token_index", image}});
 }
 
-// Empty where the folder has no tokenizer's files.
+// Loads tokenizer and prompt; empty if the folder has no tokenizer files.
 Result<Words> load_words(const Checkpoint& checkpoint, const ColPaliConfig& config) {
   constexpr size_t kQueryPaddings = 10;
   Words words;
@@ -254,7 +255,7 @@ Result<ColPaliConfig> load_config(const Checkpoint& checkpoint, const nn::Tensor
       .in((checkpoint.folder / "config.json").string());
 }
 
-// What the config alone says.
+// Fills in the fields that follow from the config alone.
 void set_shape(const ColPaliConfig& config, EncoderInfo& info) {
   info.dim = config.projection;
   info.context = config.context();
@@ -298,7 +299,7 @@ Status outline(const Checkpoint& checkpoint, const nn::TensorMap& tensors, Check
 
 }  // namespace
 
-// "paligemma" is what colpali-engine publishes ColPali as.
+// colpali-engine publishes ColPali as "paligemma".
 extern const Family colpali_family = {{"colpali", "paligemma"}, load, outline};
 
 }  // namespace saccade

@@ -1,5 +1,4 @@
-// ColPali against the reference's answers, its queries, the
-// layouts it is published in, and checkpoints that are wrong.
+// Tests of ColPali: the reference's outputs, its queries, the published layouts, and invalid checkpoints.
 #include "saccade/model/families/colpali.h"
 
 #include <cmath>
@@ -25,7 +24,7 @@ using testing::HasSubstr;
 constexpr int64_t kSide = 56;
 constexpr int64_t kPatches = 16;
 constexpr int64_t kDim = 16;
-constexpr int32_t kImageToken = 560;  // of the small Gemma tokenizer, which has 563 tokens
+constexpr int32_t kImageToken = 560;  // id in the small Gemma tokenizer, which has 563 tokens
 constexpr int32_t kLineEnd = 261;
 // "<bos>Describe the image.\n"; these and the ids below are from a plain byte-pair encoder aside, which gives
 // the ids of tests/golden/tokenizers/gemma.json.
@@ -98,8 +97,8 @@ std::vector<TokenizedText> golden_texts(const nn::TensorMap& io) {
   return texts;
 }
 
-// transformers read the golden's queries from left to right, for want of token types; what users encode with
-// its processor is a prefix, all of which looks at all of it.
+// The golden has no token types, so transformers read its queries causally. With its processor, a query is a
+// prefix with full attention.
 TEST(ColPali, QueriesArePrefixes) {
   const auto file = SafeTensors::open(golden("colpali") / "io.safetensors").value();
   nn::TensorMap io = nn::borrow_tensors(file).value();
@@ -132,7 +131,7 @@ TEST(ColPali, RowsDoNotDependOnWhatIsEncodedBeside) {
   EXPECT_EQ(late.patch_columns(), 4);
   const int64_t each = kPatches + static_cast<int64_t>(kPrompt.size());
 
-  // Pictures: the patches' rows, then the prompt's, as the reference puts it.
+  // Images: the patches' rows come first, then the prompt's, as in the reference.
   const Matrix<float> pixels = random_pixels(3);
   const RowSets images = late.encode_image_rows(pixels.view()).value();
   ASSERT_EQ(images.rows.rows(), 3 * each);
@@ -166,7 +165,7 @@ TEST(ColPali, RowsDoNotDependOnWhatIsEncodedBeside) {
   const Tensor text_means = tensor_of(encoder->encode_texts(texts).value());
   for (size_t i = 0; i < texts.size(); ++i) {
     const Tensor own = tensor_of(sets.rows).slice(0, sets.begin[i], sets.begin[i + 1]);
-    EXPECT_EQ(own.size(0), static_cast<int64_t>(texts[i].ids.size()));  // what is put around a query counts
+    EXPECT_EQ(own.size(0), static_cast<int64_t>(texts[i].ids.size()));  // includes the template's tokens
     const Tensor alone = tensor_of(late.encode_text_rows(std::span(texts).subspan(i, 1)).value().rows);
     EXPECT_LT(max_difference(own, alone), 1e-5);
     const Tensor mean = nn::mean(alone, 0);
@@ -200,10 +199,10 @@ TEST(ColPali, QueriesInBothForms) {
     EXPECT_EQ(text.dropped, 0);
     EXPECT_EQ(tokenizer.encode("", 50).ids, asked({370}));
     EXPECT_EQ(tokenizer.encode(" x", 50).ids, asked({370, 370, 334}));
-    // Special tokens in a query are what the reference takes them for.
+    // Special tokens in a query are treated as in the reference.
     EXPECT_EQ(tokenizer.encode("Two dogs?  <image>", 50).ids,
               asked({370, 305, 500, 442, 514, 329, 286, 370, 370, kImageToken}));
-    // What is cut off is the query's own: 50 less 12 around it and the 7 of "Question:".
+    // The query's own text is truncated: 50 less 12 for the template and the 7 of "Question:".
     std::string cats;
     for (int i = 0; i < 40; ++i) cats += "cat ";
     const TokenizedText cut = tokenizer.encode(cats, 50);
@@ -220,7 +219,7 @@ TEST(ColPali, QueriesInBothForms) {
     EXPECT_EQ(encoder->tokenizer()->encode("", 128).ids, with_paddings({2}, false));
   }
   copy.edit_json("config.json", [](Json& json) { json.erase("saccade"); });
-  // What the checkpoint's own processor says.
+  // Template of the checkpoint's own processor.
   copy.write("processor_config.json",
              R"({"processor_class": "ColPaliProcessor", "query_prefix": "a photo of",
                  "visual_prompt_prefix": "a cat"})");
@@ -288,7 +287,7 @@ TEST(ColPali, EveryPublishedLayoutConforms) {
   EXPECT_EQ(load_encoder(engine.path()).value()->info().family, "colpali");
 }
 
-// Weights are used as they are stored: those kept in bfloat16 give what their float32 copies do.
+// Weights are used as stored: bfloat16 weights give the same result as their float32 copies.
 TEST(ColPali, StoredPrecisionChangesNothing) {
   const GoldenCopy half("colpali");
   const GoldenCopy whole("colpali");
@@ -427,7 +426,7 @@ TEST(ColPali, TokenizerAndConfigMustAgree) {
   };
   expect_refused("colpali", damages, add_words);
 
-  // Without a tokenizer there is no prompt for pictures either.
+  // Without a tokenizer there is no prompt for images either.
   const auto encoder = load_encoder(golden("colpali")).value();
   EXPECT_EQ(encoder->tokenizer(), nullptr);
   const auto refused = encoder->encode_images(random_pixels(1).view());

@@ -27,7 +27,7 @@ Result<int64_t> width_field(const Json& json, const char* key, int64_t most = kM
   return width;
 }
 
-// The fields of BLIP-2's "qformer_config", with two of its surroundings.
+// Parses the fields of BLIP-2's "qformer_config", with two related ones.
 Result<HeadQFormer> qformer_from_json(const Json& json) {
   HeadQFormer qformer;
   SACCADE_ASSIGN(const int64_t memory_width, width_field(json, "encoder_hidden_size"));
@@ -51,7 +51,7 @@ Json qformer_json(const HeadQFormer& qformer) {
           {"memory_rows", qformer.memory_rows}};
 }
 
-// What changes with states [n, rows, width], from what changes with what pool_states makes of them.
+// Propagates a gradient through pool_states to states [n, rows, width].
 StateGradient unpooled(const Tensor& states, Pooling pooling, const Tensor& gradient) {
   const int64_t rows = states.size(1);
   const int64_t width = states.size(2);

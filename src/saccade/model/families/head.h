@@ -1,16 +1,16 @@
-// Projection heads on a frozen encoder: a linear layer or an MLP of two a side, into a space that pictures
-// and texts share. The frozen encoder stays as it is; only the heads are trained, by symmetric contrastive
-// loss. A head may have a Q-Former of its own, which began as the encoder's and was trained with it.
+// Projection heads on a frozen encoder: a linear layer or a two-layer MLP per side, into a space shared by
+// images and texts. Only the heads are trained, by symmetric contrastive loss. A head may have its own
+// Q-Former, initialized from the encoder's and trained with the head.
 //
-// A head's checkpoint is small, and names the encoder it sits on:
+// A head's checkpoint is small, and names its encoder:
 //   config.json        {"model_type": "head", "kind", "image_width", "text_width", "hidden_width", "width",
 //                       "image_states", "text_states", "pooling", "qformer": its shape, or null,
 //                       "frozen": {"name", "family", "fingerprint"}, or null: features came from elsewhere}
-//   frozen.json        {"path"}: where that encoder's checkpoint is, absolute or relative to this folder. Not
-//                      covered by the fingerprint: who moves the encoder writes the new place here
+//   frozen.json        {"path"}: location of that encoder's checkpoint, absolute or relative to this folder.
+//                      Not covered by the fingerprint; edit it after moving the encoder
 //   model.safetensors  {image,text}_head.{in,out}.{weight,bias} (a linear head has "out" alone), logit_scale,
 //                      query_tokens and qformer.* as BLIP-2 has them
-//   io.safetensors     features and what the training program made of them, for conformance
+//   io.safetensors     features and the training program's outputs for them, for conformance
 #pragma once
 
 #include <cmath>
@@ -40,7 +40,7 @@ enum class HeadKind {
 };
 std::span<const EnumName<HeadKind>> enum_names(HeadKind);  // "linear", "mlp"
 
-// A head's own Q-Former: it asks the vision tower's states, `memory_rows` of them a picture.
+// A head's own Q-Former, which queries the vision tower's states, `memory_rows` of them per image.
 struct HeadQFormer {
   QFormerConfig config;
   int64_t queries = 0;
@@ -49,22 +49,22 @@ struct HeadQFormer {
 
 struct HeadConfig {
   HeadKind kind = HeadKind::kMlp;
-  int64_t image_width = 0;  // of what the heads read
+  int64_t image_width = 0;  // width of the heads' input
   int64_t text_width = 0;
-  int64_t hidden_width = 768;  // of an MLP
-  int64_t width = 768;         // of the shared space
+  int64_t hidden_width = 768;  // hidden width of an MLP
+  int64_t width = 768;         // width of the shared space
   HeadInput input;             // with a Q-Former `pooling` is of its queries' states
   std::optional<HeadQFormer> qformer;
   std::optional<EncoderId> frozen;
 };
-// kBadData names the field.
+// Parses the config. kBadData names the field.
 Result<HeadConfig> head_config_from_json(const Json& json);
 Json head_config_json(const HeadConfig& config);  // without the path
 
-// exp of it is what cosines are multiplied by; training begins with 1 / 0.07 (Radford et al. 2021).
+// Initial log of the factor on cosines; training begins with a factor of 1 / 0.07 (Radford et al. 2021).
 inline constexpr double kInitialLogScale = 2.6592600369327780;
 
-// [n, rows, width] -> [n, width], as pooled() does it.
+// Pools [n, rows, width] to [n, width], as pooled() does.
 nn::Tensor pool_states(const nn::Tensor& states, Pooling pooling);
 
 template <typename T>
@@ -85,15 +85,15 @@ class HeadOf {
     head.pooling_ = config.input.pooling;
     return head;
   }
-  // [n, image_width] or [n, text_width] float32 -> [n, width], not normalized.
+  // Project [n, image_width] or [n, text_width] float32 -> [n, width], not normalized.
   [[nodiscard]] T images(const T& features) const {
     if (!qformer_) return image_.forward(features);
     const T memory = features.view({features.size(0), memory_rows_, memory_width_});
     return image_.forward(pool_states(qformer_->ask(memory, DType::kF32), pooling_));
   }
   [[nodiscard]] T texts(const T& features) const { return text_.forward(features); }
-  // For inference, without autograd, of the cosine with `target` [width].
-  // states: [n, rows, image_width], which `images` reads pooled; with a Q-Former those of its queries.
+  // Computes the gradient of the cosine with `target` [width]. Inference only, without autograd. states: [n,
+  // rows, image_width], which `images` reads pooled; with a Q-Former, its queries' states.
   [[nodiscard]] StateGradient image_gradient(const nn::Tensor& states, const nn::Tensor& target) const;
   [[nodiscard]] const QFormerOf<T>* qformer() const { return qformer_ ? &*qformer_ : nullptr; }
   [[nodiscard]] const T& log_scale() const { return log_scale_; }
@@ -117,8 +117,8 @@ class HeadOf {
   };
   static Result<Side> side(const HeadConfig& config, nn::ParameterSourceOf<T>& source,
                            const std::string& prefix, int64_t width) {
-    // As wide as torch's own beginning of a linear layer: uniform in +-1 / sqrt(in), a standard deviation of
-    // 1 / sqrt(3 in).
+    // Initialized like torch's linear layers: uniform in +-1 / sqrt(in), a standard deviation of 1 / sqrt(3
+    // in).
     const auto spread = [](int64_t in) { return 1 / std::sqrt(3.0 * static_cast<double>(in)); };
     Side made;
     if (config.kind == HeadKind::kMlp) {
@@ -142,10 +142,10 @@ class HeadOf {
 template <>
 StateGradient HeadOf<nn::Tensor>::image_gradient(const nn::Tensor& states, const nn::Tensor& target) const;
 
-// A head alone, without the encoder it sits on: for features that are there already. Thread-safe.
+// Head without its encoder, for precomputed features. Thread-safe.
 class FeatureHead {
  public:
-  // kUnsupported for a checkpoint of another family; errors as load_encoder's.
+  // Opens a head. Returns kUnsupported for a checkpoint of another family, and the errors of load_encoder.
   static Result<std::unique_ptr<FeatureHead>> open(const std::filesystem::path& folder,
                                                    const BackendOptions& options = {});
   static Result<std::unique_ptr<FeatureHead>> open(const Checkpoint& checkpoint,
@@ -156,10 +156,12 @@ class FeatureHead {
   [[nodiscard]] int64_t parameters() const { return parameters_; }
   [[nodiscard]] float logit_scale() const { return logit_scale_; }
 
-  // [n, image_width] or [n, text_width] -> [n, width], rows of length 1. kMismatch for another width.
+  // Compute embeddings of length 1: [n, image_width] or [n, text_width] -> [n, width]. Return kMismatch for
+  // another width.
   [[nodiscard]] Result<Matrix<float>> image_rows(MatrixView<const float> features);
   [[nodiscard]] Result<Matrix<float>> text_rows(MatrixView<const float> features);
-  // What a picture's cosine with `target` [width] is made of, for maps over it. Borrows from the head.
+  // Returns an image's cosine with `target` [width] as a function of its states, for relevance maps. Borrows
+  // from the head.
   [[nodiscard]] StatesScored scored(std::span<const float> target) const;
 
  private:

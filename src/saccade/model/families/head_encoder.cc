@@ -1,4 +1,4 @@
-// A head and the frozen encoder it sits on, as one encoder.
+// A head with its frozen encoder, as one encoder.
 #include <utility>
 
 #include "saccade/model/architecture.h"
@@ -48,8 +48,8 @@ class HeadEncoder : public Architecture, public PictureMapper {
     return frozen_->state_mapper()->map_states(pixels, head_->scored(target), method);
   }
 
-  // Of features ("image_features", "text_features") as the training program took them, or of pictures and
-  // texts, through the frozen encoder.
+  // Computes outputs from features ("image_features", "text_features") of the training program, or from
+  // images and texts through the frozen encoder.
   Result<nn::TensorMap> answers(const nn::TensorMap& inputs) override {
     nn::TensorMap result;
     SACCADE_ASSIGN(const Matrix<float> images, image_answers(inputs));

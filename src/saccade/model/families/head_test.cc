@@ -1,4 +1,4 @@
-// Heads on frozen encoders: what they compute, where they find their encoder, and what is refused.
+// Tests of heads on frozen encoders: results, location of the encoder, and rejected input.
 #include "saccade/model/families/head.h"
 
 #include <algorithm>
@@ -172,7 +172,7 @@ TEST_F(Head, IsAnEncoderLikeAnyOther) {
   EXPECT_EQ(outline->context, 32);
 }
 
-// That the maps are the gradients of the head's own score is shown against autograd
+// Agreement of the maps with the gradients of the head's own score is tested against autograd
 // (lab/train/picture_map_test.cc).
 TEST_F(Head, ThatChangesNothingHasItsEncodersMaps) {
   HeadConfig config = config_on(starter(), HeadKind::kLinear);
@@ -292,8 +292,8 @@ TEST_F(Head, ReadsTheStatesOfBlip2) {
   }
 }
 
-// What a checkpoint projects into its shared space, times its own projection, is the encoder's own row; and
-// heads read it from every family that has it.
+// The input of a checkpoint's projection, multiplied by that projection, is the encoder's own embedding.
+// Heads can read it from every family that has it.
 TEST_F(Head, ReadsWhatAFamilyProjects) {
   struct Case {
     const char* golden;
@@ -372,14 +372,14 @@ TEST_F(Head, ReadsWhatAFamilyProjects) {
 TEST_F(Head, FindsItsEncoderWhereItIs) {
   HeadConfig config = config_on(starter());
   fs::copy(starter(), folder_ / "elsewhere");
-  config.frozen->path = "../elsewhere";  // of the head's own folder
+  config.frozen->path = "../elsewhere";  // relative to the head's own folder
   config.frozen->name = "mine";
   EXPECT_TRUE(load_encoder(write(config)));
   config.frozen->path = (folder_ / "missing").string();
   expect_refused(write(config), "mine (clip, fingerprint");
-  config.frozen->name = "starter";  // which the program brings
+  config.frozen->name = "starter";  // comes with the program
   EXPECT_TRUE(load_encoder(write(config)));
-  // Where the encoder is does not make it another head.
+  // Moving the encoder does not change the head's fingerprint.
   const std::string before = checkpoint_fingerprint(folder_ / "head").value();
   write_text(folder_ / "head/frozen.json", dump_json({{"path", "../elsewhere"}}));
   EXPECT_EQ(checkpoint_fingerprint(folder_ / "head").value(), before);

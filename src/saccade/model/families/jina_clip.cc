@@ -17,7 +17,7 @@ using nn::Tensor;
 constexpr double kInitStd = 0.02;  // these models are loaded, not trained here
 constexpr double kRotaryBase = 10'000;
 
-// Query, key and value side by side, whose biases are tensors of their own and zero for the keys.
+// Concatenates query, key and value. The biases are separate tensors, and zero for the keys.
 Result<Linear> make_query_key_value(nn::ParameterSource& source, const std::string& prefix,
                                     const EvaShape& shape) {
   const int64_t width = shape.blocks.width;
@@ -40,9 +40,9 @@ Result<Linear> make_query_key_value(nn::ParameterSource& source, const std::stri
   return Linear(std::move(weights), bias.defined() ? std::vector<Tensor>{bias} : std::vector<Tensor>{});
 }
 
-// Cosines and sines of the angles by which pairs of numbers are turned, [side * side, head width] each: the
-// first half of a head by the row, the second by the column, each pair by one frequency. In float32 step by
-// step, as the reference.
+// Computes cosines and sines of the rotation angles, [side * side, head width] each. The first half of a head
+// depends on the row, the second on the column, with one frequency per pair of values. Computed in float32
+// step by step, like the reference.
 EvaTurn rotary_angles(int64_t side, int64_t head_width, double positions) {
   const int64_t half = head_width / 2;
   EvaTurn turn{Tensor::empty({side * side, head_width}), Tensor::empty({side * side, head_width})};
@@ -60,13 +60,13 @@ EvaTurn rotary_angles(int64_t side, int64_t head_width, double positions) {
   return turn;
 }
 
-// Turns queries and keys of all tokens but the first, in place. qkv: [n, tokens, 3 * width].
+// Rotates queries and keys of all tokens but the first, in place. qkv: [n, tokens, 3 * width].
 void turn_queries_and_keys(const Tensor& qkv, int64_t heads, const EvaTurn& turn) {
   const Tensor parts = qkv.view({qkv.size(0), qkv.size(1), 3, heads, qkv.size(2) / 3 / heads}).slice(1, 1);
   for (const int64_t which : {0, 1}) nn::turn_neighbours(parts.select(2, which), turn.cos, turn.sin);
 }
 
-// What attention loses with distance: [1, heads, tokens, tokens].
+// Computes the ALiBi bias, which decreases with distance: [1, heads, tokens, tokens].
 Tensor alibi_bias(const Tensor& slopes, int64_t tokens) {
   const int64_t heads = slopes.numel();
   Tensor bias = Tensor::empty({1, heads, tokens, tokens});
@@ -185,7 +185,7 @@ nn::BlockGradient EvaBlock::backward_to_attention(const nn::BlockTrace& trace, c
 Tensor EvaBlock::backward_from_attention(const nn::BlockTrace& trace, const EvaTurn& turn,
                                          const nn::BlockGradient& gradient) const {
   const Tensor qkv = nn::attention_backward(trace.qkv, heads_, gradient.mixed);
-  // What was turned by an angle is turned back.
+  // Undo the rotation by the opposite angle.
   if (turn.cos.defined()) turn_queries_and_keys(qkv, heads_, {turn.cos, turn.sin * -1.0});
   return gradient.middle + norm1_.backward(trace.input, query_key_value_.backward(qkv));
 }

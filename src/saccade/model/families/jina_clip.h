@@ -1,13 +1,14 @@
-// Jina-CLIP v1 (Koukounas et al. 2024,
-// "Jina CLIP: Your CLIP Model Is Also Your Text Retriever", arXiv 2405.20204).
+// Jina-CLIP v1 (Koukounas et al. 2024, "Jina CLIP: Your CLIP Model Is Also Your Text Retriever", arXiv
+// 2405.20204).
 //
-// Pictures: EVA-02 (Fang et al. 2023, arXiv 2303.11331), a vision transformer with rotary positions in two
-// dimensions beside learned ones, biases for queries and values but not for keys, gated MLPs (SwiGLU), and
-// norms within attention and MLP. Texts: JinaBERT (Guenther et al. 2023, arXiv 2310.19923), a post-norm BERT
-// without position embeddings whose attention falls off with distance (ALiBi, Press et al. 2021), with MLPs
-// gated by GELU; the mean of a text's own tokens stands for it. Both are read for inference only.
+// Image tower: EVA-02 (Fang et al. 2023, arXiv 2303.11331), a vision transformer with two-dimensional rotary
+// positions beside learned ones. It has biases for queries and values but not for keys, gated MLPs (SwiGLU),
+// and norms within attention and MLP. Text tower: JinaBERT (Guenther et al. 2023, arXiv 2310.19923), a
+// post-norm BERT without position embeddings. Its attention decreases with distance (ALiBi, Press et al.
+// 2021), its MLPs are gated by GELU, and the mean of a text's own tokens is its embedding. Both are
+// implemented for inference only.
 //
-// Shapes come from the checkpoint's config and, where it leaves them to the code it names, from the tensors.
+// Shapes come from the checkpoint's config and, if it leaves them to the code it names, from the tensors.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,7 @@ struct EvaShape {
   bool sub_norm = false;  // norms within attention and MLP, and separate query, key and value
   bool gated = false;     // SwiGLU in place of GELU
   bool rotary = false;
-  // The rows and columns of the grid count as if they were this many (positions of pre-training).
+  // Number of rows and columns that grid positions are rescaled to (positions of pre-training).
   double rotary_positions = 16;
 };
 
@@ -42,33 +43,33 @@ struct JinaTextShape {
 struct JinaClipConfig {
   EvaShape vision;
   JinaTextShape text;
-  int64_t width = 768;     // of both towers' results
+  int64_t width = 768;     // width of both towers' outputs
   int64_t projection = 0;  // 0: the towers' results are the embeddings
-  // What the published code cuts texts to. The model itself
-  // has no limit: attention's memory grows with the square.
+  // Maximum text length of the published code. The model itself has no limit, but attention's memory grows
+  // with the square of the length.
   int64_t context = 512;
 
   [[nodiscard]] int64_t dim() const { return projection > 0 ? projection : width; }
 };
 
-// From config.json and the tensors' shapes; kUnsupported names a field whose value would change the answers
-// in a way that is not implemented, kBadData one that is impossible.
+// Reads config.json and the tensors' shapes. Returns kUnsupported with a field whose value requires an
+// unimplemented computation, and kBadData with one that is impossible.
 Result<JinaClipConfig> jina_clip_config(const Json& config, const nn::TensorMap& tensors);
 
-// Cosines and sines of rotary positions in two dimensions, [places, head width] each; undefined without.
+// Cosines and sines of two-dimensional rotary positions, [places, head width] each; undefined if unused.
 struct EvaTurn {
   nn::Tensor cos, sin;
 };
 
-// Pre-norm.
+// Pre-norm block.
 class EvaBlock {
  public:
   static Result<EvaBlock> make(nn::ParameterSource& source, const std::string& prefix, const EvaShape& shape);
-  // x: [n, 1 + places, width] float32.
+  // Applies the block to x: [n, 1 + places, width] float32.
   [[nodiscard]] nn::Tensor forward(nn::Tensor x, const EvaTurn& turn, DType dtype) const;
   void pack(DType dtype);
 
-  // Without autograd, as TransformerBlockOf has them. x is left as it is.
+  // Forward and backward passes without autograd, as in TransformerBlockOf. x is not modified.
   [[nodiscard]] nn::Tensor forward_traced(const nn::Tensor& x, const EvaTurn& turn, DType dtype,
                                           nn::BlockTrace& trace) const;
   [[nodiscard]] nn::BlockGradient backward_to_attention(const nn::BlockTrace& trace,
@@ -78,7 +79,7 @@ class EvaBlock {
   [[nodiscard]] int64_t heads() const { return heads_; }
 
  private:
-  // [..., width] -> [..., width]
+  // Applies the MLP: [..., width] -> [..., width].
   [[nodiscard]] nn::Tensor mlp(const nn::Tensor& normed, DType dtype) const;
 
   int64_t heads_ = 1;
@@ -88,12 +89,13 @@ class EvaBlock {
   nn::Linear query_key_value_, output_, mlp_gate_, mlp_in_, mlp_out_;
 };
 
-// Post-norm.
+// Post-norm block.
 class JinaTextBlock {
  public:
   static Result<JinaTextBlock> make(nn::ParameterSource& source, const std::string& prefix,
                                     const nn::TransformerShape& shape);
-  // x: [n, tokens, width] float32; bias: added to the scores, broadcast to [n, heads, tokens, tokens].
+  // Applies the block to x: [n, tokens, width] float32; bias: added to the scores, broadcast to [n, heads,
+  // tokens, tokens].
   [[nodiscard]] nn::Tensor forward(nn::Tensor x, const nn::Tensor& bias, DType dtype) const;
   void pack(DType dtype);
 
@@ -103,23 +105,23 @@ class JinaTextBlock {
   nn::LayerNorm norm1_, norm2_;
 };
 
-// Forward passes are thread-safe, packing is not.
+// Jina-CLIP model. Forward passes are thread-safe, packing is not.
 class JinaClipModel {
  public:
   static Result<JinaClipModel> make(const JinaClipConfig& config, nn::ParameterSource& source);
 
-  // pixels: [n, 3, image_size, image_size] float32 -> [n, vision width] float32.
+  // Encodes pixels: [n, 3, image_size, image_size] float32 -> [n, vision width] float32.
   [[nodiscard]] nn::Tensor image_states(const nn::Tensor& pixels, DType dtype,
                                         TowerTrace* trace = nullptr) const;
-  // ids, mask: [n, tokens] int64; mask 0 leaves a token out, and every text has
-  // one that is not. -> [n, text width] float32.
+  // Encodes ids, mask: [n, tokens] int64 -> [n, text width] float32. mask 0 excludes a token; every text has
+  // at least one that is kept.
   [[nodiscard]] nn::Tensor text_states(const nn::Tensor& ids, const nn::Tensor& mask, DType dtype,
                                        TowerTrace* trace = nullptr) const;
-  // These to [n, dim], not normalized; of a checkpoint without projections as they are.
+  // Project these to [n, dim], not normalized; return them unchanged for a checkpoint without projections.
   [[nodiscard]] nn::Tensor project_images(const nn::Tensor& states) const;
   [[nodiscard]] nn::Tensor project_texts(const nn::Tensor& states) const;
 
-  // Packed: the vision tower as explaining sees it, over this model.
+  // Returns the vision tower of this model for relevance maps. Packed models only.
   [[nodiscard]] PictureTower picture_tower(DType dtype) const;
 
   [[nodiscard]] const nn::Tensor& logit_scale() const { return logit_scale_; }
@@ -142,8 +144,8 @@ class JinaClipModel {
   nn::Tensor logit_scale_;
 };
 
-// ALiBi's slopes: 2^(-8 i / heads) for i = 1 ... heads; for counts that are no power of two, those of the
-// next lower one, then every other of the next higher one's. [heads] float32.
+// Returns ALiBi's slopes, [heads] float32: 2^(-8 i / heads) for i = 1 ... heads. If the count is not a power
+// of two: those of the next lower one, then every other slope of the next higher one.
 nn::Tensor alibi_slopes(int64_t heads);
 
 }  // namespace saccade

@@ -1,4 +1,4 @@
-// What a Jina-CLIP v1 checkpoint says of its own shape.
+// Parser of Jina-CLIP v1 configs.
 #include <set>
 #include <string_view>
 
@@ -26,8 +26,7 @@ Status check_blocks(std::string_view tower, const nn::TransformerShape& shape) {
   return {};
 }
 
-// A field that must be as `plain` (or absent, or null):
-// other values change the answers in ways not implemented.
+// Checks that a field equals `plain` (or is absent or null); other values require unimplemented computations.
 Status expect_plain(const Json& section, std::string_view where, const char* key, const Json& plain) {
   const auto found = section.find(key);
   if (found == section.end() || found->is_null() || *found == plain) return {};
@@ -92,8 +91,8 @@ Result<std::vector<int64_t>> shape_of(const nn::TensorMap& tensors, const std::s
   return shape;
 }
 
-// The text tower's shape stands in another repository, which the config only names ("hf_model_name_or_path"),
-// with changes to it in "hf_model_config_kwargs": so most of it comes from the tensors.
+// Reads the text tower's shape. The config only names another repository for it ("hf_model_name_or_path"),
+// with overrides in "hf_model_config_kwargs", so most of it comes from the tensors.
 Result<JinaTextShape> read_text(const Json& json, const nn::TensorMap& tensors) {
   const std::string_view where = "text_config";
   SACCADE_TRY(expect_plain(json, where, "proj_type", nullptr));

@@ -11,7 +11,8 @@ namespace {
 namespace fs = std::filesystem;
 using nn::Tensor;
 
-// What the reference saves beside the weights: angles, 0, 1, 2, ..., and a pooling layer that it never calls.
+// Buffers that the reference saves beside the weights: angles, 0, 1, 2, ..., and a pooling layer that it
+// never calls.
 constexpr std::string_view kBuffers[] = {"*.rope.freqs_cos", "*.rope.freqs_sin", "*.embeddings.position_ids",
                                          "text_model.transformer.pooler.dense.weight",
                                          "text_model.transformer.pooler.dense.bias"};
@@ -46,7 +47,8 @@ class JinaClipEncoder : public DualEncoder {
   JinaClipModel model_;
 };
 
-// The checkpoint has OpenCLIP's fields beside the names of classes; its code makes pictures RGB first.
+// Reads OpenCLIP's preprocessing fields, which the checkpoint has beside class names; its code first converts
+// images to RGB.
 Result<Preprocessing> jina_preprocessing(const Checkpoint& checkpoint, const EncoderInfo& info) {
   const PictureConfig& said = checkpoint.pictures;
   Json json = said.json.is_null() ? Json::object() : said.json;
@@ -61,7 +63,7 @@ Result<Preprocessing> jina_preprocessing(const Checkpoint& checkpoint, const Enc
   return preprocessing;
 }
 
-// What the config alone says.
+// Fills in the fields that follow from the config alone.
 void set_shape(const JinaClipConfig& config, EncoderInfo& info) {
   info.dim = config.dim();
   info.context = config.context;

@@ -1,5 +1,5 @@
-// Jina-CLIP v1 against a reference in plain PyTorch
-// (tools/reference/jina_clip.py), and checkpoints that are not it.
+// Tests of Jina-CLIP v1 against a reference in plain PyTorch (tools/reference/jina_clip.py), and with invalid
+// checkpoints.
 #include "saccade/model/families/jina_clip.h"
 
 #include <cmath>
@@ -68,8 +68,7 @@ TEST(JinaClip, TextsDoNotDependOnPadding) {
   }
 }
 
-// Jina-CLIP's texts go through BERT's word pieces; here the
-// golden tokenizer of BERT beside the golden weights.
+// Jina-CLIP uses BERT's word pieces; here BERT's golden tokenizer is combined with the golden weights.
 TEST(JinaClip, TextsGoThroughTheFoldersTokenizer) {
   const GoldenCopy copy("jina-clip");
   for (const char* name : {"tokenizer.json", "tokenizer_config.json", "vocab.txt"}) {
@@ -90,7 +89,8 @@ TEST(JinaClip, TextsGoThroughTheFoldersTokenizer) {
     texts.push_back((*encoder)->tokenizer()->encode(known["text"].get<std::string>(), context));
     EXPECT_EQ(texts.back().ids, known["ids"].get<std::vector<int32_t>>()) << known["text"];
   }
-  // Each text's row is that of its ids alone, the shortest (empty) and the longest side by side.
+  // Each text's embedding equals that of its ids alone, with the shortest (empty) and the longest in one
+  // batch.
   const Matrix<float> together = (*encoder)->encode_texts(texts).value();
   for (size_t i = 0; i < texts.size(); ++i) {
     const Matrix<float> alone = (*encoder)->encode_texts(std::span(texts).subspan(i, 1)).value();
@@ -164,7 +164,7 @@ TEST(JinaClip, EveryDamageIsNamed) {
         "24 x 24, the model takes 32 x 32"}});
 }
 
-// Buffers that the published code has kept at times change nothing.
+// Buffers of some versions of the published code are ignored.
 TEST(JinaClip, KnownBuffersArePassedOver) {
   const GoldenCopy copy("jina-clip");
   const fs::path& folder = copy.path();

@@ -60,7 +60,7 @@ Result<SiglipModel> SiglipModel::make(const SiglipConfig& config, nn::ParameterS
   SACCADE_ASSIGN(model.final_norm_,
                  nn::LayerNorm::make(source, text + ".final_layer_norm", width, config.text.eps));
   SACCADE_ASSIGN(model.text_head_, Linear::make(source, text + ".head", width, config.projection, std));
-  // The paper's starting values: log 10 and -10.
+  // Initial values of the paper: log 10 and -10.
   SACCADE_ASSIGN(model.logit_scale_, source.take("logit_scale", {1}, {std::log(10.0), 0}));
   SACCADE_ASSIGN(model.logit_bias_, source.take("logit_bias", {1}, {-10, 0}));
   return model;
@@ -88,8 +88,8 @@ Tensor SiglipModel::text_states(const Tensor& ids, DType dtype, TowerTrace* trac
   return x.select(1, config_.positions - 1).contiguous();
 }
 
-// Pooled by attention, it is the pooling's own weights that a score is followed to; each block's states stand
-// in for the last one's, through the last norm.
+// With attention pooling, the score is traced to the pooling's own weights. Each block's states replace the
+// last one's, through the last norm.
 Pooled SiglipModel::explain_pooling(const Tensor& tokens, const StateChange& change, PoolingWish wish,
                                     DType dtype) const {
   nn::AttentionPool::Trace trace;

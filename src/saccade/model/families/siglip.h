@@ -1,8 +1,8 @@
-// SigLIP (Zhai et al. 2023, "Sigmoid Loss for Language Image Pre-Training") and SigLIP 2 of fixed resolution:
-// a vision transformer pooled by attention and a text transformer that sees all its tokens, padding included,
-// read at its last place.
+// SigLIP (Zhai et al. 2023, "Sigmoid Loss for Language Image Pre-Training") and SigLIP 2 of fixed resolution.
+// The image tower is a vision transformer with attention pooling. The text tower is a transformer that
+// attends to all tokens, including padding, and is read at its last position.
 //
-// Parameters go by their names in the Hugging Face layout; OpenCLIP's are renamed when they are read.
+// Parameters have their names in the Hugging Face layout; OpenCLIP's are renamed on loading.
 #pragma once
 
 #include <cstdint>
@@ -29,31 +29,31 @@ struct SiglipConfig {
   nn::TransformerShape text;
   int64_t vocabulary = 32000;
   int64_t positions = 64;
-  int64_t projection = 768;  // of the text; pictures keep the vision tower's width, which must be the same
+  int64_t projection = 768;  // width of the text's projection; must equal the vision tower's
 };
 
-// From config.json of the Hugging Face layout, with its defaults; refuses impossible shapes by name.
+// Reads config.json of the Hugging Face layout, with its defaults. Rejects impossible shapes by name.
 Result<SiglipConfig> siglip_config_from_hugging_face(const Json& config);
-// The section of a vision tower alone ("vision_config" of a larger model).
+// Reads the section of a single vision tower ("vision_config" of a larger model).
 Result<SiglipVisionConfig> siglip_vision_config(const Json& section);
-// From "model_cfg" of open_clip_config.json. What it leaves to the name of a timm model is read from the
-// tensors, under OpenCLIP's names, but for the heads, of 64 or 72 as timm's SigLIP towers have them.
+// Reads "model_cfg" of open_clip_config.json. Values implied by the name of a timm model are read from the
+// tensors, under OpenCLIP's names. The head width is 64 or 72, as in timm's SigLIP towers.
 Result<SiglipConfig> siglip_config_from_open_clip(const Json& model_cfg, const nn::TensorMap& tensors);
-// OpenCLIP's tensor names with a timm tower ("visual.trunk.",
-// "text.") to Hugging Face's. Views where possible.
+// Converts OpenCLIP's tensor names with a timm tower ("visual.trunk.", "text.") to Hugging Face's. Uses views
+// where possible.
 Result<nn::TensorMap> rename_siglip_to_hugging_face(const nn::TensorMap& tensors);
 
-// The vision transformer without its pooling, which other families build on. Forward passes are thread-safe.
+// Vision transformer without its pooling, used by other families too. Forward passes are thread-safe.
 class SiglipVision {
  public:
-  // Parameters below `prefix`: "embeddings.", "encoder.layers.", "post_layernorm.".
+  // Loads the parameters below `prefix`: "embeddings.", "encoder.layers.", "post_layernorm.".
   static Result<SiglipVision> make(const SiglipVisionConfig& config, nn::ParameterSource& source,
                                    const std::string& prefix);
-  // pixels: [n, 3, image_size, image_size] float32 -> [n,
-  // patches, width] float32, normalized by the last norm.
+  // Encodes pixels: [n, 3, image_size, image_size] float32 -> [n, patches, width] float32, normalized by the
+  // last norm.
   [[nodiscard]] nn::Tensor forward(const nn::Tensor& pixels, DType dtype, TowerTrace* trace = nullptr) const;
-  // In parts, for explaining: what the blocks begin with, [n, patches, width]
-  // float32; the blocks; the last norm.
+  // Separate parts, for relevance maps: the input of the blocks, [n, patches, width] float32; the blocks; the
+  // last norm.
   [[nodiscard]] nn::Tensor embed(const nn::Tensor& pixels, DType dtype) const;
   [[nodiscard]] const std::vector<nn::TransformerBlock>& blocks() const { return blocks_; }
   [[nodiscard]] const nn::LayerNorm& norm() const { return post_norm_; }
@@ -62,7 +62,7 @@ class SiglipVision {
     const int64_t side = config_.image_size / config_.patch_size;
     return side * side;
   }
-  // wide: what is left in more bits is added to it.
+  // Packs the tower. Layers left in higher precision are added to `wide`.
   void pack(DType dtype, WideLayers& wide);
 
  private:
@@ -78,24 +78,25 @@ class SiglipModel {
  public:
   static Result<SiglipModel> make(const SiglipConfig& config, nn::ParameterSource& source);
 
-  // pixels: [n, 3, image_size, image_size] float32 -> [n, width] float32, not
-  // normalized: the pooled state, which nothing projects.
+  // Encodes pixels: [n, 3, image_size, image_size] float32 -> [n, width] float32, not normalized. The result
+  // is the pooled state, without a projection.
   [[nodiscard]] nn::Tensor encode_images(const nn::Tensor& pixels, DType dtype,
                                          TowerTrace* trace = nullptr) const;
-  // ids: [n, positions] int64, padded to that length: every token is looked at -> [n, text width] float32.
+  // Encodes ids: [n, positions] int64, padded to that length -> [n, text width] float32. Every token is
+  // attended to.
   [[nodiscard]] nn::Tensor text_states(const nn::Tensor& ids, DType dtype, TowerTrace* trace = nullptr) const;
-  // These to [n, projection], not normalized.
+  // Projects these to [n, projection], not normalized.
   [[nodiscard]] nn::Tensor project_texts(const nn::Tensor& states) const;
 
-  // Packed: the vision tower as explaining sees it, over this model.
+  // Returns the vision tower of this model for relevance maps. Packed models only.
   [[nodiscard]] PictureTower picture_tower(DType dtype) const;
 
-  // A logit is exp(logit_scale) * cosine + logit_bias; scalars.
+  // Scalars of the logit: exp(logit_scale) * cosine + logit_bias.
   [[nodiscard]] const nn::Tensor& logit_scale() const { return logit_scale_; }
   [[nodiscard]] const nn::Tensor& logit_bias() const { return logit_bias_; }
   [[nodiscard]] const SiglipConfig& config() const { return config_; }
   void pack(DType dtype);
-  // What pack() has left in more bits.
+  // Returns the layers that pack() left in higher precision.
   [[nodiscard]] const WideLayers& wide_layers() const { return wide_layers_; }
 
  private:

@@ -1,4 +1,4 @@
-// What SigLIP checkpoints say of their own shape, in the layouts they are published in.
+// Parser of SigLIP configs in all published layouts.
 #include <array>
 #include <map>
 #include <set>
@@ -47,9 +47,9 @@ Result<TransformerShape> hugging_face_shape(const Json& section) {
   return shape;
 }
 
-// What timm's names of SigLIP towers stand for where OpenCLIP's config and the tensors are silent
-// (huggingface/pytorch-image-models, timm/models/vision_transformer.py): the number of heads, and GELU by
-// tanh in those that were added with SigLIP 2.
+// Properties implied by timm's names of SigLIP towers, for values missing from OpenCLIP's config and the
+// tensors (huggingface/pytorch-image-models, timm/models/vision_transformer.py): the number of heads, and
+// tanh GELU for towers added with SigLIP 2.
 struct TimmTower {
   std::string_view prefix;
   int64_t heads = 0;
@@ -72,7 +72,7 @@ Result<TimmTower> timm_tower(const std::string& name) {
               known);
 }
 
-// Anything beside what is listed could change the answers, and is refused.
+// Rejects fields that are not listed, because they could change the results.
 Status expect_fields(const Json& section, const char* name, const std::set<std::string>& read,
                      const Json& wanted) {
   for (const auto& [key, value] : section.items()) {
@@ -149,12 +149,13 @@ Status open_clip_text(const Json& text, const nn::TensorMap& tensors, SiglipConf
                 "text_cfg act_kwargs \"approximate\" is \"{}\", known are none and tanh", approximate);
   }
   config.text.activation = approximate == "tanh" ? Activation::kGeluTanh : Activation::kGelu;
-  // The one clean-up that texts of this layout get.
+  // The only clean-up that texts of this layout get.
   SACCADE_ASSIGN(const Json tokenizer, section(text, "tokenizer_kwargs").in("text_cfg"));
   return expect_fields(tokenizer, "tokenizer_kwargs", {}, {{"clean", "canonicalize"}});
 }
 
-// timm's names below "visual.trunk." to the Hugging Face layout's; joint query-key-value tensors are split.
+// Converts timm's names below "visual.trunk." to the Hugging Face layout's; joint query-key-value tensors are
+// split.
 void rename_trunk(const std::string& name, const Tensor& tensor, nn::TensorMap& renamed);
 
 }  // namespace
@@ -248,11 +249,11 @@ void rename_trunk(const std::string& name, const Tensor& tensor, nn::TensorMap& 
   const size_t dot = name.rfind('.');
   const std::string part = name.substr(0, std::min(dot, name.size()));
   const std::string kind = dot == std::string::npos ? "" : name.substr(dot + 1);
-  // The pool's query and its keys and values: one tensor in the Hugging Face layout, joined there.
+  // The pool's query, keys and values are one tensor in the Hugging Face layout, so they are joined.
   if (part == "attn_pool.q" || part == "attn_pool.kv") {
     const std::string joint = "vision_model.head.attention.in_proj_" + kind;
     Tensor& whole = renamed[joint];
-    // Keys and values come before the query in the alphabet, and so here.
+    // Keys and values precede the query in alphabetical order, and so in this loop.
     whole = whole.defined() ? nn::cat({tensor, whole}) : tensor;
     return;
   }

@@ -11,7 +11,7 @@ namespace {
 
 using nn::Tensor;
 
-// 0, 1, 2, ...: saved by older transformers.
+// Buffers saved by older transformers: 0, 1, 2, ...
 constexpr std::string_view kBuffers[] = {"*.embeddings.position_ids"};
 
 class SiglipEncoder : public DualEncoder {
@@ -24,7 +24,7 @@ class SiglipEncoder : public DualEncoder {
  private:
   static DualShape shape_of(const SiglipConfig& config, int32_t pad_id) {
     const int64_t side = config.vision.image_size / config.vision.patch_size;
-    // All of a filled text is looked at, so that padding is part of what it says.
+    // All tokens of a padded text are attended to, so padding affects the embedding.
     return {.image_tokens = side * side,
             .vocabulary = config.vocabulary,
             .pad_id = pad_id,
@@ -71,7 +71,7 @@ Result<Preprocessing> load_pictures(const Checkpoint& checkpoint, const EncoderI
                                    {"size", {{"height", info.image_height}, {"width", info.image_width}}}});
   }
   const std::string where = (checkpoint.folder / "open_clip_config.json").string();
-  // OpenCLIP's own defaults for SigLIP (its pretrained.py), under what the file says.
+  // OpenCLIP's own defaults for SigLIP (its pretrained.py), overridden by the file.
   Json config{{"mean", half}, {"std", half}, {"interpolation", "bicubic"}, {"resize_mode", "squash"}};
   if (checkpoint.config.contains("preprocess_cfg")) {
     const Json& own = checkpoint.config["preprocess_cfg"];
@@ -86,8 +86,8 @@ Result<Preprocessing> load_pictures(const Checkpoint& checkpoint, const EncoderI
   return preprocessing;
 }
 
-// What the pipeline's program does to a text before its tokenizer; where none is named, the layout's own.
-// SigLIP's tokenizer in transformers strips punctuation, Gemma's (SigLIP 2) does not, OpenCLIP does for both.
+// Returns the text clean-up of the pipeline's program, or of the layout if none is named. SigLIP's tokenizer
+// in transformers strips punctuation, Gemma's (SigLIP 2) does not, OpenCLIP does for both.
 Result<TextCleanup> text_cleanup(const Checkpoint& checkpoint, const Preprocessing& preprocessing) {
   const bool hugging_face = checkpoint.layout == Layout::kHuggingFace;
   switch (preprocessing.pipeline.value_or(hugging_face ? Pipeline::kHuggingFace : Pipeline::kOpenClip)) {
@@ -104,9 +104,9 @@ Result<TextCleanup> text_cleanup(const Checkpoint& checkpoint, const Preprocessi
   return gemma ? TextCleanup::kLower : TextCleanup::kSiglip;
 }
 
-// The id that fills a text up to the context: the tokenizer's; without one the config's. The class's defaults
-// say nothing: an end copied from CLIP's, and padding of 1, which SigLIP 2's configs kept beside a tokenizer
-// that pads with 0.
+// Returns the id that pads a text to the context: the tokenizer's, or the config's without one. The class's
+// defaults are ignored: an end id copied from CLIP's, and padding of 1, which SigLIP 2's configs kept beside
+// a tokenizer that pads with 0.
 Result<int32_t> padding_id(const Checkpoint& checkpoint, const Tokenizer* tokenizer, int64_t vocabulary) {
   constexpr int32_t kDefaultEnd = 49407;
   constexpr int32_t kDefaultPad = 1;
@@ -127,7 +127,7 @@ Result<int32_t> padding_id(const Checkpoint& checkpoint, const Tokenizer* tokeni
   return pad;
 }
 
-// What the config alone says.
+// Fills in the fields that follow from the config alone.
 void set_shape(const SiglipConfig& config, EncoderInfo& info) {
   info.dim = config.projection;
   info.context = config.positions;

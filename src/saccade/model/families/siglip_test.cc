@@ -1,4 +1,4 @@
-// The SigLIP family against the reference's answers, and checkpoints that are wrong.
+// Tests of the SigLIP family: the reference's outputs, and invalid checkpoints.
 #include "saccade/model/families/siglip.h"
 
 #include <cmath>
@@ -35,7 +35,7 @@ INSTANTIATE_TEST_SUITE_P(Siglip, SiglipGolden, testing::Values("siglip", "open_c
                            return name;
                          });
 
-// The golden's scale is 1 and its bias 0, which no mistake with them would change: the logits of others.
+// The golden's scale is 1 and its bias 0, which would hide mistakes, so others are tested.
 TEST(Siglip, LogitsAreScaledAndShifted) {
   const GoldenCopy copy("siglip");
   copy.edit_tensors("model.safetensors", [](nn::TensorMap& tensors) {
@@ -54,8 +54,8 @@ TEST(Siglip, LogitsAreScaledAndShifted) {
   EXPECT_EQ(max_difference(answers["logits_per_text"], answers["logits_per_image"].t()), 0);
 }
 
-// OpenCLIP computes GELU by erf where timm's name and its own config do not say otherwise: not SigLIP's own,
-// and not the same answers.
+// OpenCLIP computes GELU by erf unless timm's name or its own config says otherwise. SigLIP's own GELU gives
+// other results.
 TEST(OpenClipSiglip, ActivationsAreWhatTheConfigSays) {
   const GoldenCopy copy("open_clip-siglip");
   copy.edit_json("open_clip_config.json",
@@ -93,7 +93,7 @@ TEST(Siglip, TextsArePaddedToTheContext) {
   for (size_t i = 0; i < 4; ++i) {
     texts[i].ids.assign(ids.begin() + static_cast<std::ptrdiff_t>(16 * i),
                         ids.begin() + static_cast<std::ptrdiff_t>(16 * (i + 1)));
-    // What pads is put back by the encoder.
+    // The encoder adds the padding again.
     while (texts[i].ids.size() > 1 && texts[i].ids.back() == 1) texts[i].ids.pop_back();
   }
   const Matrix<float> together = (*encoder)->encode_texts(texts).value();
@@ -127,12 +127,12 @@ TEST(Siglip, TokenizerAndConfigMustAgree) {
   enlarge(copy);
   const auto encoder = load_encoder(copy.path());
   ASSERT_TRUE(encoder) << encoder.error().message;
-  // SigLIP's own clean-up is the default: case and punctuation say nothing.
+  // SigLIP's own clean-up is the default: case and punctuation have no effect.
   const Tokenizer& tokenizer = *(*encoder)->tokenizer();
   EXPECT_EQ(tokenizer.encode("A Photo, of a CAT!", 16).ids, tokenizer.encode("a photo of a cat", 16).ids);
   EXPECT_NE(tokenizer.encode("a_photo", 16).ids, tokenizer.encode("a photo", 16).ids);
 
-  // The pipelines by name, for pictures and texts at once.
+  // Pipelines by name, which apply to images and texts.
   const auto with = [&](const char* pipeline) {
     copy.write("preprocessor_config.json", dump_json(Json{{"image_processor_type", "SiglipImageProcessor"},
                                                           {"size", {{"height", 64}, {"width", 64}}},
@@ -152,13 +152,13 @@ TEST(Siglip, TokenizerAndConfigMustAgree) {
   copy.edit_json("config.json", [](Json& json) { json["text_config"]["eos_token_id"] = 7; });
   EXPECT_THAT(load_encoder(copy.path()).error().message,
               HasSubstr("text_config: eos_token_id is 7, the tokenizer's is 1"));
-  // What configs copied from CLIP's defaults says nothing.
+  // Values copied from CLIP's defaults are ignored.
   copy.edit_json("config.json", [](Json& json) { json["text_config"]["eos_token_id"] = 49407; });
   EXPECT_TRUE(load_encoder(copy.path()));
 }
 
-// SigLIP 2 is SigLIP with Gemma's words, as its files say; what
-// the config says of special tokens are the class's defaults.
+// SigLIP 2 is SigLIP with Gemma's vocabulary, as its files specify. The config's special tokens are the
+// class's defaults.
 TEST(Siglip2, ReadsTextsAndPicturesAsItsFilesSay) {
   const GoldenCopy copy("siglip");
   fs::copy(golden("tokenizers/gemma/tokenizer.json"), copy.path() / "tokenizer.json");
@@ -194,7 +194,7 @@ TEST(Siglip2, ReadsTextsAndPicturesAsItsFilesSay) {
   EXPECT_EQ(tokenizer.encode("a photo of a cat", 4).ids, (std::vector<int32_t>{311, 554, 407, 1}));
   EXPECT_EQ(tokenizer.pad_id(), 0);
 
-  // What fills a text up to the context is part of it: Gemma's padding, not the default of the config.
+  // Padding up to the context affects the embedding: Gemma's padding id is used, not the config's default.
   const auto filled_with = [&](int32_t id) {
     TokenizedText whole = text;
     whole.ids.resize(static_cast<size_t>(encoder.info().context), id);
@@ -210,7 +210,7 @@ TEST(Siglip2, ReadsTextsAndPicturesAsItsFilesSay) {
   }
   EXPECT_GT(from_ones, 1e-3F);
 
-  // The other pipelines clean texts and shrink pictures their own way.
+  // The other pipelines have their own text clean-up and image resizing.
   const auto with = [&](const char* pipeline) {
     Json named = pictures;
     named["saccade"] = {{"pipeline", pipeline}};

@@ -49,7 +49,7 @@ Result<MeasuredLength> parse(const Json& json) {
   return length;
 }
 
-// All entries of the file, whatever their fingerprint.
+// Parses all entries of the file, for any fingerprint.
 Result<std::vector<MeasuredLength>> entries_of(const Json& json) {
   std::vector<MeasuredLength> entries;
   if (!json.contains(kKey)) return entries;
@@ -63,7 +63,7 @@ Result<std::vector<MeasuredLength>> entries_of(const Json& json) {
   return entries;
 }
 
-// Text for a cell of a Markdown table: on one line, no bars.
+// Escapes text for a cell of a Markdown table: on one line, no bars.
 std::string cell(std::string_view text) {
   std::string result;
   for (const char c : text) {
@@ -95,7 +95,7 @@ std::string section(const std::vector<MeasuredLength>& lengths) {
   return text + std::string(kSectionEnd) + "\n";
 }
 
-// The card with the section in the old one's place, or at the end.
+// Returns the card with the section replaced, or appended if there is none.
 std::string with_section(const std::string& card, const std::string& section) {
   const size_t begin = card.find(kSectionBegin);
   const size_t end = begin == std::string::npos ? begin : card.find(kSectionEnd, begin);

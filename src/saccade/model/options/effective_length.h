@@ -1,14 +1,14 @@
-// How much of a text a checkpoint has been shown to read, kept beside its weights: what `eval length` finds,
-// and what search tells the people whose texts are longer.
+// Effective text length of a checkpoint, measured by `eval length` and stored beside its weights. Search
+// warns about texts that are longer.
 //
 // saccade.json in the checkpoint's folder:
 //
 //   {"effective_length": [{"fingerprint": ..., "dataset": ..., "tokens": 14, ...}, ...]}
 //
-// with the fields of MeasuredLength, one entry a dataset. It decides nothing of what the encoder answers, so
-// that the fingerprint does not cover it; an entry is good for the fingerprint it names. README.md, the model
-// card, gets the same as a section of its own between two comments. Other keys of the one file and all else
-// in the other stay as they are.
+// with the fields of MeasuredLength, one entry per dataset. It does not affect the encoder's output, so the
+// fingerprint does not cover it. An entry is valid only for the fingerprint it names. README.md, the model
+// card, gets the same data as a section between two comments. Other keys of saccade.json and all other
+// contents of README.md are preserved.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,14 @@
 
 namespace saccade {
 
-// The effective length of one checkpoint on one dataset, texts to images. Tokens are a text's own, start and
-// end not counted.
+// Effective length of one checkpoint on one dataset, texts to images. Counts a text's own tokens, without
+// start and end.
 struct MeasuredLength {
-  std::string fingerprint = {};  // of the checkpoint
+  std::string fingerprint = {};  // fingerprint of the checkpoint
   std::string precision = {};    // "fp32", "bf16"
   std::string dataset = {};
   std::string dataset_sha256 = {};
-  std::string domain = {};  // of the dataset's texts, in a word; may be empty
+  std::string domain = {};  // domain of the dataset's texts, in a word; may be empty
   int64_t images = 0;
   int64_t texts = 0;
   int64_t tokens = 0;  // with which R@1 first reaches `share` of its largest value
@@ -44,25 +44,25 @@ struct MeasuredLength {
   double longer_texts = 0;  // share of the texts that have more than `tokens`
 };
 
-// What saccade.json says of the checkpoint with that fingerprint, as it stands there; none without the file.
-// kBadData names file and field.
+// Reads the entries of that fingerprint from saccade.json, in file order; empty without the file. kBadData
+// names file and field.
 Result<std::vector<MeasuredLength>> read_measured_lengths(const std::filesystem::path& checkpoint,
                                                           std::string_view fingerprint);
 
-// The one that search goes by: the longest. A model that reads so much of the texts of one dataset can, and a
-// shorter length elsewhere says more of the texts there.
+// Returns the measurement that search uses: the longest. A model that reads this much of one dataset's texts
+// is able to; a shorter length elsewhere reflects the texts there.
 std::optional<MeasuredLength> longest_measured(const std::vector<MeasuredLength>& lengths);
 
-// Adds entries to saccade.json, in the place of those for the same datasets; entries of
-// other fingerprints go, as the weights they were for are gone. Then the section in
-// README.md, which is made if there is none, unless it is a link (of a hub's cache). Each
-// file is the old one or the new one at any time. All entries must be of one fingerprint.
-// kBadData for a saccade.json that is not an object, kIo where the folder cannot be written.
+// Adds entries to saccade.json, replacing those for the same datasets. Entries of other fingerprints are
+// removed, because their weights are gone. Then writes the section in README.md, which is created if missing
+// and skipped if it is a link (of a hub's cache). Each file is replaced atomically. All entries must be of
+// one fingerprint. Returns kBadData for a saccade.json that is not an object, and kIo if the folder cannot be
+// written.
 Status write_measured_lengths(const std::filesystem::path& checkpoint,
                               const std::vector<MeasuredLength>& lengths);
 
 Json measured_length_json(const MeasuredLength& length);
-// "14 tokens (11 to 17) give 95% of the best R@1, on ucm-test (aerial)": for people.
+// Formats for people: "14 tokens (11 to 17) give 95% of the best R@1, on ucm-test (aerial)".
 std::string measured_length_text(const MeasuredLength& length);
 
 }  // namespace saccade

@@ -54,7 +54,7 @@ TEST_F(MeasuredLengths, ComeBackAsTheyWereWritten) {
   EXPECT_EQ(longest_measured(read("a")), std::nullopt);
   const std::string before = checkpoint_fingerprint(checkpoint_.path()).value();
   ASSERT_TRUE(write({length("a", "x", 7), length("a", "y", 12)}));
-  // The files are none that the fingerprint is over.
+  // These files are not part of the fingerprint.
   EXPECT_EQ(checkpoint_fingerprint(checkpoint_.path()).value(), before);
   const std::vector<MeasuredLength> read_back = read("a");
   ASSERT_EQ(read_back.size(), 2U);
@@ -63,7 +63,7 @@ TEST_F(MeasuredLengths, ComeBackAsTheyWereWritten) {
   EXPECT_EQ(longest_measured(read_back)->dataset, "y");
   EXPECT_EQ(measured_length_text(read_back[0]),
             "7 tokens (6 to 9) give 90% of the best R@1, on x (birds | \"all\")");
-  // Other weights' figures are nobody's.
+  // Results of other weights are ignored.
   EXPECT_TRUE(read("b").empty());
 }
 
@@ -100,7 +100,7 @@ TEST_F(MeasuredLengths, TheCardHasASectionOfItsOwn) {
   EXPECT_TRUE(second.ends_with("length -->\n\nBelow it.\n"));
   EXPECT_THAT(second, HasSubstr("| 12 or more |"));
   EXPECT_THAT(second, Not(HasSubstr("| 7 |")));
-  // A hub's file is a link to what other names share: it stays as it is.
+  // A hub's file is a link to shared contents, so it is not changed.
   fs::rename(checkpoint_.path() / "README.md", checkpoint_.path() / "blob");
   fs::create_symlink("blob", checkpoint_.path() / "README.md");
   ASSERT_TRUE(write({length("a", "x", 9)}));

@@ -33,7 +33,7 @@ Result<std::vector<float>> pool_chunks(MatrixView<const float> rows, std::span<c
       pooled[c] = pooling == ChunkPooling::kMaximum ? std::max(pooled[c], value) : pooled[c] + weight * value;
     }
   }
-  // Sums and maxima of unit rows that are this short are rounding.
+  // Sums and maxima of unit rows this short are only rounding.
   auto row = unit_row(pooled, 1e-6);
   if (row) return row;
   return fail(ErrorCode::kBadData, "rows of {} chunks cancel out ({} of length {:.1e})", rows.rows(),

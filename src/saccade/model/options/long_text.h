@@ -1,4 +1,4 @@
-// Texts longer than a model reads: their chunks' rows (text/token_parts.h) made one row.
+// Pooling of the embeddings of a long text's chunks (text/token_parts.h) into one.
 #pragma once
 
 #include <array>
@@ -22,8 +22,9 @@ inline constexpr std::array kChunkPoolings = {ChunkPooling::kMean, ChunkPooling:
                                               ChunkPooling::kWeighted};
 std::span<const EnumName<ChunkPooling>> enum_names(ChunkPooling);  // "mean", "maximum", "weighted"
 
-// rows: [chunks, dim] of length 1, at least one; tokens: how many each chunk has beside its frame. A row of
-// length 1; a single chunk's comes back as it is. kBadData for rows that cancel out.
+// Pools rows: [chunks, dim] of length 1, at least one; tokens: number of each chunk's tokens without its
+// frame. Returns an embedding of length 1; a single chunk's is returned unchanged. Returns kBadData for rows
+// that cancel out.
 Result<std::vector<float>> pool_chunks(MatrixView<const float> rows, std::span<const int64_t> tokens,
                                        ChunkPooling pooling);
 

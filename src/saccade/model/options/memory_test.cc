@@ -1,5 +1,5 @@
-// A checkpoint larger than the memory there is: it opens, as its weights are mapped; what cannot be packed is
-// one sentence, and the encoder goes on where memory has come back.
+// Tests of a checkpoint larger than memory: it opens, because its weights are mapped. Failing to pack it is a
+// one-line error, and the encoder works again once memory is available.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -33,8 +33,9 @@ Matrix<float> grey_picture(const EncoderInfo& info) {
   return pixels;
 }
 
-// What encoding a picture says with 5 MiB left, and whether it works without the limit. oneDNN writes some
-// kernels at a process's first product and ends the process where it cannot: a small checkpoint comes first.
+// Returns the error of encoding an image with 5 MiB left, and whether it works without the limit. A small
+// checkpoint is encoded first: oneDNN generates some kernels at a process's first product, and ends the
+// process if that fails.
 std::string encode_with_little(const fs::path& checkpoint, Precision precision) {
   const BackendOptions options{.precision = precision, .threads = 1};
   {
@@ -72,7 +73,7 @@ TEST(Memory, WeightsThatDoNotFitAreOneSentence) {
       tensor = nn::Tensor::full(shape, 1e-4F);
     }
   });
-  // In a process that has done nothing before: what lies about in the heap would be used first.
+  // Runs in a fresh process, because free heap memory would be used first.
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   for (const Precision precision : {Precision::kFp32, Precision::kBf16, Precision::kInt8}) {
     if (precision == Precision::kBf16 && !nn::multiplies(DType::kBF16)) continue;

@@ -1,4 +1,4 @@
-// The words of the numbers an encoder computes with.
+// Names of the number formats that encoders compute in.
 #pragma once
 
 #include <array>

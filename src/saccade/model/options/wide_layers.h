@@ -1,5 +1,5 @@
-// Layers of an encoder in 8-bit integers that are of
-// more bits, as their inputs have outliers (nn/kernels/outlier_inputs.h).
+// Layers of an 8-bit encoder kept in higher precision, because their inputs have outliers
+// (nn/kernels/outlier_inputs.h).
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@ namespace saccade {
 class EncoderBackend;
 
 struct WideLayers {
-  DType dtype = DType::kF32;       // what they are packed in, where there are any
+  DType dtype = DType::kF32;       // dtype of these layers, if any
   std::vector<std::string> names;  // as the Hugging Face layout has them: "text_model.encoder.layers.0"
 };
-// None of encoders that load_encoder has not made.
+// Returns the layers in higher precision; empty for encoders not made by load_encoder.
 WideLayers wide_layers_of(const EncoderBackend& encoder);
 
 }  // namespace saccade

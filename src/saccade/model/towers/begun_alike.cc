@@ -21,7 +21,7 @@ BegunAlike begun_alike(const nn::Tensor& ids, const nn::Tensor& ends) {
   const int64_t tokens = ids.size(1);
   const nn::Tensor all = ids.contiguous();
   nn::Workspace* const workspace = ids.workspace();
-  // Places behind a text's end stand for row 0: what is computed there is not read.
+  // Positions after a text's end map to row 0; results computed there are not read.
   const nn::Tensor of_texts = nn::Tensor::full_integers({texts, tokens}, 0, workspace);
   std::map<std::pair<int64_t, int64_t>, int64_t> following;  // the row before, and the token -> its row
   std::vector<int64_t> of_rows;

@@ -1,6 +1,6 @@
-// What texts that begin with the same tokens have in common. In a causal tower a token's state depends on
-// the tokens up to it alone, so that it is worked through once for all of them: of a batch of captions at
-// least the start token, of prompts ("a photo of a ...") most. What follows a text's end is left out.
+// Shared common prefixes of texts (prefix tree). In a causal tower a token's state depends only on the tokens
+// up to it, so a common prefix is computed once. A batch of captions shares at least the start token; prompts
+// ("a photo of a ...") share most tokens. Tokens after a text's end are omitted.
 #pragma once
 
 #include "saccade/nn/layers.h"
@@ -13,12 +13,12 @@ struct BegunAlike {
   nn::Tensor ends;       // [texts] int64: the row of each text's last token
   nn::SharedTokens shared;
 };
-// ids: [texts, tokens] int64; ends: [texts] int64, the place of each text's last token. Cost: a
-// look-up a token.
+// Finds common prefixes. ids: [texts, tokens] int64; ends: [texts] int64, the position of each text's last
+// token. Cost: one look-up per token.
 BegunAlike begun_alike(const nn::Tensor& ids, const nn::Tensor& ends);
 
-// Whether a mask (undefined, or [texts, tokens] int64, 0 for what is left out) leaves out nothing up
-// to the ends.
+// Returns true if a mask (undefined, or [texts, tokens] int64, 0 for excluded tokens) keeps all tokens up to
+// the ends.
 bool keeps_up_to_end(const nn::Tensor& mask, const nn::Tensor& ends);
 
 }  // namespace saccade

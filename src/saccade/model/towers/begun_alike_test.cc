@@ -72,7 +72,7 @@ std::vector<TokenizedText> random_texts(size_t count) {
 
 class Shares : public testing::TestWithParam<Precision> {};
 
-// A text's row is the one that it gets alone, where nothing is shared.
+// A text's embedding equals the one computed alone, without sharing.
 TEST_P(Shares, RowsAreThoseOfTextsAlone) {
   if (GetParam() == Precision::kBf16) SACCADE_NEEDS_BF16();
   BackendOptions options;

@@ -5,7 +5,7 @@
 namespace saccade {
 namespace {
 
-// Switches that would make it another model.
+// Rejects switches that would make it a different model.
 Status refuse_other_models(const Json& config) {
   const std::pair<const char*, Json> plain[] = {
       {"position_embedding_type", "absolute"}, {"is_decoder", false}, {"add_cross_attention", false}};

@@ -1,8 +1,8 @@
 // BERT (Devlin et al. 2019, "BERT: Pre-training of Deep Bidirectional Transformers for Language
-// Understanding"): token, position and type embeddings, post-norm blocks that see the whole text. Also the
-// text tower of models that took it over (ALIGN).
+// Understanding"): token, position and type embeddings, and post-norm blocks with bidirectional attention.
+// Also the text tower of other models (ALIGN).
 //
-// Parameters go by their names in the Hugging Face layout, below a prefix of the model's own.
+// Parameters have their names in the Hugging Face layout, below a prefix of the model's own.
 #pragma once
 
 #include <cstdint>
@@ -29,38 +29,38 @@ struct BertConfig {
   int64_t pad_id = 0;
 };
 
-// From config.json (or the section of it that describes a BERT), with transformers' defaults. kBadData for
-// impossible shapes, kUnsupported for switches that would change the answers, by name.
+// Reads config.json (or its section for a BERT), with transformers' defaults. Returns kBadData for impossible
+// shapes, and kUnsupported for switches that would change the results, by name.
 Result<BertConfig> bert_config_from_hugging_face(const Json& config);
 
-// States on the way: filled where asked for.
+// Intermediate states, filled on request.
 struct BertTrace {
   nn::Tensor hidden_1;                 // [n, tokens, width], after the first block
   std::vector<nn::Tensor> attentions;  // per block [n, heads, tokens, tokens]
 };
 
-// The names of a block's parts in the Hugging Face layout.
+// Returns the names of a block's parts in the Hugging Face layout.
 const nn::BlockNames& bert_block_names();
 constexpr double kBertInitStd = 0.02;  // "initializer_range"
 
-// T: nn::Tensor for inference, Variable (lab/train/math/variable.h) for training.
-// Not thread-safe while training or packing; forward passes alone are.
+// BERT model. T: nn::Tensor for inference, Variable (lab/train/math/variable.h) for training. Forward passes
+// alone are thread-safe; training and packing are not.
 template <typename T>
 class BertModelOf {
  public:
-  // The pooler (a dense layer over the first token's state) only where asked for.
+  // Makes the model; the pooler (a dense layer over the first token's state) only on request.
   static Result<BertModelOf> make(const BertConfig& config, nn::ParameterSourceOf<T>& source,
                                   const std::string& prefix, bool with_pooler);
 
-  // ids: [n, tokens] int64, tokens <= positions; mask: [n, tokens], 0 leaves a token out, and leaves at least
-  // one of a text; token_types: undefined (all 0) or [n, tokens] int64. -> the last block's states, [n,
-  // tokens, width] float32. A trace is of inference alone.
+  // Returns the last block's states, [n, tokens, width] float32. ids: [n, tokens] int64, tokens <= positions.
+  // mask: [n, tokens], 0 excludes a token; at least one per text is kept. token_types: undefined (all 0) or
+  // [n, tokens] int64. A trace is supported for inference only.
   [[nodiscard]] T states(const nn::Tensor& ids, const nn::Tensor& mask, DType dtype,
                          const nn::Tensor& token_types = {}, BertTrace* trace = nullptr) const;
-  // The first token's state alone, [n, width], for less.
+  // Returns only the first token's state, [n, width], at lower cost.
   [[nodiscard]] T first_state(const nn::Tensor& ids, const nn::Tensor& mask, DType dtype,
                               const nn::Tensor& token_types = {}) const;
-  // tanh(dense(first token's state)), [n, width] to [n, width]. Only with a pooler.
+  // Computes tanh(dense(first token's state)), [n, width] to [n, width]. Requires a pooler.
   [[nodiscard]] T pool(const T& first_state) const;
 
   [[nodiscard]] const BertConfig& config() const { return config_; }
@@ -78,8 +78,8 @@ class BertModelOf {
 };
 using BertModel = BertModelOf<nn::Tensor>;
 
-// A checkpoint's tensors as BertModel asks for them: the
-// oldest checkpoints call a norm's parameters gamma and beta.
+// Renames a checkpoint's tensors to BertModel's names: the oldest checkpoints call a norm's parameters gamma
+// and beta.
 nn::TensorMap with_current_bert_names(nn::TensorMap tensors);
 
 // --- definitions ----------------------------------------------------------------------------------------

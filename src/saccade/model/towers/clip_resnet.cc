@@ -122,8 +122,8 @@ Tensor ResNetTower::forward(const Tensor& pixels, DType dtype, std::pair<Tensor,
   const int64_t channels = x.size(3);
   x = x.view({n, -1, channels});  // x: [n, places, channels]
   x = nn::cat({nn::mean(x, 1).unsqueeze(1), x}, 1) + positions_;
-  // Of the queries only the first one's answer is read; that
-  // all are made is a small part of what the convolutions cost.
+  // Only the first query's result is read; computing all of them is a small part of the cost of the
+  // convolutions.
   const Tensor parts =
       query_key_value_.forward(x.to(dtype)).view({n, x.size(1), 3, heads_, channels / heads_});
   const Tensor mixed =
@@ -137,7 +137,7 @@ void ResNetTower::pack(DType dtype) {
     for (ResNetBlock& block : blocks) block.pack(dtype);
   }
   query_key_value_.pack(dtype);
-  output_.pack(DType::kF32);  // one row a picture, as for the other kind of tower
+  output_.pack(DType::kF32);  // one row per image, as in the other kind of tower
 }
 
 }  // namespace saccade

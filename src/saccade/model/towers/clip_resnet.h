@@ -1,9 +1,9 @@
-// The convolutional vision tower of CLIP (Radford et al. 2021, "Learning Transferable Visual Models From
-// Natural Language Supervision", section 2.4): a ResNet whose stem is three convolutions, which pools by
-// averages where others skip pixels (Zhang 2019, "Making Convolutional Networks Shift-Invariant Again"), and
-// whose last layer is attention over all places by the query of their mean. For inference.
+// Convolutional vision tower of CLIP (Radford et al. 2021, "Learning Transferable Visual Models From Natural
+// Language Supervision", section 2.4), for inference. It is a ResNet with a stem of three convolutions and
+// average pooling instead of strides (Zhang 2019, "Making Convolutional Networks Shift-Invariant Again"). Its
+// last layer is attention over all positions with their mean as the query.
 //
-// Parameters go by the published names, "visual.layer1.0.conv1.weight": only these layouts have such towers.
+// Parameters have the published names, "visual.layer1.0.conv1.weight": only these layouts have such towers.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ namespace saccade {
 struct ResNetShape {
   std::vector<int64_t> layers;  // blocks of the four stages
   int64_t width = 64;           // channels after the stem; the last stage has 32 times as many
-  int64_t heads = 32;           // of the attention pooling
+  int64_t heads = 32;           // heads of the attention pooling
 };
 
-// After the first stage: a picture's side divided by this; after the last: by 32.
+// Ratio of the input's side to that of the feature map after the last stage.
 constexpr int64_t kResNetStride = 32;
 
-// Two or three convolutions around which the input is carried.
+// Residual block of two or three convolutions.
 class ResNetBlock {
  public:
   static Result<ResNetBlock> make(nn::ParameterSource& source, const std::string& prefix, int64_t in,
@@ -41,12 +41,13 @@ class ResNetBlock {
 
 class ResNetTower {
  public:
-  // kBadData for other than four stages, and for widths and heads that do not divide.
+  // Makes the tower; kBadData for a number of stages other than four, and for widths and heads that do not
+  // divide.
   static Result<ResNetTower> make(nn::ParameterSource& source, const ResNetShape& shape, int64_t image_size,
                                   int64_t projection);
-  // pixels: [n, 3, image_size, image_size] float32 -> [n, projection] float32, not normalized. `stages`,
-  // where given, gets what follows the first and the last stage, [n, channels, rows, columns] as the
-  // reference has it.
+  // Encodes pixels: [n, 3, image_size, image_size] float32 -> [n, projection] float32, not normalized.
+  // `stages`, if not null, receives the outputs of the first and the last stage, [n, channels, rows, columns]
+  // as in the reference.
   [[nodiscard]] nn::Tensor forward(const nn::Tensor& pixels, DType dtype,
                                    std::pair<nn::Tensor, nn::Tensor>* stages = nullptr) const;
   void pack(DType dtype);

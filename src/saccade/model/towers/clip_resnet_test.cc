@@ -1,5 +1,5 @@
-// CLIP with a ResNet, in OpenCLIP's layout (torch.save) and in OpenAI's (a TorchScript archive in float16),
-// against a reference in plain PyTorch (tools/reference/clip_resnet.py).
+// Tests of CLIP with a ResNet, in OpenCLIP's layout (torch.save) and in OpenAI's (a TorchScript archive in
+// float16), against a reference in plain PyTorch (tools/reference/clip_resnet.py).
 #include "saccade/model/towers/clip_resnet.h"
 
 #include <gmock/gmock.h>
@@ -99,7 +99,7 @@ TEST(ClipResNet, WhatDoesNotFitIsNamed) {
   EXPECT_THAT(message("head_width", 0), HasSubstr("\"head_width\" is 0"));
 }
 
-// Two files could be the weights; a file that is none; both kinds of weights.
+// Two candidate weight files; a file that is not one; both kinds of weights.
 TEST(TorchCheckpoint, WeightsAreFoundOrNamed) {
   const GoldenCopy copy("clip-resnet-openai");
   const fs::path& folder = copy.path();

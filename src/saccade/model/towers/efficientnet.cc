@@ -12,7 +12,7 @@ using nn::Tensor;
 constexpr int64_t kMaxBlocks = 1000;
 constexpr int64_t kMaxWidth = 65'536;
 
-// A list of whole numbers in [low, high].
+// Reads a list of integers in [low, high].
 Result<std::vector<int64_t>> numbers(const Json& config, const char* key, std::vector<int64_t> otherwise,
                                      int64_t low, int64_t high) {
   const auto found = config.find(key);
@@ -38,13 +38,13 @@ Result<double> factor(const Json& config, const char* key, double otherwise, dou
   return fail(ErrorCode::kBadData, "\"{}\" is {}, expected above 0 and up to {}", key, value, high);
 }
 
-// How the stages of the paper's table are scaled.
+// Scaling of the stages in the paper's table.
 struct Scaling {
   double width = 2.0;
   double depth = 3.1;
   int64_t divisor = 8;
 
-  // The nearest multiple of the divisor that is not more than a tenth below.
+  // Returns the nearest multiple of the divisor that is not more than a tenth below.
   [[nodiscard]] int64_t channels(int64_t count) const {
     const double wanted = static_cast<double>(count) * width;
     const double step = static_cast<double>(divisor);

@@ -1,10 +1,10 @@
 // EfficientNet (Tan and Le 2019, "EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks"):
-// inverted bottlenecks with depthwise convolutions and squeeze-excitation, in seven stages whose widths and
-// depths one factor each scales. The picture tower of ALIGN; its classification head is left out.
+// inverted bottlenecks with depthwise convolutions and squeeze-excitation, in seven stages. One factor scales
+// all widths and another all depths. It is the image tower of ALIGN, without its classification head.
 //
-// Parameters go by their names in the Hugging Face layout, below a prefix of the model's own. Where the
-// reference's strided convolutions pad, they pad less at the left and top than at the right and bottom
-// (TensorFlow's rule for pictures of even size), save in the blocks the config lists.
+// Parameters have their names in the Hugging Face layout, below a prefix of the model's own. The reference's
+// strided convolutions pad less at the left and top than at the right and bottom (TensorFlow's rule for
+// images of even size), except in the blocks that the config lists.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace saccade {
 
-// One block, everything in it already scaled.
+// Block with all factors already applied.
 struct EfficientNetBlock {
   int64_t in = 0;
   int64_t out = 0;
@@ -42,20 +42,20 @@ struct EfficientNetConfig {
   [[nodiscard]] int64_t width() const { return blocks.back().out; }
 };
 
-// From the section of config.json, with transformers' defaults. kBadData for impossible or contradicting
-// shapes, kUnsupported for what is not known, by name.
+// Reads the section of config.json, with transformers' defaults. Returns kBadData for impossible or
+// contradictory shapes, and kUnsupported for unknown settings, by name.
 Result<EfficientNetConfig> efficientnet_config_from_hugging_face(const Json& config);
 
-// Forward passes are thread-safe, pack() is not.
+// EfficientNet model. Forward passes are thread-safe, pack() is not.
 class EfficientNet {
  public:
   static Result<EfficientNet> make(const EfficientNetConfig& config, nn::ParameterSource& source,
                                    const std::string& prefix);
-  // pixels: [n, channels, height, width] float32, of any size -> the last block's states,
-  // [n, about height / 32, about width / 32, width] float32. hidden_1: gets the first block's, where given.
+  // Computes the last block's states, [n, about height / 32, about width / 32, width] float32, of pixels: [n,
+  // channels, height, width] float32, of any size. hidden_1, if not null, receives the first block's states.
   [[nodiscard]] nn::Tensor states(const nn::Tensor& pixels, DType dtype,
                                   nn::Tensor* hidden_1 = nullptr) const;
-  // Their mean (or maximum) over places: [n, width].
+  // Returns their mean (or maximum) over positions: [n, width].
   [[nodiscard]] nn::Tensor pool(const nn::Tensor& states) const;
   [[nodiscard]] const EfficientNetConfig& config() const { return config_; }
   void pack(DType dtype);

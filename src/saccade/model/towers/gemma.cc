@@ -41,8 +41,8 @@ Status check(const GemmaConfig& config) {
   return {};
 }
 
-// "rope_theta" stands beside the other fields or, in newer files, in "rope_parameters"; positions stretched
-// for longer texts ("rope_scaling", another "rope_type") are not known here.
+// Reads "rope_theta", which is among the other fields or, in newer files, in "rope_parameters". Positions
+// stretched for longer texts ("rope_scaling", another "rope_type") are not supported.
 Result<double> read_theta(const Json& section, double theta) {
   SACCADE_ASSIGN(theta, json_field_or<double>(section, "rope_theta", theta));
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
@@ -80,8 +80,8 @@ Result<GemmaConfig> gemma_config_from_hugging_face(const Json& section) {
   }
   SACCADE_ASSIGN(config.eps, json_field_or<double>(section, "rms_norm_eps", config.eps));
   SACCADE_ASSIGN(config.theta, read_theta(section, config.theta));
-  // "hidden_activation" came when files were found to say "gelu" for what was trained with its approximation
-  // by tanh; it is null where "hidden_act" is meant.
+  // "hidden_activation" was added because files named "gelu" for models trained with its tanh approximation.
+  // It is null if "hidden_act" applies.
   std::string activation = "gelu_pytorch_tanh";
   for (const char* key : {"hidden_act", "hidden_activation"}) {
     if (!section.contains(key) || section[key].is_null()) continue;
@@ -105,7 +105,7 @@ Result<Gemma::Block> Gemma::make_block(const GemmaConfig& config, nn::ParameterS
   const auto linear = [&](const std::string& name, int64_t in, int64_t out) {
     return Linear::make(source, name, in, out, kInitStd, true);
   };
-  // A gain of 0 changes nothing: it is added to 1.
+  // Gains are stored relative to 1.
   const auto norm = [&](const char* name) {
     return nn::RmsNorm::make(source, prefix + name, width, config.eps, 1);
   };

@@ -1,9 +1,8 @@
-// Gemma (Gemma Team 2024, "Gemma: Open Models Based on Gemini Research and
-// Technology") without its head of words: pre-norm blocks of attention with
-// fewer heads of keys than of queries and rotary positions, and gated MLPs.
+// Gemma (Gemma Team 2024, "Gemma: Open Models Based on Gemini Research and Technology") without its
+// language-model head. Its pre-norm blocks have grouped-query attention, rotary positions and gated MLPs.
 //
-// Parameters go by their names in the Hugging Face layout,
-// below a prefix: "embed_tokens", "layers.N.", "norm".
+// Parameters have their names in the Hugging Face layout, below a prefix: "embed_tokens", "layers.N.",
+// "norm".
 #pragma once
 
 #include <cstdint>
@@ -32,23 +31,22 @@ struct GemmaConfig {
   double theta = 10'000;
 };
 
-// From "text_config" of the Hugging Face layout, with its defaults; refuses impossible shapes, other models
-// than Gemma 1 and switches that are not known, by name.
+// Reads "text_config" of the Hugging Face layout, with its defaults. Rejects impossible shapes, models other
+// than Gemma 1 and unknown switches, by name.
 Result<GemmaConfig> gemma_config_from_hugging_face(const Json& section);
 
-// Forward passes are thread-safe.
+// Gemma model. Forward passes are thread-safe.
 class Gemma {
  public:
   static Result<Gemma> make(const GemmaConfig& config, nn::ParameterSource& source,
                             const std::string& prefix);
 
-  // ids: [n, tokens] int64 -> [n, tokens, width] float32, scaled by
-  // sqrt(width) as the blocks expect it. Reads the rows it needs from wherever
-  // the table lies: one of 257,152 x 2,048 in a mapped file is not copied.
+  // Embeds ids: [n, tokens] int64 -> [n, tokens, width] float32, scaled by sqrt(width) for the blocks. Reads
+  // only the needed rows of the table; one of 257,152 x 2,048 in a mapped file is not copied.
   [[nodiscard]] nn::Tensor embed(const nn::Tensor& ids) const;
-  // x: [n, tokens, width] float32 (consumed when packed), at positions 1, 2, ... as PaliGemma counts; mask:
-  // undefined, where every token looks at all, or float32 broadcast to [n, heads, tokens, tokens]. Result
-  // [n, tokens, width] float32, normalized by the last norm.
+  // Applies the blocks and the last norm to x: [n, tokens, width] float32 (consumed when packed), at
+  // positions 1, 2, ... as in PaliGemma. mask: undefined for full attention, or float32 broadcast to [n,
+  // heads, tokens, tokens]. Result: [n, tokens, width] float32, normalized.
   [[nodiscard]] nn::Tensor forward(nn::Tensor x, const nn::Tensor& mask, DType dtype) const;
   void pack(DType dtype);
 

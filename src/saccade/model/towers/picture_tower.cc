@@ -10,14 +10,15 @@ namespace {
 
 using nn::Tensor;
 
-// [n, tokens], each entry's first one 1.
+// Returns [n, tokens] with 1 at each entry's first token.
 Tensor first_tokens(int64_t n, int64_t tokens) {
   const Tensor weights = Tensor::zeros({n, tokens});
   weights.select(1, 0).copy_from(Tensor::full({n}, 1));
   return weights;
 }
 
-// The block's own attention against a score whose gradient with the block's states is given.
+// Computes the relevance of the block's own attention to a score, given the gradient with respect to the
+// block's states.
 Tensor relevance_of(const CrossedBlock& block, const nn::BlockTrace& trace, const Tensor& mixed,
                     const Tensor& weights, bool times_attention) {
   nn::RelevanceInput input = nn::relevance_input(trace.qkv, block.heads);
@@ -33,8 +34,8 @@ Tensor legrad(const PictureTower& tower, Tensor x, const StateChange& change) {
   for (const CrossedBlock& block : tower.blocks) {
     nn::BlockTrace trace;
     x = block.forward(x, trace);
-    // Where attention pools, it is the pooling's weights that the score is followed to (the paper's section
-    // on attentional pooling): each block's states stand in for the last one's.
+    // If the tower pools by attention, the score is traced to the pooling's weights (the paper's section on
+    // attentional pooling). Each block's states replace the last one's.
     const Pooled pooled = tower.pool(x, change, {.gradient = !tower.pools_by_attention});
     if (tower.pools_by_attention) {
       sum = sum + pooled.relevance;
@@ -48,9 +49,9 @@ Tensor legrad(const PictureTower& tower, Tensor x, const StateChange& change) {
   return sum;
 }
 
-// What the pooled state owes to each token, r, is followed through the blocks from the last to the first:
-// with R = (I + A_L) ... (I + A_1), r of the whole is r_L (I + A_L) ... (I + A_1), so that no [tokens,
-// tokens] is kept. What blocks trace is.
+// Propagates the relevance r of each token to the pooled state through the blocks, from the last to the
+// first. With R = (I + A_L) ... (I + A_1), the total relevance is r_L (I + A_L) ... (I + A_1). So no [tokens,
+// tokens] matrix is kept, but the blocks' intermediate values are.
 Tensor chefer(const PictureTower& tower, Tensor x, const StateChange& change) {
   const int64_t n = x.size(0);
   const int64_t tokens = x.size(1);

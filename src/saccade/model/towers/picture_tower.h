@@ -1,5 +1,5 @@
-// A picture tower of transformer blocks as explaining sees it: what can be crossed backwards without
-// autograd. For the module's own files.
+// Image tower of transformer blocks with backward passes without autograd, for relevance maps. Internal to
+// the module.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace saccade {
 
-// A block, whatever its kind. What the three do: TransformerBlockOf.
+// Block of any kind. The three functions are those of TransformerBlockOf.
 struct CrossedBlock {
   std::function<nn::Tensor(const nn::Tensor& x, nn::BlockTrace& trace)> forward;
   std::function<nn::BlockGradient(const nn::BlockTrace& trace, const nn::Tensor& gradient)> to_attention;
@@ -21,46 +21,46 @@ struct CrossedBlock {
 };
 CrossedBlock crossed(const nn::TransformerBlock& block, DType dtype);
 
-// How a score follows from tokens' states.
+// Dependence of a score on the tokens' states.
 struct Pooled {
-  // [n, tokens]: what attention over the tokens has to do with the score, where the
-  // tower pools by it; else undefined.
+  // Relevance of the pooling attention over the tokens, [n, tokens], if the tower pools by attention; else
+  // undefined.
   nn::Tensor relevance;
-  // [n, tokens or fewer, width]: what the score changes with the first tokens' states; with those behind it
-  // changes nothing. Undefined where it was not asked for.
+  // Gradient of the score with respect to the first tokens' states, [n, tokens or fewer, width]; that of
+  // later tokens is zero. Undefined if not requested.
   nn::Tensor gradient;
 };
 struct PoolingWish {
-  bool times_attention = false;  // of `relevance`
+  bool times_attention = false;  // applies to `relevance`
   bool gradient = true;
 };
 
-// What a score changes with the states that are projected, [n, width]: of that shape.
+// Computes the gradient of a score with respect to the states before projection, [n, width], in that shape.
 using StateChange = std::function<nn::Tensor(const nn::Tensor& states)>;
 
 struct PictureTower {
   std::function<nn::Tensor(const nn::Tensor& pixels)> embed;  // -> [n, tokens, width] float32
   std::vector<CrossedBlock> blocks;
-  // tokens: [n, tokens, width], any block's states, pooled as the last block's
-  // are, by the last norm and the pooling.
+  // Pools tokens: [n, tokens, width], any block's states, in the same way as the last block's, by the last
+  // norm and the pooling.
   std::function<Pooled(const nn::Tensor& tokens, const StateChange& change, PoolingWish wish)> pool;
-  const nn::Linear* projection = nullptr;  // of pooled states into the shared space, where there is one
-  bool pools_by_attention = false;         // whether Pooled::relevance comes out
-  int64_t class_tokens = 1;                // that stand before the patches
-  int rows = 0;                            // of patches
+  const nn::Linear* projection = nullptr;  // from pooled states to the shared space; may be nullptr
+  bool pools_by_attention = false;         // true if Pooled::relevance is provided
+  int64_t class_tokens = 1;                // tokens before the patches
+  int rows = 0;                            // rows of patches
   int columns = 0;
 };
 
-// The gradient of the dot products of rows, brought to length 1, with `target`: [n, dim], or [dim], one for
+// Computes the gradient of the dot products of normalized rows with `target`: [n, dim], or [dim], one for
 // all. rows: [n, dim], not normalized -> [n, dim].
 nn::Tensor cosine_gradient(const nn::Tensor& rows, const nn::Tensor& target);
-// The same of what the projection makes of states: [n, width].
+// Computes the gradient through the projection of states: [n, width].
 nn::Tensor projected_gradient(const nn::Linear* projection, const nn::Tensor& states,
                               const StateChange& of_unit_rows);
-// Pooling at the first token: norm(tokens[0]).
+// Pools at the first token: norm(tokens[0]).
 Pooled pool_first(const nn::LayerNorm& norm, const nn::Tensor& tokens, const StateChange& change);
 
-// Relevance of the patches of pictures [n, 3, height, width]: [n, rows * columns].
+// Computes the relevance of the patches of images [n, 3, height, width]: [n, rows * columns].
 nn::Tensor map_tower(const PictureTower& tower, const nn::Tensor& pixels, const StateChange& change,
                      MapMethod method);
 

@@ -10,7 +10,7 @@ namespace {
 
 using nn::Tensor;
 
-// a: [n, rows, inner], b: [n, inner, columns] -> [n, rows, columns]
+// Multiplies a: [n, rows, inner] by b: [n, inner, columns] -> [n, rows, columns].
 Tensor products(const Tensor& a, const Tensor& b) {
   std::vector<Tensor> each;
   for (int64_t i = 0; i < a.size(0); ++i) {
@@ -19,7 +19,7 @@ Tensor products(const Tensor& a, const Tensor& b) {
   return nn::cat(each);
 }
 
-// The rows of matrices [n, rows, columns] brought to a sum of 1; rows of 0 stay.
+// Normalizes the rows of matrices [n, rows, columns] to a sum of 1; rows of 0 are kept.
 Tensor with_unit_sums(const Tensor& matrices) {
   const Tensor result = matrices.clone();
   const auto width = static_cast<size_t>(result.size(2));
@@ -85,7 +85,7 @@ QFormerOf<nn::Tensor>::Followed QFormerOf<nn::Tensor>::chefer(const nn::Tensor& 
     Tensor before_mlp;
     Tensor self;              // A of the queries: [n, queries, queries]
     nn::RelevanceInput over;  // the memory
-    Tensor known;             // R_qq - I where the memory is looked at
+    Tensor known;             // R_qq - I at the cross-attention
   };
   const int64_t n = memory.size(0);
   std::vector<Step> steps(blocks_.size());
@@ -126,7 +126,7 @@ QFormerOf<nn::Tensor>::Followed QFormerOf<nn::Tensor>::chefer(const nn::Tensor& 
     if (i > 0) gradient = block.attention.backward_from_attention(step.attention, crossed);
   }
 
-  // R - I by itself: what is known of others is small beside what is known of oneself.
+  // R - I is kept separately, because it is small compared with I.
   Tensor known = Tensor::zeros({n, x.size(1), x.size(1)});
   for (size_t i = 0; i < steps.size(); ++i) {
     known = known + steps[i].self + products(steps[i].self, known);

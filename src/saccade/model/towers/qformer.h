@@ -1,9 +1,9 @@
-// BLIP-2's Q-Former (Li et al. 2023): a BERT whose every n-th block also looks at a picture, with two sets of
-// MLPs: one for its learned queries, one for text. It is run in three ways: queries alone (a picture's rows),
-// text alone (a text's row), both side by side (whether they match).
+// Q-Former of BLIP-2 (Li et al. 2023): a BERT with cross-attention to an image in every n-th block, and two
+// sets of MLPs, for its learned queries and for text. It runs in three modes: queries alone (an image's
+// rows), text alone (a text's row), and both together (image-text matching).
 //
-// Parameters go by transformers' names. T: nn::Tensor for inference,
-// Variable (lab/train/math/variable.h) for training, of queries alone.
+// Parameters have transformers' names. T: nn::Tensor for inference, Variable (lab/train/math/variable.h) for
+// training of the queries alone.
 #pragma once
 
 #include <cstdint>
@@ -24,45 +24,45 @@ namespace saccade {
 
 struct QFormerConfig {
   nn::TransformerShape shape;
-  int64_t memory_width = 1408;            // of the vision tower's states
-  int64_t cross_attention_frequency = 2;  // blocks 0, n, 2n, ... look at the picture
+  int64_t memory_width = 1408;            // width of the vision tower's states
+  int64_t cross_attention_frequency = 2;  // blocks 0, n, 2n, ... attend to the image
   bool text_input = false;                // has MLPs for text
   int64_t vocabulary = 30522;
   int64_t positions = 512;
   int64_t pad_id = 0;
 };
 
-// `part`: "attention" or "crossattention".
+// Returns parameter names; `part`: "attention" or "crossattention".
 nn::BlockNames qformer_attention_names(const std::string& part);
-// `suffix`: "_query" for the queries' own.
+// Returns parameter names; `suffix`: "_query" for the queries' own.
 nn::BlockNames qformer_mlp_names(const std::string& suffix);
 
-// Forward passes are thread-safe, packing is not.
+// Q-Former model. Forward passes are thread-safe, packing is not.
 template <typename T>
 class QFormerOf {
  public:
   static Result<QFormerOf> make(const QFormerConfig& config, int64_t queries,
                                 nn::ParameterSourceOf<T>& source);
 
-  // memory: [n, rows, memory_width], the vision tower's states
-  // -> the queries' states, [n, queries, width] float32.
+  // Computes the queries' states, [n, queries, width] float32, from memory: [n, rows, memory_width], the
+  // vision tower's states.
   [[nodiscard]] T ask(const T& memory, DType dtype) const;
-  // The rest needs a Q-Former that reads text. ids, attention_mask: [n, tokens] int64.
-  // The state at a text's first token: [n, width] float32.
+  // The following functions need a Q-Former that reads text. ids, attention_mask: [n, tokens] int64.
+  // Returns the state at a text's first token: [n, width] float32.
   [[nodiscard]] T read(const nn::Tensor& ids, const nn::Tensor& attention_mask, DType dtype) const;
-  // The queries' states after looking at picture and text i, for every i: [n, queries, width] float32. memory
-  // may be [1, ...]: one picture for all texts.
+  // Returns the queries' states with image and text i as input, for every i: [n, queries, width] float32.
+  // memory may be [1, ...]: one image for all texts.
   [[nodiscard]] T compare(const T& memory, const nn::Tensor& ids, const nn::Tensor& attention_mask,
                           DType dtype) const;
-  // The rest is for inference, and what scores of the queries' states, [n, queries, width], owe to the
-  // memory. LeGrad's sum over blocks, here those that look at the memory: each one's states stand in for the
-  // last one's, and the score is followed to its attention over the memory alone: [n, rows].
+  // The following functions are for inference. They trace scores of the queries' states, [n, queries, width],
+  // back to the memory. LeGrad sums over the blocks with attention to the memory. Each one's states replace
+  // the last one's, and the score is traced to its cross-attention alone: [n, rows].
   [[nodiscard]] nn::Tensor legrad(const nn::Tensor& memory, DType dtype, const StateScore& score) const;
-  // Gradient-weighted attention (Chefer et al. 2021, equations 5 to 10). With R_qq what queries know of each
-  // other and R_qm what they know of the memory, R_qq = I and R_qm = 0 at first, attention among queries
-  // makes R_qm += A R_qm and R_qq += A R_qq, that over the memory R_qm += N(R_qq)' A N(R_mm), where A is the
-  // mean over heads of (gradient * A)+, and N(R) = I + R - I with rows of sum 1. R_mm, of the tower below, is
-  // the same in every term: `relevance` is the row of the score's states before it is multiplied by N(R_mm).
+  // Gradient-weighted attention (Chefer et al. 2021, equations 5 to 10). R_qq is the relevance of queries to
+  // each other and R_qm that of the memory to queries; at first R_qq = I and R_qm = 0. Self-attention updates
+  // R_qm += A R_qm and R_qq += A R_qq. Cross-attention updates R_qm += N(R_qq)' A N(R_mm). A is the mean over
+  // heads of (gradient * A)+, and N(R) = I + R - I with row sums of 1. R_mm, of the tower below, is the same
+  // in every term: `relevance` is the row of the score's states before multiplication by N(R_mm).
   struct Followed {
     nn::Tensor relevance;  // [n, rows]
     nn::Tensor gradient;   // [n, rows, memory_width]: what the score changes with the memory
@@ -82,7 +82,7 @@ class QFormerOf {
   static Result<Block> make_block(const QFormerConfig& config, int64_t index,
                                   nn::ParameterSourceOf<T>& source);
   [[nodiscard]] T embed(const nn::Tensor& ids) const;
-  // What a block does with the queries' states after its attention: [n, queries, width].
+  // Applies the rest of a block to the queries' states after its attention: [n, queries, width].
   static T finish_queries(const Block& block, T x, const T& memory, DType dtype);
 
   T query_tokens_;                         // [1, queries, width]
@@ -165,7 +165,7 @@ T QFormerOf<T>::read(const nn::Tensor& ids, const nn::Tensor& attention_mask, DT
   for (size_t i = 0; i + 1 < blocks_.size(); ++i) {
     x = blocks_[i].text_mlp->forward(blocks_[i].attention.forward(std::move(x), mask, dtype), dtype);
   }
-  // Of the last block, nothing but the first token's state is read.
+  // Only the first token's state of the last block is read.
   const nn::Tensor first = nn::Tensor::zeros({ids.size(0)}, DType::kI64);
   return blocks_.back().text_mlp->forward(blocks_.back().attention.forward_at(x, mask, dtype, first), dtype);
 }
@@ -183,7 +183,7 @@ T QFormerOf<T>::compare(const T& memory, const nn::Tensor& ids, const nn::Tensor
     const Block& block = blocks_[i];
     x = block.attention.forward(std::move(x), mask, dtype);
     const T asked = finish_queries(block, x.slice(1, 0, queries).contiguous(), memory, dtype);
-    if (i + 1 == blocks_.size()) return asked;  // of the text's states, none is read any more
+    if (i + 1 == blocks_.size()) return asked;  // the text's states are not read any more
     x = cat(std::vector<T>{asked, block.text_mlp->forward(x.slice(1, queries).contiguous(), dtype)}, 1);
   }
   return x;

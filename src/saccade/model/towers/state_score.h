@@ -1,4 +1,4 @@
-// A score made of a picture's states, as explaining follows it back. For the module's own files.
+// Differentiable score of an image's states, for relevance maps. Internal to the module.
 #pragma once
 
 #include <functional>
@@ -9,9 +9,9 @@ namespace saccade {
 
 struct StateGradient {
   nn::Tensor change;   // [n, rows, width]: what the score changes with the states
-  nn::Tensor weights;  // [n, rows]: what share each row has in the score; those of a picture add up to 1
+  nn::Tensor weights;  // [n, rows]: share of each row in the score; sums to 1 per image
 };
-// Of states [n, rows, width] float32.
+// Score function of states [n, rows, width] float32.
 using StateScore = std::function<StateGradient(const nn::Tensor& states)>;
 
 }  // namespace saccade

@@ -52,7 +52,7 @@ Result<T5Config> t5_config_from_hugging_face(const Json& section) {
   SACCADE_ASSIGN(config.eps, json_field_or<double>(section, "layer_norm_epsilon", config.eps));
   SACCADE_ASSIGN(std::string activation,
                  json_field_or<std::string>(section, "feed_forward_proj", std::string("relu")));
-  // "gated-" and the activation's name; "gated-gelu" has always meant the approximation by tanh.
+  // The prefix "gated-" precedes the activation's name; "gated-gelu" means the tanh approximation.
   constexpr std::string_view kGated = "gated-";
   config.gated = activation.starts_with(kGated);
   if (config.gated) activation.erase(0, kGated.size());
@@ -65,8 +65,8 @@ Result<T5Config> t5_config_from_hugging_face(const Json& section) {
 Tensor t5_distance_buckets(int64_t tokens, int64_t buckets, int64_t max_distance) {
   const int64_t half = buckets / 2;
   const int64_t single = half / 2;
-  // In float32 and in this order: where a power falls on a whole number, rounding decides the bucket, and the
-  // weights were trained with this one.
+  // Computed in float32 and in this order: if a power is an exact integer, rounding determines the bucket,
+  // and the weights were trained with this rounding.
   const auto spread =
       static_cast<float>(std::log(static_cast<double>(max_distance) / static_cast<double>(single)));
   const auto bucket_of = [&](int64_t steps) {
@@ -86,7 +86,7 @@ Tensor t5_distance_buckets(int64_t tokens, int64_t buckets, int64_t max_distance
 
 Result<T5Encoder::Block> T5Encoder::make_block(const T5Config& config, nn::ParameterSource& source,
                                                const std::string& prefix) {
-  // T5's own initial values (mesh_tensorflow): by the width that a layer reads.
+  // T5's initialization (mesh_tensorflow), by the width that a layer reads.
   const auto std_of = [](int64_t fan_in) { return 1 / std::sqrt(static_cast<double>(fan_in)); };
   const std::string attention = prefix + "layer.0.SelfAttention.";
   const std::string mlp = prefix + "layer.1.DenseReluDense.";
@@ -133,7 +133,7 @@ Result<T5Encoder> T5Encoder::make(const T5Config& config, nn::ParameterSource& s
 
 Tensor T5Encoder::forward(const Tensor& ids, const Tensor& attention_mask, DType dtype) const {
   const Tensor buckets = t5_distance_buckets(ids.size(1), config_.buckets, config_.max_distance);
-  // [1, heads, tokens, tokens], and what is left out on top of it
+  // [1, heads, tokens, tokens], plus the mask
   const Tensor bias = nn::embedding(distance_bias_, buckets).permute({2, 0, 1}).unsqueeze(0);
   const Tensor mask = bias + nn::padding_mask(attention_mask);
   Tensor x = nn::embedding(token_embedding_, ids);  // [n, tokens, width]

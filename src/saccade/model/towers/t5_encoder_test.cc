@@ -1,4 +1,4 @@
-// T5's encoder against plain operations in double, written down step by step.
+// Tests of T5's encoder against plain operations in double.
 #include "saccade/model/towers/t5_encoder.h"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace {
 using nn::Tensor;
 
 TEST(T5Distances, BucketsAreTheReferences) {
-  // The first distance of every bucket, as transformers' T5Attention answers for 32 buckets up to 128 and 8
-  // up to 20.
+  // First distance of every bucket, according to transformers' T5Attention, for 32 buckets up to 128 and 8 up
+  // to 20.
   const std::pair<std::pair<int64_t, int64_t>, std::vector<int64_t>> kAnswers[] = {
       {{32, 128}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91}}, {{8, 20}, {0, 1, 2, 7}}};
   for (const auto& [sizes, firsts] : kAnswers) {
@@ -27,7 +27,7 @@ TEST(T5Distances, BucketsAreTheReferences) {
       int64_t expected = 0;
       while (expected + 1 < static_cast<int64_t>(firsts.size()) && firsts[expected + 1] <= distance)
         ++expected;
-      // What comes before a token is in the first half, what comes after it in the second.
+      // Earlier positions are in the first half, later ones in the second.
       EXPECT_EQ(static_cast<int64_t>(ours.at({distance, 0})), expected)
           << buckets << ", " << distance << " before";
       EXPECT_EQ(static_cast<int64_t>(ours.at({0, distance})), expected + (distance > 0 ? buckets / 2 : 0))
@@ -128,7 +128,7 @@ Rows slow_encoder(const T5Config& config, const nn::TensorMap& p, const Tensor& 
   return norm(x, "encoder.final_layer_norm");
 }
 
-// The largest difference from what an encoder says of a text's first tokens.
+// Returns the largest difference from an encoder's states for a text's first tokens.
 double largest_difference(const Tensor& ours, const Rows& expected) {
   double largest = 0;
   for (int64_t r = 0; r < expected.rows; ++r) {

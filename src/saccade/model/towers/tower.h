@@ -1,4 +1,4 @@
-// A row of transformer blocks under the Hugging Face layout's names, as CLIP and SigLIP have them.
+// Sequence of transformer blocks under the Hugging Face layout's names, as in CLIP and SigLIP.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace saccade {
 
-// States on the way, for conformance: filled where asked for.
+// Intermediate states for conformance, filled on request.
 template <typename T>
 struct TowerTraceOf {
   T hidden_1;           // after the first block (of a ResNet: stage)
@@ -20,10 +20,10 @@ struct TowerTraceOf {
 };
 using TowerTrace = TowerTraceOf<nn::Tensor>;
 
-// A block's parts as the Hugging Face layout names them.
+// Returns the names of a block's parts in the Hugging Face layout.
 const nn::BlockNames& hugging_face_block_names();
 
-// Another source's parameters; weights of queries, keys and values are kept too.
+// Parameter source that forwards to another and also keeps the weights of queries, keys and values.
 template <typename T>
 class KeepsReaders : public nn::ParameterSourceOf<T> {
  public:
@@ -45,7 +45,7 @@ class KeepsReaders : public nn::ParameterSourceOf<T> {
   std::vector<T>& kept_;
 };
 
-// The weights that read a tower's residual stream first, from make_blocks() to pack_tower().
+// Weights that read a tower's residual stream first, passed from make_blocks() to pack_tower().
 template <typename T>
 struct FirstReadersOf {
   std::string tower;
@@ -53,7 +53,8 @@ struct FirstReadersOf {
 };
 using FirstReaders = FirstReadersOf<nn::Tensor>;
 
-// Blocks "<tower>.encoder.layers.0" and on. `readers`: those of the first block; nullptr: not asked for.
+// Makes blocks "<tower>.encoder.layers.0" and on. `readers` receives those of the first block, if not
+// nullptr.
 template <typename T>
 Result<std::vector<nn::TransformerBlockOf<T>>> make_blocks(nn::ParameterSourceOf<T>& source,
                                                            const std::string& tower,
@@ -72,9 +73,10 @@ Result<std::vector<nn::TransformerBlockOf<T>>> make_blocks(nn::ParameterSourceOf
   return blocks;
 }
 
-// Packs the blocks, for inference, and the layer that embeds patches (nullptr: the tower has none). In 8-bit
-// integers, of a tower whose residual stream has outliers, that one and the first two blocks are of more bits
-// (nn/kernels/outlier_inputs.h): what they round, all later layers magnify. These are added to `wide`.
+// Packs the blocks, for inference, and the layer that embeds patches (may be nullptr). In a tower with
+// outliers in the residual stream, 8-bit packing keeps that layer and the first two blocks in higher
+// precision (nn/kernels/outlier_inputs.h), because all later layers amplify their rounding errors. These
+// layers are added to `wide`.
 inline void pack_tower(std::vector<nn::TransformerBlock>& blocks, nn::Linear* patches, FirstReaders& readers,
                        DType dtype, WideLayers& wide) {
   constexpr size_t kFirst = 2;
@@ -95,7 +97,8 @@ inline void pack_tower(std::vector<nn::TransformerBlock>& blocks, nn::Linear* pa
   readers.weights.clear();
 }
 
-// The first `count` blocks over x: [batch, tokens, width] float32 (consumed). shared: as of TransformerBlock.
+// Runs the first `count` blocks on x: [batch, tokens, width] float32 (consumed). shared: as in
+// TransformerBlock.
 template <typename T>
 T run_blocks(const std::vector<nn::TransformerBlockOf<T>>& blocks, size_t count, T x, const nn::Tensor& mask,
              DType dtype, TowerTraceOf<T>* trace, const nn::SharedTokens* shared = nullptr) {
@@ -106,8 +109,8 @@ T run_blocks(const std::vector<nn::TransformerBlockOf<T>>& blocks, size_t count,
   return x;
 }
 
-// All blocks, of the last one only the states at one position an entry: [batch, width]. For inference;
-// training runs whole blocks, as the reference does.
+// Runs all blocks, the last one only for the states at one position per entry: [batch, width]. Inference
+// only; training runs whole blocks, as the reference does.
 template <typename T>
 T run_blocks_to(const nn::Tensor& positions, const std::vector<nn::TransformerBlockOf<T>>& blocks, T x,
                 const nn::Tensor& mask, DType dtype, const nn::SharedTokens* shared = nullptr) {
@@ -115,13 +118,13 @@ T run_blocks_to(const nn::Tensor& positions, const std::vector<nn::TransformerBl
   return blocks.back().forward_at(x, mask, dtype, positions, shared);
 }
 
-// True where one state an entry is all that will be read of what is computed from x.
+// Returns true if only one state per entry of the result for x will be read.
 template <typename T>
 bool only_pooled(const T& x, const TowerTraceOf<T>* trace) {
   return trace == nullptr && !wants_gradients(x);
 }
 
-// Refuses shapes that cannot be: `tower` is for the message.
+// Rejects impossible shapes; `tower` is for the message.
 Status check_tower(const char* tower, const nn::TransformerShape& shape);
 
 }  // namespace saccade

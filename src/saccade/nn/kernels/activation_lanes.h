@@ -1,4 +1,5 @@
-// Activations and their slopes in vectors (lanes.h), float32 throughout. For the module's own kernel files.
+// Vectorized activations and their derivatives (lanes.h), float32 throughout. Internal to the module's kernel
+// files.
 #pragma once
 
 #include "saccade/nn/activation.h"
@@ -6,10 +7,10 @@
 
 namespace saccade::nn {
 
-// Beyond, e^x and its inverse are as good as 0.
+// Clamping bound: beyond it, e^x or its inverse is negligible.
 inline constexpr float kFarthest = 80;
 
-// 1 / (1 + e^-z).
+// Computes 1 / (1 + e^-z).
 template <int W>
 SACCADE_INLINE void logistic(typename Lanes<W>::Floats& z) {
   using Floats = typename Lanes<W>::Floats;
@@ -20,7 +21,7 @@ SACCADE_INLINE void logistic(typename Lanes<W>::Floats& z) {
   z = 1.F / (1.F + e);
 }
 
-// Phi(x) by erf as Abramowitz and Stegun give it in 7.1.26, to 1.5e-7.
+// Computes Phi(x) by the erf approximation of Abramowitz and Stegun, 7.1.26, to 1.5e-7.
 template <int W>
 SACCADE_INLINE void normal_distribution(typename Lanes<W>::Floats& x) {
   using Floats = typename Lanes<W>::Floats;
@@ -66,7 +67,7 @@ SACCADE_INLINE void activate(typename Lanes<W>::Floats& x) {
   x *= factor;
 }
 
-// The activation's derivative at x.
+// Computes the activation's derivative at x.
 template <int W, Activation kActivation>
 SACCADE_INLINE void slope(typename Lanes<W>::Floats& x) {
   using Floats = typename Lanes<W>::Floats;

@@ -39,7 +39,7 @@ SACCADE_INLINE __mmask16 first_lanes(int64_t count) {
   return static_cast<__mmask16>(count >= kWidth ? 0xffff : (1U << std::max<int64_t>(count, 0)) - 1);
 }
 
-// Rows of 16 words become columns.
+// Transposes rows of 16 words.
 SACCADE_AVX512_BF16 inline void transpose(__m512i (&rows)[16]) {
   __m512i half[16];
   SACCADE_UNROLL
@@ -148,7 +148,7 @@ using Tile = void (*)(const uint16_t* a, int64_t stride, const uint32_t* b, int6
 constexpr Tile kTiles[kTileQueries][4] = {SACCADE_TILES(1), SACCADE_TILES(2), SACCADE_TILES(3),
                                           SACCADE_TILES(4), SACCADE_TILES(5), SACCADE_TILES(6)};
 
-// The same for any number of columns, which is shared out evenly among the fewest tiles.
+// Multiplies any number of columns, split evenly into the smallest number of tiles.
 void multiply(int64_t rows, const uint16_t* a, int64_t stride, const uint32_t* b, int64_t columns,
               int64_t used, int64_t pairs, float* out, int64_t out_stride) {
   const int64_t vectors = used / kWidth;
@@ -161,8 +161,8 @@ void multiply(int64_t rows, const uint16_t* a, int64_t stride, const uint32_t* b
   }
 }
 
-// scores: [keys] -> e^(scale * score + mask - largest) in bfloat16, 0 up to a whole vector. Returns 1 / their
-// sum. mask: nullptr: none.
+// Converts scores [keys] to e^(scale * score + mask - largest) in bfloat16, zero-padded to a whole vector.
+// Returns 1 / their sum. `mask` may be nullptr.
 SACCADE_AVX512_BF16 float weigh(float* scores, float scale, const float* mask, int64_t keys,
                                 uint16_t* weights) {
   const int64_t columns = whole_vectors(keys);

@@ -1,5 +1,6 @@
-// Attention whose products are made of bfloat16, by the processor's own instructions for them: twice as many
-// numbers at once as in float32. For inference; sums and the softmax are float32, its weights are rounded.
+// Attention with bfloat16 products, by the processor's native instructions: twice as many values per
+// instruction as in float32. For inference. Sums and the softmax are float32; the attention weights are
+// rounded.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +9,12 @@
 
 namespace saccade::nn {
 
-// Whether this processor has these instructions, and uses them for such a task: one in bfloat16 whose heads
-// are even and no wider than 256. Not where SACCADE_CPU asks for narrower ones.
+// Returns true if this processor has these instructions and uses them for this task. The task must be in
+// bfloat16, with an even head width of at most 256. Returns false if SACCADE_CPU asks for narrower
+// instructions.
 bool attends_in_bf16(const AttentionTask& task);
 
-// Pairs [first, last) of an entry and a head, as Kernels::attend; attends_in_bf16(task) must hold.
+// Computes pairs [first, last) of an entry and a head, like Kernels::attend; attends_in_bf16(task) must hold.
 void attend_bf16(const AttentionTask& task, int64_t first, int64_t last, float* scratch);
 
 }  // namespace saccade::nn

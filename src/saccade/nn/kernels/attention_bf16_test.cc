@@ -1,4 +1,4 @@
-// Attention by the processor's products of bfloat16, against that in float32 over the same numbers.
+// Tests of attention by native bfloat16 products, against float32 attention of the same values.
 #include "saccade/nn/kernels/attention_bf16.h"
 
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 using test::max_difference;
 using test::random_tensor;
 
-// The widest set of numbers a task is asked for: whether this processor has the instructions at all.
+// Returns true if this processor has the instructions.
 bool has_them() {
   AttentionTask task;
   task.type = DType::kBF16;
@@ -43,7 +43,7 @@ TEST(AttentionBf16, IsNearTheFloatAttention) {
         const Tensor expected = attention(rounded(qkv), 3, mask);
         const Tensor ours = attention(qkv.to(DType::kBF16).in(&workspace), 3, mask);
         ASSERT_EQ(ours.dtype(), DType::kBF16);
-        // The weights and the result are rounded to 8 bits; values are no larger than some 4.
+        // The weights and the result are rounded to 8 bits; values are at most about 4.
         EXPECT_LT(max_difference(ours, expected), 0.02) << tokens << " tokens of " << width;
         EXPECT_EQ(max_difference(attention(qkv.to(DType::kBF16), 3, mask), ours), 0) << "depends on threads";
       }
@@ -51,7 +51,7 @@ TEST(AttentionBf16, IsNearTheFloatAttention) {
   }
 }
 
-// Queries of another number than keys, heads that share keys, keys of one entry for all, a scale.
+// More or fewer queries than keys, heads that share keys, keys of one entry for all, a scale.
 TEST(AttentionBf16, TakesAllShapesOfTasks) {
   SACCADE_NEEDS_THEM();
   const Tensor query = random_tensor({3, 7, 4, 24}, 1);
@@ -66,7 +66,7 @@ TEST(AttentionBf16, TakesAllShapesOfTasks) {
   }
 }
 
-// What earlier heads leave in the scratch memory does not matter: not even NaN.
+// Leftover values of earlier heads in the scratch memory do not matter, not even NaN.
 TEST(AttentionBf16, ReadsNothingThatItHasNotWritten) {
   SACCADE_NEEDS_THEM();
   for (const int64_t width : {2, 20, 64}) {

@@ -1,4 +1,4 @@
-// One head of one entry of an attention task: what its kernels share, whatever they multiply by.
+// One head of one batch entry in an attention task: shared code of all attention kernels.
 #pragma once
 
 #include <algorithm>
@@ -10,15 +10,15 @@
 
 namespace saccade::nn {
 
-// Pair `pair` of entry and head, heads first.
+// Pointers and strides of pair `pair` of entry and head, heads first.
 template <typename T>
 struct AttentionHead {
   int64_t entry;
   int64_t head;
-  const T* query;  // of the first token, as key and value
+  const T* query;  // first token's query, likewise key and value
   const T* key;
   const T* value;
-  const float* mask;  // of the first query; nullptr: none
+  const float* mask;  // first query's mask; may be nullptr
 };
 
 template <typename T>
@@ -39,9 +39,9 @@ SACCADE_INLINE AttentionHead<T> head_of(const AttentionTask& task, int64_t pair)
           mask};
 }
 
-// How many keys, from the first on, any of `count` queries may look at: what lies behind is -infinity in all
-// of their masks, which begin at `mask` (nullptr: none). So causal attention is half the
-// work. At least 1, if all is masked.
+// Returns the number of leading keys that any of `count` queries can attend to. Later keys are -infinity in
+// all of their masks, which begin at `mask` (may be nullptr). This halves the work of causal attention.
+// Returns at least 1, even if all keys are masked.
 SACCADE_INLINE int64_t visible_keys(const AttentionTask& task, const float* mask, int64_t count) {
   if (mask == nullptr) return task.keys;
   int64_t visible = 1;
@@ -54,8 +54,8 @@ SACCADE_INLINE int64_t visible_keys(const AttentionTask& task, const float* mask
   return visible;
 }
 
-// Asks for a token's numbers of the next head: its rows are short and far apart, which no processor foresees
-// (a fifth of the time of attention over 77 tokens went into waiting for them).
+// Prefetches a token's values for the next head. Its rows are short and far apart, so the hardware prefetcher
+// misses them (waiting for them took a fifth of the time of attention over 77 tokens).
 template <typename T>
 SACCADE_INLINE void fetch_next(const AttentionTask& task, const AttentionHead<T>& at, int64_t token) {
   const auto fetch = [&](const T* first, const HeadStrides& strides) {

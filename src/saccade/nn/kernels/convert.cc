@@ -105,7 +105,7 @@ bool convert_whole(const void* from, DType from_type, int64_t from_stride, void*
   }
 }
 
-// The same type: bytes, whatever they mean.
+// Copies elements of the same type as bytes.
 void copy_elements(const void* from, int64_t from_stride, void* to, int64_t to_stride, int64_t count,
                    int64_t size) {
   if (from_stride == 1 && to_stride == 1) {

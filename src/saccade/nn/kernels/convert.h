@@ -1,4 +1,4 @@
-// Numbers of one type into another, many at a time.
+// Conversion of arrays between number types.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace saccade::nn {
 
-// `count` numbers, `stride` elements apart on either side. Rounds to nearest even. Between halves, bfloat16,
-// float32 and float64; from whole numbers and bools to int64, float32 and float64; and anything into its own
-// type. Others throw std::logic_error.
+// Converts `count` numbers, with strides in elements on both sides. Rounds to nearest even. Supports halves,
+// bfloat16, float32 and float64 in all combinations; integers and bools to int64, float32 and float64; and
+// any type to itself. Other combinations throw std::logic_error.
 void convert(const void* from, DType from_type, int64_t from_stride, void* to, DType to_type,
              int64_t to_stride, int64_t count);
 

@@ -1,4 +1,4 @@
-// From float32 to 8 bits: templates of the lanes, for int8_kernels.cc alone.
+// Quantization from float32 to 8 bits, as templates over vector widths. Used only by int8_kernels.cc.
 #pragma once
 
 #include <algorithm>
@@ -15,18 +15,19 @@
 
 namespace saccade::nn {
 
-// How many steps a row reaches to either side. The middle is a whole number of steps, half a step from where
-// it should be at most, so that the farthest value is 127 of them away.
+// Largest distance of a value from the middle, in steps. The middle is rounded to a whole number of steps, at
+// most half a step off, so the farthest value is at most 127 steps away.
 inline constexpr float kMostDigit = 126.5F;
-// low is at most 64 where there is a second digit, which is at most 127; the middle is 127 from 0 at most.
+// Largest distance with two digits: the second digit is at most 127, low is then at most 64, and the middle
+// is at most 127 from 0.
 inline constexpr float kMostTwoDigits = 127 * 128 + 63 - 128;
-// How far values may lie from the middle without a second digit, in the mean of their absolute values, which
-// leaves out those that lie farther than kTrimmed of it. Of normal values (mean 0.8 standard
-// deviations) one in 2,000 does.
+// Largest distance from the middle without a second digit, as a multiple of the mean absolute value. The mean
+// excludes values farther away than kTrimmed times it. One in 2,000 normally distributed values (mean 0.8
+// standard deviations) exceeds this distance.
 inline constexpr float kReach = 4.4F;
 inline constexpr float kTrimmed = 6;
 
-// Values times their inputs' factors. In: float (float32) or uint16_t (bfloat16).
+// Loads values multiplied by their inputs' factors. In: float (float32) or uint16_t (bfloat16).
 template <int W, typename In>
 SACCADE_INLINE void load_scaled(typename Lanes<W>::Floats& v, const In* x, const float* factors, int64_t at) {
   typename Lanes<W>::Floats factor;
@@ -41,7 +42,7 @@ SACCADE_INLINE float scaled(const uint16_t* x, const float* factors, int64_t at)
   return bf16_to_float(x[at]) * factors[at];
 }
 
-// Chains of sums and maxima that run beside each other: one alone waits for itself.
+// Number of independent chains of sums and maxima, to hide the latency of a single one.
 inline constexpr int kChains = 4;
 
 template <int W, typename V>
@@ -61,7 +62,7 @@ SACCADE_INLINE auto most_of(const V& vector) {
   return lanes[0];
 }
 
-// step(chain, at): by whole vectors of W, as many chains in turn as there are.
+// Calls step(chain, at) for each whole vector of W values, with the chains in turn.
 template <int W, typename Step>
 SACCADE_INLINE void in_chains(int64_t whole, const Step& step) {
   int64_t i = 0;
@@ -75,7 +76,7 @@ SACCADE_INLINE void in_chains(int64_t whole, const Step& step) {
 struct RowLooks {
   float lowest = 0;   // 0 or less
   float highest = 0;  // 0 or more
-  float sum = 0;      // of absolute values; not finite where a value is not
+  float sum = 0;      // sum of absolute values; not finite if a value is not
 };
 
 template <int W, typename In>
@@ -110,7 +111,7 @@ SACCADE_INLINE RowLooks look_at(const In* x, const float* factors, int64_t width
   return looks;
 }
 
-// The mean of the absolute values that are no larger than the limit.
+// Computes the mean of the absolute values that do not exceed the limit.
 template <int W, typename In>
 SACCADE_INLINE float trimmed_mean(const In* x, const float* factors, int64_t width, float limit) {
   using Floats = typename Lanes<W>::Floats;
@@ -137,15 +138,15 @@ SACCADE_INLINE float trimmed_mean(const In* x, const float* factors, int64_t wid
   return sum / static_cast<float>(std::max<int64_t>(count, 1));
 }
 
-// What one digit covers: the values up to `reach` from the middle, 0 among them.
+// Range that one digit covers: the values up to `reach` from the middle, 0 included.
 struct RowRange {
   float reach = 0;
   float middle = 0;
   bool whole = false;  // all values
 };
 
-// The range of at most this reach: all values where they fit, else those up to the end that is nearer, else
-// those around 0.
+// Returns the range of at most this reach: all values if they fit, otherwise those up to the nearer end,
+// otherwise those around 0.
 inline RowRange range_of(const RowLooks& looks, float reach) {
   if (looks.highest - looks.lowest <= 2 * reach) {
     return {(looks.highest - looks.lowest) / 2, (looks.highest + looks.lowest) / 2, true};
@@ -155,7 +156,7 @@ inline RowRange range_of(const RowLooks& looks, float reach) {
   return {reach, 0, false};
 }
 
-// How far a row's values should reach without a second digit, if not too many reach farther.
+// Returns the range that one digit should cover for a row, unless too many values lie outside it.
 template <int W, typename In>
 SACCADE_INLINE float reach_of(const In* x, const float* factors, int64_t width, const RowLooks& looks) {
   const float largest = std::max(looks.highest, -looks.lowest);
@@ -164,7 +165,7 @@ SACCADE_INLINE float reach_of(const In* x, const float* factors, int64_t width, 
   return std::max(kReach * mean, largest * (kMostDigit / kMostTwoDigits));
 }
 
-// x[i] in two digits, where the first has been written as if it were the only one.
+// Writes x[i] as two digits, after the first has been written as if it were the only one.
 SACCADE_INLINE void write_second_digit(int64_t i, int32_t number, int8_t* low, SecondDigits* high,
                                        Int8Row& row) {
   const int32_t second = (number + 64) >> 7;
@@ -179,9 +180,9 @@ SACCADE_INLINE void write_second_digit(int64_t i, int32_t number, int8_t* low, S
   high[row.second_digits - 1].digits[i % 4] = static_cast<int8_t>(second);
 }
 
-// From float32 to whole numbers of steps from the middle.
+// Rounding of float32 to integer steps from the middle.
 struct Rounding {
-  float inverse = 0;  // of the scale
+  float inverse = 0;  // inverse of the scale
   int32_t zero = 0;
 };
 template <int W>
@@ -194,7 +195,7 @@ SACCADE_INLINE void round_to(typename Lanes<W>::Ints& digits, typename Lanes<W>:
   digits -= kRoundBits + rounding.zero;
 }
 
-// Values are looked through for those that reach too far by as many.
+// Number of values per block in the search for values outside the range of one digit.
 inline constexpr int64_t kBlock = 64;
 
 template <int W>
@@ -207,8 +208,8 @@ SACCADE_INLINE bool any_of(const typename Lanes<W>::Ints& flags) {
   return any != 0;
 }
 
-// The digits of all values, as if one were enough for each. kLooks: fills `far`, a bit for each block that
-// has one that is not: [width / kBlock / 64 + 1].
+// Writes the low digits of all values, as if one digit were enough for each. With kLooks, sets in `far`,
+// [width / kBlock / 64 + 1], the bit of each block with a value that needs a second digit.
 template <int W, bool kLooks, typename In>
 SACCADE_INLINE int32_t write_low_digits(const In* x, const float* factors, int64_t whole,
                                         const Rounding& rounding, int8_t* low, uint64_t* far) {
@@ -240,13 +241,13 @@ SACCADE_INLINE int32_t write_low_digits(const In* x, const float* factors, int64
   }
   for (; i < whole; i += W) write(i, digits);
   if constexpr (kLooks) {
-    // A last block that is not whole is looked at in any case.
+    // A last partial block is always marked.
     if (whole % kBlock != 0) far[whole / kBlock / 64] |= uint64_t{1} << (whole / kBlock % 64);
   }
   return sum_of<W>(sums);
 }
 
-// The digits of all values by one scale; false where more groups than there is room for reach beyond it.
+// Writes the digits of all values by one scale. Returns false if too many groups exceed its range.
 template <int W, typename In>
 SACCADE_INLINE bool write_digits(const In* x, const float* factors, int64_t width, const RowRange& range,
                                  int64_t most, int8_t* low, SecondDigits* high, Int8Row& row) {

@@ -12,7 +12,7 @@
 namespace saccade::nn {
 namespace {
 
-// The largest absolute value; NaN where one is not finite.
+// Returns the largest absolute value; NaN if a value is not finite.
 template <int W>
 SACCADE_INLINE float largest_of(const float* x, int64_t count) {
   using Floats = typename Lanes<W>::Floats;
@@ -69,7 +69,7 @@ SACCADE_INLINE float quantize(const float* weights, const float* factors, int64_
   using Ints = typename Lanes<W>::Ints;
   using Bytes = typename Lanes<W>::Bytes;
   if (!(largest > 0)) return largest;
-  // By a power of two first, so that no quotient is too large or too small for float32.
+  // Scales by a power of two first, so that no quotient overflows or underflows float32.
   const float power = std::ldexp(1.F, std::clamp(-std::ilogb(largest), -126, 126));
   const int64_t whole = in / W * W;
   Floats v;
@@ -82,8 +82,8 @@ SACCADE_INLINE float quantize(const float* weights, const float* factors, int64_
   }
   for (int64_t i = whole; i < in; ++i) scratch[i] = weights[i] * power / factors[i];
   const float most = largest_of<W>(scratch, in);
-  // Twice the number, cut off, is what rounding it takes; halves go away from 0. Adding what rounds would be
-  // joined to the product on some processors.
+  // Rounds by truncating twice the value; halves are rounded away from 0. Some processors would fuse an added
+  // rounding constant with the product.
   const float twice = 254 / most;
   int8_t digits[W];
   for (int64_t i = 0; i < whole; i += W) {

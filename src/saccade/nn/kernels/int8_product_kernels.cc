@@ -16,7 +16,7 @@
 namespace saccade::nn {
 namespace {
 
-// Rows of a tile: with four vectors of outputs, 24 sums.
+// Number of rows per tile: with four vectors of outputs, 24 sums.
 constexpr int kTileRows = 6;
 
 // --- sums to float32 ------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ SACCADE_INLINE void finish_row(const Int8PanelTask& task, int64_t row, const int
 
 // Sums of `R` rows over one panel: low: the first row's values. sums: [R, kPanelOutputs].
 using Tile = void (*)(const uint8_t* weights, int64_t groups, const int8_t* low, int32_t* sums);
-// The same for one row of which some groups have values.
+// Sums for one row of which only some groups have values.
 using SparseTile = void (*)(const uint8_t* weights, const SecondDigits* digits, int64_t count, int32_t* sums);
 
 // Tiles: those of 1 to kTileRows rows. Rows are shared out evenly among the fewest tiles.
@@ -168,7 +168,7 @@ SACCADE_INLINE int32_t four_of(const int8_t* values) {
   return four;
 }
 
-// Numbers of 16 bits: pairs of 8-bit products would saturate in the instruction that multiplies bytes.
+// Uses 16-bit values: pairs of 8-bit products would saturate in the byte-multiply instruction.
 template <int R>
 SACCADE_AVX2 void tile_avx2(const uint8_t* weights, int64_t groups, const int8_t* low, int32_t* sums) {
   const __m256i low_bytes = _mm256_set1_epi16(0x00ff);

@@ -1,16 +1,16 @@
-// Products of 8-bit integers, and what turns float32 into them and back.
+// Kernels for products of 8-bit integers, with quantization from float32 and dequantization.
 //
-// A row x of activations, times factors of its inputs, is scale * (zero + low + 128 * high), both digits
-// whole numbers of 8 bits; the scale is the row's own, and so is `zero`, which puts a row that reaches far to
-// one side alone (that of an activation) into the middle of what 8 bits can say. Nearly all values need no
-// second digit: it is kept, and multiplied, only for the few groups of four inputs that hold one that is far
-// larger than the row's others (the outlier channels of transformers: Dettmers et al. 2022, "LLM.int8()",
-// section 3). So these are as exact as the others, and cost no digit of theirs.
+// A row x of activations, multiplied by its inputs' factors, is scale * (zero + low + 128 * high). Both
+// digits are 8-bit integers. Each row has its own scale and `zero`; `zero` centers a one-sided row (such as
+// an activation's output) in the 8-bit range. Few values need a second digit. It is stored and multiplied
+// only for groups of four inputs with a value far larger than the row's others (the outlier channels of
+// transformers: Dettmers et al. 2022, "LLM.int8()", section 3). Outliers are therefore as precise as other
+// values and cost them no precision.
 //
-// Weights are 8 bits with a scale for each output, kept + 128 without sign, as the processors' instructions
-// multiply numbers with a sign by ones without; what that adds is known from the row's sum and taken away.
-// What `zero` adds is known from the sums of the weights. Sums are whole numbers of 32 bits, exact: all
-// kernels agree to the bit in them, in whatever order they sum.
+// Weights are 8 bits with one scale per output. They are stored unsigned, + 128, because the processors'
+// instructions multiply signed by unsigned values. The offset's contribution is known from the row's sum and
+// is subtracted. The contribution of `zero` is known from the sums of the weights. Sums are exact 32-bit
+// integers, so all kernels give identical bits in any order of summation.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,10 @@
 
 namespace saccade::nn {
 
-// Outputs of one panel of weights: [groups][kPanelOutputs][4], inputs four by four, filled up with 128s.
+// Number of outputs per panel of weights: [groups][kPanelOutputs][4], inputs in groups of four, padded with
+// 128s.
 inline constexpr int64_t kPanelOutputs = 64;
-// More inputs than this could outgrow 32 bits.
+// Maximum number of inputs; sums over more could overflow 32 bits.
 inline constexpr int64_t kMostInt8Inputs = 65'536;
 
 struct SecondDigits {
@@ -36,13 +37,13 @@ struct Int8Row {
   float scale = 0;  // NaN where a value of the row was not finite: all its results are NaN
   int32_t low_sum = 0;
   int32_t high_sum = 0;
-  int32_t second_digits = 0;  // how many groups have them
+  int32_t second_digits = 0;  // number of groups with a second digit
   int32_t zero = 0;           // in [-127, 127]
 };
 
 struct QuantizeTask {
   int64_t width = 0;
-  int64_t groups = 0;              // of four inputs: (width + 3) / 4
+  int64_t groups = 0;              // groups of four inputs: (width + 3) / 4
   const void* x = nullptr;         // [rows, width]
   bool halves = false;             // x is bfloat16, not float32
   const float* factors = nullptr;  // [width], 0 or more: what is quantized is x * factors
@@ -50,12 +51,12 @@ struct QuantizeTask {
   SecondDigits* high = nullptr;    // [rows, most_second_digits(groups)]
   Int8Row* rows = nullptr;
 };
-// A row with more outliers than this gets a coarser scale.
+// Returns the maximum number of outlier groups; a row with more gets a coarser scale.
 constexpr int64_t most_second_digits(int64_t groups) {
   return 4 + groups / 16;
 }
 
-// One panel's outputs of some rows.
+// Product of some rows with one panel of weights.
 struct Int8PanelTask {
   int64_t groups = 0;
   const uint8_t* weights = nullptr;  // the panel
@@ -73,7 +74,7 @@ struct Int8PanelTask {
   int64_t outputs = kPanelOutputs;  // fewer in a last panel
 };
 
-// Rows [first, last) of either.
+// Kernels for quantization and products; both process rows [first, last).
 struct Int8Kernels {
   std::string_view name;  // "avx512_vnni", "avx_vnni", "avx2", "portable"
   CpuLevel level = CpuLevel::kPortable;
@@ -81,7 +82,7 @@ struct Int8Kernels {
   void (*multiply)(const Int8PanelTask& task, int64_t first, int64_t last) = nullptr;
 };
 
-// Those this processor can run, fastest first; the last is always "portable".
+// Returns the kernels that this processor can run, fastest first; the last is always "portable".
 std::span<const Int8Kernels> int8_kernels();
 // Returns the one that layers compute with: the fastest.
 const Int8Kernels& int8_kernel();

@@ -1,4 +1,4 @@
-// One source for all instruction sets (lanes.h). The widest that the processor has is chosen at run time.
+// Kernels from one source for all instruction sets (lanes.h). The widest supported one is chosen at run time.
 #include "saccade/nn/kernels/kernels.h"
 
 #include <algorithm>
@@ -18,9 +18,9 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Queries a head is worked through at a time: with two vectors of keys, 12 sums, which 16 registers hold.
+// Number of queries per step of a head: with two vectors of keys, 12 sums, which fit 16 registers.
 constexpr int64_t kQueries = 6;
-// Keys and head widths are padded to whole vectors of the widest kind, in scratch memory.
+// Padding of keys and head widths in scratch memory: the widest whole vector.
 constexpr int64_t kPadding = 16;
 
 constexpr int64_t padded(int64_t count, int64_t unit = kPadding) {
@@ -70,8 +70,7 @@ SACCADE_INLINE void normalize_rows_with(const NormTask& task, int64_t first, int
     for (int64_t i = whole; i < width; ++i) sum += x[i];
     const float mean = task.centered ? sum / static_cast<float>(width) : 0.F;
 
-    // The variance in a second pass, from differences: a
-    // mean that is large beside the spread costs no digits.
+    // The variance is computed in a second pass from differences, so a large mean costs no precision.
     Floats squares{};
     for (int64_t i = 0; i < whole; i += W) {
       load(v, x + i);
@@ -112,7 +111,7 @@ SACCADE_INLINE void multiply_tile(const float* a, int64_t a_stride, const float*
   }
 }
 
-// The same for `columns` of them, a multiple of W.
+// Multiplies `columns` of them, a multiple of W.
 template <int W>
 SACCADE_INLINE void multiply(const float* a, int64_t a_stride, const float* b, int64_t b_stride,
                              int64_t columns, int64_t depth, float* out, int64_t out_stride) {
@@ -123,7 +122,8 @@ SACCADE_INLINE void multiply(const float* a, int64_t a_stride, const float* b, i
   if (c < columns) multiply_tile<W, 1>(a, a_stride, b + c, b_stride, depth, out + c, out_stride);
 }
 
-// scores: [keys, padded to W], in place to e^(score - largest), 0 in the padding. Returns 1 / their sum.
+// Converts scores [keys, padded to W] in place to e^(score - largest), 0 in the padding. Returns 1 / their
+// sum.
 template <int W>
 SACCADE_INLINE float exponents(float* scores, const float* mask, int64_t keys) {
   using Floats = typename Lanes<W>::Floats;
@@ -172,8 +172,7 @@ SACCADE_INLINE void attend_heads(const AttentionTask& task, int64_t first, int64
   for (int64_t pair = first; pair < last; ++pair) {
     const AttentionHead<T> at = head_of<T>(task, pair);
     const bool fetches = pair + 1 < last && at.head + 1 < task.heads;
-    // By blocks of tokens: their rows lie so far apart that
-    // more of them would push each other out of the cache.
+    // Blocks of tokens: rows are so far apart that more of them would evict each other from the cache.
     for (int64_t block = 0; block < tokens; block += kPadding) {
       const int64_t end = std::min(block + kPadding, tokens);
       for (int64_t c = 0; c < depth; ++c) {
@@ -220,8 +219,8 @@ SACCADE_INLINE void attend_heads_with(const AttentionTask& task, int64_t first, 
   }
 }
 
-// Where the parts of a head's gradient lie in scratch memory. Rows are padded to whole blocks of kQueries,
-// columns to whole vectors; the padding is 0 throughout.
+// Offsets of the parts of a head's gradient in scratch memory. Rows are padded to whole blocks of kQueries,
+// columns to whole vectors; the padding is always 0.
 struct GradientLayout {
   int64_t rows, columns, depth, depth_columns;
   int64_t by_depth, by_token, square;  // floats of [rows, depth_columns], [depth, columns], [rows, columns]
@@ -240,7 +239,7 @@ struct GradientLayout {
   }
 };
 
-// [tokens, depth] of one head into rows, and into columns if these are asked for.
+// Copies [tokens, depth] of one head into rows, and into columns on request.
 template <typename T>
 SACCADE_INLINE void load_head(const T* from, int64_t token_stride, int64_t tokens, float factor,
                               const GradientLayout& layout, float* rows, float* transposed) {
@@ -254,7 +253,7 @@ SACCADE_INLINE void load_head(const T* from, int64_t token_stride, int64_t token
   }
 }
 
-// out[t] = factor * (a b)[t] for each token: a [rows, columns], b [columns, depth_columns].
+// Computes out[t] = factor * (a b)[t] for each token: a [rows, columns], b [columns, depth_columns].
 template <int W, typename T>
 SACCADE_INLINE void store_product(const float* a, const float* b, int64_t tokens, float factor,
                                   const GradientLayout& layout, float* block, T* out, int64_t token_stride) {
@@ -269,8 +268,8 @@ SACCADE_INLINE void store_product(const float* a, const float* b, int64_t tokens
   }
 }
 
-// With P = softmax(scale q k' + mask), out = P v: dv = P' dout, dP = dout v', dS = P (dP - rowsum(P dP)),
-// dq = scale dS k, dk = scale dS' q.
+// Computes the gradient of attention. With P = softmax(scale q k' + mask), out = P v: dv = P' dout, dP = dout
+// v', dS = P (dP - rowsum(P dP)), dq = scale dS k, dk = scale dS' q.
 template <int W, typename T>
 SACCADE_INLINE void attend_back_heads(const AttentionGradientTask& task, int64_t first, int64_t last,
                                       float* scratch) {
@@ -385,7 +384,7 @@ SACCADE_INLINE void relate_heads(const RelevanceTask& task, int64_t first, int64
     if (task.times_attention) across(task.key, task.key_strides, entry, head, keys);
     for (int64_t begin = 0; begin < task.queries; begin += kQueries) {
       const int64_t count = std::min(kQueries, task.queries - begin);
-      // What a last block lacks is filled with zeros: `multiply` makes whole ones.
+      // A last partial block is padded with zeros, because `multiply` computes whole blocks.
       const auto load_rows = [&](const float* from, int64_t stride, float factor) {
         for (int64_t i = 0; i < kQueries; ++i) {
           for (int64_t c = 0; c < depth; ++c)
@@ -518,7 +517,7 @@ void normalize(const NormTask& task, Workspace* workspace) {
 
 namespace {
 
-// body(first, last, scratch) over all pairs of an entry and a head, on the workspace's threads.
+// Calls body(first, last, scratch) for all pairs of an entry and a head, on the workspace's threads.
 template <typename Body>
 void for_pairs(int64_t pairs, int64_t scratch, Workspace* workspace, const Body& body) {
   if (workspace == nullptr) {

@@ -1,9 +1,9 @@
-// What lies between the matrix products of a transformer: layer normalization, for inference, and attention
-// with its gradient, each in one pass over memory, in the widest instructions the processor has. The composed
-// operations of layers.h are the oracle.
+// Kernels for a transformer's operations between matrix products: layer normalization, for inference, and
+// attention with its gradient. Each makes one pass over memory, in the widest instructions of the processor.
+// The composed operations of layers.h are the oracle.
 //
-// All sums are float32 whatever the tensors' type, which is float32 or bfloat16. A row's (a head's) result
-// does not depend on what it is computed beside, nor on the number of threads.
+// All sums are float32; tensors are float32 or bfloat16. The result for a row (a head) does not depend on the
+// rest of the batch, nor on the number of threads.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,15 @@ struct NormTask {
   int64_t width = 0;
   const float* x = nullptr;     // [rows, width]
   const float* gain = nullptr;  // [width]
-  const float* bias = nullptr;  // [width]; nullptr: none
+  const float* bias = nullptr;  // [width], or nullptr
   float eps = 0;
   bool centered = true;  // false: the mean is not taken away (root mean square alone)
   DType out_type = DType::kF32;
   void* out = nullptr;  // [rows, width]
 };
 
-// Where the numbers of a query, key or value lie: element [batch][token][head][0] is this many elements from
-// the first, the head's own numbers follow in a row.
+// Strides of a query, key or value: element [batch][token][head][0] is this many elements from the first.
+// Each head's values are contiguous.
 struct HeadStrides {
   int64_t batch = 0;  // 0: one for all
   int64_t token = 0;
@@ -43,33 +43,34 @@ struct AttentionTask {
   int64_t heads = 0;
   int64_t key_heads = 0;  // heads is a multiple of it: each serves heads / key_heads neighbours
   int64_t head_width = 0;
-  DType type = DType::kF32;  // of query, key, value and out
-  float scale = 1;           // of the scores, before the mask; 1 / sqrt(head_width) as a rule
+  DType type = DType::kF32;  // type of query, key, value and out
+  float scale = 1;           // factor on the scores, before the mask; usually 1 / sqrt(head_width)
   const void* query = nullptr;
   const void* key = nullptr;
   const void* value = nullptr;
   HeadStrides query_strides, key_strides, value_strides;
-  // nullptr, or [batch, heads, queries, keys] added to the scores, whose
-  // first three dimensions have these strides (0 where broadcast) and whose
-  // last has stride 1. A row of -infinity alone gives NaN, as softmax does.
+  // Mask [batch, heads, queries, keys] added to the scores, or nullptr. The strides are those of its first
+  // three dimensions (0 if broadcast); the last has stride 1. A row with only -infinity gives NaN, as softmax
+  // does.
   const float* mask = nullptr;
   int64_t mask_strides[3] = {0, 0, 0};
   void* out = nullptr;  // [batch, queries, heads, head_width]
 
-  // Query, key and value side by side: [batch, tokens, 3, heads, head_width].
+  // Sets query, key and value from one tensor: [batch, tokens, 3, heads, head_width].
   void set_joint(const void* qkv, int64_t batch_size, int64_t tokens, int64_t head_count, int64_t width,
                  DType element);
 };
 
-// What a loss changes with qkv, from what it changes with the attention's result.
+// Gradient of a loss with respect to qkv, from its gradient with respect to the attention output.
 struct AttentionGradientTask {
   AttentionTask attention;             // set_joint; `out` is not used: the weights are computed anew
   const void* out_gradient = nullptr;  // [batch, tokens, heads, head_width]
   void* qkv_gradient = nullptr;        // [batch, tokens, 3, heads, head_width]
 };
 
-// How the weights A of an attention stand to a score: for each key the sum over queries of weight * max(0,
-// dS/dA), or of weight * max(0, dS/dA * A). dS/dA = out_gradient value'.
+// Relevance of the keys to a score, from its gradient with respect to the attention weights A. For each key:
+// the sum over queries of weight * max(0, dS/dA), or of weight * max(0, dS/dA * A). dS/dA = out_gradient
+// value'.
 struct RelevanceTask {
   int64_t batch = 0;
   int64_t queries = 0;
@@ -78,7 +79,7 @@ struct RelevanceTask {
   int64_t head_width = 0;
   float scale = 1;
   bool times_attention = false;
-  const float* query = nullptr;  // with `key`, looked at only where A is
+  const float* query = nullptr;  // read, like `key`, only if A is
   const float* key = nullptr;
   const float* value = nullptr;
   HeadStrides query_strides, key_strides, value_strides;
@@ -87,9 +88,9 @@ struct RelevanceTask {
   float* out = nullptr;                 // [batch, heads, keys]
 };
 
-// Rows [first, last) of a normalization; (batch, head) pairs [first, last) of an attention, counted with the
-// heads of one batch entry side by side. `scratch`: attention_scratch(task) floats for each caller at the
-// same time, attention_gradient_scratch(task) for the gradient.
+// Kernels over ranges [first, last): rows of a normalization, or (batch, head) pairs of an attention, with
+// the heads of one batch entry adjacent. `scratch`: attention_scratch(task) floats for each concurrent
+// caller, attention_gradient_scratch(task) for the gradient.
 struct Kernels {
   std::string_view name;  // "avx512", "avx2", "portable"
   CpuLevel level = CpuLevel::kPortable;
@@ -101,14 +102,14 @@ struct Kernels {
 };
 int64_t attention_scratch(const AttentionTask& task);
 int64_t relevance_scratch(const RelevanceTask& task);
-// Grows with the square of the tokens.
+// Returns the scratch size of the gradient, which grows with the square of the tokens.
 int64_t attention_gradient_scratch(const AttentionTask& task);
 
 // Returns the kernels this processor runs (core/cpu.h), fastest first; the last is always "portable".
 std::span<const Kernels> kernels();
 
-// The whole task by the fastest kernel, on the workspace's threads; on the
-// caller's alone where it is nullptr.
+// Run the whole task by the fastest kernel, on the workspace's threads, or only on the caller's if
+// `workspace` is nullptr.
 void normalize(const NormTask& task, Workspace* workspace);
 void attend(const AttentionTask& task, Workspace* workspace);
 void attend_back(const AttentionGradientTask& task, Workspace* workspace);

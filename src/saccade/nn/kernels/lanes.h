@@ -1,5 +1,5 @@
-// What the kernels are written with: the compilers' vector types, W lanes wide, in templates that are inlined
-// into one function an instruction set. For the module's own kernel files.
+// Vector types for the kernels: the compilers' vector extensions, W lanes wide, in templates that are inlined
+// into one function per instruction set. Internal to the module's kernel files.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ struct Lanes {
   using Bytes __attribute__((vector_size(W))) = int8_t;
 };
 
-// Vectors go by reference: how they are passed by value differs between instruction sets.
+// Vectors are passed by reference, because the calling convention for values differs between instruction
+// sets.
 template <typename V, typename T>
 SACCADE_INLINE void load(V& vector, const T* from) {
   std::memcpy(&vector, from, sizeof(V));
@@ -37,7 +38,7 @@ SACCADE_INLINE void store(T* to, const V& vector) {
   std::memcpy(to, &vector, sizeof(V));
 }
 
-// Of float32, or of bfloat16.
+// Loads a vector of float32 or bfloat16 values as float32.
 template <int W>
 SACCADE_INLINE void load_floats(typename Lanes<W>::Floats& vector, const float* from) {
   load(vector, from);
@@ -50,7 +51,8 @@ SACCADE_INLINE void load_floats(typename Lanes<W>::Floats& vector, const uint16_
   std::memcpy(&vector, &words, sizeof vector);
 }
 
-// In bfloat16, to nearest even. NaN stays NaN: one whose lower half is set would be carried over to 0.
+// Stores a vector as bfloat16, rounded to nearest even. NaN stays NaN: rounding could carry a NaN whose lower
+// half is set over to 0.
 template <int W>
 SACCADE_INLINE void store_halves(uint16_t* to, const typename Lanes<W>::Floats& vector) {
   using Words = typename Lanes<W>::Words;
@@ -80,8 +82,8 @@ SACCADE_INLINE void absolute(typename Lanes<W>::Floats& v) {
   std::memcpy(&v, &bits, sizeof v);
 }
 
-// e^x for |x| <= 87.3, to 2 units in the last place; NaN stays NaN. Cephes' expf: x = n ln 2 + r with
-// |r| <= ln 2 / 2, a polynomial for e^r, n put into the exponent.
+// Computes e^x for |x| <= 87.3, to 2 units in the last place; NaN stays NaN. Cephes' expf: x = n ln 2 + r
+// with |r| <= ln 2 / 2, a polynomial for e^r, and n added to the exponent.
 template <int W>
 SACCADE_INLINE void exp_between(typename Lanes<W>::Floats& x) {
   using Floats = typename Lanes<W>::Floats;
@@ -105,7 +107,7 @@ SACCADE_INLINE void exp_between(typename Lanes<W>::Floats& x) {
   x = p * power;
 }
 
-// e^x for x <= 0; 0 below -87.3, where results would be denormal.
+// Computes e^x for x <= 0; 0 below -87.3, where results would be denormal.
 template <int W>
 SACCADE_INLINE void exp_of(typename Lanes<W>::Floats& x) {
   using Floats = typename Lanes<W>::Floats;

@@ -23,7 +23,7 @@ int64_t outlier_inputs(const std::vector<Tensor>& weights) {
       }
     }
   }
-  // Damaged weights are said when rows come of them: here they count as none.
+  // Damaged weights are reported when embeddings are computed; here they count as zero.
   for (double& length : lengths) length = std::isfinite(length) ? std::sqrt(length) : 0;
   std::vector<double> sorted = lengths;
   const auto middle = sorted.begin() + in / 2;
@@ -35,7 +35,7 @@ int64_t outlier_inputs(const std::vector<Tensor>& weights) {
 DType packing_of_first(const std::vector<Tensor>& weights, DType dtype) {
   if (dtype != DType::kI8) return dtype;
   const int64_t outliers = outlier_inputs(weights);
-  for (const Tensor& weight : weights) release_borrowed(weight);  // of a tower that may not be asked
+  for (const Tensor& weight : weights) release_borrowed(weight);  // this tower may not be used
   if (outliers == 0) return dtype;
   return multiplies(DType::kBF16) ? DType::kBF16 : DType::kF32;
 }

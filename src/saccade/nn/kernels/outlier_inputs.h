@@ -1,4 +1,4 @@
-// Whether layers read channels that are many times as large as the others, as their weights tell.
+// Detection of outlier channels in the input of layers, from their weights.
 #pragma once
 
 #include <vector>
@@ -7,15 +7,15 @@
 
 namespace saccade::nn {
 
-// Of layers that read the same input, for how many of its values their weights are between 1/24 and 1/1,000
-// of the length that is usual (the median's). An input that is large as a rule has small weights in trained
-// models (int8_linear.h); one that has next to none is dead. weights: each [outputs, in], of any floating
-// type. Reads 64 outputs of each.
+// Returns the number of outlier inputs of layers that read the same input. An input is an outlier if the norm
+// of its weights is between 1/24 and 1/1,000 of the median. In trained models, inputs with large values have
+// small weights as a rule (int8_linear.h); an input with almost no weight is dead. weights: each [outputs,
+// in], of any floating type. Reads 64 outputs of each.
 int64_t outlier_inputs(const std::vector<Tensor>& weights);
 
-// What the first layers of a tower are packed in where the others are in `dtype`: 8-bit integers give way to
-// bfloat16, or to float32 where products in it are not fast, if these layers read outliers. Memory of a
-// mapped checkpoint that was read on the way is given back.
+// Returns the dtype for the first layers of a tower whose other layers use `dtype`. If these layers read
+// outliers, kI8 becomes bfloat16, or float32 on processors without fast bfloat16 products. Releases the pages
+// of a mapped checkpoint that were read.
 DType packing_of_first(const std::vector<Tensor>& weights, DType dtype);
 
 }  // namespace saccade::nn

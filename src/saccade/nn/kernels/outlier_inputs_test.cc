@@ -1,4 +1,4 @@
-// Which layers are taken to read outliers.
+// Tests of the detection of outlier channels.
 #include "saccade/nn/kernels/outlier_inputs.h"
 
 #include <vector>

@@ -5,7 +5,8 @@
 namespace saccade::nn {
 namespace {
 
-// From behind a part's norm to its sum, and through its output to what attention mixed.
+// Propagates a gradient through a part's norm to its sum, and through its output layer to the attention
+// output.
 BlockGradient before_output(const LayerNorm& norm, const Linear& output, const Tensor& sum,
                             const Tensor& gradient) {
   BlockGradient result;

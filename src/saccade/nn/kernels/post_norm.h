@@ -1,9 +1,9 @@
-// The transformer block as first published (Vaswani et al. 2017, "Attention Is All You Need", section 3.1),
-// which BERT and what was made from it kept: each part's result is added to its input and the sum is
-// normalized. The two parts stand alone too, for models that put something between them.
+// The original transformer block with post-normalization (Vaswani et al. 2017, "Attention Is All You Need",
+// section 3.1), also used by BERT and its successors. Each part's result is added to its input, and the sum
+// is normalized. The two parts are also separate classes, for models that put something between them.
 //
-// Precision and packing are those of layers.h, and so is that one definition serves inference and training:
-// states between the parts are float32, products are made in `dtype`.
+// Precision and packing are those of layers.h. As there, one definition serves inference and training: states
+// between the parts are float32, products are in `dtype`.
 #pragma once
 
 #include <string>
@@ -18,31 +18,33 @@ namespace saccade::nn {
 
 constexpr double kPostNormInitStd = 0.02;  // BERT's "initializer_range"
 
-// norm1(x + output(attention(x))).
+// Self-attention with post-normalization: norm1(x + output(attention(x))).
 template <typename T>
 class PostNormAttentionOf {
  public:
-  // Of `names`: query, key, value, output, norm1.
+  // Reads these members of `names`: query, key, value, output, norm1.
   static Result<PostNormAttentionOf> make(ParameterSourceOf<T>& source, const std::string& prefix,
                                           const BlockNames& names, const TransformerShape& shape);
-  // x: [batch, tokens, width] float32 (consumed when packed); mask: undefined, or float32 added
-  // to the attention scores, broadcast to [batch, heads, tokens, tokens]. Where `weights` is
-  // given it gets the attention's weights, [batch, heads, tokens, tokens] float32, at the cost of
-  // computing them twice: of inference.
+  // Applies the layer to x: [batch, tokens, width] float32 (consumed when packed). mask: undefined, or
+  // float32 added to the attention scores, broadcast to [batch, heads, tokens, tokens]. If `weights` is not
+  // null, it receives the attention weights, [batch, heads, tokens, tokens] float32. They are then computed
+  // twice; inference only.
   [[nodiscard]] T forward(T x, const Tensor& mask, DType dtype, Tensor* weights = nullptr) const;
-  // The rows of forward(x) at one position an entry. positions: [batch] int64; result [batch, width] float32.
+  // Returns the rows of forward(x) at one position per entry. positions: [batch] int64; result [batch, width]
+  // float32.
   [[nodiscard]] T forward_at(const T& x, const Tensor& mask, DType dtype, const Tensor& positions) const;
   void pack(DType dtype);
 
-  // For inference, without autograd and mask (backward.h). x is left as it is.
+  // Intermediate values of a forward pass. Inference only, without autograd and mask (backward.h). x is not
+  // modified.
   struct Trace {
     Tensor qkv;  // [batch, tokens, 3 * width] float32
     Tensor sum;  // [batch, tokens, width]: before the norm
   };
   [[nodiscard]] T forward_traced(const T& x, DType dtype, Trace& trace) const;
-  // From what a score changes with the result, [batch, tokens, width].
+  // Takes the gradient of a score with respect to the result, [batch, tokens, width].
   [[nodiscard]] BlockGradient backward_to_attention(const Trace& trace, const T& gradient) const;
-  // And on to x.
+  // Propagates the gradient from the attention output to x.
   [[nodiscard]] T backward_from_attention(const Trace& trace, const BlockGradient& gradient) const;
   [[nodiscard]] RelevanceInput relevance_input(const Trace& trace) const;
 
@@ -52,30 +54,30 @@ class PostNormAttentionOf {
   LayerNormOf<T> norm_;
 };
 
-// norm1(x + output(attention of x over a memory)): queries
-// are made of x, keys and values of what another tower wrote.
+// Cross-attention with post-normalization: norm1(x + output(attention of x over a memory)). Queries come from
+// x, keys and values from another tower's output.
 template <typename T>
 class PostNormCrossAttentionOf {
  public:
-  // Of `names`: query, key, value, output, norm1. memory_width: of a row of the memory.
+  // Reads these members of `names`: query, key, value, output, norm1. memory_width: width of a memory row.
   static Result<PostNormCrossAttentionOf> make(ParameterSourceOf<T>& source, const std::string& prefix,
                                                const BlockNames& names, const TransformerShape& shape,
                                                int64_t memory_width);
-  // x: [batch, tokens, width] float32 (consumed when packed); memory: [batch, rows, memory_width] float32,
-  // or [1, rows, memory_width]: one for all, worked through once.
+  // Applies the layer to x: [batch, tokens, width] float32 (consumed when packed). memory: [batch, rows,
+  // memory_width] float32, or [1, rows, memory_width], shared by all entries and processed once.
   [[nodiscard]] T forward(T x, const T& memory, DType dtype) const;
   void pack(DType dtype);
 
-  // For inference, without autograd (backward.h).
+  // Intermediate values of a forward pass. Inference only, without autograd (backward.h).
   struct Trace {
     Tensor query;      // [batch, tokens, heads, head_width] float32
     Tensor key_value;  // [batch, rows, 2, heads, head_width] float32
     Tensor sum;        // [batch, tokens, width]: before the norm
   };
   [[nodiscard]] T forward_traced(const T& x, const T& memory, DType dtype, Trace& trace) const;
-  // From what a score changes with the result, [batch, tokens, width].
+  // Takes the gradient of a score with respect to the result, [batch, tokens, width].
   [[nodiscard]] BlockGradient backward_to_attention(const Trace& trace, const T& gradient) const;
-  // And on to x and to the memory: [batch, tokens, width] and [batch, rows, memory_width].
+  // Gradients with respect to x and the memory: [batch, tokens, width] and [batch, rows, memory_width].
   struct Gradient {
     Tensor x, memory;
   };
@@ -88,16 +90,17 @@ class PostNormCrossAttentionOf {
   LayerNormOf<T> norm_;
 };
 
-// norm2(x + mlp_out(activation(mlp_in(x)))).
+// MLP with post-normalization: norm2(x + mlp_out(activation(mlp_in(x)))).
 template <typename T>
 class PostNormMlpOf {
  public:
-  // Of `names`: mlp_in, mlp_out, norm2.
+  // Reads these members of `names`: mlp_in, mlp_out, norm2.
   static Result<PostNormMlpOf> make(ParameterSourceOf<T>& source, const std::string& prefix,
                                     const BlockNames& names, const TransformerShape& shape);
-  // x: [..., width] float32 (consumed when packed).
+  // Applies the layer to x: [..., width] float32 (consumed when packed).
   [[nodiscard]] T forward(T x, DType dtype) const;
-  // For inference, without autograd: what a score changes with x, from what it changes with forward(x).
+  // Computes the gradient of a score with respect to x from that with respect to forward(x). Inference only,
+  // without autograd.
   [[nodiscard]] T backward(const T& x, const T& gradient) const;
   void pack(DType dtype);
 
@@ -107,7 +110,7 @@ class PostNormMlpOf {
   LayerNormOf<T> norm_;
 };
 
-// Attention, then MLP. Arguments and results are those of TransformerBlock.
+// Block of attention and MLP. Arguments and results are those of TransformerBlock.
 template <typename T>
 class PostNormBlockOf {
  public:

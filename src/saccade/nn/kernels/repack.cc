@@ -10,7 +10,7 @@ namespace {
 
 using dnnl::memory;
 
-// Outputs of a band: a multiple of the blocks that layouts are made of.
+// Number of outputs per band: a multiple of the block sizes of layouts.
 constexpr int64_t kBand = 256;
 
 DType dtype_of(const memory::desc& desc) {
@@ -22,7 +22,7 @@ DType dtype_of(const memory::desc& desc) {
   return type == memory::data_type::bf16 ? DType::kBF16 : DType::kF32;
 }
 
-// The outputs `first` and on, into `place`, which they have within the packed weights.
+// Repacks rows into `place`, their location within the packed weights.
 void repack(const Tensor& rows, const memory::desc& place, const memory& packed) {
   const OneDnnThreads alone(1);
   const dnnl::engine engine = packed.get_engine();

@@ -1,4 +1,4 @@
-// Weights into the layout that products want, on a forward pass's own threads.
+// Repacking of weights into the layout of products, on a forward pass's own threads.
 #pragma once
 
 #include "saccade/nn/tensor.h"
@@ -7,8 +7,9 @@
 
 namespace saccade::nn {
 
-// weight: [out, in] of any floating type; packed: [in, out] in a layout that a matmul chose. Bands of outputs
-// are shared out among the workspace's threads (nullptr: the calling one alone does it). Throws dnnl::error.
+// Repacks weight, [out, in] of any floating type, into packed, [in, out] in a layout chosen by a matmul.
+// Distributes bands of outputs among the workspace's threads, or uses only the calling thread if `workspace`
+// is nullptr. Throws dnnl::error.
 void repack_weights(const Tensor& weight, dnnl::memory& packed, Workspace* workspace);
 
 }  // namespace saccade::nn

@@ -1,5 +1,5 @@
-// Normalization by the root mean square alone (Zhang and Sennrich 2019, "Root Mean Square Layer
-// Normalization"): no mean is taken away, no bias added.
+// Root-mean-square normalization (Zhang and Sennrich 2019, "Root Mean Square Layer Normalization"), without
+// mean subtraction and bias.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace saccade::nn {
 
-// y = x / sqrt(mean(x^2) + eps) * (gain + offset), over the last dimension.
+// Layer y = x / sqrt(mean(x^2) + eps) * (gain + offset), over the last dimension.
 class RmsNorm {
  public:
   RmsNorm() = default;
-  // Parameter "<name>.weight": the gain. offset: 1 where a gain of 0 changes nothing (Gemma).
+  // Loads the gain "<name>.weight". offset: 1 if the gain is stored relative to 1 (Gemma).
   static Result<RmsNorm> make(ParameterSource& source, const std::string& name, int64_t width, double eps,
                               double offset = 0);
-  // x: [..., width] float32; the result is of `dtype`.
+  // Normalizes x: [..., width] float32; the result has `dtype`.
   [[nodiscard]] Tensor forward(const Tensor& x, DType dtype) const { return rms_norm(x, gain_, eps_, dtype); }
 
  private:

@@ -7,7 +7,7 @@
 namespace saccade::nn {
 namespace {
 
-// body(head's first number, token) for every head of x, on the workspace's threads.
+// Calls body(head's first value, token) for every head of x, on the workspace's threads.
 template <typename T, typename Body>
 void for_heads(const Tensor& x, const Body& body) {
   const int64_t tokens = x.size(1);
@@ -68,7 +68,8 @@ void turn_pairs(const Tensor& x, const Tensor& cosines, const Tensor& sines) {
 }  // namespace
 
 Rotary::Rotary(int64_t head_width, double theta) {
-  // In float32 step by step, as the reference: at position 1,000 the last bit of a frequency shows.
+  // Computed in float32 step by step, like the reference: at position 1,000 the last bit of a frequency
+  // matters.
   const auto width = static_cast<float>(head_width);
   for (int64_t i = 0; i < head_width; i += 2) {
     const float exponent = static_cast<float>(i) / width;

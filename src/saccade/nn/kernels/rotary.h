@@ -1,4 +1,4 @@
-// Rotary positions (Su et al. 2021, "RoFormer"): pairs of a head's numbers are turned by angles that grow
+// Rotary positions (Su et al. 2021, "RoFormer"): pairs of a head's values are rotated by angles that grow
 // with the position.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace saccade::nn {
 
-// Each frequency's pair at i and i + head_width / 2 of a head: x cos + rotate(x) sin.
+// Rotary embedding with pairs at i and i + head_width / 2 of a head: x cos + rotate(x) sin.
 class Rotary {
  public:
   Rotary() = default;
@@ -18,16 +18,16 @@ class Rotary {
     Tensor cos, sin;
   };
   [[nodiscard]] Angles angles(int64_t first, int64_t tokens) const;
-  // x: [batch, tokens, heads, head_width], float32 or bfloat16, each head's numbers in a row, turned in
-  // float32 where it lies.
+  // Rotates x in place, in float32. x: [batch, tokens, heads, head_width], float32 or bfloat16, each head's
+  // values contiguous.
   static void turn(const Tensor& x, const Angles& angles);
 
  private:
   std::vector<float> frequencies_;  // [head_width / 2]
 };
 
-// The same for pairs that lie side by side, 2i and 2i + 1: cos, sin: [tokens, head_width] float32, both
-// numbers of a pair by the same angle.
+// Rotates adjacent pairs, 2i and 2i + 1. cos, sin: [tokens, head_width] float32, with the same angle for both
+// values of a pair.
 void turn_neighbours(const Tensor& x, const Tensor& cos, const Tensor& sin);
 
 }  // namespace saccade::nn

@@ -13,16 +13,16 @@
 namespace saccade::nn {
 namespace {
 
-// body(item, worker), on the workspace's threads where there is one.
+// Calls body(item, worker) for each item, on the workspace's threads if there is a workspace.
 template <typename Body>
 void for_items(Workspace* workspace, int64_t count, const Body& body) {
   if (workspace != nullptr) return workspace->workers().run(count, body);
   for (int64_t item = 0; item < count; ++item) body(item, 0);
 }
 
-// Of each input: the length of its weights, those of each output as parts of the output's largest; as a part
-// of the largest such length. 0 for an input that nobody weighs, so that it can be of any size and takes no
-// other's digits. squares: [panels, in], of the panels' outputs.
+// Returns the factor of each input: the norm of its weights, each relative to its output's largest, divided
+// by the largest such norm. An input without weights gets 0, so it can have any magnitude without costing the
+// others precision. squares: [panels, in], one row per panel of outputs.
 std::vector<float> factors_of(const std::vector<double>& squares, int64_t in) {
   const auto width = static_cast<size_t>(in);
   std::vector<double> sums(width);
@@ -36,7 +36,7 @@ std::vector<float> factors_of(const std::vector<double>& squares, int64_t in) {
   return factors;
 }
 
-// The sum of each output's weights: what a row of ones gives, which float32 holds exactly.
+// Computes the sum of each output's weights, which is the result for a row of ones. float32 holds it exactly.
 void sum_weights(const uint8_t* panel, int64_t groups, int32_t* sums) {
   const std::vector<int8_t> ones(static_cast<size_t>(4 * groups), 1);
   const float bias[kPanelOutputs] = {};
@@ -78,7 +78,7 @@ Int8Linear::Int8Linear(const Tensor& weight, const Tensor& bias, Workspace* work
     std::copy_n(plain.data<float>(), out_, bias_.begin());
   }
   const Int8Packer& packer = int8_packers().front();
-  // body(output, its weights), for all outputs of a panel.
+  // Calls body(output, its weights) for all outputs of a panel.
   const auto for_outputs = [&](int64_t panel, const auto& body) {
     const int64_t first = panel * kPanelOutputs;
     const int64_t count = std::min(kPanelOutputs, out_ - first);
@@ -148,8 +148,8 @@ void Int8Linear::run(const Tensor& x, const Tensor& result, Activation activatio
         rows, grain, [&](int64_t first, int64_t last, int) { kernel.quantize(quantizing, first, last); });
   }
 
-  // An item: some panels by some rows, few enough for their values to stay in a core's own cache, and enough
-  // work (some 20 microseconds of it) for taking an item to cost nothing beside it.
+  // Bytes of values per work item, which is some panels by some rows. The values fit in a core's own cache,
+  // and the work (about 20 microseconds) makes the cost of taking an item negligible.
   constexpr int64_t kBytesAtOnce = int64_t{256} << 10;
   constexpr int64_t kProductsAtOnce = int64_t{1} << 22;
   const int64_t chunks = (rows * row_bytes + kBytesAtOnce - 1) / kBytesAtOnce;

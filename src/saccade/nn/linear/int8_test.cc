@@ -1,5 +1,5 @@
-// Products of 8-bit integers against slow sums: every kernel of this processor, fuzzed shapes, outliers,
-// numbers at the ends of float32.
+// Tests of 8-bit integer products against slow sums: every kernel of this processor, fuzzed shapes, outliers,
+// values at the limits of float32.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -66,7 +66,7 @@ Quantized quantize(const Int8Kernels& kernel, const Tensor& x) {
   return result;
 }
 
-// Normal values, of which each row has some that are `factor` times as large.
+// Returns normally distributed values; in each row some are `factor` times as large.
 Tensor with_outliers(const Shape& shape, uint32_t seed, float factor, int64_t count) {
   Tensor x = random_tensor(shape, seed);
   std::minstd_rand random(seed + 1);
@@ -113,7 +113,7 @@ TEST(Int8Kernels, RowsAreTheirDigits) {
   }
 }
 
-// The scale is that of the many: four channels a hundred times as large as the rest cost it nothing.
+// Four channels a hundred times as large as the rest do not coarsen the scale.
 TEST(Int8Kernels, OutliersDoNotCoarsenTheScale) {
   for (const Int8Kernels& kernel : int8_kernels()) {
     const Quantized plain = quantize(kernel, with_outliers({8, 768}, 5, 1, 0));
@@ -125,8 +125,8 @@ TEST(Int8Kernels, OutliersDoNotCoarsenTheScale) {
   }
 }
 
-// What an activation leaves lies to one side of 0: its scale is as fine as if it lay to both,
-// and reaches twice as far.
+// The output of an activation lies on one side of 0. Its scale is as fine as for a two-sided row, and it
+// reaches twice as far.
 TEST(Int8Kernels, RowsOfOneSideNeedFewSecondDigits) {
   Tensor x = random_tensor({8, 3072}, 17);
   for (float& value : x.floats()) {
@@ -173,7 +173,7 @@ TEST(Int8Kernels, RowsAtTheEndsOfFloat32) {
 constexpr Activation kActivations[] = {Activation::kNone,     Activation::kGelu, Activation::kQuickGelu,
                                        Activation::kGeluTanh, Activation::kRelu, Activation::kSilu};
 
-// What a task reads; borrowed.
+// Sets the inputs of a task; borrowed.
 void read_from(const Quantized& rows, const std::vector<uint8_t>& panel, const std::vector<int32_t>& sums,
                const std::vector<float>& scales, const std::vector<float>& bias, Int8PanelTask& task) {
   task.groups = rows.groups;
@@ -186,7 +186,7 @@ void read_from(const Quantized& rows, const std::vector<uint8_t>& panel, const s
   task.rows = rows.rows.data();
 }
 
-// Whole numbers in, one panel, against sums of 64 bits.
+// Integer inputs and one panel, against 64-bit sums.
 TEST(Int8Kernels, PanelsAreTheSlowSums) {
   std::minstd_rand random(11);
   const auto below = [&](int64_t end) { return static_cast<int64_t>(random()) % end; };
@@ -214,7 +214,7 @@ TEST(Int8Kernels, PanelsAreTheSlowSums) {
       std::vector<int32_t> sums(kPanelOutputs);
       for (size_t at = 0; at < panel.size(); ++at) {
         const auto input = static_cast<int64_t>(at / (4 * kPanelOutputs) * 4 + at % 4);
-        if (input < width) sums[at / 4 % kPanelOutputs] += panel[at] - 128;  // what fills up counts nothing
+        if (input < width) sums[at / 4 % kPanelOutputs] += panel[at] - 128;  // padding does not count
       }
       Int8PanelTask task;
       read_from(quantized, panel, sums, scales, bias, task);
@@ -256,7 +256,7 @@ TEST(Int8Kernels, PanelsAreTheSlowSums) {
   }
 }
 
-// A row of zeros times one panel: what comes out is the bias. task: its output and how it is finished.
+// Multiplies a row of zeros by one panel, so the result is the bias. task: its output and how it is finished.
 void multiply_nothing(const Int8Kernels& kernel, const std::vector<float>& bias, Int8PanelTask task) {
   const Quantized nothing = quantize(kernel, Tensor::zeros({1, 4}));
   const std::vector<uint8_t> panel(4 * kPanelOutputs, 129);
@@ -308,8 +308,8 @@ Tensor difference(const Tensor& a, const Tensor& b) {
   return a + b * -1.0;
 }
 
-// What 8 bits lose of normal numbers: some 0.8 % of each side's length, and no more with outliers. Of a few
-// results, which may be small by chance, many draws together.
+// Quantization error of 8 bits for normally distributed values: about 0.8 % of the norm on each side, and no
+// more with outliers. A few results may be small by chance, so many draws are combined.
 TEST(Int8Linear, IsNearTheFloatProduct) {
   Workspace workspace(3);
   for (const int64_t rows : {1, 7, 130}) {
@@ -345,7 +345,7 @@ TEST(Int8Linear, IsNearTheFloatProduct) {
   }
 }
 
-// In bfloat16, in and out: as if rounded before and after.
+// bfloat16 input and output equal rounding before and after.
 TEST(Int8Linear, TakesAndGivesHalves) {
   Workspace workspace(3);
   const Tensor weight = random_tensor({200, 300}, 1, 0.05F);
@@ -359,7 +359,7 @@ TEST(Int8Linear, TakesAndGivesHalves) {
   EXPECT_EQ(max_difference(halves, expected.to(DType::kBF16)), 0);
 }
 
-// Whatever bits it has, and on whatever processor: damaged weights are full of those that are all set.
+// NaN of any bit pattern, on any processor: damaged weights are often NaN with all bits set.
 TEST(Int8Kernels, NaNIsOneInHalvesToo) {
   for (const Int8Kernels& kernel : int8_kernels()) {
     std::vector<float> bias(kPanelOutputs, 1);
@@ -376,7 +376,7 @@ TEST(Int8Kernels, NaNIsOneInHalvesToo) {
   }
 }
 
-// Inputs a hundred times as large as the rest, which the weights weigh as little: all count alike.
+// Inputs a hundred times as large as the rest, with correspondingly small weights: all are equally precise.
 TEST(Int8Linear, LargeInputsOfSmallWeightsAreAsExact) {
   Tensor x = random_tensor({50, 256}, 31);
   Tensor weight = random_tensor({96, 256}, 32, 0.1F);
@@ -390,7 +390,7 @@ TEST(Int8Linear, LargeInputsOfSmallWeightsAreAsExact) {
   EXPECT_LT(norm_of(difference(ours, expected)), 0.02 * norm_of(expected));
 }
 
-// Channels that are pruned, or dead: of no weight, and sometimes of any size.
+// Pruned or dead channels have zero weights, and sometimes values of any magnitude.
 TEST(Int8Linear, InputsOfNoWeightCountNothing) {
   Tensor x = random_tensor({50, 256}, 41);
   Tensor weight = random_tensor({96, 256}, 42, 0.1F);
@@ -404,7 +404,7 @@ TEST(Int8Linear, InputsOfNoWeightCountNothing) {
   const Tensor ours = Tensor::empty({50, 96});
   Int8Linear(weight, bias).run(x, ours, Activation::kNone, false);
   EXPECT_LT(norm_of(difference(ours, expected)), 0.02 * norm_of(expected));
-  // Nor do inputs of zeros, or a layer of them.
+  // The same holds for inputs of zeros, or a layer of zeros.
   const Tensor nothing = Tensor::zeros({96, 256});
   Int8Linear(nothing, bias).run(x, ours, Activation::kNone, false);
   for (int64_t output = 0; output < 96; ++output) EXPECT_EQ(ours.at({49, output}), bias.at({output}));
@@ -529,7 +529,7 @@ TEST(Int8Linear, WeightsAtTheEndsOfFloat32) {
     EXPECT_NEAR(ours.at({r, 4}), expected.at({r, 4}), 1e-38);
     EXPECT_NEAR(ours.at({r, 5}), expected.at({r, 5}), 0.2);
   }
-  // A row that is not finite harms no other.
+  // A row that is not finite does not affect other rows.
   Tensor bad = x.clone();
   bad.slice(0, 1, 2).floats()[3] = kInfinity;
   const Tensor beside = Tensor::empty({3, 6});

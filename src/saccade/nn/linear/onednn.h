@@ -1,7 +1,9 @@
-// What the layers over oneDNN share: its two interfaces (2.x and 3.x), and primitives made once a shape.
+// Shared parts of the layers over oneDNN: support for both interfaces (2.x and 3.x), and primitives cached
+// per shape.
 //
-// Every primitive runs on one thread: the workspace's workers each run one over a part of the rows or
-// pictures. So each is made with OneDnnThreads(1) in force, and gets its scratch memory from its worker.
+// Every primitive runs on one thread; each of the workspace's workers runs one on a part of the rows or
+// images. Therefore each is created with OneDnnThreads(1) in force, and gets its scratch memory from its
+// worker.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +17,7 @@
 
 namespace saccade::nn {
 
-// Of float32 and bfloat16.
+// Maps kF32 and kBF16 to oneDNN's data type.
 inline dnnl::memory::data_type dnnl_type(DType dtype) {
   return dtype == DType::kBF16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 }
@@ -52,7 +54,7 @@ void check_code_memory();
 template <typename Key, typename Made>
 class PrimitiveCache {
  public:
-  // What `make` gave for this key, now or before. Thread-safe.
+  // Returns the cached result of `make` for this key; calls `make` on a miss. Thread-safe.
   template <typename Make>
   Made get(const Key& key, const Make& make) {
     const std::lock_guard lock(mutex_);

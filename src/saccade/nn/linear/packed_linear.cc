@@ -34,11 +34,11 @@ dnnl::matmul::primitive_desc make_matmul(const dnnl::engine& engine, const memor
 #endif
 }
 
-// A product of this many rows and more is shared out by rows, of which each part reads all
-// weights; one of fewer by outputs, so that each weight is read once: a single picture's or text's
-// time is the time of reading them.
+// Products of this many rows and more are split by rows; each part reads all weights. Smaller products are
+// split by outputs, so that each weight is read once: the latency of a single image or text is the time of
+// reading the weights.
 constexpr int64_t kFewRows = 128;
-// Into how many parts rows are cut.
+// Returns the number of parts that rows are split into.
 int64_t parts_of(int64_t rows, const Workers& workers) {
   constexpr int64_t kGoodRows = 24;
   const int64_t threads = workers.size();
@@ -50,7 +50,7 @@ constexpr int64_t kBlock = 64;
 int64_t blocks_of(int64_t out) {
   return (out + kBlock - 1) / kBlock;
 }
-// How many outputs a panel has: the fewest blocks that make no more than 16 panels.
+// Returns the number of outputs per panel: the smallest number of whole blocks that gives at most 16 panels.
 int64_t outputs_of_panel(int64_t out) {
   constexpr int64_t kPanels = 16;
   return (blocks_of(out) + kPanels - 1) / kPanels * kBlock;
@@ -67,7 +67,7 @@ struct PackedLinear::State {
   int64_t out = 0;
   DType dtype = DType::kF32;
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
-  std::shared_ptr<void> storage;  // of `weights`: ours, so that its end is std::bad_alloc
+  std::shared_ptr<void> storage;  // memory of `weights`: our own, so that a failure is std::bad_alloc
   memory weights;
   Tensor bias;  // [out, filled up to a whole block], float32
 
@@ -129,8 +129,8 @@ struct PackedLinear::State {
     panel_bytes = wanted.get_size();
   }
 
-  // A product and what it is executed with. Making this takes longer than many a
-  // product of one row: panels share it.
+  // A product with the arguments of its execution. Panels share it, because creating it takes longer than
+  // many products of one row.
   class Execution {
    public:
     Execution(const State& state, Product product, const void* x, void* result, void* scratch)
@@ -206,7 +206,7 @@ struct PackedLinear::State {
     workspace.workers().run((out + panel - 1) / panel, [&](int64_t item, int worker) {
       const int64_t first = item * panel;
       const int64_t outputs = std::min(panel, out - first);
-      const int64_t made = blocks_of(outputs) * kBlock;  // what fills a last block up is multiplied, and left
+      const int64_t made = blocks_of(outputs) * kBlock;  // padding of the last block is computed and dropped
       std::optional<Execution> last;
       std::optional<Execution>& execution = made == panel ? executions[static_cast<size_t>(worker)] : last;
       const auto own = static_cast<size_t>(rows * made * size);
@@ -246,8 +246,7 @@ PackedLinear::PackedLinear(const Tensor& weight, const Tensor& bias, DType dtype
   state.bias = Tensor::zeros({blocks_of(state.out) * kBlock});
   if (bias.defined()) state.bias.slice(0, 0, state.out).copy_from(bias);
 
-  // The layout is chosen once, for a batch of ordinary size;
-  // products of other sizes are asked to take it as it is.
+  // The layout is chosen once, for a batch of ordinary size; products of other sizes use it unchanged.
   const memory::desc any({state.in, state.out}, dnnl_type(state.dtype), memory::format_tag::any);
   {
     const OneDnnThreads alone(1);

@@ -1,6 +1,6 @@
-// A linear layer for inference: matrix products over weights repacked once into the layout the kernels want,
-// by oneDNN in float32 and bfloat16 and by our own in 8-bit integers (int8_linear.h), with bias, activation
-// or the residual sum done while the result is still in the cache.
+// Linear layer for inference. The weights are repacked once into the kernels' layout. Products run in oneDNN
+// for float32 and bfloat16, and in our own kernels for 8-bit integers (int8_linear.h). Bias, activation or
+// the residual sum are applied while the result is still in the cache.
 #pragma once
 
 #include <memory>
@@ -12,25 +12,25 @@ namespace saccade::nn {
 
 class PackedLinear {
  public:
-  // weight: [out, in] of any floating type; bias: [out] or undefined. dtype: kF32, kBF16 or kI8, what
-  // products are made of (sums are float32, or whole numbers of 32 bits). Copies the weights, on the
-  // workspace's threads (nullptr: on the calling one).
+  // Copies and packs the weights on the workspace's threads, or on the calling thread if `workspace` is
+  // nullptr. weight: [out, in] of any floating type; bias: [out] or undefined. dtype: kF32, kBF16 or kI8, the
+  // type of the products (sums are float32, or 32-bit integers).
   PackedLinear(const Tensor& weight, const Tensor& bias, DType dtype, Workspace* workspace = nullptr);
   PackedLinear(const PackedLinear&) = delete;
   PackedLinear& operator=(const PackedLinear&) = delete;
   ~PackedLinear();
 
-  // activation(x * weight^T + bias). x: [..., in] of a type it takes, contiguous; result [..., out], of
-  // `result`: float32 or bfloat16.
+  // Computes activation(x * weight^T + bias). x: [..., in] of a supported type, contiguous; result [..., out]
+  // of type `result`, float32 or bfloat16.
   [[nodiscard]] Tensor forward(const Tensor& x, Activation activation, DType result) const;
-  // sum += x * weight^T + bias. sum: [..., out] float32, contiguous.
+  // Computes sum += x * weight^T + bias. sum: [..., out] float32, contiguous.
   void add_to(const Tensor& sum, const Tensor& x) const;
 
-  // What x has to be: kF32 or kBF16. Products of integers take either.
+  // Returns the required dtype of x: kF32 or kBF16. Integer products accept both.
   [[nodiscard]] DType dtype() const;
   [[nodiscard]] bool takes(DType dtype) const;
-  // What attention is given of its results, where others are of `dtype`: of products of integers bfloat16,
-  // which keeps all that they tell and has instructions of its own.
+  // Returns the dtype of this layer's results as input of attention, if other layers use `dtype`. Integer
+  // products give bfloat16, which keeps their full precision and has native attention instructions.
   [[nodiscard]] DType attended(DType dtype) const;
 
  private:

@@ -1,5 +1,5 @@
-// A packed layer that is packed when it is first used: of a checkpoint's two towers only the one that
-// is asked costs time and memory.
+// Packed layer that is packed at its first use. So if only one of a checkpoint's two towers is used, only
+// that one costs time and memory.
 #pragma once
 
 #include <memory>
@@ -13,18 +13,17 @@ namespace saccade::nn {
 
 class PackedOnDemand {
  public:
-  // weights: each [outputs, in], of layers that read the same input; biases: each [outputs], one for every
-  // weight, or none. Only what is mapped or shared is kept until get(), nothing is read.
+  // Keeps the unpacked layers until get(), without reading mapped or shared memory. weights: each [outputs,
+  // in], of layers with the same input; biases: each [outputs], one per weight, or empty.
   PackedOnDemand(std::vector<Tensor> weights, std::vector<Tensor> biases, DType dtype)
       : weights_(std::move(weights)), biases_(std::move(biases)), dtype_(dtype) {}
 
-  // The layers as one, their outputs side by side; packed on the workspace's threads (nullptr: the calling
-  // one). Memory of a mapped checkpoint that was read on the way is given back. Thread-safe. Throws what
-  // PackedLinear throws, and may be called again then.
+  // Returns the layers packed as one, with their outputs side by side. Packs at the first call, on the
+  // workspace's threads or, if it is nullptr, on the calling thread. Releases pages of a mapped checkpoint
+  // that were read. Thread-safe. Throws the exceptions of PackedLinear; a later call then tries again.
   [[nodiscard]] const PackedLinear& get(Workspace* workspace);
-  // The way back: from what changes with the outputs to what changes with the inputs, without the
-  // biases. Packed when it is first asked for, which costs the weights' memory once more; in float32
-  // where get() packs 8-bit integers.
+  // Returns the transposed layer without biases, which propagates gradients from outputs to inputs. Packed at
+  // its first use, which costs the weights' memory once more; in float32 if get() packs 8-bit integers.
   [[nodiscard]] const PackedLinear& get_transposed(Workspace* workspace);
 
  private:

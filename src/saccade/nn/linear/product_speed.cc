@@ -10,7 +10,7 @@
 namespace saccade::nn {
 namespace {
 
-// No two alike beside each other, none of them small: denormal numbers would be slow.
+// Returns test values: no two neighbors are equal and none is small, because denormal numbers would be slow.
 Tensor waves(Shape shape, float step) {
   Tensor tensor = Tensor::empty(std::move(shape));
   float phase = 0;

@@ -1,5 +1,5 @@
-// How fast this processor multiplies, in one number format or another: measured, as what it says it can do
-// does not tell (many have instructions for bfloat16 that are slower than float32's).
+// Measured speed of this processor's matrix products per number format. CPU feature flags are not enough: on
+// many processors bfloat16 instructions are slower than float32.
 #pragma once
 
 #include "saccade/core/files/safetensors.h"
@@ -7,13 +7,13 @@
 
 namespace saccade::nn {
 
-// Operations a second (two for each multiplication and sum) of a layer of 768 to 768 over 256 rows, in
-// kF32, kBF16 or kI8: the best of a few, some five milliseconds altogether on two threads of 2020's
-// servers. 0 where the processor cannot.
+// Measures the operations per second (two per multiply-add) of a 768 to 768 layer over 256 rows, in kF32,
+// kBF16 or kI8. Takes the best of a few runs, about five milliseconds in total on two threads of a 2020
+// server. Returns 0 if the processor does not support the format.
 double product_speed(DType dtype, Workspace& workspace);
 
-// Whether this processor has such products at all: those of bfloat16 are made for
-// AVX-512 and what came after it.
+// Returns true if this processor supports products in `dtype`. bfloat16 requires AVX-512 or a later
+// instruction set.
 bool multiplies(DType dtype);
 
 }  // namespace saccade::nn

@@ -59,7 +59,7 @@ enum Opcode : uint8_t {
   kFrame = 0x95,
 };
 
-// The opcodes that are refused, for messages.
+// Names of the rejected opcodes, for messages.
 struct Refused {
   uint8_t opcode;
   std::string_view name;
@@ -74,7 +74,7 @@ constexpr Refused kRefused[] = {
     {'d', "DICT"},       {'g', "GET"},          {'p', "PUT"},          {'2', "DUP"},
 };
 
-// What a known global does where it is called.
+// Effect of calling a known global.
 enum class Call : int64_t {
   kStorageType,  // names a storage's dtype; never called
   kValue,        // a dtype or the like; never called
@@ -151,7 +151,7 @@ class Machine {
     return value;
   }
 
-  // Up to the next newline, without it.
+  // Reads up to the next newline, which is dropped.
   Result<std::string_view> line() {
     const std::string_view rest(reinterpret_cast<const char*>(bytes_.data()) + at_, bytes_.size() - at_);
     const size_t length = rest.substr(0, kMaxNameBytes + 1).find('\n');
@@ -208,7 +208,7 @@ class Machine {
     return values;
   }
 
-  // The node under what was popped, which must be of that kind.
+  // Returns the top node, which must be of that kind.
   Result<uint32_t> top(Kind kind) {
     if (stack_.size() <= floor()) return fail(ErrorCode::kBadData, "the stack is empty");
     if (node(stack_.back()).kind != kind) {
@@ -246,7 +246,7 @@ class Machine {
   Status recall(uint32_t key) {
     const auto found = memo_.find(key);
     if (found == memo_.end()) return fail(ErrorCode::kBadData, "memo {} was never set", key);
-    // Each copy counts: a stack of them would grow past any limit otherwise.
+    // Every reference counts; otherwise a stack of them could grow without limit.
     if (++recalled_ > 4 * kMaxNodes) return fail(ErrorCode::kLimit, "more than {} references", 4 * kMaxNodes);
     stack_.push_back(found->second);
     return {};
@@ -275,7 +275,7 @@ class Machine {
     return shown;
   }
 
-  // The known global at a node, if it is one.
+  // Returns the known global at a node, or nullptr.
   const Global* global(uint32_t index) {
     const Node& at = node(index);
     return at.kind == Kind::kGlobal && at.number >= 0 ? &kGlobals[at.number] : nullptr;
@@ -288,7 +288,7 @@ class Machine {
       return fail(ErrorCode::kBadData, "a call of {} with {}", pickle_kind_name(node(pair[0]).kind),
                   pickle_kind_name(node(pair[1]).kind));
     }
-    const std::span<const uint32_t> arguments = node(pair[1]).items;  // stays where it is when nodes move
+    const std::span<const uint32_t> arguments = node(pair[1]).items;  // keeps its address when nodes move
     const auto wrong = [&]() {
       return fail(ErrorCode::kBadData, "a call of {}.{} with {} arguments or arguments of the wrong kind",
                   called->module, called->name, arguments.size());
@@ -324,7 +324,7 @@ class Machine {
     return {};
   }
 
-  // ('storage', type, key, location, elements): torch's way to point at an archive's entry.
+  // Handles ('storage', type, key, location, elements), torch's reference to an archive's entry.
   Status persistent_id() {
     SACCADE_ASSIGN(const uint32_t id, pop());
     const Node& tuple = node(id);
@@ -341,7 +341,7 @@ class Machine {
                  .items = {}});
   }
 
-  // A dictionary's state is its attributes (a state_dict's "_metadata"), a module's what it is made of.
+  // A dictionary's state is its attributes (a state_dict's "_metadata"); a module's state is its members.
   Status build() {
     SACCADE_ASSIGN(const uint32_t state, pop());
     if (stack_.size() <= floor()) return fail(ErrorCode::kBadData, "the stack is empty");
@@ -372,7 +372,7 @@ class Machine {
     return step_rest(opcode);
   }
 
-  // Numbers, strings and names; nullopt for other opcodes.
+  // Handles numbers, strings and names; nullopt for other opcodes.
   std::optional<Status> step_value(uint8_t opcode) {
     switch (opcode) {
       case kNone:
@@ -442,7 +442,7 @@ class Machine {
     return push_text(static_cast<uint64_t>(length));
   }
 
-  // Tuples, lists and dictionaries; nullopt for other opcodes.
+  // Handles tuples, lists and dictionaries; nullopt for other opcodes.
   std::optional<Status> step_container(uint8_t opcode) {
     const auto with = [&](Result<std::vector<uint32_t>> items, auto&& then) -> Status {
       if (!items) return fail(items.error());
@@ -544,7 +544,7 @@ class Machine {
 
   std::span<const std::byte> bytes_;
   size_t at_ = 0;
-  size_t start_ = 0;  // of the opcode at hand
+  size_t start_ = 0;  // offset of the current opcode
   PickleGraph graph_;
   std::vector<uint32_t> stack_;
   std::vector<size_t> marks_;          // heights of the stack

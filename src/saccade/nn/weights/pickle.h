@@ -1,8 +1,8 @@
-// A pickle machine that can build nothing but nested dictionaries of tensors: enough for what torch.save and
-// torch.jit.save write, and nothing that runs. Every opcode and every global that is not needed for that is
-// refused by its name; the few globals that are known stand for fixed values and never call anything.
+// Restricted pickle reader that can build only nested dictionaries of tensors. This is sufficient for files
+// of torch.save and torch.jit.save, and nothing is executed. All other opcodes and globals are rejected by
+// name; the few known globals stand for fixed values and never call anything.
 //
-// Opcodes as Python's own pickletools.py describes them; what torch puts into them: torch/serialization.py,
+// References: opcodes in Python's pickletools.py; torch's use of them in torch/serialization.py,
 // torch/_utils.py, and torch/csrc/jit/serialization/pickler.cpp.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace saccade {
 
-// What a pickle holds, as nodes of a graph that may share nodes and have cycles.
+// Contents of a pickle, as a graph whose nodes may be shared and form cycles.
 struct PickleGraph {
   enum class Kind : uint8_t {
     kNone,
@@ -46,8 +46,8 @@ struct PickleGraph {
 
 std::string_view pickle_kind_name(PickleGraph::Kind kind);
 
-// The graph of the pickle, which must outlive it. kUnsupported names an opcode or global that is refused and
-// the byte it stands at, kBadData what is broken, kLimit more than a million nodes. Cost: linear.
+// Parses a pickle, which must outlive the graph. Returns kUnsupported with the refused opcode or global and
+// its byte offset, kBadData for broken data, and kLimit above a million nodes. Cost: linear.
 Result<PickleGraph> read_pickle(std::span<const std::byte> bytes);
 
 }  // namespace saccade

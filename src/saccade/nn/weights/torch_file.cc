@@ -17,7 +17,7 @@ constexpr int kMaxDepth = 64;
 constexpr size_t kMaxVisits = 1'000'000;
 constexpr size_t kMaxDimensions = 16;
 
-// Walks a pickle's graph and names its tensors.
+// Traverses a pickle's graph and names its tensors.
 class Collector {
  public:
   Collector(const PickleGraph& graph, const StorageLookup& storage) : graph_(graph), storage_(storage) {}
@@ -151,7 +151,7 @@ class Collector {
   size_t visits_ = 0;
 };
 
-// torch's formats before 1.6, by how they begin.
+// Rejects torch's formats before 1.6, by their first bytes.
 Status refuse_old_formats(Bytes bytes) {
   // PROTO 2, LONG1 of 10 bytes: the magic number of the plain pickle
   constexpr uint8_t kOldPickle[] = {0x80, 0x02, 0x8A, 0x0A, 0x6C, 0xFC, 0x9C,

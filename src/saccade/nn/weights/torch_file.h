@@ -1,9 +1,9 @@
-// Tensors from the files torch.save writes (`.bin`, `.pt`, `.pth`) and from
-// TorchScript archives: a zip file whose entry `<root>/data.pkl` says which
-// tensors there are, and whose entries `<root>/data/<key>` are their bytes.
+// Tensors from files written by torch.save (`.bin`, `.pt`, `.pth`) and from TorchScript archives. Such a file
+// is a zip archive. Its entry `<root>/data.pkl` lists the tensors, and its entries `<root>/data/<key>` hold
+// their bytes.
 //
-// The pickle is read by a machine that can build nothing but tensors (pickle.h); nothing is ever executed.
-// Bytes are mapped, not copied. The format before torch 1.6 (a plain pickle, or a tar file) is refused.
+// The pickle reader can build nothing but tensors (pickle.h); nothing is ever executed. Bytes are mapped, not
+// copied. The format before torch 1.6 (a plain pickle, or a tar file) is rejected.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@
 
 namespace saccade {
 
-// A tensor within a storage that belongs to someone else, perhaps to several tensors. Strides are in
-// elements, from 0 up; no more elements than the storage has.
+// Tensor in a borrowed storage, which several tensors may share. Strides are in elements, 0 or more. A tensor
+// has no more elements than its storage.
 struct StridedTensor {
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
@@ -32,19 +32,20 @@ struct StridedTensor {
   std::span<const std::byte> bytes;  // from the first element to the last that is reached
 };
 
-// An open file. Immutable after open: reading from many threads is safe. Tensors live as long as it does.
+// An open file. Immutable after opening, so reading from many threads is safe. Tensors are valid as long as
+// the file is.
 class TorchFile {
  public:
-  // Names are the dictionary's keys, of nested dictionaries and modules joined by dots; values that are no
-  // tensors are passed over. Of a dictionary with a dictionary "state_dict" (a training checkpoint) that one
-  // alone is read, and the "module." that distributed training puts before every name is dropped. kBadData,
-  // kUnsupported or kLimit with the entry, byte, global or tensor at fault.
+  // Opens a file. Names are the dictionary's keys, joined by dots in nested dictionaries and modules; values
+  // that are not tensors are skipped. If the dictionary has a dictionary "state_dict" (a training
+  // checkpoint), only that one is read, without the "module." prefix of distributed training. Returns
+  // kBadData, kUnsupported or kLimit with the offending entry, byte, global or tensor.
   static Result<TorchFile> open(const std::filesystem::path& path);
-  // The same over bytes in memory, which must outlive the result.
+  // Parses bytes in memory, which must outlive the result.
   static Result<TorchFile> parse(std::span<const std::byte> bytes);
 
   [[nodiscard]] const std::map<std::string, StridedTensor, std::less<>>& tensors() const { return tensors_; }
-  // Whether the tensors' bytes are those of a mapped file, not of memory that the caller gave.
+  // Returns true if the tensors' bytes are in a mapped file, and not in memory provided by the caller.
   [[nodiscard]] bool is_mapped() const { return !file_.bytes().empty(); }
 
  private:
@@ -52,8 +53,8 @@ class TorchFile {
   std::map<std::string, StridedTensor, std::less<>> tensors_;
 };
 
-// The tensors of a pickle whose storages `storage` finds by
-// key: what TorchFile does once it has the archive open.
+// Reads the tensors of a pickle; `storage` finds a storage by its key. TorchFile uses it after opening the
+// archive.
 using StorageLookup = std::function<Result<std::span<const std::byte>>(std::string_view key)>;
 Result<std::map<std::string, StridedTensor, std::less<>>> tensors_of_pickle(std::span<const std::byte> pickle,
                                                                             const StorageLookup& storage);

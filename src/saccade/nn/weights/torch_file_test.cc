@@ -1,5 +1,5 @@
-// Files as torch writes them, against their tensors as safetensors; and files that are wrong in every way we
-// could think of, most of them put together here byte by byte.
+// Tests of torch_file: files written by torch are compared with the same tensors as safetensors, and files
+// with many kinds of errors, mostly built byte by byte, are rejected.
 #include "saccade/nn/weights/torch_file.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-// The tensor's elements one after the other, as a contiguous tensor has them.
+// Returns the tensor's elements in contiguous order.
 std::string gathered(const StridedTensor& tensor) {
   const auto size = static_cast<size_t>(dtype_size(tensor.dtype));
   std::string result;
@@ -124,7 +124,7 @@ TEST(TorchFile, TruncatedAnywhereIsAnError) {
   }
 }
 
-// Whatever one byte is changed to, what is read stays within the file.
+// All reads stay within the file for any change of a single byte.
 TEST(TorchFile, EveryByteChangedIsReadOrRefused) {
   const auto content = read_file(golden("torchscript.pt"));
   ASSERT_TRUE(content);
@@ -230,8 +230,8 @@ TEST(ZipArchive, EveryDamageIsNamed) {
 
 // ---- pickles made here
 
-// Memo keys that all fall into one bucket of libstdc++'s hash table, and references to all of them: a tenth
-// of a second, but minutes where the memo is such a table.
+// Memo keys that all collide in one bucket of libstdc++'s hash table, with references to all of them. Takes a
+// tenth of a second, but would take minutes if the memo were such a table.
 TEST(Pickle, MemoKeysMayBeHostile) {
   constexpr uint32_t kKeys = 42'000;
   constexpr uint32_t kReferences = 300'000;
@@ -286,7 +286,7 @@ std::string dictionary(const std::vector<std::pair<std::string, std::string>>& e
   return result + "u";
 }
 
-// The message for a file with that pickle and a storage "0" of 32 bytes.
+// Returns the message for a file with that pickle and a storage "0" of 32 bytes.
 std::string pickle_error(const std::string& pickle) {
   const std::string file =
       zip({{"r/data.pkl", pickle}, {"r/data/0", std::string(32, 'x')}, {"r/data/z", "bomb", 8}});
@@ -390,7 +390,7 @@ TEST(TorchFile, BrokenPicklesAreNamed) {
               HasSubstr("a tensor whose key is None"));
 }
 
-// Pickles that grow: in themselves, in the number of values, and in the number of ways to reach them.
+// Pickles that grow: in size, in the number of values, and in the number of paths to them.
 TEST(TorchFile, PicklesCannotGrowWithoutBound) {
   EXPECT_THAT(pickle_error(std::string("}q\x01") + text("self") + "h\x01s."),
               HasSubstr("nested deeper than 64"));

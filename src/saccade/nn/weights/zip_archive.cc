@@ -36,7 +36,7 @@ struct Directory {
   uint64_t entries = 0;
   uint64_t size = 0;
   uint64_t offset = 0;
-  size_t end = 0;  // what follows the directory begins here
+  size_t end = 0;  // end of the directory
 };
 
 Result<Directory> find_directory(Bytes bytes) {
@@ -85,7 +85,7 @@ struct Placed {
   uint16_t flags = 0;
 };
 
-// Replaces the numbers that the extra field of kind 1 holds.
+// Replaces the values that the extra field of kind 1 holds.
 Status read_zip64(Bytes extra, Placed& entry) {
   while (extra.size() >= 4) {
     const auto kind = number_at<uint16_t>(extra, 0);
@@ -108,7 +108,7 @@ Status read_zip64(Bytes extra, Placed& entry) {
   return {};
 }
 
-// The entry at the front of `directory`, which it is taken off.
+// Removes the first entry of `directory` and returns it.
 Result<Placed> next_entry(Bytes& directory) {
   if (directory.size() < kDirectoryEntryBytes || !has_mark(directory, 0, 1, 2)) {
     return fail(ErrorCode::kBadData, "zip directory: no entry {} bytes before its end", directory.size());
@@ -131,7 +131,7 @@ Result<Placed> next_entry(Bytes& directory) {
   return entry;
 }
 
-// The entry's packed bytes, which end before `limit`.
+// Returns the entry's packed bytes, which end before `limit`.
 Result<Bytes> locate(Bytes bytes, const Placed& entry, uint64_t limit) {
   if (entry.header > limit || limit - entry.header < kLocalHeaderBytes ||
       !has_mark(bytes, entry.header, 3, 4)) {

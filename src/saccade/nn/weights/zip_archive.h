@@ -1,5 +1,5 @@
-// ZIP archives whose entries are stored, not compressed: read in place from a map or any bytes. What PyTorch
-// keeps tensors in (ZIP64 included); not a general reader: no compression, no encryption, one disk.
+// ZIP archives with stored (uncompressed) entries, read in place from a mapping or any bytes. PyTorch keeps
+// its tensors in them (ZIP64 included). Not a general reader: no compression, no encryption, one disk.
 //
 //   end of central directory, the file's last 22 bytes (+ comment), "PK\5\6":
 //     10 u16 entries    12 u32 directory bytes    16 u32 directory offset    20 u16 comment bytes
@@ -25,19 +25,19 @@
 
 namespace saccade {
 
-// Borrows the bytes it was opened on. Immutable: reading from many threads is safe.
+// Archive that borrows its bytes. Immutable, so reading from many threads is safe.
 class ZipArchive {
  public:
-  // Reads the directory: kBadData with the entry and number at fault for
-  // entries that lie outside the bytes, overlap or share a name. Checksums are
-  // not verified: that would read every byte. Cost: n log n in the entries.
+  // Reads the directory. Returns kBadData with the entry and number at fault for entries that lie outside the
+  // bytes, overlap or share a name. Checksums are not verified, because that would read every byte. Cost: n
+  // log n in the entries.
   static Result<ZipArchive> open(std::span<const std::byte> bytes);
 
-  // Whether there is an entry of that name, compressed ones included.
+  // Returns true if there is an entry of that name, including compressed ones.
   [[nodiscard]] bool contains(std::string_view name) const { return entries_.find(name) != entries_.end(); }
-  // An entry's bytes. kNotFound; kUnsupported if it is compressed or encrypted.
+  // Returns an entry's bytes; kNotFound, or kUnsupported if it is compressed or encrypted.
   [[nodiscard]] Result<std::span<const std::byte>> stored(std::string_view name) const;
-  // The names that end in `suffix`, sorted.
+  // Returns the names with that suffix, sorted.
   [[nodiscard]] std::vector<std::string> names_ending(std::string_view suffix) const;
 
  private:

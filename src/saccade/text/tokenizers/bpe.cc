@@ -81,7 +81,7 @@ const Bpe::Rule* Bpe::find(int32_t left, int32_t right) const {
   return rule.pair == kNoPair ? nullptr : &rule;
 }
 
-// A pair listed twice has the rank of its last place, as in the reference's dictionaries.
+// A pair listed twice has the rank of its last occurrence, as in the reference's dictionaries.
 void Bpe::insert(const Rule& rule) {
   rules_[slot_of(rule.pair)] = rule;
 }
@@ -118,7 +118,8 @@ void Bpe::join_symbols(Scratch& scratch, std::vector<int32_t>& ids) const {
   const auto symbol = [&](int32_t position) -> Scratch::Symbol& {
     return symbols[static_cast<size_t>(position)];
   };
-  // Heaps of the standard library give the greatest: "greater" is the pair learned later, or further right.
+  // Standard library heaps return the greatest element: "greater" is the pair learned later, or further
+  // right.
   const auto later = [](const Scratch::Candidate& a, const Scratch::Candidate& b) {
     return std::tie(a.rank, a.position) > std::tie(b.rank, b.position);
   };
@@ -139,7 +140,7 @@ void Bpe::join_symbols(Scratch& scratch, std::vector<int32_t>& ids) const {
     Scratch::Symbol& left = symbol(candidate.position);
     if (left.id < 0 || left.next < 0) continue;
     Scratch::Symbol& right = symbol(left.next);
-    // Either side may have been joined with another since.
+    // Either side may have been merged since.
     const Rule* rule = find(left.id, right.id);
     if (rule == nullptr || rule->id != candidate.id) continue;
 

@@ -1,8 +1,9 @@
-// Byte-level byte pair encoding: a word's bytes are joined pair by pair, the pair learned first going first.
+// Byte-level byte pair encoding: a word's bytes are merged pair by pair, in the order in which the pairs were
+// learned.
 //
-// Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units", 2016, over bytes as GPT-2
-// does it; CLIP marks a word's last piece with "</w>". Pairs wait in a heap, the word is a linked list: n log
-// n in the word's length, whatever the word.
+// Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units", 2016, over bytes as in
+// GPT-2; CLIP marks a word's last piece with "</w>". Pairs wait in a heap, and the word is a linked list: n
+// log n in the word's length for any word.
 #pragma once
 
 #include <array>
@@ -18,7 +19,7 @@
 
 namespace saccade {
 
-// Piece -> id. Ids are 0 to size - 1, each once.
+// Map of piece to id. Ids are 0 to size - 1, each once.
 using Vocabulary = std::unordered_map<std::string, int32_t>;
 
 struct BpeMerge {
@@ -27,20 +28,20 @@ struct BpeMerge {
   std::string place;  // "line 17" or "merge 17", for messages
 };
 
-// The character that stands for a byte in vocabulary files (GPT-2's table: printable bytes are themselves,
-// the others U+0100 and up), in UTF-8.
+// Returns the character that represents a byte in vocabulary files, in UTF-8 (GPT-2's table: printable bytes
+// are themselves, the others U+0100 and up).
 std::string byte_piece(uint8_t byte);
 
-// Immutable once made: encoding from many threads is safe.
+// Byte pair encoder. Immutable, so encoding from many threads is safe.
 class Bpe {
  public:
-  // Working memory of encode, to be reused from word to word by one thread.
+  // Working memory of encode, reused between words by one thread.
   class Scratch {
     friend class Bpe;
     struct Symbol {
       int32_t id;  // -1: joined into the one before
       int32_t previous;
-      int32_t next;  // -1: none
+      int32_t next;  // -1 if there is none
     };
     struct Candidate {
       int32_t rank;
@@ -51,18 +52,19 @@ class Bpe {
     std::vector<Candidate> heap_;
   };
 
-  // `suffix` is what a word's last piece ends with ("</w>"). Bytes that the
-  // vocabulary lacks become `unknown`. kBadData for a merge whose parts or
-  // whole are not in the vocabulary, and for missing bytes without `unknown`.
+  // Builds the encoder. `suffix` ends a word's last piece ("</w>"). Bytes missing from the vocabulary become
+  // `unknown`. Returns kBadData for a merge whose parts or result are not in the vocabulary, and for missing
+  // bytes without `unknown`.
   static Result<Bpe> make(const Vocabulary& vocabulary, std::span<const BpeMerge> merges,
                           std::string_view suffix, std::optional<int32_t> unknown);
 
-  // The merges alone, for vocabularies whose first pieces are not bytes: join(), not encode().
+  // Builds only the merges, for vocabularies whose initial pieces are not bytes. Supports join(), not
+  // encode().
   static Result<Bpe> make_merges(const Vocabulary& vocabulary, std::span<const BpeMerge> merges);
 
   // Appends the ids of one word of at most 2^30 bytes.
   void encode(std::string_view word, Scratch& scratch, std::vector<int32_t>& ids) const;
-  // Appends what a row of at most 2^30 pieces becomes.
+  // Merges a sequence of at most 2^30 pieces and appends the resulting ids.
   void join(std::span<const int32_t> pieces, Scratch& scratch, std::vector<int32_t>& ids) const;
 
  private:

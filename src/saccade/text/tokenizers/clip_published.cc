@@ -1,7 +1,7 @@
-// CLIP's published merges, carried inside the program, and the vocabulary that follows from them.
+// Published merges of CLIP, embedded in the program, and the vocabulary derived from them.
 #include "saccade/text/tokenizers/clip_spec.h"
 
-// clip_merges.txt, from its first byte to the one behind its last.
+// Contents of clip_merges.txt, from its first byte to one past its last.
 asm(R"(
   .section .rodata
   .global saccade_clip_merges
@@ -32,10 +32,10 @@ std::vector<uint8_t> byte_order() {
   return printing;
 }
 
-// Bytes, bytes that end a word, what each merge makes, start and end of text.
+// Builds the vocabulary: bytes, bytes that end a word, results of merges, start and end of text.
 Json vocabulary_of(std::string_view merges) {
   Json vocabulary = Json::object();
-  // Appended: to look 49,000 times for what is not there would take seconds.
+  // Appends directly, because 49,000 failed look-ups would take seconds.
   auto& pieces = vocabulary.get_ref<Json::object_t&>();
   const auto add = [&](std::string piece) { pieces.emplace_back(std::move(piece), pieces.size()); };
   for (const uint8_t byte : byte_order()) add(byte_piece(byte));

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kStart = "<|startoftext|>";
 constexpr std::string_view kEnd = "<|endoftext|>";
-// Text is searched for every added token: real files have two or three.
+// Maximum number of added tokens, because each is searched in every text; real files have two or three.
 constexpr size_t kMaxAddedTokens = 1000;
 
 Result<std::vector<NormalizerStep>> parse_normalizer(const Json& json) {
@@ -60,7 +60,7 @@ Result<SpecialWords> parse_pre_tokenizer(const Json& json) {
   return use_regex ? SpecialWords::kSplit : SpecialWords::kWhole;
 }
 
-// Of two that are spelled alike the later stands.
+// Adds a token; of two with the same content the later one wins.
 Status add_token(const Json& token, int32_t id, ClipTokenizerSpec& spec) {
   AddedToken added;
   added.id = id;
@@ -168,9 +168,9 @@ Result<SpecialTokens> special_tokens(const Json& config) {
   return tokens;
 }
 
-// Special tokens are found in texts, too: a padding token of "!" makes every "!" a token. As in transformers,
-// what the lists of added tokens say of one stands; of several descriptions of another that one counts which
-// is the last to come up for the first time.
+// Adds the special tokens, which are also matched in texts: a padding token of "!" makes every "!" a token.
+// Follows transformers: descriptions in the lists of added tokens take precedence. Among several distinct
+// descriptions of another token, the one that first appears last wins.
 void add_special_tokens(const SpecialTokens& tokens, ClipTokenizerSpec& spec) {
   const auto listed = static_cast<std::ptrdiff_t>(spec.added_tokens.size());
   std::vector<SpecialToken> seen;

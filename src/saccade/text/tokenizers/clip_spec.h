@@ -1,4 +1,5 @@
-// What a checkpoint's files say about its CLIP tokenizer, read and checked, before anything is built from it.
+// Specification of a CLIP tokenizer, read from a checkpoint's files and validated before anything is built
+// from it.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,7 @@ namespace saccade {
 
 enum class NormalizerStep { kNfc, kCollapseWhiteSpace, kLowercase };
 
-// What becomes of "<|startoftext|>" and "<|endoftext|>"
-// that only appear in normalized text ("<|ENDOFTEXT|>").
+// Treatment of "<|startoftext|>" and "<|endoftext|>" that appear only in normalized text ("<|ENDOFTEXT|>").
 enum class SpecialWords {
   kPlain,   // nothing special: punctuation and letters
   kWhole,   // one word, to be cut into pieces like any other
@@ -26,7 +26,7 @@ enum class SpecialWords {
   kTokens,  // the token itself (OpenAI's code)
 };
 
-// A token found in text before it is cut into words.
+// Token that is matched in a text before it is cut into words.
 struct AddedToken {
   std::string content;
   int32_t id = 0;
@@ -46,17 +46,17 @@ struct ClipTokenizerSpec {
   int32_t pad_id = 0;
 };
 
-// From tokenizer.json. `config` is what tokenizer_config.json or special_tokens_map.json hold, an object, for
-// the padding token and special tokens that tokenizer.json does not have. kUnsupported names the part that is
-// not CLIP's, kBadData what is wrong.
+// Reads the specification from tokenizer.json. `config` is the object in tokenizer_config.json or
+// special_tokens_map.json; it provides the padding token and special tokens that tokenizer.json lacks.
+// Returns kUnsupported with the part that differs from CLIP, or kBadData with the error found.
 Result<ClipTokenizerSpec> clip_spec_from_tokenizer_json(const Json& json, const Json& config);
 
-// From vocab.json and the text of merges.txt; `config` gives the special tokens' names where they differ from
-// CLIP's. Errors begin with the file's name.
+// Reads the specification from vocab.json and the text of merges.txt; `config` gives the special tokens'
+// names if they differ from CLIP's. Errors begin with the file's name.
 Result<ClipTokenizerSpec> clip_spec_from_vocab_and_merges(const Json& vocab, std::string_view merges,
                                                           const Json& config);
 
-// The tokenizer itself. With TextCleanup::kOpenAi only vocabulary, merges and suffix are used; start, end and
+// Makes the tokenizer. With TextCleanup::kOpenAi only vocabulary, merges and suffix are used. Start, end and
 // padding are then "<|startoftext|>", "<|endoftext|>" and 0, as in OpenAI's code.
 Result<std::unique_ptr<Tokenizer>> make_clip_tokenizer(const ClipTokenizerSpec& spec, TextCleanup cleanup);
 

@@ -1,7 +1,7 @@
-// CLIP's tokenizer: normalize, cut into words, byte pair encode each.
+// CLIP's tokenizer: normalizes a text, cuts it into words, and byte pair encodes each.
 //
-// Two references that differ in what comes before the words: the tokenizers library reading tokenizer.json,
-// and OpenAI's simple_tokenizer.py (github.com/openai/CLIP), which OpenCLIP took over.
+// There are two references, which differ in the steps before the words: the tokenizers library with
+// tokenizer.json, and OpenAI's simple_tokenizer.py (github.com/openai/CLIP), which OpenCLIP uses too.
 #include <algorithm>
 #include <cassert>
 
@@ -39,8 +39,9 @@ CharacterClass class_of(char32_t c) {
   return u_isUWhiteSpace(icu(c)) != 0 ? CharacterClass::kSpace : CharacterClass::kOther;
 }
 
-// The bytes at the text's beginning that match the lower-case `literal`, 0 if they do not. Case is folded
-// where the reference's pattern ignores it: in lower-case text that leaves U+017F, which folds to "s".
+// Returns the number of bytes at the text's beginning that match the lower-case `literal`, or 0. Case is
+// folded if the reference's pattern ignores it. In lower-case text only U+017F is affected, which folds to
+// "s".
 size_t match_literal(std::string_view text, std::string_view literal, bool fold_case) {
   if (text.starts_with(literal)) return literal.size();
   if (!fold_case) return 0;
@@ -62,7 +63,7 @@ class ClipTokenizer : public Tokenizer {
  public:
   ClipTokenizer(Bpe bpe, ClipTokenizerSpec spec, TextCleanup cleanup)
       : bpe_(std::move(bpe)), spec_(std::move(spec)), cleanup_(cleanup) {
-    // Of two that normalization makes one the first is meant: it is put in last.
+    // If normalization makes two tokens equal, the first one wins, because it is inserted last.
     for (auto token = spec_.added_tokens.rbegin(); token != spec_.added_tokens.rend(); ++token) {
       if (!token->normalized) {
         raw_tokens_.insert(token->content, token->id);
@@ -123,8 +124,8 @@ class ClipTokenizer : public Tokenizer {
     return normalized;
   }
 
-  // Appends the ids of the tokens found in the text, the longest of those that begin at one place, and gives
-  // what lies between them to `rest`.
+  // Appends the ids of the tokens matched in the text, the longest at each position, and passes the text
+  // between them to `rest`.
   template <typename Rest>
   static void split_at_tokens(std::string_view text, const PrefixTrie& tokens, std::vector<int32_t>& ids,
                               Rest rest) {
@@ -180,7 +181,7 @@ class ClipTokenizer : public Tokenizer {
     }
   }
 
-  // Bytes of the word that the text begins with, 0 if it begins with white space.
+  // Returns the length in bytes of the word at the text's beginning, 0 if it begins with white space.
   static size_t word_size(std::string_view text, bool fold_case) {
     if (text[0] == '\'') {
       for (const std::string_view ending : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}) {

@@ -43,7 +43,7 @@ class FramedTokenizer : public Tokenizer {
     result.ids.insert(result.ids.end(), before_.begin(), before_.end());
     result.ids.insert(result.ids.end(), ids.begin(), ids.begin() + kept);
     result.ids.insert(result.ids.end(), after_.begin(), after_.end());
-    // A limit below the frame itself leaves its end.
+    // A limit below the size of the frame keeps the frame's end.
     const auto over = std::min<int64_t>(static_cast<int64_t>(result.ids.size()) - max_tokens, frame);
     if (over > 0) result.ids.erase(result.ids.begin(), result.ids.begin() + over);
     const int64_t before = static_cast<int64_t>(before_.size()) + std::min(kept, prompt_size_);

@@ -1,5 +1,5 @@
-// Tokenizers of the SentencePiece tradition: text to pieces, special tokens found in the text, and a frame of
-// special tokens around it.
+// SentencePiece-style tokenizers: segmentation into pieces, special tokens matched in the text, and a frame
+// of special tokens around it.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,19 @@
 
 namespace saccade {
 
-// Text without special tokens to ids. Immutable.
+// Encoder of text without special tokens. Immutable.
 class PieceEncoder {
  public:
   virtual ~PieceEncoder() = default;
-  // text: valid UTF-8 of at most kMaxPieceText bytes.
+  // Encodes a text: valid UTF-8 of at most kMaxPieceText bytes.
   virtual void append_ids(std::string_view text, std::vector<int32_t>& ids) const = 0;
 };
 
-// Keeps working memory (some 60 bytes a byte of text, which normalization can make several of) below 1 GB.
+// Maximum length of a text in bytes. Keeps working memory below 1 GB (about 60 bytes per byte of text, which
+// normalization can expand).
 constexpr size_t kMaxPieceText = size_t{1} << 22;
 
-// Tokens that are found in text as it stands, the longest of those that begin at one place.
+// Tokens that are matched in the unmodified text; the longest match at a position wins.
 class AddedTokens {
  public:
   struct Token {
@@ -34,14 +35,14 @@ class AddedTokens {
     bool strips_right = false;
   };
   void insert(const std::string& text, Token token);
-  // One of a tokenizer file's list, beside `vocabulary` pieces: kBadData for an id past `limit` more than
-  // these, kUnsupported for one that must be a word of its own.
+  // Inserts a token from a tokenizer file's list, in addition to `vocabulary` pieces. Returns kBadData for an
+  // id more than `limit` past these, and kUnsupported for a token that must be a word of its own.
   Status insert_listed(const Json& token, int32_t id, size_t vocabulary, size_t limit);
   [[nodiscard]] bool empty() const { return tokens_.empty(); }
   [[nodiscard]] int32_t highest_id() const { return highest_id_; }
-  // -1 without.
+  // Returns the id of a token, or -1.
   [[nodiscard]] int32_t find(std::string_view text) const;
-  // Appends the ids of the tokens in the text, and of what lies between them by `encoder`.
+  // Appends the ids of the tokens in the text, and of the text between them by `encoder`.
   void append_ids(std::string_view text, const PieceEncoder& encoder, std::vector<int32_t>& ids) const;
 
  private:
@@ -50,27 +51,27 @@ class AddedTokens {
   int32_t highest_id_ = -1;
 };
 
-// Everything about such a tokenizer but how its texts are framed in the end.
+// Parts of such a tokenizer, except for the final frame.
 struct PieceTokenizer {
   std::shared_ptr<const PieceEncoder> encoder;
   AddedTokens added;
   int64_t vocabulary_size = 0;
-  int32_t start_id = 0;  // where a vocabulary has none: the end token's
+  int32_t start_id = 0;  // the end token's id if the vocabulary has no start token
   int32_t end_id = 0;
   int32_t pad_id = 0;
-  // The frame its own files ask for.
+  // Frame that its own files specify.
   std::vector<int32_t> before;
   std::vector<int32_t> after;
 
-  // The ids of a text alone. Any bytes; what lies past kMaxPieceText not at all.
+  // Returns the ids of a text without a frame. Accepts any bytes; text beyond kMaxPieceText is ignored.
   [[nodiscard]] std::vector<int32_t> ids_of(std::string_view text) const;
 };
 
-// From a folder with spiece.model, tokenizer.model or a tokenizer.json of such a kind.
+// Loads from a folder with spiece.model, tokenizer.model or a tokenizer.json of such a kind.
 Result<PieceTokenizer> load_piece_tokenizer(const TokenizerFiles& files);
 
-// A tokenizer whose texts stand between `before` and `after`, which are kept when a text is cut. `prompt` is
-// put in front of every text, and not counted in `used`.
+// Makes a tokenizer that puts `before` and `after` around each text; both are kept when a text is cut.
+// `prompt` is prepended to every text, and is not counted in `used`.
 std::unique_ptr<Tokenizer> make_framed_tokenizer(PieceTokenizer pieces, std::vector<int32_t> before,
                                                  std::vector<int32_t> after, std::string prompt = {});
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kSpace = "\u2581";
 
-// What the steps before the model amount to.
+// Combined effect of the steps before the model.
 struct Steps {
   bool lower = false;
   bool escape_spaces = false;  // " " to U+2581
@@ -74,7 +74,7 @@ Status read_step(const Json& step, Steps& steps) {
   } else if (type == "WhitespaceSplit") {
     steps.split_at_spaces = true;
   } else if (type == "Split") {
-    // Gemma's: spaces are U+2581 by then, so that it cuts nothing.
+    // Gemma's pre-tokenizer: spaces are already U+2581, so it cuts nothing.
     SACCADE_TRY(require(step, "pattern", Json{{"String", " "}}, false));
     if (!steps.escape_spaces) {
       return fail(ErrorCode::kUnsupported, "Split at spaces that the normalizer keeps");
@@ -96,7 +96,7 @@ Result<Steps> read_steps(const Json& json) {
   return steps;
 }
 
-// Adds the tokens that the model does not have, and checks that the others agree.
+// Adds the tokens that the model lacks, and checks that the others agree.
 Status add_added_tokens(const Json& json, Vocabulary& vocabulary) {
   const Json& added = member(json, "added_tokens");
   if (added.is_null()) return {};
@@ -261,7 +261,7 @@ Result<JsonPieces> json_unigram_pieces(const Json& json) {
   spm.charsmap = std::move(steps.charsmap);
   spm.add_dummy_prefix = steps.prepend_space;
   spm.remove_extra_spaces = steps.collapse_spaces || steps.split_at_spaces;
-  // Special tokens are found before the text is cut, never made of its pieces.
+  // Special tokens are matched before segmentation, and never assembled from pieces.
   SACCADE_TRY(add_added_tokens(json, pieces.vocabulary));
   if (const Json& added = member(json, "added_tokens"); added.is_array()) {
     for (const Json& token : added) {

@@ -1,5 +1,5 @@
-// tokenizer.json's two models in the SentencePiece tradition: BPE with byte fallback (Gemma, Llama) and
-// Unigram (T5), as the tokenizers library reads them (github.com/huggingface/tokenizers).
+// SentencePiece-style models in tokenizer.json: BPE with byte fallback (Gemma, Llama) and Unigram (T5), as in
+// the tokenizers library (github.com/huggingface/tokenizers).
 #pragma once
 
 #include <memory>
@@ -12,17 +12,17 @@
 
 namespace saccade {
 
-// An encoder and the vocabulary behind it, special tokens included.
+// Encoder and its vocabulary, including special tokens.
 struct JsonPieces {
   std::shared_ptr<const PieceEncoder> encoder;
   Vocabulary vocabulary;
 };
 
-// kUnsupported names the part that is not known, kBadData what is wrong.
+// Load the model. kUnsupported names the unknown part, kBadData the error found.
 Result<JsonPieces> json_bpe_pieces(const Json& json);
 Result<JsonPieces> json_unigram_pieces(const Json& json);
 
-// What post_processor puts before and after a text; nothing for null.
+// Tokens that post_processor puts before and after a text; empty for null.
 struct JsonFrame {
   std::vector<int32_t> before;
   std::vector<int32_t> after;

@@ -1,4 +1,4 @@
-// Which tokenizer of the SentencePiece tradition a folder holds, and how its class frames texts.
+// Selection of a folder's SentencePiece-style tokenizer, and the frames of the known tokenizer classes.
 #include <algorithm>
 
 #include "saccade/core/files/files.h"
@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kModelFiles[] = {"spiece.model", "tokenizer.model"};
 constexpr size_t kMaxAddedTokens = 100'000;
 
-// What transformers' classes take where tokenizer_config.json is silent.
+// Defaults of transformers' classes for values missing from tokenizer_config.json.
 struct Convention {
   std::string_view tokenizer_class;
   std::string_view start, end, pad;  // names of tokens
@@ -31,8 +31,8 @@ constexpr Convention kConventions[] = {
     {"LlamaTokenizer", "<s>", "</s>", "</s>", true, false},
 };
 
-// Without a class: spiece.model is how T5 and SigLIP call theirs, and other files are told apart by their
-// names for the end.
+// Returns the convention for a folder without a tokenizer class. T5 and SigLIP name their file spiece.model;
+// other files are distinguished by the name of their end token.
 const Convention& convention_without_class(const TokenizerFiles& files, bool has_gemma_end) {
   if (files.has("spiece.model")) return kConventions[0];
   return has_gemma_end ? kConventions[2] : kConventions[4];
@@ -56,7 +56,7 @@ template <typename IdOf>
 Status read_special_tokens(const TokenizerFiles& files, const Convention& convention, const IdOf& id_of_piece,
                            PieceTokenizer& result) {
   const auto id_named = [&](const char* key, std::string_view fallback, bool needed) -> Result<int32_t> {
-    // Null, unlike absence, says that there is no such token.
+    // Null, unlike an absent member, means that there is no such token.
     const bool without = files.config.contains(key) && files.config[key].is_null();
     SACCADE_ASSIGN(const std::string name, token_name(files.config, key, without ? "" : fallback));
     const int32_t in_list = result.added.find(name);
@@ -100,7 +100,7 @@ Result<PieceTokenizer> load_from_json(const TokenizerFiles& files) {
   const Convention& convention =
       known != nullptr ? *known : convention_without_class(files, id_of_piece("<eos>") >= 0);
   SACCADE_TRY(read_special_tokens(files, convention, id_of_piece, result));
-  // The classes that have the two switches rebuild the frame from them; otherwise the file's own stands.
+  // Classes with the two switches rebuild the frame from them; otherwise the file's own frame is used.
   const bool switched = files.config.contains("add_bos_token") || files.config.contains("add_eos_token");
   if (switched || member(files.tokenizer_json, "post_processor").is_null()) return result;
   SACCADE_ASSIGN(JsonFrame frame, json_frame(member(files.tokenizer_json, "post_processor")));
@@ -147,7 +147,7 @@ Result<PieceTokenizer> load_from_model(const TokenizerFiles& files, std::string_
   return result;
 }
 
-// The model file, "" without.
+// Returns the name of the model file, or "".
 std::string_view model_file(const TokenizerFiles& files) {
   for (const std::string_view name : kModelFiles) {
     if (files.has(name)) return name;
@@ -163,7 +163,7 @@ bool is_piece_tokenizer(const TokenizerFiles& files) {
 }
 
 Result<PieceTokenizer> load_piece_tokenizer(const TokenizerFiles& files) {
-  // tokenizer.json says all there is of BPE; of Unigram, the model file says it more plainly.
+  // tokenizer.json describes BPE completely; a Unigram model is simpler to read from the model file.
   const std::string_view model = model_file(files);
   const bool json = is_byte_fallback_bpe(files) || (model.empty() && files.model_type() == "Unigram");
   if (json) return load_from_json(files).in((files.folder / "tokenizer.json").string());

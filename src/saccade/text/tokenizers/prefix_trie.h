@@ -1,4 +1,4 @@
-// Which of a set of strings begin a text.
+// Trie of strings that finds which of them are prefixes of a text.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace saccade {
 
-// Built once, then safe to read from many threads. A look-up costs a step a byte of the longest string that
-// the text could still begin with, however many strings there are.
+// Trie that is built once and then safe to read from many threads. A look-up costs one step per byte of the
+// longest string with the text's prefix, regardless of the number of strings.
 class PrefixTrie {
  public:
-  // value >= 0. Of two inserts of one string the later stands.
+  // Inserts a string with a value >= 0. A second insertion of the same string replaces the value.
   void insert(std::string_view text, int32_t value);
-  // Calls found(length, value) for each of the strings that `text` begins with, shortest first.
+  // Calls found(length, value) for each string that is a prefix of `text`, shortest first.
   template <typename Found>
   void prefixes(std::string_view text, const Found& found) const {
     uint32_t node = 0;
@@ -26,7 +26,7 @@ class PrefixTrie {
       if (values_[node] >= 0) found(i + 1, values_[node]);
     }
   }
-  // The longest of them and its value; length 0 if there is none.
+  // Longest match and its value; length 0 if there is none.
   struct Match {
     size_t length = 0;
     int32_t value = -1;
@@ -43,7 +43,7 @@ class PrefixTrie {
     return uint64_t{node} << 8 | static_cast<uint8_t>(byte);
   }
   std::unordered_map<uint64_t, uint32_t> edges_;
-  std::vector<int32_t> values_ = {-1};  // -1: none ends here
+  std::vector<int32_t> values_ = {-1};  // -1 if no string ends here
 };
 
 }  // namespace saccade

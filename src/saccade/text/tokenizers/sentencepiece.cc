@@ -11,7 +11,7 @@ namespace {
 
 using Type = SentencePieceModel::Type;
 
-// What an unknown character costs beside the least likely piece.
+// Penalty of an unknown character relative to the score of the least likely piece.
 constexpr float kUnknownPenalty = 10;
 
 size_t character_size(std::string_view text) {
@@ -79,7 +79,7 @@ void SentencePieceEncoder::emit(std::string_view piece, int32_t id, bool& after_
 }
 
 void SentencePieceEncoder::append_unigram(std::string_view text, std::vector<int32_t>& ids) const {
-  // The best way from the beginning to a place: where its last piece begins, and which it is.
+  // Best segmentation up to a position: the beginning and id of its last piece.
   struct Best {
     float score = 0;
     int32_t begin = -1;
@@ -144,7 +144,7 @@ void SentencePieceEncoder::append_bpe(std::string_view text, std::vector<int32_t
                        begin < text.size() ? index + 1 : -1, user_defined != 0});
   }
   const auto at = [&](int32_t index) -> Symbol& { return symbols[static_cast<size_t>(index)]; };
-  // Unused pieces are made on the way to longer ones and taken apart again in the end.
+  // Unused pieces occur as intermediate results and are split again at the end.
   std::unordered_map<std::string_view, size_t> first_part;
   std::priority_queue<Candidate> agenda;
   const auto consider = [&](int32_t left, int32_t right) {
@@ -164,7 +164,7 @@ void SentencePieceEncoder::append_bpe(std::string_view text, std::vector<int32_t
     agenda.pop();
     Symbol& left = at(top.left);
     Symbol& right = at(top.right);
-    // Either side may have been joined with another since.
+    // Either side may have been merged since.
     if (left.size == 0 || right.size == 0 || left.size + right.size != top.size) continue;
     left.size = top.size;
     left.next = right.next;

@@ -1,8 +1,8 @@
-// Cutting text into the pieces of a SentencePiece model.
+// Segmentation of text into the pieces of a SentencePiece model.
 //
-// Unigram: Kudo, "Subword Regularization", 2018: the pieces whose scores have the largest sum, by dynamic
-// programming. BPE: Sennrich et al. 2016: neighbours are joined, the piece of the highest score first.
-// Answers are those of github.com/google/sentencepiece, ties included.
+// Unigram: Kudo, "Subword Regularization", 2018; maximizes the sum of the pieces' scores by dynamic
+// programming. BPE: Sennrich et al. 2016; merges neighbors, the piece of the highest score first. Results
+// equal those of github.com/google/sentencepiece, including ties.
 #pragma once
 
 #include <array>
@@ -31,7 +31,8 @@ class SentencePieceEncoder : public PieceEncoder {
   explicit SentencePieceEncoder(SentencePieceModel model) : model_(std::move(model)) {}
   void append_unigram(std::string_view text, std::vector<int32_t>& ids) const;
   void append_bpe(std::string_view text, std::vector<int32_t>& ids) const;
-  // One piece of the text: its id, the bytes' instead of the unknown one; runs of unknown ones are one.
+  // Appends one piece's id. An unknown piece becomes its bytes' ids, if supported; a run of unknown pieces
+  // becomes one.
   void emit(std::string_view piece, int32_t id, bool& after_unknown, std::vector<int32_t>& ids) const;
   [[nodiscard]] bool is(int32_t id, SentencePieceModel::Type type) const {
     return model_.pieces[static_cast<size_t>(id)].type == type;

@@ -1,7 +1,7 @@
-// A SentencePiece model file (spiece.model, tokenizer.model), read and checked.
+// SentencePiece model files (spiece.model, tokenizer.model), read and validated.
 //
-// The format is a protocol buffer (github.com/google/sentencepiece, src/sentencepiece_model.proto); the
-// fields that decide what a text becomes:
+// The format is a protocol buffer (github.com/google/sentencepiece, src/sentencepiece_model.proto). These
+// fields affect tokenization:
 //
 //   ModelProto       1 pieces (repeated), 2 trainer_spec, 3 normalizer_spec
 //   SentencePiece    1 piece (text), 2 score (float), 3 type: 1 normal, 2 unknown, 3 control,
@@ -10,7 +10,7 @@
 //   NormalizerSpec   2 precompiled_charsmap, 3 add_dummy_prefix, 4 remove_extra_whitespaces,
 //                    5 escape_whitespaces
 //
-// All others are passed over.
+// All others are skipped.
 #pragma once
 
 #include <cstdint>
@@ -35,24 +35,24 @@ struct SentencePieceModel {
   std::vector<Piece> pieces;  // by id
   bool byte_fallback = false;
   bool space_as_suffix = false;
-  // Normalization. charsmap: uint32 n, little-endian; a Darts double array of n bytes, from UTF-8 to a place
-  // in what follows: NUL-terminated replacements. Empty: every character stays.
+  // Normalization table: uint32 n, little-endian; a Darts double array of n bytes, which maps UTF-8 to an
+  // offset in the rest; then NUL-terminated replacements. If empty, all characters are kept.
   std::string charsmap;
   bool add_dummy_prefix = true;
   bool remove_extra_spaces = true;
   bool escape_spaces = true;
 
-  // The id of a piece of exactly that text, -1 without. Linear: for the few special ones.
+  // Returns the id of the piece with exactly that text, or -1. Linear: meant for the few special ones.
   [[nodiscard]] int32_t find(std::string_view text) const;
 };
 
-// kBadData for what is no such file, kUnsupported for word and character models.
+// Parses a model. Returns kBadData for an invalid file, and kUnsupported for word and character models.
 Result<SentencePieceModel> parse_sentencepiece_model(std::string_view bytes);
-// What every source of a model must hold: pieces with text, each once, finite scores, one unknown piece, all
-// 256 byte pieces for byte fallback.
+// Checks the invariants of a model from any source. Every piece has text and is unique, and scores are
+// finite. There is one unknown piece, and byte fallback has all 256 byte pieces.
 Status check_sentencepiece_model(const SentencePieceModel& model);
 
-// "<0x0A>", the piece that stands for a byte where byte fallback is on.
+// Returns the piece for a byte in byte fallback, "<0x0A>".
 std::string byte_fallback_piece(uint8_t byte);
 
 }  // namespace saccade

@@ -49,7 +49,7 @@ Result<SentencePieceNormalizer> SentencePieceNormalizer::make(const SentencePiec
   return result;
 }
 
-// The replacement of the longest string in the table that the text begins with; length 0 if there is none.
+// Returns the replacement of the longest table entry that is a prefix of the text; length 0 if there is none.
 SentencePieceNormalizer::Prefix SentencePieceNormalizer::mapped(std::string_view text) const {
   Prefix best;
   if (units_.empty()) return best;
@@ -64,7 +64,7 @@ SentencePieceNormalizer::Prefix SentencePieceNormalizer::mapped(std::string_view
     if (node >= units_.size()) break;
     const size_t begin = value(units_[node]);
     if (begin >= replacements_.size()) break;
-    // NUL-terminated: the last byte of all is one.
+    // The string is NUL-terminated, because the last byte of the table is NUL.
     best = {std::string_view(replacements_.data() + begin), i + 1};
   }
   return best;

@@ -1,5 +1,5 @@
-// What SentencePiece does to a text before it cuts it: characters replaced by the model's own table, white
-// space collapsed and written as U+2581 (github.com/google/sentencepiece, src/normalizer.cc).
+// Normalization of SentencePiece: characters are replaced by the model's own table, and white space is
+// collapsed and written as U+2581 (github.com/google/sentencepiece, src/normalizer.cc).
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ namespace saccade {
 
 class SentencePieceNormalizer {
  public:
-  // kBadData where the table of characters is not one.
+  // Makes the normalizer; kBadData for an invalid character table.
   static Result<SentencePieceNormalizer> make(const SentencePieceModel& model);
 
-  // text: valid UTF-8. Linear. Places outside the table's bytes count as not found: a broken table gives odd
-  // text, never worse.
+  // Normalizes valid UTF-8. Linear. Offsets outside the table count as not found, so a broken table gives odd
+  // text but is safe.
   [[nodiscard]] std::string normalize(std::string_view text) const;
 
  private:
   struct Prefix {
     std::string_view replacement;
-    size_t length = 0;  // bytes of the text it stands for, at least 1
+    size_t length = 0;  // bytes of text that it replaces, at least 1
   };
   [[nodiscard]] Prefix prefix(std::string_view text) const;
   [[nodiscard]] Prefix mapped(std::string_view text) const;

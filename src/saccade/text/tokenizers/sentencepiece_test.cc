@@ -1,4 +1,4 @@
-// SentencePiece and Gemma tokenizers against their references' ids, and files that are wrong.
+// Tests of SentencePiece and Gemma tokenizers against their references' ids, and with invalid files.
 #include "saccade/text/tokenizers/sentencepiece.h"
 
 #include <cmath>
@@ -46,8 +46,8 @@ Result<std::unique_ptr<Tokenizer>> load(const std::string& model, const std::str
   return load_tokenizer(folder.path(), cleanup);
 }
 
-// `before` and `after`: special tokens around the text that
-// the cases' ids do not have; `special`: those they do.
+// Checks ids. `before` and `after`: number of special tokens around the text that the cases' ids lack;
+// `special`: the ones that they have.
 void expect_ids(const Tokenizer& tokenizer, const Json& cases, const char* key, size_t before, size_t after,
                 int64_t special = 0) {
   for (const Json& one : cases) {
@@ -98,7 +98,7 @@ TEST(SentencePiece, SiglipCleansFirstAndEndsWithItsPadding) {
   }
 }
 
-// The three references' clean-ups, where they part: from the code of transformers (SiglipTokenizer), OpenCLIP
+// Differences between the three references' clean-ups: transformers (SiglipTokenizer), OpenCLIP
 // (canonicalize_text) and big_vision (pp ops "lower").
 TEST(TextCleanups, OneTextThreeWays) {
   struct Case {
@@ -180,7 +180,7 @@ TEST(Gemma, AnswersAsTheReference) {
     EXPECT_EQ((*framed)->encode(one["text"].get<std::string>(), kAll).ids,
               one["framed"].get<std::vector<int32_t>>());
   }
-  // SigLIP 2's: no start, an end that stays.
+  // SigLIP 2: no start token, and an end token that is kept.
   Json config = json_of("gemma/tokenizer_config.json");
   config["add_bos_token"] = false;
   config["add_eos_token"] = true;
@@ -230,7 +230,7 @@ TEST(PieceTokenizers, TakeAnyBytes) {
       }
     }
   }
-  // Long words of one letter, where every pair is a candidate: not the square of their length.
+  // Long words of one letter, where every pair is a candidate: the time must not be quadratic.
   const std::string long_word(200'000, 'a');
   for (const Tokenizer* tokenizer : {unigram->get(), bpe->get(), gemma->get()}) {
     EXPECT_GT(tokenizer->encode(long_word, kAll).used, 1000);
@@ -255,7 +255,7 @@ TEST(SentencePieceFile, DamageIsRefusedOrHarmless) {
     if (error.empty()) continue;  // between two parts, where the rest has defaults
     EXPECT_THAT(error, HasSubstr("spiece.model: ")) << size;
   }
-  // Bytes changed anywhere: whatever loads encodes to ids in range.
+  // Files with random changed bytes: any that loads encodes to ids in range.
   for (int round = 0; round < 300; ++round) {
     std::string changed = model;
     for (int i = 0; i < 8; ++i) {
@@ -355,7 +355,7 @@ TEST(PieceTokenizerFiles, WhatIsNotKnownIsNamed) {
   EXPECT_THAT(json_error(json, [](Json& j) { j["model"].erase("type"); }), HasSubstr("model without a type"));
 }
 
-// Bytes for ids.
+// Encoder with bytes as ids.
 class ByteEncoder : public PieceEncoder {
  public:
   void append_ids(std::string_view text, std::vector<int32_t>& ids) const override {
@@ -379,9 +379,9 @@ TEST(AddedTokens, TheLongestCountsAndTheLastOfThoseSpelledAlike) {
   EXPECT_EQ(added.highest_id(), 1004);
 }
 
-// Tokens of every length that all begin alike, and a text of that beginning alone: each place of
-// the text costs a step a byte of the longest, not a try a token, so that all of them cost what the
-// longest alone does. Longer tokens, which would make it slow, are refused.
+// Tokens of every length with a common prefix, and a text that is only that prefix. Each position of the text
+// costs one step per byte of the longest token, not one attempt per token. So all of them cost as much as the
+// longest alone. Longer tokens, which would make it slow, are rejected.
 TEST(AddedTokens, AHostileListCostsNoMoreThanItsLongest) {
   constexpr size_t kLongest = tokenizer_json::kMaxTokenBytes - 1;
   const std::string text(size_t{1} << 17, 'a');

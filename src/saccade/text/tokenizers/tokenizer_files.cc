@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Those whose files say most come first.
+// Kinds with the most specific files come first.
 constexpr std::array kKinds = {
     TokenizerKind{"SentencePiece", "spiece.model, tokenizer.model, or tokenizer.json", is_piece_tokenizer,
                   load_framed_tokenizer},
@@ -20,7 +20,7 @@ constexpr std::array kKinds = {
                   load_clip_tokenizer},
 };
 
-// A JSON object from a file, empty where there is no such file.
+// Reads a JSON object from a file; empty if there is no such file.
 Result<Json> read_object(const fs::path& path) {
   Result<Json> file = read_json(path);
   if (!file && file.error().code == ErrorCode::kNotFound) return Json::object();
@@ -31,8 +31,8 @@ Result<Json> read_object(const fs::path& path) {
   return file;
 }
 
-// tokenizer_config.json, over which special_tokens_map.json counts; but not where the former has an
-// "added_tokens_decoder", which came later and replaced it (transformers reads them so).
+// Reads tokenizer_config.json, overridden by special_tokens_map.json unless the former has the newer
+// "added_tokens_decoder", which replaced it (as in transformers).
 Result<Json> read_config(const fs::path& folder) {
   SACCADE_ASSIGN(Json config, read_object(folder / "tokenizer_config.json"));
   SACCADE_ASSIGN(const Json map, read_object(folder / "special_tokens_map.json"));
@@ -46,7 +46,7 @@ std::string string_at(const Json& object, const char* key) {
   return found == object.end() || !found->is_string() ? std::string() : found->get<std::string>();
 }
 
-// A tokenizer whose texts are cleaned before it sees them.
+// Tokenizer that cleans each text before passing it on.
 class CleaningTokenizer : public Tokenizer {
  public:
   CleaningTokenizer(std::unique_ptr<Tokenizer> tokenizer, TextCleanup cleanup)
@@ -108,7 +108,7 @@ Result<std::unique_ptr<Tokenizer>> load_tokenizer(const fs::path& folder, TextCl
   for (const TokenizerKind& kind : kKinds) {
     known += fmt::format("{}{} ({})", known.empty() ? "" : "; ", kind.name, kind.files);
     if (!kind.recognizes(files)) continue;
-    // OpenAI's clean-up is one with its tokenizer, whose words it cuts differently.
+    // OpenAI's clean-up is part of its tokenizer, because it changes how words are cut.
     const bool own = cleanup == TextCleanup::kTokenizerFile || cleanup == TextCleanup::kOpenAi;
     SACCADE_ASSIGN(std::unique_ptr<Tokenizer> tokenizer,
                    kind.load(files, own ? cleanup : TextCleanup::kTokenizerFile));

@@ -38,7 +38,7 @@ Status check_ids(const Vocabulary& vocabulary) {
     }
     const std::string*& other = piece_of[static_cast<size_t>(id)];
     if (other != nullptr) {
-      // Named in one order, whatever the order of the hash table.
+      // Named in a fixed order, independent of the hash table's.
       const auto [first, second] = std::minmax(*other, piece);
       return fail(ErrorCode::kBadData, "pieces \"{}\" and \"{}\" both have id {}", shown(first),
                   shown(second), id);

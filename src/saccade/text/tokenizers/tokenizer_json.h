@@ -1,4 +1,4 @@
-// Parts of tokenizer.json that several kinds of tokenizer read, with errors that name them.
+// Parsers for parts of tokenizer.json that several kinds of tokenizer use, with errors that name them.
 #pragma once
 
 #include <cstdint>
@@ -13,50 +13,50 @@
 
 namespace saccade::tokenizer_json {
 
-// The beginning of a text, for messages.
+// Returns the beginning of a text, for messages.
 std::string shown(std::string_view text);
 
-// An object's member, null where there is none.
+// Returns an object's member, or null if it is absent.
 const Json& member(const Json& object, const char* key);
 
-// {"piece": id, ...}
+// Parses {"piece": id, ...}.
 Result<Vocabulary> parse_vocabulary(const Json& json);
 
-// Ids must be 0 to size - 1, each once.
+// Checks that the ids are 0 to size - 1, each once.
 Status check_ids(const Vocabulary& vocabulary);
 
 Result<int32_t> id_of(const Vocabulary& vocabulary, const std::string& token, std::string_view what);
 
-// "left right", one space between.
+// Parses "left right", with one space between.
 Result<BpeMerge> parse_merge(std::string_view text, std::string place);
 
-// ["left right", ...] or [["left", "right"], ...]
+// Parses ["left right", ...] or [["left", "right"], ...].
 Result<std::vector<BpeMerge>> parse_merges(const Json& json);
 
-// The longest token that is looked for in texts: each place of a text may cost as many steps. Published ones
-// have some 90 bytes at most (Gemma's runs of spaces).
+// Maximum length of a token matched in texts, because each position of a text may cost as many steps.
+// Published ones have at most about 90 bytes (Gemma's runs of spaces).
 constexpr size_t kMaxTokenBytes = 256;
-// kLimit for a longer one.
+// Returns kLimit for a longer token.
 Status check_token_length(std::string_view content);
 
-// Gives `add` each token of tokenizer.json's "added_tokens", [{"id": 49407, "content": ...}, ...], then each
-// of tokenizer_config.json's "added_tokens_decoder", {"49407": {"content": ...}, ...}: of two that are
-// spelled alike the later stands. Either list may be absent; more than `limit` tokens in one are refused, and
-// tokens of more than kMaxTokenBytes.
+// Calls `add` for each token of tokenizer.json's "added_tokens", [{"id": 49407, "content": ...}, ...], then
+// each of tokenizer_config.json's "added_tokens_decoder", {"49407": {"content": ...}, ...}. A later token
+// replaces an earlier one of the same spelling. Either list may be absent. Lists of more than `limit` tokens
+// and tokens of more than kMaxTokenBytes are rejected.
 Status for_each_added_token(const Json& tokenizer_json, const Json& config, size_t limit,
                             const std::function<Status(const Json& token, int32_t id)>& add);
 
-// A special token's name in tokenizer_config.json: text, or an object with it as "content"; `otherwise` where
-// it is absent or null.
+// Returns a special token's name in tokenizer_config.json: text, or the "content" of an object; `otherwise`
+// if absent or null.
 Result<std::string> token_name(const Json& config, const char* key, std::string_view otherwise);
 
-// A flag that must have one value, or be absent where `absent_is_fine` says that this means the same.
+// Checks that a flag has the required value; it may be absent if `absent_is_fine`.
 Status require(const Json& object, const char* key, const Json& wanted, bool absent_is_fine = true);
 
-// "type" as text, or what stands there instead.
+// Returns "type" as text, or a description of the value found.
 std::string type_of(const Json& json);
 
-// The steps of a Sequence, or the one step itself; nothing for null.
+// Returns the steps of a Sequence, or the single step; empty for null.
 Result<std::vector<Json>> steps_of(const Json& json, const char* key);
 
 }  // namespace saccade::tokenizer_json

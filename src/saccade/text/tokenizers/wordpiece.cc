@@ -15,7 +15,7 @@ UChar32 icu(char32_t c) {
   return static_cast<UChar32>(c);
 }
 
-// In the tables of Unicode 8 and before.
+// Returns true for code points in the tables of Unicode 8 and before.
 bool is_old(char32_t c) {
   UVersionInfo age;
   u_charAge(icu(c), age);
@@ -30,7 +30,7 @@ bool is_space(char32_t c) {
   return u_isUWhiteSpace(icu(c)) != 0;
 }
 
-// The code points of a text, one after the other, with their bytes.
+// Iterates over the code points of a text, with their bytes.
 template <typename Body>
 void for_code_points(std::string_view text, const Body& body) {
   for (size_t position = 0; position < text.size();) {
@@ -88,7 +88,7 @@ bool is_bert_punctuation(char32_t c) {
     return (c >= 0x21 && c <= 0x2f) || (c >= 0x3a && c <= 0x40) || (c >= 0x5b && c <= 0x60) ||
            (c >= 0x7b && c <= 0x7e);
   }
-  // Two that later versions of the standard took out of, and one they put into, their category.
+  // Two code points that later versions of the standard removed from their category, and one that they added.
   if (c == 0x166d || c == 0x111c9) return true;
   return in_category(c, U_GC_P_MASK);
 }
@@ -103,7 +103,7 @@ bool is_bert_accent(char32_t c) {
 }
 
 bool is_bert_chinese(char32_t c) {
-  // The last but one begins 0x100 later than in google-research/bert: the tokenizers library's own reading.
+  // The last range but one begins 0x100 later than in google-research/bert, as in the tokenizers library.
   constexpr std::array<std::pair<char32_t, char32_t>, 8> kRanges = {{{0x3400, 0x4dbf},
                                                                      {0x4e00, 0x9fff},
                                                                      {0xf900, 0xfaff},

@@ -1,7 +1,7 @@
-// BERT's tokenizer: clean and normalize, cut into words at white space, punctuation and
-// Chinese characters, and each word into the longest pieces the vocabulary has, first to last
-// (Wu et al. 2016, "Google's Neural Machine Translation System", as google-research/bert's
-// tokenization.py has it; the answers are those of the tokenizers library).
+// BERT's tokenizer. It cleans and normalizes a text and cuts it into words at white space, punctuation and
+// Chinese characters. Each word is cut into the longest pieces of the vocabulary, from left to right (Wu et
+// al. 2016, "Google's Neural Machine Translation System", as in tokenization.py of google-research/bert). The
+// results equal those of the tokenizers library.
 #pragma once
 
 #include <cstdint>
@@ -23,21 +23,21 @@ struct BertNormalization {
   bool lowercase = true;
 };
 
-// What a code point is to BERT's reference, whose tables are Unicode 8's: what was added to the standard
-// later is none of the three, whatever it is called today.
+// Classes of a code point according to BERT's reference, which uses the tables of Unicode 8. Code points
+// added later belong to none of the three, whatever their class is today.
 bool is_bert_control(char32_t c);      // removed when text is cleaned
 bool is_bert_punctuation(char32_t c);  // a word of its own
 bool is_bert_accent(char32_t c);       // a mark without a width
 bool is_bert_chinese(char32_t c);
 
-// text: valid UTF-8. Linear, but for long runs of combining marks (n log n).
+// Normalizes valid UTF-8. Linear, except for long runs of combining marks (n log n).
 std::string bert_normalize(std::string_view text, const BertNormalization& options);
 
 class WordPiece : public PieceEncoder {
  public:
   struct Options {
     BertNormalization normalization;
-    std::string prefix = "##";     // of pieces that continue a word
+    std::string prefix = "##";     // prefix of pieces that continue a word
     int64_t max_word_chars = 100;  // longer words are unknown
     int32_t unknown_id = 0;
   };

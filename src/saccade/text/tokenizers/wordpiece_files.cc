@@ -1,4 +1,5 @@
-// BERT's tokenizer from a checkpoint folder: tokenizer.json, or vocab.txt, with tokenizer_config.json.
+// Loader of BERT's tokenizer from a checkpoint folder: tokenizer.json, or vocab.txt, with
+// tokenizer_config.json.
 #include <algorithm>
 
 #include "saccade/core/files/files.h"
@@ -26,7 +27,8 @@ struct Spec {
   int32_t highest_id = -1;
 };
 
-// One piece a line, its number the id; of two that are spelled alike the later stands, as in transformers.
+// Reads one piece per line, with the line number as id; a later duplicate replaces an earlier one, as in
+// transformers.
 Status read_lines(std::string_view text, Vocabulary& vocabulary) {
   int32_t line = 0;
   for (size_t begin = 0; begin < text.size(); ++line) {
@@ -42,8 +44,8 @@ Status read_lines(std::string_view text, Vocabulary& vocabulary) {
   return {};
 }
 
-// A flag of tokenizer_config.json, which counts over
-// tokenizer.json (transformers rebuilds the normalizer from it).
+// Reads a flag of tokenizer_config.json, which overrides tokenizer.json (transformers rebuilds the normalizer
+// from it).
 Status read_flag(const Json& config, const char* key, bool& flag) {
   if (member(config, key).is_null()) return {};
   SACCADE_ASSIGN(flag, json_field<bool>(config, key));
@@ -54,7 +56,7 @@ Status read_config(const Json& config, Spec& spec, bool accents_follow_case) {
   BertNormalization& normalization = spec.options.normalization;
   SACCADE_TRY(read_flag(config, "do_lower_case", normalization.lowercase));
   SACCADE_TRY(read_flag(config, "tokenize_chinese_chars", normalization.separate_chinese));
-  // Unless said otherwise accents go where capitals go.
+  // By default accents are stripped if text is lower-cased.
   if (accents_follow_case) normalization.strip_accents = normalization.lowercase;
   SACCADE_TRY(read_flag(config, "strip_accents", normalization.strip_accents));
   SACCADE_TRY(require(config, "do_basic_tokenize", true));
@@ -80,7 +82,7 @@ Status read_added_tokens(const TokenizerFiles& files, Spec& spec) {
   return for_each_added_token(files.tokenizer_json, files.config, kMaxAddedTokens, add);
 }
 
-// The id of a special token by the name the config gives it; found in texts, too.
+// Returns the id of a special token by its name in the config; the token is also matched in texts.
 Result<int32_t> special_token(const Json& config, const char* key, const std::string& otherwise, Spec& spec) {
   SACCADE_ASSIGN(const std::string name, token_name(config, key, otherwise));
   if (const int32_t added = spec.added.find(name); added >= 0) return added;
@@ -89,8 +91,8 @@ Result<int32_t> special_token(const Json& config, const char* key, const std::st
   return id;
 }
 
-// "BertProcessing" {"cls": ["[CLS]", 101], "sep": ["[SEP]",
-// 102]} or a template of one token, the text, one token.
+// Checks the frame: "BertProcessing" {"cls": ["[CLS]", 101], "sep": ["[SEP]", 102]}, or a template of one
+// token, the text, one token.
 Status check_frame(const Json& json, int32_t start, int32_t end) {
   if (json.is_null()) return {};
   Json before, after;
@@ -177,7 +179,7 @@ Result<PieceTokenizer> make(const TokenizerFiles& files) {
   SACCADE_ASSIGN(result.end_id, special_token(config, "sep_token", "[SEP]", spec));
   SACCADE_ASSIGN(result.pad_id, special_token(config, "pad_token", "[PAD]", spec));
   SACCADE_ASSIGN(spec.options.unknown_id, special_token(config, "unk_token", spec.unknown, spec));
-  // Only what fills gaps needs it, and not all vocabularies have it.
+  // Only masked-language modeling needs it, and not all vocabularies have it.
   if (!member(config, "mask_token").is_null() || spec.vocabulary.contains("[MASK]")) {
     SACCADE_TRY(special_token(config, "mask_token", "[MASK]", spec));
   }

@@ -1,4 +1,4 @@
-// BERT's tokenizer against the reference's ids, and files of it that are wrong.
+// Tests of BERT's tokenizer against the reference's ids, and with invalid files.
 #include "saccade/text/tokenizers/wordpiece.h"
 
 #include <filesystem>
@@ -83,7 +83,7 @@ TEST_F(WordPieceFiles, EverySwitchAsTheReference) {
   }
 }
 
-// tokenizer_config.json's switches count over tokenizer.json's, and give the same as those.
+// tokenizer_config.json's switches override tokenizer.json's, with the same result.
 TEST_F(WordPieceFiles, ConfigCountsOverTokenizerJson) {
   const Json cases = golden("bert_switches.json");
   copy("tokenizer.json");
@@ -174,7 +174,7 @@ TEST_F(WordPieceFiles, VocabularyOfAnyLineEnds) {
     folder_.write("vocab.txt", vocabulary);
     const auto tokenizer = load();
     ASSERT_TRUE(tokenizer) << tokenizer.error().message;
-    EXPECT_THAT(ids(**tokenizer, "ab b"), ElementsAre(2, 6, 5, 1, 3));  // of two "a" the later
+    EXPECT_THAT(ids(**tokenizer, "ab b"), ElementsAre(2, 6, 5, 1, 3));  // the later of two "a" wins
     EXPECT_EQ((*tokenizer)->vocabulary_size(), 7);
   }
 }
