@@ -28,7 +28,7 @@ double dot(std::span<const float> a, std::span<const float> b) {
   return sum;
 }
 
-// From 1; equal values share the mean of their ranks.
+// Returns ranks from 1; equal values share the mean of their ranks.
 std::vector<double> ranks_of(std::span<const double> values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -88,7 +88,7 @@ Status EditsStudy::add_dataset(const NamedDataset& dataset) {
   if (dataset_.edits.empty()) {
     return fail(ErrorCode::kUsage, "{}: no query has both a generated picture and a target", dataset.name);
   }
-  // What cannot be asked at all is told before anything is encoded.
+  // Reports queries that cannot be asked before anything is encoded.
   SACCADE_TRY(composed_task(dataset_, options_.protocol, {}));
   return {};
 }
