@@ -13,14 +13,14 @@ double gain(double rank) {
   return 1 / std::log2(1 + rank);
 }
 
-// The largest sum of gains that `right` right answers can have up to the depth.
+// Returns the ideal DCG: the largest sum of gains of `right` right answers up to the depth.
 double ideal_gain(int64_t right) {
   double sum = 0;
   for (int64_t rank = 1; rank <= std::min(right, kNdcgDepth); ++rank) sum += gain(static_cast<double>(rank));
   return sum;
 }
 
-// Expected figures of a query with `right` right answers among `gallery`.
+// Returns the expected figures of a query with `right` right answers among `gallery`.
 std::vector<double> chance_of(int64_t right, int64_t gallery, std::span<const int64_t> ks) {
   const auto n = static_cast<double>(gallery);
   const auto p = static_cast<double>(right);

@@ -1,5 +1,5 @@
-// Caption policies: what is ranked under each, what is left out and said, and the figures over the full
-// matrix of random cases.
+// Tests of caption policies: the ranking under each, exclusions and their counts, and the figures against the
+// full matrix of random cases.
 #include "lab/eval/retrieval/retrieval_task.h"
 
 #include <algorithm>
@@ -110,7 +110,7 @@ TEST(CaptionPolicies, AnotherGalleryIsAnErrorOrSaid) {
   EXPECT_THAT(left->excluded[0].examples, ElementsAre("p1"));
   EXPECT_THAT(right_of(*left, Direction::kTextToImage), ElementsAre(ElementsAre(0), ElementsAre(1)));
 
-  // A picture that cannot be read takes its texts with it.
+  // An unreadable image excludes its texts.
   const RetrievalSource source = source_of({{"a", "b"}, {"c", "d"}, {"e"}});
   const std::vector<int64_t> unreadable = {1};
   EXPECT_FALSE(make_retrieval_task(source, CaptionPolicy::kAll, unreadable, false));
@@ -146,7 +146,7 @@ TEST(CaptionPolicies, AnotherGalleryIsAnErrorOrSaid) {
   EXPECT_TRUE(make_retrieval_task(unknown, CaptionPolicy::kFirst1, {}, false));
 }
 
-// Scores in memory.
+// Scores held in memory.
 class MatrixScores : public PairScores {
  public:
   explicit MatrixScores(Matrix<float> scores) : scores_(std::move(scores)) {}
@@ -165,7 +165,7 @@ class MatrixScores : public PairScores {
   Matrix<float> scores_;
 };
 
-// By words and the full matrix: the right answers from comparing captions, ranks from sorting.
+// The oracle: finds right answers by comparing captions, and ranks by sorting the full matrix.
 double oracle_hits(const std::vector<std::vector<std::string>>& captions, CaptionPolicy policy,
                    const Matrix<float>& by_caption, bool to_image, int64_t k) {
   struct Text {

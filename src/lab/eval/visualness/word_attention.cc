@@ -13,7 +13,7 @@
 namespace saccade::lab {
 namespace {
 
-// A word, or signs that stand together without a space between them.
+// A word, or adjacent punctuation marks without a space between them.
 struct Unit {
   std::string text;
   bool is_word = false;
