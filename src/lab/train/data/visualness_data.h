@@ -1,5 +1,5 @@
-// What a training of visualness reads: the checkpoint it begins with, texts, pictures and their rows.
-// Internal to the module.
+// Training data of visualness: the initial checkpoint, texts, images and their embeddings. Internal to the
+// module.
 #pragma once
 
 #include <cstdint>
@@ -66,7 +66,7 @@ struct VisualnessData {
   Json description;                // of run.json, without what the stages alone are
 };
 
-// Reads and checks everything. Writes nothing but the cache of rows.
+// Reads and checks everything. Writes only the cache of embeddings.
 Result<VisualnessData> load_visualness_data(const VisualnessTrainingOptions& options, ThreadPool& pool,
                                             const ProgressCallback& progress, std::stop_token stop);
 

@@ -79,7 +79,7 @@ TrainingLoopOptions loop_options(const VisualnessTrainingOptions& options, const
   return loop;
 }
 
-// The last stage's best checkpoint as the run's.
+// Copies the last stage's best checkpoint as the run's result.
 Status copy_model(const fs::path& from, const fs::path& to) {
   std::error_code error;
   fs::create_directories(to, error);

@@ -1,4 +1,4 @@
-// TIP-CLIP: a visual text towards its picture, any other towards the NULL picture.
+// TIP-CLIP: trains a visual text towards its image, any other towards the NULL image.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -30,7 +30,7 @@ bool is_of_text_tower(const std::string& name) {
   return name.starts_with("text_model.") || name.starts_with("text_projection.") || name == "logit_scale";
 }
 
-// The checkpoint's weights, or those a stage has left, in place of the random ones.
+// Loads the checkpoint's weights, or those of the previous stage, in place of the random ones.
 Status take_weights(const fs::path& folder, const TorchMap& parameters) {
   SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
   SACCADE_ASSIGN(const Weights weights, map_weights(checkpoint));
@@ -53,7 +53,7 @@ Tensor tensor_of(std::span<const float> values, const std::vector<int64_t>& shap
   return torch::from_blob(const_cast<float*>(values.data()), shape).clone();
 }
 
-// One stage: a text towards its picture or the NULL picture; judged by macro F1 on the validation texts.
+// One stage: trains a text towards its image or the NULL image; evaluates macro F1 on the validation texts.
 class NullPictureTask : public VisualnessTask {
  public:
   static Result<std::unique_ptr<VisualnessTask>> make(const VisualnessTrainingOptions& options,
@@ -94,7 +94,7 @@ class NullPictureTask : public VisualnessTask {
     return write_kept_visualness(folder, fingerprint, visualness);
   }
 
-  // The validation texts' figures of the weights as they are.
+  // Measures the current weights on the validation texts.
   Result<VisualnessFigures> measure() override {
     const torch::NoGradGuard no_grad;
     SACCADE_TRY(update_picture_rows());
@@ -152,7 +152,7 @@ class NullPictureTask : public VisualnessTask {
     std::vector<const VisualnessExample*> examples;
     for (int64_t i = 0; i < n; ++i)
       examples.push_back(&stage_.items[static_cast<size_t>(order.at(step * n + i))]);
-    // The loss does not look at the order, and texts of like length beside each other need little padding.
+    // The loss does not depend on the order, and adjacent texts of similar length need little padding.
     std::ranges::stable_sort(examples, {},
                              [](const VisualnessExample* each) { return each->text.ids.size(); });
     Batch batch;
@@ -178,7 +178,7 @@ class NullPictureTask : public VisualnessTask {
     return batch;
   }
 
-  // [pictures (and the NULL picture behind them), 3, side, side].
+  // Returns [images (and the NULL image behind them), 3, side, side].
   Result<Tensor> pixels_of(std::span<const int64_t> pictures, bool with_null) {
     const Preprocessing preprocessing =
         with_transparency(data_.loaded.encoder->preprocessing(), options_.embed.transparency);
@@ -226,7 +226,7 @@ class NullPictureTask : public VisualnessTask {
                              literal ? Tensor() : pictures);
   }
 
-  // Rows of length 1, in fp32.
+  // Returns normalized embeddings, in fp32.
   [[nodiscard]] Matrix<float> encode(std::span<const VisualnessExample> items) const {
     Matrix<float> rows(std::ssize(items), data_.config.projection);
     for_batches_of_texts(items, 0, [&](std::span<const size_t> places, const VisualnessIds& texts) {
@@ -239,8 +239,7 @@ class NullPictureTask : public VisualnessTask {
     return rows;
   }
 
-  // Rows of the pictures that are validated with, and of the NULL picture,
-  // where the picture tower is trained.
+  // Updates the embeddings of the validation images and of the NULL image, if the image tower is trained.
   Status update_picture_rows() {
     if (options_.part == TrainedPart::kText) return {};
     std::set<int64_t> wanted;
@@ -276,7 +275,7 @@ class NullPictureTask : public VisualnessTask {
   std::vector<int64_t> numbers_;  // of the stage's texts
   Tensor given_rows_;             // [pictures, dim], by the checkpoint that training began with
   Tensor given_null_;             // [dim]
-  // Of the last evaluation.
+  // Embedding from the last evaluation.
   std::vector<float> null_row_;
   Matrix<float> picture_rows_;
   VisualnessFigures measured_;
