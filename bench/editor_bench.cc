@@ -1,8 +1,9 @@
-// An editor's drawing: 64 x 64 pixels, random weights of the default shape, over the starter's texts.
+// Benchmark of an editor's sampling: 64 x 64 pixels, random weights of the default shape, over the starter's
+// texts.
 //
-//   editor/draw/PRECISION/STEPS/GUIDED   16 pictures at a time
+//   editor/draw/PRECISION/STEPS/GUIDED   16 images at a time
 //
-// Counter: pictures a second, by the threads of SACCADE_BENCH_THREADS (default 1).
+// Counter: images per second, on the threads of SACCADE_BENCH_THREADS (default 1).
 #include <cstdlib>
 #include <filesystem>
 #include <string>

@@ -1,19 +1,18 @@
-// `saccade serve` under load, on loopback, as a process of its own.
+// Benchmark of `saccade serve` under load, on loopback, in a separate process.
 //
-//   serve/idle   one client: the time of a text query over HTTP, and of the same library call here, in turns:
+//   serve/idle   one client: the time of a text query over HTTP, and of the same library call here, alternating:
 //                medians
-//   serve/load   64 connections that ask for texts, over 100,000 rows: queries a second and percentiles of
-//                their times, of ever new texts and of the same ones again, beside the texts a second that
-//                the encoder alone makes of such texts in batches of 64, and the queries a second of the
-//                library's search of one after the other; each also in milliseconds of the processor, which
-//                others' work disturbs less
-//   serve/soak   2,000 connections of good, slow, broken and huge requests: answers that are none
+//   serve/load   64 connections that send text queries, over 100,000 rows: queries per second and latency
+//                percentiles, for new texts and for repeated ones. Compared with the encoder's texts per second
+//                on such texts in batches of 64, and with the library's queries per second one after the
+//                other. Each is also given in milliseconds of processor time, which other work disturbs less
+//   serve/soak   2,000 connections of good, slow, broken and huge requests: invalid answers
 //                (test_load.h), and the server's memory before, half-way and after
 //
 // usage: serve_bench [--benchmark_filter=serve/idle] [--checkpoint starter|vit-b-32|vit-l-14|FOLDER]
 //                    [--rows N] [--connections N] [--seconds S] [--soak S] [--clients N] [--program PATH]
-// Rows are random; what they mean plays no part. vit-l-14 has that one's text tower and ViT-B/32's for
-// pictures, which texts do not ask for.
+// Rows are random, since their meaning does not matter. vit-l-14 has that model's text tower and ViT-B/32's
+// image tower, which texts do not use.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -71,7 +70,7 @@ struct Arguments {
   }
 };
 
-// Texts as people write them: of so many words, each another one.
+// Returns distinct texts of typical lengths.
 std::vector<std::string> texts(size_t count) {
   const std::vector<std::string> words = {"a",    "red",   "bell", "on",    "the",  "table",  "with",
                                           "two",  "cats",  "in",   "front", "of",   "old",    "house",
@@ -119,7 +118,8 @@ Status make_collection(const fs::path& folder, const LoadedEncoder& loaded, int6
       put.item.hash = fmt::format("{:064x}", row);
       put.item.format = "jpeg";
       put.item.width = put.item.height = 640;
-      // One in fifty has words of the queries: a word that half of all pictures have says nothing of any.
+      // One image in fifty has words of the queries. A word in half of all captions would say nothing about
+      // any.
       put.item.caption = row % 50 == 0 ? captions[static_cast<size_t>(row / 50) % captions.size()]
                                        : fmt::format("picture {}", row);
       for (int64_t c = 0; c < loaded.id.dim; ++c) put.values.push_back(normal(random));
@@ -132,7 +132,7 @@ Status make_collection(const fs::path& folder, const LoadedEncoder& loaded, int6
   return {};
 }
 
-// `saccade serve` of that collection; ended with it.
+// `saccade serve` of that collection; the destructor ends it.
 class ServerProcess {
  public:
   ServerProcess(const std::string& program, const fs::path& collection, const fs::path& scratch) {
@@ -159,9 +159,9 @@ class ServerProcess {
 
   [[nodiscard]] uint16_t port() const { return port_; }
   [[nodiscard]] bool alive() const { return process_ > 0 && ::waitpid(process_, nullptr, WNOHANG) == 0; }
-  // Resident, in bytes.
+  // Returns the resident memory in bytes.
   [[nodiscard]] int64_t memory() const { return pages(1) * ::sysconf(_SC_PAGESIZE); }
-  // Seconds of the processor so far, of all its threads.
+  // Returns the processor time so far in seconds, of all its threads.
   [[nodiscard]] double worked() const {
     std::ifstream file(fmt::format("/proc/{}/stat", process_));
     std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -173,7 +173,7 @@ class ServerProcess {
     fields >> user >> system;
     return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
   }
-  // Its exit status; -1 where it was ended by a signal.
+  // Returns its exit status; -1 if it was ended by a signal.
   int stop() {
     if (process_ <= 0) return 0;
     ::kill(process_, SIGTERM);
@@ -194,7 +194,7 @@ class ServerProcess {
   uint16_t port_ = 0;
 };
 
-// Seconds of the processor that this process has worked, on all its threads.
+// Returns the processor time of this process in seconds, on all its threads.
 double own_work() {
   timespec now = {};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -246,12 +246,12 @@ Status idle(const ServerProcess& server, const fs::path& folder, EncoderBackend&
 
 Status load(const ServerProcess& server, const fs::path& folder, EncoderBackend& encoder,
             const Arguments& arguments) {
-  // So many that hardly one is asked for twice, as the server remembers those of a moment ago.
+  // There are so many that hardly any is repeated, since the server caches recent texts.
   const auto asked = texts(400'000);
   std::vector<TokenizedText> tokens;
   for (const std::string& text : std::span(asked).first(4096))
     tokens.push_back(encoder.tokenizer()->encode(text, encoder.info().context));
-  // The encoder alone, and the library alone, before and after the server: what else runs here changes.
+  // Measures the encoder alone and the library alone, before and after the server, since other load changes.
   std::vector<double> encoder_rates;
   std::vector<double> encoder_work;
   const auto encode = [&]() -> Status {
@@ -318,8 +318,8 @@ Status soak(const ServerProcess& server, const Arguments& arguments) {
   for (int i = 0; i < 64 * 64 * 3; ++i) picture.pixels.push_back(static_cast<uint8_t>(i * 31));
   SACCADE_ASSIGN(const std::string png, encode_png(picture));
   const auto kinds = serve::test::mixed_clients("data:image/png;base64," + encode_base64(png));
-  // What a server takes once, threads and pools, is no leak: it is warm before the first look. A leak grows
-  // in the second half as it did in the first.
+  // Memory that a server takes once, for threads and pools, is not a leak, so the server is warmed up before
+  // the first measurement. A leak grows in the second half as it did in the first.
   const auto memory = [&] {
     std::this_thread::sleep_for(std::chrono::seconds(3));
     return static_cast<double>(server.memory()) / 1e6;
