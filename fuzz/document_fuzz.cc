@@ -1,5 +1,5 @@
-// Documents of any bytes: the first byte says as what they are read. Places are inside the source and ascend,
-// texts are UTF-8, and Markdown is rendered.
+// Fuzzer of documents of any bytes. The first byte selects the format. Places are inside the source and
+// ascend, texts are UTF-8, and Markdown is rendered.
 #include <cstdint>
 #include <string>
 

@@ -1,4 +1,4 @@
-// What the fuzzers share.
+// Declarations shared by the fuzzers.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 // Runs one input; libFuzzer and replay_main.cc call it.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
-// A property of the answer, checked in every build: a fuzzer that only waits for crashes sees little.
+// Checks a property of the answer in every build: a fuzzer that only waits for crashes finds little.
 #define FUZZ_CHECK(condition)                                                            \
   do {                                                                                   \
     if (!(condition)) {                                                                  \

@@ -1,4 +1,5 @@
-// JSON from outside: the parser, its typed fields, and the two kinds of file that describe preprocessing.
+// Fuzzer of foreign JSON: the parser, its typed fields, and the two kinds of files that describe
+// preprocessing.
 #include <string_view>
 
 #include "saccade/core/json.h"
@@ -10,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace saccade;
   const auto json = parse_json(std::string_view(reinterpret_cast<const char*>(data), size));
   if (!json) return 0;
-  // What was read is written and read again as the same.
+  // A parsed value is the same after being written and parsed again.
   const auto again = parse_json(dump_json(*json));
   FUZZ_CHECK(again && *again == *json);
 

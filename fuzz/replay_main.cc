@@ -1,5 +1,5 @@
-// Replays a fuzzer's corpus: every file of the folders named, in the order of their names. An empty or
-// missing corpus is a failure: it would pass for ever.
+// Replays a fuzzer's corpus: every file of the named folders, ordered by name. An empty or missing corpus is
+// a failure, since it would always pass.
 #include <algorithm>
 #include <filesystem>
 #include <string>

@@ -1,4 +1,4 @@
-// safetensors: what is accepted lies within the file and reads to its last byte.
+// Fuzzer of safetensors: an accepted tensor lies within the file and can be read to its last byte.
 #include "saccade/core/files/safetensors.h"
 
 #include "fuzz.h"

@@ -1,5 +1,5 @@
-// A tokenizer's own files, in memory. The first byte chooses:
-// tokenizer.json, or vocab.json, a zero byte, merges.txt.
+// Fuzzer of a tokenizer's own files, in memory. The first byte selects: tokenizer.json, or vocab.json, a zero
+// byte, merges.txt.
 #include <string>
 #include <string_view>
 
@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t zero = whole ? rest.size() : std::min(rest.find('\0'), rest.size());
   auto json = parse_json(rest.substr(0, zero));
   if (!json) return 0;
-  // A vocabulary of all bytes is too much to find by chance: "bytes" stands for it.
+  // A vocabulary of all bytes is unlikely to be found by chance, so "bytes" stands for it.
   Json* vocab = &*json;
   if (whole && json->is_object() && json->contains("model") && (*json)["model"].is_object()) {
     vocab = &(*json)["model"]["vocab"];
