@@ -1,4 +1,4 @@
-// For tests of datasets' layouts: reading them, or the error.
+// Test utilities for datasets' layouts: reading them, or the error.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,7 @@
 
 namespace saccade::lab::test {
 
-// Reads folder/name#keys; converts it to a manifest and back, which must change nothing.
+// Reads folder/name#keys, and checks that conversion to a manifest and back changes nothing.
 inline Dataset read(const TestFolder& folder, const std::string& name, const std::string& keys = "") {
   const auto source = parse_dataset_source((folder.path() / name).string() + keys);
   auto dataset = read_dataset(*source);
