@@ -1,10 +1,10 @@
-// A picture for every edit query of a dataset, by an engine: what training
-// takes in place of the true targets.
+// Generates an image for every edit query of a dataset with an engine. Training uses them in place of the
+// true targets.
 //
-// The folder's files are those of lab/data/generated.h. A picture lies in pictures/, under the hash of everything
-// that decides it: the reference's bytes, the text, the engine's settings, the seed. What is there is never
-// asked for again, so that whatever ends a run (Ctrl-C, a full disk, a bound, a kill), the same command goes
-// on from there; queries that ask the same share one picture.
+// The folder's files are those of lab/data/generated.h. An image lies in pictures/, under the hash of
+// everything that determines it: the reference's bytes, the text, the engine's settings, the seed. Existing
+// images are never requested again. So whatever ends a run (Ctrl-C, a full disk, a bound, a kill), the same
+// command resumes. Equal queries share one image.
 #pragma once
 
 #include <cstdint>
@@ -51,10 +51,10 @@ struct GenerateEditsReport {
 };
 Json generate_edits_json(const GenerateEditsReport& report);
 
-// kUsage for a dataset of another sort, and for a folder that holds other things; kMismatch where its list
-// is of another dataset or other settings; kIo where a picture cannot be written: what is there stays, and
-// the list names it. Failures of the engine are no error: they are in the report and in the list.
-// Thread-safe for different folders.
+// Generates the images. Failures of the engine are not errors: they are in the report and in the list.
+// Thread-safe for different folders. Errors: kUsage for a dataset of another kind, and for a folder with
+// other files; kMismatch if its list has another dataset or other settings. kIo if an image cannot be
+// written; finished images stay, and the list names them.
 Result<GenerateEditsReport> generate_edits(const Dataset& dataset, PictureEngine& engine,
                                            const GenerateEditsOptions& options, ThreadPool& pool,
                                            const ProgressCallback& progress, const std::stop_token& stop);

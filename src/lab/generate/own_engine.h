@@ -1,4 +1,4 @@
-// The laboratory's own image engine: an editor (lab/editor/editor.h) that changes a reference image as a text says.
+// Saccade's own image engine: an editor (lab/editor/editor.h) that changes a reference image as a text says.
 #pragma once
 
 #include <filesystem>
