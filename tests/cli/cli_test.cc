@@ -1,4 +1,4 @@
-// The commands at work: what they print, and that what they print agrees.
+// Tests of the commands: their outputs, and the agreement between these.
 #include <algorithm>
 #include <map>
 #include <span>
@@ -48,7 +48,7 @@ TEST_F(Cli, IndexAddsOnceAndSaysWhatItDid) {
   EXPECT_EQ(json["added"], 0);
   EXPECT_EQ(json_of(run({"collection", "info", "-c", "c", "--json"}))["items"], 4);
 
-  // A list on stdin, of lines and of NULs.
+  // Reads a list on stdin, separated by lines or by NULs.
   picture("more/a b.png", 1, 200, 200);
   picture("more/c\nd.png", 200, 200, 1);
   EXPECT_EQ(json_of(run({"index", "-", "-c", "c", "--json"}, {.input = "more/a b.png\n"}))["added"], 1);
@@ -89,7 +89,7 @@ TEST_F(Cli, IndexPrunesAndRetriesWhenAsked) {
   EXPECT_EQ(json_of(run({"collection", "info", "-c", "c", "--json"}))["items"], 4);
 }
 
-// A TIFF of 30 x 20 grey pixels that is to be shown turned (orientation 6).
+// Returns a TIFF of 30 x 20 grey pixels that is displayed rotated (orientation 6).
 std::string turned_tiff() {
   constexpr uint32_t kWidth = 30, kHeight = 20, kPixels = 8;  // where they begin
   std::string file;
@@ -100,7 +100,8 @@ std::string turned_tiff() {
   put(42, 2);
   put(kPixels + kWidth * kHeight, 4);
   for (uint32_t i = 0; i < kWidth * kHeight; ++i) put(i % 251, 1);
-  // Width, height, bits, no compression, black is 0, pixels at, orientation, channels, rows a strip, bytes.
+  // The fields are: width, height, bits, no compression, black is 0, offset of pixels, orientation, channels,
+  // rows per strip, bytes.
   constexpr std::pair<uint32_t, uint32_t> kFields[] = {
       {256, kWidth},  {257, kHeight}, {258, 8}, {259, 1},       {262, 1},
       {273, kPixels}, {274, 6},       {277, 1}, {278, kHeight}, {279, kWidth * kHeight}};
@@ -131,7 +132,7 @@ TEST_F(Cli, AsStoredIsSettledWhenACollectionIsMade) {
   }
 }
 
-// Each option by what it changes, beside the same command without it.
+// Tests each option by its effect, compared with the same command without it.
 TEST_F(Cli, IndexTakesWhatItsOptionsSay) {
   picture("tree/a.png", 1, 200, 200);
   write("tree/a.txt", "a card");
@@ -171,7 +172,7 @@ TEST_F(Cli, IndexTakesWhatItsOptionsSay) {
   }
 }
 
-// What a picture becomes: settled when a collection is made, and seen in its row.
+// Preprocessing is fixed when a collection is created, and is visible in the embedding.
 TEST_F(Cli, BackgroundAndFastDecodeChangeRows) {
   Image white{.width = 40, .height = 40, .channels = 4, .mode = PixelMode::kRgba, .pixels = {}};
   for (int i = 0; i < 40 * 40; ++i) {
@@ -274,7 +275,7 @@ TEST_F(Cli, SearchFindsAPictureByItself) {
   EXPECT_TRUE(json["tokens"].is_null());
   EXPECT_EQ(json["hits"][0]["width"], 80);
   EXPECT_EQ(json["hits"][0]["format"], "png");
-  // The same answer for people, and with one thread.
+  // The answer is the same for people, and with one thread.
   const Outcome text = run({"search", "-c", "c", "--image", "pictures/green.png", "--all", "--threads", "1"});
   EXPECT_THAT(text.out, testing::StartsWith("   1  1.000  "));
   EXPECT_THAT(text.out, HasSubstr("/pictures/red.png  (a red card)\n"));
@@ -325,7 +326,7 @@ TEST_F(Cli, RerankReadsThePicturesAgain) {
   EXPECT_EQ(json["rerank"]["method"], "cosine");
   EXPECT_EQ(json["rerank"]["checkpoint"], "model");
   EXPECT_EQ(json["rerank"]["reranked"], 4);
-  // The same encoder: the same order, the same scores.
+  // The same encoder gives the same order and the same scores.
   ASSERT_EQ(json["hits"].size(), 4U);
   for (const Json& hit : json["hits"]) {
     EXPECT_EQ(hit["rank"], hit["retrieval"]["rank"]);
@@ -338,8 +339,8 @@ TEST_F(Cli, RerankReadsThePicturesAgain) {
   EXPECT_THAT(gone.out, HasSubstr("the best 3 of 4 re-ranked by model (cosine)"));
 }
 
-// BLIP-2's matching head on what CLIP has found; its golden
-// has random weights, so only that it judges is shown.
+// BLIP-2's matching head reranks the hits of CLIP. Its golden has random weights, so the test only shows that
+// scores change.
 TEST_F(Cli, RerankByAMatchingHead) {
   make_collection();
   std::filesystem::copy(golden("blip2-itm"), folder_ / "blip2");
@@ -358,7 +359,7 @@ TEST_F(Cli, RerankByAMatchingHead) {
   for (size_t i = 1; i < 4; ++i) {
     EXPECT_GE(json["hits"][i - 1]["score"].get<double>(), json["hits"][i]["score"].get<double>());
   }
-  // Another text, another judgement.
+  // Another text gives another score.
   const Json other = json_of(run({"search", "-c", "c", "a zebu", "--all", "--json", "--rerank", "blip2"}));
   EXPECT_NE(other["hits"][0]["score"], json["hits"][0]["score"]);
 }
@@ -412,7 +413,7 @@ TEST_F(Cli, EmbedWritesRowsForOtherTools) {
   EXPECT_EQ((*names)["names"].size(), 4U);
 }
 
-// The precision that a collection was made in is its own: for what is added, and for what is searched.
+// A collection's precision is fixed at its creation, for added images and for queries.
 TEST_F(Cli, PrecisionOfACollection) {
   make_collection();
   const Outcome made = run({"index", "pictures", "-c", "d", "-m", "model", "--precision", "int8"});
@@ -464,7 +465,7 @@ TEST_F(Cli, ModelShowAndConform) {
   EXPECT_THAT(fails.out, HasSubstr("FAILED"));
   EXPECT_EQ(run({"model", "conform", "model", "--tolerance", "0"}).code, 1);  // nothing but the same bits
 
-  // In bf16 rows are judged by direction and length: no tolerance, and none is printed.
+  // In bf16 embeddings are compared by direction and length, without a tolerance, and none is printed.
   const Outcome half = run({"model", "conform", "model", "--precision", "bf16"});
   EXPECT_EQ(half.code, 0) << half.out;
   EXPECT_THAT(half.out, testing::ContainsRegex("image_embeds .*  direction  ok\n"));
@@ -541,7 +542,7 @@ TEST_F(Cli, DemoShowsSeveralSearches) {
   EXPECT_EQ(starter.code, 0) << starter.err;
   EXPECT_THAT(starter.out,
               HasSubstr("two birds on a branch\nThe starter checkpoint cannot answer this: it knows"));
-  // It learns what its answers say of their hits, or why they cannot.
+  // The demo calibrates match probabilities for its collection, or says why it cannot.
   EXPECT_TRUE(std::filesystem::exists(folder_ / "d/background.safetensors"));
   EXPECT_THAT(starter.out, HasSubstr("how likely a hit is to be right cannot be told: "));
   EXPECT_THAT(starter.out, HasSubstr("are too few to learn from"));
