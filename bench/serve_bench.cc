@@ -1,7 +1,7 @@
 // Benchmark of `saccade serve` under load, on loopback, in a separate process.
 //
-//   serve/idle   one client: the time of a text query over HTTP, and of the same library call here, alternating:
-//                medians
+//   serve/idle   one client: the time of a text query over HTTP, and of the same library call here,
+//                alternating: medians
 //   serve/load   64 connections that send text queries, over 100,000 rows: queries per second and latency
 //                percentiles, for new texts and for repeated ones. Compared with the encoder's texts per second
 //                on such texts in batches of 64, and with the library's queries per second one after the

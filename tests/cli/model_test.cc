@@ -277,7 +277,7 @@ TEST_F(Model, ConformanceIsRememberedByFingerprint) {
   ASSERT_EQ(run({"model", "conform", "model", "--precision", "bf16"}).code, 0);
   EXPECT_THAT(run({"model", "show", "model"}).out, HasSubstr("conforms       in bf16: "));
 
-  // For the same checkpoint elsewhere, `show` recognizes its fingerprint; `list` does not read it in full.
+  // `show` recognizes the same checkpoint elsewhere by its fingerprint; `list` does not read it in full.
   fs::copy(folder_ / "model", folder_ / "copy");
   EXPECT_EQ(json_of(run({"model", "show", "copy", "--json"}))["conforms"].size(), 2U);
   // A different checkpoint in the same place is recognized as such.

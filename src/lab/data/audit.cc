@@ -35,7 +35,7 @@ struct Entry {
   std::string part;  // its split, or its dataset among several
   std::string group;
   bool composition = false;
-  std::optional<bool> visual = {};  // of a rated text
+  std::optional<bool> visual = {};  // label of a rated text
 };
 
 // Returns the name of a split among several datasets.
@@ -84,8 +84,8 @@ void add_galleries(std::span<const Dataset> datasets, std::vector<Entry>& entrie
 // The distinct images, and the entries that have each.
 struct Pictures {
   std::vector<ImageRef> images;
-  std::vector<std::string> ids;              // of the first item with it
-  std::vector<std::set<std::string>> parts;  // that it is in
+  std::vector<std::string> ids;              // id of the first item with each
+  std::vector<std::set<std::string>> parts;  // parts that contain each
 };
 
 Pictures pictures_of(const std::vector<Entry>& entries) {

@@ -42,9 +42,9 @@ struct AuditOptions {
   // Encoder for near-duplicate images: pixels [n, 3 * height * width] -> [n, dim], normalized. If empty,
   // difference hashes are used.
   std::function<Result<Matrix<float>>(MatrixView<const float>)> encode;
-  Preprocessing preprocessing;       // of that encoder
+  Preprocessing preprocessing;       // preprocessing of that encoder
   double near_cosine = 0.98;         // rows at least this close are near-duplicates
-  DecoderPool* processes = nullptr;  // that decode the pictures; nullptr: the threads do (DecodeOptions)
+  DecoderPool* processes = nullptr;  // decoder processes; nullptr: threads decode (DecodeOptions)
 };
 
 struct AuditReport {

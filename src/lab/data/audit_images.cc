@@ -15,9 +15,9 @@ namespace {
 // Thresholds. 300 aerial photographs were reduced by a quarter and recompressed: half differ from their
 // originals by at most 4 bits, 95% by at most 15 and all by at most 35. Among 2,100 different ones the
 // closest pair differs by 22, but in brightness by 21.
-constexpr int kMaxBits = 32;         // of 256
+constexpr int kMaxBits = 32;         // out of 256
 constexpr double kMaxGrey = 4;       // mean difference of the thumbnails, of 255
-constexpr int64_t kNeighbours = 32;  // of an image that are counted: blank pages are all alike
+constexpr int64_t kNeighbours = 32;  // maximum counted per image, since blank pages are all alike
 
 // Composites over white, as pages show transparent images.
 Image to_grey(const ImageView& image) {

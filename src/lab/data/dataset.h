@@ -55,7 +55,7 @@ struct CompositionItem {
   std::string id;
   std::vector<ImageRef> images;       // one or two
   std::vector<std::string> captions;  // two
-  std::string kind;                   // what was changed between the captions, as the layout names it
+  std::string kind;                   // kind of change between the captions, named as in the layout
   std::string split;
   friend bool operator==(const CompositionItem&, const CompositionItem&) = default;
 };
@@ -66,7 +66,7 @@ struct RatedText {
   std::string text;
   std::optional<bool> visual;     // nothing: ambiguous
   std::vector<double> ratings;    // by people, 1 (pictures nothing) to 7; may be empty
-  std::optional<ImageRef> image;  // what it pictures
+  std::optional<ImageRef> image;  // the text's image
   std::string source;
   std::string licence;
   std::string group;  // texts of one group belong on one side of a split
@@ -95,8 +95,8 @@ struct EditQuery {
   std::vector<std::string> targets;
   std::vector<std::string> subset;     // a smaller ranking's candidates (CIRR), the reference among them
   std::vector<std::string> negatives;  // pictures that are explicitly wrong
-  std::string shared_concept;          // what reference and targets have in common, in words (CIRCO)
-  std::string kind;                    // of change, or Fashion-IQ's category
+  std::string shared_concept;          // common content of reference and targets, as text (CIRCO)
+  std::string kind;                    // kind of modification, or Fashion-IQ's category
   std::string group;                   // queries of one group belong on one side of a split
   std::string split;
   friend bool operator==(const EditQuery&, const EditQuery&) = default;
@@ -125,8 +125,8 @@ struct Dataset {
   std::vector<DatasetItem> items;
   std::vector<CompositionItem> compositions;
   std::vector<RatedText> rated;
-  std::vector<EditQuery> edits;         // of the four sorts, one has items
-  std::vector<GalleryPicture> gallery;  // of edit queries: all their galleries' pictures
+  std::vector<EditQuery> edits;         // only one of the four kinds has items
+  std::vector<GalleryPicture> gallery;  // images of all edit queries' galleries
   std::vector<Exclusion> excluded;
   std::vector<RecordFile> files;
   // Number of items by split, before a split was chosen; "" for items without one.

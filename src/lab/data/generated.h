@@ -3,8 +3,8 @@
 //
 //   FOLDER/generated.jsonl   line 1: {"saccade": "generated edits", "version": 1,
 //                                     "dataset": {"name", "hash"}, "engine": {"name", and its settings}}
-//                            then one line per query: {"query", "gallery", "reference", "text", "file", "width",
-//                            "height"}, or, if there is no image, ... "text", "error"}
+//                            then one line per query: {"query", "gallery", "reference", "text", "file",
+//                            "width", "height"}, or, if there is no image, ... "text", "error"}
 //   FOLDER/pictures/         the files that it names, relative to its folder
 //   FOLDER/quality.jsonl     if requested from `saccade eval edits`: {"query",
 //                            "cosine", "rank"}, one line per query
@@ -34,9 +34,9 @@ struct GeneratedEdit {
   std::string query;           // EditQuery::id
   std::string gallery;         // EditQuery::gallery
   std::string reference;       // EditQuery::reference
-  std::string text;            // what the engine was told
+  std::string text;            // instruction for the engine
   std::filesystem::path file;  // relative to the list's folder; empty: there is no picture
-  int width = 0;               // of the picture, in pixels
+  int width = 0;               // width of the image in pixels
   int height = 0;
   std::string error;  // why there is none; empty: nobody has tried
   friend bool operator==(const GeneratedEdit&, const GeneratedEdit&) = default;
@@ -51,8 +51,8 @@ struct GeneratedEdits {
 
 // Similarity of a generated image to its target, by an encoder.
 struct GeneratedQuality {
-  double cosine = 0;  // of the rows of picture and target
-  double rank = 0;    // of the target among the gallery's pictures; 1: the nearest
+  double cosine = 0;  // cosine similarity of image and target
+  double rank = 0;    // rank of the target among the gallery's images; 1: the nearest
 };
 
 // Returns an engine's instruction: the texts, joined ("is red, and has no sleeves"). Empty if all are empty.

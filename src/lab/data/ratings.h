@@ -52,7 +52,7 @@ struct RatedSentence {
 
 struct Ratings {
   std::vector<RatedSentence> texts;      // in the table's order; checks are not among them
-  int64_t raters = 0;                    // who count
+  int64_t raters = 0;                    // number of raters that count
   std::vector<std::string> inattentive;  // raters who failed a check
   int64_t checks = 0;
   int64_t ratings = 0;

@@ -56,14 +56,14 @@ enum class EditorTexts {
 std::span<const EnumName<EditorTexts>> enum_names(EditorTexts);  // "tokens", "row"
 
 struct EditorConfig {
-  int64_t side = 64;  // of the pictures, in pixels
+  int64_t side = 64;  // side of images in pixels
   int64_t patch_size = 8;
   int64_t width = 192;
   int64_t layers = 6;
   int64_t heads = 6;
   int64_t mlp_width = 768;
-  int64_t text_width = 0;    // of the encoder's states
-  int64_t text_tokens = 24;  // of a text that are read at most
+  int64_t text_width = 0;    // width of the encoder's states
+  int64_t text_tokens = 24;  // maximum number of tokens per text
   EditorTexts text_states = EditorTexts::kTokens;
   // Number of sampling steps and guidance scale by default.
   int64_t steps = 8;
@@ -72,7 +72,7 @@ struct EditorConfig {
 
   [[nodiscard]] int64_t patches() const { return (side / patch_size) * (side / patch_size); }
   [[nodiscard]] int64_t patch_values() const { return 3 * patch_size * patch_size; }
-  [[nodiscard]] int64_t values() const { return patches() * patch_values(); }  // of a picture
+  [[nodiscard]] int64_t values() const { return patches() * patch_values(); }  // values per image
 };
 // Parses a config; kBadData names the field.
 Result<EditorConfig> editor_config_from_json(const Json& json);

@@ -133,7 +133,7 @@ std::string missing_text(const Limit& limit, const MeasuredModel& model) {
 
 struct Comparison {
   bool apart = false;
-  std::string sentence;  // of the first model, the second being better by value
+  std::string sentence;  // sentence on the first model; the second has the better value
 };
 
 class Adviser {

@@ -24,7 +24,7 @@ struct AdviceQuestion {
   std::optional<int64_t> max_memory_bytes;
   std::vector<std::string> languages;
   std::optional<int64_t> query_length;  // own tokens of a query, start and end not counted
-  bool composition = false;             // who does what to whom decides: rank by the test of composition
+  bool composition = false;             // true to rank by the test of composition
 };
 
 // An excluded model: the limit it breaks, and the value measured.
@@ -45,16 +45,16 @@ struct AdvisedModel {
   std::optional<bool> above_chance;
   std::vector<std::string> why;      // sentences
   std::vector<Excluded> excluded;    // limits it breaks
-  std::vector<std::string> missing;  // what keeps it from being judged
+  std::vector<std::string> missing;  // reasons why it cannot be judged
 };
 
 struct Advice {
   std::string ranked_by;  // "text-to-image R@1", "group score"
-  std::string dataset;    // where it was measured
+  std::string dataset;    // dataset of the measurement
   std::string speed_machine;
   std::vector<AdvisedModel> ranked;      // best first
   std::vector<AdvisedModel> excluded;    // by at least one limit
-  std::vector<AdvisedModel> not_judged;  // what others have measured and the question needs is missing
+  std::vector<AdvisedModel> not_judged;  // lack a measurement that the question needs and others have
   std::vector<std::string> notes;
 };
 

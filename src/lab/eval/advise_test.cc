@@ -61,7 +61,7 @@ Run make_run(const std::string& kind, const std::string& dataset, const std::vec
 struct Accuracy {
   std::string model;
   double r1;
-  double half = 0.01;  // of the interval; below 0: none
+  double half = 0.01;  // half width of the interval; below 0: none
 };
 Run retrieval(const std::vector<Accuracy>& models, const std::string& dataset = "photos") {
   std::vector<std::string> names;

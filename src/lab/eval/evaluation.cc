@@ -216,7 +216,7 @@ class Frame {
   ThreadPool& pool_;
   EmbedOptions embed_;
   RunInfo info_;
-  RunInfo asked_;  // what is known from the start
+  RunInfo asked_;  // inputs known from the start
   std::optional<RunWriter> writer_;
   std::vector<Measured> datasets_;
   std::set<std::string> said_;

@@ -61,7 +61,7 @@ struct EvaluationOptions {
 
 struct Evaluation {
   RunInfo info;
-  Json metrics;                  // of metrics.json
+  Json metrics;                  // contents of metrics.json
   bool some_unreadable = false;  // pictures were left out because they cannot be read
 };
 // Returns the output of --json: the figures, and the run's description without machine-specific fields.
@@ -95,7 +95,7 @@ struct SettledTask {
   int64_t texts = 0;
   int64_t compositions = 0;
   std::vector<Exclusion> excluded = {};  // beside what the dataset left out
-  const RunItems* items = nullptr;       // for the run; null: it keeps none. Borrowed from the study
+  const RunItems* items = nullptr;       // items for the run, borrowed from the study; null: not stored
   // Number of independent clusters behind the intervals, and the noun for one. Few clusters cause a warning.
   int64_t clusters = 0;
   std::string_view cluster = "picture";

@@ -386,7 +386,7 @@ class Measurement {
   const SpeedClock& clock_;
   Preprocessing preprocessing_;
   DecodeOptions decode_;
-  EmbeddedRows gallery_rows_;  // of the pictures, as long as the gallery needs them
+  EmbeddedRows gallery_rows_;  // embeddings of the images, while the gallery needs them
   SpeedResult result_;
 };
 

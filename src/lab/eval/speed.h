@@ -39,12 +39,12 @@ struct SpeedOptions {
   int64_t warm_up = 1;     // passes in front of them that do not
   int64_t queries = 100;   // texts, and pictures, that are asked one at a time in every pass
   int64_t gallery = 5000;  // pictures a query is scored against
-  int64_t answers = 10;    // that are found for it
+  int64_t answers = 10;    // number of answers per query
   // Number of candidates with late interaction. The best by the cosine with their rows' mean are rescored by
   // all their rows, as in search.
   int64_t candidates = 1000;
-  uint64_t seed = 0;                 // of the gallery's random rows
-  DecoderPool* processes = nullptr;  // that decode the pictures; nullptr: the threads do (DecodeOptions)
+  uint64_t seed = 0;                 // seed of the gallery's random embeddings
+  DecoderPool* processes = nullptr;  // decoder processes; nullptr: threads decode (DecodeOptions)
   ProgressCallback progress = {};
   std::string progress_detail = {};
   std::stop_token stop = {};
@@ -114,8 +114,8 @@ struct SpeedInputs {
   std::vector<ImageRef> images;
   std::vector<std::string> texts;
 };
-// Returns the first `limit` images of a dataset (0: all) and the first caption of each that has one. For a
-// test of composition, it returns each item's images and captions. Duplicate images are kept.
+// Returns the first `limit` images of a dataset (0: all) and the first caption of each that has one; for a
+// test of composition, each item's images and captions. Duplicate images are kept.
 SpeedInputs speed_inputs(const Dataset& dataset, int64_t limit);
 
 struct SpeedResult {

@@ -427,7 +427,7 @@ class Run {
   PictureReader* reader_ = nullptr;
   std::atomic<size_t> next_ = 0;
   std::atomic<bool> ended_ = false;
-  std::mutex mutex_;  // of all below, and of the list's lines
+  std::mutex mutex_;  // guards everything below, and the list's lines
   GenerateEditsReport report_;
   int64_t done_ = 0;
   int64_t failed_in_a_row_ = 0;

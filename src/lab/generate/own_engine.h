@@ -20,7 +20,8 @@ struct OwnEngineOptions {
   BackendOptions encoder;
 };
 
-// Loads the editor and returns it as an engine. Errors: kUsage for a prompt without {text}, and those of Editor::open.
+// Loads the editor and returns it as an engine. Errors: kUsage for a prompt without {text}, and those of
+// Editor::open.
 Result<std::unique_ptr<PictureEngine>> open_own_engine(const OwnEngineOptions& options);
 
 }  // namespace saccade::lab

@@ -21,7 +21,7 @@ struct Series {
 
 struct Chart {
   std::string title;
-  std::string words;  // what is drawn, for readers who do not see it, and what is to be known about it
+  std::string words;  // alternative text, and notes on the data
   Json spec;          // without data
   std::vector<Series> legend;  // empty: no legend
   Table data;

@@ -21,8 +21,8 @@ namespace saccade::lab {
 // A folder shown on a page: an evaluation's run, or a training's.
 struct ReportFolder {
   std::filesystem::path folder;
-  std::optional<Run> run;         // of an evaluation
-  std::vector<Json> evaluations;  // of a training: the lines of its metrics.jsonl
+  std::optional<Run> run;         // set for an evaluation
+  std::vector<Json> evaluations;  // set for a training: the lines of its metrics.jsonl
 };
 // Reads a folder. Returns kNotFound for a folder that holds neither; otherwise errors as read_run.
 Result<ReportFolder> read_report_folder(const std::filesystem::path& folder);
@@ -36,7 +36,7 @@ struct RunPageOptions {
   int thumbnail_side = 168;    // pixels: twice what the page shows, for fine screens
   int64_t max_pictures = 600;  // thumbnails in the page; what is beyond is said
   int64_t max_picture_bytes = int64_t{6} << 20;  // and their size, as they stand in the page
-  DecodeOptions limits;                          // of pictures, which are read from where they lie
+  DecodeOptions limits;                          // limits for decoding the images, which are read in place
 };
 
 // Makes the page. The same runs make the same page. A missing image gets a tile that says so. `progress` may

@@ -45,7 +45,7 @@ Cell figure_cell(const Json& figure, Unit unit);
 std::string number_text(double value, Unit unit);
 
 struct Table {
-  std::string name;     // of saved files, "retrieval-ucm"; made plain
+  std::string name;     // name of saved files, "retrieval-ucm"; made plain
   std::string caption;  // may be empty
   std::vector<Column> columns;
   std::vector<std::vector<Cell>> rows;

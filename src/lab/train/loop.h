@@ -65,12 +65,12 @@ class TrainingTask {
 
 struct TrainingOutcome {
   int64_t steps = 0;         // done in all
-  int64_t resumed_from = 0;  // of them by earlier calls
+  int64_t resumed_from = 0;  // number of steps by earlier calls
   bool finished = false;     // all steps are done, or patience came to its end
   double last_loss = 0;
   Json best;  // "held_out" of the checkpoint in model/
   int64_t best_step = 0;
-  double steps_per_second = 0;  // of this call
+  double steps_per_second = 0;  // rate of this call
 };
 
 // Checks the options. Returns kUsage, naming the option.

@@ -52,7 +52,7 @@ class Scanner {
       }
       if (c == '{' || c == '[') ++depth;
       if (c == '}' || c == ']') {
-        if (depth == 0) break;  // of what is around the value
+        if (depth == 0) break;  // end of the enclosing value
         --depth;
       } else if (depth == 0 && (c == ',' || c == ':' || is_space(c))) {
         break;

@@ -33,7 +33,7 @@ Status for_each_record(std::string_view array,
 struct JsonOutline {
   bool array = false;  // else an object
   bool more = false;   // something follows the first value, as in JSON Lines
-  std::vector<std::pair<std::string, std::string_view>> members;  // of an object, the first 32
+  std::vector<std::pair<std::string, std::string_view>> members;  // members of an object, the first 32
   std::string_view value;                                         // the first value
   std::string_view first;                                         // an array's first element
 

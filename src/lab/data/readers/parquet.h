@@ -16,8 +16,8 @@ namespace saccade::lab::data {
 
 struct ParquetShard {
   std::filesystem::path path;
-  std::string name;    // for messages: relative to the dataset's folder, "data/train-00000-of-00002.parquet"
-  std::string prefix;  // of its rows' ids: "train-00000-of-00002/"
+  std::string name;    // relative to the dataset's folder, for messages: "data/train-00000-of-00002.parquet"
+  std::string prefix;  // prefix of its rows' ids: "train-00000-of-00002/"
   std::string split;   // told from its name or its folder; may be empty
 };
 

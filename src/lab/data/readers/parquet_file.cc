@@ -189,7 +189,7 @@ Result<ParquetSource> ParquetSource::open(const std::filesystem::path& path) {
 }
 
 std::shared_ptr<arrow::io::RandomAccessFile> ParquetSource::stream() const {
-  const int copy = ::fcntl(file_.descriptor(), F_DUPFD_CLOEXEC, 0);  // which the stream closes
+  const int copy = ::fcntl(file_.descriptor(), F_DUPFD_CLOEXEC, 0);  // closed by the stream
   PARQUET_ASSIGN_OR_THROW(auto stream, arrow::io::ReadableFile::Open(copy, pool()));
   return stream;
 }

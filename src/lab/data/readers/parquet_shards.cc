@@ -59,7 +59,7 @@ std::pair<std::string, fs::path> split_and_configuration(std::string_view stem, 
     const std::string_view last = dash == std::string_view::npos ? "" : parts->series.substr(dash + 1);
     return {std::string(is_usual_split(last) ? last : parts->series), below};
   }
-  if (folder.starts_with("partial-")) folder.erase(0, 8);  // what hubs name the first part of a large split
+  if (folder.starts_with("partial-")) folder.erase(0, 8);  // hubs' prefix of the first part of a large split
   if (is_digits(stem) && is_usual_split(folder)) return {folder, above};
   if (is_digits(stem) && !below.empty() && below != "data") return {folder, above};
   const std::string_view word = stem.substr(0, stem.find_first_of("-_.0123456789"));

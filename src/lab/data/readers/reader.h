@@ -28,7 +28,7 @@ struct Candidate {
   std::shared_ptr<const std::string> copy;
   std::shared_ptr<const MappedFile> mapped;
   std::string_view text;               // the whole file; of an archive, its beginning
-  std::optional<JsonOutline> outline;  // where the file begins as JSON does
+  std::optional<JsonOutline> outline;  // set if the file begins like JSON
   std::vector<std::string> names;      // a folder's entries, in the order of by_number()
 
   [[nodiscard]] std::string extension() const;  // lower-case, with its dot

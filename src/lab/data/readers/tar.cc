@@ -48,7 +48,7 @@ bool checksum_holds(std::string_view header) {
   const auto stated = number_field(header, 148, 8);
   if (!stated) return false;
   int64_t plain = 0;
-  int64_t with_signs = 0;  // what some old programs summed
+  int64_t with_signs = 0;  // sum that some old programs wrote
   for (size_t i = 0; i < kBlock; ++i) {
     const char c = i >= 148 && i < 156 ? ' ' : header[i];
     plain += static_cast<unsigned char>(c);

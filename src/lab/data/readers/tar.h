@@ -17,7 +17,7 @@ namespace saccade::lab::data {
 
 struct TarMember {
   std::string name;
-  int64_t offset = 0;  // of its content in the archive
+  int64_t offset = 0;  // offset of its content in the archive
   int64_t size = 0;
 };
 

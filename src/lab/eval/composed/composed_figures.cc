@@ -415,7 +415,7 @@ ComposedGroup mean_of_kinds(std::span<const ComposedGroup> kinds) {
   return mean;
 }
 
-// For a gallery with fewer than k images, r@k and map@k would be the same for any model.
+// Blanks r@k and map@k for a gallery with fewer than k images, since they would be the same for any model.
 void finish(double confidence, ComposedGroup& group) {
   for (const Estimates& estimates : group.estimates) {
     for (Figure& figure : figures_of(estimates, confidence)) {

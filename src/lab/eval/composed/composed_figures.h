@@ -36,14 +36,14 @@ namespace saccade::lab {
 
 // Ranking result of one query text.
 struct ComposedAnswer {
-  std::vector<double> ranks;         // of all targets, ascending; none: they are kept back
-  double recall_rank = 0;            // of the target that r@k counts
-  std::vector<double> subset_ranks;  // of the targets in the subset, ascending
+  std::vector<double> ranks;         // ranks of all targets, ascending; empty: they are withheld
+  double recall_rank = 0;            // rank of the target that r@k counts
+  std::vector<double> subset_ranks;  // ranks of the targets in the subset, ascending
   bool tied = false;
   bool negative_above = false;
   std::vector<int64_t> top;         // pictures, best first; equal scores by number
   std::vector<float> top_scores;    // [top]
-  std::vector<int64_t> top_subset;  // of the subset
+  std::vector<int64_t> top_subset;  // first answers within the subset
 };
 
 // Ranks the gallery for every query. rows: [task.asked, dim] and [task.pictures, dim]; their dot products are
@@ -60,11 +60,11 @@ double recall_at(const ComposedTask& task, std::span<const ComposedAnswer> answe
 // Metrics of a group of queries.
 struct ComposedGroup {
   std::string of;    // "all", "kind", or "mean of kinds": each kind counts once
-  std::string name;  // of the kind
+  std::string name;  // name of the kind
   int64_t queries = 0;
   int64_t gallery = 0;  // pictures of the smallest gallery
   int64_t tied = 0;
-  std::vector<Estimates> estimates;  // of all queries; of those with negatives; of those with paraphrases
+  std::vector<Estimates> estimates;  // for all queries; for those with negatives; for those with paraphrases
   std::vector<Figure> figures;
 };
 // Returns the metrics of all queries, of each kind if there are several, and of the mean over kinds for

@@ -33,7 +33,7 @@ struct ComposedOptions {
   ComposedProtocol protocol = {};
   TiePolicy ties = TiePolicy::kPessimistic;
   std::vector<ComposeBy> methods = {};  // empty: all that have something of their own to say
-  std::optional<double> weight = {};    // of weighted-sum, slerp and direction; none: compose.h's defaults
+  std::optional<double> weight = {};    // of weighted-sum, slerp and direction; default: compose.h's
   // Folders of trained composers. Each is measured on the checkpoint that it names, which is added to the
   // requested checkpoints.
   std::vector<std::filesystem::path> composers = {};
@@ -56,7 +56,7 @@ struct MeasuredComposer {
   std::string name;
   std::filesystem::path folder;
   std::unique_ptr<Composer> composer;
-  BackendOptions options;  // that it was opened with
+  BackendOptions options;  // options of its encoder
 };
 // Opens composers; their names are those of the folders. Returns kBadData and kUnsupported as Composer::open.
 Result<std::vector<MeasuredComposer>> open_composers(std::span<const std::filesystem::path> folders,
@@ -89,7 +89,7 @@ class ComposedStudy : public Study {
     std::string method;
     std::optional<double> weight;
     std::string weight_from;
-    const MeasuredComposer* composer = nullptr;  // that made the rows; nullptr: none
+    const MeasuredComposer* composer = nullptr;  // composer of the embeddings; nullptr: none
     std::optional<double> tau;
     std::optional<double> matched;  // share of the texts' tokens that met one of the reference's
     CutTexts cut;
@@ -116,7 +116,7 @@ class ComposedStudy : public Study {
   struct Chosen {
     std::string model;
     std::string method;
-    double weight = 0;  // of a composer its tau
+    double weight = 0;  // weight, or a composer's tau
     double r10 = 0;
   };
 

@@ -92,7 +92,7 @@ struct ComposedTask {
   std::string layout;
   bool remove_reference = false;
   bool recall_first = false;
-  std::vector<GalleryPicture> pictures;  // of all galleries, in the dataset's order
+  std::vector<GalleryPicture> pictures;  // images of all galleries, in the dataset's order
   std::vector<int64_t> source;           // [pictures]: their numbers in the dataset
   std::vector<Gallery> galleries;
   std::vector<EditQuery> edits;  // [queries]

@@ -379,7 +379,7 @@ class Corpus {
 
   struct Best {
     float similarity = 0;
-    size_t place = 0;  // where its text came first among all
+    size_t place = 0;  // place at which its text first occurred
     RatedText item;
   };
 
@@ -441,7 +441,7 @@ class Corpus {
     SACCADE_ASSIGN(const std::string manifest, format_manifest(dataset, options_.output, more));
     SACCADE_TRY(write_file_atomic(options_.output / "manifest.jsonl", manifest));
     Json result = pdf_corpus_json(report_);
-    result.erase("resumed");  // of this run, not of the corpus
+    result.erase("resumed");  // belongs to this run, not to the corpus
     const Json description = {
         {"settings", settings_}, {"checkpoint", loaded_.id.name}, {"result", std::move(result)}};
     return write_file_atomic(options_.output / "corpus.json", dump_json(description, 2) + "\n");

@@ -50,7 +50,7 @@ struct PdfCorpusOptions {
 
 struct PdfCorpusReport {
   int64_t documents = 0;   // read, now or before
-  int64_t resumed = 0;     // of them, before
+  int64_t resumed = 0;     // number finished by earlier runs
   int64_t same_bytes = 0;  // inputs with the bytes of an earlier one
   int64_t pages = 0;
   int64_t pages_with_pictures = 0;  // and sentences
@@ -62,7 +62,7 @@ struct PdfCorpusReport {
   int64_t edge_lines = 0;
   int64_t no_prose = 0;   // parts of text that are no sentences
   int64_t sentences = 0;  // compared with a picture
-  int64_t distinct = 0;   // of them
+  int64_t distinct = 0;   // number of distinct ones
   int64_t cut = 0;        // longer than the encoder reads
   int64_t visual = 0;
   int64_t non_visual = 0;

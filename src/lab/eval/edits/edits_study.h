@@ -55,10 +55,10 @@ class EditsStudy : public Study {
   struct Likeness {
     std::string model;
     std::string of;    // "all" or "kind"
-    std::string name;  // of the kind
+    std::string name;  // name of the kind
     int64_t queries = 0;
     std::vector<Figure> figures;  // cosine, reference_cosine, gain
-    Json correlation;             // of cosine and gain: of all alone
+    Json correlation;             // correlation of cosine and gain, only over all queries
   };
   Status add_likeness(const EncodedContext& context, MatrixView<const float> pictures,
                       MatrixView<const float> generated, std::span<const double> generated_rank,

@@ -119,7 +119,7 @@ TEST_F(EditsStudyTest, CountsByHand) {
                                           cosine(row(0, 240, 10), row(0, 0, 250))};
   const Json& likeness = find(evaluation->metrics["likeness"], "", "all", Json());
   EXPECT_NEAR(likeness["cosine"]["value"].get<double>(), (expected[0] + expected[1] + expected[2]) / 3, 1e-5);
-  EXPECT_TRUE(likeness["correlation"]["value"].is_null());  // of three queries nobody can tell
+  EXPECT_TRUE(likeness["correlation"]["value"].is_null());  // three queries are too few for a correlation
   const auto quality = read_generated_quality(folder / "made");
   ASSERT_TRUE(quality) << quality.error().message;
   EXPECT_EQ(quality->size(), 3U);

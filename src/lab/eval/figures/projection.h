@@ -59,12 +59,12 @@ std::vector<double> neighbour_probabilities(std::span<const double> squared_dist
 // 2022).
 struct ModalityGap {
   double distance = 0;           // between the mean of the images and that of the texts, all of length 1
-  double other_kind_share = 0;   // of points whose nearest other point is of the other kind
+  double other_kind_share = 0;   // share of points whose nearest other point is of the other kind
   double other_kind_chance = 0;  // the same were the kinds mixed at random
 };
 
-// Measures the modality gap. images: [n, d], texts: [m, d]; rows are normalized. Of equally near points the
-// first counts. Errors: kMismatch for different widths; kBadData for no rows, and for rows that are zero or
+// Measures the modality gap. images: [n, d], texts: [m, d]; rows are normalized. The first of equally near
+// points counts. Errors: kMismatch for different widths; kBadData for no rows, and for rows that are zero or
 // not finite. Cost: (n + m)^2 d multiply-adds.
 Result<ModalityGap> modality_gap(MatrixView<const float> images, MatrixView<const float> texts,
                                  ThreadPool& pool);

@@ -1,8 +1,8 @@
 // Ranks of right answers, by counting higher scores. Nothing is sorted, and only a few rows of the score
 // matrix are held at a time.
 //
-// Let a right answer have the score s. `above` answers of the gallery score higher. Of those that score
-// exactly s, w are wrong and r right (itself among them). The ranks of the r are then, for i = 1 .. r:
+// Let a right answer have the score s. `above` answers of the gallery score higher. Among those that score
+// exactly s, w are wrong and r right (itself included). The ranks of the r are then, for i = 1 .. r:
 //
 //   optimistic   above + i          right ones first
 //   pessimistic  above + w + i      wrong ones first

@@ -278,7 +278,7 @@ TEST(PairedDifferences, AreToldApartByThePValue) {
     EXPECT_TRUE(size > 1 || !mean.told_apart) << "one cluster proves nothing";
   }
   EXPECT_GT(apart, 50);
-  EXPECT_GT(by_interval_alone, 50);  // which the rule of before told apart
+  EXPECT_GT(by_interval_alone, 50);  // the interval alone would tell these apart
 }
 
 // Two systems of equal quality: at 5%, about one in twenty pairs is told apart.

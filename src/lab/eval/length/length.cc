@@ -30,7 +30,7 @@ size_t place_of(Direction direction) {
 struct Subset {
   std::vector<int64_t> images;         // ascending
   std::vector<int64_t> texts;          // ascending
-  std::vector<int64_t> image_of_text;  // of each of `texts`, a place in `images`
+  std::vector<int64_t> image_of_text;  // for each of `texts`, a place in `images`
   Relevance relevance;                 // between the places in both
 };
 
@@ -462,7 +462,7 @@ class Study {
   RowCache rows_;
 
   LengthOutcome study_;
-  Texts whole_;     // of each text, all of its tokens
+  Texts whole_;     // all tokens of each text
   Texts permuted_;  // with the sentences in another order
   std::vector<Subset> subsets_;
   std::vector<int64_t> lengths_;

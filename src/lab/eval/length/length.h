@@ -9,7 +9,7 @@
 //
 // Controls beside that curve: the same over random subsets of 1,000 images; the sentences in another order;
 // and the last tokens kept instead of the first. The latter two tell whether a text's beginning counts or its
-// content. For texts beyond the model's context, their chunks are pooled into one embedding.
+// content. Texts beyond the model's context are split into chunks, which are pooled into one embedding.
 #pragma once
 
 #include <array>
@@ -78,7 +78,7 @@ struct LengthCurve {
   EffectiveLength effective;
   // Effective length of the subsets' mean curve; resampled by subset and, within each, by image.
   EffectiveLength subset_effective;
-  std::vector<std::optional<int64_t>> subset_values;  // of each subset's own curve
+  std::vector<std::optional<int64_t>> subset_values;  // values of each subset's own curve
   // R@1 of chance, and whether the largest R@1 is above it. The interval allows for having picked the largest
   // of all points (Bonferroni). If it is not above chance, the effective length is that of noise.
   double chance = 0;
@@ -100,7 +100,7 @@ struct LengthCurves {
 struct ChunkedTexts {
   Chunking chunking = Chunking::kEqual;
   std::optional<ChunkPooling> pooling;  // none: rows of late interaction, which are simply joined
-  int64_t chunks = 0;                   // of all texts
+  int64_t chunks = 0;                   // number of chunks of all texts
   // Curves of the lengths beyond the limit; the last length is the whole of every text. Effective lengths are
   // of the plain curves continued by these.
   LengthCurves curves;
@@ -117,7 +117,7 @@ struct LengthOutcome {
   int64_t first = 0;                 // ids in front of a text's own: an own token's place in a length
   int64_t limit = 0;                 // the largest n there is room for, by the context or by options
   std::vector<int64_t> text_tokens;  // own tokens of each text
-  TokenLengths token_lengths;        // of these
+  TokenLengths token_lengths;        // lengths of these texts
   int64_t subset_items = 0;          // 0: there are no more images than that, so that no subsets were drawn
   LengthCurves plain;
   int64_t texts_of_sentences = 0;  // texts that `permuted` can change: of two sentences or more

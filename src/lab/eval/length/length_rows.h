@@ -39,9 +39,9 @@ class RowCache {
   using Places = std::unordered_map<std::vector<int32_t>, int64_t, Hash>;
 
   Encode encode_;
-  Places places_;                     // of what rows_ holds
-  Places wanted_;                     // of this round
-  std::vector<TokenizedText> texts_;  // of this round, by place
+  Places places_;                     // places in rows_
+  Places wanted_;                     // places of this round
+  std::vector<TokenizedText> texts_;  // texts of this round, by place
   EmbeddedRows rows_;
   int64_t encoded_ = 0;
 };

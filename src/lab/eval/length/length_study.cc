@@ -40,7 +40,7 @@ Result<RetrievalSource> length_source(const NamedDataset& dataset, const LengthS
 // The tokenizer of a checkpoint, or of a folder with tokenizer files only.
 struct NamedTokenizer {
   std::string name;
-  LoadedEncoder loaded;  // where there are weights: the tokenizer's owner
+  LoadedEncoder loaded;  // owner of the tokenizer, if there are weights
   std::unique_ptr<Tokenizer> alone;
   const Tokenizer* tokenizer = nullptr;
   std::optional<int64_t> context;

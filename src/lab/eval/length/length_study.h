@@ -22,7 +22,7 @@ struct LengthStudyOptions {
   LengthOptions length;  // its bootstrap is that of EvaluationOptions
   CaptionPolicy captions = CaptionPolicy::kAll;
   bool join_captions = false;        // all captions of a picture are one text, a line each
-  std::vector<std::string> domains;  // what each dataset's texts are about, in a word; empty: not said
+  std::vector<std::string> domains;  // topic of each dataset's texts in a word; empty: not given
 };
 
 class LengthStudy : public Study {

@@ -107,11 +107,11 @@ struct Outcome {
     int64_t cluster = 0;
   };
   std::vector<Hit> hits;
-  Values first_right;                // of queries with an answer there
+  Values first_right;                // queries whose answer is present
   Values best_present, best_absent;  // likelihood, or standard score, of the likeliest hit
   Values there_present,
       there_absent;  // probability that there is an answer, or the first hit's standard score
-  Values cosine_present, cosine_absent;  // of the best
+  Values cosine_present, cosine_absent;  // cosines of the best hits
   Values right_hits, wrong_hits;         // likelihood
   Values right_cosines, wrong_cosines;
   Values rare;

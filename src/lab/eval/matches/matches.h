@@ -21,8 +21,8 @@ namespace saccade::lab {
 // A gallery of images with its queries.
 struct MatchTask {
   std::vector<std::string>
-      captions;                   // of each picture, all of them, joined by "; "; empty where there are none
-  std::vector<int64_t> class_of;  // of each picture: its group's number, or one of its own
+      captions;                   // all captions of each image, joined by "; "; empty if there are none
+  std::vector<int64_t> class_of;  // class of each image: its group's number, or its own
   int64_t classes = 0;
   std::vector<uint8_t>
       learned;  // one byte a class: 1 where its pictures are learned from, 0 where they are asked

@@ -15,7 +15,7 @@ namespace saccade::lab {
 
 struct MatchOptions {
   int64_t texts = 1024;  // learned from: caption's words and parts, and everyday words
-  uint64_t seed = 0;     // of the halves
+  uint64_t seed = 0;     // seed of the split into halves
 };
 
 class MatchStudy : public Study {

@@ -45,8 +45,8 @@ std::vector<ImageRef> pictures_of(const RetrievalSource& source);
 
 struct RetrievalTask {
   RunItems items;               // images and texts
-  std::vector<int64_t> images;  // which of the source's pictures they are, ascending
-  std::vector<int64_t> texts;   // which of the source's texts, ascending; of equal ones the first
+  std::vector<int64_t> images;  // numbers of the images in the source, ascending
+  std::vector<int64_t> texts;   // numbers of the texts in the source, ascending; the first of equal ones
   Relevance relevance;
   std::vector<int64_t> image_of_text;  // the first right picture of each text: its cluster
   std::vector<std::string> text_ids;   // unique: "ID#k", k the caption's number at its picture, from 0

@@ -132,7 +132,7 @@ class Gatherer {
 
   const EmbedOptions& options_;
   std::optional<EmbeddingCache> cache_;
-  EmbeddingCache::Counts counts_;  // of a cache that was given up
+  EmbeddingCache::Counts counts_;  // counts of a cache that was given up
   int64_t dim_;
   std::vector<float> values_;
   std::vector<int64_t> begin_ = {0};
@@ -281,7 +281,7 @@ Result<EmbeddedPictures> embed_pictures(EncoderBackend& encoder, std::span<const
     status = batch.run(pictures.subspan(first, count), static_cast<int64_t>(first), gatherer, result);
     tell(options, "encoding pictures", first + count, pictures.size());
   }
-  gatherer.flush();  // what was encoded is kept, whatever went wrong behind it
+  gatherer.flush();  // keeps the finished embeddings after an error
   SACCADE_TRY(std::move(status));
   result.rows = gatherer.finish(encoder.late_interaction() != nullptr);
   return result;

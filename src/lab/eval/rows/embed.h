@@ -36,7 +36,7 @@ Preprocessing with_transparency(const Preprocessing& preprocessing, Transparency
 struct EmbedOptions {
   Transparency transparency = Transparency::kWhite;
   bool as_stored = false;            // EXIF orientation is ignored, as reference pipelines do
-  DecoderPool* processes = nullptr;  // that decode (image/decode/decoder_pool.h); nullptr: the calling threads do
+  DecoderPool* processes = nullptr;  // decoders (image/decode/decoder_pool.h); nullptr: calling threads
   int batch = 32;  // pictures decoded at a time; memory: 12 bytes a pixel of the encoder's input each
   std::filesystem::path cache;  // folder of the cache; empty: none
   // Called if the cache cannot be used; embeddings are then computed without it.
@@ -51,14 +51,14 @@ struct EmbedOptions {
 struct EmbeddedRows {
   RowSets sets;
   bool late = false;
-  EmbeddingCache::Counts cache;  // of this call
+  EmbeddingCache::Counts cache;  // counts of this call
 
   [[nodiscard]] int64_t size() const { return static_cast<int64_t>(sets.begin.size()) - 1; }
 };
 
 struct EmbeddedPictures {
   EmbeddedRows rows;                // without rows for those that failed
-  std::vector<std::string> sha256;  // of each picture's bytes; empty where they could not be read
+  std::vector<std::string> sha256;  // hash of each image's bytes; empty if it is unreadable
   std::vector<std::pair<int64_t, Error>> failed;  // ascending by number
 };
 

@@ -17,7 +17,7 @@ constexpr size_t kKeyBytes = 32;
 // Bytes of pending rows before they are written: few enough to lose in a kill, and enough to need few files.
 constexpr size_t kPendingBytes = size_t{64} << 20;
 constexpr std::chrono::hours kOldTemporary{24};
-constexpr size_t kNameDigits = 32;  // of spaces and of their files
+constexpr size_t kNameDigits = 32;  // in names of spaces and of their files
 constexpr std::string_view kFileEnd = ".safetensors";
 
 std::string to_bytes(std::string_view hex) {
@@ -176,7 +176,7 @@ int64_t EmbeddingCache::find(const std::string& key, std::vector<float>& rows) {
   }
   const auto data = rows_of(place.segment, place.item);
   Segment& segment = segments_[place.segment];
-  if (!segment.used) {  // what was used last goes last
+  if (!segment.used) {  // the most recently used is deleted last
     segment.used = true;
     std::error_code ignored;
     fs::last_write_time(segment.path, fs::file_time_type::clock::now(), ignored);
@@ -256,7 +256,7 @@ Status EmbeddingCache::prune() {
       } else if (const auto becomes = temporary_of(name);
                  becomes && is_file_name(*becomes) &&
                  fs::file_time_type::clock::now() - used > kOldTemporary) {
-        fs::remove(entry->path(), gone);  // of a process that was killed
+        fs::remove(entry->path(), gone);  // left by a process that was killed
       }
     }
   }

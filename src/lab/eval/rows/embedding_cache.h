@@ -73,7 +73,7 @@ class EmbeddingCache {
   [[nodiscard]] std::span<const std::byte> rows_of(size_t segment, int64_t item) const;
   Status prune();
 
-  std::filesystem::path folder_;  // of the cache
+  std::filesystem::path folder_;  // folder of the cache
   std::filesystem::path space_folder_;
   std::string space_;
   int64_t dim_ = 0;

@@ -65,7 +65,7 @@ struct Measurements {
   std::string length_dataset;
   std::string speed_dataset;
   std::string speed_machine;         // "some processor, 2 threads"
-  std::vector<std::string> remarks;  // what a reader of the figures should know, in sentences
+  std::vector<std::string> remarks;  // remarks for the reader of the figures, in sentences
 };
 
 struct MeasurementChoice {
@@ -73,7 +73,7 @@ struct MeasurementChoice {
   std::vector<std::string> datasets;
   // Device of the speed measurements ("cpu"); empty accepts any, as long as there is only one.
   std::string device;
-  bool composition = false;  // whether these are looked at
+  bool composition = false;  // true to gather them
   bool length = false;
 };
 

@@ -40,7 +40,7 @@ struct RunDataset {
   std::string layout;
   std::string sha256;           // Dataset::hash: ids, groups, captions
   std::string pictures_sha256;  // over the SHA-256 of every picture's bytes, in order; empty: not read
-  int64_t images = 0;           // what was scored, exclusions taken off
+  int64_t images = 0;           // number scored, without exclusions
   int64_t texts = 0;
   int64_t compositions = 0;
   std::vector<Exclusion> excluded;
@@ -49,7 +49,7 @@ struct RunDataset {
 struct RunCheckpoint {
   std::string name;         // unique in the run
   std::string path;         // its folder, or the file of embeddings or scores that stands for it
-  std::string fingerprint;  // of the encoder, or SHA-256 of that file
+  std::string fingerprint;  // fingerprint of the encoder, or SHA-256 of that file
   std::string family;       // empty where a file stands for it
   std::string precision;
   int64_t parameters = 0;
@@ -123,7 +123,7 @@ struct RunQuery {
   std::string model;
   Direction direction = Direction::kTextToImage;
   int64_t query = 0;           // the index of a text (t2i) or of a picture (i2t)
-  std::vector<double> ranks;   // of its right answers, ascending; empty: it has none
+  std::vector<double> ranks;   // ranks of its right answers, ascending; empty: it has none
   bool tied = false;           // a wrong answer has exactly a right one's score
   std::vector<RunAnswer> top;  // the first few answers
 };
@@ -180,7 +180,7 @@ class RunWriter {
   bool overwrite_ = false;
   RunInfo there_;  // the finished run that is there
   std::map<std::string, std::shared_ptr<Lines>> lines_;
-  std::map<std::string, std::string> contents_;  // of add_file
+  std::map<std::string, std::string> contents_;  // contents of add_file
   std::vector<File> files_;
   std::vector<RunEmbeddings> embeddings_;
 };

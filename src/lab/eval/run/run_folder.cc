@@ -38,7 +38,7 @@ Result<std::vector<std::string>> list(const fs::path& folder) {
 struct Content {
   std::optional<Json> finished;
   std::set<std::string> own;     // files of the finished run
-  std::set<std::string> debris;  // of one that was cut off while it was put in place
+  std::set<std::string> debris;  // files of a run that was interrupted while they were put in place
 };
 
 Status foreign(const fs::path& folder, std::string_view name) {

@@ -3,7 +3,7 @@
 //
 //   RUN/run.json               the finished run; the files in its "files" belong to it
 //   RUN/lock                   held while a process writes into the folder
-//   RUN/unfinished/            staged files; deleted with the process, or by the next one that claims the folder
+//   RUN/unfinished/            staged files; deleted with the process, or by the next one that claims it
 //   RUN/unfinished/files.json  {"unfinished_run": 1, "files": [...]}: the files that publish() puts in place
 //
 // Files that neither run.json nor files.json names are not the run's: they are never replaced or deleted.

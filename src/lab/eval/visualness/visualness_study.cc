@@ -20,7 +20,7 @@ namespace {
 constexpr std::array kMaps = {EnumName<TextMap>{TextMap::kNone, "none"},
                               EnumName<TextMap>{TextMap::kPca, "pca"},
                               EnumName<TextMap>{TextMap::kTsne, "tsne"}};
-constexpr int64_t kMapPoints = 400;  // of each kind
+constexpr int64_t kMapPoints = 400;  // points of each kind
 
 Result<Dataset> read_rated(const std::string& given) {
   SACCADE_ASSIGN(const DatasetSource source, parse_dataset_source(given));

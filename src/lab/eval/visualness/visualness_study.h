@@ -34,11 +34,11 @@ struct VisualnessOptions {
   // Datasets of rated texts on which thresholds are chosen: one for all datasets, or one each. If empty, only
   // checkpoints with a stored threshold are measured, using that threshold.
   std::vector<std::string> validation;
-  NullPicture null_picture = {};  // of checkpoints that keep none
+  NullPicture null_picture = {};  // for checkpoints without one of their own
   std::filesystem::path lexicon;  // ratings of words; empty: no such method, and no correlation of attention
   std::vector<std::filesystem::path> vectors;  // word vectors: each expands the lexicon, a method of its own
   std::filesystem::path objects;               // names of things; empty: no such method
-  TextMap map = TextMap::kTsne;                // of texts, pictures and the NULL picture, into the run
+  TextMap map = TextMap::kTsne;                // map of texts and images, with the NULL image, in the run
 };
 
 class VisualnessStudy : public Study {
@@ -88,7 +88,7 @@ class VisualnessStudy : public Study {
     Texts texts;
     Texts validation;          // empty where there is none
     Json validated_on;         // name and hash
-    std::vector<int64_t> row;  // of each picture among those that could be read; -1: none
+    std::vector<int64_t> row;  // index of each image among the readable ones; -1: unreadable
     std::vector<Method> methods;
   };
 

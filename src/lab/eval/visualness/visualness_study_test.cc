@@ -134,7 +134,7 @@ TEST_F(VisualnessStudyTest, MeasuresModelsAndRulesInOneTable) {
   EXPECT_EQ(model["ambiguous"]["texts"], 3);
   EXPECT_TRUE(model["attention"].is_null());
 
-  // Of the texts, the lexicon has rrrr, gggg and bgr. The threshold from the validation's rrr and bbb is
+  // The lexicon has the texts rrrr, gggg and bgr. The threshold from the validation's rrr and bbb is
   // 0.25.
   const Json lexicon = of(*evaluation, "mean rating of words (brysbaert)");
   EXPECT_EQ(lexicon["method"], "lexicon");

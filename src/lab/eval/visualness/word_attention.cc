@@ -62,7 +62,7 @@ Result<WordAttention> attention_by_words(const EncoderBackend& encoder, TextAtte
     for (const Unit& unit : units) {
       const TokenizedText part = tokenizer->encode(unit.text, kWholeText);
       const std::span<const int32_t> its = own_ids(part);
-      const size_t count = std::min(its.size(), ids.size() - at);  // what is cut off belongs to no word
+      const size_t count = std::min(its.size(), ids.size() - at);  // truncated tokens belong to no word
       aligned = aligned && std::equal(its.begin(), its.begin() + static_cast<ptrdiff_t>(count),
                                       ids.begin() + static_cast<ptrdiff_t>(at));
       if (!aligned) break;

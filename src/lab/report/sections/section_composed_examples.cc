@@ -16,7 +16,7 @@
 namespace saccade::lab {
 namespace {
 
-constexpr size_t kShownQueries = 40;  // of a page
+constexpr size_t kShownQueries = 40;  // maximum per page
 constexpr size_t kShownAnswers = 5;
 constexpr size_t kShownMethods = 2;
 

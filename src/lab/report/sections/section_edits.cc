@@ -12,7 +12,7 @@
 namespace saccade::lab {
 namespace {
 
-constexpr const char* kGenerated = "generated";  // of the methods, as `eval edits` names them
+constexpr const char* kGenerated = "generated";  // method name used by `eval edits`
 
 std::vector<const Json*> of_dataset(const Json& metrics, const char* list, const std::string& dataset,
                                     std::string_view of) {

@@ -28,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kShuffle = 31;  // purpose of keyed random numbers (random.h)
-constexpr int kStoreVersion = 1;   // of what is stored: a file of another is made anew
+constexpr int kStoreVersion = 1;   // stored version; files of another are made again
 constexpr int64_t kAtOnce = 512;   // pictures or texts
 
 // Numbers distinct names.

@@ -74,7 +74,7 @@ struct StoredPixels {
 struct StoredTokens {
   ItemFile file;
   int64_t dim = 0;
-  std::vector<int64_t> tokens;  // of each item
+  std::vector<int64_t> tokens;  // number of tokens of each item
 };
 
 Result<StoredPixels> store_pixels(const LoadedEncoder& loaded, const ComposedData& data,

@@ -243,7 +243,7 @@ void PendingFile::discard() {
   if (path_.empty()) return;
   std::error_code ignored;
   fs::remove(temporary_, ignored);
-  for (const fs::path& folder : made_) fs::remove(folder, ignored);  // what has something in it stays
+  for (const fs::path& folder : made_) fs::remove(folder, ignored);  // folders that are not empty stay
   path_.clear();
 }
 

@@ -48,7 +48,7 @@ struct FeatureItems {
   std::vector<ImageRef> pictures;
   std::vector<std::string_view> texts;
   std::vector<int64_t> text_image;
-  std::vector<int64_t> text_number;  // what the file is to call them, ascending
+  std::vector<int64_t> text_number;  // text numbers for the file, ascending
 };
 
 struct BuiltFeatures {
@@ -78,7 +78,7 @@ struct OwnRows {
 // A set on which heads are measured.
 struct HeadSet {
   std::string name;
-  Json description;  // for run.json
+  Json description;  // description in run.json
   RunDataset described;
   PendingFile file;
   FeatureFile features;

@@ -31,7 +31,7 @@ struct InversionTexts {
   int64_t empty = 0;     // lines that say nothing
   int64_t repeated = 0;  // lines that were there before
   int64_t cut = 0;       // texts longer than the encoder reads: their beginnings are learned from
-  std::string sha256;    // of the file
+  std::string sha256;    // hash of the file
 };
 // Reads one text per line, without duplicates. Errors: kBadData for a file without texts and for a line that
 // is not UTF-8, with its number; kUnsupported for a tokenizer without a token for the mark. Memory: the

@@ -36,14 +36,14 @@ struct TrainingSetup {
   std::map<std::string, std::string> auxiliary_files;  // name -> content: go into the checkpoint as they are
   Json config_json;                                    // config.json of the result
 
-  std::vector<DatasetItem> items;                     // of all datasets, one after the other
-  std::vector<std::vector<TokenizedText>> captions;   // of each item
+  std::vector<DatasetItem> items;                     // items of all datasets, one after the other
+  std::vector<std::vector<TokenizedText>> captions;   // captions of each item
   std::vector<std::vector<int64_t>> caption_numbers;  // the same captions as numbers: equal for equal texts
   std::vector<int64_t> usable;                        // items with a picture and a caption
   PictureStore pictures;
   std::vector<OneCaptionSet> held_out;
 
-  std::string initial_sha256;  // of the weights to begin with; empty: random ones
+  std::string initial_sha256;  // hash of the initial weights; empty: random ones
   // Contents of run.json: options and hashes of everything that the training reads.
   Json description;
 };

@@ -27,7 +27,7 @@ constexpr const char* kUnreadable = "visual texts whose picture cannot be read";
 // photograph's copy in another format.
 constexpr double kSamePicture = 0.9999;
 
-constexpr int64_t kMaxFileBytes = int64_t{256} << 20;  // of a config or a tokenizer's file
+constexpr int64_t kMaxFileBytes = int64_t{256} << 20;  // limit for a config or a tokenizer's file
 
 Status read_files(const Checkpoint& checkpoint, VisualnessData& data) {
   for (const fs::path& file : checkpoint.files) {

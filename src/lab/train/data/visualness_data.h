@@ -49,11 +49,11 @@ struct VisualnessData {
   bool classifier = false;
   LoadedEncoder loaded;  // not of a classifier, nor are pictures and what they need
   ClipConfig config;
-  BertConfig bert;                           // of a classifier
-  std::unique_ptr<Tokenizer> own_tokenizer;  // of a classifier
+  BertConfig bert;                           // config of a classifier
+  std::unique_ptr<Tokenizer> own_tokenizer;  // tokenizer of a classifier
   const Tokenizer* tokenizer = nullptr;
   int64_t context = 0;
-  std::map<std::string, std::string> files;  // of the result, beside the weights: name -> content
+  std::map<std::string, std::string> files;  // the result's files beside the weights: name -> content
   int64_t batch = 0;
   std::vector<VisualnessExamples> stages;  // those asked for, in order
   VisualnessExamples validation;
@@ -62,8 +62,8 @@ struct VisualnessData {
   Matrix<float> picture_rows;      // [pictures, dim], by the checkpoint
   std::vector<float> null_pixels;  // [3 * side * side]
   std::vector<float> null_row;     // [dim], by the checkpoint
-  int64_t common_picture = -1;     // of kOnePicture
-  Json description;                // of run.json, without what the stages alone are
+  int64_t common_picture = -1;     // image of kOnePicture
+  Json description;                // run.json without the stages' own parts
 };
 
 // Reads and checks everything. Writes only the cache of embeddings.

@@ -38,7 +38,7 @@ void for_parts(const nn::TokenPoolTask& task, bool gradient, const Body& body) {
 
 // Values that the backward pass needs from the forward pass.
 struct PoolKept : torch::CustomClassHolder {
-  Tensor picture_tokens, text_tokens;  // what `tokens` point into
+  Tensor picture_tokens, text_tokens;  // memory that `tokens` points into
   std::vector<nn::PooledToken> tokens;
   std::vector<int64_t> begin;
   std::array<Tensor, 2> tables;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "saccade/model/composers/atf.h"
-#include "lab/train/math/composer_peers.h"  // of projection by the Combiner
+#include "lab/train/math/composer_peers.h"  // projection by the Combiner
 #include "lab/train/math/variable.h"
 
 namespace saccade::lab {

@@ -173,7 +173,7 @@ TEST(Gradients, IdsStayForTheWayBack) {
     const Tensor ids = torch::full({1000}, 2, at::kLong);
     rows = embedding(Variable(table), borrow_torch(ids)).tensor();
   }
-  const Tensor others = torch::full({1000}, 4, at::kLong);  // where the ids lay, if they were given back
+  const Tensor others = torch::full({1000}, 4, at::kLong);  // reuses the ids' memory, if it was released
   rows.sum().backward();
   EXPECT_EQ(table.grad()[2].sum().item<float>(), 3000);
   EXPECT_EQ(table.grad().sum().item<float>(), 3000);

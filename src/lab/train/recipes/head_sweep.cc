@@ -231,7 +231,7 @@ class SetStudy {
   ThreadPool& pool_;
   std::optional<Estimates> pretrained_;
   std::map<Cell, std::vector<Estimates>> estimates_;  // by seed
-  std::map<Cell, int64_t> pairs_;                     // that a cell's heads saw
+  std::map<Cell, int64_t> pairs_;                     // number of training pairs of a cell's heads
   std::vector<Json> results_;
 };
 

@@ -26,7 +26,7 @@ struct HeadSweepOptions : HeadTrainingOptions {
   // Values to combine, each with each. The training's `kind`, `pairs`, `width` and `seed` are ignored.
   std::vector<HeadKind> kinds = {HeadKind::kLinear, HeadKind::kMlp};
   std::vector<int64_t> sizes = {500, 1000, 2000, 5000};  // pairs
-  std::vector<int64_t> widths = {768};                   // of the shared space, and of an MLP's hidden layer
+  std::vector<int64_t> widths = {768};                   // shared space, and an MLP's hidden layer
   std::vector<uint64_t> seeds = {1, 2, 3};
 };
 
@@ -35,7 +35,7 @@ struct HeadSweepReport {
   int64_t trained = 0;
   bool finished = false;
   std::vector<std::string> left_out;
-  Json metrics = Json::object();  // of the run
+  Json metrics = Json::object();  // metrics of the run
   std::filesystem::path run;
 };
 Json head_sweep_json(const HeadSweepReport& report);

@@ -27,15 +27,15 @@ struct PairSubset {
 struct HeadData {
   std::unique_ptr<EncoderBackend> encoder;      // null with a file of features without one
   RunCheckpoint frozen;                  // the encoder, for runs; without a name where there is none
-  HeadConfig config;                     // what the data say of a head: widths of features, states, encoder
-  std::optional<FrozenQFormer> qformer;  // what a Q-Former that is trained begins with
+  HeadConfig config;                     // head settings from the data: widths of features, states, encoder
+  std::optional<FrozenQFormer> qformer;  // initial weights of a trained Q-Former
   PendingFile file;
   FeatureFile features;
-  int64_t all_pairs = 0;  // of which subsets are chosen
+  int64_t all_pairs = 0;  // number of pairs from which subsets are chosen
   std::vector<HeadSet> held_out;
   std::vector<HeadSet> test;
   std::vector<std::string> left_out;
-  Json description;  // for run.json
+  Json description;  // description in run.json
 
   // Sets on which outcomes are measured.
   [[nodiscard]] std::span<const HeadSet> judges() const { return test.empty() ? held_out : test; }

@@ -170,7 +170,7 @@ class Recipe {
   Status check_encoder() {
     states_ = loaded_.encoder->token_states();
     const bool trains = options_.align != AlignTargets::kNone || options_.towers != TrainedTowers::kNone;
-    const ComposerKind* kind = &sum_kind;  // what stage one is measured by
+    const ComposerKind* kind = &sum_kind;  // method that evaluates stage one
     if (options_.method != "none") {
       SACCADE_ASSIGN(kind, find_composer_kind(options_.method));
     }

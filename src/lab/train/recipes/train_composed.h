@@ -4,8 +4,8 @@
 //   stage one   both towers (or the text tower alone) by InfoNCE on (target, text) pairs, with a
 //               learned temperature: real targets, or pseudo-targets that a generator made from
 //               reference and text (the study's IACMA)
-//   stage two   a composer (model/composers/composer.h) by InfoNCE of its embedding with the target's, over frozen
-//               token states that were computed once, or with the towers trained as well
+//   stage two   a composer (model/composers/composer.h) by InfoNCE of its embedding with the target's, over
+//               frozen token states that were computed once, or with the towers trained as well
 //
 // A run folder holds
 //   run.json      options, and hashes of all training data; "outcome": the results on the test sets
@@ -59,7 +59,7 @@ struct ComposedTrainingOptions : TrainingLoopOptions {
   std::vector<std::string> datasets;  // edit queries: PATH or PATH#split=NAME
   std::vector<std::string> held_out;  // the same: measured while training, they choose the best step
   std::vector<std::string> test;      // the same: measured once, by the checkpoint that is kept
-  std::filesystem::path cache;        // for what is computed of pictures and texts; empty: <run>/cache
+  std::filesystem::path cache;        // computed states of images and texts; empty: <run>/cache
   std::string model;                  // the encoder's checkpoint
 
   std::string method = "atf";  // a composer's kind; "none": stage one alone
@@ -78,7 +78,7 @@ struct ComposedTrainingOptions : TrainingLoopOptions {
   int64_t align_steps = 1'000;
   double align_rate = 1e-4;
 
-  TrainedTowers towers = TrainedTowers::kNone;  // of stage two
+  TrainedTowers towers = TrainedTowers::kNone;  // towers that stage two trains
   double tower_rate = 1e-4;                     // peak learning rate of their weights
 
   int64_t batch = 256;
@@ -88,9 +88,9 @@ struct ComposedTrainingOptions : TrainingLoopOptions {
   WrongAnswers wrong = WrongAnswers::kReferences;
   double paraphrases = 0.5;  // chance that a triplet comes in one of its other wordings, where it has them
 
-  Precision precision = Precision::kFp32;  // of towers that are trained: kFp32 or kBf16
+  Precision precision = Precision::kFp32;  // precision of trained towers: kFp32 or kBf16
   BootstrapOptions bootstrap;
-  EmbedOptions embed;  // how pictures are read; its `progress` and `stop` are set from the call
+  EmbedOptions embed;  // reading of images; its `progress` and `stop` are set from the call
   BackendOptions encoder;
 };
 
@@ -100,9 +100,9 @@ struct ComposedStageReport {
   int64_t best_step = 0;
   bool finished = false;
   double last_loss = 0;
-  double triplets_per_second = 0;  // of this call, evaluations included
-  Json held_out = Json::array();   // of the best step
-  Json test = Json::array();       // of the best step, once the stage is finished; of the last stage alone
+  double triplets_per_second = 0;  // rate of this call, evaluations included
+  Json held_out = Json::array();   // figures of the best step
+  Json test = Json::array();       // figures of the best step, once the last stage is finished
   std::filesystem::path model;
 };
 struct ComposedTrainingReport {

@@ -138,7 +138,7 @@ TEST(TrainedAtf, GradientsAreAutogradsInDoubleAndRowsAreInferences) {
     const torch::NoGradGuard no_grad;
     torch::manual_seed(4);
     for (const auto& [name, tensor] : source.parameters()) {
-      Tensor(tensor).add_(0.2 * torch::randn(tensor.sizes()));  // what begins at 0 would hide gradients
+      Tensor(tensor).add_(0.2 * torch::randn(tensor.sizes()));  // a parameter of 0 would hide gradients
       doubles[name] = tensor.detach().to(at::kDouble).requires_grad_(true);
       plain[name] = borrow_torch(tensor.detach().clone());
     }

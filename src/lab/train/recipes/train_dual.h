@@ -57,23 +57,23 @@ struct DualTrainingOptions : TrainingLoopOptions {
   // Probability that an example's caption is its item's first; otherwise one of all is drawn uniformly.
   double first_caption = 0.4;
   Precision precision = Precision::kBf16;
-  WeightsFormat weights = WeightsFormat::kFp32;  // of the written checkpoint; training's own are fp32
+  WeightsFormat weights = WeightsFormat::kFp32;  // format of the written checkpoint; training's own are fp32
   TrainingDevice device = TrainingDevice::kCpu;  // kCuda where libtorch has it
   int threads = 0;                               // 0: all processors of the process
-  DecoderPool* processes = nullptr;              // that decode the pictures; nullptr: the threads do
+  DecoderPool* processes = nullptr;              // decoder processes; nullptr: threads decode
 };
 
 // Result of a dry run: the data, and the estimated cost of the training from two trial steps.
 struct DualTrainingPlan {
-  int64_t pictures = 0;  // that can be decoded and have a caption
-  int64_t captions = 0;  // of those
+  int64_t pictures = 0;  // number that can be decoded and have a caption
+  int64_t captions = 0;  // number of their captions
   int64_t held_out = 0;  // pictures
   int64_t parameters = 0;
   int64_t steps = 0;
   int64_t memory_bytes =
       0;  // of this process at its most, with what the optimizer keeps; a GPU's is not looked at
   double seconds_a_step = 0;  // of the second; steps late in the training may look at more (patch_dropout)
-  double seconds = 0;         // of all steps, without evaluations
+  double seconds = 0;         // time of all steps, without evaluations
 };
 
 struct DualTrainingReport {
@@ -81,9 +81,9 @@ struct DualTrainingReport {
   int64_t resumed_from = 0;  // of them by earlier calls; equal to steps where this one found it finished
   bool finished = false;
   double last_loss = 0;
-  std::vector<OneCaptionRecall> best;  // of the checkpoint in model/
+  std::vector<OneCaptionRecall> best;  // figures of the checkpoint in model/
   int64_t best_step = 0;
-  double images_per_second = 0;       // of this call
+  double images_per_second = 0;       // rate of this call
   std::vector<std::string> left_out;  // images that could not be decoded
   std::filesystem::path model;
   std::optional<DualTrainingPlan> plan;  // of a dry run, and nothing else then but what was left out

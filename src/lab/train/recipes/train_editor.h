@@ -44,7 +44,7 @@ struct EditorTrainingOptions : TrainingLoopOptions {
   int64_t batch = 64;
   // Share of the examples without a text, for classifier-free guidance (Ho and Salimans 2022).
   double text_dropout = 0.1;
-  int64_t held_out_queries = 512;  // that are scored, the first of a shuffle by seed; 0: all
+  int64_t held_out_queries = 512;  // number scored, the first of a shuffle by seed; 0: all
   Precision precision = Precision::kBf16;
   int threads = 0;
   DecoderPool* processes = nullptr;
@@ -60,9 +60,9 @@ struct EditorTrainingReport {
   int64_t best_step = 0;
   int64_t queries = 0;  // trained on
   int64_t texts = 0;    // different ones, trained on or scored
-  int64_t cut = 0;      // of them longer than the editor reads
+  int64_t cut = 0;      // number longer than the editor's maximum
   int64_t parameters = 0;
-  double examples_per_second = 0;     // of this call
+  double examples_per_second = 0;     // rate of this call
   std::vector<std::string> left_out;  // pictures that could not be decoded
   std::filesystem::path model;
 };

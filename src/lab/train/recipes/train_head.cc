@@ -22,7 +22,7 @@ constexpr const char* kNoHead = "no head";
 // Training data before encoding.
 struct TrainingItems {
   std::vector<NamedDataset> datasets;
-  std::vector<const ImageRef*> images;                      // of the datasets' items, one after the other
+  std::vector<const ImageRef*> images;                      // of all datasets' items, in order
   std::vector<std::pair<int64_t, std::string_view>> texts;  // item, caption
   Json description = Json::array();
 };

@@ -55,21 +55,21 @@ struct HeadTrainingOptions : TrainingLoopOptions {
   double qformer_rate = 1e-5;
 
   HeadKind kind = HeadKind::kMlp;
-  int64_t width = 768;         // of the shared space
-  int64_t hidden_width = 768;  // of an MLP
+  int64_t width = 768;         // width of the shared space
+  int64_t hidden_width = 768;  // hidden width of an MLP
   int64_t pairs = 5000;        // a random subset of so many pairs; 0: all
   double epochs = 0;           // 0: the study's, 5 for a linear head, 8 for an MLP
   int64_t batch = 128;
-  // Share of a batch that consists of hard negatives. For a drawn pair it takes the pair, of 1,024 others,
-  // that is nearest by the frozen features and is not a positive.
+  // Share of a batch that consists of hard negatives. Each is mined for a drawn pair: the nearest of 1,024
+  // others by the frozen features that is not a positive.
   double hard_negatives = 0;
   std::vector<std::filesystem::path> against;  // heads on the same features, to compare with
 
   CaptionPolicy captions = CaptionPolicy::kAll;
   BootstrapOptions bootstrap;
-  EmbedOptions embed;  // how features are computed; its `progress` and `stop` are set from the call
+  EmbedOptions embed;  // computing of features; its `progress` and `stop` are set from the call
   BackendOptions encoder;
-  std::string version;               // of the program, for the run
+  std::string version;               // version of the program, for the run
   std::vector<std::string> command;  // the same
 };
 
@@ -79,7 +79,7 @@ struct HeadTrainingReport {
   bool finished = false;
   double last_loss = 0;
   int64_t pairs = 0;   // trained on
-  double seconds = 0;  // of this call's training, without features
+  double seconds = 0;  // time of this call's training, without features
   std::vector<std::string> left_out;
   // Outcome by set: {"set", "results": [{"model", figures as recall_json}], "verdicts": [...]}. Empty while
   // unfinished and without held-out data.

@@ -47,7 +47,7 @@ struct InversionTrainingOptions : TrainingLoopOptions {
   double noise = 1;
   int64_t batch = 256;
   BootstrapOptions bootstrap;
-  EmbedOptions embed;  // how held-out pictures are read; its `progress` and `stop` are set from the call
+  EmbedOptions embed;  // reading of held-out images; `progress` and `stop` are set from the call
   BackendOptions encoder;
 };
 
@@ -56,12 +56,12 @@ struct InversionTrainingReport {
   int64_t best_step = 0;
   bool finished = false;
   double last_loss = 0;
-  double texts_per_second = 0;        // of this call, evaluations included
+  double texts_per_second = 0;        // rate of this call, evaluations included
   int64_t texts = 0;                  // learned from
   int64_t repeated = 0;               // lines that were there before
   int64_t cut = 0;                    // texts longer than the encoder reads
-  Json held_out = Json::array();      // of the best step
-  Json test = Json::array();          // of the best step, once all steps are done
+  Json held_out = Json::array();      // figures of the best step
+  Json test = Json::array();          // figures of the best step, once all steps are done
   std::vector<std::string> left_out;  // held-out pictures that could not be read
   std::filesystem::path model;
 };

@@ -52,7 +52,7 @@ enum class TrainedPart {
 std::span<const EnumName<TrainedPart>> enum_names(TrainedPart);
 
 struct VisualnessStage {
-  std::vector<DatasetSource> datasets;  // of rated texts; none: no such stage
+  std::vector<DatasetSource> datasets;  // datasets of rated texts; empty: no such stage
   double epochs = 0;                    // 0: the study's, 5 and then 2; of a classifier 7 and then 3
 };
 
@@ -86,7 +86,7 @@ struct VisualnessTrainingOptions {
   // Dropout probability of a classifier's input from the first token; its blocks have no dropout.
   double dropout = 0.1;
   uint64_t seed = 1;
-  Precision precision = Precision::kBf16;  // of the matrix products; evaluations and weights are fp32
+  Precision precision = Precision::kBf16;  // precision of matrix products; evaluations and weights are fp32
   std::string device = "cpu";
   int threads = 0;
   bool dry_run = false;
@@ -102,7 +102,7 @@ struct VisualnessFigures {
   double accuracy = 0;
   double threshold = 0;  // chosen on these texts; a classifier's is 0.5
   int64_t texts = 0;
-  double mrr = 0;  // of each visual text's picture among those of all; NaN without pictures
+  double mrr = 0;  // MRR of each visual text's image among all; NaN without images
   int64_t pictures = 0;
 };
 
@@ -119,7 +119,7 @@ struct VisualnessStageReport {
 
 struct VisualnessTrainingReport {
   bool finished = false;
-  VisualnessFigures before;                   // of the checkpoint that it began with
+  VisualnessFigures before;                   // figures of the initial checkpoint
   std::vector<VisualnessStageReport> stages;  // those begun
   std::filesystem::path model;
 };

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 using torch::Tensor;
 using TrainedBert = BertModelOf<Variable>;
 
-enum Purpose : uint64_t { kShuffle = 11, kDropout = 12 };  // of keyed random numbers (random.h)
+enum Purpose : uint64_t { kShuffle = 11, kDropout = 12 };  // keyed random numbers (random.h)
 constexpr auto kClasses = static_cast<int64_t>(kVisualnessLabels.size());
 
 // Loads the checkpoint's weights in place of the random ones. A plain BERT has no classifier, and one of
@@ -127,7 +127,7 @@ class ClassifierTask : public VisualnessTask {
   TrainedBert model_;
   nn::LinearOf<Variable> classifier_;
   TorchMap parameters_;
-  std::vector<int64_t> numbers_;  // of the stage's texts
+  std::vector<int64_t> numbers_;  // numbers of the stage's texts
 };
 
 }  // namespace

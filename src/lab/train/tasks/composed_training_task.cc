@@ -27,8 +27,8 @@ constexpr uint64_t kTarget = 33;
 constexpr int64_t kAtOnce = 256;  // queries or pictures encoded at a time without gradients
 // Bytes of states to read before their pages are released.
 constexpr int64_t kMappedBytes = int64_t{256} << 20;
-constexpr int64_t kMaxFileBytes = int64_t{256} << 20;  // of a config or a tokenizer's file
-constexpr const char* kPrefix = "composer.";           // of a composer's parameters among the trained ones
+constexpr int64_t kMaxFileBytes = int64_t{256} << 20;  // limit for a config or a tokenizer's file
+constexpr const char* kPrefix = "composer.";           // prefix of a composer's parameters
 
 MatrixView<const float> view(const Tensor& rows) {
   return {rows.data_ptr<float>(), rows.size(0), rows.size(1)};
@@ -119,7 +119,7 @@ Status ComposedTrainingTask::make_towers() {
 Status ComposedTrainingTask::make_composer() {
   InitializedParameters source(options_.seed);
   ComposerConfig config = stage_.composer;
-  if (stage_.align) config.kind = "sum";  // what stage one is measured by
+  if (stage_.align) config.kind = "sum";  // method that evaluates stage one
   SACCADE_ASSIGN(composer_, make_trained_composer(config, source));
   if (stage_.align) {
     log_scale_ = model_->logit_scale().tensor();

@@ -30,9 +30,9 @@ struct ComposedStage {
   OwnEncoder own = OwnEncoder::kNone;
   const LoadedEncoder* loaded = nullptr;
   const ComposedData* data = nullptr;
-  const StoredPixels* pixels = nullptr;          // where the picture tower is trained
-  const StoredTokens* picture_tokens = nullptr;  // where it is not
-  const StoredTokens* text_tokens = nullptr;     // where the text tower is not trained
+  const StoredPixels* pixels = nullptr;          // null unless the image tower is trained
+  const StoredTokens* picture_tokens = nullptr;  // null if the image tower is trained
+  const StoredTokens* text_tokens = nullptr;     // null if the text tower is trained
   std::span<const TokenizedText> texts;          // [data->texts]
 };
 
@@ -50,7 +50,7 @@ struct ComposedBatch {
   torch::Tensor targets;         // [n]
   torch::Tensor wordings;        // [n]: places among the texts
   torch::Tensor positives;       // [n, candidates] bool
-  int64_t step = -1;             // of the training; below 0: of none
+  int64_t step = -1;             // step of the training; below 0: none
 };
 
 class ComposedTrainingTask : public TrainingTask {
@@ -106,17 +106,17 @@ class ComposedTrainingTask : public TrainingTask {
   const ComposedTrainingOptions& options_;
   const ComposedStage stage_;
   ThreadPool& pool_;
-  DType dtype_ = DType::kF32;  // of the towers' products
+  DType dtype_ = DType::kF32;  // type of the towers' products
   std::optional<TrainedClip> model_;
-  std::map<std::string, std::string> files_;  // of its checkpoint, beside the weights
+  std::map<std::string, std::string> files_;  // files of its checkpoint beside the weights
   TorchMap tower_parameters_;                 // all of the model's
   std::unique_ptr<TrainedComposer> composer_;
   TorchMap composer_parameters_;
   torch::Tensor log_scale_;
   TorchMap trained_;
-  GroupedOrder order_;             // of prepare(), which one thread runs at a time
+  GroupedOrder order_;             // used by prepare(), which one thread runs at a time
   std::vector<int64_t> class_of_;  // pictures of equal content have equal numbers
-  std::vector<int64_t> ends_;      // of each text: the token that stands for the whole
+  std::vector<int64_t> ends_;      // index of each text's token that stands for the whole
   int64_t unreleased_ = 0;         // bytes of mapped states read since they were given back
 };
 

@@ -16,7 +16,7 @@ using torch::Tensor;
 // Purposes of the keyed random numbers. The draws of one purpose never depend on another's.
 enum Purpose : uint64_t { kShuffle = 31, kExample = 32, kHeldOut = 33 };
 
-constexpr double kLeastLeft = 0.05;  // of 1 - t, in the weight (Li and He 2025, section 4)
+constexpr double kLeastLeft = 0.05;  // minimum of 1 - t in the weight (Li and He 2025, section 4)
 
 // Reads a store's image over white, as the network's input.
 void read_picture(const PictureStore& store, int64_t number, int64_t patch_size, std::span<float> out) {

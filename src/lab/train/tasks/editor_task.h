@@ -31,7 +31,7 @@ struct EditorSet {
 struct EditorData {
   EditorConfig config;
   PictureStore pictures;
-  RowSets states;  // of all texts, the empty one last
+  RowSets states;  // states of all texts, the empty one last
   std::vector<EditorQuery> queries;
   std::vector<EditorSet> held_out;
   Json description;
@@ -92,8 +92,8 @@ class EditorTask : public TrainingTask {
   DType dtype_;
   EditorOf<Variable> editor_;
   TorchMap parameters_;
-  std::vector<int64_t> numbers_;  // of the queries
-  EpochOrder order_;              // of prepare(), which one thread runs at a time
+  std::vector<int64_t> numbers_;  // numbers of the queries
+  EpochOrder order_;              // used by prepare(), which one thread runs at a time
 };
 
 }  // namespace saccade::lab

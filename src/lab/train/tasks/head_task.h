@@ -64,7 +64,7 @@ class HeadTask : public TrainingTask {
   ThreadPool& pool_;
   HeadOf<Variable> head_;
   TorchMap parameters_;
-  EpochOrder order_;        // of prepare(), which one thread runs at a time
+  EpochOrder order_;        // used by prepare(), which one thread runs at a time
   int64_t unreleased_ = 0;  // bytes of mapped features read since they were given back
 };
 

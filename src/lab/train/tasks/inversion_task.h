@@ -89,8 +89,8 @@ class InversionTask : public TrainingTask {
   ThreadPool& pool_;
   InversionOf<Variable> network_;
   TorchMap parameters_;
-  std::vector<int64_t> numbers_;  // of the texts
-  EpochOrder order_;              // of prepare(), which one thread runs at a time
+  std::vector<int64_t> numbers_;  // numbers of the texts
+  EpochOrder order_;              // used by prepare(), which one thread runs at a time
 };
 
 }  // namespace saccade::lab

@@ -160,7 +160,7 @@ class NullPictureTask : public VisualnessTask {
     batch.visual = torch::zeros({n}, at::kBool);
     batch.pictures = torch::zeros({n}, at::kLong);
     batch.places = torch::zeros({n}, at::kLong);
-    std::map<int64_t, int64_t> places;  // of the batch's pictures
+    std::map<int64_t, int64_t> places;  // places of the batch's images
     for (int64_t i = 0; i < n; ++i) {
       const VisualnessExample& example = *examples[static_cast<size_t>(i)];
       std::ranges::copy(example.text.ids, batch.ids.data_ptr<int64_t>() + i * batch.ids.size(1));
@@ -272,7 +272,7 @@ class NullPictureTask : public VisualnessTask {
   TrainedClip model_;
   TorchMap all_;
   TorchMap trained_;
-  std::vector<int64_t> numbers_;  // of the stage's texts
+  std::vector<int64_t> numbers_;  // numbers of the stage's texts
   Tensor given_rows_;             // [pictures, dim], by the checkpoint that training began with
   Tensor given_null_;             // [dim]
   // Embedding from the last evaluation.
