@@ -28,7 +28,7 @@
 namespace saccade::bench {
 namespace {
 
-using namespace saccade::lab;  // the laboratory is what is looked at here
+using namespace saccade::lab;  // everything here measures saccade-lab
 
 namespace fs = std::filesystem;
 

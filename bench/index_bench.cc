@@ -52,7 +52,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kMemoryLimit = 1.5e9;  // for indexing 10,000 pictures
+constexpr double kMemoryLimit = 1.5e9;  // for indexing 10,000 images
 
 // --- pictures -------------------------------------------------------------------------------------------
 

@@ -273,7 +273,7 @@ TEST_F(BadInput, BrokenPicturesAreListedAndTheRestIsTaken) {
 // Tests every damage once and every command twice. The loader's own tests cover what it refuses.
 TEST_F(BadInput, BrokenCheckpointsAreRefused) {
   make_collection();
-  picture("more/new.png", 12, 34, 56);  // without news no checkpoint is looked at
+  picture("more/new.png", 12, 34, 56);  // without new files no checkpoint is read
   const std::string before = snapshot("c");
   const auto weights = read_file(folder_ / "model/model.safetensors");
   const auto config = read_file(folder_ / "model/config.json");

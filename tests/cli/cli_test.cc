@@ -77,7 +77,7 @@ TEST_F(Cli, IndexPrunesAndRetriesWhenAsked) {
   for (const Step& step : steps) {
     std::vector<std::string> words = {"index", "-c", "c", "--json"};
     if (std::ranges::find(step.words, "--max-pixels") == step.words.end())
-      words.insert(words.end(), {"--max-pixels", "5599"});  // pictures are 80 x 70
+      words.insert(words.end(), {"--max-pixels", "5599"});  // images are 80 x 70
     words.insert(words.end(), step.words.begin(), step.words.end());
     SCOPED_TRACE(testing::PrintToString(words));
     const Outcome outcome = run(words);
@@ -536,7 +536,7 @@ TEST_F(Cli, DemoShowsSeveralSearches) {
   const auto page = read_file(folder_ / "demo.html");
   ASSERT_TRUE(page.has_value());
   EXPECT_THAT(*page, HasSubstr("id=\"query-7\""));
-  EXPECT_THAT(*page, Not(HasSubstr("starter checkpoint")));  // nothing is said of a checkpoint of one's own
+  EXPECT_THAT(*page, Not(HasSubstr("starter checkpoint")));  // there is no note on a user's own checkpoint
 
   const Outcome starter = run({"demo", "pictures", "-c", "d", "--html", "starter.html"});
   EXPECT_EQ(starter.code, 0) << starter.err;

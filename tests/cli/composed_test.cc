@@ -95,7 +95,7 @@ TEST_F(ComposedCli, MeasuresEveryWayOfComposing) {
       EXPECT_TRUE(figures[name]["value"].is_number()) << name;
       EXPECT_LE(figures[name]["low"], figures[name]["high"]);
     }
-    EXPECT_TRUE(figures["r10"]["value"].is_null());  // of six pictures
+    EXPECT_TRUE(figures["r10"]["value"].is_null());  // of six images
   }
   // The reference alone finds itself.
   EXPECT_EQ(answer["results"][0]["figures"]["reference1"]["value"], 1.0);
@@ -215,7 +215,7 @@ TEST_F(ComposedCli, DatasetsOfEditQueries) {
   EXPECT_EQ(one["edits"], other["edits"]);
   EXPECT_EQ(one["edits"]["galleries"]["dress.val"], 3);
   const Outcome audit = run({"-q", "dataset", "audit", "fiq"});
-  EXPECT_EQ(audit.code, 3);  // no picture is there
+  EXPECT_EQ(audit.code, 3);  // no image is there
   EXPECT_THAT(audit.out, HasSubstr("edit queries 2; reference among the targets 0"));
   expect_failure({"-q", "eval", "retrieval", "-m", "model", "--dataset", "fiq"}, 2,
                  {"`saccade eval composed` takes it"});

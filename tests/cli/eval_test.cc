@@ -58,7 +58,7 @@ TEST_F(EvalCommand, RetrievalWritesARunAndGoesOnFromItsCache) {
   EXPECT_EQ(result["i2t"]["queries"], 3);
   EXPECT_TRUE(result["t2i"]["r1"]["value"].is_number());
   EXPECT_LE(result["t2i"]["r1"]["low"], result["t2i"]["r1"]["value"]);
-  EXPECT_TRUE(result["t2i"]["r5"]["value"].is_null());  // of three pictures
+  EXPECT_TRUE(result["t2i"]["r5"]["value"].is_null());  // of three images
   for (const char* file :
        {"run.json", "metrics.json", "items.jsonl", "ranks.jsonl", "embeddings/set--model.safetensors"}) {
     EXPECT_TRUE(fs::exists(folder_ / "run" / file)) << file;

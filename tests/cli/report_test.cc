@@ -14,7 +14,7 @@
 namespace saccade::test {
 namespace {
 
-using namespace saccade::lab;  // the laboratory is what is looked at here
+using namespace saccade::lab;  // everything here tests saccade-lab
 
 namespace fs = std::filesystem;
 using testing::Each;

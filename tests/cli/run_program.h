@@ -38,7 +38,7 @@ struct RunOptions {
   std::string output_file = {};               // stdout goes there instead, e.g. /dev/full
   bool close_output = false;                  // the reader of stdout is gone from the start
   bool without_streams = false;               // all three standard streams are closed
-  int64_t max_file_bytes = 0;                 // RLIMIT_FSIZE: a stand-in for a full disk; 0: none
+  int64_t max_file_bytes = 0;                 // RLIMIT_FSIZE, which simulates a full disk; 0: none
   bool terminal_errors = false;               // stderr is a terminal
   bool plain_rights = false;                  // files' permissions hold even for root
   std::vector<std::string> environment = {};  // "NAME=value", over the test's own

@@ -88,7 +88,7 @@ TEST_F(Train, AFolderWithSomethingElseIsLeftAlone) {
   write("home/model/model.safetensors", "somebody's weights");
   const std::string before = snapshot("home");
   std::vector<std::string> words = training("home");
-  std::erase(words, "--cache");  // decoded pictures would lie below home
+  std::erase(words, "--cache");  // decoded images would lie below home
   std::erase(words, "cache");
   expect_failure(words, 2, {"run folder home: ", "it holds \"model\""});
   EXPECT_EQ(snapshot("home"), before);

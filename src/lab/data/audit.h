@@ -66,7 +66,7 @@ struct AuditReport {
   struct Leak {
     std::string a;
     std::string b;
-    int64_t same_images_a = 0;  // pictures of a with the same bytes in b
+    int64_t same_images_a = 0;  // images of a with the same bytes in b
     int64_t same_images_b = 0;
     int64_t near_images_a = 0;  // with a near-duplicate, but no equal, in the other
     int64_t near_images_b = 0;
@@ -93,7 +93,7 @@ struct AuditReport {
   int64_t images = 0;  // different files or archive members
   std::vector<Failure> missing;
   std::vector<Failure> unreadable;
-  std::vector<std::vector<std::string>> same_images;  // ids of pictures with the same bytes
+  std::vector<std::vector<std::string>> same_images;  // ids of images with the same bytes
   std::string near_method;
   std::vector<NearPair> near_images;
 

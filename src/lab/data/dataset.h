@@ -25,7 +25,7 @@ namespace saccade::lab {
 // are read in place.
 struct ImageRef {
   std::filesystem::path path;  // absolute, or relative to the current folder
-  std::string member;          // in the archive `path`: its name; empty: `path` is the picture itself
+  std::string member;          // in the archive `path`: its name; empty: `path` is the image itself
   int64_t offset = 0;          // in bytes, of archive members only
   int64_t size = 0;
   // Image column, if `path` is a Parquet file. Then `offset` is the row, from 0, `member` "row 17", and
@@ -65,7 +65,7 @@ struct RatedText {
   std::string id;
   std::string text;
   std::optional<bool> visual;     // nothing: ambiguous
-  std::vector<double> ratings;    // by people, 1 (pictures nothing) to 7; may be empty
+  std::vector<double> ratings;    // people's ratings, 1 (not visual) to 7; may be empty
   std::optional<ImageRef> image;  // the text's image
   std::string source;
   std::string licence;
@@ -86,7 +86,7 @@ struct GalleryPicture {
 // in the query's gallery (lab/data/edit_queries.h finds them).
 struct EditQuery {
   std::string id;
-  std::string gallery;  // the pictures it is answered from
+  std::string gallery;  // the images it is answered from
   std::string reference;
   std::vector<std::string> texts;        // the change, in one text or in several that are said together
   std::vector<std::string> paraphrases;  // other wordings of all of that, each whole
@@ -94,7 +94,7 @@ struct EditQuery {
   // them.
   std::vector<std::string> targets;
   std::vector<std::string> subset;     // a smaller ranking's candidates (CIRR), the reference among them
-  std::vector<std::string> negatives;  // pictures that are explicitly wrong
+  std::vector<std::string> negatives;  // images that are explicitly wrong
   std::string shared_concept;          // common content of reference and targets, as text (CIRCO)
   std::string kind;                    // kind of modification, or Fashion-IQ's category
   std::string group;                   // queries of one group belong on one side of a split

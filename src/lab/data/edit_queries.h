@@ -43,7 +43,7 @@ void drop_missing_pictures(Dataset& dataset, bool (*missing)(const ImageRef& ima
 struct EditCounts {
   int64_t queries = 0;
   int64_t pictures = 0;
-  std::map<std::string, int64_t> galleries;  // -> pictures
+  std::map<std::string, int64_t> galleries;  // -> images
   int64_t texts = 0;
   int64_t empty_texts = 0;      // queries whose texts are all empty
   int64_t paraphrased = 0;      // queries that have other wordings

@@ -35,7 +35,7 @@ struct GeneratedEdit {
   std::string gallery;         // EditQuery::gallery
   std::string reference;       // EditQuery::reference
   std::string text;            // instruction for the engine
-  std::filesystem::path file;  // relative to the list's folder; empty: there is no picture
+  std::filesystem::path file;  // relative to the list's folder; empty: there is no image
   int width = 0;               // width of the image in pixels
   int height = 0;
   std::string error;  // why there is none; empty: nobody has tried
@@ -45,7 +45,7 @@ struct GeneratedEdit {
 struct GeneratedEdits {
   std::string dataset;       // its name
   std::string dataset_hash;  // Dataset::hash
-  Json engine;               // an object: "name" and whatever else decides its pictures
+  Json engine;               // an object: "name" and whatever else decides its images
   std::vector<GeneratedEdit> edits;
 };
 
@@ -71,7 +71,7 @@ Result<std::map<std::string, GeneratedQuality>> read_generated_quality(const std
 
 // The generated images of a dataset's queries.
 struct PseudoTargets {
-  std::vector<std::optional<ImageRef>> pictures;  // [Dataset::edits]; none: there is no picture
+  std::vector<std::optional<ImageRef>> pictures;  // [Dataset::edits]; none: there is no image
   int64_t there = 0;                              // queries with one
   int64_t failed = 0;                             // the engine gave none
   int64_t absent = 0;                             // not in the list

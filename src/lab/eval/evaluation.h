@@ -62,7 +62,7 @@ struct EvaluationOptions {
 struct Evaluation {
   RunInfo info;
   Json metrics;                  // contents of metrics.json
-  bool some_unreadable = false;  // pictures were left out because they cannot be read
+  bool some_unreadable = false;  // images were left out because they cannot be read
 };
 // Returns the output of --json: the figures, and the run's description without machine-specific fields.
 Json evaluation_json(const Evaluation& evaluation);
@@ -91,7 +91,7 @@ Json picture_fields(const EmbedOptions& options);
 
 // Task of a dataset, once its readable images are known.
 struct SettledTask {
-  std::vector<int64_t> pictures;  // numbers of the study's pictures that get rows, in the rows' order
+  std::vector<int64_t> pictures;  // numbers of the study's images that get rows, in the rows' order
   int64_t texts = 0;
   int64_t compositions = 0;
   std::vector<Exclusion> excluded = {};  // beside what the dataset left out

@@ -102,7 +102,7 @@ class EvaluationTest : public testing::Test {
   std::vector<std::string> warnings_;
   std::function<void(const std::string&)> before_encoding_;
   int alive_ = 0;
-  int64_t encoded_ = 0;  // pictures
+  int64_t encoded_ = 0;  // images
   int64_t encoded_texts_ = 0;
 };
 
@@ -177,7 +177,7 @@ TEST_F(EvaluationTest, TheCacheServesTheNextEvaluation) {
   options_.embed.cache = folder_ / "cache";
   options_.datasets = {path("set.jsonl"), path("other.jsonl")};
   ASSERT_TRUE(retrieval());
-  EXPECT_EQ(encoded_, 3);  // the other set has the same pictures
+  EXPECT_EQ(encoded_, 3);  // the other set has the same images
   ASSERT_TRUE(retrieval());
   EXPECT_EQ(encoded_, 3);
 }

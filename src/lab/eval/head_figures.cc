@@ -84,7 +84,7 @@ Result<Estimates> mean_over_trainings(std::span<const Estimates> trainings, uint
       mean.left_out.values()[i] += training.left_out.values()[i] / count;
     }
   }
-  SplitMix random(seed, -1);  // parts of other numbers draw the pictures
+  SplitMix random(seed, -1);  // parts of other numbers draw the images
   for (int64_t r = 0; r < mean.resampled.rows(); ++r) {
     for (size_t draw = 0; draw < trainings.size(); ++draw) {
       const auto which = random.below(static_cast<uint32_t>(trainings.size()));

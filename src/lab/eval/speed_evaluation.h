@@ -1,7 +1,7 @@
 // The evaluation of speed: each checkpoint in each precision, measured in a process that does nothing else.
 //
-// It is not a Study of evaluation.h. The framework there encodes a dataset's images through the cache, in the one
-// process that measures all checkpoints. Here nothing may come from a cache, and a process's memory must be
+// It is not a Study of evaluation.h. The framework there encodes a dataset's images through the cache, in
+// the one process that measures all checkpoints. Here nothing may come from a cache, and a process's memory must be
 // that of one checkpoint alone. A checkpoint's description comes back together with its figures. The two
 // share the description and the writing of runs.
 #pragma once
@@ -19,11 +19,11 @@
 namespace saccade::lab {
 
 struct SpeedEvaluationOptions {
-  EvaluationOptions evaluation;  // checkpoints, one dataset, how pictures are treated, the run
+  EvaluationOptions evaluation;  // checkpoints, one dataset, image preprocessing, the run
   std::vector<Precision> precisions = {Precision::kFp32};
   BackendOptions encoder;  // its precision is each of these in turn
   SpeedOptions speed;
-  int64_t limit = 128;  // pictures to measure with, the dataset's first; 0: all
+  int64_t limit = 128;  // images to measure with, the dataset's first; 0: all
 };
 
 // One checkpoint in one precision.

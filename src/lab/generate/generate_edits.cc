@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 constexpr const char* kPictures = "pictures";
 constexpr const char* kLock = "lock";
 constexpr std::array<const char*, 3> kExtensions = {"png", "jpg", "webp"};
-constexpr int64_t kListEvery = 500;  // pictures between two writings of the list
+constexpr int64_t kListEvery = 500;  // images between two writings of the list
 constexpr size_t kFailuresKept = 10;
 
 // An image to make: the lines that need it, and its state.
@@ -147,7 +147,7 @@ class Run {
   // Makes the lines of the list, and the images they need. References are read for their hashes.
   Status make_jobs() {
     const GalleryIndex gallery(dataset_);
-    std::vector<size_t> references;  // numbers of pictures, each once
+    std::vector<size_t> references;  // numbers of images, each once
     std::unordered_map<size_t, size_t> place;
     std::vector<size_t> reference_of;
     for (const size_t number : chosen_) {

@@ -26,19 +26,19 @@ struct GenerateEditsOptions {
   std::filesystem::path folder;
   int64_t limit = 0;           // queries, the first of a shuffle by the seed; 0: all
   uint64_t seed = 1;           // seed of the images, and of that choice
-  int64_t give_up_after = 20;  // pictures that failed one after the other; 0: never
+  int64_t give_up_after = 20;  // images that failed one after the other; 0: never
   bool replace_list =
-      false;             // where the folder has one of other settings or another dataset; its pictures stay
+      false;             // if the folder has a list of other settings or another dataset; its images stay
   DecodeOptions decode;  // limits for references and answers
   int64_t max_pixels = 64'000'000;  // limit for an answer
 };
 
 struct GenerateEditsReport {
   int64_t queries = 0;
-  int64_t there = 0;     // had their picture from an earlier run
-  int64_t made = 0;      // pictures made by this one
+  int64_t there = 0;     // had their image from an earlier run
+  int64_t made = 0;      // images made by this one
   int64_t shared = 0;    // queries that ask for what another one has
-  int64_t failed = 0;    // queries without a picture after all
+  int64_t failed = 0;    // queries without an image after all
   int64_t untried = 0;   // not come to
   int64_t requests = 0;  // number of requests to a remote engine
   int64_t bytes = 0;

@@ -15,7 +15,7 @@ namespace saccade::lab {
 
 struct EditsPageOptions {
   std::string title = "Generated edits";
-  int64_t shown = 60;  // queries, drawn by the seed from those with a picture and a target: nobody picks them
+  int64_t shown = 60;  // queries, drawn by the seed from those with an image and a target: nobody picks them
   uint64_t seed = 1;
   int thumbnail_side = 192;
   DecodeOptions limits;

@@ -181,7 +181,7 @@ TEST_F(RunPage, RetrievalWithHostileTexts) {
 
   EXPECT_THAT(html, HasSubstr("Every caption is a query."));
   EXPECT_THAT(html, HasSubstr("left out: 2 images without captions"));
-  EXPECT_THAT(html, HasSubstr("Cannot be shown: "));  // the picture that is gone
+  EXPECT_THAT(html, HasSubstr("Cannot be shown: "));  // the image that is gone
   EXPECT_THAT(html, testing::ContainsRegex("is better|cannot be told apart"));
   EXPECT_THAT(html, HasSubstr("PCA: drawings, good &lt;model&gt;"));
   EXPECT_EQ(count(html, "<figure data-chart"), 2 + 2 + 2 * 2);  // recall, ranks, two maps a model

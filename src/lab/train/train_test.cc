@@ -109,7 +109,7 @@ TEST(InfoNce, SpreadingOverCopiesIsTheLiteralLoss) {
   EXPECT_NEAR(spread, literal, 1e-12);
   EXPECT_LT(max_difference(to_pictures, literal_pictures), 1e-12);
   EXPECT_LT(max_difference(to_texts, literal_texts), 1e-12);
-  positives[2][5] = true;  // a caption that the third picture has too
+  positives[2][5] = true;  // a caption that the third image has too
   EXPECT_GT(std::abs(std::get<0>(loss_of(pictures, texts, positives, true)) - literal), 1e-3);
 }
 
@@ -161,7 +161,7 @@ TEST(TrainDual, LearnsShapesAndWritesACheckpointThatLoads) {
   EXPECT_TRUE(report.finished);
   EXPECT_TRUE(report.left_out.empty());
   ASSERT_EQ(report.best.size(), 1U);
-  EXPECT_GT(report.best[0].text_to_image.r1, 0.6);  // 16 names over 32 pictures; chance is 1 in 16
+  EXPECT_GT(report.best[0].text_to_image.r1, 0.6);  // 16 names over 32 images; chance is 1 in 16
 
   auto encoder = load_encoder(report.model);
   ASSERT_TRUE(encoder) << encoder.error().message;

@@ -187,7 +187,7 @@ Status add_cirr_query(const Json& record, const std::string& split, EditQuery& q
   SACCADE_ASSIGN(query.id, id_field(record, "pairid"));
   SACCADE_ASSIGN(query.reference, json_field<std::string>(record, "reference"));
   SACCADE_ASSIGN(query.texts.emplace_back(), json_field<std::string>(record, "caption"));
-  // target_soft grades further pictures in some records; no published figure counts them.
+  // target_soft grades further images in some records; no published figure counts them.
   SACCADE_ASSIGN(query.targets, id_list(record, "target_hard"));
   if (const auto set = record.find("img_set"); set != record.end()) {
     SACCADE_ASSIGN(query.subset, id_list(*set, "members"));

@@ -16,7 +16,7 @@ namespace saccade::lab::data {
 
 struct PictureColumn {
   std::string name;
-  int bytes_leaf = -1;  // the leaf with the pictures; -1: the column names files
+  int bytes_leaf = -1;  // the leaf with the images; -1: the column names files
   int path_leaf = -1;   // the leaf with the names of files, if there is one
 };
 

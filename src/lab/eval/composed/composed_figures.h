@@ -41,7 +41,7 @@ struct ComposedAnswer {
   std::vector<double> subset_ranks;  // ranks of the targets in the subset, ascending
   bool tied = false;
   bool negative_above = false;
-  std::vector<int64_t> top;         // pictures, best first; equal scores by number
+  std::vector<int64_t> top;         // images, best first; equal scores by number
   std::vector<float> top_scores;    // [top]
   std::vector<int64_t> top_subset;  // first answers within the subset
 };
@@ -62,7 +62,7 @@ struct ComposedGroup {
   std::string of;    // "all", "kind", or "mean of kinds": each kind counts once
   std::string name;  // name of the kind
   int64_t queries = 0;
-  int64_t gallery = 0;  // pictures of the smallest gallery
+  int64_t gallery = 0;  // images of the smallest gallery
   int64_t tied = 0;
   std::vector<Estimates> estimates;  // for all queries; for those with negatives; for those with paraphrases
   std::vector<Figure> figures;

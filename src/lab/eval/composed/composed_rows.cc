@@ -52,7 +52,7 @@ class TokenEncoder : public EncoderBackend, public LateInteraction {
 // A reference image with one text.
 struct Said {
   int64_t asked = 0;
-  int64_t reference = 0;  // number of a picture
+  int64_t reference = 0;  // number of an image
   std::string_view text;
 };
 

@@ -44,7 +44,7 @@ struct ComposedOptions {
   // disables this.
   int64_t token_queries = 0;
   std::filesystem::path generated =
-      {};  // pictures made for the queries (lab/data/generated.h), for a report to show; empty: none
+      {};  // images made for the queries (lab/data/generated.h), for a report to show; empty: none
   // Dataset (as parse_dataset_source takes it) on which each checkpoint's weights are chosen by r10. Empty
   // for none.
   std::string choose_on = {};
@@ -98,8 +98,8 @@ class ComposedStudy : public Study {
   struct Measured {
     Dataset dataset;
     std::optional<ComposedTask> task;
-    RunItems items;  // the task's pictures, and behind them those that were generated
-    std::vector<std::optional<size_t>> generated;  // [the task's queries]: number of the picture in `items`
+    RunItems items;  // the task's images, and behind them those that were generated
+    std::vector<std::optional<size_t>> generated;  // [the task's queries]: number of the image in `items`
     std::vector<Outcome> outcomes;
     Json curves = Json::array();        // recall against tau
     Json similarities = Json::array();  // token_similarities, by checkpoint

@@ -73,7 +73,7 @@ struct ComposedTask {
   struct Query {
     int64_t source = 0;              // its number in the dataset
     int64_t gallery = 0;             // number
-    int64_t reference = 0;           // numbers of pictures, as all below
+    int64_t reference = 0;           // numbers of images, as all below
     std::vector<int64_t> targets;    // the one the text was written for first; none: kept back
     std::vector<int64_t> subset;     // without the reference
     std::vector<int64_t> negatives;  // without the reference

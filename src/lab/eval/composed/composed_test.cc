@@ -30,7 +30,7 @@ Matrix<float> random_rows(int64_t count, uint64_t seed) {
   return rows;
 }
 
-// Two galleries of 70 pictures, 60 queries with one to three targets, subsets, negatives and paraphrases.
+// Two galleries of 70 images, 60 queries with one to three targets, subsets, negatives and paraphrases.
 Dataset made_dataset() {
   Dataset dataset;
   dataset.name = "made";

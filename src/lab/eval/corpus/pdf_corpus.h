@@ -61,7 +61,7 @@ struct PdfCorpusReport {
   int64_t unread_pictures = 0;
   int64_t edge_lines = 0;
   int64_t no_prose = 0;   // parts of text that are no sentences
-  int64_t sentences = 0;  // compared with a picture
+  int64_t sentences = 0;  // compared with an image
   int64_t distinct = 0;   // number of distinct ones
   int64_t cut = 0;        // longer than the encoder reads
   int64_t visual = 0;

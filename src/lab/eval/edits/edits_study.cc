@@ -102,7 +102,7 @@ std::vector<ImageRef> EditsStudy::pictures(size_t /*dataset*/) const {
 
 Result<SettledTask> EditsStudy::settle(size_t /*dataset*/, std::span<const int64_t> unreadable) {
   const int64_t gallery = std::ssize(dataset_.gallery);
-  // Queries whose generated picture cannot be read.
+  // Queries whose generated image cannot be read.
   std::set<std::string> gone;
   std::vector<int64_t> gallery_gone;
   for (const int64_t number : unreadable) {

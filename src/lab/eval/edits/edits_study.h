@@ -20,7 +20,7 @@ namespace saccade::lab {
 
 struct EditsOptions {
   std::filesystem::path generated;  // a folder of `saccade generate edits`, or its list
-  ComposedProtocol protocol;        // kEach and kBothOrders are refused: a picture belongs to a query
+  ComposedProtocol protocol;        // kEach and kBothOrders are refused: an image belongs to a query
   TiePolicy ties = TiePolicy::kPessimistic;
 };
 
@@ -66,7 +66,7 @@ class EditsStudy : public Study {
 
   const EditsOptions& options_;
   const EvaluationOptions& evaluation_;
-  Dataset dataset_;                  // its queries that have a picture and a target
+  Dataset dataset_;                  // its queries that have an image and a target
   std::vector<ImageRef> generated_;  // [dataset_.edits]
   PseudoTargets counts_;
   Json engine_;

@@ -25,7 +25,7 @@ struct MatchTask {
   std::vector<int64_t> class_of;  // class of each image: its group's number, or its own
   int64_t classes = 0;
   std::vector<uint8_t>
-      learned;  // one byte a class: 1 where its pictures are learned from, 0 where they are asked
+      learned;  // one byte per class: 1 for calibration, 0 for the test
 };
 // Makes the task from `items` by number. Classes are split into halves at random by `seed`.
 MatchTask match_task(std::span<const DatasetItem> items, std::span<const int64_t> numbers, uint64_t seed);
@@ -35,9 +35,9 @@ MatchTask match_task(std::span<const DatasetItem> items, std::span<const int64_t
 // texts the images themselves are the queries. The query's class is relevant, and so are images with all
 // words of its text.
 struct MatchQueries {
-  std::vector<std::string> texts;  // empty: pictures
+  std::vector<std::string> texts;  // empty for image queries
   std::vector<std::vector<int64_t>> right;
-  std::vector<int64_t> itself;   // the query's own picture, no answer of its own; -1 for texts
+  std::vector<int64_t> itself;   // the query's own image, excluded from its answers; -1 for texts
   std::vector<int64_t> cluster;  // its class; -1 for everyday words
 };
 inline constexpr int64_t kMostAsked = 2000;

@@ -25,7 +25,7 @@ inline constexpr int64_t kTopAnswers = 5;
 struct DirectionOutcome {
   QueryCounts counts;
   QueryRanks ranks;
-  Estimates estimates;  // resampled by picture: outcomes of two models on one task can be paired
+  Estimates estimates;  // resampled by image: outcomes of two models on one task can be paired
   std::vector<Figure> figures;
 };
 struct RetrievalOutcome {

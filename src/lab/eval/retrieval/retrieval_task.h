@@ -18,11 +18,11 @@ namespace saccade::lab {
 // Policy for captions. COCO's images have five captions and sometimes six or seven, and some captions belong
 // to several images. Figures under different policies are not comparable.
 enum class CaptionPolicy {
-  kAll,         // every caption is a text; its one right picture is its own
-  kFirst5,      // the same with each picture's first five captions
-  kFirst1,      // the same with each picture's first caption
-  kDedup,       // equal captions are one text; right are all pictures that have it
-  kOneCaption,  // each picture's first caption; right are all with an equal first caption, in both directions
+  kAll,         // every caption is a text; its one right image is its own
+  kFirst5,      // the same with each image's first five captions
+  kFirst1,      // the same with each image's first caption
+  kDedup,       // equal captions are one text; right are all images that have it
+  kOneCaption,  // each image's first caption; right are all with an equal first caption, in both directions
 };
 // Returns "all", "first5", ..., "one-caption", and each policy's meaning in a clause.
 std::span<const EnumName<CaptionPolicy>> enum_names(CaptionPolicy);
@@ -48,8 +48,8 @@ struct RetrievalTask {
   std::vector<int64_t> images;  // numbers of the images in the source, ascending
   std::vector<int64_t> texts;   // numbers of the texts in the source, ascending; the first of equal ones
   Relevance relevance;
-  std::vector<int64_t> image_of_text;  // the first right picture of each text: its cluster
-  std::vector<std::string> text_ids;   // unique: "ID#k", k the caption's number at its picture, from 0
+  std::vector<int64_t> image_of_text;  // the first right image of each text: its cluster
+  std::vector<std::string> text_ids;   // unique: "ID#k", k the caption's number at its image, from 0
   std::vector<Exclusion> excluded;     // beside what the dataset left out
 };
 

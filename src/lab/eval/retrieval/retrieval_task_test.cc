@@ -130,7 +130,7 @@ TEST(CaptionPolicies, AnotherGalleryIsAnErrorOrSaid) {
   const auto lone_left = make_retrieval_task(lone, CaptionPolicy::kAll, {}, true);
   ASSERT_TRUE(lone_left);
   EXPECT_THAT(lone_left->images, ElementsAre(0));
-  EXPECT_THAT(lone_left->excluded, SizeIs(2));  // the text, and the picture it leaves alone
+  EXPECT_THAT(lone_left->excluded, SizeIs(2));  // the text, and the image it leaves alone
 
   const std::vector<int64_t> everything = {0, 1, 2};
   const auto nothing = make_retrieval_task(source, CaptionPolicy::kAll, everything, true);
@@ -280,7 +280,7 @@ TEST(CaptionPolicies, DeeperThanTheGalleryIsNoFigure) {
   for (const Json& result :
        {retrieval_result_json("d", "m", task, *outcome), chance_result_json("d", task)}) {
     EXPECT_TRUE(result["t2i"]["r1"]["value"].is_number());
-    EXPECT_TRUE(result["t2i"]["r5"]["value"].is_null());  // of 3 pictures
+    EXPECT_TRUE(result["t2i"]["r5"]["value"].is_null());  // of 3 images
     EXPECT_TRUE(result["t2i"]["recall5"]["value"].is_null());
     EXPECT_TRUE(result["i2t"]["r5"]["value"].is_number());  // of 6 texts
     EXPECT_TRUE(result["i2t"]["r10"]["low"].is_null());

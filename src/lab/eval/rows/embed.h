@@ -37,7 +37,7 @@ struct EmbedOptions {
   Transparency transparency = Transparency::kWhite;
   bool as_stored = false;            // EXIF orientation is ignored, as reference pipelines do
   DecoderPool* processes = nullptr;  // decoders (image/decode/decoder_pool.h); nullptr: calling threads
-  int batch = 32;  // pictures decoded at a time; memory: 12 bytes a pixel of the encoder's input each
+  int batch = 32;  // images decoded at a time; memory: 12 bytes a pixel of the encoder's input each
   std::filesystem::path cache;  // folder of the cache; empty: none
   // Called if the cache cannot be used; embeddings are then computed without it.
   std::function<void(const std::string&)> warning = {};

@@ -39,7 +39,7 @@ struct MeasuredModel {
   std::string name;  // unique among these
   RunCheckpoint checkpoint;
   std::optional<Figure> accuracy;     // text to image, R@1
-  std::optional<Figure> composition;  // group score, or text score where items have one picture
+  std::optional<Figure> composition;  // group score, or text score where items have one image
   std::optional<EffectiveTokens> length;
   std::optional<MeasuredSpeed> speed;
 };

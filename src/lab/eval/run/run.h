@@ -39,7 +39,7 @@ struct RunDataset {
   std::string path;  // as given
   std::string layout;
   std::string sha256;           // Dataset::hash: ids, groups, captions
-  std::string pictures_sha256;  // over the SHA-256 of every picture's bytes, in order; empty: not read
+  std::string pictures_sha256;  // over the SHA-256 of every image's bytes, in order; empty: not read
   int64_t images = 0;           // number scored, without exclusions
   int64_t texts = 0;
   int64_t compositions = 0;
@@ -114,7 +114,7 @@ struct RunItems {
 
 // A query's result: a line of ranks.jsonl.
 struct RunAnswer {
-  int64_t answer = 0;  // the index of a picture (t2i) or of a text (i2t)
+  int64_t answer = 0;  // the index of an image (t2i) or of a text (i2t)
   double score = 0;
   bool right = false;
 };
@@ -122,7 +122,7 @@ struct RunQuery {
   std::string dataset;
   std::string model;
   Direction direction = Direction::kTextToImage;
-  int64_t query = 0;           // the index of a text (t2i) or of a picture (i2t)
+  int64_t query = 0;           // the index of a text (t2i) or of an image (i2t)
   std::vector<double> ranks;   // ranks of its right answers, ascending; empty: it has none
   bool tied = false;           // a wrong answer has exactly a right one's score
   std::vector<RunAnswer> top;  // the first few answers

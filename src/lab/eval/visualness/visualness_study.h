@@ -62,7 +62,7 @@ class VisualnessStudy : public Study {
     std::vector<std::optional<bool>> visual;
     std::vector<int64_t> cluster;
     int64_t clusters = 0;
-    std::vector<int64_t> picture;  // number among the pictures; -1: none
+    std::vector<int64_t> picture;  // number among the images; -1: none
     std::vector<ImageRef> pictures;
   };
   struct Retrieval {

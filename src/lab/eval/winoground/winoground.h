@@ -63,7 +63,7 @@ struct CompositionGroup {
   std::optional<std::string> kind;
   int64_t items = 0;
   int64_t tied = 0;
-  Estimates estimates;  // resampled by sets of items that pictures connect
+  Estimates estimates;  // resampled by sets of items that images connect
   std::vector<Figure> figures;
 };
 struct CompositionOutcome {

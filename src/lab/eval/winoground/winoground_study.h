@@ -33,7 +33,7 @@ class CompositionStudy : public Study {
 
  private:
   struct Judged {
-    CompositionTask whole;  // before pictures were left out
+    CompositionTask whole;  // before images were left out
     std::optional<CompositionTask> task = {};
     RunItems items = {};
     std::vector<std::pair<std::string, CompositionOutcome>> outcomes = {};  // by model

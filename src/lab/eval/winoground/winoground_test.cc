@@ -46,12 +46,12 @@ TEST(Composition, ScoresByHand) {
   // [caption][picture]
   const auto all = judge({{{0.9F, 0.1F}, {0.2F, 0.8F}}}, true);
   EXPECT_TRUE(all.text && all.image && all.group && !all.tied);
-  // The second caption fits both pictures better: each picture's caption is wrong once.
+  // The second caption fits both images better: each image's caption is wrong once.
   const auto image = judge({{{0.5F, 0.1F}, {0.6F, 0.8F}}}, true);
   EXPECT_FALSE(image.text);
   EXPECT_TRUE(image.image);
   EXPECT_FALSE(image.group);
-  // The second picture fits both captions better.
+  // The second image fits both captions better.
   const auto text = judge({{{0.5F, 0.6F}, {0.1F, 0.8F}}}, true);
   EXPECT_TRUE(text.text);
   EXPECT_FALSE(text.image);

@@ -72,7 +72,7 @@ class Writer {
   Writer(const Examples& examples, const RunItems& items, PictureShelf& shelf)
       : examples_(examples), items_(items), shelf_(shelf) {}
 
-  // Puts all pictures on the shelf.
+  // Puts all images on the shelf.
   void collect() {
     for (const auto* list : {&examples_.best, &examples_.worst}) {
       for (const RunQuery* query : *list) {

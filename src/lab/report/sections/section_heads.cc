@@ -22,7 +22,7 @@ struct HeadRun {
   const LoadedRun* run = nullptr;
   std::string dataset;
   std::vector<const Json*> cells;
-  const Json* pretrained = nullptr;  // null: pictures and texts have no rows of one width without a head
+  const Json* pretrained = nullptr;  // null: images and texts have no rows of one width without a head
   double most_pairs = 0;
   double first_width = 0;
 };
@@ -272,7 +272,7 @@ class SideBySide {
   const RunItems* items_ = nullptr;
   std::vector<std::pair<int64_t, size_t>> pictures_;  // number, and the shelf's
   std::map<int64_t, std::vector<std::pair<Series, const RunQuery*>>>
-      answers_;  // by picture, in the models' order
+      answers_;  // by image, in the models' order
 };
 
 }  // namespace

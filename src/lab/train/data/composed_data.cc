@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kShuffle = 31;  // purpose of keyed random numbers (random.h)
 constexpr int kStoreVersion = 1;   // stored version; files of another are made again
-constexpr int64_t kAtOnce = 512;   // pictures or texts
+constexpr int64_t kAtOnce = 512;   // images or texts
 
 // Numbers distinct names.
 class Numbers {

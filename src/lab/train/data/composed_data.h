@@ -24,7 +24,7 @@
 namespace saccade::lab {
 
 struct ComposedTriplet {
-  int32_t reference = 0;  // pictures' numbers, as all below
+  int32_t reference = 0;  // images' numbers, as all below
   int32_t pseudo = -1;    // the generated target; -1: none
   int32_t group = 0;
   int32_t targets_begin = 0;  // in ComposedData::targets, up to the next triplet's

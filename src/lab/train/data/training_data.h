@@ -39,7 +39,7 @@ struct TrainingSetup {
   std::vector<DatasetItem> items;                     // items of all datasets, one after the other
   std::vector<std::vector<TokenizedText>> captions;   // captions of each item
   std::vector<std::vector<int64_t>> caption_numbers;  // the same captions as numbers: equal for equal texts
-  std::vector<int64_t> usable;                        // items with a picture and a caption
+  std::vector<int64_t> usable;                        // items with an image and a caption
   PictureStore pictures;
   std::vector<OneCaptionSet> held_out;
 

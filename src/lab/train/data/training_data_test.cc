@@ -58,7 +58,7 @@ class Batches : public testing::Test {
 };
 
 TEST_F(Batches, CaptionsEqualToOneOfAPicturesAreItsPositives) {
-  bool drawn_otherwise = false;  // that two pictures share a caption counts also where it was not drawn
+  bool drawn_otherwise = false;  // that two images share a caption counts also where it was not drawn
   for (int64_t step = 0; step < 4; ++step) {
     const TrainingBatch batch = this->batch(step);
     const std::vector<Caption> texts = drawn(batch);

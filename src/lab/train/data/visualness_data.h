@@ -31,7 +31,7 @@ inline constexpr const char* kVisualnessStageKind = "train visualness, a stage";
 struct VisualnessExample {
   TokenizedText text;
   bool visual = false;
-  int64_t picture = -1;  // in VisualnessData::pictures; -1: none, or the NULL picture
+  int64_t picture = -1;  // in VisualnessData::pictures; -1: none, or the NULL image
 };
 
 struct VisualnessExamples {
@@ -47,7 +47,7 @@ struct VisualnessExamples {
 struct VisualnessData {
   std::filesystem::path checkpoint;  // empty: a classifier from random weights
   bool classifier = false;
-  LoadedEncoder loaded;  // not of a classifier, nor are pictures and what they need
+  LoadedEncoder loaded;  // not of a classifier, nor are images and what they need
   ClipConfig config;
   BertConfig bert;                           // config of a classifier
   std::unique_ptr<Tokenizer> own_tokenizer;  // tokenizer of a classifier

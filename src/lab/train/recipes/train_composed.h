@@ -108,7 +108,7 @@ struct ComposedStageReport {
 struct ComposedTrainingReport {
   std::vector<ComposedStageReport> stages;
   int64_t triplets = 0;
-  std::vector<std::string> left_out;  // pictures that could not be read
+  std::vector<std::string> left_out;  // images that could not be read
   bool finished = false;
 };
 // Returns the published 0.5 for the Combiner and for fusion that projects with it; 0 for other fusion.

@@ -49,10 +49,10 @@ struct DualTrainingOptions : TrainingLoopOptions {
   // Checkpoint of the initial weights, in the Hugging Face layout (one model.safetensors). It must have the
   // config's architecture and tokenizer, and any floating type. If empty, weights are random.
   std::filesystem::path initial;
-  std::filesystem::path cache;  // decoded pictures; empty: <run>/cache
+  std::filesystem::path cache;  // decoded images; empty: <run>/cache
 
   int64_t batch = 256;
-  double patch_dropout = 0;  // share of the patches not looked at while training (FLIP, Li et al. 2023)
+  double patch_dropout = 0;  // share of patches dropped in training (FLIP, Li et al. 2023)
   double unmasked = 0.15;    // share of the steps, the last ones, that look at all patches all the same
   // Probability that an example's caption is its item's first; otherwise one of all is drawn uniformly.
   double first_caption = 0.4;
@@ -67,11 +67,11 @@ struct DualTrainingOptions : TrainingLoopOptions {
 struct DualTrainingPlan {
   int64_t pictures = 0;  // number that can be decoded and have a caption
   int64_t captions = 0;  // number of their captions
-  int64_t held_out = 0;  // pictures
+  int64_t held_out = 0;  // images
   int64_t parameters = 0;
   int64_t steps = 0;
   int64_t memory_bytes =
-      0;  // of this process at its most, with what the optimizer keeps; a GPU's is not looked at
+      0;  // peak of this process, with the optimizer's state; without a GPU's memory
   double seconds_a_step = 0;  // of the second; steps late in the training may look at more (patch_dropout)
   double seconds = 0;         // time of all steps, without evaluations
 };

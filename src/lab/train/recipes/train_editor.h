@@ -39,7 +39,7 @@ struct EditorTrainingOptions : TrainingLoopOptions {
   std::vector<std::string> held_out;  // scored during training, never trained on
   std::string encoder;                // -m: reads the texts, and stays as it is
   EditorConfig shape;                 // text_width and frozen are filled in
-  std::filesystem::path cache;        // decoded pictures; empty: <run>/cache
+  std::filesystem::path cache;        // decoded images; empty: <run>/cache
 
   int64_t batch = 64;
   // Share of the examples without a text, for classifier-free guidance (Ho and Salimans 2022).
@@ -63,7 +63,7 @@ struct EditorTrainingReport {
   int64_t cut = 0;      // number longer than the editor's maximum
   int64_t parameters = 0;
   double examples_per_second = 0;     // rate of this call
-  std::vector<std::string> left_out;  // pictures that could not be decoded
+  std::vector<std::string> left_out;  // images that could not be decoded
   std::filesystem::path model;
 };
 // Returns the output of `train editor --json`.

@@ -206,7 +206,7 @@ TEST_F(TrainHead, LossAndGradientsAreThoseOfPlainSums) {
     config.text_width = features.text_width();
     config.width = 7;
     config.hidden_width = 5;
-    const std::vector<int64_t> pairs = {0, 1, 2, 3, 8, 9, 10, 11, 20};  // most pictures with two texts
+    const std::vector<int64_t> pairs = {0, 1, 2, 3, 8, 9, 10, 11, 20};  // most images with two texts
     auto task = HeadTask::make(given, config, features, pairs, {}, pool).value();
     const HeadBatch batch = task->batch(0);
     EXPECT_GT(batch.positives.sum().item<int64_t>(), 9);
@@ -236,12 +236,12 @@ TEST_F(TrainHead, LossAndGradientsAreThoseOfPlainSums) {
 }
 
 TEST_F(TrainHead, EqualTextsAndPicturesBelongTogether) {
-  nn::TensorMap file = synthetic({.images = 4});  // texts 0, 1 of picture 0, 2, 3 of 1, ...
+  nn::TensorMap file = synthetic({.images = 4});  // texts 0, 1 of image 0, 2, 3 of 1, ...
   const auto copy_row = [](const nn::Tensor& tensor, int64_t from, int64_t to) {
     tensor[to].copy_from(tensor[from]);
   };
   copy_row(file["image_features"], 0, 3);
-  copy_row(file["text_features"], 2, 5);  // a text of picture 1 is one of picture 2 too
+  copy_row(file["text_features"], 2, 5);  // a text of image 1 is one of image 2 too
   ASSERT_TRUE(save(folder_ / "equal.safetensors", file));
   const FeatureFile features = FeatureFile::open(folder_ / "equal.safetensors").value();
   const std::vector<std::vector<int64_t>> expected = {{0, 1, 6, 7}, {2, 3, 5}, {2, 4, 5}, {0, 1, 6, 7}};

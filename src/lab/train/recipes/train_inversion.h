@@ -62,7 +62,7 @@ struct InversionTrainingReport {
   int64_t cut = 0;                    // texts longer than the encoder reads
   Json held_out = Json::array();      // figures of the best step
   Json test = Json::array();          // figures of the best step, once all steps are done
-  std::vector<std::string> left_out;  // held-out pictures that could not be read
+  std::vector<std::string> left_out;  // held-out images that could not be read
   std::filesystem::path model;
 };
 // Returns the output of `train composed --method inversion --json`.

@@ -34,7 +34,7 @@
 namespace saccade::lab {
 
 enum class VisualnessObjective {
-  kOwnPictures,  // a visual text's picture is its own
+  kOwnPictures,  // a visual text's image is its own
   // All visual texts have one image: the study's alternative, which separates classes but not images.
   kOnePicture,
 };
@@ -47,7 +47,7 @@ enum class VisualnessLoss {
 std::span<const EnumName<VisualnessLoss>> enum_names(VisualnessLoss);
 enum class TrainedPart {
   kBoth,  // both towers, as the study
-  kText,  // the text tower and the temperature; pictures are encoded once, and an index of them stays good
+  kText,  // text tower and temperature; images are encoded once, and an existing index stays valid
 };
 std::span<const EnumName<TrainedPart>> enum_names(TrainedPart);
 
@@ -90,7 +90,7 @@ struct VisualnessTrainingOptions {
   std::string device = "cpu";
   int threads = 0;
   bool dry_run = false;
-  EmbedOptions embed = {};  // cache, decoders and warnings of the pictures' encoding
+  EmbedOptions embed = {};  // cache, decoders and warnings of the images' encoding
   FingerprintMemory fingerprints = {};
 };
 

@@ -38,7 +38,7 @@ TEST(NullPictureLoss, LiteralLossAndGradientsAreTheReferences) {
   const Tensor null_picture = normalize_rows(io.at("null_image").unsqueeze(0)).squeeze(0);
   const Tensor visual = io.at("is_visual").to(at::kBool);
   ASSERT_GT(visual.sum().item<int64_t>(), 0);
-  ASSERT_LT(visual.sum().item<int64_t>(), 7);  // several rows share the NULL picture
+  ASSERT_LT(visual.sum().item<int64_t>(), 7);  // several rows share the NULL image
   const Tensor loss =
       null_picture_loss(normalize_rows(images), normalize_rows(texts), visual, null_picture, scale);
   loss.backward();
@@ -67,7 +67,7 @@ double loss_of(const Rows& rows, bool literal) {
 TEST(NullPictureLoss, MultiPositiveSharesPictures) {
   torch::manual_seed(3);
   Rows rows;
-  rows.images[4].copy_(rows.images[0]);  // one picture of two texts
+  rows.images[4].copy_(rows.images[0]);  // one image of two texts
   const auto owner = [&](int64_t i) {
     return rows.visual[i].item<bool>() ? rows.pictures[i].item<int64_t>() : -1;
   };
@@ -99,7 +99,7 @@ TEST(NullPictureLoss, TheLossesAreOneWhereNoPictureStandsTwice) {
   torch::manual_seed(5);
   Rows rows;
   rows.visual = torch::tensor({1, 0, 1, 1, 1, 1}).to(at::kBool);
-  rows.pictures = torch::tensor({4, 0, 9, 0, 5, 1});  // 0 twice: at the NULL picture's text it is not read
+  rows.pictures = torch::tensor({4, 0, 9, 0, 5, 1});  // 0 twice: at the NULL image's text it is not read
   EXPECT_NEAR(loss_of(rows, false), loss_of(rows, true), 1e-12);
   rows.pictures[5] = 9;
   EXPECT_LT(loss_of(rows, false), loss_of(rows, true) - 1e-3);
@@ -352,7 +352,7 @@ TEST_F(VisualnessTraining, TheAlternativesTrainToo) {
   options.human.datasets.clear();
   const VisualnessTrainingReport one = train(options);
   ASSERT_EQ(one.stages.size(), 1U);
-  EXPECT_EQ(one.stages[0].visual, 13);  // it needs no picture of their own
+  EXPECT_EQ(one.stages[0].visual, 13);  // it needs no image of their own
   EXPECT_GT(one.stages[0].best.f1, 0.7);
 
   options = this->options("shared");

@@ -24,7 +24,7 @@ constexpr double kMaxLogScale = 4.605170185988092;  // log(100): CLIP's bound (R
 constexpr double kInitialComposerScale = 2.6592600369327780;  // log(1 / 0.07)
 constexpr uint64_t kWording = 32;                             // purposes of keyed random numbers (random.h)
 constexpr uint64_t kTarget = 33;
-constexpr int64_t kAtOnce = 256;  // queries or pictures encoded at a time without gradients
+constexpr int64_t kAtOnce = 256;  // queries or images encoded at a time without gradients
 // Bytes of states to read before their pages are released.
 constexpr int64_t kMappedBytes = int64_t{256} << 20;
 constexpr int64_t kMaxFileBytes = int64_t{256} << 20;  // limit for a config or a tokenizer's file

@@ -46,7 +46,7 @@ struct ComposedBatch {
   torch::Tensor text_tokens;     // [v, longest, dim]
   std::vector<int64_t> lengths;  // [v]
   torch::Tensor ends;            // [v] int64: the tokens that stand for the whole
-  torch::Tensor references;      // [n] int64: places among the pictures
+  torch::Tensor references;      // [n] int64: places among the images
   torch::Tensor targets;         // [n]
   torch::Tensor wordings;        // [n]: places among the texts
   torch::Tensor positives;       // [n, candidates] bool
@@ -115,7 +115,7 @@ class ComposedTrainingTask : public TrainingTask {
   torch::Tensor log_scale_;
   TorchMap trained_;
   GroupedOrder order_;             // used by prepare(), which one thread runs at a time
-  std::vector<int64_t> class_of_;  // pictures of equal content have equal numbers
+  std::vector<int64_t> class_of_;  // images of equal content have equal numbers
   std::vector<int64_t> ends_;      // index of each text's token that stands for the whole
   int64_t unreleased_ = 0;         // bytes of mapped states read since they were given back
 };

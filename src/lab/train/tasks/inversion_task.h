@@ -35,7 +35,7 @@ struct InversionQueries {
   ComposedTask task;
   Matrix<float> pictures;           // [task.pictures, dim]
   std::vector<InvertedText> asked;  // [task.asked], of one text each
-  std::vector<int64_t> references;  // [task.asked]: numbers of pictures
+  std::vector<int64_t> references;  // [task.asked]: numbers of images
 };
 
 // Data of one step.

@@ -24,7 +24,7 @@ using torch::Tensor;
 // CLIP's bound on exp(logit_scale) (Radford et al. 2021, section 2.5).
 constexpr double kMaxLogitScale = 4.605170185988092;  // log(100)
 constexpr uint64_t kShuffle = 11;                     // purpose of keyed random numbers (random.h)
-constexpr int64_t kAtOnce = 256;                      // pictures encoded at a time without gradients
+constexpr int64_t kAtOnce = 256;                      // images encoded at a time without gradients
 
 bool is_of_text_tower(const std::string& name) {
   return name.starts_with("text_model.") || name.starts_with("text_projection.") || name == "logit_scale";
@@ -43,10 +43,10 @@ struct Batch {
   Tensor ids;  // [n, longest], sorted by length
   std::vector<int64_t> lengths;
   Tensor visual;    // [n] bool
-  Tensor pictures;  // [n] int64: numbers of pictures, 0 for the NULL picture's texts
+  Tensor pictures;  // [n] int64: numbers of images, 0 for the NULL image's texts
   Tensor places;    // [n] int64: rows of `pixels`
   Tensor
-      pixels;  // [pictures of the batch, then the NULL picture, 3, side, side]; undefined where rows are given
+      pixels;  // [images of the batch, then the NULL image, 3, side, side]; undefined if rows are given
 };
 
 Tensor tensor_of(std::span<const float> values, const std::vector<int64_t>& shape) {
