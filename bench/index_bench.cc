@@ -465,7 +465,7 @@ int run(int argc, char** argv) {
     }
   }
   for (const NamedSource& checkpoint : checkpoints()) {
-    if (checkpoint.name == "toy") continue;  // the encoder is nothing of the whole
+    if (checkpoint.name == "toy") continue;  // the encoder's share is negligible
     benchmark::RegisterBenchmark(
         ("rates/photographs/" + checkpoint.name).c_str(),
         [&inputs, checkpoint](benchmark::State& state) { compare_rates(state, inputs, checkpoint); })

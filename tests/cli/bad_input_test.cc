@@ -392,7 +392,7 @@ TEST_F(BadInput, OutputsThatCannotBeWritten) {
   ASSERT_EQ(run(first).code, 0);
   struct Case {
     std::vector<std::string> words;  // the output's name goes behind them
-    int64_t room;                    // bytes a file, below what the command writes
+    int64_t room;                    // limit on a file's bytes, below the size of the output
   };
   const std::vector<Case> cases = {{{"search", "-c", "c", "x", "--html"}, 40'000},
                                    {{"dataset", "convert", "set.jsonl", "-o"}, 50},

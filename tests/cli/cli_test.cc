@@ -91,7 +91,7 @@ TEST_F(Cli, IndexPrunesAndRetriesWhenAsked) {
 
 // Returns a TIFF of 30 x 20 grey pixels that is displayed rotated (orientation 6).
 std::string turned_tiff() {
-  constexpr uint32_t kWidth = 30, kHeight = 20, kPixels = 8;  // where they begin
+  constexpr uint32_t kWidth = 30, kHeight = 20, kPixels = 8;  // kPixels: their offset
   std::string file;
   const auto put = [&file](uint32_t value, int bytes) {
     for (int i = 0; i < bytes; ++i) file += static_cast<char>(value >> (8 * i) & 0xff);
@@ -143,7 +143,7 @@ TEST_F(Cli, IndexTakesWhatItsOptionsSay) {
   struct Case {
     std::vector<std::string> options;
     int added, captions;
-    std::string reason;  // of the one failure; none if empty
+    std::string reason;  // reason of the one failure; empty if there is none
   };
   const std::vector<Case> cases = {{{}, 1, 1, ""},
                                    {{"--hidden"}, 2, 1, ""},
@@ -463,7 +463,7 @@ TEST_F(Cli, ModelShowAndConform) {
   const Outcome fails = run({"model", "conform", "model", "--tolerance", "1e-12"});
   EXPECT_EQ(fails.code, 1);
   EXPECT_THAT(fails.out, HasSubstr("FAILED"));
-  EXPECT_EQ(run({"model", "conform", "model", "--tolerance", "0"}).code, 1);  // nothing but the same bits
+  EXPECT_EQ(run({"model", "conform", "model", "--tolerance", "0"}).code, 1);  // only equal bits pass
 
   // In bf16 embeddings are compared by direction and length, without a tolerance, and none is printed.
   const Outcome half = run({"model", "conform", "model", "--precision", "bf16"});

@@ -228,7 +228,7 @@ TEST_F(EnginesCli, SentencesWithoutAPictureAreIllustrated) {
                                           "--json"};
   const Json json = json_of(run(words, with_key()));
   EXPECT_EQ(json["pictures"].size(), 0U);
-  ASSERT_EQ(json["generated"].size(), 2U);  // never of the sentence that pictures nothing
+  ASSERT_EQ(json["generated"].size(), 2U);  // none for the non-visual sentence
   const std::string written = read("out.md");
   for (const Json& one : json["generated"]) {
     EXPECT_TRUE(one["error"].is_null()) << one;

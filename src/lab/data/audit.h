@@ -85,8 +85,8 @@ struct AuditReport {
     int64_t same_query_other_targets =
         0;  // queries that another has too (reference and plain texts), with other targets
     int64_t without_target = 0;
-    int64_t empty_texts = 0;            // queries whose texts say nothing
-    std::vector<std::string> examples;  // ids, with what is wrong
+    int64_t empty_texts = 0;            // queries whose texts are blank
+    std::vector<std::string> examples;  // ids, with the fault
   };
 
   int64_t items = 0;

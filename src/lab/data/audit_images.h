@@ -27,7 +27,7 @@ Look look_of(const ImageView& image);
 int near_distance(const Look& a, const Look& b);
 
 struct LookedAt {
-  std::vector<std::string> hashes;  // SHA-256 of each image's bytes, empty where it could not be read
+  std::vector<std::string> hashes;  // SHA-256 of each image's bytes, empty if unreadable
   std::vector<Error> errors;        // of those
   std::vector<bool> failed;
   std::vector<Look> looks;

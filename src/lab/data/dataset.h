@@ -64,7 +64,7 @@ struct CompositionItem {
 struct RatedText {
   std::string id;
   std::string text;
-  std::optional<bool> visual;     // nothing: ambiguous
+  std::optional<bool> visual;     // nullopt: ambiguous
   std::vector<double> ratings;    // people's ratings, 1 (not visual) to 7; may be empty
   std::optional<ImageRef> image;  // the text's image
   std::string source;
@@ -88,7 +88,7 @@ struct EditQuery {
   std::string id;
   std::string gallery;  // the images it is answered from
   std::string reference;
-  std::vector<std::string> texts;        // the change, in one text or in several that are said together
+  std::vector<std::string> texts;        // the modification, in one text or in several that are joined
   std::vector<std::string> paraphrases;  // other wordings of all of that, each whole
   // Right answers, the one for which the texts were written first. Empty if the test's publishers withhold
   // them.

@@ -38,14 +38,14 @@ struct GeneratedEdit {
   std::filesystem::path file;  // relative to the list's folder; empty: there is no image
   int width = 0;               // width of the image in pixels
   int height = 0;
-  std::string error;  // why there is none; empty: nobody has tried
+  std::string error;  // reason for a missing image; empty: not tried yet
   friend bool operator==(const GeneratedEdit&, const GeneratedEdit&) = default;
 };
 
 struct GeneratedEdits {
   std::string dataset;       // its name
   std::string dataset_hash;  // Dataset::hash
-  Json engine;               // an object: "name" and whatever else decides its images
+  Json engine;               // an object: "name" and all other settings that affect the images
   std::vector<GeneratedEdit> edits;
 };
 
@@ -71,11 +71,11 @@ Result<std::map<std::string, GeneratedQuality>> read_generated_quality(const std
 
 // The generated images of a dataset's queries.
 struct PseudoTargets {
-  std::vector<std::optional<ImageRef>> pictures;  // [Dataset::edits]; none: there is no image
-  int64_t there = 0;                              // queries with one
-  int64_t failed = 0;                             // the engine gave none
-  int64_t absent = 0;                             // not in the list
-  int64_t below = 0;  // less like the target than asked for, or of no known quality
+  std::vector<std::optional<ImageRef>> pictures;  // [Dataset::edits]; nullopt: no image
+  int64_t there = 0;                              // number of queries with an image
+  int64_t failed = 0;                             // number that the engine failed to make
+  int64_t absent = 0;                             // number missing in the list
+  int64_t below = 0;  // number below min_cosine, or without a known quality
 };
 struct PseudoTargetOptions {
   // Minimum cosine similarity with the true target; other images are not used (quality.jsonl).

@@ -42,7 +42,7 @@ std::optional<double> krippendorff_alpha(std::span<const std::vector<double>> un
 struct RatedSentence {
   std::string text;
   std::vector<double> ratings;  // in the order of the raters
-  std::optional<bool> visual;   // by majority; nothing: ambiguous
+  std::optional<bool> visual;   // by majority; nullopt: ambiguous
   std::string id;
   std::string image;
   std::string group;

@@ -52,7 +52,7 @@ struct EvaluationOptions {
   bool leave_out = false;
   EmbedOptions embed = {};  // its progress_detail is set anew for each dataset and checkpoint
   BootstrapOptions bootstrap = {};
-  std::filesystem::path run = {};  // folder to write; empty: none
+  std::filesystem::path run = {};  // folder to write; empty: no run
   bool overwrite = false;          // as RunWriter::open
   // Version of the program and its command line, for the run's description.
   std::string version = {};
@@ -94,7 +94,7 @@ struct SettledTask {
   std::vector<int64_t> pictures;  // numbers of the study's images that get rows, in the rows' order
   int64_t texts = 0;
   int64_t compositions = 0;
-  std::vector<Exclusion> excluded = {};  // beside what the dataset left out
+  std::vector<Exclusion> excluded = {};  // in addition to the dataset's own exclusions
   const RunItems* items = nullptr;       // items for the run, borrowed from the study; null: not stored
   // Number of independent clusters behind the intervals, and the noun for one. Few clusters cause a warning.
   int64_t clusters = 0;
@@ -107,7 +107,7 @@ struct StudyContext {
   const RunDataset& described;
   const RunCheckpoint& model;
   ThreadPool& pool;
-  RunWriter* run = nullptr;  // null: none is written
+  RunWriter* run = nullptr;  // null: no run is written
 };
 // The same, for a model that is encoded with here, not one given as a file of embeddings or scores.
 struct EncodedContext : StudyContext {

@@ -34,11 +34,11 @@ SpeedClock monotonic_clock();
 
 struct SpeedOptions {
   Transparency transparency = Transparency::kWhite;
-  int64_t batch = 32;      // images, texts or queries the encoder takes at a time, for throughputs
+  int64_t batch = 32;      // batch size of the encoder for throughputs: images, texts or queries
   int64_t repeats = 5;     // passes that count
   int64_t warm_up = 1;     // passes in front of them that do not
-  int64_t queries = 100;   // texts, and images, that are asked one at a time in every pass
-  int64_t gallery = 5000;  // images a query is scored against
+  int64_t queries = 100;   // number of texts, and of images, measured one at a time in every pass
+  int64_t gallery = 5000;  // size of the gallery
   int64_t answers = 10;    // number of answers per query
   // Number of candidates with late interaction. The best by the cosine with their rows' mean are rescored by
   // all their rows, as in search.
@@ -120,15 +120,15 @@ SpeedInputs speed_inputs(const Dataset& dataset, int64_t limit);
 
 struct SpeedResult {
   int64_t batch = 0;
-  Throughput images;   // read, decode, preprocess, encode; without items where the encoder reads no images
-  Throughput texts;    // tokenize, encode; without items where there is no tokenizer, or no text
+  Throughput images;   // read, decode, preprocess, encode; empty for encoders without images
+  Throughput texts;    // tokenize, encode; empty without a tokenizer or texts
   Throughput queries;  // texts: tokenize, encode, score
   Latency text_latency;                                           // the same, one at a time
   Latency image_latency;                                          // read, decode, preprocess, encode, score
   double mean_tokens = std::numeric_limits<double>::quiet_NaN();  // ids a text, start and end included
   int64_t texts_cut = 0;                                          // texts longer than the context
   int64_t gallery = 0;
-  int64_t random_rows = 0;  // images of the gallery that are random rows
+  int64_t random_rows = 0;  // number of the gallery's images that are random embeddings
   bool late = false;        // scored by MaxSim
   double rows_per_image = 1;
   std::string pictures_sha256;  // as run.json has it; empty without images

@@ -26,7 +26,7 @@ struct GenerateEditsOptions {
   std::filesystem::path folder;
   int64_t limit = 0;           // queries, the first of a shuffle by the seed; 0: all
   uint64_t seed = 1;           // seed of the images, and of that choice
-  int64_t give_up_after = 20;  // images that failed one after the other; 0: never
+  int64_t give_up_after = 20;  // maximum of consecutive failures; 0: unlimited
   bool replace_list =
       false;             // if the folder has a list of other settings or another dataset; its images stay
   DecodeOptions decode;  // limits for references and answers
@@ -37,7 +37,7 @@ struct GenerateEditsReport {
   int64_t queries = 0;
   int64_t there = 0;     // had their image from an earlier run
   int64_t made = 0;      // images made by this one
-  int64_t shared = 0;    // queries that ask for what another one has
+  int64_t shared = 0;    // queries that equal another one
   int64_t failed = 0;    // queries without an image after all
   int64_t untried = 0;   // not come to
   int64_t requests = 0;  // number of requests to a remote engine

@@ -33,9 +33,9 @@ struct RunPageOptions {
   std::string chart_script;
   int64_t examples = 4;        // best and worst queries shown, of each dataset, model and direction
   int64_t map_points = 1000;   // images and texts together on a map of each dataset and model; 0: no maps
-  int thumbnail_side = 168;    // pixels: twice what the page shows, for fine screens
-  int64_t max_pictures = 600;  // maximum of thumbnails in the page; the page says how many are missing
-  int64_t max_picture_bytes = int64_t{6} << 20;  // and their size, as they stand in the page
+  int thumbnail_side = 168;    // pixels: twice the displayed size, for high-resolution screens
+  int64_t max_pictures = 600;  // maximum of thumbnails; the page says how many are missing
+  int64_t max_picture_bytes = int64_t{6} << 20;  // maximum of their total size in the page
   DecodeOptions limits;                          // limits for decoding the images, which are read in place
 };
 

@@ -162,7 +162,7 @@ TEST_F(Loop, KeepsTheBestByTheTasksFigure) {
   EXPECT_EQ(read_file(options_.run / "model/slope").value(),
             fmt::format("{}", metrics()[1]["slope"].get<float>()));
 
-  options_.run = folder_ / "newest";  // nothing is held out
+  options_.run = folder_ / "newest";  // without held-out data
   LineTask newest;
   newest.held_out = false;
   const auto last = train(newest);

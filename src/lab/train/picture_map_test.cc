@@ -87,7 +87,7 @@ struct Oracle {
   std::function<Tensor(const Tensor& states, Attentions& attentions)> pool;  // to what is projected
   Layer project = [](const Tensor& x) { return x; };                         // to a row of any length
   Layer head = [](const Tensor& x) { return x; };                            // behind the row
-  bool head_reads_row = true;  // of length 1; else what is projected
+  bool head_reads_row = true;  // normalized; else the projected states
   int64_t class_tokens = 1;
   bool pools_by_attention = false;
 
@@ -376,7 +376,7 @@ Tensor blip2_memory(const Weights& w, const Tensor& pixels, Attentions& attentio
 // memory.
 struct Looked {
   Tensor self;
-  Tensor over;    // undefined where it does not look
+  Tensor over;    // undefined without cross-attention
   Tensor states;  // behind the block
 };
 std::vector<Looked> ask(const Weights& w, const Tensor& memory) {

@@ -212,7 +212,7 @@ class Chooser {
     field = usual(kFileNames, files);
     if (field >= 0) return field;
     const int unfit_one = find_exactly("image");
-    if (unfit_one >= 0) return unfit_one;  // choose() says what it is
+    if (unfit_one >= 0) return unfit_one;  // choose() reports it
     return unknown("image");
   }
 

@@ -22,7 +22,7 @@ struct PictureColumn {
 
 struct TextColumn {
   std::string name;
-  int field = -1;  // among the schema's; -1: there is none
+  int field = -1;  // index in the schema; -1: there is none
   int leaf = -1;
 };
 

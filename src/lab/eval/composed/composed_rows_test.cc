@@ -240,7 +240,7 @@ TEST_F(ComposersInTheTable, TauIsChosenOnAnotherDataset) {
     before = each["matched"].get<double>();
     EXPECT_TRUE(each["figures"]["r1"]["value"].is_number());
   }
-  EXPECT_EQ(before, 0);  // above 1 nothing is matched
+  EXPECT_EQ(before, 0);  // no cosine exceeds 1, so there are no matches
   EXPECT_EQ(result_of(given->metrics, "atf")["tau"], 0.2);
 
   options.choose_on = at("val.jsonl").string();

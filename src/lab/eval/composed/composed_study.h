@@ -48,7 +48,7 @@ struct ComposedOptions {
   // Dataset (as parse_dataset_source takes it) on which each checkpoint's weights are chosen by r10. Empty
   // for none.
   std::string choose_on = {};
-  std::filesystem::path server_files = {};  // a folder to write them into; empty: none
+  std::filesystem::path server_files = {};  // folder for the submission files; empty: none are written
 };
 
 // A composer to measure, under a unique name.

@@ -74,7 +74,7 @@ struct ComposedTask {
     int64_t source = 0;              // its number in the dataset
     int64_t gallery = 0;             // number
     int64_t reference = 0;           // numbers of images, as all below
-    std::vector<int64_t> targets;    // the one the text was written for first; none: kept back
+    std::vector<int64_t> targets;    // the one for which the text was written first; empty: withheld
     std::vector<int64_t> subset;     // without the reference
     std::vector<int64_t> negatives;  // without the reference
   };
@@ -100,8 +100,8 @@ struct ComposedTask {
   std::vector<Asked> asked;      // in the order of queries; a query's own texts before its paraphrases
   std::vector<int64_t> cluster;  // [queries]: those of one reference
   int64_t clusters = 0;
-  int64_t empty_texts = 0;          // asked texts that say nothing: the reference alone speaks
-  std::vector<Exclusion> excluded;  // beside what the dataset left out
+  int64_t empty_texts = 0;          // number of blank query texts, which leave the reference alone
+  std::vector<Exclusion> excluded;  // in addition to the dataset's own exclusions
 
   // Returns true if any query has its targets. Without targets there is nothing to measure.
   [[nodiscard]] bool has_targets() const;

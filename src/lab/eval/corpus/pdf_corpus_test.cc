@@ -128,7 +128,7 @@ TEST_F(PdfCorpus, GoesOnAndIsTheSameForAnyNumberOfThreads) {
   const auto again = build(3);
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(again->resumed, 2);
-  EXPECT_EQ(encoder_->texts, encoded);  // nothing anew
+  EXPECT_EQ(encoder_->texts, encoded);  // nothing is encoded again
   EXPECT_EQ(read_file(options_.output / "manifest.jsonl").value(), first);
   options_.output = folder_ / "other";
   ASSERT_TRUE(build(3));

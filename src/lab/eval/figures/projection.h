@@ -18,7 +18,7 @@ namespace saccade::lab {
 
 struct PrincipalComponents {
   Matrix<double> coordinates;  // [n, k], of the rows less their mean; each column's largest entry is positive
-  std::vector<double> share;   // [k] of the total variance, descending; 0 where there is none at all
+  std::vector<double> share;   // [k] of the total variance, descending; 0 if there is no variance
 };
 
 // Computes the first k components of rows [n, d], by orthogonal iteration with Rayleigh-Ritz steps (Golub and
@@ -37,7 +37,7 @@ struct TsneOptions {
 struct Tsne {
   Matrix<double> points;  // [n, 2]
   double perplexity = 0;  // as used
-  double divergence = 0;  // Kullback-Leibler, what t-SNE makes small
+  double divergence = 0;  // Kullback-Leibler, which t-SNE minimizes
 };
 
 // Computes exact t-SNE of rows [n, d] with Euclidean distances (van der Maaten and Hinton, JMLR 9 (2008)). It

@@ -44,7 +44,7 @@ Result<std::vector<int64_t>> trec_order(std::span<const std::string> ids);
 struct QueryRanks {
   int64_t gallery = 0;               // answers that were ranked
   std::vector<int64_t> begin = {0};  // [queries + 1]; query q has ranks begin[q] .. begin[q + 1] - 1
-  std::vector<double> ranks;         // ascending within a query; none for a query without a right answer
+  std::vector<double> ranks;         // ascending within a query; empty for a query without a right answer
   std::vector<uint8_t> tied;         // [queries], 1: a wrong answer has exactly a right one's score
 
   [[nodiscard]] int64_t queries() const { return static_cast<int64_t>(begin.size()) - 1; }

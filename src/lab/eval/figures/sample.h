@@ -46,7 +46,7 @@ struct BootstrapOptions {
 struct Estimates {
   std::vector<std::string> names;
   std::vector<double> value;  // NaN without queries
-  Matrix<double> resampled;   // [resamples, names]; NaN where a resample has no query, and of one cluster
+  Matrix<double> resampled;   // [resamples, names]; NaN if a resample has no query, or for one cluster
   Matrix<double> left_out;    // [clusters, means]
 };
 

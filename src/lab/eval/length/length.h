@@ -57,7 +57,7 @@ std::vector<int64_t> default_lengths(int64_t last);
 std::optional<size_t> effective_place(std::span<const double> curve, double share);
 
 struct EffectiveLength {
-  std::optional<int64_t> value;  // none: nothing was ever found
+  std::optional<int64_t> value;  // nullopt: no query was ever found
   // Interval over resamples, each with a curve and an effective length of its own; `nullopt` without
   // resamples.
   std::optional<int64_t> low;
@@ -99,7 +99,7 @@ struct LengthCurves {
 // Texts beyond the limit, in pooled chunks.
 struct ChunkedTexts {
   Chunking chunking = Chunking::kEqual;
-  std::optional<ChunkPooling> pooling;  // none: rows of late interaction, which are simply joined
+  std::optional<ChunkPooling> pooling;  // nullopt: late interaction, whose rows are concatenated
   int64_t chunks = 0;                   // number of chunks of all texts
   // Curves of the lengths beyond the limit; the last length is the whole of every text. Effective lengths are
   // of the plain curves continued by these.
@@ -123,7 +123,7 @@ struct LengthOutcome {
   int64_t texts_of_sentences = 0;  // texts that `permuted` can change: of two sentences or more
   std::optional<LengthCurves> permuted;
   std::optional<LengthCurves> last;
-  std::vector<ChunkedTexts> chunked;  // none where no text is beyond the limit
+  std::vector<ChunkedTexts> chunked;  // empty if no text is beyond the limit
   int64_t encoded = 0;                // texts the encoder was given: equal ones once
 };
 

@@ -21,7 +21,7 @@ namespace saccade::lab {
 struct LengthStudyOptions {
   LengthOptions length;  // its bootstrap is that of EvaluationOptions
   CaptionPolicy captions = CaptionPolicy::kAll;
-  bool join_captions = false;        // all captions of an image are one text, a line each
+  bool join_captions = false;        // joins all captions of an image to one text, one per line
   std::vector<std::string> domains;  // topic of each dataset's texts in a word; empty: not given
 };
 

@@ -35,7 +35,7 @@ class MatchStudy : public Study {
  private:
   struct Entry {
     std::string model;
-    std::string unsupported = {};  // why nothing was measured
+    std::string unsupported = {};  // reason if nothing was measured
     MatchFigures texts = {};
     MatchFigures pictures = {};
   };

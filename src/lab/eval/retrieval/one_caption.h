@@ -28,7 +28,7 @@ struct OneCaptionSet {
   std::string hash;                  // Dataset::hash
   Matrix<float> pixels;              // [n, 3 * height * width]
   std::vector<TokenizedText> texts;  // [n]
-  std::vector<int64_t> labels;       // [n], equal where first captions are
+  std::vector<int64_t> labels;       // [n], equal for equal first captions
 };
 
 struct Recall {

@@ -42,7 +42,7 @@ std::vector<double> chance_figures(const Relevance& relevance, Direction directi
 
 // Number of queries without a right answer, and of those with a wrong answer that ties with a right one.
 struct QueryCounts {
-  int64_t queries = 0;  // with a right answer: what figures are averaged over
+  int64_t queries = 0;  // number with a right answer, over which figures are averaged
   int64_t without_answer = 0;
   int64_t tied = 0;
   int64_t several_right = 0;  // with more than one right answer

@@ -28,7 +28,7 @@ enum class CaptionPolicy {
 std::span<const EnumName<CaptionPolicy>> enum_names(CaptionPolicy);
 
 struct SourceText {
-  std::string caption;  // empty where it is not known
+  std::string caption;  // empty if unknown
   int64_t image = -1;   // -1: none
 };
 
@@ -50,7 +50,7 @@ struct RetrievalTask {
   Relevance relevance;
   std::vector<int64_t> image_of_text;  // the first right image of each text: its cluster
   std::vector<std::string> text_ids;   // unique: "ID#k", k the caption's number at its image, from 0
-  std::vector<Exclusion> excluded;     // beside what the dataset left out
+  std::vector<Exclusion> excluded;     // in addition to the dataset's own exclusions
 };
 
 // Makes the task. `unreadable`: images by number, ascending, that have no embeddings. An image that cannot be

@@ -26,8 +26,8 @@ namespace saccade::lab {
 
 // Treatment of transparent images.
 enum class Transparency {
-  kWhite,       // over white: what a person sees
-  kCheckpoint,  // as the checkpoint's preprocessing says; reference pipelines show what lies under it
+  kWhite,       // over white, as a person sees them
+  kCheckpoint,  // by the checkpoint's preprocessing; reference pipelines show hidden pixels
 };
 std::span<const EnumName<Transparency>> enum_names(Transparency);  // "white", "checkpoint"
 // Returns the encoder's preprocessing with that treatment.

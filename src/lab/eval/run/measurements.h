@@ -19,7 +19,7 @@ namespace saccade::lab {
 
 struct EffectiveTokens {
   std::optional<int64_t>
-      tokens;           // own tokens of a text that a share of the best R@1 takes; none: never found
+      tokens;           // tokens of a text needed for a share of the best R@1; nullopt: never reached
   bool at_end = false;  // there was no more to read: it might be more
   double share = 0;
   // True if the curve is above chance. Otherwise `tokens` is noise.
@@ -39,7 +39,7 @@ struct MeasuredModel {
   std::string name;  // unique among these
   RunCheckpoint checkpoint;
   std::optional<Figure> accuracy;     // text to image, R@1
-  std::optional<Figure> composition;  // group score, or text score where items have one image
+  std::optional<Figure> composition;  // group score, or text score for items with one image
   std::optional<EffectiveTokens> length;
   std::optional<MeasuredSpeed> speed;
 };

@@ -50,7 +50,7 @@ struct RunCheckpoint {
   std::string name;         // unique in the run
   std::string path;         // its folder, or the file of embeddings or scores that stands for it
   std::string fingerprint;  // fingerprint of the encoder, or SHA-256 of that file
-  std::string family;       // empty where a file stands for it
+  std::string family;       // empty for a file
   std::string precision;
   int64_t parameters = 0;
   int64_t dim = 0;

@@ -86,7 +86,7 @@ class VisualnessStudy : public Study {
   struct Judged {
     std::string name;
     Texts texts;
-    Texts validation;          // empty where there is none
+    Texts validation;          // empty if there is none
     Json validated_on;         // name and hash
     std::vector<int64_t> row;  // index of each image among the readable ones; -1: unreadable
     std::vector<Method> methods;

@@ -27,7 +27,7 @@ Result<std::vector<Unit>> units_of(std::string_view text) {
   const std::string plain = to_valid_utf8(text);
   SACCADE_ASSIGN(const std::vector<TextSegment> segments, split_words(plain));
   std::vector<Unit> units;
-  bool open = false;  // the last unit is of signs, and what follows it touches it
+  bool open = false;  // the last unit is punctuation, and the next character is adjacent
   for (const TextSegment& segment : segments) {
     if (is_space(segment.text)) {
       open = false;

@@ -45,7 +45,7 @@ struct CompositionTask {
   std::vector<int64_t> source;     // [pictures]: their numbers in the task of the whole dataset
   // [items]: numbers of the item's images; [1] is -1 for items of one image
   std::vector<std::array<int64_t, 2>> picture_of;
-  std::vector<Exclusion> excluded;  // beside what the dataset left out
+  std::vector<Exclusion> excluded;  // in addition to the dataset's own exclusions
 };
 // Makes the task. Returns kUsage for a dataset of images and captions; kBadData if items of one and of two
 // images are mixed.
@@ -69,7 +69,7 @@ struct CompositionGroup {
 struct CompositionOutcome {
   std::vector<CompositionVerdict> verdicts;
   std::vector<CompositionGroup>
-      groups;  // all items, then the kinds by their first item where there are several
+      groups;  // all items, then the kinds in order of their first item, if there are several
 };
 
 // Evaluates the task. scores: one per item. kBadData names an item with a NaN score.

@@ -22,7 +22,7 @@ double margin(const RunQuery& query) {
   for (const RunAnswer& answer : query.top) {
     (answer.right ? right : wrong) = std::max(answer.right ? right : wrong, answer.score);
   }
-  return right - wrong;  // infinite where all that is known are right
+  return right - wrong;  // infinite if all known answers are right
 }
 
 // The best and the worst queries of one dataset, model and direction.

@@ -40,7 +40,7 @@ class FeatureFile {
   [[nodiscard]] const std::vector<int64_t>& text_number() const { return text_number_; }
   // SHA-256 over shapes, rows and the relation: equal for equal content.
   [[nodiscard]] const std::string& sha256() const { return sha256_; }
-  [[nodiscard]] std::string metadata(std::string_view key) const;  // empty where there is none
+  [[nodiscard]] std::string metadata(std::string_view key) const;  // empty if it does not exist
 
   // Reads row i as float32, unchanged. out: [image_width] or [text_width].
   void image_row(int64_t i, std::span<float> out) const { row(*images_, i, out); }

@@ -54,7 +54,7 @@ struct FeatureItems {
 struct BuiltFeatures {
   PendingFile file;
   FeatureFile features;
-  std::vector<std::string> left_out;  // images that could not be read, with why
+  std::vector<std::string> left_out;  // unreadable images, with the reasons
 };
 // Makes a file of the items' features at `path`. An existing file is used if it has the same inputs (images
 // by their file stamps, core/files/file_stamp.h). Otherwise features come through the cache. An unreadable
@@ -84,7 +84,7 @@ struct HeadSet {
   FeatureFile features;
   RetrievalTask task;
   TieBreak ties;
-  std::unique_ptr<OwnRows> own;  // null where images and texts have rows of different widths
+  std::unique_ptr<OwnRows> own;  // null if image and text embeddings have different widths
 };
 // Makes a set of all images and texts of a dataset. An unreadable image is kBadData, since leaving it out
 // would change the measurement.

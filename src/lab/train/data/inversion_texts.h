@@ -28,7 +28,7 @@ struct InversionText {
 
 struct InversionTexts {
   std::vector<InversionText> texts;
-  int64_t empty = 0;     // lines that say nothing
+  int64_t empty = 0;     // number of blank lines
   int64_t repeated = 0;  // lines that were there before
   int64_t cut = 0;       // texts longer than the encoder reads: their beginnings are learned from
   std::string sha256;    // hash of the file

@@ -60,7 +60,7 @@ class PictureStore {
 
   int side_ = 0;
   size_t pixel_bytes_ = 0;
-  std::filesystem::path file_to_keep_;  // empty: nothing to write
+  std::filesystem::path file_to_keep_;  // empty if there is no file to write
   std::vector<uint8_t> memory_;         // pixels of all items, then one flag byte an item
   MappedFile file_;                     // or the same, mapped
   std::vector<std::string> failures_;

@@ -81,7 +81,7 @@ Status load_config(const DualTrainingOptions& options, TrainingSetup& setup) {
   if (model.contains("text_config") && !model["text_config"].is_object()) {
     return fail(ErrorCode::kBadData, "{}: \"text_config\" is not an object", where);
   }
-  model.erase("text_config_dict");  // older files' second copy, which would win over what is set here
+  model.erase("text_config_dict");  // older files' second copy, which would override these values
   const Tokenizer& tokenizer = *setup.tokenizer;
   model["text_config"]["vocab_size"] = tokenizer.vocabulary_size();
   model["text_config"]["eos_token_id"] = tokenizer.end_id();

@@ -19,7 +19,7 @@ namespace {
 class Batches : public testing::Test {
  protected:
   struct Caption {
-    std::string name;  // of what it is a caption of
+    std::string name;  // the item's name
     size_t which = 0;  // of the two
   };
 
@@ -58,7 +58,7 @@ class Batches : public testing::Test {
 };
 
 TEST_F(Batches, CaptionsEqualToOneOfAPicturesAreItsPositives) {
-  bool drawn_otherwise = false;  // that two images share a caption counts also where it was not drawn
+  bool drawn_otherwise = false;  // shared captions count even if they were not drawn
   for (int64_t step = 0; step < 4; ++step) {
     const TrainingBatch batch = this->batch(step);
     const std::vector<Caption> texts = drawn(batch);

@@ -47,7 +47,7 @@ struct VisualnessExamples {
 struct VisualnessData {
   std::filesystem::path checkpoint;  // empty: a classifier from random weights
   bool classifier = false;
-  LoadedEncoder loaded;  // not of a classifier, nor are images and what they need
+  LoadedEncoder loaded;  // unused for a classifier, like everything about images
   ClipConfig config;
   BertConfig bert;                           // config of a classifier
   std::unique_ptr<Tokenizer> own_tokenizer;  // tokenizer of a classifier

@@ -44,7 +44,7 @@ enum class TrainedTowers { kNone, kText, kBoth };
 std::span<const EnumName<TrainedTowers>> enum_names(TrainedTowers);
 // Negatives of a query in stage two, beside the batch's other targets.
 enum class WrongAnswers {
-  kTargets,     // nothing else
+  kTargets,     // no others
   kReferences,  // the batch's references, the query's own among them
 };
 std::span<const EnumName<WrongAnswers>> enum_names(WrongAnswers);
@@ -62,10 +62,10 @@ struct ComposedTrainingOptions : TrainingLoopOptions {
   std::filesystem::path cache;        // computed states of images and texts; empty: <run>/cache
   std::string model;                  // the encoder's checkpoint
 
-  std::string method = "atf";  // a composer's kind; "none": stage one alone
+  std::string method = "atf";  // a composer's kind; "none" runs only stage one
   AtfOptions atf;              // the encoder's token counts are filled in
   CombinerShape
-      combiner;  // of the Combiner: its `dim` is filled in, and the published widths where they are 0
+      combiner;  // options of the Combiner: `dim` is filled in, and published widths replace 0
   // Dropout probability; `nullopt` uses dropout_of().
   std::optional<double> dropout;
 
@@ -86,7 +86,7 @@ struct ComposedTrainingOptions : TrainingLoopOptions {
   // many. Its other modifications are the hardest negatives available.
   int64_t together = 4;
   WrongAnswers wrong = WrongAnswers::kReferences;
-  double paraphrases = 0.5;  // chance that a triplet comes in one of its other wordings, where it has them
+  double paraphrases = 0.5;  // probability of one of a triplet's other wordings, if it has any
 
   Precision precision = Precision::kFp32;  // precision of trained towers: kFp32 or kBf16
   BootstrapOptions bootstrap;

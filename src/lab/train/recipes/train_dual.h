@@ -58,7 +58,7 @@ struct DualTrainingOptions : TrainingLoopOptions {
   double first_caption = 0.4;
   Precision precision = Precision::kBf16;
   WeightsFormat weights = WeightsFormat::kFp32;  // format of the written checkpoint; training's own are fp32
-  TrainingDevice device = TrainingDevice::kCpu;  // kCuda where libtorch has it
+  TrainingDevice device = TrainingDevice::kCpu;  // kCuda if libtorch supports it
   int threads = 0;                               // 0: all processors of the process
   DecoderPool* processes = nullptr;              // decoder processes; nullptr: threads decode
 };
@@ -78,7 +78,7 @@ struct DualTrainingPlan {
 
 struct DualTrainingReport {
   int64_t steps = 0;         // done in all
-  int64_t resumed_from = 0;  // of them by earlier calls; equal to steps where this one found it finished
+  int64_t resumed_from = 0;  // number by earlier calls; equal to steps if the training was finished
   bool finished = false;
   double last_loss = 0;
   std::vector<OneCaptionRecall> best;  // figures of the checkpoint in model/
@@ -86,7 +86,7 @@ struct DualTrainingReport {
   double images_per_second = 0;       // rate of this call
   std::vector<std::string> left_out;  // images that could not be decoded
   std::filesystem::path model;
-  std::optional<DualTrainingPlan> plan;  // of a dry run, and nothing else then but what was left out
+  std::optional<DualTrainingPlan> plan;  // result of a dry run, which has only exclusions beside it
 };
 
 // Returns the output of `train dual --json`.

@@ -42,7 +42,7 @@ struct HeadTrainingOptions : TrainingLoopOptions {
   // or on `held_out` if that is empty. Both are datasets, or with `features` files of features.
   std::vector<std::string> held_out;
   std::vector<std::string> test;
-  std::string frozen;  // -m; with `features`: the encoder they are said to be from, or empty
+  std::string frozen;  // -m; with `features`: their encoder, or empty
   // Input states of the heads. With `nullopt`, queries and tokens if the encoder has them, else its
   // embeddings.
   std::optional<ImageStates> image_states;

@@ -36,7 +36,7 @@ struct InversionTrainingOptions : TrainingLoopOptions {
   std::string model;            // the encoder's checkpoint, of CLIP's family
   std::filesystem::path texts;  // a text a line
   std::vector<std::string>
-      held_out;  // edit queries that choose the best step: PATH or PATH#split=NAME; may be none
+      held_out;  // edit queries that select the best step: PATH or PATH#split=NAME; may be empty
   std::vector<std::string> test;  // the same: measured once, by the checkpoint that is kept
   // Query template, with places for the image's word ("*") and for the modification ("{}").
   std::string sentence = "a photo of * that {}";

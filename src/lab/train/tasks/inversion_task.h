@@ -41,9 +41,9 @@ struct InversionQueries {
 // Data of one step.
 struct InversionBatch {
   torch::Tensor rows;       // [n, dim]: the texts' rows of length 1, with noise, of length 1 again
-  torch::Tensor originals;  // [n, dim]: what the tower made of the texts, of any length
+  torch::Tensor originals;  // [n, dim]: the tower's embeddings of the texts, not normalized
   nn::Tensor ids;           // [n, longest] int64: the masked texts
-  nn::Tensor places;        // [n, most] int64: where the word stands; -1 behind a text's own
+  nn::Tensor places;        // [n, most] int64: positions of the word; padded with -1
   int64_t step = 0;
 };
 

@@ -60,7 +60,7 @@ Status take_weight(const std::filesystem::path& folder, const nn::TensorMap& ten
 // Texts padded to the longest: [n, longest] int64.
 struct VisualnessIds {
   torch::Tensor ids;
-  torch::Tensor mask;  // 1 for a text's own tokens, 0 for what fills it up
+  torch::Tensor mask;  // 1 for a text's own tokens, 0 for padding
 };
 VisualnessIds visualness_ids(std::span<const VisualnessExample* const> items, int64_t pad_id);
 // Calls the body with batches of texts of similar lengths, for encoding without gradients. places: the
