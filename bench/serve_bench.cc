@@ -4,8 +4,9 @@
 //                alternating: medians
 //   serve/load   64 connections that send text queries, over 100,000 rows: queries per second and latency
 //                percentiles, for new texts and for repeated ones. Compared with the encoder's texts per
-//                second on such texts in batches of 64, and with the library's queries per second one after the
-//                other. Each is also given in milliseconds of processor time, which other work disturbs less
+//                second on such texts in batches of 64, and with the library's queries per second one after
+//                the other. Each is also given in milliseconds of processor time, which other work
+//                disturbs less
 //   serve/soak   2,000 connections of good, slow, broken and huge requests: invalid answers
 //                (test_load.h), and the server's memory before, half-way and after
 //

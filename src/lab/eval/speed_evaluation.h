@@ -1,9 +1,9 @@
 // The evaluation of speed: each checkpoint in each precision, measured in a process that does nothing else.
 //
 // It is not a Study of evaluation.h. The framework there encodes a dataset's images through the cache, in
-// the one process that measures all checkpoints. Here nothing may come from a cache, and a process's memory must be
-// that of one checkpoint alone. A checkpoint's description comes back together with its figures. The two
-// share the description and the writing of runs.
+// the one process that measures all checkpoints. Here nothing may come from a cache, and a process's memory
+// must be that of one checkpoint alone. A checkpoint's description comes back together with its figures. The
+// two share the description and the writing of runs.
 #pragma once
 
 #include <functional>
