@@ -75,7 +75,7 @@ struct PseudoTargets {
   int64_t there = 0;                              // number of queries with an image
   int64_t failed = 0;                             // number that the engine failed to make
   int64_t absent = 0;                             // number missing in the list
-  int64_t below = 0;  // number below min_cosine, or without a known quality
+  int64_t below = 0;                              // number below min_cosine, or without a known quality
 };
 struct PseudoTargetOptions {
   // Minimum cosine similarity with the true target; other images are not used (quality.jsonl).

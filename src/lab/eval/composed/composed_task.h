@@ -22,9 +22,9 @@ namespace saccade::lab {
 
 // Method that joins several texts of a query.
 enum class JoinTexts {
-  kAnd,  // "C1 and c2", without '.', '?', ',' and spaces at their ends, the first capitalized (CLIP4Cir)
-  kComma,       // "c1, and c2" (BGE-VL)
-  kToken,       // "c1 <and> c2" (Fashion-IQ's own program)
+  kAnd,    // "C1 and c2", without '.', '?', ',' and spaces at their ends, the first capitalized (CLIP4Cir)
+  kComma,  // "c1, and c2" (BGE-VL)
+  kToken,  // "c1 <and> c2" (Fashion-IQ's own program)
   kBothOrders,  // the mean of the rows of "C1 and c2" and "C2 and c1" (LinCIR)
   kEach,        // each text is a query of its own (VAL)
 };

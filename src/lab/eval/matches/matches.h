@@ -20,12 +20,10 @@ namespace saccade::lab {
 
 // A gallery of images with its queries.
 struct MatchTask {
-  std::vector<std::string>
-      captions;                   // all captions of each image, joined by "; "; empty if there are none
-  std::vector<int64_t> class_of;  // class of each image: its group's number, or its own
+  std::vector<std::string> captions;  // all captions of each image, joined by "; "; empty if there are none
+  std::vector<int64_t> class_of;      // class of each image: its group's number, or its own
   int64_t classes = 0;
-  std::vector<uint8_t>
-      learned;  // one byte per class: 1 for calibration, 0 for the test
+  std::vector<uint8_t> learned;  // one byte per class: 1 for calibration, 0 for the test
 };
 // Makes the task from `items` by number. Classes are split into halves at random by `seed`.
 MatchTask match_task(std::span<const DatasetItem> items, std::span<const int64_t> numbers, uint64_t seed);

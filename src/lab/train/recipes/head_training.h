@@ -26,7 +26,7 @@ struct PairSubset {
 // Everything that does not change during the training of heads.
 struct HeadData {
   std::unique_ptr<EncoderBackend> encoder;      // null with a file of features without one
-  RunCheckpoint frozen;                  // encoder for runs; its name is empty if there is none
+  RunCheckpoint frozen;                         // encoder for runs; its name is empty if there is none
   HeadConfig config;                     // head settings from the data: widths of features, states, encoder
   std::optional<FrozenQFormer> qformer;  // initial weights of a trained Q-Former
   PendingFile file;

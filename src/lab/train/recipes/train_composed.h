@@ -64,8 +64,7 @@ struct ComposedTrainingOptions : TrainingLoopOptions {
 
   std::string method = "atf";  // a composer's kind; "none" runs only stage one
   AtfOptions atf;              // the encoder's token counts are filled in
-  CombinerShape
-      combiner;  // options of the Combiner: `dim` is filled in, and published widths replace 0
+  CombinerShape combiner;      // options of the Combiner: `dim` is filled in, and published widths replace 0
   // Dropout probability; `nullopt` uses dropout_of().
   std::optional<double> dropout;
 

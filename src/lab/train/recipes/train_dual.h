@@ -70,8 +70,7 @@ struct DualTrainingPlan {
   int64_t held_out = 0;  // images
   int64_t parameters = 0;
   int64_t steps = 0;
-  int64_t memory_bytes =
-      0;  // peak of this process, with the optimizer's state; without a GPU's memory
+  int64_t memory_bytes = 0;   // peak of this process, with the optimizer's state; without a GPU's memory
   double seconds_a_step = 0;  // of the second; steps late in the training may look at more (patch_dropout)
   double seconds = 0;         // time of all steps, without evaluations
 };

@@ -45,8 +45,7 @@ struct Batch {
   Tensor visual;    // [n] bool
   Tensor pictures;  // [n] int64: numbers of images, 0 for the NULL image's texts
   Tensor places;    // [n] int64: rows of `pixels`
-  Tensor
-      pixels;  // [images of the batch, then the NULL image, 3, side, side]; undefined if rows are given
+  Tensor pixels;    // [images of the batch, then the NULL image, 3, side, side]; undefined if rows are given
 };
 
 Tensor tensor_of(std::span<const float> values, const std::vector<int64_t>& shape) {
