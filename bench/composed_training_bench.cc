@@ -1,13 +1,13 @@
-// Training adaptive token fusion over a frozen encoder, from token states in a mapped file: a 192-wide shared
-// space, batches of 256 triplets, four heads. Texts are the starter's; states are random, so that nothing is
-// learned and everything is computed.
+// Benchmark of training adaptive token fusion over a frozen encoder, from token states in a mapped file: a
+// 192-wide shared space, batches of 256 triplets, four heads. Texts are the starter's. States are random, so
+// that nothing is learned and everything is computed.
 //
-//   composed/step/TOKENS/TRIPLETS   whole steps as the loop takes them, the next batch prepared beside
-//   composed/pool/TOKENS            merging, places, norm and pooling, forwards and back, in one pass
-//   composed/plain/TOKENS           the same operation by operation: the yardstick
+//   composed/step/TOKENS/TRIPLETS   whole steps as in the loop, with the next batch prepared in parallel
+//   composed/pool/TOKENS            merging, places, norm and pooling, forward and backward, in one pass
+//   composed/plain/TOKENS           the same operation by operation: the baseline
 //
-// TOKENS: of a picture (17: the starter's, 50: of a ViT-B/32). Counters: triplets a second, and the process's
-// most memory. The target of steps is 2,000 triplets a second on two cores.
+// TOKENS: of an image (17: the starter's, 50: of a ViT-B/32). Counters: triplets per second, and the
+// process's peak memory. The target of steps is 2,000 triplets per second on two cores.
 #include <cstdint>
 #include <filesystem>
 #include <future>
@@ -28,7 +28,7 @@
 namespace saccade::bench {
 namespace {
 
-using namespace saccade::lab;  // the laboratory is what is looked at here
+using namespace saccade::lab;  // everything here measures saccade-lab
 
 namespace fs = std::filesystem;
 
@@ -42,7 +42,7 @@ uint64_t drawn(uint64_t& state) {
   return state >> 33;
 }
 
-// Items of random half-precision numbers around 1.
+// Makes items of random half-precision numbers around 1.
 Result<ItemFile> random_items(const fs::path& path, const std::vector<int64_t>& begin) {
   SACCADE_ASSIGN(ItemFileWriter writer, ItemFileWriter::create(path));
   uint64_t state = 5;

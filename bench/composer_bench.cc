@@ -1,12 +1,12 @@
-// Composed queries over the starter: what encoding the picture and the words costs, and what composing adds.
+// Benchmark of composed queries over the starter: the cost of encoding image and text, and of composing.
 //
-//   compose/rows/N     encode_images and encode_texts of N queries: what a plain sum needs
-//   compose/tokens/N   their token states: what adaptive token fusion needs
-//   compose/atf/N      adaptive token fusion of N queries whose tokens are there, with
-//                      random weights, nothing matched
-//   compose/merged/N   the same with every token of a picture merged with its nearest of the text (tau -1)
+//   compose/rows/N     encode_images and encode_texts of N queries: the cost of a plain sum
+//   compose/tokens/N   their token states: the inputs of adaptive token fusion
+//   compose/atf/N      adaptive token fusion of N queries from existing tokens, with
+//                      random weights and no matches
+//   compose/merged/N   the same with every image token merged with its nearest text token (tau -1)
 //
-// One thread. Counter: queries a second. Composing is to cost at most 5% of compose/rows.
+// One thread. Counter: queries per second. Composing should cost at most 5% of compose/rows.
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -32,7 +32,7 @@ float uniform(uint64_t& state) {
   return static_cast<float>(state >> 40) * 0x1p-23F - 1;
 }
 
-// Parameters of a composer, all drawn alike.
+// Random parameters of a composer.
 class RandomSource : public nn::ParameterSource {
  public:
   Result<nn::Tensor> take(const std::string& name, const std::vector<int64_t>& shape,
@@ -96,7 +96,7 @@ Result<Queries> queries(int64_t n, double tau) {
   return made;
 }
 
-// body(queries) once an iteration.
+// Calls body(queries) once per iteration.
 template <typename Body>
 void run(benchmark::State& state, double tau, const Body& body) {
   const auto made = queries(state.range(0), tau);

@@ -1,8 +1,9 @@
-// An editor's drawing: 64 x 64 pixels, random weights of the default shape, over the starter's texts.
+// Benchmark of an editor's sampling: 64 x 64 pixels, random weights of the default shape, over the starter's
+// texts.
 //
-//   editor/draw/PRECISION/STEPS/GUIDED   16 pictures at a time
+//   editor/draw/PRECISION/STEPS/GUIDED   16 images at a time
 //
-// Counter: pictures a second, by the threads of SACCADE_BENCH_THREADS (default 1).
+// Counter: images per second, on the threads of SACCADE_BENCH_THREADS (default 1).
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -21,7 +22,7 @@
 namespace saccade::bench {
 namespace {
 
-using namespace saccade::lab;  // the laboratory is what is looked at here
+using namespace saccade::lab;  // everything here measures saccade-lab
 
 namespace fs = std::filesystem;
 

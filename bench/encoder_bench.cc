@@ -1,17 +1,20 @@
-// Pictures and texts a second of whole encoders, beside what bare matrix products of the same shapes reach.
+// Benchmark of whole encoders: images and texts per second, compared with bare matrix products of the same
+// shapes.
 //
-// The encoders are of published shapes with random weights, opened from a folder as a user's would be. Each
-// iteration runs one once, then every product [m, k] x [k, n] that the linear layers of a full forward pass
-// are made of as a bare oneDNN matmul: weights packed in the same dtype (int8: u8 by s8), each layer's its
-// own as far as 256 MB a shape go, no bias, no activation. Both figures come from one run, so that "of_bare"
-// (the products' time over the encoder's) compares the machine with itself; int8's "times_fp32" is fp32's
-// time over int8's, in turn as well. The encoder may do better than 1 by leaving out products whose results
-// nobody reads. "beside_another" has a second process keep one of the processors busy, in turns with none
-// ("of_alone"). Memory is the most that the process had resident, mapped weights included: of loading, and of
-// a batch beside the loaded encoder. Every shape runs in a process of its own.
+// The encoders have published shapes and random weights, and are opened from a folder as a user's would be.
+// Each iteration runs one once, then every product [m, k] x [k, n] of the linear layers of a full forward
+// pass as a bare oneDNN matmul. Weights are packed in the same dtype (int8: u8 by s8), each layer has its own
+// up to 256 MB per shape, and there is no bias or activation. Both figures come from one run, so that
+// "of_bare" (the products' time over the encoder's) compares the machine with itself.
 //
-// SACCADE_BENCH_SHAPES lists shapes by name, or "all" (gigabytes on disk and in memory); without, ViT-B/32.
-// The processors used are those of the process's affinity mask.
+// int8's "times_fp32" is fp32's time over int8's, measured alternately as well. The encoder may exceed 1 by
+// skipping products whose results are not used. "beside_another" has a second process keep one of the
+// processors busy, alternating with none ("of_alone"). Memory is the process's peak resident memory, mapped
+// weights included: of loading, and of a batch with the encoder loaded. Every shape runs in a separate
+// process.
+//
+// SACCADE_BENCH_SHAPES lists shapes by name, or "all" (gigabytes on disk and in memory); the default is
+// ViT-B/32. The processors used are those of the process's affinity mask.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -114,7 +117,7 @@ class BareProducts {
     }
   }
 
-  // Runs all of them once; seconds.
+  // Runs all of them once; returns seconds.
   double run() {
     const auto start = std::chrono::steady_clock::now();
     for (const Kernel& kernel : kernels_) {
@@ -292,7 +295,7 @@ class Bench {
     precision_ = precision;
     return encoder_.get();
   }
-  // In fp32, beside the one in int8 that it is compared with; nullptr beside others.
+  // Returns the encoder in fp32 for comparison with int8; `nullptr` for other precisions.
   Result<EncoderBackend*> reference() {
     if (precision_ != Precision::kInt8 || !subject_.fp32) return nullptr;
     if (!reference_) {
@@ -319,8 +322,8 @@ std::string threads_label() {
   return std::to_string(available_processors()) + " threads";
 }
 
-// Runs `encode` (of an encoder; returning whether it worked), the bare products and, beside int8, the same
-// encoder in fp32 in turn, and reports all.
+// Runs `encode` (of an encoder; it returns true on success), the bare products and, for int8, the same
+// encoder in fp32, alternating, and reports all.
 template <typename Encode>
 void compare(benchmark::State& state, Bench& bench, EncoderBackend& encoder, const std::vector<Product>& products,
              Precision precision, int64_t items, const char* rate_name, const Encode& encode_by) {
@@ -330,7 +333,7 @@ void compare(benchmark::State& state, Bench& bench, EncoderBackend& encoder, con
   state.counters["peak_RSS_MB"] = static_cast<double>(peak_memory()) / 1e6;  // before the products' weights
   BareProducts bare(products, precision);
   std::vector<double> encoding, multiplying, exact;
-  // The threads of one look for work for some milliseconds before they sleep; the other would pay for it.
+  // Idle threads of one spin for some milliseconds before they sleep, which would slow the other down.
   const auto rest = [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); };
   const auto reference = bench.reference();
   if (!reference) return state.SkipWithError(reference.error().message.c_str());
@@ -369,7 +372,7 @@ void encode_images(benchmark::State& state, Bench& bench, Precision precision, i
           [&](EncoderBackend& by) { return by.encode_images(pixels.view()).has_value(); });
 }
 
-// A process that does nothing but keep the last of this one's processors busy, while it lives.
+// A process that only keeps the last of this one's processors busy, while it lives.
 class Spinner {
  public:
   Spinner() : process_(::fork()) {
@@ -397,7 +400,7 @@ class Spinner {
   pid_t process_;
 };
 
-// Single pictures, with one processor taken by another process and without, in turns.
+// Encodes single images, alternating with and without another process on one processor.
 void encode_beside_another(benchmark::State& state, Bench& bench, Precision precision) {
   const auto encoder = bench.get(precision);
   if (!encoder) return state.SkipWithError(encoder.error().message.c_str());
@@ -428,7 +431,7 @@ void encode_beside_another(benchmark::State& state, Bench& bench, Precision prec
   state.SetLabel(threads_label());
 }
 
-// Maps over ten pictures, and the same encoded, in turns.
+// Computes relevance maps of ten images, alternating with encoding them.
 void map_pictures(benchmark::State& state, Bench& bench, MapMethod method) {
   const auto encoder = bench.get(Precision::kFp32);
   if (!encoder) return state.SkipWithError(encoder.error().message.c_str());
@@ -475,8 +478,8 @@ void encode_texts(benchmark::State& state, Bench& bench, Precision precision, in
           [&](EncoderBackend& by) { return by.encode_texts(texts).has_value(); });
 }
 
-// From a folder in the page cache to an encoder that takes its first batch: maps and
-// hashes. That batch then packs.
+// Loads from a folder in the page cache to a ready encoder: maps and hashes. Weights are packed in its first
+// batch.
 void load(benchmark::State& state, Bench& bench, Precision precision) {
   bench.close();
   const auto folder = bench.checkpoint();
@@ -535,7 +538,7 @@ void register_all(Bench& bench) {
   }
 }
 
-// One shape, in this process.
+// Runs one shape in this process.
 int run_shape(const Subject& subject, int argc, char** argv) {
   auto scratch = ScratchFolder::make();
   if (!scratch) {
@@ -557,7 +560,7 @@ bool is_wanted(const std::string& name) {
   return wanted == "all" || ("," + wanted + ",").find("," + name + ",") != std::string::npos;
 }
 
-// Every shape in a child, forked before this process has threads.
+// Runs every shape in a child, forked before this process has threads.
 int run(int argc, char** argv) {
   int worst = 0;
   bool any = false;

@@ -1,13 +1,13 @@
-// The evaluation of retrieval at the size of COCO's test
-// split, from rows in memory to figures with intervals.
+// Benchmark of the evaluation of retrieval at the size of COCO's test split, from embeddings in memory to
+// figures with intervals.
 //
 //   coco/one_model    5,000 images, 25,010 texts, 512 wide, random: ranks in both directions, all figures,
 //                     and 1,000 resamples with percentile and BCa intervals
 //   coco/two_models   the same twice, and the paired differences
 //   coco/ranks_only   the ranks alone
 //
-// The process's most memory is an error above 1.5 GB. Texts are the rows of their images with noise, so that
-// ranks are spread as a model's are.
+// A peak memory above 1.5 GB is an error. Texts are the embeddings of their images with noise, so that ranks
+// are spread as a model's are.
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -28,7 +28,7 @@
 namespace saccade::bench {
 namespace {
 
-using namespace saccade::lab;  // the laboratory is what is looked at here
+using namespace saccade::lab;  // everything here measures saccade-lab
 
 constexpr int64_t kImages = 5'000;
 constexpr int64_t kTexts = 25'010;
@@ -62,7 +62,7 @@ struct Seconds {
 
 class Clock {
  public:
-  // Since the last call, or the start.
+  // Returns the seconds since the last call, or the start.
   double lap() {
     const auto now = std::chrono::steady_clock::now();
     const std::chrono::duration<double> seconds = now - start_;
@@ -74,7 +74,7 @@ class Clock {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// The estimates of both directions; adds to `seconds`.
+// Computes the estimates of both directions; adds to `seconds`.
 Result<std::vector<Estimates>> evaluate(const Rows& rows, int64_t resamples, ThreadPool& pool,
                                         Seconds& seconds) {
   std::vector<int64_t> every_image(static_cast<size_t>(kImages));
@@ -96,7 +96,7 @@ Result<std::vector<Estimates>> evaluate(const Rows& rows, int64_t resamples, Thr
 }
 
 void coco(benchmark::State& state, int64_t models, int64_t resamples) {
-  // The thread that calls works along, so that a pool of n - 1 makes n.
+  // The calling thread also works, so that a pool of n - 1 gives n.
   const int threads = available_processors();
   ThreadPool pool(threads > 1 ? threads - 1 : 1);
   const Rows first = make_rows(1);

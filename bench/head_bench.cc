@@ -1,11 +1,11 @@
-// Training of heads on features that are there: 768-wide pictures and texts, batches of 128, evaluation on
+// Benchmark of training heads on existing features: 768-wide images and texts, batches of 128, evaluation on
 // 1,000 held-out pairs with 1,000 resamples after every epoch.
 //
-//   head/mlp/PAIRS/EPOCHS     an MLP a side, 768 wide
-//   head/linear/PAIRS/EPOCHS  a linear layer a side
+//   head/mlp/PAIRS/EPOCHS     an MLP per side, 768 wide
+//   head/linear/PAIRS/EPOCHS  a linear layer per side
 //
-// Counters: pairs trained on a second, and the process's most memory. Texts are their pictures' rows with
-// noise; a million pairs take 6.1 GB in the folder of temporary files.
+// Counters: training pairs per second, and the process's peak memory. Texts are their images' features with
+// noise. A million pairs take 6.1 GB in the folder of temporary files.
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -22,7 +22,7 @@
 namespace saccade::bench {
 namespace {
 
-using namespace saccade::lab;  // the laboratory is what is looked at here
+using namespace saccade::lab;  // everything here measures saccade-lab
 
 namespace fs = std::filesystem;
 
@@ -33,7 +33,7 @@ float uniform(uint64_t& state) {
   return static_cast<float>(state >> 40) * 0x1p-23F - 1;
 }
 
-// Row by row, as a million of them are more than a benchmark may hold.
+// Writes row by row, since a million rows are too many to hold in memory.
 Status write_features(const fs::path& path, int64_t pairs, uint64_t seed) {
   const int64_t rows = pairs * kWidth * 4;
   std::string header =

@@ -1,19 +1,19 @@
-// `saccade index` end to end: from picture files on the disk to a collection on the disk.
+// Benchmark of `saccade index` end to end: from image files on disk to a collection on disk.
 //
-//   indexing/<pictures>/<encoder>    pictures a second, and where the work goes
+//   indexing/<pictures>/<encoder>    images per second, and shares of the work
 //   rates/photographs/<encoder>      indexing JPEGs of 1024 x 768, and the encoder alone on prepared
-//                                    pictures, in turns: medians of pictures a second and of milliseconds of
-//                                    processor a picture, and the one's share of the other by both
+//                                    images, alternating: medians of images per second and of milliseconds of
+//                                    processor time per image, and the ratio of the two by both
 //   processes/<JPEGs>/<encoder>      indexing with decoder processes, as the program does, and
-//                                    without, in turns: medians of milliseconds of processor and of
-//                                    the clock a picture, and the median over the turns of what
-//                                    processes cost, as a share of the whole
-//   memory/10000_pictures/<encoder>  the most memory the process had resident while it indexed 10,000 of them
+//                                    without, alternating: medians of milliseconds of processor and of
+//                                    wall time per image, and the median over the turns of the
+//                                    processes' cost, as a share of the whole
+//   memory/10000_pictures/<encoder>  the peak resident memory while the process indexed 10,000 of them
 //
-// Pictures: a folder named by SACCADE_BENCH_PICTURES; the sample collection in build/sample, if it has been
+// Images: a folder named by SACCADE_BENCH_PICTURES; the sample collection in build/sample, if it has been
 // made; and 500 made here, JPEG and PNG of mixed sizes. Encoders: a folder named by SACCADE_BENCH_CHECKPOINT;
-// the starter checkpoint, if it is there; a CLIP of toy size from tests/golden, which leaves the rest of the
-// way alone; and ViT-B/32 with random weights, in bf16 and fp32.
+// the starter checkpoint, if it exists; a CLIP of toy size from tests/golden, which measures the rest of the
+// pipeline alone; and ViT-B/32 with random weights, in bf16 and fp32.
 //
 // Shares are of all seconds of work: reading, decoding and preprocessing summed over their threads, walking,
 // encoding and writing on the calling thread (see IngestReport).
@@ -52,11 +52,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kMemoryLimit = 1.5e9;  // for indexing 10,000 pictures
+constexpr double kMemoryLimit = 1.5e9;  // for indexing 10,000 images
 
 // --- pictures -------------------------------------------------------------------------------------------
 
-// Soft colours with some grain, which decides how many bytes its JPEG has.
+// Makes an image of soft colours with some grain, which determines the size of its JPEG.
 Image made_picture(int seed, int width, int height, int grain = 16) {
   std::minstd_rand random(static_cast<uint32_t>(seed + 1));
   std::array<float, 6> wave{};
@@ -100,7 +100,7 @@ Status make_pictures(const fs::path& folder, int count) {
   return {};
 }
 
-// At 1024 x 768 250 KB each, as cameras and photo sites make them.
+// Makes photographs. At 1024 x 768 they have 250 KB each, typical of cameras and photo sites.
 Status make_photographs(const fs::path& folder, int count, int width = 1024, int height = 768) {
   constexpr int kGrain = 48;
   ThreadPool pool;
@@ -116,8 +116,8 @@ Status make_photographs(const fs::path& folder, int count, int width = 1024, int
   return {};
 }
 
-// Many small JPEGs, quickly: few pictures, each file with a comment of its own behind the start-of-image
-// marker, so that no two are the same file.
+// Makes many small JPEGs quickly: few images, each file with its own comment behind the start-of-image
+// marker, so that no two files are equal.
 Status make_small_jpegs(const fs::path& folder, int count) {
   constexpr int kDifferent = 100;
   std::vector<std::string> pictures;
@@ -143,7 +143,7 @@ Status make_small_jpegs(const fs::path& folder, int count) {
   return {};
 }
 
-// Folders of pictures and checkpoints, made when they are first asked for.
+// Folders of images and checkpoints, made at first use.
 class Inputs {
  public:
   explicit Inputs(ScratchFolder scratch) : scratch_(std::move(scratch)) {}
@@ -158,7 +158,7 @@ class Inputs {
     return path;
   }
 
-  // A folder that is not there yet.
+  // Returns the path of a folder that does not exist yet.
   fs::path fresh() { return scratch_.path() / fmt::format("collection-{}", ++collections_); }
 
  private:
@@ -180,7 +180,7 @@ FolderSource existing(const fs::path& path) {
 
 // --- benchmarks -----------------------------------------------------------------------------------------
 
-// Of this process, and of those that it has waited for.
+// Returns the processor time of this process, and of the children that it has waited for.
 double processor_seconds() {
   double seconds = 0;
   for (const auto who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
@@ -194,7 +194,7 @@ double processor_seconds() {
 
 struct Indexed {
   IngestReport report;
-  // From before the decoder processes are started until they have ended.
+  // Time from before the decoder processes are started until they have ended.
   double seconds = 0;
   double processor = 0;
 };
@@ -276,7 +276,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Pictures a second of the encoder alone, in batches as ingest gives them.
+// Returns images per second of the encoder alone, in the batches of ingest.
 Result<double> encoder_rate(EncoderBackend& encoder, int64_t pictures) {
   const int batch = IngestOptions{}.batch;
   const Preprocessing& preprocessing = encoder.preprocessing();
@@ -307,7 +307,7 @@ void compare_rates(benchmark::State& state, Inputs& inputs, const NamedSource& c
     std::vector<double> processor_alone;
     std::vector<double> processor_indexing;
     std::vector<double> processor_shares;
-    // Milliseconds a picture, by stage.
+    // Milliseconds per image, by stage.
     std::map<std::string, std::vector<double>> stages;
     if (auto warm = encoder_rate(**encoder, 32); !warm) state.SkipWithError(warm.error().message.c_str());
     for (int round = 0; round < kRounds; ++round) {
@@ -349,7 +349,7 @@ void compare_rates(benchmark::State& state, Inputs& inputs, const NamedSource& c
   state.SetLabel(fmt::format("{} threads", available_processors()));
 }
 
-// JPEGs of one size, so many that a run takes some seconds.
+// JPEGs of one size, enough for a run to take some seconds.
 struct Jpegs {
   const char* name;
   int width;
@@ -377,7 +377,7 @@ void compare_processes(benchmark::State& state, Inputs& inputs, const Jpegs& jpe
     for (int round = 0; round < kRounds; ++round) {
       std::array<double, 2> processor{};
       std::array<double, 2> clock{};
-      // Which of them comes first takes turns too.
+      // The order of the two alternates too.
       for (int turn = 0; turn < 2; ++turn) {
         const bool processes = (round + turn) % 2 == 0;
         const fs::path collection = inputs.fresh();
@@ -465,7 +465,7 @@ int run(int argc, char** argv) {
     }
   }
   for (const NamedSource& checkpoint : checkpoints()) {
-    if (checkpoint.name == "toy") continue;  // the encoder is nothing of the whole
+    if (checkpoint.name == "toy") continue;  // the encoder's share is negligible
     benchmark::RegisterBenchmark(
         ("rates/photographs/" + checkpoint.name).c_str(),
         [&inputs, checkpoint](benchmark::State& state) { compare_rates(state, inputs, checkpoint); })

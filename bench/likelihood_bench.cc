@@ -1,5 +1,5 @@
-// What an answer's likelihoods cost a query: judge_hits over rows of ordinary widths, with the hits of a
-// plain search (`hits` 160: near-duplicates leave room for copies) and of one that is cut (1,000).
+// Benchmark of an answer's match probabilities: judge_hits over rows of ordinary widths. Hits are those of a
+// plain search (`hits` 160: near-duplicates leave room for copies) and of one with a cut-off (1,000).
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -35,7 +35,7 @@ void judge(benchmark::State& state) {
   LabelledQueries queries;
   queries.rows = random_rows(kQueries, dim, 2);
   for (int64_t q = 0; q < kQueries; ++q) {
-    // Near its right row, so that there is something to learn.
+    // Queries are near their relevant row, so that there is something to calibrate.
     const int64_t right = q * (kRows / kQueries);
     for (int64_t i = 0; i < dim; ++i) queries.rows.row(q)[static_cast<size_t>(i)] += 0.5F * rows(right, i);
     normalize_row(queries.rows.row(q));

@@ -1,10 +1,11 @@
-// MaxSim of one query over many pages, beside a bare oneDNN matrix product of the same size.
+// Benchmark of MaxSim of one query over many pages, compared with a bare oneDNN matrix product of the same
+// size.
 //
-// 1,000 pages of 1,030 rows of 128 values (what ColPali makes of a page) and a query of 16 or 32 rows. The
-// product [1,030,000 x 128] x [128 x 16] makes every dot and leaves the maxima and sums to be taken still. It
-// is measured in turn with the code, in fp32 and in the stored type's own precision, so that "of_product"
-// (the product's time over MaxSim's) compares the machine with itself. The processors used are those of the
-// process's affinity mask.
+// There are 1,000 pages of 1,030 rows of 128 values (ColPali's output for a page) and a query of 16 or 32
+// rows. The product [1,030,000 x 128] x [128 x 16] computes every dot product, without the maxima and sums.
+// It is measured alternately with the code, in fp32 and in the stored type's own precision, so that
+// "of_product" (the product's time over MaxSim's) compares the machine with itself. The processors used are
+// those of the process's affinity mask.
 #include <algorithm>
 #include <cstdint>
 #include <ctime>
@@ -29,15 +30,15 @@ constexpr int64_t kPages = 1'000;
 constexpr int64_t kPageRows = 1'030;
 constexpr int64_t kDim = 128;
 
-// Of one processor, its own seconds of this process, which other work on a busy machine does not count in; of
-// several, seconds of the clock on the wall, as threads that wait for each other count processor time too.
+// Returns the time. On one processor, it is this process's processor time, which excludes other work on a
+// busy machine. On several, it is wall time, as threads that wait for each other count processor time too.
 double now() {
   timespec time{};
   ::clock_gettime(available_processors() == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Values of ordinary size, each block of its own generator: about those of rows of length 1.
+// Fills rows with values like those of normalized rows, with one generator per block.
 Matrix<float> random_rows(int64_t rows, int64_t seed) {
   std::minstd_rand random(static_cast<uint32_t>(seed + 1));
   std::uniform_real_distribution<float> uniform(-0.15F, 0.15F);
@@ -59,7 +60,7 @@ std::vector<std::byte> stored_pages(RowPrecision precision, ThreadPool& pool) {
   return bytes;
 }
 
-// All dots as one product.
+// All dot products as one matrix product.
 class Product {
  public:
   Product(memory::data_type type, memory::data_type result, int64_t query_rows) : type_(type) {
@@ -107,7 +108,7 @@ class Product {
 };
 
 void max_sim_over_pages(benchmark::State& state, RowPrecision precision) {
-  // The thread that calls works along, so that a pool of n - 1 makes n.
+  // The calling thread also works, so that a pool of n - 1 gives n.
   const int threads = available_processors();
   ThreadPool pool(threads > 1 ? threads - 1 : 1);
   const int64_t query_rows = state.range(0);

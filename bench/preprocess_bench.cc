@@ -1,7 +1,7 @@
-// Resizing and preprocessing of decoded pictures, in bytes
-// of source pixels a second, against libvips' own resize.
+// Benchmark of resizing and preprocessing decoded images, in bytes of source pixels per second, against
+// libvips' own resize.
 //
-// libvips' vips_resize is a peer, not an oracle: it shrinks by whole factors with a box first and rounds
+// libvips' vips_resize is a peer, not an oracle: it first shrinks by whole factors with a box and rounds
 // elsewhere. Both run on one thread.
 #include <random>
 
@@ -22,7 +22,7 @@ Image picture(int width, int height) {
   return image;
 }
 
-// The smaller picture that both resizes make: the shorter side is 224.
+// Returns the size that both resizes make: the shorter side is 224.
 ResizeWindow small_size(const Image& image) {
   const int width = 224 * image.width / image.height;
   return {width, 224, 0, 0, width, 224};

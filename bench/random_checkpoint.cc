@@ -79,7 +79,7 @@ std::vector<Parameter> parameters_of(const ClipShape& shape) {
   return parameters;
 }
 
-// SigLIP's vision tower without its pooling.
+// Adds SigLIP's vision tower without its pooling.
 void add_siglip_vision(std::vector<Parameter>& parameters, const std::string& name, const TowerShape& shape,
                        int64_t patch, int64_t patches) {
   parameters.push_back({name + ".embeddings.patch_embedding.weight", {shape.width, 3, patch, patch}});
@@ -144,8 +144,8 @@ Json tower_config(const TowerShape& shape, const char* activation) {
               {"hidden_act", activation}};
 }
 
-// model.safetensors. All tensors are pieces of one row of values, from different places on: speed does not
-// depend on more.
+// Writes model.safetensors. All tensors are pieces of one row of values, from different offsets on; speed
+// does not depend on more.
 Status write_weights(const fs::path& folder, const std::vector<Parameter>& parameters, DType dtype) {
   constexpr int64_t kPlaces = 1'000'003;
   int64_t largest = 0;
@@ -158,7 +158,7 @@ Status write_weights(const fs::path& folder, const std::vector<Parameter>& param
   std::normal_distribution<float> normal(0, 0.03F);
   std::vector<float> some(static_cast<size_t>(std::min(largest + kPlaces, int64_t{8'000'009})));
   for (float& value : some) value = normal(random);
-  // As bytes of the dtype, the values over again where there are not enough.
+  // Returns bytes of the dtype, with the values repeated if there are not enough.
   const auto bytes_of = [&](int64_t count, float add) {
     const auto size = static_cast<size_t>(dtype_size(dtype));
     std::vector<std::byte> bytes(static_cast<size_t>(count) * size);
@@ -224,7 +224,7 @@ Status write_random_colpali(const fs::path& folder, const ColPaliShape& shape) {
   model["text_config"]["head_dim"] = shape.head_width;
   model["text_config"]["vocab_size"] = shape.vocabulary;
   SACCADE_TRY(write_file_atomic(folder / "config.json", dump_json(config, 2)));
-  // A prompt that the small tokenizer makes as many tokens of as the published one of its own.
+  // The small tokenizer makes as many tokens of this prompt as the published one makes of its own.
   SACCADE_TRY(write_file_atomic(folder / "processor_config.json",
                                 dump_json(Json{{"visual_prompt_prefix", "a cat a cat"}})));
   const fs::path words = fs::path(test::kSourceDir) / "tests/golden/tokenizers/gemma";

@@ -1,5 +1,4 @@
-// What benchmarks of encoders share: checkpoints of real
-// shapes with random weights, and the process's memory.
+// Utilities of encoder benchmarks: checkpoints of real shapes with random weights, and the process's memory.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +15,7 @@ struct TowerShape {
   int64_t mlp = 4 * width;
 };
 
-// A CLIP as published ones are shaped: 77 positions.
+// Shape of a CLIP like the published ones: 77 positions.
 struct ClipShape {
   const char* name = "";
   TowerShape vision;
@@ -38,7 +37,7 @@ inline constexpr ClipShape kVitL14At336{"ViT-L/14-336", {1024, 24, 16}, {768, 12
 inline constexpr ClipShape kVitH14{"ViT-H/14", {1280, 32, 16}, {1024, 24, 16}, 14, 1024};
 inline constexpr ClipShape kVitH14At378{"ViT-H/14-378", {1280, 32, 16}, {1024, 24, 16}, 14, 1024, 378};
 
-// A SigLIP: towers of one shape for pictures and texts, texts of 64 tokens.
+// Shape of a SigLIP: image and text towers of one shape, texts of 64 tokens.
 struct SiglipShape {
   const char* name = "";
   TowerShape tower;
@@ -52,7 +51,7 @@ struct SiglipShape {
 
 inline constexpr SiglipShape kSo400m{"so400m/384", {1152, 27, 16, 4304}, 14, 384};
 
-// A ColPali: SigLIP's vision tower, and a Gemma of one head of keys.
+// Shape of a ColPali: SigLIP's vision tower, and a Gemma with one key-value head.
 struct ColPaliShape {
   const char* name = "";
   TowerShape vision;
@@ -69,14 +68,14 @@ struct ColPaliShape {
 inline constexpr ColPaliShape kColPali{"ColPali", {1152, 27, 16, 4304}, {2048, 18, 8, 16'384}, 256, 14, 448};
 inline constexpr int64_t kColPaliPrompt = 6;  // tokens behind the patches
 
-// Write config.json and model.safetensors in the Hugging Face layout: float32, ColPali's bfloat16 with a
-// tokenizer, as it is published. Weights are drawn from a normal distribution, so that products run at their
-// ordinary speed: neither constant nor denormal.
+// Write config.json and model.safetensors in the Hugging Face layout: float32, and for ColPali bfloat16 with
+// a tokenizer, as it is published. Weights are drawn from a normal distribution, so that products run at
+// their ordinary speed: neither constant nor denormal.
 Status write_random_clip(const std::filesystem::path& folder, const ClipShape& shape);
 Status write_random_siglip(const std::filesystem::path& folder, const SiglipShape& shape);
 Status write_random_colpali(const std::filesystem::path& folder, const ColPaliShape& shape);
 
-// A folder of its own below the system's temporary one, removed with all in it at the end.
+// A folder below the system's temporary one, removed with its contents by the destructor.
 class ScratchFolder {
  public:
   static Result<ScratchFolder> make();
@@ -90,8 +89,8 @@ class ScratchFolder {
   std::filesystem::path path_;
 };
 
-// The most memory the process has had resident since the last reset_peak_memory, in bytes. Where the kernel
-// does not let a process reset it, since the start.
+// Returns the peak resident memory since the last reset_peak_memory, in bytes. If the kernel does not let a
+// process reset it, since the start.
 int64_t peak_memory();
 void reset_peak_memory();
 

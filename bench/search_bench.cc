@@ -1,10 +1,11 @@
-// Queries over a million rows of 512 floats, and over the same rows in eight bits, beside the time in which
-// the same threads read the same bytes, and that of all products as one bare oneDNN product.
+// Benchmark of queries over a million rows of 512 floats, and over the same rows in eight bits. They are
+// compared with the time in which the same threads read the same bytes, and with all products as one bare
+// oneDNN product.
 //
-// All are measured in turn within one run, the least time of each counting, so that "of_memory_speed" and
+// All are measured alternately within one run, the minimum of each counting. So "of_memory_speed" and
 // "of_product" compare the machine with itself: 1.0 means that searching costs nothing beyond reading the
-// rows, or beyond the products. On a busy machine the clock on the wall says little: "..._cpu_ms" is the
-// least time of the processors instead, divided by the threads.
+// rows, or beyond the products. On a busy machine wall time says little: "..._cpu_ms" is the minimum
+// processor time instead, divided by the threads.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -34,7 +35,8 @@ namespace {
 constexpr int64_t kRows = 1'000'000;
 constexpr int64_t kDim = 512;
 
-// Rows of ordinary size: never denormal, never constant. One generator a block, so that filling is quick.
+// Returns rows of ordinary values: never denormal, never constant. One generator per block makes filling
+// quick.
 const Matrix<float>& million_rows(ThreadPool& pool) {
   static const Matrix<float> rows = [&pool] {
     Matrix<float> result(kRows, kDim);
@@ -50,7 +52,7 @@ const Matrix<float>& million_rows(ThreadPool& pool) {
   return rows;
 }
 
-// The plainest way to read memory: whole numbers summed, eight at a time. row_bytes: a multiple of 4.
+// Reads memory in the plainest way: sums integers, eight at a time. row_bytes: a multiple of 4.
 uint64_t sum_of_bytes(const void* data, int64_t row_bytes, ThreadPool& pool) {
   constexpr int64_t kGrain = 20'000;
   std::vector<uint64_t> sums(static_cast<size_t>(kRows / kGrain + 1));
@@ -94,7 +96,7 @@ double processor_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// The least of the times so far, in seconds.
+// The minimum of the times so far, in seconds.
 class Best {
  public:
   template <typename Work>
@@ -107,7 +109,7 @@ class Best {
     return result;
   }
   [[nodiscard]] double seconds() const { return seconds_; }
-  // Of the processors, a thread.
+  // Processor time per thread.
   [[nodiscard]] double processors() const { return processors_ / available_processors(); }
 
  private:
@@ -115,7 +117,7 @@ class Best {
   double processors_ = std::numeric_limits<double>::infinity();
 };
 
-// That both found the same, and the query's own row first.
+// Returns true if both found the same, and the query's own row first.
 bool agree(const Result<FoundRows>& found, const Result<FoundRows>& expected, int64_t first_row) {
   if (!found || !expected || found->best.size() != expected->best.size()) return false;
   for (size_t q = 0; q < found->best.size(); ++q) {

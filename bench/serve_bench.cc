@@ -1,18 +1,19 @@
-// `saccade serve` under load, on loopback, as a process of its own.
+// Benchmark of `saccade serve` under load, on loopback, in a separate process.
 //
-//   serve/idle   one client: the time of a text query over HTTP, and of the same library call here, in turns:
-//                medians
-//   serve/load   64 connections that ask for texts, over 100,000 rows: queries a second and percentiles of
-//                their times, of ever new texts and of the same ones again, beside the texts a second that
-//                the encoder alone makes of such texts in batches of 64, and the queries a second of the
-//                library's search of one after the other; each also in milliseconds of the processor, which
-//                others' work disturbs less
+//   serve/idle   one client: the time of a text query over HTTP, and of the same library call here,
+//                alternating: medians
+//   serve/load   64 connections that send text queries, over 100,000 rows: queries per second and latency
+//                percentiles, for new texts and for repeated ones. Compared with the encoder's texts per
+//                second on such texts in batches of 64, and with the library's queries per second one after
+//                the other. Each is also given in milliseconds of processor time, which other work
+//                disturbs less
+//   serve/soak   2,000 connections of good, slow, broken and huge requests: invalid answers
+//                (test_load.h), and the server's memory before, half-way and after
 //
 // usage: serve_bench [--benchmark_filter=serve/idle] [--checkpoint starter|vit-b-32|vit-l-14|FOLDER]
-//                    [--rows N] [--connections N] [--seconds S] [--program PATH]
-// Rows are random; what they mean plays no part. vit-l-14 has that one's text tower and ViT-B/32's for
-// pictures, which texts do not ask for. Thousands of connections, some of them hostile, are a campaign
-// (tests/campaigns/load.cc).
+//                    [--rows N] [--connections N] [--seconds S] [--soak S] [--clients N] [--program PATH]
+// Rows are random, since their meaning does not matter. vit-l-14 has that model's text tower and ViT-B/32's
+// image tower, which texts do not use.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -136,7 +137,7 @@ Status load(const ServerProcess& server, const fs::path& folder, EncoderBackend&
   std::vector<TokenizedText> tokens;
   for (const std::string& text : std::span(asked).first(4096))
     tokens.push_back(encoder.tokenizer()->encode(text, encoder.info().context));
-  // The encoder alone, and the library alone, before and after the server: what else runs here changes.
+  // Measures the encoder alone and the library alone, before and after the server, since other load changes.
   std::vector<double> encoder_rates;
   std::vector<double> encoder_work;
   const auto encode = [&]() -> Status {

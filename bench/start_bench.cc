@@ -1,11 +1,10 @@
-// What a person waits for before the program does anything: from starting it to its end, for commands that
-// take no time of their own, and for one search over a small collection, with the starter and with a
-// ViT-B/32 of random weights in fp32 and in int8.
+// Benchmark of start-up time: from starting the program to its exit. It runs commands that take no time of
+// their own, and one search over a small collection, with the starter and with a ViT-B/32 of random weights
+// in fp32 and int8.
 //
-// Each iteration runs an empty process (/bin/true) first, so that "of_empty" compares the machine
-// with itself. Times of the clock suffer from whatever else the machine does; the processor's own
-// seconds (user and system, all threads) hardly do. Files are in the page cache. Memory is the most
-// that the process had resident.
+// Each iteration runs an empty process (/bin/true) first, so that "of_empty" compares the machine with
+// itself. Other load disturbs wall times, but hardly processor time (user and system, all threads). Files are
+// in the page cache. Memory is the process's peak resident memory.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -41,7 +40,7 @@ struct Run {
   double megabytes = 0;
 };
 
-// The program's output goes nowhere.
+// The program's output is discarded.
 Run run(std::vector<std::string> words) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -111,7 +110,7 @@ Status make_pictures(const fs::path& folder) {
   return {};
 }
 
-// A B/32 with CLIP's own tokenizer.
+// Makes a B/32 with CLIP's own tokenizer.
 Status make_checkpoint(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
@@ -132,7 +131,7 @@ Status index(const fs::path& pictures, const fs::path& collection, const fs::pat
 }
 
 Status prepare(const fs::path& folder) {
-  // What the program remembers of checkpoints stays in the folder.
+  // The program's cache of checkpoints stays in the folder.
   ::setenv("XDG_CACHE_HOME", (folder / "cache").c_str(), 1);
   SACCADE_TRY(make_pictures(folder / "pictures"));
   SACCADE_TRY(make_checkpoint(folder / "b32"));

@@ -20,7 +20,7 @@ using namespace saccade::lab::data;
 namespace {
 
 
-// What was read is written and read again as the same.
+// Checks that parsed records are the same after being written and parsed again.
 void try_csv(std::string_view text, char separator) {
   CsvReader reader(text, separator);
   std::vector<std::string> fields;
@@ -47,7 +47,7 @@ void try_tar(std::string_view archive) {
   (void)for_each_tar_member(std::as_bytes(std::span(archive)), check);
 }
 
-// Where the parser takes a whole array, the scanner must find the same elements.
+// Checks that the scanner finds the same elements as the parser, if the parser accepts the whole array.
 void try_json(std::string_view text) {
   const auto outline = outline_json(text);
   if (outline) (void)has_keys(outline->value, {"a"});

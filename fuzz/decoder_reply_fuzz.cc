@@ -1,4 +1,4 @@
-// A decoder's answers: a process that a picture has taken over may write any bytes.
+// Fuzzer of a decoder's answers: a process that an image has taken over may write any bytes.
 #include <algorithm>
 #include <cstring>
 
@@ -8,7 +8,7 @@
 
 int fuzz_input(const uint8_t* data, size_t size) {
   using namespace saccade;
-  // The first byte chooses what was asked for.
+  // The first byte selects the request.
   if (size == 0) return 0;
   DecodeOptions options;
   options.max_pixels = 10'000;

@@ -1,4 +1,4 @@
-// What the fuzzers share.
+// Declarations shared by the fuzzers.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ int fuzz_input(const uint8_t* data, size_t size);
 // beside it. What is longer than libFuzzer wants is cut off. Must be a function of its arguments alone.
 [[gnu::weak]] std::string fuzz_mutate(std::string input, saccade::SplitMix& random);
 
-// A property of the answer, checked in every build: a fuzzer that only waits for crashes sees little.
+// Checks a property of the answer in every build: a fuzzer that only waits for crashes finds little.
 #define FUZZ_CHECK(condition)                                                            \
   do {                                                                                   \
     if (!(condition)) {                                                                  \

@@ -1,5 +1,5 @@
-// What a server's clients write by hand: forms with files in them, query strings, paths, ranges, pictures in
-// base64. The input's first line is a form's content type or a header's value, all behind it the body.
+// Fuzzer of request parts from a server's clients: forms with files, query strings, paths, ranges, images in
+// base64. The input's first line is a form's content type or a header's value; the rest is the body.
 #include <algorithm>
 #include <array>
 #include <string_view>

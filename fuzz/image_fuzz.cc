@@ -1,4 +1,5 @@
-// Pictures: what decodes has the pixels it says, whatever the bytes claimed, and can be preprocessed.
+// Fuzzer of images: a decoded image has the pixels it declares, whatever the bytes claimed, and can be
+// preprocessed.
 #include <vector>
 
 #include "saccade/image/image.h"

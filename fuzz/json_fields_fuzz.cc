@@ -12,7 +12,7 @@ int fuzz_input(const uint8_t* data, size_t size) {
   using namespace saccade;
   const auto json = parse_json(std::string_view(reinterpret_cast<const char*>(data), size));
   if (!json) return 0;
-  // What was read is written and read again as the same.
+  // A parsed value is the same after being written and parsed again.
   const auto again = parse_json(dump_json(*json));
   FUZZ_CHECK(again && *again == *json);
 

@@ -1,9 +1,5 @@
-// Fuzzers without libFuzzer, as tests.
-//
-//   fuzz_NAME FOLDER...            runs every file of a corpus, in the order of their names, and some changes of each
-//   fuzz_NAME --growth FOLDER...   looks whether time grows faster than length: pieces of the files are repeated
-//
-// An empty or missing corpus is a failure: it would pass for ever.
+// Replays a fuzzer's corpus: every file of the named folders, ordered by name. An empty or missing corpus is
+// a failure, since it would always pass.
 #include <algorithm>
 #include <ctime>
 #include <filesystem>

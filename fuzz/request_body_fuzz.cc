@@ -1,6 +1,6 @@
-// Bodies of requests in every format that the server takes, answered by its own handlers over the starter
-// checkpoint and a collection of six rows. The input's first line is the request's path, all behind it the
-// body; a form's boundary is "b".
+// Fuzzer of request bodies in every format of the server, answered by its own handlers over the starter
+// checkpoint and a collection of six images. The input's first line is the request's path, the rest the body;
+// a form's boundary is "b".
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -20,7 +20,7 @@
 namespace saccade::serve {
 namespace {
 
-// What the handlers answer from, made once a process.
+// State of the handlers, made once per process.
 class Serving {
  public:
   Serving() : folder_(TemporaryFolder::make().value()) {
@@ -78,7 +78,7 @@ int fuzz_input(const uint8_t* data, size_t size) {
     request.headers.emplace_back("content-type", "multipart/form-data; boundary=b");
   }
   const HttpResponse response = serving.answer(request);
-  // Whatever is sent is answered, and is no failure of ours.
+  // Every request is answered, and never with a server error.
   constexpr std::array<int, 8> kKnown = {200, 400, 404, 405, 409, 413, 415, 422};
   if (std::ranges::find(kKnown, response.status) == kKnown.end()) {
     std::fprintf(stderr, "status %d: %s\n", response.status, response.body.c_str());
@@ -86,7 +86,7 @@ int fuzz_input(const uint8_t* data, size_t size) {
   FUZZ_CHECK(std::ranges::find(kKnown, response.status) != kKnown.end());
   const auto json = saccade::parse_json(response.body);
   FUZZ_CHECK(response.content_type != "application/json" || json.has_value());
-  // In the shape of one of the formats, and in words.
+  // An error has the shape of one of the formats, and a message.
   if (response.status != 200) {
     FUZZ_CHECK(json && (json->contains("error") || json->contains("message") || json->contains("detail")));
   }

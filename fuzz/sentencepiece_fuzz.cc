@@ -1,4 +1,4 @@
-// A SentencePiece model file in memory, and text cut by whatever loads.
+// Fuzzer of a SentencePiece model file in memory, and of text tokenized by the models that load.
 #include <string_view>
 
 #include "saccade/text/tokenizers/sentencepiece.h"

@@ -18,7 +18,7 @@ int fuzz_input(const uint8_t* data, size_t size) {
   const size_t zero = whole ? rest.size() : std::min(rest.find('\0'), rest.size());
   auto json = parse_json(rest.substr(0, zero));
   if (!json) return 0;
-  // A vocabulary of all bytes is too much to find by chance: "bytes" stands for it.
+  // A vocabulary of all bytes is unlikely to be found by chance, so "bytes" stands for it.
   Json* vocab = &*json;
   if (whole && json->is_object() && json->contains("model") && (*json)["model"].is_object()) {
     vocab = &(*json)["model"]["vocab"];

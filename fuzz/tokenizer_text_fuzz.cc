@@ -1,4 +1,5 @@
-// Texts through CLIP's tokenizer: any bytes give ids of the vocabulary, and cutting gives a prefix.
+// Fuzzer of texts through CLIP's tokenizer: any bytes give ids of the vocabulary, and truncation gives a
+// prefix.
 #include <algorithm>
 #include <memory>
 #include <string_view>

@@ -1,6 +1,6 @@
-// Files of torch.save: what is accepted lies within the file. The first byte says what the rest is: "P" a
-// pickle alone, whose storages all are the same 32 bytes (a zip file's frame lets few changes of a pickle
-// through), else a whole file.
+// Fuzzer of files of torch.save: an accepted tensor lies within the file. The first byte selects the rest:
+// "P" is a pickle alone, whose storages all are the same 32 bytes. Otherwise it is a whole file; a zip file's
+// frame rejects most changes of a pickle.
 #include <array>
 
 #include "saccade/nn/weights/torch_file.h"

@@ -1,16 +1,16 @@
-// Saccade's side of the comparison with other programs (bench/peers/compare): reads a command a line, answers
-// with a line of JSON. The inputs are raw little-endian numbers in files that the peers read too.
+// Saccade's side of the comparison with other programs (bench/peers/compare): reads one command per line,
+// answers with a line of JSON. The inputs are raw little-endian numbers in files that the peers read too.
 //
 //   checkpoint FOLDER                  writes a ViT-B/32 CLIP with random weights in the Hugging Face layout
 //   load FOLDER PRECISION              opens its encoder
-//   pictures FILE N OUT                encodes float32 [N, 3, 224, 224]; float32 rows to OUT
-//   texts FILE N TOKENS OUT            encodes int32 [N, TOKENS]; float32 rows to OUT
-//   rows FILE N DIM                    keeps float32 [N, DIM] in memory, to be searched
+//   pictures FILE N OUT                encodes float32 [N, 3, 224, 224]; float32 embeddings to OUT
+//   texts FILE N TOKENS OUT            encodes int32 [N, TOKENS]; float32 embeddings to OUT
+//   rows FILE N DIM                    keeps float32 [N, DIM] in memory for searching
 //   search FILE M K OUT                the K best rows of each of M queries, float32 [M,
 //                                      DIM]; int64 row numbers to OUT
 //
-// {"seconds": s} is the time of the work itself, without reading and writing files;
-// {"error": "..."} what went wrong.
+// {"seconds": s} is the time of the work itself, without reading and writing files; {"error": "..."}
+// describes a failure.
 #include <chrono>
 #include <cstring>
 #include <iostream>
@@ -68,7 +68,7 @@ class Runner {
   }
 
  private:
-  // Seconds of `work`, which gives a Result.
+  // Returns the seconds of `work`, which returns a Result.
   template <typename Work, typename Value>
   static Status timed(const Work& work, Value& value, double& seconds) {
     const auto start = std::chrono::steady_clock::now();

@@ -1,5 +1,6 @@
-// Every command against missing, empty, truncated, foreign and hostile input, targets that cannot be written,
-// wrong options, and no streams: one clear line, the right exit code, and the collection as it was.
+// Tests of every command with missing, empty, truncated, foreign and hostile input, unwritable targets, wrong
+// options, and no streams. Each gives one clear line and the right exit code, and leaves the collection
+// unchanged.
 
 #include <cstring>
 #include <limits>
@@ -25,7 +26,7 @@ using testing::IsEmpty;
 
 class BadInput : public ProgramTest {};
 
-// That every numeric option refuses what is no number in its range is program_test's.
+// program_test checks that every numeric option refuses values that are not numbers in its range.
 TEST_F(BadInput, WrongUseIsExitCode2) {
   expect_failure({"-q"}, 2, {"subcommand"});
   expect_failure({"fly"}, 2, {"fly"});
@@ -46,7 +47,7 @@ TEST_F(BadInput, WrongUseIsExitCode2) {
   expect_failure({"model", "conform"}, 2, {"CHECKPOINT"});
 }
 
-// A command that is named alone, and needs another behind it, is asked what there is.
+// A command alone that needs a subcommand prints its help.
 TEST_F(BadInput, CommandsAloneGiveTheirHelp) {
   for (const std::vector<std::string>& words :
        std::initializer_list<std::vector<std::string>>{{}, {"model"}, {"collection"}, {"eval"}}) {
@@ -60,7 +61,8 @@ TEST_F(BadInput, CommandsAloneGiveTheirHelp) {
   }
 }
 
-// Weights at fault give rows that are no numbers: an answer would be empty, and a file of rows useless.
+// Broken weights give embeddings that are not finite: an answer would be empty, and a file of embeddings
+// useless.
 TEST_F(BadInput, RowsThatAreNoNumbersAreAnError) {
   const fs::path weights = folder_ / "model/model.safetensors";
   const auto spoil = [&](const std::string& name) {
@@ -70,7 +72,7 @@ TEST_F(BadInput, RowsThatAreNoNumbersAreAnError) {
       ASSERT_TRUE(file.has_value());
       const auto tensor = file->find(name);
       ASSERT_TRUE(tensor);
-      // The tensor's place in the file: its content is nowhere else.
+      // The tensor's offset in the file: its content occurs nowhere else.
       const std::string content(reinterpret_cast<const char*>(tensor->bytes.data()), tensor->bytes.size());
       const size_t at = bytes.find(content);
       ASSERT_NE(at, std::string::npos);
@@ -97,14 +99,14 @@ TEST_F(BadInput, RowsThatAreNoNumbersAreAnError) {
   EXPECT_THAT(indexed.err, HasSubstr("picture 1 of 4"));
 }
 
-// What is written to a place that is no file goes there, and the place stays what it is.
+// Output to a target that is not a regular file goes there, and the target keeps its type.
 TEST_F(BadInput, OutputsMayBeDevicesPipesAndLinks) {
   make_collection();
   const Outcome page = run({"search", "-c", "c", "red", "--html", "/dev/stdout"});
   EXPECT_EQ(page.code, 0) << page.err;
   EXPECT_THAT(page.out, testing::StartsWith("<!DOCTYPE html>"));
   EXPECT_THAT(page.out, HasSubstr("</html>\n   1  "));  // the answer behind the page
-  // A shell's redirection to a file: both are in it.
+  // With a shell's redirection to a file, both are in it.
   write("out.html", "");
   const Outcome redirected = run({"search", "-c", "c", "red", "--html", "/dev/stdout"},
                                  {.output_file = (folder_ / "out.html").string()});
@@ -122,7 +124,7 @@ TEST_F(BadInput, OutputsMayBeDevicesPipesAndLinks) {
   EXPECT_EQ(fs::file_size(folder_ / "elsewhere/rows.npy"), 128U + 2U * 24U * 4U);
 }
 
-// Options for what an encoder of one row a picture does not have.
+// Options that an encoder with one embedding per image does not have.
 TEST_F(BadInput, OptionsOfLateInteractionAreRefusedByName) {
   picture("pictures/red.png", 220, 10, 10);
   expect_failure({"index", "pictures", "-c", "new", "-m", "model", "--rows-precision", "int8"}, 1,
@@ -175,7 +177,7 @@ TEST_F(BadInput, WhatIsMissingIsNamed) {
   expect_failure({"index", "nopictures", "-c", "c"}, 1, {"/nopictures: no such file or folder"});
   expect_failure({"index", "nopictures", "-c", "c", "--prune"}, 1, {"/nopictures: no such file or folder"});
   EXPECT_EQ(snapshot("c"), before);
-  // Of several, those that are there are taken.
+  // If there are several, those that exist are used.
   const Outcome partly = run({"index", "nopictures", "pictures", "-c", "new", "-m", "model", "--json"});
   EXPECT_EQ(partly.code, 3) << partly.err;
   const auto json = parse_json(partly.out);
@@ -199,7 +201,7 @@ TEST_F(BadInput, EmptyFilesAndFoldersAreNamed) {
   expect_failure({"embed", "--images", "empty", "-m", "model", "-o", "x.npy"}, 1, {"no images in empty"});
   for (const char* file : {"x.npy", "x.npy.json"}) EXPECT_FALSE(std::filesystem::exists(folder_ / file));
 
-  // Nothing to take in is a warning, and what is made of it is searched like any other collection.
+  // An empty folder is a warning, and the resulting collection is searched like any other.
   const Outcome indexed = run({"index", "empty", "-c", "c", "-m", "model"});
   EXPECT_EQ(indexed.code, 0);
   expect_one_line(indexed);
@@ -225,7 +227,7 @@ TEST_F(BadInput, AFolderThatIsNoCollectionIsLeftAlone) {
   expect_failure({"search", "-c", "home", "x"}, 1, {"home"});
   expect_failure({"collection", "compact", "-c", "home"}, 1, {"home"});
   EXPECT_EQ(snapshot("home"), before);
-  // A file where a folder should be.
+  // A file in place of a folder.
   expect_failure({"search", "-c", "home/letter.txt", "x"}, 1, {"home/letter.txt"});
 }
 
@@ -237,7 +239,7 @@ TEST_F(BadInput, BrokenPicturesAreListedAndTheRestIsTaken) {
   write("bad/foreign.jpg", "%PDF-1.7 not a picture");
   write("bad/truncated.png", std::string_view(*whole).substr(0, whole->size() / 2));
   write("bad/line\nbreak.png", "x");
-  // A header that promises 4 billion pixels a side, and an SVG that asks for a million.
+  // A header that declares 4 billion pixels per side, and an SVG that requests a million.
   std::string huge = whole->substr(0, 33);
   for (const size_t at : {16U, 17U, 18U, 19U, 20U, 21U, 22U, 23U}) huge[at] = '\x7f';
   write("bad/huge.png", huge);
@@ -253,7 +255,7 @@ TEST_F(BadInput, BrokenPicturesAreListedAndTheRestIsTaken) {
   EXPECT_EQ((*json)["failed"].size(), 6U) << outcome.out;
   for (const Json& failure : (*json)["failed"])
     EXPECT_THAT(failure["reason"].get<std::string>(), testing::Not(IsEmpty()));
-  // Remembered, not tried again, and the same file name cannot break the list's lines.
+  // Failures are stored and not tried again, and the same file name cannot break the list's lines.
   const Outcome again = run({"index", "bad", "-c", "c"});
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_THAT(again.out, HasSubstr("6  skipped: failed before"));
@@ -268,10 +270,10 @@ TEST_F(BadInput, BrokenPicturesAreListedAndTheRestIsTaken) {
   EXPECT_EQ(snapshot("c"), before);
 }
 
-// Every damage once and every command twice; what the loader refuses is tested beside it.
+// Tests every damage once and every command twice. The loader's own tests cover what it refuses.
 TEST_F(BadInput, BrokenCheckpointsAreRefused) {
   make_collection();
-  picture("more/new.png", 12, 34, 56);  // without news no checkpoint is looked at
+  picture("more/new.png", 12, 34, 56);  // without new files no checkpoint is read
   const std::string before = snapshot("c");
   const auto weights = read_file(folder_ / "model/model.safetensors");
   const auto config = read_file(folder_ / "model/config.json");
@@ -318,7 +320,7 @@ TEST_F(BadInput, AnotherCheckpointIsRefusedWithBothNames) {
 TEST_F(BadInput, DamagedCollectionsAreRefused) {
   make_collection();
   std::filesystem::rename(folder_ / "c", folder_ / "sound");
-  // Damages a file of a sound collection, and expects every refusal to name what is wrong and touch nothing.
+  // Damages a file of a valid collection, and expects every error to name the fault and change nothing.
   const auto expect_refused = [&](const std::string& file, std::string_view content,
                                   const std::vector<std::vector<std::string>>& commands,
                                   const std::string& part) {
@@ -361,7 +363,7 @@ TEST_F(BadInput, TargetsThatCannotBeWritten) {
   expect_failure({"search", "-c", "c", "x", "--html", "pictures"}, 1, {"pictures"});
   EXPECT_EQ(snapshot("c"), before);
 
-  // No room on the disk, as far as the program can tell.
+  // Simulates a full disk.
   for (int i = 0; i < 40; ++i) picture("more/" + std::to_string(i) + ".png", 5 * i, 6 * i, 99);
   const Outcome crowded = run({"index", "more", "-c", "c"}, {.max_file_bytes = 2'000});
   EXPECT_EQ(crowded.code, 1) << crowded.err;
@@ -376,7 +378,7 @@ TEST_F(BadInput, TargetsThatCannotBeWritten) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "x.npy"));
 }
 
-// What commands write beside a collection: where there is no room, or no right to, nothing is left half done.
+// Outputs of commands outside a collection: without space or permission, nothing is left half done.
 TEST_F(BadInput, OutputsThatCannotBeWritten) {
   write("pictures/blue.txt", std::string(20'000, 'b'));  // on the page: SQLite too needs files of 32 KiB
   make_collection();
@@ -390,7 +392,7 @@ TEST_F(BadInput, OutputsThatCannotBeWritten) {
   ASSERT_EQ(run(first).code, 0);
   struct Case {
     std::vector<std::string> words;  // the output's name goes behind them
-    int64_t room;                    // bytes a file, below what the command writes
+    int64_t room;                    // limit on a file's bytes, below the size of the output
   };
   const std::vector<Case> cases = {{{"search", "-c", "c", "x", "--html"}, 40'000},
                                    {{"dataset", "convert", "set.jsonl", "-o"}, 50},
@@ -426,7 +428,7 @@ TEST_F(BadInput, FoldersWithoutRights) {
   picture("more/new.png", 1, 2, 3);
   picture("more/secret/hidden.png", 4, 5, 6);
   permissions(folder_ / "c", perms::owner_write, perm_options::remove);
-  // Searching needs no writing.
+  // Searching needs no write access.
   EXPECT_EQ(run({"search", "-c", "c", "x"}, plain).code, 0);
   expect_failure({"index", "more", "-c", "c"}, 1, {"c/catalog.sqlite", "readonly"}, plain);
   expect_failure({"collection", "compact", "-c", "c"}, 1, {"c/catalog.sqlite", "readonly"}, plain);
@@ -446,7 +448,7 @@ TEST_F(BadInput, FoldersWithoutRights) {
   EXPECT_THAT((*json)["failed"][0]["reason"].get<std::string>(), HasSubstr("ermission denied"));
 }
 
-// A file that may not be read now may be read tomorrow: it fails at every run, and is never skipped.
+// A file without read permission may be readable later. It fails in every run, and is never skipped.
 TEST_F(BadInput, AFileWithoutRightsIsTriedAtEveryRun) {
   make_collection();
   picture("more/closed.png", 1, 2, 3);
@@ -468,7 +470,7 @@ TEST_F(BadInput, AFileWithoutRightsIsTriedAtEveryRun) {
   EXPECT_THAT(allowed.out, HasSubstr("\"added\":1"));
 }
 
-// What is settled when a collection is made is refused by name, with both values, where it is otherwise.
+// Options fixed at a collection's creation are refused by name if they differ, with both values.
 TEST_F(BadInput, SettledOptionsAreRefusedOnAnExistingCollection) {
   make_collection();
   const std::string before = snapshot("c");
@@ -503,8 +505,7 @@ TEST_F(BadInput, AReaderThatIsGoneEndsItQuietly) {
 TEST_F(BadInput, NoStandardStreamsDoNoHarm) {
   make_collection();
   picture("more/new.png", 1, 2, 3);
-  // The report cannot be written, which is a failure, but
-  // no file of the collection is taken for the terminal.
+  // The report cannot be written, which is a failure, but no file of the collection is used as the terminal.
   EXPECT_EQ(run({"index", "more", "-c", "c"}, {.without_streams = true}).code, 1);
   EXPECT_EQ(run({"collection", "verify", "-c", "c", "--deep"}).code, 0);
   const auto info = parse_json(run({"collection", "info", "-c", "c", "--json"}).out);

@@ -20,7 +20,7 @@ namespace {
 
 constexpr auto kPatience = std::chrono::seconds(60);
 
-// In the child: never returns.
+// Runs in the child and never returns.
 [[noreturn]] void run_browser(int commands, int answers, const std::filesystem::path& folder) {
   ::setpgid(0, 0);  // its helpers end with it
   const std::string profile = "--user-data-dir=" + (folder / "profile").string();

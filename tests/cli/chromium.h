@@ -1,5 +1,5 @@
-// A page opened in headless Chromium, driven over the DevTools protocol through pipes: JSON messages that end
-// with NUL, on the browser's descriptors 3 and 4.
+// A page opened in headless Chromium, driven over the DevTools protocol through pipes. Messages are JSON
+// ending with NUL, on the browser's descriptors 3 and 4.
 #pragma once
 
 #include <filesystem>
@@ -16,24 +16,24 @@ namespace saccade::test {
 
 class Chromium {
  public:
-  // Starts the browser with a profile of its own in `folder`. kNotFound where there is none: it is in the
-  // group "pages" of tools/packages/debian.txt.
+  // Starts the browser with a profile of its own in `folder`. Returns kNotFound if it is not installed; it is
+  // in the group "pages" of tools/packages/debian.txt.
   static Result<Chromium> start(const std::filesystem::path& folder);
   Chromium(Chromium&& other) noexcept;
   Chromium& operator=(Chromium&& other) = delete;
   ~Chromium();
 
-  // A window's size in CSS pixels, and what the reader's system prefers: "light" or "dark".
+  // Sets a window's size in CSS pixels, and the preferred colour scheme: "light" or "dark".
   Status show(int width, int height, std::string_view scheme);
   Status open(const std::filesystem::path& page);
-  // The value of a JavaScript expression; of a promise, what it comes to. kBadData with what it throws.
+  // Returns the value of a JavaScript expression; promises are awaited. kBadData contains the exception.
   Result<Json> evaluate(std::string_view expression);
-  // Evaluates until it is true, for at most 60 seconds.
+  // Evaluates until the value is true, for at most 60 seconds.
   Status wait_until(std::string_view expression);
 
-  // Errors and warnings of the console and the browser's log, and exceptions nobody caught.
+  // Errors and warnings of the console and the browser's log, and uncaught exceptions.
   [[nodiscard]] const std::vector<std::string>& complaints() const { return complaints_; }
-  // Addresses that pages asked for.
+  // Addresses requested by pages.
   [[nodiscard]] const std::vector<std::string>& requests() const { return requests_; }
 
  private:

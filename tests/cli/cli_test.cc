@@ -1,4 +1,4 @@
-// The commands at work: what they print, and that what they print agrees.
+// Tests of the commands: their outputs, and the agreement between these.
 #include <algorithm>
 #include <map>
 #include <span>
@@ -49,7 +49,7 @@ TEST_F(Cli, IndexAddsOnceAndSaysWhatItDid) {
   EXPECT_EQ(json["added"], 0);
   EXPECT_EQ(json_of(run({"collection", "info", "-c", "c", "--json"}))["items"], 4);
 
-  // A list on stdin, of lines and of NULs.
+  // Reads a list on stdin, separated by lines or by NULs.
   picture("more/a b.png", 1, 200, 200);
   picture("more/c\nd.png", 200, 200, 1);
   EXPECT_EQ(json_of(run({"index", "-", "-c", "c", "--json"}, {.input = "more/a b.png\n"}))["added"], 1);
@@ -78,7 +78,7 @@ TEST_F(Cli, IndexPrunesAndRetriesWhenAsked) {
   for (const Step& step : steps) {
     std::vector<std::string> words = {"index", "-c", "c", "--json"};
     if (std::ranges::find(step.words, "--max-pixels") == step.words.end())
-      words.insert(words.end(), {"--max-pixels", "5599"});  // pictures are 80 x 70
+      words.insert(words.end(), {"--max-pixels", "5599"});  // images are 80 x 70
     words.insert(words.end(), step.words.begin(), step.words.end());
     SCOPED_TRACE(testing::PrintToString(words));
     const Outcome outcome = run(words);
@@ -90,9 +90,9 @@ TEST_F(Cli, IndexPrunesAndRetriesWhenAsked) {
   EXPECT_EQ(json_of(run({"collection", "info", "-c", "c", "--json"}))["items"], 4);
 }
 
-// A TIFF of 30 x 20 grey pixels that is to be shown turned (orientation 6).
+// Returns a TIFF of 30 x 20 grey pixels that is displayed rotated (orientation 6).
 std::string turned_tiff() {
-  constexpr uint32_t kWidth = 30, kHeight = 20, kPixels = 8;  // where they begin
+  constexpr uint32_t kWidth = 30, kHeight = 20, kPixels = 8;  // kPixels: their offset
   std::string file;
   const auto put = [&file](uint32_t value, int bytes) {
     for (int i = 0; i < bytes; ++i) file += static_cast<char>(value >> (8 * i) & 0xff);
@@ -101,7 +101,8 @@ std::string turned_tiff() {
   put(42, 2);
   put(kPixels + kWidth * kHeight, 4);
   for (uint32_t i = 0; i < kWidth * kHeight; ++i) put(i % 251, 1);
-  // Width, height, bits, no compression, black is 0, pixels at, orientation, channels, rows a strip, bytes.
+  // The fields are: width, height, bits, no compression, black is 0, offset of pixels, orientation, channels,
+  // rows per strip, bytes.
   constexpr std::pair<uint32_t, uint32_t> kFields[] = {
       {256, kWidth},  {257, kHeight}, {258, 8}, {259, 1},       {262, 1},
       {273, kPixels}, {274, 6},       {277, 1}, {278, kHeight}, {279, kWidth * kHeight}};
@@ -132,7 +133,7 @@ TEST_F(Cli, AsStoredIsSettledWhenACollectionIsMade) {
   }
 }
 
-// Each option by what it changes, beside the same command without it.
+// Tests each option by its effect, compared with the same command without it.
 TEST_F(Cli, IndexTakesWhatItsOptionsSay) {
   picture("tree/a.png", 1, 200, 200);
   write("tree/a.txt", "a card");
@@ -143,7 +144,7 @@ TEST_F(Cli, IndexTakesWhatItsOptionsSay) {
   struct Case {
     std::vector<std::string> options;
     int added, captions;
-    std::string reason;  // of the one failure; none if empty
+    std::string reason;  // reason of the one failure; empty if there is none
   };
   const std::vector<Case> cases = {{{}, 1, 1, ""},
                                    {{"--hidden"}, 2, 1, ""},
@@ -279,7 +280,7 @@ TEST_F(Cli, SearchFindsAPictureByItself) {
   EXPECT_TRUE(json["tokens"].is_null());
   EXPECT_EQ(json["hits"][0]["width"], 80);
   EXPECT_EQ(json["hits"][0]["format"], "png");
-  // The same answer for people, and with one thread.
+  // The answer is the same for people, and with one thread.
   const Outcome text = run({"search", "-c", "c", "--image", "pictures/green.png", "--all", "--threads", "1"});
   EXPECT_THAT(text.out, testing::StartsWith("   1  1.000  "));
   EXPECT_THAT(text.out, HasSubstr("/pictures/red.png  (a red card)\n"));
@@ -330,7 +331,7 @@ TEST_F(Cli, RerankReadsThePicturesAgain) {
   EXPECT_EQ(json["rerank"]["method"], "cosine");
   EXPECT_EQ(json["rerank"]["checkpoint"], "model");
   EXPECT_EQ(json["rerank"]["reranked"], 4);
-  // The same encoder: the same order, the same scores.
+  // The same encoder gives the same order and the same scores.
   ASSERT_EQ(json["hits"].size(), 4U);
   for (const Json& hit : json["hits"]) {
     EXPECT_EQ(hit["rank"], hit["retrieval"]["rank"]);
@@ -343,8 +344,8 @@ TEST_F(Cli, RerankReadsThePicturesAgain) {
   EXPECT_THAT(gone.out, HasSubstr("the best 3 of 4 re-ranked by model (cosine)"));
 }
 
-// BLIP-2's matching head on what CLIP has found; its golden
-// has random weights, so only that it judges is shown.
+// BLIP-2's matching head reranks the hits of CLIP. Its golden has random weights, so the test only shows that
+// scores change.
 TEST_F(Cli, RerankByAMatchingHead) {
   make_collection();
   std::filesystem::copy(golden("blip2-itm"), folder_ / "blip2");
@@ -363,7 +364,7 @@ TEST_F(Cli, RerankByAMatchingHead) {
   for (size_t i = 1; i < 4; ++i) {
     EXPECT_GE(json["hits"][i - 1]["score"].get<double>(), json["hits"][i]["score"].get<double>());
   }
-  // Another text, another judgement.
+  // Another text gives another score.
   const Json other = json_of(run({"search", "-c", "c", "a zebu", "--all", "--json", "--rerank", "blip2"}));
   EXPECT_NE(other["hits"][0]["score"], json["hits"][0]["score"]);
 }
@@ -417,7 +418,7 @@ TEST_F(Cli, EmbedWritesRowsForOtherTools) {
   EXPECT_EQ((*names)["names"].size(), 4U);
 }
 
-// The precision that a collection was made in is its own: for what is added, and for what is searched.
+// A collection's precision is fixed at its creation, for added images and for queries.
 TEST_F(Cli, PrecisionOfACollection) {
   make_collection();
   const Outcome made = run({"index", "pictures", "-c", "d", "-m", "model", "--precision", "int8"});
@@ -467,9 +468,9 @@ TEST_F(Cli, ModelShowAndConform) {
   const Outcome fails = run({"model", "conform", "model", "--tolerance", "1e-12"});
   EXPECT_EQ(fails.code, 1);
   EXPECT_THAT(fails.out, HasSubstr("FAILED"));
-  EXPECT_EQ(run({"model", "conform", "model", "--tolerance", "0"}).code, 1);  // nothing but the same bits
+  EXPECT_EQ(run({"model", "conform", "model", "--tolerance", "0"}).code, 1);  // only equal bits pass
 
-  // In bf16 rows are judged by direction and length: no tolerance, and none is printed.
+  // In bf16 embeddings are compared by direction and length, without a tolerance, and none is printed.
   const Outcome half = run({"model", "conform", "model", "--precision", "bf16"});
   EXPECT_EQ(half.code, 0) << half.out;
   EXPECT_THAT(half.out, testing::ContainsRegex("image_embeds .*  direction  ok\n"));
@@ -540,13 +541,13 @@ TEST_F(Cli, DemoShowsSeveralSearches) {
   const auto page = read_file(folder_ / "demo.html");
   ASSERT_TRUE(page.has_value());
   EXPECT_THAT(*page, HasSubstr("id=\"query-7\""));
-  EXPECT_THAT(*page, Not(HasSubstr("starter checkpoint")));  // nothing is said of a checkpoint of one's own
+  EXPECT_THAT(*page, Not(HasSubstr("starter checkpoint")));  // there is no note on a user's own checkpoint
 
   const Outcome starter = run({"demo", "pictures", "-c", "d", "--html", "starter.html"});
   EXPECT_EQ(starter.code, 0) << starter.err;
   EXPECT_THAT(starter.out,
               HasSubstr("two birds on a branch\nThe starter checkpoint cannot answer this: it knows"));
-  // It learns what its answers say of their hits, or why they cannot.
+  // The demo calibrates match probabilities for its collection, or says why it cannot.
   EXPECT_TRUE(std::filesystem::exists(folder_ / "d/background.safetensors"));
   EXPECT_THAT(starter.out, HasSubstr("how likely a hit is to be right cannot be told: "));
   EXPECT_THAT(starter.out, HasSubstr("are too few to learn from"));

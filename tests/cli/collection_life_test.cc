@@ -1,5 +1,5 @@
-// A collection over the weeks of its use: what pictures know of themselves, what is not taken in, what is
-// there twice, and folders that change while somebody watches.
+// Tests of a collection over weeks of use: image metadata, files that are not indexed, duplicates, and
+// folders that change while they are watched.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -37,7 +37,7 @@ class Life : public ProgramTest {
     const auto ran = run_limited(*exiftool, tags, {});
     ASSERT_TRUE(ran && ran->code == 0);
   }
-  // The photographs of the tests, each under a name, as pixels.
+  // Returns the tests' photographs by name, as pixels.
   static std::map<std::string, Image> photographs() {
     std::map<std::string, Image> pictures;
     for (const auto& entry : fs::directory_iterator(fs::path(kSourceDir) / "tests/golden/clip_photographs")) {
@@ -77,7 +77,8 @@ TEST_F(Life, FiltersAskForWhatFilesSay) {
     EXPECT_EQ(found(filter), tower) << filter;
   }
   EXPECT_EQ(found("rating=0"), std::set<std::string>{"red.png"});
-  // Hits say it too: in JSON, to scripts and to people. The newest is first by when it was taken.
+  // Hits contain it too: in JSON, for scripts and for people. They are sorted by capture date, the newest
+  // first.
   fs::last_write_time(folder_ / "pictures/red.png",
                       fs::file_time_type::clock::now() - std::chrono::hours(24 * 365 * 10));
   ASSERT_EQ(run({"index", "pictures", "-c", "c"}).code, 0);
@@ -95,21 +96,21 @@ TEST_F(Life, FiltersAskForWhatFilesSay) {
                 .out,
             "2019-07-14T21:30:00|Canon EOS R5|5|Fireworks|Paris, night|\n|||||\n");
   EXPECT_THAT(run({"search", "-c", "c", "a"}).out, HasSubstr("{2019-07-14 21:30, "));
-  // Where the date counts each says which of the two it is.
+  // If the date is used, each hit says which of the two dates it is.
   EXPECT_EQ(run({"search", "-c", "c", "a", "--sort", "date", "--format", "{dated_by} "}).out,
             "taken \nfile \n");
   const std::string by_date = run({"search", "-c", "c", "a", "--sort", "date"}).out;
   EXPECT_THAT(by_date, HasSubstr("{taken 2019-07-14 21:30, "));
   EXPECT_THAT(by_date, HasSubstr("{file 20"));
   EXPECT_THAT(run({"search", "-c", "c", "a", "--filter", "date=2019"}).out, HasSubstr("{taken 2019-07-14"));
-  // The nearest town, where the list of towns was made.
+  // Shows the nearest town, if the list of towns was made.
   const Outcome near = run({"search", "-c", "c", "a", "--paths", "--filter", "place~Paris"});
   if (fs::exists(fs::path(kSourceDir) / "build/places/towns.tsv")) {
     EXPECT_THAT(near.out, HasSubstr("tower.jpg"));
   } else {
     EXPECT_THAT(near.err, HasSubstr("no list of towns is installed"));
   }
-  // One that cannot match says why, and what there is.
+  // A filter that cannot match says why, and lists the existing values.
   EXPECT_THAT(run({"search", "-c", "c", "a", "--filter", "camera~leica and width>1"}).err,
               HasSubstr("--filter: no picture meets camera~leica: there is \"Canon EOS R5\" (1)"));
   expect_failure({"search", "-c", "c", "a", "--filter", "width>"}, 2,
@@ -138,7 +139,7 @@ TEST_F(Life, RawFilesComeInAndAreShownOnceWithTheirJpegs) {
   ASSERT_EQ(raw["hits"].size(), 1U);
   EXPECT_EQ(raw["hits"][0]["width"], 240);
   EXPECT_EQ(raw["hits"][0]["facts"]["camera"], "Saccade Sensor of the tests");
-  // Nobody is told to delete the one for the other.
+  // No image of a burst is suggested for deletion.
   EXPECT_EQ(json_of(run({"collection", "duplicates", "-c", "c", "--least", "burst", "--json"}))["groups"],
             Json::array());
 }
@@ -200,7 +201,7 @@ TEST_F(Life, VideosComeInBySceneAndHitsSayTheSecond) {
   EXPECT_THAT(page, HasSubstr("two scenes.mp4 at 1:02"));
   EXPECT_THAT(page, HasSubstr("data:image/jpeg;base64,"));
   EXPECT_EQ(json_of(run({"collection", "verify", "-c", "c", "--deep", "--json"}))["ok"], true);
-  // A video goes with all its rows; where nothing reads videos, what is there stays.
+  // A removed video loses all its embeddings. Without a video reader, existing ones stay.
   const std::string nothing = (folder_ / "nothing").string();
   fs::create_directories(nothing);
   const Outcome without = run({"index", "films", "-c", "c", "--prune"}, {.environment = {"PATH=" + nothing}});
@@ -248,19 +249,20 @@ TEST_F(Life, IndexSaysWhatItDidNotLookAtAndLoadsNothingWithoutNews) {
   ASSERT_EQ(first.code, 0) << first.err;
   EXPECT_THAT(first.out, HasSubstr("1  added"));
   EXPECT_THAT(first.out, HasSubstr("not looked at: 1 .ogg, 1 folder link (--follow-links), 1 excluded"));
-  // Not even a checkpoint that is no longer there is missed.
+  // This works even if the checkpoint no longer exists.
   fs::rename(folder_ / "model", folder_ / "elsewhere");
   const Outcome again = run({"index", "pictures", "-c", "c", "-m", "elsewhere", "--json"});
   ASSERT_EQ(again.code, 0) << again.err;
   EXPECT_EQ(json_of(again)["encoder_used"], false);
   EXPECT_FALSE(json_of(again).contains("encoder"));
-  // Told once where it went, the collection remembers.
+  // Once told the checkpoint's new location, the collection stores it.
   ASSERT_EQ(run({"search", "-c", "c", "-m", "elsewhere", "a"}).code, 0);
   const Outcome remembered = run({"search", "-c", "c", "a"});
   EXPECT_EQ(remembered.code, 0) << remembered.err;
 }
 
-// A folder above other collections: these are named, not counted file by file; pictures beside them come in.
+// A folder above other collections: these are named, not counted file by file; images beside them are
+// indexed.
 TEST_F(Life, IndexNamesTheCollectionsThatItMeets) {
   make_collection();
   fs::create_directory(folder_ / "all");
@@ -294,8 +296,8 @@ TEST_F(Life, RemovedPicturesStayOutUntilForgotten) {
                  {"--forget takes the PATHs"});
 }
 
-// Halves, other qualities, brighter, cropped: with the starter's rows. Nearly every copy is found, and no two
-// different photographs or drawings are taken for one.
+// Tests half sizes, other qualities, brighter and cropped versions with the starter's embeddings. Nearly
+// every copy is found, and no two different photographs or drawings are taken as duplicates.
 TEST_F(Life, DuplicatesOfPhotographsWithTheStarter) {
   const std::string starter = (fs::path(kSourceDir) / "models/starter").string();
   for (const auto& [name, image] : photographs()) {
@@ -334,7 +336,7 @@ TEST_F(Life, DuplicatesOfPhotographsWithTheStarter) {
   for (int i = 0; i < 12; ++i) picture(fmt::format("p/drawing{}.png", i), 20 * i, 255 - 20 * i, i * 50 % 256);
   const Outcome indexed = run({"index", "p", "-c", "c", "-m", starter});
   ASSERT_EQ(indexed.code, 0) << indexed.err;
-  // Most are photographs, and the starter has seen none.
+  // Most are photographs, on which the starter was not trained.
   EXPECT_THAT(indexed.err, HasSubstr("photographs, and the starter"));
   EXPECT_THAT(run({"search", "-c", "c", "a", "dog"}).err, HasSubstr("photographs, and the starter"));
 
@@ -370,7 +372,7 @@ TEST_F(Life, DuplicatesOfPhotographsWithTheStarter) {
   EXPECT_THAT(page, HasSubstr("data:image/jpeg;base64,"));
   EXPECT_THAT(page, HasSubstr("the best: "));
   EXPECT_THAT(page, Not(HasSubstr("<script")));
-  // The script takes what it says, and nothing else.
+  // The script removes the listed files, and nothing else.
   const std::string script = read_file(folder_ / "remove.sh").value();
   int removals = 0;
   for (size_t at = script.find("&& rm -- "); at != std::string::npos; at = script.find("&& rm -- ", at + 1))

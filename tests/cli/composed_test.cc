@@ -1,5 +1,5 @@
-// Composed search from the command line: datasets of edit queries, `eval composed`
-// and `search --image FILE TEXT`.
+// Tests of composed search from the command line: datasets of edit queries, `eval composed` and `search
+// --image FILE TEXT`.
 #include <algorithm>
 #include <filesystem>
 #include <span>
@@ -59,8 +59,8 @@ class ComposedCli : public ProgramTest {
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return parse_json(outcome.out).value_or(Json());
   }
-  // Fashion-IQ's own files, two queries over three pictures, and rows that rank
-  // their targets first and second.
+  // Writes Fashion-IQ's own files, two queries over three images, and embeddings that rank their targets
+  // first and second.
   void write_fashion_iq() const {
     write("fiq/captions/cap.dress.val.json",
           R"([{"target": "B2", "candidate": "B1", "captions": ["is red", "is long"]},
@@ -95,7 +95,7 @@ TEST_F(ComposedCli, MeasuresEveryWayOfComposing) {
       EXPECT_TRUE(figures[name]["value"].is_number()) << name;
       EXPECT_LE(figures[name]["low"], figures[name]["high"]);
     }
-    EXPECT_TRUE(figures["r10"]["value"].is_null());  // of six pictures
+    EXPECT_TRUE(figures["r10"]["value"].is_null());  // of six images
   }
   // The reference alone finds itself.
   EXPECT_EQ(answer["results"][0]["figures"]["reference1"]["value"], 1.0);
@@ -152,7 +152,7 @@ TEST_F(ComposedCli, MeasuresRowsOfAFileWithoutPictures) {
   EXPECT_EQ(result["queries"], 2);
   EXPECT_EQ(result["figures"]["r1"]["value"], 0.5);
   EXPECT_EQ(answer["protocol"]["rank_by"], "embeddings");
-  // Without the reference two pictures are left; the answers stay where they are.
+  // Without the reference two images are left; the answers stay in place.
   EXPECT_EQ(composed({"--dataset", captions, "--embeddings", "rows.safetensors", "--reference",
                       "remove"})["results"][0]["figures"]["r1"]["value"],
             0.5);
@@ -169,7 +169,7 @@ TEST_F(ComposedCli, MeasuresRowsOfAFileWithoutPictures) {
   expect_failure({"-q", "eval", "composed", "--dataset", captions, "--embeddings", "rows.safetensors",
                   "--shared-concept", "with"},
                  2, {"no query has a shared concept"});
-  // The pictures themselves are not there.
+  // The images themselves do not exist.
   expect_failure({"-q", "eval", "composed", "-m", "model", "--dataset", captions}, 1,
                  {"3 of 3 pictures cannot be read"});
 }
@@ -215,7 +215,7 @@ TEST_F(ComposedCli, DatasetsOfEditQueries) {
   EXPECT_EQ(one["edits"], other["edits"]);
   EXPECT_EQ(one["edits"]["galleries"]["dress.val"], 3);
   const Outcome audit = run({"-q", "dataset", "audit", "fiq"});
-  EXPECT_EQ(audit.code, 3);  // no picture is there
+  EXPECT_EQ(audit.code, 3);  // no image is there
   EXPECT_THAT(audit.out, HasSubstr("edit queries 2; reference among the targets 0"));
   expect_failure({"-q", "eval", "retrieval", "-m", "model", "--dataset", "fiq"}, 2,
                  {"`saccade eval composed` takes it"});
@@ -236,7 +236,7 @@ TEST_F(ComposedCli, SearchSaysHowItsQueryWasMade) {
   const Json sum = search({"but", "green"});
   EXPECT_EQ(sum["query"]["compose"],
             *parse_json(R"({"method": "sum", "picture_weight": 1.0, "text_weight": 1.0})"));
-  // Half of each is the sum; none of the text is the picture. Words in files' names do not count here.
+  // Weight 0.5 is the sum; weight 0 is the image alone. Words in file names do not count here.
   EXPECT_EQ(search({"but", "green", "--weight", "0.5"})["hits"], sum["hits"]);
   EXPECT_NEAR(search({"but", "green", "--weight", "0"})["hits"][0]["score"].get<double>(), 1, 1e-5);
   EXPECT_NEAR(
@@ -257,7 +257,7 @@ TEST_F(ComposedCli, SearchSaysHowItsQueryWasMade) {
   expect_failure({"search", "-c", "c", "--image", "pictures/red.png", "green", "--compose", "learned"}, 2,
                  {"--compose"});
 
-  // The composer that comes with Saccade is the starter's; a collection of another checkpoint refuses it.
+  // The composer that comes with Saccade is the starter's. A collection of another checkpoint refuses it.
   expect_failure({"search", "-c", "c", "--image", "pictures/red.png", "green", "--compose", "starter"}, 1,
                  {"starter-composer", "it was trained on starter"});
   ASSERT_EQ(run({"-q", "index", "pictures", "-c", "icons", "-m", "starter"}).code, 0);
@@ -271,8 +271,8 @@ TEST_F(ComposedCli, SearchSaysHowItsQueryWasMade) {
 }
 
 #ifdef SACCADE_TRAINS
-// Textual inversion from texts alone, then asked in a search, named by a collection,
-// measured, and shown on a page.
+// Textual inversion is trained from texts alone, used in a search, named by a collection, evaluated, and
+// shown on a page.
 TEST_F(ComposedCli, AComposerIsTrainedAskedAndMeasured) {
   write("texts.txt", "a red card\na card in green\nblue\na dark card on a light ground\nred and green\n");
   const std::vector<std::string> train = {"-q",        "train",      "composed",  "--method",
@@ -362,7 +362,7 @@ TEST_F(ComposedCli, APageShowsTauTokensAndQueries) {
   EXPECT_THAT(page, HasSubstr("val: cosines of tokens"));
   EXPECT_THAT(page, HasSubstr("<h3>Queries</h3>"));
   EXPECT_THAT(page, HasSubstr("in blue"));
-  // Reference and target, and two ways with five answers each, of both queries.
+  // Shows reference and target, and two methods with five answers each, for both queries.
   size_t pictures = 0;
   for (size_t at = page.find("<img"); at != std::string::npos; at = page.find("<img", at + 1)) ++pictures;
   EXPECT_EQ(pictures, 2U * (2 + 2 * 5));

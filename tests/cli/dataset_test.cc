@@ -1,4 +1,4 @@
-// saccade dataset, as a person runs it.
+// Tests of `saccade dataset` as a user runs it.
 #include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 
@@ -71,8 +71,7 @@ TEST_F(DatasetCommand, LabelsWhatPeopleRated) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "none.jsonl"));
 }
 
-// The written manifest is one that training and evaluation read; a document that cannot
-// be read is a line, and a code.
+// Training and evaluation read the written manifest. An unreadable document gives a line, and an exit code.
 TEST_F(DatasetCommand, MakesRatedTextsOfDocuments) {
   const std::string pages = (golden("pdf") / "pages.pdf").string();
   const std::string encrypted = (golden("pdf") / "encrypted.pdf").string();

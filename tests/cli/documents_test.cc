@@ -1,5 +1,5 @@
-// The commands that the documents show, run as they stand there: each ```sh block behind the line
-// <!-- tested -->, in a home folder that holds what the README supposes a reader to have.
+// Tests of the commands in the documents, run as written: each ```sh block behind the line <!-- tested -->.
+// They run in a home folder with the files that the README assumes.
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
@@ -34,7 +34,7 @@ TEST_F(Documents, TheirCommandsRun) {
   const fs::path source = test::kSourceDir;
   const fs::path home = folder_ / "home";
   picture("home/Pictures/birds/one.png", 30, 200, 40);
-  // As large as the README's filter asks for.
+  // The image is as large as the README's filter requires.
   Image door;
   door.width = door.height = 1000;
   door.channels = 3;
@@ -43,7 +43,7 @@ TEST_F(Documents, TheirCommandsRun) {
   picture("home/holiday.jpg", 20, 30, 230);  // by its content it is a PNG, which is no matter
   fs::create_directories(home / "models");
   fs::copy(source / "models/starter", home / "models/clip-vit-base-patch32");
-  // As if `model pull` had been there before, so that it needs no network now.
+  // Simulates an earlier `model pull`, so that no network is needed.
   const std::string revision(40, 'a');
   const fs::path repository = home / ".cache/huggingface/hub/models--openai--clip-vit-base-patch32";
   fs::create_directories(repository / "refs");
@@ -58,7 +58,7 @@ TEST_F(Documents, TheirCommandsRun) {
             0);
   const auto text = read_file(commands);
   ASSERT_TRUE(text) << text.error().message;
-  // At least the first steps of the README, the search and the check of a checkpoint.
+  // At least the first steps of the README, the search and the check of a checkpoint are tested.
   for (const char* shown : {"saccade model pull", "saccade index ~/Pictures", "saccade search",
                             "--html answer.html", "model conform"}) {
     EXPECT_THAT(*text, testing::HasSubstr(shown));
@@ -70,7 +70,7 @@ TEST_F(Documents, TheirCommandsRun) {
   EXPECT_TRUE(fs::exists(home / "answer.html"));
 }
 
-// The commands that a help text lists under "Subcommands:", without those of their own.
+// Returns the commands that a help text lists under "Subcommands:", without nested ones.
 std::vector<std::string> subcommands(const std::string& help) {
   std::vector<std::string> names;
   std::istringstream lines(help.substr(std::min(help.size(), help.find("Subcommands:\n"))));
@@ -82,7 +82,8 @@ std::vector<std::string> subcommands(const std::string& help) {
   return names;
 }
 
-// Of the first code block: "saccade collection info|verify" is "collection info" and "collection verify".
+// Returns the commands of the first code block: "saccade collection info|verify" is "collection info" and
+// "collection verify".
 std::set<std::string> synopsis_of(const std::string& document, const std::set<std::string>& groups) {
   std::set<std::string> commands;
   const size_t begin = document.find("```\n") + 4;
@@ -126,7 +127,7 @@ TEST_F(Documents, TheSynopsisNamesTheCommandsThereAre) {
   EXPECT_EQ(synopsis_of(*document, groups), commands);
 }
 
-// The options in a text, as "--all": those of a help text, or those that a document speaks of.
+// Returns the options in a text, as "--all", for a help text or a document.
 std::set<std::string> options_in(const std::string& text) {
   const auto is_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-'; };
   std::set<std::string> options;
@@ -153,7 +154,7 @@ TEST_F(Documents, TheOptionsOfTheCommandLineAreInItsDocumentAndNoOthers) {
   const auto document = read_file(fs::path(kSourceDir) / "docs/cli.md");
   ASSERT_TRUE(document) << document.error().message;
   const std::set<std::string> said = options_in(*document);
-  // These are written by their short names.
+  // These are written with their short names.
   const std::set<std::string> short_named = {"--collection", "--model", "--output", "--run", "--quiet"};
   for (const std::string& option : there) {
     EXPECT_TRUE(said.contains(option) || short_named.contains(option)) << option << " is not in docs/cli.md";

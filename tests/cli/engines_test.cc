@@ -1,5 +1,5 @@
-// Pictures that engines make, from the command line: the built program asks a server in this process that
-// speaks OpenAI's API, and what it made is measured, reported, trained on, and put into a document.
+// Tests of image generation from the command line. The built program sends requests to a server in this
+// process that speaks OpenAI's API. The images are measured, reported, trained on, and put into a document.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -22,8 +22,8 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// Draws what it is told to by the names of colours: the card of the last one that the
-// prompt names, as the dataset has it.
+// A server that draws by the names of colours: the card of the last colour in the prompt, as the dataset has
+// it.
 class EnginesCli : public ProgramTest {
  protected:
   EnginesCli() : server_([this](const ServerRequest& request) { return answer(request); }) {}
@@ -108,13 +108,13 @@ TEST_F(EnginesCli, EditsAreGeneratedMeasuredAndReported) {
     EXPECT_THAT(request.form()["image"], HasSubstr("PNG"));
   }
   EXPECT_THAT(read("made/generated.jsonl"), Not(HasSubstr("secret")));
-  // What is there is not asked for again.
+  // Existing images are not requested again.
   const Json again = json_of(run(generate(), with_key()));
   EXPECT_EQ(again["there"], 4);
   EXPECT_EQ(again["made"], 0);
   EXPECT_EQ(server_.requests().size(), 4U);
 
-  // Each picture is its target.
+  // Each image equals its target.
   const Json measured =
       json_of(run({"-q", "eval", "edits", "-m", "model", "--dataset", "edits.jsonl", "--generated", "made",
                    "--note", "--html", "edits.html", "-o", "run", "--resamples", "50", "--json"}));
@@ -138,7 +138,7 @@ TEST_F(EnginesCli, EditsAreGeneratedMeasuredAndReported) {
 
 #if defined(SACCADE_TRAINS)
 TEST_F(EnginesCli, TrainingTakesPseudoTargetsThatAreGoodEnough) {
-  // The engine does not know this word for a colour, and draws its red card.
+  // The engine does not know this colour word, and draws its red card.
   std::string manifest = read("edits.jsonl");
   const size_t at = manifest.find("in black");
   ASSERT_NE(at, std::string::npos);
@@ -165,7 +165,7 @@ TEST_F(EnginesCli, TrainingTakesPseudoTargetsThatAreGoodEnough) {
   ASSERT_EQ(good.code, 0) << good.err;
   EXPECT_EQ((*parse_json(read("good/run.json")))["datasets"][0]["pseudo_targets"],
             (Json{{"there", 3}, {"failed", 0}, {"absent", 0}, {"below", 1}}));
-  // Without figures there is nothing to go by.
+  // Without quality figures there is nothing to filter by.
   std::filesystem::remove(folder_ / "made/quality.jsonl");
   expect_failure({"-q", "train", "composed", "--dataset", "edits.jsonl", "-m", "model", "--align", "pseudo",
                   "--pseudo-targets", "made", "--min-cosine", "0.5", "--method", "none", "-o", "none"},
@@ -182,7 +182,7 @@ TEST_F(EnginesCli, WhatFailsIsListedAndWhatStopsGoesOn) {
   EXPECT_THAT(read("made/generated.jsonl"), HasSubstr("not allowed here"));
   refused_ = "never said";
 
-  // Ctrl-C while a picture is waited for: what was made stays, and only what is left is asked for.
+  // After Ctrl-C during a request, finished images stay, and only the others are requested.
   std::filesystem::remove_all(folder_ / "made");
   slow_ = "in black";
   const size_t before = server_.requests().size();
@@ -198,7 +198,7 @@ TEST_F(EnginesCli, WhatFailsIsListedAndWhatStopsGoesOn) {
   EXPECT_EQ(rest["made"], 1);
   EXPECT_EQ(server_.requests().size(), asked + 1);
 
-  // Where nobody answers it ends at once.
+  // If no server answers, the run ends at once.
   const Outcome nobody = run({"-q", "generate", "edits", "--dataset", "edits.jsonl", "--engine", "openai",
                               "-o", "other", "--endpoint", "http://127.0.0.1:1/v1", "--tries", "1"});
   EXPECT_EQ(nobody.code, 1);
@@ -206,7 +206,7 @@ TEST_F(EnginesCli, WhatFailsIsListedAndWhatStopsGoesOn) {
 }
 
 TEST_F(EnginesCli, SentencesWithoutAPictureAreIllustrated) {
-  // A filter that no picture meets: every visual sentence is without one.
+  // No image matches the filter, so every visual sentence is without one.
   const std::vector<std::string> words = {"-q",
                                           "illustrate",
                                           "story.md",
@@ -228,7 +228,7 @@ TEST_F(EnginesCli, SentencesWithoutAPictureAreIllustrated) {
                                           "--json"};
   const Json json = json_of(run(words, with_key()));
   EXPECT_EQ(json["pictures"].size(), 0U);
-  ASSERT_EQ(json["generated"].size(), 2U);  // never of the sentence that pictures nothing
+  ASSERT_EQ(json["generated"].size(), 2U);  // none for the non-visual sentence
   const std::string written = read("out.md");
   for (const Json& one : json["generated"]) {
     EXPECT_TRUE(one["error"].is_null()) << one;
@@ -242,7 +242,7 @@ TEST_F(EnginesCli, SentencesWithoutAPictureAreIllustrated) {
   ASSERT_EQ(server_.requests().size(), 2U);
   EXPECT_EQ((*parse_json(server_.requests()[0].body))["prompt"], "The cat sits under a tree.");
 
-  // Nothing is asked twice; what fails leaves its sentence as it was.
+  // Nothing is requested twice; a failure leaves its sentence unchanged.
   EXPECT_EQ(json_of(run(words, with_key()))["generated"].size(), 2U);
   EXPECT_EQ(server_.requests().size(), 2U);
   std::filesystem::remove_all(folder_ / "out-pictures");
@@ -251,7 +251,7 @@ TEST_F(EnginesCli, SentencesWithoutAPictureAreIllustrated) {
   EXPECT_THAT(some["generated"][1]["error"].get<std::string>(), HasSubstr("not allowed here"));
   EXPECT_TRUE(some["generated"][1]["link"].is_null());
 
-  // None is made without the option, and our own editor makes none of a text.
+  // No image is generated without the option, and our own editor generates none from text alone.
   const Json without = json_of(
       run({"-q", "illustrate", "story.md", "-c", "c", "--filter", "width>100", "-o", "plain.md", "--json"}));
   EXPECT_EQ(without["generated"].size(), 0U);

@@ -1,4 +1,4 @@
-// saccade eval, as a person runs it.
+// Tests of `saccade eval` as a user runs it.
 #include <filesystem>
 #include <fstream>
 
@@ -58,14 +58,14 @@ TEST_F(EvalCommand, RetrievalWritesARunAndGoesOnFromItsCache) {
   EXPECT_EQ(result["i2t"]["queries"], 3);
   EXPECT_TRUE(result["t2i"]["r1"]["value"].is_number());
   EXPECT_LE(result["t2i"]["r1"]["low"], result["t2i"]["r1"]["value"]);
-  EXPECT_TRUE(result["t2i"]["r5"]["value"].is_null());  // of three pictures
+  EXPECT_TRUE(result["t2i"]["r5"]["value"].is_null());  // of three images
   for (const char* file :
        {"run.json", "metrics.json", "items.jsonl", "ranks.jsonl", "embeddings/set--model.safetensors"}) {
     EXPECT_TRUE(fs::exists(folder_ / "run" / file)) << file;
   }
   EXPECT_TRUE(fs::exists(folder_ / "home/.cache/saccade/embeddings"));
 
-  // Its own embeddings give its own figures.
+  // Its own embeddings give the same figures.
   const Outcome given =
       run({"-q", "eval", "retrieval", "--embeddings", "run/embeddings/set--model.safetensors", "--dataset",
            "set.jsonl", "--resamples", "50", "--json"});
@@ -74,7 +74,7 @@ TEST_F(EvalCommand, RetrievalWritesARunAndGoesOnFromItsCache) {
   EXPECT_EQ(again["results"][1]["t2i"], result["t2i"]);
   EXPECT_EQ(again["results"][1]["i2t"], result["i2t"]);
 
-  // A picture that changes under the run is noticed, also with its rows in the cache; so is another protocol.
+  // A changed image is detected, also if its embeddings are cached; so is another protocol.
   const std::string before = snapshot("run");
   const Outcome other = retrieval({"-o", "run", "--resamples", "50", "--captions", "dedup"});
   EXPECT_EQ(other.code, 1);
@@ -97,7 +97,7 @@ TEST_F(EvalCommand, RetrievalTakesPoliciesAndSeveralModels) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("set: 3 pictures, 3 texts"));
   EXPECT_THAT(outcome.out, HasSubstr("set-test: 3 pictures, 3 texts"));
-  // Equal weights: nothing tells them apart.
+  // With equal weights, no difference is significant.
   EXPECT_THAT(outcome.out,
               HasSubstr("model - other, text to image, R@1: +0.000 [+0.000, +0.000], p 1.000: cannot be "
                         "told apart"));
@@ -116,7 +116,7 @@ TEST_F(EvalCommand, RetrievalComparesPrecisions) {
 }
 
 TEST_F(EvalCommand, RetrievalNeverChangesADenominatorSilently) {
-  // A picture without captions, which a manifest may hold.
+  // An image without captions, which a manifest may contain.
   write("alone.jsonl",
         "{\"image\": \"images/1.png\", \"captions\": [\"red\"]}\n{\"image\": \"images/2.png\"}\n");
   const Outcome alone = run({"-q", "eval", "retrieval", "-m", "model", "--dataset", "alone.jsonl"});
@@ -185,7 +185,7 @@ TEST_F(EvalCommand, RetrievalRefusesWhatMakesNoSense) {
   refused({"eval", "retrieval", "--scores", "s.safetensors", "--captions", "dedup"}, 2, "--dataset");
   refused({"eval", "retrieval", "--scores", "s.safetensors", "--dataset", "set.jsonl"}, 1,
           "2 pictures and 2 texts, the dataset 3 and 5");
-  // Text 0 with pictures 0 and 1: 1, 2; text 1: 3, 4.
+  // Text 0 has scores 1, 2 with images 0 and 1; text 1 has 3, 4.
   const Outcome good = run({"-q", "eval", "retrieval", "--scores", "s.safetensors", "-o", "run", "--json"});
   ASSERT_EQ(good.code, 0) << good.err;
   const Json result = parse_json(good.out).value()["results"][1];
@@ -194,7 +194,8 @@ TEST_F(EvalCommand, RetrievalRefusesWhatMakesNoSense) {
   EXPECT_EQ(result["t2i"]["mrr"]["value"], 0.75);
 }
 
-// An item whose picture is gone shared its other one with a later item: that is numbered otherwise then.
+// An item with a missing image shared its other one with a later item, whose images are then numbered
+// differently.
 TEST_F(EvalCommand, WinogroundLeavesOutWhatOthersShare) {
   const std::string rest =
       "{\"id\": \"b\", \"images\": [\"images/2.png\", \"images/1.png\"], \"captions\": [\"green\", "
@@ -221,7 +222,7 @@ TEST_F(EvalCommand, WinogroundLeavesOutWhatOthersShare) {
   EXPECT_EQ(pairs_of("all.jsonl"), expected);
 }
 
-// Folders and files of others: a manifest called as a run's file, somebody's downloads and drafts, a lock.
+// Folders with foreign files: a manifest with a run file's name, somebody's downloads and drafts, a lock.
 TEST_F(EvalCommand, FoldersOfOthersAreRefusedAndStay) {
   write("mine/items.jsonl", "{\"image\": \"1.png\", \"captions\": [\"a manifest\"]}\n");
   write("mine/film.part", "half a download");
@@ -237,7 +238,7 @@ TEST_F(EvalCommand, FoldersOfOthersAreRefusedAndStay) {
     EXPECT_EQ(snapshot("mine"), before);
     EXPECT_EQ(read_file(folder_ / "mine/lock").value_or(""), "of my locker");
   }
-  // What cannot be evaluated makes no folder.
+  // A dataset that cannot be evaluated creates no folder.
   EXPECT_EQ(run({"-q", "eval", "retrieval", "-m", "model", "--dataset", "none.jsonl", "-o", "new"}).code, 1);
   EXPECT_EQ(run({"-q", "eval", "retrieval", "-m", "none", "--dataset", "set.jsonl", "-o", "new"}).code, 1);
   EXPECT_EQ(run({"-q", "eval", "winoground", "--scores", "none", "--dataset", "set.jsonl", "-o", "new"}).code,
@@ -259,7 +260,7 @@ TEST_F(EvalCommand, WinogroundJudgesPairs) {
         "\"captions\": [\"red\", \"green\"]}\n"
         "{\"id\": \"b\", \"kind\": \"relation\", \"images\": [\"images/1.png\", \"images/3.png\"], "
         "\"captions\": [\"red\", \"blue\"]}\n");
-  // The first item right, the second tied and wrong.
+  // The first item is right, the second is tied and therefore wrong.
   const std::vector<float> scores = {2, 1, 0, 3, 1, 1, 1, 1};
   ASSERT_TRUE(write_safetensors(
       folder_ / "s.safetensors",

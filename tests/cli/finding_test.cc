@@ -1,5 +1,4 @@
-// How people find pictures with the program: without naming a collection, with more than
-// words, from scripts, at a prompt.
+// Tests of searching: without naming a collection, with more than text, from scripts, at a prompt.
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -43,8 +42,8 @@ class Finding : public ProgramTest {
     }
     return lines;
   }
-  // Types the lines into the program on a terminal of its own; all that it wrote there.
-  // When it is asked what it is, it gives this answer.
+  // Types the lines into the program on a terminal of its own, and returns everything that it wrote there.
+  // `device` is the terminal's reply when the program asks for its attributes.
   std::string on_terminal(const std::vector<std::string>& arguments, const std::vector<std::string>& typed,
                           const std::vector<std::string>& environment = {}, int* code = nullptr,
                           const std::string& device = "\x1b[?62;22c") const;
@@ -56,7 +55,7 @@ std::string Finding::on_terminal(const std::vector<std::string>& arguments,
                                  const std::string& device) const {
   std::vector<std::string> words = {SACCADE_PROGRAM};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  // The first of two values counts.
+  // The first of two values is used.
   std::vector<std::string> variables = environment;
   variables.insert(variables.end(), {"HOME=" + (folder_.path() / "home").string(), "TERM=xterm",
                                      "PATH=/usr/bin:/bin", "LANG=C.UTF-8", "OMP_WAIT_POLICY=passive"});
@@ -78,13 +77,13 @@ std::string Finding::on_terminal(const std::vector<std::string>& arguments,
     _exit(97);
   }
   std::string said;
-  // A line is typed when the prompt stands there, so that no line is echoed before the program reads.
+  // Each line is typed once the prompt appears, so that no line is echoed before the program reads.
   size_t seen = 0;
   size_t next = 0;
   char block[4096];
   int status = 0;
   for (bool ended = false;;) {
-    // Processes that decode may keep the terminal open for a while after the program.
+    // Decoder processes may keep the terminal open for a while after the program exits.
     pollfd ready{terminal, POLLIN, 0};
     if (poll(&ready, 1, 50) == 0) {
       if (ended) break;
@@ -108,8 +107,8 @@ std::string Finding::on_terminal(const std::vector<std::string>& arguments,
     if (prompt == std::string::npos || next >= typed.size()) continue;
     seen = prompt + 8;
     const std::string line = typed[next++];
-    // What is typed before the prompt has the terminal in its own mode may be taken for something else:
-    // Ctrl-D for nothing. Without libedit there is no such mode, and nothing to wait for after a second.
+    // Input before the prompt has set the terminal's mode may be misread: Ctrl-D as nothing. Without libedit
+    // there is no such mode, and the wait ends after a second.
     termios mode{};
     for (int tries = 0; tries < 100; ++tries) {
       if (tcgetattr(terminal, &mode) == 0 && (mode.c_lflag & ICANON) == 0) break;
@@ -125,10 +124,10 @@ std::string Finding::on_terminal(const std::vector<std::string>& arguments,
 TEST_F(Finding, ACollectionNeedNotBeNamed) {
   picture("pics/a.png", 200, 10, 10);
   picture("pics/sub/b.png", 10, 200, 10);
-  // None yet.
+  // No collection exists yet.
   expect_failure({"search", "x"}, 2, {"no collection yet", "saccade index"});
   expect_failure({"collection", "info"}, 2, {"no collection yet"});
-  // index makes .saccade here, and says so.
+  // index creates .saccade here, and says so.
   const Outcome made = run({"index", "pics", "-m", "model"});
   EXPECT_EQ(made.code, 0) << made.err;
   EXPECT_THAT(made.err, HasSubstr("making collection " + (folder_ / ".saccade").string()));
@@ -138,10 +137,10 @@ TEST_F(Finding, ACollectionNeedNotBeNamed) {
   const Outcome found = run({"search", "--image", "pics/a.png", "--paths", "-k", "1"});
   EXPECT_EQ(found.out, (folder_ / "pics/a.png").string() + "\n");
   EXPECT_THAT(found.err, Not(HasSubstr("only one")));
-  // Its own folder is no picture of it.
+  // Its own folder is not indexed.
   EXPECT_EQ(json_of(run({"index", ".", "--hidden", "--json"}))["added"], 0);
 
-  // From a folder below, as git does; from elsewhere as the only one there is.
+  // It is found from a folder below, as git does, and from elsewhere if it is the only one.
   const auto from = [&](const std::string& folder, const std::vector<std::string>& arguments,
                         std::vector<std::string> environment = {}) {
     std::string command = "cd '" + folder + "' && '" SACCADE_PROGRAM "'";
@@ -155,7 +154,7 @@ TEST_F(Finding, ACollectionNeedNotBeNamed) {
       from(outside.path().string(), {"search", "--image", (folder_ / "pics/a.png").string(), "--paths"});
   EXPECT_EQ(only.code, 0) << only.err;
   EXPECT_THAT(only.err, HasSubstr("the only one there is"));
-  // Pictures are never added to one that is merely the only one.
+  // Images are never added to a collection that was found only because it is the only one.
   write("elsewhere/readme", "x");
   picture("other/c.png", 1, 1, 200);
   const Outcome second = from(outside.path().string(),
@@ -166,7 +165,7 @@ TEST_F(Finding, ACollectionNeedNotBeNamed) {
   EXPECT_EQ(two.code, 2);
   EXPECT_THAT(two.err, AllOf(HasSubstr("which collection?"), HasSubstr((folder_ / ".saccade").string()),
                              HasSubstr((outside.path() / ".saccade").string())));
-  // The variable goes before folders, -c before the variable.
+  // The variable takes precedence over folders, and -c over the variable.
   const std::string variable = "SACCADE_COLLECTION=" + (outside.path() / ".saccade").string();
   EXPECT_EQ(json_of(run({"collection", "info", "--json"}, {.environment = {variable}}))["items"], 1);
   EXPECT_EQ(
@@ -174,7 +173,7 @@ TEST_F(Finding, ACollectionNeedNotBeNamed) {
       2);
   expect_failure({"search", "x"}, 1, {"SACCADE_COLLECTION names nowhere", "no collection there"},
                  {.environment = {"SACCADE_COLLECTION=nowhere"}});
-  // What is gone is not remembered.
+  // Deleted collections are forgotten.
   fs::remove_all(outside.path() / ".saccade");
   EXPECT_EQ(
       from(third.path().string(), {"search", "--image", (folder_ / "pics/a.png").string(), "--paths"}).code,
@@ -233,7 +232,7 @@ TEST_F(Finding, HitsForScripts) {
     EXPECT_THAT(wrong.err, HasSubstr(part)) << format;
   }
   EXPECT_EQ(with({"--paths", "--json"}).code, 2);
-  // Nothing found is told on stderr, by an exit code of its own, whatever is printed.
+  // An empty result is reported on stderr, with its own exit code, in every output format.
   for (const char* way : {"--paths", "-0", "--all"}) {
     expect_failure({"search", "-c", "c", "x", "--filter", "width>9999", way}, 4,
                    {"no picture passes the filter"});
@@ -241,7 +240,7 @@ TEST_F(Finding, HitsForScripts) {
   const Outcome empty = run({"search", "-c", "c", "x", "--filter", "width>9999", "--json"});
   EXPECT_EQ(empty.code, 4);
   EXPECT_EQ(json_of(empty)["hits"], Json::array());
-  // A full disk, and a reader that has gone.
+  // Tests a full disk, and a closed pipe.
   EXPECT_EQ(run({"search", "-c", "c", "x", "--paths"}, {.output_file = "/dev/full"}).code, 1);
   EXPECT_EQ(run({"search", "-c", "c", "x", "--paths"}, {.close_output = true}).code, 1);
 }
@@ -263,14 +262,14 @@ TEST_F(Finding, MoreOfAQueryIsUnderstoodAndSaid) {
   expect_failure({"search", "-c", "c", "red", "-green"}, 2, {"-green", "in quotes, or behind --"});
   expect_failure({"search", "-c", "c", "red:99"}, 2, {"red", "99", "up to 10"});
   expect_failure({"search", "-c", "c", "--image", "pictures/red.png:0"}, 2, {"--image", "weighs 0"});
-  // Why a hit is one, of each word of each part, where it stands in what was typed.
+  // Explains a hit by each word of each part, with its position in the input.
   const Json explained = json_of(run({"search", "-c", "c", "red -green", "--explain", "--json"}));
   const Json& words = explained["hits"][0]["explanations"][0]["words"];
   ASSERT_EQ(words.size(), 2U);
   EXPECT_EQ(words[0]["word"], "red");
   EXPECT_EQ(words[1]["word"], "green");
   EXPECT_EQ(words[1]["begin"], 5);
-  // A picture from standard input.
+  // Reads an image from standard input.
   const auto bytes = read_file(folder_ / "pictures/blue.png");
   const Outcome piped =
       run({"search", "-c", "c", "--image", "-", "--paths", "-k", "1"}, {.input = bytes.value_or("")});
@@ -314,7 +313,7 @@ TEST_F(Finding, ManyQueriesAreAnsweredALineEach) {
   EXPECT_THAT(parse_json(lines[1]).value()["error"]["message"].get<std::string>(), HasSubstr("up to 10"));
   EXPECT_EQ(parse_json(lines[2]).value()["error"]["code"], "usage");
   EXPECT_EQ(parse_json(lines[3]).value()["query"]["text"], "green");
-  // The same answer as alone.
+  // The answer is the same as for the query alone.
   Json alone = json_of(run({"search", "-c", "c", "green", "-k", "2", "--json"}));
   Json line = parse_json(lines[3]).value();
   line.erase("line");
@@ -339,7 +338,7 @@ TEST_F(Finding, APromptAnswersOnATerminal) {
               AllOf(HasSubstr("   1  "), HasSubstr("   3  "), HasSubstr("no hit 77 has been shown"),
                     HasSubstr(":nosuch is not known here"), HasSubstr("no picture passes the filter"),
                     HasSubstr("weighs 64"), HasSubstr("\"v\u00F6gel\" x 2"), HasSubstr(":quit, Ctrl-D")));
-  // What was typed is kept, for its owner alone.
+  // The history is stored, readable by its owner alone.
   const fs::path history = folder_ / "home/.local/state/saccade/search_history";
   const auto kept = read_file(history);
   if (kept) {  // where libedit is installed
@@ -348,7 +347,7 @@ TEST_F(Finding, APromptAnswersOnATerminal) {
     ASSERT_EQ(stat(history.c_str(), &state), 0);
     EXPECT_EQ(state.st_mode & 0077U, 0U);
   }
-  // The end of input ends it, Ctrl-C too, and without a terminal there is none.
+  // End of input ends the prompt, and so does Ctrl-C. Without a terminal there is none.
   EXPECT_THAT(on_terminal({"search", "-c", "c"}, {"\x04"}, {}, &code), HasSubstr("search> "));
   EXPECT_EQ(code, 0);
   on_terminal({"search", "-c", "c"}, {"\x03"}, {}, &code);
@@ -410,14 +409,15 @@ TEST_F(Finding, ATerminalGetsLinksColourAndPicturesAndNothingElseDoes) {
   EXPECT_THAT(on_terminal(search, {}, {"KITTY_WINDOW_ID=1"}), HasSubstr("\x1b_Ga=T,f=100"));
   EXPECT_THAT(on_terminal(search, {}, {"TERM_PROGRAM=iTerm.app"}), HasSubstr("\x1b]1337;File=inline=1"));
   EXPECT_THAT(on_terminal(search, {}, {"KITTY_WINDOW_ID=1", "TMUX=x"}), Not(HasSubstr("\x1b_G")));
-  // A picture in sixels: from DCS q to ST. Of what says nothing of them, or of nothing at all, none.
+  // An image in sixels: from DCS q to ST. A terminal that does not report sixels, or does not answer, gets
+  // none.
   const std::string sixels = on_terminal(search, {}, {}, nullptr, "\x1b[?62;4;22c");
   const size_t begin = sixels.find("\x1bP");
   ASSERT_NE(begin, std::string::npos) << "libsixel1?";
   const size_t end = sixels.find("\x1b\\", begin);
   ASSERT_NE(end, std::string::npos);
   const std::string drawn = sixels.substr(begin, end - begin);
-  // As large as the picture, which is smaller than 5 lines of 20 pixels; and its red, in percent.
+  // It has the image's size, which is smaller than 5 lines of 20 pixels, and its red, in percent.
   EXPECT_THAT(drawn, AllOf(HasSubstr("\"1;1;80;70"), HasSubstr(";2;85;3;3")));
   for (const char* other : {"\x1b[?62;22c", "\x1b[?4c", "\x1b[?62;44c", ""}) {
     EXPECT_THAT(on_terminal(search, {}, {}, nullptr, other), Not(HasSubstr("\x1bP"))) << other;
@@ -445,7 +445,7 @@ TEST_F(Finding, HelpIsOneTableForAll) {
   const std::string man = run({"man"}).out;
   EXPECT_THAT(man, AllOf(StartsWith(".TH SACCADE 1"), HasSubstr("\\-\\-fold\\-above"),
                          HasSubstr(".SS saccade model alias")));
-  // bash reads its script, and completes by it.
+  // bash loads its script, and completes with it.
   write("completion.bash", run({"completion", "bash"}).out);
   const auto completed = [&](const std::string& words, int at) {
     return run({"-c", "source completion.bash; COMP_WORDS=(" + words + "); COMP_CWORD=" + std::to_string(at) +

@@ -1,5 +1,5 @@
-// saccade train head: from pictures and captions to a head that other commands take like any
-// checkpoint, sweeps, and what is refused.
+// Tests of `saccade train head`: from images and captions to a head that other commands use like any
+// checkpoint, sweeps, and invalid input.
 #include <cmath>
 #include <map>
 
@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-// Cards of twelve colours: some to train on, others of the same colours to choose by and to test on.
+// Cards of twelve colours: some to train on, others of the same colours for validation and test.
 class TrainHeadTest : public ProgramTest {
  protected:
   void SetUp() override {
@@ -101,7 +101,7 @@ TEST_F(TrainHeadTest, OthersTakeItLikeAnyCheckpoint) {
   EXPECT_EQ(set["results"][1]["model"], "mlp");
   EXPECT_EQ(read_json(folder_ / "run/run.json").value()["outcome"], report["outcome"]);
 
-  // What it says of the head is what `eval retrieval` finds of its checkpoint, and of the encoder below it.
+  // The reported figures of the head equal those of `eval retrieval` for its checkpoint, and for its encoder.
   const Outcome measured =
       run({"eval", "retrieval", "--dataset", "data/test.jsonl", "-m", "run/model",
            (fs::path(kSourceDir) / "models/starter").string(), "--resamples", "0", "--json"});
@@ -126,13 +126,13 @@ TEST_F(TrainHeadTest, OthersTakeItLikeAnyCheckpoint) {
   ASSERT_EQ(found.code, 0) << found.err;
   EXPECT_EQ(parse_json(found.out).value()["hits"].size(), 3U);
 
-  // In words, with the linear head to compare with.
+  // Prints the comparison with the linear head as text.
   const Outcome linear = run(training("linear", {"--kind", "linear", "--against", "run/model"}));
   ASSERT_EQ(linear.code, 0) << linear.err;
   EXPECT_THAT(linear.out, HasSubstr("mean recall"));
   EXPECT_THAT(linear.out, HasSubstr("than run/model: "));
 
-  // Where its encoder should be is another one.
+  // Another checkpoint lies at its encoder's path.
   const std::string other = golden("clip-gelu").string();
   write("run/model/frozen.json", dump_json({{"path", other}}));
   expect_failure({"eval", "retrieval", "--dataset", "data/test.jsonl", "-m", "run/model"}, 1,

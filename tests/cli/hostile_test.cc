@@ -1,4 +1,4 @@
-// Pictures made to stop a program: one line each in the list of failures, and the run goes on.
+// Tests of hostile images: each gives one line in the list of failures, and the run continues.
 #include <chrono>
 #include <filesystem>
 #include <optional>
@@ -25,7 +25,7 @@ using ::testing::Not;
 
 class HostilePictures : public ProgramTest {
  protected:
-  // A copy of the program below the test's folder, with its decoder at `decoder` where that is not empty.
+  // Copies the program below the test's folder, with its decoder at `decoder` unless that is empty.
   RunOptions installed(const std::string& decoder) const {
     const std::filesystem::path program = SACCADE_PROGRAM;
     std::filesystem::create_directories(folder_ / "bin");
@@ -63,7 +63,7 @@ TEST_F(HostilePictures, AreFailuresOfARunThatGoesOn) {
     const bool cut = failure["path"].get<std::string>().find("cut_within") != std::string::npos;
     EXPECT_EQ(failure["code"], cut ? "bad_data" : "limit") << failure;
   }
-  // As ever after failures: a plain second run has nothing new to do, and they can be tried again.
+  // As after other failures, a plain second run has nothing new to do, and they can be retried.
   const Outcome second = run(command);
   EXPECT_TRUE(second.code == 0 || second.code == 3) << second.err;
   EXPECT_EQ(json_of(second)["unchanged"], 2);
@@ -75,7 +75,7 @@ TEST_F(HostilePictures, AreFailuresOfARunThatGoesOn) {
   EXPECT_EQ(json_of(retried)["failed"].size(), 7U) << retried.out;
   EXPECT_EQ(run({"collection", "verify", "-c", "c", "--deep"}).code, 0);
 
-  // Other commands that read pictures.
+  // Tests other commands that read images.
   const Outcome search = run({"search", "-c", "c", "--image", "p/entity.svg"});
   EXPECT_EQ(search.code, 1);
   expect_one_line(search);
@@ -84,11 +84,11 @@ TEST_F(HostilePictures, AreFailuresOfARunThatGoesOn) {
   EXPECT_EQ(embed.code, 3) << embed.err;
 }
 
-// Ctrl-C while a picture is being decoded that would take for ever: at once, and
-// it is not remembered as broken.
+// Ctrl-C during the decoding of an image that would never end works at once, and the image is not stored as
+// broken.
 TEST_F(HostilePictures, CtrlCDoesNotWaitForThem) {
   write("p/groups.svg", svg_of_nested_groups(20));
-  // Decoding begins soon after the collection is there, however slowly a program starts.
+  // Decoding begins soon after the collection exists, even if the program starts slowly.
   std::optional<std::chrono::steady_clock::time_point> begun;
   picture("p/a.png", 200, 30, 30);
   const Outcome stopped = run({"index", "p", "-c", "c", "-m", "model", "--max-seconds", "0", "--json"},
@@ -121,7 +121,7 @@ TEST_F(HostilePictures, WithoutADecoderThatIsSaidOnce) {
                              folder_ / "p/c.heic");
   const RunOptions alone = installed("");
   const Outcome outcome = run({"index", "p", "-c", "c", "-m", "model"}, alone);
-  // HEIC waits for its decoder, and is tried again when there is one.
+  // HEIC waits for its decoder, and is tried again once that is installed.
   EXPECT_EQ(outcome.code, 3) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("decoded by saccade-decode alone"));
   EXPECT_EQ(run({"index", "p", "-c", "c", "-m", "model"}).code, 0);
@@ -130,7 +130,7 @@ TEST_F(HostilePictures, WithoutADecoderThatIsSaidOnce) {
   const size_t said = err.find("no saccade-decode beside this program");
   ASSERT_NE(said, std::string_view::npos) << err;
   EXPECT_EQ(err.find("no saccade-decode", said + 1), std::string_view::npos) << err;
-  // Another program in its place is none.
+  // Another program in its place is not accepted as a decoder.
   write("bin/saccade-decode", "#!/bin/sh\necho something else >&2\n");
   std::filesystem::permissions(folder_ / "bin" / "saccade-decode", std::filesystem::perms::owner_all);
   const Outcome other = run({"index", "p", "-c", "d", "-m", "model"}, alone);

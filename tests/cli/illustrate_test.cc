@@ -1,4 +1,4 @@
-// saccade illustrate: documents with pictures, and what it refuses.
+// Tests of `saccade illustrate`: documents with images, and invalid input.
 #include <algorithm>
 #include <set>
 #include <sys/stat.h>
@@ -58,13 +58,13 @@ TEST_F(IllustrateCli, MarkdownIsKeptAndEachPictureStandsOnce) {
       const std::string link = line.substr(open + 2, line.find(')', open) - open - 2);
       EXPECT_TRUE(links.insert(link).second) << link;
       EXPECT_TRUE(fs::exists(folder_ / link)) << link;
-      // The blank line before it is its own; the last paragraph had no line end.
+      // The blank line before it was added; the last paragraph had no line end.
       EXPECT_TRUE(rest.ends_with("\n\n")) << rest;
       rest.pop_back();
       was_picture = true;
       continue;
     }
-    // One behind it where none was.
+    // A blank line was added behind it if there was none.
     if (was_picture && line == "\n" && written.substr(at, 1) == "|") continue;
     was_picture = false;
     rest += line;
@@ -238,8 +238,7 @@ TEST_F(IllustrateCli, OtherEncodingsAreTold) {
   EXPECT_TRUE(read("wide.md").starts_with("A cat sits here.\n\n![")) << read("wide.md");
 }
 
-// With the starter, whose collections know how likely a hit is only where there are
-// captions enough: here, four cards.
+// The starter's collections have match probabilities only with enough captions: here, four cards.
 TEST_F(IllustrateCli, TheStarterFindsWhatASentenceNames) {
   for (const char* colour : {"red", "green", "blue", "white"}) {
     write(fmt::format("pictures/{}.txt", colour), fmt::format("a {} square", colour));

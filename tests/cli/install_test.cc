@@ -1,4 +1,4 @@
-// What `cmake --install` leaves, run from where it was put.
+// Tests of the files that `cmake --install` installs, run from their place.
 #include <filesystem>
 #include <string>
 
@@ -20,8 +20,8 @@ using testing::HasSubstr;
 class Installed : public ProgramTest {};
 
 TEST_F(Installed, TheProgramFindsWhatComesWithIt) {
-  // The program's part, which is all there is to install: the whole build's would also leave its list of
-  // files in the build folder, in the place of a user's own.
+  // Installs the program's component, which is all there is to install. Installing the whole build would also
+  // overwrite a user's list of files in the build folder.
   const fs::path prefix = fs::canonical(folder_.path()) / "prefix";
   const Outcome installed = run({"-DCMAKE_INSTALL_PREFIX=" + prefix.string(), "-P", SACCADE_INSTALL_SCRIPT},
                                 {.program = SACCADE_CMAKE});
@@ -31,7 +31,7 @@ TEST_F(Installed, TheProgramFindsWhatComesWithIt) {
         "share/man/man1/saccade-lab.1", "share/bash-completion/completions/saccade"}) {
     EXPECT_TRUE(fs::exists(prefix / file)) << file;
   }
-  // By its own path: the sources' folder, where a program that was not installed finds them, is there too.
+  // Uses its own path. The sources' folder, where an uninstalled program finds the files, exists too.
   const RunOptions program{.program = (prefix / "bin/saccade").string()};
   const Json starter = json_of(run({"model", "show", "starter", "--json"}, program));
   EXPECT_EQ(starter["path"], (prefix / "share/saccade/models/starter").string());

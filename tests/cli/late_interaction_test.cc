@@ -1,4 +1,5 @@
-// A ColPali from its folder to an answer: every picture's rows are kept, scored, and point at patches.
+// Tests of a ColPali from its folder to an answer: every image's rows are stored, scored, and explained by
+// patch.
 #include <cmath>
 
 #include <gmock/gmock.h>
@@ -22,7 +23,7 @@ constexpr int64_t kRows = 16 + 15;  // patches, and the tokens of "<bos>Describe
 
 class ColPali : public ProgramTest {
  protected:
-  // The golden with a tokenizer, and a table that has all of its words.
+  // Adds a tokenizer to the golden, and a table with all of its words.
   void SetUp() override {
     ProgramTest::SetUp();
     fs::copy(golden("colpali"), folder_ / "colpali");
@@ -69,7 +70,8 @@ TEST_F(ColPali, FromPicturesToMatchingPatches) {
   EXPECT_EQ(info["settings"]["late"]["grid_rows"], 4);
   EXPECT_EQ(info["settings"]["late"]["grid_columns"], 4);
 
-  // All by all their rows, and what each token of the query met: "<bos>Question: a cat", the paddings, "\n".
+  // All images are scored by all their rows, with each query token's best match: "<bos>Question: a cat", the
+  // paddings, "\n".
   const Json all = answer({"--explain", "a", "cat"});
   EXPECT_EQ(all["tokens"]["dropped"], 0);
   EXPECT_EQ(all["late"], (Json{{"scored", 8}, {"exact", true}}));
@@ -86,7 +88,7 @@ TEST_F(ColPali, FromPicturesToMatchingPatches) {
       EXPECT_LT(match["patch"]["column"], 4);
       EXPECT_NEAR(match["box"]["width"].get<double>(), 0.25, 1e-6);
     }
-    // And what each word is worth, with a map from the patches' own rows.
+    // Also shows each word's contribution, with a relevance map from the patches' own rows.
     ASSERT_EQ(hit["explanations"].size(), 1U);
     const Json& explanation = hit["explanations"][0];
     EXPECT_EQ(explanation["score_by"], "maxsim");
@@ -103,8 +105,8 @@ TEST_F(ColPali, FromPicturesToMatchingPatches) {
   expect_failure({"search", "-c", "c", "a", "cat", "--explain", "--explain-by", "chefer"}, 1,
                  {"explain", "colpali", "chefer"});
 
-  // A few candidates by the rows' mean, scored in full as before. (More than one: that no copy of the best is
-  // left has to be seen.)
+  // A few candidates by the rows' mean are scored in full as before. (More than one, to show that no copy of
+  // the best is left.)
   const Json one = answer({"--candidates", "1", "-k", "1", "a", "cat"});
   EXPECT_EQ(one["late"]["exact"], false);
   EXPECT_LT(one["late"]["scored"], 8);
@@ -114,7 +116,7 @@ TEST_F(ColPali, FromPicturesToMatchingPatches) {
   }
   EXPECT_NEAR(one["hits"][0]["score"].get<double>(), before, 1e-5);
 
-  // A picture finds itself: every row's nearest is that row.
+  // An image finds itself: the nearest row of each row is itself.
   const Json same = answer({"--image", "pictures/green.png"});
   EXPECT_THAT(same["hits"][0]["path"].get<std::string>(), HasSubstr("green.png"));
   EXPECT_NEAR(same["hits"][0]["score"].get<double>(), static_cast<double>(kRows), 0.05);

@@ -1,4 +1,4 @@
-// saccade eval length, as a person runs it, and what search and model show make of its card.
+// Tests of `saccade eval length` as a user runs it, and of the card's use in search and `model show`.
 #include <filesystem>
 #include <map>
 
@@ -20,7 +20,7 @@ using testing::Not;
 
 class LengthCommand : public ProgramTest {
  protected:
-  // Ten drawings that the starter, which has learned icons, finds by their names.
+  // Makes ten drawings that the starter, which was trained on icons, finds by their names.
   void make_shapes() const {
     const std::map<std::string, std::string> shapes = {
         {"circle", "<circle cx='12' cy='12' r='10'/>"},
@@ -44,7 +44,7 @@ class LengthCommand : public ProgramTest {
     }
     write("shapes.jsonl", manifest);
   }
-  // Three cards of one colour, for the small checkpoint, which has learned nothing and takes 14 letters.
+  // Makes three cards of one colour, for the small untrained checkpoint, which takes 14 letters.
   void make_cards() const {
     picture("images/1.png", 200, 30, 30);
     picture("images/2.png", 30, 200, 30);
@@ -96,7 +96,7 @@ TEST_F(LengthCommand, WritesARunWithCurvesControlsAndChunks) {
   const Json metrics = read_json(folder_ / "run/metrics.json").value();
   EXPECT_EQ(metrics["results"], answer["results"]);
 
-  // The same command gives the same run, in another protocol it is refused; rows come from the cache.
+  // The same command gives the same run. With another protocol it is refused. Embeddings come from the cache.
   const Json again = json_of(run(arguments));
   EXPECT_EQ(again["results"], answer["results"]);
   std::vector<std::string> other = arguments;
@@ -107,7 +107,7 @@ TEST_F(LengthCommand, WritesARunWithCurvesControlsAndChunks) {
   EXPECT_THAT(refused.err, HasSubstr("share"));
   EXPECT_TRUE(fs::exists(folder_ / "home/.cache/saccade/embeddings"));
 
-  // A model that has learned nothing has nothing to put on a card.
+  // An untrained model has no effective length for its card.
   const Outcome card =
       run({"-q", "eval", "length", "-m", "model", "--dataset", "cards.jsonl", "--write-card"});
   EXPECT_EQ(card.code, 0) << card.err;
@@ -149,7 +149,7 @@ TEST_F(LengthCommand, TheCardIsWhatSearchGoesBy) {
   const Outcome brief = run({"search", "-c", "c", "x", "--json"});
   EXPECT_EQ(json_of(brief)["effective_length"]["exceeded"], false);
   EXPECT_THAT(brief.err, Not(HasSubstr("a long text")));
-  // A file that cannot be read costs the note, not the answer.
+  // An unreadable file suppresses the note, not the answer.
   write("starter/saccade.json", "{");
   const Outcome broken = run({"search", "-c", "c", text, "--json"});
   EXPECT_TRUE(json_of(broken)["effective_length"].is_null());

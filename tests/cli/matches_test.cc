@@ -1,5 +1,5 @@
-// How likely a hit is to be right, from the command line: measured by index, said by
-// search, proven by eval matches.
+// Tests of match probabilities from the command line: calibrated by index, shown by search, evaluated by eval
+// matches.
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -27,7 +27,7 @@ using testing::Not;
 
 class MatchesCli : public ProgramTest {
  protected:
-  // Plain shapes in plain colours, named so: what the starter knows best, and drawn here.
+  // Draws plain shapes in plain colours, named accordingly: the starter's best-known kind of image.
   void draw_shapes() {
     const std::vector<std::pair<std::string, std::string>> colours = {
         {"red", "#d22"},    {"green", "#2a2"},  {"blue", "#22d"},  {"yellow", "#fd0"}, {"black", "#000"},
@@ -99,13 +99,14 @@ TEST_F(MatchesCli, AnswersSayHowLikelyTheirHitsAre) {
                                           100 * json["hits"][0]["likelihood"]["right"].get<double>())));
   EXPECT_THAT(text, HasSubstr("queries with nothing to find here"));
 
-  // A cut between two hits leaves the likelier one; above all of them nothing matches, which is no failure
-  // and has an exit code of its own.
+  // A cut-off between two hits leaves the more probable one. Above all of them nothing matches, which is not
+  // a failure and has its own exit code.
   const Json cut =
       json_of(run({"search", "-c", "c", "red", "heart", "--json", "--cut", fmt::format("{}", best)}));
   EXPECT_EQ(cut["hits"].size(), 1U);
   EXPECT_EQ(cut["matching"]["passed"], 1);
-  // Without -k all that pass are shown; with it the best of them, and how many pass is said all the same.
+  // Without -k all hits above the cut-off are shown. With it the best of them are shown, and their total is
+  // still given.
   const Json lax = json_of(run({"search", "-c", "c", "red", "heart", "--json", "--cut", "0"}));
   EXPECT_GT(lax["hits"].size(), 10U);
   EXPECT_EQ(lax["matching"]["passed"], lax["hits"].size());
@@ -124,7 +125,7 @@ TEST_F(MatchesCli, AnswersSayHowLikelyTheirHitsAre) {
   EXPECT_THAT(read_file(folder_ / "page.html").value_or(""),
               HasSubstr("title=\"how likely it is to be right\""));
 
-  // By date, and by a picture; of both together nothing was measured.
+  // Tests sorting by date, and an image query. There is no calibration for both together.
   fs::last_write_time(folder_ / "shapes/pink-heart.svg",
                       fs::file_time_type::clock::now() + std::chrono::hours(1));
   ASSERT_EQ(run({"index", "shapes", "-c", "c", "-m", "starter"}).code, 0);
@@ -136,7 +137,7 @@ TEST_F(MatchesCli, AnswersSayHowLikelyTheirHitsAre) {
                  {"text and a picture together"});
   expect_failure({"search", "-c", "c", "red", "--rerank", "starter", "--cut", "0.5"}, 2, {"re-ranking"});
 
-  // A damaged background is said, changes no hit, and is measured anew by the next run.
+  // Damaged calibration data are reported, change no hit, and are measured again by the next run.
   write("c/background.safetensors", "damaged");
   const Outcome damaged = run({"search", "-c", "c", "red", "heart", "--json"});
   EXPECT_EQ(damaged.code, 0);
@@ -164,7 +165,7 @@ TEST_F(MatchesCli, EvalSaysWhetherPromisesComeTrue) {
     EXPECT_LE(figures[name]["low"].get<double>(), figures[name]["value"].get<double>()) << name;
     EXPECT_GE(figures[name]["high"].get<double>(), figures[name]["value"].get<double>()) << name;
   }
-  // No picture has the words of another's caption: by picture there is nothing to find.
+  // No image has the words of another's caption, so image queries have nothing to find.
   EXPECT_EQ(result["picture"]["asked"], 0);
   EXPECT_TRUE(result["picture"]["found_auroc"]["value"].is_null());
   EXPECT_THAT(run({"eval", "matches", "--dataset", "shapes.jsonl", "-m", "starter"}).out,
@@ -172,7 +173,7 @@ TEST_F(MatchesCli, EvalSaysWhetherPromisesComeTrue) {
   ASSERT_EQ(run({"report", "run", "-o", "page.html", "--no-charts"}).code, 0);
   EXPECT_THAT(read_file(folder_ / "page.html").value_or(""), HasSubstr("<section id=\"matches\">"));
 
-  // Nothing to learn from, and nothing to ask.
+  // There are no calibration data, and no queries.
   std::string bare;
   for (const char* colour : {"red", "blue"})
     bare += fmt::format("{{\"image\": \"shapes/{}-heart.svg\"}}\n", colour);

@@ -1,4 +1,4 @@
-// saccade model pull|list|show, and hub names wherever a checkpoint is named.
+// Tests of `saccade model pull|list|show`, and of hub names wherever a checkpoint is named.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -26,7 +26,7 @@ const std::string kCommit = "00112233445566778899aabbccddeeff00112233";
 
 class Model : public ProgramTest {
  protected:
-  // The test's checkpoint as owner/tiny on the hub.
+  // Publishes the test's checkpoint as owner/tiny on the hub.
   void publish() {
     HubModel& model = hub_.models["owner/tiny"];
     model.commit = kCommit;
@@ -43,7 +43,7 @@ class Model : public ProgramTest {
   [[nodiscard]] fs::path snapshot_folder() const {
     return folder_ / "home/.cache/huggingface/hub/models--owner--tiny/snapshots" / kCommit;
   }
-  // Of the largest file that is not all there.
+  // Returns the size of the largest incomplete file.
   [[nodiscard]] int64_t begun_bytes() const {
     int64_t most = 0;
     std::error_code error;
@@ -55,7 +55,7 @@ class Model : public ProgramTest {
     }
     return most;
   }
-  // The entries of `list`, by their checkpoints' names.
+  // Returns the entries of `list`, by their checkpoints' names.
   [[nodiscard]] Json list(const std::vector<std::string>& folders = {}) const {
     std::vector<std::string> words = {"model", "list", "--json"};
     words.insert(words.end(), folders.begin(), folders.end());
@@ -91,7 +91,7 @@ TEST_F(Model, PulledCheckpointsGoByTheirNames) {
   EXPECT_THAT(again.out, HasSubstr("model.safetensors  (there already)\n"));
   EXPECT_THAT(again.out, HasSubstr("owner/tiny at commit " + kCommit + ", in "));
 
-  // Every command takes the name.
+  // Every command accepts the name.
   EXPECT_EQ(run({"model", "conform", "owner/tiny"}).code, 0);
   EXPECT_EQ(run({"model", "conform", "owner/tiny@" + kCommit}).code, 0);
   picture("pictures/red.png", 200, 0, 0);
@@ -101,7 +101,7 @@ TEST_F(Model, PulledCheckpointsGoByTheirNames) {
   EXPECT_EQ(run({"search", "-c", "c", "-m", "owner/tiny", "red"}).code, 0);
   write("t.txt", "red\n");
   EXPECT_EQ(run({"embed", "--texts", "t.txt", "-m", "owner/tiny", "-o", "t.npy"}).code, 0);
-  // A cache that has moved: the collection finds its checkpoint by name.
+  // After the cache has moved, the collection finds its checkpoint by name.
   fs::rename(folder_ / "home/.cache/huggingface", folder_ / "moved");
   EXPECT_EQ(
       run({"search", "-c", "c", "red"}, {.environment = {"HF_HOME=" + (folder_ / "moved").string()}}).code,
@@ -137,7 +137,7 @@ TEST_F(Model, PullOptionsGoBeforeTheEnvironment) {
 TEST_F(Model, AnInterruptedPullGoesOn) {
   publish();
   hub_.models["owner/tiny"].files["model.safetensors"].content.append(3'000'000, 'x');
-  // Half of the weights, and then nothing more: the hub waits for the program to be stopped.
+  // The hub sends half of the weights, then waits for the program to be stopped.
   std::atomic<bool> halfway = false;
   hub_.instead = [&](const HubRequest& request, const HubReply& ordinary) -> std::optional<HubReply> {
     if (!request.path.starts_with("/storage/") || ordinary.body.size() < 1'000'000) return {};
@@ -176,7 +176,7 @@ TEST_F(Model, ListKnowsWhatIsThere) {
   for (const char* key : {"parameters", "bytes", "dim", "context", "preprocessing", "family", "layout"})
     EXPECT_EQ(tiny[key], shown[key]) << key;
 
-  // Folders: checkpoints, and folders of them; families that are not known, and what is broken.
+  // Folders: checkpoints, and folders of them; unknown families, and broken ones.
   write("more/owl/config.json", R"({"model_type": "owlvit"})");
   fs::copy_file(folder_ / "model/model.safetensors", folder_ / "more/owl/model.safetensors");
   write("more/broken/config.json", "{");
@@ -196,13 +196,13 @@ TEST_F(Model, ListKnowsWhatIsThere) {
   EXPECT_THAT(text.out, HasSubstr(" owner/tiny\n"));
   EXPECT_EQ(run({"model", "list", "nowhere"}).code, 1);
 
-  // A snapshot that other tools have left without its weights.
+  // Other tools have left a snapshot without its weights.
   fs::remove(snapshot_folder() / "model.safetensors");
   EXPECT_THAT(list()["owner/tiny"]["problem"].get<std::string>(), HasSubstr("no weights"));
   EXPECT_THAT(run({"model", "show", "owner/tiny"}).err, HasSubstr("in the cache without its weights"));
 }
 
-// Folders are listed where the cache is in a bad way.
+// Folders are listed even if the cache is unusable.
 TEST_F(Model, ListsFoldersWithoutACache) {
   const std::string setting = "HF_HUB_CACHE=" + (folder_ / "model/config.json").string();
   const Outcome listed = run({"model", "list", "model"}, {.environment = {setting}});
@@ -213,7 +213,7 @@ TEST_F(Model, ListsFoldersWithoutACache) {
   EXPECT_NE(run({"model", "list", "model", "--cache", "model/config.json"}).code, 0);
 }
 
-// OpenAI's layout is a single file of any name, and no config.
+// OpenAI's layout is a single file of any name, without a config.
 TEST_F(Model, OpenAisArchiveIsListedAndFoundAgain) {
   make_collection();
   fs::create_directory(folder_ / "openai");
@@ -225,10 +225,10 @@ TEST_F(Model, OpenAisArchiveIsListedAndFoundAgain) {
   EXPECT_EQ(found.code, 0) << found.err;
 }
 
-// A collection is bound to what was read; a later command
-// takes what is remembered of files that look the same.
+// A collection is bound to the weights that were read. A later command uses stored fingerprints for files
+// with the same stamp.
 TEST_F(Model, FingerprintsAreRememberedAndVerified) {
-  // In the first two seconds nothing is: files may change again without their times showing it.
+  // In the first two seconds nothing is stored, since files may change again without a change in their times.
   std::this_thread::sleep_for(std::chrono::milliseconds(2'500));
   const std::string truth = json_of(run({"model", "show", "model", "--json"}))["fingerprint"];
   fs::path record;
@@ -260,7 +260,7 @@ TEST_F(Model, ConformanceIsRememberedByFingerprint) {
   EXPECT_THAT(run({"model", "show", "model"}).out,
               HasSubstr("conforms       not shown: saccade model conform model"));
   EXPECT_EQ(list({"model"})["model"]["conforms"], Json::array());
-  // Tolerances of the user's own show nothing.
+  // A user's own tolerances prove nothing, so the result is not stored.
   ASSERT_EQ(run({"model", "conform", "model", "--tolerance", "1"}).code, 0);
   EXPECT_EQ(list({"model"})["model"]["conforms"], Json::array());
   const Outcome conforms = run({"model", "conform", "model"});
@@ -277,16 +277,16 @@ TEST_F(Model, ConformanceIsRememberedByFingerprint) {
   ASSERT_EQ(run({"model", "conform", "model", "--precision", "bf16"}).code, 0);
   EXPECT_THAT(run({"model", "show", "model"}).out, HasSubstr("conforms       in bf16: "));
 
-  // The same checkpoint elsewhere: `show` knows it by its fingerprint, `list` does not read it all.
+  // `show` recognizes the same checkpoint elsewhere by its fingerprint; `list` does not read it in full.
   fs::copy(folder_ / "model", folder_ / "copy");
   EXPECT_EQ(json_of(run({"model", "show", "copy", "--json"}))["conforms"].size(), 2U);
-  // Another checkpoint in the same place is another one.
+  // A different checkpoint in the same place is recognized as such.
   write("model/merges.txt", "#version: 0.2\n\n");
   Json entries = list({"copy", "model"});
   EXPECT_EQ(entries["copy"]["conforms"], Json::array());
   EXPECT_EQ(entries["model"]["conforms"], Json::array());
   EXPECT_EQ(json_of(run({"model", "show", "model", "--json"}))["conforms"].size(), 0U);
-  // Nowhere to remember it: said, and no more.
+  // If the result cannot be stored, there is only a message.
   const Outcome nowhere = run({"model", "conform", "copy"}, {.environment = {"XDG_STATE_HOME=/dev/null"}});
   EXPECT_EQ(nowhere.code, 0);
   expect_one_line(nowhere);

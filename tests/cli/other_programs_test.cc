@@ -1,4 +1,4 @@
-// Commands that lie in other programs: saccade without saccade-lab, and saccade-lab train where it cannot run.
+// Tests of commands in other programs: saccade without saccade-lab, and saccade-lab train if it cannot run.
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-// Programs alone in a folder: nothing of the build is beside them.
+// The programs lie alone in a folder, without the rest of the build.
 class OtherPrograms : public ProgramTest {
  protected:
   void SetUp() override {
@@ -32,7 +32,7 @@ TEST_F(OtherPrograms, WithoutTheLaboratoryOneSentenceSaysHowToGetIt) {
   for (const char* command : {"train", "eval", "dataset", "generate", "report"}) {
     expect_failure({command, "--help"}, 1, {command, "saccade-lab", "./dev install"}, alone("saccade"));
   }
-  // All else is there.
+  // All other commands exist.
   const Outcome version = run({"--version"}, alone("saccade"));
   EXPECT_EQ(version.code, 0) << version.err;
   EXPECT_THAT(run({"--help"}, alone("saccade")).out, HasSubstr("Laboratory"));
@@ -57,7 +57,7 @@ TEST_F(OtherPrograms, WithoutTheTrainingProgramTheLaboratoryNamesThePackage) {
 
 #ifdef SACCADE_TRAINS
 TEST_F(OtherPrograms, WhereNoLibtorchIsFoundTheLaboratoryNamesThePackage) {
-  // The very program, with libtorch's name in it changed into one that no library has.
+  // A copy of the program, with libtorch's name replaced by one that no library has.
   std::string program = read_file(built("saccade-lab-train"), 1 << 30).value();
   constexpr std::string_view kName("\0libtorch", 9);
   int changed = 0;

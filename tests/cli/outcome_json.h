@@ -1,4 +1,4 @@
-// What a run of the program printed with --json.
+// Parsing of the program's --json output.
 #pragma once
 
 #include <gtest/gtest.h>

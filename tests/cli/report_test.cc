@@ -1,4 +1,4 @@
-// Pages of runs, as the program makes them and as a browser shows them.
+// Tests of report pages, as made by the program and as shown by a browser.
 #include <filesystem>
 #include <string>
 
@@ -32,7 +32,7 @@ constexpr bool kTrains = false;  // a build without libtorch
 
 class ReportTest : public TrainingTest {
  protected:
-  // A folder of each kind.
+  // Makes a folder of each kind.
   void make_runs() const {
     write_retrieval_run(
         folder_ / "retrieval", {"better", "worse"},
@@ -45,7 +45,7 @@ class ReportTest : public TrainingTest {
     if (kTrains) make_training();
   }
 
-  // The folder "training", as the program leaves it.
+  // Makes the folder "training", as the program writes it.
   void make_training() const {
     const Outcome trained = run(training("training", {"--steps", "4", "--evaluate-every", "2"}));
     ASSERT_EQ(trained.code, 0) << trained.err;
@@ -76,7 +76,7 @@ TEST_F(ReportTest, SaysWhatIsMissing) {
 }
 
 #ifdef SACCADE_TRAINS
-// The figures of what is held out, as the trainer wrote them.
+// The page has the figures on held-out data, as the trainer wrote them.
 TEST_F(ReportTest, ATrainingShowsWhatIsHeldOut) {
   make_training();
   const Outcome tables = run({"-q", "report", "training", "-o", "page.html", "--no-charts"});
@@ -84,7 +84,7 @@ TEST_F(ReportTest, ATrainingShowsWhatIsHeldOut) {
   const auto page = read_file(folder_ / "page.html");
   ASSERT_TRUE(page.has_value());
   EXPECT_THAT(*page, HasSubstr("training: loss"));
-  // What is held out, by step and direction, with the trainer's own figures.
+  // Held-out figures are shown by step and direction, as the trainer wrote them.
   EXPECT_THAT(*page, HasSubstr("training: R@1 on what is held out"));
   EXPECT_THAT(*page, HasSubstr("Protocol: one-caption"));
   const auto lines = read_file(folder_ / "training/metrics.jsonl");
@@ -102,7 +102,7 @@ TEST_F(ReportTest, ATrainingShowsWhatIsHeldOut) {
 }
 #endif
 
-// One browser for all that it has to show: it takes seconds to start.
+// One browser is used for everything, since it takes seconds to start.
 TEST_F(ReportTest, ABrowserShowsThePage) {
   make_runs();
   std::vector<std::string> command = {"-q", "report"};
@@ -127,7 +127,7 @@ TEST_F(ReportTest, ABrowserShowsThePage) {
   ASSERT_TRUE(opened.has_value()) << opened.error().message;
   drawn();
 
-  // Every chart, those in closed parts too, has marks in it.
+  // Every chart has marks, also those in closed sections.
   value("document.querySelectorAll('details').forEach((each) => { each.open = true; }), 0");
   const std::string_view all_drawn =
       "[...document.querySelectorAll('figure[data-chart]')].every((each) => each.dataset.drawn === 'yes')";
@@ -135,26 +135,26 @@ TEST_F(ReportTest, ABrowserShowsThePage) {
   EXPECT_TRUE(every.has_value()) << value(
       "[...document.querySelectorAll('figure[data-chart]')].map((each) => each.dataset.drawn + "
       "each.innerText)");
-  // Recall, ranks and two maps of two models; curves, controls and tokens; scores; speed; loss and recall.
+  // The charts are: recall, ranks and two maps of two models; curves, controls and tokens; scores; speed;
+  // loss and recall.
   EXPECT_EQ(value("document.querySelectorAll('figure[data-chart]').length"),
             2 + 2 + 4 + 2 + 4 + 2 + 1 + 1 + (kTrains ? 2 : 0));
   EXPECT_EQ(value("[...document.querySelectorAll('figure[data-chart]')].filter((each) => "
                   "each.querySelectorAll('.mark-symbol path, .mark-rect path, .mark-line path').length === 0)"
                   ".map((each) => each.innerText)"),
             Json::array());
-  // 30 images and 30 texts are on a map; six dots with five
-  // intervals are in the recall of two models and chance.
+  // A map has 30 images and 30 texts. The recall of two models and chance has six dots with five intervals.
   EXPECT_EQ(
       value("document.querySelectorAll('.plot.square')[0].querySelectorAll('.mark-symbol path').length"), 60);
   EXPECT_EQ(value("document.querySelector('.plot').querySelectorAll('.mark-symbol.role-mark path').length"),
             9);
   EXPECT_EQ(value("document.querySelectorAll('.scroll td').length > 100"), true);
 
-  // What captions hold is text.
+  // The contents of captions stay text.
   EXPECT_EQ(value("window.broken === undefined && document.querySelector('img[src=x]') === null"), true);
   EXPECT_EQ(value("document.body.innerText.includes('</script><img src=x onerror')"), true);
 
-  // On a phone names stand in lines of several letters, however wide their table is.
+  // On a phone, names have lines of several letters, however wide their table is.
   ASSERT_TRUE(browser->show(360, 740, "light").has_value());
   EXPECT_EQ(
       value("[...document.querySelectorAll('.scroll td:first-child')].filter((each) => each.clientWidth < "
@@ -162,7 +162,7 @@ TEST_F(ReportTest, ABrowserShowsThePage) {
       Json::array());
   ASSERT_TRUE(browser->show(1200, 900, "light").has_value());
 
-  // Light, dark by the button, and dark because the reader's system is.
+  // Tests light, dark by the button, and dark by the reader's system.
   const std::string_view colours =
       "getComputedStyle(document.body).backgroundColor + "
       "document.querySelector('.plot .mark-symbol.role-mark path').getAttribute('fill')";
@@ -177,7 +177,7 @@ TEST_F(ReportTest, ABrowserShowsThePage) {
   EXPECT_EQ(value(colours), light);
   value("delete document.documentElement.dataset.theme, 0");
 
-  // A phone: nothing is wider than it but what scrolls by itself; charts follow.
+  // On a phone, only scrolling boxes are wider than the screen, and charts adapt.
   ASSERT_TRUE(browser->show(360, 740, "dark").has_value());
   const Status narrow = browser->wait_until(
       "[...document.querySelectorAll('.plot svg')].every((each) => each.clientWidth <= 330)");
@@ -186,7 +186,7 @@ TEST_F(ReportTest, ABrowserShowsThePage) {
   EXPECT_EQ(value(colours), dark);
   EXPECT_EQ(value("[innerWidth, document.documentElement.scrollWidth]"), Json::array({360, 360}));
 
-  // Files to save, as they would be written.
+  // Tests the contents of files to save.
   value(
       "window.saved = []; URL.createObjectURL = (blob) => { window.saved.push(blob.text()); return '#'; }; "
       "const map = document.querySelector('.plot.square').closest('figure'); "
@@ -204,7 +204,7 @@ TEST_F(ReportTest, ABrowserShowsThePage) {
   EXPECT_TRUE((*json)[30]["x"].is_number());
 
   EXPECT_THAT(browser->complaints(), IsEmpty());
-  // The page itself, and its pictures.
+  // Only the page itself and its images are requested.
   EXPECT_THAT(browser->requests(), Each(testing::AnyOf(StartsWith("file://"), StartsWith("data:image/"))));
 }
 

@@ -47,7 +47,8 @@ struct Pipe {
   }
 };
 
-// Appends to `text`, under `mutex`, up to the end of file. (A terminal without its other end fails with EIO.)
+// Appends to `text`, under `mutex`, up to the end of file. (A terminal whose other end is closed fails with
+// EIO.)
 void read_all(int descriptor, std::string& text, std::mutex& mutex) {
   std::array<char, 4096> block{};
   for (;;) {
@@ -59,7 +60,7 @@ void read_all(int descriptor, std::string& text, std::mutex& mutex) {
   }
 }
 
-// Between fork and exec: system calls only.
+// Runs between fork and exec, and makes system calls only.
 [[noreturn]] void become(const std::vector<char*>& arguments, const std::vector<char*>& environment,
                          const char* folder, const RunOptions& options, int input, int output, int errors) {
   dup2(input, STDIN_FILENO);
@@ -80,11 +81,12 @@ void read_all(int descriptor, std::string& text, std::mutex& mutex) {
     signal(SIGXFSZ, SIG_IGN);  // kept across exec: writes past the limit then fail with EFBIG
   }
   if (options.plain_rights) {
-    // Gone for good at exec. Who is not root has neither, and is told so.
+    // Drops both capabilities for good at exec. Users other than root have neither, and get an ignored error.
     prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE);
     prctl(PR_CAPBSET_DROP, CAP_DAC_READ_SEARCH);
   }
-  // What the parent ignores (a job in the background of a script ignores Ctrl-C) stays so across exec.
+  // Signals that the parent ignores would stay ignored across exec. (A script's background job ignores
+  // Ctrl-C.)
   signal(SIGINT, SIG_DFL);
   signal(SIGTERM, SIG_DFL);
   if (chdir(folder) != 0) _exit(98);
@@ -93,7 +95,7 @@ void read_all(int descriptor, std::string& text, std::mutex& mutex) {
   _exit(97);
 }
 
-// Ours without what would lead a run out of its folder.
+// Returns our environment without variables that would lead a run out of its folder.
 std::vector<std::string> environment_of(const std::filesystem::path& folder, const RunOptions& options) {
   std::vector<std::string> variables;
   for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -159,7 +161,7 @@ Outcome ProgramTest::run(const std::vector<std::string>& arguments, const RunOpt
   std::thread stopper([&] {
     if (!options.stop_when) return;
     for (;;) {
-      // Ended, but not waited for: its number is still its own.
+      // The process has ended, but was not waited for, so its number is still its own.
       siginfo_t ended{};
       if (waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT) != 0) return;
       if (ended.si_pid == child) return;
@@ -210,7 +212,7 @@ void ProgramTest::SetUp() {
     ASSERT_TRUE(std::filesystem::exists(source / name)) << source / name;
     std::filesystem::copy_file(source / name, folder_ / "model" / name);
   }
-  // Letters alone and at a word's end; everything else is unknown.
+  // The vocabulary has letters alone and at a word's end; everything else is unknown.
   Json vocabulary;
   int id = 0;
   for (char letter = 'a'; letter <= 'z'; ++letter) {

@@ -1,4 +1,4 @@
-// Runs the built program in a folder of its own and keeps what it said.
+// Runs the built program in a folder of its own and captures its output.
 #pragma once
 
 #include <csignal>
@@ -15,15 +15,15 @@
 
 namespace saccade::test {
 
-// A sanitizer's program is several times slower: less work, more patience.
+// A program with a sanitizer is several times slower, so it gets less work and more time.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr int kSlower = 4;
 #else
 inline constexpr int kSlower = 1;
 #endif
 
-// A program that runs so long hangs, and is ended: before the test would be, and late enough for a machine
-// that has much else to do.
+// Seconds after which a program counts as hanging and is killed. It is less than the test's own limit, and
+// enough for a busy machine.
 inline constexpr unsigned kProgramSeconds = 400;
 
 struct Outcome {
@@ -38,11 +38,11 @@ struct RunOptions {
   std::string output_file = {};               // stdout goes there instead, e.g. /dev/full
   bool close_output = false;                  // the reader of stdout is gone from the start
   bool without_streams = false;               // all three standard streams are closed
-  int64_t max_file_bytes = 0;                 // RLIMIT_FSIZE: a stand-in for a full disk; 0: none
+  int64_t max_file_bytes = 0;                 // RLIMIT_FSIZE, which simulates a full disk; 0: none
   bool terminal_errors = false;               // stderr is a terminal
   bool plain_rights = false;                  // files' permissions hold even for root
   std::vector<std::string> environment = {};  // "NAME=value", over the test's own
-  // Asked every few milliseconds with what stderr has had so far: the first true sends stop_signal, once.
+  // Called every few milliseconds with the contents of stderr so far. The first true sends stop_signal, once.
   std::function<bool(std::string_view errors)> stop_when = {};
   int stop_signal = SIGINT;
 };
@@ -54,30 +54,31 @@ class ProgramTest : public testing::Test {
   void SetUp() override;
   void TearDown() override;
 
-  // The working directory is the test's folder; the hub's cache and what the program remembers are in "home"
-  // in it, and no setting of a hub comes from outside. A run of more than kProgramSeconds is killed,
-  // with code 128 + SIGALRM.
+  // Runs the program in the test's folder. The hub's cache and the program's state are in "home" below it,
+  // and no hub settings come from outside. A run of more than kProgramSeconds is killed, with code 128 +
+  // SIGALRM.
   Outcome run(const std::vector<std::string>& arguments, const RunOptions& options = {}) const;
-  // Runs, and expects an exit code, one line on stderr with each of `parts` in it, and nothing on stdout.
+  // Runs the program, and expects an exit code, one line on stderr with each of `parts`, and nothing on
+  // stdout.
   void expect_failure(const std::vector<std::string>& arguments, int code,
                       const std::vector<std::string>& parts, const RunOptions& options = {}) const;
 
   // Writes a file below the test's folder, making folders as needed, and returns its path.
   std::filesystem::path write(const std::string& name, std::string_view content) const;
-  // A PNG of one colour with a darker corner.
+  // Writes a PNG of one colour with a darker corner.
   std::filesystem::path picture(const std::string& name, int red, int green, int blue) const;
-  // The path of a folder below tests/golden; its absence fails the test.
+  // Returns the path of a folder below tests/golden; its absence fails the test.
   static std::filesystem::path golden(const std::string& name);
-  // Makes a collection "c" of four pictures in "pictures".
+  // Makes a collection "c" of four images in "pictures".
   void make_collection() const;
-  // Names, sizes, times and bytes of all files below `name` but the lock and SQLite's shared memory: equal
-  // before and after means untouched.
+  // Returns names, sizes, times and bytes of all files below `name` except the lock and SQLite's shared
+  // memory. Equal results before and after mean that nothing was changed.
   std::string snapshot(const std::string& name) const;
 
   TestFolder folder_;
 };
 
-// One line that begins with "saccade: " and is not empty.
+// Expects one line that begins with "saccade: " and is not empty.
 void expect_one_line(const Outcome& outcome);
 
 }  // namespace saccade::test

@@ -27,13 +27,13 @@ using ::testing::Not;
 
 class ServeCommand : public ProgramTest {
  protected:
-  // The port in the line that the server prints once it listens; 0: not yet.
+  // Returns the port from the line that the server prints once it listens; 0 before that.
   [[nodiscard]] uint16_t port() const {
     const auto said = read_file(folder_ / "out", 4096);
     if (!said || said->find('\n') == std::string::npos) return 0;
     return static_cast<uint16_t>(std::stoi(said->substr(said->rfind(':') + 1)));
   }
-  // Once the server listens, `ask` asks it, and then it is stopped.
+  // Calls `ask` once the server listens, then stops the server.
   RunOptions until_asked(std::function<void(serve::test::Client&)> ask) const {
     RunOptions options;
     options.output_file = write("out", "").string();

@@ -43,7 +43,7 @@ class TrainingTest : public ProgramTest {
                        "do_center_crop": false, "do_rescale": true, "do_normalize": true,
                        "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]},
       "tokenizer": "tokenizer"})");
-    // CLIP's byte symbols and no merges: every word letter by letter.
+    // Writes a tokenizer with CLIP's byte symbols and no merges: every word is spelled letter by letter.
     const auto clip = read_json(golden("tokenizers/clip/vocab.json"));
     ASSERT_TRUE(clip.has_value());
     Json vocabulary = Json::object();
@@ -56,7 +56,7 @@ class TrainingTest : public ProgramTest {
     write("data/tokenizer/merges.txt", "#version: 0.2\n");
   }
 
-  // `extra` behind what every training here has.
+  // Returns the arguments of a training; `extra` follows the common ones.
   static std::vector<std::string> training(const std::string& run, const std::vector<std::string>& extra = {},
                                            const std::string& batch = "8") {
     std::vector<std::string> words = {"train",       "dual",

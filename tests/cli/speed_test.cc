@@ -1,4 +1,4 @@
-// saccade eval speed and advise, as a person runs them.
+// Tests of `saccade eval speed` and `advise` as a user runs them.
 #include <filesystem>
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// saccade train dual: from pictures and captions to a checkpoint that others use, and what it refuses.
+// Tests of `saccade train dual`: from images and captions to a checkpoint that others use, and invalid input.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -88,13 +88,13 @@ TEST_F(Train, AFolderWithSomethingElseIsLeftAlone) {
   write("home/model/model.safetensors", "somebody's weights");
   const std::string before = snapshot("home");
   std::vector<std::string> words = training("home");
-  std::erase(words, "--cache");  // decoded pictures would lie below home
+  std::erase(words, "--cache");  // decoded images would lie below home
   std::erase(words, "cache");
   expect_failure(words, 2, {"run folder home: ", "it holds \"model\""});
   EXPECT_EQ(snapshot("home"), before);
 }
 
-// The figures name the protocol they come from, wherever they stand.
+// The figures name their protocol, wherever they are shown.
 TEST_F(Train, NamesTheProtocolOfWhatIsHeldOut) {
   const Outcome text = run(training("run", {"--steps", "2"}));
   ASSERT_EQ(text.code, 0) << text.err;
@@ -110,7 +110,7 @@ TEST_F(Train, NamesTheProtocolOfWhatIsHeldOut) {
   ASSERT_EQ((*line)["held_out"].size(), 1U);
   EXPECT_EQ((*line)["held_out"][0]["protocol"], "one-caption");
 
-  // And it is that protocol: `eval` finds the same by it, and something else by all captions.
+  // The protocol is correct: `eval` gets the same figures with it, and others with all captions.
   const auto r1_by = [&](const std::string& captions) {
     const Outcome measured =
         run({"eval", "retrieval", "-m", "run/model", "--dataset", "data/cards.jsonl", "--captions", captions,
@@ -153,7 +153,8 @@ TEST_F(Train, WithoutRoomOrRightsItSaysSoAndGoesOnLater) {
   std::filesystem::permissions(folder_ / "locked", perms::owner_read | perms::owner_exec);
   expect_failure(training("locked/run", {"--steps", "2"}), 1, {"locked/run", "ermission denied"},
                  {.plain_rights = true});
-  // The cache of decoded pictures fits, then not the weights, then not the state of optimizer and weights.
+  // The cache of decoded images fits. Then the weights do not, and then not the state of optimizer and
+  // weights.
   for (const int64_t room : {20'000, 300'000}) {
     expect_failure(words, 1, {"run/", "File too large"}, {.max_file_bytes = room});
     EXPECT_FALSE(std::filesystem::exists(folder_ / "run/state.safetensors"));
@@ -178,7 +179,7 @@ TEST_F(Train, DryRunWritesNothing) {
   const Outcome outcome = run(training("run", {"--dry-run"}));
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
-  // And says what there is, and what it will cost.
+  // It also reports the data, and the estimated cost.
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("pictures     8, with "), HasSubstr("held out     8 pictures"),
                                  HasSubstr("memory       "), HasSubstr("nothing was written")));
   const auto json = parse_json(run(training("run", {"--dry-run", "--json", "--steps", "100"})).out);
@@ -191,7 +192,7 @@ TEST_F(Train, DryRunWritesNothing) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }
 
-// The config that docs/cli.md shows, with a tokenizer that is there.
+// Uses the config that docs/cli.md shows, with an existing tokenizer.
 TEST_F(Train, TheDocumentsConfigCanBeTrained) {
   const std::filesystem::path source(kSourceDir);
   const std::string document = read_file(source / "docs/cli.md").value();

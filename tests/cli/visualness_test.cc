@@ -1,5 +1,5 @@
-// saccade train visualness, eval visualness and visualness: from rated texts to a checkpoint that tells
-// them apart, and what they refuse.
+// Tests of `saccade train visualness`, `eval visualness` and `visualness`: from rated texts to a checkpoint
+// that classifies them, and invalid input.
 #include <algorithm>
 #include <map>
 
@@ -131,8 +131,8 @@ TEST_F(Visualness, WhatIsTrainedIndexesSearchesMeasuresAndScores) {
   }
 }
 
-// BERT fine-tuned in two stages, from random weights: what it becomes is measured
-// beside the others, and scores.
+// Fine-tunes BERT in two stages from random weights. The result is evaluated beside the others, and scores
+// texts.
 TEST_F(Visualness, AClassifierIsTrainedMeasuredAndScores) {
   write("words/vocab.txt",
         "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nno\nuse\nway\nhere\ncard\nred\ngreen\nblue\nwhite\n");
@@ -169,7 +169,7 @@ TEST_F(Visualness, AClassifierIsTrainedMeasuredAndScores) {
     if (result["method"] != "classifier" && result["method"] != "null picture") continue;
     ++models;
     EXPECT_TRUE(result["f1"]["value"].is_number());
-    // What each attends to: words that stand twice and are rated.
+    // Attention of each model: over words that occur twice and are rated.
     EXPECT_GE(result["attention"]["words"], 4) << dump_json(result, 1);
     EXPECT_EQ(result["attention"]["texts"], 11);
     EXPECT_EQ(result["ambiguous"]["texts"], 3);

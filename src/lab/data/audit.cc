@@ -27,7 +27,7 @@ std::string plain(const std::string& caption) {
   return clean_text(to_valid_utf8(caption), TextCleanup::kSiglip);
 }
 
-// An item of any sort, as the audit sees it.
+// An item of any kind, for the audit.
 struct Entry {
   const std::string* id = nullptr;
   std::span<const ImageRef> images;
@@ -35,10 +35,10 @@ struct Entry {
   std::string part;  // its split, or its dataset among several
   std::string group;
   bool composition = false;
-  std::optional<bool> visual = {};  // of a rated text
+  std::optional<bool> visual = {};  // label of a rated text
 };
 
-// What a split is called among several datasets.
+// Returns the name of a split among several datasets.
 std::string part_of(std::span<const Dataset> datasets, const Dataset& dataset, const std::string& split) {
   if (datasets.size() == 1) return split;
   return split.empty() ? dataset.name : dataset.name + ":" + split;
@@ -66,7 +66,7 @@ std::vector<Entry> entries_of(std::span<const Dataset> datasets) {
   return entries;
 }
 
-// The pictures of edit queries are their galleries', each in the split of the gallery's first query.
+// Adds the images of edit queries' galleries, each in the split of the gallery's first query.
 void add_galleries(std::span<const Dataset> datasets, std::vector<Entry>& entries) {
   for (const Dataset& dataset : datasets) {
     std::map<std::string, std::string> split_of;
@@ -81,11 +81,11 @@ void add_galleries(std::span<const Dataset> datasets, std::vector<Entry>& entrie
   }
 }
 
-// The different pictures, and who has each.
+// The distinct images, and the entries that have each.
 struct Pictures {
   std::vector<ImageRef> images;
-  std::vector<std::string> ids;              // of the first item with it
-  std::vector<std::set<std::string>> parts;  // that it is in
+  std::vector<std::string> ids;              // id of the first item with each
+  std::vector<std::set<std::string>> parts;  // parts that contain each
 };
 
 Pictures pictures_of(const std::vector<Entry>& entries) {
@@ -105,7 +105,7 @@ Pictures pictures_of(const std::vector<Entry>& entries) {
   return pictures;
 }
 
-// Leaks between parts, made where they are first met.
+// Leaks between parts, created at the first occurrence.
 class Leaks {
  public:
   using Parts = std::pair<std::string, std::string>;
@@ -125,7 +125,7 @@ class Leaks {
   std::map<Parts, AuditReport::Leak> leaks_;
 };
 
-// Which parts each picture meets in others like it.
+// For each image, the parts that contain a match of it.
 using Met = std::vector<std::set<std::string>>;
 
 void note_example(const Pictures& pictures, size_t a, size_t b, Leaks& leaks) {
@@ -141,7 +141,8 @@ void note_example(const Pictures& pictures, size_t a, size_t b, Leaks& leaks) {
   }
 }
 
-// Of pictures with the same bytes. Linear in a group: there are sets with thousands of one blank picture.
+// Finds images with the same bytes. Linear in a group's size, since some datasets have thousands of one blank
+// image.
 Met met_in_groups(const Pictures& pictures, const std::vector<std::vector<size_t>>& groups, Leaks& leaks) {
   Met met(pictures.images.size());
   for (const std::vector<size_t>& group : groups) {
@@ -193,7 +194,7 @@ void count_image_leaks(const Pictures& pictures, const std::vector<std::vector<s
   }
 }
 
-// What each picture is, whatever it is called: its bytes where they were read, else its name.
+// Identity of each image, whatever its name: its bytes if they were read, else its name.
 using PictureNames = std::unordered_map<std::string, std::string>;
 
 Status audit_images(const std::vector<Entry>& entries, const AuditOptions& options, ThreadPool& pool,
@@ -290,7 +291,7 @@ void audit_groups(const std::vector<Entry>& entries, Leaks& leaks) {
   }
 }
 
-// Which pictures a query names, as PictureNames has them.
+// Returns the images that a query names, by their identity in PictureNames.
 std::set<std::string> named(const Dataset& dataset, const GalleryIndex& index, const PictureNames& names,
                             const EditQuery& query, std::span<const std::string> ids) {
   std::set<std::string> all;
@@ -323,7 +324,7 @@ void audit_edits(std::span<const Dataset> datasets, const PictureNames& names, A
   const auto note = [&](const EditQuery& query, std::string_view what) {
     if (report.examples.size() < kExamples) report.examples.push_back(fmt::format("{}: {}", query.id, what));
   };
-  // Queries by what is asked; those asked alike have to have one answer.
+  // Queries by their content; equal queries must have equal answers.
   std::map<std::pair<std::set<std::string>, std::string>, std::map<std::set<std::string>, int64_t>> asked;
   for (size_t d = 0; d < datasets.size(); ++d) {
     for (const EditQuery& query : datasets[d].edits) {
@@ -373,8 +374,8 @@ double overlap(const std::set<std::string>& a, const std::set<std::string>& b) {
   return all == 0 ? 0 : static_cast<double>(both) / static_cast<double>(all);
 }
 
-// Whether the order tells what an item shows: then the first thousand are no sample, and a cut in the middle
-// is no split.
+// Checks whether the order correlates with the content. Then the first thousand items are not a sample, and a
+// cut in the middle is not a split.
 void audit_order(const std::vector<Entry>& entries, AuditReport& report) {
   const auto numbers = [](const Entry& a, const Entry& b) { return data::by_number(*a.id, *b.id); };
   const auto letters = [](const Entry& a, const Entry& b) { return *a.id < *b.id; };

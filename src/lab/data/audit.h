@@ -1,5 +1,5 @@
-// What to know of a dataset before trusting a figure from it: duplicates, leakage between splits, files that
-// are not there, order, and captions that a model will not read to their ends.
+// Audit of a dataset before its figures are trusted: duplicates, leakage between splits, missing files,
+// order, and captions that a model would truncate.
 #pragma once
 
 #include <cstdint>
@@ -31,20 +31,20 @@ struct Lengths {
 };
 Lengths lengths_of(std::vector<int64_t> values);
 
-// Captions' lengths in characters (code points), and captions an item.
+// Returns captions' lengths in characters (code points), and captions per item.
 Lengths caption_characters(const Dataset& dataset);
 Lengths captions_per_item(const Dataset& dataset);
 
 struct AuditOptions {
-  // Caption lengths in tokens; nullptr: not counted.
+  // Tokenizer for caption lengths in tokens; `nullptr` to skip them.
   const Tokenizer* tokenizer = nullptr;
   int64_t context = 0;
-  // Near-duplicate images by an encoder's rows of length 1: pixels [n, 3 * height * width] -> [n, dim].
-  // Empty: by difference hashes.
+  // Encoder for near-duplicate images: pixels [n, 3 * height * width] -> [n, dim], normalized. If empty,
+  // difference hashes are used.
   std::function<Result<Matrix<float>>(MatrixView<const float>)> encode;
-  Preprocessing preprocessing;       // of that encoder
+  Preprocessing preprocessing;       // preprocessing of that encoder
   double near_cosine = 0.98;         // rows at least this close are near-duplicates
-  DecoderPool* processes = nullptr;  // that decode the pictures; nullptr: the threads do (DecodeOptions)
+  DecoderPool* processes = nullptr;  // decoder processes; nullptr: threads decode (DecodeOptions)
 };
 
 struct AuditReport {
@@ -62,11 +62,11 @@ struct AuditReport {
     std::string caption;
     int64_t items = 0;
   };
-  // Between two splits, or datasets audited together.
+  // A leak between two splits, or between datasets audited together.
   struct Leak {
     std::string a;
     std::string b;
-    int64_t same_images_a = 0;  // pictures of a with the same bytes in b
+    int64_t same_images_a = 0;  // images of a with the same bytes in b
     int64_t same_images_b = 0;
     int64_t near_images_a = 0;  // with a near-duplicate, but no equal, in the other
     int64_t near_images_b = 0;
@@ -76,8 +76,8 @@ struct AuditReport {
     std::vector<std::string> examples;  // "id of a = id of b" of images
   };
 
-  // Of edit queries; all 0 where there are none. Pictures are the same where they
-  // have one name or the same bytes.
+  // Findings on edit queries; all 0 if there are none. Images are equal if they have one name or the same
+  // bytes.
   struct Edits {
     int64_t queries = 0;
     int64_t reference_is_target = 0;  // queries with their reference, or a copy, among the targets
@@ -85,15 +85,15 @@ struct AuditReport {
     int64_t same_query_other_targets =
         0;  // queries that another has too (reference and plain texts), with other targets
     int64_t without_target = 0;
-    int64_t empty_texts = 0;            // queries whose texts say nothing
-    std::vector<std::string> examples;  // ids, with what is wrong
+    int64_t empty_texts = 0;            // queries whose texts are blank
+    std::vector<std::string> examples;  // ids, with the fault
   };
 
   int64_t items = 0;
   int64_t images = 0;  // different files or archive members
   std::vector<Failure> missing;
   std::vector<Failure> unreadable;
-  std::vector<std::vector<std::string>> same_images;  // ids of pictures with the same bytes
+  std::vector<std::vector<std::string>> same_images;  // ids of images with the same bytes
   std::string near_method;
   std::vector<NearPair> near_images;
 
@@ -110,7 +110,7 @@ struct AuditReport {
   Edits edits;
 
   bool ids_in_order = false;
-  // Mean overlap of the words (Jaccard) of first captions: of items beside each other, and of others.
+  // Mean overlap of the words (Jaccard) of first captions: of adjacent items, and of others.
   double neighbour_overlap = 0;
   double random_overlap = 0;
   bool ordered_by_content = false;
@@ -121,9 +121,9 @@ struct AuditReport {
   int64_t cut_tokens = 0;
 };
 
-// Reads and decodes every picture once. Several datasets are audited as
-// one, each a split of its own. Cost: decoding, then n^2 / 2 comparisons of
-// hashes or rows of n pictures. Errors: those of `encode`, and kCancelled.
+// Audits datasets. Reads and decodes every image once. Several datasets are audited as one, each a split of
+// its own. Errors: those of `encode`, and kCancelled. Cost: decoding, then n^2 / 2 comparisons of hashes or
+// embeddings of n images.
 Result<AuditReport> audit_datasets(std::span<const Dataset> datasets, const AuditOptions& options,
                                    ThreadPool& pool, const ProgressCallback& progress, std::stop_token stop);
 

@@ -12,14 +12,14 @@
 namespace saccade::lab::data {
 namespace {
 
-// Of 300 aerial photographs made smaller by a quarter and compressed again, half differ from their originals
-// by at most 4 bits, 95% by at most 15 and all by at most 35; of 2,100 different ones the closest pair by 22,
-// but in brightness by 21.
-constexpr int kMaxBits = 32;         // of 256
+// Thresholds. 300 aerial photographs were reduced by a quarter and recompressed: half differ from their
+// originals by at most 4 bits, 95% by at most 15 and all by at most 35. Among 2,100 different ones the
+// closest pair differs by 22, but in brightness by 21.
+constexpr int kMaxBits = 32;         // out of 256
 constexpr double kMaxGrey = 4;       // mean difference of the thumbnails, of 255
-constexpr int64_t kNeighbours = 32;  // of an image that are counted: blank pages are all alike
+constexpr int64_t kNeighbours = 32;  // maximum counted per image, since blank pages are all alike
 
-// Over white, as pages show transparent pictures.
+// Composites over white, as pages show transparent images.
 Image to_grey(const ImageView& image) {
   Image out{
       .width = image.width, .height = image.height, .channels = 1, .mode = PixelMode::kGrey, .pixels = {}};
@@ -35,7 +35,7 @@ Image to_grey(const ImageView& image) {
   return out;
 }
 
-// `hash` stays empty where there is an error.
+// On an error, `hash` stays empty.
 std::optional<Error> look_at_one(const ImageRef& image, const AuditOptions& options, PictureReader& reader,
                                  std::span<float> pixels, std::string& hash, Look& look) {
   std::string of_the_bytes;

@@ -1,4 +1,4 @@
-// The audit's pictures: their bytes' hashes and which look alike. Internal to the module.
+// The audit's images: hashes of their bytes, and near-duplicates. Internal to the module.
 #pragma once
 
 #include <array>
@@ -16,18 +16,18 @@ namespace saccade::lab::data {
 constexpr int kThumbWidth = 17;
 constexpr int kThumbHeight = 16;
 
-// A difference hash: bit 16 y + x tells whether a grey thumbnail grows brighter from (x, y) to (x + 1, y).
+// A difference hash. Bit 16 y + x is set if a grey thumbnail grows brighter from (x, y) to (x + 1, y).
 struct Look {
   std::array<uint64_t, 4> bits{};
   std::array<uint8_t, size_t{kThumbWidth} * kThumbHeight> grey{};
 };
 Look look_of(const ImageView& image);
 
-// Bits that differ; above the limit, or where the thumbnails are not alike, -1.
+// Returns the number of different bits; -1 above the limit, or if the thumbnails differ.
 int near_distance(const Look& a, const Look& b);
 
 struct LookedAt {
-  std::vector<std::string> hashes;  // SHA-256 of each picture's bytes, empty where it could not be read
+  std::vector<std::string> hashes;  // SHA-256 of each image's bytes, empty if unreadable
   std::vector<Error> errors;        // of those
   std::vector<bool> failed;
   std::vector<Look> looks;
@@ -42,7 +42,7 @@ struct Near {
   size_t b = 0;
   double distance = 0;
 };
-// Pairs that look alike and do not have the same bytes, in order.
+// Returns pairs that look alike and do not have the same bytes, in order.
 Result<std::vector<Near>> near_pairs(const LookedAt& looked, const AuditOptions& options, ThreadPool& pool);
 std::string near_method(const AuditOptions& options);
 

@@ -12,7 +12,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// A picture of soft blobs that `seed` decides; `noise` changes single pixels a little.
+// Returns an image of soft blobs determined by `seed`; `noise` changes single pixels a little.
 Image picture(int seed, int noise, int side = 64) {
   Image image{.width = side, .height = side, .channels = 3, .mode = PixelMode::kRgb, .pixels = {}};
   for (int y = 0; y < side; ++y) {
@@ -130,7 +130,7 @@ TEST_F(Audit, ComparesAnEncodersRowsWhereThereIsOne) {
   AuditOptions options;
   options.preprocessing.resize_height = options.preprocessing.resize_width = 4;
   options.preprocessing.crop_height = options.preprocessing.crop_width = 4;
-  // An encoder that tells pictures apart by one pixel only.
+  // An encoder that distinguishes images by one pixel only.
   options.encode = [](MatrixView<const float> pixels) -> Result<Matrix<float>> {
     Matrix<float> rows(pixels.rows(), 2);
     for (int64_t i = 0; i < rows.rows(); ++i) rows(i, i % 2) = 1;

@@ -34,7 +34,7 @@ std::string layout_names() {
   return names;
 }
 
-// The reader of a candidate; of a folder that holds a file of records, that file becomes the candidate.
+// Returns the reader of a candidate. If a folder holds a file of records, that file becomes the candidate.
 Result<const data::Reader*> choose_reader(data::Candidate& candidate, const DatasetOptions& options) {
   if (!options.format.empty()) {
     const data::Reader* reader = find_reader(options.format);
@@ -46,7 +46,7 @@ Result<const data::Reader*> choose_reader(data::Candidate& candidate, const Data
       return fail(ErrorCode::kUsage, "an archive by its name, which is no file of the layout \"{}\"",
                   options.format);
     }
-    // A layout of files, named for the folder that holds its file.
+    // The layout is one of files, but was named for the folder that holds its file.
     if (candidate.folder && !reader->recognizes(candidate)) {
       SACCADE_ASSIGN(auto records, data::find_records(candidate));
       if (records) candidate = *std::move(records);
@@ -55,7 +55,7 @@ Result<const data::Reader*> choose_reader(data::Candidate& candidate, const Data
   }
   for (const data::Reader* reader : data::readers()) {
     if (!reader->recognizes(candidate)) continue;
-    // Any folder is one of pictures if it is nothing else; but a file of records in it comes first.
+    // Any other folder is one of images, but a file of records in it takes precedence.
     if (reader != &data::kFolder) return reader;
     SACCADE_ASSIGN(auto records, data::find_records(candidate));
     if (!records) return reader;
@@ -70,7 +70,7 @@ std::span<const ImageRef> images_of(const RatedText& item) {
   return item.image ? std::span(&*item.image, 1) : std::span<const ImageRef>();
 }
 
-// Calls `visit` with the id, split and images of every item of any sort.
+// Calls `visit` with the id, split and images of every item of any kind.
 template <typename Visit>
 Status visit_items(const Dataset& dataset, Visit visit) {
   for (const DatasetItem& item : dataset.items)
@@ -147,7 +147,7 @@ void skip_missing(Dataset& dataset) {
   drop_missing_pictures(dataset, [](const ImageRef& image) { return !is_there(image); });
 }
 
-// Every string with its length before it, so that no two datasets run together to the same bytes.
+// Every string is preceded by its length, so that different datasets give different bytes.
 std::string content_hash(const Dataset& dataset) {
   Sha256 hash;
   const auto add = [&](std::string_view text) { hash.update(fmt::format("{}:{},", text.size(), text)); };
@@ -333,7 +333,7 @@ Result<std::string> read_image_bytes(const ImageRef& image, int64_t max_bytes) {
     return fail(ErrorCode::kLimit, "{}: {} bytes, limit {}", image.name(), image.size, max_bytes);
   }
   SACCADE_ASSIGN(const data::PieceFile archive, data::PieceFile::open(image.path));
-  // The size is checked before memory is taken for it.
+  // The size is checked before memory is allocated.
   if (image.offset < 0 || image.size < 0 || image.offset > archive.size() ||
       image.size > archive.size() - image.offset) {
     return fail(ErrorCode::kBadData, "{}: {} bytes from byte {} are not in the archive", image.name(),

@@ -1,9 +1,9 @@
-// Datasets: pictures, captions and the relation between them, with named splits, whatever layout they were
-// published in. docs/datasets.md has each layout with an example.
+// Datasets: images, captions and the relation between them, with named splits, in any published layout.
+// docs/datasets.md has each layout with an example.
 //
-// A reader takes what its layout says and nothing silently less: a record that breaks the layout is an error
-// with its line or number; a record that is sound but has no place in a dataset (an image without a caption,
-// a caption file without its image) is left out and counted in `Dataset::excluded`.
+// A reader drops no record silently. A record that breaks the layout is an error with its line or number. A
+// valid record that has no place in a dataset (an image without a caption, a caption file without its image)
+// is left out and counted in `Dataset::excluded`.
 #pragma once
 
 #include <concepts>
@@ -21,19 +21,19 @@
 
 namespace saccade::lab {
 
-// Where a picture's bytes are: a file, a stretch of an archive, or a cell of a Parquet file; the latter two
+// Location of an image's bytes: a file, a range of an archive, or a cell of a Parquet file. The latter two
 // are read in place.
 struct ImageRef {
   std::filesystem::path path;  // absolute, or relative to the current folder
-  std::string member;          // in the archive `path`: its name; empty: `path` is the picture itself
+  std::string member;          // in the archive `path`: its name; empty: `path` is the image itself
   int64_t offset = 0;          // in bytes, of archive members only
   int64_t size = 0;
-  // Of a Parquet file `path`: its column of pictures. Then `offset` is the row, from 0, `member` "row 17",
-  // and `size` 0: it is known when the picture is read.
+  // Image column, if `path` is a Parquet file. Then `offset` is the row, from 0, `member` "row 17", and
+  // `size` 0, since it is only known when the image is read.
   std::string column = {};
 
   [[nodiscard]] bool in_archive() const { return !member.empty(); }
-  // "path", "path: member" or "path: row 17 of image", for messages and for telling pictures apart.
+  // Returns "path", "path: member" or "path: row 17 of image", for messages and as an identity.
   [[nodiscard]] std::string name() const;
   friend bool operator==(const ImageRef&, const ImageRef&) = default;
 };
@@ -55,18 +55,18 @@ struct CompositionItem {
   std::string id;
   std::vector<ImageRef> images;       // one or two
   std::vector<std::string> captions;  // two
-  std::string kind;                   // what was changed between the captions, as the layout names it
+  std::string kind;                   // kind of change between the captions, named as in the layout
   std::string split;
   friend bool operator==(const CompositionItem&, const CompositionItem&) = default;
 };
 
-// A text, and whether it pictures anything: what visualness is learned from and measured on.
+// A text, and whether it is visual: an example for training and evaluating visualness.
 struct RatedText {
   std::string id;
   std::string text;
-  std::optional<bool> visual;     // nothing: ambiguous
-  std::vector<double> ratings;    // by people, 1 (pictures nothing) to 7; may be empty
-  std::optional<ImageRef> image;  // what it pictures
+  std::optional<bool> visual;     // nullopt: ambiguous
+  std::vector<double> ratings;    // people's ratings, 1 (not visual) to 7; may be empty
+  std::optional<ImageRef> image;  // the text's image
   std::string source;
   std::string licence;
   std::string group;  // texts of one group belong on one side of a split
@@ -74,7 +74,7 @@ struct RatedText {
   friend bool operator==(const RatedText&, const RatedText&) = default;
 };
 
-// A picture that edit queries are answered from, or a reference of theirs.
+// An image of an edit query's gallery, or its reference.
 struct GalleryPicture {
   std::string id;  // unique in its gallery
   ImageRef image;
@@ -82,33 +82,34 @@ struct GalleryPicture {
   friend bool operator==(const GalleryPicture&, const GalleryPicture&) = default;
 };
 
-// "This picture, but ...": a reference and what is to be different about it. Pictures go by their ids in the
-// query's gallery (lab/data/edit_queries.h finds them).
+// A query of the form "this image, but ...": a reference and its modification. Images are named by their ids
+// in the query's gallery (lab/data/edit_queries.h finds them).
 struct EditQuery {
   std::string id;
-  std::string gallery;  // the pictures it is answered from
+  std::string gallery;  // the images it is answered from
   std::string reference;
-  std::vector<std::string> texts;        // the change, in one text or in several that are said together
+  std::vector<std::string> texts;        // the modification, in one text or in several that are joined
   std::vector<std::string> paraphrases;  // other wordings of all of that, each whole
-  // Right answers, the one the texts were written for first; none: the test's makers keep them back.
+  // Right answers, the one for which the texts were written first. Empty if the test's publishers withhold
+  // them.
   std::vector<std::string> targets;
   std::vector<std::string> subset;     // a smaller ranking's candidates (CIRR), the reference among them
-  std::vector<std::string> negatives;  // pictures that are explicitly wrong
-  std::string shared_concept;          // what reference and targets have in common, in words (CIRCO)
-  std::string kind;                    // of change, or Fashion-IQ's category
+  std::vector<std::string> negatives;  // images that are explicitly wrong
+  std::string shared_concept;          // common content of reference and targets, as text (CIRCO)
+  std::string kind;                    // kind of modification, or Fashion-IQ's category
   std::string group;                   // queries of one group belong on one side of a split
   std::string split;
   friend bool operator==(const EditQuery&, const EditQuery&) = default;
 };
 
-// Records that were left out for one reason.
+// Records that were left out for the same reason.
 struct Exclusion {
   std::string reason;  // "images without captions"
   int64_t count = 0;
   std::vector<std::string> examples;  // the first few, by name
 };
 
-// A file of records (not of pictures) that the items came from.
+// A file of records (not of images) from which the items came.
 struct RecordFile {
   std::string path;
   int64_t bytes = 0;
@@ -118,45 +119,46 @@ struct RecordFile {
 struct Dataset {
   std::string name;    // the file's name without its ending, or the folder's; with the split: "photos-test"
   std::string layout;  // a name of dataset_layouts()
-  // SHA-256 over ids, groups, captions, texts, labels, edit queries and galleries of what went in, in order:
-  // equal for a dataset and its converted manifest, wherever they lie. Pictures' bytes are not in it.
+  // SHA-256 over the items' ids, groups, captions, texts, labels, edit queries and galleries, in order. It is
+  // equal for a dataset and its converted manifest, at any path. Images' bytes are not in it.
   std::string hash;
   std::vector<DatasetItem> items;
   std::vector<CompositionItem> compositions;
   std::vector<RatedText> rated;
-  std::vector<EditQuery> edits;         // of the four sorts, one has items
-  std::vector<GalleryPicture> gallery;  // of edit queries: all their galleries' pictures
+  std::vector<EditQuery> edits;         // only one of the four kinds has items
+  std::vector<GalleryPicture> gallery;  // images of all edit queries' galleries
   std::vector<Exclusion> excluded;
   std::vector<RecordFile> files;
-  // Of everything read before a split was chosen, "" for items without one.
+  // Number of items by split, before a split was chosen; "" for items without one.
   std::map<std::string, int64_t> split_sizes;
 
-  // Counts a record left out; keeps the first few names.
+  // Counts a record that was left out; keeps the first few names.
   void exclude(std::string_view reason, std::string_view example);
-  // Adds those of a part of the dataset.
+  // Adds the exclusions of a part of the dataset.
   void exclude(const Exclusion& exclusion);
 
-  // Of whatever sort.
+  // Returns the number of items of any kind.
   [[nodiscard]] int64_t size() const;
-  // What it is made of, for messages: "images with captions", "tests of composition",
-  // "rated texts", "edit queries".
+  // Returns the kind of items, for messages: "images with captions", "tests of composition", "rated texts",
+  // "edit queries".
   [[nodiscard]] std::string_view sort() const;
-  // The command of `saccade eval` that measures on it, for messages: "retrieval".
+  // Returns the command of `saccade eval` for this kind of dataset, for messages: "retrieval".
   [[nodiscard]] std::string_view measured_by() const;
 };
 
 struct DatasetOptions {
   std::string format;  // a name of dataset_layouts(); empty: told from the content
   std::string split;   // only items of this split, or of several: "train+restval"; empty: all
-  // The folder that image names are relative to; empty: the layout's usual places beside the file.
+  // Folder to which image names are relative. If empty, the layout's usual places beside the file.
   std::filesystem::path images;
-  // Leave out, and count, items whose image file is not there. Otherwise nobody looks: opening it fails.
+  // If true, items with a missing image file are left out and counted. Otherwise this is not checked, and
+  // opening the file fails.
   bool skip_missing = false;
-  // Layouts with named columns: "image", "caption", "id", "split" or "group" -> the column's name.
+  // Column names by role, for layouts with named columns: "image", "caption", "id", "split" or "group".
   std::map<std::string, std::string> columns;
 };
 
-// A dataset to be read: where, and how.
+// Path of a dataset, with options for reading it.
 struct DatasetSource {
   template <typename Path>
   requires std::convertible_to<Path, std::filesystem::path> DatasetSource(Path&& where,
@@ -167,27 +169,27 @@ struct DatasetSource {
   DatasetOptions options;
 };
 
-// "PATH" or "PATH#key=value,key=value" with the keys split, format, images, missing (keep or skip) and
-// ROLE-column for the roles of DatasetOptions::columns; keys override `defaults`. A PATH that exists as it is
-// written, # and all, is taken as that. kUsage for an unknown key or value.
+// Parses "PATH" or "PATH#key=value,key=value". Keys are split, format, images, missing (keep or skip) and
+// ROLE-column for the roles of DatasetOptions::columns; they override `defaults`. If a path exists exactly as
+// written, # and all, it is used as it is. Returns kUsage for an unknown key or value.
 Result<DatasetSource> parse_dataset_source(std::string_view text, const DatasetOptions& defaults = {});
 
-// Reads a dataset's records. Its pictures are not opened. Errors: kNotFound; kBadData with the line or number
-// of the record, and for a repeated id and for a dataset with nothing in it; kUsage for a split that is not
-// there, naming those that are; kUnsupported where no layout fits. Cost: linear in the size of the records;
-// archives are read by their headers and text members only.
+// Reads a dataset's records without opening its images. Errors: kNotFound; kUsage for a missing split, naming
+// those that exist; kUnsupported if no layout fits; kBadData with the line or number of the record, and for a
+// repeated id or an empty dataset. Cost: linear in the size of the records; only headers and text members of
+// archives are read.
 Result<Dataset> read_dataset(const DatasetSource& source);
 
 struct DatasetLayout {
   std::string_view name;
   std::string_view what;
 };
-// All layouts; `what` says of one that this build cannot read what is missing.
+// Returns all layouts. If this build cannot read one, `what` names the missing library.
 std::vector<DatasetLayout> dataset_layouts();
 
-// A picture's bytes, from its file or its place in an archive or a Parquet file; kLimit above max_bytes,
-// kBadData where an archive ends before its member does, kUnsupported for a Parquet file in a build without
-// Arrow. Thread-safe. Cost, of a Parquet file: its footer is parsed and a page decoded, for each picture.
+// Reads an image's bytes from its file, an archive or a Parquet file. Errors: kLimit above max_bytes;
+// kBadData if an archive ends before its member does; kUnsupported for a Parquet file in a build without
+// Arrow. Thread-safe. Cost for a Parquet file: its footer is parsed and a page decoded, for each image.
 Result<std::string> read_image_bytes(const ImageRef& image, int64_t max_bytes = int64_t{256} << 20);
 
 }  // namespace saccade::lab

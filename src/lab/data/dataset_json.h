@@ -1,4 +1,4 @@
-// What is known of a dataset, as JSON: what `saccade dataset --json` prints (docs/cli.md).
+// JSON of datasets, as printed by `saccade dataset --json` (docs/cli.md).
 #pragma once
 
 #include <span>
@@ -9,16 +9,17 @@
 
 namespace saccade::lab {
 
-// A list of {"reason", "count", "examples"}.
+// Returns a list of {"reason", "count", "examples"}.
 Json exclusions_json(std::span<const Exclusion> excluded);
-// Name, layout, hash, numbers of items, splits, lengths of captions, and the files it came from.
+// Returns name, layout, hash, numbers of items, splits, lengths of captions, and the source files.
 Json dataset_info_json(const Dataset& dataset);
-// {"visual", "non_visual", "ambiguous", "with_picture"}: numbers of rated texts; null where there are none.
+// Returns {"visual", "non_visual", "ambiguous", "with_picture"}: numbers of rated texts; null if there are
+// none.
 Json rated_texts_json(const Dataset& dataset);
-// {"queries", "galleries": {name: pictures}, "texts", ...}: what edit queries are made
-// of; null where there are none.
+// Returns {"queries", "galleries": {name: pictures}, "texts", ...}: counts of edit queries; null if there are
+// none.
 Json edits_json(const Dataset& dataset);
-// All of the report.
+// Returns the whole report.
 Json audit_json(const AuditReport& report);
 
 }  // namespace saccade::lab

@@ -9,7 +9,7 @@
 namespace saccade::lab {
 namespace {
 
-// The dataset at a path, with "#key=value" behind it.
+// Reads the dataset at a path, with "#key=value" behind it.
 Result<Dataset> read(const std::filesystem::path& path, const std::string& keys = "") {
   SACCADE_ASSIGN(const DatasetSource source, parse_dataset_source(path.string() + keys));
   return read_dataset(source);

@@ -8,7 +8,7 @@
 namespace saccade::lab {
 namespace {
 
-// Calls `visit` with every picture's id that a query names, until one of the calls says false.
+// Calls `visit` with every image id that a query names, until a call returns false.
 template <typename Visit>
 bool visit_named(const EditQuery& query, Visit visit) {
   if (!visit(query.reference)) return false;

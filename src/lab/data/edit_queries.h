@@ -1,4 +1,4 @@
-// Edit queries and the pictures they name.
+// Edit queries and the images that they name.
 #pragma once
 
 #include <cstdint>
@@ -13,38 +13,37 @@
 
 namespace saccade::lab {
 
-// Where the pictures of a dataset's galleries are in Dataset::gallery. A copy of
-// their ids: the dataset may go.
+// Index of the galleries' images in Dataset::gallery. It copies their ids, so it may outlive the dataset.
 class GalleryIndex {
  public:
   explicit GalleryIndex(const Dataset& dataset);
   [[nodiscard]] std::optional<size_t> find(const std::string& gallery, const std::string& id) const;
-  // Its picture. kBadData where it is not there, naming picture and gallery.
+  // Returns the image's index. Returns kBadData if it does not exist, naming image and gallery.
   [[nodiscard]] Result<size_t> at(const std::string& gallery, const std::string& id) const;
 
  private:
   std::unordered_map<std::string, std::unordered_map<std::string, size_t>> galleries_;
 };
 
-// Gives galleries that have no picture of their own the pictures that their queries name, in that order, each
-// once; the id becomes the path.
+// Fills galleries without images of their own with the images that their queries name, in that order, each
+// once. The id becomes the path.
 void gather_galleries(Dataset& dataset);
-// kBadData: a picture that is twice in a gallery.
+// Returns kBadData for an image that occurs twice in a gallery.
 Status check_galleries(const Dataset& dataset);
-// kBadData: a query without a text, or that names a picture that its gallery lacks.
+// Returns kBadData for a query without a text, or one that names an image missing from its gallery.
 Status check_edit(const EditQuery& query, const GalleryIndex& pictures);
 
-// Leaves out the pictures of galleries that no query is answered from.
+// Removes the images of galleries without queries.
 void prune_galleries(Dataset& dataset);
-// Leaves out, and counts, pictures whose file is not there by `missing`, and the queries whose reference,
-// target, subset or negative is among them.
+// Removes, and counts, images whose file is missing according to `missing`, and the queries with one of them
+// as reference, target or negative or in their subset.
 void drop_missing_pictures(Dataset& dataset, bool (*missing)(const ImageRef& image));
 
-// What edit queries are made of, for people and for --json.
+// Statistics of edit queries, for people and for --json.
 struct EditCounts {
   int64_t queries = 0;
   int64_t pictures = 0;
-  std::map<std::string, int64_t> galleries;  // -> pictures
+  std::map<std::string, int64_t> galleries;  // -> images
   int64_t texts = 0;
   int64_t empty_texts = 0;      // queries whose texts are all empty
   int64_t paraphrased = 0;      // queries that have other wordings

@@ -1,5 +1,5 @@
-// Edit queries: the manifest's lines, the published layouts (files as their publishers write them, a few
-// records each), and what the audit says of them.
+// Tests of edit queries: the manifest's lines, the published layouts (files as their publishers write them, a
+// few records each), and their audit.
 #include "lab/data/edit_queries.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ std::vector<std::string> ids(const Dataset& dataset) {
   return all;
 }
 
-// Three queries of two categories and splits, and one of the test split, whose targets are kept back.
+// Writes three queries of two categories and splits, and one of the test split, whose targets are withheld.
 void write_fashion_iq(const test::TestFolder& folder) {
   folder.write("captions/cap.dress.val.json",
                R"([{"target": "B2", "candidate": "B1", "captions": ["is red", "has no sleeves"]},
@@ -60,7 +60,7 @@ TEST(Edits, FashionIq) {
   EXPECT_EQ(query.reference, "B1");
   EXPECT_THAT(query.texts, ElementsAre("is red", "has no sleeves"));
   EXPECT_THAT(query.targets, ElementsAre("B2"));
-  // Names without an ending are found by the one that the files have.
+  // Names without an extension get the one of the files.
   EXPECT_EQ(val.gallery[0].image.path, folder.path() / "images/B1.png");
 
   const Dataset one = read(folder, "captions/cap.dress.val.json");
@@ -116,7 +116,7 @@ TEST(Edits, Cirr) {
   EXPECT_THAT(query.targets, ElementsAre("dev-2"));
   EXPECT_THAT(query.subset, ElementsAre("dev-3", "dev-2", "dev-1"));
   EXPECT_EQ(val.gallery[0].image.path, folder.path() / "dev/dev-1.png");
-  // An empty caption is kept: the server wants an answer to every query.
+  // An empty caption is kept, since the server requires an answer to every query.
   EXPECT_EQ(count_edits(read(folder, "cirr", "#split=test1")).empty_texts, 1);
 }
 
@@ -183,7 +183,7 @@ TEST(Edits, Manifest) {
   EXPECT_EQ(counts.paraphrased + counts.with_concept + counts.with_negatives + counts.with_subset, 4);
   EXPECT_EQ(dataset_info_json(dataset)["edits"]["galleries"]["icons"], 2);
 
-  // Without lines of pictures, names are paths and the gallery is all that is named.
+  // Without lines of images, names are paths and the gallery has every named image.
   folder.write("short.jsonl", R"({"reference": "a/1.png", "texts": ["red"], "targets": ["a/2.png"]})");
   const Dataset brief = read(folder, "short.jsonl");
   EXPECT_THAT(ids(brief), ElementsAre("/a/1.png", "/a/2.png"));
@@ -260,7 +260,7 @@ TEST(Edits, Audit) {
   EXPECT_EQ(report->images, 5);
   EXPECT_EQ(report->missing.size(), 1U);
   EXPECT_EQ(report->edits.queries, 5);
-  // By bytes: the copy is the reference itself, and what training showed.
+  // Compared by bytes, the copy is the reference itself, and an image of the training split.
   EXPECT_EQ(report->edits.reference_is_target, 1);
   EXPECT_EQ(report->edits.targets_seen, 1);
   EXPECT_EQ(report->edits.same_query_other_targets, 2);

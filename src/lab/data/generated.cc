@@ -29,7 +29,7 @@ Json edit_json(const GeneratedEdit& edit) {
   return line;
 }
 
-// A path that stays in its folder.
+// Returns true for a path that stays in its folder.
 bool stays_inside(const fs::path& path) {
   const fs::path plain = path.lexically_normal();
   return !plain.empty() && plain.is_relative() && *plain.begin() != ".." && plain.has_filename();

@@ -1,13 +1,13 @@
-// What was generated for edit queries: pictures that stand for their targets (pseudo-targets), and which
-// query each belongs to. `saccade generate edits` writes it, training and `saccade eval edits` read it.
+// Generated edits: images that stand for the targets of edit queries (pseudo-targets), and their queries.
+// `saccade generate edits` writes them, training and `saccade eval edits` read them.
 //
 //   FOLDER/generated.jsonl   line 1: {"saccade": "generated edits", "version": 1,
 //                                     "dataset": {"name", "hash"}, "engine": {"name", and its settings}}
-//                            then a line a query: {"query", "gallery", "reference", "text", "file", "width",
-//                            "height"}, or, where there is no picture, ... "text", "error"}
+//                            then one line per query: {"query", "gallery", "reference", "text", "file",
+//                            "width", "height"}, or, if there is no image, ... "text", "error"}
 //   FOLDER/pictures/         the files that it names, relative to its folder
-//   FOLDER/quality.jsonl     where `saccade eval edits` was asked for it: {"query",
-//                            "cosine", "rank"}, a line a query
+//   FOLDER/quality.jsonl     if requested from `saccade eval edits`: {"query",
+//                            "cosine", "rank"}, one line per query
 //
 // docs/datasets.md describes every field.
 #pragma once
@@ -34,56 +34,56 @@ struct GeneratedEdit {
   std::string query;           // EditQuery::id
   std::string gallery;         // EditQuery::gallery
   std::string reference;       // EditQuery::reference
-  std::string text;            // what the engine was told
-  std::filesystem::path file;  // relative to the list's folder; empty: there is no picture
-  int width = 0;               // of the picture, in pixels
+  std::string text;            // instruction for the engine
+  std::filesystem::path file;  // relative to the list's folder; empty: there is no image
+  int width = 0;               // width of the image in pixels
   int height = 0;
-  std::string error;  // why there is none; empty: nobody has tried
+  std::string error;  // reason for a missing image; empty: not tried yet
   friend bool operator==(const GeneratedEdit&, const GeneratedEdit&) = default;
 };
 
 struct GeneratedEdits {
   std::string dataset;       // its name
   std::string dataset_hash;  // Dataset::hash
-  Json engine;               // an object: "name" and whatever else decides its pictures
+  Json engine;               // an object: "name" and all other settings that affect the images
   std::vector<GeneratedEdit> edits;
 };
 
-// How like its target a generated picture is, by an encoder.
+// Similarity of a generated image to its target, by an encoder.
 struct GeneratedQuality {
-  double cosine = 0;  // of the rows of picture and target
-  double rank = 0;    // of the target among the gallery's pictures; 1: the nearest
+  double cosine = 0;  // cosine similarity of image and target
+  double rank = 0;    // rank of the target among the gallery's images; 1: the nearest
 };
 
-// What an engine is told: the texts, said together ("is red, and has no sleeves"). Empty where all are.
+// Returns an engine's instruction: the texts, joined ("is red, and has no sleeves"). Empty if all are empty.
 std::string edit_text(std::span<const std::string> texts);
 
-// The list's text. kBadData for a name that is not UTF-8.
+// Formats the list. Returns kBadData for a name that is not UTF-8.
 Result<std::string> format_generated_edits(const GeneratedEdits& generated);
-// A list, or the folder that has one. kBadData with the line for what is not of the format: a repeated query,
-// a file outside the folder; kUnsupported for another version. The pictures are not opened.
+// Reads a list, or the folder of one. The images are not opened. Errors: kBadData with the line for an
+// invalid format, a repeated query, or a file outside the folder; kUnsupported for another version.
 Result<GeneratedEdits> read_generated_edits(const std::filesystem::path& path);
 
-// FOLDER/quality.jsonl, written and read; query -> quality. kNotFound says which command writes it.
+// Write and read FOLDER/quality.jsonl; query -> quality. kNotFound names the command that writes it.
 Status write_generated_quality(const std::filesystem::path& folder,
                                const std::map<std::string, GeneratedQuality>& quality);
 Result<std::map<std::string, GeneratedQuality>> read_generated_quality(const std::filesystem::path& folder);
 
-// The generated pictures of a dataset's queries.
+// The generated images of a dataset's queries.
 struct PseudoTargets {
-  std::vector<std::optional<ImageRef>> pictures;  // [Dataset::edits]; none: there is no picture
-  int64_t there = 0;                              // queries with one
-  int64_t failed = 0;                             // the engine gave none
-  int64_t absent = 0;                             // not in the list
-  int64_t below = 0;  // less like the target than asked for, or of no known quality
+  std::vector<std::optional<ImageRef>> pictures;  // [Dataset::edits]; nullopt: no image
+  int64_t there = 0;                              // number of queries with an image
+  int64_t failed = 0;                             // number that the engine failed to make
+  int64_t absent = 0;                             // number missing in the list
+  int64_t below = 0;                              // number below min_cosine, or without a known quality
 };
 struct PseudoTargetOptions {
-  // Only pictures whose cosine with the true target is at least this (quality.jsonl).
+  // Minimum cosine similarity with the true target; other images are not used (quality.jsonl).
   std::optional<double> min_cosine;
 };
-// `path`: as of read_generated_edits. Queries of the list that the dataset lacks are passed over:
-// it may be another split. kMismatch for a query that has another reference or gallery there;
-// kUsage where no query has a picture.
+// Reads pseudo-targets. `path`: that of read_generated_edits. Queries of the list that the dataset lacks are
+// skipped, since it may be another split. Errors: kMismatch for a query with another reference or gallery in
+// the dataset; kUsage if no query has an image.
 Result<PseudoTargets> read_pseudo_targets(const std::filesystem::path& path, const Dataset& dataset,
                                           const PseudoTargetOptions& options = {});
 

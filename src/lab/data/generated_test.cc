@@ -1,4 +1,4 @@
-// The list of generated edits: written and read again, and what is wrong with one, line by line.
+// Tests of the list of generated edits: write-read round trips, and invalid lists, line by line.
 #include "lab/data/generated.h"
 
 #include <gmock/gmock.h>

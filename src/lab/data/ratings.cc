@@ -221,7 +221,7 @@ std::span<const EnumName<AlphaMetric>> enum_names(AlphaMetric) {
 }
 
 std::optional<double> krippendorff_alpha(std::span<const std::vector<double>> units, AlphaMetric metric) {
-  // Coincidences: each unit of m ratings adds 1 / (m - 1) for every ordered pair of them.
+  // Coincidences. Each unit of m ratings adds 1 / (m - 1) for every ordered pair of them.
   std::map<std::pair<double, double>, double> coincidences;
   std::map<double, double> totals;  // n_c
   double n = 0;
@@ -240,7 +240,7 @@ std::optional<double> krippendorff_alpha(std::span<const std::vector<double>> un
     if (c == k) return 0.0;
     if (metric == AlphaMetric::kNominal) return 1.0;
     if (metric == AlphaMetric::kInterval) return (c - k) * (c - k);
-    // Ratings from one to the other, half of each end's.
+    // Number of ratings from one to the other, with half of each end's.
     double between = 0;
     for (auto g = totals.lower_bound(std::min(c, k)); g != totals.end() && g->first <= std::max(c, k); ++g) {
       between += g->second;
@@ -301,7 +301,7 @@ Dataset ratings_dataset(const Ratings& ratings, const std::filesystem::path& fol
   Dataset dataset;
   for (const RatedSentence& sentence : ratings.texts) {
     RatedText& item = dataset.rated.emplace_back();
-    // What a reader of the manifest calls a line without an id.
+    // Name that the manifest's reader gives to a line without an id.
     item.id = sentence.id.empty() ? fmt::format("line {}", dataset.rated.size()) : sentence.id;
     item.text = sentence.text;
     item.visual = sentence.visual;

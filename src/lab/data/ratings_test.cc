@@ -1,4 +1,4 @@
-// Ratings to labels, and agreement held to a published example.
+// Tests of labels from ratings, and of agreement against a published example.
 #include "lab/data/ratings.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// For tests of datasets' layouts: reading them, or the error.
+// Test utilities for datasets' layouts: reading them, or the error.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Tar archives for tests, as small as they come.
+// Small tar archives for tests.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace saccade::lab {
 
-// A header of 512 bytes with its checksum.
+// Returns a header of 512 bytes with its checksum.
 inline std::string tar_header(std::string_view name, int64_t size, char type = '0') {
   std::string header(512, '\0');
   const auto put = [&](size_t at, std::string_view text) { header.replace(at, text.size(), text); };

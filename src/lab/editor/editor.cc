@@ -19,7 +19,7 @@ constexpr int64_t kMaxSide = 1024;
 constexpr int64_t kMaxWidth = 16'384;
 constexpr double kMaxGuidance = 100;
 
-// Where value (channel, y, x) of a picture lies among its squares' values.
+// Index of an image's value (channel, y, x) among its patches' values.
 struct Place {
   int64_t side, patch;
   [[nodiscard]] size_t at(int64_t channel, int64_t y, int64_t x) const {
@@ -126,7 +126,7 @@ Image editor_picture(std::span<const float> values, const EditorConfig& config) 
 }
 
 void editor_time(double t, std::span<float> out) {
-  // Of 1,000 t, as transformers' positions are told (Vaswani et al. 2017, section 3.5).
+  // Encodes 1,000 t with sinusoids, like transformers' positions (Vaswani et al. 2017, section 3.5).
   const size_t half = out.size() / 2;
   for (size_t i = 0; i < half; ++i) {
     const double angle =
@@ -137,7 +137,7 @@ void editor_time(double t, std::span<float> out) {
 }
 
 void editor_noise(uint64_t seed, std::span<float> out) {
-  // Box and Muller 1958.
+  // Uses the transform of Box and Muller 1958.
   SplitMix random(seed);
   const auto uniform = [&] { return (static_cast<double>(random.next() >> 11) + 0.5) * 0x1p-53; };
   for (size_t i = 0; i < out.size(); i += 2) {
@@ -179,7 +179,7 @@ Status euler_steps(int64_t steps, const CleanPicture& clean, std::span<float> z)
   for (int64_t step = 0; step < steps; ++step) {
     const double t = static_cast<double>(step) / static_cast<double>(steps);
     SACCADE_TRY(clean(t, z, picture));
-    // z + (picture - z) / (1 - t) / steps: of what is left to go, the share of one step.
+    // z + (picture - z) / (1 - t) / steps: one step's share of the remaining distance.
     const auto share = static_cast<float>(1.0 / static_cast<double>(steps - step));
     for (size_t i = 0; i < z.size(); ++i) z[i] += (picture[i] - z[i]) * share;
   }
@@ -251,7 +251,7 @@ Result<std::vector<Image>> Editor::draw(std::span<const Image> references, std::
   if (!(settled.guidance <= kMaxGuidance)) {
     return fail(ErrorCode::kUsage, "guidance is {}, expected 0 to {}", settled.guidance, kMaxGuidance);
   }
-  // The empty text is the last.
+  // The empty text comes last.
   std::vector<std::string> all(texts.begin(), texts.end());
   all.emplace_back();
   SACCADE_ASSIGN(const RowSets states, editor_text_states(*encoder_, all, config_, cut));
@@ -274,7 +274,7 @@ Result<std::vector<Image>> Editor::draw(std::span<const Image> references, std::
   return drawn;
 }
 
-// With guidance the pictures are given twice: with their texts, and with the empty one.
+// With guidance the batch contains the images twice: with their texts, and with the empty one.
 Status Editor::draw_some(std::span<const Image> references, const RowSets& states, size_t first, size_t empty,
                          std::span<const uint64_t> seeds, const EditSettings& settings,
                          const std::stop_token& stop, std::vector<Image>& drawn) {

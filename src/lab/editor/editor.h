@@ -1,25 +1,24 @@
-// A small editor of pictures: "this picture, but ..." drawn anew, at 64 x 64
-// pixels or what its checkpoint says.
+// A small image editor: generates a modified version of an image from a text ("this image, but ..."), at 64 x
+// 64 pixels or the size in its checkpoint.
 //
-// Flow matching (Lipman et al. 2023, arXiv 2210.02747): between noise z_0 and
-// the picture z_1 lie the mixtures
+// Flow matching (Lipman et al. 2023, arXiv 2210.02747) uses mixtures of noise z_0 and the image z_1
 //   z_t = (1 - t) z_0 + t z_1,   whose velocity is   z_1 - z_0 = (z_1 - z_t) / (1 - t)
-// The network is given z_t, t, the reference and the text, and says what z_1 is (Li and He 2025, arXiv
-// 2511.13720: pixels of large patches are easier to name than velocities); the loss is that of the
-// velocity. Drawing begins with noise and follows the velocity in a few Euler steps; classifier-free
-// guidance (Ho and Salimans 2022, arXiv 2207.12598) goes further from what the network says without the
-// text, which is what it says of an empty one.
+// The network's inputs are z_t, t, the reference and the text, and it predicts z_1 (Li and He 2025, arXiv
+// 2511.13720: pixels of large patches are easier to predict than velocities). The loss is that of the
+// velocity. Sampling begins with noise and follows the velocity in a few Euler steps. Classifier-free
+// guidance (Ho and Salimans 2022, arXiv 2207.12598) extrapolates away from the prediction for an empty text.
 //
-// The network is a transformer over a sequence of tokens, as U-ViT's is without its long skips (Bao et al.
-// 2023, arXiv 2209.12152): one of t, those of the text, and one for each square of the picture, which holds
-// the square's noisy pixels and the reference's. What it adds to the reference is its answer. Written once
-// over nn's layers, for inference on nn::Tensor and for training with gradients (lab/train/recipes/train_editor.h).
+// The network is a transformer over a sequence of tokens, like U-ViT without its long skips (Bao et al. 2023,
+// arXiv 2209.12152). There is one token for t, those of the text, and one for each patch of the image, which
+// holds the patch's noisy pixels and the reference's. The prediction is the reference plus its output. It is
+// written once over nn's layers, for inference on nn::Tensor and for training with gradients
+// (lab/train/recipes/train_editor.h).
 //
 // A checkpoint:
 //   config.json        {"model_type": "editor", "side", "patch_size", "width", "layers", "heads",
 //                       "mlp_width", "text_width", "text_tokens", "text_states", "steps", "guidance",
 //                       "frozen": {"name", "family", "fingerprint"}}
-//   frozen.json        where the encoder that reads its texts is (named_encoder.h)
+//   frozen.json        location of the encoder of its texts (named_encoder.h)
 //   model.safetensors  below, in make()
 #pragma once
 
@@ -49,7 +48,7 @@
 
 namespace saccade::lab {
 
-// What it is told of a text.
+// Representation of texts in the network's input.
 enum class EditorTexts {
   kTokens,  // a state each token, in the encoder's shared space (TokenStates)
   kRow,     // the text's row: of any encoder
@@ -57,54 +56,54 @@ enum class EditorTexts {
 std::span<const EnumName<EditorTexts>> enum_names(EditorTexts);  // "tokens", "row"
 
 struct EditorConfig {
-  int64_t side = 64;  // of the pictures, in pixels
+  int64_t side = 64;  // side of images in pixels
   int64_t patch_size = 8;
   int64_t width = 192;
   int64_t layers = 6;
   int64_t heads = 6;
   int64_t mlp_width = 768;
-  int64_t text_width = 0;    // of the encoder's states
-  int64_t text_tokens = 24;  // of a text that are read at most
+  int64_t text_width = 0;    // width of the encoder's states
+  int64_t text_tokens = 24;  // maximum number of tokens per text
   EditorTexts text_states = EditorTexts::kTokens;
-  // How it draws unless it is told otherwise.
+  // Number of sampling steps and guidance scale by default.
   int64_t steps = 8;
   double guidance = 2;
   EncoderId frozen;
 
   [[nodiscard]] int64_t patches() const { return (side / patch_size) * (side / patch_size); }
   [[nodiscard]] int64_t patch_values() const { return 3 * patch_size * patch_size; }
-  [[nodiscard]] int64_t values() const { return patches() * patch_values(); }  // of a picture
+  [[nodiscard]] int64_t values() const { return patches() * patch_values(); }  // values per image
 };
-// kBadData names the field.
+// Parses a config; kBadData names the field.
 Result<EditorConfig> editor_config_from_json(const Json& json);
 Json editor_config_json(const EditorConfig& config);  // without the encoder's path
-// kBadData for sizes that do not fit together or are out of range.
+// Returns kBadData for sizes that do not fit together or are out of range.
 Status check_editor_config(const EditorConfig& config);
 
 // ---- pictures as numbers
 
-// RGB of side x side to values of -1 to 1, square by square: [patches, 3 * patch * patch], rows of squares
-// first, within one channel by channel. And back, rounded.
+// Converts RGB of side x side to values of -1 to 1, patch by patch: [patches, 3 * patch * patch], rows of
+// patches first, within one channel by channel. The reverse rounds.
 void editor_values(const Image& rgb, int64_t patch_size, std::span<float> out);
 Image editor_picture(std::span<const float> values, const EditorConfig& config);
 
-// What the network is told of t: [kTimeValues].
+// Computes the network's encoding of t: [kTimeValues].
 inline constexpr int64_t kTimeValues = 128;
 void editor_time(double t, std::span<float> out);
 
-// Noise of the standard normal distribution: a function of the seed alone.
+// Draws noise of the standard normal distribution, a function of the seed alone.
 void editor_noise(uint64_t seed, std::span<float> out);
 
-// The states of texts that the editor is told, as the config has it. A text of more than text_tokens
-// tokens is cut, its end token kept, and counted in `cut`. kUnsupported for an encoder without a
-// tokenizer, or without token states.
+// Returns the texts' states for the network, as the config specifies. A text of more than text_tokens tokens
+// is cut, its end token kept, and counted in `cut`. Returns kUnsupported for an encoder without a tokenizer,
+// or without token states.
 Result<RowSets> editor_text_states(EncoderBackend& encoder, std::span<const std::string> texts,
                                    const EditorConfig& config, int64_t& cut);
 
 // ---- drawing
 
-// Follows the velocity from z, which is noise, to a picture in `steps` Euler steps. clean(t, z, out) says
-// what the picture is, given z at t. The last step ends on what clean() says.
+// Follows the velocity from noise z to an image in `steps` Euler steps. clean(t, z, out) predicts the image
+// from z at t. The last step ends on the output of clean().
 using CleanPicture = std::function<Status(double t, std::span<const float> z, std::span<float> clean)>;
 Status euler_steps(int64_t steps, const CleanPicture& clean, std::span<float> z);
 
@@ -144,15 +143,15 @@ class EditorOf {
                      nn::TransformerBlockOf<T>::make(source, fmt::format("blocks.{}.", i), names, shape));
     }
     SACCADE_ASSIGN(editor.norm_, nn::LayerNormOf<T>::make(source, "norm", width, 1e-5));
-    // It begins with the reference as it is.
+    // Initially the output is the reference unchanged.
     SACCADE_ASSIGN(editor.out_,
                    nn::LinearOf<T>::make(source, "picture_out", width, config.patch_values(), 0));
     return editor;
   }
 
-  // What the picture is. noisy, reference: [n, patches, patch_values]; time: [n, 1, kTimeValues]; text: [n,
-  // tokens, text_width], tokens at most text_tokens; all float32. mask: [n, 1, 1, 1 + tokens + patches], to
-  // be added to the attention's scores (editor_mask). Result [n, patches, patch_values] float32.
+  // Predicts the image. noisy, reference: [n, patches, patch_values]; time: [n, 1, kTimeValues]; text: [n,
+  // tokens, text_width], tokens at most text_tokens; all float32. mask: [n, 1, 1, 1 + tokens + patches],
+  // added to the attention's scores (editor_mask). Returns [n, patches, patch_values] float32.
   [[nodiscard]] T forward(const T& noisy, const T& reference, const T& time, const T& text,
                           const nn::Tensor& mask, DType dtype) const {
     const int64_t tokens = text.size(1);
@@ -179,7 +178,7 @@ class EditorOf {
   std::vector<nn::TransformerBlockOf<T>> blocks_;
 };
 
-// The mask of texts of these lengths, filled up to `tokens`: [n, 1, 1, 1 + tokens + patches].
+// Returns the mask of texts of these lengths, padded to `tokens`: [n, 1, 1, 1 + tokens + patches].
 nn::Tensor editor_mask(std::span<const int64_t> lengths, int64_t tokens, int64_t patches);
 
 // ---- a loaded editor
@@ -189,11 +188,11 @@ struct EditSettings {
   double guidance = -1;  // below 0: the checkpoint's; 1: none, 0: without the text
 };
 
-// Thread-safe: calls are run one after the other.
+// A loaded editor. Thread-safe: calls are run one after the other.
 class Editor {
  public:
-  // The editor, and the encoder that reads its texts. kUnsupported for a checkpoint of another kind; errors
-  // as load_encoder's and open_named_encoder's.
+  // Opens the editor, and the encoder of its texts. Errors: kUnsupported for a checkpoint of another kind;
+  // those of load_encoder and open_named_encoder.
   static Result<std::unique_ptr<Editor>> open(const std::filesystem::path& folder,
                                               const BackendOptions& options = {});
 
@@ -201,11 +200,12 @@ class Editor {
   [[nodiscard]] const std::string& fingerprint() const { return fingerprint_; }
   [[nodiscard]] int64_t parameters() const { return parameters_; }
 
-  // A reference as it takes it: RGB of side x side, over white.
+  // Returns a reference in the network's format: RGB of side x side, over white.
   [[nodiscard]] Image reference(const ImageView& picture) const;
-  // One picture each. references: as of reference(); as many texts and seeds. Pictures do not depend on which
-  // others are drawn with them. kUsage for other sizes and counts, kCancelled. Cost: steps passes of the
-  // network, twice that with guidance. `cut`: texts longer than it reads are counted there.
+  // Draws one image for each reference. references: results of reference(); as many texts and seeds. An image
+  // does not depend on the others of the call. Texts longer than the maximum are counted in `cut`. Errors:
+  // kUsage for other sizes and counts; kCancelled. Cost: `steps` passes of the network, twice that with
+  // guidance.
   [[nodiscard]] Result<std::vector<Image>> draw(std::span<const Image> references,
                                                 std::span<const std::string> texts,
                                                 std::span<const uint64_t> seeds, const EditSettings& settings,

@@ -1,4 +1,4 @@
-// The editor: its numbers, its sampler against what theory says, and what it draws of random weights.
+// Tests of the editor: its conversions, its sampler against theory, and its images from random weights.
 #include "lab/editor/editor.h"
 
 #include <cmath>
@@ -19,7 +19,7 @@ TEST(Editor, ValuesLieSquareBySquare) {
   EditorConfig config = test::small_editor_config();
   std::vector<float> values(static_cast<size_t>(config.values()));
   editor_values(image, 4, values);
-  // As nn::patches cuts planar pixels.
+  // Patches are cut as nn::patches cuts planar pixels.
   nn::Tensor planar = nn::Tensor::empty({1, 3, 16, 16});
   for (int y = 0; y < 16; ++y) {
     for (int x = 0; x < 16; ++x) {
@@ -57,7 +57,7 @@ TEST(Editor, NoiseIsStandardNormalAndTheSeedsAlone) {
 }
 
 // Between the standard normal and N(m, s^2), drawn independently, the mean of z_1 given z_t is known, and the
-// flow takes z_0 to m + s z_0. One step goes to the mean.
+// flow maps z_0 to m + s z_0. A single step goes to the mean.
 TEST(Editor, EulerStepsFollowAKnownFlow) {
   const double m = 0.7;
   const double s = 0.3;
@@ -84,7 +84,7 @@ TEST(Editor, EulerStepsFollowAKnownFlow) {
   EXPECT_LT(fine, 0.005);
   EXPECT_GT(coarse, fine);
 
-  // Step by step as it is written down: z + v / n with v = (clean - z) / (1 - t), in double.
+  // The formula step by step: z + v / n with v = (clean - z) / (1 - t), in double.
   std::vector<double> z(start.begin(), start.end());
   for (int step = 0; step < 5; ++step) {
     const double t = step / 5.0;
@@ -170,11 +170,11 @@ TEST_F(RandomEditor, GuidanceSeedAndTextCount) {
   ASSERT_TRUE(plain && without && guided);
   EXPECT_NE(plain->front().pixels, without->front().pixels);
   EXPECT_NE(plain->front().pixels, guided->front().pixels);
-  // Without the text, another text is the same.
+  // Without text input, another text gives the same result.
   texts[1] = "blue";
   EXPECT_EQ(draw(one, {.guidance = 0})->front().pixels, without->front().pixels);
   EXPECT_NE(draw(one, {.guidance = 1})->front().pixels, plain->front().pixels);
-  // An empty text is what guidance goes away from.
+  // Guidance extrapolates away from an empty text.
   texts[1] = "";
   const auto empty = draw(one, {.guidance = 1});
   const auto far = draw(one, {.guidance = 9});

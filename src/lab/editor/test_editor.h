@@ -1,4 +1,4 @@
-// For tests: an editor of random weights over the starter's texts.
+// Test utilities: an editor of random weights over the starter's texts.
 #pragma once
 
 #include <filesystem>
@@ -36,7 +36,7 @@ inline EditorConfig small_editor_config() {
   return config;
 }
 
-// Into a folder that is there; returns the weights.
+// Writes an editor into an existing folder; returns the weights.
 inline nn::TensorMap write_random_editor(const std::filesystem::path& folder, const EditorConfig& config) {
   RandomParameters source(7);
   EXPECT_TRUE(EditorOf<nn::Tensor>::make(config, source));
@@ -48,7 +48,7 @@ inline nn::TensorMap write_random_editor(const std::filesystem::path& folder, co
   return source.parameters();
 }
 
-// A reference of some colours.
+// Returns a reference of some colours.
 inline Image some_reference(int side, int number) {
   Image image{.width = side, .height = side, .channels = 3, .mode = PixelMode::kRgb, .pixels = {}};
   for (int i = 0; i < side * side * 3; ++i) {

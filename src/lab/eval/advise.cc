@@ -14,12 +14,12 @@ std::string interval_text(const Figure& figure) {
   return fmt::format("{:.3f} [{:.3f}, {:.3f}]", figure.value, figure.low, figure.high);
 }
 
-// A limit of the question: what a model was measured at, and the sentence if it breaks it.
+// A limit of the question: the model's measured value, and the sentence that says it breaks the limit.
 struct Limit {
   std::string name;
   std::string what;  // "pictures/s"
   double wanted = 0;
-  // None: not measured.
+  // Returns the measured value; `nullopt` if the model was not measured.
   std::function<std::optional<double>(const MeasuredModel&)> measured;
   std::function<bool(double)> holds;
   std::function<std::string(const MeasuredModel&, double)> sentence;
@@ -74,7 +74,8 @@ Limit memory_limit(int64_t wanted) {
           }};
 }
 
-// Tokens a model has been seen to read: its context rules out longer queries without any measurement.
+// Limit on the tokens that a model has been shown to read. A model's context rules out longer queries without
+// any measurement.
 Limit length_limit(int64_t wanted) {
   const auto context_is_short = [wanted](const MeasuredModel& model) {
     return model.checkpoint.context > 0 && wanted > model.checkpoint.context;
@@ -85,7 +86,7 @@ Limit length_limit(int64_t wanted) {
           [=](const MeasuredModel& model) -> std::optional<double> {
             if (context_is_short(model)) return static_cast<double>(model.checkpoint.context);
             if (!model.length || !model.length->tokens || !model.length->above_chance) return {};
-            // The texts ended before it stopped gaining: nothing is known of longer ones.
+            // The texts ended before R@1 stopped rising, so nothing is known about longer texts.
             if (model.length->at_end && *model.length->tokens < wanted) return {};
             return static_cast<double>(*model.length->tokens);
           },
@@ -111,7 +112,7 @@ std::vector<Limit> limits_of(const AdviceQuestion& question) {
   return limits;
 }
 
-// Why a limit could not be judged for a model.
+// Returns the reason why a limit could not be judged for a model.
 std::string missing_text(const Limit& limit, const MeasuredModel& model) {
   if (limit.name == "max_latency_ms" && model.speed && model.speed->text_samples > 0) {
     return fmt::format("its latency: {} queries are too few for a 95th percentile",
@@ -132,7 +133,7 @@ std::string missing_text(const Limit& limit, const MeasuredModel& model) {
 
 struct Comparison {
   bool apart = false;
-  std::string sentence;  // of the first model, the second being better by value
+  std::string sentence;  // sentence on the first model; the second has the better value
 };
 
 class Adviser {
@@ -178,7 +179,7 @@ class Adviser {
                 question_.composition ? "winoground" : "retrieval");
   }
 
-  // Who is out, who cannot be judged, who is left.
+  // Sorts the models into excluded, not judged and remaining.
   void judge() {
     const std::vector<Limit> limits = limits_of(question_);
     std::vector<AdvisedModel> models;
@@ -218,12 +219,12 @@ class Adviser {
     }
   }
 
-  // Of `worse` against `better` by value.
+  // Compares two models; `better` has the higher value, `worse` the lower.
   [[nodiscard]] Comparison compare(size_t worse, size_t better) const {
     const MeasuredDifference* found = nullptr;
     for (const MeasuredDifference& one : differences_) {
       if (!((one.a == worse && one.b == better) || (one.a == better && one.b == worse))) continue;
-      // Measured twice, by other resamples: apart only if both say so.
+      // If two runs measured the pair with different resamples, both must say that the models differ.
       if (found == nullptr || !one.difference.told_apart) found = &one;
     }
     if (found != nullptr && std::isfinite(found->difference.figure.low)) {
@@ -318,7 +319,7 @@ class Adviser {
       advised.why.push_back(fmt::format("That cannot be told from guessing ({:.3f}).", *chance));
     }
   }
-  // Against the one behind it in its tier, whose figure may well be higher.
+  // Compares with the next model of the tier, whose figure may be higher.
   void explain_order(size_t i, std::vector<std::string>& why) const {
     const double own = speed(order_[i]);
     if (own < 0) {

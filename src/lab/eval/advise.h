@@ -1,6 +1,6 @@
-// Which of the measured models to take, given what it has to do: limits that exclude, then accuracy, then
-// speed where accuracies cannot be told apart. Everything comes from runs; what no run has measured is said
-// and judges nobody.
+// Advice on which of the measured models to use for given requirements. Limits exclude models. The others are
+// ranked by accuracy, and by speed where accuracies do not differ significantly. Everything comes from runs.
+// Values that no run has measured are reported and exclude no model.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ struct AdviceQuestion {
   std::optional<int64_t> max_memory_bytes;
   std::vector<std::string> languages;
   std::optional<int64_t> query_length;  // own tokens of a query, start and end not counted
-  bool composition = false;             // who does what to whom decides: rank by the test of composition
+  bool composition = false;             // true to rank by the test of composition
 };
 
-// Why a model is out: a limit, and what was measured against it.
+// An excluded model: the limit it breaks, and the value measured.
 struct Excluded {
   std::string limit;  // "min_images_per_s", ...
   double wanted = 0;
@@ -38,35 +38,37 @@ struct Excluded {
 struct AdvisedModel {
   MeasuredModel measured;
   int64_t rank = 0;  // from 1; 0: not ranked
-  // Models of one tier cannot be told apart from its best by accuracy; from 1.
+  // Number of the tier, from 1. The accuracies of one tier do not differ significantly from that of its best.
   int64_t tier = 0;
-  // Whether what it is ranked by is above what guessing gets; none where chance or interval are not known.
+  // True if the figure that models are ranked by is above chance; `nullopt` if chance or interval are
+  // unknown.
   std::optional<bool> above_chance;
   std::vector<std::string> why;      // sentences
   std::vector<Excluded> excluded;    // limits it breaks
-  std::vector<std::string> missing;  // what keeps it from being judged
+  std::vector<std::string> missing;  // reasons why it cannot be judged
 };
 
 struct Advice {
   std::string ranked_by;  // "text-to-image R@1", "group score"
-  std::string dataset;    // where it was measured
+  std::string dataset;    // dataset of the measurement
   std::string speed_machine;
   std::vector<AdvisedModel> ranked;      // best first
   std::vector<AdvisedModel> excluded;    // by at least one limit
-  std::vector<AdvisedModel> not_judged;  // what others have measured and the question needs is missing
+  std::vector<AdvisedModel> not_judged;  // lack a measurement that the question needs and others have
   std::vector<std::string> notes;
 };
 
-// A tier is the best of the models left and all that cannot be told apart from it: by the paired
-// difference if one run measured both (Difference::told_apart), else by whether their intervals overlap;
-// without intervals nobody can tell. Within a tier the faster goes first. A limit that no model was
-// measured for is noted and judges nobody; where some were, those that were not are not judged; an
-// effective length of a model that found no more than guessing is no measurement. kUsage where no run
-// measures what is ranked by; else as gather_measurements.
+// Ranks the models in tiers. A tier holds the best of the remaining models and all that do not differ
+// significantly from it. If one run measured both, the paired difference decides (Difference::told_apart).
+// Otherwise the intervals decide, by whether they overlap; without intervals no two models can be told apart.
+// Within a tier, faster models come first. A limit that no model was measured for is noted and excludes
+// nobody. If some models were measured, the others are listed as not judged. An effective length counts as
+// not measured if the model is no better than chance. Errors: kUsage if no run measures the figure to rank
+// by; those of gather_measurements.
 Result<Advice> advise(std::span<const Run> runs, const AdviceQuestion& question);
 
 Json advice_json(const Advice& advice, const AdviceQuestion& question);
-// For people: lines, each ended.
+// Returns the advice as text for people; each line ends with a newline.
 std::string advice_text(const Advice& advice);
 
 }  // namespace saccade::lab

@@ -1,5 +1,5 @@
-// Advice from runs made by hand: what each limit excludes, who cannot be told apart, what is not known, and
-// what does not go together.
+// Tests of advice from hand-made runs: excluded models, models that do not differ significantly, missing
+// measurements, and runs that do not fit together.
 #include "lab/eval/advise.h"
 
 #include <cmath>
@@ -61,7 +61,7 @@ Run make_run(const std::string& kind, const std::string& dataset, const std::vec
 struct Accuracy {
   std::string model;
   double r1;
-  double half = 0.01;  // of the interval; below 0: none
+  double half = 0.01;  // half width of the interval; below 0: none
 };
 Run retrieval(const std::vector<Accuracy>& models, const std::string& dataset = "photos") {
   std::vector<std::string> names;
@@ -177,7 +177,7 @@ TEST(Advise, RanksByAccuracyWhereModelsCanBeToldApart) {
 }
 
 TEST(Advise, WhoCannotBeToldApartIsOrderedBySpeed) {
-  // By the paired difference, whatever the intervals say; either way round.
+  // The paired difference decides, whatever the intervals say, in both directions.
   ARun run = retrieval({{"a", 0.50, 0.001}, {"b", 0.49, 0.001}, {"c", 0.48, 0.1}});
   add_comparison(run, "a", "b", difference(0.01, 0.02, false));
   add_comparison(run, "c", "a", difference(-0.02, 0.001, true));
@@ -249,14 +249,14 @@ TEST(Advise, QueryLengthGoesByContextAndEffectiveLength) {
             "It effectively reads 20 tokens (enough for 95% of its best R@1), fewer than 30.");
   EXPECT_EQ(advice.excluded[1].why.front(),
             "It has room for 16 tokens, start and end included; 30 are asked for.");
-  // The texts were too short to tell: that is no measurement.
+  // The texts were too short to tell, so this is no measurement.
   ASSERT_THAT(names(advice.not_judged), ElementsAre("open"));
   EXPECT_THAT(advice.not_judged[0].why.front(), HasSubstr("ended at 18 tokens"));
   question.query_length = 18;
   EXPECT_THAT(names(advice_of(runs, question).ranked), ElementsAre("short", "long", "open"));
 }
 
-// A curve that never rises above guessing has a length, too: it excludes nobody and speaks for nobody.
+// A curve that never rises above chance has a length, too. It neither excludes nor supports a model.
 TEST(Advise, TheLengthOfNoiseIsNone) {
   const std::vector<ARun> runs = {
       retrieval({{"reads", 0.5}, {"guesses", 0.105}, {"lucky", 0.101}}),
@@ -317,7 +317,7 @@ TEST(Advise, WhatOthersHaveMeasuredIsNeededToBeJudged) {
   EXPECT_THAT(advice.not_judged[0].why, ElementsAre("Not measured: latency."));
   EXPECT_THAT(advice.not_judged[1].why, ElementsAre("Not measured: text-to-image R@1."));
   EXPECT_THAT(advice.not_judged[2].why, Contains(HasSubstr("12 queries are too few")));
-  // Without the limit the speed only orders.
+  // Without the limit, speed only affects the order.
   EXPECT_THAT(names(advice_of(runs).ranked), ElementsAre("a", "b"));
 }
 
@@ -346,7 +346,7 @@ TEST(Advise, PrecisionsDoNotMix) {
   EXPECT_FALSE(advice.ranked[0].measured.speed);
   EXPECT_THAT(advice.notes, Contains("a was scored in fp32 and its speed measured in bf16: "
                                      "the two do not go together."));
-  // Fingerprints join, names do not.
+  // Runs are joined by fingerprint, not by name.
   ARun renamed = speed({{"other", 50}});
   renamed.info.checkpoints[0].fingerprint = "fp-a";
   EXPECT_TRUE(advice_of({retrieval({{"a", 0.5}}), renamed}).ranked[0].measured.speed);

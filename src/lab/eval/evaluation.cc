@@ -17,7 +17,7 @@
 namespace saccade::lab {
 namespace {
 
-// A dataset on its way.
+// State of a dataset during an evaluation.
 struct Measured {
   RunDataset described;
   std::vector<int64_t> unreadable;
@@ -30,7 +30,7 @@ class Frame {
   Frame(Study& study, const EvaluationOptions& options, ThreadPool& pool)
       : study_(study), options_(options), pool_(pool), embed_(options.embed) {
     if (!options.embed.warning) return;
-    // A cache that cannot be used fails once for pictures and once for texts of every checkpoint.
+    // An unusable cache fails once for images and once for texts of every checkpoint.
     embed_.warning = [this](const std::string& text) { warn(text); };
   }
 
@@ -80,8 +80,8 @@ class Frame {
 
   void describe() { info_ = describe_run(study_.kind(), options_, study_.protocol(), pool_.size()); }
 
-  // The run's folder, refused before anything is loaded where it holds a run of other inputs. With no source
-  // the checkpoints are described already.
+  // Opens the run's folder. A folder with a run of other inputs is refused before anything is loaded. Without
+  // a source, the checkpoints are described already.
   Status open(const CheckpointSource& checkpoints) {
     if (options_.run.empty()) return {};
     asked_ = info_;
@@ -94,7 +94,7 @@ class Frame {
     return {};
   }
 
-  // One checkpoint in one precision on all datasets. It is gone again when this returns.
+  // Measures one checkpoint in one precision on all datasets. It is unloaded when this returns.
   Status measure(const std::string& given, Precision precision, const CheckpointSource& checkpoints,
                  std::vector<std::string>& names) {
     SACCADE_ASSIGN(const LoadedEncoder loaded, checkpoints.load(given, precision));
@@ -142,7 +142,7 @@ class Frame {
             .run = writer_ ? &*writer_ : nullptr};
   }
 
-  // What is measured, the same for every checkpoint.
+  // Fixes the task of a dataset, the same for every checkpoint.
   Status settle(size_t dataset, const EmbeddedPictures& embedded, std::span<const ImageRef> pictures) {
     Measured& one = datasets_[dataset];
     std::vector<int64_t> unreadable;
@@ -180,8 +180,8 @@ class Frame {
     return writer_ && task.items != nullptr ? writer_->add_items(one.described.name, *task.items) : Status();
   }
 
-  // Enters the hash of a dataset's pictures. A run of others that is in the folder is refused now, not after
-  // everything has been encoded and ranked.
+  // Records the hash of a dataset's images. If the folder holds a run of other images, it is refused here,
+  // before everything has been encoded and ranked.
   Status note_pictures(size_t dataset, std::span<const std::string> hashes) {
     RunDataset& described = datasets_[dataset].described;
     std::string hash = hash_of_hashes(hashes);
@@ -216,7 +216,7 @@ class Frame {
   ThreadPool& pool_;
   EmbedOptions embed_;
   RunInfo info_;
-  RunInfo asked_;  // what is known from the start
+  RunInfo asked_;  // inputs known from the start
   std::optional<RunWriter> writer_;
   std::vector<Measured> datasets_;
   std::set<std::string> said_;

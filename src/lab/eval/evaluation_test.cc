@@ -1,4 +1,4 @@
-// The frame of evaluations: what is read, loaded, encoded, refused and written, and in which order.
+// Tests of the evaluation framework: reading, loading, encoding, errors, outputs, and their order.
 #include "lab/eval/evaluation.h"
 
 #include <filesystem>
@@ -70,7 +70,7 @@ class EvaluationTest : public testing::Test {
     RetrievalStudy study({}, options_);
     return evaluate(study, options_, source_, pool_);
   }
-  // The error's message.
+  // Returns the error's message.
   std::string refusal() {
     const auto result = retrieval();
     EXPECT_FALSE(result);
@@ -102,11 +102,11 @@ class EvaluationTest : public testing::Test {
   std::vector<std::string> warnings_;
   std::function<void(const std::string&)> before_encoding_;
   int alive_ = 0;
-  int64_t encoded_ = 0;  // pictures
+  int64_t encoded_ = 0;  // images
   int64_t encoded_texts_ = 0;
 };
 
-// Each is a model of its own, and what tells them apart is measured in pairs.
+// Each precision is a model of its own, and their differences are measured in pairs.
 TEST_F(EvaluationTest, PrecisionsAreComparedLikeCheckpoints) {
   options_.precisions = {Precision::kFp32, Precision::kInt8};
   options_.bootstrap.resamples = 100;
@@ -122,7 +122,7 @@ TEST_F(EvaluationTest, PrecisionsAreComparedLikeCheckpoints) {
   const Json& comparison = result->metrics["comparisons"][0];
   EXPECT_EQ(comparison["t2i"]["r1"]["difference"], 0);
   EXPECT_TRUE(comparison["t2i"]["r1"]["low"].is_number());
-  // The run's folder holds what it was asked for: another list is another run.
+  // The run's folder holds the requested list of precisions. Another list is another run.
   options_.precisions = {Precision::kFp32, Precision::kBf16};
   EXPECT_THAT(refusal(), HasSubstr("precision of single: there int8, asked for bf16"));
 }
@@ -149,7 +149,8 @@ TEST_F(EvaluationTest, EveryCheckpointIsLoadedOnceForAllDatasets) {
   EXPECT_EQ(result->info.datasets[0].pictures_sha256, result->info.datasets[1].pictures_sha256);
   EXPECT_FALSE(result->some_unreadable);
 
-  // Red is red to it: all is found. Figures of every model on every dataset, and of guessing.
+  // The encoder embeds colours exactly, so everything is found. There are figures of every model on every
+  // dataset, and of chance.
   const Json& results = result->metrics["results"];
   ASSERT_THAT(results, SizeIs(3 * 5));
   EXPECT_EQ(results[0]["model"], "chance");
@@ -176,7 +177,7 @@ TEST_F(EvaluationTest, TheCacheServesTheNextEvaluation) {
   options_.embed.cache = folder_ / "cache";
   options_.datasets = {path("set.jsonl"), path("other.jsonl")};
   ASSERT_TRUE(retrieval());
-  EXPECT_EQ(encoded_, 3);  // the other set has the same pictures
+  EXPECT_EQ(encoded_, 3);  // the other set has the same images
   ASSERT_TRUE(retrieval());
   EXPECT_EQ(encoded_, 3);
 }
@@ -193,7 +194,7 @@ TEST_F(EvaluationTest, WhatCanBeKnownIsCheckedBeforeAFolderIsTakenOrAnythingLoad
   EXPECT_FALSE(fs::exists(options_.run));
   EXPECT_THAT(log_, ElementsAre("fingerprint single", "fingerprint none"));
 
-  // A folder of others, and a run of other inputs.
+  // Tests a folder with other files, and a run of other inputs.
   options_.checkpoints = {"single"};
   folder_.write("mine/items.jsonl", "a manifest");
   options_.run = folder_ / "mine";
@@ -208,7 +209,7 @@ TEST_F(EvaluationTest, WhatCanBeKnownIsCheckedBeforeAFolderIsTakenOrAnythingLoad
   EXPECT_TRUE(retrieval());
 }
 
-// A run of other pictures is refused as soon as the pictures are known, and stays.
+// A run of other images is refused as soon as the images are known, and its files stay.
 TEST_F(EvaluationTest, ChangedPicturesAreRefusedBeforeTextsAreEncoded) {
   options_.run = folder_ / "run";
   ASSERT_TRUE(retrieval());
@@ -218,7 +219,7 @@ TEST_F(EvaluationTest, ChangedPicturesAreRefusedBeforeTextsAreEncoded) {
   EXPECT_EQ(encoded_texts_, 0);
   EXPECT_TRUE(read_run(options_.run));
 
-  // Between two checkpoints.
+  // The images change between two checkpoints.
   options_.run.clear();
   options_.checkpoints = {"single", "late"};
   before_encoding_ = [&](const std::string& given) {
@@ -253,7 +254,7 @@ TEST_F(EvaluationTest, UnreadablePicturesAreAnErrorOrLeftOutAndCounted) {
 TEST_F(EvaluationTest, WarnsOnceOfWhatMakesFiguresWeak) {
   ASSERT_TRUE(retrieval());
   EXPECT_THAT(warnings_, IsEmpty());
-  // Few pictures under intervals; a cache that cannot be used, for three checkpoints and two datasets.
+  // Tests warnings: few images for intervals; an unusable cache, for three checkpoints and two datasets.
   options_.bootstrap.resamples = 10;
   options_.checkpoints = {"single", "single/2", "single/3"};
   options_.embed.cache = folder_.write("file", "x") / "below";
@@ -262,7 +263,7 @@ TEST_F(EvaluationTest, WarnsOnceOfWhatMakesFiguresWeak) {
               ElementsAre(HasSubstr("rows are not kept"),
                           "set: intervals rest on 3 pictures: from fewer than 20 they are too narrow "
                           "to be trusted"));
-  // Texts that do not fit, and which way out there is.
+  // Tests texts that do not fit, and the remedy that the warning names.
   warnings_.clear();
   options_.embed.cache.clear();
   options_.checkpoints = {"single"};
@@ -303,7 +304,7 @@ TEST_F(EvaluationTest, CompositionsAreJudgedByThePicturesTheyName) {
     EXPECT_EQ(result->info.datasets[0].compositions, 2);
     EXPECT_EQ(result->info.datasets[0].images, 3);
   }
-  // Without the first item the pictures of the second are numbered otherwise.
+  // Without the first item the second item's images have other numbers.
   folder_.write("0.png", "no picture");
   options_.leave_out = true;
   options_.overwrite = true;
@@ -365,7 +366,7 @@ TEST_F(EvaluationTest, FilesStandForCheckpoints) {
   EXPECT_EQ(result->info.datasets[0].name, "s");
   EXPECT_FALSE(result->some_unreadable);
   EXPECT_THAT(log_, IsEmpty());
-  // They are another dataset's.
+  // The files belong to another dataset.
   options_.datasets = {path("set.jsonl")};
   const auto other = evaluate_given_retrieval(given, {}, options_, pool_);
   ASSERT_FALSE(other);

@@ -13,7 +13,7 @@ namespace {
 constexpr std::array<std::string_view, 3> kRecalls = {"r1", "r5", "r10"};
 constexpr std::array<Direction, 2> kDirections = {Direction::kTextToImage, Direction::kImageToText};
 
-// {"t2i_r1": X, ...} to {"t2i": {"r1": X, ...}, ...}
+// Converts {"t2i_r1": X, ...} to {"t2i": {"r1": X, ...}, ...}.
 Json by_direction(const Json& flat) {
   Json json = Json::object();
   for (const Direction direction : kDirections) {
@@ -84,7 +84,7 @@ Result<Estimates> mean_over_trainings(std::span<const Estimates> trainings, uint
       mean.left_out.values()[i] += training.left_out.values()[i] / count;
     }
   }
-  SplitMix random(seed, -1);  // parts of other numbers draw the pictures
+  SplitMix random(seed, -1);  // parts of other numbers draw the images
   for (int64_t r = 0; r < mean.resampled.rows(); ++r) {
     for (size_t draw = 0; draw < trainings.size(); ++draw) {
       const auto which = random.below(static_cast<uint32_t>(trainings.size()));
@@ -107,7 +107,7 @@ Result<Verdict> compare_recall(const std::string& a_name, const Estimates& a, co
   verdict.b = b_name;
   verdict.mean_recall = differences.back();
   const Figure& figure = verdict.mean_recall.figure;
-  // Without an interval all comparisons are false: nothing may be said.
+  // Without an interval all comparisons are false, so no claim is made.
   verdict.better = verdict.mean_recall.told_apart && figure.low > 0;
   verdict.worse = verdict.mean_recall.told_apart && figure.high < 0;
   if (verdict.better || verdict.worse) {

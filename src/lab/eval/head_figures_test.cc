@@ -1,4 +1,4 @@
-// What may be said of two models: figures over both directions, over several trainings, and verdicts.
+// Tests of the comparison of two models: figures over both directions, over several trainings, and verdicts.
 #include "lab/eval/head_figures.h"
 
 #include <random>
@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Retrieval of `images` pictures by a text each; rows agree as far as `noise` lets them.
+// Makes a retrieval of `images` images by one text each, whose embeddings differ by `noise`.
 RetrievalOutcome outcome(int64_t images, float noise, uint32_t seed, int64_t resamples = 300) {
   std::mt19937 hidden(7);
   std::mt19937 random(seed);

@@ -29,12 +29,12 @@ constexpr std::array<std::string_view, 3> kQueryStages = {"tokenize", "encode", 
 constexpr std::array<std::string_view, 5> kImageQueryStages = {"read", "decode", "preprocess", "encode",
                                                                "score"};
 
-// Pictures a query is scored against, as collections keep them: a row each, and with late interaction all
-// their rows in fp16 besides.
+// Images that a query is scored against, stored as in collections: one embedding each. With late interaction,
+// all their rows are also kept in fp16.
 class Gallery {
  public:
-  // What was encoded first, behind it random rows up to `size`. With late interaction random pictures have as
-  // many rows as the encoded ones in turn.
+  // Makes a gallery: the encoded images first, then random embeddings up to `size`. With late interaction,
+  // random images cycle through the numbers of rows of the encoded ones.
   static Result<Gallery> make(const EmbeddedRows& pictures, int64_t dim, const SpeedOptions& options) {
     Gallery gallery;
     gallery.answers_ = options.answers;
@@ -63,7 +63,7 @@ class Gallery {
     return gallery;
   }
 
-  // The best pictures for each of the queries.
+  // Finds the best images for each query.
   Status answer(const EmbeddedRows& queries, ThreadPool& pool) const {
     if (!late_) {
       SACCADE_ASSIGN(const auto found, exact_search(rows_.view(), queries.sets.rows.view(), answers_, pool));
@@ -183,7 +183,7 @@ class Measurement {
   }
 
  private:
-  // Every place where asking to stop is seen.
+  // Reports progress. Every check for cancellation is here.
   Status tell(std::string_view what, int64_t done, int64_t total) {
     if (options_.stop.stop_requested()) {
       return fail(ErrorCode::kCancelled, "stopped while measuring speed: nothing is kept");
@@ -195,7 +195,7 @@ class Measurement {
   }
   [[nodiscard]] int64_t passes() const { return options_.warm_up + options_.repeats; }
 
-  // Some pictures through the first four stages.
+  // Runs some images through the first four stages.
   Result<EmbeddedRows> embed(std::span<const ImageRef> pictures, StageWatch& watch,
                              std::vector<std::string>* hashes) {
     const auto count = static_cast<int64_t>(pictures.size());
@@ -280,7 +280,7 @@ class Measurement {
     }
   }
 
-  // The rows of the first pass are the gallery's.
+  // The embeddings of the first pass are used for the gallery.
   Status images() {
     const std::span<const ImageRef> all = inputs_.images;
     const auto step = static_cast<size_t>(options_.batch);
@@ -338,7 +338,7 @@ class Measurement {
     return {};
   }
 
-  // Texts a batch at a time, to rows or, with a gallery, to answers.
+  // Measures batches of texts, up to embeddings or, with a gallery, to answers.
   Result<Throughput> text_throughput(std::span<const std::string_view> stages, const Gallery* gallery) {
     const size_t all = inputs_.texts.size();
     const auto step = static_cast<size_t>(options_.batch);
@@ -386,12 +386,12 @@ class Measurement {
   const SpeedClock& clock_;
   Preprocessing preprocessing_;
   DecodeOptions decode_;
-  EmbeddedRows gallery_rows_;  // of the pictures, as long as the gallery needs them
+  EmbeddedRows gallery_rows_;  // embeddings of the images, while the gallery needs them
   SpeedResult result_;
 };
 
 double percentile(std::span<const double> sorted, double share) {
-  // Fewer than one sample is expected beyond it: the largest value would be called a percentile.
+  // Fewer than one sample is expected beyond the percentile, so it would only be the maximum.
   if (static_cast<double>(sorted.size()) * (1 - share) < 1 - 1e-9) return kNone;
   return quantile(sorted, share);
 }
@@ -404,7 +404,7 @@ Json spread_json(const Spread& spread) {
 Json per_second_json(const Throughput& throughput) {
   return throughput.items == 0 ? Json() : spread_json(throughput.per_second);
 }
-// Seconds an item.
+// Returns seconds per item.
 Json stages_json(const Throughput& throughput) {
   if (throughput.items == 0) return {};
   Json json = Json::object();
@@ -447,7 +447,7 @@ Result<Throughput> measure_throughput(std::span<const std::string_view> stages, 
     StageWatch watch(clock, stages.size());
     SACCADE_TRY(pass(watch));
     if (r < options.warm_up) continue;
-    // A clock may be too coarse for what is measured: never more than one item a nanosecond.
+    // The clock may be too coarse for the measurement, so rates are limited to one item per nanosecond.
     rates.push_back(static_cast<double>(items) / std::max(watch.total(), 1e-9 * static_cast<double>(items)));
     for (size_t s = 0; s < stages.size(); ++s) {
       seconds[s].push_back(watch.seconds()[s] / static_cast<double>(items));

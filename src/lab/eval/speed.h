@@ -1,10 +1,10 @@
-// How fast an encoder is, what of it takes how long, and how long one query waits.
+// Speed of an encoder: throughput, time per stage, and latency of one query.
 //
-// Stages run strictly one after the other and are timed apart, so that they add up to the
-// whole: pictures are read, decoded, preprocessed and encoded a batch at a time, which is
-// slower than `saccade index`, where a batch is decoded while the one before is encoded.
-// Every figure is measured several times, after passes that are left out; throughputs are
-// medians over the passes, latencies percentiles over all queries of all passes.
+// Stages run strictly one after the other and are timed separately, so that they add up to the total. Images
+// are read, decoded, preprocessed and encoded one batch at a time. This is slower than `saccade index`, which
+// decodes a batch while the one before is encoded. Every figure is measured several times, after warm-up
+// passes that do not count. Throughputs are medians over the passes, latencies percentiles over all queries
+// of all passes.
 #pragma once
 
 #include <cstdint>
@@ -28,29 +28,29 @@
 
 namespace saccade::lab {
 
-// Seconds since some moment; never goes back.
+// Returns seconds since an arbitrary moment; monotonic.
 using SpeedClock = std::function<double()>;
 SpeedClock monotonic_clock();
 
 struct SpeedOptions {
   Transparency transparency = Transparency::kWhite;
-  int64_t batch = 32;      // pictures, texts or queries the encoder takes at a time, for throughputs
+  int64_t batch = 32;      // batch size of the encoder for throughputs: images, texts or queries
   int64_t repeats = 5;     // passes that count
   int64_t warm_up = 1;     // passes in front of them that do not
-  int64_t queries = 100;   // texts, and pictures, that are asked one at a time in every pass
-  int64_t gallery = 5000;  // pictures a query is scored against
-  int64_t answers = 10;    // that are found for it
-  // Late interaction: the best by the cosine with their
-  // rows' mean are scored by all their rows, as in search.
+  int64_t queries = 100;   // number of texts, and of images, measured one at a time in every pass
+  int64_t gallery = 5000;  // size of the gallery
+  int64_t answers = 10;    // number of answers per query
+  // Number of candidates with late interaction. The best by the cosine with their rows' mean are rescored by
+  // all their rows, as in search.
   int64_t candidates = 1000;
-  uint64_t seed = 0;                 // of the gallery's random rows
-  DecoderPool* processes = nullptr;  // that decode the pictures; nullptr: the threads do (DecodeOptions)
+  uint64_t seed = 0;                 // seed of the gallery's random embeddings
+  DecoderPool* processes = nullptr;  // decoder processes; nullptr: threads decode (DecodeOptions)
   ProgressCallback progress = {};
   std::string progress_detail = {};
   std::stop_token stop = {};
 };
 
-// The median over passes, and the smallest and largest; NaN of none.
+// Median, minimum and maximum over passes; NaN without passes.
 struct Spread {
   double value = std::numeric_limits<double>::quiet_NaN();
   double low = std::numeric_limits<double>::quiet_NaN();
@@ -69,8 +69,8 @@ struct Throughput {
   std::vector<StageTime> stages;
 };
 
-// Of single items, in milliseconds. Percentiles with linear interpolation; NaN where fewer than one sample is
-// expected beyond (p95 of fewer than 20, p99 of fewer than 100).
+// Latencies of single items, in milliseconds. Percentiles use linear interpolation. They are NaN if fewer
+// than one sample is expected beyond (p95 of fewer than 20, p99 of fewer than 100).
 struct Latency {
   int64_t samples = 0;
   double p50 = std::numeric_limits<double>::quiet_NaN();
@@ -80,8 +80,8 @@ struct Latency {
   std::vector<std::pair<std::string, double>> stages;  // each stage's own median
 };
 
-// Times of the stages of a stretch of work. begin() starts the time, end_stage(s) adds what has passed since
-// the mark before to stage s; what lies between the last end_stage and the next begin() does not count.
+// Stopwatch for the stages of some work. begin() starts the time. end_stage(s) adds the time since the
+// previous mark to stage s. Time between the last end_stage and the next begin() does not count.
 class StageWatch {
  public:
   StageWatch(const SpeedClock& clock, size_t stages) : clock_(clock), seconds_(stages) {}
@@ -100,7 +100,7 @@ class StageWatch {
   double mark_ = 0;
 };
 
-// Calls `pass` warm_up + repeats times; each works through all `items`. The first error ends it.
+// Calls `pass` warm_up + repeats times; each call processes all `items`. The first error stops it.
 Result<Throughput> measure_throughput(std::span<const std::string_view> stages, int64_t items,
                                       const SpeedOptions& options, const SpeedClock& clock,
                                       const std::function<Status(StageWatch&)>& pass);
@@ -109,47 +109,48 @@ Result<Latency> measure_latency(std::span<const std::string_view> stages, int64_
                                 const SpeedOptions& options, const SpeedClock& clock,
                                 const std::function<Status(int64_t, StageWatch&)>& one);
 
-// What is measured with: pictures, and texts as they are.
+// Inputs of the measurement: images and texts.
 struct SpeedInputs {
   std::vector<ImageRef> images;
   std::vector<std::string> texts;
 };
-// The first `limit` pictures of a dataset (0: all) and the first caption of each that has one; of a test of
-// composition each item's pictures and captions. Pictures that occur twice are taken twice.
+// Returns the first `limit` images of a dataset (0: all) and the first caption of each that has one; for a
+// test of composition, each item's images and captions. Duplicate images are kept.
 SpeedInputs speed_inputs(const Dataset& dataset, int64_t limit);
 
 struct SpeedResult {
   int64_t batch = 0;
-  Throughput images;   // read, decode, preprocess, encode; without items where the encoder reads no pictures
-  Throughput texts;    // tokenize, encode; without items where there is no tokenizer, or no text
+  Throughput images;   // read, decode, preprocess, encode; empty for encoders without images
+  Throughput texts;    // tokenize, encode; empty without a tokenizer or texts
   Throughput queries;  // texts: tokenize, encode, score
   Latency text_latency;                                           // the same, one at a time
   Latency image_latency;                                          // read, decode, preprocess, encode, score
   double mean_tokens = std::numeric_limits<double>::quiet_NaN();  // ids a text, start and end included
   int64_t texts_cut = 0;                                          // texts longer than the context
   int64_t gallery = 0;
-  int64_t random_rows = 0;  // pictures of the gallery that are random rows
+  int64_t random_rows = 0;  // number of the gallery's images that are random embeddings
   bool late = false;        // scored by MaxSim
   double rows_per_image = 1;
-  std::string pictures_sha256;  // as run.json has it; empty without pictures
+  std::string pictures_sha256;  // as run.json has it; empty without images
 };
 
-// Throughputs and latencies of an encoder. A picture that cannot be read is an error, which names it: without
-// it something else would be timed. kUsage for options out of range, kLimit for a gallery of more than 32
-// GiB, kCancelled when asked to stop; else the encoder's errors. `clock` is read at the stages' borders only.
+// Measures throughputs and latencies of an encoder. `clock` is read only at the borders of stages. Errors: an
+// unreadable image is an error that names it, since leaving it out would time something else; kUsage for
+// options out of range; kLimit for a gallery of more than 32 GiB; kCancelled when asked to stop; the
+// encoder's errors.
 Result<SpeedResult> measure_speed(EncoderBackend& encoder, const SpeedInputs& inputs, const SpeedOptions& options,
                                   ThreadPool& pool, const SpeedClock& clock);
 
-// What this process has in memory, pages of mapped files included; 0 where the system does not say.
+// Memory of this process, pages of mapped files included; 0 if the system does not tell.
 struct ProcessMemory {
   int64_t resident_bytes = 0;
   int64_t peak_bytes = 0;  // since it began
 };
 ProcessMemory process_memory();
 
-// The parts of a line of metrics.json that speak of speed (docs/runs.md).
+// Returns the speed fields of a line of metrics.json (docs/runs.md).
 Json speed_json(const SpeedResult& result);
-// How all of it was measured, in sentences.
+// Returns the measurement's protocol as sentences.
 std::string speed_words(const SpeedOptions& options, int64_t limit);
 
 }  // namespace saccade::lab

@@ -13,7 +13,7 @@
 namespace saccade::lab {
 namespace {
 
-// What one process has measured.
+// Result of one process.
 struct Measured {
   RunDataset dataset;
   RunCheckpoint checkpoint;
@@ -67,7 +67,7 @@ class SpeedEvaluation {
   }
 
  private:
-  // Everything that can be known without loading a checkpoint.
+  // Prepares everything that does not need a loaded checkpoint.
   Status prepare() {
     const std::vector<std::string>& given = options_.evaluation.datasets;
     if (given.size() != 1) {
@@ -86,7 +86,7 @@ class SpeedEvaluation {
     RunDataset& dataset = info_.datasets.emplace_back(describe_dataset(datasets.front()));
     dataset.images = std::ssize(inputs_.images);
     dataset.texts = std::ssize(inputs_.texts);
-    // Also brings the weights into the system's cache, so that loading is never timed from the disk.
+    // This also brings the weights into the system's page cache, so that loading from disk is never timed.
     SACCADE_ASSIGN(const std::vector<RunCheckpoint> asked,
                    asked_checkpoints(described, located_checkpoints(options_.encoder)));
     for (size_t i = 0; i < described.checkpoints.size(); ++i) {
@@ -151,7 +151,7 @@ class SpeedEvaluation {
     return measured;
   }
 
-  // All that was measured, under names of their own.
+  // Gathers all measurements, under unique names.
   Status gather() {
     std::vector<std::string> names;
     for (const Measured& one : measured_) {

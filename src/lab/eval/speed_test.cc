@@ -1,4 +1,4 @@
-// Speed under a clock that the test holds: medians, percentiles, what is left out, stages that add up.
+// Tests of speed with a fake clock: medians, percentiles, excluded passes, stages that add up.
 #include "lab/eval/speed.h"
 
 #include <cmath>
@@ -21,13 +21,13 @@ using testing::SizeIs;
 
 constexpr std::array<std::string_view, 2> kTwoStages = {"first", "second"};
 
-// A clock that goes on by a millisecond each time it is read, and when it is told to.
+// A clock that advances by a millisecond each time it is read, and on request.
 struct FakeClock {
   double now = 1000;
   SpeedClock clock() {
     return [this] { return now += 0.001; };
   }
-  // Stands still unless it is told.
+  // Returns a clock that advances only on request.
   SpeedClock still() {
     return [this] { return now; };
   }
@@ -88,7 +88,7 @@ TEST(Speed, PercentilesAreOfAllQueriesOfAllPassesThatCount) {
     watch.begin();
     fake.now += call++ < 100 ? 77 : 0.001;
     watch.end_stage(0);
-    // 1 to 200 ms over the two passes that count, less the first stage's 1.
+    // 1 to 200 ms over the two passes that count, minus the first stage's 1.
     fake.now += 0.001 * static_cast<double>(call > 200 ? item + 100 : item);
     watch.end_stage(1);
     return {};
@@ -156,7 +156,7 @@ class SpeedOfEncoder : public testing::Test {
 
 TEST_F(SpeedOfEncoder, EveryStageHasItsTimeAndNothingElseCounts) {
   ColourEncoder encoder;
-  // A picture takes 10 ms to encode, and a second as long as the passes of warm-up last; a text 2 ms.
+  // An image takes 10 ms to encode, and one second during the warm-up passes. A text takes 2 ms.
   encoder.spoil = [&](const Matrix<float>& rows) {
     const bool pictures = encoder.texts == 0;
     const bool warm_up = encoder.images <= 5;
@@ -165,7 +165,7 @@ TEST_F(SpeedOfEncoder, EveryStageHasItsTimeAndNothingElseCounts) {
   const auto result = measure(encoder);
   ASSERT_TRUE(result) << result.error().message;
 
-  // Three batches a pass, a millisecond for each reading of the clock.
+  // There are three batches per pass, and each reading of the clock takes a millisecond.
   EXPECT_EQ(result->images.items, 5);
   ASSERT_THAT(result->images.stages, SizeIs(4));
   double sum = 0;
@@ -182,7 +182,7 @@ TEST_F(SpeedOfEncoder, EveryStageHasItsTimeAndNothingElseCounts) {
   ASSERT_THAT(result->queries.stages, SizeIs(3));
   EXPECT_NEAR(result->queries.stages[2].seconds.value, 0.002 / 3, 1e-9);
 
-  // One at a time: three texts, and five pictures, in each of three passes.
+  // Latency is measured one item at a time: three texts, and five images, in each of three passes.
   EXPECT_EQ(result->text_latency.samples, 9);
   EXPECT_NEAR(result->text_latency.p50, 3 + 2, 1e-6);
   EXPECT_EQ(result->image_latency.samples, 15);
@@ -196,7 +196,7 @@ TEST_F(SpeedOfEncoder, EveryStageHasItsTimeAndNothingElseCounts) {
   EXPECT_EQ(result->pictures_sha256, hash_of_hashes(hashes_));
   EXPECT_NEAR(result->mean_tokens, (4 + 6 + 3) / 3.0, 1e-9);
   EXPECT_EQ(result->texts_cut, 0);
-  // Four passes of each, warm-up included.
+  // There are four passes of each, warm-up included.
   EXPECT_EQ(encoder.images, 4 * (5 + 5));
   EXPECT_EQ(encoder.texts, 4 * (3 + 3 + 3));
 }

@@ -29,10 +29,10 @@ namespace fs = std::filesystem;
 constexpr const char* kPictures = "pictures";
 constexpr const char* kLock = "lock";
 constexpr std::array<const char*, 3> kExtensions = {"png", "jpg", "webp"};
-constexpr int64_t kListEvery = 500;  // pictures between two writings of the list
+constexpr int64_t kListEvery = 500;  // images between two writings of the list
 constexpr size_t kFailuresKept = 10;
 
-// A picture that has to be there: what asks for it, and what became of it.
+// An image to make: the lines that need it, and its state.
 struct Job {
   std::string key;
   size_t picture = 0;  // the reference, in Dataset::gallery
@@ -46,7 +46,7 @@ fs::path picture_place(const std::string& key, std::string_view extension) {
   return fs::path(kPictures) / key.substr(0, 2) / fmt::format("{}.{}", key, extension);
 }
 
-// The first 64 bits of a hash's hexadecimal digits.
+// Returns the first 64 bits of a hash's hexadecimal digits.
 uint64_t number_of(const std::string& hash) {
   return std::stoull(hash.substr(0, 16), nullptr, 16);
 }
@@ -87,7 +87,7 @@ class Run {
   }
 
  private:
-  // Nobody else's folder, and no other list.
+  // Checks that the folder is not somebody else's, and holds no other list.
   Status claim_folder() {
     const fs::path& folder = options_.folder;
     std::error_code error;
@@ -144,10 +144,10 @@ class Run {
     std::ranges::sort(chosen_);
   }
 
-  // Lines of the list, and the pictures they need. References are read for their hashes.
+  // Makes the lines of the list, and the images they need. References are read for their hashes.
   Status make_jobs() {
     const GalleryIndex gallery(dataset_);
-    std::vector<size_t> references;  // numbers of pictures, each once
+    std::vector<size_t> references;  // numbers of images, each once
     std::unordered_map<size_t, size_t> place;
     std::vector<size_t> reference_of;
     for (const size_t number : chosen_) {
@@ -209,7 +209,7 @@ class Run {
     }
   }
 
-  // Pictures of earlier runs. A file that is no picture (somebody wrote into it) is made anew.
+  // Finds images of earlier runs. A file that is not an image (somebody wrote into it) is made again.
   Status find_what_is_there() {
     std::vector<uint8_t> found(jobs_.size(), 0);
     std::mutex mutex;
@@ -245,11 +245,11 @@ class Run {
     return {};
   }
 
-  // size_only_above: pictures of more pixels are not decoded.
+  // size_only_above: images with more pixels are not decoded.
   [[nodiscard]] AnswerLimits answer_limits(int64_t size_only_above) const {
     AnswerLimits limits{
         .decode = options_.decode, .width = engine_.asked_width(), .height = engine_.asked_height()};
-    // Not the wish to stop: what has come is kept.
+    // Cancellation does not apply here: received images are kept.
     limits.decode.max_pixels = options_.max_pixels;
     limits.decode.size_only_above = size_only_above;
     return limits;
@@ -273,7 +273,7 @@ class Run {
     return failure_ ? Status(fail(*failure_)) : Status();
   }
 
-  // One thread's share: batches until there are no more, or something ends all.
+  // Work of one thread: batches until there are no more, or something ends the run.
   void work_along() {
     const auto size = static_cast<size_t>(std::max<int64_t>(1, engine_.at_once()));
     for (;;) {
@@ -339,7 +339,7 @@ class Run {
     const std::lock_guard lock(mutex_);
     job.tried = true;
     if (!written) {
-      // A disk that is full stays full: better to stop than to pay for what cannot be kept.
+      // A full disk stays full, so it is better to stop than to pay for images that cannot be stored.
       if (!failure_) failure_ = written.error();
       ended_ = true;
       return;
@@ -356,7 +356,7 @@ class Run {
     const std::lock_guard lock(mutex_);
     if (error.code == ErrorCode::kCancelled) return;
     const std::optional<Error> over = engine_.over();
-    // What was only not asked any more is untried.
+    // Requests that were never sent count as untried.
     if (over && error.message == over->message) {
       end(over->message);
       return;
@@ -376,7 +376,7 @@ class Run {
     ended_ = true;
   }
 
-  // Called with the lock, or alone.
+  // Called with the lock held, or from a single thread.
   void tell() const {
     if (!progress_) return;
     const std::string detail = fmt::format("{} made", report_.made);
@@ -427,7 +427,7 @@ class Run {
   PictureReader* reader_ = nullptr;
   std::atomic<size_t> next_ = 0;
   std::atomic<bool> ended_ = false;
-  std::mutex mutex_;  // of all below, and of the list's lines
+  std::mutex mutex_;  // guards everything below, and the list's lines
   GenerateEditsReport report_;
   int64_t done_ = 0;
   int64_t failed_in_a_row_ = 0;

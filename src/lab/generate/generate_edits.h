@@ -1,10 +1,10 @@
-// A picture for every edit query of a dataset, by an engine: what training
-// takes in place of the true targets.
+// Generates an image for every edit query of a dataset with an engine. Training uses them in place of the
+// true targets.
 //
-// The folder's files are those of lab/data/generated.h. A picture lies in pictures/, under the hash of everything
-// that decides it: the reference's bytes, the text, the engine's settings, the seed. What is there is never
-// asked for again, so that whatever ends a run (Ctrl-C, a full disk, a bound, a kill), the same command goes
-// on from there; queries that ask the same share one picture.
+// The folder's files are those of lab/data/generated.h. An image lies in pictures/, under the hash of
+// everything that determines it: the reference's bytes, the text, the engine's settings, the seed. Existing
+// images are never requested again. So whatever ends a run (Ctrl-C, a full disk, a bound, a kill), the same
+// command resumes. Equal queries share one image.
 #pragma once
 
 #include <cstdint>
@@ -26,22 +26,22 @@ namespace saccade::lab {
 struct GenerateEditsOptions {
   std::filesystem::path folder;
   int64_t limit = 0;           // queries, the first of a shuffle by the seed; 0: all
-  uint64_t seed = 1;           // of the pictures, and of that choice
-  int64_t give_up_after = 20;  // pictures that failed one after the other; 0: never
+  uint64_t seed = 1;           // seed of the images, and of that choice
+  int64_t give_up_after = 20;  // maximum of consecutive failures; 0: unlimited
   bool replace_list =
-      false;             // where the folder has one of other settings or another dataset; its pictures stay
-  DecodeOptions decode;  // of references and answers
-  int64_t max_pixels = 64'000'000;  // of an answer
+      false;             // if the folder has a list of other settings or another dataset; its images stay
+  DecodeOptions decode;  // limits for references and answers
+  int64_t max_pixels = 64'000'000;  // limit for an answer
 };
 
 struct GenerateEditsReport {
   int64_t queries = 0;
-  int64_t there = 0;     // had their picture from an earlier run
-  int64_t made = 0;      // pictures made by this one
-  int64_t shared = 0;    // queries that ask for what another one has
-  int64_t failed = 0;    // queries without a picture after all
+  int64_t there = 0;     // had their image from an earlier run
+  int64_t made = 0;      // images made by this one
+  int64_t shared = 0;    // queries that equal another one
+  int64_t failed = 0;    // queries without an image after all
   int64_t untried = 0;   // not come to
-  int64_t requests = 0;  // of an engine elsewhere
+  int64_t requests = 0;  // number of requests to a remote engine
   int64_t bytes = 0;
   int64_t cut_texts = 0;
   double seconds = 0;
@@ -52,10 +52,10 @@ struct GenerateEditsReport {
 };
 Json generate_edits_json(const GenerateEditsReport& report);
 
-// kUsage for a dataset of another sort, and for a folder that holds other things; kMismatch where its list
-// is of another dataset or other settings; kIo where a picture cannot be written: what is there stays, and
-// the list names it. Failures of the engine are no error: they are in the report and in the list.
-// Thread-safe for different folders.
+// Generates the images. Failures of the engine are not errors: they are in the report and in the list.
+// Thread-safe for different folders. Errors: kUsage for a dataset of another kind, and for a folder with
+// other files; kMismatch if its list has another dataset or other settings. kIo if an image cannot be
+// written; finished images stay, and the list names them.
 Result<GenerateEditsReport> generate_edits(const Dataset& dataset, PictureEngine& engine,
                                            const GenerateEditsOptions& options, ThreadPool& pool,
                                            const ProgressCallback& progress, const std::stop_token& stop);

@@ -1,5 +1,5 @@
-// Pictures for a dataset's queries: what is asked for, kept, shared and taken up again, and what is said
-// where an engine fails, sends no picture, or the disk is full.
+// Tests of images for a dataset's queries: requests, stored and shared images, resuming, and messages if an
+// engine fails, sends no image, or the disk is full.
 #include "lab/generate/generate_edits.h"
 #include "lab/generate/own_engine.h"
 
@@ -36,7 +36,7 @@ std::string png_of(int width, int height, uint8_t level) {
   return *encode_png(image);
 }
 
-// Six queries over three pictures: q4 asks what q1 asks; q5 says nothing; q6's reference is no picture.
+// Six queries over three images: q4 equals q1; q5 has no text; q6's reference is not an image.
 class GenerateEdits : public testing::Test {
  protected:
   GenerateEdits() : server([this](const ServerRequest& request) { return answer(request); }) {
@@ -123,14 +123,14 @@ TEST_F(GenerateEdits, EachQueryItsPictureAndNoneTwice) {
   ASSERT_TRUE(targets) << targets.error().message;
   EXPECT_EQ(targets->there, 4);
 
-  // Again: nothing is asked.
+  // The second run requests nothing.
   const auto again = run();
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(again->there, 4);
   EXPECT_EQ(again->made, 0);
   EXPECT_EQ(server.requests().size(), 3U);
   EXPECT_EQ(list().edits, made.edits);
-  // A file that somebody wrote into is made anew.
+  // A file that somebody wrote into is made again.
   ASSERT_TRUE(write_file_atomic(options.folder / made.edits[2].file, "no picture"));
   EXPECT_EQ(run()->made, 1);
   EXPECT_EQ(list().edits, made.edits);
@@ -180,7 +180,7 @@ TEST_F(GenerateEdits, GivesUpWhereNothingComes) {
   EXPECT_EQ(report->requests, 2);
   EXPECT_EQ(report->untried, 2);
   EXPECT_THAT(report->ended, HasSubstr("2 pictures failed one after the other"));
-  // A key that is refused ends it at once, and marks nothing as failed.
+  // A refused key ends the run at once, and marks nothing as failed.
   instead = [](const std::string&) { return ServerReply{.status = 401}; };
   const auto refused = run();
   EXPECT_EQ(refused->requests, 1);
@@ -296,7 +296,7 @@ TEST_F(GenerateEdits, ByAnEditorOfOurOwn) {
   EXPECT_EQ(list().edits[0].width, 16);
   EXPECT_EQ(list().engine["editor"].get<std::string>().size(), 64U);
   const std::string picture = *read_file(options.folder / list().edits[0].file);
-  // The same picture whatever else is drawn with it.
+  // The image is the same, whatever else is drawn in the batch.
   options.folder = folder / "other";
   std::erase_if(dataset.edits, [](const EditQuery& query) { return query.id != "q4"; });
   EXPECT_EQ(generate_edits(dataset, **engine, options, pool, {}, {})->made, 1);
@@ -312,7 +312,7 @@ TEST_F(GenerateEdits, ByAnEditorOfOurOwn) {
   const PictureRequest alone{.text = "a bell", .reference = nullptr, .seed = 1};
   EXPECT_EQ((*engine)->make({&alone, 1}, {}).front().error().code, ErrorCode::kUnsupported);
 
-  // Where none is named, the one beside the starter.
+  // If none is named, the editor beside the starter is used.
   own.editor.clear();
   {
     const test::TestVariable shipped("SACCADE_EDITOR", editor.string());

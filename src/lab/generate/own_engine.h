@@ -1,4 +1,4 @@
-// The laboratory's own image engine: an editor (lab/editor/editor.h) that changes a reference image as a text says.
+// Saccade's own image engine: an editor (lab/editor/editor.h) that changes a reference image as a text says.
 #pragma once
 
 #include <filesystem>
@@ -20,7 +20,8 @@ struct OwnEngineOptions {
   BackendOptions encoder;
 };
 
-// Loads the editor and returns it as an engine. Errors: kUsage for a prompt without {text}, and those of Editor::open.
+// Loads the editor and returns it as an engine. Errors: kUsage for a prompt without {text}, and those of
+// Editor::open.
 Result<std::unique_ptr<PictureEngine>> open_own_engine(const OwnEngineOptions& options);
 
 }  // namespace saccade::lab

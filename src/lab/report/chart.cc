@@ -45,7 +45,7 @@ std::string series_key(const Series& series) {
 
 Json series_scale(const std::vector<Series>& series) {
   Json range = Json::array();
-  // "series:N" is replaced by the page's script: the page's colour N, which light and dark decide.
+  // The page's script replaces "series:N" by the page's colour N for light or dark mode.
   for (const Series& each : series) range.push_back(fmt::format("series:{}", each.colour));
   return {{"domain", series_keys(series)}, {"range", std::move(range)}};
 }

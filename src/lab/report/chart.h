@@ -1,6 +1,6 @@
 // Charts as Vega-Lite specifications. A chart's data are a table of the page, named in the specification as
-// its data, so that what is drawn is what can be saved. Widths are those of the box a chart stands in;
-// colours are the page's: the specification says which series a mark is of, the page's script the colour.
+// its data, so that the drawn data can be saved. Widths are those of the box around a chart. The
+// specification says which series a mark belongs to, and the page's script sets the colour.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace saccade::lab {
 
-// A series of a page has one colour in all charts: its place in the order of the page's models.
+// A series of a page. It has one colour in all charts, by its place in the order of the page's models.
 struct Series {
   std::string name;
   size_t colour = 0;
@@ -21,7 +21,7 @@ struct Series {
 
 struct Chart {
   std::string title;
-  std::string words;  // what is drawn, for readers who do not see it, and what is to be known about it
+  std::string words;  // alternative text, and notes on the data
   Json spec;          // without data
   std::vector<Series> legend;  // empty: no legend
   Table data;
@@ -29,17 +29,18 @@ struct Chart {
   bool table = true;    // the data are worth a table of their own under the chart
 };
 
-// "sN": a series in data and scales. Names may be anything, and two may be alike.
+// Returns "sN", the key of a series in data and scales. Names may be anything, and two may be equal.
 std::string series_key(const Series& series);
-// The scale that gives each series its colour.
+// Returns the scale that gives each series its colour.
 Json series_scale(const std::vector<Series>& series);
 
-// Values with intervals, a row of dots for each `group` (in the given order), in it a dot for each series.
-// Data: group, series, name, value, value_low, value_high; as shares, shown in percent.
+// Returns a dot plot with intervals: one row per `group` (in the given order), in it one dot per series.
+// Data: group, series, name, value, value_low, value_high; shares, shown in percent.
 Json interval_spec(const std::vector<std::string>& groups, const std::vector<Series>& series,
                    std::string_view title);
 
-// Shares as bars over bins in the given order, in it a bar for each series. Data: bin, series, name, share.
+// Returns a bar chart of shares over bins in the given order, one bar per series. Data: bin, series, name,
+// share.
 Json bars_spec(const std::vector<std::string>& bins, const std::vector<Series>& series,
                std::string_view x_title, std::string_view y_title);
 
@@ -50,17 +51,18 @@ struct LineAxes {
   bool percent = true;  // y are shares
   bool bands = true;    // there are intervals
   bool x_log = false;
-  // Vertical lines: a place in a series that has a meaning.
+  // Vertical lines that mark a special value of a series.
   std::vector<std::pair<Series, double>> marks = {};
 };
-// Lines with bands. Data: x, series, name, value, value_low, value_high.
+// Returns a line chart with bands. Data: x, series, name, value, value_low, value_high.
 Json lines_spec(const std::vector<Series>& series, const LineAxes& axes);
 
-// Points in a square of `low` to `high` both ways, without axes. Data: x, y, series, label.
+// Returns a scatter plot in a square from `low` to `high` in both directions, without axes. Data: x, y,
+// series, label.
 Json map_spec(const std::vector<Series>& series, double low, double high);
 
-// Points with intervals both ways and their names, and the frontier through the best of them.
-// Data: name, series, x, x_low, x_high, y, y_low, y_high, frontier (the y of the frontier, or null).
+// Returns a scatter plot with intervals in both directions, names, and the Pareto frontier. Data: name,
+// series, x, x_low, x_high, y, y_low, y_high, frontier (the y of the frontier, or null).
 Json pareto_spec(const std::vector<Series>& series, std::string_view x_title, std::string_view y_title);
 
 }  // namespace saccade::lab

@@ -18,7 +18,7 @@
 namespace saccade::lab {
 namespace {
 
-// Behind page_style().
+// Style appended to page_style().
 constexpr std::string_view kStyle = R"css(
 .edits { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(420px, 100%), 1fr)); gap: 20px;
   list-style: none; margin: 16px 0 0; padding: 0; }

@@ -1,4 +1,4 @@
-// The page of generated edits: what it shows, and that it is the seed that chooses.
+// Tests of the page of generated edits: its contents, and the choice of queries by the seed.
 #include "lab/report/edits_page.h"
 
 #include <gmock/gmock.h>

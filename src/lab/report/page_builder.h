@@ -1,4 +1,4 @@
-// What the sections of a report are built with: tables and charts with their data, numbered through the page.
+// Builder for the sections of a report: tables and charts with their data, numbered through the page.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@ namespace saccade::lab {
 
 class PageBuilder {
  public:
-  // Without charts their data are tables.
+  // Without charts, their data are shown as tables.
   explicit PageBuilder(bool charts) : charts_(charts) {}
 
-  // The table, its caption and what saves it.
+  // Returns the table, its caption and its buttons for saving.
   std::string table(const Table& table);
-  // A figure with the chart, its words, and its data to be saved.
+  // Returns a figure with the chart, its caption, and its data for saving.
   std::string chart(const Chart& chart);
 
  private:
@@ -26,9 +26,10 @@ class PageBuilder {
   int tables_ = 0;
 };
 
-// The page's own script: light and dark, saving tables, and drawing charts where their scripts are there.
+// Returns the page's own script: light and dark, saving tables, and drawing charts if their scripts are
+// included.
 std::string_view page_script();
-// The style of reports, behind page_style().
+// Returns the style of reports, which is appended to page_style().
 std::string_view report_style();
 
 }  // namespace saccade::lab

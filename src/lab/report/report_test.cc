@@ -46,7 +46,7 @@ TEST(Html, UrlsHoldAnyBytes) {
 
 class SearchPage : public testing::Test {
  protected:
-  // A square of one colour; alpha 255 all over, or 0 outside a disc.
+  // Returns a square of one colour; alpha is 255 everywhere, or 0 outside a disc.
   std::string picture(const std::string& name, uint8_t grey, bool disc, int side = 400) {
     Image image;
     image.width = image.height = side;
@@ -200,14 +200,14 @@ TEST_F(SearchPage, ShadesWordsAndLaysMapsOverPictures) {
   EXPECT_THAT(html, HasSubstr("(legrad)"));
   EXPECT_THAT(html, Not(HasSubstr("<script")));
 
-  // Of two encoders, a picture each beside each other.
+  // With two encoders, there is one image for each, side by side.
   for (SearchHit& each : answer.hits) each.explanations.push_back(explanation("<two>", {{6, 10, 0.1F}}));
   const std::string both = page({&answer, 1});
   EXPECT_EQ(count(both, "<figure>"), 4);
   EXPECT_EQ(count(both, "class=\"marks heat\""), 3);
   EXPECT_THAT(both, HasSubstr("<b>&lt;two&gt;</b>"));
   EXPECT_THAT(both, HasSubstr("class=\"grid wide\""));
-  // Without any, nothing is said of them.
+  // Without explanations, none are mentioned.
   for (SearchHit& each : answer.hits) each.explanations.clear();
   EXPECT_THAT(page({&answer, 1}), Not(HasSubstr("shaded")));
 }

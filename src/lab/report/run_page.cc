@@ -28,8 +28,8 @@ std::string folder_name(const std::filesystem::path& folder) {
   return path.filename().string();
 }
 
-// Colours are given out in the order checkpoints come in; a name that means two checkpoints gets the folder
-// of its run behind it.
+// Assigns colours in the order of the checkpoints. A name that means two checkpoints gets the folder of its
+// run appended.
 void name_series(ReportData& data) {
   std::map<std::string, Series> by_identity;
   const auto taken = [&](const std::string& text) {
@@ -39,7 +39,7 @@ void name_series(ReportData& data) {
     std::set<std::string> in_this_run;
     for (const RunCheckpoint& checkpoint : run.run->info.checkpoints) {
       std::string identity = checkpoint.fingerprint + "\n" + checkpoint.precision;
-      // Copies of one checkpoint in one run are two rows all the same.
+      // Copies of one checkpoint in one run still get a row each.
       if (checkpoint.fingerprint.empty() || !in_this_run.insert(identity).second) {
         identity += "\n" + checkpoint.name;
       }
@@ -114,8 +114,8 @@ bool has_marks_of_scripts(std::string_view script) {
          lower.find("<!--") != std::string::npos;
 }
 
-// Nothing is fetched, and only the scripts that were put here run: what a caption holds stays text, even if
-// an escape were missing.
+// Returns a policy under which nothing is fetched, and only the scripts included here run. The text of a
+// caption stays text, even if an escape were missing.
 std::string security_policy(std::span<const std::string_view> scripts) {
   std::string policy =
       "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; "

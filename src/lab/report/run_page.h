@@ -1,4 +1,4 @@
-// A report: one HTML page of runs, for people. Needs nothing else: data, pictures and scripts are inside.
+// A report: one self-contained HTML page of runs, with data, images and scripts inside.
 #pragma once
 
 #include <cstdint>
@@ -18,31 +18,31 @@
 
 namespace saccade::lab {
 
-// A folder that a page is made from: an evaluation's run, or a training's.
+// A folder shown on a page: an evaluation's run, or a training's.
 struct ReportFolder {
   std::filesystem::path folder;
-  std::optional<Run> run;         // of an evaluation
-  std::vector<Json> evaluations;  // of a training: the lines of its metrics.jsonl
+  std::optional<Run> run;         // set for an evaluation
+  std::vector<Json> evaluations;  // set for a training: the lines of its metrics.jsonl
 };
-// kNotFound for a folder that holds neither; otherwise as read_run.
+// Reads a folder. Returns kNotFound for a folder that holds neither; otherwise errors as read_run.
 Result<ReportFolder> read_report_folder(const std::filesystem::path& folder);
 
 struct RunPageOptions {
   std::string title = "Saccade: report";
-  // The script that draws charts (tools/report/bundle.mjs makes it); empty: their data are shown as tables.
+  // Script that draws charts (made by tools/report/bundle.mjs). If empty, their data are shown as tables.
   std::string chart_script;
   int64_t examples = 4;        // best and worst queries shown, of each dataset, model and direction
   int64_t map_points = 1000;   // images and texts together on a map of each dataset and model; 0: no maps
-  int thumbnail_side = 168;    // pixels: twice what the page shows, for fine screens
-  int64_t max_pictures = 600;  // thumbnails in the page; what is beyond is said
-  int64_t max_picture_bytes = int64_t{6} << 20;  // and their size, as they stand in the page
-  DecodeOptions limits;                          // of pictures, which are read from where they lie
+  int thumbnail_side = 168;    // pixels: twice the displayed size, for high-resolution screens
+  int64_t max_pictures = 600;  // maximum of thumbnails; the page says how many are missing
+  int64_t max_picture_bytes = int64_t{6} << 20;  // maximum of their total size in the page
+  DecodeOptions limits;                          // limits for decoding the images, which are read in place
 };
 
-// Errors: kUsage where a chart script cannot stand in a page (it has "</script", "<!--" or
-// carriage returns in it); what
-// reading the runs' files gives, with the run's folder; kCancelled. A picture that is gone leaves a tile that
-// says so. `progress` may be called by the pool's threads, one at a time. The same runs make the same page.
+// Makes the page. The same runs make the same page. A missing image gets a tile that says so. `progress` may
+// be called by the pool's threads, one at a time. Errors: kUsage if a chart script cannot be included in a
+// page (it contains "</script", "<!--" or carriage returns); those of reading the runs' files, with the run's
+// folder; kCancelled.
 Result<std::string> run_page(std::span<const ReportFolder> folders, const RunPageOptions& options,
                              ThreadPool& pool, const ProgressCallback& progress = {},
                              std::stop_token stop = {});

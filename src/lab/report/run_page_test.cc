@@ -64,7 +64,7 @@ TEST(ReportTable, CellsShowAndSave) {
   EXPECT_EQ(
       figure_cell({{"value", 0}, {"low", 0}, {"high", 0}, {"wilson_high", 0.00383}}, Unit::kPercent).html,
       "0.0 <small>[0.0, 0.0]</small> <small>(Wilson: up to 0.38)</small>");
-  // No interval, no number, nothing at all, and what is no object.
+  // Tests figures without an interval, without a number, and empty ones, and values that are not objects.
   EXPECT_EQ(figure_cell({{"value", 0.5}, {"low", nullptr}, {"high", nullptr}}, Unit::kPercent).html, "50.0");
   EXPECT_EQ(figure_cell({{"value", "1"}}, Unit::kPercent).html, "\xE2\x80\x93");
   EXPECT_EQ(dump_json(figure_cell(Json(), Unit::kPercent).values), "[null,null,null]");
@@ -165,7 +165,7 @@ TEST_F(RunPage, RetrievalWithHostileTexts) {
   options.examples = 30;
   const std::string html = page({"run"}, options);
 
-  // The charts' script and the page's own, and nothing that a text brought.
+  // The page contains the charts' script and its own, and none from a text.
   EXPECT_EQ(count(html, "<script>"), 2);
   EXPECT_EQ(count(html, "</script>"), 2 + count(html, "<script type=\"application/json\""));
   EXPECT_THAT(html, Not(HasSubstr("<img src=x")));
@@ -175,13 +175,13 @@ TEST_F(RunPage, RetrievalWithHostileTexts) {
   EXPECT_THAT(html, HasSubstr("&lt;title&gt;"));
   EXPECT_THAT(html, HasSubstr("good &lt;model&gt;"));
   EXPECT_THAT(html, Not(HasSubstr("<model>")));
-  // Nothing from elsewhere.
+  // Nothing is loaded from elsewhere.
   EXPECT_EQ(count(html, "src=\""), count(html, "src=\"data:image/"));
   EXPECT_EQ(count(html, "url("), 0);
 
   EXPECT_THAT(html, HasSubstr("Every caption is a query."));
   EXPECT_THAT(html, HasSubstr("left out: 2 images without captions"));
-  EXPECT_THAT(html, HasSubstr("Cannot be shown: "));  // the picture that is gone
+  EXPECT_THAT(html, HasSubstr("Cannot be shown: "));  // the image that is gone
   EXPECT_THAT(html, testing::ContainsRegex("is better|cannot be told apart"));
   EXPECT_THAT(html, HasSubstr("PCA: drawings, good &lt;model&gt;"));
   EXPECT_EQ(count(html, "<figure data-chart"), 2 + 2 + 2 * 2);  // recall, ranks, two maps a model
@@ -190,7 +190,7 @@ TEST_F(RunPage, RetrievalWithHostileTexts) {
     EXPECT_EQ(count(html, std::string("href=\"#") + section), 1) << section;
   }
   EXPECT_THAT(html, Not(HasSubstr("<section id=\"length")));
-  // The same runs, the same page.
+  // The same runs give the same page.
   EXPECT_EQ(html, page({"run"}, options));
 }
 
@@ -235,7 +235,7 @@ TEST_F(RunPage, LengthAndComposition) {
   EXPECT_EQ(count(html, "var(--s0)\"></i>m1"), 2 * 2 + 2 + 1);
 }
 
-// A curve that never rises above guessing has no effective length to show, drawn or written.
+// A curve that never rises above chance has no effective length, neither drawn nor written.
 TEST_F(RunPage, NoiseIsNoEffectiveLength) {
   RunPageOptions options;
   options.chart_script = ";";
@@ -252,7 +252,7 @@ TEST_F(RunPage, NoiseIsNoEffectiveLength) {
   }
 }
 
-// A caption names the curves that are drawn, and no others.
+// A caption names the drawn curves, and no others.
 TEST_F(RunPage, ControlsAreNamedAsTheyAreDrawn) {
   RunPageOptions options;
   options.chart_script = ";";
@@ -266,7 +266,7 @@ TEST_F(RunPage, ControlsAreNamedAsTheyAreDrawn) {
   EXPECT_THAT(page({"some"}, options), HasSubstr("R@1 of texts cut to n tokens: first tokens; last tokens."));
 }
 
-// Two runs of one dataset and protocol stand in one table; what each compared stands there once.
+// Two runs of one dataset and protocol share one table, which has each comparison once.
 TEST_F(RunPage, PairedDifferencesStandOnce) {
   test::write_retrieval_run(folder_ / "one", {"m1", "m2"});
   test::write_retrieval_run(folder_ / "two", {"m3", "m4"});
@@ -289,11 +289,11 @@ TEST_F(RunPage, SpeedAgainstAccuracy) {
   options.examples = 0;
   const std::string html = page({"run", "speed"}, options);
   EXPECT_EQ(count(html, "<section id=\"speed"), 1);
-  // The checkpoints are the same, whatever the speed run calls them.
+  // The checkpoints are the same, whatever their names in the speed run.
   EXPECT_THAT(html, HasSubstr("var(--s1)\"></i>m2<"));
   EXPECT_THAT(html, Not(HasSubstr("<td>m2-fp32")));
   EXPECT_THAT(html, HasSubstr("80 <small>[72, 88]</small>"));
-  // m1 is right more often and slower than m2; m3 is worse than m2 at half its speed.
+  // m1 is more accurate and slower than m2; m3 is worse than m2 at half its speed.
   const size_t at = html.find("\"name\":\"pareto-drawings\"");
   ASSERT_NE(at, std::string::npos);
   const std::string text = html.substr(at - 1, html.find("</script>", at) - at + 1);

@@ -1,4 +1,4 @@
-// The sections of a report, a file each; run_page.cc puts them together.
+// The sections of a report, one file each; run_page.cc combines them.
 #pragma once
 
 #include <array>
@@ -23,23 +23,24 @@ struct LoadedRun {
   std::vector<RunQuery> queries;
 };
 
-// All that a page is about.
+// All data of a page.
 struct ReportData {
   std::vector<LoadedRun> runs;
   std::vector<const ReportFolder*> trainings;
-  // The colour and name of each run's checkpoints: of the same fingerprint and precision they are the same
+  // Colour and name of each run's checkpoints. Those with the same fingerprint and precision are the same
   // series in all runs.
   std::map<std::pair<const LoadedRun*, std::string>, Series> series;
 
-  // Of a name in a run; "chance", and what the run does not name, is grey.
+  // Returns the series of a name in a run; "chance", and names that the run lacks, are grey.
   [[nodiscard]] Series series_of(const LoadedRun& run, const std::string& model) const;
 };
-// Pictures that a page needs; each is decoded once.
+// Images of a page; each is decoded once.
 class PictureShelf {
  public:
-  // A number for the picture, to ask for it once all have been decoded.
+  // Adds an image and returns its number, by which it is requested once all have been decoded.
   size_t add(const ImageRef& image);
-  // kCancelled. Decides which are left out by their order, whatever the number of threads.
+  // Decodes the images, or returns kCancelled. Their order decides which are left out, whatever the number of
+  // threads.
   Status decode(const RunPageOptions& options, ThreadPool& pool, const ProgressCallback& progress,
                 const std::stop_token& stop);
   [[nodiscard]] const Thumbnail& at(size_t number) const { return thumbnails_[number]; }
@@ -50,15 +51,15 @@ class PictureShelf {
   std::vector<Thumbnail> thumbnails_;
 };
 
-// "text \u2192 image".
+// Returns "text \u2192 image" or its reverse.
 std::string_view direction_words(Direction direction);
 inline constexpr std::array kBothDirections = {Direction::kTextToImage, Direction::kImageToText};
-// The first `characters` of a text, "..." behind what is cut.
+// Returns the first `characters` of a text, with "..." if it was cut.
 std::string shortened(std::string_view text, size_t characters);
-// "cannot be told apart", or which is better.
+// Returns "cannot be told apart", or which is better.
 Cell verdict_cell(const Json& difference, const std::string& a, const std::string& b, bool lower_is_better);
 
-// Each is empty where the runs have nothing for it.
+// The sections. Each is empty if the runs have no data for it.
 std::string protocol_section(const ReportData& data);
 std::string retrieval_section(const ReportData& data, PageBuilder& page);
 Result<std::string> examples_section(const ReportData& data, const RunPageOptions& options, ThreadPool& pool,
@@ -66,7 +67,7 @@ Result<std::string> examples_section(const ReportData& data, const RunPageOption
 Result<std::string> composed_section(const ReportData& data, const RunPageOptions& options, PageBuilder& page,
                                      ThreadPool& pool, const ProgressCallback& progress,
                                      const std::stop_token& stop);
-// The part of it that shows queries with their pictures.
+// Returns the part of it that shows queries with their images.
 Result<std::string> composed_examples(const ReportData& data, const RunPageOptions& options, ThreadPool& pool,
                                       const ProgressCallback& progress, const std::stop_token& stop);
 std::string edits_section(const ReportData& data, PageBuilder& page);

@@ -15,7 +15,7 @@ Json number_json(double value) {
   return std::isfinite(value) ? Json(value) : Json();
 }
 
-// Letters, digits and dashes, so that it is a file's name everywhere.
+// Keeps letters, digits and dashes, so that the result is a valid file name everywhere.
 std::string plain_name(std::string_view name) {
   std::string result;
   for (const char c : name) {
@@ -115,7 +115,7 @@ Json table_json(const Table& table) {
 }
 
 std::string table_html(const Table& table) {
-  // A box that scrolls can be scrolled by keys only where it can have the focus.
+  // Keys can only scroll a box that can have the focus.
   std::string html = fmt::format(
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table>\n<thead><tr>",
       escape_html(table.caption.empty() ? table.name : table.caption));

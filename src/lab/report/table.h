@@ -10,7 +10,7 @@
 
 namespace saccade::lab {
 
-// A column as people see it, and the columns it becomes in a saved file: a figure with its interval is three.
+// A column as displayed, and its columns in a saved file: a figure with its interval has three.
 struct Column {
   std::string heading;
   std::vector<std::string> keys;
@@ -31,37 +31,38 @@ enum class Unit {
 };
 
 Cell text_cell(std::string_view text);
-// `shown` (escaped here) stands for the text that is saved.
+// Returns a cell that displays `shown` (escaped here) and saves `text`.
 Cell text_cell(std::string_view text, std::string_view shown);
 Cell count_cell(int64_t count);
-// NaN is shown as a dash and saved as nothing.
+// Returns a cell with a number. NaN is shown as a dash and saved as an empty field.
 Cell number_cell(double value, Unit unit = Unit::kNumber);
 Cell figure_cell(double value, double low, double high, Unit unit);
-// {"value", "low", "high"} or {"difference", ...} of a run's
-// metrics; whatever is missing, null or no number is NaN.
+// Returns a cell from {"value", "low", "high"} or {"difference", ...} of a run's metrics. Values that are
+// missing, null or not numbers are NaN.
 Cell figure_cell(const Json& figure, Unit unit);
 
-// "43.2" and the like; "-" for NaN.
+// Returns "43.2" and the like; "-" for NaN.
 std::string number_text(double value, Unit unit);
 
 struct Table {
-  std::string name;     // of saved files, "retrieval-ucm"; made plain
+  std::string name;     // name of saved files, "retrieval-ucm"; made plain
   std::string caption;  // may be empty
   std::vector<Column> columns;
   std::vector<std::vector<Cell>> rows;
 };
 
-// {"name", "columns": [key, ...], "rows": [[value, ...], ...]}
+// Returns {"name", "columns": [key, ...], "rows": [[value, ...], ...]}.
 Json table_json(const Table& table);
-// The table within a box of its own that scrolls.
+// Returns the table inside a scrolling box.
 std::string table_html(const Table& table);
-// A caption of the kind above, and a table's buttons: save as CSV or JSON what <script id="ID"> holds.
+// Returns a caption with a table's buttons, which save the content of <script id="ID"> as CSV or JSON.
 std::string save_buttons(std::string_view id);
 
-// object[key] as a number; NaN where it is missing or none. object[key] itself; null where it is missing.
+// Returns object[key] as a number, NaN if it is missing or not a number; or object[key] itself, null if
+// missing.
 double json_number(const Json& object, std::string_view key);
 const Json& json_member(const Json& object, std::string_view key);
-// The same as text; empty where it is no string.
+// Returns object[key] as text; empty if it is not a string.
 std::string json_text(const Json& object, std::string_view key);
 
 }  // namespace saccade::lab

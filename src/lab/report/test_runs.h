@@ -1,5 +1,5 @@
-// Small runs for tests of pages: figures, ranks and rows
-// are what `eval` makes of random rows, pictures are drawn.
+// Small runs for tests of pages. Figures, ranks and embeddings are those that `eval` computes from random
+// rows; images are drawn.
 #pragma once
 
 #include <algorithm>
@@ -78,8 +78,8 @@ inline RunInfo small_info(std::string kind, const std::vector<std::string>& mode
   return info;
 }
 
-// 30 pictures, two texts each; the rows of a model are the truth and noise, more for later models.
-// captions[i] stands in for the first texts.
+// Writes a run of 30 images with two texts each. A model's embeddings are the truth plus noise, more for
+// later models. captions[i] replaces the first texts.
 inline void write_retrieval_run(const std::filesystem::path& folder, const std::vector<std::string>& models,
                                 const std::vector<std::string>& captions = {}) {
   constexpr int64_t kImages = 30;
@@ -199,7 +199,7 @@ inline void write_retrieval_run(const std::filesystem::path& folder, const std::
   ASSERT_TRUE(finished.has_value()) << finished.error().message;
 }
 
-// A run with these metrics and nothing else.
+// Writes a run with these metrics and nothing else.
 inline void write_plain_run(const std::filesystem::path& folder, const std::string& kind,
                             const std::vector<std::string>& models, const Json& metrics) {
   const RunInfo info = small_info(kind, models);
@@ -209,7 +209,7 @@ inline void write_plain_run(const std::filesystem::path& folder, const std::stri
   ASSERT_TRUE(finished.has_value()) << finished.error().message;
 }
 
-// Speed of the checkpoints of small_info, under the names a speed run gives them.
+// Writes the speed of the checkpoints of small_info, under the names in a speed run.
 inline void write_speed_run(const std::filesystem::path& folder, const std::vector<std::string>& models,
                             const std::vector<double>& images_per_s) {
   RunInfo info = small_info("speed", models);
@@ -239,7 +239,7 @@ inline void write_speed_run(const std::filesystem::path& folder, const std::vect
   ASSERT_TRUE(finished.has_value()) << finished.error().message;
 }
 
-// A curve that rises to 0.1 + height by about `knee` tokens; of noise where the height is 0.
+// Returns a curve that rises to 0.1 + height by about `knee` tokens; it is noise if the height is 0.
 inline LengthCurve length_curve(double height, int64_t knee) {
   LengthCurve curve;
   for (const int64_t n : {2, 4, 6, 8, 10, 14, 20, 30, 40, 60, 77}) {
@@ -255,7 +255,7 @@ inline LengthCurve length_curve(double height, int64_t knee) {
   return curve;
 }
 
-// As `eval length` writes it.
+// Returns a result as `eval length` writes it.
 inline Json length_result(const std::string& dataset, const std::string& domain, const std::string& model,
                           double height, int64_t knee) {
   const auto both = [&](double factor) {

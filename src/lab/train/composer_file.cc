@@ -21,7 +21,7 @@ Status write_composer(const std::filesystem::path& folder, const ComposerConfig&
   SACCADE_TRY(write_safetensors(folder / "model.safetensors", named, {{"format", "pt"}}));
   SACCADE_TRY(
       write_file_atomic(folder / "frozen.json", dump_json({{"path", config.encoder.path}}, 2) + "\n"));
-  // Last: where it is there, all is.
+  // The config is written last: if it exists, the checkpoint is complete.
   return write_file_atomic(folder / "config.json", dump_json(composer_config_json(config), 2) + "\n");
 }
 

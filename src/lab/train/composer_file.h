@@ -1,5 +1,4 @@
-// A composer's checkpoint as training writes it (model/composers/composer.h says what is
-// in it). Internal to the module.
+// Writing of a composer's checkpoint (its format is in model/composers/composer.h). Internal to the module.
 #pragma once
 
 #include <filesystem>
@@ -10,11 +9,12 @@
 
 namespace saccade::lab {
 
-// Into a folder that is there. Parameters are the kind's; a logit_scale of 0 joins them where there is none.
+// Writes a checkpoint into an existing folder. `parameters` are the kind's; a logit_scale of 0 is added if
+// there is none.
 Status write_composer(const std::filesystem::path& folder, const ComposerConfig& config,
                       const TorchMap& parameters);
 
-// The parameters as such a folder, or an encoder's, has them. kMismatch as begin_with.
+// Loads the parameters from such a folder, or from an encoder's. Returns kMismatch as begin_with.
 Status take_up_weights(const std::filesystem::path& folder, const TorchMap& parameters);
 
 }  // namespace saccade::lab

@@ -144,7 +144,7 @@ Status TrainingLoop::train_step(const StepLoss& loss_of_step) {
                 step_);
   }
   loss.backward();
-  // Before anything is changed: a step with such a gradient would leave nothing worth saving.
+  // Checked before anything is changed: a step with such a gradient would destroy the weights.
   const double norm = optimizer_.clip_gradients(options_.max_gradient_norm);
   if (!std::isfinite(norm)) {
     return fail(ErrorCode::kInternal, "the gradient's norm is {} at step {}: a lower learning rate may help",
@@ -153,7 +153,7 @@ Status TrainingLoop::train_step(const StepLoss& loss_of_step) {
   optimizer_.step(learning_rate(step_));
   const torch::NoGradGuard no_grad;
   task_.after_update();
-  // A mean over about a hundred steps: one batch's loss says little.
+  // A running mean over about a hundred steps, since one batch's loss is noisy.
   mean_loss_ += (value - mean_loss_) * std::max(0.01, 1.0 / static_cast<double>(step_ + 1));
   return {};
 }
@@ -229,7 +229,7 @@ Status TrainingLoop::restore() {
   return {};
 }
 
-// Where the training stood, checked: the file may come from anywhere.
+// Restores the training's position, with checks: the file may come from anywhere.
 Status TrainingLoop::restore_position(const Json& position) {
   const std::string here = sha256_hex(dump_json(description_));
   SACCADE_ASSIGN(const std::string hash, json_field<std::string>(position, "run"));

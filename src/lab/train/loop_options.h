@@ -1,4 +1,4 @@
-// What every training is asked, whatever it trains.
+// Options that all trainings share.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ struct TrainingLoopOptions {
   double max_gradient_norm = 1.0;
   int64_t evaluate_every = 500;    // steps
   int64_t checkpoint_every = 500;  // steps
-  // Evaluations one after the other without a better figure after which the training ends; 0: it never does.
+  // Number of consecutive evaluations without a better figure after which the training stops; 0 disables
+  // this.
   int64_t patience = 0;
   uint64_t seed = 1;
   bool dry_run = false;  // check everything, write nothing, train nothing

@@ -1,4 +1,5 @@
-// The loop over a task of its own: a line fitted to points. What every recipe may count on, without pictures.
+// Tests of the loop with a task of their own, a line fitted to points: the guarantees that every recipe has,
+// without images.
 #include "lab/train/loop.h"
 
 #include <cmath>
@@ -23,7 +24,8 @@ using torch::Tensor;
 
 constexpr const char* kKind = "train line";
 
-// y = 3 x - 1 with noise; the figure is minus the squared error of the slope, or what the test says.
+// Fits y = 3 x - 1 with noise. The figure is minus the squared error of the slope, or a value set by the
+// test.
 class LineTask : public TrainingTask {
  public:
   LineTask() {
@@ -160,7 +162,7 @@ TEST_F(Loop, KeepsTheBestByTheTasksFigure) {
   EXPECT_EQ(read_file(options_.run / "model/slope").value(),
             fmt::format("{}", metrics()[1]["slope"].get<float>()));
 
-  options_.run = folder_ / "newest";  // nothing is held out
+  options_.run = folder_ / "newest";  // without held-out data
   LineTask newest;
   newest.held_out = false;
   const auto last = train(newest);
@@ -220,7 +222,7 @@ TEST_F(Loop, AFailedStepEndsItAndSpoilsNothing) {
   EXPECT_EQ(nan.error().code, ErrorCode::kInternal);
   EXPECT_THAT(nan.error().message, HasSubstr("the loss is nan at step 12"));
 
-  // What was saved before is good to go on from.
+  // The state saved before can be resumed.
   LineTask whole;
   ASSERT_TRUE(train(whole));
   EXPECT_EQ(whole.prepared().front(), 10);

@@ -1,6 +1,6 @@
-// Maps over pictures against libtorch: every family's tower written once more in plain operations, in
-// double, with its attention weights as nodes that autograd gives gradients of. The oracle's gradients
-// are held to finite differences.
+// Tests of relevance maps over images against libtorch. Every family's tower is written again in plain
+// operations, in double. Its attention weights are nodes for which autograd gives gradients. The oracle's
+// gradients are held to finite differences.
 #include "saccade/model/explain/relevance_map.h"
 
 #include <cmath>
@@ -51,8 +51,8 @@ class Weights {
   TorchMap tensors_;
 };
 
-// Attention weights of one pass, [1, heads, queries, keys] each. What is added to one of them
-// shows its gradient by finite differences.
+// Attention weights of one pass, [1, heads, queries, keys] each. A value added to one of them shows its
+// gradient by finite differences.
 struct Attentions {
   std::vector<Tensor> all;
   size_t nudged = SIZE_MAX;
@@ -81,13 +81,13 @@ Tensor cosine(const Tensor& row, const Tensor& target) {
 
 using Layer = std::function<Tensor(const Tensor& x)>;
 
-// One picture's tower: states behind each block, and the row that states give.
+// The tower of one image: states after each block, and the embedding computed from them.
 struct Oracle {
   std::function<Tensor(const Tensor& pixels, Attentions& attentions, std::vector<Tensor>& states)> blocks;
   std::function<Tensor(const Tensor& states, Attentions& attentions)> pool;  // to what is projected
   Layer project = [](const Tensor& x) { return x; };                         // to a row of any length
   Layer head = [](const Tensor& x) { return x; };                            // behind the row
-  bool head_reads_row = true;  // of length 1; else what is projected
+  bool head_reads_row = true;  // normalized; else the projected states
   int64_t class_tokens = 1;
   bool pools_by_attention = false;
 
@@ -181,7 +181,7 @@ Oracle siglip_oracle(const Weights& w) {
   return oracle;
 }
 
-// EVA's rotary positions: neighbours turned by angles of the row in a head's first
+// Computes EVA's rotary positions: neighbouring values are rotated by angles of the row in a head's first
 // half, of the column in its second.
 Tensor turned(const Tensor& x, int64_t heads) {
   const int64_t side = std::lround(std::sqrt(static_cast<double>(x.size(1) - 1)));
@@ -246,7 +246,7 @@ Oracle jina_oracle(const Weights& w) {
   return oracle;
 }
 
-// Of each head's gradient the positive part, their mean: [queries, keys].
+// Returns the mean over heads of the positive part of each gradient: [queries, keys].
 Tensor positive_mean(const Tensor& gradient) {
   return torch::relu(gradient).mean(1)[0];
 }
@@ -284,7 +284,7 @@ Tensor slow_chefer(const Oracle& oracle, const Tensor& pixels, const Tensor& tar
   return torch::matmul(pooling, relevance)[0];
 }
 
-// Some pictures and a direction, for the encoder and the oracle.
+// Some images and a direction, for the encoder and the oracle.
 struct Sample {
   Tensor pixels;  // [n, 3, side, side] float32
   Tensor target;  // [dim] float32, of length 1
@@ -353,7 +353,7 @@ TEST(PictureMaps, OfJinaClipAsAutograd) {
 
 // --- BLIP-2 -----------------------------------------------------------------------------------------------
 
-// What a score is made of: the queries' states, [1, queries, width], and the share that each has in it.
+// Inputs of a score: the queries' states, [1, queries, width], and the weight of each in it.
 struct QueryScore {
   Layer score;
   Layer shares;  // [queries]
@@ -372,10 +372,11 @@ Tensor blip2_memory(const Weights& w, const Tensor& pixels, Attentions& attentio
   return w.norm(v + "post_layernorm", memory, 1e-6);
 }
 
-// A Q-Former's blocks: each one's attention among queries and, where it looks at the memory, over it.
+// Blocks of a Q-Former: each one's self-attention among queries and, if it has any, cross-attention over the
+// memory.
 struct Looked {
   Tensor self;
-  Tensor over;    // undefined where it does not look
+  Tensor over;    // undefined without cross-attention
   Tensor states;  // behind the block
 };
 std::vector<Looked> ask(const Weights& w, const Tensor& memory) {
@@ -400,7 +401,7 @@ std::vector<Looked> ask(const Weights& w, const Tensor& memory) {
   return blocks;
 }
 
-// Of each block that looks at the picture, its own attention over it.
+// Uses each block's own cross-attention over the image.
 Tensor slow_queries_legrad(const Weights& tower, const Weights& qformer, const QueryScore& made,
                            const Tensor& pixels) {
   Attentions below;
@@ -420,7 +421,7 @@ Tensor in_unit_rows(const Tensor& relevance) {
   return others / others.sum(1, true) + identity;
 }
 
-// Their equations 5, 6, 7 and 10, with every matrix written out.
+// Computes their equations 5, 6, 7 and 10, with every matrix written out.
 Tensor slow_queries_chefer(const Weights& tower, const Weights& qformer, const QueryScore& made,
                            const Tensor& pixels) {
   Attentions below;
@@ -488,7 +489,7 @@ struct Head {
   bool own_qformer = false;
 };
 
-// Its checkpoint with random weights, on a golden.
+// Writes a head's checkpoint with random weights, on a golden encoder.
 std::filesystem::path write_head(const test::TestFolder& folder, const std::string& frozen,
                                  const Head& head) {
   const auto encoder = load_encoder(golden(frozen)).value();
@@ -513,7 +514,7 @@ std::filesystem::path write_head(const test::TestFolder& folder, const std::stri
     InitializedParameters source(5);
     EXPECT_TRUE(QFormerOf<Variable>::make(qformer.config, qformer.queries, source));
     for (const auto& [name, tensor] : source.parameters()) {
-      // As trained ones are: with biases, and further from 0.
+      // Makes them like trained ones: with biases, and further from 0.
       tensors[name] = tensor.detach() + 0.1 * torch::randn(tensor.sizes());
     }
   }
@@ -572,7 +573,7 @@ TEST(PictureMaps, OfHeadsOnOneRowAsAutograd) {
   }
 }
 
-// What a head makes of the queries' states, pooled, and the share each query has.
+// Returns a head's score of the queries' states, pooled, and the weight of each query.
 QueryScore pooled_score(const Layer& before, Pooling pooling, const Layer& head, const Tensor& target) {
   QueryScore made;
   made.score = [=](const Tensor& states) {
@@ -617,7 +618,7 @@ TEST(PictureMaps, OfHeadsOnQueriesAsAutograd) {
       check({HeadKind::kMlp, {ImageStates::kQueries, texts, pooling}}, same);
     }
     check({HeadKind::kLinear, {ImageStates::kVision, texts, Pooling::kMean}, true}, same);
-    // The encoder's own rows: of one row a picture, the mean of its queries'.
+    // The encoder's own embeddings; if an image has one, it is the mean of its queries'.
     const Layer project = [&](const Tensor& x) {
       return weights.linear(t5 ? "language_projection" : "vision_projection", x);
     };
@@ -629,7 +630,7 @@ TEST(PictureMaps, OfHeadsOnQueriesAsAutograd) {
   }
 }
 
-// The oracle itself: the gradient of a block's own score with its attention, by central differences.
+// Checks the oracle itself: the gradient of a block's own score by its attention, by central differences.
 TEST(PictureMaps, TheOracleAsFiniteDifferences) {
   const Weights weights(golden("clip-gelu"));
   const Oracle oracle = clip_oracle(weights, "gelu");

@@ -1,5 +1,5 @@
-// What a run folder and the state in it may hold: a training's own goes on, anything else is refused and
-// stays, and what is refused leaves nothing behind.
+// Tests of run folders and the state in them: a training's own is resumed, anything else is refused and
+// stays, and a refusal leaves nothing behind.
 #include <functional>
 #include <map>
 #include <string>
@@ -30,7 +30,7 @@ void expect_in(const std::string& part, const std::string& message) {
   EXPECT_NE(message.find(part), std::string::npos) << message;
 }
 
-// Every file below `folder` and the hash of what it holds; folders with nothing.
+// Returns every file below `folder` with the hash of its content; folders have an empty one.
 std::map<std::string, std::string> content_below(const fs::path& folder) {
   std::map<std::string, std::string> content;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -173,7 +173,8 @@ TEST_F(SavedState, OfAnotherTrainingOrOutOfRangeIsRefused) {
   EXPECT_TRUE(train(options_).finished);
 }
 
-// What it was trained on is part of what it is: the same names with other content are another training.
+// The training data are part of a training's identity. The same names with other content are another
+// training.
 TEST_F(SavedState, OfOtherDataIsRefusedByName) {
   const auto before = content_below(data_.folder().path());
   const auto expect_refused = [&](const DualTrainingOptions& options, const std::string& part) {
@@ -250,8 +251,8 @@ class EarlyBest : public SavedState {
   EarlyBest() : SavedState(true) {}
 };
 
-// The first evaluation is made to have been perfect and more,
-// then worthless: the second cannot but be worse, then better.
+// The first evaluation's stored figure is changed: better than any possible one, then worthless. So the
+// second is worse, then better.
 TEST_F(EarlyBest, StaysWhenALaterEvaluationIsWorse) {
   const fs::path model = options_.run / "model";
   const auto first = content_below(model);

@@ -1,5 +1,5 @@
-// The objective and optimizer against the reference's numbers
-// and torch's own; training end to end on small data.
+// Tests of the objective and optimizer against the reference's numbers and torch's own, and of training end
+// to end on small data.
 #include <cmath>
 #include <fstream>
 
@@ -49,7 +49,7 @@ TEST(InfoNce, LossAndGradientsAreTheReferences) {
   EXPECT_LT(max_difference(scale.grad(), io.at("info_nce_grad_log_inverse_temperature")), 1e-5);
 }
 
-// The definition, a sum at a time.
+// Computes the definition, one sum at a time.
 double slow_info_nce(const Tensor& images, const Tensor& texts, double scale, const Tensor& positives) {
   const int64_t n = images.size(0);
   const Tensor logits = images.matmul(texts.t()) * scale;
@@ -86,9 +86,9 @@ TEST(InfoNce, SpreadsOverPositives) {
               info_nce(images, texts, scale).item<double>(), 1e-12);
 }
 
-// Two captions of one picture in a batch bring two copies of its row. Spreading the target over the copies
-// is the literal loss then, gradients and all. It is another one where a text belongs to a picture that
-// stands beside another of its texts.
+// Two captions of one image in a batch bring two copies of its row. Spreading the target over the copies then
+// equals the literal loss, gradients included. It differs if a text belongs to an image that is paired with
+// another of its texts.
 TEST(InfoNce, SpreadingOverCopiesIsTheLiteralLoss) {
   torch::manual_seed(4);
   const auto loss_of = [](const Tensor& pictures, const Tensor& texts, const Tensor& positives, bool spread) {
@@ -109,7 +109,7 @@ TEST(InfoNce, SpreadingOverCopiesIsTheLiteralLoss) {
   EXPECT_NEAR(spread, literal, 1e-12);
   EXPECT_LT(max_difference(to_pictures, literal_pictures), 1e-12);
   EXPECT_LT(max_difference(to_texts, literal_texts), 1e-12);
-  positives[2][5] = true;  // a caption that the third picture has too
+  positives[2][5] = true;  // a caption that the third image has too
   EXPECT_GT(std::abs(std::get<0>(loss_of(pictures, texts, positives, true)) - literal), 1e-3);
 }
 
@@ -161,7 +161,7 @@ TEST(TrainDual, LearnsShapesAndWritesACheckpointThatLoads) {
   EXPECT_TRUE(report.finished);
   EXPECT_TRUE(report.left_out.empty());
   ASSERT_EQ(report.best.size(), 1U);
-  EXPECT_GT(report.best[0].text_to_image.r1, 0.6);  // 16 names over 32 pictures; chance is 1 in 16
+  EXPECT_GT(report.best[0].text_to_image.r1, 0.6);  // 16 names over 32 images; chance is 1 in 16
 
   auto encoder = load_encoder(report.model);
   ASSERT_TRUE(encoder) << encoder.error().message;
@@ -290,7 +290,7 @@ TEST(TrainDual, RefusesWhatCannotBe) {
     EXPECT_EQ(busy.code, ErrorCode::kCancelled);
     EXPECT_NE(busy.message.find("is training into this run folder"), std::string::npos) << busy.message;
   }
-  // A held-out picture that is missing would make the figure another one.
+  // A missing held-out image would change the figure.
   std::ofstream(data.folder() / "broken.jsonl") << R"({"image": "missing.png", "captions": ["x"]})"
                                                 << "\n";
   EXPECT_NE(

@@ -41,7 +41,7 @@ class TrainedAtf : public TrainedComposer {
     if (dropout) dropped = [&](const Variable& x) { return (*dropout)(x); };
     torch::Tensor rows = atf_.forward(parts, &merge, dropped).tensor();
     if (matched == nullptr) return rows;
-    // Every token stands in the fused sequence: alone, or in an average.
+    // Every token is in the fused sequence: alone, or in an average.
     const auto alone =
         std::ranges::count_if(merge.tokens, [](const MergedToken& t) { return !t.is_average(); });
     int64_t tokens = parts.picture_tokens.size(0) * parts.picture_tokens.size(1);

@@ -1,4 +1,4 @@
-// The kinds of composers as training sees them: which can be trained on triplets, and their forward pass with
+// Registry of trainable composers: the kinds that can be trained on triplets, and their forward pass with
 // gradients. A kind is one line in trained_composers.cc. Internal to the module.
 #pragma once
 
@@ -12,13 +12,13 @@
 
 namespace saccade::lab {
 
-// How many of a batch's tokens became part of an average; 0 of 0 for kinds that match none.
+// Number of a batch's tokens that became part of an average; 0 of 0 for kinds that match none.
 struct MatchedTokens {
   int64_t matched = 0;
   int64_t tokens = 0;
 };
 
-// What is drawn anew in each step: a training that goes on draws the same.
+// Random draws of a step. A resumed training draws the same.
 struct StepDraw {
   uint64_t seed = 0;
   int64_t step = 0;
@@ -28,14 +28,14 @@ struct StepDraw {
 class TrainedComposer {
  public:
   virtual ~TrainedComposer() = default;
-  // [n, dim], of any length. Adds to `matched` where it is given. `draw`: of a training's
-  // step; nullptr: nothing is left out.
+  // Composes queries: [n, dim], not normalized. Adds to `matched` unless it is null. `draw` is that of a
+  // training step; `nullptr` disables dropout.
   [[nodiscard]] virtual torch::Tensor compose(const ComposerPartsOf<Variable>& parts, MatchedTokens* matched,
                                               const StepDraw* draw) const = 0;
 };
 
-// The kind's parameters from `source`; config's options as its checkpoint has them. kUnsupported for a kind
-// that is not trained on triplets.
+// Makes a composer with the kind's parameters from `source`, and the options of the config. Returns
+// kUnsupported for a kind that is not trained on triplets.
 Result<std::unique_ptr<TrainedComposer>> make_trained_composer(const ComposerConfig& config,
                                                                nn::ParameterSourceOf<Variable>& source);
 

@@ -1,4 +1,4 @@
-// Ten training steps against PyTorch's: model, objective, clipping, optimizer and schedule together, as
+// Tests ten training steps against PyTorch: model, objective, clipping, optimizer and schedule together, as
 // tools/reference/training_curve.py ran them.
 #include <cmath>
 #include <filesystem>
@@ -24,8 +24,8 @@ fs::path golden(const std::string& name) {
   return fs::path(test::kSourceDir) / "tests/golden" / name;
 }
 
-// Largest difference over the reference's largest value: a
-// NaN makes it NaN, and every comparison with it false.
+// Returns the largest difference relative to the reference's largest value. A NaN makes it NaN, and every
+// comparison with it false.
 double relative_difference(const Tensor& ours, const Tensor& reference) {
   const Tensor a = ours.detach().to(at::kDouble);
   const Tensor b = reference.to(at::kDouble);
@@ -128,8 +128,8 @@ TEST_F(TrainingCurve, TenStepsAreTheReferences) {
   EXPECT_EQ(finals, 11U);
 }
 
-// What the comparison above can tell apart: each of these
-// slips leads the loss ten times farther off than allowed.
+// Checks the sensitivity of the comparison above: each of these errors moves the loss by ten times the
+// tolerance.
 TEST_F(TrainingCurve, NoticesSlips) {
   const auto last_loss_off_by = [&] {
     const int64_t last = schedule_.steps - 1;
@@ -155,7 +155,7 @@ TEST(LearningRateSchedule, RisesToThePeakAndFallsToZero) {
   for (int64_t step = 11; step < 100; ++step) EXPECT_LT(schedule.at(step), schedule.at(step - 1));
   EXPECT_GT(schedule.at(99), 0);
   EXPECT_NEAR(schedule.at(100), 0, 1e-12);
-  // Without warm-up, and a training of one step: still a rate above 0.
+  // Without warm-up, and with a training of one step, the rate is still above 0.
   EXPECT_DOUBLE_EQ((LearningRateSchedule{.peak = 2, .warmup = 0, .steps = 10}.at(0)), 2);
   EXPECT_DOUBLE_EQ((LearningRateSchedule{.peak = 2, .warmup = 1, .steps = 1}.at(0)), 2);
 }

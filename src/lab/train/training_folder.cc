@@ -13,12 +13,12 @@ constexpr const char* kRunFile = "run.json";
 constexpr const char* kLockFile = "lock";
 constexpr const char* kDoing = "training into this run folder";
 
-// "/datasets/0/sha256" -> value, for every value that is no object and no array.
+// Returns "/datasets/0/sha256" -> value, for every value that is neither object nor array.
 Json leaves(const Json& json) {
   return json.empty() ? Json::object() : json.flatten();
 }
 
-// The whole of a short value, the beginning of a long one.
+// Returns a short value in full, and the beginning of a long one.
 std::string shown(const Json& value) {
   constexpr size_t kShown = 72;
   const std::string text = dump_json(value);
@@ -40,7 +40,7 @@ Result<TrainingFolder> TrainingFolder::open(const fs::path& path, std::string_vi
     return folder;
   }
   if (!fs::exists(path, error)) return folder;
-  // Empty where the cache is not below the run folder.
+  // The path is empty if the cache is not below the run folder.
   const fs::path below = fs::absolute(cache).lexically_relative(fs::absolute(path));
   for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();

@@ -1,8 +1,8 @@
-// The folder a training writes into: what training it holds, and that one process at a time writes there.
+// The folder of a training: it identifies the training, and locks it for one process at a time.
 //
-// run.json describes the training: options, and hashes of all that it reads. The same description is the same
-// training, which goes on; another one is refused. Nothing is written before that is known.
-// Internal to the module.
+// run.json describes the training: options, and hashes of all data that it reads. A training with the same
+// description resumes; another one is refused. Nothing is written before that is known. Internal to the
+// module.
 #pragma once
 
 #include <filesystem>
@@ -17,22 +17,22 @@ namespace saccade::lab {
 
 class TrainingFolder {
  public:
-  // Writes nothing. A folder that holds a training of this `kind` (run.json's "kind") is locked until the
-  // object goes, save for a dry run, which never writes. kMismatch for a run.json of something else; kUsage
-  // for a folder without one that holds other files than `cache` (which may lie elsewhere) and what a start
-  // that was cut off leaves; kIo where another process trains into it.
+  // Opens a folder without writing. A folder with a training of this `kind` (run.json's "kind") is locked for
+  // the life of the object, except in a dry run, which never writes. Errors: kMismatch for a run.json of
+  // something else; kIo if another process trains into it. kUsage for a folder without run.json that holds
+  // files other than `cache` (which may lie elsewhere) and the remains of an interrupted start.
   static Result<TrainingFolder> open(const std::filesystem::path& path, std::string_view kind,
                                      const std::filesystem::path& cache, bool dry_run);
 
-  // kMismatch where the training that is there differs in anything that `part` of a description has, naming
-  // the values of both. Writes nothing.
+  // Returns kMismatch if the training in the folder differs in any value of `part` of a description, naming
+  // both values. Writes nothing.
   [[nodiscard]] Status check(const Json& part) const;
-  // The same for a whole description: neither may have what the other lacks.
+  // Checks a whole description: neither may have fields that the other lacks.
   [[nodiscard]] Status check_whole(const Json& description) const;
-  // Makes the folder, locks it and writes run.json, where that has not been done; checks it once more where
-  // another process was faster.
+  // Makes the folder, locks it and writes run.json, unless that was done before. Checks again if another
+  // process was faster.
   Status claim(const Json& description);
-  // Adds what came of the training to run.json, as "outcome", which no comparison looks at. After claim().
+  // Adds the training's results to run.json, as "outcome", which comparisons ignore. Call it after claim().
   Status conclude(const Json& outcome);
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }

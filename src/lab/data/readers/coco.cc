@@ -12,7 +12,7 @@ bool recognizes(const Candidate& candidate) {
          !candidate.outline->member("images").empty();
 }
 
-// Ordered: the ids are a stranger's, who could choose them to meet in one place of a hash table.
+// An ordered map, since ids are untrusted and could be chosen to collide in a hash table.
 using Places = std::map<int64_t, size_t>;
 
 Status add_image(const Json& record, Places& places, Dataset& dataset) {

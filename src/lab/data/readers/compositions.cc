@@ -1,4 +1,4 @@
-// Tests of composition: Winoground (two images and two captions an item) and SugarCrepe (an image, its
+// Tests of composition: Winoground (two images and two captions per item) and SugarCrepe (an image, its
 // caption and a wrong one).
 #include <algorithm>
 
@@ -56,7 +56,7 @@ bool is_sugar_crepe_file(const Candidate& candidate) {
          has_keys(outline->members.front().second, {"negative_caption"});
 }
 
-// A folder is one if its JSON files all are.
+// A folder is in this layout if all its JSON files are.
 std::vector<fs::path> sugar_crepe_files(const Candidate& folder) {
   std::vector<fs::path> files;
   for (const std::string& name : folder.names) {

@@ -11,8 +11,7 @@
 //                                                                               "file_name"}]}
 //   pairs        {"q_img", "q_text", "positive", "hn_image": []}, a line each
 //
-// The parts of a test whose answers are kept back (Fashion-IQ's and CIRCO's test,
-// CIRR's test1) have no targets.
+// Test splits with withheld answers (Fashion-IQ's and CIRCO's test, CIRR's test1) have no targets.
 #include <algorithm>
 #include <array>
 
@@ -24,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The keys of the first record of a file of an array of records.
+// Returns true if the first record of a file with an array of records has these keys.
 bool first_record_has(const Candidate& candidate, std::initializer_list<std::string_view> keys) {
   return candidate.outline && candidate.outline->array && has_keys(candidate.outline->first, keys);
 }
@@ -39,7 +38,7 @@ bool is_circo_file(const Candidate& candidate) {
   return first_record_has(candidate, {"reference_img_id", "relative_caption"});
 }
 
-// The JSON files in `below` of a dataset's folder that are called so and that `fits` recognizes.
+// Returns the JSON files in `below` of a dataset's folder that have the name and that `fits` recognizes.
 std::vector<fs::path> files_below(const Candidate& folder, const char* below,
                                   std::initializer_list<std::string_view> begins,
                                   bool (*fits)(const Candidate&)) {
@@ -56,8 +55,7 @@ std::vector<fs::path> files_below(const Candidate& folder, const char* below,
   return files;
 }
 
-// Where `name` lies beside a file in `folder`: there, or in a neighbour called
-// `beside`. kNotFound names both.
+// Returns the path of `name`: in `folder`, or in a sibling folder called `beside`. kNotFound names both.
 Result<fs::path> find_beside(const fs::path& folder, const char* beside, const std::string& name) {
   std::error_code error;
   const fs::path places[] = {folder / ".." / beside / name, folder / name};
@@ -68,7 +66,7 @@ Result<fs::path> find_beside(const fs::path& folder, const char* beside, const s
               places[0].lexically_normal().string(), places[1].string());
 }
 
-// "a.b.c.json" -> {"a", "b", "c"}
+// Splits "a.b.c.json" into {"a", "b", "c"}.
 std::vector<std::string> name_parts(const fs::path& file) {
   std::vector<std::string> parts;
   const std::string stem = file.stem().string();
@@ -80,14 +78,14 @@ std::vector<std::string> name_parts(const fs::path& file) {
   return parts;
 }
 
-// An id, which publishers write as a number or as a string.
+// Returns an id, which publishers write as a number or as a string.
 Result<std::string> id_field(const Json& record, const char* field) {
   const auto found = record.find(field);
   if (found != record.end() && found->is_number_integer()) return std::to_string(found->get<int64_t>());
   return json_field<std::string>(record, field);
 }
 
-// An array of them, or one; none where it is missing or null.
+// Returns an array of ids, or a single one; empty if it is missing or null.
 Result<std::vector<std::string>> id_list(const Json& record, const char* field) {
   std::vector<std::string> ids;
   const auto found = record.find(field);
@@ -109,7 +107,7 @@ void add_picture(std::string id, fs::path path, const std::string& gallery, Data
   picture.gallery = gallery;
 }
 
-// Reads the queries of a captions file: `add` makes one of a record.
+// Reads the queries of a captions file. `add` converts a record to a query.
 Status read_queries(const fs::path& path, const std::function<Status(int64_t, const Json&, EditQuery&)>& add,
                     Dataset& dataset) {
   SACCADE_ASSIGN(const Candidate file, look_at(path));
@@ -189,7 +187,7 @@ Status add_cirr_query(const Json& record, const std::string& split, EditQuery& q
   SACCADE_ASSIGN(query.id, id_field(record, "pairid"));
   SACCADE_ASSIGN(query.reference, json_field<std::string>(record, "reference"));
   SACCADE_ASSIGN(query.texts.emplace_back(), json_field<std::string>(record, "caption"));
-  // target_soft grades further pictures in some records; no published figure counts them.
+  // target_soft grades further images in some records; no published figure counts them.
   SACCADE_ASSIGN(query.targets, id_list(record, "target_hard"));
   if (const auto set = record.find("img_set"); set != record.end()) {
     SACCADE_ASSIGN(query.subset, id_list(*set, "members"));

@@ -1,5 +1,5 @@
 // Flickr8k's and Flickr30k's token files: lines of NAME#NUMBER, a tab and a caption. Flickr8k's lists of
-// names beside it (Flickr_8k.trainImages.txt and its like) are its splits.
+// names beside it (Flickr_8k.trainImages.txt and the like) are its splits.
 #include <cstdlib>
 
 #include "lab/data/readers/reader.h"
@@ -14,7 +14,7 @@ struct Line {
   std::string_view caption;
 };
 
-// nullopt if it is not NAME#NUMBER<tab>CAPTION.
+// Parses NAME#NUMBER<tab>CAPTION; `nullopt` for any other line.
 std::optional<Line> parse_line(std::string_view line) {
   const size_t tab = line.find('\t');
   if (tab == std::string_view::npos) return std::nullopt;
@@ -29,7 +29,7 @@ bool recognizes(const Candidate& candidate) {
   return !candidate.folder && parse_line(candidate.text.substr(0, candidate.text.find('\n'))).has_value();
 }
 
-// The names in the lists beside the file -> their splits.
+// Reads the lists beside the file: names -> their splits.
 Status read_splits(const fs::path& folder, std::unordered_map<std::string, std::string>& splits,
                    Dataset& dataset) {
   const std::pair<const char*, const char*> kLists[] = {{"Flickr_8k.trainImages.txt", "train"},

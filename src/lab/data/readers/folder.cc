@@ -1,4 +1,4 @@
-// Folders of pictures: captions in text files beside them, or, as in Urban1k, in a folder of their own.
+// Folders of images, with captions in text files beside them or, as in Urban1k, in a folder of their own.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -13,8 +13,8 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMaxText = 16 << 20;
 
-// All files below a folder as paths from it, in the order of their numbers; hidden ones are passed over, and
-// links to folders are not followed.
+// Returns all files below a folder as relative paths, in the order of their numbers. Hidden ones are skipped,
+// and links to folders are not followed.
 Result<std::vector<std::string>> files_below(const fs::path& folder) {
   std::vector<std::string> files;
   std::error_code error;
@@ -35,7 +35,7 @@ std::string without_ending(const std::string& name) {
   return fs::path(name).replace_extension().string();
 }
 
-// "train" of "train/cats/1.jpg" where the first folder is named as splits are.
+// Returns "train" for "train/cats/1.jpg", if the first folder has the name of a split.
 std::string split_of(const std::string& name) {
   constexpr std::array<std::string_view, 6> kSplits = {"train", "val", "valid", "validation", "dev", "test"};
   const std::string first = name.substr(0, name.find('/'));
@@ -61,7 +61,7 @@ Result<Dataset> read_folder(const Candidate& candidate, const DatasetOptions& /*
     item.id = name;
     item.image.path = candidate.path / name;
     item.split = split_of(name);
-    // As indexing has it: "1.txt" before "1.jpg.txt".
+    // The order is that of indexing: "1.txt" before "1.jpg.txt".
     for (const std::string& text : {without_ending(name) + ".txt", name + ".txt"}) {
       if (!texts.contains(text)) continue;
       used.insert(text);
@@ -84,7 +84,7 @@ bool is_urban1k(const Candidate& candidate) {
          fs::is_directory(candidate.path / "caption", error);
 }
 
-// image/N.jpg and caption/N.txt, whose whole text is the caption.
+// Reads image/N.jpg and caption/N.txt, whose whole text is the caption.
 Result<Dataset> read_urban1k(const Candidate& candidate, const DatasetOptions& options) {
   const fs::path folder = options.images.empty() ? candidate.path / "image" : options.images;
   SACCADE_ASSIGN(const Candidate images, look_at(folder));

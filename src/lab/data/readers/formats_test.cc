@@ -1,4 +1,4 @@
-// CSV, tar and JSON records: what layouts are made of.
+// Tests of CSV, tar and JSON records, the formats under the layouts.
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -48,7 +48,7 @@ TEST(Csv, FieldsQuotesLineEnds) {
   EXPECT_TRUE(rows_of("\n\r\n").empty());
 }
 
-// What foreign bytes make it keep is bounded, however long the file behind them.
+// The parser's memory is bounded for foreign bytes, however long the file is.
 TEST(Csv, FieldsAndRecordsAreBounded) {
   const auto error_of = [](const std::string& text) {
     CsvReader reader(text);
@@ -108,7 +108,7 @@ Result<std::vector<TarMember>> members_of(const std::string& archive) {
   return members;
 }
 
-// Another program cuts the file off while it is read: of a mapping that would be the end of this process.
+// Another program truncates the file while it is read. With a mapping, this would end the process.
 TEST(Tar, AFileThatShrinksIsAnError) {
   const test::TestFolder folder;
   std::string archive;
@@ -158,7 +158,7 @@ TEST(Tar, RefusesWhatIsCutShortOrNotTar) {
   const std::string archive =
       tar_member("a.jpg", std::string(700, 'x')) + tar_member("b.jpg", "y") + tar_end();
   ASSERT_TRUE(members_of(archive));
-  // Of the end mark, the first block of zeros is enough.
+  // The first block of zeros of the end mark is enough.
   for (size_t length = 0; length < archive.size() - 512; ++length) {
     const auto members = members_of(archive.substr(0, length));
     ASSERT_FALSE(members) << length;

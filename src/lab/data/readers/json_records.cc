@@ -12,7 +12,7 @@ bool is_space(char c) {
   return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-// Walks over one JSON text. It only minds strings and brackets: whoever takes a value parses it.
+// Scans one JSON text. It only tracks strings and brackets; the user of a value parses it.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : text_(text) {
@@ -38,7 +38,7 @@ class Scanner {
     return fail(ErrorCode::kBadData, "not JSON at byte {}: expected {}", at_, wanted);
   }
 
-  // The text of the value here, without the spaces around it.
+  // Returns the text of the current value, without the spaces around it.
   Result<std::string_view> value() {
     skip_space();
     const size_t begin = at_;
@@ -52,7 +52,7 @@ class Scanner {
       }
       if (c == '{' || c == '[') ++depth;
       if (c == '}' || c == ']') {
-        if (depth == 0) break;  // of what is around the value
+        if (depth == 0) break;  // end of the enclosing value
         --depth;
       } else if (depth == 0 && (c == ',' || c == ':' || is_space(c))) {
         break;
@@ -80,7 +80,7 @@ class Scanner {
   size_t at_ = 0;
 };
 
-// Members or elements between brackets: each(scanner) takes one; it may say to stop.
+// Walks over members or elements between brackets. each(scanner) takes one, and may stop the walk.
 Status walk(Scanner& scanner, char open, char close, const std::function<Result<bool>()>& each) {
   SACCADE_TRY(scanner.expect(open));
   scanner.skip_space();

@@ -1,5 +1,5 @@
-// Karpathy's JSON (COCO, Flickr30k, Flickr8k and what copies it): an object whose "images" each have their
-// "sentences" and "split".
+// Karpathy's JSON (COCO, Flickr30k, Flickr8k and datasets in the same form): an object whose "images" each
+// have their "sentences" and "split".
 #include "lab/data/readers/reader.h"
 
 namespace saccade::lab::data {

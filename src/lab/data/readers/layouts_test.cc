@@ -1,4 +1,4 @@
-// Each published layout in a small folder of its own, and what is wrong with it.
+// Tests of each published layout in a small folder of its own, and of invalid files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using test::read;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// "id path-from-folder split: captions", an item.
+// Returns an item as "id path-from-folder split: captions".
 std::string shown(const test::TestFolder& folder, const DatasetItem& item) {
   std::string text = item.id + " " + item.image.path.lexically_relative(folder.path()).string();
   if (item.image.in_archive()) text += ":" + item.image.member;
@@ -92,8 +92,8 @@ TEST(Layouts, CocoCaptions) {
   EXPECT_THAT(error_of(folder, "twice.json"), HasSubstr("a second image with id 1"));
 }
 
-// Ids that all fall into one bucket of libstdc++'s hash table, which takes an integer for its own hash:
-// they cost no more than others, but minutes where places are kept in one.
+// The ids all fall into one bucket of libstdc++'s hash table, which uses an integer as its own hash. They
+// must cost no more than others; in such a table they would take minutes.
 TEST(Layouts, CocoIdsMayBeHostile) {
   constexpr int64_t kImages = 170'000;
   std::unordered_map<int64_t, int64_t> table;
@@ -145,7 +145,7 @@ TEST(Layouts, Tables) {
               ElementsAre("1.jpg images/1.jpg : [A dog, here .] [x] [y]", "2.jpg images/2.jpg : [A cat .]"));
   EXPECT_THAT(excluded(dataset),
               ElementsAre("1 empty captions (3.jpg)", "1 images without captions (3.jpg)"));
-  // Flickr30k's: bars, spaces, and a row without its second bar.
+  // Flickr30k's table: bars, spaces, and a row without its second bar.
   folder.write("results.csv",
                "image_name| comment_number| comment\n1.jpg| 0| Two \"men\n1.jpg| 4   A dog .\n");
   const Dataset bars = read(folder, "results.csv");

@@ -21,7 +21,7 @@ Status check_path(std::string_view text, std::string_view field) {
   return {};
 }
 
-// A path, a member of an archive, or a row of a Parquet file. `name` is what stands in for a missing id.
+// Parses a path, a member of an archive, or a row of a Parquet file. `name` replaces a missing id.
 Result<ImageRef> parse_image(const Json& json, std::string_view field, const fs::path& folder,
                              std::string& name) {
   ImageRef image;
@@ -55,7 +55,7 @@ Result<ImageRef> parse_image(const Json& json, std::string_view field, const fs:
   return image;
 }
 
-// An array of strings, or one string; none where it is missing or null.
+// Returns an array of strings, or one string; empty if it is missing or null.
 Result<std::vector<std::string>> parse_strings(const Json& json, const char* field) {
   std::vector<std::string> strings;
   const auto found = json.find(field);
@@ -112,13 +112,13 @@ Result<DatasetItem> parse_item(const Json& json, const fs::path& folder) {
   return item;
 }
 
-// The scale of ratings, that of the people who judged texts (Verma et al. 2023, section 3.2).
+// Scale of the raters' judgements (Verma et al. 2023, section 3.2).
 constexpr double kLowestRating = 1;
 constexpr double kHighestRating = 7;
 constexpr size_t kMostRatings = 1000;
 constexpr size_t kLongestText = size_t{64} << 10;  // bytes: a sentence, not a book
 
-// A line is a rated text's where it has a text and says whether it is visual, or what people rated it.
+// Returns true for a line with a text and either a "visual" field or people's ratings.
 bool is_rated_text(const Json& json) {
   return json.contains("text") && (json.contains("visual") || json.contains("ratings"));
 }
@@ -210,7 +210,7 @@ Result<EditQuery> parse_edit(const Json& json, std::string_view number) {
   return query;
 }
 
-// Those of galleries without pictures of their own become paths; then every name is looked up.
+// Converts images of galleries without images of their own to paths, then looks up every name.
 Status settle_galleries(const fs::path& folder, const std::vector<int64_t>& lines, Dataset& dataset) {
   const size_t given = dataset.gallery.size();
   gather_galleries(dataset);
@@ -225,7 +225,7 @@ Status settle_galleries(const fs::path& folder, const std::vector<int64_t>& line
   return {};
 }
 
-// The id of the item that the last line brought.
+// Returns the id of the item that the last line added.
 const std::string* last_id(const Dataset& dataset) {
   if (!dataset.edits.empty()) return &dataset.edits.back().id;
   if (!dataset.rated.empty()) return &dataset.rated.back().id;
@@ -233,7 +233,7 @@ const std::string* last_id(const Dataset& dataset) {
   return dataset.compositions.empty() ? nullptr : &dataset.compositions.back().id;
 }
 
-// `number`: of the line.
+// Adds the item of a line. `number` is the line's.
 Status add_line(std::string_view line, const fs::path& folder, std::string_view number, Dataset& dataset) {
   SACCADE_ASSIGN(const Json json, parse_json(line));
   if (!json.is_object()) return fail(ErrorCode::kBadData, "{}, not an object", json_kind(json));
@@ -260,8 +260,8 @@ Status add_line(std::string_view line, const fs::path& folder, std::string_view 
   return {};
 }
 
-// Absolute and without "..", symbolic links kept where they can be: a name that goes up again after one is
-// not what it looks like.
+// Returns an absolute path without "..". Symbolic links are kept if possible: ".." after a link does not lead
+// to the parent that the name suggests.
 Result<fs::path> plain_path(const fs::path& path) {
   std::error_code error;
   const fs::path whole = fs::absolute(path.empty() ? "." : path, error);
@@ -273,7 +273,7 @@ Result<fs::path> plain_path(const fs::path& path) {
   return fail(ErrorCode::kIo, "{}: {}", path.string(), error.message());
 }
 
-// The path a manifest in `folder` names a file by; both are plain.
+// Returns the path by which a manifest in `folder` names a file; both are plain.
 std::string path_in(const fs::path& folder, const fs::path& file) {
   const fs::path relative = file.lexically_relative(folder);
   const bool below = !relative.empty() && *relative.begin() != "..";

@@ -1,4 +1,4 @@
-// The records of Parquet shards, row group by row group: only the columns of texts are decoded.
+// The records of Parquet shards, row group by row group. Only text columns are decoded.
 #include "lab/data/readers/parquet.h"
 
 #include <algorithm>
@@ -24,8 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The items of shards of one folder. Rows of one named id, and rows that name one image file, are one item
-// with several captions.
+// The items of shards of one folder. Rows with the same id, or with the same image file, are one item with
+// several captions.
 class Rows {
  public:
   explicit Rows(Dataset& dataset) : dataset_(dataset), files_(dataset) {}
@@ -33,8 +33,8 @@ class Rows {
   Result<DatasetItem*> file_item(const std::string& id, const std::string& file, const std::string& split) {
     return files_.item(id, file, split);
   }
-  // A picture with bytes of its own. Of rows of one id the first's is kept: they have the same, as far as the
-  // file says what it was called.
+  // Returns the item of an image with bytes of its own. If several rows have one id, the first's image is
+  // kept; they are the same as far as the file names tell.
   Result<DatasetItem*> picture_item(const std::string& id, const ImageRef& image, const std::string& file,
                                     const std::string& split, bool may_repeat) {
     if (may_repeat) {
@@ -67,8 +67,8 @@ class Rows {
   std::unordered_map<std::string, Place> places_;
 };
 
-// The rows of a group that have no bytes of a picture; empty if all have. The file's statistics say so
-// mostly; else the column is read.
+// Returns which rows of a group have no image bytes; empty if all have them. The file's statistics usually
+// tell; otherwise the column is read.
 Result<std::vector<bool>> rows_without_bytes(parquet::ParquetFileReader& file, int group, int leaf) {
   const parquet::ColumnDescriptor* column = file.metadata()->schema()->Column(leaf);
   const auto chunk = file.metadata()->RowGroup(group)->ColumnChunk(leaf);
@@ -132,7 +132,7 @@ class ShardReader {
     return {};
   }
 
-  // The leaves to be decoded, and where their fields come to stand in the tables read.
+  // Chooses the leaves to decode, and the positions of their fields in the tables read.
   void choose_leaves() {
     std::set<int> leaves;
     std::set<int> fields;
@@ -182,7 +182,7 @@ class ShardReader {
     return {};
   }
 
-  // A text column's cell, checked; nullopt for a null, and where there is no such column.
+  // Returns a text column's cell, checked; `nullopt` for a null, and if there is no such column.
   Result<std::optional<std::string>> text(const arrow::RecordBatch& batch, int64_t index,
                                           const TextColumn& which) const {
     if (which.field < 0) return std::optional<std::string>();
@@ -192,7 +192,7 @@ class ShardReader {
     return cell;
   }
 
-  // What the row calls its picture's file; empty where it does not.
+  // Returns the row's name of its image file; empty if it has none.
   Result<std::string> file_name(const arrow::RecordBatch& batch, int64_t index) const {
     if (columns_.picture.path_leaf < 0) return std::string();
     const arrow::Array* cells = &column(batch, columns_.picture_field);
@@ -234,7 +234,7 @@ class ShardReader {
                                               parquet_picture(shard_.path, columns_.picture.name, row_), file,
                                               of_split, has_ids));
     } else {
-      // Names of files are the same in every shard of a folder.
+      // File names are the same in every shard of a folder.
       const size_t slash = shard_.prefix.rfind('/', shard_.prefix.size() - 2);
       const std::string folder = slash == std::string::npos ? "" : shard_.prefix.substr(0, slash + 1);
       SACCADE_ASSIGN(item, rows_.file_item(has_ids ? *id : folder + file, file, of_split));
@@ -276,7 +276,7 @@ bool has_parquet() {
 Result<Dataset> read_parquet(const std::vector<ParquetShard>& shards, const fs::path& folder,
                              const DatasetOptions& options) {
   Dataset dataset;
-  // Shards of one folder name their files alike: they are placed before the next folder's are read.
+  // Shards of one folder use the same file names, so they are placed before the next folder's are read.
   for (size_t begin = 0; begin < shards.size();) {
     const fs::path place = shards[begin].path.parent_path();
     Dataset part;

@@ -1,4 +1,4 @@
-// Parquet in a build without Arrow: a plain answer.
+// Parquet in a build without Arrow: every function returns an error.
 #include "lab/data/readers/parquet.h"
 
 namespace saccade::lab::data {

@@ -1,4 +1,4 @@
-// A build without Arrow says so, wherever Parquet is asked for.
+// Tests that a build without Arrow says so, wherever Parquet is requested.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -14,7 +14,7 @@ namespace {
 
 using parquet::arrow::SchemaField;
 
-// Names published datasets use, the likeliest first.
+// Column names in published datasets, the most likely first.
 constexpr std::string_view kBytesNames[] = {"image", "img",  "picture",    "jpg",  "jpeg",
                                             "png",   "webp", "imagebytes", "bytes"};
 constexpr std::string_view kFileNames[] = {"image",    "imagepath", "filename", "imagefile", "imagename",
@@ -53,7 +53,7 @@ tl::unexpected<Error> unfit(const SchemaField& field, std::string_view expected)
               expected);
 }
 
-// The leaf of texts in a column of captions; nullopt if there is none, or none to choose.
+// Returns the text leaf of a caption column; `nullopt` if there is none, or if it is ambiguous.
 std::optional<int> caption_leaf(const SchemaField& field) {
   const arrow::DataType& type = *field.field->type();
   if (field.is_leaf())
@@ -70,7 +70,7 @@ std::optional<int> caption_leaf(const SchemaField& field) {
   return std::nullopt;
 }
 
-// A column as one of pictures: struct{bytes, path}, bytes, or names of files.
+// Returns a column as an image column: struct{bytes, path}, bytes, or file names.
 std::optional<PictureColumn> picture_column(const SchemaField& field) {
   PictureColumn column{.name = field.field->name()};
   if (field.is_leaf()) {
@@ -91,7 +91,7 @@ std::optional<PictureColumn> picture_column(const SchemaField& field) {
   return column;
 }
 
-// The columns that Hugging Face's description of the features calls images.
+// Returns the columns that Hugging Face's description of the features declares as images.
 std::set<std::string> image_features(const std::string& features) {
   std::set<std::string> names;
   const auto json = parse_json(features);
@@ -128,7 +128,7 @@ class Chooser {
     SACCADE_ASSIGN(columns.split, text_column("split"));
     SACCADE_ASSIGN(columns.group, text_column("group"));
     if (columns.split.field < 0) {
-      // A column of that name is one unless it holds something else, such as a class's number.
+      // A column of that name is used unless it holds something else, such as a class number.
       const int field = find_exactly("split");
       if (field >= 0 && at(field).is_leaf() && is_text_type(*at(field).field->type())) {
         columns.split = {"split", field, at(field).column_index};
@@ -153,7 +153,7 @@ class Chooser {
     return names;
   }
 
-  // The column an option names for a role; -1 if none does.
+  // Returns the column that an option names for a role; -1 if none does.
   Result<int> named(const std::string& role) const {
     const auto name = options_.columns.find(role);
     if (name == options_.columns.end()) return -1;
@@ -169,7 +169,7 @@ class Chooser {
                 all_names(), role);
   }
 
-  // The first column of these names that fits.
+  // Returns the first column of these names that fits.
   template <typename Names, typename Fits>
   int usual(const Names& names, Fits fits) const {
     for (const std::string_view name : names) {
@@ -212,7 +212,7 @@ class Chooser {
     field = usual(kFileNames, files);
     if (field >= 0) return field;
     const int unfit_one = find_exactly("image");
-    if (unfit_one >= 0) return unfit_one;  // choose() says what it is
+    if (unfit_one >= 0) return unfit_one;  // choose() reports it
     return unknown("image");
   }
 
@@ -231,7 +231,7 @@ class Chooser {
     const auto fits = [](const SchemaField& each) { return caption_leaf(each).has_value(); };
     const int known = usual(kCaptionNames, fits);
     if (known >= 0) return std::vector{column(known)};
-    // caption_0, caption_1, ...: a caption a column.
+    // Columns caption_0, caption_1, ... hold one caption each.
     std::vector<TextColumn> several;
     int next = find_exactly("caption_0") >= 0 ? 0 : 1;
     for (int each = 0; (each = find_exactly(fmt::format("caption_{}", next))) >= 0; ++next) {

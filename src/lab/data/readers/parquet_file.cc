@@ -27,7 +27,7 @@ std::string one_line(std::string text) {
   return to_valid_utf8(text);
 }
 
-// The leaf that holds a column of pictures: the column itself, or its "bytes".
+// Returns the leaf of an image column: the column itself, or its "bytes".
 Result<int> picture_leaf(const parquet::SchemaDescriptor& schema, const std::string& column) {
   for (int i = 0; i < schema.num_columns(); ++i) {
     const std::vector<std::string> path = schema.Column(i)->path()->ToDotVector();
@@ -42,7 +42,7 @@ Result<int> picture_leaf(const parquet::SchemaDescriptor& schema, const std::str
   return fail(ErrorCode::kBadData, "no column \"{}\" of bytes", column);
 }
 
-// The row group of a row, which becomes the row in it.
+// Returns the row group of a row; `row` becomes its index in the group.
 Result<int> group_of(const parquet::FileMetaData& metadata, int64_t& row) {
   int64_t rows = 0;
   for (int group = 0; group < metadata.num_row_groups(); ++group) {
@@ -59,14 +59,14 @@ Result<int> group_of(const parquet::FileMetaData& metadata, int64_t& row) {
   return fail(ErrorCode::kBadData, "the file has {} rows", rows);
 }
 
-// The pages of one column in one row group, as they lie in the file. Arrow's own streams read the bytes that
-// they are to pass over: here pages that are not looked into cost a header each.
+// The pages of one column in one row group, as in the file. Arrow's own streams read the bytes that they
+// skip; here skipped pages cost one header each.
 class PageStream : public arrow::io::InputStream {
  public:
   PageStream(const ParquetSource& source, int64_t begin, int64_t end)
       : source_(source), at_(begin), end_(end) {}
 
-  // The next read is the passing over of a page.
+  // Makes the next read skip a page.
   void pass_over_next() { pass_over_ = true; }
 
   arrow::Result<std::string_view> Peek(int64_t bytes) override {
@@ -109,7 +109,7 @@ class PageStream : public arrow::io::InputStream {
   bool pass_over_ = false;
 };
 
-// Where a column's pages are: from its dictionary on, if it has one.
+// Returns the range of a column's pages, from its dictionary on, if it has one.
 Result<std::pair<int64_t, int64_t>> pages_of(const parquet::ColumnChunkMetaData& column, int64_t file_bytes) {
   int64_t begin = column.data_page_offset();
   if (column.has_dictionary_page() && column.dictionary_page_offset() > 0) {
@@ -139,8 +139,8 @@ Result<std::string> read_cell(parquet::ParquetFileReader& file, const ParquetSou
       stream, column->num_values(), column->compression(), parquet::ReaderProperties(source.pool()),
       *descriptor,
       metadata->writer_version().VersionLt(parquet::ApplicationVersion::PARQUET_CPP_10353_FIXED_VERSION()));
-  // Pages before the row's are passed over by their headers, undecoded. A column without repetition has one
-  // value a row.
+  // Pages before the row's are skipped by their headers, undecoded. A column without repetition has one value
+  // per row.
   bool reached = false;
   pages->set_data_page_filter([&](const parquet::DataPageStats& page) {
     reached = reached || row < page.num_values;
@@ -151,7 +151,7 @@ Result<std::string> read_cell(parquet::ParquetFileReader& file, const ParquetSou
   const std::shared_ptr<parquet::ColumnReader> any =
       parquet::ColumnReader::Make(descriptor, std::move(pages));
   auto& cells = static_cast<parquet::ByteArrayReader&>(*any);  // picture_leaf() has seen to the type
-  // The first page kept begins at a row that is known only once its header is read.
+  // The first row of the first kept page is known only once its header is read.
   if (!cells.HasNext() || cells.Skip(row) != row) {
     return fail(ErrorCode::kBadData, "row group {} ends before it", group);
   }
@@ -189,7 +189,7 @@ Result<ParquetSource> ParquetSource::open(const std::filesystem::path& path) {
 }
 
 std::shared_ptr<arrow::io::RandomAccessFile> ParquetSource::stream() const {
-  const int copy = ::fcntl(file_.descriptor(), F_DUPFD_CLOEXEC, 0);  // which the stream closes
+  const int copy = ::fcntl(file_.descriptor(), F_DUPFD_CLOEXEC, 0);  // closed by the stream
   PARQUET_ASSIGN_OR_THROW(auto stream, arrow::io::ReadableFile::Open(copy, pool()));
   return stream;
 }

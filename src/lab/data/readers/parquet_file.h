@@ -1,5 +1,5 @@
-// Arrow at the module's edge: a Parquet file under its readers, and their exceptions as errors. Internal to
-// the module, and to its files that are compiled only where Arrow is.
+// Adapter to Arrow: opens Parquet files, and converts Arrow's exceptions to errors. Internal to the module,
+// and to its files that are compiled only with Arrow.
 #pragma once
 
 #include <arrow/io/interfaces.h>
@@ -17,16 +17,16 @@
 
 namespace saccade::lab::data {
 
-// What one reader of a file may have decoded at a time; a page has at most half of it by the format.
+// Maximum bytes that one reader of a file may decode at a time; the format limits a page to half of it.
 inline constexpr int64_t kMaxDecoded = int64_t{4} << 30;
 
-// Arrow's status as an error: kLimit for memory, kUnsupported
-// for a codec or feature that is not built, and else kBadData.
+// Converts Arrow's status to an error: kLimit for memory, kUnsupported for a codec or feature that is not
+// built, and else kBadData.
 Error arrow_error(const arrow::Status& status);
-// The same of what an exception says; long texts are cut, line ends taken out.
+// Converts an exception likewise; long texts are cut, line ends removed.
 Error arrow_error(const std::exception& exception);
 
-// Calls what calls Arrow.
+// Runs a call that uses Arrow, and converts its exceptions to errors.
 template <typename Call>
 auto guarded(Call call) -> decltype(call()) {
   try {
@@ -40,15 +40,15 @@ auto guarded(Call call) -> decltype(call()) {
   }
 }
 
-// A file, read piece by piece (piece_file.h says why it is not mapped), with a memory pool of its own that
-// refuses more than kMaxDecoded: corrupt sizes are errors. Outlives the readers made of it.
+// A file that is read piece by piece (piece_file.h explains why it is not mapped). Its own memory pool
+// refuses more than kMaxDecoded, so corrupt sizes are errors. It must outlive the readers made from it.
 class ParquetSource {
  public:
-  // kNotFound or kIo.
+  // Opens a file; returns kNotFound or kIo.
   static Result<ParquetSource> open(const std::filesystem::path& path);
 
   [[nodiscard]] const PieceFile& file() const { return file_; }
-  // The file for Arrow, which throws what `guarded` catches.
+  // Returns the file for Arrow, whose exceptions `guarded` catches.
   [[nodiscard]] std::shared_ptr<arrow::io::RandomAccessFile> stream() const;
   [[nodiscard]] arrow::MemoryPool* pool() const { return pool_.get(); }
 

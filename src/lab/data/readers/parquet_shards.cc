@@ -1,6 +1,6 @@
-// Which files a Parquet dataset is made of, and of which split each is: told from names, as hubs give them.
+// Files and splits of a Parquet dataset, found from file names as hubs give them.
 //
-//   data/train-00000-of-00005.parquet   the split, and how many shards it has; a hash may follow
+//   data/train-00000-of-00005.parquet   the split, and its number of shards; a hash may follow
 //   default/train/0000.parquet          CONFIGURATION/SPLIT/NUMBER, as hubs convert datasets
 //   test.parquet, train/metadata.parquet
 #include <algorithm>
@@ -29,7 +29,7 @@ bool is_usual_split(std::string_view name) {
   return std::find(kSplits.begin(), kSplits.end(), name) != kSplits.end();
 }
 
-// "train-00000-of-00005-0a1b" in its parts.
+// The parts of "train-00000-of-00005-0a1b".
 struct Numbered {
   std::string_view series;  // "train"
   std::string_view number;  // "00000"
@@ -49,17 +49,17 @@ std::optional<Numbered> numbered(std::string_view stem) {
   return parts;
 }
 
-// The split a file is of, and the folder of its configuration; `below` is its folder in the dataset's.
+// Returns a file's split, and the folder of its configuration; `below` is its folder in the dataset's.
 std::pair<std::string, fs::path> split_and_configuration(std::string_view stem, const fs::path& below,
                                                          std::string folder) {
   const fs::path above = below.parent_path();
   if (const auto parts = numbered(stem)) {
-    // "flickr30k-test-00000-of-00001": a split's own name has no dash.
+    // In "flickr30k-test-00000-of-00001" the split's own name has no dash.
     const size_t dash = parts->series.rfind('-');
     const std::string_view last = dash == std::string_view::npos ? "" : parts->series.substr(dash + 1);
     return {std::string(is_usual_split(last) ? last : parts->series), below};
   }
-  if (folder.starts_with("partial-")) folder.erase(0, 8);  // what hubs name the first part of a large split
+  if (folder.starts_with("partial-")) folder.erase(0, 8);  // hubs' prefix of the first part of a large split
   if (is_digits(stem) && is_usual_split(folder)) return {folder, above};
   if (is_digits(stem) && !below.empty() && below != "data") return {folder, above};
   const std::string_view word = stem.substr(0, stem.find_first_of("-_.0123456789"));
@@ -68,7 +68,7 @@ std::pair<std::string, fs::path> split_and_configuration(std::string_view stem, 
   return {"", below};
 }
 
-// The .parquet files of a folder and those below it, hidden ones not: relative paths.
+// Lists the .parquet files of a folder and those below it, except hidden ones, as relative paths.
 Status list_files(const fs::path& root, const fs::path& below, int depth, std::vector<fs::path>& files) {
   SACCADE_ASSIGN(const Candidate folder, look_at(root / below));
   for (const std::string& name : folder.names) {
@@ -95,7 +95,7 @@ Status check_one_configuration(const std::set<fs::path>& configurations, const f
               (root / *configurations.rbegin()).string());
 }
 
-// The shards of each series must be all there, and no others.
+// Checks that each series of shards is complete.
 Status check_complete(const std::vector<fs::path>& files) {
   struct Series {
     std::string count;

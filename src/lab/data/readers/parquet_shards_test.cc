@@ -1,5 +1,5 @@
-// What a Parquet dataset is made of, by its files' names,
-// and how its pictures are named: with Arrow or without.
+// Tests of the files of a Parquet dataset, found by name, and of the names of its images, with and without
+// Arrow.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ Result<std::vector<ParquetShard>> shards_of(const std::filesystem::path& path) {
   return find_parquet_shards(candidate);
 }
 
-// "name prefix split", a shard.
+// Returns a shard as "name prefix split".
 std::vector<std::string> shown(const std::filesystem::path& path) {
   const auto shards = shards_of(path);
   EXPECT_TRUE(shards) << shards.error().message;
@@ -58,7 +58,7 @@ TEST(ParquetShards, SplitsComeFromNames) {
   EXPECT_THAT(shown(root / "folders"), ElementsAre("test/metadata.parquet test/metadata/ test",
                                                    "train/metadata.parquet train/metadata/ train"));
   EXPECT_THAT(shown(root / "numbers"), ElementsAre("data/9.parquet 9/ ", "data/10.parquet 10/ "));
-  // One file is not asked for its series.
+  // A single file need not have its whole series.
   EXPECT_THAT(shown(root / "hub/data/train-00000-of-00002.parquet"),
               ElementsAre("train-00000-of-00002.parquet train-00000-of-00002/ train"));
   EXPECT_THAT(shown(root / "folders/test/metadata.parquet"), ElementsAre("metadata.parquet metadata/ test"));
@@ -114,7 +114,7 @@ TEST(ParquetShards, PicturesInManifests) {
   EXPECT_THAT(error_of(R"({"image": {"path": "a", "column": "", "row": 1}})"),
               HasSubstr("\"column\" is empty"));
   EXPECT_THAT(error_of(R"({"image": {"path": "a", "column": "image"}})"), HasSubstr("\"row\" is missing"));
-  // Without an id, rows of one file are told apart.
+  // Without an id, rows of one file are distinct.
   EXPECT_EQ(parse_manifest(R"({"image": {"path": "a", "column": "i", "row": 3}})", "/")->items[0].id,
             "a: row 3");
 }

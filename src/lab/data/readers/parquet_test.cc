@@ -1,5 +1,5 @@
-// Parquet shards, written by Arrow itself, beside the same
-// data in other layouts; and what is wrong with them.
+// Tests of Parquet shards written by Arrow itself, compared with the same data in other layouts, and of
+// invalid ones.
 #include "lab/data/readers/parquet.h"
 
 #include <arrow/api.h>
@@ -64,7 +64,7 @@ Array structs(const std::vector<std::pair<std::string, Array>>& fields) {
   return arrow::StructArray::Make(arrays, names).ValueOrDie();
 }
 
-// Lists of `sizes` over values, -1 for a null.
+// Returns lists of `sizes` over values, -1 for a null.
 Array lists(const std::vector<int>& sizes, const Array& values) {
   arrow::Int32Builder offsets;
   int at = 0;
@@ -115,7 +115,7 @@ fs::path write(const fs::path& path, const Columns& columns, const Writing& how 
   return path;
 }
 
-// Bytes that do not compress to nothing, of another length each.
+// Returns bytes that compress poorly, each time of another length.
 std::string picture(int i) {
   std::string content;
   uint32_t state = 77 + static_cast<uint32_t>(i);
@@ -136,7 +136,7 @@ Array image_structs(const std::vector<Text>& contents, const std::vector<Text>& 
   return structs({{"bytes", bytes(contents)}, {"path", texts(paths)}});
 }
 
-// Reads it; converts it to a manifest and back, which must change nothing.
+// Reads the dataset, and checks that conversion to a manifest and back changes nothing.
 Dataset read(const TestFolder& folder, const std::string& name, const std::string& keys = "") {
   const auto source = parse_dataset_source((folder.path() / name).string() + keys);
   auto dataset = read_dataset(*source);
@@ -173,7 +173,7 @@ std::vector<std::string> excluded(const Dataset& dataset) {
   return all;
 }
 
-// 100 pictures, one or two captions each, as files and a manifest, and in Parquet however it is written.
+// 100 images, one or two captions each, as files and a manifest, and in Parquet in all ways of writing it.
 class ParquetWritings : public testing::Test {
  protected:
   static constexpr int kCount = 100;
@@ -228,7 +228,7 @@ TEST_F(ParquetWritings, AllAgreeWithTheFiles) {
       for (const bool second : {false, true}) {
         SCOPED_TRACE(
             fmt::format("codec {} dictionary {} second {}", static_cast<int>(codec), dictionary, second));
-        // Row groups of 23, pages of a few rows.
+        // Uses row groups of 23, and pages of a few rows.
         write(folder_.path() / "x.parquet", columns,
               {.codec = codec,
                .dictionary = dictionary,
@@ -268,7 +268,7 @@ TEST_F(ParquetWritings, ShardsAndSplits) {
   const Dataset test = read(folder_, "hub", "#split=test");
   ASSERT_EQ(test.items.size(), 40U);
   EXPECT_EQ(read_image_bytes(test.items[39].image).value(), picture(99));
-  // A file has the ids it has in its folder.
+  // A single file has the same ids as in its folder.
   EXPECT_EQ(read(folder_, "hub/data/test-00000-of-00001.parquet").items, test.items);
   fs::remove(folder_.path() / "hub/data/train-00000-of-00002.parquet");
   EXPECT_THAT(error_of(folder_, "hub").message, HasSubstr("has 2 shards by their names, 1 are there"));
@@ -315,7 +315,7 @@ TEST(Parquet, CaptionsOfEverySort) {
               ElementsAre(a, a, c));
   EXPECT_THAT(captions_of("caption", bytes({"one", "one", "three"})), ElementsAre(a, a, c));
   EXPECT_THAT(captions_of("captions", lists({1, 2, 1}, texts(all))), ElementsAre(a, b, c));
-  // Structs: of the fields, the one of texts; the others are not read.
+  // Among the fields of structs, only the one with texts is read.
   const Array sentences = structs({{"tokens", lists({0, 1, 0, 2}, texts({"x", "y", "z"}))},
                                    {"raw", texts(all)},
                                    {"sentid", texts({"7", "8", "9", "10"})}});
@@ -323,7 +323,7 @@ TEST(Parquet, CaptionsOfEverySort) {
   EXPECT_THAT(captions_of("sentences",
                           structs({{"ids", texts({"7", "8", "9"})}, {"raw", lists({1, 2, 1}, texts(all))}})),
               ElementsAre(a, b, c));
-  // A text in a list that looks like a list is a text.
+  // A text in a list stays a text, even if it looks like a list.
   EXPECT_THAT(captions_of("captions", lists({1, 1, 1}, texts({R"(["x"])", "y", "z"})))[0],
               ElementsAre(R"(["x"])"));
   write(folder.path() / "x.parquet", {{"image", images},
@@ -384,7 +384,7 @@ TEST(Parquet, PicturesInFiles) {
   EXPECT_THAT(excluded(dataset),
               ElementsAre("1 images that are web addresses, not files (http://example.org/2.jpg)",
                           "1 captions without an image (train/metadata/3)"));
-  // Rows in the file and rows beside it in one column.
+  // Images in the file and beside it, in one column.
   folder.write("images/x.png", "X");
   write(folder.path() / "data/train-00000-of-00001.parquet",
         {{"image", image_structs({std::nullopt, "B", std::nullopt}, {"x.png", "y.png", "https://z"})},
@@ -511,7 +511,7 @@ TEST(Parquet, PicturesWithinLimits) {
   EXPECT_EQ(error(data::parquet_picture(folder.path() / "y.parquet", "image", 0)).code, ErrorCode::kNotFound);
 }
 
-// Whatever is cut off or flipped: an error, or an answer; never a crash.
+// Any truncation or flipped byte gives an error or an answer, never a crash.
 TEST(Parquet, CutAndCorrupted) {
   const TestFolder folder;
   std::vector<Text> words;
@@ -547,7 +547,7 @@ TEST(Parquet, CutAndCorrupted) {
   EXPECT_GT(noticed, 200);
 }
 
-// Another program cuts the file off while it is read: of a mapping that would be the end of this process.
+// Another program truncates the file while it is read. With a mapping, this would end the process.
 TEST(Parquet, AFileThatShrinksIsAnError) {
   const TestFolder folder;
   const fs::path path =

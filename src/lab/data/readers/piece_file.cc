@@ -10,7 +10,7 @@ namespace saccade::lab::data {
 Result<PieceFile> PieceFile::open(const std::filesystem::path& path) {
   PieceFile file;
   file.path_ = path.string();
-  // O_NONBLOCK: a FIFO must not hang the open; it has no effect on files.
+  // O_NONBLOCK keeps the open of a FIFO from hanging; it has no effect on files.
   file.file_ = Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.file_.get() < 0) return fail_errno(errno, file.path_);
   struct stat info {};

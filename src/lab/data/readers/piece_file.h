@@ -1,5 +1,5 @@
-// A file of which parts are read, here and there. Nothing of it is mapped: what another program cuts off of
-// it meanwhile is an error then, where reading a mapping would end the process. Internal to the module.
+// Random-access file that is read in pieces and not mapped. If another program truncates it meanwhile, the
+// read is an error, whereas reading a mapping would end the process. Internal to the module.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,13 @@ namespace saccade::lab::data {
 // Thread-safe.
 class PieceFile {
  public:
-  // kNotFound, kIo; kBadData for what is no file.
+  // Opens a file. Returns kNotFound, kIo, and kBadData if it is not a regular file.
   static Result<PieceFile> open(const std::filesystem::path& path);
 
   [[nodiscard]] int64_t size() const { return size_; }  // when it was opened
   [[nodiscard]] int descriptor() const { return file_.get(); }
-  // The bytes from `offset` on, all of `out`. kIo where the file has become shorter, or the disk fails.
+  // Fills `out` with the bytes from `offset` on. Returns kIo if the file has become shorter, or the disk
+  // fails.
   Status read(int64_t offset, std::span<char> out) const;
 
  private:

@@ -34,7 +34,7 @@ Result<Dataset> read_manifest(const Candidate& candidate, const DatasetOptions& 
   return dataset;
 }
 
-// Those that are files.
+// Returns the images that are files.
 std::vector<ImageRef*> images_of(Dataset& dataset) {
   std::vector<ImageRef*> images;
   for (DatasetItem& item : dataset.items) {

@@ -1,5 +1,5 @@
 // JSON arrays of records: ShareGPT4V's conversations, whose first answer is the caption, and plain records of
-// an image and its caption or captions, as ALBEF and BLIP keep them.
+// an image and its caption or captions, in the form of ALBEF and BLIP.
 #include "lab/data/readers/reader.h"
 
 namespace saccade::lab::data {
@@ -15,7 +15,7 @@ bool is_records(const Candidate& candidate) {
          has_keys(candidate.outline->first, {"image", "caption"});
 }
 
-// What the model said first.
+// Returns the model's first answer.
 Result<std::string> first_answer(const Json& record) {
   const auto turns = record.find("conversations");
   if (turns == record.end() || !turns->is_array()) {

@@ -1,5 +1,5 @@
-// Tables with named columns: CSV, TSV and '|' between the fields, rows of one image gathered. Two published
-// ones have columns and places of their own: ROCO and Factify.
+// Tables with named columns: CSV, TSV and '|'-separated, with the rows of one image grouped. Two published
+// ones, ROCO and Factify, have columns and folders of their own.
 #include <algorithm>
 #include <initializer_list>
 #include <map>
@@ -48,7 +48,7 @@ size_t find_column(const std::vector<std::string>& header, std::initializer_list
   return kNone;
 }
 
-// Which column is what.
+// Column indices by role.
 struct Columns {
   size_t image = kNone;
   size_t caption = kNone;
@@ -57,7 +57,7 @@ struct Columns {
   size_t group = kNone;
 };
 
-// The names published tables use, the likeliest first.
+// Returns the columns with names common in published tables, the most likely first.
 Columns usual_columns(const std::vector<std::string>& header) {
   Columns columns;
   columns.image =
@@ -117,7 +117,7 @@ Status add_row(const std::vector<std::string>& fields, const Columns& columns, s
   return add_caption_field(dataset, *item, trim(fields[columns.caption]));
 }
 
-// The rows of one file, `columns` being what the layout says of its header.
+// Reads the rows of one file; `columns` are the layout's roles for its header.
 Status read_rows(const Candidate& candidate, Columns columns, const std::string& split,
                  const DatasetOptions& options, RowCollector& rows, Dataset& dataset) {
   note_file(candidate, dataset);
@@ -156,7 +156,7 @@ Result<Dataset> read_table(const Candidate& candidate, const DatasetOptions& opt
   return finish(std::move(dataset), candidate.path.parent_path(), {}, options);
 }
 
-// ROCO: id, name and caption; <split>/radiologytraindata.csv with its images in <split>/radiology/images.
+// ROCO has id, name and caption; <split>/radiologytraindata.csv has its images in <split>/radiology/images.
 
 Columns roco_columns(const std::vector<std::string>& header) {
   Columns columns;
@@ -201,7 +201,7 @@ Result<Dataset> read_roco(const Candidate& candidate, const DatasetOptions& opti
   if (candidate.folder) files = roco_files(candidate);
   Dataset dataset;
   for (const Candidate& file : files) {
-    // Each file has images of its own: they are placed before the next is read.
+    // Each file has its own images, which are placed before the next file is read.
     Dataset part;
     RowCollector rows(part);
     const std::string name = file.path.filename().string();
@@ -217,8 +217,8 @@ Result<Dataset> read_roco(const Candidate& candidate, const DatasetOptions& opti
   return dataset;
 }
 
-// Factify: a claim and the document it is checked against, each with an image. The document's side is read,
-// whose texts are the long ones; columns may be named for the other.
+// Factify has a claim and the document it is checked against, each with an image. The document's side is
+// read, which has the long texts; options may name the other side's columns.
 
 Columns factify_columns(const std::vector<std::string>& header) {
   Columns columns;

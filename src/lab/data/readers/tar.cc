@@ -15,13 +15,13 @@ constexpr size_t kBlock = 512;
 constexpr int64_t kHeader = kBlock;
 constexpr int64_t kMaxExtension = 1 << 20;  // a pax header or a long name
 
-// A field up to its first zero byte.
+// Returns a field up to its first zero byte.
 std::string_view text_field(std::string_view header, size_t offset, size_t length) {
   const std::string_view field = header.substr(offset, length);
   return field.substr(0, std::min(field.find('\0'), field.size()));
 }
 
-// Octal digits between spaces and zero bytes, or base 256 with the highest bit set (GNU).
+// Parses octal digits between spaces and zero bytes, or base 256 if the highest bit is set (GNU).
 std::optional<int64_t> number_field(std::string_view header, size_t offset, size_t length) {
   const std::string_view field = header.substr(offset, length);
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
@@ -48,7 +48,7 @@ bool checksum_holds(std::string_view header) {
   const auto stated = number_field(header, 148, 8);
   if (!stated) return false;
   int64_t plain = 0;
-  int64_t with_signs = 0;  // what some old programs summed
+  int64_t with_signs = 0;  // sum that some old programs wrote
   for (size_t i = 0; i < kBlock; ++i) {
     const char c = i >= 148 && i < 156 ? ' ' : header[i];
     plain += static_cast<unsigned char>(c);
@@ -57,7 +57,7 @@ bool checksum_holds(std::string_view header) {
   return *stated == plain || *stated == with_signs;
 }
 
-// What extension headers say about the member after them.
+// Values of extension headers for the member after them.
 struct Extension {
   std::optional<std::string> name;
   std::optional<int64_t> size;
@@ -73,7 +73,7 @@ std::optional<int64_t> decimal(std::string_view text) {
   return value;
 }
 
-// Records of "LENGTH KEY=VALUE\n", the length counting the whole record.
+// Reads records of "LENGTH KEY=VALUE\n"; the length counts the whole record.
 Status read_pax(std::string_view text, Extension& extension) {
   while (!text.empty()) {
     const size_t space = text.find(' ');
@@ -157,7 +157,7 @@ class Walker {
                   header_name(header).substr(0, 200), *size, left);
     }
     const int64_t offset = at_ + kHeader;
-    // `left` bounds the sum; the padding of the last member may be cut off by careless writers' end marks.
+    // `left` bounds the sum. Careless writers may cut off the padding of the last member.
     at_ = std::min(offset + (*size + kHeader - 1) / kHeader * kHeader, size_);
     if (extends) return extend(type, offset, *size);
     const Extension extension = std::exchange(extension_, {});

@@ -1,6 +1,6 @@
-// webdataset shards: tar files whose members of one name up to the first dot make a sample. Captions are the
-// lines of its .txt, the "caption" or "captions" of its .json, or the class name of its .cls. CLIP_benchmark
-// keeps a folder a split, nshards.txt beside the shards and classnames.txt above them.
+// webdataset shards: tar files in which members with one name up to the first dot make a sample. Captions are
+// the lines of its .txt, the "caption" or "captions" of its .json, or the class name of its .cls.
+// CLIP_benchmark has one folder per split, nshards.txt beside the shards and classnames.txt above them.
 #include <algorithm>
 #include <map>
 
@@ -44,7 +44,7 @@ bool recognizes(const Candidate& candidate) {
   });
 }
 
-// The shards of one folder, in the order of their numbers. nshards.txt must agree.
+// Lists the shards of one folder, in the order of their numbers. nshards.txt must agree.
 Status list_shards(const Candidate& folder, const std::string& split, std::vector<Shard>& shards) {
   int64_t count = 0;
   for (const std::string& name : folder.names) {
@@ -94,7 +94,7 @@ Result<std::vector<std::string>> read_class_names(const Candidate& candidate) {
   return names;
 }
 
-// A shard's samples, in the order of their first members.
+// Reads a shard's samples, in the order of their first members.
 class ShardReader {
  public:
   ShardReader(const PieceFile& file, Shard shard, std::string prefix)

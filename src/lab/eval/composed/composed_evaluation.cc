@@ -1,4 +1,4 @@
-// Evaluations of composed search: of checkpoints with composers on them, and of rows that are given.
+// Evaluations of composed search: of checkpoints with composers, and of embeddings from files.
 #include <algorithm>
 
 #include "lab/eval/composed/composed_study.h"
@@ -16,7 +16,7 @@ Result<std::vector<MeasuredComposer>> open_composers(std::span<const std::filesy
     SACCADE_ASSIGN(each.composer, Composer::open(folder, options));
     names.push_back(each.composer->name());
   }
-  // Not the name of a method either.
+  // A name must also differ from the names of the methods.
   for (const EnumName<ComposeBy>& entry : enum_names(ComposeBy{})) {
     for (std::string& name : names) {
       if (name == entry.name) name = "composer " + name;

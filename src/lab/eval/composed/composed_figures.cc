@@ -24,10 +24,10 @@ constexpr std::array<int64_t, 3> kSubsets = {1, 2, 3};
 constexpr int64_t kSwingDepth = 10;
 constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
-// The scores of a gallery's asked texts, one picture of each hidden.
+// The scores of a gallery's queries, with one image of each hidden.
 class HidingScores : public PairScores {
  public:
-  // hidden: [texts], -1 for none.
+  // hidden: [texts], -1 for no hidden image.
   HidingScores(const PairScores& all, std::vector<int64_t> hidden) : all_(all), hidden_(std::move(hidden)) {}
 
   [[nodiscard]] int64_t texts() const override { return all_.texts(); }
@@ -46,7 +46,8 @@ class HidingScores : public PairScores {
   std::vector<int64_t> hidden_;
 };
 
-// The scores of each text's own few pictures: column i is the i-th of its list. Shorter lists end in kHidden.
+// The scores of each text's own few images. Column i is the i-th image of its list. Shorter lists are padded
+// with kHidden.
 class ListedScores : public PairScores {
  public:
   ListedScores(const PairScores& all, const std::vector<std::vector<int64_t>>& lists)
@@ -84,7 +85,7 @@ Matrix<float> gather(MatrixView<const float> rows, std::span<const int64_t> whic
   return some;
 }
 
-// One gallery with its asked texts, in numbers of its own.
+// One gallery with its queries, in local numbering.
 class GalleryRanks {
  public:
   GalleryRanks(const ComposedTask& task, size_t gallery, TiePolicy ties, ThreadPool& pool)
@@ -130,7 +131,7 @@ class GalleryRanks {
   ComposedAnswer& at(size_t i, std::vector<ComposedAnswer>& answers) const {
     return answers[static_cast<size_t>(asked_[i])];
   }
-  // A picture's number in this gallery.
+  // Returns an image's number in this gallery.
   [[nodiscard]] int64_t local(int64_t picture) const {
     return std::ranges::lower_bound(pictures_, picture) - pictures_.begin();
   }
@@ -178,7 +179,7 @@ class GalleryRanks {
     size_t widest = 0;
     for (size_t i = 0; i < asked_.size(); ++i) {
       std::vector<int64_t> subset = of(i).subset;
-      // The order in which equal scores are: that of the gallery, or of the ids.
+      // Equal scores are ordered as in the gallery, or by id.
       std::ranges::sort(subset, [&](int64_t a, int64_t b) {
         if (ties_ != TiePolicy::kTrec) return a < b;
         return task_.pictures[static_cast<size_t>(a)].id > task_.pictures[static_cast<size_t>(b)].id;
@@ -186,7 +187,7 @@ class GalleryRanks {
       for (size_t k = 0; k < subset.size(); ++k) {
         lists[i].push_back(local(subset[k]));
         const auto& targets = of(i).targets;
-        // The smaller ranking asks for the target that r@k counts.
+        // The subset ranking requires the target that r@k counts.
         const bool counts = task_.recall_first ? !targets.empty() && targets.front() == subset[k]
                                                : std::ranges::find(targets, subset[k]) != targets.end();
         if (counts) pairs.emplace_back(static_cast<int64_t>(i), static_cast<int64_t>(k));
@@ -250,7 +251,7 @@ double within(double rank, int64_t k) {
   return rank <= static_cast<double>(k) ? 1 : 0;
 }
 
-// Rows of figures, gathered; clusters are numbered anew among those that have a row.
+// Collects rows of figures; clusters are renumbered among those that have a row.
 class SampleMaker {
  public:
   explicit SampleMaker(std::vector<std::string> names) : names_(std::move(names)) {}
@@ -278,7 +279,7 @@ class SampleMaker {
   std::map<int64_t, int64_t> numbers_;
 };
 
-// What can be counted of a whole dataset, the same for all its groups.
+// Figures that can be computed on the whole dataset, the same for all its groups.
 struct Counted {
   bool subsets = false;  // every query with targets has one
   bool reference = false;
@@ -325,7 +326,7 @@ std::vector<double> main_values(const Counted& counted, const ComposedTask::Quer
   return values;
 }
 
-// The asked texts of some queries.
+// Returns the figures of some of the queries.
 ComposedGroup group_of(const ComposedTask& task, std::span<const ComposedAnswer> answers,
                        const Counted& counted, const std::string& kind, bool all,
                        const BootstrapOptions& bootstrap, ThreadPool& pool) {
@@ -357,7 +358,7 @@ ComposedGroup group_of(const ComposedTask& task, std::span<const ComposedAnswer>
     double best = 0;
     double worst = 1;
     for (size_t other = 0; other < task.asked.size(); ++other) {
-      // A query's wordings stand together.
+      // A query's paraphrases are adjacent.
       const size_t at = a + other;
       if (at >= task.asked.size() || task.asked[at].query != asked.query) break;
       const double found = within(answers[at].recall_rank, kSwingDepth);
@@ -375,7 +376,8 @@ ComposedGroup group_of(const ComposedTask& task, std::span<const ComposedAnswer>
   return group;
 }
 
-// Each kind counts once, whatever its number of queries. Kinds are drawn independently of each other.
+// Returns the macro average: each kind counts once, whatever its number of queries. Kinds are resampled
+// independently of each other.
 ComposedGroup mean_of_kinds(std::span<const ComposedGroup> kinds) {
   ComposedGroup mean;
   mean.of = "mean of kinds";
@@ -413,7 +415,7 @@ ComposedGroup mean_of_kinds(std::span<const ComposedGroup> kinds) {
   return mean;
 }
 
-// r@k and map@k of a gallery with fewer pictures than k would be the same for any model.
+// Blanks r@k and map@k for a gallery with fewer than k images, since they would be the same for any model.
 void finish(double confidence, ComposedGroup& group) {
   for (const Estimates& estimates : group.estimates) {
     for (Figure& figure : figures_of(estimates, confidence)) {

@@ -1,20 +1,21 @@
-// Figures of composed search: how high the targets of edit queries rank.
+// Metrics of composed search: how high the targets of edit queries rank.
 //
 //   r1 r5 r10 r50       share of queries with a target (any, or the one the text was
 //                       written for) among the first k
 //   map5 map10 map25 map50   mean over queries of: sum over the targets among the first k of (number of
 //                       targets up to there / rank), divided by min(targets, k)   (Baldrati et al., ICCV
 //                       2023, section 4)
-//   r_subset1 .. 3      the same over the query's subset alone, where every query has one
-//   mean_r5_r_subset1   CIRR's headline
-//   mean_r10_r50        Fashion-IQ's headline
-//   reference1          share of queries whose first answer is the reference, where it is ranked
+//   r_subset1 .. 3      the same over the query's subset alone, if every query has one
+//   mean_r5_r_subset1   CIRR's headline metric
+//   mean_r10_r50        Fashion-IQ's headline metric
+//   reference1          share of queries whose first answer is the reference, if it is ranked
 //   negative1           share of queries with explicit negatives whose first answer is one of them
-//   negative_above      ... that score one of them at least as high as their best target
-//   best_r10 worst_r10 swing_r10   of queries with paraphrases: found within 10 by the best and by the
-//                       worst of their wordings, and the difference of these two
+//   negative_above      share of those queries that score a negative at least as high as the best target
+//   best_r10 worst_r10 swing_r10   for queries with paraphrases: r10 of the best and of the worst wording
+//                       of each query, and the difference of the two
 //
-// Ranks are counted, under a declared policy for ties; intervals are drawn by reference (figures/sample.h).
+// Ranks are counted under a declared tie policy. Bootstrap intervals resample by reference
+// (figures/sample.h).
 #pragma once
 
 #include <cstdint>
@@ -33,46 +34,47 @@
 
 namespace saccade::lab {
 
-// What became of one asked text.
+// Ranking result of one query text.
 struct ComposedAnswer {
-  std::vector<double> ranks;         // of all targets, ascending; none: they are kept back
-  double recall_rank = 0;            // of the target that r@k counts
-  std::vector<double> subset_ranks;  // of the targets in the subset, ascending
+  std::vector<double> ranks;         // ranks of all targets, ascending; empty: they are withheld
+  double recall_rank = 0;            // rank of the target that r@k counts
+  std::vector<double> subset_ranks;  // ranks of the targets in the subset, ascending
   bool tied = false;
   bool negative_above = false;
-  std::vector<int64_t> top;         // pictures, best first; equal scores by number
+  std::vector<int64_t> top;         // images, best first; equal scores by number
   std::vector<float> top_scores;    // [top]
-  std::vector<int64_t> top_subset;  // of the subset
+  std::vector<int64_t> top_subset;  // first answers within the subset
 };
 
-// rows: [task.asked, dim] and [task.pictures, dim]; their dot products are the scores. kBadData for a
-// score that is not a number. `depth`: of `top`; 0: ranks alone, without `top` and `negative_above`. Cost:
-// all products, one to three times.
+// Ranks the gallery for every query. rows: [task.asked, dim] and [task.pictures, dim]; their dot products are
+// the scores. `depth` is the size of `top`; 0 computes ranks alone, without `top` and `negative_above`.
+// Returns kBadData for a score that is NaN. Cost: all products, one to three times.
 Result<std::vector<ComposedAnswer>> rank_composed(const ComposedTask& task, MatrixView<const float> asked,
                                                   MatrixView<const float> pictures, TiePolicy ties,
                                                   int64_t depth, ThreadPool& pool);
 
-// The share of queries, in their own wording, with a target among the first `k`. NaN without any.
+// Returns the share of queries, in their original wording, with a target among the first `k`; NaN without
+// queries.
 double recall_at(const ComposedTask& task, std::span<const ComposedAnswer> answers, double k);
 
-// Figures of some of the queries.
+// Metrics of a group of queries.
 struct ComposedGroup {
   std::string of;    // "all", "kind", or "mean of kinds": each kind counts once
-  std::string name;  // of the kind
+  std::string name;  // name of the kind
   int64_t queries = 0;
-  int64_t gallery = 0;  // pictures of the smallest gallery
+  int64_t gallery = 0;  // images of the smallest gallery
   int64_t tied = 0;
-  std::vector<Estimates> estimates;  // of all queries; of those with negatives; of those with paraphrases
+  std::vector<Estimates> estimates;  // for all queries; for those with negatives; for those with paraphrases
   std::vector<Figure> figures;
 };
-// All queries; the kinds where there are several; and their mean, where the layout is Fashion-IQ's. Queries
-// without targets are not counted.
+// Returns the metrics of all queries, of each kind if there are several, and of the mean over kinds for
+// Fashion-IQ's layout. Queries without targets are not counted.
 std::vector<ComposedGroup> composed_groups(const ComposedTask& task, std::span<const ComposedAnswer> answers,
                                            const BootstrapOptions& bootstrap, ThreadPool& pool);
 
-// {"of", "name", "queries", "gallery", "tied", "figures"}.
+// Returns {"of", "name", "queries", "gallery", "tied", "figures"}.
 Json composed_group_json(const ComposedGroup& group);
-// Figure by figure a - b.
+// Returns the difference a - b of each metric.
 Result<Json> composed_difference_json(const ComposedGroup& a, const ComposedGroup& b, double confidence);
 
 }  // namespace saccade::lab

@@ -16,8 +16,8 @@ namespace {
 
 constexpr int64_t kAtOnce = 256;  // asked texts whose references' tokens are held together
 
-// An encoder whose rows of a picture are those of its tokens, under a fingerprint of their own: so that they
-// are cached as rows of late interaction are.
+// An encoder whose image embeddings are its token states. It has a fingerprint of its own, so that they are
+// cached like the embeddings of late interaction.
 class TokenEncoder : public EncoderBackend, public LateInteraction {
  public:
   TokenEncoder(EncoderBackend& encoder, TokenStates& states)
@@ -49,10 +49,10 @@ class TokenEncoder : public EncoderBackend, public LateInteraction {
   EncoderInfo info_;
 };
 
-// One reference with one text.
+// A reference image with one text.
 struct Said {
   int64_t asked = 0;
-  int64_t reference = 0;  // number of a picture
+  int64_t reference = 0;  // number of an image
   std::string_view text;
 };
 
@@ -67,7 +67,7 @@ std::vector<Said> said_of(const ComposedTask& task) {
   return said;
 }
 
-// Item i is item which[i] of `from`.
+// Returns row sets in which item i is item which[i] of `from`.
 RowSets gather(const RowSets& from, std::span<const int64_t> which) {
   RowSets sets;
   for (const int64_t item : which) {
@@ -85,7 +85,7 @@ RowSets gather(const RowSets& from, std::span<const int64_t> which) {
   return sets;
 }
 
-// The tokens of each one's reference.
+// Returns the token states of each query's reference image.
 Result<RowSets> picture_tokens(const EncodedContext& context, TokenStates& states, const ComposedTask& task,
                                std::span<const Said> said) {
   std::vector<ImageRef> pictures;

@@ -1,4 +1,4 @@
-// The rows that trained composers make of a task's queries, and how alike the tokens are that they join.
+// Query embeddings of trained composers, and the similarity of the tokens that they join.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,22 @@ namespace saccade::lab {
 
 struct ComposedRows {
   Matrix<float> rows;  // [asked, dim], of length 1
-  // Of kinds that join tokens: tokens of the asked texts, start and end among them,
-  // and those of them that met one of the reference's.
+  // Number of tokens of the query texts, start and end tokens included. Only for composers that join tokens.
+  // The next field counts those that matched a token of the reference.
   int64_t tokens = 0;
   int64_t matched = 0;
 };
-// Of texts that are asked together (JoinTexts::kBothOrders) the mean of their rows. Token rows of references
-// go through the cache. kMismatch for a composer of another encoder, kUnsupported for late interaction;
-// errors as embed_pictures'. Memory: token rows of a few hundred references at a time.
+// Composes the task's queries. Texts that are asked together (JoinTexts::kBothOrders) give the mean of their
+// embeddings. Token states of references go through the cache. Errors: kMismatch for a composer of another
+// encoder; kUnsupported for late interaction; those of embed_pictures. Memory: token states of a few hundred
+// references at a time.
 Result<ComposedRows> compose_task(Composer& composer, const EncodedContext& context,
                                   const ComposedTask& task);
 
-// How alike a query's tokens are: the cosines of each of the reference's tokens with each of the text's, over
-// the queries `which` in their own wording.
+// Measures token similarity: cosines of each reference token with each text token, over the queries `which`
+// in their original wording.
 //   {"queries", "pairs", "mean", "low", "width", "counts": a histogram of the cosines}
-// Nothing (null) for encoders without token states.
+// Returns null for encoders without token states.
 Result<Json> token_similarities(const EncodedContext& context, const ComposedTask& task,
                                 std::span<const int64_t> which);
 

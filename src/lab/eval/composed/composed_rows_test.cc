@@ -1,4 +1,4 @@
-// Trained composers in the table: their rows against the composer's own on pixels, one
+// Tests of trained composers in the evaluation: their embeddings against the composer's own on pixels, one
 // query at a time, with the starter.
 #include "lab/eval/composed/composed_rows.h"
 
@@ -112,7 +112,7 @@ class ComposersInTheTable : public testing::Test {
   fs::path run_;
 };
 
-// A composer that sums is the sum, figure by figure; it brings its encoder along.
+// A composer that sums has exactly the metrics of the sum. It also brings its encoder along.
 TEST_F(ComposersInTheTable, AComposerIsALineBesideTheMethods) {
   run_ = at("run");
   const auto evaluation = evaluate({.composers = {at("added"), at("atf")}, .token_queries = 4});
@@ -158,7 +158,7 @@ TEST_F(ComposersInTheTable, AComposerIsALineBesideTheMethods) {
 }
 
 TEST_F(ComposersInTheTable, RowsAreTheComposersOwn) {
-  // In one go, and each query alone on its pixels.
+  // Computes all queries at once, and each query alone from its pixels.
   const auto evaluation = evaluate({.methods = {ComposeBy::kSum}, .composers = {at("atf")}});
   ASSERT_TRUE(evaluation) << evaluation.error().message;
   const std::vector<std::string> names = {at("test.jsonl").string()};
@@ -193,7 +193,7 @@ TEST_F(ComposersInTheTable, RowsAreTheComposersOwn) {
   }
   EXPECT_EQ(all->tokens, tokens);
 
-  // Cosines of tokens, counted one by one.
+  // Computes the tokens' cosines one by one.
   const std::vector<int64_t> which = {0, 5};
   const Json counted = token_similarities(context, task, which).value();
   double sum = 0;
@@ -240,7 +240,7 @@ TEST_F(ComposersInTheTable, TauIsChosenOnAnotherDataset) {
     before = each["matched"].get<double>();
     EXPECT_TRUE(each["figures"]["r1"]["value"].is_number());
   }
-  EXPECT_EQ(before, 0);  // above 1 nothing is matched
+  EXPECT_EQ(before, 0);  // no cosine exceeds 1, so there are no matches
   EXPECT_EQ(result_of(given->metrics, "atf")["tau"], 0.2);
 
   options.choose_on = at("val.jsonl").string();

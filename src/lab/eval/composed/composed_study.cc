@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t kTopKept = 10;  // answers a run keeps of each query
 constexpr double kChosenBy = 10;  // r10
 
-// How a method with a weight makes its row.
+// Returns the function of a method with a weight that composes a query embedding.
 std::optional<Compose> compose_of(ComposeBy method) {
   switch (method) {
     case ComposeBy::kSum:
@@ -40,7 +40,7 @@ bool has_weight(ComposeBy method) {
   return compose_of(method).has_value() && method != ComposeBy::kSum;
 }
 
-// The weights that are tried: twentieths of the way; of direction tenths up to twice the difference.
+// Returns the candidate weights: steps of 1/20; for direction, steps of 1/10 up to twice the difference.
 std::vector<double> tried_weights(ComposeBy method) {
   std::vector<double> weights;
   for (int i = 0; i <= 20; ++i) weights.push_back(i * (method == ComposeBy::kDirection ? 0.1 : 0.05));
@@ -55,7 +55,7 @@ Matrix<float> select(MatrixView<const float> rows, std::span<const int64_t> whic
   return some;
 }
 
-// [asked, dim]: of each the sum of its texts' rows, of length 1 where `unit`.
+// Returns [asked, dim]: for each query the sum of its texts' embeddings, normalized if `unit`.
 Matrix<float> asked_rows(const ComposedTask& task,
                          const std::unordered_map<std::string_view, int64_t>& numbers,
                          MatrixView<const float> rows, bool unit) {
@@ -75,7 +75,7 @@ Matrix<float> asked_rows(const ComposedTask& task,
   return all;
 }
 
-// Of the queries, `count` by the seed, ascending.
+// Returns `count` queries drawn with the seed, ascending.
 std::vector<int64_t> drawn_queries(int64_t queries, int64_t count, uint64_t seed) {
   std::vector<std::pair<uint64_t, int64_t>> order;
   for (int64_t q = 0; q < queries; ++q) order.emplace_back(SplitMix(seed, q).next(), q);
@@ -87,7 +87,7 @@ std::vector<int64_t> drawn_queries(int64_t queries, int64_t count, uint64_t seed
   return drawn;
 }
 
-// An encoder whose rows are those before they are brought to length 1, under a fingerprint of their own.
+// An encoder whose embeddings are not normalized, under a fingerprint of their own.
 class RawEncoder : public EncoderBackend {
  public:
   RawEncoder(EncoderBackend& encoder, RawRows& raw) : encoder_(encoder), raw_(raw), info_(encoder.info()) {
@@ -128,7 +128,7 @@ std::vector<ComposeBy> ComposedStudy::methods() const {
   if (!options_.methods.empty()) return options_.methods;
   std::vector<ComposeBy> all;
   for (const EnumName<ComposeBy>& entry : enum_names(ComposeBy{})) {
-    // Without a weight of its own, a weighted sum is the sum.
+    // Without a weight, a weighted sum is the plain sum.
     const bool same =
         entry.value == ComposeBy::kWeightedSum && !options_.weight && options_.choose_on.empty();
     if (!same) all.push_back(entry.value);
@@ -185,11 +185,11 @@ Status ComposedStudy::add_dataset(const NamedDataset& dataset) {
                 "split",
                 dataset.name);
   }
-  // Rows of a file are of the queries' own wordings, and weights are chosen by these.
+  // Embeddings from files belong to the queries' original wordings, and weights are chosen on these.
   if (given_ || first) {
     for (EditQuery& query : one.dataset.edits) query.paraphrases.clear();
   }
-  // What cannot be asked at all is told before anything is encoded.
+  // Reports queries that cannot be asked before anything is encoded.
   SACCADE_ASSIGN(const ComposedTask task, composed_task(one.dataset, options_.protocol, {}));
   if (!task.has_targets() && (first || options_.server_files.empty())) {
     return fail(ErrorCode::kUsage, "{}: its targets are kept back, so nothing can be measured{}",
@@ -218,7 +218,7 @@ Result<SettledTask> ComposedStudy::settle(size_t dataset, std::span<const int64_
   one.generated.assign(one.task->queries.size(), std::nullopt);
   if (!options_.generated.empty() && !chooses(dataset)) {
     const auto made = read_pseudo_targets(options_.generated, one.dataset);
-    // The list may be another dataset's alone (kUsage).
+    // The list may belong to another dataset (kUsage).
     if (!made && made.error().code != ErrorCode::kUsage) return fail(made.error());
     for (size_t q = 0; made && q < one.task->queries.size(); ++q) {
       const auto& picture = made->pictures[static_cast<size_t>(one.task->queries[q].source)];
@@ -237,7 +237,7 @@ Result<SettledTask> ComposedStudy::settle(size_t dataset, std::span<const int64_
 
 Result<ComposedStudy::Parts> ComposedStudy::encode_parts(const EncodedContext& context,
                                                          const ComposedTask& task, CutTexts& cut) const {
-  // Every text once, the ones that stand for the reference behind them.
+  // Every text once; the texts that describe the reference come last.
   std::vector<std::string_view> texts;
   std::unordered_map<std::string_view, int64_t> numbers;
   const auto number_of = [&](std::string_view text) {

@@ -1,5 +1,5 @@
-// Composed search on datasets of edit queries: every way of making one row of a
-// picture and a text, in one table.
+// Study of composed search on datasets of edit queries. It compares all methods that compose one embedding
+// from an image and a text.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@
 
 namespace saccade::lab {
 
-// How a query's row is made. The first four have nothing to choose. kRawSum adds the rows before they are
-// brought to length 1 (RawRows), as BGE-VL's published CLIP checkpoints do.
+// Method that composes a query's embedding. The first four have no weight to choose. kRawSum adds the
+// embeddings before normalization (RawRows), as BGE-VL's published CLIP checkpoints do.
 enum class ComposeBy { kReference, kText, kSum, kRawSum, kWeightedSum, kSlerp, kDirection };
 std::span<const EnumName<ComposeBy>> enum_names(ComposeBy);
 
@@ -33,51 +33,53 @@ struct ComposedOptions {
   ComposedProtocol protocol = {};
   TiePolicy ties = TiePolicy::kPessimistic;
   std::vector<ComposeBy> methods = {};  // empty: all that have something of their own to say
-  std::optional<double> weight = {};    // of weighted-sum, slerp and direction; none: compose.h's defaults
-  // Folders of trained composers. Each is measured on the checkpoint that it
-  // names, which joins those asked for.
+  std::optional<double> weight = {};    // of weighted-sum, slerp and direction; default: compose.h's
+  // Folders of trained composers. Each is measured on the checkpoint that it names, which is added to the
+  // requested checkpoints.
   std::vector<std::filesystem::path> composers = {};
-  // Thresholds at which composers that have one ("tau" among their options) are measured; the one that is
-  // taken is the composer's own, or where there is a dataset to choose on the best there.
+  // Thresholds to measure for composers that have one ("tau" among their options). The reported one is the
+  // composer's own, or the best on the `choose_on` dataset if one is given.
   std::vector<double> taus = {};
-  // How alike the tokens are of this many queries, drawn by the seed (token_similarities); 0: not measured.
+  // Number of queries, drawn with the seed, whose token similarities are measured (token_similarities); 0
+  // disables this.
   int64_t token_queries = 0;
   std::filesystem::path generated =
-      {};  // pictures made for the queries (lab/data/generated.h), for a report to show; empty: none
-  // A dataset (as parse_dataset_source takes it) on which each checkpoint's weights
-  // are chosen, by r10; empty: none.
+      {};  // images made for the queries (lab/data/generated.h), for a report to show; empty: none
+  // Dataset (as parse_dataset_source takes it) on which each checkpoint's weights are chosen by r10. Empty
+  // for none.
   std::string choose_on = {};
-  std::filesystem::path server_files = {};  // a folder to write them into; empty: none
+  std::filesystem::path server_files = {};  // folder for the submission files; empty: none are written
 };
 
-// A composer that is measured, under a name that no other has.
+// A composer to measure, under a unique name.
 struct MeasuredComposer {
   std::string name;
   std::filesystem::path folder;
   std::unique_ptr<Composer> composer;
-  BackendOptions options;  // that it was opened with
+  BackendOptions options;  // options of its encoder
 };
-// kBadData and kUnsupported as Composer::open; names are those of the folders.
+// Opens composers; their names are those of the folders. Returns kBadData and kUnsupported as Composer::open.
 Result<std::vector<MeasuredComposer>> open_composers(std::span<const std::filesystem::path> folders,
                                                      const BackendOptions& options);
 
 class ComposedStudy : public Study {
  public:
-  // All are borrowed. `given`: rows come from files, and queries are asked in their own wording alone.
+  // Borrows all arguments. If `given`, embeddings come from files, and queries are asked in their original
+  // wording alone.
   ComposedStudy(const ComposedOptions& options, const EvaluationOptions& evaluation,
                 std::span<const MeasuredComposer> composers = {}, bool given = false)
       : options_(options), evaluation_(evaluation), composers_(composers), given_(given) {}
 
   [[nodiscard]] std::string_view kind() const override { return "composed"; }
   [[nodiscard]] Json protocol() const override;
-  // kUsage for datasets of another sort, for one that weights are chosen on and that is measured too, and for
-  // one without targets where no server files are written.
+  // Adds a dataset. Returns kUsage for a dataset of another kind, for one that is used both to choose weights
+  // and to measure, and for one without targets if no server files are written.
   Status add_dataset(const NamedDataset& dataset) override;
   [[nodiscard]] std::vector<ImageRef> pictures(size_t dataset) const override;
   Result<SettledTask> settle(size_t dataset, std::span<const int64_t> unreadable) override;
   Status measure(const EncodedContext& context) override;
-  // The same for rows of a file: "query_embeds" [queries, dim], "gallery_embeds"
-  // [pictures, dim], in the dataset's order.
+  // Measures the embeddings of a file: "query_embeds" [queries, dim] and "gallery_embeds" [pictures, dim], in
+  // the dataset's order.
   Status measure_file(const StudyContext& context, const std::filesystem::path& path, Similarity similarity);
   [[nodiscard]] Result<Json> metrics(std::span<const RunDataset> datasets) const override;
 
@@ -87,7 +89,7 @@ class ComposedStudy : public Study {
     std::string method;
     std::optional<double> weight;
     std::string weight_from;
-    const MeasuredComposer* composer = nullptr;  // that made the rows; nullptr: none
+    const MeasuredComposer* composer = nullptr;  // composer of the embeddings; nullptr: none
     std::optional<double> tau;
     std::optional<double> matched;  // share of the texts' tokens that met one of the reference's
     CutTexts cut;
@@ -96,14 +98,14 @@ class ComposedStudy : public Study {
   struct Measured {
     Dataset dataset;
     std::optional<ComposedTask> task;
-    RunItems items;  // the task's pictures, and behind them those that were generated
-    std::vector<std::optional<size_t>> generated;  // [the task's queries]: number of the picture in `items`
+    RunItems items;  // the task's images, and behind them those that were generated
+    std::vector<std::optional<size_t>> generated;  // [the task's queries]: number of the image in `items`
     std::vector<Outcome> outcomes;
     Json curves = Json::array();        // recall against tau
     Json similarities = Json::array();  // token_similarities, by checkpoint
   };
-  // What a query's row is made of: [asked, dim] each; `was` of direction; the raw ones, of raw-sum, are
-  // empty where the encoder has none.
+  // Parts of the query embeddings, [asked, dim] each. `was` is used by direction. The raw ones, for raw-sum,
+  // are empty if the encoder has none.
   struct Parts {
     Matrix<float> pictures;
     Matrix<float> texts;
@@ -114,7 +116,7 @@ class ComposedStudy : public Study {
   struct Chosen {
     std::string model;
     std::string method;
-    double weight = 0;  // of a composer its tau
+    double weight = 0;  // weight, or a composer's tau
     double r10 = 0;
   };
 
@@ -122,14 +124,14 @@ class ComposedStudy : public Study {
   [[nodiscard]] std::vector<ComposeBy> methods() const;
   [[nodiscard]] std::pair<double, std::string> weight_of(ComposeBy method, const std::string& model) const;
   [[nodiscard]] const Chosen* chosen_of(const std::string& model, std::string_view method) const;
-  // Every composer of the context's encoder.
+  // Measures every composer of the context's encoder.
   Status measure_composers(const EncodedContext& context, const ComposedTask& task, const CutTexts& cut,
                            MatrixView<const float> pictures);
   Status measure_composer(const EncodedContext& context, const ComposedTask& task, const CutTexts& cut,
                           MatrixView<const float> pictures, const MeasuredComposer& measured);
   Status measure_similarities(const EncodedContext& context, const ComposedTask& task);
   Result<Parts> encode_parts(const EncodedContext& context, const ComposedTask& task, CutTexts& cut) const;
-  // Fills the raw rows, where they are asked for and there are such.
+  // Fills the raw embeddings if they are requested and the encoder has them.
   Status encode_raw_parts(const EncodedContext& context, const ComposedTask& task, Parts& parts) const;
   [[nodiscard]] static Result<Matrix<float>> query_rows(ComposeBy method, double weight, const Parts& parts,
                                                         ThreadPool& pool);
@@ -150,13 +152,13 @@ class ComposedStudy : public Study {
   std::vector<Chosen> chosen_;
 };
 
-// evaluate() with the dataset that weights are chosen on in front of the others, and the checkpoints that
-// composers name behind those asked for. kUsage for neither checkpoint nor composer.
+// Runs evaluate() with the dataset for choosing weights in front of the others, and the composers'
+// checkpoints behind the requested ones. Returns kUsage if neither checkpoints nor composers are given.
 Result<Evaluation> evaluate_composed(const ComposedOptions& composed, EvaluationOptions options,
                                      const BackendOptions& encoder, ThreadPool& pool);
 
-// Files of rows in place of checkpoints; each stands for one. kUsage for other than one dataset, for choosing
-// weights, and where each text is asked alone; kMismatch where a file has other counts than the dataset.
+// Evaluates files of embeddings in place of checkpoints. Errors: kUsage for other than one dataset, for
+// choosing weights, and if each text is asked alone; kMismatch if a file has other counts than the dataset.
 Result<Evaluation> evaluate_given_composed(std::span<const std::filesystem::path> files,
                                            Similarity similarity, const ComposedOptions& composed,
                                            const EvaluationOptions& options, ThreadPool& pool);

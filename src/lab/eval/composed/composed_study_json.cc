@@ -1,4 +1,4 @@
-// What a study of composed search found, as runs hold it: docs/runs.md.
+// JSON of composed-search results as stored in runs: docs/runs.md.
 #include <utility>
 
 #include "lab/eval/composed/composed_study.h"

@@ -69,7 +69,7 @@ Json protocol_fields(const ComposedProtocol& protocol) {
 
 namespace {
 
-// A text as CLIP4Cir's program has it.
+// Strips a text as CLIP4Cir's program does.
 std::string stripped(std::string_view text) {
   constexpr std::string_view kEnds = ".?, ";
   const size_t begin = text.find_first_not_of(kEnds);
@@ -77,7 +77,8 @@ std::string stripped(std::string_view text) {
   return std::string(text.substr(begin, text.find_last_not_of(kEnds) - begin + 1));
 }
 
-// As Python's capitalize(): the first letter large, the others small. Letters beyond ASCII stay as they are.
+// Does what Python's capitalize() does: upper-case first letter, the others lower-case. Letters beyond ASCII
+// stay as they are.
 std::string capitalized(std::string text) {
   for (size_t i = 0; i < text.size(); ++i) {
     char& c = text[i];
@@ -100,7 +101,7 @@ std::string joined(std::span<const std::string> texts, std::string_view between)
   return all;
 }
 
-// Of one text nothing is joined, and it is said as it is written.
+// Joins texts. A single text is returned unchanged.
 std::vector<std::vector<std::string>> join(std::vector<std::string> texts, JoinTexts how) {
   if (texts.size() < 2) return {{texts.empty() ? std::string() : texts.front()}};
   if (how == JoinTexts::kEach) {
@@ -122,7 +123,7 @@ std::vector<std::vector<std::string>> join(std::vector<std::string> texts, JoinT
   return {orders};
 }
 
-// The pictures that stay, by the reading of the gallery.
+// Returns which images stay, according to the gallery option.
 std::vector<bool> kept_pictures(const Dataset& dataset, const GalleryIndex& index,
                                 const ComposedProtocol& protocol, std::span<const int64_t> unreadable) {
   std::vector<bool> kept(dataset.gallery.size(), protocol.gallery == GalleryPictures::kOriginal);
@@ -173,12 +174,12 @@ class TaskMaker {
     gallery_number_ = std::move(galleries);
   }
 
-  // The number of a picture, -1 where it does not stay.
+  // Returns the number of an image, -1 if it is left out.
   int64_t number(const EditQuery& query, const std::string& id) const {
     return number_[*index_.find(query.gallery, id)];
   }
 
-  // Numbers of pictures without the reference, and only those that stay.
+  // Returns the numbers of the images that stay, without the reference.
   std::vector<int64_t> others(const EditQuery& query, const std::vector<std::string>& ids) const {
     std::vector<int64_t> numbers;
     for (const std::string& id : ids) {
@@ -203,8 +204,8 @@ class TaskMaker {
         query.targets.push_back(each);
     }
     query.subset = others(edit, edit.subset);
-    // The union of references and targets may lack a subset's others; an unreadable
-    // one makes another measurement.
+    // The union of references and targets may lack the other images of a subset. An unreadable one changes
+    // the measurement.
     const bool lost = protocol_.gallery == GalleryPictures::kOriginal &&
                       std::ranges::any_of(edit.subset, [&](const auto& id) { return number(edit, id) < 0; });
     if (!whole || lost) {

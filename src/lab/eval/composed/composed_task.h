@@ -1,8 +1,8 @@
-// What is asked in composed search, and of which pictures: a dataset of edit queries under one protocol.
+// A composed-search task: a dataset of edit queries under one protocol.
 //
-// Published figures hide what they leave open: which pictures are the gallery, whether the reference is one
-// of them, how two captions become one text, whether an annotator's shared concept is said (CIRCO), and which
-// of several targets a recall counts. Each is an option here, and the protocol of a run names them all.
+// Published figures leave several choices open: the gallery's images, whether it contains the reference, how
+// two captions become one text, whether an annotator's shared concept is used (CIRCO), and which of several
+// targets a recall counts. Each is an option here, and the protocol of a run names them all.
 #pragma once
 
 #include <cstdint>
@@ -20,35 +20,35 @@
 
 namespace saccade::lab {
 
-// How several texts of a query become what is asked.
+// Method that joins several texts of a query.
 enum class JoinTexts {
-  kAnd,  // "C1 and c2", each without '.', '?', ',' and spaces at its ends, the first with a capital (CLIP4Cir)
-  kComma,       // "c1, and c2" (BGE-VL)
-  kToken,       // "c1 <and> c2" (Fashion-IQ's own program)
+  kAnd,    // "C1 and c2", without '.', '?', ',' and spaces at their ends, the first capitalized (CLIP4Cir)
+  kComma,  // "c1, and c2" (BGE-VL)
+  kToken,  // "c1 <and> c2" (Fashion-IQ's own program)
   kBothOrders,  // the mean of the rows of "C1 and c2" and "C2 and c1" (LinCIR)
   kEach,        // each text is a query of its own (VAL)
 };
 std::span<const EnumName<JoinTexts>> enum_names(JoinTexts);
 
-// Which of a gallery's pictures are ranked.
+// Images of a gallery that are ranked.
 enum class GalleryPictures {
   kOriginal,  // all of the dataset's own list
   kNamed,     // those that are a reference or a target of a query (VAL)
 };
 std::span<const EnumName<GalleryPictures>> enum_names(GalleryPictures);
 
-// Whether a query's reference is ranked.
+// Treatment of a query's reference in the ranking.
 enum class ReferenceRanked { kLayout, kKeep, kRemove };  // kLayout: removed in CIRR, kept elsewhere
 std::span<const EnumName<ReferenceRanked>> enum_names(ReferenceRanked);
 
-// Whether the shared concept is said (CIRCO).
+// Use of the shared concept (CIRCO).
 enum class SharedConcept {
   kAlone,  // the relative text alone (SEARLE, LinCIR, CIReVL)
   kWith,   // "find {shared concept} but {text}" (MagicLens, BGE-VL)
 };
 std::span<const EnumName<SharedConcept>> enum_names(SharedConcept);
 
-// Which target r@k counts where there are several.
+// Target that r@k counts if there are several.
 enum class RecallTarget { kLayout, kAny, kFirst };  // kLayout: the first in CIRCO, any elsewhere
 std::span<const EnumName<RecallTarget>> enum_names(RecallTarget);
 
@@ -59,12 +59,12 @@ struct ComposedProtocol {
   SharedConcept concepts = SharedConcept::kAlone;
   RecallTarget recall = RecallTarget::kLayout;
 };
-// In words, and in fields, for a run's protocol.
+// Returns the protocol as text, and as fields, for a run's protocol.
 std::string protocol_words(const ComposedProtocol& protocol);
 Json protocol_fields(const ComposedProtocol& protocol);
 
-// The texts that are said for a query, whose rows' mean is its text: one, of kBothOrders two; with kEach,
-// those of each query of its own. `texts`: the query's own, or one paraphrase.
+// Returns the texts of a query; the mean of their embeddings is the text part. There is one, or two with
+// kBothOrders. With kEach each is a query of its own. `texts`: the query's own, or one paraphrase.
 std::vector<std::vector<std::string>> said_texts(std::span<const std::string> texts,
                                                  const std::string& shared_concept,
                                                  const ComposedProtocol& protocol);
@@ -73,8 +73,8 @@ struct ComposedTask {
   struct Query {
     int64_t source = 0;              // its number in the dataset
     int64_t gallery = 0;             // number
-    int64_t reference = 0;           // numbers of pictures, as all below
-    std::vector<int64_t> targets;    // the one the text was written for first; none: kept back
+    int64_t reference = 0;           // numbers of images, as all below
+    std::vector<int64_t> targets;    // the one for which the text was written first; empty: withheld
     std::vector<int64_t> subset;     // without the reference
     std::vector<int64_t> negatives;  // without the reference
   };
@@ -82,7 +82,7 @@ struct ComposedTask {
     std::string name;
     std::vector<int64_t> pictures;  // numbers, ascending
   };
-  // What is asked: a query in one of its wordings.
+  // A query in one of its wordings.
   struct Asked {
     int64_t query = 0;
     int64_t wording = 0;  // 0: its own texts; n: paraphrase n - 1
@@ -92,7 +92,7 @@ struct ComposedTask {
   std::string layout;
   bool remove_reference = false;
   bool recall_first = false;
-  std::vector<GalleryPicture> pictures;  // of all galleries, in the dataset's order
+  std::vector<GalleryPicture> pictures;  // images of all galleries, in the dataset's order
   std::vector<int64_t> source;           // [pictures]: their numbers in the dataset
   std::vector<Gallery> galleries;
   std::vector<EditQuery> edits;  // [queries]
@@ -100,17 +100,17 @@ struct ComposedTask {
   std::vector<Asked> asked;      // in the order of queries; a query's own texts before its paraphrases
   std::vector<int64_t> cluster;  // [queries]: those of one reference
   int64_t clusters = 0;
-  int64_t empty_texts = 0;          // asked texts that say nothing: the reference alone speaks
-  std::vector<Exclusion> excluded;  // beside what the dataset left out
+  int64_t empty_texts = 0;          // number of blank query texts, which leave the reference alone
+  std::vector<Exclusion> excluded;  // in addition to the dataset's own exclusions
 
-  // Whether any query has its targets; without, there is nothing to measure.
+  // Returns true if any query has its targets. Without targets there is nothing to measure.
   [[nodiscard]] bool has_targets() const;
 };
 
-// `unreadable`: numbers of Dataset::gallery, ascending: they are left out, with the queries whose
-// reference, target or subset is among them. kUsage for a dataset of another sort, for kWith where no query
-// has a shared concept, and where nothing is left. Queries whose only target is a reference that is not
-// ranked are left out and counted.
+// Makes the task. `unreadable`: numbers in Dataset::gallery, ascending. They are left out, together with the
+// queries whose reference, target or subset contains one. Queries whose only target is a reference that is
+// not ranked are left out and counted. Returns kUsage for a dataset of another kind, for kWith if no query
+// has a shared concept, and if nothing is left.
 Result<ComposedTask> composed_task(const Dataset& dataset, const ComposedProtocol& protocol,
                                    std::span<const int64_t> unreadable);
 

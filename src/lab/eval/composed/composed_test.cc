@@ -1,4 +1,5 @@
-// Composed search against a count that sorts: every figure of every query, its knobs, and the servers' files.
+// Tests of composed search against a sorting oracle: every metric of every query, the options, and the
+// servers' files.
 #include <algorithm>
 #include <numeric>
 
@@ -29,7 +30,7 @@ Matrix<float> random_rows(int64_t count, uint64_t seed) {
   return rows;
 }
 
-// Two galleries of 70 pictures, 60 queries with one to three targets, subsets, negatives and paraphrases.
+// Two galleries of 70 images, 60 queries with one to three targets, subsets, negatives and paraphrases.
 Dataset made_dataset() {
   Dataset dataset;
   dataset.name = "made";
@@ -73,7 +74,7 @@ Dataset made_dataset() {
   return dataset;
 }
 
-// What a person would count: all pictures of the gallery, sorted. Equal scores do not occur.
+// The oracle: sorts all images of the gallery. Equal scores do not occur.
 struct Slow {
   std::map<std::string, double> sums;
   std::map<std::string, double> counts;
@@ -198,7 +199,7 @@ TEST(ComposedFigures, AreThoseOfASlowCount) {
   }
 }
 
-// Two pictures with equal rows: a tie, which each policy settles in its own way.
+// Two images with equal embeddings tie; each policy resolves the tie in its own way.
 TEST(ComposedFigures, TiesAreDeclared) {
   Dataset dataset = made_dataset();
   dataset.edits.resize(1);
@@ -239,7 +240,7 @@ TEST(ComposedTask, JoinsTexts) {
   EXPECT_THAT(said(JoinTexts::kComma, "a dress", SharedConcept::kWith),
               ElementsAre(Texts{"find a dress but is Red., and has no sleeves?"}));
   EXPECT_THAT(said(JoinTexts::kComma, "a dress"), ElementsAre(Texts{"is Red., and has no sleeves?"}));
-  // One text is said as it is; an empty one beside it does not count.
+  // A single text stays as it is. An empty text beside it does not count.
   const std::vector<std::string> one = {" ", "is Red."};
   EXPECT_THAT(said_texts(one, "", {}), ElementsAre(Texts{"is Red."}));
   EXPECT_THAT(said_texts(std::span(one).first(1), "", {}), ElementsAre(Texts{""}));
@@ -267,7 +268,7 @@ TEST(ComposedTask, Knobs) {
   EXPECT_TRUE(make({}).recall_first);
   EXPECT_FALSE(make({.recall = RecallTarget::kAny}).recall_first);
 
-  // The union has the references and targets alone.
+  // The union contains only the references and targets.
   std::set<std::pair<std::string, std::string>> named;
   for (const EditQuery& query : dataset.edits) {
     named.emplace(query.gallery, query.reference);
@@ -276,7 +277,7 @@ TEST(ComposedTask, Knobs) {
   EXPECT_EQ(make({.gallery = GalleryPictures::kNamed}).pictures.size(), named.size());
   EXPECT_LT(named.size(), 140U);
 
-  // A picture that cannot be read takes along whose reference, target or subset it is.
+  // An unreadable image removes the queries that have it as reference or target or in their subset.
   const std::vector<int64_t> gone = {0};  // g0's p0
   const ComposedTask rest = make({}, gone);
   EXPECT_EQ(rest.pictures.size(), 139U);
@@ -290,7 +291,7 @@ TEST(ComposedTask, Knobs) {
   ASSERT_EQ(rest.excluded.size(), 1U);
   EXPECT_EQ(rest.excluded[0].count + std::ssize(rest.queries), 60);
 
-  // A query whose only target is its reference has nothing to find where that is not ranked.
+  // A query whose only target is its reference has nothing to find if references are not ranked.
   dataset.edits[0].targets = {dataset.edits[0].reference};
   EXPECT_EQ(make({.reference = ReferenceRanked::kKeep}).queries.size(), 60U);
   EXPECT_EQ(make({.reference = ReferenceRanked::kRemove}).excluded[0].reason,
@@ -328,14 +329,15 @@ TEST(ComposedFigures, MeanOfKinds) {
         << mean.name;
     EXPECT_LE(mean.low, mean.value);
     EXPECT_GE(mean.high, mean.value);
-    // An average of two independent figures is surer than either half of it.
+    // An average of two independent figures has a narrower interval than either of them.
     const auto width = [](const Figure& figure) { return figure.high - figure.low; };
     EXPECT_LE(width(mean), (width(groups[1].figures[f]) + width(groups[2].figures[f])) / 2 + 1e-9)
         << mean.name;
   }
 }
 
-// Two kinds with the same pictures, rows and figures: drawn independently, their mean is surer than either.
+// Two kinds have the same images, embeddings and figures. Resampled independently, their mean has a narrower
+// interval than either.
 TEST(ComposedFigures, KindsAreDrawnIndependently) {
   Dataset dataset = made_dataset();
   dataset.layout = "fashion_iq";
@@ -409,7 +411,7 @@ class ServerFiles : public testing::Test {
     ASSERT_TRUE(answers) << answers.error().message;
     answers_ = *std::move(answers);
   }
-  // What is said of a file after a change.
+  // Returns the error for a file after a change.
   std::string refused(const ServerFile& file, const std::function<void(Json&)>& change) {
     Json json = *parse_json(file.text);
     change(json);
@@ -434,7 +436,7 @@ TEST_F(ServerFiles, Cirr) {
   const Json subset = *parse_json((*files)[1].text);
   EXPECT_EQ(subset["metric"], "recall_subset");
   EXPECT_EQ(subset["q3"].size(), 3U);
-  // The same order as in the whole ranking.
+  // The order is that of the whole ranking.
   size_t last = 0;
   const auto ids = recall["q3"].get<std::vector<std::string>>();
   for (const auto& id : subset["q3"].get<std::vector<std::string>>()) {

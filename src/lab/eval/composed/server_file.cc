@@ -15,14 +15,15 @@ constexpr std::string_view kRecall = "recall";
 constexpr std::string_view kSubset = "recall_subset";
 constexpr std::string_view kMap = "map";
 
-// What a server calls a query: CIRCO numbers each split from 0, and reading puts the split in front.
+// Returns a server's id of a query. CIRCO numbers each split from 0, and the reader adds the split as a
+// prefix.
 std::string server_id(const ComposedTask& task, size_t query) {
   const EditQuery& edit = task.edits[query];
   if (task.layout != "circo" || edit.split.empty() || !edit.id.starts_with(edit.split + ".")) return edit.id;
   return edit.id.substr(edit.split.size() + 1);
 }
 
-// How many pictures a query's list has to have.
+// Returns the required number of images in a query's list.
 int64_t length_of(const ComposedTask& task, size_t query, std::string_view metric) {
   const ComposedTask::Query& one = task.queries[query];
   if (metric == kSubset) return std::min(kServerSubset, std::ssize(one.subset));
@@ -71,7 +72,7 @@ Status check_list(const ComposedTask& task, size_t query, std::string_view metri
     const std::string id = each.is_number_integer() ? std::to_string(each.get<int64_t>())
                            : each.is_string()       ? each.get<std::string>()
                                                     : std::string();
-    // Each may stand there once.
+    // Each id may occur once.
     if (ids.erase(id) == 0) {
       return fail(ErrorCode::kBadData,
                   "\"{}\" is the reference, there twice, or none of the pictures it may be", id);

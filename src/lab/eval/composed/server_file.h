@@ -1,4 +1,4 @@
-// Answers to queries whose targets are kept back, as their servers take them.
+// Submission files for the servers of test splits with hidden targets.
 //
 //   CIRR   {"version": "rc2", "metric": "recall", "12063": ["test1-233-3-img1", ... 50]} {"version": "rc2",
 //          "metric": "recall_subset", "12063": ["...", "...", "..."]}     at most 5 MB each
@@ -26,14 +26,14 @@ struct ServerFile {
   std::string text;    // JSON
 };
 
-// The files of a dataset's layout, each checked. answers: as rank_composed gives them with a depth of
-// kServerDepth. kUsage for a layout without a server, and where each text was asked alone.
+// Makes the files of a dataset's layout and checks each. answers: those of rank_composed with a depth of
+// kServerDepth. Returns kUsage for a layout without a server, and if each text was asked alone.
 Result<std::vector<ServerFile>> server_files(const ComposedTask& task,
                                              std::span<const ComposedAnswer> answers);
 
-// kBadData names what a server would refuse: another version or metric, a query that is missing, unknown or
-// there twice, a list of another length, a picture that is unknown, there twice, the reference or outside
-// of the subset, too many bytes.
+// Checks a submission. kBadData names the reason why a server would refuse it: a wrong version or metric; a
+// query that is missing, unknown or duplicated; a list of the wrong length; or too many bytes. It also
+// refuses an image that is unknown, duplicated, the reference, or outside of the subset.
 Status check_server_file(const ComposedTask& task, std::string_view metric, std::string_view text);
 
 }  // namespace saccade::lab

@@ -28,7 +28,7 @@ struct Sentence {
   float similarity = 0;
 };
 
-// What is kept of a document.
+// Stored result of one document.
 struct Compared {
   std::vector<std::string> pictures;  // file names in OUT/pictures
   std::vector<Sentence> sentences;
@@ -40,7 +40,7 @@ struct Input {
   std::string sha256;
 };
 
-// What was read of a document and is still to be compared.
+// Contents of a document that are still to be compared.
 struct Extracted {
   PdfDocument document;
   std::vector<Sentence> sentences;
@@ -75,7 +75,8 @@ Result<std::vector<fs::path>> find_documents(const std::vector<fs::path>& inputs
   return paths;
 }
 
-// All that decides what is kept of a document. Thresholds are not in it: they are looked at in the end.
+// Returns all settings that affect the stored results of a document. Thresholds are not among them, since
+// they are applied at the end.
 Json settings_of(const LoadedEncoder& loaded, const PdfCorpusOptions& options) {
   return {{"format", kFormat},
           {"fingerprint", loaded.id.fingerprint},
@@ -171,8 +172,8 @@ class Corpus {
     return inputs;
   }
 
-  // Documents are read as many at a time as there are threads, and then compared
-  // one after the other, each on all.
+  // Compares all documents. They are read in parallel, one per thread, and then compared one after the other,
+  // each with all threads.
   Status compare_all(const std::vector<Input>& inputs) {
     std::vector<const Input*> missing;
     for (const Input& input : inputs) {
@@ -233,7 +234,7 @@ class Corpus {
     return result;
   }
 
-  // Pictures are on disk before the document's file names them.
+  // Images are on disk before the document's file names them.
   Status compare(const Input& input, Extracted extracted) {
     PdfDocument& document = extracted.document;
     Compared compared;
@@ -260,7 +261,7 @@ class Corpus {
       SACCADE_ASSIGN(const EmbeddedPictures pictures, embed_pictures(encoder, references, embed, pool_));
       SACCADE_ASSIGN(const EmbeddedRows rows, embed_texts(encoder, texts, embed));
       unread += static_cast<int64_t>(pictures.failed.size());
-      // Pictures without rows are not among the columns.
+      // Images without embeddings have no column.
       std::vector<std::optional<int64_t>> column(document.pictures.size());
       std::set<size_t> failed;
       for (const auto& [number, error] : pictures.failed) failed.insert(static_cast<size_t>(number));
@@ -293,7 +294,7 @@ class Corpus {
     return write_file_atomic(document_file(input.sha256), dump_json(json) + "\n");
   }
 
-  // A sentence of a page none of whose pictures has a row gets no number.
+  // Scores the sentences. A sentence gets no score if no image of its page has an embedding.
   static Status score(Extracted& extracted, const EmbeddedRows& texts, const EmbeddedRows& pictures,
                       const std::vector<std::optional<int64_t>>& column) {
     for (Sentence& sentence : extracted.sentences) {
@@ -378,12 +379,12 @@ class Corpus {
 
   struct Best {
     float similarity = 0;
-    size_t place = 0;  // where its text came first among all
+    size_t place = 0;  // place at which its text first occurred
     RatedText item;
   };
 
-  // A text that stands in several places counts once, with the picture that is nearest to it
-  // anywhere: so no text is on both sides.
+  // Writes the manifest. A text that occurs in several places counts once, with the image that is nearest to
+  // it anywhere. So no text has both labels.
   Status write_manifest(const std::vector<Input>& inputs) {
     std::map<std::string, Best> texts;
     for (const Input& input : inputs) {
@@ -440,7 +441,7 @@ class Corpus {
     SACCADE_ASSIGN(const std::string manifest, format_manifest(dataset, options_.output, more));
     SACCADE_TRY(write_file_atomic(options_.output / "manifest.jsonl", manifest));
     Json result = pdf_corpus_json(report_);
-    result.erase("resumed");  // of this run, not of the corpus
+    result.erase("resumed");  // belongs to this run, not to the corpus
     const Json description = {
         {"settings", settings_}, {"checkpoint", loaded_.id.name}, {"result", std::move(result)}};
     return write_file_atomic(options_.output / "corpus.json", dump_json(description, 2) + "\n");
@@ -492,14 +493,14 @@ Result<CorpusThresholds> corpus_thresholds(std::vector<float> scores, const PdfC
     const auto whole = static_cast<size_t>(std::floor(percent / 100 * static_cast<double>(n) + 1e-9));
     return std::min(n, percent > 0 ? std::max<size_t>(1, whole) : 0);
   };
-  // The score next to the share's last one: what is strictly beyond it is the share.
-  // Beyond all where all are in it.
+  // The threshold is the score next to the last one of the share; scores strictly beyond it form the share.
+  // If the share is everything, the threshold lies beyond all scores.
   const size_t above = share(options.positive_percent);
   const size_t below = share(options.negative_percent);
   CorpusThresholds thresholds;
   thresholds.positive = options.positive.value_or(above < n ? scores[n - 1 - above] : -2.0);
   thresholds.negative = options.negative.value_or(below < n ? scores[below] : 2.0);
-  // Ties at the border may leave none beyond it; a threshold of one's own decides itself.
+  // Ties at the border may leave no score beyond it. A threshold given by value is used as it is.
   const size_t found_below = static_cast<size_t>(
       std::ranges::count_if(scores, [&](float score) { return score < thresholds.negative; }));
   const size_t found_above = static_cast<size_t>(

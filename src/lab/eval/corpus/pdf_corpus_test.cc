@@ -1,4 +1,4 @@
-// A corpus from PDFs that other programs have written: labels, thresholds, and going on where it stopped.
+// Tests of a corpus from PDFs that other programs have written: labels, thresholds, and resuming.
 #include "lab/eval/corpus/pdf_corpus.h"
 
 #include <algorithm>
@@ -88,7 +88,7 @@ TEST_F(PdfCorpus, LabelsSentencesByTheirBestPicture) {
   EXPECT_THAT(failures, HasSubstr("password"));
 }
 
-// The oracle: every similarity by hand, from the rows of the encoder itself.
+// The oracle computes every similarity from the encoder's own embeddings.
 TEST_F(PdfCorpus, SimilaritiesAreThoseOfTheRows) {
   options_.positive = -1;  // all are visual
   options_.negative = -1;
@@ -128,7 +128,7 @@ TEST_F(PdfCorpus, GoesOnAndIsTheSameForAnyNumberOfThreads) {
   const auto again = build(3);
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(again->resumed, 2);
-  EXPECT_EQ(encoder_->texts, encoded);  // nothing anew
+  EXPECT_EQ(encoder_->texts, encoded);  // nothing is encoded again
   EXPECT_EQ(read_file(options_.output / "manifest.jsonl").value(), first);
   options_.output = folder_ / "other";
   ASSERT_TRUE(build(3));
@@ -192,7 +192,7 @@ TEST(CorpusThresholds, ArePercentagesOrValues) {
   EXPECT_DOUBLE_EQ(thresholds->negative, 0.18);
   options.negative = 0.5;
   EXPECT_FALSE(corpus_thresholds(scores, options));
-  // Three sentences have a top 1% and a bottom 5% too: one each.
+  // Three sentences also have a top 1% and a bottom 5%: one each.
   thresholds = corpus_thresholds({0.1F, 0.2F, 0.3F}, {});
   ASSERT_TRUE(thresholds);
   EXPECT_FLOAT_EQ(static_cast<float>(thresholds->positive), 0.2F);

@@ -28,7 +28,7 @@ double dot(std::span<const float> a, std::span<const float> b) {
   return sum;
 }
 
-// From 1; equal values share the mean of their ranks.
+// Returns ranks from 1; equal values share the mean of their ranks.
 std::vector<double> ranks_of(std::span<const double> values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -88,7 +88,7 @@ Status EditsStudy::add_dataset(const NamedDataset& dataset) {
   if (dataset_.edits.empty()) {
     return fail(ErrorCode::kUsage, "{}: no query has both a generated picture and a target", dataset.name);
   }
-  // What cannot be asked at all is told before anything is encoded.
+  // Reports queries that cannot be asked before anything is encoded.
   SACCADE_TRY(composed_task(dataset_, options_.protocol, {}));
   return {};
 }
@@ -102,7 +102,7 @@ std::vector<ImageRef> EditsStudy::pictures(size_t /*dataset*/) const {
 
 Result<SettledTask> EditsStudy::settle(size_t /*dataset*/, std::span<const int64_t> unreadable) {
   const int64_t gallery = std::ssize(dataset_.gallery);
-  // Queries whose generated picture cannot be read.
+  // Queries whose generated image cannot be read.
   std::set<std::string> gone;
   std::vector<int64_t> gallery_gone;
   for (const int64_t number : unreadable) {

@@ -1,6 +1,6 @@
-// How good generated pictures are: each stands for the target of an edit query (lab/data/generated.h), and is
-// itself asked of the query's gallery. Beside it, in the same table, what needs no engine: the reference
-// alone, and the sum of the rows of reference and text.
+// Quality of generated images. Each stands for the target of an edit query (lab/data/generated.h), and is
+// searched for in the query's gallery. The same table holds two baselines that need no engine: the reference
+// alone, and the sum of the embeddings of reference and text.
 #pragma once
 
 #include <filesystem>
@@ -20,26 +20,27 @@ namespace saccade::lab {
 
 struct EditsOptions {
   std::filesystem::path generated;  // a folder of `saccade generate edits`, or its list
-  ComposedProtocol protocol;        // kEach and kBothOrders are refused: a picture belongs to a query
+  ComposedProtocol protocol;        // kEach and kBothOrders are refused: an image belongs to a query
   TiePolicy ties = TiePolicy::kPessimistic;
 };
 
 class EditsStudy : public Study {
  public:
-  // Both are borrowed.
+  // Borrows both arguments.
   EditsStudy(const EditsOptions& options, const EvaluationOptions& evaluation)
       : options_(options), evaluation_(evaluation) {}
 
   [[nodiscard]] std::string_view kind() const override { return "edits"; }
   [[nodiscard]] Json protocol() const override;
-  // kUsage for a second dataset, and where no query has both a picture and a target.
+  // Adds the dataset. Returns kUsage for a second one, and if no query has both a generated image and a
+  // target.
   Status add_dataset(const NamedDataset& dataset) override;
   [[nodiscard]] std::vector<ImageRef> pictures(size_t dataset) const override;
   Result<SettledTask> settle(size_t dataset, std::span<const int64_t> unreadable) override;
   Status measure(const EncodedContext& context) override;
   [[nodiscard]] Result<Json> metrics(std::span<const RunDataset> datasets) const override;
 
-  // Of the last checkpoint measured: query -> quality.
+  // Quality by query, for the last checkpoint measured.
   [[nodiscard]] const std::map<std::string, GeneratedQuality>& quality() const { return quality_; }
 
  private:
@@ -49,15 +50,15 @@ class EditsStudy : public Study {
     CutTexts cut;
     std::vector<ComposedGroup> groups;
   };
-  // Of one checkpoint, and of all queries or those of a kind: how like their targets the pictures are, and
-  // whether the more alike help more.
+  // Similarity of generated images to their targets, and whether more similar ones help more. One object
+  // covers one checkpoint, and all queries or those of a kind.
   struct Likeness {
     std::string model;
     std::string of;    // "all" or "kind"
-    std::string name;  // of the kind
+    std::string name;  // name of the kind
     int64_t queries = 0;
     std::vector<Figure> figures;  // cosine, reference_cosine, gain
-    Json correlation;             // of cosine and gain: of all alone
+    Json correlation;             // correlation of cosine and gain, only over all queries
   };
   Status add_likeness(const EncodedContext& context, MatrixView<const float> pictures,
                       MatrixView<const float> generated, std::span<const double> generated_rank,
@@ -65,7 +66,7 @@ class EditsStudy : public Study {
 
   const EditsOptions& options_;
   const EvaluationOptions& evaluation_;
-  Dataset dataset_;                  // its queries that have a picture and a target
+  Dataset dataset_;                  // its queries that have an image and a target
   std::vector<ImageRef> generated_;  // [dataset_.edits]
   PseudoTargets counts_;
   Json engine_;
@@ -75,8 +76,8 @@ class EditsStudy : public Study {
   std::map<std::string, GeneratedQuality> quality_;
 };
 
-// evaluate() of the folder's pictures on one dataset. `note`: quality.jsonl is written into the folder, by
-// the one checkpoint that there must be (kUsage).
+// Evaluates the folder's images on one dataset. With `note`, quality.jsonl is written into the folder; this
+// requires exactly one checkpoint (kUsage).
 Result<Evaluation> evaluate_edits(const EditsOptions& edits, bool note, const EvaluationOptions& options,
                                   const CheckpointSource& checkpoints, ThreadPool& pool);
 

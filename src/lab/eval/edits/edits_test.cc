@@ -1,4 +1,4 @@
-// How good generated pictures are, on pictures of one colour whose rows one can work out by hand.
+// Tests of the quality of generated images, on images of one colour whose embeddings can be computed by hand.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -40,7 +40,7 @@ class EditsStudyTest : public testing::Test {
           "\"kind\": \"{}\"}}\n",
           id, reference, text, target, kind);
     };
-    // Drawn right; drawn right; drawn as the reference is; without a picture.
+    // The generated images are: right; right; like the reference; missing.
     query("q1", "green", "r", "red", "warm");
     query("q2", "grey", "rr", "red", "warm");
     query("q3", "green", "b", "blue", "cold");
@@ -103,7 +103,7 @@ TEST_F(EditsStudyTest, CountsByHand) {
   EXPECT_TRUE(find(results, "reference + text", "all", Json())["figures"].contains("r5"));
   EXPECT_EQ(evaluation->metrics["comparisons"].size(), 2U);
 
-  // Red of 240, 10, 10 against 250, 0, 0, each with 1/2 beside the colours: by hand.
+  // Red of 240, 10, 10 against 250, 0, 0, each with 1/2 beside the colours, computed by hand.
   const auto row = [](double r, double g, double b) {
     std::array<double, 4> values = {r / 255, g / 255, b / 255, 0.5};
     double squares = 0;
@@ -119,7 +119,7 @@ TEST_F(EditsStudyTest, CountsByHand) {
                                           cosine(row(0, 240, 10), row(0, 0, 250))};
   const Json& likeness = find(evaluation->metrics["likeness"], "", "all", Json());
   EXPECT_NEAR(likeness["cosine"]["value"].get<double>(), (expected[0] + expected[1] + expected[2]) / 3, 1e-5);
-  EXPECT_TRUE(likeness["correlation"]["value"].is_null());  // of three queries nobody can tell
+  EXPECT_TRUE(likeness["correlation"]["value"].is_null());  // three queries are too few for a correlation
   const auto quality = read_generated_quality(folder / "made");
   ASSERT_TRUE(quality) << quality.error().message;
   EXPECT_EQ(quality->size(), 3U);

@@ -1,4 +1,4 @@
-// Figures as reports and runs hold them.
+// JSON of figures, as used in reports and runs.
 #pragma once
 
 #include "saccade/core/json.h"
@@ -6,9 +6,9 @@
 
 namespace saccade::lab {
 
-// null where the value is not finite.
+// Returns the value, or null if it is not finite.
 Json number_or_null(double value);
-// {"value", "low", "high"}: the percentile interval; null for what there is not.
+// Returns {"value", "low", "high"} with the percentile interval. Missing numbers are null.
 Json figure_json(const Figure& figure);
 
 }  // namespace saccade::lab

@@ -34,8 +34,8 @@ double dot(std::span<const double> a, std::span<const double> b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-// Eigenvalues (descending) and eigenvectors (columns of `vectors`) of a small symmetric matrix, by cyclic
-// Jacobi rotations (Golub and Van Loan, 8.5.2).
+// Computes eigenvalues (descending) and eigenvectors (columns of `vectors`) of a small symmetric matrix, by
+// cyclic Jacobi rotations (Golub and Van Loan, 8.5.2).
 void jacobi(Matrix<double>& a, std::vector<double>& values, Matrix<double>& vectors) {
   const int64_t n = a.rows();
   vectors = Matrix<double>(n, n);
@@ -86,8 +86,8 @@ void jacobi(Matrix<double>& a, std::vector<double>& values, Matrix<double>& vect
   vectors = std::move(sorted);
 }
 
-// Rows of `block` [b, m] made orthonormal, by Gram-Schmidt done twice. A row that vanishes becomes zero: it
-// is past the matrix's rank.
+// Makes the rows of `block` [b, m] orthonormal, by Gram-Schmidt done twice. A row that vanishes becomes zero:
+// it is past the matrix's rank.
 void orthonormalize(Matrix<double>& block) {
   for (int64_t r = 0; r < block.rows(); ++r) {
     const double before = row_length(block.row(r));
@@ -103,7 +103,7 @@ void orthonormalize(Matrix<double>& block) {
   }
 }
 
-// out[i] = sum_j weights(j, i) block[j]: the block in another basis of its span.
+// Returns out[i] = sum_j weights(j, i) block[j]: the block in another basis of its span.
 Matrix<double> rotate(const Matrix<double>& block, const Matrix<double>& weights) {
   Matrix<double> out(block.rows(), block.columns());
   for (int64_t i = 0; i < block.rows(); ++i) {
@@ -120,12 +120,13 @@ struct Eigen {
   Matrix<double> vectors;  // [k, m], a vector a row
 };
 
-// The k largest eigenvalues of a symmetric, positive semidefinite matrix [m, m].
+// Computes the k largest eigenvalues of a symmetric, positive semidefinite matrix [m, m].
 Eigen largest_eigen(const Matrix<double>& matrix, int64_t k, ThreadPool& pool) {
   const int64_t m = matrix.rows();
   const int64_t width = std::min(m, k + 8);
   Matrix<double> block(width, m);
-  // Any start that is not orthogonal to what is looked for; this generator is the same in every library.
+  // Any start works that is not orthogonal to the wanted vectors. This generator is the same in every
+  // library.
   std::minstd_rand random(1);
   for (double& value : block.values()) value = static_cast<double>(random()) / 2147483647.0 - 0.5;
   orthonormalize(block);
@@ -189,7 +190,7 @@ Matrix<double> transposed(const Matrix<double>& matrix) {
   return out;
 }
 
-// The inner products of all pairs of rows.
+// Computes the inner products of all pairs of rows.
 Matrix<double> inner_products(const Matrix<double>& rows, ThreadPool& pool) {
   Matrix<double> out(rows.rows(), rows.rows());
   pool.parallel_for(rows.rows(), 8, [&](int64_t begin, int64_t end) {
@@ -213,7 +214,7 @@ void squared_distances(std::span<const float> products, std::span<const double> 
   }
 }
 
-// The joint probabilities, [n, n]: symmetric, summing to 1.
+// Computes the joint probabilities, [n, n]: symmetric, with a sum of 1.
 Result<Matrix<float>> joint_probabilities(MatrixView<const float> rows, double perplexity, ThreadPool& pool) {
   const int64_t n = rows.rows();
   SACCADE_ASSIGN(const auto scores, dot_scores(rows, rows));
@@ -238,7 +239,7 @@ Result<Matrix<float>> joint_probabilities(MatrixView<const float> rows, double p
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t j = 0; j < i; ++j) {
       float both = (conditional(i, j) + conditional(j, i)) * scale;
-      // Next to nothing is nothing: products with it would be denormal numbers, at a tenth of the speed.
+      // Tiny values are set to 0. Products with them would be denormal numbers, at a tenth of the speed.
       if (both < 1e-24F) both = 0;
       conditional(i, j) = conditional(j, i) = both;
     }
@@ -246,8 +247,8 @@ Result<Matrix<float>> joint_probabilities(MatrixView<const float> rows, double p
   return conditional;
 }
 
-// What one point feels: sums over the others of q = 1 / (1 + distance^2), of p q (y_i - y_j) and of
-// q^2 (y_i - y_j).
+// Forces on one point: sums over the others of q = 1 / (1 + distance^2), of p q (y_i - y_j) and of q^2 (y_i -
+// y_j).
 struct Forces {
   double q = 0;
   std::array<double, 2> attraction = {0, 0};
@@ -255,7 +256,7 @@ struct Forces {
 };
 
 Forces forces_on(int64_t self, std::span<const float> p, std::span<const float> x, std::span<const float> y) {
-  // Sums of their own for each lane: compilers do not reorder a plain loop's float sums into vectors.
+  // Each lane has its own sum, because compilers do not reorder a plain loop's float sums into vectors.
   using Lanes = float __attribute__((vector_size(32)));
   constexpr size_t kLanes = sizeof(Lanes) / sizeof(float);
   Lanes q_sum{};
@@ -302,7 +303,7 @@ Forces forces_on(int64_t self, std::span<const float> p, std::span<const float> 
       total(q_sum) - 1, {total(pull_x), total(pull_y)}, {total(push_x), total(push_y)}};  // -1: itself
 }
 
-// sum p log(p / q) over pairs.
+// Computes the sum of p log(p / q) over pairs.
 double divergence_of(const Matrix<float>& p, std::span<const float> x, std::span<const float> y,
                      double q_total) {
   double sum = 0;
@@ -325,7 +326,7 @@ struct Descent {
   double q_total = 0;
 };
 
-// Forces at the present places; q_total is summed in the points' order, whoever computed them.
+// Computes forces at the current positions. q_total is summed in the points' order, on any number of threads.
 void compute_forces(const Matrix<float>& p, Descent& descent, ThreadPool& pool) {
   pool.parallel_for(p.rows(), 32, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -336,7 +337,7 @@ void compute_forces(const Matrix<float>& p, Descent& descent, ThreadPool& pool) 
   for (const Forces& each : descent.forces) descent.q_total += each.q;
 }
 
-// Gradient descent with momentum and a gain a coordinate (van der Maaten and Hinton, section 3.4).
+// Runs gradient descent with momentum and a gain per coordinate (van der Maaten and Hinton, section 3.4).
 Status descend(const Matrix<float>& p, const TsneOptions& options, Descent& descent, ThreadPool& pool,
                const ProgressCallback& progress, const std::stop_token& stop) {
   const auto n = static_cast<size_t>(p.rows());
@@ -423,7 +424,7 @@ std::vector<double> neighbour_probabilities(std::span<const double> squared_dist
   double high = std::numeric_limits<double>::infinity();
   double beta = 1;  // 1 / (2 sigma^2)
   for (int step = 0; step < 200; ++step) {
-    // Distances less the nearest: the same distribution, and its largest term is 1.
+    // Subtracting the smallest distance leaves the distribution unchanged and makes its largest term 1.
     double sum = 0;
     double weighted = 0;
     for (size_t j = 0; j < p.size(); ++j) {
@@ -471,7 +472,7 @@ Result<Tsne> tsne(MatrixView<const float> rows, const TsneOptions& options, Thre
   for (int64_t i = 0; i < n; ++i) variance += start.coordinates(i, 0) * start.coordinates(i, 0);
   const double deviation = std::sqrt(variance / static_cast<double>(n));
   for (int64_t i = 0; i < n; ++i) {
-    // A standard deviation of 1e-4. Equal rows would stay on one spot, so each is moved by next to nothing.
+    // The standard deviation is 1e-4. Equal rows would stay in one place, so each is moved by a tiny amount.
     const double nudge = 1e-7 * (static_cast<double>(i % 17) - 8);
     const auto at = static_cast<size_t>(i);
     const double scale = deviation > 0 ? 1e-4 / deviation : 0;

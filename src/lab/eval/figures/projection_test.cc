@@ -22,7 +22,7 @@ Matrix<float> random_rows(int64_t n, int64_t d, unsigned seed) {
   return rows;
 }
 
-// The obvious way: power iteration on the covariance, one component after the other.
+// The oracle: power iteration on the covariance, one component after the other.
 std::vector<double> power_iteration(const Matrix<double>& covariance, double& value) {
   const int64_t d = covariance.rows();
   std::vector<double> vector(static_cast<size_t>(d), 1);
@@ -136,7 +136,8 @@ TEST(Tsne, PerplexityIsFound) {
       const std::vector<double> p = neighbour_probabilities(distances, 7, perplexity);
       EXPECT_EQ(p[7], 0);
       EXPECT_NEAR(perplexity_of(p), perplexity, 1e-5);
-      // The slow oracle: of ten thousand widths around it, none comes nearer; and the shape is a Gaussian's.
+      // The slow oracle: none of ten thousand widths around the result is nearer, and the shape is a
+      // Gaussian.
       std::vector<size_t> order(50);
       std::iota(order.begin(), order.end(), size_t{0});
       std::ranges::sort(order, [&](size_t i, size_t j) { return p[i] > p[j]; });
@@ -170,7 +171,7 @@ TEST(Tsne, PointsEquallyFarHaveEqualShares) {
   EXPECT_THAT(p, testing::ElementsAre(0, 0.25, 0.25, 0.25, 0.25));
 }
 
-// Three clouds far apart, in turn.
+// Returns three clouds far apart, whose points alternate.
 Matrix<float> clouds(int64_t n) {
   std::mt19937 random(5);
   std::normal_distribution<float> normal(0, 0.3F);
@@ -198,7 +199,7 @@ TEST(Tsne, KeepsCloudsApart) {
     }
     EXPECT_LT(own, other) << "point " << i;
   }
-  // The same for any number of threads, bit for bit.
+  // The result is the same for any number of threads, bit for bit.
   ThreadPool one(1);
   const auto again = tsne(rows.view(), {.perplexity = 10, .iterations = 500}, one);
   ASSERT_TRUE(again.has_value());

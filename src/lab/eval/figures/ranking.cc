@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kBlockScores = int64_t{1} << 22;
 constexpr int64_t kMaxBlockQueries = 64;
-// From this many different right scores on they are found by halving, not one after the other.
+// From this many distinct scores of right answers on, they are found by bisection instead of one by one.
 constexpr size_t kManyScores = 32;
 
 struct Counts {
@@ -19,7 +19,7 @@ struct Counts {
   int64_t equal = 0;
 };
 
-// For each of `thresholds` (descending, all different), how many of `scores` are above it and equal to it.
+// Counts, for each of `thresholds` (descending, distinct), the `scores` above it and equal to it.
 void count_scores(std::span<const float> scores, std::span<const float> thresholds,
                   std::vector<Counts>& counts) {
   counts.assign(thresholds.size(), {});
@@ -28,7 +28,7 @@ void count_scores(std::span<const float> scores, std::span<const float> threshol
       const float threshold = thresholds[t];
       int64_t above = 0;
       int64_t equal = 0;
-      // In blocks that 32-bit counters hold, which compilers turn into wide compares.
+      // Works in blocks that 32-bit counters hold, which compilers turn into wide compares.
       for (size_t begin = 0; begin < scores.size(); begin += 1U << 16) {
         const size_t end = std::min(scores.size(), begin + (1U << 16));
         int32_t block_above = 0;
@@ -44,7 +44,7 @@ void count_scores(std::span<const float> scores, std::span<const float> threshol
     }
     return;
   }
-  // counts[t].above first holds how many scores lie between threshold t and the one before it.
+  // counts[t].above first holds the number of scores between threshold t and the one before it.
   for (const float score : scores) {
     const auto at = static_cast<size_t>(std::ranges::lower_bound(thresholds, score, std::greater<>()) -
                                         thresholds.begin());
@@ -63,7 +63,8 @@ class Ranker {
  public:
   Ranker(TiePolicy policy, std::span<const int64_t> order) : policy_(policy), order_(order) {}
 
-  // scores: the query's row, without NaN. Writes one rank a right answer, ascending; whether it is tied.
+  // Ranks the right answers. scores: the query's row, without NaN. Writes one rank per right answer,
+  // ascending. Returns true if one is tied.
   bool rank(std::span<const float> scores, std::span<const int64_t> right, double* ranks) {
     right_scores_.clear();
     for (const int64_t g : right) right_scores_.push_back(scores[static_cast<size_t>(g)]);
@@ -89,7 +90,7 @@ class Ranker {
     return policy_ == TiePolicy::kTrec ? order_[static_cast<size_t>(g)] : g;
   }
 
-  // The ranks of the right answers with the score `score`.
+  // Computes the ranks of the right answers with the score `score`.
   void place(std::span<const float> scores, std::span<const int64_t> right, float score, int64_t above,
              int64_t same_right, int64_t same_wrong, double* ranks) {
     const bool by_key = policy_ == TiePolicy::kIndex || policy_ == TiePolicy::kTrec;

@@ -1,12 +1,12 @@
-// Ranks of right answers, by counting what scores higher: nothing is sorted, and of the score matrix only a
-// few rows are held at a time.
+// Ranks of right answers, by counting higher scores. Nothing is sorted, and only a few rows of the score
+// matrix are held at a time.
 //
-// Let a right answer have the score s. `above` answers of the gallery score higher. Of those that score
-// exactly s, w are wrong and r right (itself among them). The ranks of the r are then, for i = 1 .. r:
+// Let a right answer have the score s. `above` answers of the gallery score higher. Among those that score
+// exactly s, w are wrong and r right (itself included). The ranks of the r are then, for i = 1 .. r:
 //
 //   optimistic   above + i          right ones first
 //   pessimistic  above + w + i      wrong ones first
-//   mean         above + w / 2 + i  halfway between these two; not whole where w is odd
+//   mean         above + w / 2 + i  halfway between these two; not whole if w is odd
 //   index        in the gallery's order
 //   trec         by document id, strcmp order, largest first: what trec_eval (and so pytrec_eval and MTEB) do
 #pragma once
@@ -26,25 +26,25 @@
 namespace saccade::lab {
 
 enum class TiePolicy { kPessimistic, kOptimistic, kMean, kIndex, kTrec };
-// "pessimistic", "optimistic", "mean", "index", "trec", and each policy's meaning in a clause: "of equal
-// scores the wrong answers come first".
+// Returns "pessimistic", "optimistic", "mean", "index", "trec", and each policy's meaning in a clause: "of
+// equal scores the wrong answers come first".
 std::span<const EnumName<TiePolicy>> enum_names(TiePolicy);
 
-// How equal scores are ordered. The orders are read by kTrec alone: the place of each text and image among
-// answers with equal scores, from trec_order.
+// Policy for equal scores. Only kTrec uses the orders: the place of each text and image among answers with
+// equal scores, from trec_order.
 struct TieBreak {
   TiePolicy policy = TiePolicy::kPessimistic;
   std::vector<int64_t> text_order = {};
   std::vector<int64_t> image_order = {};
 };
-// Place i holds where ids[i] comes in descending strcmp order. kBadData for an id that is there twice.
+// Returns places: place i is that of ids[i] in descending strcmp order. Returns kBadData for a duplicate id.
 Result<std::vector<int64_t>> trec_order(std::span<const std::string> ids);
 
 // The ranks (from 1) of every right answer to every query.
 struct QueryRanks {
   int64_t gallery = 0;               // answers that were ranked
   std::vector<int64_t> begin = {0};  // [queries + 1]; query q has ranks begin[q] .. begin[q + 1] - 1
-  std::vector<double> ranks;         // ascending within a query; none for a query without a right answer
+  std::vector<double> ranks;         // ascending within a query; empty for a query without a right answer
   std::vector<uint8_t> tied;         // [queries], 1: a wrong answer has exactly a right one's score
 
   [[nodiscard]] int64_t queries() const { return static_cast<int64_t>(begin.size()) - 1; }
@@ -55,10 +55,10 @@ struct QueryRanks {
   }
 };
 
-// kBadData names the text and image whose score is NaN; kMismatch if `scores` and
-// `relevance` are of different sizes. The same answer for any number of threads.
-// Memory: at most 16 MiB of scores, or a row of them if that is more, for each thread.
-// Cost: all scores once, and a pass over a query's row for each of its right answers.
+// Ranks the right answers of all queries. The result is the same for any number of threads. Errors: kBadData
+// names the text and image whose score is NaN; kMismatch if `scores` and `relevance` are of different sizes.
+// Memory: at most 16 MiB of scores, or one row if that is more, for each thread. Cost: all scores once, and a
+// pass over a query's row for each of its right answers.
 Result<QueryRanks> rank_right_answers(const PairScores& scores, const Relevance& relevance,
                                       Direction direction, const TieBreak& ties, ThreadPool& pool);
 

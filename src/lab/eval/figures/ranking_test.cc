@@ -123,7 +123,7 @@ TEST(Ranking, EveryPolicyMatchesSortingOnThousandsOfCases) {
   EXPECT_GT(tied_queries, checked / 10);
 }
 
-// More right answers than are looked for one by one.
+// There are more right answers than are searched for one by one.
 TEST(Ranking, ManyRightAnswersMatchSorting) {
   std::mt19937 random(2);
   ThreadPool pool(1);
@@ -146,7 +146,7 @@ TEST(Ranking, ManyRightAnswersMatchSorting) {
   }
 }
 
-// Worked by hand: scores 5 4 4 4 3, right are answers 1 and 4 (of 0..4), the answers' ids are e d c b a.
+// Computed by hand: the scores are 5 4 4 4 3, answers 1 and 4 (of 0..4) are right, the ids are e d c b a.
 TEST(Ranking, PoliciesByHand) {
   const Matrix<float> scores = matrix({{5, 4, 4, 4, 3}});
   const auto relevance = Relevance::from_pairs(1, 5, {{0, 1}, {0, 4}});
@@ -164,7 +164,7 @@ TEST(Ranking, PoliciesByHand) {
   EXPECT_THAT(ranks(TiePolicy::kIndex, descending), ElementsAre(2, 5));
   EXPECT_THAT(ranks(TiePolicy::kTrec, descending), ElementsAre(2, 5));
   EXPECT_THAT(ranks(TiePolicy::kTrec, ascending), ElementsAre(4, 5));
-  // strcmp compares bytes: "10" before "9", "\xff" after all else.
+  // strcmp compares bytes: "10" comes before "9", "\xff" after everything else.
   EXPECT_THAT(*trec_order(std::vector<std::string>{"9", "10", "\xff", ""}), ElementsAre(1, 2, 0, 3));
   EXPECT_THAT(trec_order(std::vector<std::string>{"x", "y", "x"}).error().message,
               HasSubstr("\"x\" is there twice"));
@@ -182,7 +182,7 @@ TEST(Ranking, TheSameForAnyNumberOfThreadsAndEitherWayRound) {
     const auto relevance = Relevance::from_text_image(text_image, 130);
     const auto dots = dot_scores(texts.view(), images.view());
     ASSERT_TRUE(dots);
-    // The whole matrix, as one block of other shapes.
+    // The whole matrix, as one block with other strides.
     Matrix<float> whole(300, 130);
     (*dots)->score(0, 300, 0, 130, whole.data(), 130, 1);
     for (int64_t t : {0, 7, 299}) {

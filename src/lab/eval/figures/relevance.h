@@ -1,4 +1,4 @@
-// Which images are right for which texts, in both directions.
+// Relevance judgements between texts and images, in both directions.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +12,29 @@
 namespace saccade::lab {
 
 enum class Direction { kTextToImage, kImageToText };
-// "t2i", "i2t".
+// Returns "t2i" or "i2t".
 std::string_view direction_name(Direction direction);
 
 // A relation between texts 0..texts-1 and images 0..images-1. Immutable; reading from many threads is safe.
 class Relevance {
  public:
-  // More pairs than this are refused: they would be a label that nearly everything shares.
+  // Maximum number of pairs. More would mean a label that nearly all items share.
   static constexpr int64_t kMaxPairs = int64_t{1} << 27;
 
-  // From pairs (text, image) in any order, each counted once. kBadData names one that is out of range.
+  // Makes a relation from pairs (text, image) in any order; duplicates count once. kBadData names a pair that
+  // is out of range.
   static Result<Relevance> from_pairs(int64_t texts, int64_t images,
                                       std::vector<std::pair<int64_t, int64_t>> pairs);
-  // The image of each text; -1 is a text without an image. kBadData names a text whose image is not there.
+  // Makes a relation from the image of each text; -1 is a text without an image. kBadData names a text whose
+  // image does not exist.
   static Result<Relevance> from_text_image(std::span<const int64_t> text_image, int64_t images);
-  // As many texts as images; text i and image j belong together where their labels are equal.
+  // Makes a relation with as many texts as images. Text i and image j are relevant if their labels are equal.
   static Result<Relevance> from_labels(std::span<const int64_t> labels);
 
   [[nodiscard]] int64_t texts() const { return static_cast<int64_t>(images_of_text_.begin.size()) - 1; }
   [[nodiscard]] int64_t images() const { return static_cast<int64_t>(texts_of_image_.begin.size()) - 1; }
 
-  // The queries of a direction, what they are looked for in, and the right answers of one, ascending.
+  // Number of queries of a direction, size of its gallery, and the right answers of one query, ascending.
   [[nodiscard]] int64_t queries(Direction direction) const {
     return direction == Direction::kTextToImage ? texts() : images();
   }

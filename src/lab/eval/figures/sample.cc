@@ -18,7 +18,7 @@ void draw_clusters(uint64_t seed, int64_t resample, std::span<int32_t> times) {
 
 namespace {
 
-// The queries of a figure that is a median, ascending by value.
+// The queries of a median figure, ascending by value.
 struct SortedColumn {
   std::vector<double> values;
   std::vector<int32_t> clusters;
@@ -37,7 +37,8 @@ SortedColumn sort_column(const ClusteredSample& sample, int64_t column) {
   return sorted;
 }
 
-// The median where each query counts as often as its cluster; the mean of the middle two if `total` is even.
+// Returns the median with each query weighted by its cluster's count; the mean of the middle two if `total`
+// is even.
 double weighted_median(const SortedColumn& column, std::span<const int32_t> times, int64_t total) {
   if (total == 0) return Figure::kNone;
   const int64_t lower = (total - 1) / 2;
@@ -69,7 +70,7 @@ ClusterSums sum_clusters(const ClusteredSample& sample) {
   return result;
 }
 
-// All figures with cluster c counted times[c] times.
+// Computes all figures with cluster c counted times[c] times.
 void weigh(const ClusterSums& clusters, std::span<const SortedColumn> medians, std::span<const int32_t> times,
            std::span<double> figures) {
   const auto means = static_cast<size_t>(clusters.sums.columns());
@@ -92,7 +93,7 @@ double normal_below(double z) {
   return std::erfc(-z / std::sqrt(2.0)) / 2;
 }
 
-// Without the resamples that have no such figure, ascending.
+// Returns the resamples that have the figure, ascending.
 std::vector<double> sorted_column(const Matrix<double>& rows, int64_t column) {
   std::vector<double> values;
   for (int64_t r = 0; r < rows.rows(); ++r) {
@@ -102,7 +103,8 @@ std::vector<double> sorted_column(const Matrix<double>& rows, int64_t column) {
   return values;
 }
 
-// Efron 1987, equation 6.6: a sixth of the skewness of the jackknife's influence values.
+// Computes the acceleration, Efron 1987, equation 6.6: a sixth of the skewness of the jackknife's influence
+// values.
 double acceleration(const Matrix<double>& left_out, int64_t column) {
   double sum = 0;
   int64_t count = 0;
@@ -144,7 +146,7 @@ void add_intervals(Figure& figure, std::span<const double> sorted, double accele
 
 }  // namespace
 
-// By halving.
+// Uses bisection.
 double normal_quantile(double p) {
   double low = -40;
   double high = 40;
@@ -177,7 +179,7 @@ Estimates estimate(const ClusteredSample& sample, const BootstrapOptions& option
   weigh(clusters, medians, once, result.value);
 
   result.resampled = Matrix<double>(options.resamples, figures);
-  // Drawn from one cluster, every resample is the sample: that says nothing of how it might have been.
+  // With one cluster, every resample equals the sample and says nothing about its uncertainty.
   const bool several = sample.clusters > 1;
   if (!several) std::ranges::fill(result.resampled.values(), Figure::kNone);
   pool.parallel_for(several ? options.resamples : 0, 8, [&](int64_t begin, int64_t end) {

@@ -1,11 +1,10 @@
-// A sample of queries with their figures, in clusters, and what can be said of it: values, bootstrap
-// intervals, paired differences.
+// Statistics of a clustered sample of queries: values, bootstrap intervals, paired differences.
 //
 // Queries about one image (its five captions) are not independent, so whole clusters are drawn, with
 // replacement: Field and Welsh, "Bootstrapping clustered data", J. R. Stat. Soc. B 69 (2007). A figure of a
-// resample is the mean over all its queries, or their median. Intervals: percentile, and bias-corrected and
-// accelerated (BCa: Efron, "Better bootstrap confidence intervals", JASA 82 (1987)), the acceleration by
-// leaving out one cluster at a time; for medians, where that does not work, it is 0 (BC).
+// resample is the mean over all its queries, or their median. Intervals are percentile, and bias-corrected
+// and accelerated (BCa: Efron, "Better bootstrap confidence intervals", JASA 82 (1987)). The acceleration
+// comes from leaving out one cluster at a time. This does not work for medians, whose acceleration is 0 (BC).
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@
 
 namespace saccade::lab {
 
-// Queries with one value a figure. Figures in `mean_names` are means of columns of `values`; those in
+// Queries with one value per figure. Figures in `mean_names` are means of columns of `values`. Those in
 // `median_names` are medians of the column of that index in `median_columns`.
 struct ClusteredSample {
   std::vector<std::string> mean_names;
@@ -33,8 +32,8 @@ struct ClusteredSample {
   [[nodiscard]] int64_t queries() const { return values.rows(); }
 };
 
-// With fewer clusters than this, percentile intervals of a bootstrap are too narrow to be trusted. They
-// lack a factor of sqrt((n - 1) / n), and hang on the few values that happen to be there.
+// Minimum number of clusters for trustworthy percentile intervals of a bootstrap. With fewer they are too
+// narrow: they lack a factor of sqrt((n - 1) / n), and depend on the few values in the sample.
 inline constexpr int64_t kFewestClusters = 20;
 
 struct BootstrapOptions {
@@ -47,13 +46,13 @@ struct BootstrapOptions {
 struct Estimates {
   std::vector<std::string> names;
   std::vector<double> value;  // NaN without queries
-  Matrix<double> resampled;   // [resamples, names]; NaN where a resample has no query, and of one cluster
+  Matrix<double> resampled;   // [resamples, names]; NaN if a resample has no query, or for one cluster
   Matrix<double> left_out;    // [clusters, means]
 };
 
-// Deterministic: the clusters of resample i depend on the seed, i and the number of clusters alone, so that
-// samples over the same clusters are resampled alike. Thread-safe. Cost: resamples * (clusters * means +
-// queries * medians).
+// Computes the estimates. Deterministic: the clusters of resample i depend only on the seed, i and the number
+// of clusters. So samples over the same clusters are resampled alike. Thread-safe. Cost: resamples *
+// (clusters * means + queries * medians).
 Estimates estimate(const ClusteredSample& sample, const BootstrapOptions& options, ThreadPool& pool);
 
 struct Figure {
@@ -64,27 +63,28 @@ struct Figure {
   double high = kNone;
   double bca_low = kNone;
   double bca_high = kNone;
-  // Of a mean that is 0 in every cluster: resamples know nothing else, and their interval has no width. The
-  // upper end of Wilson's for so many trials without a success (J. Am. Stat. Assoc. 22 (1927)), each
-  // cluster one: for figures from 0 to 1.
+  // Upper end of Wilson's interval for a mean from 0 to 1 that is 0 in every cluster (J. Am. Stat. Assoc. 22
+  // (1927)). Each cluster counts as a trial without a success. Resamples of such a mean are all 0, so their
+  // own interval has no width.
   double wilson_high = kNone;
 };
-// Every figure with its intervals; NaN where there is none.
+// Returns every figure with its intervals; NaN for a missing one.
 std::vector<Figure> figures_of(const Estimates& estimates, double confidence);
 
-// What one system is better by than another on the same clusters, figure by figure: a - b.
+// The difference a - b of two systems on the same clusters, for each figure.
 struct Difference {
   Figure figure;
   double p_value = Figure::kNone;  // two-sided
   bool told_apart = false;         // p_value is at most 1 - confidence
 };
-// Both from the same options over the same clusters; kMismatch where their sizes or names differ. p = 2 (1 +
-// the smaller of the resamples with a difference <= 0 and of those >= 0) / (1 + resamples), at most 1. The
-// percentile interval begins to leave out 0 where p falls to 1 - confidence; at that border, and with few
-// resamples, p decides. Not corrected for many comparisons.
+// Computes paired differences. Both estimates must come from the same options over the same clusters;
+// kMismatch if their sizes or names differ. p = 2 (1 + the smaller of the resamples with a difference <= 0
+// and of those >= 0) / (1 + resamples), at most 1. The percentile interval begins to exclude 0 when p falls
+// to 1 - confidence. At that border, and with few resamples, p decides. There is no correction for multiple
+// comparisons.
 Result<std::vector<Difference>> paired_differences(const Estimates& a, const Estimates& b, double confidence);
 
-// The quantile of sorted values with linear interpolation, as numpy's default. NaN of none.
+// Returns the quantile of sorted values with linear interpolation, numpy's default; NaN without values.
 double quantile(std::span<const double> sorted, double share);
 
 }  // namespace saccade::lab

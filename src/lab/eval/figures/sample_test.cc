@@ -13,7 +13,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// One figure, "x", and its median.
+// Returns a sample with one figure, "x", and its median.
 ClusteredSample sample_of(const std::vector<double>& values, std::vector<int64_t> cluster, int64_t clusters) {
   ClusteredSample sample;
   sample.mean_names = {"x"};
@@ -53,7 +53,7 @@ TEST(Estimate, IsTheMeanAndTheMedian) {
   EXPECT_TRUE(std::isnan(figures_of(none, 0.95)[0].low));
 }
 
-// Resampling done the plain way: whole clusters collected, then the figure of the collection.
+// Resamples in the plain way: collects whole clusters, then computes the figure of the collection.
 TEST(Estimate, ResamplesWholeClusters) {
   ThreadPool pool(2);
   std::mt19937 random(1);
@@ -67,7 +67,8 @@ TEST(Estimate, ResamplesWholeClusters) {
   }
   const Estimates estimates =
       estimate(sample_of(values, cluster, 7), {.resamples = 4000, .seed = 9, .confidence = 0.95}, pool);
-  // Seven figures, the indicators of the clusters, tell how often each was drawn; the same seed draws alike.
+  // Seven figures, the indicators of the clusters, tell how often each was drawn. The same seed draws the
+  // same.
   ClusteredSample drawn;
   drawn.values = Matrix<double>(7, 7);
   for (int64_t c = 0; c < 7; ++c) {
@@ -110,7 +111,7 @@ TEST(Estimate, SameForAnyNumberOfThreadsOtherForAnotherSeed) {
   EXPECT_FALSE(std::ranges::equal(a.resampled.values(), c.resampled.values()));
 }
 
-// The formulas of Efron 1987 written out once more, over given resamples.
+// The formulas of Efron 1987, written independently, over given resamples.
 TEST(Figures, PercentileAndBcaByFormula) {
   ThreadPool pool(1);
   std::mt19937 random(3);
@@ -129,14 +130,14 @@ TEST(Figures, PercentileAndBcaByFormula) {
   for (const double value : values) mean += value / 40;
   double squares = 0, cubes = 0;
   for (const double value : values) {
-    // Without this value the mean is (40 m - x) / 39, so that m's distance to it is (x - m) / 39.
+    // Without this value the mean is (40 m - x) / 39, so its distance from m is (x - m) / 39.
     squares += std::pow((value - mean) / 39, 2);
     cubes += std::pow((value - mean) / 39, 3);
   }
   const double a = cubes / (6 * std::pow(squares, 1.5));
   EXPECT_GT(a, 0.01);  // skewed to the right
   const double below = static_cast<double>(std::ranges::count_if(sorted, [&](double v) { return v < mean; }));
-  // The bias z0 by walking a table of the normal distribution in steps of 1e-5.
+  // Finds the bias z0 by walking a table of the normal distribution in steps of 1e-5.
   double z0 = -5;
   while (0.5 * std::erfc(-z0 / std::sqrt(2.0)) < below / 1000) z0 += 1e-5;
   const auto share = [&](double z) {
@@ -148,7 +149,8 @@ TEST(Figures, PercentileAndBcaByFormula) {
   EXPECT_GT(figure.bca_high, figure.high);  // a right-skewed sample's interval moves to the right
 }
 
-// 95 of 100 intervals should hold the truth; clusters treated as independent would hold it far less often.
+// 95 of 100 intervals should cover the truth. If clusters were treated as independent queries, far fewer
+// would.
 TEST(Figures, IntervalsCoverTheTruth) {
   ThreadPool pool(2);
   std::mt19937 random(4);
@@ -243,9 +245,9 @@ TEST(PairedDifferences, SeeWhatUnpairedIntervalsDoNot) {
   EXPECT_EQ(paired_differences(of_a, fewer, 0.95).error().code, ErrorCode::kMismatch);
 }
 
-// One rule: what is told apart has a p-value of at most 1 - confidence, whatever the samples and
-// their number. The interval, which is interpolated between resamples, goes with it but for that
-// border; of few resamples it is no proof.
+// Differences that are told apart have a p-value of at most 1 - confidence, for all samples and sizes. The
+// interval, which is interpolated between resamples, agrees except at that border. With few resamples it is
+// no proof.
 TEST(PairedDifferences, AreToldApartByThePValue) {
   ThreadPool pool(1);
   std::mt19937 random(3);
@@ -276,7 +278,7 @@ TEST(PairedDifferences, AreToldApartByThePValue) {
     EXPECT_TRUE(size > 1 || !mean.told_apart) << "one cluster proves nothing";
   }
   EXPECT_GT(apart, 50);
-  EXPECT_GT(by_interval_alone, 50);  // which the rule of before told apart
+  EXPECT_GT(by_interval_alone, 50);  // the interval alone would tell these apart
 }
 
 // Two systems of equal quality: at 5%, about one in twenty pairs is told apart.

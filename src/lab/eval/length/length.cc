@@ -26,15 +26,15 @@ size_t place_of(Direction direction) {
   return direction == Direction::kTextToImage ? 0 : 1;
 }
 
-// A random choice of images with all their texts, and what is right among them.
+// A random choice of images with all their texts, and the relevance among them.
 struct Subset {
   std::vector<int64_t> images;         // ascending
   std::vector<int64_t> texts;          // ascending
-  std::vector<int64_t> image_of_text;  // of each of `texts`, a place in `images`
+  std::vector<int64_t> image_of_text;  // for each of `texts`, a place in `images`
   Relevance relevance;                 // between the places in both
 };
 
-// One curve in the making, in both directions.
+// A curve under construction, in both directions.
 struct Hits {
   std::array<HitTable, 2> whole;
   std::array<std::vector<SubsetHits>, 2> subsets;
@@ -93,7 +93,7 @@ class Study {
     return {};
   }
 
-  // Everything that does not depend on a length.
+  // Computes everything that does not depend on a length.
   Status prepare() {
     SACCADE_TRY(check());
     const auto count = static_cast<int64_t>(texts_.texts.size());
@@ -161,7 +161,7 @@ class Study {
     return {};
   }
 
-  // The images with the texts that are right for one of them.
+  // Returns the images with the texts that are relevant to one of them.
   [[nodiscard]] Result<Subset> subset_of(std::vector<int64_t> images) const {
     Subset subset;
     subset.images = std::move(images);
@@ -198,7 +198,7 @@ class Study {
     return {};
   }
 
-  // Hits of no length yet.
+  // Returns empty hits for `lengths`.
   [[nodiscard]] Hits empty_hits(const std::vector<int64_t>& lengths, bool with_subsets) {
     Hits hits;
     const auto columns = static_cast<int64_t>(lengths.size());
@@ -249,7 +249,7 @@ class Study {
     return {};
   }
 
-  // Ranks by the texts' rows and enters column `column`.
+  // Ranks by the texts' embeddings and fills column `column`.
   Status enter(const EmbeddedRows& texts, int64_t column, Hits& hits) {
     if (stop_.stop_requested()) return fail(ErrorCode::kCancelled, "stopped");
     for (const Direction direction : kDirections) {
@@ -283,7 +283,7 @@ class Study {
     return curves;
   }
 
-  // For a line of progress.
+  // Returns the text of a progress line.
   std::string detail(int64_t n) { return fmt::format("{} tokens, {} of {}", n, ++step_, steps_); }
 
   Status measure_curves() {
@@ -316,7 +316,7 @@ class Study {
     return {};
   }
 
-  // All chunks of all texts, one text's behind the other's.
+  // All chunks of all texts, grouped by text.
   struct Chunks {
     Texts texts;
     std::vector<size_t> begin = {0};
@@ -338,7 +338,7 @@ class Study {
     return chunks;
   }
 
-  // One row set a text from those of its chunks, which lie at `places` in rows_.
+  // Returns one row set per text, pooled from those of its chunks, which lie at `places` in rows_.
   [[nodiscard]] Result<EmbeddedRows> pooled_rows(const Chunks& chunks, const std::vector<int64_t>& places,
                                                  std::optional<ChunkPooling> pooling) const {
     const EmbeddedRows all = select_rows(rows_.rows(), places);
@@ -402,7 +402,7 @@ class Study {
   Status cut_sentences(std::vector<Texts>& sentences) const {
     sentences.resize(whole_.size());
     for (size_t i = 0; i < whole_.size(); ++i) {
-      // What fits is one text, however many sentences it has.
+      // A text that fits is one chunk, however many sentences it has.
       if (whole_[i].used + study_.first <= study_.limit) {
         sentences[i] = {whole_[i]};
         continue;
@@ -412,7 +412,7 @@ class Study {
     return {};
   }
 
-  // Curves behind the plain one's, and the difference of their ends.
+  // Computes the curves that continue the plain ones, and the difference of their ends.
   Status summarize(const Hits& hits, ChunkedTexts& result) {
     for (const Direction direction : kDirections) {
       const HitTable& short_ones = plain_.whole[place_of(direction)];
@@ -462,7 +462,7 @@ class Study {
   RowCache rows_;
 
   LengthOutcome study_;
-  Texts whole_;     // of each text, all of its tokens
+  Texts whole_;     // all tokens of each text
   Texts permuted_;  // with the sentences in another order
   std::vector<Subset> subsets_;
   std::vector<int64_t> lengths_;

@@ -36,7 +36,8 @@ void add_resample(const SubsetHits& subset, SplitMix& random, std::vector<int32_
   for (size_t p = 0; p < curve.size(); ++p) sum[p] += curve[p] / count;
 }
 
-// The subsets' mean curve where both subsets and, within each, images are drawn anew: [resamples, lengths].
+// Resamples the subsets' mean curve. Both subsets and, within each, images are drawn anew: [resamples,
+// lengths].
 Matrix<double> resample_subsets(std::span<const SubsetHits> subsets, const BootstrapOptions& options,
                                 ThreadPool& pool) {
   const int64_t lengths = subsets.front().sums.columns();
@@ -57,7 +58,7 @@ Matrix<double> resample_subsets(std::span<const SubsetHits> subsets, const Boots
   return resampled;
 }
 
-// The narrowest of 1, 2, 5, 10, 20, 50, ... that gives at most 64 bins.
+// Returns the narrowest of 1, 2, 5, 10, 20, 50, ... that gives at most 64 bins.
 int64_t bin_width(int64_t largest) {
   constexpr int64_t kMaxBins = 64;
   for (int64_t step = 1;; step *= 10) {
@@ -67,8 +68,8 @@ int64_t bin_width(int64_t largest) {
   }
 }
 
-// Whether the largest figure is above `chance` in nearly all resamples: with the confidence of each split
-// among all figures that it was picked from.
+// Returns true if the largest figure is above `chance` in nearly all resamples. The confidence is split among
+// all figures from which the largest was picked.
 bool is_above(double chance, const Estimates& estimates, double confidence) {
   const auto largest = std::ranges::max_element(estimates.value);
   if (largest == estimates.value.end() || estimates.resampled.rows() == 0) return false;
@@ -112,7 +113,7 @@ std::optional<size_t> effective_place(std::span<const double> curve, double shar
   if (std::ranges::any_of(curve, [](double value) { return std::isnan(value); })) return std::nullopt;
   const auto largest = std::ranges::max_element(curve);
   if (largest == curve.end() || *largest <= 0) return std::nullopt;
-  // R@1 are quotients of whole numbers: what differs by less is rounding (0.95 * 0.4 against 0.38).
+  // R@1 values are quotients of whole numbers, so smaller differences are rounding (0.95 * 0.4 against 0.38).
   const double least = share * *largest * (1 - 1e-12);
   return static_cast<size_t>(std::ranges::find_if(curve, [&](double value) { return value >= least; }) -
                              curve.begin());
@@ -128,9 +129,9 @@ EffectiveLength effective_length(std::span<const int64_t> lengths, std::span<con
   for (int64_t r = 0; r < resampled.rows(); ++r) {
     if (const auto n = length_at(lengths, effective_place(resampled.row(r), share))) drawn.push_back(*n);
   }
-  // An interval of those resamples alone that found something would leave out what it should show.
+  // An interval over only those resamples that found something would leave out what it should show.
   if (!result.value || drawn.empty() || static_cast<int64_t>(drawn.size()) < resampled.rows()) return result;
-  // Lengths of the grid, so no interpolation: the whole of it lies within.
+  // The values are lengths of the grid, so there is no interpolation.
   std::ranges::sort(drawn);
   const double last = static_cast<double>(drawn.size() - 1);
   const double tail = (1 - confidence) / 2;

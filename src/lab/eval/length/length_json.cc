@@ -1,4 +1,4 @@
-// The length study as runs hold it: docs/runs.md.
+// JSON of the length study as stored in runs: docs/runs.md.
 #include <algorithm>
 #include <numeric>
 #include <string>

@@ -6,7 +6,7 @@
 namespace saccade::lab {
 namespace {
 
-// Copies an item's rows behind those that `to` has already.
+// Appends an item's embeddings to `to`.
 void append_item(const RowSets& from, int64_t item, RowSets& to) {
   const int64_t first = from.begin[static_cast<size_t>(item)];
   const int64_t count = from.begin[static_cast<size_t>(item) + 1] - first;
@@ -55,7 +55,8 @@ Status RowCache::finish(const std::string& detail) {
     }
     encoded_ += encoded.size();
   }
-  // Those of the last round that are asked for again, and the new ones, in the order of the places.
+  // Gathers the embeddings of the last round that are requested again, and the new ones, in order of their
+  // places.
   EmbeddedRows rows;
   rows.late = encoded.late;
   std::vector<std::pair<const RowSets*, int64_t>> sources;

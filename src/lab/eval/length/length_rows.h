@@ -1,4 +1,4 @@
-// Rows of texts that are encoded once, however often they are asked for. For length.cc.
+// Cache of text embeddings; each text is encoded once per round. Used by length.cc.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,22 @@
 
 namespace saccade::lab {
 
-// Works in rounds: between begin() and finish() texts are asked for; after finish() their rows are there, of
-// those with equal ids one. Texts that the round before had too are not encoded again.
+// A cache that works in rounds. Texts are requested between begin() and finish(); after finish() their
+// embeddings are available, one for texts with equal ids. Texts of the previous round are not encoded again.
 class RowCache {
  public:
-  // As LengthModel::encode.
+  // See LengthModel::encode.
   using Encode = std::function<Result<EmbeddedRows>(std::span<const TokenizedText>, const std::string&)>;
   explicit RowCache(Encode encode) : encode_(std::move(encode)) {}
 
   void begin();
-  // Where in rows() each text will be.
+  // Requests texts and returns the place of each in rows().
   std::vector<int64_t> add(std::span<const TokenizedText> texts);
-  // The encoder's errors, kInternal where it gave another number of rows than texts. `detail`: for progress.
+  // Encodes the round's texts. Returns the encoder's errors, and kInternal if it gave another number of
+  // embeddings than texts. `detail`: for progress.
   Status finish(const std::string& detail);
   [[nodiscard]] const EmbeddedRows& rows() const { return rows_; }
-  // How many texts were encoded so far.
+  // Number of texts encoded so far.
   [[nodiscard]] int64_t encoded() const { return encoded_; }
 
  private:
@@ -38,9 +39,9 @@ class RowCache {
   using Places = std::unordered_map<std::vector<int32_t>, int64_t, Hash>;
 
   Encode encode_;
-  Places places_;                     // of what rows_ holds
-  Places wanted_;                     // of this round
-  std::vector<TokenizedText> texts_;  // of this round, by place
+  Places places_;                     // places in rows_
+  Places wanted_;                     // places of this round
+  std::vector<TokenizedText> texts_;  // texts of this round, by place
   EmbeddedRows rows_;
   int64_t encoded_ = 0;
 };

@@ -18,7 +18,7 @@ Json text_or_null(const std::string& text) {
   return text.empty() ? Json() : Json(text);
 }
 
-// All captions of a picture as one text, a line each.
+// Joins all captions of an image to one text, one per line.
 void join_captions(RetrievalSource& source) {
   std::vector<SourceText> joined;
   for (SourceText& text : source.texts) {
@@ -37,16 +37,16 @@ Result<RetrievalSource> length_source(const NamedDataset& dataset, const LengthS
   return source;
 }
 
-// The tokenizer of a checkpoint, or of a folder that has no more.
+// The tokenizer of a checkpoint, or of a folder with tokenizer files only.
 struct NamedTokenizer {
   std::string name;
-  LoadedEncoder loaded;  // where there are weights: the tokenizer's owner
+  LoadedEncoder loaded;  // owner of the tokenizer, if there are weights
   std::unique_ptr<Tokenizer> alone;
   const Tokenizer* tokenizer = nullptr;
   std::optional<int64_t> context;
 };
 
-// What tokenizer_config.json says a text may have; files without a limit say 1e30.
+// Returns the maximum length of a text from tokenizer_config.json. Files without a limit say 1e30.
 Result<std::optional<int64_t>> stated_context(const fs::path& folder) {
   constexpr double kNoLimit = 1e6;
   std::error_code ignored;
@@ -173,7 +173,7 @@ Result<Json> LengthStudy::metrics(std::span<const RunDataset>) const {
   return Json{{"results", std::move(results)}};
 }
 
-// For the checkpoint's card.
+// Stores the result for the checkpoint's card.
 void LengthStudy::remember(const LengthOutcome& outcome, const EncodedContext& context) {
   const EffectiveLength& effective = outcome.plain.t2i.effective;
   if (!effective.value || !outcome.plain.t2i.above_chance) return;

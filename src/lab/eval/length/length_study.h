@@ -1,5 +1,5 @@
-// The study of effective length (lab/eval/evaluation.h): how much of a text models read (length.h), and how
-// long texts are for tokenizers.
+// The study of effective length (lab/eval/evaluation.h): how much of a text models use (length.h), and the
+// lengths of texts under tokenizers.
 #pragma once
 
 #include <map>
@@ -21,13 +21,13 @@ namespace saccade::lab {
 struct LengthStudyOptions {
   LengthOptions length;  // its bootstrap is that of EvaluationOptions
   CaptionPolicy captions = CaptionPolicy::kAll;
-  bool join_captions = false;        // all captions of a picture are one text, a line each
-  std::vector<std::string> domains;  // what each dataset's texts are about, in a word; empty: not said
+  bool join_captions = false;        // joins all captions of an image to one text, one per line
+  std::vector<std::string> domains;  // topic of each dataset's texts in a word; empty: not given
 };
 
 class LengthStudy : public Study {
  public:
-  // `options` is borrowed.
+  // Borrows `options`.
   LengthStudy(LengthStudyOptions study, const EvaluationOptions& options);
 
   [[nodiscard]] std::string_view kind() const override { return "length"; }
@@ -38,8 +38,8 @@ class LengthStudy : public Study {
   Status measure(const EncodedContext& context) override;
   [[nodiscard]] Result<Json> metrics(std::span<const RunDataset> datasets) const override;
 
-  // Writes what was measured into the checkpoints' folders (write_measured_lengths), and warns of those that
-  // found nothing more often than by chance.
+  // Writes the measured lengths into the checkpoints' folders (write_measured_lengths), and warns of
+  // checkpoints whose retrieval is no better than chance.
   Status write_cards(const Evaluation& evaluation) const;
 
  private:
@@ -57,11 +57,11 @@ class LengthStudy : public Study {
   std::map<std::string, std::vector<MeasuredLength>> measured_;  // by the checkpoint's path
 };
 
-// "results" of how long the datasets' texts are in tokens, for each tokenizer and in it each dataset:
-// {"dataset", "dataset_sha256", "domain", "tokenizer", "vocabulary", "context", "token_lengths"}. A
-// tokenizer is a checkpoint's, as its encoder uses it, or that of a folder with tokenizer files and no
-// model. `context`: tokens a text may have, in place of what the files say; 0: as they say. kUsage for a
-// checkpoint without a tokenizer.
+// Measures the token lengths of the datasets' texts, for each tokenizer and in it each dataset. Returns
+// "results": {"dataset", "dataset_sha256", "domain", "tokenizer", "vocabulary", "context", "token_lengths"}.
+// A tokenizer is a checkpoint's, as its encoder uses it, or that of a folder with tokenizer files and no
+// model. `context`: maximum tokens of a text, in place of the files' value; 0 uses the files' value. Returns
+// kUsage for a checkpoint without a tokenizer.
 Result<Json> measure_token_lengths(const LengthStudyOptions& study, const EvaluationOptions& options,
                                    const CheckpointSource& checkpoints, int64_t context, ThreadPool& pool);
 

@@ -23,7 +23,7 @@ using testing::Optional;
 
 constexpr int64_t kDim = 24;
 
-// "w12" is token 12; anything else is none. Start 1000, end 1001.
+// A tokenizer for which "w12" is token 12, and any other word is no token. Start is 1000, end 1001.
 class WordTokenizer : public Tokenizer {
  public:
   [[nodiscard]] TokenizedText encode(std::string_view text, int64_t max_tokens) const override {
@@ -47,7 +47,7 @@ class WordTokenizer : public Tokenizer {
   [[nodiscard]] int32_t pad_id() const override { return 0; }
 };
 
-// What a token says, as a row of length 1.
+// Returns the vector of a token, normalized.
 std::vector<float> token_row(int32_t id) {
   std::mt19937 random(static_cast<uint32_t>(id));
   std::vector<float> row(kDim);
@@ -67,7 +67,7 @@ std::vector<float> normalized(std::vector<float> row) {
   return row;
 }
 
-// Early tokens count more, and the start token a little, so that no row is zero.
+// Early tokens count more. The start token counts a little, so that no embedding is zero.
 std::vector<float> text_row(const std::vector<int32_t>& ids) {
   std::vector<float> row(kDim);
   for (size_t i = 0; i + 1 < ids.size(); ++i) {
@@ -78,8 +78,8 @@ std::vector<float> text_row(const std::vector<int32_t>& ids) {
   return normalized(row);
 }
 
-// Images that show words, each differently well (of two alike no text could be said to be closer), texts that
-// name some of them in sentences, and how both are encoded.
+// Images that show words, each with another strength, so that no two are alike. Texts name some of these
+// words in sentences. Also holds the embeddings of both.
 struct World {
   WordTokenizer tokenizer;
   LengthTexts texts;
@@ -167,7 +167,7 @@ float dot(std::span<const float> a, std::span<const float> b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0F);
 }
 
-// Which queries have a right answer above all wrong ones: the whole matrix, one pair after the other.
+// Returns which queries have a right answer above all wrong ones, from the whole matrix, pair by pair.
 std::vector<double> slow_hits(const RowSets& texts, const RowSets& images,
                               const std::vector<int64_t>& text_image, Direction direction) {
   const auto score = [&](size_t t, size_t i) {
@@ -219,10 +219,10 @@ TEST(EffectivePlace, ByHand) {
   EXPECT_THAT(place({0.3, 0.3, 0.3}), Optional(0U));
   EXPECT_THAT(place({0, 0, 0.01}), Optional(2U));
   EXPECT_THAT(place({0.1, 0.2, 0.3, 0.4, 0.4}), Optional(3U));
-  // Almost there: 0.37 is less than 0.95 * 0.4 = 0.38, which is exactly enough.
+  // 0.37 is slightly less than 0.95 * 0.4 = 0.38, which is exactly enough.
   EXPECT_THAT(place({0.1, 0.37, 0.38, 0.4}), Optional(2U));
   EXPECT_THAT(place({0.1, 0.475, 0.5}), Optional(1U));
-  // Up, down and up again: the first time counts, of the largest there is anywhere.
+  // The curve goes up, down and up again. The first place counts, relative to the overall maximum.
   EXPECT_THAT(place({0.1, 0.5, 0.3, 0.52, 0.2}), Optional(1U));
   EXPECT_THAT(place({0.1, 0.49, 0.3, 0.52, 0.2}), Optional(3U));
   EXPECT_THAT(place({0.1, 0.5, 0.51, 0.5}, 1.0), Optional(2U));
@@ -275,10 +275,10 @@ TEST(LengthCurve, TellsWhatIsNoBetterThanGuessing) {
   EXPECT_THAT(noise.effective.value, Optional(3));
   EXPECT_FALSE(noise.above_chance);
   EXPECT_EQ(noise.chance, 0.02);
-  // Seven of 200 are more than one expects of one in a thousand.
+  // Seven of 200 are more than expected at one in a thousand.
   EXPECT_TRUE(curve({4, 7, 4}, 0.001).above_chance);
   EXPECT_TRUE(curve({10, 40, 38}, 0.02).above_chance);
-  // The interval of one point alone would leave out 0.0105; picked from three it does not.
+  // The interval of one point alone would exclude 0.0105; picked from three points it does not.
   const LengthCurve edge = curve({4, 7, 4}, 0.0105);
   EXPECT_GT(edge.points[1].r1.low, 0.0105);
   EXPECT_FALSE(edge.above_chance);
@@ -365,7 +365,7 @@ TEST(StudyLength, CurvesAreThoseOfTheWholeMatrix) {
       EXPECT_GT(changed, 10);
       expect_curves(
           world, permuted, [](const auto& text, int64_t n) { return keep_first(text, n); }, *study->permuted);
-      // The curve says something: it rises.
+      // The curve is informative: it rises.
       EXPECT_GT(study->plain.t2i.points.back().r1.value, study->plain.t2i.points.front().r1.value);
     }
   }
@@ -393,7 +393,7 @@ TEST(StudyLength, EncodesEqualTextsOnce) {
   EXPECT_EQ(std::set(world.encoded.begin(), world.encoded.end()), wanted);
   EXPECT_EQ(world.encoded.size(), wanted.size());
   EXPECT_EQ(study->encoded, static_cast<int64_t>(wanted.size()));
-  // The longest text ends the curve, long before the model's room does.
+  // The longest text ends the curve, far below the model's context.
   EXPECT_EQ(study->plain.t2i.points.back().n, study->token_lengths.lengths.max + 1);
 }
 
@@ -436,7 +436,7 @@ TEST(StudyLength, SubsetsAreDatasetsOfTheirOwn) {
     ASSERT_TRUE(curve.subset_effective.value);
     EXPECT_LE(curve.subset_effective.low.value_or(0), *curve.subset_effective.value);
   }
-  // With no more images than a subset has, there are none.
+  // There are no subsets if the images are no more than a subset has.
   options.subset_items = 4;
   const auto whole = study_length(world.texts, world.model(12), options, pool);
   ASSERT_TRUE(whole);
@@ -508,7 +508,7 @@ TEST(StudyLength, TextsWithinTheLimitNeedNoChunks) {
   ASSERT_TRUE(study);
   EXPECT_TRUE(study->chunked.empty());
   EXPECT_EQ(study->token_lengths.beyond, 0);
-  // Unless chunks are asked to be shorter.
+  // The exception is a smaller chunk size in the options.
   LengthOptions options = quick();
   options.chunk_tokens = 5;
   const auto shorter = study_length(world.texts, world.model(9), options, pool);
@@ -532,7 +532,7 @@ TEST(StudyLength, IsTheSameFromOneSeed) {
   EXPECT_NE(run(1, 4), run(1, 5));
 }
 
-// Two texts that stand at several images each, as policies for equal captions have it.
+// Two texts belong to several images each, as with policies for equal captions.
 TEST(StudyLength, SeveralImagesMayBeRight) {
   ThreadPool pool(1);
   World world(4, 12, 6, 1);

@@ -30,7 +30,7 @@ std::vector<int64_t> pictures_of_half(const MatchTask& task, bool learned) {
   return numbers;
 }
 
-// Evenly spread, at most `most`.
+// Returns at most `most` of the numbers, evenly spread.
 std::vector<int64_t> spread(const std::vector<int64_t>& numbers, int64_t most) {
   const int64_t count = std::min(most, std::ssize(numbers));
   std::vector<int64_t> some;
@@ -40,7 +40,7 @@ std::vector<int64_t> spread(const std::vector<int64_t>& numbers, int64_t most) {
   return some;
 }
 
-// The pictures of a class and those with all words of the text, ascending.
+// Returns the images of a class and those that have all words of the text, ascending.
 std::vector<int64_t> right_of(const MatchTask& task, const CaptionIndex& captions, std::string_view text,
                               int64_t of_class) {
   std::vector<int64_t> right = captions.with_all_words(text);
@@ -69,12 +69,12 @@ MatchQueries queries_of(const MatchTask& task, const std::vector<int64_t>& numbe
   return queries;
 }
 
-// Of a picture 0.
+// Returns the number of words; 0 for an image query.
 int64_t words_of(const MatchQueries& queries, size_t query) {
   return queries.texts.empty() ? 0 : std::ssize(caption_words(queries.texts[query]));
 }
 
-// One value a hit or query, and the class it belongs to.
+// Values of hits or queries, with the class of each.
 struct Values {
   std::vector<double> values;
   std::vector<int64_t> clusters;
@@ -99,7 +99,7 @@ Figure mean_of(std::string name, const Values& values, int64_t clusters, const B
   return figures_of(estimate(sample, options, pool), options.confidence).front();
 }
 
-// What the asked queries came to.
+// Result of the test queries.
 struct Outcome {
   struct Hit {
     double promise = 0;
@@ -107,11 +107,11 @@ struct Outcome {
     int64_t cluster = 0;
   };
   std::vector<Hit> hits;
-  Values first_right;                // of queries with an answer there
+  Values first_right;                // queries whose answer is present
   Values best_present, best_absent;  // likelihood, or standard score, of the likeliest hit
   Values there_present,
       there_absent;  // probability that there is an answer, or the first hit's standard score
-  Values cosine_present, cosine_absent;  // of the best
+  Values cosine_present, cosine_absent;  // cosines of the best hits
   Values right_hits, wrong_hits;         // likelihood
   Values right_cosines, wrong_cosines;
   Values rare;
@@ -159,7 +159,7 @@ MatchTask match_task(std::span<const DatasetItem> items, std::span<const int64_t
     std::string joined;
     for (const std::string& caption : item.captions) joined += (joined.empty() ? "" : "; ") + caption;
     task.captions.push_back(std::move(joined));
-    // Ids and groups are names of their own: a group named as another picture's id is not its class.
+    // Ids and groups are separate namespaces. A group with the name of another image's id is not its class.
     const std::string name = item.group.empty() ? "id " + item.id : "group " + item.group;
     task.class_of.push_back(classes.try_emplace(name, std::ssize(classes)).first->second);
   }
@@ -201,7 +201,7 @@ MatchQueries asked_texts(const MatchTask& task) {
 
 MatchQueries learned_pictures(const MatchTask& task) {
   MatchQueries queries = queries_of(task, spread(pictures_of_half(task, true), 512), false);
-  // As a collection learns: by captions alone, since nobody has told it of classes.
+  // Calibrates as a collection does: by captions alone, since a collection does not know the classes.
   const CaptionIndex captions(task.captions);
   for (size_t q = 0; q < queries.right.size(); ++q) {
     const auto parts = caption_parts(task.captions[static_cast<size_t>(queries.itself[q])]);
@@ -214,7 +214,7 @@ MatchQueries learned_pictures(const MatchTask& task) {
 
 MatchQueries asked_pictures(const MatchTask& task) {
   MatchQueries queries = queries_of(task, spread(pictures_of_half(task, false), kMostAsked), false);
-  // A picture that nothing else is like has no answer to be found or taken away.
+  // An image whose class has no other member has no answer to find or to remove.
   MatchQueries answered;
   for (size_t q = 0; q < queries.right.size(); ++q) {
     if (queries.right[q].empty()) continue;
@@ -299,7 +299,7 @@ Result<MatchFigures> measure_matches(MatrixView<const float> rows, const MatchQu
   for (const std::vector<int64_t>& right : asked.right) most = std::max(most, right.size());
   SACCADE_ASSIGN(const auto found,
                  exact_search(rows, asked_rows.view(), kCompetitors + 1 + static_cast<int64_t>(most), pool));
-  // Only classes that are asked are drawn anew.
+  // Only classes with queries are resampled.
   std::map<int64_t, int64_t> numbers;
   for (const int64_t cluster : asked.cluster) numbers.try_emplace(cluster, std::ssize(numbers));
   const int64_t classes = std::ssize(numbers);

@@ -1,6 +1,6 @@
-// Whether what is promised of hits comes true: likelihoods (index/likelihood.h) learned on one half of a
-// dataset's classes, as `saccade index` learns them from a collection's captions, and asked of the other
-// half, with the answer there and with its whole class taken away.
+// Evaluation of match probabilities (index/likelihood.h). They are calibrated on one half of a dataset's
+// classes, as `saccade index` calibrates them on a collection's captions. The other half is queried twice:
+// with the answer present, and with its whole class removed.
 #pragma once
 
 #include <cstdint>
@@ -18,25 +18,24 @@
 
 namespace saccade::lab {
 
-// What is asked of a gallery of pictures.
+// A gallery of images with its queries.
 struct MatchTask {
-  std::vector<std::string>
-      captions;                   // of each picture, all of them, joined by "; "; empty where there are none
-  std::vector<int64_t> class_of;  // of each picture: its group's number, or one of its own
+  std::vector<std::string> captions;  // all captions of each image, joined by "; "; empty if there are none
+  std::vector<int64_t> class_of;      // class of each image: its group's number, or its own
   int64_t classes = 0;
-  std::vector<uint8_t>
-      learned;  // one byte a class: 1 where its pictures are learned from, 0 where they are asked
+  std::vector<uint8_t> learned;  // one byte per class: 1 for calibration, 0 for the test
 };
-// `items` by number. Classes are split into halves at random by `seed`.
+// Makes the task from `items` by number. Classes are split into halves at random by `seed`.
 MatchTask match_task(std::span<const DatasetItem> items, std::span<const int64_t> numbers, uint64_t seed);
 
-// The queries of one kind: to be learned from, and to be asked. Texts of the former are parts and words of
-// captions and everyday words (text/caption_queries.h), of the latter each picture's first caption; without
-// texts the pictures themselves. Right is the query's class, and what has all words of its text.
+// The queries of one kind, for calibration and for the test. Calibration texts are parts and words of
+// captions, and everyday words (text/caption_queries.h). Test texts are each image's first caption. Without
+// texts the images themselves are the queries. The query's class is relevant, and so are images with all
+// words of its text.
 struct MatchQueries {
-  std::vector<std::string> texts;  // empty: pictures
+  std::vector<std::string> texts;  // empty for image queries
   std::vector<std::vector<int64_t>> right;
-  std::vector<int64_t> itself;   // the query's own picture, no answer of its own; -1 for texts
+  std::vector<int64_t> itself;   // the query's own image, excluded from its answers; -1 for texts
   std::vector<int64_t> cluster;  // its class; -1 for everyday words
 };
 inline constexpr int64_t kMostAsked = 2000;
@@ -45,9 +44,9 @@ MatchQueries asked_texts(const MatchTask& task);
 MatchQueries learned_pictures(const MatchTask& task);
 MatchQueries asked_pictures(const MatchTask& task);
 
-// Of one kind of query. Figures are NaN where there is nothing to take them of.
+// Figures of one kind of query. They are NaN without data.
 struct MatchFigures {
-  // Hits that promise between two numbers, and how many of them are right.
+  // Hits with a match probability between two numbers, and the number of them that are relevant.
   struct Bin {
     double from = 0;
     double to = 0;
@@ -79,7 +78,8 @@ struct MatchFigures {
   std::vector<Cut> cuts;
 };
 
-// rows: [pictures, dim], learned and asked: a row a query. Errors of exact_search; kCancelled never.
+// Computes the figures. rows: [pictures, dim]; learned and asked: one row per query. Errors: those of
+// exact_search; never kCancelled.
 Result<MatchFigures> measure_matches(MatrixView<const float> rows, const MatchQueries& learned,
                                      const Matrix<float>& learned_rows, const MatchQueries& asked,
                                      const Matrix<float>& asked_rows, double temperature,
@@ -87,7 +87,8 @@ Result<MatchFigures> measure_matches(MatrixView<const float> rows, const MatchQu
 
 Json match_figures_json(const MatchFigures& figures);
 
-// How often a value of `high` is above one of `low`, ties half, with an interval from drawing clusters anew.
+// Returns the AUROC: how often a value of `high` is above one of `low`, ties half. The interval resamples
+// clusters.
 Figure clustered_auroc(std::span<const double> high, std::span<const int64_t> high_cluster,
                        std::span<const double> low, std::span<const int64_t> low_cluster, int64_t clusters,
                        const BootstrapOptions& options, ThreadPool& pool);

@@ -1,5 +1,5 @@
-// The study of matches (matches.h), on the frame of lab/eval/evaluation.h: whether the likelihoods that search
-// shows come true, and whether "nothing matches" is said where nothing does.
+// The study of match probabilities (matches.h), on the framework of lab/eval/evaluation.h. It tests whether
+// the displayed probabilities are calibrated, and whether "nothing matches" is said if there is no match.
 #pragma once
 
 #include <optional>
@@ -15,17 +15,17 @@ namespace saccade::lab {
 
 struct MatchOptions {
   int64_t texts = 1024;  // learned from: caption's words and parts, and everyday words
-  uint64_t seed = 0;     // of the halves
+  uint64_t seed = 0;     // seed of the split into halves
 };
 
 class MatchStudy : public Study {
  public:
-  // `options` is borrowed.
+  // Borrows `options`.
   MatchStudy(const EvaluationOptions& options, MatchOptions match) : options_(options), match_(match) {}
 
   [[nodiscard]] std::string_view kind() const override { return "matches"; }
   [[nodiscard]] Json protocol() const override;
-  // kUsage for tests of composition, and for a dataset without captions.
+  // Adds a dataset. Returns kUsage for tests of composition, and for a dataset without captions.
   Status add_dataset(const NamedDataset& dataset) override;
   [[nodiscard]] std::vector<ImageRef> pictures(size_t dataset) const override;
   Result<SettledTask> settle(size_t dataset, std::span<const int64_t> unreadable) override;
@@ -35,7 +35,7 @@ class MatchStudy : public Study {
  private:
   struct Entry {
     std::string model;
-    std::string unsupported = {};  // why nothing was measured
+    std::string unsupported = {};  // reason if nothing was measured
     MatchFigures texts = {};
     MatchFigures pictures = {};
   };

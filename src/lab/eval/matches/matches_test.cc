@@ -31,7 +31,7 @@ TEST(Auroc, CountsPairsAndHalvesTies) {
   EXPECT_TRUE(std::isnan(clustered_auroc({}, {}, low, low_cluster, 3, {}, pool).value));
 }
 
-// Of one distribution, the interval holds one half in nearly all samples.
+// If both samples have the same distribution, the interval contains one half in nearly all cases.
 TEST(Auroc, IntervalsCoverTheTruth) {
   ThreadPool pool(2);
   std::mt19937_64 random(5);
@@ -42,7 +42,7 @@ TEST(Auroc, IntervalsCoverTheTruth) {
     std::vector<double> low;
     std::vector<int64_t> cluster;
     for (int c = 0; c < 50; ++c) {
-      // Clustered: what a class's queries have in common is drawn once.
+      // The values are clustered: the common part of a class's queries is drawn once.
       const double common = normal(random);
       const double other = normal(random);
       for (int i = 0; i < 3; ++i) {
@@ -67,7 +67,7 @@ class MatchStudyTest : public testing::Test {
     }
     return place->second;
   }
-  // Two pictures a class, named alike.
+  // Returns items with two images per class, with the same names.
   std::vector<DatasetItem> items(int64_t classes) {
     std::vector<DatasetItem> items;
     for (int64_t c = 0; c < classes; ++c) {
@@ -121,7 +121,7 @@ TEST_F(MatchStudyTest, NoClassIsOnBothSides) {
     EXPECT_FALSE(std::ranges::binary_search(pictures.right[q], pictures.itself[q]));
     EXPECT_EQ(pictures.right[q].size(), 1U);
   }
-  // Items with neither group nor captions are classes of their own, and never asked.
+  // Items with neither group nor captions are classes of their own, and are never queries.
   std::vector<DatasetItem> bare(2);
   bare[0].id = "a";
   bare[1].id = "b";
@@ -158,7 +158,7 @@ TEST_F(MatchStudyTest, PromisesComeTrueAndWhatKnowsNothingSaysSo) {
     EXPECT_LE(figures->cuts[c].hits, figures->cuts[c - 1].hits);
   EXPECT_LT(figures->cuts[1].false_found.value, figures->cuts[1].found.value);
 
-  // The same questions of pictures that have nothing to do with their captions.
+  // The same queries on images that are unrelated to their captions.
   std::vector<std::string> other(captions);
   for (size_t i = 0; i < other.size(); ++i) other[i] = fmt::format("noise{}", i);
   const Matrix<float> noise = rows_of(other, 1);

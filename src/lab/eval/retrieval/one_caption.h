@@ -1,10 +1,10 @@
-// The symmetric one-caption protocol: each image of a
-// dataset with its first caption, as many texts as images.
+// The symmetric one-caption protocol: each image of a dataset with its first caption, as many texts as
+// images.
 //
-// Text to image: one query an image, its first caption, against all images; right
-// are all images with that first caption. Image to text: the other way. Ranks by
-// counting, ties against the model (ranking.h). Transparent pictures are composited
-// over white. The protocol of a training's held-out sets and of the starter's card.
+// Text to image: one query per image, its first caption, against all images. All images with that first
+// caption are relevant. Image to text is the reverse. Ranks are counted, with ties against the model
+// (ranking.h). Transparent images are composited over white. This is the protocol of a training's held-out
+// sets and of the starter's card.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,13 @@
 
 namespace saccade::lab {
 
-// A dataset's images and first captions as an encoder takes them.
+// A dataset's images and first captions as encoder inputs.
 struct OneCaptionSet {
   std::string name;
   std::string hash;                  // Dataset::hash
   Matrix<float> pixels;              // [n, 3 * height * width]
   std::vector<TokenizedText> texts;  // [n]
-  std::vector<int64_t> labels;       // [n], equal where first captions are
+  std::vector<int64_t> labels;       // [n], equal for equal first captions
 };
 
 struct Recall {
@@ -45,19 +45,18 @@ struct OneCaptionRecall {
   Recall image_to_text;
 };
 
-// Decodes and preprocesses everything. An image that cannot be read or has no
-// caption is an error that names it: a smaller gallery would be another
-// measurement. Memory: 12 bytes a pixel of the encoder's input, for every image. Of `decode`, the size of
-// vector pictures is set here.
+// Decodes and preprocesses everything. An image that cannot be read or has no caption is an error that names
+// it, because a smaller gallery would be another measurement. This function sets the size of vector images in
+// `decode`. Memory: 12 bytes per pixel of the encoder's input, for every image.
 Result<OneCaptionSet> load_one_caption_set(const DatasetSource& source, const Preprocessing& preprocessing,
                                            const Tokenizer& tokenizer, int64_t context, ThreadPool& pool,
                                            const DecodeOptions& decode = {});
 
-// images, texts: [n, dim], rows of the set's images and texts in its order.
+// Computes recall. images, texts: [n, dim], embeddings of the set's images and texts in its order.
 Result<OneCaptionRecall> score_one_caption(const OneCaptionSet& set, MatrixView<const float> images,
                                            MatrixView<const float> texts, ThreadPool& pool);
 
-// Load, encode, score.
+// Loads, encodes and scores a dataset.
 Result<OneCaptionRecall> one_caption_recall(EncoderBackend& encoder, const DatasetSource& source, ThreadPool& pool);
 
 }  // namespace saccade::lab

@@ -13,20 +13,20 @@ double gain(double rank) {
   return 1 / std::log2(1 + rank);
 }
 
-// The largest sum of gains that `right` right answers can have up to the depth.
+// Returns the ideal DCG: the largest sum of gains of `right` right answers up to the depth.
 double ideal_gain(int64_t right) {
   double sum = 0;
   for (int64_t rank = 1; rank <= std::min(right, kNdcgDepth); ++rank) sum += gain(static_cast<double>(rank));
   return sum;
 }
 
-// Expected figures of a query with `right` right answers among `gallery`.
+// Returns the expected figures of a query with `right` right answers among `gallery`.
 std::vector<double> chance_of(int64_t right, int64_t gallery, std::span<const int64_t> ks) {
   const auto n = static_cast<double>(gallery);
   const auto p = static_cast<double>(right);
   std::vector<double> figures;
   for (const int64_t k : ks) {
-    double miss = 1;  // that none of k draws without replacement is right
+    double miss = 1;  // probability that none of k draws without replacement is right
     for (int64_t i = 0; i < std::min(k, gallery) && miss > 0; ++i) {
       miss *= std::max(0.0, (n - p - static_cast<double>(i)) / (n - static_cast<double>(i)));
     }
@@ -34,7 +34,7 @@ std::vector<double> chance_of(int64_t right, int64_t gallery, std::span<const in
   }
   for (const int64_t k : ks) figures.push_back(static_cast<double>(std::min(k, gallery)) / n);
   double reciprocal = 0;
-  double later = 1;  // that the first right answer has this rank or a later one
+  double later = 1;  // probability that the first right answer has this rank or a later one
   for (int64_t rank = 1; rank <= gallery - right + 1; ++rank) {
     const double here = p / (n - static_cast<double>(rank - 1));
     reciprocal += later * here / static_cast<double>(rank);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::array<Direction, 2> kDirections = {Direction::kTextToImage, Direction::kImageToText};
 
-// The picture of each query: what is drawn together in a resample.
+// Returns the image of each query, which is the cluster of the bootstrap.
 std::vector<int64_t> owners(const RetrievalTask& task, Direction direction) {
   if (direction == Direction::kTextToImage) return task.image_of_text;
   std::vector<int64_t> own(task.images.size());
@@ -18,7 +18,7 @@ std::vector<int64_t> owners(const RetrievalTask& task, Direction direction) {
   return own;
 }
 
-// r@k and recall@k of a gallery with fewer than k answers are no figures: they would be 1 for any model.
+// Blanks r@k and recall@k for a gallery with fewer than k answers, since they would be 1 for any model.
 void blank_beyond(int64_t gallery, Json& figures) {
   for (const int64_t k : kRecallDepths) {
     if (k <= gallery) continue;
@@ -28,8 +28,8 @@ void blank_beyond(int64_t gallery, Json& figures) {
   }
 }
 
-// The numbers of the `count` largest scores, in their order; of equal ones the smaller number first. count is
-// small: nearly every score is only compared with the last of the best.
+// Returns the numbers of the `count` largest scores, in their order; ties go by number. `count` is small, so
+// nearly every score is only compared with the last of the best.
 std::vector<int64_t> best_of(std::span<const float> scores, int64_t count) {
   std::vector<int64_t> best;
   best.reserve(static_cast<size_t>(count) + 1);

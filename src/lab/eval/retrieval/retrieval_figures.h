@@ -1,4 +1,4 @@
-// A whole evaluation of retrieval: ranks both ways, figures with intervals, and what a run keeps of it.
+// A whole evaluation of retrieval: ranks in both directions, figures with intervals, and their run entries.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@
 namespace saccade::lab {
 
 inline constexpr std::array<int64_t, 3> kRecallDepths = {1, 5, 10};
-// Answers a run keeps of each query.
+// Number of answers that a run keeps of each query.
 inline constexpr int64_t kTopAnswers = 5;
 
 struct DirectionOutcome {
   QueryCounts counts;
   QueryRanks ranks;
-  Estimates estimates;  // resampled by picture: outcomes of two models on one task can be paired
+  Estimates estimates;  // resampled by image: outcomes of two models on one task can be paired
   std::vector<Figure> figures;
 };
 struct RetrievalOutcome {
@@ -36,29 +36,29 @@ struct RetrievalOutcome {
   }
 };
 
-// The tie policy with what it needs of the task; kBadData for kTrec over ids that are there twice.
+// Returns the tie policy with the task's data for it. Returns kBadData for kTrec over duplicate ids.
 Result<TieBreak> tie_break(TiePolicy policy, const RetrievalTask& task);
 
-// scores: [task's texts, task's pictures]. Errors as rank_right_answers. Cost: all scores twice, once a
-// direction, and the bootstrap.
+// Evaluates retrieval. scores: [task's texts, task's pictures]. Errors: those of rank_right_answers. Cost:
+// all scores twice, once per direction, and the bootstrap.
 Result<RetrievalOutcome> evaluate_retrieval(const PairScores& scores, const RetrievalTask& task,
                                             const TieBreak& ties, const BootstrapOptions& bootstrap,
                                             ThreadPool& pool);
 
-// The first `depth` answers to every query: higher scores first, equal ones by number. Right ones are marked.
-// Cost: all scores once.
+// Returns the first `depth` answers to every query: higher scores first, ties by number. Right ones are
+// marked. Cost: all scores once.
 std::vector<std::vector<RunAnswer>> top_answers(const PairScores& scores, const Relevance& relevance,
                                                 Direction direction, int64_t depth, ThreadPool& pool);
 
-// An entry of metrics.json's "results" (docs/runs.md), and the one of guessing.
+// Returns an entry of metrics.json's "results" (docs/runs.md), and the one of chance.
 Json retrieval_result_json(const std::string& dataset, const std::string& model, const RetrievalTask& task,
                            const RetrievalOutcome& outcome);
 Json chance_result_json(const std::string& dataset, const RetrievalTask& task);
-// An entry of "comparisons": a - b. kMismatch where they are not of one task and bootstrap.
+// Returns an entry of "comparisons": a - b. Returns kMismatch if they are not of one task and bootstrap.
 Result<Json> comparison_json(const std::string& dataset, const std::string& a_name, const RetrievalOutcome& a,
                              const std::string& b_name, const RetrievalOutcome& b, double confidence);
 
-// Adds a line a query to the run's ranks.
+// Adds one line per query to the run's ranks.
 Status add_ranks(RunWriter& run, const std::string& dataset, const std::string& model,
                  const PairScores& scores, const RetrievalTask& task, const RetrievalOutcome& outcome,
                  ThreadPool& pool);

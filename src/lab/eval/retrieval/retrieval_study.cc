@@ -116,7 +116,7 @@ Result<Json> RetrievalStudy::metrics(std::span<const RunDataset> datasets) const
 
 namespace {
 
-// The dataset that files belong to where none is named: what the first says of it itself.
+// Describes the dataset of files if none is named, from the first file's contents.
 RunDataset describe_file(const std::filesystem::path& path, bool rows, const GivenFile& first) {
   RunDataset described;
   described.name = path.stem().string();

@@ -1,4 +1,4 @@
-// The study of retrieval (lab/eval/evaluation.h): how captions find their pictures, and pictures their captions.
+// The study of text-image retrieval in both directions (lab/eval/evaluation.h).
 #pragma once
 
 #include <filesystem>
@@ -24,7 +24,7 @@ struct RetrievalOptions {
 
 class RetrievalStudy : public Study {
  public:
-  // `options` is borrowed. `rank_by`: "encoder", or what was computed elsewhere, "embeddings" or "scores".
+  // Borrows `options`. `rank_by`: "encoder", or "embeddings" or "scores" for results computed elsewhere.
   RetrievalStudy(const RetrievalOptions& retrieval, const EvaluationOptions& options,
                  std::string rank_by = "encoder", Similarity similarity = Similarity::kCosine)
       : retrieval_(retrieval), options_(options), rank_by_(std::move(rank_by)), similarity_(similarity) {}
@@ -32,13 +32,13 @@ class RetrievalStudy : public Study {
   [[nodiscard]] std::string_view kind() const override { return "retrieval"; }
   [[nodiscard]] Json protocol() const override;
   Status add_dataset(const NamedDataset& dataset) override;
-  // The same of what is known without a dataset.
+  // Adds images and texts that are known without a dataset.
   void add_source(RetrievalSource source);
   [[nodiscard]] const RetrievalSource& source(size_t dataset) const { return datasets_[dataset].source; }
   [[nodiscard]] std::vector<ImageRef> pictures(size_t dataset) const override;
   Result<SettledTask> settle(size_t dataset, std::span<const int64_t> unreadable) override;
   Status measure(const EncodedContext& context) override;
-  // Scores from elsewhere, of all the dataset's texts and pictures.
+  // Measures scores computed elsewhere, of all the dataset's texts and images.
   Status measure_scores(const StudyContext& context, const PairScores& all);
   [[nodiscard]] Result<Json> metrics(std::span<const RunDataset> datasets) const override;
 
@@ -59,9 +59,9 @@ class RetrievalStudy : public Study {
   std::vector<Ranked> datasets_;
 };
 
-// Figures from files of other programs (given.h), all over the same pictures and texts: those of the one
-// dataset that `options` names, or what the first file says of them itself. kUsage for several datasets, and
-// for what needs captions or ids without one; the errors of GivenFile and of evaluate_given.
+// Evaluation of other programs' files (given.h), all over the same images and texts. These are the one
+// dataset that `options` names, or the contents of the first file. Errors: kUsage for several datasets, and
+// for options that need captions or ids without a dataset; those of GivenFile and evaluate_given.
 struct GivenRetrieval {
   std::vector<std::filesystem::path> files;
   bool rows = true;  // embeddings; else scores

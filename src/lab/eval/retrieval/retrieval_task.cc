@@ -8,7 +8,7 @@
 namespace saccade::lab {
 namespace {
 
-// The captions of a picture a policy takes.
+// Returns the number of captions of an image that a policy uses.
 int64_t captions_taken(CaptionPolicy policy) {
   switch (policy) {
     case CaptionPolicy::kFirst5:
@@ -26,7 +26,7 @@ std::string text_name(const RetrievalSource& source, size_t text) {
   return caption.empty() ? fmt::format("text {}", text) : caption.substr(0, 60);
 }
 
-// Which pictures and texts stay, and what becomes of the rest.
+// Selects the images and texts that stay, and counts the others.
 class Filter {
  public:
   Filter(const RetrievalSource& source, std::span<const int64_t> unreadable) {
@@ -155,7 +155,7 @@ Result<RetrievalTask> make_retrieval_task(const RetrievalSource& source, Caption
     std::vector<int64_t> labels;
     for (RunText& text : task.items.texts) labels.push_back(same[text.text].front());
     SACCADE_ASSIGN(task.relevance, Relevance::from_labels(labels));
-    // from_labels numbers text i and picture i alike, which they are where each picture has its one text.
+    // from_labels gives text i and image i the same number, which holds if each image has one text.
     std::vector<std::vector<int64_t>> right(task.items.texts.size());
     for (size_t t = 0; t < right.size(); ++t) {
       right[t] = same[task.items.texts[t].text];

@@ -1,4 +1,4 @@
-// What is ranked: the pictures and texts of a dataset under a caption policy, and which belong together.
+// A retrieval task: images and texts of a dataset under a caption policy, and their relevance.
 #pragma once
 
 #include <cstdint>
@@ -15,48 +15,48 @@
 
 namespace saccade::lab {
 
-// COCO's pictures have five captions and sometimes six or seven, and some captions stand at several pictures:
-// figures under different policies do not compare.
+// Policy for captions. COCO's images have five captions and sometimes six or seven, and some captions belong
+// to several images. Figures under different policies are not comparable.
 enum class CaptionPolicy {
-  kAll,         // every caption is a text; its one right picture is its own
-  kFirst5,      // the same with each picture's first five captions
-  kFirst1,      // the same with each picture's first caption
-  kDedup,       // equal captions are one text; right are all pictures that have it
-  kOneCaption,  // each picture's first caption; right are all with an equal first caption, in both directions
+  kAll,         // every caption is a text; its one right image is its own
+  kFirst5,      // the same with each image's first five captions
+  kFirst1,      // the same with each image's first caption
+  kDedup,       // equal captions are one text; right are all images that have it
+  kOneCaption,  // each image's first caption; right are all with an equal first caption, in both directions
 };
-// "all", "first5", ..., "one-caption", and each policy's meaning in a clause.
+// Returns "all", "first5", ..., "one-caption", and each policy's meaning in a clause.
 std::span<const EnumName<CaptionPolicy>> enum_names(CaptionPolicy);
 
 struct SourceText {
-  std::string caption;  // empty where it is not known
+  std::string caption;  // empty if unknown
   int64_t image = -1;   // -1: none
 };
 
-// Pictures and texts before a policy; where captions are known, texts come in the order of their pictures.
+// Images and texts before a policy. If captions are known, texts come in the order of their images.
 struct RetrievalSource {
   std::vector<RunImage> images;
   std::vector<SourceText> texts;
   bool captions_known = true;
 };
-// A dataset's items and all their captions, in order. kUsage for a test of composition.
+// Returns a dataset's items and all their captions, in order. Returns kUsage for a test of composition.
 Result<RetrievalSource> retrieval_source(const Dataset& dataset);
-// The source's pictures by number.
+// Returns the source's images by number.
 std::vector<ImageRef> pictures_of(const RetrievalSource& source);
 
 struct RetrievalTask {
   RunItems items;               // images and texts
-  std::vector<int64_t> images;  // which of the source's pictures they are, ascending
-  std::vector<int64_t> texts;   // which of the source's texts, ascending; of equal ones the first
+  std::vector<int64_t> images;  // numbers of the images in the source, ascending
+  std::vector<int64_t> texts;   // numbers of the texts in the source, ascending; the first of equal ones
   Relevance relevance;
-  std::vector<int64_t> image_of_text;  // the first right picture of each text: its cluster
-  std::vector<std::string> text_ids;   // unique: "ID#k", k the caption's number at its picture, from 0
-  std::vector<Exclusion> excluded;     // beside what the dataset left out
+  std::vector<int64_t> image_of_text;  // the first right image of each text: its cluster
+  std::vector<std::string> text_ids;   // unique: "ID#k", k the caption's number at its image, from 0
+  std::vector<Exclusion> excluded;     // in addition to the dataset's own exclusions
 };
 
-// `unreadable`: pictures by number, ascending, that have no rows. A picture that cannot be read or has no
-// text, and a text without a picture, make another gallery than the dataset's: kBadData names the first and
-// says how many there are, or, with leave_out, they are left out and counted. kBadData too where nothing is
-// left. kUsage for policies that need captions where they are not known.
+// Makes the task. `unreadable`: images by number, ascending, that have no embeddings. An image that cannot be
+// read or has no text, and a text without an image, would change the dataset's gallery. With leave_out they
+// are left out and counted; otherwise kBadData names the first and says how many there are. Other errors:
+// kBadData if nothing is left; kUsage for policies that need captions if they are not known.
 Result<RetrievalTask> make_retrieval_task(const RetrievalSource& source, CaptionPolicy policy,
                                           std::span<const int64_t> unreadable, bool leave_out);
 

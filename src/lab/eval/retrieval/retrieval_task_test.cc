@@ -1,5 +1,5 @@
-// Caption policies: what is ranked under each, what is left out and said, and the figures over the full
-// matrix of random cases.
+// Tests of caption policies: the ranking under each, exclusions and their counts, and the figures against the
+// full matrix of random cases.
 #include "lab/eval/retrieval/retrieval_task.h"
 
 #include <algorithm>
@@ -110,7 +110,7 @@ TEST(CaptionPolicies, AnotherGalleryIsAnErrorOrSaid) {
   EXPECT_THAT(left->excluded[0].examples, ElementsAre("p1"));
   EXPECT_THAT(right_of(*left, Direction::kTextToImage), ElementsAre(ElementsAre(0), ElementsAre(1)));
 
-  // A picture that cannot be read takes its texts with it.
+  // An unreadable image excludes its texts.
   const RetrievalSource source = source_of({{"a", "b"}, {"c", "d"}, {"e"}});
   const std::vector<int64_t> unreadable = {1};
   EXPECT_FALSE(make_retrieval_task(source, CaptionPolicy::kAll, unreadable, false));
@@ -130,7 +130,7 @@ TEST(CaptionPolicies, AnotherGalleryIsAnErrorOrSaid) {
   const auto lone_left = make_retrieval_task(lone, CaptionPolicy::kAll, {}, true);
   ASSERT_TRUE(lone_left);
   EXPECT_THAT(lone_left->images, ElementsAre(0));
-  EXPECT_THAT(lone_left->excluded, SizeIs(2));  // the text, and the picture it leaves alone
+  EXPECT_THAT(lone_left->excluded, SizeIs(2));  // the text, and the image it leaves alone
 
   const std::vector<int64_t> everything = {0, 1, 2};
   const auto nothing = make_retrieval_task(source, CaptionPolicy::kAll, everything, true);
@@ -146,7 +146,7 @@ TEST(CaptionPolicies, AnotherGalleryIsAnErrorOrSaid) {
   EXPECT_TRUE(make_retrieval_task(unknown, CaptionPolicy::kFirst1, {}, false));
 }
 
-// Scores in memory.
+// Scores held in memory.
 class MatrixScores : public PairScores {
  public:
   explicit MatrixScores(Matrix<float> scores) : scores_(std::move(scores)) {}
@@ -165,7 +165,7 @@ class MatrixScores : public PairScores {
   Matrix<float> scores_;
 };
 
-// By words and the full matrix: the right answers from comparing captions, ranks from sorting.
+// The oracle: finds right answers by comparing captions, and ranks by sorting the full matrix.
 double oracle_hits(const std::vector<std::vector<std::string>>& captions, CaptionPolicy policy,
                    const Matrix<float>& by_caption, bool to_image, int64_t k) {
   struct Text {
@@ -280,7 +280,7 @@ TEST(CaptionPolicies, DeeperThanTheGalleryIsNoFigure) {
   for (const Json& result :
        {retrieval_result_json("d", "m", task, *outcome), chance_result_json("d", task)}) {
     EXPECT_TRUE(result["t2i"]["r1"]["value"].is_number());
-    EXPECT_TRUE(result["t2i"]["r5"]["value"].is_null());  // of 3 pictures
+    EXPECT_TRUE(result["t2i"]["r5"]["value"].is_null());  // of 3 images
     EXPECT_TRUE(result["t2i"]["recall5"]["value"].is_null());
     EXPECT_TRUE(result["i2t"]["r5"]["value"].is_number());  // of 6 texts
     EXPECT_TRUE(result["i2t"]["r10"]["low"].is_null());

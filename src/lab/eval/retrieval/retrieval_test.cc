@@ -37,7 +37,7 @@ TEST(RetrievalFigures, ByHand) {
                                testing::DoubleEq(10.0 / 12), 1, testing::DoubleEq(1), 1));
 }
 
-// The whole matrix, sorted, the way evaluation scripts do it: argsort, slice, any.
+// Sorts the whole matrix, the way evaluation scripts do it: argsort, slice, any.
 TEST(RetrievalFigures, MatchTheFullMatrix) {
   std::mt19937 random(5);
   ThreadPool pool(2);
@@ -122,7 +122,7 @@ TEST(RetrievalFigures, QueriesWithoutAnAnswerAreCountedApart) {
   EXPECT_THAT(sample.cluster, ElementsAre(5, 7));
 }
 
-// Draws rankings at random, again and again.
+// Draws rankings at random, many times.
 TEST(Chance, IsWhatGuessingGets) {
   std::vector<std::pair<int64_t, int64_t>> pairs = {{0, 0}, {0, 3}, {0, 4}, {1, 1}, {3, 2}, {3, 11}};
   const auto relevance = Relevance::from_pairs(4, 12, pairs);

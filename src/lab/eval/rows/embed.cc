@@ -17,12 +17,12 @@
 namespace saccade::lab {
 namespace {
 
-// Texts the encoder takes at a time; it makes batches of like lengths of them.
+// Number of texts passed to the encoder at a time. It makes batches of similar lengths from them.
 constexpr size_t kTextBatch = 256;
-// Bump when pictures are decoded or texts encoded otherwise, so that old rows are not found.
+// Version of decoding and text encoding. Increase it when these change, so that old embeddings are not found.
 constexpr int kSpaceVersion = 2;
 
-// Everything that decides a row beside its input.
+// Returns a description of everything that affects an embedding apart from its input.
 std::string space_of(EncoderBackend& encoder, std::string_view what) {
   std::string space = fmt::format("{} of version {}\ncheckpoint {}\nprecision {}\n{}\n", what, kSpaceVersion,
                                   encoder.info().fingerprint, enum_name(encoder.info().precision),
@@ -45,7 +45,7 @@ RowSets one_each(Matrix<float> rows) {
   return sets;
 }
 
-// Gathers items' rows in order, from the cache, from equal items before them, or from the encoder.
+// Gathers items' embeddings in order: from the cache, from equal earlier items, or from the encoder.
 class Gatherer {
  public:
   Gatherer(const EmbedOptions& options, const std::string& space, int64_t dim)
@@ -62,7 +62,7 @@ class Gatherer {
   [[nodiscard]] bool knows(const std::string& key) const {
     return first_.contains(key) || (cache_ && cache_->has(key));
   }
-  // Whether rows are known for the key: taken as the next item's then.
+  // Takes known embeddings as the next item's. Returns false if the key is unknown.
   bool take_known(const std::string& key) {
     const auto before = first_.find(key);
     if (before != first_.end()) {
@@ -81,7 +81,7 @@ class Gatherer {
     return true;
   }
 
-  // The next item's rows, new. kBadData for rows nothing can be compared with.
+  // Takes new embeddings as the next item's. Returns kBadData for embeddings that cannot be compared.
   Status take_new(const std::string& key, MatrixView<const float> rows) {
     for (int64_t r = 0; r < rows.rows(); ++r) {
       const double length = row_length(rows.row(r));
@@ -98,7 +98,7 @@ class Gatherer {
   void flush() {
     if (cache_) keep(cache_->flush());
   }
-  // Of a command that was stopped.
+  // Returns the hint on resuming for a cancelled command.
   [[nodiscard]] std::string_view going_on() const {
     return cache_ ? "; the same command goes on from there" : "";
   }
@@ -114,7 +114,7 @@ class Gatherer {
   }
 
  private:
-  // A cache that cannot be used costs time, not the evaluation.
+  // Continues without the cache. An unusable cache costs time but does not fail the evaluation.
   void do_without(const Error& error) {
     if (options_.warning) options_.warning("rows are not kept for the next time: " + error.message);
   }
@@ -132,14 +132,14 @@ class Gatherer {
 
   const EmbedOptions& options_;
   std::optional<EmbeddingCache> cache_;
-  EmbeddingCache::Counts counts_;  // of a cache that was given up
+  EmbeddingCache::Counts counts_;  // counts of a cache that was given up
   int64_t dim_;
   std::vector<float> values_;
   std::vector<int64_t> begin_ = {0};
   std::unordered_map<std::string, int64_t> first_;  // key -> the first item that has it
 };
 
-// One batch of pictures.
+// A batch of images.
 class PictureBatch {
  public:
   PictureBatch(EncoderBackend& encoder, const Preprocessing& preprocessing, const EmbedOptions& options,
@@ -149,7 +149,7 @@ class PictureBatch {
                               {.apply_orientation = !options.as_stored, .processes = options.processes})),
         pool_(pool) {}
 
-  // Appends all to `result` and `gatherer`.
+  // Encodes the batch and appends everything to `result` and `gatherer`.
   Status run(std::span<const ImageRef> pictures, int64_t first, Gatherer& gatherer,
              EmbeddedPictures& result) {
     const auto count = static_cast<int64_t>(pictures.size());
@@ -167,8 +167,8 @@ class PictureBatch {
         }
       }
     });
-    // Known rows are taken in order, so nothing behind the first unknown one may be taken before that is
-    // encoded: a run of unknown ones ends where known ones begin.
+    // Embeddings are taken in order, so nothing behind the first unknown one may be taken before that is
+    // encoded. A run of unknown items ends at the first known one.
     for (size_t i = 0; i < pictures.size();) {
       if (errors[i]) {
         gatherer.take_nothing();
@@ -281,7 +281,7 @@ Result<EmbeddedPictures> embed_pictures(EncoderBackend& encoder, std::span<const
     status = batch.run(pictures.subspan(first, count), static_cast<int64_t>(first), gatherer, result);
     tell(options, "encoding pictures", first + count, pictures.size());
   }
-  gatherer.flush();  // what was encoded is kept, whatever went wrong behind it
+  gatherer.flush();  // keeps the finished embeddings after an error
   SACCADE_TRY(std::move(status));
   result.rows = gatherer.finish(encoder.late_interaction() != nullptr);
   return result;

@@ -1,4 +1,4 @@
-// Pictures and texts to rows, through the cache, a batch at a time: what all evaluations begin with.
+// Embeddings of images and texts through the cache, in batches: the first step of all evaluations.
 #pragma once
 
 #include <cstdint>
@@ -24,22 +24,22 @@
 
 namespace saccade::lab {
 
-// What becomes of transparent pictures.
+// Treatment of transparent images.
 enum class Transparency {
-  kWhite,       // over white: what a person sees
-  kCheckpoint,  // as the checkpoint's preprocessing says; reference pipelines show what lies under it
+  kWhite,       // over white, as a person sees them
+  kCheckpoint,  // by the checkpoint's preprocessing; reference pipelines show hidden pixels
 };
 std::span<const EnumName<Transparency>> enum_names(Transparency);  // "white", "checkpoint"
-// The encoder's preprocessing with that done.
+// Returns the encoder's preprocessing with that treatment.
 Preprocessing with_transparency(const Preprocessing& preprocessing, Transparency transparency);
 
 struct EmbedOptions {
   Transparency transparency = Transparency::kWhite;
   bool as_stored = false;            // EXIF orientation is ignored, as reference pipelines do
-  DecoderPool* processes = nullptr;  // that decode (image/decode/decoder_pool.h); nullptr: the calling threads do
-  int batch = 32;  // pictures decoded at a time; memory: 12 bytes a pixel of the encoder's input each
+  DecoderPool* processes = nullptr;  // decoders (image/decode/decoder_pool.h); nullptr: calling threads
+  int batch = 32;  // images decoded at a time; memory: 12 bytes a pixel of the encoder's input each
   std::filesystem::path cache;  // folder of the cache; empty: none
-  // Told where the cache cannot be used: rows are made without it then.
+  // Called if the cache cannot be used; embeddings are then computed without it.
   std::function<void(const std::string&)> warning = {};
   int64_t cache_bytes = kEmbeddingCacheBytes;
   ProgressCallback progress = {};
@@ -47,41 +47,44 @@ struct EmbedOptions {
   std::stop_token stop = {};
 };
 
-// Rows of items in their order: one each, or, with late interaction, several.
+// Embeddings of items in their order: one each, or several with late interaction.
 struct EmbeddedRows {
   RowSets sets;
   bool late = false;
-  EmbeddingCache::Counts cache;  // of this call
+  EmbeddingCache::Counts cache;  // counts of this call
 
   [[nodiscard]] int64_t size() const { return static_cast<int64_t>(sets.begin.size()) - 1; }
 };
 
 struct EmbeddedPictures {
   EmbeddedRows rows;                // without rows for those that failed
-  std::vector<std::string> sha256;  // of each picture's bytes; empty where they could not be read
+  std::vector<std::string> sha256;  // hash of each image's bytes; empty if it is unreadable
   std::vector<std::pair<int64_t, Error>> failed;  // ascending by number
 };
 
-// The key is the SHA-256 of a picture's bytes: a picture that changes under its name is encoded anew, equal
-// ones are encoded once. kUnsupported for encoders without pictures; kBadData for a row that is not finite or
-// has no length; kCancelled when asked to stop, with what was encoded kept in the cache. Pictures that cannot
-// be read are listed, not errors. Reading and decoding run on the pool, a batch at a time.
+// Embeds images. The key is the SHA-256 of an image's bytes: an image that changes under its name is encoded
+// again, equal ones are encoded once. Unreadable images are listed, not errors. Reading and decoding run on
+// the pool, one batch at a time. Errors: kUnsupported for encoders without an image tower; kBadData for an
+// embedding that is zero or not finite; kCancelled when asked to stop, with the finished embeddings kept in
+// the cache.
 Result<EmbeddedPictures> embed_pictures(EncoderBackend& encoder, std::span<const ImageRef> pictures,
                                         const EmbedOptions& options, ThreadPool& pool);
 
-// The key is the SHA-256 of a text's ids, so truncated texts have keys of their own. Errors as above.
+// Embeds texts. The key is the SHA-256 of a text's ids, so truncated texts have keys of their own. Errors are
+// as above.
 Result<EmbeddedRows> embed_texts(EncoderBackend& encoder, std::span<const TokenizedText> texts,
                                  const EmbedOptions& options);
 
-// Items `which`, in that order.
+// Returns the items `which`, in that order.
 EmbeddedRows select_rows(const EmbeddedRows& rows, std::span<const int64_t> which);
-// One row an item: the mean of its rows, of length 1.
+// Returns one embedding per item: the mean of its rows, normalized.
 Matrix<float> mean_rows(const EmbeddedRows& rows);
 
-// Cosines, or MaxSim with late interaction; both borrowed. Errors as dot_scores and max_sim_scores.
+// Returns cosines, or MaxSim with late interaction. Both arguments are borrowed. Errors: those of dot_scores
+// and max_sim_scores.
 Result<std::unique_ptr<PairScores>> scores_of(const EmbeddedRows& texts, const EmbeddedRows& pictures);
 
-// SHA-256 over hexadecimal hashes, a line each: what run.json calls pictures_sha256.
+// Returns the SHA-256 over hexadecimal hashes, a line each: pictures_sha256 of run.json.
 std::string hash_of_hashes(std::span<const std::string> hashes);
 
 }  // namespace saccade::lab

@@ -1,5 +1,5 @@
-// Embedding through the cache: the same rows as without,
-// whatever lies there, and only what is new is encoded.
+// Tests of embedding through the cache: results equal those without it, whatever it contains, and only new
+// items are encoded.
 #include "lab/eval/rows/embed.h"
 
 #include <algorithm>
@@ -57,7 +57,7 @@ class Embed : public testing::Test {
     EXPECT_TRUE(result) << result.error().message;
     return result ? *std::move(result) : EmbeddedPictures();
   }
-  // What an encoder that knows nothing says.
+  // Returns the embeddings of an encoder without a cache.
   std::vector<float> fresh(bool late = false) {
     ColourEncoder encoder(late);
     EmbedOptions options;
@@ -147,7 +147,7 @@ TEST_F(Embed, TransparentPicturesLieOnWhite) {
   EXPECT_EQ(values(embed(encoder, options).rows)[0], 0);
 }
 
-// Any byte of any file of the cache may be another, or the file end early: the rows stay the same.
+// Any byte of any file of the cache may be changed, or the file truncated. The embeddings stay the same.
 TEST_F(Embed, BrokenFilesAreNoticedAndMadeAgain) {
   const std::vector<float> expected = fresh();
   ColourEncoder first;
@@ -176,7 +176,7 @@ TEST_F(Embed, BrokenFilesAreNoticedAndMadeAgain) {
       if (one != file) fs::remove(one);
     }
   }
-  // Some changes do no harm (white space in a header); the rest was seen.
+  // Some changes do no harm (white space in a header). The others were detected.
   EXPECT_GT(noticed, static_cast<int64_t>(broken.size()) * 8 / 10);
 }
 
@@ -192,7 +192,7 @@ TEST_F(Embed, PicturesThatCannotBeReadAreListed) {
   EXPECT_EQ(result.rows.size(), 7);
   EXPECT_EQ(result.rows.sets.begin, (std::vector<int64_t>{0, 1, 1, 2, 3, 4, 4, 5}));
   EXPECT_EQ(result.sha256[5], "");
-  // The others' rows are theirs.
+  // The other items keep their own embeddings.
   const std::vector<int64_t> kept = {0, 2, 3, 4, 6};
   const EmbeddedRows some = select_rows(result.rows, kept);
   EXPECT_EQ(some.size(), 5);
@@ -268,7 +268,7 @@ TEST_F(Embed, TheCacheStaysWithinItsBounds) {
   for (const fs::path& file : files_of(options_.cache)) bytes += static_cast<int64_t>(fs::file_size(file));
   EXPECT_LE(bytes, 3000);
   EXPECT_GT(bytes, 1000);
-  // The last one is still there, the first is not.
+  // The last one is still cached, the first is not.
   encoder.images = 0;
   ASSERT_TRUE(embed_pictures(encoder, one, options_, pool_));
   EXPECT_EQ(encoder.images, 0);
@@ -281,7 +281,7 @@ TEST_F(Embed, ACacheThatCannotBeUsedIsDoneWithout) {
   ColourEncoder encoder;
   std::vector<std::string> warnings;
   options_.warning = [&](const std::string& text) { warnings.push_back(text); };
-  // It can be made, and not written into.
+  // The cache folder can be made, but not written into.
   const EmbeddedPictures kept = embed(encoder, options_);
   for (const fs::path& file : files_of(options_.cache)) {
     fs::remove(file);
@@ -290,7 +290,7 @@ TEST_F(Embed, ACacheThatCannotBeUsedIsDoneWithout) {
   EXPECT_TRUE(warnings.empty());
   EXPECT_EQ(values(embed(encoder, options_).rows), fresh());
   EXPECT_THAT(warnings, ElementsAre(HasSubstr("cache of embeddings")));
-  // It cannot be made.
+  // The cache folder cannot be made.
   options_.cache = folder_.write("file", "x") / "below";
   EXPECT_EQ(values(embed(encoder, options_).rows), fresh());
   EXPECT_THAT(warnings, SizeIs(2));
@@ -329,7 +329,7 @@ TEST_F(Embed, TextsAreKnownByTheirTokens) {
     ASSERT_TRUE(first) << first.error().message;
     EXPECT_EQ(values(*first), values(*expected));
     EXPECT_EQ(first->sets.begin, expected->sets.begin);
-    // Cut to three tokens, "rgb" is "r", which is new, and "g" is what it was.
+    // Cut to three tokens, "rgb" becomes "r", which is new, and "g" is unchanged.
     texts.clear();
     for (const std::string& word : words) texts.push_back(encoder.tokenizer()->encode(word, 3));
     encoder.texts = 0;
@@ -353,12 +353,13 @@ TEST_F(Embed, ScoresAreCosinesOrMaxSim) {
     ASSERT_TRUE(scores) << scores.error().message;
     float score = 0;
     (*scores)->score(0, 1, 7, 1, &score, 1, 1);
-    // Rows (1, 0, 0, 1/2) and (0, 1, 0, 1/2) over sqrt(5/4) meet themselves; their sum's cosine otherwise.
+    // The rows are (1, 0, 0, 1/2) and (0, 1, 0, 1/2) over sqrt(5/4). Each has a cosine of 1 with itself;
+    // their sum has this one.
     const double single = (1.0 * 0.5 * 2 + 0.25) / (std::sqrt(2.25) * std::sqrt(0.75));
     EXPECT_NEAR(score, late ? 2.0 : single, 1e-6);
     const Matrix<float> mean = mean_rows(pictures.rows);
     ASSERT_EQ(mean.rows(), 8);
-    // (1, 1, 0, 1) brought to length 1; or the row itself.
+    // The mean is (1, 1, 0, 1) normalized, or the embedding itself.
     EXPECT_NEAR(mean(7, 0), late ? 1 / std::sqrt(3.0) : pictures.rows.sets.rows(7, 0), 1e-6);
   }
 }

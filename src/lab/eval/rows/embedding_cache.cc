@@ -14,10 +14,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kKeyBytes = 32;
-// Rows that wait to be written: little enough to lose to a kill, much enough for few files.
+// Bytes of pending rows before they are written: few enough to lose in a kill, and enough to need few files.
 constexpr size_t kPendingBytes = size_t{64} << 20;
 constexpr std::chrono::hours kOldTemporary{24};
-constexpr size_t kNameDigits = 32;  // of spaces and of their files
+constexpr size_t kNameDigits = 32;  // in names of spaces and of their files
 constexpr std::string_view kFileEnd = ".safetensors";
 
 std::string to_bytes(std::string_view hex) {
@@ -35,8 +35,8 @@ std::string to_hex(std::span<const std::byte> bytes) {
   return hex;
 }
 
-// The names of spaces, and of their files without the end. Files that are called otherwise are not the
-// cache's: whoever names a folder of checkpoints with --cache keeps them.
+// Returns true for the names of spaces, and of their files without the extension. Files with other names do
+// not belong to the cache: if --cache names a folder of checkpoints, they are kept.
 bool is_hash_name(std::string_view name) {
   return name.size() == kNameDigits &&
          std::ranges::all_of(name, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
@@ -90,7 +90,8 @@ void EmbeddingCache::open_segment(const fs::path& path) {
   std::error_code ignored;
   auto file = SafeTensors::open(path);
   if (!file) {
-    // Gone: another process found it too much. Anything else: broken.
+    // kNotFound means that another process deleted it to stay within the limit. Other errors mean a broken
+    // file.
     if (file.error().code == ErrorCode::kNotFound) return;
     ++counts_.broken;
     fs::remove(path, ignored);
@@ -140,7 +141,7 @@ std::span<const std::byte> EmbeddingCache::rows_of(size_t segment, int64_t item)
   return in.file.find("rows")->bytes.subspan(first, end - first);
 }
 
-// Its file is deleted; what is sound in it is written again with what is new.
+// Deletes the segment's file. Its valid rows are written again with the new ones.
 void EmbeddingCache::replace_segment(size_t segment) {
   std::error_code ignored;
   fs::remove(segments_[segment].path, ignored);
@@ -175,7 +176,7 @@ int64_t EmbeddingCache::find(const std::string& key, std::vector<float>& rows) {
   }
   const auto data = rows_of(place.segment, place.item);
   Segment& segment = segments_[place.segment];
-  if (!segment.used) {  // what was used last goes last
+  if (!segment.used) {  // the most recently used is deleted last
     segment.used = true;
     std::error_code ignored;
     fs::last_write_time(segment.path, fs::file_time_type::clock::now(), ignored);
@@ -215,10 +216,10 @@ Status EmbeddingCache::flush() {
       {"begin", {DType::kI64, {items + 1}, std::as_bytes(std::span(new_begin_))}},
       {"rows", {DType::kF32, {new_begin_.back(), dim_}, all}},
       {"check", {DType::kU8, {items, kKeyBytes}, std::as_bytes(std::span(checks))}}};
-  // Two processes that have made the same rows write the same file.
+  // Two processes that computed the same rows write the same file.
   const fs::path path = space_folder_ / (sha256_hex(keys).substr(0, kNameDigits) + std::string(kFileEnd));
   SACCADE_TRY(write_safetensors(path, tensors, {{"space", space_}}).in("cache of embeddings"));
-  // The file system's own stamp is as coarse as its tick, within which many files are written.
+  // The file system's own timestamp has the resolution of its tick, within which many files are written.
   std::error_code ignored;
   fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);
   new_keys_.clear();
@@ -255,7 +256,7 @@ Status EmbeddingCache::prune() {
       } else if (const auto becomes = temporary_of(name);
                  becomes && is_file_name(*becomes) &&
                  fs::file_time_type::clock::now() - used > kOldTemporary) {
-        fs::remove(entry->path(), gone);  // of a process that was killed
+        fs::remove(entry->path(), gone);  // left by a process that was killed
       }
     }
   }

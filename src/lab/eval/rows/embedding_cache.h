@@ -1,17 +1,17 @@
-// Rows of pictures and texts kept from one evaluation to the next, found by the content they were made from.
+// Cache of image and text embeddings across evaluations, addressed by the content of the input.
 //
-// A cache is a folder; in it, each *space* (everything that decides a row beside the input: checkpoint,
-// precision, preprocessing, libraries) is a folder named by the SHA-256 of its description; in that, files
-// that are written once, whole, and never changed:
+// A cache is a folder. In it, each *space* is a folder named by the SHA-256 of its description. A space is
+// everything that affects an embedding apart from the input: checkpoint, precision, preprocessing, libraries.
+// It holds files that are written once, as a whole, and never changed:
 //
 //   SPACE/NAME.safetensors   keys [n, 32] U8: the SHA-256 of each input
 //                            begin [n + 1] I64: item i has rows [begin[i], begin[i + 1])
 //                            rows [r, dim] F32
 //                            check [n, 32] U8: SHA-256 over an item's key and rows
 //
-// So any number of processes may use one cache; what a killed one has not written is lost to nobody. A row
-// whose check fails is as if it were not there, and its file is replaced. Above `max_bytes` the files that
-// were used longest ago go. Other files, also in the same folder, stay.
+// So any number of processes may use one cache, and a killed process loses only its own unwritten rows. A row
+// whose check fails counts as missing, and its file is replaced. Above `max_bytes` the least recently used
+// files are deleted. Other files, also in the same folder, stay.
 #pragma once
 
 #include <cstddef>
@@ -31,21 +31,22 @@ namespace saccade::lab {
 
 inline constexpr int64_t kEmbeddingCacheBytes = int64_t{8} << 30;
 
-// One space of a cache. Not for several threads at a time.
+// One space of a cache. Not thread-safe.
 class EmbeddingCache {
  public:
-  // Makes the folder if need be, and reads which rows are there; files that are broken are deleted and
-  // counted. `space`: a description, any text. kIo where the folder cannot be made or read. Cost: the keys.
+  // Makes the folder if needed, and reads the keys of its rows. Broken files are deleted and counted.
+  // `space`: a description, any text. Returns kIo if the folder cannot be made or read. Cost: the keys.
   static Result<EmbeddingCache> open(const std::filesystem::path& folder, std::string_view space, int64_t dim,
                                      int64_t max_bytes = kEmbeddingCacheBytes);
 
-  // Whether find() would look further than the keys.
+  // Returns true if the key is present. find() also checks the rows.
   [[nodiscard]] bool has(const std::string& key) const;
-  // Appends an item's rows to `rows` and says how many; 0 where there are none. key: 64 hexadecimal digits.
+  // Appends an item's rows to `rows` and returns their number; 0 if there are none. key: 64 hexadecimal
+  // digits.
   int64_t find(const std::string& key, std::vector<float>& rows);
-  // Keeps an item's rows ([k, dim], k >= 1) for later; written when enough has come together.
+  // Adds an item's rows ([k, dim], k >= 1). They are written once enough rows are pending.
   Status add(const std::string& key, MatrixView<const float> rows);
-  // Writes what was added, then deletes what is too much.
+  // Writes the pending rows, then deletes files beyond the limit.
   Status flush();
 
   struct Counts {
@@ -72,7 +73,7 @@ class EmbeddingCache {
   [[nodiscard]] std::span<const std::byte> rows_of(size_t segment, int64_t item) const;
   Status prune();
 
-  std::filesystem::path folder_;  // of the cache
+  std::filesystem::path folder_;  // folder of the cache
   std::filesystem::path space_folder_;
   std::string space_;
   int64_t dim_ = 0;

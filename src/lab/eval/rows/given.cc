@@ -82,7 +82,7 @@ class SelectedScores : public PairScores {
   }
 
  private:
-  // How many numbers from `at` on follow each other, at most `most`.
+  // Returns how many numbers from `at` on are consecutive, at most `most`.
   static int64_t run(std::span<const int64_t> numbers, int64_t at, int64_t most) {
     const auto first = static_cast<size_t>(at);
     int64_t length = 1;

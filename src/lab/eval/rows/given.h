@@ -1,9 +1,9 @@
-// What other programs have computed, to be evaluated: embeddings or scores in a safetensors file.
+// Embeddings or scores of other programs for evaluation, in a safetensors file.
 //
 //   embeddings   image_embeds [n, d] and text_embeds [m, d], floating point; text_image [m], integer
 //   scores       scores [m, n] in F32, F16 or BF16, higher is closer; text_image [m], integer
 //
-// text_image holds the picture of each text, -1 for none.
+// text_image holds the image of each text, -1 for none.
 #pragma once
 
 #include <cstdint>
@@ -29,19 +29,19 @@ enum class Similarity {
 };
 std::span<const EnumName<Similarity>> enum_names(Similarity);  // "cosine", "dot"
 
-// The tensor of that name: of one dimension, a number a text, or of two, rows. Borrowed from the file.
-// kBadData says which tensors there are, or the shape found.
+// Returns the tensor of that name, borrowed from the file. It has one dimension (a number per text) or two
+// (rows). kBadData lists the available tensors, or gives the shape found.
 Result<const TensorView*> given_tensor(const SafeTensors& file, std::string_view name, size_t dimensions);
 
-// The rows of a tensor [rows, width]; for cosines each is brought to length 1. kBadData names the row that is
+// Returns the rows of a tensor [rows, width]; for cosines each is normalized. kBadData names the row that is
 // not finite or, for cosines, zero.
 Result<Matrix<float>> given_rows(const SafeTensors& file, std::string_view name, Similarity similarity);
 
-// An open file. Movable; what it gives out is borrowed from it.
+// An open file. Movable. Its results are borrowed from it.
 class GivenFile {
  public:
-  // kBadData names the tensor that is missing, of another shape, width or kind, the row that is not finite or
-  // (for cosines) zero, and the text whose picture is not there.
+  // Opens embeddings. kBadData names a tensor that is missing or has the wrong shape, width or type; a row
+  // that is not finite or (for cosines) zero; or a text whose image does not exist.
   static Result<GivenFile> open_embeddings(const std::filesystem::path& path, Similarity similarity);
   static Result<GivenFile> open_scores(const std::filesystem::path& path);
 
@@ -51,12 +51,12 @@ class GivenFile {
   [[nodiscard]] const PairScores& scores() const { return *scores_; }
   [[nodiscard]] int64_t dim() const { return image_rows_.columns(); }  // 0: scores
   [[nodiscard]] const std::string& sha256() const { return sha256_; }
-  // Whether the file says that its rows are means of late interaction's.
+  // Returns true if the file declares its rows to be means of late-interaction embeddings.
   [[nodiscard]] bool means() const;
 
-  // Its pictures and texts, by number: without names, captions and files.
+  // Returns its images and texts by number, without names, captions and files.
   [[nodiscard]] RetrievalSource source() const;
-  // kMismatch where `dataset` has other counts of pictures or texts, or a text another picture.
+  // Returns kMismatch if `dataset` has other numbers of images or texts, or a text belongs to another image.
   [[nodiscard]] Status check_belongs_to(const RetrievalSource& dataset) const;
 
  private:
@@ -69,7 +69,7 @@ class GivenFile {
   std::unique_ptr<PairScores> scores_;
 };
 
-// Some of the texts and pictures of other scores, by number, ascending; all three are borrowed.
+// Selects texts and images of other scores, by number, ascending. All three arguments are borrowed.
 std::unique_ptr<PairScores> selected_scores(const PairScores& scores, std::span<const int64_t> texts,
                                             std::span<const int64_t> images);
 

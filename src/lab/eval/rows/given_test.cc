@@ -1,4 +1,4 @@
-// Embeddings and scores from elsewhere: the reference's figures on shared files, and files that are wrong.
+// Tests of embeddings and scores from other programs: the reference's figures on shared files, and bad files.
 #include "lab/eval/rows/given.h"
 
 #include <cmath>
@@ -24,7 +24,7 @@ fs::path golden(const std::string& name) {
   return fs::path(test::kSourceDir) / "tests/golden/retrieval" / name;
 }
 
-// Figures as tools/reference/retrieval.py has written them.
+// Compares with figures from tools/reference/retrieval.py.
 void expect_reference(const Json& expected, const RetrievalOutcome& outcome) {
   for (const Direction direction : {Direction::kTextToImage, Direction::kImageToText}) {
     const Json& reference = expected[std::string(direction_name(direction))];
@@ -74,7 +74,7 @@ TEST(Given, FiguresAreTheReferencesOnSharedEmbeddings) {
 
 class GivenFiles : public testing::Test {
  protected:
-  // Two pictures, three texts, width 2; `change` may spoil them.
+  // Two images, three texts, width 2; `change` may make them invalid.
   struct Tensors {
     std::vector<float> images = {1, 0, 0, 2};
     std::vector<float> texts = {3, 1, 1, 1, 0, 1};
@@ -180,7 +180,7 @@ TEST_F(GivenFiles, WhatIsWrongIsNamed) {
   EXPECT_THAT(GivenFile::open_embeddings(write_scores({1}, {0}), Similarity::kDot).error().message,
               HasSubstr("no tensor \"image_embeds\""));
 
-  // A score that is not a number is found when it is ranked.
+  // A NaN score is found when it is ranked.
   const auto given = GivenFile::open_scores(write_scores({1, 2, nan, 4}, {0, 1}));
   ASSERT_TRUE(given) << given.error().message;
   const auto task = make_retrieval_task(given->source(), CaptionPolicy::kAll, {}, false);

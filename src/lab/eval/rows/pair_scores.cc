@@ -11,10 +11,10 @@
 namespace saccade::lab {
 namespace {
 
-// Texts and images scored together: 128 KiB of each at 512 columns, which the second-level cache holds.
+// Number of texts and images scored together: 128 KiB of each at 512 columns, which fits the L2 cache.
 constexpr int64_t kTile = 64;
 
-// Pointers to a tile of rows, with what the kernel fetches early behind them.
+// Fills pointers to a tile of rows, followed by those that the kernel prefetches.
 int64_t fill_tile(MatrixView<const float> rows, int64_t first, int64_t end,
                   std::array<const float*, kTile + kDotRowGroup>& tile) {
   const int64_t count = std::min(kTile, end - first);
@@ -24,7 +24,7 @@ int64_t fill_tile(MatrixView<const float> rows, int64_t first, int64_t end,
   return count;
 }
 
-// Rows as kernels take queries: contiguous, padded with zeros to a multiple of the lanes.
+// Returns rows in the kernels' query layout: contiguous, padded with zeros to a multiple of the lanes.
 Matrix<float> padded_rows(MatrixView<const float> rows) {
   Matrix<float> padded(rows.rows(), padded_dim(rows.columns()));
   for (int64_t r = 0; r < rows.rows(); ++r) std::ranges::copy(rows.row(r), padded.row(r).begin());
@@ -96,7 +96,7 @@ class MaxSimScores : public PairScores {
   }
 
  private:
-  // best[r] = max(best[r], text row first + r with image rows [begin, end)).
+  // Updates best[r] = max(best[r], text row first + r with image rows [begin, end)).
   void raise_best(int64_t first, int64_t rows, int64_t begin, int64_t end, std::vector<float>& scores,
                   std::vector<float>& best) const {
     const DotKernel dot = dot_kernels().front().run;

@@ -1,4 +1,4 @@
-// Scores of texts with images, given out in blocks, so that nobody holds the whole matrix.
+// Scores of texts with images, computed in blocks, so that nobody holds the whole matrix.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +12,30 @@
 
 namespace saccade::lab {
 
-// A matrix [texts, images] of scores, higher is closer. A pair's score is the same bits in whatever block it
-// is asked for. Thread-safe.
+// A matrix [texts, images] of scores, higher is closer. A pair's score has the same bits in every block that
+// contains it. Thread-safe.
 class PairScores {
  public:
   virtual ~PairScores() = default;
   [[nodiscard]] virtual int64_t texts() const = 0;
   [[nodiscard]] virtual int64_t images() const = 0;
-  // The score of text first_text + t with image first_image + i goes to out[t * text_stride + i *
+  // Writes the score of text first_text + t with image first_image + i to out[t * text_stride + i *
   // image_stride], for t < text_count and i < image_count.
   virtual void score(int64_t first_text, int64_t text_count, int64_t first_image, int64_t image_count,
                      float* out, int64_t text_stride, int64_t image_stride) const = 0;
 };
 
-// Dot products of rows, as index/dot_kernels.h defines them. The rows are borrowed; texts whose width is no
-// multiple of kDotLanes are copied, padded. kMismatch for different widths. Cost: texts * images * dim
-// multiply-adds for the whole.
+// Returns dot products of rows, as index/dot_kernels.h defines them. The rows are borrowed; texts whose width
+// is not a multiple of kDotLanes are copied, padded. Returns kMismatch for different widths. Cost: texts *
+// images * dim multiply-adds in total.
 Result<std::unique_ptr<PairScores>> dot_scores(MatrixView<const float> texts, MatrixView<const float> images);
 
-// The sum over a text's rows of the largest dot product with an image's (MaxSim). Both are borrowed. kBadData
-// names a text or image without rows.
+// Returns MaxSim: the sum over a text's rows of the largest dot product with an image's. Both are borrowed.
+// kBadData names a text or image without rows.
 Result<std::unique_ptr<PairScores>> max_sim_scores(const RowSets& texts, const RowSets& images);
 
-// Scores from elsewhere: [texts, images] in F32, F16 or BF16; the bytes are borrowed. kUnsupported for F64,
-// as rounding to 32 bits would make ties that are not there.
+// Returns scores from a tensor [texts, images] in F32, F16 or BF16; the bytes are borrowed. Returns
+// kUnsupported for F64, since rounding to 32 bits could create ties.
 Result<std::unique_ptr<PairScores>> given_scores(const TensorView& tensor);
 
 }  // namespace saccade::lab

@@ -14,7 +14,7 @@ std::string folder_of(const Run& run) {
   return run.folder.string();
 }
 
-// A number of a figure; NaN for null.
+// Returns a number of a figure; NaN for null.
 Result<double> number(const Json& object, const char* key) {
   return json_field_or<double>(object, key, Figure::kNone);
 }
@@ -69,7 +69,7 @@ Result<std::optional<Spread>> parse_spread(const Json& result, const char* name)
   return std::optional(Spread{figure.value, figure.low, figure.high});
 }
 
-// A dataset of a run that is gone by, by its name in that run.
+// The selected dataset of a run, by its name in that run.
 struct ChosenRun {
   const Run* run = nullptr;
   const RunDataset* dataset = nullptr;
@@ -133,7 +133,7 @@ class Gatherer {
     return std::ranges::find(choice_.datasets, name) != choice_.datasets.end();
   }
 
-  // The runs of a kind that can be put side by side.
+  // Chooses the runs of a kind that can be compared.
   Result<std::vector<ChosenRun>> choose(std::string_view kind) {
     std::vector<ChosenRun> all;
     bool named = false;
@@ -201,7 +201,7 @@ class Gatherer {
     return {};
   }
 
-  // The model that a run calls `name`; added if it is new.
+  // Returns the model that a run calls `name`, and adds it if it is new.
   Result<size_t> model(const Run& run, const std::string& name) {
     const auto found = std::ranges::find(run.info.checkpoints, name, &RunCheckpoint::name);
     if (found == run.info.checkpoints.end()) {
@@ -217,7 +217,7 @@ class Gatherer {
     return place->second;
   }
 
-  // Calls `body` with each line of `key` that is of the dataset.
+  // Calls `body` with each line of `key` that belongs to the dataset.
   static Status each(const ChosenRun& chosen, const char* key,
                      const std::function<Status(const Json&)>& body) {
     SACCADE_ASSIGN(const auto list, list_of(*chosen.run, key));
@@ -228,7 +228,7 @@ class Gatherer {
     return {};
   }
 
-  // A figure that is the same whenever it is measured.
+  // Sets a figure that must be the same in every run.
   static Status set_figure(MeasuredModel& model, std::optional<Figure> MeasuredModel::*place,
                            const Figure& figure) {
     std::optional<Figure>& there = model.*place;
@@ -236,7 +236,7 @@ class Gatherer {
       there = figure;
       return {};
     }
-    // A run of the same figures to within rounding; NaN is equal to NaN.
+    // Values from two runs must be equal to within rounding. NaN equals NaN.
     const bool same = there->value == figure.value || std::abs(there->value - figure.value) < 1e-12 ||
                       (std::isnan(there->value) && std::isnan(figure.value));
     if (!same) {
@@ -383,7 +383,8 @@ class Gatherer {
     });
   }
 
-  // Figures of one precision say nothing of another one's: where that is why they do not meet, it is said.
+  // Figures do not carry over between precisions. A remark says so if a model's figures are of different
+  // ones.
   void remark_other_precisions() {
     for (const MeasuredModel& model : result_.models) {
       if (model.speed || !(model.accuracy || model.composition)) continue;
@@ -397,7 +398,7 @@ class Gatherer {
   }
 
   void name_models() {
-    // Names come from files: they write no lines of their own.
+    // Names come from files, so control characters such as line breaks are replaced.
     for (MeasuredModel& model : result_.models) {
       std::ranges::replace_if(
           model.name, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, '?');

@@ -1,5 +1,5 @@
-// What runs have measured of each checkpoint, brought together: accuracy, composition, length and speed of
-// one checkpoint in one precision, by its fingerprint, whatever it is called in each run.
+// Measurements of each checkpoint, joined from several runs: accuracy, composition, length and speed of one
+// checkpoint in one precision. They are joined by fingerprint, whatever the checkpoint's name in each run.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +19,10 @@ namespace saccade::lab {
 
 struct EffectiveTokens {
   std::optional<int64_t>
-      tokens;           // own tokens of a text that a share of the best R@1 takes; none: never found
+      tokens;           // tokens of a text needed for a share of the best R@1; nullopt: never reached
   bool at_end = false;  // there was no more to read: it might be more
   double share = 0;
-  // Whether the curve found more than guessing does: where it did not, `tokens` is noise and says nothing.
+  // True if the curve is above chance. Otherwise `tokens` is noise.
   bool above_chance = true;
 };
 
@@ -39,12 +39,12 @@ struct MeasuredModel {
   std::string name;  // unique among these
   RunCheckpoint checkpoint;
   std::optional<Figure> accuracy;     // text to image, R@1
-  std::optional<Figure> composition;  // group score, or text score where items have one picture
+  std::optional<Figure> composition;  // group score, or text score for items with one image
   std::optional<EffectiveTokens> length;
   std::optional<MeasuredSpeed> speed;
 };
 
-// A paired difference of two models that one run measured on the same items: a less b.
+// A paired difference a - b of two models that one run measured on the same items.
 struct MeasuredDifference {
   size_t a = 0;  // an index into the models
   size_t b = 0;
@@ -56,31 +56,31 @@ struct Measurements {
   std::vector<MeasuredDifference> accuracy_differences;
   std::vector<MeasuredDifference> composition_differences;
   std::string composition_figure;  // "group" or "text"
-  // What guessing gets of each figure.
+  // Value of each figure for chance.
   std::optional<double> accuracy_chance;
   std::optional<double> composition_chance;
-  // What each was measured on; empty: not at all.
+  // Dataset of each measurement; empty if not measured.
   std::string accuracy_dataset;
   std::string composition_dataset;
   std::string length_dataset;
   std::string speed_dataset;
   std::string speed_machine;         // "some processor, 2 threads"
-  std::vector<std::string> remarks;  // what a reader of the figures should know, in sentences
+  std::vector<std::string> remarks;  // remarks for the reader of the figures, in sentences
 };
 
 struct MeasurementChoice {
-  // Names of datasets to go by, where runs of one kind have several; empty: there may be only one.
+  // Names of the datasets to use if runs of one kind have several; if empty, there may be only one.
   std::vector<std::string> datasets;
-  // Speed measured on this device ("cpu"); empty: on any, as long as it is one.
+  // Device of the speed measurements ("cpu"); empty accepts any, as long as there is only one.
   std::string device;
-  bool composition = false;  // whether these are looked at
+  bool composition = false;  // true to gather them
   bool length = false;
 };
 
-// kUsage without runs or for a dataset that no run names. kMismatch, naming runs and values, for what does
-// not go together: figures of different datasets or protocols, speeds of different machines or settings, one
-// figure measured twice with different values. Speeds measured twice differ a little always: the slower one
-// counts, which is remarked. kBadData for metrics that break the format.
+// Gathers the measurements. Errors: kUsage without runs or for a dataset that no run names; kBadData for
+// invalid metrics. kMismatch, naming runs and values, for figures of different datasets or protocols, speeds
+// of different machines or settings, and one figure measured twice with different values. Speeds measured
+// twice always differ a little: the slower one counts, with a remark.
 Result<Measurements> gather_measurements(std::span<const Run> runs, const MeasurementChoice& choice);
 
 }  // namespace saccade::lab

@@ -37,7 +37,7 @@ Result<ImageRef> parse_image(const Json& json) {
   return image;
 }
 
-// Parts of names of files: letters, digits, '-', '_' and '.'.
+// Returns a part of a file name: letters, digits, '-', '_' and '.'.
 std::string file_part(std::string_view text) {
   std::string part;
   for (const char c : text) {
@@ -50,7 +50,7 @@ std::string file_part(std::string_view text) {
 
 }  // namespace
 
-// A file of lines on its way.
+// A file of lines that is being written.
 struct RunWriter::Lines {
   std::string name;
   std::optional<AtomicFile> file;
@@ -159,7 +159,7 @@ Status RunWriter::add_file(const std::string& name, std::string_view content) {
   return {};
 }
 
-// Everything but run.json, staged.
+// Stages everything except run.json.
 Status RunWriter::write_all_files(const Json& metrics) {
   contents_[kMetricsFile] = dump_json(metrics, 1) + "\n";
   for (const auto& [name, lines] : lines_) {

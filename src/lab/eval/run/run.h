@@ -1,13 +1,13 @@
-// A run: the folder that an evaluation leaves behind, with what went in, what came out, and what a page about
-// it needs. docs/runs.md describes every file and field.
+// A run: the folder that an evaluation writes, with its inputs, its results, and the data for a report.
+// docs/runs.md describes every file and field.
 //
 //   run.json       protocol, hashes, versions, seed, machine; the names, sizes and hashes of the other files
 //   metrics.json   the figures
-//   items.jsonl    the pictures and texts that were ranked
-//   ranks.jsonl    one line a query (or pairs.jsonl: one line an item of a test of composition)
-//   embeddings/    rows of pictures and texts, a file a dataset and checkpoint
+//   items.jsonl    the images and texts that were ranked
+//   ranks.jsonl    one line per query (or pairs.jsonl: one line per item of a test of composition)
+//   embeddings/    embeddings of images and texts, one file per dataset and checkpoint
 //
-// run.json is written last and taken away first: a folder without it is no finished run.
+// run.json is written last and removed first. A folder without it is not a finished run.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ struct RunDataset {
   std::string path;  // as given
   std::string layout;
   std::string sha256;           // Dataset::hash: ids, groups, captions
-  std::string pictures_sha256;  // over the SHA-256 of every picture's bytes, in order; empty: not read
-  int64_t images = 0;           // what was scored, exclusions taken off
+  std::string pictures_sha256;  // over the SHA-256 of every image's bytes, in order; empty: not read
+  int64_t images = 0;           // number scored, without exclusions
   int64_t texts = 0;
   int64_t compositions = 0;
   std::vector<Exclusion> excluded;
@@ -49,8 +49,8 @@ struct RunDataset {
 struct RunCheckpoint {
   std::string name;         // unique in the run
   std::string path;         // its folder, or the file of embeddings or scores that stands for it
-  std::string fingerprint;  // of the encoder, or SHA-256 of that file
-  std::string family;       // empty where a file stands for it
+  std::string fingerprint;  // fingerprint of the encoder, or SHA-256 of that file
+  std::string family;       // empty for a file
   std::string precision;
   int64_t parameters = 0;
   int64_t dim = 0;
@@ -64,10 +64,10 @@ struct RunMachine {
   int64_t threads = 0;
   int64_t memory_bytes = 0;
 };
-// Of this machine; what cannot be found out is empty or 0.
+// Returns this machine's description; unknown values are empty or 0.
 RunMachine this_machine(int threads);
 
-// What went into a run.
+// Inputs of a run.
 struct RunInfo {
   std::string kind;                  // "retrieval", "winoground", "length", "speed"
   std::string saccade;               // the program's version
@@ -84,20 +84,20 @@ struct RunInfo {
 };
 
 Json run_json(const RunInfo& info);
-// kBadData names the field; kUnsupported for another format.
+// Parses run.json. kBadData names the field; kUnsupported for another format.
 Result<RunInfo> parse_run_info(const Json& json);
 
-// In what two runs' inputs differ, a line each with both values; empty where a run of one would give the
-// figures of the other. Paths, commands, versions and machines do not count, nor do hashes of pictures that
+// Returns the differences between two runs' inputs, one line each with both values. It is empty if both would
+// give the same figures. Paths, commands, versions and machines do not count, nor do hashes of images that
 // are not known yet (empty).
 std::vector<std::string> run_differences(const RunInfo& there, const RunInfo& asked);
 
-// {"r1": {"value", "low", "high", "bca_low", "bca_high"}, ...}, null for what there is none of.
+// Returns {"r1": {"value", "low", "high", "bca_low", "bca_high"}, ...}; missing numbers are null.
 Json figures_json(std::span<const Figure> figures);
-// {"r1": {"difference", "low", "high", "bca_low", "bca_high", "p_value", "told_apart"}, ...}
+// Returns {"r1": {"difference", "low", "high", "bca_low", "bca_high", "p_value", "told_apart"}, ...}.
 Json differences_json(std::span<const Difference> differences);
 
-// What a dataset's queries and answers are: line i of each kind is picture or text i.
+// A dataset's queries and answers: line i of each kind is image or text i.
 struct RunImage {
   std::string id;
   ImageRef image;
@@ -112,9 +112,9 @@ struct RunItems {
   std::vector<CompositionItem> compositions;
 };
 
-// A query's outcome: a line of ranks.jsonl.
+// A query's result: a line of ranks.jsonl.
 struct RunAnswer {
-  int64_t answer = 0;  // the index of a picture (t2i) or of a text (i2t)
+  int64_t answer = 0;  // the index of an image (t2i) or of a text (i2t)
   double score = 0;
   bool right = false;
 };
@@ -122,48 +122,48 @@ struct RunQuery {
   std::string dataset;
   std::string model;
   Direction direction = Direction::kTextToImage;
-  int64_t query = 0;           // the index of a text (t2i) or of a picture (i2t)
-  std::vector<double> ranks;   // of its right answers, ascending; empty: it has none
+  int64_t query = 0;           // the index of a text (t2i) or of an image (i2t)
+  std::vector<double> ranks;   // ranks of its right answers, ascending; empty: it has none
   bool tied = false;           // a wrong answer has exactly a right one's score
   std::vector<RunAnswer> top;  // the first few answers
 };
 Json run_query_json(const RunQuery& query);
 Result<RunQuery> parse_run_query(const Json& json);
 
-// Where the rows of a dataset's pictures and texts are, for maps of them: a safetensors file in the form
-// that `eval retrieval --embeddings` reads.
+// Location of a dataset's image and text embeddings, for plots: a safetensors file in the format of `eval
+// retrieval --embeddings`.
 struct RunEmbeddings {
   std::string dataset;
   std::string model;
   std::string file;  // relative to the run's folder, or absolute
 };
 
-// Writes a run folder. One process at a time holds one: the folder is locked. What is there stays as it is
-// until finish(); what was added lies beside it until then, and goes with the writer.
+// Writes a run folder. The folder is locked by one process at a time. Existing files stay as they are until
+// finish(); new files are staged beside them, and are deleted with an unfinished writer.
 class RunWriter {
  public:
-  // Claims the folder; errors as RunFolder::claim. kMismatch where it holds a finished run of other inputs
-  // (both are named) and `overwrite` is false.
+  // Claims the folder; errors as RunFolder::claim. Returns kMismatch, naming the differences, if it holds a
+  // finished run of other inputs and `overwrite` is false.
   static Result<RunWriter> open(const std::filesystem::path& folder, const RunInfo& info, bool overwrite);
 
-  // Appends a line to a file of JSON lines ("ranks.jsonl"); it comes into being with finish().
+  // Appends a line to a file of JSON lines ("ranks.jsonl"); finish() puts it in place.
   Status add_line(const std::string& name, const Json& line);
   Status add_items(const std::string& dataset, const RunItems& items);
   Status add_query(const RunQuery& query) { return add_line("ranks.jsonl", run_query_json(query)); }
-  // images: [n, d], texts: [m, d]; text_image: [m], -1 for a text without a picture.
+  // Adds embeddings. images: [n, d], texts: [m, d]; text_image: [m], -1 for a text without an image.
   Status add_embeddings(const std::string& dataset, const std::string& model, MatrixView<const float> images,
                         MatrixView<const float> texts, std::span<const int64_t> text_image,
                         const std::map<std::string, std::string>& metadata);
-  // Points to rows in a file elsewhere.
+  // Refers to embeddings in a file elsewhere.
   void name_embeddings(RunEmbeddings embeddings) { embeddings_.push_back(std::move(embeddings)); }
-  // A file of the run by its name, whole.
+  // Adds a whole file to the run under its name.
   Status add_file(const std::string& name, std::string_view content);
 
-  // kMismatch as open(), for what has become known since.
+  // Returns kMismatch as open(), for inputs that have become known since.
   [[nodiscard]] Status check_inputs(const RunInfo& info) const;
-  // Writes everything, run.json last; files of the run that was there and is no more are removed. `info` is
-  // what open() got, with what has become known since (hashes of pictures, counts); kMismatch as open() where
-  // that tells it from the finished run that is there.
+  // Writes everything, run.json last, and removes files of the previous run that no longer exist. `info` is
+  // that of open(), completed by what has become known since (hashes of images, counts). Returns kMismatch as
+  // open() if these differ from the finished run in the folder.
   Status finish(const RunInfo& info, const Json& metrics);
 
  private:
@@ -180,12 +180,12 @@ class RunWriter {
   bool overwrite_ = false;
   RunInfo there_;  // the finished run that is there
   std::map<std::string, std::shared_ptr<Lines>> lines_;
-  std::map<std::string, std::string> contents_;  // of add_file
+  std::map<std::string, std::string> contents_;  // contents of add_file
   std::vector<File> files_;
   std::vector<RunEmbeddings> embeddings_;
 };
 
-// A finished run, read.
+// A finished run, loaded.
 struct Run {
   std::filesystem::path folder;
   RunInfo info;
@@ -194,15 +194,15 @@ struct Run {
   std::vector<RunEmbeddings> embeddings;     // `file` as a path from here
 };
 
-// Reads run.json and metrics.json. kNotFound for a folder without run.json (no
-// run, or one that was cut off); kBadData naming file and field for what breaks
-// the format, and for files that are missing or not as they were written.
+// Reads run.json and metrics.json. Errors: kNotFound for a folder without run.json (not a run, or an
+// unfinished one); kBadData, naming file and field, for an invalid format, and for files that are missing or
+// changed.
 Result<Run> read_run(const std::filesystem::path& folder);
-// Every line of one of the run's files of JSON lines, in order. Errors name file and line. The first error of
-// `line` ends it.
+// Calls `line` for every line of one of the run's files of JSON lines, in order. Errors name file and line.
+// The first error of `line` stops the reading.
 Status read_run_lines(const Run& run, const std::string& name,
                       const std::function<Status(const Json&)>& line);
-// items.jsonl, by dataset.
+// Reads items.jsonl, by dataset.
 Result<std::map<std::string, RunItems>> read_run_items(const Run& run);
 
 }  // namespace saccade::lab

@@ -16,13 +16,13 @@ constexpr const char* kStaging = "unfinished";
 constexpr const char* kStagingFile = "files.json";
 constexpr const char* kStagingKey = "unfinished_run";
 
-// A file's name from JSON: below the folder, whatever the file says.
+// Checks that a file name from JSON lies below the folder.
 bool is_below(const fs::path& name) {
   return !name.empty() && name.is_relative() &&
          std::none_of(name.begin(), name.end(), [](const fs::path& part) { return part == ".."; });
 }
 
-// The names of what is in a folder.
+// Returns the names in a folder.
 Result<std::vector<std::string>> list(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -34,11 +34,11 @@ Result<std::vector<std::string>> list(const fs::path& folder) {
   return names;
 }
 
-// What a folder holds, as far as it matters to whom it belongs.
+// The contents of a folder that decide to whom it belongs.
 struct Content {
   std::optional<Json> finished;
   std::set<std::string> own;     // files of the finished run
-  std::set<std::string> debris;  // of one that was cut off while it was put in place
+  std::set<std::string> debris;  // files of a run that was interrupted while they were put in place
 };
 
 Status foreign(const fs::path& folder, std::string_view name) {
@@ -49,13 +49,14 @@ Status foreign(const fs::path& folder, std::string_view name) {
       folder.string(), name);
 }
 
-// The files that a killed process was putting in place; none where the folder is not of such a process.
+// Returns the files that a killed process was putting in place; `nullopt` if the folder is not of such a
+// process.
 Result<std::optional<std::set<std::string>>> read_staging(const fs::path& staging) {
   std::set<std::string> own;
   std::error_code error;
   if (!fs::is_directory(fs::symlink_status(staging, error))) return std::optional<std::set<std::string>>();
   if (!fs::exists(staging / kStagingFile, error)) {
-    // Killed before the list was there: then there is nothing else.
+    // The process was killed before it wrote the list; then the folder holds nothing else.
     SACCADE_ASSIGN(const std::vector<std::string> names, list(staging));
     const bool made = std::ranges::all_of(
         names, [](const std::string& name) { return temporary_of(name) == std::string_view(kStagingFile); });
@@ -143,8 +144,8 @@ MadeFolders::~MadeFolders() {
 
 Result<RunFolder> RunFolder::claim(const fs::path& folder) {
   SACCADE_ASSIGN(MadeFolders made, MadeFolders::make(folder));
-  // Before the lock file is made: another's folder stays as it is. And again behind it, as another process
-  // may have finished a run meanwhile.
+  // Inspects the folder before the lock file is made, so that somebody else's folder stays as it is. It is
+  // inspected again with the lock held, as another process may have finished a run meanwhile.
   SACCADE_TRY(inspect(folder));
   SACCADE_ASSIGN(Descriptor lock, lock_file(folder / kLockFile, "writing to this run folder"));
   RunFolder claimed(folder, std::move(made), std::move(lock));
@@ -170,7 +171,7 @@ RunFolder& RunFolder::operator=(RunFolder&& other) noexcept {
 RunFolder::~RunFolder() {
   if (lock_.get() < 0) return;  // moved from
   std::error_code ignored;
-  // Cut off by an error, only the list still says whose the files are.
+  // After an error during publishing, only the list still tells whose files these are.
   if (!half_published_ && staging_ours_) fs::remove_all(staging(), ignored);
   fs::remove(folder_ / kLockFile, ignored);  // while it is held: nobody else's
 }
@@ -179,7 +180,7 @@ fs::path RunFolder::staging() const {
   return folder_ / kStaging;
 }
 
-// Removes what a killed process left, the list of it last.
+// Removes the files of a killed process, its list last.
 Status RunFolder::tidy(const std::set<std::string>& debris) {
   staging_ours_ = true;
   std::error_code ignored;

@@ -1,10 +1,10 @@
-// The folder of a run: whether it may be taken, and how new files come into it without a moment at which
-// somebody else's file, or a finished run, is gone.
+// The folder of a run: ownership checks, and publishing of new files. At no moment are somebody else's files,
+// or a finished run, lost.
 //
-//   RUN/run.json               the finished run; what its "files" name belongs to it
+//   RUN/run.json               the finished run; the files in its "files" belong to it
 //   RUN/lock                   held while a process writes into the folder
-//   RUN/unfinished/            files on their way; gone with the process, or with the next one that comes
-//   RUN/unfinished/files.json  {"unfinished_run": 1, "files": [...]}: what publish() is putting in place
+//   RUN/unfinished/            staged files; deleted with the process, or by the next one that claims it
+//   RUN/unfinished/files.json  {"unfinished_run": 1, "files": [...]}: the files that publish() puts in place
 //
 // Files that neither run.json nor files.json names are not the run's: they are never replaced or deleted.
 #pragma once
@@ -26,15 +26,15 @@ namespace saccade::lab {
 
 inline constexpr const char* kRunFile = "run.json";
 
-// The names in run.json's "files", with their hashes. kBadData for what breaks the format, and for a
-// name that is not below the folder.
+// A name in run.json's "files", with its hash. Errors: kBadData for an invalid format, and for a name that is
+// not below the folder.
 struct RunFileName {
   std::string name;
   std::string sha256;
 };
 Result<std::vector<RunFileName>> parse_run_files(const Json& json);
 
-// Folders that were made for a path. Those that are still empty go with the object.
+// Folders that were made for a path. The object's destructor removes those that are still empty.
 class MadeFolders {
  public:
   MadeFolders() = default;
@@ -51,28 +51,28 @@ class MadeFolders {
   std::vector<std::filesystem::path> made_;  // the deepest first
 };
 
-// A folder that this process may write a run into. Movable. What was staged and not published goes with it,
-// and so does the lock; where nothing was published, so do the folders that claim() made.
+// A folder into which this process may write a run. Movable. The destructor removes staged files that were
+// not published, and the lock. If nothing was published, it also removes the folders that claim() made.
 class RunFolder {
  public:
-  // Makes the folder if need be and locks it. Taken are folders that are empty, that hold a finished run, or
-  // that hold what a process left that was killed while it wrote one. Nothing in the folder is changed before
-  // that is known. kUsage, naming a file, for any other folder; kBadData where its run.json is no
-  // evaluation's, kUnsupported where it is of another format; kIo where another process writes into it.
+  // Makes the folder if needed and locks it. It accepts empty folders, folders with a finished run, and
+  // folders left by a process that was killed while it wrote one. Nothing in the folder is changed before
+  // that is known. Errors: kUsage, naming a file, for any other folder; kBadData if its run.json is not an
+  // evaluation's; kUnsupported if it has another format; kIo if another process writes into it.
   static Result<RunFolder> claim(const std::filesystem::path& folder);
   RunFolder(RunFolder&&) noexcept = default;
   RunFolder& operator=(RunFolder&& other) noexcept;
   ~RunFolder();
 
   [[nodiscard]] const std::filesystem::path& path() const { return folder_; }
-  // run.json of the finished run that is there.
+  // run.json of the finished run in the folder; `nullopt` if there is none.
   [[nodiscard]] const std::optional<Json>& finished() const { return finished_; }
 
-  // Where to write the file that will be RUN/`name`; its folder is made. kUsage where there is such
-  // a file and it is not the run's.
+  // Returns the staging path of the file that will be RUN/`name`, and makes its folder. Returns kUsage if
+  // such a file exists and does not belong to the run.
   Result<std::filesystem::path> stage(const std::string& name);
-  // Takes run.json away, puts the staged files in place, writes run.json, and removes the files of the run
-  // that was there and is no more. Killed on the way, it leaves a folder that claim() takes.
+  // Removes run.json, puts the staged files in place, writes run.json, and removes the old run's other files.
+  // If the process is killed on the way, claim() accepts the folder.
   Status publish(std::span<const std::string> names, std::string_view run_json);
 
  private:

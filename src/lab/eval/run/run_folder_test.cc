@@ -1,5 +1,5 @@
-// Whose a run's folder is: empty ones, finished runs and what a killed process left are taken, all others
-// stay as they are to the last byte.
+// Tests of the ownership of run folders. Empty folders, finished runs and leftovers of a killed process are
+// claimed; all others stay unchanged to the last byte.
 #include "lab/eval/run/run_folder.h"
 
 #include <fstream>
@@ -33,7 +33,7 @@ Status write_run(const fs::path& folder, const std::vector<std::string>& names, 
   return writer.finish(some_info(), {{"value", value}});
 }
 
-// Every file and folder below, with what it holds.
+// Returns every file and folder below, with its content.
 std::map<std::string, std::string> content_of(const fs::path& folder) {
   std::map<std::string, std::string> content;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -44,7 +44,7 @@ std::map<std::string, std::string> content_of(const fs::path& folder) {
 }
 
 TEST(RunFolder, OfOthersStaysAsItIs) {
-  // What the old writer replaced, deleted or overwrote.
+  // Files that the old writer replaced, deleted or overwrote.
   const std::map<std::string, std::string> files = {
       {"items.jsonl", "{\"image\": \"1.jpg\", \"captions\": [\"a manifest\"]}\n"},
       {"download.part", "half a download"},
@@ -81,7 +81,7 @@ TEST(RunFolder, TheRefusalNamesWhatIsThere) {
   EXPECT_THAT(RunFolder::claim(file).error().message, HasSubstr("file"));
 }
 
-// A command that is refused, or fails, leaves the disk as it was.
+// A command that is refused or fails leaves the disk unchanged.
 TEST(RunFolder, WhatWasNotPublishedLeavesNothing) {
   const test::TestFolder folder;
   const auto before = content_of(folder.path());
@@ -128,7 +128,7 @@ TEST(RunFolder, FilesBesideARunStay) {
   EXPECT_EQ(read_run(run)->metrics["value"], 2);
 }
 
-// A process that ends, without a word, in the middle of its work.
+// A process that exits in the middle of its work, without cleanup.
 template <typename Body>
 void in_killed_process(const Body& body) {
   const pid_t child = ::fork();
@@ -157,8 +157,8 @@ TEST(RunFolder, WhatAKilledProcessLeftIsTaken) {
   EXPECT_FALSE(fs::exists(run / "unfinished"));
 }
 
-// Killed after every step of putting files in place: the folder is taken again, nothing of the cut-off run
-// stands in the way, and files of others stay.
+// The process is killed after every step of putting files in place. The folder is claimed again, nothing of
+// the unfinished run interferes, and other files stay.
 TEST(RunFolder, KilledWhilePublishingItIsTaken) {
   const std::vector<std::string> names = {"embeddings/a.safetensors", "ranks.jsonl"};
   for (const bool had_run : {false, true}) {
@@ -173,7 +173,7 @@ TEST(RunFolder, KilledWhilePublishingItIsTaken) {
         for (const std::string& name : names) {
           std::ofstream(*claimed->stage(name)) << "new";
         }
-        // What publish() does, up to some step.
+        // Does what publish() does, up to some step.
         std::ofstream(run / "unfinished/files.json")
             << R"({"unfinished_run": 1, "files": ["embeddings/a.safetensors", "items.jsonl", "ranks.jsonl",
                    "metrics.json", "run.json"]})";

@@ -1,4 +1,4 @@
-// The run's parts as JSON, and back.
+// Conversion of a run's parts to and from JSON.
 #include <cmath>
 #include <thread>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 namespace saccade::lab {
 namespace {
 
-// Numbers as JSON has them: whole ones without a point, and null for NaN.
+// Returns a JSON number: integral ones without a point, and null for NaN.
 Json number(double value) {
   if (!std::isfinite(value)) return nullptr;
   if (value == std::floor(value) && std::abs(value) < 1e15) return static_cast<int64_t>(value);
@@ -56,7 +56,7 @@ Json checkpoint_json(const RunCheckpoint& checkpoint) {
           {"image_width", checkpoint.image_width}};
 }
 
-// object[key] as an array or object; kBadData for anything else.
+// Returns object[key] as an array or object; kBadData for anything else.
 Result<const Json*> member(const Json& object, const char* key, Json::value_t wanted) {
   if (!object.is_object()) return detail::wrong_kind(key, object, "an object around it");
   const auto found = object.find(key);

@@ -1,5 +1,5 @@
-// Run folders: what is written comes back, runs of other inputs are not replaced by accident, broken ones are
-// named for what is wrong.
+// Tests of run folders: written data is read back, runs of other inputs are not replaced by accident, and
+// errors name the fault of a broken run.
 #include "lab/eval/run/run.h"
 
 #include <fstream>
@@ -188,7 +188,7 @@ TEST(Run, OtherInputsDoNotReplaceAFinishedRun) {
     EXPECT_THAT(refused.error().message, HasSubstr("--overwrite"));
     EXPECT_EQ(read_run(run)->metrics["value"], 1) << words;
   }
-  // The same inputs go on, wherever they lie and whoever asks.
+  // A run of the same inputs is accepted, wherever they lie and whatever command is given.
   RunInfo same = example_info();
   same.command = {"another"};
   same.saccade = "9";
@@ -204,7 +204,7 @@ TEST(Run, OtherInputsDoNotReplaceAFinishedRun) {
   EXPECT_EQ(read_run(run)->info.seed, 8U);
 }
 
-// What is known only at the end is compared there: the run that was there stays.
+// Inputs that become known only at the end are compared at the end. The existing run stays.
 TEST(Run, ChangedPicturesAreNoticedAtTheEnd) {
   const test::TestFolder folder;
   const fs::path run = folder.path() / "run";
@@ -229,12 +229,12 @@ TEST(Run, AnUnfinishedRunIsNone) {
     auto writer = RunWriter::open(run, example_info(), false);
     ASSERT_TRUE(writer);
     ASSERT_TRUE(writer->add_query(example_query()));
-    // Another process is kept out meanwhile.
+    // The lock keeps another process out meanwhile.
     const auto second = RunWriter::open(run, example_info(), false);
     ASSERT_FALSE(second);
     EXPECT_THAT(second.error().message, HasSubstr("writing to this run folder"));
   }
-  // Nothing of it lies about, and it can be made.
+  // No files of it remain, and it can be made.
   EXPECT_FALSE(fs::exists(run));
   fs::create_directory(run);
   const auto none = read_run(run);
@@ -243,7 +243,7 @@ TEST(Run, AnUnfinishedRunIsNone) {
   EXPECT_THAT(none.error().message, HasSubstr("cut off"));
   EXPECT_TRUE(write_example(run, example_info(), 1));
 
-  // Cut off before it has finished, a new one leaves the old one as it was.
+  // A new run that is interrupted before it finishes leaves the old one unchanged.
   {
     auto writer = RunWriter::open(run, example_info(), true);
     ASSERT_TRUE(writer);
@@ -303,7 +303,7 @@ TEST(Run, WhatIsBrokenIsNamed) {
   ASSERT_FALSE(not_there);
   EXPECT_THAT(not_there.error().message, HasSubstr("no such folder"));
 
-  // Every field is looked for.
+  // Every field is required.
   const Json json = *parse_json(good);
   for (const auto& [key, value] : json.items()) {
     Json without = json;
@@ -334,7 +334,7 @@ TEST(Run, WhatIsBrokenIsNamed) {
     ASSERT_FALSE(broken) << words;
     EXPECT_THAT(broken.error().message, HasSubstr(words));
   }
-  // Cut anywhere, it is not JSON.
+  // Truncated anywhere, it is not valid JSON.
   for (const size_t length : {size_t{0}, size_t{1}, good.size() / 2, good.size() - 3}) {
     std::ofstream(run / "run.json") << good.substr(0, length);
     EXPECT_FALSE(read_run(run)) << length;

@@ -109,7 +109,8 @@ Result<Threshold> choose_threshold(std::span<const double> scores, std::span<con
     if (!std::isfinite(score)) return fail(ErrorCode::kBadData, "a score that is {}", score);
   }
   std::ranges::sort(order, {}, [&](size_t i) { return scores[i]; });
-  // From below all scores, where all are visual, upwards; texts of equal scores change sides together.
+  // The threshold goes up from below all scores, where all are visual. Texts of equal scores change sides
+  // together.
   Confusion confusion = {{{0, static_cast<double>(other)}, {0, static_cast<double>(visual)}}};
   std::vector<Threshold> best = {{scores[order.front()] - 1, binary_figures(confusion).f1}};
   for (size_t i = 0; i < order.size(); ++i) {

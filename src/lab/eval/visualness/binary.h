@@ -1,9 +1,9 @@
-// Figures of telling two classes apart: macro-averaged F1, precision and recall, and accuracy, with
-// intervals; and the threshold that does it best.
+// Metrics of binary classification: macro-averaged F1, precision and recall, and accuracy, with intervals;
+// and the threshold with the best F1.
 //
-// Macro: the mean over both classes, each as the class that is looked for (what the study's table 2 has). A
-// class that nothing was taken for has a precision of 0. These are no means over texts, so a resample counts
-// anew what was told right and wrong.
+// Macro: the mean over both classes, each as the positive class (as in the study's table 2). A class that was
+// never predicted has a precision of 0. These are not means over texts, so a resample counts the confusion
+// matrix again.
 #pragma once
 
 #include <array>
@@ -28,10 +28,10 @@ struct BinaryFigures {
   double recall = 0;
   double accuracy = 0;
 };
-// NaN throughout for no texts.
+// Computes the figures; all are NaN without texts.
 BinaryFigures binary_figures(const Confusion& confusion);
 
-// Truths and answers of texts, 1 for visual, and the cluster each text belongs to (sample.h).
+// Labels and predictions of texts, 1 for visual, and the cluster of each text (sample.h).
 struct BinaryAnswers {
   std::vector<uint8_t> truth;
   std::vector<uint8_t> answer;
@@ -39,17 +39,17 @@ struct BinaryAnswers {
   int64_t clusters = 0;
 };
 Confusion count_confusion(const BinaryAnswers& answers);
-// Of kNames; what figures_of and paired_differences take. Drawn as estimate()
-// draws. Cost: resamples * clusters.
+// Returns estimates of kNames for figures_of and paired_differences. Resamples as estimate() does. Cost:
+// resamples * clusters.
 Estimates estimate_binary(const BinaryAnswers& answers, const BootstrapOptions& options, ThreadPool& pool);
 
 struct Threshold {
   double value = 0;  // a score above it means visual
   double f1 = 0;     // macro, on the texts it was chosen on
 };
-// The threshold of the highest macro F1: one between two neighbouring scores, or below all or above all of
-// them; of equally good ones the middle one. kUsage where the texts are of one class, or there are none;
-// kBadData for a score that is not finite. Cost: n log n.
+// Returns the threshold with the highest macro F1. It lies between two neighbouring scores, or below or above
+// all of them; among equally good ones it is the middle one. Errors: kUsage if the texts are of one class, or
+// there are none; kBadData for a score that is not finite. Cost: n log n.
 Result<Threshold> choose_threshold(std::span<const double> scores, std::span<const uint8_t> truth);
 
 }  // namespace saccade::lab

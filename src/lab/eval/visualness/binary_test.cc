@@ -11,7 +11,7 @@
 namespace saccade::lab {
 namespace {
 
-// By hand, for 3 non-visual texts of which one was called visual, and 5 visual ones of which two were not.
+// Computed by hand: 3 non-visual texts, one predicted visual, and 5 visual ones, two predicted non-visual.
 TEST(Binary, FiguresAreMacroAveraged) {
   const BinaryFigures figures = binary_figures({{{2, 1}, {2, 3}}});
   EXPECT_NEAR(figures.precision, (2.0 / 4 + 3.0 / 4) / 2, 1e-12);
@@ -39,7 +39,7 @@ BinaryAnswers random_answers(size_t texts, int64_t clusters, double right) {
   return answers;
 }
 
-// The slow way: write out every resample's texts and count.
+// The slow way: lists every resample's texts and counts.
 TEST(Binary, ResamplesCountWholeClustersAnew) {
   const BinaryAnswers answers = random_answers(60, 12, 0.7);
   ThreadPool pool(3);
@@ -129,7 +129,7 @@ TEST(PictureRanks, CountWhatScoresNoLower) {
   std::copy_n(kRows[0].begin(), 2, texts.row(0).begin());
   std::copy_n(kRows[1].begin(), 2, texts.row(1).begin());
   std::copy_n(kRows[1].begin(), 2, texts.row(2).begin());
-  // Picture 2 belongs to no text, so it is not in the gallery; the third text has none.
+  // Image 2 belongs to no text, so it is not in the gallery. The third text has no image.
   const std::vector<int64_t> own = {3, 0, -1, 1};
   texts(3, 0) = 1;
   EXPECT_EQ(picture_ranks(texts.view(), pictures.view(), own), (std::vector<double>{2, 3, 3}));

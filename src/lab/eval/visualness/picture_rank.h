@@ -1,4 +1,4 @@
-// Whether texts still find their pictures: the rank of each text's own picture among those of all.
+// Retrieval by visual texts: the rank of each text's own image among the images of all texts.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace saccade::lab {
 
-// For every text with a picture (own[i] >= 0), in their order, the rank from 1 of pictures.row(own[i]) by dot
-// product among the pictures that any of the texts has; pictures of equal scores count as before it. The mean
-// of their reciprocals is the study's MRR. Cost: texts * pictures * dim.
+// Returns, for every text with an image (own[i] >= 0), in their order, the rank of pictures.row(own[i]) from
+// 1. The ranking is by dot product among the images that any of the texts has; ties count as before it. The
+// mean of the reciprocal ranks is the study's MRR. Cost: texts * pictures * dim.
 std::vector<double> picture_ranks(MatrixView<const float> texts, MatrixView<const float> pictures,
                                   std::span<const int64_t> own);
 

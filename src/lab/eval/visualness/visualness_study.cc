@@ -20,7 +20,7 @@ namespace {
 constexpr std::array kMaps = {EnumName<TextMap>{TextMap::kNone, "none"},
                               EnumName<TextMap>{TextMap::kPca, "pca"},
                               EnumName<TextMap>{TextMap::kTsne, "tsne"}};
-constexpr int64_t kMapPoints = 400;  // of each kind
+constexpr int64_t kMapPoints = 400;  // points of each kind
 
 Result<Dataset> read_rated(const std::string& given) {
   SACCADE_ASSIGN(const DatasetSource source, parse_dataset_source(given));
@@ -33,7 +33,7 @@ std::vector<std::string_view> views_of(const std::vector<std::string>& texts) {
   return {texts.begin(), texts.end()};
 }
 
-// Texts that are visual or not, without the ambiguous ones.
+// Texts labelled visual or non-visual, without the ambiguous ones.
 struct Labelled {
   std::vector<size_t> which;
   std::vector<uint8_t> truth;
@@ -54,9 +54,9 @@ std::vector<double> picked(std::span<const double> values, std::span<const size_
   return result;
 }
 
-// How the scores of ambiguous texts lie (the study's A.6): around their middle, or at two ends.
-// `threshold` parts them too. Bimodality: Sarle's (skewness^2 + 1) / kurtosis; an even distribution has
-// 5/9, a normal one 1/3, two points 1.
+// Returns the distribution of the scores of ambiguous texts (the study's A.6): around the middle, or at two
+// ends. `threshold` splits them too. Bimodality is Sarle's (skewness^2 + 1) / kurtosis; a uniform
+// distribution has 5/9, a normal one 1/3, two points 1.
 Json spread_json(std::vector<double> scores, double threshold) {
   const auto n = static_cast<double>(scores.size());
   if (scores.size() < 3) return {};
@@ -295,13 +295,13 @@ Result<VisualnessStudy::Method> VisualnessStudy::judge(const Judged& one, std::s
   return method;
 }
 
-// The class prior by a coin, and rules over words.
+// Judges by the class prior (a biased coin), and by rules over words.
 Status VisualnessStudy::judge_without_models(Judged& one, ThreadPool& pool) {
   if (one.validation.texts.empty()) return {};
   const Labelled validation = labelled(one.validation.visual);
   const double prior = static_cast<double>(std::ranges::count(validation.truth, uint8_t{1})) /
                        static_cast<double>(validation.truth.size());
-  // A coin that falls on "visual" as often as validation texts are: a score above 0.5 is that side.
+  // A coin with the validation texts' share of "visual": a score above 0.5 means visual.
   SplitMix random(evaluation_.bootstrap.seed);
   std::vector<double> coin;
   for (size_t i = 0; i < one.texts.texts.size(); ++i) {
@@ -475,7 +475,7 @@ Status VisualnessStudy::measure(const EncodedContext& context) {
   return {};
 }
 
-// Figure 3: visual and other texts, the pictures of the former, and the NULL picture, in two dimensions.
+// Writes Figure 3: visual and other texts, the images of the former, and the NULL image, in two dimensions.
 Status VisualnessStudy::write_maps(const EncodedContext& context, const Judged& one,
                                    MatrixView<const float> texts, std::span<const float> null_row) const {
   if (options_.map == TextMap::kNone) return {};

@@ -1,11 +1,11 @@
-// The study of visualness, on the frame of lab/eval/evaluation.h: how well models, and rules without a model,
-// tell texts that picture something from others (Verma et al. 2023, "Learning the Visualness of Text Using
-// Large Vision-Language Models", tables 2 to 4, A.5 and A.6).
+// The study of visualness, on the framework of lab/eval/evaluation.h: how well models, and rules without a
+// model, classify visual texts (Verma et al. 2023, "Learning the Visualness of Text Using Large
+// Vision-Language Models", tables 2 to 4, A.5 and A.6).
 //
 // Every method gives a text a score and calls it visual above a threshold, which is chosen on validation
-// texts. What a checkpoint does follows from what it is: one that was trained for this (model/visualness.h)
-// goes by its own NULL picture, a classifier of texts by the probability of its visual class, any other dual
-// encoder by the NULL picture of the options.
+// texts. The score depends on the checkpoint. One that was trained for this (model/visualness.h) uses its own
+// NULL image, a text classifier the probability of its visual class, and any other dual encoder the NULL
+// image of the options.
 #pragma once
 
 #include <cstdint>
@@ -31,25 +31,25 @@ enum class TextMap { kNone, kPca, kTsne };
 std::span<const EnumName<TextMap>> enum_names(TextMap);  // "none", "pca", "tsne"
 
 struct VisualnessOptions {
-  // Datasets of rated texts that thresholds are chosen on: one for all datasets, or one each. None: only
-  // checkpoints that keep a threshold are measured, with that.
+  // Datasets of rated texts on which thresholds are chosen: one for all datasets, or one each. If empty, only
+  // checkpoints with a stored threshold are measured, using that threshold.
   std::vector<std::string> validation;
-  NullPicture null_picture = {};  // of checkpoints that keep none
+  NullPicture null_picture = {};  // for checkpoints without one of their own
   std::filesystem::path lexicon;  // ratings of words; empty: no such method, and no correlation of attention
   std::vector<std::filesystem::path> vectors;  // word vectors: each expands the lexicon, a method of its own
   std::filesystem::path objects;               // names of things; empty: no such method
-  TextMap map = TextMap::kTsne;                // of texts, pictures and the NULL picture, into the run
+  TextMap map = TextMap::kTsne;                // map of texts and images, with the NULL image, in the run
 };
 
 class VisualnessStudy : public Study {
  public:
-  // Reads lexicon and lists. Both options are borrowed.
+  // Reads lexicon and lists. Borrows both options.
   static Result<VisualnessStudy> make(const VisualnessOptions& options, const EvaluationOptions& evaluation);
 
   [[nodiscard]] bool takes_text_models() const override { return true; }
   [[nodiscard]] std::string_view kind() const override { return "visualness"; }
   [[nodiscard]] Json protocol() const override;
-  // kUsage for datasets of another sort, or with texts of one class only.
+  // Adds a dataset. Returns kUsage for datasets of another kind, or with texts of one class only.
   Status add_dataset(const NamedDataset& dataset) override;
   [[nodiscard]] std::vector<ImageRef> pictures(size_t dataset) const override;
   Result<SettledTask> settle(size_t dataset, std::span<const int64_t> unreadable) override;
@@ -62,7 +62,7 @@ class VisualnessStudy : public Study {
     std::vector<std::optional<bool>> visual;
     std::vector<int64_t> cluster;
     int64_t clusters = 0;
-    std::vector<int64_t> picture;  // number among the pictures; -1: none
+    std::vector<int64_t> picture;  // number among the images; -1: none
     std::vector<ImageRef> pictures;
   };
   struct Retrieval {
@@ -86,9 +86,9 @@ class VisualnessStudy : public Study {
   struct Judged {
     std::string name;
     Texts texts;
-    Texts validation;          // empty where there is none
+    Texts validation;          // empty if there is none
     Json validated_on;         // name and hash
-    std::vector<int64_t> row;  // of each picture among those that could be read; -1: none
+    std::vector<int64_t> row;  // index of each image among the readable ones; -1: unreadable
     std::vector<Method> methods;
   };
 

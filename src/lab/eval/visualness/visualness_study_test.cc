@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-// A text of one colour is far from a grey picture, one of all three is near it.
+// A text of one colour is far from a grey image, one of all three is near it.
 constexpr const char* kTexts =
     "{\"text\": \"rrrr\", \"visual\": true, \"image\": \"0.png\"}\n"
     "{\"text\": \"gggg\", \"visual\": true, \"image\": \"1.png\"}\n"
@@ -33,7 +33,7 @@ constexpr const char* kValidation =
     "{\"text\": \"rrr\", \"visual\": true, \"image\": \"0.png\"}\n{\"text\": \"bbb\", \"visual\": true}\n"
     "{\"text\": \"rgbrgb\", \"visual\": false}\n{\"text\": \"gbr\", \"visual\": false}\n";
 
-// A classifier of texts alone: visual is what has an "r" and no "g".
+// A classifier of texts alone. Texts with an "r" and no "g" are visual.
 class LetterClassifier : public ColourEncoder, public TextClassifier {
  public:
   LetterClassifier() {
@@ -134,7 +134,8 @@ TEST_F(VisualnessStudyTest, MeasuresModelsAndRulesInOneTable) {
   EXPECT_EQ(model["ambiguous"]["texts"], 3);
   EXPECT_TRUE(model["attention"].is_null());
 
-  // The lexicon has rrrr, gggg and bgr of the texts; the threshold of the validation's rrr and bbb is 0.25.
+  // The lexicon has the texts rrrr, gggg and bgr. The threshold from the validation's rrr and bbb is
+  // 0.25.
   const Json lexicon = of(*evaluation, "mean rating of words (brysbaert)");
   EXPECT_EQ(lexicon["method"], "lexicon");
   EXPECT_EQ(lexicon["recall"]["value"], (2.0 / 4 + 3.0 / 4) / 2);
@@ -178,7 +179,7 @@ TEST_F(VisualnessStudyTest, MeasuresModelsAndRulesInOneTable) {
 
 TEST_F(VisualnessStudyTest, ATrainedCheckpointBringsItsNullPictureAndThreshold) {
   folder_.write("single/saccade.json", "{}");
-  // The other way round: what is red is called other, as a colour of its own is its NULL picture.
+  // Reverses the classes: red texts are classified as other, since the NULL image is red.
   const KeptVisualness kept{
       .null_picture = {{"kind", "file"}}, .null_row = {1, 0, 0, 0}, .threshold = 0.5, .measured = {}};
   ASSERT_TRUE(write_kept_visualness(folder_ / "single", "single", kept));

@@ -13,7 +13,7 @@
 namespace saccade::lab {
 namespace {
 
-// A word, or signs that stand together without a space between them.
+// A word, or adjacent punctuation marks without a space between them.
 struct Unit {
   std::string text;
   bool is_word = false;
@@ -27,7 +27,7 @@ Result<std::vector<Unit>> units_of(std::string_view text) {
   const std::string plain = to_valid_utf8(text);
   SACCADE_ASSIGN(const std::vector<TextSegment> segments, split_words(plain));
   std::vector<Unit> units;
-  bool open = false;  // the last unit is of signs, and what follows it touches it
+  bool open = false;  // the last unit is punctuation, and the next character is adjacent
   for (const TextSegment& segment : segments) {
     if (is_space(segment.text)) {
       open = false;
@@ -62,7 +62,7 @@ Result<WordAttention> attention_by_words(const EncoderBackend& encoder, TextAtte
     for (const Unit& unit : units) {
       const TokenizedText part = tokenizer->encode(unit.text, kWholeText);
       const std::span<const int32_t> its = own_ids(part);
-      const size_t count = std::min(its.size(), ids.size() - at);  // what is cut off belongs to no word
+      const size_t count = std::min(its.size(), ids.size() - at);  // truncated tokens belong to no word
       aligned = aligned && std::equal(its.begin(), its.begin() + static_cast<ptrdiff_t>(count),
                                       ids.begin() + static_cast<ptrdiff_t>(at));
       if (!aligned) break;

@@ -1,10 +1,10 @@
-// What a text model attends to, word by word, and whether that goes with what people say of the
-// words (Verma et al. 2023, table 3).
+// Attention of a text model by word, and its correlation with people's ratings of the words (Verma et al.
+// 2023, table 3).
 //
-// A text's row is made from the state at one token. How much of that token's attention in the last block,
-// averaged over heads, goes to the pieces of a word is the word's share; the shares of all words and
-// signs of a text sum to 1 (what start and end token get is left out). A word's attention is the mean
-// share over the texts it stands in.
+// A text's embedding is made from the state at one token. A word's share is that token's attention to the
+// word's pieces in the last block, averaged over heads. The shares of all words and punctuation marks of a
+// text sum to 1; attention to the start and end tokens is left out. A word's attention is the mean share over
+// the texts that contain it.
 #pragma once
 
 #include <cstdint>
@@ -29,13 +29,13 @@ struct WordAttention {
   };
   std::map<std::string, Sum> words;  // lower-case
   int64_t texts = 0;
-  // Texts whose words, tokenized one by one, are not what the whole text is: their
-  // pieces belong to no word for sure.
+  // Number of texts whose tokenization differs from that of their words one by one. Their pieces cannot be
+  // assigned to words.
   int64_t unaligned = 0;
 };
 
-// Errors of TextAttention::attend. `attention`: of the encoder, which has a tokenizer. Texts longer than the
-// context are read as far as it goes. Cost: a pass a text.
+// Computes word attention. `attention` belongs to the encoder, which has a tokenizer. Texts longer than the
+// context are truncated. Errors: those of TextAttention::attend. Cost: one forward pass per text.
 Result<WordAttention> attention_by_words(const EncoderBackend& encoder, TextAttention& attention,
                                          std::span<const std::string_view> texts);
 
@@ -46,10 +46,10 @@ struct Correlation {
   double p = 1;
   int64_t n = 0;
 };
-// NaN throughout for fewer than 4 pairs, or where either side is all the same.
+// Computes Pearson's correlation; NaN throughout for fewer than 4 pairs, or if either side is constant.
 Correlation pearson(std::span<const double> x, std::span<const double> y, double confidence);
 
-// Over the words that the lexicon has and that stand in more than one place, as in the study.
+// Correlates over the words that the lexicon has and that occur in more than one place, as in the study.
 Correlation correlate(const WordAttention& attention, const Lexicon& lexicon, double confidence);
 
 }  // namespace saccade::lab

@@ -10,7 +10,8 @@
 namespace saccade::lab {
 namespace {
 
-// A token a letter, without spaces; "x" swallows what follows it into one token, over the words' borders.
+// A tokenizer with one token per letter, without spaces. "x" joins the following text into one token, across
+// word boundaries.
 class LetterTokenizer : public ByteTokenizer {
  public:
   [[nodiscard]] TokenizedText encode(std::string_view text, int64_t max_tokens) const override {
@@ -34,8 +35,8 @@ class LetterTokenizer : public ByteTokenizer {
   }
 };
 
-// Two layers of two heads; in the last one the first token looks at token t with weights (t + 1) and 3 (t +
-// 1) of 4 times their sum; the other layer looks at the start alone.
+// Two layers of two heads. In the last one the first token attends to token t with weights (t + 1) and 3 (t +
+// 1) of 4 times their sum. The other layer attends to the start alone.
 class AttendingEncoder : public ColourEncoder, public TextClassifier {
  public:
   explicit AttendingEncoder(std::unique_ptr<Tokenizer> tokenizer) : tokenizer_(std::move(tokenizer)) {
@@ -104,7 +105,7 @@ TEST(WordAttention, OfACutTextOnlyWholeWordsCount) {
   EXPECT_EQ(attention->words.begin()->first, "ab");
 }
 
-// CLIP's own tokenizer splits at the words' borders, whatever stands between them.
+// CLIP's own tokenizer splits at word boundaries, whatever stands between the words.
 TEST(WordAttention, ClipsPiecesAreWords) {
   auto tokenizer = published_clip_tokenizer();
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;

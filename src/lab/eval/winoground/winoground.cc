@@ -20,11 +20,11 @@ Json kind_json(const std::optional<std::string>& kind) {
   return kind ? Json(*kind) : Json();
 }
 
-// The cluster of each member, and how many there are: items that share a picture, directly or by way of
-// others, are one. Numbered by their first member.
+// Returns the cluster of each member, and the number of clusters. Items that share an image, directly or
+// through other items, form one cluster. Clusters are numbered by their first member.
 std::pair<std::vector<int64_t>, int64_t> connect(const CompositionTask& task,
                                                  std::span<const size_t> members) {
-  // A forest over pictures: what an item connects has one root.
+  // A disjoint-set forest over images: images connected by an item have one root.
   std::vector<int64_t> parent(task.pictures.size());
   std::iota(parent.begin(), parent.end(), 0);
   const auto root = [&](int64_t picture) {
@@ -48,7 +48,7 @@ std::pair<std::vector<int64_t>, int64_t> connect(const CompositionTask& task,
   return {std::move(clusters), static_cast<int64_t>(numbers.size())};
 }
 
-// The items of one kind, or all.
+// Evaluates the items of one kind, or all.
 CompositionGroup evaluate_group(const CompositionTask& task, std::span<const CompositionVerdict> verdicts,
                                 std::optional<std::string> kind, const BootstrapOptions& bootstrap,
                                 ThreadPool& pool) {
@@ -195,7 +195,7 @@ Json composition_results_json(const std::string& dataset, const std::string& mod
 
 Json composition_chance_json(const std::string& dataset, const CompositionTask& task,
                              const CompositionOutcome& any) {
-  // Of the 24 orders of four different scores 6, 6 and 4 are right; of the 2 of two, 1.
+  // Among the 24 orders of four different scores, 6, 6 and 4 are right; among the 2 orders of two scores, 1.
   std::vector<Figure> figures;
   for (const std::string& name : score_names(task.two_pictures)) {
     figures.emplace_back().name = name;
@@ -263,7 +263,7 @@ Result<std::vector<CompositionScores>> read_composition_scores(const std::filesy
       return fail(ErrorCode::kMismatch, "\"scores\" of shape {}, expected {}: items, captions, pictures",
                   shape_text(tensor->shape), shape_text(expected));
     }
-    // As with scores of retrieval: rounding them here could make ties.
+    // As with retrieval scores, rounding F64 here could create ties.
     if (tensor->dtype == DType::kF64) {
       return fail(ErrorCode::kUnsupported, "\"scores\" in F64, expected F32, F16 or BF16");
     }

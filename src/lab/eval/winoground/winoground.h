@@ -1,13 +1,13 @@
-// Tests of composition: whether a model tells two captions of the same words apart by their pictures.
+// Tests of composition: whether a model distinguishes two captions of the same words by their images.
 //
-// Thrush et al., "Winoground", CVPR 2022: with s(c, i) the score of caption c with picture i, an item counts
+// Thrush et al., "Winoground", CVPR 2022. With s(c, i) the score of caption c with image i, an item counts
 //
 //   text    s(c0, i0) > s(c1, i0) and s(c1, i1) > s(c0, i1)
 //   image   s(c0, i0) > s(c0, i1) and s(c1, i1) > s(c1, i0)
 //   group   both
 //
-// strictly: a tie is wrong. Items of one picture (SugarCrepe, ARO) have the text score alone, and of that the
-// first half: s(c0, i0) > s(c1, i0). Guessing gets 1/4, 1/4 and 1/6, or 1/2.
+// strictly: a tie is wrong. Items of one image (SugarCrepe, ARO) have only the first half of the text score:
+// s(c0, i0) > s(c1, i0). Chance is 1/4, 1/4 and 1/6, or 1/2.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@
 
 namespace saccade::lab {
 
-// Scores of an item: [caption][picture]; of one picture, the second column is not looked at.
+// Scores of an item: [caption][image]. The second column is ignored for items of one image.
 using CompositionScores = std::array<std::array<float, 2>, 2>;
 
 struct CompositionVerdict {
@@ -37,24 +37,25 @@ struct CompositionVerdict {
 };
 CompositionVerdict judge(const CompositionScores& scores, bool two_pictures);
 
-// The items of a dataset that are judged, and their pictures, each once.
+// The items of a dataset to judge, and their images, each once.
 struct CompositionTask {
   bool two_pictures = true;
   std::vector<CompositionItem> items;
   std::vector<ImageRef> pictures;  // in the order of their first item
   std::vector<int64_t> source;     // [pictures]: their numbers in the task of the whole dataset
-  // [items]: numbers of the item's pictures; [1] is -1 of one
+  // [items]: numbers of the item's images; [1] is -1 for items of one image
   std::vector<std::array<int64_t, 2>> picture_of;
-  std::vector<Exclusion> excluded;  // beside what the dataset left out
+  std::vector<Exclusion> excluded;  // in addition to the dataset's own exclusions
 };
-// kUsage for a dataset of pictures and captions; kBadData where items of one and of two pictures are mixed.
+// Makes the task. Returns kUsage for a dataset of images and captions; kBadData if items of one and of two
+// images are mixed.
 Result<CompositionTask> composition_task(const Dataset& dataset);
-// Without the items of these pictures (by number, ascending), counted. The pictures that are left are
-// numbered anew, in the order of the items that are left, which may be another than before: `source` says
-// which is which. kBadData where nothing is left.
+// Returns the task without the items of these images (by number, ascending), counted. The remaining images
+// are renumbered in the order of the remaining items, which may differ from before; `source` maps the
+// numbers. Returns kBadData if nothing is left.
 Result<CompositionTask> without_pictures(const CompositionTask& task, std::span<const int64_t> pictures);
 
-// How many sets of items there are that no picture connects: what intervals are drawn from.
+// Returns the number of sets of items that share no image with each other. Intervals resample these sets.
 int64_t composition_clusters(const CompositionTask& task);
 
 // The figures of all items (kind is nullopt) or of one kind.
@@ -62,21 +63,21 @@ struct CompositionGroup {
   std::optional<std::string> kind;
   int64_t items = 0;
   int64_t tied = 0;
-  Estimates estimates;  // resampled by sets of items that pictures connect
+  Estimates estimates;  // resampled by sets of items that images connect
   std::vector<Figure> figures;
 };
 struct CompositionOutcome {
   std::vector<CompositionVerdict> verdicts;
   std::vector<CompositionGroup>
-      groups;  // all items, then the kinds by their first item where there are several
+      groups;  // all items, then the kinds in order of their first item, if there are several
 };
 
-// scores: one an item. kBadData names an item with a score that is not a number.
+// Evaluates the task. scores: one per item. kBadData names an item with a NaN score.
 Result<CompositionOutcome> evaluate_compositions(const CompositionTask& task,
                                                  std::span<const CompositionScores> scores,
                                                  const BootstrapOptions& bootstrap, ThreadPool& pool);
 
-// Entries of metrics.json's "results" (docs/runs.md), those of guessing, and of "comparisons".
+// Returns entries of metrics.json's "results" (docs/runs.md), those of chance, and of "comparisons".
 Json composition_results_json(const std::string& dataset, const std::string& model,
                               const CompositionOutcome& outcome);
 Json composition_chance_json(const std::string& dataset, const CompositionTask& task,
@@ -85,12 +86,12 @@ Result<Json> composition_comparisons_json(const std::string& dataset, const std:
                                           const CompositionOutcome& a, const std::string& b_name,
                                           const CompositionOutcome& b, double confidence);
 
-// Adds a line an item to the run's pairs.jsonl.
+// Adds one line per item to the run's pairs.jsonl.
 Status add_pairs(RunWriter& run, const std::string& dataset, const std::string& model,
                  const CompositionTask& task, std::span<const CompositionScores> scores,
                  const CompositionOutcome& outcome);
 
-// Scores that another program computed: the tensor "scores" [items, 2, pictures]. Errors name what is wrong.
+// Reads scores of another program: the tensor "scores" [items, 2, pictures]. Errors name what is wrong.
 Result<std::vector<CompositionScores>> read_composition_scores(const std::filesystem::path& path,
                                                                const CompositionTask& task);
 

@@ -1,5 +1,5 @@
-// The study of composition (composition.h), on the frame of lab/eval/evaluation.h: whether models tell captions
-// of the same words apart by their pictures.
+// The study of composition (composition.h), on the framework of lab/eval/evaluation.h: whether models
+// distinguish captions of the same words by their images.
 #pragma once
 
 #include <filesystem>
@@ -17,7 +17,7 @@ namespace saccade::lab {
 
 class CompositionStudy : public Study {
  public:
-  // `options` is borrowed. `given`: the scores were computed elsewhere.
+  // Borrows `options`. `given`: the scores were computed elsewhere.
   explicit CompositionStudy(const EvaluationOptions& options, bool given = false)
       : options_(options), given_(given) {}
 
@@ -27,13 +27,13 @@ class CompositionStudy : public Study {
   [[nodiscard]] std::vector<ImageRef> pictures(size_t dataset) const override;
   Result<SettledTask> settle(size_t dataset, std::span<const int64_t> unreadable) override;
   Status measure(const EncodedContext& context) override;
-  // Scores of all the dataset's items, from a file (read_composition_scores).
+  // Measures scores of all the dataset's items, from a file (read_composition_scores).
   Status measure_file(const StudyContext& context, const std::filesystem::path& path);
   [[nodiscard]] Result<Json> metrics(std::span<const RunDataset> datasets) const override;
 
  private:
   struct Judged {
-    CompositionTask whole;  // before pictures were left out
+    CompositionTask whole;  // before images were left out
     std::optional<CompositionTask> task = {};
     RunItems items = {};
     std::vector<std::pair<std::string, CompositionOutcome>> outcomes = {};  // by model
@@ -45,8 +45,8 @@ class CompositionStudy : public Study {
   std::vector<Judged> datasets_;
 };
 
-// Figures from files of other programs. kUsage where `options` does not name one dataset; the errors of
-// read_composition_scores and of evaluate_given.
+// Evaluates other programs' files. Returns kUsage if `options` does not name exactly one dataset; the errors
+// of read_composition_scores and of evaluate_given.
 Result<Evaluation> evaluate_given_compositions(std::span<const std::filesystem::path> files,
                                                const EvaluationOptions& options, ThreadPool& pool);
 

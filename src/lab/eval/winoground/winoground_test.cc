@@ -1,4 +1,4 @@
-// Tests of composition: Winoground's scores by hand and over all orders, and by kind.
+// Tests of composition metrics: Winoground's scores by hand and over all orders, and by kind.
 #include "lab/eval/winoground/winoground.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-// An item of two pictures each its own, or of one.
+// Makes an item with its own two images, or with one.
 CompositionItem item(const std::string& id, const std::string& kind,
                      const std::vector<std::string>& pictures) {
   CompositionItem result;
@@ -46,12 +46,12 @@ TEST(Composition, ScoresByHand) {
   // [caption][picture]
   const auto all = judge({{{0.9F, 0.1F}, {0.2F, 0.8F}}}, true);
   EXPECT_TRUE(all.text && all.image && all.group && !all.tied);
-  // The second caption fits both pictures better: each picture's caption is wrong once.
+  // The second caption fits both images better: each image's caption is wrong once.
   const auto image = judge({{{0.5F, 0.1F}, {0.6F, 0.8F}}}, true);
   EXPECT_FALSE(image.text);
   EXPECT_TRUE(image.image);
   EXPECT_FALSE(image.group);
-  // The second picture fits both captions better.
+  // The second image fits both captions better.
   const auto text = judge({{{0.5F, 0.6F}, {0.1F, 0.8F}}}, true);
   EXPECT_TRUE(text.text);
   EXPECT_FALSE(text.image);
@@ -63,12 +63,12 @@ TEST(Composition, ScoresByHand) {
   EXPECT_TRUE(judge({{{0.5F, 0.5F}, {0.1F, 0.8F}}}, true).tied);
   // The diagonal is never compared.
   EXPECT_FALSE(judge({{{0.5F, 0.1F}, {0.1F, 0.5F}}}, true).tied);
-  // Of one picture, the second column is not looked at.
+  // With one image, the second column is ignored.
   EXPECT_TRUE(judge({{{0.5F, 0.0F}, {0.4F, 9.0F}}}, false).text);
   EXPECT_TRUE(judge({{{0.5F, 0.0F}, {0.5F, 9.0F}}}, false).tied);
 }
 
-// Over all orders of four scores, guessing gets what the chance rows say.
+// Over all orders of four scores, the mean equals the chance rows.
 TEST(Composition, ChanceIsTheMeanOverAllOrders) {
   std::array<float, 4> order = {1, 2, 3, 4};
   double text = 0;
@@ -138,7 +138,7 @@ TEST(Composition, FiguresAreSharesByKind) {
   }
 }
 
-// Items of one picture are drawn together with those that share it.
+// Items of one image are resampled together with those that share it.
 TEST(Composition, ItemsOfOnePictureAreOneCluster) {
   Dataset dataset;
   for (int i = 0; i < 6; ++i) {
@@ -163,15 +163,15 @@ TEST(Composition, ItemsOfOnePictureAreOneCluster) {
   EXPECT_FALSE(composition_chance_json("s", *task, *outcome)[0]["scores"].contains("group"));
 }
 
-// Pictures that connect items, in a chain, by the second picture, or not at all.
+// Images connect items in a chain, by the second image, or not at all.
 TEST(Composition, ItemsThatPicturesConnectAreOneCluster) {
   Dataset dataset;
   dataset.compositions = {item("0", "k", {"a", "b"}), item("1", "k", {"c", "d"}), item("2", "k", {"e", "b"}),
                           item("3", "k", {"f", "g"}), item("4", "k", {"d", "e"}), item("5", "k", {"h", "g"})};
   const CompositionTask task = composition_task(dataset).value();
   ThreadPool pool(1);
-  // Right are 0, 1, 2 and 4, which hang together by way of 4; wrong are 3 and 5. So a resample draws twice
-  // one of two clusters: all right, all wrong, or as it is.
+  // Items 0, 1, 2 and 4 are right, connected through 4; items 3 and 5 are wrong. So a resample draws two of
+  // two clusters: all right, all wrong, or the sample itself.
   std::vector<CompositionScores> scores(6, {{{1, 0}, {0, 1}}});
   scores[3] = scores[5] = {{{0, 1}, {1, 0}}};
   const auto outcome = evaluate_compositions(task, scores, {.resamples = 200}, pool);
@@ -198,7 +198,7 @@ TEST(Composition, WithoutPicturesTheOthersAreKnownByTheirNumbers) {
     EXPECT_EQ(rest->pictures[p], whole.pictures[static_cast<size_t>(rest->source[p])]) << p;
   }
   EXPECT_THAT(rest->source, ElementsAre(2, 1, 3));  // y before x now
-  // Twice gives the numbers of the whole, too.
+  // Applied twice, the numbers are still those of the whole task.
   const std::vector<int64_t> more = {0};
   EXPECT_THAT(without_pictures(*rest, more)->source, ElementsAre(1, 3));
 }

@@ -1,4 +1,4 @@
-// Composed search: a table of figures a dataset, a line for each checkpoint and way of composing.
+// Composed search: one table of figures per dataset, with a line for each checkpoint and method.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +12,7 @@
 namespace saccade::lab {
 namespace {
 
-// What each table shows, as `eval composed` groups its figures.
+// Columns of each table, grouped as in `eval composed`.
 struct Figures {
   std::string_view what;
   std::vector<std::string> names;
@@ -36,7 +36,7 @@ std::string method_of(const Json& result) {
   return method;
 }
 
-// A method as a series: in the order the run measured them, a checkpoint's beside another's.
+// A method as a series: in the order of the run, checkpoint by checkpoint.
 struct MethodSeries {
   std::vector<Series> all;
   const Series& of(const std::string& name) {
@@ -54,7 +54,8 @@ std::string name_of(const ReportData& data, const LoadedRun& run, const Json& of
   return fmt::format("{}, {}", method, data.series_of(run, json_text(of, "model")).name);
 }
 
-// Recall of composers at several thresholds, and how many of the words' tokens they match there.
+// Charts of the recall of composers at several thresholds, and of the share of text tokens that they match
+// there.
 std::string tau_charts(const ReportData& data, const LoadedRun& run, const std::string& dataset,
                        PageBuilder& page) {
   const Json& curves = json_member(run.run->metrics, "tau_curves");
@@ -98,8 +99,8 @@ std::string tau_charts(const ReportData& data, const LoadedRun& run, const std::
   return "<div class=\"panels\">\n" + page.chart(recall) + page.chart(matched) + "</div>\n";
 }
 
-// How alike the tokens of references and texts are, a checkpoint beside the other: before and
-// after they were trained for it.
+// Chart of the similarity of reference and text tokens, one checkpoint beside the other: before and after
+// they were trained for it.
 std::string similarity_chart(const ReportData& data, const LoadedRun& run, const std::string& dataset,
                              PageBuilder& page) {
   const Json& all = json_member(run.run->metrics, "token_similarities");
@@ -111,7 +112,7 @@ std::string similarity_chart(const ReportData& data, const LoadedRun& run, const
   chart.data.columns = {text_column("model", "name"), text_column("colour", "series"),
                         text_column("cosine from", "bin"), number_column("pairs", "pairs"),
                         number_column("share, %", "share")};
-  // Bins that no checkpoint has anything in, below and above, are left out.
+  // Outer bins that are empty for all checkpoints are left out.
   double first = INFINITY;
   double last = -INFINITY;
   for (const Json& each : all) {

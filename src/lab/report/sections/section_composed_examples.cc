@@ -1,5 +1,5 @@
-// Composed search: queries drawn by the run's seed, with what was asked, what was
-// generated, and the first answers.
+// Composed search: queries drawn by the run's seed, with their inputs, the generated images, and the first
+// answers.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -16,25 +16,25 @@
 namespace saccade::lab {
 namespace {
 
-constexpr size_t kShownQueries = 40;  // of a page
+constexpr size_t kShownQueries = 40;  // maximum per page
 constexpr size_t kShownAnswers = 5;
 constexpr size_t kShownMethods = 2;
 
-// Of one dataset of a run: whose answers are shown.
+// Methods of one dataset of a run whose answers are shown.
 struct Shown {
   std::string model;
   std::string method;
   std::string name;
 };
 
-// FNV-1a (Fowler, Noll and Vo).
+// Hashes with FNV-1a (Fowler, Noll and Vo).
 uint64_t hash_of(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325U;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
   return hash;
 }
 
-// The trained and the untrained way with the highest r10, or the two best of one sort.
+// Returns the trained and the untrained method with the highest r10, or the two best of one kind.
 std::vector<Shown> choose_methods(const ReportData& data, const LoadedRun& run, const std::string& dataset) {
   struct Found {
     const Json* result = nullptr;
@@ -49,7 +49,7 @@ std::vector<Shown> choose_methods(const ReportData& data, const LoadedRun& run, 
     found.push_back({&result, std::isfinite(r10) ? r10 : -1, json_member(result, "composer").is_string()});
   }
   std::ranges::stable_sort(found, std::greater<>(), &Found::r10);
-  // The best of the other sort comes second.
+  // The best of the other kind comes second.
   if (found.size() > kShownMethods) {
     const auto other = std::ranges::find_if(
         found.begin() + 1, found.end(), [&](const Found& each) { return each.trained != found[0].trained; });
@@ -67,7 +67,7 @@ std::vector<Shown> choose_methods(const ReportData& data, const LoadedRun& run, 
   return shown;
 }
 
-// A query, and its line of composed.jsonl for each of those shown.
+// A query, and its line of composed.jsonl for each shown method.
 struct Example {
   std::vector<Json> lines;  // [shown]; null: not there
   [[nodiscard]] const Json& any() const {
@@ -101,7 +101,7 @@ Status collect(Group& group, size_t count) {
   });
 }
 
-// The number of a picture among the run's items.
+// Returns the number of an image among the run's items.
 std::optional<size_t> item_of(const Group& group, const Json& number) {
   if (!number.is_number_integer() || number.get<int64_t>() < 0) return std::nullopt;
   const auto at = static_cast<size_t>(number.get<int64_t>());
@@ -207,7 +207,7 @@ Result<std::string> composed_examples(const ReportData& data, const RunPageOptio
     if (run.run->info.kind != "composed" || !run.run->files.contains("composed.jsonl")) continue;
     for (const RunDataset& dataset : run.run->info.datasets) {
       const auto items = run.items.find(dataset.name);
-      // Rows of a file have no pictures to show.
+      // Embeddings from a file have no images to show.
       if (items == run.items.end()) continue;
       std::vector<Shown> shown = choose_methods(data, run, dataset.name);
       if (!shown.empty()) groups.push_back({&run, dataset.name, &items->second, std::move(shown), {}});

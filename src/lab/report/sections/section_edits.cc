@@ -1,5 +1,5 @@
-// Generated edits: how often a generated picture finds the target it stands for, by kind of change, and
-// whether those that are more like their targets help more.
+// Generated edits: how often a generated image finds its target, by kind of modification, and whether images
+// that are more similar to their targets help more.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 namespace saccade::lab {
 namespace {
 
-constexpr const char* kGenerated = "generated";  // of the methods, as `eval edits` names them
+constexpr const char* kGenerated = "generated";  // method name used by `eval edits`
 
 std::vector<const Json*> of_dataset(const Json& metrics, const char* list, const std::string& dataset,
                                     std::string_view of) {
@@ -29,7 +29,7 @@ Cell recall_cell(const Json& result, const char* name) {
   return figure_cell(json_member(json_member(result, "figures"), name), Unit::kPercent);
 }
 
-// Asked by the generated picture, and by what needs no engine.
+// Table of queries by the generated image, and of the baselines that need no engine.
 Table methods_table(const ReportData& data, const LoadedRun& run, const std::string& dataset) {
   Table table;
   table.name = "edits-" + dataset;
@@ -46,7 +46,7 @@ Table methods_table(const ReportData& data, const LoadedRun& run, const std::str
   return table;
 }
 
-// The generated pictures by kind of change, those that find their targets most often first.
+// Table of the generated images by kind of modification, the most successful kinds first.
 Table kinds_table(const ReportData& data, const LoadedRun& run, const std::string& dataset) {
   Table table;
   table.name = "edits-kinds-" + dataset;
@@ -82,7 +82,7 @@ Table kinds_table(const ReportData& data, const LoadedRun& run, const std::strin
   return table;
 }
 
-// Of all queries: cosines, and what they have to do with what is gained.
+// Table of cosines over all queries, and of their correlation with the gain.
 Table likeness_table(const ReportData& data, const LoadedRun& run, const std::string& dataset) {
   Table table;
   table.name = "edits-likeness-" + dataset;

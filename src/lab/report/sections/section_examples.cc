@@ -1,4 +1,4 @@
-// The queries a model answers best and worst, with their pictures.
+// The queries that a model answers best and worst, with their images.
 #include <algorithm>
 #include <limits>
 #include <tuple>
@@ -14,18 +14,18 @@ namespace {
 
 constexpr size_t kShownAnswers = 4;
 
-// How far the best right answer is above the best wrong one
-// among the first few; for a query that is right at rank 1.
+// Returns the margin of the best right answer over the best wrong one among the first few. Only for a query
+// that is right at rank 1.
 double margin(const RunQuery& query) {
   double right = -std::numeric_limits<double>::infinity();
   double wrong = -std::numeric_limits<double>::infinity();
   for (const RunAnswer& answer : query.top) {
     (answer.right ? right : wrong) = std::max(answer.right ? right : wrong, answer.score);
   }
-  return right - wrong;  // infinite where all that is known are right
+  return right - wrong;  // infinite if all known answers are right
 }
 
-// Queries of one dataset, model and direction, the best and the worst.
+// The best and the worst queries of one dataset, model and direction.
 struct Examples {
   const LoadedRun* run = nullptr;
   std::string dataset;
@@ -72,7 +72,7 @@ class Writer {
   Writer(const Examples& examples, const RunItems& items, PictureShelf& shelf)
       : examples_(examples), items_(items), shelf_(shelf) {}
 
-  // Puts all pictures on the shelf.
+  // Puts all images on the shelf.
   void collect() {
     for (const auto* list : {&examples_.best, &examples_.worst}) {
       for (const RunQuery* query : *list) {
@@ -107,7 +107,7 @@ class Writer {
     return known_text(text) ? items_.texts[static_cast<size_t>(text)].text : fmt::format("text {}", text);
   }
 
-  // The query's right picture that is not among those shown, if that is so.
+  // Returns the query's relevant image if it is not among those shown.
   [[nodiscard]] int64_t missed_picture(const RunQuery& query) const {
     if (!by_text() || !known_text(query.query)) return -1;
     for (size_t i = 0; i < query.top.size() && i < kShownAnswers; ++i) {

@@ -22,7 +22,7 @@ struct HeadRun {
   const LoadedRun* run = nullptr;
   std::string dataset;
   std::vector<const Json*> cells;
-  const Json* pretrained = nullptr;  // null: pictures and texts have no rows of one width without a head
+  const Json* pretrained = nullptr;  // null: images and texts have no rows of one width without a head
   double most_pairs = 0;
   double first_width = 0;
 };
@@ -59,7 +59,7 @@ std::vector<HeadRun> head_runs(const ReportData& data) {
   return all;
 }
 
-// What the study's tables have: no head, then each kind on the most pairs.
+// Rows of the study's tables: no head, then each kind on the most pairs.
 struct TableRow {
   Series series;
   std::string name;
@@ -118,7 +118,7 @@ Table recall_table(const ReportData& data, const HeadRun& run) {
   return table;
 }
 
-// Baseline against improved, and heads against none: differences with what may be said of them.
+// Table of differences and verdicts: baseline against improved, and heads against none.
 Table verdict_table(const HeadRun& run) {
   Table table;
   table.name = "heads-differences-" + run.dataset;
@@ -168,7 +168,7 @@ Chart recall_bars(const ReportData& data, const HeadRun& run) {
   return chart;
 }
 
-// Lines over `x`, a key of the cells: mean recall of each kind where the other key is `fixed`.
+// Line chart over `x`, a key of the cells: mean recall of each kind with the other key equal to `fixed`.
 Chart cells_chart(const ReportData& data, const HeadRun& run, const std::string& x,
                   const std::string& x_title, const std::string& other, double fixed) {
   Chart chart;
@@ -212,7 +212,7 @@ Table cells_table(const HeadRun& run) {
   return table;
 }
 
-// The first captions that each model finds for a few pictures, evenly taken from the set.
+// The first captions that each model finds for a few images, sampled evenly from the set.
 class SideBySide {
  public:
   SideBySide(const ReportData& data, const HeadRun& run, PictureShelf& shelf) : run_(run) {
@@ -272,7 +272,7 @@ class SideBySide {
   const RunItems* items_ = nullptr;
   std::vector<std::pair<int64_t, size_t>> pictures_;  // number, and the shelf's
   std::map<int64_t, std::vector<std::pair<Series, const RunQuery*>>>
-      answers_;  // by picture, in the models' order
+      answers_;  // by image, in the models' order
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// How much of a text models read: R@1 over the tokens kept, and where it stops to rise.
+// Effective token length: R@1 over the number of tokens kept, and where it stops rising.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -17,7 +17,7 @@ struct Entry {
   Series series;
 };
 
-// A domain's datasets, in the order they come in.
+// Datasets of a domain, in the order of their appearance.
 struct Domain {
   std::string name;
   std::vector<std::pair<std::string, std::vector<Entry>>> datasets;
@@ -42,14 +42,14 @@ std::vector<Domain> group_by_domain(const ReportData& data) {
   return domains;
 }
 
-// Whether the curve found more than guessing does; where it did not, its effective length is that of noise.
-// Runs that do not say so are of before it was asked.
+// Returns true if the curve is above chance; otherwise its effective length is that of noise. Older runs do
+// not contain this field.
 bool above_chance(const Json& curve) {
   const Json& above = json_member(curve, "above_chance");
   return !above.is_boolean() || above.get<bool>();
 }
 
-// The rows of a curve: {"curve": [{"n", "r1": {...}}, ...]}. Returns the largest n.
+// Adds the rows of a curve: {"curve": [{"n", "r1": {...}}, ...]}. Returns the largest n.
 double add_curve(const Json& direction, const Series& series, const std::string& name, Table& data) {
   double last = 0;
   const Json& curve = json_member(direction, "curve");
@@ -92,7 +92,7 @@ Chart curve_chart(const std::string& dataset, const std::vector<Entry>& entries,
   return chart;
 }
 
-// "17 [12, 24]" in tokens.
+// Returns "17 [12, 24]", in tokens.
 Cell length_cell(const Json& effective) {
   return figure_cell(effective, Unit::kNumber);
 }
@@ -168,7 +168,7 @@ Table chunking_table(const std::string& dataset, const std::vector<Entry>& entri
   return table;
 }
 
-// The plain curve beside the controls: is it the text's beginning that counts, or what stands there?
+// Chart of the plain curve and the controls, which separate a text's beginning from its content.
 Chart controls_chart(const std::string& dataset, const Entry& entry, Direction direction) {
   Chart chart;
   chart.title = fmt::format("{}, {}: {}", dataset, entry.series.name, direction_words(direction));

@@ -1,4 +1,4 @@
-// Maps of images and texts in their shared space, and the gap between the two.
+// Projections of images and texts in their shared space, and the modality gap.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -16,8 +16,7 @@
 namespace saccade::lab {
 namespace {
 
-// SplitMix64's mixing (Steele, Lea and Flood, OOPSLA 2014):
-// a fixed order that has nothing to do with the dataset's.
+// SplitMix64's mixing (Steele, Lea and Flood, OOPSLA 2014): a fixed order, independent of the dataset's.
 uint64_t mixed(uint64_t z) {
   z += 0x9e3779b97f4a7c15U;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
@@ -25,7 +24,7 @@ uint64_t mixed(uint64_t z) {
   return z ^ (z >> 31);
 }
 
-// Some of an embeddings file's rows.
+// A sample of an embeddings file's rows.
 struct Sample {
   std::vector<int64_t> images;
   std::vector<int64_t> texts;
@@ -44,7 +43,7 @@ Result<const TensorView*> tensor(const SafeTensors& file, std::string_view name,
   return found;
 }
 
-// Rows `from` of the tensor become rows `first` and on of `to`, at length 1.
+// Copies the rows `which` of tensor `from`, normalized, to rows `first` and on of `to`.
 Status take_rows(const TensorView& from, std::span<const int64_t> which, int64_t first, Matrix<float>& to) {
   const int64_t width = from.shape[1];
   const int64_t bytes = width * dtype_size(from.dtype);
@@ -62,7 +61,7 @@ Status take_rows(const TensorView& from, std::span<const int64_t> which, int64_t
   return {};
 }
 
-// At most points / 2 images, drawn by the run's seed, and the first text of each.
+// Draws at most points / 2 images with the run's seed, and the first text of each.
 Result<Sample> draw_sample(const std::filesystem::path& path, int64_t points, uint64_t seed) {
   SACCADE_ASSIGN(const SafeTensors file, SafeTensors::open(path));
   SACCADE_ASSIGN(const TensorView* images, tensor(file, "image_embeds", 2));
@@ -134,7 +133,7 @@ Chart map_chart(const Sample& sample, const Matrix<double>& points, const RunIte
   return chart;
 }
 
-// One dataset and model: two maps, and a row of the table of gaps.
+// Returns two maps of one dataset and model, and a row of the table of gaps.
 Result<std::string> maps_of(const LoadedRun& run, const Series& series, const RunEmbeddings& embeddings,
                             const RunPageOptions& options, PageBuilder& page, Table& gaps, ThreadPool& pool,
                             const ProgressCallback& progress, const std::stop_token& stop) {

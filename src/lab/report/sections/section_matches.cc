@@ -1,4 +1,4 @@
-// Whether what search promises of its hits comes true: promised against observed, and what cuts leave.
+// Calibration of match probabilities: predicted against observed, and the effect of cut-offs.
 #include <cmath>
 
 #include <fmt/format.h>

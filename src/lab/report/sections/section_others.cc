@@ -1,4 +1,4 @@
-// Sections of one table or chart a dataset: tests of composition, trainings.
+// Sections with one table or chart per dataset: tests of composition, trainings.
 #include <array>
 #include <cmath>
 #include <set>
@@ -18,7 +18,7 @@ struct CompositionResult {
   const Json* result = nullptr;
 };
 
-// "all" for all kinds of change together.
+// Returns the kind of modification; "all" for all together.
 std::string kind_of(const Json& result) {
   const std::string kind = json_text(result, "kind");
   return kind.empty() ? "all" : kind;
@@ -129,7 +129,7 @@ Chart loss_chart(const ReportFolder& training, const std::string& name) {
   return chart;
 }
 
-// The names of the protocols of what is held out, as `train` wrote them.
+// Returns the names of the protocols of held-out data, as `train` wrote them.
 std::string held_out_protocols(const ReportFolder& training) {
   std::set<std::string> names;
   for (const Json& line : training.evaluations) {

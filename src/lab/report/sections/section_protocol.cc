@@ -1,4 +1,4 @@
-// What was measured, and from what: the first thing on a page.
+// Protocol and inputs of the measurements: the first section of a page.
 #include <fmt/format.h>
 
 #include "saccade/pages/html.h"
@@ -43,7 +43,7 @@ std::string checkpoint_html(const RunCheckpoint& checkpoint) {
   return html + "; " + short_hash(checkpoint.fingerprint);
 }
 
-// A sentence or several: text, or a list of texts.
+// Returns one sentence or several: the field is a text, or a list of texts.
 std::string words_html(const Json& protocol) {
   const Json& words = json_member(protocol, "words");
   std::string html;

@@ -1,4 +1,4 @@
-// Retrieval: recall with intervals, paired differences, where the ranks lie.
+// Retrieval: recall with intervals, paired differences, the distribution of ranks.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -34,7 +34,7 @@ struct Entry {
   const Json* result = nullptr;
 };
 
-// Results that may stand in one table: of the same dataset under the same protocol.
+// Results that may share a table: of the same dataset under the same protocol.
 struct Group {
   std::string dataset;
   std::vector<Entry> entries;
@@ -62,7 +62,7 @@ std::vector<Group> group_results(const ReportData& data) {
         keys.push_back(key);
         groups.push_back(Group{name, {}});
       }
-      // Runs of one model measure guessing each: once is enough.
+      // Every run measures chance; it is shown once.
       const bool again = json_text(result, "model") == "chance" &&
                          std::ranges::any_of(groups[at].entries, [](const Entry& entry) {
                            return json_text(*entry.result, "model") == "chance";
@@ -124,7 +124,7 @@ Table figures_table(const ReportData& data, const Group& group, Direction direct
   }
   table.columns = {text_column("model", "model"), number_column("queries", "queries")};
   for (const FigureName& figure : kFigures) {
-    // With one right answer a query, recall is the hit rate.
+    // With one right answer per query, recall equals the hit rate.
     if (!several && figure.key.starts_with("recall")) continue;
     table.columns.push_back(figure_column(std::string(figure.heading), std::string(figure.key)));
   }
@@ -185,7 +185,7 @@ Table differences_table(const ReportData& data, const Group& group) {
   return table;
 }
 
-// Where bins of ranks begin: 1, 2, 6, 11, 21, 51, 101, 201, ...
+// Returns the first ranks of the bins: 1, 2, 6, 11, 21, 51, 101, 201, ...
 std::vector<int64_t> rank_bins(int64_t last) {
   std::vector<int64_t> begins = {1, 2, 6};
   for (int64_t power = 10; power < last; power *= 10) {
@@ -230,7 +230,7 @@ Chart ranks_chart(const ReportData& data, const Group& group, Direction directio
   for (const Series& series : chart.legend) {
     std::vector<int64_t> counts(begins.size());
     for (const double rank : ranks[series.colour]) {
-      // The policy "mean" gives halves, which belong to the bin that has begun.
+      // The tie policy "mean" gives half ranks, which are rounded down to their bin.
       const auto after = std::ranges::upper_bound(begins, static_cast<int64_t>(std::floor(rank)));
       ++counts[static_cast<size_t>(std::max<int64_t>(after - begins.begin() - 1, 0))];
     }

@@ -1,4 +1,4 @@
-// Speed: throughputs, latencies and stages; and accuracy against speed where retrieval was measured too.
+// Speed: throughputs, latencies and stages; and accuracy against speed if retrieval was measured too.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -111,7 +111,7 @@ struct Point {
   [[nodiscard]] double y() const { return json_number(*recall, "value"); }
 };
 
-// Nothing measured is both faster and right more often.
+// Returns true if no measured model is both faster and more accurate.
 bool on_frontier(const Point& point, const std::vector<Point>& all) {
   return std::ranges::none_of(all, [&](const Point& other) {
     return other.x() >= point.x() && other.y() >= point.y() &&
@@ -141,8 +141,8 @@ Chart pareto_chart(const std::string& dataset, const std::vector<Point>& points)
   return chart;
 }
 
-// One chart for each dataset of each retrieval run with models whose speed is known; the first measurement of
-// a model counts.
+// Returns one chart for each dataset of each retrieval run that has models with a known speed. The first
+// measurement of a model counts.
 std::string pareto_html(const ReportData& data, const std::vector<Measured>& speeds, PageBuilder& page) {
   std::string html;
   for (const LoadedRun& run : data.runs) {

@@ -1,4 +1,4 @@
-// Visualness: which texts picture something, by models and by rules over words.
+// Visualness: classification of visual texts, by models and by rules over words.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -29,7 +29,7 @@ bool is_checkpoint(const LoadedRun& run, const std::string& name) {
   return std::ranges::any_of(run.run->info.checkpoints, named);
 }
 
-// A method that is no checkpoint of the run has its own name in grey.
+// Returns a method's series; one that is not a checkpoint of the run has its own name in grey.
 Series series_of(const ReportData& data, const LoadedRun& run, const std::string& name) {
   if (is_checkpoint(run, name)) return data.series_of(run, name);
   Series series = data.series_of(run, "chance");
@@ -37,7 +37,7 @@ Series series_of(const ReportData& data, const LoadedRun& run, const std::string
   return series;
 }
 
-// How many pictures MRR is among: all methods of a dataset have the same.
+// Returns the number of images in the MRR's gallery, the same for all methods of a dataset.
 double pictures_of(const std::vector<Entry>& entries) {
   for (const Entry& entry : entries) {
     if (const Json& mrr = json_member(*entry.result, "mrr"); mrr.is_object())
@@ -91,13 +91,13 @@ Chart methods_chart(const std::string& dataset, const std::vector<Entry>& entrie
   }
   chart.spec = interval_spec(groups, chart.legend, "F1");
   chart.spec["encoding"]["y"]["axis"] = {{"labelLimit", 190}};  // pixels: the names of the rules
-  // A row has one dot: in its middle, and no room for others'.
+  // A row has one dot in its middle, without offsets for other series.
   chart.spec["encoding"].erase("yOffset");
   chart.spec["height"] = static_cast<int>(groups.size()) * 26 + 44;
   return chart;
 }
 
-// Such p as Fisher's z gives may be far below what a table's digits show.
+// Values of p from Fisher's z may be far below the precision of a table's digits.
 std::string p_text(double p) {
   if (!std::isfinite(p)) return "\xE2\x80\x93";
   return p < 0.001 ? "< 0.001" : fmt::format("{:.3f}", p);
@@ -176,7 +176,7 @@ Table differences_table(const ReportData& data, const LoadedRun& run, const std:
 constexpr std::array<std::string_view, 4> kMapKinds = {"visual text", "non-visual text", "picture",
                                                        "NULL picture"};
 
-// map.jsonl's points of one dataset and model.
+// Returns the chart of map.jsonl's points of one dataset and model.
 Chart map_chart(const std::string& title, const std::vector<Json>& points) {
   Chart chart;
   chart.square = true;
@@ -208,7 +208,7 @@ Chart map_chart(const std::string& title, const std::vector<Json>& points) {
   }
   const double border = 0.04 * (high - low) + 1e-9;
   chart.spec = map_spec(chart.legend, low - border, high + border);
-  // One point among many that would not be seen.
+  // The NULL image is one point among many, so it is emphasized.
   const auto null_picture = [](const Json& value, const Json& otherwise) {
     return Json{{"condition", {{"test", "datum.kind === 'NULL picture'"}, {"value", value}}},
                 {"value", otherwise}};

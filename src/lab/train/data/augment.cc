@@ -12,7 +12,7 @@ float luminance(const Colour& colour) {
   return 0.2126F * colour[0] + 0.7152F * colour[1] + 0.0722F * colour[2];
 }
 
-// Hue, saturation and value evenly at random.
+// Draws hue, saturation and value uniformly.
 Colour random_colour(KeyedRandom& random) {
   const float hue = random.uniform(0, 6);
   const float saturation = random.uniform();
@@ -35,7 +35,7 @@ Colour ground_colour(const Augmentation& options, KeyedRandom& random) {
   return random_colour(random);
 }
 
-// The mean colour of what is visible, for pictures of one colour.
+// Returns the mean colour of the visible pixels, for images of one colour.
 Colour own_colour(const StoredPicture& picture) {
   double sum[3] = {0, 0, 0};
   double alpha = 0;
@@ -51,7 +51,7 @@ Colour own_colour(const StoredPicture& picture) {
   return colour;
 }
 
-// From places in the result to places in the picture: a turned, zoomed and moved window.
+// Maps positions in the result to positions in the image: a rotated, zoomed and shifted window.
 struct Window {
   float xx, xy, x0, yx, yy, y0;
 };
@@ -70,7 +70,7 @@ Window random_window(const Augmentation& options, int from, int to, KeyedRandom&
   window.xy = -std::sin(turn) * step_y;
   window.yx = std::sin(turn) * step_x;
   window.yy = std::cos(turn) * step_y;
-  // The result's centre is the picture's centre, moved; pixel centres lie at halves.
+  // The result's centre maps to the image's centre, shifted. Pixel centres lie at halves.
   const float centre = static_cast<float>(from) / 2;
   const float half = static_cast<float>(to) / 2;
   window.x0 = centre + shift_x * static_cast<float>(from) - half * (window.xx + window.xy) - 0.5F;
@@ -80,8 +80,8 @@ Window random_window(const Augmentation& options, int from, int to, KeyedRandom&
   return window;
 }
 
-// Premultiplied RGBA at (x, y), bilinear; outside the
-// picture: nothing where it is transparent, else the edge.
+// Returns premultiplied RGBA at (x, y), bilinear. Outside the image it is transparent for a transparent
+// image, and the nearest edge pixel otherwise.
 std::array<float, 4> sample(const StoredPicture& picture, float x, float y) {
   const int side = picture.side;
   if (!picture.transparent) {
@@ -115,7 +115,8 @@ void augment(const StoredPicture& picture, int side, const Augmentation& options
   const Colour colour = recolour ? random_colour(random) : own_colour(picture);
   Colour ground = ground_colour(options, random);
   if (picture.one_colour) {
-    // Half of all pairs of colours are too close to tell apart; a few tries, then the far end of the scale.
+    // Minimum contrast. Half of all pairs of colours are too close to distinguish. After a few tries, the far
+    // end of the scale is used.
     constexpr float kVisible = 0.25F;
     for (int i = 0; i < 4 && std::abs(luminance(ground) - luminance(colour)) < kVisible; ++i) {
       ground = ground_colour(options, random);

@@ -1,4 +1,4 @@
-// A stored picture to a training example: composited, recoloured, moved and cropped at random.
+// Data augmentation of stored images: compositing, recolouring, shifting and cropping at random.
 #pragma once
 
 #include <array>
@@ -9,27 +9,29 @@
 
 namespace saccade::lab {
 
-// Probabilities and ranges; all off gives the plain picture on white.
+// Probabilities and ranges. With everything off, the result is the plain image on white.
 struct Augmentation {
-  // Pictures of one colour on transparency (line icons): a new random colour.
+  // Probability of a new random colour, for images of one colour on transparency (line icons).
   float recolour = 0.4F;
-  // Transparent pictures: white ground with this probability, else black or dark grey with the next, else a
-  // random colour. Always so far in luminance from a one-colour picture that it stays visible.
+  // Probability of a white background behind transparent images. The next is that of black or dark grey; the
+  // rest get a random colour. Its luminance always differs enough from a one-colour image to keep that
+  // visible.
   float white_ground = 0.65F;
   float dark_ground = 0.15F;
-  // Zoom and stretch: the window seen is the whole divided by a factor of this range, a side's factor off by
-  // up to `stretch`; moved by up to `shift` of the side; turned by up to `turn` radians.
+  // Zoom and stretch. The visible window is the whole image divided by a factor of this range; a side's
+  // factor differs by up to `stretch`. It is shifted by up to `shift` of the side, and rotated by up to
+  // `turn` radians.
   float zoom_low = 0.92F;
   float zoom_high = 1.15F;
   float stretch = 0.04F;
   float shift = 0.04F;
   float turn = 0.05F;
-  // Pictures with many colours: brightness and contrast by up to this share.
+  // Maximum relative change of brightness and contrast, for images with many colours.
   float colour_jitter = 0.15F;
 };
 
-// out: [3, side, side] planar, (value / 255 - mean) / std. The same picture, options and random key give the
-// same numbers. Thread-safe.
+// Augments an image. out: [3, side, side] planar, (value / 255 - mean) / std. The same image, options and
+// random key give the same numbers. Thread-safe.
 void augment(const StoredPicture& picture, int side, const Augmentation& options,
              const std::array<float, 3>& mean, const std::array<float, 3>& std, KeyedRandom random,
              std::span<float> out);

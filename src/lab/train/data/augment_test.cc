@@ -1,4 +1,4 @@
-// What augmentation does to a picture, and how often.
+// Tests of augmentation: its effect on an image, and how often each kind occurs.
 #include "lab/train/data/augment.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ constexpr size_t kPlane = size_t{kSide} * kSide;
 constexpr size_t kCorner = 0;
 constexpr size_t kCentre = kSide / 2 * kSide + kSide / 2;
 
-// A square in the middle of transparency: black, or red and blue.
+// Returns a square in the middle of transparency: black, or red and blue.
 std::vector<uint8_t> square(bool one_colour) {
   std::vector<uint8_t> pixels(kPlane * 4, 0);
   for (size_t y = 5; y < 15; ++y) {
@@ -84,7 +84,7 @@ TEST(Augment, AllOffIsThePictureOnWhite) {
   }
 }
 
-// Each way by itself, as the defaults have it, and the share of pictures that it has to change.
+// Tests each kind alone, with its default, and the share of images that it must change.
 TEST(Augment, EveryWayChangesPictures) {
   struct Way {
     const char* name;
@@ -123,7 +123,7 @@ TEST(Augment, EveryWayChangesPictures) {
   }
 }
 
-// Shares of 600 draws, within four standard deviations.
+// Compares shares of 600 draws, within four standard deviations.
 TEST(Augment, MixesBackgroundsAndColours) {
   Augmentation options;
   options.colour_jitter = 0;

@@ -28,13 +28,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kShuffle = 31;  // purpose of keyed random numbers (random.h)
-constexpr int kStoreVersion = 1;   // of what is stored: a file of another is made anew
-constexpr int64_t kAtOnce = 512;   // pictures or texts
+constexpr int kStoreVersion = 1;   // stored version; files of another are made again
+constexpr int64_t kAtOnce = 512;   // images or texts
 
-// Numbers of things by their names, each once.
+// Numbers distinct names.
 class Numbers {
  public:
-  // The number, and whether it is new.
+  // Returns the number, and whether it is new.
   std::pair<int64_t, bool> of(const std::string& name) {
     const auto [place, fresh] = numbers_.try_emplace(name, std::ssize(numbers_));
     return {place->second, fresh};
@@ -170,7 +170,7 @@ class DataReader {
   Numbers picture_numbers_, text_numbers_, group_numbers_;
 };
 
-// What a stored file is made of; empty where a picture's file may still change unseen.
+// Returns the hash of a stored file's inputs; empty if an image's file could change unnoticed.
 std::string made_of(const LoadedEncoder& loaded, std::string_view what, std::span<const ImageRef> pictures,
                     const EmbedOptions& embed) {
   Sha256 hash;
@@ -220,10 +220,10 @@ std::vector<std::byte> halves(std::span<const float> values) {
   return bytes;
 }
 
-// body(pixels) makes the bytes of pictures, item by item, one behind the other.
+// body(pixels) returns the bytes of images, item by item.
 using PictureBytes = std::function<Result<std::vector<std::byte>>(MatrixView<const float> pixels)>;
 
-// The pictures' bytes from the file that is there, or read, made and kept.
+// Returns the images' bytes from the existing file, or reads the images and writes it.
 Result<ItemFile> store_pictures(const LoadedEncoder& loaded, const ComposedData& data, std::string_view what,
                                 int64_t bytes_each, const fs::path& cache, const EmbedOptions& embed,
                                 ThreadPool& pool, const PictureBytes& body) {
@@ -479,7 +479,7 @@ int64_t GroupedOrder::at(int64_t place) {
     const auto shuffle = [&](auto& items) {
       for (size_t i = items.size() - 1; i > 0; --i) std::swap(items[i], items[random.below(i + 1)]);
     };
-    // A group's triplets in a new order, cut into pieces; then the pieces in a new order.
+    // Each group's triplets are shuffled and cut into pieces. Then the pieces are shuffled.
     std::vector<std::vector<int64_t>> pieces;
     for (const std::vector<int64_t>& group : groups_) {
       std::vector<int64_t> order = group;

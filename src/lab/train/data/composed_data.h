@@ -1,5 +1,5 @@
-// What composers are trained on: triplets, the pictures and texts they name, and held-out
-// queries. Internal to the module.
+// Training data of composers: triplets, the images and texts they name, and held-out queries. Internal to the
+// module.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@
 namespace saccade::lab {
 
 struct ComposedTriplet {
-  int32_t reference = 0;  // pictures' numbers, as all below
+  int32_t reference = 0;  // images' numbers, as all below
   int32_t pseudo = -1;    // the generated target; -1: none
   int32_t group = 0;
   int32_t targets_begin = 0;  // in ComposedData::targets, up to the next triplet's
@@ -54,34 +54,33 @@ struct ComposedData {
   [[nodiscard]] std::span<const int32_t> wordings_of(int64_t triplet) const;
 };
 
-// Datasets and pseudo-targets, pictures unopened. kUsage for a dataset of another sort, or a held-out one
-// that is also trained on; kBadData for a manifest of pseudo-targets that is none, with the line.
+// Reads datasets and pseudo-targets without opening images. Errors: kUsage for a dataset of another kind, or
+// a held-out one that is also trained on; kBadData for an invalid manifest of pseudo-targets, with the line.
 Result<ComposedData> read_composed_data(const ComposedTrainingOptions& options);
-// Leaves out the triplets whose pictures are not there, and settles the held-out tasks. kBadData where fewer
+// Leaves out the triplets with missing images, and fixes the held-out tasks. Returns kBadData if fewer
 // triplets than a batch are left.
 Status settle_composed_data(const ComposedTrainingOptions& options, const ItemFile& pictures,
                             ComposedData& data);
 
-// Pictures as an encoder takes them, in eight bits a value: what its preprocessing
-// computes is (v / 255 - mean) / std.
+// Images as encoder inputs, with eight bits per value. The preprocessed values are (v / 255 - mean) / std.
 struct StoredPixels {
   ItemFile file;
   Preprocessing preprocessing;
-  // [3 * height * width] float32.
+  // Reads an image into [3 * height * width] float32.
   void read(int64_t picture, std::span<float> out) const;
 };
-// Token states of a frozen encoder in half precision; of kinds that need none, the one
-// row that stands for the whole.
+// Token states of a frozen encoder in half precision. Composers that need none get only the token that stands
+// for the whole.
 struct StoredTokens {
   ItemFile file;
   int64_t dim = 0;
-  std::vector<int64_t> tokens;  // of each item
+  std::vector<int64_t> tokens;  // number of tokens of each item
 };
 
 Result<StoredPixels> store_pixels(const LoadedEncoder& loaded, const ComposedData& data,
                                   const std::filesystem::path& cache, const EmbedOptions& embed,
                                   ThreadPool& pool);
-// all: every token, else the row that stands for the whole alone.
+// Stores token states. all: every token; otherwise only the one that stands for the whole.
 Result<StoredTokens> store_picture_tokens(const LoadedEncoder& loaded, const ComposedData& data, bool all,
                                           const std::filesystem::path& cache, const EmbedOptions& embed,
                                           ThreadPool& pool);
@@ -89,8 +88,8 @@ Result<StoredTokens> store_text_tokens(const LoadedEncoder& loaded, std::span<co
                                        bool all, const std::filesystem::path& cache,
                                        const EmbedOptions& embed);
 
-// An endless order of triplets, each epoch another one: those of a group stand together, up to `together` of
-// them. A function of seed and place alone.
+// An endless order of triplets, shuffled in each epoch. Up to `together` triplets of a group are adjacent. It
+// is a function of seed and place alone.
 class GroupedOrder {
  public:
   GroupedOrder(const ComposedData& data, int64_t together, uint64_t seed);

@@ -1,4 +1,4 @@
-// An endless stream of epochs over some items, each epoch a fresh shuffle: the item at any place of it is a
+// An endless stream of epochs over some items, each epoch a fresh shuffle. The item at any place is a
 // function of the seed and the place alone.
 #pragma once
 
@@ -12,11 +12,11 @@ namespace saccade::lab {
 
 class EpochOrder {
  public:
-  // `items` is borrowed. `purpose`: of the keyed random numbers.
+  // Borrows `items`. `purpose` is that of the keyed random numbers.
   EpochOrder(const std::vector<int64_t>& items, uint64_t seed, uint64_t purpose)
       : items_(items), seed_(seed), purpose_(purpose) {}
 
-  // Cost: a shuffle of all where another epoch's place was asked for before.
+  // Returns the item at `place`. Cost: a shuffle of all items if the previous call was for another epoch.
   int64_t at(int64_t place) {
     const auto size = static_cast<int64_t>(items_.size());
     if (place / size != epoch_) {

@@ -16,7 +16,7 @@
 namespace saccade::lab {
 namespace {
 
-// Rows are given back after so many bytes of them were read.
+// Bytes of rows to read before their memory is released.
 constexpr size_t kBytesAtOnce = size_t{64} << 20;
 
 Result<const TensorView*> features(const SafeTensors& file, std::string_view name) {
@@ -37,10 +37,10 @@ std::span<const std::byte> row_bytes(const TensorView& tensor, int64_t i) {
   return tensor.bytes.subspan(static_cast<size_t>(i) * bytes, bytes);
 }
 
-// Numbers of equal rows, and all rows into `content`. kBadData for a row that no cosine can be taken of.
+// Numbers equal rows, and hashes all rows into `content`. Returns kBadData for a row that has no cosine.
 Result<std::vector<int64_t>> classes_of(const TensorView& tensor, std::string_view name, Sha256& content) {
   std::unordered_map<uint64_t, int64_t> numbers;  // by 64 bits of the row's hash: two in a million million
-                                                  // pairs of a million rows would meet
+                                                  // pairs of a million rows would collide
   std::vector<int64_t> classes;
   classes.reserve(static_cast<size_t>(tensor.shape[0]));
   std::vector<float> values(static_cast<size_t>(tensor.shape[1]));
@@ -171,7 +171,7 @@ void FeatureFile::row(const TensorView& tensor, int64_t i, std::span<float> out)
     std::memcpy(out.data(), bytes.data(), bytes.size());
     return;
   }
-  // Its kind was checked when the file was opened.
+  // Its type was checked when the file was opened.
   const auto values = TensorView{tensor.dtype, {tensor.shape[1]}, bytes}.to_floats();
   if (values) std::ranges::copy(*values, out.begin());
 }

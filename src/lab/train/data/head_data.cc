@@ -24,14 +24,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Bump when features are computed otherwise, so that old files are not taken.
+// Version of the features. Increase it when their computation changes, so that old files are not used.
 constexpr int kFeaturesVersion = 1;
 constexpr uint64_t kSubset = 11;  // purpose of the keyed random numbers
 constexpr int64_t kPicturesAtOnce = 4096;
 constexpr size_t kTextsAtOnce = 16'384;
 constexpr int64_t kRowsAtOnce = 8192;
 
-// What a head reads, as an encoder's rows: so that embed.h computes and caches it like any other's.
+// An encoder whose embeddings are a head's inputs, so that embed.h computes and caches them like any other's.
 class InputEncoder : public EncoderBackend {
  public:
   InputEncoder(EncoderBackend& encoder, const HeadInput& input, int64_t width)
@@ -55,7 +55,8 @@ class InputEncoder : public EncoderBackend {
   EncoderInfo info_;
 };
 
-// The encoder's own rows are asked of itself, so that evaluations and heads share what the cache has of them.
+// Inputs of a head. The encoder's own embeddings come from the encoder itself, so that evaluations and heads
+// share them in the cache.
 class Inputs {
  public:
   static Result<Inputs> of(EncoderBackend& encoder, const HeadInput& input) {
@@ -83,7 +84,7 @@ class Inputs {
   std::unique_ptr<InputEncoder> texts_;
 };
 
-// Rows that come piece by piece, in a file without a name.
+// Collects rows piece by piece in an unnamed file.
 class Spool {
  public:
   static Result<Spool> open(const fs::path& beside) {
@@ -114,7 +115,7 @@ class Spool {
   bool written_ = false;
 };
 
-// Progress of one chunk as that of the whole.
+// Returns options that report a chunk's progress as that of the whole.
 EmbedOptions for_chunk(const EmbedOptions& options, size_t first, size_t total) {
   EmbedOptions chunk = options;
   if (options.progress) {
@@ -128,7 +129,8 @@ EmbedOptions for_chunk(const EmbedOptions& options, size_t first, size_t total) 
   return chunk;
 }
 
-// The hash of all that features are computed from; empty where a picture's file cannot be told by its looks.
+// Returns the hash of everything that features are computed from; empty if an image file has no reliable
+// stamp.
 std::string made_of(EncoderBackend& encoder, const HeadInput& input, const FeatureItems& items,
                     const EmbedOptions& options) {
   Sha256 hash;
@@ -163,7 +165,7 @@ std::vector<std::string> names_of(const std::string& json) {
   return names;
 }
 
-// Encodes the pictures that can be read; place[i] becomes where picture i is among them, or -1.
+// Encodes the readable images. place[i] becomes the index of image i among them, or -1.
 Status spool_pictures(EncoderBackend& encoder, std::span<const ImageRef> pictures, const EmbedOptions& options,
                       ThreadPool& pool, Spool& spool, std::vector<int64_t>& place,
                       std::vector<std::string>& left_out) {
@@ -241,7 +243,7 @@ void PendingFile::discard() {
   if (path_.empty()) return;
   std::error_code ignored;
   fs::remove(temporary_, ignored);
-  for (const fs::path& folder : made_) fs::remove(folder, ignored);  // what has something in it stays
+  for (const fs::path& folder : made_) fs::remove(folder, ignored);  // folders that are not empty stay
   path_.clear();
 }
 

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::string_view kNoKeyword = "a photo of *";
 
-// Sorted. Prepositions, conjunctions, pronouns, auxiliary verbs and adverbs of degree; not the articles,
-// which belong to the noun behind them.
+// Function words, sorted: prepositions, conjunctions, pronouns, auxiliary verbs and adverbs of degree.
+// Articles are not among them, since they belong to the noun behind them.
 constexpr auto kFunctionWords = std::to_array<std::string_view>(
     {"about",  "above",   "across", "after",   "against", "along",   "also",   "am",      "among",   "and",
      "any",    "are",     "around", "as",      "at",      "away",    "be",     "because", "been",    "before",
@@ -67,7 +67,7 @@ std::string masked_text(std::string_view text) {
       continue;
     }
     if (!is_word(text[at])) {
-      // The mark itself is nobody's word. A hyphen joins a keyword's parts.
+      // The mark itself is not part of a word. A hyphen joins a keyword's parts.
       if (text[at] != kPictureMark.front() && !(text[at] == '-' && in_keyword)) {
         add(text.substr(at, 1));
         in_keyword = false;

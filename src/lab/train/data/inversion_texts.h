@@ -1,9 +1,8 @@
-// The texts that textual inversion is learned from: each as it is, and with its keywords
-// replaced by one word that stands for them (LinCIR's self-masking projection, Gu et al. 2023,
-// section 3.2). Internal to the module.
+// Training texts of textual inversion: each as it is, and with its keywords replaced by one word that stands
+// for them (LinCIR's self-masking projection, Gu et al. 2023, section 3.2). Internal to the module.
 //
-// LinCIR takes runs of nouns, adjectives and determiners, as a tagger finds them, for keywords. There is no
-// tagger here: a keyword is a run of words that are in no list of function words, and no run crosses a comma.
+// LinCIR's keywords are runs of nouns, adjectives and determiners, found by a tagger. There is no tagger
+// here: a keyword is a run of words that are not function words, and no run crosses a comma.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +16,8 @@
 
 namespace saccade::lab {
 
-// The text with kPictureMark for each of its keywords, words and marks with spaces between them. A text of
-// function words alone, and one of none: "a photo of *".
+// Returns the text with kPictureMark for each of its keywords; words and marks are separated by spaces. An
+// empty text, or one of function words alone, becomes "a photo of *".
 std::string masked_text(std::string_view text);
 
 struct InversionText {
@@ -29,13 +28,14 @@ struct InversionText {
 
 struct InversionTexts {
   std::vector<InversionText> texts;
-  int64_t empty = 0;     // lines that say nothing
+  int64_t empty = 0;     // number of blank lines
   int64_t repeated = 0;  // lines that were there before
   int64_t cut = 0;       // texts longer than the encoder reads: their beginnings are learned from
-  std::string sha256;    // of the file
+  std::string sha256;    // hash of the file
 };
-// A text a line, each once. kBadData for a file without texts and for a line that is not UTF-8, with its
-// number; kUnsupported for a tokenizer without a token for the mark. Memory: the texts' tokens twice.
+// Reads one text per line, without duplicates. Errors: kBadData for a file without texts and for a line that
+// is not UTF-8, with its number; kUnsupported for a tokenizer without a token for the mark. Memory: the
+// texts' tokens twice.
 Result<InversionTexts> read_inversion_texts(const std::filesystem::path& path, const Tokenizer& tokenizer,
                                             int64_t context);
 

@@ -1,11 +1,10 @@
-// Bytes of items in a file, mapped: token states of a frozen encoder, or pixels. What an
-// epoch reads instead of pictures.
+// Mapped file of items' bytes: token states of a frozen encoder, or pixels. An epoch reads it instead of
+// images.
 //
-//   the items' bytes one behind the other, then a byte an item (1: it is there), then a
-//   JSON list of the others: ["name: reason", ...]
+//   the items' bytes one behind the other, then one byte per item (1: present), then a
+//   JSON list of the missing ones: ["name: reason", ...]
 //
-// The sizes are not in the file: who reads it knows them, and its name carries a
-// hash of all that it was made of.
+// The file does not contain the sizes: its reader knows them. Its name carries a hash of all its inputs.
 #pragma once
 
 #include <cstddef>
@@ -24,15 +23,15 @@ namespace saccade::lab {
 // Immutable after open: reading from many threads is safe.
 class ItemFile {
  public:
-  // begin: where each item's bytes begin, and behind them where the last one's
-  // end. kBadData for another size.
+  // Opens a file. begin: the offset of each item's bytes, and the end of the last one. Returns kBadData for
+  // another size.
   static Result<ItemFile> open(const std::filesystem::path& path, std::vector<int64_t> begin);
 
   [[nodiscard]] int64_t size() const { return std::ssize(begin_) - 1; }
   [[nodiscard]] bool has(int64_t i) const;
   [[nodiscard]] std::span<const std::byte> bytes(int64_t i) const;
   [[nodiscard]] const std::vector<std::string>& left_out() const { return left_out_; }
-  // Gives back the memory that was read; the next reader reads the file again.
+  // Releases the memory that was read; later accesses read the file again.
   void release() const;
 
  private:
@@ -41,12 +40,12 @@ class ItemFile {
   std::vector<std::string> left_out_;
 };
 
-// Writes one, item by item; the file is there after finish() alone.
+// Writes an item file, item by item. The file exists only after finish().
 class ItemFileWriter {
  public:
   static Result<ItemFileWriter> create(const std::filesystem::path& path);
   Status add(std::span<const std::byte> bytes);
-  // An item that cannot be read: zeros in its place. `why`: its name and the reason.
+  // Writes zeros in place of an unreadable item. `why`: its name and the reason.
   Status skip(int64_t bytes, std::string why);
   Status finish();
 

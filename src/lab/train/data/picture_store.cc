@@ -15,12 +15,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Flag bits of an item; 0: not there.
+// Flag bits of an item; 0 means missing.
 constexpr uint8_t kPresent = 1;
 constexpr uint8_t kTransparent = 2;
 constexpr uint8_t kOneColour = 4;
 
-// Bump when decoding or the layout changes, so that old files are not read.
+// Version of decoding and layout. Increase it when these change, so that old files are not read.
 constexpr int kCacheVersion = 2;
 
 std::string cache_name(std::span<const DatasetItem> items, int side) {
@@ -45,7 +45,7 @@ uint8_t flags_of(std::span<const uint8_t> pixels) {
     weight += pixels[i + 3];
   }
   if (!transparent || weight == 0) return transparent ? kPresent | kTransparent : kPresent;
-  // Premultiplied colour is mean colour x alpha wherever there is but one colour.
+  // If there is only one colour, the premultiplied colour is mean colour x alpha everywhere.
   for (size_t i = 0; i < pixels.size(); i += 4) {
     for (size_t c = 0; c < 3; ++c) {
       const double expected = sum[c] / weight * pixels[i + 3];

@@ -1,4 +1,4 @@
-// Training pictures, decoded once and kept small: what an epoch reads instead of files.
+// Training images, decoded once and kept small. An epoch reads them instead of files.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace saccade::lab {
 
-// One picture: side x side pixels of premultiplied RGBA, rows top to bottom.
+// One image: side x side pixels of premultiplied RGBA, rows top to bottom.
 struct StoredPicture {
   const uint8_t* pixels = nullptr;
   int side = 0;
@@ -29,25 +29,26 @@ struct StoredPicture {
 class PictureStore {
  public:
   // Decodes every item's image to side x side (aspect ratio not kept, Pillow's bicubic over premultiplied
-  // alpha), or maps the file that keep() has left in the `cache` folder for the same images, by their names,
-  // sizes and times. Writes nothing. An image that cannot be decoded is left out and reported. `processes`
-  // decode, as in DecodeOptions. Memory: 4 * side^2 bytes an image, mapped where they come from the cache.
+  // alpha). If keep() has left a file in the `cache` folder for the same images, by their names, sizes and
+  // times, it is mapped instead. Writes nothing. An image that cannot be decoded is left out and reported.
+  // `processes` is as in DecodeOptions. Memory: 4 * side^2 bytes per image, mapped if they come from the
+  // cache.
   static Result<PictureStore> build(std::span<const DatasetItem> items, int side,
                                     const std::filesystem::path& cache, DecoderPool* processes,
                                     ThreadPool& pool, const ProgressCallback& progress, std::stop_token stop);
 
-  // Writes what was decoded into build()'s cache folder, one file; nothing where it came from there, or where
-  // no folder was given.
+  // Writes the decoded images into build()'s cache folder, as one file. Does nothing if they came from there,
+  // or if no folder was given.
   Status keep() const;
 
   [[nodiscard]] int side() const { return side_; }
-  // SHA-256 over the pictures of items `begin` to `end` - 1, as they are trained on: pixels, and which are
-  // there. Cost: reads them once, at a gigabyte a second or so.
+  // Returns the SHA-256 over the images of items `begin` to `end` - 1, as they are trained on: pixels, and
+  // which are present. Cost: reads them once, at about a gigabyte per second.
   [[nodiscard]] std::string sha256(int64_t begin, int64_t end) const;
-  // Whether item i is there, and its picture.
+  // Returns true if item i is present; its image.
   [[nodiscard]] bool has(int64_t i) const { return flags()[static_cast<size_t>(i)] != 0; }
   [[nodiscard]] StoredPicture picture(int64_t i) const;
-  // "path: reason" for items left out; what a cache left out has that for a reason.
+  // "path: reason" for items left out; images that were missing in a cache have that as the reason.
   [[nodiscard]] const std::vector<std::string>& failures() const { return failures_; }
 
  private:
@@ -59,7 +60,7 @@ class PictureStore {
 
   int side_ = 0;
   size_t pixel_bytes_ = 0;
-  std::filesystem::path file_to_keep_;  // empty: nothing to write
+  std::filesystem::path file_to_keep_;  // empty if there is no file to write
   std::vector<uint8_t> memory_;         // pixels of all items, then one flag byte an item
   MappedFile file_;                     // or the same, mapped
   std::vector<std::string> failures_;

@@ -17,10 +17,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Purposes of the keyed random numbers; a purpose's draws never depend on another's.
+// Purposes of the keyed random numbers. The draws of one purpose never depend on another's.
 enum Purpose : uint64_t { kShuffle = 1, kCaption = 2, kPicture = 3, kPatches = 4 };
 
-// Stored a little larger than trained on, so that zooming in finds pixels.
+// Returns the side of stored images: a little larger than in training, so that zooming in has enough pixels.
 int stored_side(int side) {
   return side * 5 / 4;
 }
@@ -29,7 +29,7 @@ Result<std::string> read_text(const fs::path& path) {
   return read_file(path, int64_t{256} << 20);
 }
 
-// What is trained: as a file says, or as the checkpoint is that the training begins with.
+// Architecture to train, from a file or from the initial checkpoint.
 struct Architecture {
   Json model;
   Json preprocessor;
@@ -81,7 +81,7 @@ Status load_config(const DualTrainingOptions& options, TrainingSetup& setup) {
   if (model.contains("text_config") && !model["text_config"].is_object()) {
     return fail(ErrorCode::kBadData, "{}: \"text_config\" is not an object", where);
   }
-  model.erase("text_config_dict");  // older files' second copy, which would win over what is set here
+  model.erase("text_config_dict");  // older files' second copy, which would override these values
   const Tokenizer& tokenizer = *setup.tokenizer;
   model["text_config"]["vocab_size"] = tokenizer.vocabulary_size();
   model["text_config"]["eos_token_id"] = tokenizer.end_id();
@@ -98,8 +98,8 @@ Status load_config(const DualTrainingOptions& options, TrainingSetup& setup) {
   return {};
 }
 
-// That weights of the checkpoint mean in this training what they meant in theirs: the same architecture (its
-// activation and number of heads are seen in no tensor) and the same number for each token.
+// Checks that the checkpoint's weights have the same meaning in this training. The architecture must be the
+// same (no tensor shows its activation and number of heads), and so must the number of each token.
 Status check_initial(const DualTrainingOptions& options, TrainingSetup& setup) {
   if (options.initial.empty()) return {};
   const std::string where = options.initial.string();
@@ -139,7 +139,7 @@ Result<Dataset> read_pictures(const DatasetSource& source) {
   return dataset;
 }
 
-// What run.json keeps of a dataset: what went in and what was left out.
+// Returns run.json's description of a dataset: its contents and what was left out.
 Json describe(const Dataset& dataset) {
   Json excluded = Json::object();
   for (const Exclusion& exclusion : dataset.excluded) excluded[exclusion.reason] = exclusion.count;
@@ -150,7 +150,7 @@ Json describe(const Dataset& dataset) {
           {"excluded", std::move(excluded)}};
 }
 
-// The captions as the model reads them, and equal ones by equal numbers.
+// Tokenizes the captions, and gives equal ones equal numbers.
 void tokenize_captions(TrainingSetup& setup) {
   std::map<std::vector<int32_t>, int64_t> numbers;
   setup.captions.resize(setup.items.size());
@@ -264,7 +264,7 @@ TrainingBatch make_batch(const TrainingSetup& setup, const DualTrainingOptions& 
     const size_t which = first ? 0 : random.below(captions.size());
     examples.push_back({item, setup.caption_numbers[static_cast<size_t>(item)][which], &captions[which]});
   }
-  // The loss does not look at the order, and texts of like length beside each other need little padding.
+  // The loss does not depend on the order, and adjacent texts of similar length need little padding.
   std::stable_sort(examples.begin(), examples.end(), [](const Example& a, const Example& b) {
     return a.text->ids.size() < b.text->ids.size();
   });
@@ -285,7 +285,7 @@ TrainingBatch make_batch(const TrainingSetup& setup, const DualTrainingOptions& 
     }
   });
   auto* ids = batch.ids.data_ptr<int64_t>();
-  // Text j belongs to image i if it is any of image i's captions, drawn or not.
+  // Text j is a positive of image i if it is any of image i's captions, drawn or not.
   auto* positives = batch.positives.data_ptr<bool>();
   for (size_t i = 0; i < examples.size(); ++i) {
     const std::vector<int32_t>& text = examples[i].text->ids;

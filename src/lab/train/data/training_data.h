@@ -1,5 +1,5 @@
-// What a dual encoder's training reads, and its batches: everything that is a function of the options, the
-// files and the step. Internal to the module.
+// Training data of a dual encoder, and its batches: everything that is a function of the options, the files
+// and the step. Internal to the module.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@
 
 namespace saccade::lab {
 
-// run.json's "kind".
+// Value of run.json's "kind".
 inline constexpr const char* kDualTrainingKind = "train dual";
 
-// Everything a run needs that does not change while it trains.
+// Everything that a run needs and that does not change during training.
 struct TrainingSetup {
   ClipConfig config;
   Preprocessing preprocessing;
@@ -36,19 +36,19 @@ struct TrainingSetup {
   std::map<std::string, std::string> auxiliary_files;  // name -> content: go into the checkpoint as they are
   Json config_json;                                    // config.json of the result
 
-  std::vector<DatasetItem> items;                     // of all datasets, one after the other
-  std::vector<std::vector<TokenizedText>> captions;   // of each item
+  std::vector<DatasetItem> items;                     // items of all datasets, one after the other
+  std::vector<std::vector<TokenizedText>> captions;   // captions of each item
   std::vector<std::vector<int64_t>> caption_numbers;  // the same captions as numbers: equal for equal texts
-  std::vector<int64_t> usable;                        // items with a picture and a caption
+  std::vector<int64_t> usable;                        // items with an image and a caption
   PictureStore pictures;
   std::vector<OneCaptionSet> held_out;
 
-  std::string initial_sha256;  // of the weights to begin with; empty: random ones
-  // run.json: options and hashes of everything the training reads.
+  std::string initial_sha256;  // hash of the initial weights; empty: random ones
+  // Contents of run.json: options and hashes of everything that the training reads.
   Json description;
 };
 
-// One step's examples.
+// Examples of one step.
 struct TrainingBatch {
   torch::Tensor pixels;  // [n, 3, side, side]
   // [n, longest] int64, shortest texts first, and each text's length.
@@ -58,19 +58,19 @@ struct TrainingBatch {
   torch::Tensor keep;       // [n, kept] int64, or undefined
 };
 
-// Where decoded pictures are kept.
+// Returns the folder of decoded images.
 std::filesystem::path picture_cache(const DualTrainingOptions& options);
 
-// Reads everything but pictures: config, tokenizer, manifests and captions. The description lacks what only
-// the pictures tell. Writes nothing. Errors name the file and line.
+// Reads everything except images: config, tokenizer, manifests and captions. The description still lacks what
+// only the images tell. Writes nothing. Errors name the file and line.
 Result<TrainingSetup> load_training_setup(const DualTrainingOptions& options);
 
-// Then the pictures, those held out too, and their hashes into the description. Writes nothing:
+// Loads the images, held-out ones included, and adds their hashes to the description. Writes nothing:
 // setup.pictures.keep() does.
 Status load_pictures(const DualTrainingOptions& options, TrainingSetup& setup, ThreadPool& pool,
                      const ProgressCallback& progress, std::stop_token stop);
 
-// Batch number `step`; the same for the same setup, options and step. Thread-safe.
+// Makes batch number `step`; the same for the same setup, options and step. Thread-safe.
 TrainingBatch make_batch(const TrainingSetup& setup, const DualTrainingOptions& options, int64_t step,
                          ThreadPool& pool);
 

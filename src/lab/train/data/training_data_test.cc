@@ -1,4 +1,4 @@
-// Batches: which captions are drawn, what belongs together, and that pictures come augmented.
+// Tests of batches: the choice of captions, the positives, and augmentation.
 #include "lab/train/data/training_data.h"
 
 #include <algorithm>
@@ -15,11 +15,11 @@
 namespace saccade::lab {
 namespace {
 
-// 16 names of two captions each; every name has two pictures. A batch is an epoch.
+// 16 names of two captions each; every name has two images. A batch is an epoch.
 class Batches : public testing::Test {
  protected:
   struct Caption {
-    std::string name;  // of what it is a caption of
+    std::string name;  // the item's name
     size_t which = 0;  // of the two
   };
 
@@ -40,7 +40,7 @@ class Batches : public testing::Test {
 
   [[nodiscard]] TrainingBatch batch(int64_t step) { return make_batch(setup_, options_, step, pool_); }
 
-  // The batch's texts, in its order.
+  // Returns the batch's texts, in its order.
   [[nodiscard]] std::vector<Caption> drawn(const TrainingBatch& batch) const {
     std::vector<Caption> texts;
     for (int64_t i = 0; i < batch.ids.size(0); ++i) {
@@ -58,7 +58,7 @@ class Batches : public testing::Test {
 };
 
 TEST_F(Batches, CaptionsEqualToOneOfAPicturesAreItsPositives) {
-  bool drawn_otherwise = false;  // that two pictures share a caption counts also where it was not drawn
+  bool drawn_otherwise = false;  // shared captions count even if they were not drawn
   for (int64_t step = 0; step < 4; ++step) {
     const TrainingBatch batch = this->batch(step);
     const std::vector<Caption> texts = drawn(batch);
@@ -79,7 +79,7 @@ TEST_F(Batches, CaptionsEqualToOneOfAPicturesAreItsPositives) {
 }
 
 TEST_F(Batches, CaptionsAreSampledAmongEachPictures) {
-  // The first by its own chance, and half of the rest.
+  // Shares of the first caption: its own probability, plus half of the rest.
   constexpr std::pair<double, double> kShares[] = {{1.0, 1.0}, {0.0, 0.5}, {0.4, 0.7}};
   for (const auto& [first_caption, share] : kShares) {
     options_.first_caption = first_caption;
@@ -88,7 +88,7 @@ TEST_F(Batches, CaptionsAreSampledAmongEachPictures) {
     for (int64_t step = 0; step < kSteps; ++step) {
       for (const Caption& caption : drawn(batch(step))) first += caption.which == 0 ? 1 : 0;
     }
-    // Four standard deviations of 1280 draws, at most.
+    // The tolerance is at most four standard deviations of 1280 draws.
     EXPECT_NEAR(static_cast<double>(first) / (kSteps * 32), share, first_caption == 1 ? 0 : 0.056);
   }
 }

@@ -23,11 +23,11 @@ constexpr const char* kContradicted = "texts called visual and non-visual";
 constexpr const char* kValidated = "texts that are among the validation's";
 constexpr const char* kUnreadable = "visual texts whose picture cannot be read";
 
-// From this cosine on the encoder cannot tell two pictures apart: the same pixels come out so, and a
+// Cosine from which on the encoder cannot distinguish two images: identical pixels have it, and a
 // photograph's copy in another format.
 constexpr double kSamePicture = 0.9999;
 
-constexpr int64_t kMaxFileBytes = int64_t{256} << 20;  // of a config or a tokenizer's file
+constexpr int64_t kMaxFileBytes = int64_t{256} << 20;  // limit for a config or a tokenizer's file
 
 Status read_files(const Checkpoint& checkpoint, VisualnessData& data) {
   for (const fs::path& file : checkpoint.files) {
@@ -55,7 +55,7 @@ Status load_clip(const VisualnessTrainingOptions& options, const Checkpoint& che
   return read_files(checkpoint, data);
 }
 
-// What holds for a classifier, wherever it begins: its config, whose classes are ours.
+// Sets what holds for every classifier, whatever its initial weights: its config, with our classes.
 Status settle_classifier(Json config, const std::string& where, VisualnessData& data) {
   SACCADE_ASSIGN(data.bert, bert_config_from_hugging_face(config).in(where));
   data.tokenizer = data.own_tokenizer.get();
@@ -87,7 +87,7 @@ Status load_bert(const VisualnessTrainingOptions& options, const Checkpoint& che
   return settle_classifier(checkpoint.config, where, data);
 }
 
-// A classifier from random weights.
+// Sets up a classifier with random weights.
 Status load_config(const VisualnessTrainingOptions& options, VisualnessData& data) {
   const std::string where = options.config.string();
   SACCADE_ASSIGN(const Json file, read_json(options.config));
@@ -149,7 +149,7 @@ Status load_base(const VisualnessTrainingOptions& options, VisualnessData& data)
   return {};
 }
 
-// One collection of texts: its datasets, less what cannot be learned from.
+// Gathers one collection of texts from its datasets, without those that cannot be trained on.
 class Gatherer {
  public:
   Gatherer(const VisualnessTrainingOptions& options, VisualnessData& data) : options_(options), data_(data) {}
@@ -241,7 +241,7 @@ Status check_classes(const VisualnessExamples& examples) {
               examples.name, visual, other, left_out);
 }
 
-// Visual texts whose picture could not be read are none; the numbers of the others move up.
+// Removes visual texts with unreadable images, and renumbers the images of the others.
 void drop_unreadable(const std::vector<int64_t>& number, bool needs_picture, VisualnessExamples& examples) {
   std::erase_if(examples.items, [&](VisualnessExample& example) {
     if (example.picture < 0) return false;
@@ -290,7 +290,7 @@ Status load_pictures(const VisualnessTrainingOptions& options, VisualnessData& d
   return {};
 }
 
-// One of the training's pictures, for all its visual texts.
+// Chooses one of the training's images for all its visual texts.
 Status choose_common_picture(const VisualnessTrainingOptions& options, VisualnessData& data) {
   if (data.classifier || options.objective != VisualnessObjective::kOnePicture) return {};
   if (data.pictures.empty()) {

@@ -1,5 +1,5 @@
-// What a training of visualness reads: the checkpoint it begins with, texts, pictures and their rows.
-// Internal to the module.
+// Training data of visualness: the initial checkpoint, texts, images and their embeddings. Internal to the
+// module.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ inline constexpr const char* kVisualnessStageKind = "train visualness, a stage";
 struct VisualnessExample {
   TokenizedText text;
   bool visual = false;
-  int64_t picture = -1;  // in VisualnessData::pictures; -1: none, or the NULL picture
+  int64_t picture = -1;  // in VisualnessData::pictures; -1: none, or the NULL image
 };
 
 struct VisualnessExamples {
@@ -47,13 +47,13 @@ struct VisualnessExamples {
 struct VisualnessData {
   std::filesystem::path checkpoint;  // empty: a classifier from random weights
   bool classifier = false;
-  LoadedEncoder loaded;  // not of a classifier, nor are pictures and what they need
+  LoadedEncoder loaded;  // unused for a classifier, like everything about images
   ClipConfig config;
-  BertConfig bert;                           // of a classifier
-  std::unique_ptr<Tokenizer> own_tokenizer;  // of a classifier
+  BertConfig bert;                           // config of a classifier
+  std::unique_ptr<Tokenizer> own_tokenizer;  // tokenizer of a classifier
   const Tokenizer* tokenizer = nullptr;
   int64_t context = 0;
-  std::map<std::string, std::string> files;  // of the result, beside the weights: name -> content
+  std::map<std::string, std::string> files;  // the result's files beside the weights: name -> content
   int64_t batch = 0;
   std::vector<VisualnessExamples> stages;  // those asked for, in order
   VisualnessExamples validation;
@@ -62,11 +62,11 @@ struct VisualnessData {
   Matrix<float> picture_rows;      // [pictures, dim], by the checkpoint
   std::vector<float> null_pixels;  // [3 * side * side]
   std::vector<float> null_row;     // [dim], by the checkpoint
-  int64_t common_picture = -1;     // of kOnePicture
-  Json description;                // of run.json, without what the stages alone are
+  int64_t common_picture = -1;     // image of kOnePicture
+  Json description;                // run.json without the stages' own parts
 };
 
-// Reads and checks everything. Writes nothing but the cache of rows.
+// Reads and checks everything. Writes only the cache of embeddings.
 Result<VisualnessData> load_visualness_data(const VisualnessTrainingOptions& options, ThreadPool& pool,
                                             const ProgressCallback& progress, std::stop_token stop);
 

@@ -13,9 +13,10 @@ struct AdamWOptions {
   double beta1 = 0.9;
   double beta2 = 0.98;
   double epsilon = 1e-6;
-  // Applied to matrices and larger (two dimensions or more); gains, biases and scalars are not decayed.
+  // Weight decay of matrices and larger tensors (two dimensions or more). Gains, biases and scalars have
+  // none.
   double weight_decay = 0.1;
-  // Parameters whose learning rate is this share of the others'.
+  // Learning rates of parameters, relative to that of the others.
   std::map<std::string, double> rates;
 };
 
@@ -23,12 +24,12 @@ class AdamW {
  public:
   AdamW(TorchMap parameters, const AdamWOptions& options);
 
-  // One update from the parameters' gradients, which are then cleared. Parameters without a gradient stay.
+  // Applies one update from the parameters' gradients, then clears them. Parameters without a gradient stay.
   void step(double learning_rate);
   // Scales the gradients so that their joint L2 norm is at most `max_norm`; returns the norm before.
   double clip_gradients(double max_norm);
 
-  // "first.<name>", "second.<name>" and "step": for saving, and for copying into after loading.
+  // Returns "first.<name>", "second.<name>" and "step", for saving, and for copying into after loading.
   [[nodiscard]] TorchMap state() const;
   void restore(const TorchMap& state);
 

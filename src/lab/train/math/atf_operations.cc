@@ -17,14 +17,14 @@ using torch::autograd::AutogradContext;
 using TensorList = torch::autograd::variable_list;
 using MaybeTensor = c10::optional<Tensor>;
 
-// Gradients of what all entries share are summed in so many parts, whatever the number of threads.
+// Number of parts in which gradients of shared inputs are summed, whatever the number of threads.
 constexpr int64_t kParts = 8;
 
 int64_t none_of(const Variable& table) {
   return table.defined() ? table.size(0) - 1 : 0;
 }
 
-// body(part, first entry, last entry, scratch memory) of each part, on torch's threads.
+// Calls body(part, first entry, last entry, scratch memory) for each part, on torch's threads.
 template <typename Body>
 void for_parts(const nn::TokenPoolTask& task, bool gradient, const Body& body) {
   const auto floats = static_cast<size_t>(nn::token_pool_scratch(task, gradient));
@@ -36,9 +36,9 @@ void for_parts(const nn::TokenPoolTask& task, bool gradient, const Body& body) {
   });
 }
 
-// What a pass back needs of the pass forwards.
+// Values that the backward pass needs from the forward pass.
 struct PoolKept : torch::CustomClassHolder {
-  Tensor picture_tokens, text_tokens;  // what `tokens` point into
+  Tensor picture_tokens, text_tokens;  // memory that `tokens` points into
   std::vector<nn::PooledToken> tokens;
   std::vector<int64_t> begin;
   std::array<Tensor, 2> tables;
@@ -109,7 +109,7 @@ class PoolFunction : public torch::autograd::Function<PoolFunction> {
       query = torch::empty_like(kept.query);
       task.query = query.data_ptr<float>();
     }
-    // Of each part its own, summed in their order.
+    // Each part has its own sum; they are added in order.
     const auto parts_like = [](const Tensor& x) {
       if (!x.defined()) return Tensor();
       std::vector<int64_t> shape = {kParts};
@@ -140,7 +140,7 @@ class PoolFunction : public torch::autograd::Function<PoolFunction> {
   }
 };
 
-// What the plain operations take: numbers of rows, by places of a batch filled up to its longest entry.
+// Inputs of the plain operations: row numbers, by places of a batch padded to its longest entry.
 struct PaddedMerge {
   Tensor first, second;                // int64 [n, most]: rows of [picture tokens; text tokens]
   Tensor paired;                       // bool [n, most]
@@ -181,7 +181,7 @@ Tensor merged_of(const Tensor& picture_tokens, const Tensor& text_tokens, const 
   const Tensor second = gather_rows(all, borrow_torch(padded.second)).tensor();
   Tensor of_text;  // [n, most] or a scalar
   if (weights == MergeWeights::kSimilarity) {
-    // The cosine once more, as gradients cross it.
+    // Computes the cosine again, so that gradients pass through it.
     const Tensor cosine = at::relu((normalize_rows(first) * normalize_rows(second)).sum(2));
     of_text = cosine / (1 + cosine);
   } else if (weights == MergeWeights::kLearned) {

@@ -1,5 +1,5 @@
-// What the composers that this project compares itself with (the Combiner, textual inversion) are written
-// over, with gradients: in torch's own operations, of any floating type. Internal to the module.
+// Operations of the composers that this project compares itself with (the Combiner, textual inversion), with
+// gradients: torch's own operations, with any floating type. Internal to the module.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace saccade::lab {
 
-// The twin of model/composers/combiner.h's.
+// Counterpart of the function in model/composers/combiner.h.
 inline Variable gated_mean(const Variable& logits, const Variable& a, const Variable& b) {
   return Variable(b.tensor() + at::sigmoid(logits.tensor()) * (a.tensor() - b.tensor()));
 }
 
-// Dropout (Srivastava et al. 2014) whose masks are a function of seed, step and place alone, so that a
-// training that goes on is the same one: for one forward pass.
+// Dropout (Srivastava et al. 2014) for one forward pass. Its masks are a function of seed, step and place
+// alone, so that a resumed training is the same one.
 class StepDropout {
  public:
   StepDropout(double share, uint64_t seed, int64_t step)

@@ -1,5 +1,6 @@
-// Training the composers that adaptive token fusion is compared with: gradients against plain formulas in
-// double, held to finite differences; what a step learns from; and whole trainings, stopped and gone on with.
+// Tests of training the composers that adaptive token fusion is compared with. They check gradients against
+// plain formulas in double, which are held to finite differences. They also check the data of a step, and
+// whole trainings, stopped and resumed.
 #include "lab/train/math/composer_peers.h"
 
 #include <cmath>
@@ -29,7 +30,7 @@ using torch::Tensor;
 
 const fs::path kStarter = fs::path(test::kSourceDir) / "models/starter";
 
-// Copies in double, leaves with gradients.
+// Returns copies in double, as leaves with gradients.
 TorchMap in_double(const TorchMap& parameters) {
   TorchMap copies;
   for (const auto& [name, tensor] : parameters) {
@@ -42,8 +43,8 @@ Tensor layer(const TorchMap& weights, const std::string& name, const Tensor& x) 
   return at::linear(x, weights.at(name + ".weight"), weights.at(name + ".bias"));
 }
 
-// Gradients that autograd left in `found` (float) are those of the oracle (double),
-// whose own are finite differences.
+// Checks gradients that autograd left in `found` (float) against those of the oracle (double). The oracle's
+// own are checked by finite differences.
 void expect_gradients(const TorchMap& found, const TorchMap& exact, const std::function<Tensor()>& loss) {
   for (const auto& [name, parameter] : exact) {
     SCOPED_TRACE(name);
@@ -99,7 +100,7 @@ TEST(StepDropout, IsAFunctionOfSeedAndStep) {
   EXPECT_TRUE(torch::equal(drawn(1, 7), drawn(1, 7)));
   EXPECT_FALSE(torch::equal(drawn(1, 7), drawn(1, 8)));
   EXPECT_FALSE(torch::equal(drawn(1, 7), drawn(2, 7)));
-  // What is kept makes up for what is not.
+  // The kept values are scaled up to compensate for the dropped ones.
   EXPECT_NEAR(drawn(1, 7).mean().item<double>(), 1, 0.03);
   EXPECT_EQ(drawn(1, 7).max().item<double>(), 2);
   EXPECT_TRUE(torch::equal(StepDropout(0, 1, 7)(ones).tensor(), ones.tensor()));
@@ -147,7 +148,7 @@ class Inversion : public testing::Test {
   InversionTrainingOptions options_;
 };
 
-// Everything that a task of it borrows.
+// Everything that its task borrows.
 struct Parts {
   explicit Parts(const InversionTrainingOptions& options) {
     encoder = load_encoder(kStarter).value();
@@ -169,7 +170,7 @@ struct Parts {
   std::unique_ptr<InversionTask> task;
 };
 
-// The starter's text tower, operation by operation in double, with vectors in the place of tokens.
+// The starter's text tower, operation by operation in double, with vectors in place of tokens.
 Tensor plain_tower(const TorchMap& w, const Tensor& ids, const Tensor& stands, const Tensor& words) {
   const std::string text = "text_model.";
   Tensor x = w.at(text + "embeddings.token_embedding.weight")
@@ -233,7 +234,7 @@ TEST_F(Inversion, GradientsCrossTheFrozenTower) {
   EXPECT_NEAR(value.item<double>(), parts.task->loss(batch).item<double>(), 1e-5 * value.item<double>());
   value.backward();
   expect_gradients(parts.task->parameters(), exact, loss);
-  // The tower's weights stay as they are.
+  // The tower's weights do not change.
   for (const auto& [name, tensor] : parts.task->parameters()) EXPECT_FALSE(name.starts_with("text_model"));
 }
 
@@ -245,7 +246,7 @@ TEST_F(Inversion, ABatchIsAFunctionOfItsStep) {
   EXPECT_TRUE(torch::equal(a.rows, again.rows));
   EXPECT_TRUE(torch::equal(torch_over(a.ids), torch_over(again.ids)));
   EXPECT_FALSE(torch::equal(a.rows, parts.task->batch(4).value().rows));
-  // Rows have length 1 and are the originals' with noise; without noise they are these.
+  // Embeddings are normalized and equal the originals plus noise. Without noise they equal the originals.
   options_.noise = 0;
   const Parts quiet(options_);
   const InversionBatch plain = quiet.task->batch(3).value();
@@ -254,7 +255,7 @@ TEST_F(Inversion, ABatchIsAFunctionOfItsStep) {
   const Tensor cosines = (a.rows * plain.rows).sum(1);
   EXPECT_LT(cosines.min().item<double>(), 0.99);
   EXPECT_GT(cosines.min().item<double>(), 0.5);  // noise of at most the row's length, some lengths of more
-  // The mark stands where the masked text has it.
+  // The mark is at its position in the masked text.
   const int64_t mark = picture_mark_id(*parts.encoder->tokenizer()).value();
   for (int64_t i = 0; i < 8; ++i) {
     EXPECT_EQ(torch_over(a.ids)[i][torch_over(a.places)[i][0].item<int64_t>()].item<int64_t>(), mark);
@@ -268,7 +269,7 @@ TEST_F(Inversion, LearnsAndGoesOnWhereItWasStopped) {
   EXPECT_EQ(whole->steps, 12);
   EXPECT_EQ(whole->texts, 32);
 
-  // Stopped after a few steps, then gone on with.
+  // The training is stopped after a few steps, then resumed.
   InversionTrainingOptions parted = options_;
   parted.run = folder_.path() / "parted";
   std::stop_source stop;
@@ -286,7 +287,7 @@ TEST_F(Inversion, LearnsAndGoesOnWhereItWasStopped) {
   const std::string a = read_file(options_.run / "model/model.safetensors").value();
   EXPECT_EQ(a, read_file(parted.run / "model/model.safetensors").value());
 
-  // What is written composes.
+  // The written checkpoint composes.
   const auto composer = Composer::open(options_.run / "model");
   ASSERT_TRUE(composer) << composer.error().message;
   EXPECT_EQ((*composer)->name(), "run");
@@ -297,7 +298,7 @@ TEST_F(Inversion, LearnsAndGoesOnWhereItWasStopped) {
   ASSERT_TRUE(composed) << composed.error().message;
   EXPECT_NEAR(row_length(composed->rows.row(0)), 1, 1e-5);
 
-  // Other options are another training.
+  // With other options it is another training.
   options_.noise = 2;
   EXPECT_THAT(refusal(), HasSubstr("noise"));
 }

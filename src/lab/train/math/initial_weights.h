@@ -1,4 +1,4 @@
-// Weights that a training begins with in place of random ones.
+// Initial weights of a training, in place of random ones.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace saccade::lab {
 
-// Copies `tensors`, of any float type, into the parameters of the same names. kMismatch, with
-// nothing copied, names the tensor that is missing, of another shape or not of floating point.
-// `where`: what the tensors are from.
+// Copies `tensors`, of any floating type, into the parameters of the same names. kMismatch, with nothing
+// copied, names a tensor that is missing, of another shape or not of floating point. `where`: the tensors'
+// source, for messages.
 Status begin_with(const TorchMap& tensors, const TorchMap& parameters, const std::string& where);
 
 }  // namespace saccade::lab

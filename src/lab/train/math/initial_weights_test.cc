@@ -1,4 +1,5 @@
-// Training that begins with another's weights: they are taken as they are, and only where they mean the same.
+// Tests of training from another checkpoint's weights. They are used unchanged, and only if they have the
+// same meaning.
 #include <string>
 #include <vector>
 
@@ -63,7 +64,7 @@ TEST_F(InitialWeights, GoOnBetterThanRandomOnes) {
   EXPECT_LT(train(options("warm")).last_loss, train(random).last_loss);
 }
 
-// The weights are part of what the run is: another's state does not go on from here.
+// The weights are part of the run's identity. State from other weights does not resume here.
 TEST_F(InitialWeights, ArePartOfTheRun) {
   train(options("run"));
   DualTrainingOptions other = options("run");
@@ -76,7 +77,7 @@ TEST_F(InitialWeights, ArePartOfTheRun) {
       << refused.error().message;
 }
 
-// Also before there is any state: the first steps were none of another training's.
+// This also holds before there is any state: the first steps must not be those of another training.
 TEST_F(InitialWeights, AreNotForgottenWhenATrainingGoesOn) {
   for (const bool forgotten : {true, false}) {
     DualTrainingOptions with = options(forgotten ? "with" : "without");
@@ -118,7 +119,7 @@ TEST_F(InitialWeights, OfAnotherMeaningAreRefused) {
   expect_refused(changed, ErrorCode::kMismatch, "projection_dim is 16, the config of this training has 8");
   replace_in(data_.folder() / "arch.json", "\"projection_dim\": 8", "\"projection_dim\": 16");
 
-  // A config that says what the weights are not.
+  // The config does not match the weights.
   changed = copy("cut");
   const std::string weights = read(changed.initial / "model.safetensors");
   data_.folder().write(changed.initial / "model.safetensors", weights.substr(0, weights.size() / 2));

@@ -5,7 +5,7 @@
 namespace saccade::lab {
 namespace {
 
-// Mean over rows of the cross-entropy with the target spread over each row's positives.
+// Returns the mean over rows of the cross-entropy, with the target spread over each row's positives.
 torch::Tensor cross_entropy(const torch::Tensor& logits, const torch::Tensor& positives) {
   const torch::Tensor log_share = at::log_softmax(logits, 1);
   if (!positives.defined()) return -log_share.diagonal().mean();
@@ -13,7 +13,7 @@ torch::Tensor cross_entropy(const torch::Tensor& logits, const torch::Tensor& po
   return -((log_share * target).sum(1) / target.sum(1)).mean();
 }
 
-// Mean over rows of -log of the share that a row's positives have together.
+// Returns the mean over rows of -log of the total probability of a row's positives.
 torch::Tensor cross_entropy_together(const torch::Tensor& logits, const torch::Tensor& positives) {
   const torch::Tensor right =
       at::logsumexp(logits.masked_fill(positives.logical_not(), -std::numeric_limits<double>::infinity()), 1);

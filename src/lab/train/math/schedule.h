@@ -1,5 +1,5 @@
-// The learning rate over a training: linear warm-up, then half a cosine down to 0 (Loshchilov and Hutter
-// 2017, "SGDR", eq. 5, a single period).
+// Learning-rate schedule: linear warm-up, then half a cosine down to 0 (Loshchilov and Hutter 2017, "SGDR",
+// eq. 5, a single period).
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,8 @@ struct LearningRateSchedule {
   double warmup = 0.05;  // share of the steps; at least one step
   int64_t steps = 1;
 
-  // For step 0 to steps - 1. The warm-up ends at the peak: its first step has a share of it, never 0.
+  // Returns the rate of step 0 to steps - 1. The warm-up ends at the peak; its first step has a share of it,
+  // never 0.
   [[nodiscard]] double at(int64_t step) const {
     const double warmup_steps = std::max(1.0, warmup * static_cast<double>(steps));
     const auto now = static_cast<double>(step);

@@ -1,4 +1,4 @@
-// For the module's tests: a dataset and a model small enough to train in seconds.
+// Test data of the module: a dataset and a model small enough to train in seconds.
 #pragma once
 
 #include <array>
@@ -96,7 +96,7 @@ class SmallData {
     folder_.write(file, encode_png(image).value());
   }
 
-  // CLIP's byte symbols and no merges: every word letter by letter.
+  // Writes a tokenizer with CLIP's byte symbols and no merges: every word is spelled letter by letter.
   void write_tokenizer() {
     const Json clip =
         read_json(std::filesystem::path(test::kSourceDir) / "tests/golden/tokenizers/clip/vocab.json")

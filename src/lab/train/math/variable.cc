@@ -38,12 +38,13 @@ torch::Tensor on_device_of(const Variable& x, const nn::Tensor& tensor) {
   return torch_over(tensor.contiguous()).to(x.tensor().device());
 }
 
-// On the CPU, float32 or bfloat16: where and of a type that kernels.h works on.
+// Returns true if kernels.h supports the tensor: on the CPU, float32 or bfloat16.
 bool is_for_kernels(const Tensor& x) {
   return x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
 }
 
-// out [m, n] = a b + beta * out; a and b as they are or, with 'T', transposed. All rows contiguous.
+// Computes out [m, n] = a b + beta * out, with a and b as they are or, with 'T', transposed. All rows are
+// contiguous.
 void product(char a_way, const Tensor& a, char b_way, const Tensor& b, float beta, Tensor& out) {
   const int64_t m = out.size(0);
   const int64_t n = out.size(1);
@@ -91,7 +92,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
   }
 };
 
-// body(first, last, scratch memory of so many floats) over [0, count) on torch's threads.
+// Calls body(first, last, scratch memory of so many floats) over [0, count) on torch's threads.
 template <typename Body>
 void on_threads(int64_t count, int64_t floats, const Body& body) {
   at::parallel_for(0, count, 1, [&](int64_t first, int64_t last) {
@@ -100,8 +101,8 @@ void on_threads(int64_t count, int64_t floats, const Body& body) {
   });
 }
 
-// What kernels.h needs to know of qkv [batch, tokens, 3 * width] (contiguous) and of a mask that broadcasts
-// to [batch, heads, tokens, tokens]; `mask` is what the task points into afterwards.
+// Describes attention for kernels.h, from qkv [batch, tokens, 3 * width] (contiguous) and a mask that
+// broadcasts to [batch, heads, tokens, tokens]. The task points into `mask` afterwards.
 nn::AttentionTask attention_task(const Tensor& qkv, int64_t heads, double scale, Tensor& mask) {
   nn::AttentionTask task;
   task.set_joint(qkv.data_ptr(), qkv.size(0), qkv.size(1), heads, qkv.size(2) / 3 / heads,
@@ -115,7 +116,7 @@ nn::AttentionTask attention_task(const Tensor& qkv, int64_t heads, double scale,
   return task;
 }
 
-// All but qkv, which no gradient is asked of.
+// Arguments of attention except qkv; none needs a gradient.
 struct AttentionSettings {
   int64_t heads = 0;
   double scale = 1;
@@ -159,7 +160,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   }
 };
 
-// Operation by operation, on any device.
+// Computes attention operation by operation, on any device.
 Tensor plain_attention(const Tensor& qkv, int64_t heads, const Tensor& mask, double scale) {
   const int64_t batch = qkv.size(0);
   const int64_t tokens = qkv.size(1);
@@ -195,7 +196,7 @@ Tensor activate(const Tensor& x, nn::Activation activation) {
   return x;
 }
 
-// One tensor of several layers'; undefined of none.
+// Concatenates the tensors of several layers; undefined if there are none.
 Tensor joint(const std::vector<Variable>& parts) {
   if (parts.empty()) return {};
   return parts.size() == 1 ? parts.front().tensor() : cat(parts).tensor();

@@ -1,9 +1,9 @@
-// Tensors with gradients: libtorch's, under the functions that nn/layers.h and the trained architectures are
-// written over (those marked (*) in nn/operations.h). What each of them does is said there.
+// Tensors with gradients: libtorch's, with the functions used by nn/layers.h and the trained architectures
+// (those marked (*) in nn/operations.h, which documents them).
 //
-// libtorch without MKL leaves products of float32 to OpenBLAS, whose threads wait by spinning, and makes a
-// call of each of attention's many small ones: on the CPU these two run on oneDNN and on the kernels of
-// nn/kernels/kernels.h, with gradients of their own, once differentiable.
+// libtorch without MKL leaves products of float32 to OpenBLAS, whose threads spin while they wait. It also
+// makes a call for each of attention's many small products. On the CPU both run on oneDNN and on the kernels
+// of nn/kernels/kernels.h instead, with gradients of their own, once differentiable.
 #pragma once
 
 #include <map>
@@ -55,11 +55,11 @@ Variable patches(const Variable& pixels, int64_t patch);
 Variable layer_norm(const Variable& x, const Variable& gain, const Variable& bias, double eps, DType dtype);
 Variable attention(const Variable& qkv, int64_t heads, const nn::Tensor& mask,
                    std::optional<double> scale = std::nullopt);
-// Operation by operation, on any device.
+// Computes attention operation by operation, on any device.
 Variable attention(const Variable& query, const Variable& key, const Variable& value, const nn::Tensor& mask,
                    std::optional<double> scale = std::nullopt);
-// The layers' outputs side by side, activated. x: [..., in];
-// weights: [out, in] each; biases: as many, or none.
+// Returns the layers' outputs side by side, activated. x: [..., in]; weights: [out, in] each; biases: as
+// many, or none.
 Variable linear(const Variable& x, const std::vector<Variable>& weights, const std::vector<Variable>& biases,
                 nn::Activation activation);
 torch::Tensor normalize_rows(const torch::Tensor& rows);
@@ -69,17 +69,19 @@ torch::Tensor normalize_rows(const torch::Tensor& rows);
 using TorchMap = std::map<std::string, torch::Tensor>;
 
 at::ScalarType torch_type(DType dtype);
-// Over the same memory, which stays as long as the result does. Of a tensor on the CPU that is contiguous.
+// Returns a tensor over the same memory, which lives as long as the result. `tensor` must be contiguous and
+// on the CPU.
 nn::Tensor borrow_torch(const torch::Tensor& tensor);
-// Over the same memory, which stays as long as the result does.
+// Returns a tensor over the same memory, which lives as long as the result.
 torch::Tensor torch_over(const nn::Tensor& tensor);
-// nn::borrow_tensors as torch sees them.
+// Returns the tensors of nn::borrow_tensors as torch tensors.
 Result<TorchMap> torch_tensors(const SafeTensors& file);
-// The view write_safetensors takes. The tensor must be contiguous, on the CPU, and outlive the view.
+// Returns the view that write_safetensors takes. The tensor must be contiguous, on the CPU, and outlive the
+// view.
 TensorView view_of(const torch::Tensor& tensor);
 
 // Random parameters that require gradients. The values depend on `seed` and the order of the calls alone, not
-// on the device they are then moved to.
+// on the device to which they are then moved.
 class InitializedParameters : public nn::ParameterSourceOf<Variable> {
  public:
   explicit InitializedParameters(uint64_t seed, torch::Device device = at::kCPU);
@@ -94,11 +96,11 @@ class InitializedParameters : public nn::ParameterSourceOf<Variable> {
 
 // CLIP with gradients: nn/layers.h and model/families/clip.h over Variable.
 using TrainedClip = ClipModelOf<Variable>;
-// Its forward passes in torch's own tensors. ids, keep: int64, on any device.
+// Runs CLIP's forward passes on torch's own tensors. ids, keep: int64, on any device.
 torch::Tensor clip_images(const TrainedClip& model, const torch::Tensor& pixels, at::ScalarType dtype,
                           const torch::Tensor& keep = {});
 torch::Tensor clip_texts(const TrainedClip& model, const torch::Tensor& ids, at::ScalarType dtype);
-// The same of texts sorted by their lengths, in a few parts, each padded to its own longest text only.
+// Encodes texts sorted by length in a few parts, each padded only to its own longest text.
 torch::Tensor clip_texts_by_length(const TrainedClip& model, const torch::Tensor& ids,
                                    const std::vector<int64_t>& lengths, at::ScalarType dtype);
 

@@ -1,5 +1,5 @@
-// Gradients of our own against libtorch's, in double, and against finite differences; and that the
-// architectures give the same with gradients as without.
+// Tests of our own gradients against libtorch's, in double, and against finite differences. They also check
+// that the architectures give the same results with gradients as without.
 #include "lab/train/math/variable.h"
 
 #include <cmath>
@@ -22,7 +22,7 @@ double max_difference(const Tensor& a, const Tensor& b) {
   return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
 }
 
-// Against autograd through the plain operations in double, which is what runs for double.
+// Compares with autograd through the plain operations in double, which is what runs for double.
 TEST(Gradients, AttentionAsAutograd) {
   torch::manual_seed(13);
   constexpr int64_t kBatch = 2, kHeads = 3;
@@ -46,7 +46,7 @@ TEST(Gradients, AttentionAsAutograd) {
         EXPECT_LT(max_difference(out, expected_out), 1e-5);
         EXPECT_LT(max_difference(gradient, expected), 2e-5);
         EXPECT_LT(max_difference(gradient_of(at::kBFloat16).second, expected), 0.2);
-        // Every kernel, in two parts, over scratch memory with whatever was in it.
+        // Tests every kernel, in two parts, over scratch memory with arbitrary contents.
         nn::AttentionGradientTask task;
         task.attention.set_joint(start.data_ptr(), kBatch, tokens, kHeads, head_width, DType::kF32);
         task.attention.scale = 1 / std::sqrt(static_cast<float>(head_width));
@@ -101,7 +101,7 @@ TEST(Gradients, LinearAsAutograd) {
   }
 }
 
-// Central differences in the direction of a random vector a parameter, against autograd.
+// Compares central differences in the direction of one random vector per parameter with autograd.
 TEST(Gradients, ABlocksMatchFiniteDifferences) {
   InitializedParameters source(8);
   const nn::TransformerShape shape{
@@ -128,7 +128,7 @@ TEST(Gradients, ABlocksMatchFiniteDifferences) {
   }
 }
 
-// One architecture, both kinds of tensors: what is trained is what is searched with.
+// One architecture with both kinds of tensors: training and search run the same model.
 TEST(TrainedClip, GivesWhatTheEncoderGives) {
   ClipConfig config;
   config.vision = {.width = 24, .layers = 2, .heads = 3, .mlp_width = 40};
@@ -158,14 +158,14 @@ TEST(TrainedClip, GivesWhatTheEncoderGives) {
               1e-5);
     EXPECT_LT(max_difference(texts, torch_over(model.encode_texts(borrow_torch(ids), DType::kF32))), 1e-5);
   }
-  // A part of each picture's patches.
+  // Some of each image's patches.
   const Tensor keep = torch::randint(16, {3, 5}, at::kLong);
   const nn::Tensor kept = model.encode_images(borrow_torch(pixels), DType::kF32, nullptr, borrow_torch(keep));
   EXPECT_LT(max_difference(clip_images(trained, pixels, at::kFloat, keep), torch_over(kept)), 1e-5);
 }
 
-// What a backward pass reads stays until then, though the caller's ids are gone: gradients of a table's rows
-// go to the rows that were looked up.
+// Inputs of a backward pass live until it runs, though the caller's ids are gone. Gradients of a table go to
+// the rows that were looked up.
 TEST(Gradients, IdsStayForTheWayBack) {
   const Tensor table = torch::zeros({5, 3}).requires_grad_();
   Tensor rows;
@@ -173,14 +173,14 @@ TEST(Gradients, IdsStayForTheWayBack) {
     const Tensor ids = torch::full({1000}, 2, at::kLong);
     rows = embedding(Variable(table), borrow_torch(ids)).tensor();
   }
-  const Tensor others = torch::full({1000}, 4, at::kLong);  // where the ids lay, if they were given back
+  const Tensor others = torch::full({1000}, 4, at::kLong);  // reuses the ids' memory, if it was released
   rows.sum().backward();
   EXPECT_EQ(table.grad()[2].sum().item<float>(), 3000);
   EXPECT_EQ(table.grad().sum().item<float>(), 3000);
   EXPECT_EQ(others[0].item<int64_t>(), 4);
 }
 
-// The attention over a memory, where the memory is the queries themselves, is the joint one.
+// Cross-attention over a memory equals joint attention if the memory is the queries themselves.
 TEST(Gradients, CrossAttentionAsTheJointOne) {
   torch::manual_seed(3);
   constexpr int64_t kBatch = 2, kTokens = 5, kHeads = 3, kHeadWidth = 4;

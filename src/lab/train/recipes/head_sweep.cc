@@ -100,14 +100,14 @@ Json protocol(const HeadSweepOptions& options, const HeadData& data) {
           {"training", describe(options, data)["features_sha256"]}};
 }
 
-// All heads, measured on one set.
+// Measures all heads on one set.
 class SetStudy {
  public:
   SetStudy(const HeadSweepOptions& options, const HeadData& data, const HeadSet& set, ThreadPool& pool)
       : options_(options), data_(data), set_(set), pool_(pool) {}
 
-  // The models of the study's tables: no head, and a head of each kind on the most pairs, of the first width
-  // and seed. Their ranks and rows go into the run.
+  // Measures the models of the study's tables: no head, and a head of each kind on the most pairs, of the
+  // first width and seed. Their ranks and embeddings go into the run.
   Status measure(std::vector<RunCheckpoint>& checkpoints, RunWriter& run) {
     SACCADE_TRY(run.add_items(set_.name, set_.task.items));
     results_.push_back(chance_result_json(set_.name, set_.task));
@@ -231,7 +231,7 @@ class SetStudy {
   ThreadPool& pool_;
   std::optional<Estimates> pretrained_;
   std::map<Cell, std::vector<Estimates>> estimates_;  // by seed
-  std::map<Cell, int64_t> pairs_;                     // that a cell's heads saw
+  std::map<Cell, int64_t> pairs_;                     // number of training pairs of a cell's heads
   std::vector<Json> results_;
 };
 
@@ -247,7 +247,7 @@ Result<Json> write_run(const HeadSweepOptions& options, const HeadData& data, Th
   info.machine = this_machine(pool.size());
   for (const auto& [name, version] : library_versions()) info.libraries[std::string(name)] = version;
   for (const HeadSet& set : data.judges()) info.datasets.push_back(set.described);
-  // The run stands below the sweep's folder, whose description says what it is of: it may be written anew.
+  // The run lies below the sweep's folder, whose description identifies it, so it may be overwritten.
   SACCADE_ASSIGN(RunWriter run, RunWriter::open(options.run / "run", info, true));
   if (std::ranges::any_of(data.judges(), [](const HeadSet& set) { return set.own != nullptr; })) {
     info.checkpoints.push_back(data.frozen);

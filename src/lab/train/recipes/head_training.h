@@ -1,4 +1,4 @@
-// What a single training of a head and a sweep of many share. Internal to the module.
+// Code shared by the training of one head and a sweep of many. Internal to the module.
 #pragma once
 
 #include <memory>
@@ -17,46 +17,46 @@
 
 namespace saccade::lab {
 
-// Pairs that some training of a run is made on: `count` of all, by `seed`.
+// Pairs on which a training of a run is made: `count` of all, by `seed`.
 struct PairSubset {
   int64_t count = 0;
   uint64_t seed = 1;
 };
 
-// Everything that does not change while heads are trained.
+// Everything that does not change during the training of heads.
 struct HeadData {
   std::unique_ptr<EncoderBackend> encoder;      // null with a file of features without one
-  RunCheckpoint frozen;                  // the encoder, for runs; without a name where there is none
-  HeadConfig config;                     // what the data say of a head: widths of features, states, encoder
-  std::optional<FrozenQFormer> qformer;  // what a Q-Former that is trained begins with
+  RunCheckpoint frozen;                         // encoder for runs; its name is empty if there is none
+  HeadConfig config;                     // head settings from the data: widths of features, states, encoder
+  std::optional<FrozenQFormer> qformer;  // initial weights of a trained Q-Former
   PendingFile file;
   FeatureFile features;
-  int64_t all_pairs = 0;  // of which subsets are chosen
+  int64_t all_pairs = 0;  // number of pairs from which subsets are chosen
   std::vector<HeadSet> held_out;
   std::vector<HeadSet> test;
   std::vector<std::string> left_out;
-  Json description;  // for run.json
+  Json description;  // description in run.json
 
-  // What outcomes are measured on.
+  // Sets on which outcomes are measured.
   [[nodiscard]] std::span<const HeadSet> judges() const { return test.empty() ? held_out : test; }
-  // Texts of `features` that a subset's training sees. kUsage for fewer than a batch, kBadData where
-  // all have the same picture or the same text.
+  // Returns the texts of `features` in a subset's training. Errors: kUsage for fewer than a batch; kBadData
+  // if all have the same image or the same text.
   [[nodiscard]] Result<std::vector<int64_t>> pairs(const PairSubset& subset, int64_t batch) const;
   // Gives the features' files their names.
   Status keep();
 };
 
-// kUsage naming the option at fault.
+// Checks the options. Returns kUsage naming the option at fault.
 Status check_head_options(const HeadTrainingOptions& options);
 
-// Reads datasets and files, and computes what features any of the subsets asks for. Where `folder` holds a
-// training of other data, that is said before anything is encoded. kUsage where a picture of what is held out
-// is among those that are trained on.
+// Reads datasets and files, and computes the features that any of the subsets needs. If `folder` holds a
+// training of other data, this is reported before anything is encoded. Returns kUsage if a held-out image is
+// also trained on.
 Result<HeadData> load_head_data(const HeadTrainingOptions& options, std::span<const PairSubset> subsets,
                                 const TrainingFolder& folder, ThreadPool& pool,
                                 const ProgressCallback& progress, std::stop_token stop);
 
-// One head on the data, into the folder that was opened for it (kHeadTrainingKind).
+// A head trained on the data, in the folder that was opened for it (kHeadTrainingKind).
 struct TrainedHead {
   TrainingOutcome training;
   int64_t pairs = 0;

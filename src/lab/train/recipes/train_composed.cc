@@ -170,7 +170,7 @@ class Recipe {
   Status check_encoder() {
     states_ = loaded_.encoder->token_states();
     const bool trains = options_.align != AlignTargets::kNone || options_.towers != TrainedTowers::kNone;
-    const ComposerKind* kind = &sum_kind;  // what stage one is measured by
+    const ComposerKind* kind = &sum_kind;  // method that evaluates stage one
     if (options_.method != "none") {
       SACCADE_ASSIGN(kind, find_composer_kind(options_.method));
     }
@@ -193,7 +193,7 @@ class Recipe {
     options.learning_rate = options_.align_rate;
     SACCADE_TRY(train("align", options, stage));
     if (!report_.finished) return {};
-    // What comes now begins with what this has left.
+    // The next stage begins with the weights of this one.
     SACCADE_ASSIGN(loaded_, load_checkpoint(report_.stages.back().model.string(), options_.encoder));
     states_ = loaded_.encoder->token_states();
     return {};
@@ -233,7 +233,7 @@ class Recipe {
     return stage;
   }
 
-  // What the stage reads, in the cache; then which triplets there are.
+  // Stores the stage's inputs in the cache, then selects the available triplets.
   Status store(ComposedStage& stage) {
     if (stage.towers == TrainedTowers::kBoth) {
       SACCADE_ASSIGN(pixels_, store_pixels(loaded_, data_, cache(), embed_, pool_));

@@ -1,19 +1,19 @@
-// Training composers: how a reference picture and a change in words become one row (the
+// Training of composers, which compute one embedding from a reference image and a modification text (the
 // study TMCIR, arXiv 2504.10995).
 //
-//   stage one   both towers (or the text's alone) by InfoNCE on (target, text) pairs, with a
-//               learned temperature: real targets, or pseudo-targets that a generator drew of
+//   stage one   both towers (or the text tower alone) by InfoNCE on (target, text) pairs, with a
+//               learned temperature: real targets, or pseudo-targets that a generator made from
 //               reference and text (the study's IACMA)
-//   stage two   a composer (model/composers/composer.h) by InfoNCE of its row with the target's, over frozen token
-//               states that were computed once, or with the towers trained on
+//   stage two   a composer (model/composers/composer.h) by InfoNCE of its embedding with the target's, over
+//               frozen token states that were computed once, or with the towers trained as well
 //
 // A run folder holds
-//   run.json      options, and hashes of all that is trained on; "outcome": what came of the test sets
-//   cache/        what the frozen encoder makes of pictures and texts, or pictures as
-//                 it takes them (item_file.h)
-//   align/        stage one's run; align/model: the encoder it has trained
-//   fuse/         stage two's run; fuse/model: the composer, with the encoder in it where that was trained
-// and each run what the loop writes (loop.h). The same command on the same folder goes on where it was.
+//   run.json      options, and hashes of all training data; "outcome": the results on the test sets
+//   cache/        the frozen encoder's states of images and texts, or its input images
+//                 (item_file.h)
+//   align/        stage one's run; align/model: the trained encoder
+//   fuse/         stage two's run; fuse/model: the composer, with the encoder in it if that was trained
+// and each run the files of the loop (loop.h). The same command on the same folder resumes.
 #pragma once
 
 #include <cstdint>
@@ -36,15 +36,15 @@
 
 namespace saccade::lab {
 
-// What texts are aligned with in stage one.
+// Alignment targets of texts in stage one.
 enum class AlignTargets { kNone, kReal, kPseudo };
 std::span<const EnumName<AlignTargets>> enum_names(AlignTargets);
-// Which of an encoder's towers a stage trains.
+// Towers of the encoder that a stage trains.
 enum class TrainedTowers { kNone, kText, kBoth };
 std::span<const EnumName<TrainedTowers>> enum_names(TrainedTowers);
-// What a query's targets are told from in stage two, beside the batch's other targets.
+// Negatives of a query in stage two, beside the batch's other targets.
 enum class WrongAnswers {
-  kTargets,     // nothing else
+  kTargets,     // no others
   kReferences,  // the batch's references, the query's own among them
 };
 std::span<const EnumName<WrongAnswers>> enum_names(WrongAnswers);
@@ -59,37 +59,37 @@ struct ComposedTrainingOptions : TrainingLoopOptions {
   std::vector<std::string> datasets;  // edit queries: PATH or PATH#split=NAME
   std::vector<std::string> held_out;  // the same: measured while training, they choose the best step
   std::vector<std::string> test;      // the same: measured once, by the checkpoint that is kept
-  std::filesystem::path cache;        // for what is computed of pictures and texts; empty: <run>/cache
+  std::filesystem::path cache;        // computed states of images and texts; empty: <run>/cache
   std::string model;                  // the encoder's checkpoint
 
-  std::string method = "atf";  // a composer's kind; "none": stage one alone
+  std::string method = "atf";  // a composer's kind; "none" runs only stage one
   AtfOptions atf;              // the encoder's token counts are filled in
-  CombinerShape
-      combiner;  // of the Combiner: its `dim` is filled in, and the published widths where they are 0
-  // Share of hidden values that a training's step leaves out; nothing: dropout_of().
+  CombinerShape combiner;      // options of the Combiner: `dim` is filled in, and published widths replace 0
+  // Dropout probability; `nullopt` uses dropout_of().
   std::optional<double> dropout;
 
   AlignTargets align = AlignTargets::kNone;
   std::filesystem::path pseudo_targets;  // the folder that `generate edits` wrote
-  // Pseudo-targets whose cosine with the true target is below this are not taken (`eval edits` measures it).
+  // Minimum cosine similarity of a pseudo-target with the true target; others are not used (`eval edits`
+  // measures it).
   std::optional<double> min_cosine;
   TrainedTowers align_towers = TrainedTowers::kBoth;
   int64_t align_steps = 1'000;
   double align_rate = 1e-4;
 
-  TrainedTowers towers = TrainedTowers::kNone;  // of stage two
+  TrainedTowers towers = TrainedTowers::kNone;  // towers that stage two trains
   double tower_rate = 1e-4;                     // peak learning rate of their weights
 
   int64_t batch = 256;
-  // So many triplets of one group (one object) stand in a batch together, where it has them: its other
-  // changes are the hardest wrong answers there are.
+  // Number of triplets of one group (one object) that are put into a batch together, if the group has as
+  // many. Its other modifications are the hardest negatives available.
   int64_t together = 4;
   WrongAnswers wrong = WrongAnswers::kReferences;
-  double paraphrases = 0.5;  // chance that a triplet comes in one of its other wordings, where it has them
+  double paraphrases = 0.5;  // probability of one of a triplet's other wordings, if it has any
 
-  Precision precision = Precision::kFp32;  // of towers that are trained: kFp32 or kBf16
+  Precision precision = Precision::kFp32;  // precision of trained towers: kFp32 or kBf16
   BootstrapOptions bootstrap;
-  EmbedOptions embed;  // how pictures are read; its `progress` and `stop` are set from the call
+  EmbedOptions embed;  // reading of images; its `progress` and `stop` are set from the call
   BackendOptions encoder;
 };
 
@@ -99,27 +99,27 @@ struct ComposedStageReport {
   int64_t best_step = 0;
   bool finished = false;
   double last_loss = 0;
-  double triplets_per_second = 0;  // of this call, evaluations included
-  Json held_out = Json::array();   // of the best step
-  Json test = Json::array();       // of the best step, once the stage is finished; of the last stage alone
+  double triplets_per_second = 0;  // rate of this call, evaluations included
+  Json held_out = Json::array();   // figures of the best step
+  Json test = Json::array();       // figures of the best step, once the last stage is finished
   std::filesystem::path model;
 };
 struct ComposedTrainingReport {
   std::vector<ComposedStageReport> stages;
   int64_t triplets = 0;
-  std::vector<std::string> left_out;  // pictures that could not be read
+  std::vector<std::string> left_out;  // images that could not be read
   bool finished = false;
 };
-// As published, 0.5, of the Combiner and of fusion that projects by it; of other fusion 0.
+// Returns the published 0.5 for the Combiner and for fusion that projects with it; 0 for other fusion.
 double dropout_of(const ComposedTrainingOptions& options);
-// As `train composed --json` prints it.
+// Returns the output of `train composed --json`.
 Json composed_training_json(const ComposedTrainingReport& report);
 
-// Stops cleanly, its state saved, when `stop` is requested: `finished` is false then. kUsage names the
-// option; kUnsupported an encoder that lacks what the method or the stage needs; kMismatch another training's
-// folder; kBadData for datasets with fewer triplets than a batch. Triplets with a picture that cannot be read
-// are left out and counted. Memory: the triplets' numbers and texts' tokens, about 200 bytes a triplet, and
-// what a few batches need; states and pixels lie mapped.
+// Trains composers. When `stop` is requested, it saves its state and returns with `finished` false. Errors:
+// kUsage names the option; kUnsupported for an encoder that lacks what the method or the stage needs;
+// kMismatch for another training's folder; kBadData for datasets with fewer triplets than a batch. Triplets
+// with an unreadable image are left out and counted. Memory: the triplets' numbers and texts' tokens, about
+// 200 bytes per triplet, and a few batches; states and pixels are mapped.
 Result<ComposedTrainingReport> train_composed(const ComposedTrainingOptions& options,
                                               const ProgressCallback& progress, std::stop_token stop);
 

@@ -1,5 +1,5 @@
-// Composers' training: adaptive token fusion's gradients, batches, trainings end to end, resumed and stopped,
-// and what cannot be trained on.
+// Tests of composers' training: adaptive token fusion's gradients, batches, trainings end to end, resumed and
+// stopped, and invalid training data.
 #include "lab/train/recipes/train_composed.h"
 
 #include <csignal>
@@ -46,7 +46,7 @@ struct AtfInput {
     torch::manual_seed(3);
     picture_tokens = torch::randn({2, kPictureTokens, kDim}, at::kDouble);
     text_tokens = torch::randn({2, 5, kDim}, at::kDouble);
-    // Some tokens that are alike.
+    // Makes some tokens similar.
     text_tokens.select(1, 1).copy_(2 * picture_tokens.select(1, 2) + 0.2 * text_tokens.select(1, 1));
     text_tokens.select(1, 2).copy_(picture_tokens.select(1, 0) + 0.3 * text_tokens.select(1, 2));
     pictures = normalize_rows(torch::randn({2, kDim}, at::kDouble));
@@ -90,7 +90,7 @@ TEST(TrainedAtf, MergesGradientsAreFiniteDifferencesInDouble) {
   }
 }
 
-// The whole of it in plain operations in double, for the default options' shape.
+// Computes all of it in plain operations in double, for the default options' shape.
 Tensor plain_atf(const TorchMap& p, const AtfOptions& options, const AtfInput& input, const Tensor& v,
                  const Tensor& t, const TokenMerge& merge) {
   const auto linear = [&](const std::string& name, const Tensor& x) {
@@ -138,7 +138,7 @@ TEST(TrainedAtf, GradientsAreAutogradsInDoubleAndRowsAreInferences) {
     const torch::NoGradGuard no_grad;
     torch::manual_seed(4);
     for (const auto& [name, tensor] : source.parameters()) {
-      Tensor(tensor).add_(0.2 * torch::randn(tensor.sizes()));  // what begins at 0 would hide gradients
+      Tensor(tensor).add_(0.2 * torch::randn(tensor.sizes()));  // a parameter of 0 would hide gradients
       doubles[name] = tensor.detach().to(at::kDouble).requires_grad_(true);
       plain[name] = borrow_torch(tensor.detach().clone());
     }
@@ -169,7 +169,7 @@ TEST(TrainedAtf, GradientsAreAutogradsInDoubleAndRowsAreInferences) {
   compare("picture tokens", v.grad(), dv.grad());
   compare("text tokens", t.grad(), dt.grad());
 
-  // Of frozen tokens, in one pass.
+  // With frozen tokens it runs in one pass.
   for (const auto& [name, tensor] : source.parameters()) Tensor(tensor).mutable_grad().reset();
   parts.picture_tokens = Variable(v.detach());
   parts.text_tokens = Variable(t.detach());
@@ -179,7 +179,7 @@ TEST(TrainedAtf, GradientsAreAutogradsInDoubleAndRowsAreInferences) {
   for (const auto& [name, tensor] : source.parameters())
     compare(name, tensor.grad(), doubles.at(name).grad());
 
-  // The same layers for inference.
+  // Uses the same layers for inference.
   nn::LoadedParameters loaded(plain);
   auto inference = AtfOf<nn::Tensor>::make(options, kDim, loaded);
   ASSERT_TRUE(inference) << inference.error().message;
@@ -190,8 +190,8 @@ TEST(TrainedAtf, GradientsAreAutogradsInDoubleAndRowsAreInferences) {
   EXPECT_LT(test::max_difference(inference->forward(same), borrow_torch(rows.detach().contiguous())), 1e-5);
 }
 
-// Every option's frozen tokens, of a width that is no multiple of a vector's, on one thread and on two: as
-// the plain operations have it, with every gradient.
+// Tests every option with frozen tokens, with a width that is not a multiple of a vector's, on one thread and
+// on two. Results and every gradient must equal those of the plain operations.
 TEST(TrainedAtf, OnePassIsThePlainOperationsUnderEveryOption) {
   constexpr int64_t kOddDim = 21;
   torch::manual_seed(11);
@@ -296,12 +296,12 @@ TEST(TrainedAtf, LeavesOutHiddenValuesInTrainingAlone) {
 
 // --- training -------------------------------------------------------------------------------------------
 
-// Coloured shapes and "in green": three shapes to learn from, the fourth to be measured on.
+// Coloured shapes and "in green": three shapes to train on, the fourth to test on.
 class TrainComposed : public testing::Test {
  protected:
   TrainComposed() {
     write_manifest("train.jsonl", {"square", "post", "frame"});
-    // Its two copies differ, so that no target ties with its twin.
+    // Its two copies differ, so that no target ties with its copy.
     write_manifest("held.jsonl", {"bar"});
   }
 
@@ -357,8 +357,8 @@ class TrainComposed : public testing::Test {
   static double r1(const ComposedStageReport& stage) {
     return stage.held_out.at(0)["figures"]["r1"]["value"].get<double>();
   }
-  // What was measured while training is what the composer gives: through its folder, from the pictures
-  // themselves, encoded by the encoder it names.
+  // Checks that the composer's results equal those measured during training. It is opened from its folder, on
+  // the images themselves, encoded by the encoder that it names.
   void expect_as_measured(const ComposedStageReport& stage) const {
     const auto composer = Composer::open(stage.model);
     ASSERT_TRUE(composer) << composer.error().message;
@@ -389,7 +389,7 @@ class TrainComposed : public testing::Test {
     ASSERT_TRUE(composed) << composed.error().message;
     const auto answers =
         rank_composed(task, composed->rows.view(), gallery.view(), TiePolicy::kPessimistic, 0, pool).value();
-    // Half precision of the cached states may turn a query around.
+    // Half precision of the cached states may change one query's result.
     EXPECT_NEAR(recall_at(task, answers, 1), r1(stage), 1.01 / static_cast<double>(task.queries.size()));
   }
   static std::string refusal(const ComposedTrainingOptions& options, ErrorCode code) {
@@ -407,7 +407,7 @@ TEST_F(TrainComposed, FusionLearnsMoreThanTheSumKnows) {
   ComposedTrainingOptions untrained = options("untrained");
   untrained.steps = 0;
   const ComposedTrainingReport before = train(untrained);
-  // A test set that is the held-out one in other paraphrases, which are not asked, has its figures.
+  // A test set that is the held-out one in other paraphrases, which are not asked, has the same figures.
   std::string manifest = test::read(data_.folder() / "held.jsonl");
   for (size_t at = 0; (at = manifest.find("make it", at)) != std::string::npos;)
     manifest.replace(at, 7, "turn it");
@@ -446,7 +446,7 @@ TEST_F(TrainComposed, TowersTrainWithAComposerOfTheirOwn) {
   EXPECT_TRUE((*composer)->check_encoder(*encoder));
   EXPECT_FALSE((*composer)->check_encoder(**aligned));
 
-  // A text tower alone, and the sum of both rows over it.
+  // Trains a text tower alone, with the sum of both embeddings.
   ComposedTrainingOptions text = options("text");
   text.method = "sum";
   text.towers = TrainedTowers::kText;
@@ -467,7 +467,7 @@ TEST_F(TrainComposed, TowersTrainWithAComposerOfTheirOwn) {
   EXPECT_FALSE(same("text_projection.weight"));
 }
 
-// Pictures are encoded as before, so that such a composer asks the collections that there are.
+// Images are encoded as before, so that such a composer can search existing collections.
 TEST_F(TrainComposed, ATextTowerTrainedWithAComposerReadsTheWordsAlone) {
   ComposedTrainingOptions training = options("text-tower");
   training.method = "combiner";
@@ -500,7 +500,7 @@ TEST_F(TrainComposed, ATextTowerTrainedWithAComposerReadsTheWordsAlone) {
   EXPECT_EQ(composed, rows_by(*own));
   EXPECT_NE(composed, rows_by(*base));
 
-  // Another text tower than the one that it was trained with is refused, and so is none.
+  // A text tower other than the one of the training is refused, and so is a missing one.
   const fs::path weights = folder / "encoder" / "model.safetensors";
   fs::copy_file(fs::path(training.model) / "model.safetensors", weights,
                 fs::copy_options::overwrite_existing);
@@ -616,7 +616,7 @@ TEST_F(TrainComposed, RefusesWhatCannotBeTrained) {
   EXPECT_THAT(refusal(other, ErrorCode::kMismatch), HasSubstr("tau"));
 }
 
-// The limit of a file's size stands for a disk that fills up.
+// A limit on the file size simulates a full disk.
 TEST_F(TrainComposed, AFullDiskIsAnErrorAndNothingIsLost) {
   ComposedTrainingOptions all = options("run");
   all.steps = 4;
@@ -636,7 +636,7 @@ TEST_F(TrainComposed, AFullDiskIsAnErrorAndNothingIsLost) {
 }
 
 TEST_F(TrainComposed, PicturesOfOneContentAreNoWrongAnswers) {
-  // Another name for a target: a mirrored square is the square.
+  // Another name for the same target: a mirrored square is the square.
   fs::copy_file(data_.folder() / "green-square-0.png", data_.folder() / "green-square-0 mirrored.png");
   std::string manifest = test::read(data_.folder() / "train.jsonl");
   manifest +=
@@ -670,18 +670,19 @@ TEST_F(TrainComposed, PicturesOfOneContentAreNoWrongAnswers) {
   stage.texts = texts;
   const auto task = ComposedTrainingTask::make(small, stage, pool).value();
   const ComposedBatch batch = task->batch(0);
-  // Every triplet once: its target, whose pictures are known by their rows, and the references beside them.
+  // The batch has every triplet once: its target, and the references beside them. Equal images are found by
+  // their embeddings.
   ASSERT_EQ(batch.positives.sizes(), (std::vector<int64_t>{73, 146}));
   const Tensor rows = normalize_rows(batch.picture_rows);
   const Tensor candidates =
       torch::cat({rows.index_select(0, batch.targets), rows.index_select(0, batch.references)});
   const Tensor equal = at::matmul(rows.index_select(0, batch.targets), candidates.t()) > 0.99999;
   EXPECT_TRUE(at::equal(batch.positives, equal));
-  // "mirrored" names what its reference shows: that reference is right too.
+  // "mirrored" names what its reference shows, so that reference is a positive too.
   EXPECT_GT(
       (batch.positives.slice(1, 73) & batch.positives.slice(1, 0, 73).any(1, true)).sum().item<int64_t>(),
       73);
-  // The same step, the same batch; another, another.
+  // The same step gives the same batch, another step another one.
   EXPECT_TRUE(at::equal(task->batch(0).targets, batch.targets));
   EXPECT_FALSE(at::equal(task->batch(1).targets, batch.targets));
 }
@@ -691,7 +692,7 @@ TEST_F(TrainComposed, InversionIsMeasuredAsOtherComposersAre) {
   inversion.texts = data_.folder().write("texts.txt", "a red square\nin green\na blue bar\na yellow frame\n");
   inversion.model = (fs::path(test::kSourceDir) / "models/starter").string();
   inversion.held_out = {(data_.folder() / "held.jsonl").string()};
-  // The held-out queries in other paraphrases, which are not asked.
+  // Uses the held-out queries in other paraphrases, which are not asked.
   std::string manifest = test::read(data_.folder() / "held.jsonl");
   for (size_t at = 0; (at = manifest.find("make it", at)) != std::string::npos;)
     manifest.replace(at, 7, "turn it");
@@ -714,11 +715,11 @@ TEST_F(TrainComposed, InversionIsMeasuredAsOtherComposersAre) {
   ASSERT_EQ(report->test.size(), 1U);
   EXPECT_EQ(report->test[0]["figures"], report->held_out[0]["figures"]);
   EXPECT_THAT(test::read(inversion.run / "run.json"), HasSubstr("outcome"));
-  // Of 24 queries three ask of the picture that cannot be read, and three name it.
+  // Among 24 queries, three have the unreadable image as reference, and three as target.
   EXPECT_EQ(report->held_out[0]["queries"], 24 - 6);
   ASSERT_EQ(report->left_out.size(), 2U);  // once in either set
   EXPECT_THAT(report->left_out[0], HasSubstr("blue-bar-1.png"));
-  // What has chosen a checkpoint tests none.
+  // Data that selected a checkpoint cannot be its test set.
   inversion.test = inversion.held_out;
   inversion.run = data_.folder() / "other";
   const auto refused = train_inversion(inversion, {}, {});

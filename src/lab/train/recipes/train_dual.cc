@@ -40,7 +40,8 @@ torch::Device torch_device(TrainingDevice device) {
   return {device == TrainingDevice::kCuda ? torch::kCUDA : torch::kCPU};
 }
 
-// CLIP's symmetric loss over batches of pictures and captions; judged by retrieval on the held-out sets.
+// Trains with CLIP's symmetric loss over batches of images and captions; evaluates retrieval on the held-out
+// sets.
 class DualTask : public TrainingTask {
  public:
   static Result<std::unique_ptr<DualTask>> make(const DualTrainingOptions& options,
@@ -168,7 +169,7 @@ Status check_options(const DualTrainingOptions& options) {
   return {};
 }
 
-// Two steps, of which the first also gets memory; nothing is updated.
+// Runs two steps without updates; the first also allocates memory.
 Result<DualTrainingPlan> try_steps(const DualTrainingOptions& options, const TrainingSetup& setup,
                                    DualTask& task) {
   DualTrainingPlan plan;
@@ -202,7 +203,7 @@ Result<DualTrainingReport> train(const DualTrainingOptions& options, int threads
   ThreadPool pool(threads);
   at::set_num_threads(threads);
   SACCADE_ASSIGN(TrainingSetup setup, load_training_setup(options));
-  // What differs already without the pictures need not wait for them.
+  // Differences that show without the images are reported before these are loaded.
   SACCADE_TRY(folder.check(describe_training(setup.description, options)));
   SACCADE_TRY(load_pictures(options, setup, pool, progress, stop));
   SACCADE_ASSIGN(const std::unique_ptr<DualTask> task, DualTask::make(options, setup, pool));

@@ -1,17 +1,17 @@
 // Training a dual encoder (CLIP's architecture) from datasets of images and captions.
 //
 // A run folder holds
-//   run.json           options, and hashes of all that is trained on: captions, pictures as decoded, what is
-//                      held out, tokenizer, weights to begin with
-//   metrics.jsonl      a line every evaluation: step, loss, learning rate, held-out recall and its protocol
-//   state.safetensors  weights, optimizer and position, written atomically: what a resumed training reads
+//   run.json           options, and hashes of all training data: captions, images as decoded, held-out data,
+//                      tokenizer, initial weights
+//   metrics.jsonl      a line per evaluation: step, loss, learning rate, held-out recall and its protocol
+//   state.safetensors  weights, optimizer and position, written atomically: read by a resumed training
 //   model/             the best checkpoint so far, in the Hugging Face layout
-//   cache/             decoded pictures, where no other folder is given for them
+//   cache/             decoded images, if no other folder is given for them
 //   lock               held while a process trains into the folder
-// The same command on the same folder goes on where it was; run.json is compared first, and a difference in
-// anything it names is refused. Data order, augmentation and captions are functions of seed and step alone,
-// so a training that was stopped and resumed ends with the same weights as one that was not (on the same
-// machine with the same number of threads).
+// The same command on the same folder resumes. run.json is compared first, and a difference in anything it
+// names is refused. Data order, augmentation and captions are functions of seed and step alone. So a training
+// that was stopped and resumed ends with the same weights as an uninterrupted one (on the same machine with
+// the same number of threads).
 #pragma once
 
 #include <cstdint>
@@ -42,60 +42,59 @@ std::span<const EnumName<TrainingDevice>> enum_names(TrainingDevice);  // "cpu",
 struct DualTrainingOptions : TrainingLoopOptions {
   std::vector<DatasetSource> datasets;  // items without captions are left out
   std::vector<DatasetSource> held_out;  // scored during training, never trained on
-  // What is trained; empty: as `initial` is. {"model": config.json of CLIP, "preprocessor":
-  // preprocessor_config.json, "tokenizer": folder}; the folder is relative to the file. Vocabulary and
-  // special ids in "model" are filled in from the tokenizer.
+  // Path of the architecture: {"model": config.json of CLIP, "preprocessor": preprocessor_config.json,
+  // "tokenizer": folder}. The folder is relative to the file. Vocabulary and special ids in "model" are
+  // filled in from the tokenizer. If empty, the architecture is that of `initial`.
   std::filesystem::path config;
-  // A checkpoint in the Hugging Face layout (one model.safetensors) whose weights the training begins with,
-  // of the config's architecture and tokenizer, of any float type; empty: random ones.
+  // Checkpoint of the initial weights, in the Hugging Face layout (one model.safetensors). It must have the
+  // config's architecture and tokenizer, and any floating type. If empty, weights are random.
   std::filesystem::path initial;
-  std::filesystem::path cache;  // decoded pictures; empty: <run>/cache
+  std::filesystem::path cache;  // decoded images; empty: <run>/cache
 
   int64_t batch = 256;
-  double patch_dropout = 0;  // share of the patches not looked at while training (FLIP, Li et al. 2023)
+  double patch_dropout = 0;  // share of patches dropped in training (FLIP, Li et al. 2023)
   double unmasked = 0.15;    // share of the steps, the last ones, that look at all patches all the same
-  // Chance that an example's caption is its item's first; else one of all, evenly.
+  // Probability that an example's caption is its item's first; otherwise one of all is drawn uniformly.
   double first_caption = 0.4;
   Precision precision = Precision::kBf16;
-  WeightsFormat weights = WeightsFormat::kFp32;  // of the written checkpoint; training's own are fp32
-  TrainingDevice device = TrainingDevice::kCpu;  // kCuda where libtorch has it
+  WeightsFormat weights = WeightsFormat::kFp32;  // format of the written checkpoint; training's own are fp32
+  TrainingDevice device = TrainingDevice::kCpu;  // kCuda if libtorch supports it
   int threads = 0;                               // 0: all processors of the process
-  DecoderPool* processes = nullptr;              // that decode the pictures; nullptr: the threads do
+  DecoderPool* processes = nullptr;              // decoder processes; nullptr: threads decode
 };
 
-// What a dry run has found: the data, and what the training will cost, by two steps that were tried.
+// Result of a dry run: the data, and the estimated cost of the training from two trial steps.
 struct DualTrainingPlan {
-  int64_t pictures = 0;  // that can be decoded and have a caption
-  int64_t captions = 0;  // of those
-  int64_t held_out = 0;  // pictures
+  int64_t pictures = 0;  // number that can be decoded and have a caption
+  int64_t captions = 0;  // number of their captions
+  int64_t held_out = 0;  // images
   int64_t parameters = 0;
   int64_t steps = 0;
-  int64_t memory_bytes =
-      0;  // of this process at its most, with what the optimizer keeps; a GPU's is not looked at
+  int64_t memory_bytes = 0;   // peak of this process, with the optimizer's state; without a GPU's memory
   double seconds_a_step = 0;  // of the second; steps late in the training may look at more (patch_dropout)
-  double seconds = 0;         // of all steps, without evaluations
+  double seconds = 0;         // time of all steps, without evaluations
 };
 
 struct DualTrainingReport {
   int64_t steps = 0;         // done in all
-  int64_t resumed_from = 0;  // of them by earlier calls; equal to steps where this one found it finished
+  int64_t resumed_from = 0;  // number by earlier calls; equal to steps if the training was finished
   bool finished = false;
   double last_loss = 0;
-  std::vector<OneCaptionRecall> best;  // of the checkpoint in model/
+  std::vector<OneCaptionRecall> best;  // figures of the checkpoint in model/
   int64_t best_step = 0;
-  double images_per_second = 0;       // of this call
+  double images_per_second = 0;       // rate of this call
   std::vector<std::string> left_out;  // images that could not be decoded
   std::filesystem::path model;
-  std::optional<DualTrainingPlan> plan;  // of a dry run, and nothing else then but what was left out
+  std::optional<DualTrainingPlan> plan;  // result of a dry run, which has only exclusions beside it
 };
 
-// As `train dual --json` prints it.
+// Returns the output of `train dual --json`.
 Json dual_training_json(const DualTrainingReport& report);
 
-// Stops cleanly, its state saved, when `stop` is requested: `finished` is false then. Errors name the file
-// and line or option. A folder with a training of other options or data is refused (kMismatch, naming what
-// differs), and so is one that holds other files and no training (kUsage). A state.safetensors that is
-// damaged (kBadData) or of another training (kMismatch) is refused. What is refused leaves all as it was.
+// Trains a dual encoder. When `stop` is requested, it saves its state and returns with `finished` false.
+// Errors name the file and line or option. Refused are: a folder with a training of other options or data
+// (kMismatch, naming the difference), one with other files and no training (kUsage), and a state.safetensors
+// that is damaged (kBadData) or of another training (kMismatch). A refusal leaves everything unchanged.
 Result<DualTrainingReport> train_dual(const DualTrainingOptions& options, const ProgressCallback& progress,
                                       std::stop_token stop);
 

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 constexpr const char* kEditorTrainingKind = "train editor";
 constexpr uint64_t kChooseHeldOut = 34;
 
-// Numbers for pictures and texts, each once.
+// Numbers distinct images and texts.
 struct Numbering {
   std::vector<DatasetItem> items;
   std::unordered_map<std::string, int64_t> pictures;
@@ -75,7 +75,7 @@ Json dataset_json(const Dataset& dataset, const std::string& source) {
       {"name", dataset.name}, {"source", source}, {"hash", dataset.hash}, {"queries", dataset.edits.size()}};
 }
 
-// Reads the datasets named; what they are made of goes into `described`.
+// Reads the named datasets, and adds hashes of their contents to `described`.
 Status read_sets(const std::vector<std::string>& sources, std::vector<Dataset>& datasets, Json& described) {
   for (const std::string& text : sources) {
     SACCADE_ASSIGN(const DatasetSource source, parse_dataset_source(text));
@@ -85,7 +85,7 @@ Status read_sets(const std::vector<std::string>& sources, std::vector<Dataset>& 
   return {};
 }
 
-// Leaves out the queries that have a picture which could not be read.
+// Removes the queries that have an unreadable image.
 void drop_unreadable(const PictureStore& pictures, std::vector<EditorQuery>& queries) {
   std::erase_if(queries, [&](const EditorQuery& query) {
     return !pictures.has(query.reference) || !pictures.has(query.target);

@@ -1,13 +1,14 @@
-// Training an editor (lab/editor/editor.h) on edit queries: reference, text and the true target, by flow matching.
+// Training an editor (lab/editor/editor.h) on edit queries: reference, text and the true target, by flow
+// matching.
 //
 // A run folder holds
-//   run.json           options, and hashes of all that is trained on
-//   metrics.jsonl      a line every evaluation: step, loss, held-out loss beside that of
-//                      leaving the reference as it is
-//   state.safetensors  what a stopped training goes on from exactly
+//   run.json           options, and hashes of all training data
+//   metrics.jsonl      a line per evaluation: step, loss, held-out loss beside that of
+//                      returning the reference unchanged
+//   state.safetensors  state from which a stopped training resumes exactly
 //   model/             the best editor so far: a checkpoint
-//   cache/             decoded pictures, where no other folder is given for them
-// The same command on the same folder goes on where it was; other data or options are refused.
+//   cache/             decoded images, if no other folder is given for them
+// The same command on the same folder resumes; other data or options are refused.
 #pragma once
 
 #include <cstdint>
@@ -33,18 +34,17 @@ struct EditorTrainingOptions : TrainingLoopOptions {
     checkpoint_every = 500;
   }
 
-  // Of edit queries, PATH or PATH#split=NAME; queries without a target or a text are left out.
+  // Datasets of edit queries, PATH or PATH#split=NAME; queries without a target or a text are left out.
   std::vector<std::string> datasets;
   std::vector<std::string> held_out;  // scored during training, never trained on
   std::string encoder;                // -m: reads the texts, and stays as it is
   EditorConfig shape;                 // text_width and frozen are filled in
-  std::filesystem::path cache;        // decoded pictures; empty: <run>/cache
+  std::filesystem::path cache;        // decoded images; empty: <run>/cache
 
   int64_t batch = 64;
-  // Share of the examples that are told nothing, so that guidance has something to go
-  // away from (Ho and Salimans 2022).
+  // Share of the examples without a text, for classifier-free guidance (Ho and Salimans 2022).
   double text_dropout = 0.1;
-  int64_t held_out_queries = 512;  // that are scored, the first of a shuffle by seed; 0: all
+  int64_t held_out_queries = 512;  // number scored, the first of a shuffle by seed; 0: all
   Precision precision = Precision::kBf16;
   int threads = 0;
   DecoderPool* processes = nullptr;
@@ -60,18 +60,19 @@ struct EditorTrainingReport {
   int64_t best_step = 0;
   int64_t queries = 0;  // trained on
   int64_t texts = 0;    // different ones, trained on or scored
-  int64_t cut = 0;      // of them longer than the editor reads
+  int64_t cut = 0;      // number longer than the editor's maximum
   int64_t parameters = 0;
-  double examples_per_second = 0;     // of this call
-  std::vector<std::string> left_out;  // pictures that could not be decoded
+  double examples_per_second = 0;     // rate of this call
+  std::vector<std::string> left_out;  // images that could not be decoded
   std::filesystem::path model;
 };
-// As `train editor --json` prints it.
+// Returns the output of `train editor --json`.
 Json editor_training_json(const EditorTrainingReport& report);
 
-// Stops cleanly, its state saved, when `stop` is requested: `finished` is false then. kUsage for datasets of
-// another sort and for fewer queries than a batch; kMismatch for another training's folder: what is refused
-// leaves all as it was. Memory: 4 side^2 bytes a picture, mapped, and the states of all different texts.
+// Trains an editor. When `stop` is requested, it saves its state and returns with `finished` false. Errors:
+// kUsage for datasets of another kind and for fewer queries than a batch; kMismatch for another training's
+// folder. An error of these leaves everything unchanged. Memory: 4 side^2 bytes per image, mapped, and the
+// states of all distinct texts.
 Result<EditorTrainingReport> train_editor(const EditorTrainingOptions& options,
                                           const ProgressCallback& progress, std::stop_token stop);
 

@@ -1,5 +1,5 @@
-// Training an editor: the network and its gradients against plain operations in double, the loss as it is
-// written down, and that a small one learns, stops and goes on.
+// Tests of training an editor: the network and its gradients against plain operations in double, and the loss
+// against its formula. A small editor learns, stops and resumes.
 #include "lab/train/recipes/train_editor.h"
 
 #include <cmath>
@@ -40,7 +40,7 @@ Inputs some_inputs(const EditorConfig& config) {
   return inputs;
 }
 
-// The network operation by operation.
+// Computes the network operation by operation.
 Tensor plain_editor(const EditorConfig& config, const TorchMap& weights, const Inputs& inputs) {
   const auto type = weights.begin()->second.scalar_type();
   const auto linear = [&](const Tensor& x, const std::string& name) {
@@ -124,7 +124,7 @@ TEST_F(Network, AsWrittenDownWithItsGradients) {
     EXPECT_GT(size, 0) << name;
     EXPECT_LT(max_difference(tensor.grad(), exact.at(name).grad()), 1e-4 * std::max(1.0, size)) << name;
   }
-  // The oracle's own gradients, by finite differences.
+  // Checks the oracle's own gradients by finite differences.
   const torch::NoGradGuard no_grad;
   for (const char* name : {"picture_in.weight", "time_in.bias", "text_places", "blocks.1.qkv.weight"}) {
     const Tensor& weight = exact.at(name);
@@ -163,7 +163,7 @@ TEST_F(Network, UntrainedItSaysTheReference) {
   EXPECT_LT(max_difference(forward(), inputs.reference), 1e-6);
 }
 
-// Edits of single-coloured pictures: "red" makes them red, "blue" blue.
+// Edits of single-coloured images: "red" makes them red, "blue" blue.
 class Learning : public testing::Test {
  protected:
   void SetUp() override {

@@ -19,10 +19,10 @@ namespace fs = std::filesystem;
 
 constexpr const char* kNoHead = "no head";
 
-// What is trained on, before it is encoded.
+// Training data before encoding.
 struct TrainingItems {
   std::vector<NamedDataset> datasets;
-  std::vector<const ImageRef*> images;                      // of the datasets' items, one after the other
+  std::vector<const ImageRef*> images;                      // of all datasets' items, in order
   std::vector<std::pair<int64_t, std::string_view>> texts;  // item, caption
   Json description = Json::array();
 };
@@ -48,7 +48,7 @@ Result<TrainingItems> read_training_items(const HeadTrainingOptions& options) {
   return all;
 }
 
-// The pictures and texts of all that any subset names.
+// Returns the images and texts of all subsets.
 FeatureItems chosen_items(const TrainingItems& all, std::span<const PairSubset> subsets) {
   std::set<int64_t> numbers;
   for (const PairSubset& subset : subsets) {
@@ -71,7 +71,7 @@ FeatureItems chosen_items(const TrainingItems& all, std::span<const PairSubset> 
   return items;
 }
 
-// kUsage where a picture of a set is among those of `seen`; its own are added.
+// Returns kUsage if an image of a set is among those of `seen`; adds the set's images.
 Status check_apart(const NamedDataset& dataset, std::string_view role,
                    std::map<std::string, std::string>& seen) {
   int64_t shared = 0;
@@ -194,7 +194,7 @@ Status use_datasets(const HeadTrainingOptions& options, std::span<const PairSubs
   return {};
 }
 
-// One head after the other on one set, and what may be said of them.
+// Measures one head after the other on one set, and compares them.
 Result<Json> judge(const HeadTrainingOptions& options, const HeadData& data, const HeadSet& set,
                    const std::vector<std::pair<std::string, fs::path>>& heads, ThreadPool& pool) {
   const double confidence = options.bootstrap.confidence;
@@ -243,7 +243,7 @@ Result<Json> judge(const HeadTrainingOptions& options, const HeadData& data, con
               {"words", std::move(words)}};
 }
 
-// Heads to compare with, by names that differ.
+// Returns heads to compare with, under distinct names.
 Result<std::vector<std::pair<std::string, fs::path>>> compared_heads(const HeadTrainingOptions& options,
                                                                      const HeadData& data) {
   std::vector<std::pair<std::string, fs::path>> heads = {
@@ -409,7 +409,7 @@ Result<TrainedHead> train_one_head(const HeadTrainingOptions& given, const HeadD
   SACCADE_ASSIGN(const std::vector<int64_t> pairs, data.pairs({given.pairs, given.seed}, given.batch));
   HeadTrainingOptions options = given;
   options.steps = head_training_steps(options, std::ssize(pairs));
-  // Once an epoch.
+  // Evaluates once per epoch.
   options.evaluate_every = std::max<int64_t>(1, (std::ssize(pairs) + options.batch - 1) / options.batch);
   if (data.held_out.empty()) options.patience = 0;
   SACCADE_TRY(check_loop_options(options));

@@ -1,13 +1,13 @@
-// Training projection heads on a frozen encoder (the study of BLIP-2's heads): features once, then a linear
-// layer or an MLP a side, by symmetric contrastive loss.
+// Training projection heads on a frozen encoder (the study of BLIP-2's heads). Features are computed once;
+// then a linear layer or an MLP per side is trained with a symmetric contrastive loss.
 //
 // A run folder holds
-//   run.json           options, and hashes of all that is trained on; "outcome": what may be said of the head
-//   features/          the features, a file a set (feature_file.h), where they were computed here
-//   metrics.jsonl      a line every evaluation: step, loss, held-out recall with intervals
-//   state.safetensors  what a stopped training goes on from exactly
+//   run.json           options, and hashes of all training data; "outcome": comparisons of the head
+//   features/          the features, one file per set (feature_file.h), if they were computed here
+//   metrics.jsonl      a line per evaluation: step, loss, held-out recall with intervals
+//   state.safetensors  state from which a stopped training resumes exactly
 //   model/             the best head so far: a checkpoint (model/families/head.h)
-// The same command on the same folder goes on where it was; other data or options are refused.
+// The same command on the same folder resumes; other data or options are refused.
 #pragma once
 
 #include <cstdint>
@@ -29,46 +29,47 @@ namespace saccade::lab {
 
 struct HeadTrainingOptions : TrainingLoopOptions {
   HeadTrainingOptions() {
-    // Few steps, over a matrix or two: the study says nothing but that the rate was tuned.
+    // There are few steps, over one or two matrices. The study only says that the rate was tuned.
     learning_rate = 1e-3;
     weight_decay = 0.01;
     patience = 3;
   }
 
-  // What is trained on: datasets encoded by a frozen encoder, or a file of features (feature_file.h).
+  // Training data: datasets encoded by a frozen encoder, or a file of features (feature_file.h).
   std::vector<std::string> datasets;  // PATH or PATH#split=NAME
   std::filesystem::path features;
-  // What decides when training ends and which step's head is kept, and what the outcome is measured on (where
-  // there is none, held_out too). Datasets, or with `features` files of features.
+  // Held-out data decide when training ends and which step's head is kept. The outcome is measured on `test`,
+  // or on `held_out` if that is empty. Both are datasets, or with `features` files of features.
   std::vector<std::string> held_out;
   std::vector<std::string> test;
-  std::string frozen;  // -m; with `features`: the encoder they are said to be from, or empty
-  // States that the heads read; nothing: queries and tokens where the encoder has them, else its rows.
+  std::string frozen;  // -m; with `features`: their encoder, or empty
+  // Input states of the heads. With `nullopt`, queries and tokens if the encoder has them, else its
+  // embeddings.
   std::optional<ImageStates> image_states;
   std::optional<TextStates> text_states;
   Pooling pooling = Pooling::kMean;
-  // Trains a copy of BLIP-2's Q-Former too (the study's future work): its heads read the states of the vision
-  // tower, kVision, and what the Q-Former makes of them is pooled. Its own peak learning rate, as its weights
-  // have been trained long before.
+  // If true, a copy of BLIP-2's Q-Former is trained too (the study's future work). Its inputs are the states
+  // of the vision tower, kVision, and its outputs are pooled. It has its own peak learning rate, as its
+  // weights are pretrained.
   bool train_qformer = false;
   double qformer_rate = 1e-5;
 
   HeadKind kind = HeadKind::kMlp;
-  int64_t width = 768;         // of the shared space
-  int64_t hidden_width = 768;  // of an MLP
+  int64_t width = 768;         // width of the shared space
+  int64_t hidden_width = 768;  // hidden width of an MLP
   int64_t pairs = 5000;        // a random subset of so many pairs; 0: all
   double epochs = 0;           // 0: the study's, 5 for a linear head, 8 for an MLP
   int64_t batch = 128;
-  // Share of a batch that is chosen: for a pair that was drawn, the one of 1,024 others that the frozen
-  // features are nearest to, and that is not its own.
+  // Share of a batch that consists of hard negatives. Each is mined for a drawn pair: the nearest of 1,024
+  // others by the frozen features that is not a positive.
   double hard_negatives = 0;
   std::vector<std::filesystem::path> against;  // heads on the same features, to compare with
 
   CaptionPolicy captions = CaptionPolicy::kAll;
   BootstrapOptions bootstrap;
-  EmbedOptions embed;  // how features are computed; its `progress` and `stop` are set from the call
+  EmbedOptions embed;  // computing of features; its `progress` and `stop` are set from the call
   BackendOptions encoder;
-  std::string version;               // of the program, for the run
+  std::string version;               // version of the program, for the run
   std::vector<std::string> command;  // the same
 };
 
@@ -78,20 +79,20 @@ struct HeadTrainingReport {
   bool finished = false;
   double last_loss = 0;
   int64_t pairs = 0;   // trained on
-  double seconds = 0;  // of this call's training, without features
+  double seconds = 0;  // time of this call's training, without features
   std::vector<std::string> left_out;
-  // By set: {"set", "results": [{"model", figures as recall_json}], "verdicts": [...]}; empty while
-  // unfinished and where nothing is held out.
+  // Outcome by set: {"set", "results": [{"model", figures as recall_json}], "verdicts": [...]}. Empty while
+  // unfinished and without held-out data.
   Json outcome = Json::array();
   std::filesystem::path model;
 };
-// As `train head --json` prints it.
+// Returns the output of `train head --json`.
 Json head_training_json(const HeadTrainingReport& report);
 
-// Stops cleanly, its state saved, when `stop` is requested: `finished` is false then. kUsage for fewer pairs
-// than a batch, kBadData for features that are not numbers or do not fit together, kMismatch for another
-// training's folder or a head of `against` that sits on another encoder: before anything is trained; what is
-// refused leaves all as it was. Cost, once features are there: linear in pairs and epochs.
+// Trains a head. When `stop` is requested, it saves its state and returns with `finished` false. Errors,
+// before anything is trained: kUsage for fewer pairs than a batch; kBadData for features that are not finite
+// or do not fit together; kMismatch for another training's folder or a head of `against` on another encoder.
+// A refusal leaves everything unchanged. Cost, once features exist: linear in pairs and epochs.
 Result<HeadTrainingReport> train_head(const HeadTrainingOptions& options, const ProgressCallback& progress,
                                       std::stop_token stop);
 

@@ -1,5 +1,5 @@
-// Heads: their loss and gradients against plain sums, their batches, trainings end to end and resumed, and
-// what they refuse to be trained on.
+// Tests of heads: their loss and gradients against plain sums, their batches, trainings end to end and
+// resumed, and invalid training data.
 #include "lab/train/recipes/train_head.h"
 
 #include <cmath>
@@ -23,8 +23,8 @@ using test::read;
 using testing::HasSubstr;
 using torch::Tensor;
 
-// Features of pictures and texts that show the same thing: a few hidden numbers, seen by each through a
-// matrix of its own, and bent for the texts, so that an MLP has more to find than a linear head.
+// Features of images and texts that show the same thing: a few hidden numbers, each mapped by a matrix of its
+// own. Those of texts are bent, so that an MLP can learn more than a linear head.
 struct Synthetic {
   int64_t images = 0;
   int64_t image_width = 12;
@@ -135,8 +135,8 @@ class TrainHead : public testing::Test {
 
 using Values = std::map<std::string, std::vector<double>>;
 
-// The study's loss in plain sums of doubles: heads, length 1, temperature, cross-entropy both ways with a
-// row's target spread over its positives.
+// Computes the study's loss in plain sums of doubles: heads, normalization, temperature, and cross-entropy in
+// both directions with a row's target spread over its positives.
 double plain_loss(const Values& weights, const HeadConfig& config, const HeadBatch& batch) {
   const auto n = static_cast<size_t>(batch.images.size(0));
   const auto side = [&](const std::string& name, const Tensor& features) {
@@ -206,7 +206,7 @@ TEST_F(TrainHead, LossAndGradientsAreThoseOfPlainSums) {
     config.text_width = features.text_width();
     config.width = 7;
     config.hidden_width = 5;
-    const std::vector<int64_t> pairs = {0, 1, 2, 3, 8, 9, 10, 11, 20};  // most pictures with two texts
+    const std::vector<int64_t> pairs = {0, 1, 2, 3, 8, 9, 10, 11, 20};  // most images with two texts
     auto task = HeadTask::make(given, config, features, pairs, {}, pool).value();
     const HeadBatch batch = task->batch(0);
     EXPECT_GT(batch.positives.sum().item<int64_t>(), 9);
@@ -236,12 +236,12 @@ TEST_F(TrainHead, LossAndGradientsAreThoseOfPlainSums) {
 }
 
 TEST_F(TrainHead, EqualTextsAndPicturesBelongTogether) {
-  nn::TensorMap file = synthetic({.images = 4});  // texts 0, 1 of picture 0, 2, 3 of 1, ...
+  nn::TensorMap file = synthetic({.images = 4});  // texts 0, 1 of image 0, 2, 3 of 1, ...
   const auto copy_row = [](const nn::Tensor& tensor, int64_t from, int64_t to) {
     tensor[to].copy_from(tensor[from]);
   };
   copy_row(file["image_features"], 0, 3);
-  copy_row(file["text_features"], 2, 5);  // a text of picture 1 is one of picture 2 too
+  copy_row(file["text_features"], 2, 5);  // a text of image 1 is one of image 2 too
   ASSERT_TRUE(save(folder_ / "equal.safetensors", file));
   const FeatureFile features = FeatureFile::open(folder_ / "equal.safetensors").value();
   const std::vector<std::vector<int64_t>> expected = {{0, 1, 6, 7}, {2, 3, 5}, {2, 4, 5}, {0, 1, 6, 7}};
@@ -274,12 +274,13 @@ TEST_F(TrainHead, BatchesAreAFunctionOfSeedAndStep) {
     EXPECT_TRUE(at::equal(again.images, there.images));
     EXPECT_TRUE(at::equal(again.positives, there.positives));
   }
-  // Those drawn are each pair once an epoch: 20 a step, 400 pairs.
+  // The drawn pairs contain each pair once per epoch: 20 per step, 400 pairs.
   std::set<int64_t> epoch;
   for (size_t step = 0; step < 20; ++step)
     epoch.insert(first[step].texts.begin(), first[step].texts.begin() + 20);
   EXPECT_EQ(epoch, std::set<int64_t>(pairs.begin(), pairs.end()));
-  // Those chosen are wrong for the pair they were chosen for, and nearer to it than pairs are as a rule.
+  // The chosen pairs are negatives of the pair for which they were chosen, and nearer to it than pairs
+  // usually are.
   double chosen = 0;
   double usual = 0;
   const auto cosine = [](const Tensor& a, const Tensor& b) {
@@ -325,13 +326,13 @@ TEST_F(TrainHead, LearnsAndSaysWhatMayBeSaid) {
   const Json& recall = set["results"][0]["mean_recall"];
   EXPECT_GT(recall["value"].get<double>(), 0.5);
   EXPECT_LT(recall["low"], recall["value"]);
-  // Widths differ, so there is no "no head"; and the bend is what a linear head cannot follow.
+  // Widths differ, so there is no "no head". A linear head cannot fit the bend.
   EXPECT_THAT(set["words"][0].get<std::string>(), HasSubstr("cannot be compared with no head"));
   EXPECT_EQ(set["verdicts"][0]["better"], true) << dump_json(set, 1);
   EXPECT_THAT(set["words"][1].get<std::string>(), HasSubstr("mlp is better than"));
   EXPECT_EQ(read_json(folder_ / "mlp/run.json").value()["outcome"], mlp.outcome);
 
-  // The same training again may not be called better than itself.
+  // The same training again may not be reported as better than itself.
   HeadTrainingOptions again = options("again", HeadKind::kLinear);
   again.against = {folder_ / "linear/model"};
   const Json same = train(again).outcome[0];
@@ -377,7 +378,7 @@ TEST_F(TrainHead, ComparesWithNoHeadWhereWidthsAreOne) {
   EXPECT_EQ(set["verdicts"][0]["better"], true);
   EXPECT_THAT(set["words"][0].get<std::string>(), HasSubstr("mlp is better than no head: mean recall +"));
 
-  // Without resamples there are no intervals, and nothing is called better.
+  // Without resamples there are no intervals, and nothing is reported as better.
   HeadTrainingOptions bare = options("bare");
   bare.bootstrap.resamples = 0;
   bare.test.clear();
@@ -518,7 +519,7 @@ class HeadOnEncoder : public testing::Test {
     return options;
   }
 
-  // The study's own encoder, of the golden's shapes, with a tokenizer of letters.
+  // Returns the study's own encoder, in the golden's shapes, with a tokenizer of letters.
   [[nodiscard]] fs::path blip2() const {
     const fs::path frozen = data_.folder() / "blip2";
     fs::copy(fs::path(test::kSourceDir) / "tests/golden/blip2-t5", frozen);
@@ -547,7 +548,7 @@ TEST_F(HeadOnEncoder, ItsCheckpointIsAnEncoderAndConforms) {
   EXPECT_TRUE(conformed->ok) << dump_json(conform_json(*conformed), 1);
   EXPECT_EQ(conformed->answers.size(), 4U);
 
-  // Again: the features that are there are taken, without the cache and whatever it would say.
+  // The second time, the existing features are used, without the cache.
   const auto written = fs::last_write_time(given.run / "features/train.safetensors");
   fs::remove_all(given.embed.cache);
   const auto again = train_head(given, {}, {});
@@ -555,7 +556,7 @@ TEST_F(HeadOnEncoder, ItsCheckpointIsAnEncoderAndConforms) {
   EXPECT_EQ(again->outcome, report->outcome);
   (void)written;
 
-  // A picture replaced under its name is other data, and leaves all as it was.
+  // An image replaced under its name counts as other data, and the refusal leaves everything unchanged.
   const std::string before = read(given.run / "run.json");
   fs::copy_file(data_.folder() / "red-bar-0.png", data_.folder() / "blue-post-0.png",
                 fs::copy_options::overwrite_existing);
@@ -593,7 +594,7 @@ TEST_F(HeadOnEncoder, APictureThatCannotBeReadIsLeftOutOfTrainingAndNotOfTests) 
   EXPECT_FALSE(fs::exists(given.run));
 }
 
-// The study's own: BLIP-2's query states and T5's, of the golden's shapes.
+// Uses the study's own inputs: BLIP-2's query states and T5's, in the golden's shapes.
 TEST_F(HeadOnEncoder, TrainsOnBlip2) {
   const fs::path frozen = blip2();
   HeadTrainingOptions given = options(frozen.string());
@@ -611,13 +612,13 @@ TEST_F(HeadOnEncoder, TrainsOnBlip2) {
     ASSERT_TRUE(conformed) << conformed.error().message;
     EXPECT_TRUE(conformed->ok) << dump_json(conform_json(*conformed), 1);
   }
-  // A head on other states is no one's to compare with.
+  // A head on other states cannot be compared with.
   given.run = data_.folder() / "third";
   given.against = {data_.folder() / "queries/model"};
   const auto refused = train_head(given, {}, {});
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("it reads pictures' queries"));
-  // Nor one that sits on another encoder.
+  // Neither can one on another encoder.
   given.frozen = (fs::path(test::kSourceDir) / "models/starter").string();
   given.image_states.reset();
   const auto other = train_head(given, {}, {});
@@ -625,8 +626,8 @@ TEST_F(HeadOnEncoder, TrainsOnBlip2) {
   EXPECT_THAT(other.error().message, HasSubstr("a head for another encoder"));
 }
 
-// A Q-Former that is trained begins as the frozen one: the first loss is that of a head on its queries. Its
-// gradients are those of finite differences.
+// A trained Q-Former begins as the frozen one: the first loss is that of a head on its queries. Its gradients
+// are checked by finite differences.
 TEST_F(HeadOnEncoder, ATrainedQFormerBeginsAsTheFrozenOne) {
   const fs::path folder = blip2();
   auto encoder = load_encoder(folder).value();
@@ -697,8 +698,8 @@ TEST_F(HeadOnEncoder, ATrainedQFormerBeginsAsTheFrozenOne) {
   }
 }
 
-// The study's future work: the Q-Former trained with the head. What comes of it is a checkpoint like any
-// other, that holds its own Q-Former and still names the encoder it began with.
+// Tests the study's future work: the Q-Former trained with the head. The result is a checkpoint like any
+// other. It holds its own Q-Former and still names the encoder of its initial weights.
 TEST_F(HeadOnEncoder, TrainsTheQFormerToo) {
   HeadTrainingOptions given = options(blip2().string());
   given.train_qformer = true;
@@ -718,17 +719,17 @@ TEST_F(HeadOnEncoder, TrainsTheQFormerToo) {
   for (const auto& [name, view] : after.tensors()) {
     if (name != "query_tokens" && !name.starts_with("qformer.")) continue;
     ++own;
-    // A key's bias changes no attention: it has no gradient.
+    // A key's bias does not change the attention, so it has no gradient.
     if (name.ends_with("key.bias")) continue;
     EXPECT_NE(view.to_floats().value(), before.find(name)->to_floats().value()) << name;
   }
   EXPECT_GT(own, 20);
-  // Another rate is another training.
+  // With another learning rate it is another training.
   given.qformer_rate = 2e-3;
   const auto other = train_head(given, {}, {});
   ASSERT_FALSE(other);
   EXPECT_THAT(other.error().message, HasSubstr("qformer_rate"));
-  // The encoder of a picture is that of the head: its own Q-Former's, from the frozen one's vision tower.
+  // An image's embedding is the head's: from its own Q-Former, over the frozen vision tower.
   auto encoder = load_encoder(report->model).value();
   auto frozen = load_encoder(given.frozen).value();
   const auto head = FeatureHead::open(report->model).value();

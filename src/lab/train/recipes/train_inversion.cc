@@ -46,7 +46,7 @@ Json hashes_of(const std::vector<NamedDataset>& named) {
   return hashes;
 }
 
-// What is tested by is not what chose the checkpoint.
+// Checks that test data differ from the data that select the checkpoint.
 Status check_apart(const std::vector<NamedDataset>& held_out, const std::vector<NamedDataset>& test) {
   for (const NamedDataset& each : test) {
     const bool there = std::ranges::any_of(
@@ -56,8 +56,8 @@ Status check_apart(const std::vector<NamedDataset>& held_out, const std::vector<
   return {};
 }
 
-// Edit queries in their own wording, with their pictures' rows; those that need a picture
-// which cannot be read are left out.
+// Reads edit queries in their original wording, with their images' embeddings. Queries with an unreadable
+// image are left out.
 Result<InversionQueries> read_queries(const NamedDataset& named, const InversionTrainingOptions& options,
                                       EncoderBackend& encoder, const EmbedOptions& embed, ThreadPool& pool,
                                       std::vector<std::string>& left_out) {

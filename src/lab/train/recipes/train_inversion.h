@@ -1,12 +1,12 @@
-// Training textual inversion for composed search from texts alone (model/composers/inversion.h): no picture
-// is read, so that it can be trained for any CLIP that somebody has.
+// Training textual inversion for composed search from texts alone (model/composers/inversion.h). No image is
+// read, so that it can be trained for any CLIP that somebody has.
 //
-// A text's row, with noise on it, becomes a word; the frozen text tower reads the text with
-// that word in place of its keywords; what comes out is to be what the tower made of the text
-// itself, by mean squared error (Gu et al. 2023, "Language-only efficient training of zero-shot
-// composed image retrieval", section 3).
+// A text's embedding, with noise on it, is mapped to a word. The frozen text tower reads the text with that
+// word in place of its keywords. The output is trained to equal the tower's embedding of the text itself, by
+// mean squared error (Gu et al. 2023, "Language-only efficient training of zero-shot composed image
+// retrieval", section 3).
 //
-// A run folder holds what the loop writes (loop.h); model/ is the composer.
+// A run folder holds the loop's files (loop.h); model/ is the composer.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ namespace saccade::lab {
 
 struct InversionTrainingOptions : TrainingLoopOptions {
   InversionTrainingOptions() {
-    // LinCIR takes 50,000 steps at a tenth of the rate, of three million texts.
+    // LinCIR takes 50,000 steps at a tenth of the rate, on three million texts.
     steps = 4'000;
     learning_rate = 1e-3;
     weight_decay = 0.05;
@@ -36,18 +36,18 @@ struct InversionTrainingOptions : TrainingLoopOptions {
   std::string model;            // the encoder's checkpoint, of CLIP's family
   std::filesystem::path texts;  // a text a line
   std::vector<std::string>
-      held_out;  // edit queries that choose the best step: PATH or PATH#split=NAME; may be none
+      held_out;  // edit queries that select the best step: PATH or PATH#split=NAME; may be empty
   std::vector<std::string> test;  // the same: measured once, by the checkpoint that is kept
-  // Where the picture's word stands ("*") in what is asked, and the change ("{}").
+  // Query template, with places for the image's word ("*") and for the modification ("{}").
   std::string sentence = "a photo of * that {}";
   int64_t hidden = 0;  // width of the network; 0: four times the rows'
   double dropout = 0.5;
-  // The noise's length beside a row's, at most: of each text a share of it, drawn evenly,
+  // Maximum length of the noise relative to an embedding's. Each text gets a share of it, drawn uniformly,
   // with independent normal values.
   double noise = 1;
   int64_t batch = 256;
   BootstrapOptions bootstrap;
-  EmbedOptions embed;  // how held-out pictures are read; its `progress` and `stop` are set from the call
+  EmbedOptions embed;  // reading of held-out images; `progress` and `stop` are set from the call
   BackendOptions encoder;
 };
 
@@ -56,22 +56,22 @@ struct InversionTrainingReport {
   int64_t best_step = 0;
   bool finished = false;
   double last_loss = 0;
-  double texts_per_second = 0;        // of this call, evaluations included
+  double texts_per_second = 0;        // rate of this call, evaluations included
   int64_t texts = 0;                  // learned from
   int64_t repeated = 0;               // lines that were there before
   int64_t cut = 0;                    // texts longer than the encoder reads
-  Json held_out = Json::array();      // of the best step
-  Json test = Json::array();          // of the best step, once all steps are done
-  std::vector<std::string> left_out;  // held-out pictures that could not be read
+  Json held_out = Json::array();      // figures of the best step
+  Json test = Json::array();          // figures of the best step, once all steps are done
+  std::vector<std::string> left_out;  // held-out images that could not be read
   std::filesystem::path model;
 };
-// As `train composed --method inversion --json` prints it.
+// Returns the output of `train composed --method inversion --json`.
 Json inversion_training_json(const InversionTrainingReport& report);
 
-// Stops cleanly, its state saved, when `stop` is requested: `finished` is false then. kUsage names the
-// option; kUnsupported an encoder other than CLIP with a text tower of words; kMismatch another
-// training's folder; kBadData for fewer texts than a batch. Cost, a step: the text tower forwards
-// twice and back once over a batch.
+// Trains textual inversion. When `stop` is requested, it saves its state and returns with `finished` false.
+// Errors: kUsage names the option; kUnsupported for an encoder other than CLIP with a text tower of words;
+// kMismatch for another training's folder; kBadData for fewer texts than a batch. Cost per step: two forward
+// passes and one backward pass of the text tower over a batch.
 Result<InversionTrainingReport> train_inversion(const InversionTrainingOptions& options,
                                                 const ProgressCallback& progress, std::stop_token stop);
 

@@ -79,7 +79,7 @@ TrainingLoopOptions loop_options(const VisualnessTrainingOptions& options, const
   return loop;
 }
 
-// The last stage's best checkpoint as the run's.
+// Copies the last stage's best checkpoint as the run's result.
 Status copy_model(const fs::path& from, const fs::path& to) {
   std::error_code error;
   fs::create_directories(to, error);
@@ -114,7 +114,7 @@ Result<VisualnessTrainingReport> train(const VisualnessTrainingOptions& options,
                                    : make_null_picture_task(options, data, stage, weights, pool));
     if (&stage == data.stages.data()) {
       SACCADE_ASSIGN(report.before, task->measure());
-      if (!options.dry_run) SACCADE_TRY(folder.claim(description));  // nothing is written for what is refused
+      if (!options.dry_run) SACCADE_TRY(folder.claim(description));  // invalid input writes nothing
     }
     VisualnessStageReport& of_stage = report.stages.emplace_back();
     of_stage.name = stage.name;

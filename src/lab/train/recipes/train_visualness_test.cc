@@ -1,5 +1,5 @@
-// Training to tell visual texts from others: the objective against the reference's numbers, and
-// trainings end to end on small data.
+// Tests of training to classify visual texts: the objective against the reference's numbers, and trainings
+// end to end on small data.
 #include "lab/train/recipes/train_visualness.h"
 
 #include <cmath>
@@ -38,7 +38,7 @@ TEST(NullPictureLoss, LiteralLossAndGradientsAreTheReferences) {
   const Tensor null_picture = normalize_rows(io.at("null_image").unsqueeze(0)).squeeze(0);
   const Tensor visual = io.at("is_visual").to(at::kBool);
   ASSERT_GT(visual.sum().item<int64_t>(), 0);
-  ASSERT_LT(visual.sum().item<int64_t>(), 7);  // several rows share the NULL picture
+  ASSERT_LT(visual.sum().item<int64_t>(), 7);  // several rows share the NULL image
   const Tensor loss =
       null_picture_loss(normalize_rows(images), normalize_rows(texts), visual, null_picture, scale);
   loss.backward();
@@ -63,11 +63,11 @@ double loss_of(const Rows& rows, bool literal) {
       .item<double>();
 }
 
-// Sum by sum: the texts of a picture, and the copies of a text's picture, are right together.
+// Computes sum by sum: the texts of an image, and the copies of a text's image, are positives together.
 TEST(NullPictureLoss, MultiPositiveSharesPictures) {
   torch::manual_seed(3);
   Rows rows;
-  rows.images[4].copy_(rows.images[0]);  // one picture of two texts
+  rows.images[4].copy_(rows.images[0]);  // one image of two texts
   const auto owner = [&](int64_t i) {
     return rows.visual[i].item<bool>() ? rows.pictures[i].item<int64_t>() : -1;
   };
@@ -99,14 +99,13 @@ TEST(NullPictureLoss, TheLossesAreOneWhereNoPictureStandsTwice) {
   torch::manual_seed(5);
   Rows rows;
   rows.visual = torch::tensor({1, 0, 1, 1, 1, 1}).to(at::kBool);
-  rows.pictures = torch::tensor({4, 0, 9, 0, 5, 1});  // 0 twice: at the NULL picture's text it is not read
+  rows.pictures = torch::tensor({4, 0, 9, 0, 5, 1});  // 0 twice: at the NULL image's text it is not read
   EXPECT_NEAR(loss_of(rows, false), loss_of(rows, true), 1e-12);
   rows.pictures[5] = 9;
   EXPECT_LT(loss_of(rows, false), loss_of(rows, true) - 1e-3);
 }
 
-// Where every text is at its picture nothing is left to lose; the literal loss keeps
-// log 3 of the NULL picture's rows.
+// If every text equals its image, the loss is 0. The literal loss keeps log 3 of the NULL image's rows.
 TEST(NullPictureLoss, MultiPositiveFallsToZero) {
   Rows rows;
   const Tensor axes = torch::eye(6, at::kDouble);
@@ -120,14 +119,15 @@ TEST(NullPictureLoss, MultiPositiveFallsToZero) {
   EXPECT_NEAR(loss_of(rows, true), std::log(3.0) / 2, 1e-9);
 }
 
-// A text nearer to the NULL picture than its like is drawn on; the literal loss pushes it away.
+// A text nearer to the NULL image than the other non-visual ones is attracted; the literal loss pushes it
+// away.
 TEST(NullPictureLoss, MultiPositivePushesNoTextFromItsPicture) {
   for (const bool literal : {false, true}) {
     Rows rows;
     const Tensor zero = torch::zeros({6, 1}, at::kDouble);
     torch::manual_seed(6);
-    // The NULL picture has an axis of its own: a text's gradient along it is of
-    // the NULL picture's logits alone.
+    // The NULL image has an axis of its own, so a text's gradient along it comes from the NULL image's logits
+    // alone.
     rows.images = at::cat({normalize_rows(torch::randn({6, 4}, at::kDouble)), zero}, 1);
     rows.null_picture = torch::tensor({0, 0, 0, 0, 1}, at::kDouble);
     rows.texts.index_put_({1}, rows.null_picture);
@@ -172,13 +172,13 @@ TEST(NullPictureLoss, GradientsAreFiniteDifferences) {
         EXPECT_NEAR(tensor->grad().flatten()[i].item<double>(), (above - below) / (2 * kStep), 1e-6);
       }
     }
-    // What stands in the place of the NULL picture is not read.
+    // The rows in place of the NULL image are ignored.
     EXPECT_EQ(rows.images.grad()[1].abs().max().item<double>(), 0);
     EXPECT_GT(rows.null_picture.grad().abs().max().item<double>(), 0);
   }
 }
 
-// The shapes of test_shapes.h as visual texts, and others that picture nothing.
+// The shapes of test_shapes.h as visual texts, and non-visual ones.
 class VisualnessTraining : public testing::Test {
  protected:
   VisualnessTraining() {
@@ -269,7 +269,7 @@ TEST_F(VisualnessTraining, LearnsAndKeepsWhatTheEncoderThenTells) {
     EXPECT_TRUE(reasons.contains("visual texts without a picture"));
     EXPECT_GT(last.best.f1, 0.7);
 
-    // What an encoder of the written checkpoint says is what was measured.
+    // An encoder of the written checkpoint gives the measured results.
     const auto encoder = load_encoder(report.model);
     ASSERT_TRUE(encoder) << encoder.error().message;
     const auto kept = read_kept_visualness(report.model, (*encoder)->info().fingerprint);
@@ -292,7 +292,7 @@ TEST_F(VisualnessTraining, LearnsAndKeepsWhatTheEncoderThenTells) {
     }
     EXPECT_NEAR(binary_figures(confusion).f1, last.best.f1, 1e-9);
 
-    // With the text tower alone pictures stay where they were.
+    // If only the text tower is trained, image embeddings do not change.
     const auto before = SafeTensors::open(base_ / "model.safetensors");
     const auto after = SafeTensors::open(report.model / "model.safetensors");
     const TorchMap old_weights = weights(*before);
@@ -335,7 +335,7 @@ TEST_F(VisualnessTraining, StoppedItGoesOnToTheSameWeights) {
           << file;
     }
     EXPECT_EQ(read(cut.run / "human/metrics.jsonl"), read(whole.run / "human/metrics.jsonl"));
-    // Once more the same command: nothing is left to do, and the answer is the same.
+    // The same command again has nothing left to do, and returns the same result.
     const VisualnessTrainingReport again = train(whole);
     EXPECT_EQ(dump_json(visualness_training_json(again)), dump_json(visualness_training_json(report)));
     VisualnessTrainingOptions other = whole;
@@ -352,7 +352,7 @@ TEST_F(VisualnessTraining, TheAlternativesTrainToo) {
   options.human.datasets.clear();
   const VisualnessTrainingReport one = train(options);
   ASSERT_EQ(one.stages.size(), 1U);
-  EXPECT_EQ(one.stages[0].visual, 13);  // it needs no picture of their own
+  EXPECT_EQ(one.stages[0].visual, 13);  // it needs no image of their own
   EXPECT_GT(one.stages[0].best.f1, 0.7);
 
   options = this->options("shared");
@@ -412,8 +412,8 @@ TEST_F(VisualnessTraining, WhatItRefuses) {
   expect(bad, ErrorCode::kUsage, "one of them");
 }
 
-// The study's baseline. A config without weights begins at random; a checkpoint
-// with its own, and another head.
+// Tests the study's baseline: a config without weights begins at random, a checkpoint with its own weights
+// and a new head.
 TEST_F(VisualnessTraining, AClassifierLearnsInTwoStagesAndAnswersAsMeasured) {
   VisualnessTrainingOptions options = classifier("classifier");
   const VisualnessTrainingReport report = train(options);
@@ -443,7 +443,7 @@ TEST_F(VisualnessTraining, AClassifierLearnsInTwoStagesAndAnswersAsMeasured) {
   }
   EXPECT_NEAR(binary_figures(confusion).f1, report.stages[1].best.f1, 1e-9);
 
-  // From that checkpoint on: what it knew is there before the first step.
+  // Training continues from that checkpoint: its knowledge is there before the first step.
   VisualnessTrainingOptions more = options;
   more.config.clear();
   more.checkpoint = report.model.string();
@@ -451,7 +451,7 @@ TEST_F(VisualnessTraining, AClassifierLearnsInTwoStagesAndAnswersAsMeasured) {
   more.automatic.datasets.clear();
   more.human.epochs = 1;
   EXPECT_EQ(train(more).before.f1, report.stages[1].best.f1);
-  // With classes of other names its head is another's, and a BERT without one has none: a new one is drawn.
+  // A head with other class names is another's, and a plain BERT has none. In both cases a new one is drawn.
   for (const char* change : {"labels", "bare"}) {
     const fs::path folder = data_.folder() / change;
     fs::copy(report.model, folder);
@@ -557,7 +557,7 @@ TEST_F(VisualnessTraining, AClassifierTakesNothingOfClips) {
   EXPECT_FALSE(fs::exists(good.run));
 }
 
-// The study's defaults: what is not given is settled by what is trained.
+// Tests the study's defaults, which depend on what is trained.
 TEST_F(VisualnessTraining, EpochsAndBatchAreTheStudys) {
   VisualnessTrainingOptions given = options("default");
   given.automatic.epochs = given.human.epochs = 0;
@@ -565,8 +565,8 @@ TEST_F(VisualnessTraining, EpochsAndBatchAreTheStudys) {
   const auto steps = [](const fs::path& run, const char* stage) {
     return read_json(run / "run.json").value()["stages"][stage]["steps"].get<int64_t>();
   };
-  // 24 texts with a label and, where one is needed, a picture, in batches of 8; a
-  // classifier learns from one more.
+  // There are 24 texts with a label and, if one is needed, an image, in batches of 8. A classifier has one
+  // more.
   EXPECT_EQ(steps(given.run, "automatic"), 5 * 3);
   EXPECT_EQ(steps(given.run, "human"), 2 * 3);
   given = classifier("default-classifier");

@@ -1,5 +1,5 @@
-// The study's baseline: BERT with a layer of two classes over the pooled state of its
-// first token, by cross-entropy.
+// The study's baseline: BERT with a two-class layer over the pooled state of its first token, trained by
+// cross-entropy.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -17,11 +17,11 @@ namespace fs = std::filesystem;
 using torch::Tensor;
 using TrainedBert = BertModelOf<Variable>;
 
-enum Purpose : uint64_t { kShuffle = 11, kDropout = 12 };  // of keyed random numbers (random.h)
+enum Purpose : uint64_t { kShuffle = 11, kDropout = 12 };  // keyed random numbers (random.h)
 constexpr auto kClasses = static_cast<int64_t>(kVisualnessLabels.size());
 
-// The checkpoint's weights in place of the random ones. A plain BERT has no classifier, and one of other
-// classes has another: its layer stays random then, as a pooler does where there is none.
+// Loads the checkpoint's weights in place of the random ones. A plain BERT has no classifier, and one of
+// other classes has another. Its layer then stays random, as does a missing pooler.
 Status take_weights(const fs::path& folder, const TorchMap& parameters) {
   SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
   SACCADE_ASSIGN(const Weights weights, map_weights(checkpoint));
@@ -99,7 +99,7 @@ class ClassifierTask : public VisualnessTask {
   }
 
  private:
-  // [batch, width]: 0 for what is left out, and as much more for the rest.
+  // Returns the dropout mask [batch, width]: 0 for dropped values; the others are scaled up.
   [[nodiscard]] Tensor kept_values(int64_t step) const {
     if (options_.dropout == 0) return {};
     Tensor kept = torch::empty({data_.batch, data_.bert.shape.width}, at::kFloat);
@@ -111,7 +111,7 @@ class ClassifierTask : public VisualnessTask {
     return kept.to(device_);
   }
 
-  // [n, classes]; kept: undefined, or what each value of the pooled states is multiplied with.
+  // Returns [n, classes]. kept: undefined, or the dropout mask that multiplies the pooled states.
   [[nodiscard]] Tensor logits(const VisualnessIds& texts, DType dtype, const Tensor& kept) const {
     Variable pooled =
         model_.pool(model_.first_state(borrow_torch(texts.ids), borrow_torch(texts.mask), dtype));
@@ -127,7 +127,7 @@ class ClassifierTask : public VisualnessTask {
   TrainedBert model_;
   nn::LinearOf<Variable> classifier_;
   TorchMap parameters_;
-  std::vector<int64_t> numbers_;  // of the stage's texts
+  std::vector<int64_t> numbers_;  // numbers of the stage's texts
 };
 
 }  // namespace

@@ -24,11 +24,11 @@ constexpr double kMaxLogScale = 4.605170185988092;  // log(100): CLIP's bound (R
 constexpr double kInitialComposerScale = 2.6592600369327780;  // log(1 / 0.07)
 constexpr uint64_t kWording = 32;                             // purposes of keyed random numbers (random.h)
 constexpr uint64_t kTarget = 33;
-constexpr int64_t kAtOnce = 256;  // queries or pictures encoded at a time without gradients
-// Of states read, before their pages are given back.
+constexpr int64_t kAtOnce = 256;  // queries or images encoded at a time without gradients
+// Bytes of states to read before their pages are released.
 constexpr int64_t kMappedBytes = int64_t{256} << 20;
-constexpr int64_t kMaxFileBytes = int64_t{256} << 20;  // of a config or a tokenizer's file
-constexpr const char* kPrefix = "composer.";           // of a composer's parameters among the trained ones
+constexpr int64_t kMaxFileBytes = int64_t{256} << 20;  // limit for a config or a tokenizer's file
+constexpr const char* kPrefix = "composer.";           // prefix of a composer's parameters
 
 MatrixView<const float> view(const Tensor& rows) {
   return {rows.data_ptr<float>(), rows.size(0), rows.size(1)};
@@ -44,7 +44,7 @@ Tensor numbers_of(std::span<const int64_t> values) {
   return tensor;
 }
 
-// Places of things in a list where each stands once.
+// Maps distinct things to their positions in a list.
 class Places {
  public:
   int64_t of(int64_t number) {
@@ -74,7 +74,7 @@ Result<std::unique_ptr<ComposedTrainingTask>> ComposedTrainingTask::make(
   if (stage.towers != TrainedTowers::kNone) SACCADE_TRY(task->make_towers());
   SACCADE_TRY(task->make_composer());
   task->number_classes();
-  // Rows alone have one token.
+  // Embeddings alone count as one token.
   const bool tokens = task->trains_texts() ||
                       (stage.text_tokens != nullptr &&
                        std::ranges::any_of(stage.text_tokens->tokens, [](int64_t n) { return n > 1; }));
@@ -119,7 +119,7 @@ Status ComposedTrainingTask::make_towers() {
 Status ComposedTrainingTask::make_composer() {
   InitializedParameters source(options_.seed);
   ComposerConfig config = stage_.composer;
-  if (stage_.align) config.kind = "sum";  // what stage one is measured by
+  if (stage_.align) config.kind = "sum";  // method that evaluates stage one
   SACCADE_ASSIGN(composer_, make_trained_composer(config, source));
   if (stage_.align) {
     log_scale_ = model_->logit_scale().tensor();
@@ -132,7 +132,7 @@ Status ComposedTrainingTask::make_composer() {
   return {};
 }
 
-// Pictures that are the same under several names: none is a wrong answer for the other.
+// Groups images that are equal under several names. None is a negative for the other.
 void ComposedTrainingTask::number_classes() {
   const ItemFile& file = trains_pictures() ? stage_.pixels->file : stage_.picture_tokens->file;
   std::unordered_map<size_t, int64_t> numbers;
@@ -193,7 +193,7 @@ ComposedBatch ComposedTrainingTask::batch(int64_t step) {
   fill_pictures(pictures.numbers, with_tokens, batch);
   fill_texts(texts.numbers, batch);
   if (stage_.align) {
-    // Text j belongs to picture i where it is one of the triplet's wordings, or their targets are one.
+    // Text j is a positive of image i if it is one of the triplet's wordings, or their targets are equal.
     batch.positives = torch::empty({n, n}, at::kBool);
     for (int64_t i = 0; i < n; ++i) {
       const auto own = data.wordings_of(triplets[static_cast<size_t>(i)]);
@@ -403,7 +403,7 @@ Status ComposedTrainingTask::write_encoder(const fs::path& folder) const {
   fs::create_directories(folder, error);
   if (error) return fail(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
   if (!model_) {
-    // It was trained by the stage before: as that has left it.
+    // The stage before trained the encoder, so its weights are kept as it left them.
     SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(stage_.loaded->id.path));
     for (const fs::path& file : checkpoint.files) {
       fs::copy_file(file, folder / file.filename(), fs::copy_options::overwrite_existing, error);

@@ -18,12 +18,11 @@
 
 namespace saccade::lab {
 
-// What a composer's checkpoint holds in its encoder/: nothing, as all that was trained is the composer; what
-// reads the words, as the text tower alone was trained; or what encodes the pictures too.
+// Contents of encoder/ in a composer's checkpoint: nothing if only the composer was trained; the text tower
+// if that alone was trained; or the whole encoder.
 enum class OwnEncoder { kNone, kTexts, kWhole };
 
-// What a stage trains, and on what. Everything that is a pointer is borrowed, and
-// may be missing where it says so.
+// A stage's model and data. All pointers are borrowed. Those that may be null say when.
 struct ComposedStage {
   bool align = false;  // stage one: texts towards targets; else stage two
   TrainedTowers towers = TrainedTowers::kNone;
@@ -31,14 +30,14 @@ struct ComposedStage {
   OwnEncoder own = OwnEncoder::kNone;
   const LoadedEncoder* loaded = nullptr;
   const ComposedData* data = nullptr;
-  const StoredPixels* pixels = nullptr;          // where the picture tower is trained
-  const StoredTokens* picture_tokens = nullptr;  // where it is not
-  const StoredTokens* text_tokens = nullptr;     // where the text tower is not trained
+  const StoredPixels* pixels = nullptr;          // null unless the image tower is trained
+  const StoredTokens* picture_tokens = nullptr;  // null if the image tower is trained
+  const StoredTokens* text_tokens = nullptr;     // null if the text tower is trained
   std::span<const TokenizedText> texts;          // [data->texts]
 };
 
 struct ComposedBatch {
-  // Pictures of the batch, each once, the references first: pixels, or what a frozen tower made of them.
+  // Images of the batch, each once, the references first: pixels, or states of a frozen tower.
   torch::Tensor pixels;          // [u, 3, height, width]
   torch::Tensor picture_rows;    // [u, dim]: the tokens that stand for the whole
   torch::Tensor picture_tokens;  // [references, tokens, dim]
@@ -47,11 +46,11 @@ struct ComposedBatch {
   torch::Tensor text_tokens;     // [v, longest, dim]
   std::vector<int64_t> lengths;  // [v]
   torch::Tensor ends;            // [v] int64: the tokens that stand for the whole
-  torch::Tensor references;      // [n] int64: places among the pictures
+  torch::Tensor references;      // [n] int64: places among the images
   torch::Tensor targets;         // [n]
   torch::Tensor wordings;        // [n]: places among the texts
   torch::Tensor positives;       // [n, candidates] bool
-  int64_t step = -1;             // of the training; below 0: of none
+  int64_t step = -1;             // step of the training; below 0: none
 };
 
 class ComposedTrainingTask : public TrainingTask {
@@ -69,12 +68,12 @@ class ComposedTrainingTask : public TrainingTask {
   }
   [[nodiscard]] Status write_model(const std::filesystem::path& folder) const override;
 
-  // Takes up the weights that write_model has left.
+  // Loads the weights that write_model has written.
   Status read_model(const std::filesystem::path& folder);
-  // A set's figures by the weights as they are. Without gradients.
+  // Measures a set with the current weights, without gradients.
   Result<Json> measure(const HeldOutQueries& set) const;
 
-  // What a step learns from: a function of the seed and the step alone.
+  // Returns the data of a step, a function of the seed and the step alone.
   ComposedBatch batch(int64_t step);
   [[nodiscard]] torch::Tensor loss(const ComposedBatch& batch) const;
 
@@ -85,13 +84,13 @@ class ComposedTrainingTask : public TrainingTask {
   void number_classes();
   [[nodiscard]] bool trains_pictures() const { return stage_.towers == TrainedTowers::kBoth; }
   [[nodiscard]] bool trains_texts() const { return stage_.towers != TrainedTowers::kNone; }
-  // references: so many of the pictures, the first, are seen by their tokens.
+  // Fills the batch's images. references: the number of first images that are represented by their tokens.
   void fill_pictures(std::span<const int64_t> pictures, int64_t references, ComposedBatch& batch) const;
   void fill_texts(std::span<const int64_t> texts, ComposedBatch& batch) const;
   void fill_positives(std::span<const int64_t> triplets, std::span<const int64_t> pictures,
                       ComposedBatch& batch) const;
 
-  // The batch's pictures and texts: tokens, and rows of length 1.
+  // The batch's images and texts: tokens, and normalized embeddings.
   struct Encoded {
     torch::Tensor picture_tokens;  // [references or more, tokens, dim]
     torch::Tensor text_tokens;     // [v, longest, dim]
@@ -99,7 +98,7 @@ class ComposedTrainingTask : public TrainingTask {
     torch::Tensor texts;           // [v, dim]
   };
   [[nodiscard]] Encoded encode(const ComposedBatch& batch) const;
-  // The queries' rows of length 1: [n, dim].
+  // Returns the queries' normalized embeddings: [n, dim].
   [[nodiscard]] torch::Tensor compose(const ComposedBatch& batch, const Encoded& encoded,
                                       MatchedTokens* matched) const;
   Status write_encoder(const std::filesystem::path& folder) const;
@@ -107,17 +106,17 @@ class ComposedTrainingTask : public TrainingTask {
   const ComposedTrainingOptions& options_;
   const ComposedStage stage_;
   ThreadPool& pool_;
-  DType dtype_ = DType::kF32;  // of the towers' products
+  DType dtype_ = DType::kF32;  // type of the towers' products
   std::optional<TrainedClip> model_;
-  std::map<std::string, std::string> files_;  // of its checkpoint, beside the weights
+  std::map<std::string, std::string> files_;  // files of its checkpoint beside the weights
   TorchMap tower_parameters_;                 // all of the model's
   std::unique_ptr<TrainedComposer> composer_;
   TorchMap composer_parameters_;
   torch::Tensor log_scale_;
   TorchMap trained_;
-  GroupedOrder order_;             // of prepare(), which one thread runs at a time
-  std::vector<int64_t> class_of_;  // pictures of equal content have equal numbers
-  std::vector<int64_t> ends_;      // of each text: the token that stands for the whole
+  GroupedOrder order_;             // used by prepare(), which one thread runs at a time
+  std::vector<int64_t> class_of_;  // images of equal content have equal numbers
+  std::vector<int64_t> ends_;      // index of each text's token that stands for the whole
   int64_t unreleased_ = 0;         // bytes of mapped states read since they were given back
 };
 

@@ -13,12 +13,12 @@ namespace {
 namespace fs = std::filesystem;
 using torch::Tensor;
 
-// Purposes of the keyed random numbers; a purpose's draws never depend on another's.
+// Purposes of the keyed random numbers. The draws of one purpose never depend on another's.
 enum Purpose : uint64_t { kShuffle = 31, kExample = 32, kHeldOut = 33 };
 
-constexpr double kLeastLeft = 0.05;  // of 1 - t, in the weight (Li and He 2025, section 4)
+constexpr double kLeastLeft = 0.05;  // minimum of 1 - t in the weight (Li and He 2025, section 4)
 
-// A store's picture over white, as the network takes it.
+// Reads a store's image over white, as the network's input.
 void read_picture(const PictureStore& store, int64_t number, int64_t patch_size, std::span<float> out) {
   const StoredPicture stored = store.picture(number);
   ImageView view;
@@ -141,7 +141,7 @@ Tensor EditorTask::loss(const EditorBatch& batch) const {
                      batch);
 }
 
-// The first text of each query, with times and noise that are the same at every evaluation.
+// Uses the first text of each query, with the same times and noise at every evaluation.
 Result<Json> EditorTask::evaluate() {
   Json sets = Json::array();
   for (const EditorSet& set : data_.held_out) {

@@ -15,7 +15,7 @@
 
 namespace saccade::lab {
 
-// An edit query, by the numbers of its pictures in the store and of its texts among all texts.
+// An edit query, by the numbers of its images in the store and of its texts among all texts.
 struct EditorQuery {
   int64_t reference = 0;
   int64_t target = 0;
@@ -27,11 +27,11 @@ struct EditorSet {
   std::vector<EditorQuery> queries;
 };
 
-// Everything that does not change while an editor is trained.
+// Everything that does not change during an editor's training.
 struct EditorData {
   EditorConfig config;
   PictureStore pictures;
-  RowSets states;  // of all texts, the empty one last
+  RowSets states;  // states of all texts, the empty one last
   std::vector<EditorQuery> queries;
   std::vector<EditorSet> held_out;
   Json description;
@@ -39,7 +39,7 @@ struct EditorData {
   [[nodiscard]] int64_t empty_text() const { return static_cast<int64_t>(states.begin.size()) - 2; }
 };
 
-// One step's examples: what the network is given, what it should say, and how much that counts.
+// Examples of one step: the network's inputs, the target outputs, and their weights.
 struct EditorBatch {
   torch::Tensor noisy;      // [n, patches, patch_values]
   torch::Tensor reference;  // the same
@@ -57,18 +57,18 @@ struct EditorExample {
   uint64_t noise = 0;  // seed
 };
 EditorBatch editor_batch(const EditorData& data, std::span<const EditorExample> examples, ThreadPool& pool);
-// Mean over examples and values of weight * (said - clean)^2: the squared error of the velocity.
+// Returns the mean over examples and values of weight * (said - clean)^2: the squared error of the velocity.
 torch::Tensor editor_loss(const torch::Tensor& said, const EditorBatch& batch);
 
-// t of a training example: near noise more often than near the picture (a normal distribution's
-// logistic, mean -0.8, standard deviation 0.8: Li and He 2025, table 9); the weight's bound keeps what
-// is nearly done from counting for all.
+// Returns t of a training example: near noise more often than near the image (a normal distribution's
+// logistic, mean -0.8, standard deviation 0.8: Li and He 2025, table 9). The weight is bounded, so that
+// nearly clean examples do not dominate.
 double editor_time_drawn(double normal);
 double editor_weight(double t);
 
 class EditorTask : public TrainingTask {
  public:
-  // All are borrowed.
+  // Makes a task. All arguments are borrowed.
   static Result<std::unique_ptr<EditorTask>> make(const EditorTrainingOptions& options,
                                                   const EditorData& data, ThreadPool& pool);
 
@@ -78,7 +78,7 @@ class EditorTask : public TrainingTask {
   [[nodiscard]] Result<std::optional<double>> headline(const Json& held_out) const override;
   [[nodiscard]] Status write_model(const std::filesystem::path& folder) const override;
 
-  // What a step learns from: a function of the seed and the step alone.
+  // Returns the data of a step, a function of the seed and the step alone.
   [[nodiscard]] EditorBatch batch(int64_t step);
   [[nodiscard]] torch::Tensor loss(const EditorBatch& batch) const;
 
@@ -92,8 +92,8 @@ class EditorTask : public TrainingTask {
   DType dtype_;
   EditorOf<Variable> editor_;
   TorchMap parameters_;
-  std::vector<int64_t> numbers_;  // of the queries
-  EpochOrder order_;              // of prepare(), which one thread runs at a time
+  std::vector<int64_t> numbers_;  // numbers of the queries
+  EpochOrder order_;              // used by prepare(), which one thread runs at a time
 };
 
 }  // namespace saccade::lab

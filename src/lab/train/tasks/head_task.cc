@@ -15,13 +15,14 @@ namespace {
 namespace fs = std::filesystem;
 using torch::Tensor;
 
-// Purposes of the keyed random numbers; a purpose's draws never depend on another's.
+// Purposes of the keyed random numbers. The draws of one purpose never depend on another's.
 enum Purpose : uint64_t { kShuffle = 12, kCandidates = 13 };
 
 constexpr double kMaxLogScale = 4.605170185988092;  // log(100): CLIP's bound (Radford et al. 2021, 2.5)
 constexpr int64_t kCandidatesAtOnce = 1024;
 constexpr int64_t kRowsAtOnce = 4096;
-// Of features read, before their pages are given back: the kernel maps up to 64 KB around each row of a few.
+// Bytes of features to read before their pages are released: the kernel maps up to 64 KB around each row of a
+// few.
 constexpr int64_t kMappedBytes = int64_t{8} << 20;
 constexpr int64_t kWitnesses = 8;  // rows that conformance is checked by
 
@@ -29,7 +30,7 @@ MatrixView<const float> view(const Tensor& rows) {
   return {rows.data_ptr<float>(), rows.size(0), rows.size(1)};
 }
 
-// By the names that QFormerOf asks for.
+// Returns true for the parameter names of QFormerOf.
 bool of_qformer(const std::string& parameter) {
   return parameter == "query_tokens" || parameter.starts_with("qformer.");
 }
@@ -125,8 +126,8 @@ HeadBatch HeadTask::batch(int64_t step) {
   return batch;
 }
 
-// For each of the first pairs in turn the candidate that is nearest to it, pictures and texts together, and
-// none of its own: their loss is what easy negatives leave of it (the study's future work).
+// Adds, for each of the first pairs in turn, the nearest candidate by images and texts together that is not a
+// positive. Such hard negatives contribute what easy ones leave of the loss (the study's future work).
 void HeadTask::add_hard_negatives(int64_t step, std::vector<int64_t>& texts) const {
   const auto anchors = std::ssize(texts);
   const int64_t wanted = options_.batch - anchors;
@@ -156,7 +157,7 @@ void HeadTask::add_hard_negatives(int64_t step, std::vector<int64_t>& texts) con
       if (taken.contains(text) || features_.belong(image, text)) continue;
       best = c;
     }
-    // Where all candidates are its own, any pair does.
+    // If all candidates are positives, any pair will do.
     const int64_t text = best >= 0 ? candidates.texts[static_cast<size_t>(best)]
                                    : candidates.texts[static_cast<size_t>(k % kCandidatesAtOnce)];
     taken.insert(text);
@@ -260,7 +261,7 @@ Status HeadTask::write_model(const fs::path& folder) const {
   for (const auto& [name, tensor] : parameters_) add(name, tensor);
   SACCADE_TRY(write_safetensors(folder / "model.safetensors", named, {{"format", "pt"}}));
 
-  // What libtorch makes of a few features, for `model conform`.
+  // Writes libtorch's outputs for a few features, for `model conform`.
   named.clear();
   const Matrix<float> image_features = features_.image_rows(0, std::min(kWitnesses, features_.images()));
   const Matrix<float> text_features = features_.text_rows(0, std::min(kWitnesses, features_.texts()));

@@ -16,7 +16,7 @@ namespace saccade::lab {
 
 Variable pool_states(const Variable& states, Pooling pooling);
 
-// The steps that the options' epochs over `pairs` come to.
+// Returns the number of steps for the options' epochs over `pairs`.
 int64_t head_training_steps(const HeadTrainingOptions& options, int64_t pairs);
 
 struct HeadBatch {
@@ -28,8 +28,8 @@ struct HeadBatch {
 
 class HeadTask : public TrainingTask {
  public:
-  // `pairs`: texts of `features` that have a picture. `frozen`: tensors that hold the weights which a
-  // Q-Former of the head's begins with. All but these are borrowed.
+  // Makes a task. `pairs`: texts of `features` that have an image. `frozen`: tensors of the initial weights
+  // of a head's Q-Former. All arguments but these are borrowed.
   static Result<std::unique_ptr<HeadTask>> make(const HeadTrainingOptions& options, const HeadConfig& config,
                                                 const FeatureFile& features,
                                                 const std::vector<int64_t>& pairs,
@@ -44,7 +44,7 @@ class HeadTask : public TrainingTask {
   [[nodiscard]] Result<std::optional<double>> headline(const Json& held_out) const override;
   [[nodiscard]] Status write_model(const std::filesystem::path& folder) const override;
 
-  // What a step learns from: a function of the seed and the step alone.
+  // Returns the data of a step, a function of the seed and the step alone.
   HeadBatch batch(int64_t step);
   [[nodiscard]] torch::Tensor loss(const HeadBatch& batch) const;
 
@@ -64,7 +64,7 @@ class HeadTask : public TrainingTask {
   ThreadPool& pool_;
   HeadOf<Variable> head_;
   TorchMap parameters_;
-  EpochOrder order_;        // of prepare(), which one thread runs at a time
+  EpochOrder order_;        // used by prepare(), which one thread runs at a time
   int64_t unreleased_ = 0;  // bytes of mapped features read since they were given back
 };
 

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using torch::Tensor;
 
-// Purposes of the keyed random numbers; a purpose's draws never depend on another's.
+// Purposes of the keyed random numbers. The draws of one purpose never depend on another's.
 enum Purpose : uint64_t { kShuffle = 31, kNoise = 32, kDropout = 33 };
 
 // A checkpoint's tensors as leaves without gradients, in float32.
@@ -36,7 +36,7 @@ class FrozenParameters : public nn::ParameterSourceOf<Variable> {
   nn::LoadedParameters loaded_;
 };
 
-// Two independent normal numbers of two even ones (Box and Muller 1958).
+// Returns two independent normal numbers (Box and Muller 1958).
 std::pair<float, float> normal_pair(KeyedRandom& random) {
   const double radius = std::sqrt(-2 * std::log(1 - double{random.uniform()}));
   const double angle = 2 * std::numbers::pi * double{random.uniform()};

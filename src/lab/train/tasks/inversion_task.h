@@ -19,37 +19,37 @@
 
 namespace saccade::lab {
 
-// CLIP's checkpoint with gradients towards what stands in its words' places, and none towards
-// its weights, which it borrows.
+// CLIP's text tower with gradients towards vectors in place of words, and none towards its weights, which it
+// borrows from the checkpoint.
 struct FrozenTextTower {
   Weights weights;
   nn::TensorMap tensors;
   TrainedClip clip;
 };
-// kUnsupported for another family than CLIP.
+// Opens the tower; kUnsupported for a family other than CLIP.
 Result<std::unique_ptr<FrozenTextTower>> open_frozen_text_tower(const std::filesystem::path& checkpoint);
 
-// Edit queries that are asked while training.
+// Edit queries of the evaluations during training.
 struct InversionQueries {
   std::string name;
   ComposedTask task;
   Matrix<float> pictures;           // [task.pictures, dim]
   std::vector<InvertedText> asked;  // [task.asked], of one text each
-  std::vector<int64_t> references;  // [task.asked]: numbers of pictures
+  std::vector<int64_t> references;  // [task.asked]: numbers of images
 };
 
-// What a step learns from.
+// Data of one step.
 struct InversionBatch {
   torch::Tensor rows;       // [n, dim]: the texts' rows of length 1, with noise, of length 1 again
-  torch::Tensor originals;  // [n, dim]: what the tower made of the texts, of any length
+  torch::Tensor originals;  // [n, dim]: the tower's embeddings of the texts, not normalized
   nn::Tensor ids;           // [n, longest] int64: the masked texts
-  nn::Tensor places;        // [n, most] int64: where the word stands; -1 behind a text's own
+  nn::Tensor places;        // [n, most] int64: positions of the word; padded with -1
   int64_t step = 0;
 };
 
 class InversionTask : public TrainingTask {
  public:
-  // All but `config` are borrowed.
+  // Makes a task. All arguments except `config` are borrowed.
   static Result<std::unique_ptr<InversionTask>> make(const InversionTrainingOptions& options,
                                                      const ComposerConfig& config, EncoderBackend& encoder,
                                                      const FrozenTextTower& tower,
@@ -65,12 +65,12 @@ class InversionTask : public TrainingTask {
   }
   [[nodiscard]] Status write_model(const std::filesystem::path& folder) const override;
 
-  // Takes up the weights that write_model has left.
+  // Loads the weights that write_model has written.
   Status read_model(const std::filesystem::path& folder);
-  // A set's figures by the weights as they are. Without gradients.
+  // Measures a set with the current weights, without gradients.
   [[nodiscard]] Result<Json> measure(const InversionQueries& set) const;
 
-  // A function of the seed and the step alone.
+  // Returns the data of a step, a function of the seed and the step alone.
   Result<InversionBatch> batch(int64_t step);
   [[nodiscard]] torch::Tensor loss(const InversionBatch& batch) const;
 
@@ -89,8 +89,8 @@ class InversionTask : public TrainingTask {
   ThreadPool& pool_;
   InversionOf<Variable> network_;
   TorchMap parameters_;
-  std::vector<int64_t> numbers_;  // of the texts
-  EpochOrder order_;              // of prepare(), which one thread runs at a time
+  std::vector<int64_t> numbers_;  // numbers of the texts
+  EpochOrder order_;              // used by prepare(), which one thread runs at a time
 };
 
 }  // namespace saccade::lab

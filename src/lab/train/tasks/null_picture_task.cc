@@ -1,4 +1,4 @@
-// TIP-CLIP: a visual text towards its picture, any other towards the NULL picture.
+// TIP-CLIP: trains a visual text towards its image, any other towards the NULL image.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -24,13 +24,13 @@ using torch::Tensor;
 // CLIP's bound on exp(logit_scale) (Radford et al. 2021, section 2.5).
 constexpr double kMaxLogitScale = 4.605170185988092;  // log(100)
 constexpr uint64_t kShuffle = 11;                     // purpose of keyed random numbers (random.h)
-constexpr int64_t kAtOnce = 256;                      // pictures encoded at a time without gradients
+constexpr int64_t kAtOnce = 256;                      // images encoded at a time without gradients
 
 bool is_of_text_tower(const std::string& name) {
   return name.starts_with("text_model.") || name.starts_with("text_projection.") || name == "logit_scale";
 }
 
-// The checkpoint's weights, or those a stage has left, in place of the random ones.
+// Loads the checkpoint's weights, or those of the previous stage, in place of the random ones.
 Status take_weights(const fs::path& folder, const TorchMap& parameters) {
   SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
   SACCADE_ASSIGN(const Weights weights, map_weights(checkpoint));
@@ -43,17 +43,16 @@ struct Batch {
   Tensor ids;  // [n, longest], sorted by length
   std::vector<int64_t> lengths;
   Tensor visual;    // [n] bool
-  Tensor pictures;  // [n] int64: numbers of pictures, 0 for the NULL picture's texts
+  Tensor pictures;  // [n] int64: numbers of images, 0 for the NULL image's texts
   Tensor places;    // [n] int64: rows of `pixels`
-  Tensor
-      pixels;  // [pictures of the batch, then the NULL picture, 3, side, side]; undefined where rows are given
+  Tensor pixels;    // [images of the batch, then the NULL image, 3, side, side]; undefined if rows are given
 };
 
 Tensor tensor_of(std::span<const float> values, const std::vector<int64_t>& shape) {
   return torch::from_blob(const_cast<float*>(values.data()), shape).clone();
 }
 
-// One stage: a text towards its picture or the NULL picture; judged by macro F1 on the validation texts.
+// One stage: trains a text towards its image or the NULL image; evaluates macro F1 on the validation texts.
 class NullPictureTask : public VisualnessTask {
  public:
   static Result<std::unique_ptr<VisualnessTask>> make(const VisualnessTrainingOptions& options,
@@ -94,7 +93,7 @@ class NullPictureTask : public VisualnessTask {
     return write_kept_visualness(folder, fingerprint, visualness);
   }
 
-  // The validation texts' figures of the weights as they are.
+  // Measures the current weights on the validation texts.
   Result<VisualnessFigures> measure() override {
     const torch::NoGradGuard no_grad;
     SACCADE_TRY(update_picture_rows());
@@ -152,7 +151,7 @@ class NullPictureTask : public VisualnessTask {
     std::vector<const VisualnessExample*> examples;
     for (int64_t i = 0; i < n; ++i)
       examples.push_back(&stage_.items[static_cast<size_t>(order.at(step * n + i))]);
-    // The loss does not look at the order, and texts of like length beside each other need little padding.
+    // The loss does not depend on the order, and adjacent texts of similar length need little padding.
     std::ranges::stable_sort(examples, {},
                              [](const VisualnessExample* each) { return each->text.ids.size(); });
     Batch batch;
@@ -160,7 +159,7 @@ class NullPictureTask : public VisualnessTask {
     batch.visual = torch::zeros({n}, at::kBool);
     batch.pictures = torch::zeros({n}, at::kLong);
     batch.places = torch::zeros({n}, at::kLong);
-    std::map<int64_t, int64_t> places;  // of the batch's pictures
+    std::map<int64_t, int64_t> places;  // places of the batch's images
     for (int64_t i = 0; i < n; ++i) {
       const VisualnessExample& example = *examples[static_cast<size_t>(i)];
       std::ranges::copy(example.text.ids, batch.ids.data_ptr<int64_t>() + i * batch.ids.size(1));
@@ -178,7 +177,7 @@ class NullPictureTask : public VisualnessTask {
     return batch;
   }
 
-  // [pictures (and the NULL picture behind them), 3, side, side].
+  // Returns [images (and the NULL image behind them), 3, side, side].
   Result<Tensor> pixels_of(std::span<const int64_t> pictures, bool with_null) {
     const Preprocessing preprocessing =
         with_transparency(data_.loaded.encoder->preprocessing(), options_.embed.transparency);
@@ -226,7 +225,7 @@ class NullPictureTask : public VisualnessTask {
                              literal ? Tensor() : pictures);
   }
 
-  // Rows of length 1, in fp32.
+  // Returns normalized embeddings, in fp32.
   [[nodiscard]] Matrix<float> encode(std::span<const VisualnessExample> items) const {
     Matrix<float> rows(std::ssize(items), data_.config.projection);
     for_batches_of_texts(items, 0, [&](std::span<const size_t> places, const VisualnessIds& texts) {
@@ -239,8 +238,7 @@ class NullPictureTask : public VisualnessTask {
     return rows;
   }
 
-  // Rows of the pictures that are validated with, and of the NULL picture,
-  // where the picture tower is trained.
+  // Updates the embeddings of the validation images and of the NULL image, if the image tower is trained.
   Status update_picture_rows() {
     if (options_.part == TrainedPart::kText) return {};
     std::set<int64_t> wanted;
@@ -273,10 +271,10 @@ class NullPictureTask : public VisualnessTask {
   TrainedClip model_;
   TorchMap all_;
   TorchMap trained_;
-  std::vector<int64_t> numbers_;  // of the stage's texts
+  std::vector<int64_t> numbers_;  // numbers of the stage's texts
   Tensor given_rows_;             // [pictures, dim], by the checkpoint that training began with
   Tensor given_null_;             // [dim]
-  // Of the last evaluation.
+  // Embedding from the last evaluation.
   std::vector<float> null_row_;
   Matrix<float> picture_rows_;
   VisualnessFigures measured_;

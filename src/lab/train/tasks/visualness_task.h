@@ -1,5 +1,5 @@
-// What is trained in a stage of `train visualness`: the task of its loop, judged by macro F1 on the
-// validation texts. Internal to the module.
+// A stage of `train visualness` as the loop's task, evaluated by macro F1 on the validation texts. Internal
+// to the module.
 #pragma once
 
 #include <array>
@@ -27,14 +27,14 @@ inline constexpr std::array<std::string_view, 2> kVisualnessLabels = {"non-visua
 
 class VisualnessTask : public TrainingTask {
  public:
-  // The validation texts' figures of the weights as they are. Without gradients.
+  // Measures the current weights on the validation texts, without gradients.
   virtual Result<VisualnessFigures> measure() = 0;
-  // Macro F1.
+  // Returns macro F1.
   [[nodiscard]] Result<std::optional<double>> headline(const Json& held_out) const final;
 };
 
-// A stage's task, with the weights of a checkpoint's folder (empty: random ones). All three of `options`,
-// `data` and `stage` are borrowed.
+// Makes a stage's task, with the weights of a checkpoint's folder (empty: random ones). Borrows `options`,
+// `data` and `stage`.
 Result<std::unique_ptr<VisualnessTask>> make_null_picture_task(const VisualnessTrainingOptions& options,
                                                                const VisualnessData& data,
                                                                const VisualnessExamples& stage,
@@ -45,30 +45,31 @@ Result<std::unique_ptr<VisualnessTask>> make_classifier_task(const VisualnessTra
                                                              const VisualnessExamples& stage,
                                                              const std::filesystem::path& weights);
 
-// F1, precision, recall, accuracy, threshold and texts of the scores; the rest is left empty.
+// Returns F1, precision, recall, accuracy, threshold and number of texts of the scores; the rest is left
+// empty.
 VisualnessFigures visualness_figures(std::span<const double> scores, std::span<const VisualnessExample> items,
                                      double threshold);
 Json visualness_figures_json(const VisualnessFigures& figures);
 Result<VisualnessFigures> parse_visualness_figures(const Json& json);
 
-// The checkpoint's tensor into a parameter's place; kMismatch, with the folder, where it has none of that
-// name or one with another number of values, kBadData for values that are no numbers.
+// Copies the checkpoint's tensor into a parameter. Errors: kMismatch, with the folder, if it has none of that
+// name or one with another number of values; kBadData for values that are not finite.
 Status take_weight(const std::filesystem::path& folder, const nn::TensorMap& tensors, const std::string& name,
                    const torch::Tensor& parameter);
 
-// Texts filled up to their longest: [n, longest] int64.
+// Texts padded to the longest: [n, longest] int64.
 struct VisualnessIds {
   torch::Tensor ids;
-  torch::Tensor mask;  // 1 for a text's own tokens, 0 for what fills it up
+  torch::Tensor mask;  // 1 for a text's own tokens, 0 for padding
 };
 VisualnessIds visualness_ids(std::span<const VisualnessExample* const> items, int64_t pad_id);
-// All of them in batches of like lengths, for encoding without gradients; places: of a
-// batch's texts among the items.
+// Calls the body with batches of texts of similar lengths, for encoding without gradients. places: the
+// indices of a batch's texts among the items.
 void for_batches_of_texts(
     std::span<const VisualnessExample> items, int64_t pad_id,
     const std::function<void(std::span<const size_t> places, const VisualnessIds& texts)>& body);
 
-// A checkpoint: `parameters`, all of its tensors, and the files beside them.
+// Writes a checkpoint: `parameters`, all of its tensors, and the other files.
 Status write_visualness_weights(const std::filesystem::path& folder, const VisualnessData& data,
                                 const TorchMap& parameters);
 
