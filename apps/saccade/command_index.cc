@@ -87,6 +87,11 @@ Result<std::vector<std::filesystem::path>> read_path_list() {
 Result<CaptionList> read_captions(const std::string& dataset, const std::stop_token& stop) {
   const std::filesystem::path file = dataset;
   if (file.extension() == ".jsonl" || file.extension() == ".ndjson") return read_caption_list(file);
+  std::error_code error;
+  const std::filesystem::path found = dataset.substr(0, dataset.find('#'));
+  if (!std::filesystem::exists(file, error) && !std::filesystem::exists(found, error)) {
+    return fail(ErrorCode::kNotFound, "{}: no such file or folder", found.string());
+  }
   const std::filesystem::path program = find_own_program("saccade-lab");
   if (program.empty()) {
     return fail(

@@ -30,7 +30,7 @@ Match match_of(std::optional<double> probability);
 // An image that was grouped with a better hit that looks the same.
 struct NearDuplicate {
   int64_t id = 0;
-  std::filesystem::path path;
+  std::filesystem::path path = {};
   float score = 0;
   bool same_bytes = false;  // the very same file content
 };
@@ -39,25 +39,25 @@ struct NearDuplicate {
 struct Hit {
   int64_t rank = 0;  // from 1, by score
   int64_t id = 0;    // of the item; never given to another
-  std::filesystem::path path;
+  std::filesystem::path path = {};
   // Similarity: the cosine in [-1, 1], with late interaction the MaxSim score, after reranking the second model's score.
   float score = 0;
-  std::optional<double> probability;  // of being right, [0, 1]; `nullopt` without calibration data
+  std::optional<double> probability = {};  // of being right, [0, 1]; `nullopt` without calibration data
   Match match = Match::kUnknown;
   bool by_keywords = false;  // a caption, file or folder name matches too
-  std::string caption;       // UTF-8; may be empty
+  std::string caption = {};       // UTF-8; may be empty
   int64_t width = 0;         // pixels, after orientation
   int64_t height = 0;
-  std::string format;                          // "jpeg", "png", ...
+  std::string format = {};                          // "jpeg", "png", ...
   int64_t modified = 0;                        // of the file, nanoseconds since 1970 UTC
-  std::vector<NearDuplicate> near_duplicates;  // grouped under this hit, best first
+  std::vector<NearDuplicate> near_duplicates = {};  // grouped under this hit, best first
 };
 
 struct Answer {
-  std::vector<Hit> hits;           // in the order asked for; by default best first
+  std::vector<Hit> hits = {};           // in the order asked for; by default best first
   int64_t searched = 0;            // images that passed the filter, each of them scored
-  std::optional<TokenUse> tokens;  // of the query's text
-  std::vector<std::string> notes;  // what people should know, a sentence each
+  std::optional<TokenUse> tokens = {};  // of the query's text
+  std::vector<std::string> notes = {};  // what people should know, a sentence each
 };
 
 }  // namespace saccade

@@ -15,7 +15,7 @@ namespace saccade {
 // An input that was skipped, with the reason.
 struct SkippedInput {
   int64_t index = 0;  // position among the inputs, from 0
-  Error error;
+  Error error = {};
 };
 
 // Owns float32 vectors, [n, dim], each of length 1, row-major and contiguous. Movable, not copyable. A value: reading it

@@ -67,7 +67,7 @@ class ImageInput {
   static ImageInput bytes(std::string bytes) { return ImageInput(Bytes{std::move(bytes)}); }
 
   struct Bytes {
-    std::string bytes;
+    std::string bytes = {};
   };
   using Content = std::variant<std::filesystem::path, Bytes, Image>;
   [[nodiscard]] const Content& content() const { return content_; }

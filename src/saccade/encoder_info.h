@@ -9,9 +9,9 @@
 namespace saccade {
 
 struct EncoderInfo {
-  std::string family;       // "clip"
-  std::string layout;       // "hugging_face", "open_clip", "long_clip"
-  std::string fingerprint;  // SHA-256 over weights, config, tokenizer and preprocessing
+  std::string family = {};       // "clip"
+  std::string layout = {};       // "hugging_face", "open_clip", "long_clip"
+  std::string fingerprint = {};  // SHA-256 over weights, config, tokenizer and preprocessing
   Precision precision = Precision::kFp32;
   int64_t dim = 0;      // width of the shared space
   int64_t context = 0;  // text positions, start and end tokens included

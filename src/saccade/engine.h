@@ -54,8 +54,8 @@ struct IndexOptions {
 
 // A file that could not be indexed.
 struct FailedFile {
-  std::filesystem::path path;
-  Error error;
+  std::filesystem::path path = {};
+  Error error = {};
 };
 
 struct IndexReport {
@@ -66,10 +66,10 @@ struct IndexReport {
   int64_t unchanged = 0;           // items that are as they were
   int64_t removed = 0;             // with `prune`
   int64_t missing = 0;             // items whose files are gone, kept without `prune`
-  std::vector<FailedFile> failed;  // by path
+  std::vector<FailedFile> failed = {};  // by path
   bool cancelled = false;          // asked to stop; the same call goes on from there
   double seconds = 0;
-  std::vector<std::string> notes;  // what people should know, a sentence each
+  std::vector<std::string> notes = {};  // what people should know, a sentence each
 };
 
 enum class Order {
@@ -94,24 +94,24 @@ struct SearchOptions {
 struct IndexedImage {
   int64_t id = 0;   // from 1, never given to another image
   int64_t row = 0;  // of Engine::embeddings()
-  std::filesystem::path path;
-  std::string hash;      // SHA-256 of the file, 64 hexadecimal digits
+  std::filesystem::path path = {};
+  std::string hash = {};      // SHA-256 of the file, 64 hexadecimal digits
   int64_t size = 0;      // bytes
   int64_t modified = 0;  // nanoseconds since 1970 UTC
   int64_t width = 0;     // pixels, after orientation
   int64_t height = 0;
-  std::string format;
-  std::string caption;
+  std::string format = {};
+  std::string caption = {};
 };
 
 struct EngineInfo {
-  std::string address;      // folder of the collection
-  std::string encoder;      // name of its model
-  std::string fingerprint;  // SHA-256 of the model
+  std::string address = {};      // folder of the collection
+  std::string encoder = {};      // name of its model
+  std::string fingerprint = {};  // SHA-256 of the model
   int64_t images = 0;
   int64_t dim = 0;
   bool late_interaction = false;  // several vectors an image
-  std::string created;            // UTC, "2026-01-31T12:00:00Z"
+  std::string created = {};            // UTC, "2026-01-31T12:00:00Z"
 };
 
 // An open collection with its encoder. Movable. search(), like() and the other const methods may be called from several
@@ -157,9 +157,9 @@ class Engine {
   // The embeddings of the collection as they lie on disk: [rows, dim], with the id of each row, 0 where no image has it.
   // Keeps the mapped file alive.
   struct Rows {
-    MatrixView<const float> rows;
-    std::span<const int64_t> ids;
-    std::shared_ptr<const void> keep;
+    MatrixView<const float> rows = {};
+    std::span<const int64_t> ids = {};
+    std::shared_ptr<const void> keep = {};
   };
   [[nodiscard]] Rows embeddings() const;
 

@@ -22,7 +22,7 @@ struct Image {
   int height = 0;
   int channels = 0;  // 1 grey, 2 grey + alpha, 3 RGB, 4 RGB + alpha (alpha not premultiplied)
   PixelMode mode = PixelMode::kRgb;
-  std::vector<uint8_t> pixels;
+  std::vector<uint8_t> pixels = {};
 };
 
 }  // namespace saccade

@@ -25,8 +25,8 @@ struct TopKOptions {
 // The best rows of each query, best first: rows and scores are [queries, k]. Where fewer than k rows are allowed, the rest
 // has row -1 and score -infinity.
 struct TopK {
-  Matrix<int64_t> rows;
-  Matrix<float> scores;
+  Matrix<int64_t> rows = {};
+  Matrix<float> scores = {};
 };
 
 // Finds the k rows with the highest score for each query. queries: [m, dim], rows: [n, dim]. Equal scores are ordered by

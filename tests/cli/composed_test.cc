@@ -300,8 +300,9 @@ TEST_F(ComposedCli, AComposerIsTrainedAskedAndMeasured) {
   EXPECT_EQ(help.code, 0) << help.err;
   // CLI11 writes defaults as "=both", and as "[both]" since version 2.4.
   EXPECT_THAT(help.out, testing::ContainsRegex(R"(--align-towers TEXT:\{text,both\}(=| \[)both)"));
-  EXPECT_THAT(run({"completion", "bash"}).out, testing::HasSubstr("--align-towers"));
-  EXPECT_THAT(run({"man"}).out, testing::HasSubstr("saccade train composed"));
+  const RunOptions lab{.program = laboratory()};
+  EXPECT_THAT(run({"completion", "bash"}, lab).out, testing::HasSubstr("--align-towers"));
+  EXPECT_THAT(run({"man"}, lab).out, testing::HasSubstr("saccade\\-lab train composed"));
   expect_failure({"-q", "train", "composed", "--method", "atf", "-m", "model", "-o", "other"}, 2,
                  {"--dataset"});
 

@@ -256,7 +256,7 @@ TEST_F(EnginesCli, SentencesWithoutAPictureAreIllustrated) {
       run({"-q", "illustrate", "story.md", "-c", "c", "--filter", "width>100", "-o", "plain.md", "--json"}));
   EXPECT_EQ(without["generated"].size(), 0U);
   expect_failure({"illustrate", "story.md", "-c", "c", "--engine", "own", "-o", "own.md"}, 2,
-                 {"--engine own changes pictures"});
+                 {"own not in {openai,automatic1111,comfyui}"});
 }
 
 }  // namespace

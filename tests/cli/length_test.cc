@@ -153,7 +153,7 @@ TEST_F(LengthCommand, TheCardIsWhatSearchGoesBy) {
   write("starter/saccade.json", "{");
   const Outcome broken = run({"search", "-c", "c", text, "--json"});
   EXPECT_TRUE(json_of(broken)["effective_length"].is_null());
-  EXPECT_THAT(broken.err, HasSubstr("what the model effectively reads is not known"));
+  EXPECT_THAT(broken.err, HasSubstr("the model's effective text length is not known"));
 }
 
 TEST_F(LengthCommand, LongQueriesAreReadInChunks) {

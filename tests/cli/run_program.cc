@@ -297,4 +297,8 @@ void expect_one_line(const Outcome& outcome) {
   EXPECT_GT(outcome.err.size(), std::strlen("saccade: x\n"));
 }
 
+std::string laboratory() {
+  return (std::filesystem::path(SACCADE_PROGRAM).parent_path() / "saccade-lab").string();
+}
+
 }  // namespace saccade::test

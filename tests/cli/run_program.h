@@ -47,6 +47,9 @@ struct RunOptions {
   int stop_signal = SIGINT;
 };
 
+// Path of the program saccade-lab, which lies beside the built saccade.
+std::string laboratory();
+
 // A fresh folder for each test, with a small checkpoint in it: the CLIP of tests/golden/clip-gelu (random
 // weights, 64 x 64 pixels, 16 text positions) and a vocabulary of the letters.
 class ProgramTest : public testing::Test {
