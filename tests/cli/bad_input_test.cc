@@ -140,7 +140,7 @@ TEST_F(BadInput, OptionsOfLateInteractionAreRefusedByName) {
               HasSubstr("--captions away.jsonl: none of the 1 picture it has captions for is among the"));
   const std::string before = snapshot("c");
   expect_failure({"index", "pictures", "-c", "c", "--rows-precision", "fp16"}, 2,
-                 {"--rows-precision", "the collection has one row a picture"});
+                 {"--rows-precision", "the collection has one embedding an image"});
   expect_failure({"search", "-c", "c", "red", "--explain-by", "chefer"}, 2, {"--explain-by", "--explain"});
   expect_failure({"search", "-c", "c", "red", "--explain", "--explain-by", "gradcam"}, 2,
                  {"--explain-by", "gradcam"});
