@@ -1,4 +1,4 @@
-// Where a collection's checkpoint is, once that has changed.
+// Location of a collection's checkpoint after it has been moved.
 #pragma once
 
 #include <filesystem>

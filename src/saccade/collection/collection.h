@@ -75,11 +75,11 @@ class Collection {
   [[nodiscard]] MatrixView<const float> rows() const;
   // The first of them in eight bits a value, where they are kept so; valid as rows().
   [[nodiscard]] Int8Rows int8_rows() const;
-  // Whether items have rows of late interaction, as info().settings.late says.
+  // Returns true if items have late interaction rows (info().settings.late is set).
   [[nodiscard]] bool has_late_rows() const { return info().settings.late.has_value(); }
   // The stored rows of the item of `row`, 0 <= row < rows().rows(); only if has_late_rows(). Valid as rows().
   [[nodiscard]] StoredRows late_rows(int64_t row) const;
-  // One byte a row: 1 if an item has it. What exact_search takes as `allowed`.
+  // One byte a row: 1 if an item has it. Argument `allowed` of exact_search.
   [[nodiscard]] std::span<const uint8_t> alive() const;
   // One id a row, 0 where no item has it.
   [[nodiscard]] std::span<const int64_t> ids() const;
@@ -98,19 +98,19 @@ class Collection {
   // so `visit` must not call back.
   [[nodiscard]] Status for_each_item(const std::function<Status(const Item&)>& visit) const;
 
-  // What is known of the item beside its row; FactsRead::kNothing where nothing is kept. One look-up.
+  // Returns the metadata of the item; FactsRead::kNothing if none is stored. One look-up.
   [[nodiscard]] Result<ItemFacts> facts(int64_t id) const;
   // Calls `visit` with each item of which something is kept, by id; as for_each_item.
   [[nodiscard]] Status for_each_facts(
       const std::function<Status(int64_t id, const ItemFacts& facts)>& visit) const;
-  // Of the first `most` pictures that were looked into, by id: how many, and how many of them are photographs
-  // (image/metadata/look.h). Cost: so many rows of the catalog.
+  // Counts the first `most` images whose look was analyzed, by id, and the photographs among them
+  // (image/metadata/look.h). Cost: up to `most` rows of the catalog.
   struct Looked {
     int64_t pictures = 0;
     int64_t photographs = 0;
   };
   [[nodiscard]] Result<Looked> looked(int64_t most) const;
-  // What was taken out to stay out, by path.
+  // Returns the images that were removed permanently, by path.
   [[nodiscard]] Result<std::vector<RemovedPicture>> removed() const;
 
   // One byte a row: 1 where an item has the row and the filter holds for it. Cost: one scan of the catalog.
@@ -122,8 +122,8 @@ class Collection {
   // reason in the place of matches until the next `saccade index`. Cost: a look-up a term, and a microsecond
   // or so for each picture that has it, of a quarter of all pictures at most.
   [[nodiscard]] Result<WordMatches> match_words(std::span<const std::string> terms) const;
-  // Of one picture: the fields that have each of the terms, one a term: 1
-  // caption, 2 name, 4 folders, added up.
+  // Returns the fields of one image that contain each of the terms. Each term has one value, the sum of: 1
+  // caption, 2 name, 4 folders.
   [[nodiscard]] Result<std::vector<uint8_t>> word_fields(int64_t id,
                                                          std::span<const std::string> terms) const;
   // Why a filter holds for no item, in a sentence or two: the conditions that none meets alone, and what
@@ -223,7 +223,8 @@ class CollectionWriter {
   [[nodiscard]] Result<std::optional<Failure>> find_failure(std::string_view path) const;
   // As Collection::facts.
   [[nodiscard]] Result<ItemFacts> find_facts(int64_t id) const;
-  // Whether a picture of that path was taken out to stay out; and the paths of all of that content.
+  // Returns true if the image at that path was removed permanently. The second returns the removed paths with
+  // that content.
   [[nodiscard]] Result<bool> was_removed(std::string_view path) const;
   [[nodiscard]] Result<std::vector<std::string>> removed_of_hash(std::string_view hash) const;
   // Calls `visit` with each item (each failure) that has this path or is below it as a folder; stops at the
@@ -262,8 +263,9 @@ class CollectionWriter {
   std::unique_ptr<State> state_;
 };
 
-// What a path is called in the catalog: absolute, folders' links resolved, the file's own name kept (a link
-// to a picture stays under its own name). A frame's time is written as frame_name() does. Need not exist.
+// Returns a path as the catalog stores it: absolute, links of folders resolved, the file's own name kept (a
+// link to an image stays under its own name). The time of a video frame is written as by frame_name(). The
+// file need not exist.
 std::string catalog_path(const std::filesystem::path& path);
 
 }  // namespace saccade

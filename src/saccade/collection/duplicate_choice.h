@@ -1,4 +1,4 @@
-// Which of several duplicates is kept. Not for use outside this module.
+// Choice of the duplicate that is kept. Not for use outside this module.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@
 
 namespace saccade {
 
-// An item that may be a duplicate. Of a video: its first frame, under the video's path and hash.
+// An item that may be a duplicate. A video is represented by its first frame, under the video's path and
+// hash.
 struct DuplicateCandidate {
   Item item;
   std::optional<int64_t> taken = {};

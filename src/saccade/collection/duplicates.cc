@@ -119,9 +119,9 @@ class Finder {
     return dot(collection_.rows().row(a.item.row), collection_.rows().row(b.item.row));
   }
 
-  // Whether one of the two was made of the other.
+  // Returns true if one of the two was derived from the other.
   [[nodiscard]] bool same_picture(const DuplicateCandidate& one, const DuplicateCandidate& other) const {
-    // What was made of a RAW file is not in its place.
+    // A file derived from a RAW file does not replace it.
     if (!one.looked_at || !other.looked_at || one.raw() != other.raw()) return false;
     const bool photographs = one.photograph && other.photograph;
     return hash_distance(one.look, other.look) <=
@@ -400,7 +400,7 @@ namespace {
 std::string removal_of(const std::string& name, const std::string& best, const DuplicateMember& member) {
   const std::string path = shell_quoted(name);
   std::string line;
-  // Where a link leads to the file, removing it would break the link.
+  // Removing a file that a link points to would break the link.
   for (const std::string& other : member.other_names) {
     if (other != name) line += fmt::format("[ ! -L {} ] && ", shell_quoted(other));
   }

@@ -18,7 +18,7 @@
 
 namespace saccade {
 
-// How alike two pictures are, most alike first. Words: "bytes", "picture", "burst".
+// Kinds of similarity between two images, strongest first. Names: "bytes", "picture", "burst".
 enum class Likeness {
   kSameBytes,    // equal files
   kSamePicture,  // one was made of the other: recompressed, resized, cropped a little, brightened
@@ -28,14 +28,17 @@ std::span<const EnumName<Likeness>> enum_names(Likeness);
 
 struct DuplicateOptions {
   Likeness least = Likeness::kSamePicture;  // how alike at least
-  // Of one photograph: perceptual hashes (image/metadata/look.h) that differ in at most so many bits, and rows of at
-  // least that cosine. Neither does alone. docs/collections.md has how often they are right.
+  // Maximum Hamming distance in bits of perceptual hashes (image/metadata/look.h) and minimum cosine
+  // similarity for two copies of one photograph. Both are required. docs/collections.md has their measured
+  // precision.
   int hash_bits = 12;
   double cosine = 0.9;
-  // Of one drawing, or a drawing and a photograph: icons that differ in a colour or a stroke are different.
+  // The same thresholds if at least one is a drawing. They are stricter, as icons that differ in a colour or
+  // a stroke are different.
   int drawing_hash_bits = 6;
   double drawing_cosine = 0.995;
-  // Of a burst: taken (as the files say) at most so many seconds apart, and rows of at least that cosine.
+  // Maximum time in seconds between two images of a burst (by embedded metadata), and their minimum cosine
+  // similarity.
   int64_t burst_seconds = 5;
   double burst_cosine = 0.95;
 };
@@ -72,7 +75,7 @@ Result<DuplicateReport> find_duplicates(const Collection& collection, const Dupl
                                         std::stop_token stop = {});
 
 Json duplicates_json(const DuplicateReport& report);
-// For people: a group a paragraph.
+// Formats the report for people, one paragraph per group.
 std::string duplicates_text(const DuplicateReport& report);
 // A script for sh that removes all but the best of each group; run by nobody but its reader. Each removal
 // looks first that the best is still there and another file (and, of equal files, still equal). Links are not

@@ -41,8 +41,8 @@ struct MergeReport {
 Result<MergeReport> merge_collection(CollectionWriter& into, const Collection& from,
                                      const ProgressCallback& progress = {}, std::stop_token stop = {});
 
-// Writes the three files above into a folder that is missing or empty (kUsage otherwise). Returns how many
-// items. Of late interaction it writes the means. Memory: the rows.
+// Writes the three files above into a folder that is missing or empty (kUsage otherwise). Returns the number
+// of items. Late interaction embeddings are exported as their means. Memory: the rows.
 Result<int64_t> export_collection(const Collection& collection, const std::filesystem::path& folder);
 
 struct ImportReport {
@@ -52,10 +52,10 @@ struct ImportReport {
   std::vector<Failure> failed;  // pictures that are not there or cannot be read, rows that are no direction
 };
 
-// Adds rows that were made elsewhere with the collection's checkpoint, which whoever calls this vouches
-// for: an export.json, where there is one, has to name it (kMismatch otherwise). Rows are brought to
-// length 1. What items.jsonl does not say of a picture is read from its file: the hash at least. kUsage
-// for a collection with late rows.
+// Adds embeddings that were computed elsewhere. The caller guarantees that they come from the collection's
+// checkpoint. If there is an export.json, it has to name that checkpoint (kMismatch otherwise). Rows are
+// normalized to length 1. Fields of an image that items.jsonl lacks are read from its file, at least the
+// hash. kUsage for a collection with late interaction rows.
 Result<ImportReport> import_rows(CollectionWriter& into, const std::filesystem::path& folder,
                                  const DecodeOptions& limits, const ProgressCallback& progress = {},
                                  std::stop_token stop = {});

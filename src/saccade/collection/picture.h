@@ -13,8 +13,9 @@
 
 namespace saccade {
 
-// What a transparent picture is best seen on: white, or dark grey (32, 32, 32) where the visible pixels' mean
-// luminance is so high that they would vanish on white (WCAG contrast below 1.25). White for opaque pictures.
+// Chooses the background of a transparent image: white, or dark grey (32, 32, 32). Grey is chosen if the
+// visible pixels' mean luminance is so high that they would vanish on white (WCAG contrast below 1.25).
+// Opaque images get white.
 std::array<uint8_t, 3> choose_background(const ImageView& image);
 
 // `limits` with what the collection's settings and the encoder's input size decide filled in: orientation,

@@ -1,4 +1,4 @@
-// What users of the bundled checkpoint should know of it.
+// Warning about the limits of the bundled checkpoint.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace saccade {
 
-// What collections call the checkpoint.
+// Name of the checkpoint in collections.
 inline constexpr std::string_view kStarterName = "starter";
 
 // A line where the collection was made with the starter, which has learned from drawings and icons,

@@ -49,8 +49,8 @@ bool is_catalog_file(std::string_view name) {
   return ending.empty() || ending == "-wal" || ending == "-shm" || ending == "-journal";
 }
 
-// What a creation that was interrupted before its last step left in `folder`; an error where it holds
-// anything else. Changes nothing.
+// Returns the files in `folder` that an interrupted creation left behind. Returns an error if the folder
+// holds anything else. Changes nothing.
 Result<std::vector<std::filesystem::path>> leftovers_of_creation(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> leftovers;
   std::string rows;  // a file with rows: a collection gets some only once it is made

@@ -14,7 +14,7 @@
 namespace saccade {
 namespace {
 
-// What facets need of a picture.
+// Metadata of one image that facets count.
 struct Facts {
   std::string path;
   std::string format;
@@ -84,8 +84,8 @@ std::string in_quotes(std::string_view text) {
   return value + '"';
 }
 
-// Of names that the filter compares without regard to (ASCII) case: the first
-// spelling that is met stands for all.
+// Counts names that the filter compares without regard to (ASCII) case. The first spelling found represents
+// all spellings of a name.
 template <typename NamesOf>
 Facet names(const std::string& field, const std::vector<Facts>& pictures, const NamesOf& names_of) {
   std::map<std::string, FacetValue> counts;

@@ -43,7 +43,7 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(first, text.find_last_not_of(kSpace) - first + 1));
 }
 
-// That it is the collection's, before anything is read for it.
+// Checks that the encoder is the collection's, before any file is read.
 Status check_encoder(const CollectionWriter& collection, EncoderBackend& encoder, const IngestOptions& options) {
   const CollectionInfo& info = collection.info();
   const CheckpointId given{encoder.info().family, "", encoder.info().fingerprint, encoder.info().dim};
@@ -336,7 +336,7 @@ Result<IngestReport> Run::run(std::span<const std::filesystem::path> inputs) {
   SACCADE_TRY(take_videos(found));
   report_.cancelled = stop_.stop_requested();
   if (!report_.cancelled) SACCADE_TRY(look_for_missing(found));
-  // Of a collection that was made before there were any, or where the disk was full.
+  // Creates int8 rows that are missing: the collection is older than the feature, or the disk was full.
   SACCADE_TRY(collection_.update_int8_rows(progress_, stop_));
   tell();
 

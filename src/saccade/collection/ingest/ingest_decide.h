@@ -35,8 +35,8 @@ class IngestDecider {
   // Before the first call of `take`.
   void use(EncoderBackend& encoder) { encoder_ = &encoder; }
 
-  // What a file that the walk found needs: nothing where it is unchanged, or failed before and
-  // is to be skipped.
+  // Returns the work that a file found by the walk needs. Returns `nullopt` if it is unchanged, or failed
+  // before and is to be skipped.
   Result<std::optional<FileTask>> offer(const std::string& path, std::string caption);
   // Records the identity of the unchanged file of `item`.
   void note_identity(Item& item, const FileIdentity& now);
@@ -58,7 +58,7 @@ class IngestDecider {
   void release() { held_ = false; }
   // Forgets what was taken since the last commit.
   void drop();
-  // What is to be committed with what is taken: `puts` and what follows from them excepted.
+  // Additional changes to commit in the same transaction, except `puts` and its consequences.
   CollectionChange& beside() { return change_; }
 
   // A failure that the run reports and the catalog does not remember.
@@ -101,7 +101,7 @@ class IngestDecider {
 
   std::vector<Pending> pending_;
   std::unordered_map<std::string, int64_t> pending_hashes_;
-  // What waits for the encoder: an index into pending_, and where its pixels are.
+  // Entry that waits for the encoder: an index into pending_, and the location of its pixels.
   struct Waiting {
     int64_t pending = 0;
     std::shared_ptr<const Matrix<float>> block;

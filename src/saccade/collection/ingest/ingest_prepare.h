@@ -24,7 +24,7 @@
 
 namespace saccade {
 
-// How far pictures are looked into with such options.
+// Returns the amount of metadata that is read with such options.
 FactsRead facts_of(const DecodeOptions& limits);
 
 // A frame of a video, in the place of a file's bytes.

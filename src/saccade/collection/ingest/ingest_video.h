@@ -47,7 +47,7 @@ class VideoTaker {
   ThreadPool& pool_;
   std::stop_token stop_;
   std::function<Result<FilePreparer*>()> preparer_;
-  // Of the video that is being taken:
+  // State of the video that is being indexed:
   std::vector<Item> frames_;  // those that there are
   bool decoded_ = false;
 };

@@ -27,13 +27,13 @@ namespace saccade::store {
 
 std::filesystem::path int8_path(const std::filesystem::path& folder, int64_t generation);
 
-// Where stored row `row` begins in the file.
+// Returns the offset of stored row `row` in the file.
 constexpr int64_t int8_offset(int64_t row, int64_t dim) {
   constexpr int64_t kHeader = 64;
   return kHeader + row * int8_row_bytes(dim);
 }
 
-// What there is of the first `rows` rows, mapped.
+// Reader of those of the first `rows` rows that are stored, mapped.
 class Int8Reader {
  public:
   // None where there is no file, or one of another version or shape.
@@ -41,7 +41,7 @@ class Int8Reader {
 
   // Valid as long as the object.
   [[nodiscard]] Int8Rows rows() const { return rows_; }
-  // Whether there is a file that is not used, as its beginning is not that of this version and shape.
+  // Returns true if the file exists but is not used, since its header has another version or shape.
   [[nodiscard]] bool foreign() const { return foreign_; }
 
  private:
@@ -66,7 +66,7 @@ class Int8Writer {
                 const ProgressCallback& progress, const std::stop_token& stop);
 
  private:
-  // Whether stored row `row` is that of the rows file.
+  // Returns true if stored row `row` is equal to that of the rows file.
   [[nodiscard]] Result<bool> agrees(int rows_file, int64_t row) const;
 
   Descriptor file_;

@@ -35,7 +35,7 @@ class LateReader {
                                  const RowLayout& layout);
   LateReader() = default;
 
-  // Of row 0 <= row < rows. Valid as long as the object.
+  // Returns the stored rows of item row 0 <= row < rows. Valid as long as the object.
   [[nodiscard]] StoredRows of(int64_t row) const;
   [[nodiscard]] int64_t stored_rows() const { return ends_.empty() ? 0 : ends_.back(); }
   [[nodiscard]] int64_t bytes() const;
@@ -60,7 +60,7 @@ class LateWriter {
   // long. `half_way` is called between two writes.
   Status append_rows(std::span<const std::span<const std::byte>> items,
                      const std::function<void()>& half_way);
-  // Where they end; after append_rows.
+  // Appends the end offsets; call after append_rows.
   Status append_ends();
   Status flush();
   void committed();
