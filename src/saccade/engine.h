@@ -30,8 +30,9 @@
 namespace saccade {
 
 struct EngineOptions {
-  // Model of a new collection, as Encoder::load takes it; empty: the starter. Of an existing collection: where its model
-  // is now, if it was moved. Another model than the collection's is refused.
+  // Model of a new collection, as Encoder::load takes it; empty selects the starter. For an existing
+  // collection it is the new location of its model, if that was moved. A model other than the collection's is
+  // refused.
   std::string encoder = {};
   bool create = false;  // create the collection if there is none
   // Number format; `nullopt`: the collection's own, for a new one kFp32.
@@ -114,9 +115,10 @@ struct EngineInfo {
   std::string created;            // UTC, "2026-01-31T12:00:00Z"
 };
 
-// An open collection with its encoder. Movable. search(), like() and the other const methods may be called from several
-// threads at once; index() and remove() have one writer at a time, in all processes (kIo names the other one), while
-// searches go on. A search sees the collection as it was when the last index(), remove() or refresh() ended.
+// An open collection with its encoder. Movable. search(), like() and the other const methods may be called
+// from several threads at once. index() and remove() have one writer at a time, in all processes (kIo names
+// the other one); searches continue meanwhile. A search sees the collection as it was when the last index(),
+// remove() or refresh() ended.
 class Engine {
  public:
   // Opens a collection: a folder. kNotFound if there is none and options.create is false, or if its model is gone;

@@ -20,8 +20,8 @@ struct TokenizedText {
   // Text tokens (without start, end and padding) that `ids` holds, and those cut off behind them.
   int64_t used = 0;
   int64_t dropped = 0;
-  // Where in `ids` the text's own tokens begin: they are ids[first] .. ids[first + used - 1], between a start
-  // token (or none, or a prompt behind it) and an end token (or none).
+  // Index in `ids` of the text's first own token. The text's tokens are ids[first] .. ids[first + used - 1].
+  // A start token, and a prompt behind it, may precede them; an end token may follow.
   int64_t first = 0;
 };
 
@@ -51,7 +51,7 @@ enum class TextCleanup {
 };
 std::string_view cleanup_name(TextCleanup cleanup);
 
-// What a clean-up does to valid UTF-8 before a tokenizer sees it; kTokenizerFile: nothing.
+// Applies a clean-up to valid UTF-8 before tokenization; kTokenizerFile changes nothing.
 std::string clean_text(std::string_view text, TextCleanup cleanup);
 
 class Tokenizer {
@@ -68,9 +68,9 @@ class Tokenizer {
   [[nodiscard]] virtual int32_t pad_id() const = 0;
 };
 
-// The tokenizer of a checkpoint folder, of the kind its own files tell (tokenizer_files.h lists the kinds).
-// kNotFound where there are no tokenizer's files, kUnsupported for a kind or option that is not known,
-// kBadData for what is wrong in a file; messages name it.
+// Loads the tokenizer of a checkpoint folder. Its files determine the kind (tokenizer_files.h lists the
+// kinds). Returns kNotFound without tokenizer files, kUnsupported for an unknown kind or option, and kBadData
+// for a fault in a file; messages name the file.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::filesystem::path& folder, TextCleanup cleanup);
 
 // CLIP's own tokenizer of 49,408 tokens (OpenAI's bpe_simple_vocab_16e6), with OpenAI's clean-up: for

@@ -137,7 +137,7 @@ Result<LoadedEncoder> EngineCore::load_encoder() const {
   BackendOptions options;
   options.threads = options_.threads;
   options.fingerprints = user_fingerprint_memory();
-  // What a new collection is bound to from then on is hashed whole.
+  // The files that a new collection will depend on are hashed in full.
   options.fingerprints.trusted = now.has_value();
   options.precision =
       options_.precision.value_or(now ? (*now)->collection.info().settings.precision : Precision::kFp32);
@@ -157,7 +157,7 @@ void EngineCore::note_of_loaded(const LoadedEncoder& loaded) const {
   note(guessed_preprocessing_warning(loaded).value_or(""), true);
   const auto now = snapshot();
   if (!now) return;
-  // Where the model was found in another place than the collection remembers, the new place is remembered.
+  // If the model was found at a new location, the collection remembers that location.
   const CheckpointId& remembered = (*now)->collection.info().checkpoint;
   std::error_code ignored;
   if (!options_.checkpoint.empty() && remembered.path != loaded.id.path &&

@@ -84,10 +84,10 @@ class EngineCore {
   [[nodiscard]] Result<std::shared_ptr<const CollectionSnapshot>> snapshot() const;
   // Returns the collection's encoder. Loads it on the first call. Thread-safe.
   [[nodiscard]] Result<const LoadedEncoder*> encoder() const;
-  // Whether encoder() has loaded it.
+  // Returns true if encoder() has loaded the encoder.
   [[nodiscard]] bool encoder_is_loaded() const;
 
-  // How one search goes beyond its query.
+  // Settings of one search call beside its query.
   struct SearchCall {
     // A composer's folder; empty: the collection's own composer if `own_composer` is set and the query is plain.
     std::filesystem::path composer = {};
