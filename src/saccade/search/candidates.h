@@ -31,7 +31,7 @@ struct Candidates {
   bool complete = false;            // nothing ranks behind them
 };
 
-// Of which rows candidates are made.
+// Rows from which candidates are chosen.
 struct CandidateRows {
   std::span<const uint8_t> allowed;
   std::span<const int64_t> wanted = {};  // ascending: whatever they score

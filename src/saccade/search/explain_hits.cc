@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kFamiliesThatCan =
     "clip (with a vision transformer), siglip, jina_clip, blip-2, colpali, and heads on the first four";
 
-// How this encoder explains.
+// Explanation method of an encoder.
 struct Way {
   std::optional<MapMethod> method;  // nothing: by the similarity of patches' rows
   bool late = false;                // scores are MaxSim
@@ -169,7 +169,7 @@ class Explainer {
     return {};
   }
 
-  // Whether anything is looked at but the collection's own rows.
+  // Returns true if the images must be read; false if the collection's own rows suffice.
   [[nodiscard]] bool needs_pictures() const { return way_.method.has_value() || !way_.own; }
 
   Status explain(std::span<SearchHit> hits, ThreadPool& pool) {

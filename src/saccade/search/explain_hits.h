@@ -20,8 +20,8 @@ namespace saccade {
 inline constexpr int64_t kMostWeighedWords = 100;
 
 struct ExplainOptions {
-  // How maps are made. Nothing: by what the encoder can: MapMethod::kLegrad, or the similarity of patches'
-  // rows where it gives such rows (ColPali).
+  // Method of the relevance maps. `nullopt` chooses by the encoder's capabilities: patch similarity if it
+  // returns patch rows (ColPali), else MapMethod::kLegrad.
   std::optional<MapMethod> method = {};
   int batch = 8;          // pictures an encoder call
   std::string name = {};  // of the checkpoint, for HitExplanation

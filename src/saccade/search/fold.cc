@@ -26,8 +26,8 @@ double cosine(std::span<const float> a, std::span<const float> b) {
   return dot / (row_length(a) * row_length(b));
 }
 
-// Whether two pictures look the same. Pages of text have means that hardly differ: of late interaction the
-// rows must be alike too, each beside the one at its place.
+// Tests whether two images look the same. Late interaction also requires the rows at equal positions to be
+// similar, since mean embeddings of text pages hardly differ.
 class Likeness {
  public:
   Likeness(const Collection& collection, float least) : collection_(collection), least_(least) {}
@@ -85,9 +85,10 @@ class RawPairs {
     const auto found = places_.find(name(row).stem);
     return found == places_.end() ? std::span<const size_t>() : found->second;
   }
-  // Whether two of the same name are a pair.
+  // Returns true if two items of the same name are a pair.
   bool pair(int64_t a, int64_t b) { return name(a).rank != name(b).rank; }
-  // Of a pair: the image that everything shows goes before what it was made of.
+  // Returns true if `a` leads the pair: the image that every program shows precedes the file it was derived
+  // from.
   bool leads(int64_t a, int64_t b) { return name(a).rank < name(b).rank; }
 
  private:

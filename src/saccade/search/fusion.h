@@ -1,5 +1,5 @@
-// How a picture and a text are to be made one query, as people say it: a method, one
-// weight, and words for what was there.
+// User-facing options of combining an image and a text into one query: a method, one weight, and a
+// description of the reference image.
 #pragma once
 
 #include <optional>

@@ -40,8 +40,8 @@
 namespace saccade {
 
 struct IllustrateOptions {
-  // Likelihood of a picture to be placed, [0, 1]. What it is measured by knows captions' words alone, and is
-  // too low where these are few (docs/illustrate.md).
+  // Minimum match probability of a placed image, [0, 1]. It is calibrated with captions' words alone, and is
+  // too low if these are few (docs/illustrate.md).
   double least = 0.3;
   double most_false = 0.05;   // wrong pictures expected where likelihoods are not known
   int64_t per_paragraph = 1;  // pictures
@@ -60,8 +60,8 @@ struct DocumentSentence {
   std::string text;
   int64_t paragraph = 0;
   bool visual = true;
-  // What it is searched by besides: phrases of it, say (text/phrases.h). Of the
-  // hits of all, the likeliest counts.
+  // Additional queries for the sentence, such as its phrases (text/phrases.h). The most probable of all hits
+  // counts.
   std::vector<std::string> phrases = {};
 };
 

@@ -10,10 +10,10 @@
 
 namespace saccade {
 
-// Rows in the order in which they were added. For rows a and b, split into some columns a1, b1 and the others
-// a2, b2, Cauchy and Schwarz say a . b <= a1 . b1 + |a2| |b2|. The columns chosen are those in which the rows
-// differ most, so nearly all pairs that are not near are told apart by these alone; for the rest a vectorized dot
-// product decides whether the exact comparison, which is the caller's, is worth making.
+// Rows in the order in which they were added. Rows a and b are split into some columns a1, b1 and the others
+// a2, b2. By the Cauchy-Schwarz inequality, a . b <= a1 . b1 + |a2| |b2|. The chosen columns are those in
+// which the rows differ most, so the bound alone rejects nearly all pairs that are not near. If it does not,
+// a vectorized dot product decides whether the caller needs to make its exact comparison.
 class NearRows {
  public:
   // rows: the matrix that all rows come from, which must outlive this; sample: numbers of some of its rows, from

@@ -1,4 +1,4 @@
-// What is searched for, and how.
+// Search queries and their options.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ class Composer;     // model/composers/composer.h
 // resembles, and fold_duplicates = false shows it.
 inline constexpr float kDuplicateCosine = 0.999F;
 
-// What becomes of a text that is longer than the encoder reads.
+// Policy for a text that is longer than the encoder's context.
 enum class LongText {
   kTruncate,  // its beginning is the query
   kChunk,     // all of it, in chunks whose rows become one; rows of late interaction are joined
@@ -41,7 +41,7 @@ inline constexpr std::array<EnumName<LongText>, 2> kLongTextNames{
 inline std::span<const EnumName<LongText>> enum_names(LongText) {
   return kLongTextNames;
 }
-// How it is cut into chunks, and their rows become one: of the ways `eval length` compares, the plainest.
+// Chunking of long query texts: the plainest of the methods that `eval length` compares.
 inline constexpr Chunking kQueryChunking = Chunking::kEqual;
 inline constexpr ChunkPooling kQueryPooling = ChunkPooling::kMean;
 
@@ -56,9 +56,9 @@ inline std::span<const EnumName<HitOrder>> enum_names(HitOrder) {
   return kHitOrderNames;
 }
 
-// How the parts of a query become one row (model/composers/compose.h), which by default is the sum of each part's row.
-// Of late interaction there is the sum alone, and each part's rows are multiplied by its weight too. A part
-// alone is not weighed. A negative weight asks for what is unlike the part.
+// Fusion of a query's parts into one row (model/composers/compose.h). By default it is the sum of each part's
+// row. Late interaction supports only the sum, and each part's rows are multiplied by its weight too. Weights
+// are ignored if there is only one part. A negative weight searches for images unlike the part.
 struct Fusion {
   Compose method = Compose::kSum;
   float text_weight = 1;
@@ -70,7 +70,7 @@ struct Fusion {
 
 inline constexpr int64_t kCutDepth = 1000;
 
-// What is searched for: a text, a picture, or both.
+// Search query: a text, an image, or both.
 struct SearchQuery {
   std::string text;             // empty: none
   std::filesystem::path image;  // a file; empty: none
@@ -84,18 +84,18 @@ struct SearchQuery {
   bool fold_duplicates = true;
   float duplicate_cosine = kDuplicateCosine;
   DecodeOptions limits;  // for the picture, as in IngestOptions
-  // Where the collection keeps rows of late interaction: how many pictures, the best by their rows' mean, are
-  // scored by all their rows, at least k; 0: all.
+  // Number of images that late interaction scores by all their rows, chosen by their mean row. It is at least
+  // k; 0 scores all. Ignored if the collection keeps no late interaction rows.
   int64_t candidates = 1000;
   // And which patches each row of the text met (Hit::matches). Words and maps, of any encoder: explain_hits.
   bool explain = false;
   LongText long_text = LongText::kTruncate;
-  // What the encoder has been shown to read of a text (read_measured_lengths), for the answer to say where
-  // the text is longer; it changes no hit.
+  // Effective length of the encoder's context (read_measured_lengths). The answer reports a text that is
+  // longer; no hit changes.
   std::optional<MeasuredLength> measured_length = {};
 
-  // What was measured of the collection (read_background), for the answer to say how
-  // likely each hit is to be right.
+  // Score calibration data of the collection (read_background), from which the answer derives match
+  // probabilities.
   std::shared_ptr<const Background> background = {};
   // Hits that are less likely to be right are left out, [0, 1]; needs a background whose model
   // tells. The best max(k, kCutDepth) pictures are looked at, so that the answer says how many
@@ -104,10 +104,10 @@ struct SearchQuery {
   // Among the hits shown; ranks stay those by score.
   HitOrder order = HitOrder::kScore;
 
-  // How `text` is to be read (query_language.h): what is wanted first, then what is not.
-  // Empty: as one text, as it stands.
+  // Parsed parts of `text` (query_language.h): wanted ones first, then unwanted ones. If empty, `text` is one
+  // text, taken literally.
   std::vector<QueryPart> parts = {};
-  // What stood in quotes: word search takes each as words that stand side by side.
+  // Quoted phrases; word search requires their words side by side.
   std::vector<std::string> phrases = {};
   // Pictures beside `image`, and what that one weighs among them.
   std::vector<QueryPicture> more_images = {};

@@ -118,8 +118,7 @@ Result<std::vector<TextPart>> encode_texts(EncoderBackend& encoder, LongText lon
   return parts;
 }
 
-// What is not wanted: a sum of rows, each times its weight, which is below 0; empty
-// where there is nothing of the kind.
+// Sum of the unwanted rows, each times its weight, which is below 0; empty if there are none.
 using Unwanted = std::vector<double>;
 
 void add_row(std::span<const float> row, float weight, std::vector<double>& sum) {

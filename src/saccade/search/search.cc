@@ -47,8 +47,9 @@ Status check(const SearchQuery& query) {
   return {};
 }
 
-// How many candidates to begin with, of `searched` pictures: enough that those with a few copies each need no
-// second pass; never more than there are, and one more, so that `complete` can be seen.
+// Returns the initial number of candidates among `searched` images. It suffices without a second pass if
+// images have a few copies each. It exceeds the number of images by at most one, so that `complete` can be
+// determined.
 int64_t first_count(const SearchQuery& query, int64_t searched, bool late, bool judged, bool words) {
   if (late && query.candidates == 0) return searched + 1;
   const int64_t most = std::min(judged ? std::max(query.k, kCompetitors) : query.k, searched);
@@ -58,7 +59,7 @@ int64_t first_count(const SearchQuery& query, int64_t searched, bool late, bool 
   return std::min(wanted, searched + 1);
 }
 
-// What words, beside vectors, have to do with a search.
+// Word search state of one search.
 struct Words {
   WordRanking ranking;
   std::vector<FusedRank> ranks;  // of the candidates, in their order
@@ -85,7 +86,7 @@ Result<std::vector<SearchHit>> hits_of(const Collection& collection, const std::
   return hits;
 }
 
-// What the hits are judged by, and why not where there is nothing: for this kind of query.
+// Calibration that judges the hits of this kind of query, or the reason why there is none.
 struct Judge {
   const Background::Kind* kind = nullptr;
   std::string reason;
@@ -261,7 +262,7 @@ Result<SearchAnswer> search_with(const Collection& collection, std::span<const f
   return answer;
 }
 
-// Which patches of each hit the text's rows met.
+// Explains each hit by the patches that the text's rows matched.
 Status explain(const Collection& collection, const Preprocessing& preprocessing, const EncodedQuery& encoded,
                const PackedQuery& packed, SearchAnswer& answer) {
   const LateSettings& settings = *collection.info().settings.late;

@@ -27,8 +27,8 @@
 
 namespace saccade {
 
-// What words count for in `saccade search` and the server where nobody says;
-// docs/studies.md has what it was measured by.
+// Default weight of word search in `saccade search` and the server; docs/studies.md has the measurements
+// behind it.
 inline constexpr double kWordShare = 0.5;
 inline constexpr double kRankOffset = 60;
 inline constexpr int64_t kWordDepth = 1000;
@@ -52,7 +52,7 @@ struct WordRanking {
 Result<WordRanking> rank_by_words(const Collection& collection, const SearchQuery& query,
                                   std::span<const uint8_t> allowed);
 
-// What became of a candidate.
+// Rank of a candidate after fusion.
 struct FusedRank {
   int64_t row = 0;
   std::optional<int64_t> by_vectors;             // nothing below kWordDepth
@@ -63,7 +63,7 @@ struct FusedRank {
 // in that order too, which refer to `words`.
 std::vector<FusedRank> fuse_ranks(const WordRanking& words, double share, std::vector<Candidate>& candidates);
 
-// Which of the terms the picture has, and where.
+// Finds the terms that the image has, and their fields.
 Result<WordHit> word_hit(const Collection& collection, const WordRanking::Place& place,
                          const WordSearch& report);
 

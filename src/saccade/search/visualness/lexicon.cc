@@ -101,7 +101,7 @@ std::optional<double> number_in(std::string_view text) {
 constexpr size_t kMrcImageability = 31;  // where the field of three digits begins
 constexpr size_t kMrcWord = 51;
 
-// What stands before the word: digits and single letters, and three digits of imageability.
+// Checks the fields before the word: digits and single letters, and three digits of imageability.
 bool is_mrc_line(std::string_view line) {
   if (line.size() <= kMrcWord || line.find('|', kMrcWord) == std::string_view::npos) return false;
   const auto digits = [&](size_t from, size_t count) {

@@ -1,5 +1,5 @@
-// Which sentences picture something, as far as can be told with what is at hand: a checkpoint that was
-// trained for it, any encoder with a threshold of the user's, or lists of words (docs/illustrate.md).
+// Classifier of visual sentences. It uses a checkpoint trained for the task, any encoder with a threshold
+// given by the user, or lists of words (docs/illustrate.md).
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace saccade {
 
-// What the share of a sentence's words that name things, and their mean rating, have to be above: those of
-// the best F1 on texts of other sources than it was then measured on (docs/illustrate.md).
+// Thresholds on the share of a sentence's words that name objects, and on their mean rating. They give the
+// best F1 on texts of other sources than those they were then measured on (docs/illustrate.md).
 inline constexpr double kObjectsThreshold = 0.15;
 inline constexpr double kLexiconThreshold = 0.42;
 
