@@ -25,11 +25,11 @@
 namespace saccade::serve {
 
 struct JobOptions {
-  // What may be indexed. A client names one by its own last part ("pictures" for /srv/pictures), with "-2"
-  // and so on where another has it.
+  // Folders that may be indexed. A client names one by its own last part ("pictures" for /srv/pictures), with
+  // "-2" and so on if another has that name.
   std::vector<std::filesystem::path> folders;
-  // Where pictures that clients send are kept, in a folder for each collection. Empty:
-  // none are taken in, and none out.
+  // Folder of uploaded images, with a subfolder for each collection. If empty, images can be neither added
+  // nor removed.
   std::filesystem::path uploads;
   // Bytes of all files there together: past that none is taken in. 0: no bound.
   int64_t uploads_bytes = 0;
@@ -77,11 +77,11 @@ class Jobs {
   // Asks it to stop; one that has ended stays as it is. kNotFound.
   Result<JobState> cancel(int64_t id);
 
-  // Keeps the picture's bytes as a file and takes that in, also where it was taken out before; the id it has
-  // then. One that is there already is no error. Errors: those of decode_image; kUnsupported for a format
-  // that `saccade index` would not take; kLimit where there is no room for it; kCancelled where the
-  // collection is being changed, here or by another process, for longer than a client should wait; those of
-  // ingest. Where it fails, its file is gone.
+  // Stores the image's bytes as a file and adds it to the collection, also if it was removed before. Returns
+  // its id. An image that is already present is no error. Errors: those of decode_image and of ingest;
+  // kUnsupported for a format that `saccade index` would not accept; kLimit if there is no room for it.
+  // kCancelled if the collection is being changed, here or by another process, for longer than a client
+  // should wait. After an error its file is deleted.
   Result<int64_t> add_picture(ServedCollection& collection, std::string_view bytes,
                               const std::string& caption, const DecodeOptions& limits);
   // Out of the collection, to stay out; its file too where it was kept by add_picture.

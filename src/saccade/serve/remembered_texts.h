@@ -25,7 +25,7 @@ class RememberedTexts {
   // ids: a text's tokens; all that an encoder's row depends on.
   [[nodiscard]] std::optional<Matrix<float>> find(std::span<const int32_t> ids);
   void keep(std::span<const int32_t> ids, std::span<const float> row);
-  // How many were found so far.
+  // Returns the number of hits so far.
   [[nodiscard]] int64_t found() const;
 
  private:

@@ -123,7 +123,7 @@ struct RemotePictures::State {
         turns(options.at_a_time),
         threads(static_cast<size_t>(options.at_a_time)) {}
 
-  // Where a picture may be asked for: the numbers of its host, each of which may be connected to.
+  // Returns the IP addresses of the image's host, each of which may be connected to.
   [[nodiscard]] Result<std::vector<std::string>> addresses_of(const hub::UrlParts& url) const;
   [[nodiscard]] Result<hub::HttpReply> ask(const hub::UrlParts& url, Clock::time_point end,
                                            const std::stop_token& stop) const;

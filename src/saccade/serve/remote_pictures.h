@@ -48,7 +48,7 @@ class RemotePictures {
   std::unique_ptr<State> state_;
 };
 
-// What one request fetches. Not for several threads at a time.
+// Fetches of one request. Not thread-safe.
 class RemoteRequest {
  public:
   // gone: whether nobody waits any more; asked now and then.

@@ -1,4 +1,4 @@
-// What a server has open: collections, each as it was a moment ago, and the encoders of their checkpoints.
+// Open collections of a server, each a recent snapshot, and the encoders of their checkpoints.
 #pragma once
 
 #include <condition_variable>

@@ -22,7 +22,7 @@ namespace saccade::serve {
 
 class ServedModels;
 
-// What is known of a checkpoint whether its encoder is loaded or not, and the way to its encoder.
+// A checkpoint, whether its encoder is loaded or not, and access to its encoder.
 class ServedModel {
  public:
   std::string name;  // what clients call it: the checkpoint's name
@@ -46,7 +46,7 @@ class ServedModel {
   ServedModels* owner_ = nullptr;
   BackendOptions options_;
   std::mutex loading_;
-  // What follows is guarded by the owner's mutex.
+  // The owner's mutex guards the following fields.
   SharedEncoder::Counts past_;  // of encoders that have gone
   int64_t loads_ = 0;
   uint64_t used_ = 0;                       // when it was asked for, in askings of all models

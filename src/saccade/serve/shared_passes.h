@@ -17,7 +17,7 @@
 
 namespace saccade::serve {
 
-// What a call of SharedPasses is made from.
+// Base class of a call of SharedPasses.
 class SharedCall {
  private:
   template <typename Call>
@@ -34,12 +34,13 @@ class SharedPasses {
   // most: calls of one pass.
   explicit SharedPasses(size_t most) : most_(most) {}
 
-  // Whether `other` goes into a pass with those taken so far, the first of which makes it. Must not throw.
+  // Returns true if `other` may join a pass with the calls taken so far. The first of these runs the pass.
+  // Must not throw.
   using Takes = std::function<bool(const Call& other, std::span<Call* const> taken)>;
 
   // Returns true when a pass has been made for `own`, by run(calls) on this thread or on that of another
-  // call. What run() throws ends there: calls that it did not come to keep the outcome they came with. False, and no pass made for it, where gone() said so while it waited, which
-  // is asked every kLook.
+  // call. Exceptions of run() are caught: calls that it did not reach keep their initial outcome. Returns
+  // false without a pass if gone() returned true during the wait; it is polled every kLook.
   template <typename Run>
   bool join(Call& own, const Takes& takes, const std::function<bool()>& gone, const Run& run) {
     std::vector<Call*> taken;

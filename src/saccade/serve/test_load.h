@@ -1,5 +1,5 @@
-// For tests and benchmarks: thousands of clients at once over loopback, good, slow, broken and huge ones, and
-// what became of each of their requests.
+// Load generator for tests and benchmarks: thousands of concurrent clients over loopback, good, slow, broken
+// and huge ones, with the outcome of each of their requests.
 #pragma once
 
 #include <algorithm>
@@ -92,7 +92,7 @@ class LoadConnection {
     buffer_.erase(0, left);
     co_return status;
   }
-  // Whether the server closes the connection now, within kSoon, and has sent nothing more.
+  // Returns true if the server closes the connection now, within kSoon, and has sent nothing more.
   asio::awaitable<bool> ended() {
     if (!buffer_.empty()) co_return false;
     const auto start = LoadClock::now();
@@ -134,7 +134,7 @@ inline std::string load_request(std::string_view method, std::string_view target
   return text + "\r\n" + std::string(body);
 }
 
-// How one kind of client behaves.
+// Behaviour of one kind of client.
 struct LoadKind {
   std::string name;
   int share = 1;  // of all requests
@@ -167,7 +167,7 @@ struct LoadOutcome {
   }
 };
 
-// How long after its end a client may wait for an answer: longer than any limit of a server's.
+// Time that a client may wait for an answer after its end; longer than any limit of a server.
 inline constexpr auto kLoadPatience = std::chrono::seconds(90);
 
 // One request of a client that has a connection of its own, and the time from its first

@@ -38,7 +38,8 @@ bool is_given(const Json& json, const char* field) {
   return json.contains(field) && !json[field].is_null() && json[field] != "";
 }
 
-// What its metadata are called there. The address is of this server, as the client named it.
+// Returns the metadata fields that clip-retrieval's clients expect. The address is this server's, as the
+// client named it.
 Json metadata_of(const HttpRequest& request, const ServedCollection& served, const Item& item) {
   return {{"caption", item.caption},
           {"image_path", file_of(item.path)},

@@ -68,7 +68,7 @@ Result<HttpResponse> rerank(const Context& context, const Json& json) {
   SACCADE_ASSIGN(const auto top, json_field_or<int64_t>(json, "top_n", 0));  // vLLM's word for all is 0
   if (top < 0) return fail(ErrorCode::kUsage, "\"top_n\": {}, expected 1 or more, or 0 for all", top);
   SACCADE_ASSIGN(const bool raw, json_field_or<bool>(json, "raw_scores", false));
-  // Where nothing is said, Jina and vLLM give documents back; pictures are long.
+  // By default Jina and vLLM return documents; images are omitted as they are long.
   SACCADE_ASSIGN(const bool texts_back, json_field_or<bool>(json, "return_documents", true));
   SACCADE_ASSIGN(const bool pictures_back, json_field_or<bool>(json, "return_documents", false));
   SACCADE_TRY(json_field_or<std::string>(json, "user", ""));

@@ -1,4 +1,4 @@
-// Which of a client's texts and pictures fit another best: what the formats that rank share.
+// Shared code of the reranking formats, which order a client's texts and images by relevance to another.
 #pragma once
 
 #include <cstddef>
@@ -21,11 +21,11 @@ struct Ranking {
   int64_t dropped_tokens = 0;
 };
 
-// The model of that name. Where it is empty or kNoModelNamed: the first that has a matching head, else the
-// first of late interaction, else the first. kNotFound names those that there are.
+// Returns the model of that name. If it is empty or kNoModelNamed: the first with a matching head, else the
+// first with late interaction, else the first. kNotFound lists the existing ones.
 Result<ServedModel*> ranking_model(const Context& context, std::string_view name);
 
-// What is ranked, and the request's field that has it.
+// Input that is ranked, and its field in the request.
 struct RankedField {
   const char* name;
   std::vector<Input> inputs;

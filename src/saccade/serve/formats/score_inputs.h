@@ -1,4 +1,4 @@
-// How well texts and pictures of clients fit one of them.
+// Scores of clients' texts and images against one of them.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace saccade::serve {
 
 struct InputScores {
   std::vector<float> scores;  // one an input, a higher one is better
-  // What gave them: "pairs" (the model's matching head: logits), "late" (each of the query's rows' largest
-  // cosine, their mean) or "rows" (the cosine).
+  // Source of the scores: "pairs" (logits of the model's matching head), "late" (mean over the query's rows
+  // of their largest cosine) or "rows" (the cosine).
   std::string_view by;
   int64_t tokens = 0;
   int64_t dropped_tokens = 0;

@@ -23,7 +23,7 @@ class AddressRange {
   // "10.0.0.0/8", "fd00::/8", or an address alone. kUsage for what is none.
   static Result<AddressRange> parse(std::string_view text);
   [[nodiscard]] bool contains(const IpAddress& address) const;
-  // Of IPv4's addresses 96 more than were written.
+  // Prefix length in bits; for IPv4 addresses 96 more than was written.
   [[nodiscard]] int bits() const { return bits_; }
   [[nodiscard]] bool is_v4() const;
 
@@ -36,10 +36,10 @@ class AddressRange {
 // they are as mapped addresses (::ffff:127.0.0.1), in any spelling.
 bool is_loopback(std::string_view address);
 
-// Whether it is one of the internet's: none that IANA's registries of special-purpose addresses (RFC 6890)
-// name private, loopback, link-local, shared (RFC 6598), for documentation, tests or tunnels, or reserved,
-// and no multicast. One that stands for an address of IPv4 (mapped, or translated as RFC 6052 says) is what
-// that one is.
+// Returns true for a public internet address. Excluded are multicast and all ranges of IANA's registries of
+// special-purpose addresses (RFC 6890): private, loopback, link-local, shared (RFC 6598), for documentation,
+// tests or tunnels, or reserved. An address that represents an IPv4 address (mapped, or translated by RFC
+// 6052) is treated like that address.
 bool is_public(const IpAddress& address);
 
 }  // namespace saccade::serve

@@ -57,7 +57,7 @@ struct HttpResponse {
   std::function<std::optional<std::string>()> events = {};
 };
 
-// What a request's header alone settles.
+// Decision from a request's header alone.
 struct Admission {
   std::optional<HttpResponse> answer = {};  // in place of the handler's: the body is not read
   // Nobody needs a key for it: its body is at most HttpServerOptions::open_body_bytes, and until that is there the connection

@@ -27,8 +27,8 @@ namespace saccade::serve {
 // destroys temporaries there twice.
 inline constexpr auto kAwait = boost::asio::as_tuple(boost::asio::use_awaitable);
 
-// What a server says to prove who it is. Errors name the file: kNotFound, kUsage for a key that everybody may
-// read, kBadData for what is no certificate, no key, or a key of another certificate.
+// Loads a server's certificate and key. Errors name the file: kNotFound, kUsage for a key that everybody may
+// read, kBadData for an invalid certificate, an invalid key, or a key of another certificate.
 Result<std::shared_ptr<boost::asio::ssl::context>> tls_context(const std::string& certificate,
                                                                const std::string& key);
 
@@ -43,8 +43,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // The client's address; "" where it has gone.
   [[nodiscard]] std::string peer();
 
-  // For what follows, all of it together, until the next call: a step that has not ended by then ends with an
-  // error, and the connection with it.
+  // Limits all operations until the next call, in seconds together. A step that has not ended by then ends
+  // with an error, and the connection with it.
   void limit(double seconds);
   // As limit(), for reading alone: a read that has not ended by then ends with beast::error::timeout, and the
   // connection can still be written to.

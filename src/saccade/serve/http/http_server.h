@@ -46,7 +46,7 @@ struct HttpServerOptions {
   double cancel_seconds = 5;               // then for what was asked to stop (HttpRequest::stop)
 };
 
-// What is counted, for an observer.
+// Statistics of one exchange, for an observer.
 struct HttpExchange {
   std::string_view method, path, id, peer;
   std::string_view about;  // HttpResponse::about
@@ -59,17 +59,17 @@ struct HttpExchange {
   double write_seconds = 0;  // of which sending
 };
 
-// What a server calls. All but `handle` are called on the threads that read and write, several at a time,
-// and must not keep these waiting.
+// Callbacks of a server. All but `handle` are called on the I/O threads, several at a time, and must not
+// block.
 struct HttpHandlers {
-  // On worker threads, several at a time. What it throws is answered with 500.
+  // Called on worker threads, several at a time. An exception is answered with 500.
   std::function<HttpResponse(const HttpRequest&)> handle;
   // The answer to a request that the server itself refuses, in the form that clients of `path` expect.
   std::function<HttpResponse(const HttpRequest&, int status, const std::string& message)> refuse;
   // Asked of each request before its body is read. May be empty.
   std::function<Admission(const HttpRequest&)> admit = {};
   std::function<void(const HttpExchange&)> observe = {};  // may be empty
-  // What went wrong that concerns no request: a new certificate that cannot be used. May be empty.
+  // Reports a problem that concerns no request, such as a new certificate that is invalid. May be empty.
   std::function<void(const std::string& what)> trouble = {};
 };
 

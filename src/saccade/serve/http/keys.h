@@ -1,4 +1,4 @@
-// Who may ask: keys, from a file.
+// API keys, loaded from a file.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace saccade::serve {
 
-// What a key lets its holder do; each includes those before it.
+// Rights of a key; each includes those before it.
 enum class Right {
   kNone,   // what everybody may
   kRead,   // search and encode

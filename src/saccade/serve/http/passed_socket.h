@@ -16,7 +16,7 @@ struct PassedSocket {
   uint16_t port = 0;
 };
 
-// What is known of a socket that listens. kUsage for what is none, or not of TCP.
+// Returns the properties of a listening socket. kUsage for a descriptor that is no TCP socket.
 Result<PassedSocket> listening_socket(int socket);
 
 // The one that LISTEN_FDS says was passed to this process; nothing where none was. Takes LISTEN_* out of the
