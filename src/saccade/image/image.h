@@ -46,8 +46,8 @@ struct DecodeOptions {
   // file are handed over as they are, as Pillow does; models have learned from these. A file without a profile,
   // with a broken one, or with one of sRGB itself is the same either way.
   bool convert_to_srgb = false;
-  // What the file says of itself is read too (facts.h), into PictureView::facts. Processes do; without them
-  // it is left out, as foreign bytes are read nowhere else.
+  // True to read embedded metadata too (facts.h), into PictureView::facts. Only decoder processes do so.
+  // Without them the metadata are skipped, as foreign bytes are parsed nowhere else.
   bool facts = false;
 };
 
@@ -71,7 +71,7 @@ bool has_image_extension(const std::filesystem::path& path);
 Result<std::string> encode_png(const Image& image);
 Result<std::string> encode_jpeg(const Image& image, int quality = 85);
 
-// Of libvips, which decodes: "8.14.1"; "none" where it does not load.
+// Returns the version of libvips, which decodes: "8.14.1"; "none" if it cannot be loaded.
 std::string image_library_version();
 
 }  // namespace saccade

@@ -70,7 +70,8 @@ Size resized(const ImageView& image, const Preprocessing& p) {
   return {image.width, image.height};
 }
 
-// Where a crop of `want` begins in `have` pixels; negative: so many pixels of padding come first.
+// Returns the offset of a crop of `want` in `have` pixels; a negative one is the number of padding pixels
+// before it.
 int64_t crop_begin(int64_t have, int64_t want, CropRounding rounding) {
   if (rounding == CropRounding::kFloor) {
     // transformers pads by the half rounded up, and crops at the half rounded down.
@@ -169,7 +170,7 @@ bool covers(const Rendered& rendered, const Preprocessing& p) {
   return rendered.pixels.width == p.output_width() && rendered.pixels.height == p.output_height();
 }
 
-// Where colour c of a pixel is.
+// Returns the index of colour c within a pixel.
 size_t colour_at(const Image& image, size_t c) {
   return image.channels >= 3 ? c : 0;
 }

@@ -68,7 +68,7 @@ Filter filter_of(ResizeFilter filter) {
   return {bicubic, 2};
 }
 
-// For outputs [begin, begin + count) of one axis: which inputs each takes, with what weights.
+// Input range and weights of each output [begin, begin + count) of one axis.
 struct Weights {
   int stride = 0;            // weights an output has room for: a multiple of 4, zeros at the end
   std::vector<int> first;    // [count] the first input
@@ -229,7 +229,7 @@ SplitWeights split(const Weights& weights) {
   return result;
 }
 
-// What a load of 16 bytes at the last group of 4 pixels may read past a row.
+// Number of bytes that a load of 16 bytes at the last group of 4 pixels may read past a row.
 constexpr size_t kOverread = 16;
 
 // kRows rows at a time, so that each weight is loaded once for all of them. Two pixels' channels c meet in
@@ -437,8 +437,8 @@ void nearest(const ImageView& image, const ResizeWindow& window, uint8_t* out) {
   }
 }
 
-// Where a row or column of tf.image.resize comes from (tensorflow/core/kernels/image/resize_bilinear_op.cc,
-// half pixel centres): two of the source's, and how far it is from the first towards the second.
+// Source of a row or column of tf.image.resize: two source indices, and the weight of the second
+// (tensorflow/core/kernels/image/resize_bilinear_op.cc, half pixel centres).
 struct Between {
   int lower = 0;
   int upper = 0;

@@ -1,4 +1,4 @@
-// How long a picture may take: processor time of the thread that decodes it.
+// Deadline of decoding an image: processor time of the thread that decodes it.
 #pragma once
 
 #include <time.h>
@@ -7,8 +7,8 @@
 
 namespace saccade {
 
-// Of the processor, for the calling thread: what other threads
-// and programs take meanwhile says nothing of the picture.
+// Returns the processor time of the calling thread, which does not depend on the load by other threads and
+// programs.
 inline double thread_seconds() {
   timespec now = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

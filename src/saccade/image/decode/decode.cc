@@ -69,7 +69,7 @@ std::string start_vips() {
     vips_cache_set_max_mem(0);
     vips_operation_block_set("VipsForeignLoad", TRUE);
     for (const char* loader : kLoaders) vips_operation_block_set(loader, FALSE);
-    // What a decoder has to say about a file comes back as an error or not at all.
+    // Messages of a decoder about a file are returned as errors or suppressed.
     const auto silent = [](const gchar*, GLogLevelFlags, const gchar*, gpointer) {};
     constexpr auto kQuiet =
         static_cast<GLogLevelFlags>(G_LOG_LEVEL_WARNING | G_LOG_LEVEL_MESSAGE | G_LOG_LEVEL_INFO);
@@ -113,7 +113,7 @@ bool starts_with(std::span<const std::byte> bytes, size_t offset, std::string_vi
          std::memcmp(bytes.data() + offset, magic.data(), magic.size()) == 0;
 }
 
-// For bytes no loader takes: what they look like, so that the message helps.
+// Returns the error for bytes that no loader accepts. It describes what they look like, to help the user.
 tl::unexpected<Error> not_an_image(std::span<const std::byte> bytes) {
   struct Kind {
     size_t offset;
@@ -144,7 +144,7 @@ tl::unexpected<Error> broken(std::string_view format) {
   // libheif's words for a codec that it was built without.
   const bool unsupported = text.find("Unsupported codec") != std::string::npos ||
                            text.find("Unsupported feature") != std::string::npos;
-  // Of memory that the system would not give: nothing is wrong with the file.
+  // The system refused memory: nothing is wrong with the file.
   const ErrorCode code = speaks_of_memory(text) ? ErrorCode::kIo
                          : unsupported          ? ErrorCode::kUnsupported
                                                 : ErrorCode::kBadData;
@@ -157,12 +157,12 @@ std::string format_of(std::string_view loader) {
   return name;
 }
 
-// Whether a picture of that size is to come without its pixels.
+// Returns true if an image of that size is to be returned without its pixels.
 bool size_only(const DecodeOptions& options, int64_t width, int64_t height) {
   return options.size_only_above > 0 && height > options.size_only_above / width;
 }
 
-// Where `bytes` of pixels go: `pixels`, or the caller's room.
+// Returns the destination of `bytes` of pixels: `pixels`, or the caller's buffer.
 Result<uint8_t*> room_for(size_t bytes, const DecodeHere& here, std::vector<uint8_t>& pixels) {
   if (!here.room) {
     pixels.resize(bytes);
@@ -307,7 +307,8 @@ class Decoder {
     return kTextTimes * static_cast<int64_t>(svg_text().size()) + within_bytes_;
   }
 
-  // Of a picture within this document, once it has been decoded; of a document within it, that document's.
+  // Returns the number of pixels of an image embedded in this document, once it has been decoded. For an
+  // embedded document it is that document's number.
   Result<int64_t> pixels_within(std::span<const std::byte> picture, const DecodeOptions& options) {
     constexpr std::string_view kWithin = "svg: a picture within it";
     if (picture.empty()) return fail(ErrorCode::kBadData, "{} is empty", kWithin);
@@ -508,7 +509,8 @@ class Decoder {
     } else {
       SACCADE_ASSIGN(to, room_for(size, here_, out.pixels));
     }
-    // Of a shrunken one libvips cuts off the last row and column where they stand for less than the others.
+    // libvips crops the last row and column of a shrunken image if they represent fewer pixels than the
+    // others.
     if (result_.format == "jpeg" && !cmyk_ && !shrunk_ && !converted_) {
       SACCADE_TRY(read_jpeg(bytes_, {out.width, out.height, out.channels}, deadline_, to));
       return has_turn ? orient(stored) : Status();

@@ -237,7 +237,7 @@ double DecoderPool::Process::processor_seconds() const {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Whether the picture is there, whatever becomes of its facts.
+// Returns true if the image has been decoded, whatever happens to its metadata.
 bool DecoderPool::Process::has_decoded() {
   const auto front = output_.map(kDecoderPixels, false);
   if (!front) return false;
@@ -316,7 +316,7 @@ std::string DecoderPool::Process::last_words() {
   return all;
 }
 
-// What is said of the picture over which the process ended by itself.
+// Returns the error of the image that made the process end by itself.
 DecoderPool::Process::Answer DecoderPool::Process::died() {
   const int status = end();  // it ends already: what it ends of stands
   const std::string said = last_words();
@@ -359,7 +359,7 @@ DecoderPool::Process::Answer DecoderPool::Process::decode(std::span<const std::b
                         ::recv(socket_.get(), &number, sizeof number, MSG_DONTWAIT) == sizeof number &&
                         number == number_;
   const bool cancelled = waited && *waited && (*waited)->code == ErrorCode::kCancelled;
-  // What has no answer may still have been decoded: then it is the facts that it did not survive.
+  // Without an answer the image may still have been decoded. The process then died of the metadata.
   if (!answered && (cancelled || !has_decoded())) {
     if (waited && !*waited) return died();
     (void)end();

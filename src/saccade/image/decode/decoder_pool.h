@@ -1,9 +1,9 @@
-// Processes that decode, so that no picture can end, stall or read from the program.
+// Pool of decoder processes: no image can crash, stall or read from the program.
 //
-// Decoders abort where memory runs out (GLib, librsvg), take hours where the file wants them to, and are the
-// code that attackers look at first. A process of its own has a limit of memory and of time that the kernel
-// enforces, no network, and no files but those of the system's libraries and fonts (sandbox.h). What it does
-// not survive is one picture's error. docs/adr/0007-decoding-in-processes.md has the reasons and the costs.
+// Decoders abort if memory runs out (GLib, librsvg), take hours on malicious files, and are a prime target of
+// attackers. The kernel limits the memory and time of a separate process. It has no network, and no files but
+// the system's libraries and fonts (sandbox.h). A crash is one image's error.
+// docs/adr/0007-decoding-in-processes.md has the reasons and the costs.
 #pragma once
 
 #include <condition_variable>
@@ -58,7 +58,8 @@ class DecoderPool {
   // which waits until `use` returns.
   Status decode_for(std::span<const std::byte> bytes, const DecodeOptions& options, const UsePicture& use);
 
-  // What the kernel granted: "files: Landlock 7; system calls: seccomp; memory: limited".
+  // Returns the isolation that the kernel granted: "files: Landlock 7; system calls: seccomp; memory:
+  // limited".
   [[nodiscard]] const std::string& isolation() const { return isolation_; }
   [[nodiscard]] int64_t budget_bytes() const { return options_.budget_bytes; }
 

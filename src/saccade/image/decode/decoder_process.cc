@@ -134,7 +134,7 @@ int run_decoder_process(std::span<const std::string> arguments, const DecoderRea
         "saccade-decode of another version: it speaks protocol " + number + ", asked for " + arguments[0];
     return 2;
   }
-  // What the program had open and did not close for others is no business of a decoder.
+  // Closes descriptors that the program had open and did not mark close-on-exec.
   (void)::close_range(kDecoderLifeline + 1, ~0U, 0);
   // Memory taken once is kept for the next picture: giving it back and taking it anew costs a page fault for
   // every 4 KiB, a tenth of the time of decoding a photograph.

@@ -15,7 +15,7 @@
 namespace saccade {
 namespace {
 
-// What libvips' loaders (decode.cc), and librsvg's drawing, are made of.
+// Libraries behind libvips' loaders (decode.cc) and librsvg's drawing.
 constexpr std::array<std::string_view, 24> kDecoders = {
     "libvips",       "libjpeg",  "libpng",      "libspng",       "libwebp",     "libtiff",
     "libheif",       "libde265", "libaom",      "libdav1d",      "librsvg-2",   "libcairo",

@@ -1,5 +1,5 @@
-// Which builds of the libraries that decode pictures are loaded. A distribution mends a decoder without
-// giving it another version number, and pixels may change with it: a build id is another for every build.
+// Build ids of the loaded libraries that decode images. A distribution may patch a decoder without changing
+// its version number, and pixels may change with it. The build id differs for every build.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// For tests: files that are small, and cost a decoder gigabytes or minutes if it lets them.
+// Test files that are small but cost an unprotected decoder gigabytes or minutes.
 #pragma once
 
 #include <array>

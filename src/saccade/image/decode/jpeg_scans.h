@@ -1,4 +1,4 @@
-// How many scans a JPEG has, from its markers (ITU-T T.81, annex B).
+// Count of the scans of a JPEG, from its markers (ITU-T T.81, annex B).
 #pragma once
 
 #include <cstddef>

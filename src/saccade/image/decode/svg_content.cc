@@ -14,7 +14,8 @@
 namespace saccade {
 namespace {
 
-// What entities may add to a document: editors write namespaces with them, some kilobytes.
+// Maximum number of bytes that entities may add to a document. Editors write namespaces with them, some
+// kilobytes.
 constexpr int64_t kMostAdded = int64_t{16} << 20;
 constexpr std::string_view kSpace = " \t\r\n\f";
 
@@ -56,7 +57,7 @@ std::optional<std::string> from_base64(std::string_view text) {
   return bytes ? std::optional(*std::move(bytes)) : std::nullopt;
 }
 
-// What "data:image/png;base64,iVBO..." holds (RFC 2397); nothing for other addresses.
+// Decodes the content of "data:image/png;base64,iVBO..." (RFC 2397); `nullopt` for other addresses.
 Result<std::optional<std::string>> data_of(std::string_view address) {
   constexpr std::string_view kScheme = "data:";
   std::optional<std::string> data;
@@ -81,8 +82,8 @@ Result<std::optional<std::string>> data_of(std::string_view address) {
   return data;
 }
 
-// What one pass over a document found. Callbacks get the parser, one of its own for an entity's content, and
-// the pass as what that carries along.
+// Results of one pass over a document. Callbacks receive the parser, with the pass as its user data. The
+// content of an entity has a parser of its own.
 struct Pass {
   int64_t most = 0;    // bytes of text and attributes
   int64_t length = 0;  // so far

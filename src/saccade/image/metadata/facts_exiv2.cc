@@ -64,7 +64,7 @@ std::optional<Moment> parse_moment(std::string_view text) {
   return moment;
 }
 
-// What cameras write into every picture's description.
+// Returns true for placeholder texts that cameras write into every image's description.
 bool is_filler(std::string_view text) {
   constexpr std::array<std::string_view, 8> kFiller = {"OLYMPUS DIGITAL CAMERA",
                                                        "OLYMPUS CAMERA",

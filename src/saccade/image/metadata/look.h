@@ -1,4 +1,4 @@
-// What a picture looks like in a few bytes: a perceptual hash, and whether it is a photograph.
+// Compact features of an image's look: a perceptual hash, and whether it is a photograph.
 #pragma once
 
 #include <bit>
