@@ -1,4 +1,4 @@
-// Which checkpoint a command uses and how it is loaded, as options; what is to be said of it, as messages.
+// Options that choose and load a command's checkpoint, and messages about it.
 #pragma once
 
 #include <filesystem>
@@ -17,7 +17,7 @@
 
 namespace saccade::app {
 
-// What -m takes, for the help.
+// Help text of -m.
 inline constexpr const char* kCheckpointHelp =
     "checkpoint: a folder, OWNER/NAME[@REVISION] of the hub's cache, starter, or a name that `model alias` gave";
 
@@ -49,12 +49,12 @@ Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& named, const 
 Result<LoadedEncoder> load_encoder_of(const CollectionInfo& collection, const std::string& named,
                                       EncoderChoice& choice, Messages& messages);
 
-// What the checkpoint has been shown to read of a text, the longest of it; a file that says so and cannot be
-// read is worth a warning, not a failure.
+// Returns the longest measured effective context length of the checkpoint. A record that exists but cannot be
+// read gives a warning, not a failure.
 std::optional<MeasuredLength> measured_length_of(const LoadedEncoder& loaded, Messages& messages);
 
-// Where -m named a checkpoint that is not where the collection remembers it: it is remembered
-// from now on. Says so, or why not.
+// Remembers the location of the checkpoint that -m names, if it differs from the collection's. Reports this,
+// or why it failed.
 void remember_place(const std::filesystem::path& collection, const std::string& named,
                     const LoadedEncoder& loaded, Messages& messages);
 
@@ -62,9 +62,9 @@ void remember_place(const std::filesystem::path& collection, const std::string& 
 // and its pictures are photographs.
 void warn_of_starter(const Collection& collection, Messages& messages);
 
-// For every command that ranks pictures by texts, or the other way round.
+// Warns in every command that ranks images by texts, or texts by images.
 void warn_of_separate_spaces(const LoadedEncoder& loaded, Messages& messages);
-// For every command that encodes many pictures.
+// Warns in every command that encodes many images.
 void warn_of_guessed_preprocessing(const LoadedEncoder& loaded, Messages& messages);
 
 }  // namespace saccade::app

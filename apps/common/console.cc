@@ -48,8 +48,9 @@ Status Output::write_json(const Json& json) {
 }
 
 std::string one_line(std::string_view text) {
-  // What a terminal obeys rather than shows: control characters (ISO 6429's C0, DEL, C1), those that turn the
-  // direction of writing, and bytes that are no UTF-8, which may be C1 to a terminal of 8 bits.
+  // Excludes characters that a terminal interprets rather than shows: control characters (ISO 6429's C0, DEL,
+  // C1), characters that change the direction of writing, and invalid UTF-8, whose bytes may be C1 to an
+  // 8-bit terminal.
   const auto shown = [](char32_t c) {
     const bool control = c < 0x20 || (c >= 0x7F && c < 0xA0);
     const bool direction = (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
@@ -74,7 +75,7 @@ Messages::Messages()
     : logger_(
           std::make_shared<spdlog::logger>("saccade", std::make_shared<spdlog::sinks::stderr_sink_mt>())) {
   logger_->set_pattern("saccade: %v");
-  // What cannot be said on stderr is not said.
+  // Ignores failures to write to stderr.
   logger_->set_error_handler([](const std::string&) {});
 }
 
@@ -90,7 +91,8 @@ void Messages::error(std::string_view text) {
 
 namespace {
 
-// Where the handler leaves a signal's number: all that it can reach. -1 until there is a pipe.
+// Pipe to which the handler writes a signal's number, since it can access nothing else. -1 until there is a
+// pipe.
 std::atomic<int> signal_pipe{-1};
 static_assert(std::atomic<int>::is_always_lock_free);
 

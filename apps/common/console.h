@@ -67,8 +67,9 @@ class Interrupts {
   std::shared_ptr<State> state_;  // shared with the waiting thread, which lives as long as the process
 };
 
-// Where long work is: on a terminal one line rewritten, with rate and time left; elsewhere a line every ten
-// seconds. Callbacks may come from several threads, one at a time. The line is cleared when the object goes.
+// Progress of a long operation. On a terminal it is one line, rewritten, with rate and time left; elsewhere a
+// line every ten seconds. Callbacks may come from several threads, one at a time. The destructor clears the
+// line.
 class ProgressLine {
  public:
   explicit ProgressLine(bool quiet);

@@ -42,7 +42,7 @@ std::string latency_text(const Json& latency) {
                      number_text(latency["p99"]));
 }
 
-// How a throughput spreads over the passes, and its stages in milliseconds an item.
+// Formats the spread of a throughput over the passes, and its stages in milliseconds per item.
 std::string spread_text(const char* what, const Json& spread, const Json& stages) {
   if (spread.is_null()) return {};
   std::string text = fmt::format("    {}: {} to {} a second; ms each:", what, number_text(spread["low"]),

@@ -1,4 +1,4 @@
-// What other commands need to make a page as `saccade report` does.
+// Shared code of commands that make a page like `saccade report`.
 #pragma once
 
 #include <string>

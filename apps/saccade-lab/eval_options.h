@@ -1,4 +1,4 @@
-// What the commands of `saccade eval` share: options, where checkpoints come from, and the answer's figures.
+// Shared code of the `saccade eval` commands: options, choice of checkpoints, and formats of figures.
 #pragma once
 
 #include <filesystem>
@@ -32,7 +32,7 @@ void add_bootstrap_options(CLI::App& command, EvalArguments& arguments);
 // -o, --overwrite, --json.
 void add_run_options(CLI::App& command, EvalArguments& arguments);
 
-// What was asked for. `session` and `progress` are borrowed by the callbacks.
+// Returns the options of the evaluation. Its callbacks borrow `session` and `progress`.
 EvaluationOptions evaluation_options(const EvalArguments& arguments, Session& session,
                                      ProgressLine& progress);
 // -m as given, or the starter.

@@ -372,7 +372,8 @@ Json page_json(const Page& page, const SentenceJudge& judge, const IllustrateArg
           {"sentences", std::move(sentences)}};
 }
 
-// Whether the document's own links lead from another folder than they did.
+// Returns true if the output's folder differs from the document's, so that the document's own links would
+// break.
 bool moves_links(const Page& page, const IllustrateArguments& arguments) {
   std::error_code error;
   const bool has_links =

@@ -138,7 +138,7 @@ std::vector<SettledOption> settled_options(const IndexArguments& arguments, cons
   };
 }
 
-// That a collection which there is was made with what is asked for: its rows are alike, or nothing is.
+// Checks that an existing collection was created with these settings.
 Status check_settled(const IndexArguments& arguments, const IngestSettings& made) {
   for (const SettledOption& option : settled_options(arguments, made)) {
     if (option.asked.empty() || option.asked == option.made) continue;
@@ -151,7 +151,7 @@ Status check_settled(const IndexArguments& arguments, const IngestSettings& made
   return {};
 }
 
-// What a new collection is made with.
+// Returns the settings of a new collection.
 Result<IngestSettings> new_settings(const IndexArguments& arguments, EncoderBackend& encoder) {
   IngestSettings settings;
   settings.apply_orientation = !arguments.as_stored;
@@ -168,8 +168,8 @@ Result<IngestSettings> new_settings(const IndexArguments& arguments, EncoderBack
   return settings;
 }
 
-// How near the rows of the user's own pictures are to fp32's: of the first that can be
-// read. Nothing where there is none.
+// Compares embeddings of the user's first readable images with their fp32 embeddings. Returns `nullopt` if no
+// image can be read.
 Result<std::optional<RowAgreement>> sample_receipt(EncoderBackend& encoder, const std::string& checkpoint,
                                                    const std::vector<std::filesystem::path>& inputs,
                                                    const IndexArguments& arguments, ThreadPool& pool) {
@@ -201,7 +201,8 @@ void tell_sample_receipt(const LoadedEncoder& loaded, const std::vector<std::fil
   }
 }
 
-// That what -m names is the collection's checkpoint: nothing may be new, and then it is not loaded.
+// Checks that -m names the collection's checkpoint, before loading it: if there are no new files, it is not
+// loaded.
 Status check_named(const CollectionInfo& collection, const std::string& named) {
   if (named.empty()) return {};
   SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(named));
@@ -225,7 +226,7 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
   if (!arguments.captions.empty()) {
     SACCADE_ASSIGN(arguments.ingest.captions, read_captions(arguments.captions, session.interrupts.stop_cleanly()).in("captions"));
   }
-  // Which checkpoint: the collection's own where there is one, before any weights are read.
+  // Chooses the checkpoint before any weights are read: the collection's own, if it exists.
   std::filesystem::path checkpoint = arguments.checkpoint;
   const bool fresh = !is_collection(arguments.collection);
   if (!fresh) {

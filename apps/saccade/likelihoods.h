@@ -1,4 +1,4 @@
-// What answers say of how likely their hits are, for every command that indexes or searches.
+// Score calibration messages of all commands that index or search.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,8 @@ namespace saccade::app {
 void measure_likelihoods(const std::filesystem::path& folder, const EncoderSource& encoder, ThreadPool& pool,
                          Session& session);
 
-// What was measured; nothing where it was not. What is damaged is told of: `saccade index` mends it.
+// Returns the score calibration data; `nullptr` if there are none. Reports damaged data, which `saccade
+// index` rebuilds.
 std::shared_ptr<const Background> background_of(const Collection& collection, Session& session);
 
 }  // namespace saccade::app

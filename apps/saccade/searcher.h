@@ -63,7 +63,7 @@ class Searcher {
   std::optional<std::shared_ptr<Composer>> composer_;
 };
 
-// What the answer has to admit, on stderr.
+// Prints the answer's warnings to stderr.
 void warn_of(const SearchAnswer& answer, Session& session);
 
 }  // namespace saccade::app

@@ -8,7 +8,7 @@
 
 namespace saccade::app {
 
-// Whether libsixel is installed. Loads it.
+// Loads libsixel; returns true if it is installed.
 bool has_sixel_library();
 
 // The sequence that draws the picture where the cursor stands, on white where it is transparent or, with
