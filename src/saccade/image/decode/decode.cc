@@ -307,8 +307,8 @@ class Decoder {
     return kTextTimes * static_cast<int64_t>(svg_text().size()) + within_bytes_;
   }
 
-  // Returns the number of pixels of an image embedded in this document, once it has been decoded. For an
-  // embedded document it is that document's number.
+  // Returns the number of pixels of an image embedded in this document, once it has been decoded. An embedded
+  // document counts with its own number.
   Result<int64_t> pixels_within(std::span<const std::byte> picture, const DecodeOptions& options) {
     constexpr std::string_view kWithin = "svg: a picture within it";
     if (picture.empty()) return fail(ErrorCode::kBadData, "{} is empty", kWithin);

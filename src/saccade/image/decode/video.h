@@ -53,12 +53,14 @@ struct Video {
 };
 
 // Extracts the frame at which each scene begins (a change of more than 0.3 by ffmpeg's scene score), and one
-// every every_seconds between. Frames are at least a second apart, and at least the most_frames-th part of
-// the video. A video of more than 150 thousand million pixels, all frames together, is sampled by its key
-// frames alone, one every every_seconds. That is 40 minutes of 1080p, or 10 of 2160p, at the assumed 30
-// frames a second. Errors: kBadData (no video, broken before its first frame), kUnsupported (no picture in
-// it), kLimit (pixels, time, memory), kCancelled, kIo. If a video is truncated later, the frames before that
-// are returned. Thread-safe.
+// every every_seconds between. Frames are at least one second, and at least the most_frames-th part of the
+// video, apart. A video of more than 150 thousand million pixels, all frames together, is sampled by its key
+// frames alone, one every every_seconds. The limit is 40 minutes of 1080p, or 10 of 2160p, at the assumed 30
+// frames a second.
+//
+// Errors: kBadData (no video, broken before its first frame), kUnsupported (no picture in it), kLimit
+// (pixels, time, memory), kCancelled, kIo. If a video is truncated later, the frames before that are
+// returned. Thread-safe.
 Result<Video> read_video(const VideoTools& tools, const std::filesystem::path& path,
                          const VideoOptions& options);
 

@@ -1,8 +1,8 @@
 // OpenAI's embeddings endpoint, with the extensions of other servers for images:
 //
 //   OpenAI       "input": a text or a list of texts; "encoding_format": "float" or "base64"; "dimensions";
-//                lists of token ids in place of texts, with "tokenizer": the model's name. That field is ours:
-//                clients send another tokenizer's ids too, and nothing else distinguishes these
+//                lists of token ids in place of texts, with "tokenizer": the model's name. "tokenizer" is our
+//                own field: clients send another tokenizer's ids too, and nothing else distinguishes these
 //   vLLM         "messages": one, its "content" a text or one content part: [{"type": "text", "text"} |
 //                {"type": "image_url", "image_url": {"url"}}]; content parts are accepted as "input" too
 //   Jina         "input": [{"text"} | {"image": base64 or address}], older clients {"bytes"} and {"url"};
