@@ -33,8 +33,9 @@ struct ChosenCollection {
   ChosenBy by = ChosenBy::kName;
 };
 
-// `named` if not empty, whatever there is; else as above, from the working directory. kUsage where none is
-// found, or several are remembered, with their folders; kNotFound where SACCADE_COLLECTION names none.
+// Returns `named` if it is not empty, without checks; else chooses as above, from the working directory.
+// kUsage if none is found, or if several are remembered (listing their folders). kNotFound if
+// SACCADE_COLLECTION names none.
 Result<ChosenCollection> choose_collection(const std::string& named);
 
 // Chooses the collection that images are added to. Step 3 is skipped, since unrelated images do not belong in

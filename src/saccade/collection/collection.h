@@ -1,19 +1,19 @@
-// A collection: a folder with one row for each picture, and a catalog that says which row is whose.
+// A collection: a folder with one embedding row for each image, and a catalog that maps rows to items.
 //
 //   collection.json    format version, checkpoint (name, path, fingerprint, dim), ingest settings;
-//                      written last when a collection is made, never changed after
+//                      written last at creation, never changed after
 //   catalog.sqlite     items, failures, and `meta`: rows committed, generation of the rows file (WAL mode)
 //   rows-<n>.f32       float32 little-endian, row-major, [rows, dim], each row of length 1; append-only.
 //                      <n> is the generation. Rows past the committed count are debris of a crash.
-//   rows-<n>.i8        the same rows in eight bits a value, for collections of many rows (int8_file.h): a
-//                      cache, which may be missing, shorter or damaged, and is written after the commit
-//   late-<n>.rows      all rows, where the encoder gives an item many; stored as settings.late says
-//   late-<n>.ends      where each item's rows end in it (late_file.h); the rows file then holds their means
-//   background.safetensors  how queries that mean nothing to the rows score (search/background.h);
-//                      measured from all else, and may be missing or out of date
+//   rows-<n>.i8        the same rows as int8, for collections of many rows (int8_file.h): a cache, which
+//                      may be missing, shorter or damaged, and is written after the commit
+//   late-<n>.rows      all rows, if the encoder returns several an item; stored as in settings.late
+//   late-<n>.ends      end offsets of the items' rows in it (late_file.h); the rows file then holds their means
+//   background.safetensors  score calibration data (search/background.h); measured from all else, and may be
+//                      missing or out of date
 //   lock               held (flock) by the one process that writes; its content is the process id
 //
-// A change appends rows, flushes them, then commits one catalog transaction that makes them visible: after a
+// A change appends rows, flushes them, then commits one catalog transaction that makes them visible. After a
 // crash at any moment the folder is as before the change or after it. A removed or changed item leaves its
 // old row behind, unreferenced, until `compact` writes the next generation.
 #pragma once
@@ -48,7 +48,7 @@ inline constexpr std::string_view kBackgroundName = "background.safetensors";
 // True where the folder holds a collection.json (of whatever kind).
 bool is_collection(const std::filesystem::path& folder);
 
-// collection.json alone: which checkpoint to load, before anything else is opened. kNotFound where there is
+// Reads collection.json alone, to find the checkpoint before anything else is opened. kNotFound if there is
 // no collection, kBadData for a foreign or broken file, kUnsupported for a newer format.
 Result<CollectionInfo> read_collection_info(const std::filesystem::path& folder);
 
@@ -116,11 +116,11 @@ class Collection {
   // One byte a row: 1 where an item has the row and the filter holds for it. Cost: one scan of the catalog.
   [[nodiscard]] Result<std::vector<uint8_t>> allowed(const Filter& filter) const;
 
-  // The pictures whose captions, names or folders have some of these terms, each a word or words that stand
-  // side by side; nothing in them is syntax. At most 64 terms are looked at. Words are compared without case
-  // and accents, and by their English stem. A collection that was made before there was such an index has a
-  // reason in the place of matches until the next `saccade index`. Cost: a look-up a term, and a microsecond
-  // or so for each picture that has it, of a quarter of all pictures at most.
+  // Finds the images whose captions, names or folders contain some of these terms. A term is a word or a
+  // sequence of words; it has no syntax. At most 64 terms are used. Words are compared without case and
+  // accents, and by their English stem. A collection older than the index returns a reason in place of
+  // matches until the next `saccade index`. Cost: a look-up a term, and about a microsecond for each image
+  // that has it, of a quarter of all images at most.
   [[nodiscard]] Result<WordMatches> match_words(std::span<const std::string> terms) const;
   // Returns the fields of one image that contain each of the terms. Each term has one value, the sum of: 1
   // caption, 2 name, 4 folders.
@@ -211,10 +211,10 @@ class CollectionWriter {
   [[nodiscard]] const std::filesystem::path& folder() const;
   [[nodiscard]] const CollectionInfo& info() const;
 
-  // Commits a change durably. Errors leave the collection as it was; after kIo (a full disk, say) the writer
-  // refuses further changes until it is opened anew. kBadData for a row that is not finite, of another width
-  // or not of length 1 (within 1e-3), and for late rows of another layout or where there are to be none;
-  // kUsage for an unknown id or a path that another item has.
+  // Commits a change durably. Errors leave the collection unchanged. After kIo (such as a full disk) the
+  // writer refuses further changes until it is reopened. kBadData for a row that is not finite, of another
+  // width or not of length 1 (within 1e-3), and for late rows of another layout or in a collection without
+  // them. kUsage for an unknown id or a path that another item has.
   Status commit(const CollectionChange& change);
 
   [[nodiscard]] Result<std::optional<Item>> find_path(std::string_view path) const;
@@ -238,9 +238,9 @@ class CollectionWriter {
   // The stored rows of late interaction of that row's item; empty where the collection has none.
   [[nodiscard]] Result<std::vector<std::byte>> late_values(int64_t row) const;
 
-  // Writes what is missing of the rows in eight bits, where the collection keeps such: what every commit and
-  // compact does, save that theirs does not fail for it, as searches do without them. Stops early where asked
-  // to, which is no error. Cost: at most a read of all rows and some 2 microseconds a row.
+  // Writes missing int8 rows, if the collection keeps them. Every commit and compact does this too, but
+  // ignores failures, since searches work without int8 rows. Stops early on request, which is no error. Cost:
+  // at most a read of all rows and some 2 microseconds a row.
   Status update_int8_rows(const ProgressCallback& progress = {}, std::stop_token stop = {});
 
   // Remove items by id, by path (of a file, or of a folder with all below it), or by filter. Each returns how

@@ -67,9 +67,11 @@ struct DuplicateReport {
   int64_t not_looked_at = 0;           // items without a perceptual hash: compared by their bytes alone
 };
 
-// Each item is in one group at most. Paths of one device and inode are one member. Nothing is changed and no file
-// is read, though those of groups are looked at (stat): bytes count as equal where their hashes are. kCancelled where asked to stop. Cost: a comparison of 64 bits for each pair of different files
-// (some 5 s for 100,000 on two cores), a product of rows where they are near. Deterministic.
+// Finds groups of duplicates. Each item is in one group at most. Paths of one device and inode are one
+// member. Nothing is changed and no file is read; files of groups are only checked by stat. Files with equal
+// hashes count as equal bytes. kCancelled if stopped. Cost: a comparison of 64 bits for each pair of
+// different files (some 5 s for 100,000 on two cores), and a dot product of rows if they are near.
+// Deterministic.
 Result<DuplicateReport> find_duplicates(const Collection& collection, const DuplicateOptions& options,
                                         ThreadPool& pool, const ProgressCallback& progress = {},
                                         std::stop_token stop = {});

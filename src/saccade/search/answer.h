@@ -80,8 +80,8 @@ struct Matching {
   int64_t queries = 0;                    // that it is a share of
   int64_t labelled = 0;                   // queries with known answers that likelihoods were learned from
   double best = HitLikelihood::kUnknown;  // likelihood of the likeliest hit, before the cut
-  // With Query::cut: of the pictures looked at, how many it left out, and how many
-  // hits pass, near-duplicates folded.
+  // Number of examined images that Query::cut excluded, and the number of hits that pass, with
+  // near-duplicates grouped.
   int64_t cut_hits = 0;
   int64_t passed = 0;
   bool more = false;  // the last picture looked at passes too: below it there may be others
@@ -121,8 +121,8 @@ std::string words_note(const SearchAnswer& answer);
 
 // Returns true if the text, or one of its chunks, is longer than the encoder's measured effective length.
 bool beyond_measured_length(const SearchAnswer& answer);
-// "of these 30 tokens the model was seen to read about the first 14: ...", with the dataset that it was seen
-// on; "" where that is not so: for people.
+// Returns a note for people, with the dataset of the measurement: "of these 30 tokens the model was seen to
+// read about the first 14: ...". "" if the text is not longer.
 std::string measured_length_note(const SearchAnswer& answer);
 
 // The answer as `saccade search --json` prints it (docs/cli.md).

@@ -68,9 +68,8 @@ Result<Background> read_background(const Collection& collection);
 // collection.
 Result<bool> background_is_due(const Collection& collection);
 
-// Measures and writes where there is none, a damaged one, or one that the collection has
-// outgrown. Returns what was measured, or nothing where the one there is still serves or the
-// collection is one of late interaction.
+// Measures and writes the calibration data if they are missing, damaged, or outgrown by the collection.
+// Returns them; `nullopt` if the existing ones are still valid or the collection uses late interaction.
 Result<std::optional<Background>> refresh_background(const Collection& collection, EncoderBackend& encoder,
                                                      ThreadPool& pool, const std::stop_token& stop = {});
 

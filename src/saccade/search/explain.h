@@ -1,5 +1,5 @@
-// Why a picture is a hit: which of the query's words it owes its score to, which parts of the picture, and of
-// late interaction which patch each row of the text met. explain_hits.h fills these in.
+// Explanations of hits: contribution of each query word to the score, relevance maps of the image, and with
+// late interaction the patch that each text row matched. explain_hits.h fills these in.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct TokenMatch {
   int64_t token = 0;          // which of the text's rows, from 0
   std::optional<int32_t> id;  // its token's id, where rows and tokens are one to one
   float dot = 0;              // the largest dot product; the text's add up to its score
-  // The patches of the row it is with, and where they lie in the picture; nothing where the row stands for no
-  // place, and no box where the patches show padding alone.
+  // Patches of the matched row, and their box in the image. `nullopt` if the row corresponds to no location;
+  // no box if the patches show padding alone.
   std::optional<PatchBlock> patches;
   std::optional<PictureBox> box;
 };

@@ -11,7 +11,7 @@
 
 namespace saccade {
 
-// A hit to be, and what is folded under it.
+// A future hit, and the candidates grouped under it.
 struct Group {
   Candidate first;
   std::vector<Candidate> others;

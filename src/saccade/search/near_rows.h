@@ -16,8 +16,9 @@ namespace saccade {
 // a vectorized dot product decides whether the caller needs to make its exact comparison.
 class NearRows {
  public:
-  // rows: the matrix that all rows come from, which must outlive this; sample: numbers of some of its rows, from
-  // which the columns are chosen; least: the dot product from which two rows are near.
+  // Prepares the comparison. `rows` is the matrix of all rows, which must outlive this. `sample` holds
+  // numbers of some of its rows, from which the columns are chosen. `least` is the dot product from which two
+  // rows are near.
   NearRows(MatrixView<const float> rows, std::span<const int64_t> sample, float least);
 
   void add(int64_t row);

@@ -24,11 +24,11 @@ namespace saccade {
 struct Background;  // background.h
 class Composer;     // model/composers/composer.h
 
-// Rows at least this close are shown as one picture. Measured with the starter on 1,211 icons, emoji and
-// drawings of 80 x 80 pixels, every hundredth it was trained on: 99.8% stay above it when scaled to 90% and
-// 99.5% when saved as JPEG of quality 75, and none has another picture that close; at 0.99 no copy is missed,
-// but 0.7% have another picture that close. A picture wrongly folded is still there, under the hit it
-// resembles, and fold_duplicates = false shows it.
+// Minimum cosine similarity of near-duplicates, which are shown as one image. It was measured with the
+// starter on 1,211 icons, emoji and drawings of 80 x 80 pixels, every hundredth it was trained on. 99.8% stay
+// above it when scaled to 90% and 99.5% when saved as JPEG of quality 75, and none has another image that
+// close. At 0.99 no copy is missed, but 0.7% have another image that close. A wrongly grouped image is still
+// listed under the hit it resembles; fold_duplicates = false shows it.
 inline constexpr float kDuplicateCosine = 0.999F;
 
 // Policy for a text that is longer than the encoder's context.
@@ -97,9 +97,8 @@ struct SearchQuery {
   // Score calibration data of the collection (read_background), from which the answer derives match
   // probabilities.
   std::shared_ptr<const Background> background = {};
-  // Hits that are less likely to be right are left out, [0, 1]; needs a background whose model
-  // tells. The best max(k, kCutDepth) pictures are looked at, so that the answer says how many
-  // pass, and k of them are its hits.
+  // Minimum match probability of hits, [0, 1]; requires calibration data that give probabilities. The best
+  // max(k, kCutDepth) images are examined, so that the answer reports how many pass; k of them are its hits.
   std::optional<double> cut = {};
   // Among the hits shown; ranks stay those by score.
   HitOrder order = HitOrder::kScore;

@@ -37,7 +37,7 @@ Status read_query_text(std::string_view typed, SearchQuery& query);
 // Checks a query that was put together in another way against the same bounds; kUsage names the bound.
 Status check_query_size(const SearchQuery& query);
 
-// "FILE:2" as a file and its weight, where there is no file of the whole name but one of the name before the
+// Parses "FILE:2" as a file and its weight, if no file has the whole name but one has the name before the
 // colon; else weight 1. kUsage as for a part's weight.
 Result<QueryPicture> read_query_picture(const std::string& named);
 

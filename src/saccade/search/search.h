@@ -32,11 +32,11 @@ struct EncodedQuery {
   std::shared_ptr<const Composition> composition = {};  // how a composer made the row; nullptr: none did
 };
 
-// Encodes all of the query that the collection can use. kUsage for a query with neither text nor picture,
-// beyond the bounds of query_language.h, with k < 1 or with weights that are not finite; kMismatch if `encoder`
-// is not the collection's; kUnsupported for text where the checkpoint has no tokenizer; the errors of
-// decode_image for the picture; kBadData for a text and a picture whose rows cancel out, and where the encoder
-// gives a row that is not finite or not of length 1; kCancelled when query.stop asks for it. Thread-safe.
+// Encodes all of the query that the collection can use. kUsage for a query with neither text nor image,
+// beyond the bounds of query_language.h, with k < 1 or with weights that are not finite. kMismatch if
+// `encoder` is not the collection's. kUnsupported for text if the checkpoint has no tokenizer. The errors of
+// decode_image for the image. kBadData for a text and an image whose rows cancel out, and for a row of the
+// encoder that is not finite or not of length 1. kCancelled when query.stop requests it. Thread-safe.
 Result<EncodedQuery> encode_query(const Collection& collection, EncoderBackend& encoder, const SearchQuery& query);
 
 // Returns the hits for one row of the collection's space, ordered by score, then by id. Ignores query.text,

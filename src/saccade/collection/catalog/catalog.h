@@ -50,8 +50,8 @@ inline constexpr std::array<EnumName<Int8Policy>, 3> kInt8PolicyNames{
 inline std::span<const EnumName<Int8Policy>> enum_names(Int8Policy) {
   return kInt8PolicyNames;
 }
-// From how many rows on kAuto keeps them: 400 MB at 512 columns, which are read in a fifth of what a person
-// waits for without noticing.
+// Number of rows from which kAuto keeps them: 400 MB at 512 columns. A scan of these takes a fifth of the
+// delay that people notice.
 inline constexpr int64_t kInt8AutoRows = 200'000;
 
 // Settings that define how images are embedded in one collection. They are set at creation and kept in

@@ -9,13 +9,13 @@
 
 namespace saccade {
 
-// An object of what is known: "taken" ("2024-05-31T23:30:59", by the clock on the wall there),
-// "zone_minutes", "camera", "lens", "latitude", "longitude", "place", "rating", "title",
-// "description", "keywords".
+// Returns an object of the known fields: "taken" ("2024-05-31T23:30:59", local time of the place),
+// "zone_minutes", "camera", "lens", "latitude", "longitude", "place", "rating", "title", "description",
+// "keywords".
 Json facts_json(const ItemFacts& facts);
 
-// Returns the source of the `date` that filters and orders use for such an image: "taken" if its file records
-// when it was taken, "file" if the file's own time is used.
+// Returns the source of the `date` that filters and orders use for such an image. It is "taken" if its file
+// records when it was taken, and "file" if the file's own time is used.
 std::string_view dated_by(const ItemFacts& facts);
 
 // Parses the fields that facts_json writes from an object that may have other keys too, and the caption built

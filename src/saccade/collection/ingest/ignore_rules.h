@@ -25,9 +25,8 @@ namespace saccade {
 
 inline constexpr std::string_view kIgnoreFileName = ".saccadeignore";
 
-// The lines of one ignore file. Thread-safe once made. Lines without wildcards and those of the
-// form "*.ending" are looked up, so that a hundred thousand of them cost a file no more than ten;
-// the others are tried one by one.
+// Rules of one ignore file. Thread-safe once made. Lines without wildcards and those of the form "*.ending"
+// are looked up, so a hundred thousand of them cost a file no more than ten. The others are tried one by one.
 class IgnoreRules {
  public:
   explicit IgnoreRules(std::string_view text);

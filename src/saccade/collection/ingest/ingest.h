@@ -1,5 +1,5 @@
-// Taking pictures in: walk, skip what is there, decode on all cores, encode in batches,
-// write in transactions.
+// Ingest: walks folders, skips unchanged files, decodes on all cores, encodes in batches, and writes in
+// transactions.
 //
 //   walk -> unchanged? -> block of files -> read, hash, decode, preprocess -> decide -> encode -> transaction
 //          calling thread                            thread pool                    calling thread

@@ -52,8 +52,8 @@ class IngestDecider {
   // Commits what has been encoded and drops what waits for the encoder.
   Status stop();
 
-  // Nothing is committed between the two, so that what is taken meanwhile becomes visible together; whoever
-  // held ends with release() and finish(), or with drop().
+  // Defers commits between hold() and release(), so that the files added meanwhile become visible together.
+  // The caller ends with release() and finish(), or with drop().
   void hold() { held_ = true; }
   void release() { held_ = false; }
   // Forgets what was taken since the last commit.

@@ -43,8 +43,8 @@ struct WalkResult {
 // Returns true if an input does not exist: it is neither a file, a folder, nor a dangling link.
 bool is_missing(const std::filesystem::path& path);
 
-// Folders are walked below, names sorted byte by byte, taking files with an image's extension; inputs that
-// are files are taken whatever they are called. Ends early, with what it has, when asked to stop.
+// Walks folders recursively, names sorted byte by byte, and returns files with an image's extension. Inputs
+// that are files are returned whatever their name. If stopped, returns the files found so far.
 WalkResult walk(std::span<const std::filesystem::path> inputs, const WalkOptions& options,
                 std::stop_token stop, const std::function<void(int64_t found)>& progress);
 

@@ -16,8 +16,8 @@ struct LateItem {
   std::vector<std::byte> stored;  // its rows, pooled and rounded as the settings say
 };
 
-// rows: [n, dim], all of one item. kBadData where there are none, fewer than the grid has patches, or one
-// that is not of length 1 (within 1e-3), before pooling or after.
+// Makes the stored form of one item. rows: [n, dim]. kBadData if there are none or fewer than the grid has
+// patches. Also kBadData for a row that is not of length 1 (within 1e-3), before pooling or after.
 Result<LateItem> make_late_item(MatrixView<const float> rows, const LateSettings& settings);
 
 // Returns the settings with which a new collection stores `encoder`'s rows. kUnsupported if the encoder

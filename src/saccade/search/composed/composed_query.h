@@ -47,8 +47,8 @@ struct Composition {
   std::vector<Token> met;  // those that met any, in the text's order
 };
 
-// The rows of the query with each of `texts` in the place of its own, made by query.fusion.composer of
-// `pixels`, [1, 3 * height * width]. Errors as Composer::compose.
+// Composes the query's rows once for each of `texts`, which replaces its own text. query.fusion.composer
+// makes them from `pixels`, [1, 3 * height * width]. Errors as Composer::compose.
 Result<std::vector<EncodedQuery>> compose_query(EncoderBackend& encoder, const SearchQuery& query,
                                                 MatrixView<const float> pixels,
                                                 const std::vector<std::string>& texts);

@@ -1,15 +1,16 @@
-// Words beside vectors: pictures whose captions, names or folders have the query's words, fused by rank with
-// those whose rows are near the query's; not for use outside this module, save what is measured of it.
+// Word search beside vectors: images whose captions, names or folders contain the query's words, fused by rank
+// with those whose embeddings are near the query's. Not for use outside this module, except its measured
+// constants.
 //
-// A picture counts by its words if it has more than half of what those of the query's words weigh that any
-// picture has; a word weighs the more the fewer pictures have it (BM25's idf; collection/catalog/word_match.h). Its
-// rank is by that weight, and pictures with the same words share it: how long a caption is says nothing of
-// the picture. Ranks are fused as in Cormack, Clarke and Buettcher, SIGIR 2009:
+// Only the query's words that some image has are weighed. An image matches if it has more than half of their
+// weight. A word weighs the more the fewer images have it (BM25's idf; collection/catalog/word_match.h). An
+// image's rank is by that weight, and images with the same words share it: the length of a caption tells
+// nothing about the image. Ranks are fused as in Cormack, Clarke and Buettcher, SIGIR 2009:
 //
 //   share / (kRankOffset + rank by words) + (1 - share) / (kRankOffset + rank by vectors)
 //
-// where a list gives nothing to a picture below kWordDepth. Equal sums are ordered by score. So a query whose
-// words no picture has is answered by the vectors alone, as if the words had not been looked at.
+// where a list contributes nothing to an image below kWordDepth. Equal sums are ordered by score. If no image has
+// a word of the query, the answer is that of the vectors alone.
 #pragma once
 
 #include <cstdint>

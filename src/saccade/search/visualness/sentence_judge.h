@@ -42,15 +42,15 @@ struct SentenceJudge {
   std::function<Result<std::vector<double>>(std::span<const std::string> texts, int64_t& cut)> scores;
 };
 
-// By the lists or the encoder that the options name; else by the collection's own encoder where it was
-// trained to tell, and where it was not by the program's everyday words. Encoders are borrowed by the result.
-// kUsage for another encoder that was not trained to tell, without a threshold; errors of reading the lists.
+// Creates the judge. It uses the lists or the encoder in the options, else the collection's own encoder if
+// that was trained for visualness, else the program's everyday words. Encoders are borrowed by the result.
+// kUsage for another encoder that was not trained for it, without a threshold; errors of reading the lists.
 Result<SentenceJudge> sentence_judge(const JudgeOptions& options, const ProgressCallback& progress,
                                      const std::stop_token& stop);
 
-// S = 1 - <I_null, T> of each text (model/visualness.h), `null_row` of the encoder's width; of a classifier
-// of texts the probability of its visual class. kUnsupported for encoders that read no texts, kCancelled.
-// Encodes 64 texts at a time. `cut`: how many were longer than the encoder reads is added to it.
+// Returns S = 1 - <I_null, T> of each text (model/visualness.h); `null_row` has the encoder's width. A text
+// classifier returns the probability of its visual class. kUnsupported for encoders that read no texts,
+// kCancelled. Encodes 64 texts at a time. The number of truncated texts is added to `cut`.
 Result<std::vector<double>> visualness_of(EncoderBackend& encoder, std::span<const float> null_row,
                                           std::span<const std::string> texts, int64_t& cut,
                                           const ProgressCallback& progress = {},
