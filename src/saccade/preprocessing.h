@@ -78,8 +78,8 @@ struct Preprocessing {
   std::array<float, 3> mean = {0, 0, 0};
   std::array<float, 3> std = {1, 1, 1};
 
-  // Asked for by name, over what the checkpoint's file says
-  // of filter and order; the text's clean-up follows it.
+  // Pipeline requested by name. It overrides the filter and order in the checkpoint's file, and determines
+  // the text's clean-up.
   std::optional<Pipeline> pipeline;
 
   // The size of what comes out. Only kSquash has one without a crop; preprocessing refuses the other modes.

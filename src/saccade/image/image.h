@@ -23,16 +23,16 @@ struct DecodeOptions {
   int64_t max_pixels = 200'000'000;
   // Refuse larger files.
   int64_t max_bytes = int64_t{256} << 20;
-  // Give up on a file that takes longer, in seconds of processor time: what else the machine does says
-  // nothing of the picture. 0: no limit.
+  // Maximum decoding time in seconds of processor time, which does not depend on other load. 0: no limit.
   double max_seconds = 30;
   // Vector pictures (SVG) are rendered so that their shorter side has this many pixels.
   int vector_side = 512;
   // Raster pictures may be decoded at a smaller size, at least this long on their shorter side (JPEG's own
   // fast scaling, libvips' shrink-on-load). Faster, not bit-exact. 0: never.
   int shrink_to_side = 0;
-  // A picture of more pixels (as decoded) comes back without them, before memory is taken: for callers that
-  // share a budget, and come again once they have as much. 0: all come with their pixels.
+  // Number of pixels (as decoded) above which an image is returned without its pixels, before memory is
+  // allocated. Callers that share a memory budget call again once they have as much. 0: all images have their
+  // pixels.
   int64_t size_only_above = 0;
   // The processes that decode (decoder_pool.h): no picture can end or stall the caller. nullptr: the calling
   // thread decodes, and a library that aborts takes the program with it.

@@ -26,9 +26,8 @@ inline constexpr int64_t kPixelsInFlight = 100'000'000;
 // failures may go away: permission, a failing disk, memory, and the time limit among kLimit.
 bool is_of_the_bytes(ErrorCode code);
 
-// Decodes one picture at a time, on as many threads as call it. Memory: pixels_in_flight x 4 bytes (a larger
-// picture is decoded alone), the files' bytes of the pictures at hand among them, and for each thread a
-// file's bytes of up to 16 MiB.
+// Decodes one image at a time per calling thread. Memory: pixels_in_flight x 4 bytes, including the bytes of
+// the current files (a larger image is decoded alone), and for each thread a file's bytes of up to 16 MiB.
 class PictureReader {
  public:
   // `threads`: how many will call read() at a time, about.

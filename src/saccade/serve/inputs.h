@@ -60,8 +60,8 @@ Result<Input> input_of(const std::string& text);
 Result<Input> picture_of(const std::string& text);
 // Parses an input from JSON: a text; Jina's {"text"} or {"image"}, older {"bytes"} or {"url"}; a content
 // part, {"type": "text", "text"} or {"type": "image_url", "image_url": {"url"}}; or an object with one of
-// these as "content". With `picture` a text represents an image. kUsage for a text and an image in one input;
-// kBadData.
+// these as "content". With `picture` a text represents an image.
+// Errors: kUsage for a text and an image in one input; kBadData.
 Result<Input> input_of_json(const Json& json, bool picture = false);
 
 // Token ids that a client sends in place of a text; kBadData for anything but a list of whole numbers.

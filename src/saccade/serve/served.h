@@ -21,9 +21,9 @@
 
 namespace saccade::serve {
 
-// The pictures of a collection, newest first: by when they were taken, or the file's time where it
-// says nothing of that. Files of one date, as of an archive, are mixed: by their hashes, which have
-// nothing to do with what they show. Put in order when it is first asked for, and kept. Thread-safe.
+// Order of a collection's images, newest first, by the date they were taken, or the file's time if that is
+// unknown. Files of one date, such as from an archive, are shuffled by their hashes, which do not depend on
+// their content's look. Sorted at first use, and cached. Thread-safe.
 class NewestFirst {
  public:
   struct Place {
@@ -58,8 +58,8 @@ class ServedCollection {
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
   // As it was when it was last looked at. Thread-safe.
   [[nodiscard]] std::shared_ptr<const Snapshot> now() const;
-  // Opens it anew where its files have changed since, or have in the last two seconds; where that fails, the
-  // error, and the old snapshot stays. Thread-safe.
+  // Reopens the collection if its files have changed since, or within the last two seconds. If that fails,
+  // returns the error and keeps the old snapshot. Thread-safe.
   Status follow();
 
   ServedModel* model = nullptr;  // of its checkpoint
@@ -101,8 +101,8 @@ class Served {
   }
   [[nodiscard]] const std::vector<std::unique_ptr<ServedModel>>& models() const { return models_.all(); }
   [[nodiscard]] const ServedModels& model_memory() const { return models_; }
-  // By name, or the only one there is where the name is empty. kNotFound names those that there are;
-  // kCancelled for one whose folder is gone, or whose files another program has cut off.
+  // Returns the collection of that name, or the only one if the name is empty. kNotFound lists the existing
+  // names. kCancelled for one whose folder is gone, or whose files another program has truncated.
   [[nodiscard]] Result<ServedCollection*> collection(std::string_view name) const;
   // Likewise; the first where the name is empty.
   [[nodiscard]] Result<ServedModel*> model(std::string_view name) const;

@@ -1,5 +1,5 @@
-// The checkpoints that a server has, their encoders loaded within a bound of memory: what was not asked for
-// the longest goes first, and comes back when it is asked for.
+// Checkpoints of a server, with their encoders loaded within a memory limit. The least recently used encoder
+// is unloaded first, and loaded again when it is requested.
 #pragma once
 
 #include <chrono>
@@ -35,10 +35,9 @@ class ServedModel {
   std::optional<MeasuredLength> measured_length;
   int64_t bytes = 0;  // of memory that its encoder takes, by its parameters
 
-  // Loaded now if it is not. It stays loaded while anybody holds it. kCancelled where there is no memory
-  // beside what others hold, for so long that it makes no sense to wait; errors of load_checkpoint;
-  // kMismatch where another checkpoint lies in its place by now. Thread-safe; those who ask for it meanwhile
-  // wait for the one that loads it.
+  // Returns the encoder, loaded now if it is not. It stays loaded while anybody holds it. kCancelled if
+  // others hold the memory for longer than a client should wait; errors of load_checkpoint; kMismatch if
+  // another checkpoint has replaced it. Thread-safe; concurrent callers wait for the one that loads it.
   [[nodiscard]] Result<std::shared_ptr<SharedEncoder>> encoder();
 
  private:

@@ -1,7 +1,7 @@
-// One pass for all calls of a moment: whoever comes while nobody is at work makes a pass at once, on its own
-// thread, as soon as other threads that can run have had a turn to join; those that come meanwhile wait, and
-// one of them makes the next pass for as many as go with it. So batches grow with the load, nobody waits for
-// a clock, and an idle server hands nothing to another thread.
+// Dynamic batching: one pass for concurrent calls. A call that arrives at an idle time runs a pass at once,
+// on its own thread, after other runnable threads had a turn to join. Calls that arrive meanwhile wait, and
+// one of them runs the next pass for as many as fit together. So batches grow with the load, no call waits
+// for a timer, and an idle server hands nothing to another thread.
 #pragma once
 
 #include <algorithm>

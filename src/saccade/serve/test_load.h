@@ -170,8 +170,7 @@ struct LoadOutcome {
 // Time that a client may wait for an answer after its end; longer than any limit of a server.
 inline constexpr auto kLoadPatience = std::chrono::seconds(90);
 
-// One request of a client that has a connection of its own, and the time from its first
-// byte to the end of the answer.
+// Sends one request on a new connection, and measures the time from its first byte to the end of the answer.
 inline LoadOutcome ask_once(uint16_t port, const LoadKind& kind) {
   asio::io_context io{1};
   LoadOutcome outcome;
@@ -372,8 +371,8 @@ inline std::vector<LoadKind> slow_clients(const std::string& picture_address, do
   return kinds;
 }
 
-// Clients that end their side behind the request, that speak another protocol, whose query is long to parse, and
-// that want what they send as a body to be read as the next request.
+// Returns hostile clients. Some close their side after the request, speak another protocol, or send a query
+// that is slow to parse. Others send a body that is meant to be parsed as the next request.
 inline std::vector<LoadKind> tricky_clients() {
   std::vector<LoadKind> kinds;
   std::string quotes = "{\"text\": \"";

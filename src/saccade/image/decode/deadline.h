@@ -15,7 +15,8 @@ inline double thread_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Begins where it is made, and is looked at by the same thread. A look costs about half a microsecond.
+// Deadline that starts at construction, and is checked by the same thread. A check costs about half a
+// microsecond.
 class Deadline {
  public:
   explicit Deadline(double limit) : limit_(limit) {}  // seconds; 0: none

@@ -20,8 +20,8 @@ struct DecodeHere {
   // Room for so many bytes of pixels; nullptr: there is none. Given, pixels are written there and the image
   // comes back without them.
   std::function<uint8_t*(size_t)> room = {};
-  // This process is there to decode (decoder_process.h): it may die of a picture, and the kernel ends it when
-  // its time is over, so that nothing has to be estimated before it is begun.
+  // True in a process whose purpose is decoding (decoder_process.h). It may crash on an image, and the kernel
+  // ends it when its time is over, so no cost has to be estimated beforehand.
   bool in_own_process = false;
   // Asks for memory before it is taken, for the image that `what` describes; an error if there is less. May be
   // called several times for one image, each time with all that it needs. Empty: everything is granted.

@@ -116,9 +116,8 @@ inline bool asks_for_facts(const DecodeOptions& options, const DecodeReply& repl
   return options.facts && reply.error == -1 && reply.has_pixels != 0;
 }
 
-// The picture without its pixels, which are room for `pixels` bytes still to be filled, or the
-// error that the decoder sent. kInternal for a reply that no decoder of ours sends, or that
-// breaks the limits of `options`.
+// Image without its pixels, which are a buffer of `pixels` bytes still to be filled, or the error that the
+// decoder sent. kInternal for a reply that no decoder of ours sends, or that breaks the limits of `options`.
 struct ReadReply {
   DecodedImage picture;
   size_t pixels = 0;  // bytes of output
@@ -136,8 +135,8 @@ class SharedBytes {
 
   [[nodiscard]] int descriptor() const { return file_.get(); }
   static constexpr size_t kStep = size_t{1} << 20;
-  // The first `size` bytes; with `grow`, the file is made as long if need be. kIo where it is shorter, or
-  // where there is no memory. Earlier addresses are void.
+  // Maps the first `size` bytes; with `grow`, the file is extended if necessary. kIo if it is shorter, or if
+  // there is no memory. Earlier addresses become invalid.
   Result<std::byte*> map(size_t size, bool grow);
   // Returns the bytes of the mapping, whole mebibytes for a file that map() has lengthened.
   [[nodiscard]] size_t size() const { return size_; }

@@ -44,15 +44,16 @@ class DecoderPool {
   // Ends all processes. No call may be running.
   ~DecoderPool();
 
-  // decode_image in a process: for DecodeOptions::processes, which is what calls it. A call waits, first come,
-  // first served, for a free process and for its memory. A process first reads the header with little memory;
-  // an image that needs more waits for that much of the budget, to which the kernel then holds the process. One
-  // that needs more than the whole budget is refused (kLimit). A process that dies, or outlasts max_seconds (of
-  // its processor's time; tenfold and a minute by the clock on the wall), or is asked to stop, is ended, and the
-  // next call starts another. If it dies for want of memory it is tried once more in a fresh process with all
-  // that a process may have, so that the answer does not depend on estimates or on what was decoded before.
-  // Thread-safe; a call must not come from within `use` of another. Cost over decoding: copying bytes there and
-  // pixels back, two wake-ups.
+  // Runs decode_image in a process; called through DecodeOptions::processes. A call waits, first come, first
+  // served, for a free process and for its memory. A process first reads the header with little memory. An
+  // image that needs more waits for that much of the budget, which the kernel then enforces. One that needs
+  // more than the whole budget is refused (kLimit).
+  //
+  // A process is ended if it dies, is asked to stop, or exceeds max_seconds of processor time (or tenfold and
+  // a minute of wall time). The next call starts another. If it dies of a lack of memory, the image is tried
+  // once more in a fresh process with the maximum memory. The answer thus does not depend on estimates or on
+  // earlier images. Thread-safe; a call must not come from within `use` of another. Cost over decoding:
+  // copying bytes there and pixels back, two wake-ups.
   Result<DecodedImage> decode(std::span<const std::byte> bytes, const DecodeOptions& options);
   // decode_for() likewise: the pixels are those that the process has written,
   // which waits until `use` returns.

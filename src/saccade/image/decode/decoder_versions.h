@@ -7,8 +7,9 @@
 
 namespace saccade {
 
-// Library -> hexadecimal GNU build id, or its file where it has none: "libjpeg.so.62" -> "3f1c...".
-// Thread-safe. Cost: a pass over the loaded libraries, and libvips' start where it has not been used yet.
+// Maps each library to its hexadecimal GNU build id, or to its file if it has none: "libjpeg.so.62" ->
+// "3f1c...". Thread-safe. Cost: a pass over the loaded libraries, and libvips' start if it has not been used
+// yet.
 std::map<std::string, std::string> decoder_versions();
 
 }  // namespace saccade

@@ -16,9 +16,9 @@ namespace saccade {
 // Format name of such images, for all makes of camera.
 inline constexpr std::string_view kRawFormat = "raw";
 
-// Returns true for the bytes of a RAW file: by signature for formats that have one, and by tags that no other
-// TIFF has for those that are TIFF files (DNG, CR2, NEF, ARW, ...). Reads at most 16 directories, and never
-// beyond the bytes.
+// Returns true for the bytes of a RAW file. Formats with a signature are recognized by it. TIFF-based formats
+// (DNG, CR2, NEF, ARW, ...) are recognized by tags that no other TIFF has. Reads at most 16 directories, and
+// never beyond the bytes.
 bool is_raw(std::span<const std::byte> bytes);
 
 // By the name's ending (case-insensitive).

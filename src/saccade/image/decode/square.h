@@ -1,5 +1,5 @@
-// A whole picture in pixels of a given number, over white: what is trained on pixels of our
-// own, and what is sent to others.
+// A whole image scaled to a given number of pixels, over white, for training on our own pixels and for
+// sending to others.
 #pragma once
 
 #include "saccade/image/image.h"

@@ -36,7 +36,7 @@ inline constexpr size_t kMaxFactName = 127;  // camera, lens
 inline constexpr size_t kMaxFactTitle = 511;
 inline constexpr size_t kMaxFactText = 2047;  // description, keywords
 
-// `facts` with all that cannot be true or is too long taken out of it, whoever it comes from.
+// Returns `facts` without values that are impossible or too long, whatever their source.
 PictureFacts plausible(PictureFacts facts);
 
 // Function that reads them, in the process that decodes (facts_exiv2.cc). Unreadable values are dropped.

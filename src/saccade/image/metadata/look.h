@@ -9,12 +9,12 @@
 namespace saccade {
 
 struct PictureLook {
-  // 64 signs of the lowest frequencies of a 32 x 32 grey picture (pHash: Zauner, "Implementation and
-  // Benchmarking of Perceptual Image Hash Functions", 2010, section 3.2): scaled, recompressed or
-  // brighter copies differ in few bits.
+  // Perceptual hash: 64 signs of the lowest frequencies of a 32 x 32 grey image. Scaled, recompressed or
+  // brighter copies differ in few bits (pHash: Zauner, "Implementation and Benchmarking of Perceptual Image
+  // Hash Functions", 2010, section 3.2).
   uint64_t hash = 0;
-  // The share of neighbouring pixels that differ: near 1 in what a lens and a sensor made, near 0 in what was
-  // drawn. Transparent pixels count as equal.
+  // Share of neighbouring pixels that differ: near 1 in photographs, near 0 in drawings. Transparent pixels
+  // count as equal.
   double grain = 0;
 };
 

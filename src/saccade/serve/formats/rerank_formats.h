@@ -31,8 +31,9 @@ struct RankedField {
   std::vector<Input> inputs;
 };
 
-// A score is a probability of the matching head's logit, unless `raw`; a cosine is none, and stays as it is.
-// kUsage for no input, or with the query more than ServiceOptions::most_inputs; errors of score_inputs.
+// Scores and ranks inputs. A score of the matching head is a probability, or its logit with `raw`. A cosine
+// is returned unchanged. kUsage for no input, or with the query more than ServiceOptions::most_inputs; errors
+// of score_inputs.
 Result<Ranking> rank_inputs(const Context& context, ServedModel& model, Input query, RankedField field,
                             bool raw);
 

@@ -18,9 +18,9 @@ struct InputScores {
   int64_t dropped_tokens = 0;
 };
 
-// By the best that the model has for all of `inputs`: its matching head where each pair is a picture and a
-// text, its rows of late interaction where it gives such, else one row each. Errors as encode_inputs; input 0
-// is the query. Cost: a pass a pair by the matching head, a pass an input else.
+// Scores `inputs` against input 0, the query, by the best method that the model has for all of them: its
+// matching head if each pair is an image and a text, else its late interaction rows if it has them, else one
+// row each. Errors as encode_inputs. Cost: a pass a pair with the matching head, otherwise a pass an input.
 Result<InputScores> score_inputs(const Context& context, ServedModel& model, Input query,
                                  std::vector<Input> inputs);
 

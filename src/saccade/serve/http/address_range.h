@@ -1,5 +1,5 @@
-// Ranges of IP addresses, and which of them the world can reach: what a server asks for in a client's place
-// must not lead into the network that the server stands in.
+// Ranges of IP addresses, and the test for public addresses. A request that the server makes for a client
+// must not reach into the server's own network.
 #pragma once
 
 #include <array>
@@ -32,8 +32,8 @@ class AddressRange {
   int bits_ = 128;
 };
 
-// Returns true for a text that is an address of this machine's loopback interface: 127.0.0.0/8, ::1, and what
-// they are as mapped addresses (::ffff:127.0.0.1), in any spelling.
+// Returns true for a text that is an address of this machine's loopback interface: 127.0.0.0/8, ::1, and
+// their mapped forms (::ffff:127.0.0.1), in any spelling.
 bool is_loopback(std::string_view address);
 
 // Returns true for a public internet address. Excluded are multicast and all ranges of IANA's registries of

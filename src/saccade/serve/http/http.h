@@ -51,9 +51,9 @@ struct HttpResponse {
   std::string body;
   std::optional<FilePart> file;  // in place of `body`
   std::string about;             // what was searched for, for a log that may have it; not sent
-  // In place of both, the text of a stream of events, which ends with the connection: called now and then,
-  // says what there is since the last call, "" for nothing yet, and nothing at the end. Called on a thread
-  // that reads and writes for others too: it must return at once, and not throw.
+  // Source of an event stream, sent in place of both; the stream ends with the connection. It is called
+  // periodically and returns the events since the last call: "" for none yet, `nullopt` at the end. It runs
+  // on a thread that serves other connections too, so it must return at once, and not throw.
   std::function<std::optional<std::string>()> events = {};
 };
 

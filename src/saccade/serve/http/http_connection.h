@@ -58,8 +58,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
                                            boost::system::error_code& error);
   // All of both.
   boost::asio::awaitable<bool> write(std::string_view first, boost::asio::const_buffer second);
-  // Says that nothing more comes, and reads what the client still sends, within bounds: closed at once, the
-  // connection would be reset, and the client might never see the answer.
+  // Shuts down sending, and reads what the client still sends, within bounds. If the connection were closed
+  // at once, it would be reset, and the client might never see the answer.
   boost::asio::awaitable<void> linger(double seconds, int64_t bytes);
 
   // Sends what can be sent without waiting, leaves out what has come, and closes. Under TLS it closes alone.

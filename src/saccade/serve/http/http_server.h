@@ -1,12 +1,13 @@
-// Connections: bounded, with time limits on every side that a client can be slow on, and honest refusals.
+// HTTP server with bounded connections, time limits on every phase in which a client can be slow, and explicit
+// refusals.
 //
 //   accept -> header -> [admit] -> body -> [queue] -> handler, on a worker thread -> answer
 //
-// Reading and writing take no thread while they wait. Requests that are there as a whole are bounded
-// in number, bodies in bytes as they come in: past that a request is refused with 429 and
-// Retry-After, before its body is read where that can be known. A client that is slow with its
-// request takes no place of those that are not. Refusals need no worker, those of requests that waited
-// too long for one included. A full server closes the connection that has been idle the longest for a new one.
+// Reading and writing occupy no thread while they wait. Complete requests are bounded in number, and bodies that
+// arrive in bytes. Beyond that a request is refused with 429 and Retry-After, before its body is read if that can
+// be known. A client that is slow with its request takes no place of faster ones. Refusals need no worker,
+// including those of requests that waited too long for one. A full server closes the connection that has been
+// idle the longest for a new one.
 #pragma once
 
 #include <cstdint>
@@ -75,9 +76,9 @@ struct HttpHandlers {
 
 class HttpServer {
  public:
-  // Listens. kIo for a port in use, kUsage for an address that is none; errors of tls_context
-  // (http_connection.h). A certificate that is replaced, or its key, is read again within a second and used
-  // for connections from then on; where it cannot be used, the one before it stays.
+  // Starts listening. kIo for a port in use, kUsage for an invalid address; errors of tls_context
+  // (http_connection.h). A replaced certificate or key is loaded within a second and used for new
+  // connections. If it is invalid, the previous one stays.
   static Result<std::unique_ptr<HttpServer>> start(HttpServerOptions options, HttpHandlers handlers);
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
@@ -89,9 +90,9 @@ class HttpServer {
   [[nodiscard]] int64_t requests() const;     // handled and waiting now
   [[nodiscard]] int64_t body_bytes() const;   // of bodies at hand now
 
-  // Takes no new connection, ends idle ones, refuses what waits for a worker, lets what is at work finish for
-  // drain_seconds, then asks it to stop. Returns once every handler has returned: one that does not look at
-  // HttpRequest::stop is waited for.
+  // Accepts no new connection, closes idle ones, and refuses requests that wait for a worker. Running
+  // handlers may finish for drain_seconds, and are then asked to stop. Returns once every handler has
+  // returned, including those that ignore HttpRequest::stop.
   void stop();
 
  private:

@@ -1,5 +1,5 @@
-// A socket that a service manager has opened for this process, by systemd's protocol (sd_listen_fds(3)):
-// connections wait rather than fail while the server starts, and a port below 1024 takes no rights.
+// Socket that a service manager has opened for this process, by systemd's protocol (sd_listen_fds(3)).
+// Connections wait rather than fail while the server starts, and a port below 1024 requires no privileges.
 #pragma once
 
 #include <cstdint>
