@@ -37,15 +37,15 @@ void add_encoder_options(CLI::App& command, EncoderChoice& choice);
 // Settles what --precision auto is for a checkpoint, and says so. Whatever was given otherwise stays.
 Status settle_precision(const std::filesystem::path& named, EncoderChoice& choice, Messages& messages);
 
-// `named` as for find_checkpoint; in fp32 where no precision was given or settled. The fingerprint is taken
-// from what is remembered of files that have not changed since, or from every byte: where it is what a
-// collection is bound to from then on.
+// Loads a checkpoint; `named` as for find_checkpoint; in fp32 if no precision was given or settled. The
+// fingerprint is cached for files that have not changed since. It is computed from every byte if a collection
+// will be bound to it.
 Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& named, const EncoderChoice& choice,
                                       bool every_byte = false);
 
-// The encoder of a collection, its checkpoint named by `named` where that is no longer where it
-// was; in the collection's own precision where none was given, which `choice` then holds. kMismatch
-// where it is another checkpoint.
+// Loads the encoder of a collection. `named` is the new location of its checkpoint, if that was moved. The
+// precision is the collection's own if none was given; `choice` then holds it. kMismatch for another
+// checkpoint.
 Result<LoadedEncoder> load_encoder_of(const CollectionInfo& collection, const std::string& named,
                                       EncoderChoice& choice, Messages& messages);
 

@@ -130,8 +130,9 @@ struct Interrupts::State {
   }
 };
 
-// Not by blocking the signals and waiting for them: libraries start threads before main does, OpenBLAS among
-// them, and a signal such a thread has not blocked would end the program.
+// Handles signals in a handler. Blocking the signals and waiting for them would not work: libraries such as
+// OpenBLAS start threads before main does, and a signal that such a thread has not blocked would end the
+// program.
 Interrupts::Interrupts() : state_(std::make_shared<State>()) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return;  // then signals do what they do by default

@@ -27,8 +27,8 @@ void fill_standard_streams();
 // Standard output. Not for several threads at a time.
 class Output {
  public:
-  // All of the text, at once. kIo where it cannot be written; `reader_gone` then tells whether the other end
-  // of a pipe has closed, which is no failure to talk about.
+  // Writes all of the text at once. kIo if that fails; `reader_gone` then tells whether the other end of a
+  // pipe has closed, which is not reported as a failure.
   Status write(std::string_view text);
   // One line of compact JSON, or indented for a terminal.
   Status write_json(const Json& json);

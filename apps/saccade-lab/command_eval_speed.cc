@@ -1,6 +1,5 @@
-// saccade eval speed: how many pictures, texts and queries a second, where the time goes, how long one query
-// waits, and what it all takes in memory. The command starts itself once for each checkpoint and precision
-// (lab/eval/speed_evaluation.h).
+// saccade eval speed: throughput of images, texts and queries, time per stage, latency of a query, and
+// memory. The command starts itself once for each checkpoint and precision (lab/eval/speed_evaluation.h).
 #include <memory>
 #include <string>
 #include <utility>

@@ -47,8 +47,8 @@ std::string match_text(const TokenMatch& match) {
                             patches.column + patches.columns - 1);
 }
 
-// "          why: *flower* 0.120, red 0.034; most at row 3, column 2 of 4 x 4 (legrad)": the word that
-// counts most is marked, and the patch; rows and columns from 1.
+// Formats an explanation: "why: *flower* 0.120, red 0.034; most at row 3, column 2 of 4 x 4 (legrad)". The
+// word with the largest weight is marked, and the patch is named; rows and columns from 1.
 std::string explanation_text(const HitExplanation& explanation, const std::string& text) {
   std::vector<std::string> parts;
   if (!explanation.words.empty()) {

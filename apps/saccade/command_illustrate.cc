@@ -219,7 +219,7 @@ Result<std::vector<DocumentPicture>> pictures_of(Page& page, const IllustrateArg
   for (Page::Generated& generated : page.generated) {
     if (!generated.picture.file.empty()) generated.link = *link++;
   }
-  // Behind each paragraph what was found comes before what was made.
+  // Within each paragraph, images that were found precede images that were generated.
   std::ranges::stable_sort(pictures, {}, &DocumentPicture::paragraph);
   return pictures;
 }

@@ -31,7 +31,7 @@ struct SearchOptions {
 
 class Searcher {
  public:
-  // Loads what the options name; what is to be said of it goes to the session's messages.
+  // Loads the collection and encoders that the options name; warnings go to the session's messages.
   static Result<std::unique_ptr<Searcher>> open(SearchOptions& options, Session& session);
 
   // `query` is completed with what is known of the collection and the encoder.

@@ -30,9 +30,9 @@
 namespace saccade {
 
 struct EngineOptions {
-  // Model of a new collection, as Encoder::load takes it; empty selects the starter. For an existing
-  // collection it is the new location of its model, if that was moved. A model other than the collection's is
-  // refused.
+  // Model of a new collection, as Encoder::load takes it; empty selects the starter. With an existing
+  // collection this is the new location of its model, if that was moved. A model other than the collection's
+  // is refused.
   std::string encoder = {};
   bool create = false;  // create the collection if there is none
   // Number format; `nullopt`: the collection's own, for a new one kFp32.

@@ -44,9 +44,9 @@ enum class TextCleanup {
   kLower,
   // big_vision: lower, ASCII letters alone (tf.strings.lower), nothing else.
   kLowerAscii,
-  // LAVIS (BLIP, BLIP-2): lower, . ! " ( ) * # : ; ~ to spaces, runs of white
-  // space to one space, line ends and then spaces stripped. Its cut at 50 words
-  // is left to the cut at a number of tokens, which counts what it drops.
+  // LAVIS (BLIP, BLIP-2): lower case, . ! " ( ) * # : ; ~ to spaces, runs of white space to one space, line
+  // ends and then spaces stripped. LAVIS' limit of 50 words is not applied; the limit on tokens applies
+  // instead and counts what it drops.
   kLavis,
 };
 std::string_view cleanup_name(TextCleanup cleanup);
@@ -73,9 +73,9 @@ class Tokenizer {
 // for a fault in a file; messages name the file.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::filesystem::path& folder, TextCleanup cleanup);
 
-// CLIP's own tokenizer of 49,408 tokens (OpenAI's bpe_simple_vocab_16e6), with OpenAI's clean-up: for
-// checkpoints of OpenAI's and OpenCLIP's, whose programs bring it along, so that they are published without
-// its files. It is in the program; an error is a fault of the build. Cost: about 0.1 s.
+// Returns CLIP's own tokenizer of 49,408 tokens (OpenAI's bpe_simple_vocab_16e6), with OpenAI's clean-up.
+// OpenAI's and OpenCLIP's checkpoints are published without tokenizer files, as their programs include it. It
+// is built into the program; an error is a fault of the build. Cost: about 0.1 s.
 Result<std::unique_ptr<Tokenizer>> published_clip_tokenizer();
 
 }  // namespace saccade

@@ -80,8 +80,8 @@ class Finder {
     std::unordered_map<int64_t, size_t> place;
     SACCADE_TRY(collection_.for_each_item([&](const Item& item) {
       if (const auto frame = read_frame_name(item.path)) {
-        // A video is a file like others as far as bytes go, by the first of its frames; what its frames
-        // look like says nothing of the whole.
+        // A video is compared by its bytes like any file, represented by the first of its frames. The look of
+        // its frames does not represent the whole.
         if (!videos_.insert(frame->file).second) return Status{};
         all_.push_back({.item = item});
         Item& video = all_.back().item;

@@ -82,8 +82,8 @@ class Verifier {
     return file;
   }
 
-  // One moment of the catalog for all checks, and the rows files of that moment: they are opened before
-  // anything else is looked at, because `compact` removes them as soon as it has made the next ones.
+  // Takes one catalog snapshot for all checks, with its rows files. They are opened first, because `compact`
+  // removes them as soon as it has written the next ones.
   Result<store::Meta> take_snapshot(Database& database, const CollectionInfo& info) {
     for (int attempt = 1;; ++attempt) {
       SACCADE_TRY(database.execute("BEGIN"));

@@ -654,7 +654,7 @@ Status CollectionWriter::State::compact_late(std::span<const std::pair<int64_t, 
   });
 }
 
-// Makes the index of words anew where it is not what the items say.
+// Rebuilds the word index if it does not match the items.
 Status CollectionWriter::State::mend_words() {
   const auto faults = store::word_faults(database);
   if (faults && faults->count == 0) return {};

@@ -132,8 +132,8 @@ struct Axis {
   }
 };
 
-// Calls body(weights, from) for all outputs, some at a time: all that a picture of usual shape has, and a few
-// of one that is 200,000,000 pixels wide, whose weights would take gigabytes.
+// Calls body(weights, from) for blocks of outputs. An image of usual shape needs one block. An image
+// 200,000,000 pixels wide needs several, since all its weights together would take gigabytes.
 template <typename Body>
 void for_each_block(const Axis& axis, const Body& body) {
   constexpr size_t kWeights = size_t{8} << 20;
@@ -407,8 +407,8 @@ void vertical(const Rows& in, int first_row, size_t bytes, const Axis& axis, Res
   });
 }
 
-// Pillow steps through the source by adding the scale up, so that is how positions are found here; but for
-// those so far out that Pillow would be at it for minutes, and could not hold the picture.
+// Computes positions by repeated addition of the scale, as Pillow does. Positions so far out that Pillow
+// would need minutes, and could not hold the image, are summed from the first of them.
 std::vector<int> nearest_positions(int in_size, int64_t out_size, int64_t begin, int count) {
   const double scale = static_cast<double>(in_size) / static_cast<double>(out_size);
   std::vector<int> positions(static_cast<size_t>(count));
@@ -481,9 +481,10 @@ void bilinear_without_antialiasing(const ImageView& image, const ResizeWindow& w
   }
 }
 
-// Up to 12.1 Pillow took the horizontal pass first for all pictures. Pillow 13 takes the vertical one first
-// where the height loses more than twice the rows that the width loses columns (python-pillow/Pillow#9549),
-// which moves pixels by a few levels: they are cut off to 8 bits in between.
+// Returns true if the vertical pass comes first. Up to 12.1 Pillow always took the horizontal pass first.
+// Pillow 13 takes the vertical one first if the height loses more than twice as many rows as the width loses
+// columns (python-pillow/Pillow#9549). The order changes pixels by a few levels, as they are clipped to 8
+// bits in between.
 bool vertical_first(const ImageView& image, const ResizeWindow& window) {
   const int64_t rows_lost = image.height - window.full_height;
   const int64_t columns_lost = image.width - window.full_width;

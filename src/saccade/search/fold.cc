@@ -69,9 +69,9 @@ class Likeness {
   std::map<int64_t, Matrix<float>> late_rows_;
 };
 
-// A RAW file and the image that the camera, or someone after it, made of it:
-// "IMG_1.CR2" beside "IMG_1.jpg", however alike they are; and a live photo, whose
-// clip "IMG_1.MOV" lies beside "IMG_1.HEIC". Costs a look-up for each candidate.
+// Pairs a RAW file with the image derived from it ("IMG_1.CR2" beside "IMG_1.jpg"), whatever their
+// similarity. Also pairs a live photo, whose clip "IMG_1.MOV" lies beside "IMG_1.HEIC". Costs a look-up for
+// each candidate.
 class RawPairs {
  public:
   explicit RawPairs(const Collection& collection) : collection_(collection) {}
@@ -158,8 +158,8 @@ class Groups {
     there_.push_back(true);
   }
 
-  // The candidate leads the group if its first image was made from it, and then takes in the other groups whose
-  // first was: scenes of a live photo's clip, found before its image.
+  // Adds the candidate to the group. It leads the group if the first image there was derived from it. It then
+  // also takes in other such groups: scenes of a live photo's clip, found before its image.
   void join(size_t at, const Candidate& candidate) {
     Group& group = groups_[at];
     const size_t place = group.others.size();

@@ -137,8 +137,9 @@ struct WantedWeights {
   }
 };
 
-// row: of length 1, or empty if nothing is wanted; it weighs as much as its parts do on average, so that only the
-// ratio of wanted to unwanted weights counts, and parts without weights weigh 1 together.
+// Subtracts unwanted parts. row: of length 1, or empty if there are no wanted parts. Its weight is the mean
+// weight of its parts, so that only the ratio of wanted to unwanted weights counts; parts without weights
+// weigh 1 together.
 Status leave_out(const Unwanted& texts, const Unwanted& pictures, const WantedWeights& wanted,
                  std::vector<float>& row) {
   if (texts.empty() && pictures.empty()) return {};

@@ -29,7 +29,7 @@ Result<Matrix<float>> query_pixels(const IngestSettings& settings, EncoderBacken
 Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, EncoderBackend& encoder, const SearchQuery& query,
                                        bool late);
 
-// Encodes the query once for each list of parts, which replaces its own texts; a list may lack words. With
+// Encodes the query once for each list of parts, which replaces its own texts if the query has words. With
 // late interaction, kUnsupported for an unwanted part and for several images. All texts are encoded together,
 // an image once.
 Result<std::vector<EncodedQuery>> encode_query_parts(const IngestSettings& settings, EncoderBackend& encoder,

@@ -53,7 +53,7 @@ Status check(const SearchQuery& query) {
 int64_t first_count(const SearchQuery& query, int64_t searched, bool late, bool judged, bool words) {
   if (late && query.candidates == 0) return searched + 1;
   const int64_t most = std::min(judged ? std::max(query.k, kCompetitors) : query.k, searched);
-  // Ranks are fused down to kWordDepth, whatever k is, and that is enough for what is folded too.
+  // Ranks are fused down to kWordDepth, whatever k is, which suffices for grouped near-duplicates too.
   const int64_t fused = words ? std::min(kWordDepth, searched) : 0;
   const int64_t wanted = late ? std::max({query.candidates, most, fused}) : std::max(2 * most, fused) + 32;
   return std::min(wanted, searched + 1);
@@ -131,7 +131,8 @@ std::map<int64_t, HitLikelihood> judge(const Collection& collection, std::span<c
   return by_row;
 }
 
-// The hits of the candidates that are likely enough: all are judged first, so that only those few are folded.
+// Returns the hits of the candidates that pass the cut. All candidates are judged first, so that only few are
+// grouped.
 Folding cut_and_fold(Candidates candidates, Words& words, const std::map<int64_t, HitLikelihood>& likelihoods,
                      const Collection& collection, const SearchQuery& query, SearchAnswer& answer) {
   Matching& matching = *answer.matching;
@@ -186,7 +187,7 @@ Result<SearchAnswer> search_with(const Collection& collection, std::span<const f
   if (answer.searched == 0) return answer;
 
   Words words;
-  // Beside a picture, words say what is to be different of it, not what the picture wanted is called.
+  // With a query image, the text describes a change rather than the wanted image, so word search is skipped.
   if (by_words && query.word_share != 0 && has_words(query) && !query.has_image()) {
     SACCADE_ASSIGN(words.ranking, rank_by_words(collection, query, allowed));
     answer.words = words.ranking.report;

@@ -20,8 +20,8 @@ namespace {
 
 // Interval between checks of a pending request: its client may have gone, or it may have waited too long.
 constexpr auto kLook = std::chrono::milliseconds(250);
-// After so many looks at a client that has closed its side, something is sent to it to find out whether it
-// reads: "100 Continue", which clients leave out. A client that has gone answers with a reset.
+// Number of checks of a client that has closed its side before it is probed. The probe is "100 Continue",
+// which clients ignore. A client that has gone answers with a reset.
 constexpr int kLooksBeforeProbe = 4;
 constexpr int kEmptyLines = 8;
 // Polling interval of an event stream, and the number of polls for which nothing may be sent.

@@ -186,7 +186,7 @@ Status check_schema_objects(Database& database, int64_t version) {
   return {};
 }
 
-// Creates what a version brought, and fills it from what was there before.
+// Creates the tables that a version added, and fills them from the existing ones.
 Status migrate_to(Database& database, int64_t version) {
   for (const SchemaObject& object : kSchema) {
     if (object.since == version && !alters(object)) SACCADE_TRY(database.execute(std::string(object.sql)));

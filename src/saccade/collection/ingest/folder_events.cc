@@ -45,7 +45,7 @@ bool FolderEvents::add(const std::string& top) {
     stack.pop_back();
     if (folder == except_) continue;
     if (!add_one(folder)) return false;
-    // Watched first, listed then: what is made between is told of.
+    // Watches before listing, so that files created in between are reported.
     std::error_code error;
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
       std::error_code ignored;

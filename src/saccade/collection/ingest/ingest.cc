@@ -1,9 +1,9 @@
-// The whole way: walk the inputs, prepare files block by block
-// (ingest_prepare.h), decide (ingest_decide.h); then videos (ingest_video.h).
+// One ingest run: walks the inputs, prepares files block by block (ingest_prepare.h), decides
+// (ingest_decide.h), then handles videos (ingest_video.h).
 //
-// Preparing and encoding take turns, each on all processors. Run side by side they hold each other up: an
-// encoder's threads wait for one another at every layer, so that one of them sharing its processor with a
-// decoder slows all of them down.
+// Preparing and encoding alternate, each on all processors. In parallel they would slow each other down: an
+// encoder's threads wait for one another at every layer. If one of them shares its processor with a decoder,
+// all of them are slower.
 #include "saccade/collection/ingest/ingest.h"
 
 #include <algorithm>
@@ -230,8 +230,8 @@ void Run::tell() {
   progress_({"indexing", report_.seen - undecided_, total_, detail});
 }
 
-// Inputs that are not there: with `prune`, what the catalog has of them goes; otherwise each is a failure,
-// and if there is nothing else, the run's.
+// Checks for missing inputs. Each is a failure, and the run fails if there are no other inputs. With `prune`
+// a missing input that has items in the catalog is no failure: look_for_missing() removes or keeps them.
 Status Run::check_inputs(const WalkResult& found) {
   bool any = !found.files.empty() || !found.videos.empty() || !found.folders.empty();
   for (const std::string& path : found.missing) {

@@ -228,7 +228,7 @@ Result<std::optional<std::string>> IngestDecider::take(PreparedFile file) {
   return done;
 }
 
-// Whose bytes are what they were: touched, or looked into for what they say of themselves.
+// Handles a file whose bytes are unchanged: its time has changed, or its metadata are read again.
 Status IngestDecider::take_same(Item item, PreparedFile& file) {
   mounts_.note_unchanged(file.task.existing->file.folder_device, item.file.folder_device);
   if (file.facts) {

@@ -1,16 +1,16 @@
-// Decoding through libvips, held to limits, and turned into plain 8-bit pixels as Pillow would give them.
+// Decoding through libvips, within limits, to plain 8-bit pixels as Pillow would return them.
 //
-// Loaders: libvips marks those it would not give foreign files to as "untrusted"; SVG is among them, HEIF is
-// not. Here every loader is blocked but those of the formats Saccade names. SVG is let through because
-// librsvg, a Rust parser, opens no other file for a picture that has no address of its own, and bytes in
+// Loaders: libvips marks loaders that are unsafe for foreign files as "untrusted". SVG is among them, HEIF is
+// not. Here every loader is blocked except those of the formats that Saccade names. SVG is permitted because
+// librsvg, a Rust parser, opens no other file for an image that has no address of its own, and bytes in
 // memory have none.
 //
-// Pixels are pulled strip by strip on the calling thread: files are decoded in parallel, so a file needs no
-// threads, and the clock can be looked at between strips. Those of JPEG come from libjpeg itself (jpeg.h),
-// once libvips has read what the file says of itself. A decoder that works on whole pictures (WebP, HEIF,
-// interlaced PNG, progressive JPEG, librsvg's filters) is not interrupted in the middle: a process of its own
-// is ended by the kernel (decoder_pool.h); without one, pixels, bytes and scans are what bounds those, and
-// for drawings a look at how long small ones take.
+// Pixels are pulled strip by strip on the calling thread. Files are decoded in parallel, so a file needs no
+// threads, and the deadline can be checked between strips. The pixels of a JPEG come from libjpeg itself
+// (jpeg.h), once libvips has read its header. A decoder that works on whole images (WebP, HEIF, interlaced
+// PNG, progressive JPEG, librsvg's filters) cannot be interrupted. In a decoder process the kernel ends it
+// (decoder_pool.h). Without one, the limits on pixels, bytes and scans bound the time; for drawings the time
+// of small renderings is measured.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -97,8 +97,8 @@ std::string take_vips_error() {
 
 namespace {
 
-// Scans of a JPEG: ten make a usual progressive picture, and each is a walk over all its blocks, of a dozen
-// bytes at the least. libjpeg-turbo's own fuzzers stop there too.
+// Maximum number of scans of a JPEG. A typical progressive image has ten. Each scan is a pass over all
+// blocks, and takes at least a dozen bytes. libjpeg-turbo's own fuzzers stop there too.
 constexpr int64_t kMostScans = 500;
 // Drawings that a drawing may lie in: each is drawn, and in it those within it.
 constexpr int kMostNested = 3;
@@ -264,8 +264,7 @@ class Decoder {
     return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
   }
 
-  // A packed document is unpacked, so that it is read as any other; pictures within it are looked at; and its
-  // size is made one in pixels.
+  // Decompresses a packed document, checks its embedded images, and converts its size to pixels.
   Status prepare_svg() {
     if (nested_ > kMostNested)
       return fail(ErrorCode::kLimit, "svg: drawings within drawings, {} deep", nested_);
@@ -278,10 +277,9 @@ class Decoder {
     return {};
   }
 
-  // librsvg reads the pictures within a document whatever their format and size, and draws without those that
-  // it cannot read or has no memory for: another picture than the file holds. So each is decoded here first,
-  // held to the limits, all together; one that fails fails
-  // the file. PNG, JPEG and GIF are what every librsvg reads.
+  // Decodes each embedded image first, within the limits for all together; one that fails fails the file.
+  // librsvg reads embedded images of any format and size. It silently omits those that it cannot read or has
+  // no memory for, so the drawing would be incomplete. Every librsvg reads PNG, JPEG and GIF.
   Status check_pictures_within(std::string_view svg) {
     SACCADE_ASSIGN(const std::vector<std::string> pictures, pictures_within(svg));
     int64_t pixels = 0;
@@ -363,10 +361,10 @@ class Decoder {
     return check_drawing_time(scale);
   }
 
-  // Nothing in this process stops librsvg inside one drawing, and what is drawn through others (filters,
-  // masks, groups that are transparent as a whole) can take it any time. So such pictures are drawn at a
-  // sixteenth of the scale first, at an eighth, and so on, and given up once the way the time grows says that
-  // the whole would come too late. A third of the whole's time at most.
+  // Estimates the drawing time. Nothing in this process can stop librsvg inside one drawing, and layers
+  // (filters, masks, transparent groups) can take any time. So such images are drawn at a sixteenth of the
+  // scale first, at an eighth, and so on. Drawing is given up once the growth of the time predicts that the
+  // whole would be too late. Costs at most a third of the time of the whole.
   [[nodiscard]] Status check_drawing_time(double scale) {
     constexpr std::array<std::string_view, 5> kSlow = {"filter", "opacity", "mask", "blend", "pattern"};
     const auto in_text = [&](std::string_view word) {

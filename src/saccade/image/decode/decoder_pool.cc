@@ -125,7 +125,7 @@ class DecoderPool::Process {
   Answer decode(std::span<const std::byte> bytes, const DecodeOptions& options, const UsePicture& use);
 
   [[nodiscard]] bool usable() const { return pid_ > 0; }
-  // Lets it take so much at the least; what was granted before stays granted.
+  // Raises the process's limits to at least this; earlier grants stay valid.
   void grant(const DecodeNeed& need);
   [[nodiscard]] const DecodeNeed& granted() const { return granted_; }
   [[nodiscard]] size_t input_bytes() const { return input_.size(); }

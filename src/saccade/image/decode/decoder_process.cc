@@ -28,8 +28,9 @@ bool send_message(const void* message, size_t size) {
   }
 }
 
-// Ends this process with the one that started it, whatever it is doing then: the lifeline's other end closes,
-// and SIGIO's default is the end. PR_SET_PDEATHSIG would follow the thread that started it, not the process.
+// Ends this process with the one that started it, whatever it is doing: when the lifeline's other end closes,
+// the default action of SIGIO ends it. PR_SET_PDEATHSIG would follow the thread that started it, not the
+// process.
 bool follow_to_the_end() {
   return ::fcntl(kDecoderLifeline, F_SETOWN, ::getpid()) == 0 &&
          ::fcntl(kDecoderLifeline, F_SETFL, O_NONBLOCK | O_ASYNC) == 0;

@@ -68,9 +68,9 @@ Result<Video> read_video(const VideoTools& tools, const std::filesystem::path& p
 Result<std::string> read_frame(const VideoTools& tools, const std::filesystem::path& path,
                                int64_t milliseconds, const VideoOptions& options);
 
-// Returns the bytes of the image of that name. For a frame (frame_name.h), or a video, which is represented
-// by its first frame, these come from read_frame() with the programs of PATH (kUnsupported without).
-// Otherwise they are the file's, as read_file(). Thread-safe.
+// Returns the bytes of the image of that name. A frame (frame_name.h), or a video, represented by its first
+// frame, is read by read_frame() with the programs of PATH (kUnsupported without). Otherwise returns the
+// file's bytes, as read_file(). Thread-safe.
 Result<std::string> read_picture_file(const std::filesystem::path& path, int64_t max_bytes,
                                       const std::stop_token& stop = {});
 

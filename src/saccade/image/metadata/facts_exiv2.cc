@@ -1,7 +1,8 @@
 // EXIF, XMP and IPTC by Exiv2 (https://exiv2.org/tags.html has the keys). Part of saccade-decode alone.
 //
-// A fact stands in several places, of which the more deliberate one wins: XMP, which people and their editors
-// write, over IPTC over EXIF for words; EXIF, which the camera writes, over XMP over IPTC for the date.
+// A value may be stored in several places; the more deliberate one wins. For texts the order is XMP, which
+// people and their editors write, then IPTC, then EXIF. For the date it is EXIF, which the camera writes,
+// then XMP, then IPTC.
 #include <algorithm>
 #include <array>
 #include <charconv>

@@ -1,9 +1,9 @@
-// Ranks over HTTP, as the clients of re-ranking services ask for them:
+// Reranking endpoints, as the clients of reranking services call them:
 //
 //   Jina       {"model", "query", "documents": [a text | {"text"} | {"image": base64 or address}], "top_n",
 //              "return_documents"}; "query" may be such an object too
-//   Cohere     the same of texts, at /v1/rerank and /v2/rerank; the latter with "max_tokens_per_doc"
-//   infinity   texts, and "raw_scores"; its client asks at /rerank, which is Text Embeddings Inference's as
+//   Cohere     the same for texts, at /v1/rerank and /v2/rerank; the latter with "max_tokens_per_doc"
+//   infinity   texts, and "raw_scores"; its client calls /rerank, which is Text Embeddings Inference's as
 //              well (tei.cc)
 //   vLLM       {"content": [one content part]} in place of a text; one document without a list
 //
