@@ -27,7 +27,7 @@ struct EncoderChoice {
   int threads = 0;
 };
 
-// With what the user's cache remembers of checkpoints' files.
+// Returns backend options with the user's cache of checkpoint fingerprints.
 BackendOptions options_of(const EncoderChoice& choice);
 
 // --threads, and --precision with it, for every command that loads an encoder.

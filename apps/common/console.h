@@ -58,8 +58,8 @@ class Messages {
 class Interrupts {
  public:
   Interrupts();
-  // From here on the first signal asks through the token, and only the second ends the program. Without it
-  // the first does.
+  // Makes the first signal request a stop through the token, and the second one end the program. Without this
+  // call the first one ends it.
   std::stop_token stop_cleanly();
 
  private:

@@ -59,7 +59,7 @@ class Searcher {
   ThreadPool pool_;
   std::shared_ptr<const Background> background_;
   std::optional<MeasuredLength> measured_length_;
-  // Opened by the first query that it is for; nothing: not yet.
+  // Composer, opened by the first query that needs it; `nullopt` before.
   std::optional<std::shared_ptr<Composer>> composer_;
 };
 

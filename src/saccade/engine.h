@@ -144,7 +144,7 @@ class Engine {
   // range; the errors of decoding the query's images. Cost: encoding the query, and one pass over the embeddings that
   // pass the filter (16 ms for a million of 512 values on two cores).
   [[nodiscard]] Result<Answer> search(const Query& query, const SearchOptions& options = {}) const;
-  // Finds images like one of the collection, which is itself left out. kNotFound for an id that there is none of.
+  // Finds images similar to one of the collection, which is itself excluded. kNotFound for an unknown id.
   [[nodiscard]] Result<Answer> like(int64_t id, const SearchOptions& options = {}) const;
 
   [[nodiscard]] EngineInfo info() const;
@@ -165,7 +165,7 @@ class Engine {
   };
   [[nodiscard]] Rows embeddings() const;
 
-  // Removes images by id. Their files stay. kNotFound, with nothing removed, if there is none of an id.
+  // Removes images by id. Their files stay. kNotFound, with nothing removed, if an id is unknown.
   Status remove(std::span<const int64_t> ids);
   // Takes up what other processes have written.
   Status refresh();

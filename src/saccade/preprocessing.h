@@ -22,8 +22,8 @@ enum class ResizeFilter {
   kBilinear,
   kBicubic,
   kLanczos,
-  // Not Pillow's: TensorFlow's tf.image.resize(method="bilinear", antialias=False), which looks at four
-  // pixels however much a picture shrinks; float32, cut off to whole levels as big_vision does.
+  // TensorFlow's tf.image.resize(method="bilinear", antialias=False) rather than Pillow's. It reads four
+  // pixels however much an image shrinks; float32, truncated to whole levels as big_vision does.
   kBilinearNoAntialias,
 };
 

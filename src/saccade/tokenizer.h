@@ -25,7 +25,7 @@ struct TokenizedText {
   int64_t first = 0;
 };
 
-// As a limit to encode: nothing is cut.
+// Token limit that cuts nothing.
 inline constexpr int64_t kWholeText = int64_t{1} << 40;
 
 enum class TextCleanup {

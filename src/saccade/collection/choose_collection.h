@@ -43,7 +43,7 @@ Result<ChosenCollection> choose_collection(const std::string& named);
 // name a collection that does not exist yet.
 Result<ChosenCollection> choose_collection_to_fill(const std::string& named);
 
-// Those that are remembered and still there, by path.
+// Returns the remembered collections that still exist, by path.
 std::vector<std::filesystem::path> remembered_collections();
 // Remembers a collection. A failure to write is ignored: the collection is then not remembered.
 void remember_collection(const std::filesystem::path& folder);

@@ -55,9 +55,9 @@ Result<CollectionInfo> read_collection_info(const std::filesystem::path& folder)
 // kMismatch naming both checkpoints and their fingerprints, unless they are the same.
 Status check_same_checkpoint(const CollectionInfo& collection, const CheckpointId& checkpoint);
 
-// A collection as it was at one moment, for searching. Writers may go on beside it, and readers never block
-// them: what they commit is seen after refresh(). Works in read-only folders. All const methods are
-// thread-safe; catalog look-ups take turns.
+// Snapshot of a collection, for searching. Readers never block concurrent writers, whose commits are visible
+// after refresh(). Works in read-only folders. All const methods are thread-safe; catalog look-ups take
+// turns.
 class Collection {
  public:
   // Opens and takes a snapshot: reads two numbers for each item and maps the rows.
@@ -84,15 +84,15 @@ class Collection {
   // One id a row, 0 where no item has it.
   [[nodiscard]] std::span<const int64_t> ids() const;
   [[nodiscard]] int64_t item_count() const;
-  // Checks that the files behind rows(), int8_rows() and late_rows() are still as long as they were: kBadData
-  // where another program has cut them off. Reading past the cut would end the process (SIGBUS), so ask
-  // before a pass over the rows. A cut during the pass goes unseen. Cost: a look at each file's size.
+  // Checks that the files behind rows(), int8_rows() and late_rows() have their length; kBadData if another
+  // program has truncated them. Reading past the end would end the process (SIGBUS), so call this before a
+  // pass over the rows. Truncation during the pass goes unnoticed. Cost: a stat of each file.
   [[nodiscard]] Status check_files() const;
 
-  // kNotFound if there is none. One indexed look-up.
+  // Returns the item of that id. kNotFound if there is none. One indexed look-up.
   [[nodiscard]] Result<Item> item(int64_t id) const;
   [[nodiscard]] Result<Item> item_of_row(int64_t row) const;
-  // By path: absolute, or relative to the working directory.
+  // Returns the item of that path: absolute, or relative to the working directory.
   [[nodiscard]] Result<Item> item_of_path(const std::filesystem::path& path) const;
   // Calls `visit` with each item, by id; stops at the first error it returns. Other look-ups wait meanwhile,
   // so `visit` must not call back.
@@ -138,7 +138,7 @@ class Collection {
   [[nodiscard]] Result<std::vector<FieldValue>> values_of(std::string_view field, int64_t most) const;
 
   [[nodiscard]] Result<CollectionSummary> summary() const;
-  // By path.
+  // Returns the failures, by path.
   [[nodiscard]] Result<std::vector<Failure>> failures() const;
 
   // Takes a new snapshot; on error the old one stays. Not while other threads use the object. A long-lived
@@ -158,7 +158,7 @@ struct CollectionChange {
     std::vector<float> values;  // the item's new row, [dim], of length 1
     // Its rows of late interaction as they are stored, where the collection keeps such; else empty.
     std::vector<std::byte> late;
-    // Nothing: a new item has none, one that is there keeps its own.
+    // Image metadata. With `nullopt` a new item has none, and an existing item keeps its own.
     std::optional<ItemFacts> facts = {};
   };
   std::vector<Put> puts;      // appends one row each; forgets a failure of the same path
@@ -182,7 +182,7 @@ struct WriterOptions {
   // Called at each step of a change ("rows written", "rows flushed", "catalog changed", "committed", ...):
   // for tests that kill the process there.
   std::function<void(std::string_view step)> on_step;
-  // From how many rows on Int8Policy::kAuto keeps them in eight bits too.
+  // Number of rows from which Int8Policy::kAuto keeps int8 rows.
   int64_t int8_auto_rows = kInt8AutoRows;
 };
 
@@ -218,10 +218,11 @@ class CollectionWriter {
   Status commit(const CollectionChange& change);
 
   [[nodiscard]] Result<std::optional<Item>> find_path(std::string_view path) const;
-  // By id, the first 32 above `after_id`: a thousand copies of one picture must not make each look-up a scan.
+  // Returns the first 32 items with that hash and an id above `after_id`, by id. A thousand copies of one
+  // image must not make each look-up a scan.
   [[nodiscard]] Result<std::vector<Item>> find_hash(std::string_view hash, int64_t after_id = 0) const;
   [[nodiscard]] Result<std::optional<Failure>> find_failure(std::string_view path) const;
-  // As Collection::facts.
+  // Returns the item's metadata, like Collection::facts.
   [[nodiscard]] Result<ItemFacts> find_facts(int64_t id) const;
   // Returns true if the image at that path was removed permanently. The second returns the removed paths with
   // that content.

@@ -61,7 +61,7 @@ struct EngineCoreOptions {
   NoteCallback note;  // may be empty; called on the thread that does the work
 };
 
-// A collection as it was at one moment, with what belongs to that moment.
+// Snapshot of a collection, with the data that belong to it.
 struct CollectionSnapshot {
   Collection collection;
   std::shared_ptr<const Background> background;  // calibration data; `nullptr` if there is none

@@ -26,7 +26,7 @@ struct FrameName {
 std::string frame_name(std::string_view file, int64_t milliseconds);
 // "#t=42.041": what frame_name() puts behind the file.
 std::string frame_fragment(int64_t milliseconds);
-// Nothing for any other name: the ending before "#t=" must be a video's.
+// Parses the name of a frame. `nullopt` for any other name: the ending before "#t=" must be a video's.
 std::optional<FrameName> read_frame_name(std::string_view name);
 
 // Returns the catalog's name of a frame that was written with fewer or more decimals: "clip.mp4#t=10.000" for

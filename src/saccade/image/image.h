@@ -37,8 +37,8 @@ struct DecodeOptions {
   // The processes that decode (decoder_pool.h): no picture can end or stall the caller. nullptr: the calling
   // thread decodes, and a library that aborts takes the program with it.
   DecoderPool* processes = nullptr;
-  // Asked to stop, a process that decodes is ended, and a wait for one too: kCancelled. Without processes it is
-  // not looked at.
+  // Stop request: it ends a decoder process, and the wait for one, with kCancelled. Ignored without
+  // processes.
   std::stop_token stop = {};
   // Seconds to wait for a free process and its memory; then kCancelled. 0: no limit.
   double max_wait_seconds = 0;

@@ -45,8 +45,8 @@ struct PictureView {
 
 using UsePicture = std::function<Status(const PictureView& picture)>;
 
-// As decode_image, without a copy of the pixels: `use` is called with the picture where it was decoded, in
-// this thread, and not after an error. Returns the decoder's error, or what `use` returns.
+// Decodes like decode_image, without a copy of the pixels. `use` is called on this thread with the image in
+// its original buffer, and not after an error. Returns the decoder's error, or the result of `use`.
 Status decode_for(std::span<const std::byte> bytes, const DecodeOptions& options, const UsePicture& use);
 
 // preprocess() (preprocess.h) of pixels that lie elsewhere.

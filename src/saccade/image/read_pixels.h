@@ -1,4 +1,4 @@
-// From picture files to what an encoder reads: decoded and preprocessed on many threads, in bounded memory.
+// Reads image files as encoder input: decodes and preprocesses on many threads, in bounded memory.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,8 @@ class PictureReader {
   PictureReader(const PictureReader&) = delete;
   PictureReader& operator=(const PictureReader&) = delete;
 
-  // The bytes of a file, or nothing where it is not to be decoded after all. May be called
-  // twice for one file.
+  // Callback that returns the bytes of a file, or `nullopt` to skip its decoding. May be called twice for one
+  // file.
   using ReadBytes = std::function<Result<std::optional<std::string>>()>;
   // Callback for the decoded image, called while its memory is accounted for.
   using Use = UsePicture;
@@ -77,7 +77,7 @@ struct PixelOptions {
   // fails first.
   bool all_or_none = false;
 };
-// With decoding that fits the preprocessing: vector pictures are drawn large enough.
+// Returns options whose decoding fits the preprocessing: vector images are drawn large enough.
 PixelOptions pixel_options(const Preprocessing& preprocessing, DecodeOptions decode = {});
 
 // Pictures as an encoder takes them.

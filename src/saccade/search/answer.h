@@ -45,7 +45,7 @@ struct SearchHit {
   std::optional<HitLikelihood> likelihood;   // with Query::background, of the encoder's own score
   std::optional<WordHit> words;        // with Query::word_share, where the picture has words of the query
   std::optional<int64_t> vector_rank;  // beside it: by the score alone; nothing where it is too low to count
-  // After `rerank`: where it was before, and whether it was scored anew (`score` is the old one if not).
+  // Rank and score before reranking; the hit's `score` is the old one if it was not reranked.
   struct Retrieval {
     int64_t rank = 0;
     float score = 0;
@@ -74,8 +74,7 @@ struct Matching {
   std::string reason;  // why not, for people
   // Probability that the query has an answer here, where hits have a likelihood.
   double there = HitLikelihood::kUnknown;
-  // Share of queries with nothing to find here whose first hit stands out at least as
-  // much; NaN where there are none.
+  // Share of null queries whose first hit stands out at least as much; NaN if there are none.
   double p_value = HitLikelihood::kUnknown;
   int64_t queries = 0;                    // that it is a share of
   int64_t labelled = 0;                   // queries with known answers that likelihoods were learned from

@@ -27,7 +27,7 @@
 
 namespace saccade {
 
-// A collection this many times as large, or as small, as when it was measured is measured anew.
+// Growth or shrinkage factor of a collection from which it is measured again.
 inline constexpr double kBackgroundGrowth = 1.5;
 // Bounds on the number of calibration texts, which is otherwise a tenth of the number of images. A text costs
 // about an eighth of an image. Past 10,000 images the cost therefore falls below 2 % of indexing. The cost of

@@ -27,8 +27,8 @@ struct ExplainOptions {
   std::string name = {};  // of the checkpoint, for HitExplanation
 };
 
-// kUnsupported, with the encoder's family and those that can, where it gives no maps, or none by the method
-// that is asked for. Costs nothing: it can be asked before anything is searched for.
+// Returns kUnsupported, with the encoder's family and those that can, if the encoder has no maps, or none by
+// the requested method. Costs nothing, so it can be called before a search.
 Status check_explains(EncoderBackend& encoder, const ExplainOptions& options);
 
 // Adds the explanation by `encoder` to every hit of `answer`, an answer from `collection`. The encoder is the

@@ -127,7 +127,7 @@ struct PictureCandidate {
 struct AssignmentRules {
   int64_t per_paragraph = 1;
   int64_t at_most = std::numeric_limits<int64_t>::max();
-  // Asked of a candidate that nothing else forbids, before it is taken. May be empty.
+  // Callback that may reject a candidate after all other rules accepted it. May be empty.
   std::function<bool(const PictureCandidate&)> may_take = {};
 };
 // Candidates taken, by number, in the order they were: by weight, then by sentence, then as they stand.

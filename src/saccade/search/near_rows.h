@@ -25,9 +25,9 @@ class NearRows {
   void replace(size_t place, int64_t row);
   void remove(size_t place);  // find_first() no longer returns it
 
-  // The first place, of those not removed, for which exact(place) is true; size() if there is none. Any place whose
-  // row equals `row`, or whose dot product with it is at least `least` (in whatever order a float sum is made), is
-  // tried.
+  // Returns the first place, of those not removed, for which exact(place) is true; size() if there is none.
+  // Every place whose row equals `row`, or whose dot product with it is at least `least` (in any order of the
+  // float sum), is tried.
   template <typename Exact>
   size_t find_first(int64_t row, Exact exact) const {
     const Probe probe = probe_of(row);

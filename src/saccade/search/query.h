@@ -45,7 +45,7 @@ inline std::span<const EnumName<LongText>> enum_names(LongText) {
 inline constexpr Chunking kQueryChunking = Chunking::kEqual;
 inline constexpr ChunkPooling kQueryPooling = ChunkPooling::kMean;
 
-// In which order hits are shown.
+// Order of the hits.
 enum class HitOrder {
   kScore,  // best first
   kDate,   // when it was taken, else the file's; newest first
@@ -64,7 +64,7 @@ struct Fusion {
   float text_weight = 1;
   float image_weight = 1;
   std::string was = {};  // of kDirection: what the picture shows now, in words; empty: kAnyPicture
-  // A trained composer that makes the row instead: method and weights are not looked at then. nullptr: none.
+  // Trained composer that makes the row instead; method and weights are then ignored. May be `nullptr`.
   std::shared_ptr<Composer> composer = {};
 };
 
@@ -87,7 +87,8 @@ struct SearchQuery {
   // Number of images that late interaction scores by all their rows, chosen by their mean row. It is at least
   // k; 0 scores all. Ignored if the collection keeps no late interaction rows.
   int64_t candidates = 1000;
-  // And which patches each row of the text met (Hit::matches). Words and maps, of any encoder: explain_hits.
+  // True to also report the patches that each row of the text matched (Hit::matches). Words and maps, for any
+  // encoder: explain_hits.
   bool explain = false;
   LongText long_text = LongText::kTruncate;
   // Effective length of the encoder's context (read_measured_lengths). The answer reports a text that is

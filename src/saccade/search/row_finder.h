@@ -21,7 +21,7 @@ class RowFinder {
                                                ThreadPool& pool) = 0;
 };
 
-// As search_encoded in search.h, with the same answer; `finder` scores the rows.
+// Searches like search_encoded in search.h, with the same answer; `finder` scores the rows.
 Result<SearchAnswer> search_encoded(const Collection& collection, EncoderBackend& encoder, const EncodedQuery& encoded,
                               const SearchQuery& query, ThreadPool& pool, RowFinder& finder);
 

@@ -104,7 +104,8 @@ struct HttpServer::State {
                                    const std::string& message);
   awaitable<void> answer_and_close(Connection& connection, const HttpRequest& request,
                                    const HttpResponse& response);
-  // Not read to its end: refused, or, where the client was slow or has gone, counted.
+  // Ends a request that was not read to its end. It is refused or, if the client was slow or has gone,
+  // counted.
   awaitable<void> give_up(Connection& connection, const HttpRequest& request, const error_code& error,
                           std::string_view what, int64_t most_bytes);
   HttpResponse not_begun(const HttpRequest& request, double waited) const;

@@ -67,7 +67,7 @@ Result<Input> input_of_json(const Json& json, bool picture = false);
 // Token ids that a client sends in place of a text; kBadData for anything but a list of whole numbers.
 Result<Input> input_of_tokens(const Json& json);
 
-// With the numbers of tokens read and dropped in headers, for formats that have no room for them.
+// Adds headers with the numbers of tokens read and dropped, for formats that have no field for them.
 HttpResponse with_tokens(HttpResponse response, int64_t tokens, int64_t dropped_tokens);
 
 }  // namespace saccade::serve

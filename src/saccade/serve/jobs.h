@@ -31,7 +31,7 @@ struct JobOptions {
   // Folder of uploaded images, with a subfolder for each collection. If empty, images can be neither added
   // nor removed.
   std::filesystem::path uploads;
-  // Bytes of all files there together: past that none is taken in. 0: no bound.
+  // Maximum total size of these files in bytes; further uploads are refused. 0: no limit.
   int64_t uploads_bytes = 0;
   IngestOptions ingest;      // limits and places
   int threads = 0;           // that decode, as ThreadPool's

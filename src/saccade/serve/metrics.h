@@ -25,7 +25,7 @@ class Metrics {
   // Counts an event: "thumbnail hit".
   void happened(std::string_view event);
 
-  // With values of now behind the counts.
+  // Current value to append to the counts, of a gauge or a counter.
   struct Value {
     std::string name;              // "saccade_models_bytes"; a counter's ends with "_total"
     std::string label = {};        // "model"; empty: none

@@ -1,5 +1,5 @@
-// Rows of the texts that were asked for last: whoever turns a page, sets a filter or looks again
-// has nothing encoded.
+// Cache of the embeddings of recently requested texts. Turning a page, setting a filter or repeating a search
+// then encodes nothing.
 #pragma once
 
 #include <cstdint>

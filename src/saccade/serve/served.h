@@ -56,14 +56,14 @@ class ServedCollection {
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
-  // As it was when it was last looked at. Thread-safe.
+  // Returns the snapshot of the last check. Thread-safe.
   [[nodiscard]] std::shared_ptr<const Snapshot> now() const;
   // Reopens the collection if its files have changed since, or within the last two seconds. If that fails,
   // returns the error and keeps the old snapshot. Thread-safe.
   Status follow();
 
   ServedModel* model = nullptr;  // of its checkpoint
-  // Held by whoever changes the collection, so that two of this server's requests take turns.
+  // Lock held by a request that changes the collection, so that requests of this server take turns.
   std::timed_mutex writing;
 
  private:
@@ -91,9 +91,8 @@ struct ServedOptions {
 
 class Served {
  public:
-  // Loads every checkpoint that is needed, each once. A collection's name is that of its folder,
-  // with "-2" and so on where another has it. Errors name the collection or checkpoint; kUsage
-  // where there is nothing to serve.
+  // Loads all required checkpoints, each once. A collection's name is that of its folder, with "-2" and so on
+  // if another has that name. Errors name the collection or checkpoint; kUsage if there is nothing to serve.
   static Result<std::unique_ptr<Served>> open(const ServedOptions& options);
 
   [[nodiscard]] const std::vector<std::unique_ptr<ServedCollection>>& collections() const {

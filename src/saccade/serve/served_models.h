@@ -65,8 +65,8 @@ class ServedModels {
   ServedModels(const ServedModels&) = delete;
   ServedModels& operator=(const ServedModels&) = delete;
 
-  // Not thread-safe. Loads it, unless the same checkpoint is there in the same precision. kLimit where it
-  // alone is more than the memory for all.
+  // Adds a checkpoint and loads it, unless the same one exists in the same precision. kLimit if it alone
+  // exceeds the memory limit. Not thread-safe.
   Result<ServedModel*> add(const std::filesystem::path& checkpoint, const BackendOptions& options);
   [[nodiscard]] const std::vector<std::unique_ptr<ServedModel>>& all() const { return models_; }
 
@@ -85,7 +85,7 @@ class ServedModels {
   using Clock = std::chrono::steady_clock;
   [[nodiscard]] Clock::time_point deadline() const;  // of waiting for room, from now
   Status make_room(int64_t bytes, const ServedModel& model, Clock::time_point deadline);
-  // In the model's place; its memory has been taken.
+  // Stores the encoder in the model; its memory is already reserved.
   std::shared_ptr<SharedEncoder> keep(ServedModel& model, std::unique_ptr<SharedEncoder> encoder);
   void gone(ServedModel& model, const SharedEncoder::Counts& counts);
 

@@ -65,7 +65,7 @@ class SharedEncoder final : public ForwardingEncoder {
   [[nodiscard]] Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
     return encode_texts_for({}, texts);
   }
-  // The same for somebody who may go: kCancelled where gone() says so before a pass is begun.
+  // Encodes for a client that may disconnect: kCancelled if gone() returns true before a pass has begun.
   [[nodiscard]] Result<Matrix<float>> encode_images_for(const std::function<bool()>& gone,
                                                         MatrixView<const float> pixels);
   [[nodiscard]] Result<Matrix<float>> encode_texts_for(const std::function<bool()>& gone,

@@ -44,7 +44,7 @@ class Uploads {
   [[nodiscard]] bool contains(const Owner& owner, const std::filesystem::path& path) const;
   // Removes a file and frees its room; a file that is not there is no error. kIo.
   Status remove(const std::filesystem::path& file);
-  // Marks a file that is about to be taken out of its collection, if there is room for a mark.
+  // Marks a file that is about to be removed from its collection, if there is room for a mark.
   void mark(const Owner& owner, const std::filesystem::path& file) const;
   // Removes a file's mark, and the file unless it is `kept`. kIo.
   Status settle(const Owner& owner, const std::filesystem::path& file, bool kept);

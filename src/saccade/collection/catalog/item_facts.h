@@ -33,7 +33,7 @@ std::string caption_of(const PictureFacts& facts);
 // Fills the empty fields of `facts` from `from`. Imported metadata therefore never replaces the file's own.
 void fill_gaps(ItemFacts& facts, const ItemFacts& from);
 
-// A picture that was taken out of the collection to stay out.
+// An image that was removed from the collection permanently.
 struct RemovedPicture {
   std::string path;
   std::string hash;

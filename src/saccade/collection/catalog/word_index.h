@@ -26,7 +26,7 @@ inline constexpr std::string_view kWordIndexSql =
 inline constexpr std::string_view kWordIndexTables[] = {"words_data", "words_idx", "words_content",
                                                         "words_docsize", "words_config"};
 
-// Terms behind these are not looked at.
+// Maximum number of terms; later ones are ignored.
 inline constexpr size_t kMostTerms = 64;
 // A term that more than a quarter of the items have, and more than so many, tells nothing.
 inline constexpr int64_t kFewestCommon = 32;
@@ -53,7 +53,7 @@ class WordWriter {
   Statement remove_;
 };
 
-// Makes the index of all items anew.
+// Rebuilds the index of all items.
 Status fill_word_index(Database& database);
 
 // Differences between the word index and the items: the number of affected items, and the first of them.
@@ -103,10 +103,10 @@ class TermLookup {
   int64_t kept_rows_ = 0;
 };
 
-// As Collection::match_words: `found` is what TermLookup says of each of the terms.
+// Ranks images like Collection::match_words; `found` is the result of TermLookup for each of the terms.
 WordMatches weigh_words(std::span<const std::string> terms,
                         std::span<const std::shared_ptr<const TermRows>> found, std::span<const int64_t> ids);
-// As Collection::word_fields.
+// Returns the fields of each term, like Collection::word_fields.
 Result<std::vector<uint8_t>> word_fields(Database& database, TermLookup& lookup, int64_t id,
                                          std::span<const std::string> terms);
 

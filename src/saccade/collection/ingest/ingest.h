@@ -64,7 +64,7 @@ struct IngestOptions {
   // over sidecar files. A run that has no caption for an item leaves the one it has.
   std::map<std::string, std::string> captions;
 
-  // Videos are read by these programs, where they are (image/decode/video.h); nothing: videos are not looked at.
+  // Programs that read videos (image/decode/video.h); `nullopt` skips videos.
   std::optional<VideoTools> video_tools;
   VideoOptions videos;  // `threads` and `stop` are the run's
 
@@ -110,7 +110,8 @@ struct IngestReport {
   bool encoder_used = false;    // it was asked for: something was to be read
   int64_t skipped_failed = 0;   // their bytes were at fault before, and are unchanged since
   std::vector<Failure> failed;  // in this run, by path; unreadable folders and missing inputs among them
-  // Caption files that could not be read or are too long, by path; their pictures are taken in without.
+  // Caption files that could not be read or are too long, by path; their images are indexed without a
+  // caption.
   std::vector<Failure> unread_captions;
   bool cancelled = false;  // asked to stop: all counted above is committed, the same call goes on from here
 

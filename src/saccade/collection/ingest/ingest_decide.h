@@ -44,8 +44,8 @@ class IngestDecider {
   Mounts& mounts() { return mounts_; }
   // Decides. A path that comes back is to be offered and prepared again: the catalog changed meanwhile.
   Result<std::optional<std::string>> take(PreparedFile file);
-  // After the files that were prepared together: commits if it is time to. In the middle of them that would
-  // break up a batch.
+  // Ends a block of files that were prepared together, and commits if it is time to. A commit within a block
+  // would split a batch.
   Status end_block();
   // Encodes what waits for it, then commits; `take` does so itself when enough has come together.
   Status finish();
@@ -112,7 +112,7 @@ class IngestDecider {
   CollectionChange change_;  // all but the puts
   bool held_ = false;
   int64_t pending_bytes_ = 0;  // of late rows
-  // By hash, for content that items have: the last item looked at for having moved.
+  // Last item that was checked for having moved, by hash of existing content.
   std::unordered_map<std::string, int64_t> examined_;
   int64_t pending_moved_ = 0;
   int64_t pending_unchanged_ = 0;

@@ -18,7 +18,7 @@ struct WalkOptions {
   bool hidden = false;
   // A folder not to look into: the collection's own. Empty: none.
   std::filesystem::path except;
-  // As IngestOptions has them.
+  // Settings as in IngestOptions.
   std::vector<std::string> exclude = {};
   bool ignore_files = true;
   bool sidecars = true;  // "picture.txt" and "picture.jpg.txt" belong to the picture

@@ -1,4 +1,4 @@
-// A collection that follows its folders: changes are taken in as the kernel tells of them (inotify).
+// Watch mode: a collection follows its folders and indexes changes reported by the kernel (inotify).
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct WatchOptions {
   double look_seconds = 60;
   // Time between tries to open the collection while another process writes to it.
   double retry_seconds = 5;
-  // Folders watched at most; the others are looked at. 0: as many as the kernel lets.
+  // Maximum number of watched folders; the others are polled. 0: as many as the kernel allows.
   int64_t most_watches = 0;
 };
 

@@ -36,7 +36,7 @@ constexpr int64_t int8_offset(int64_t row, int64_t dim) {
 // Reader of those of the first `rows` rows that are stored, mapped.
 class Int8Reader {
  public:
-  // None where there is no file, or one of another version or shape.
+  // Opens the file. The reader has no rows if the file is missing, or has another version or shape.
   static Int8Reader open(const std::filesystem::path& folder, int64_t generation, int64_t rows, int64_t dim);
 
   // Valid as long as the object.

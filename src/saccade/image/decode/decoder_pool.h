@@ -30,8 +30,8 @@ struct DecoderPoolOptions {
   int processes = 0;  // number of processes at a time; 0: as many as this program may use processors
 };
 
-// The helper of the running program: saccade-decode beside it,
-// or in ../libexec/saccade. Nothing where neither is there.
+// Finds the helper of the running program: saccade-decode beside it, or in ../libexec/saccade. `nullopt` if
+// neither exists.
 std::optional<std::filesystem::path> find_decoder_program();
 
 class DecoderPool {

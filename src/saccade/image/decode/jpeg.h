@@ -22,7 +22,7 @@ struct JpegShape {
 };
 
 // Writes [height, width, channels] to `out`. kBadData, with libjpeg's message, for a broken or truncated
-// file, and if it has another shape; kIo if memory runs out; kLimit past the deadline.
+// file, and if it has another shape. kIo if memory runs out; kLimit past the deadline.
 Status read_jpeg(std::span<const std::byte> bytes, const JpegShape& shape, const Deadline& deadline,
                  uint8_t* out);
 

@@ -21,7 +21,7 @@ inline constexpr std::string_view kRawFormat = "raw";
 // never beyond the bytes.
 bool is_raw(std::span<const std::byte> bytes);
 
-// By the name's ending (case-insensitive).
+// Returns true for a RAW file's extension (case-insensitive).
 bool has_raw_extension(const std::filesystem::path& path);
 // Returns true if this build has LibRaw. Without it RAW files are not recognized as images by their names
 // (has_image_extension), and decoding their bytes fails.

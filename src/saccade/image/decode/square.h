@@ -17,7 +17,7 @@ Image over_white(const ImageView& premultiplied);
 // The whole picture as large as it fits into width x height, its aspect ratio
 // kept, in the middle of white: RGB.
 Image fitted_over_white(const ImageView& image, int width, int height);
-// Over white at its own size, or as large as its longer side fits `most`: RGB.
+// Composites the image over white, at its own size, or reduced so that its longer side fits `most`: RGB.
 Image at_most_over_white(const ImageView& image, int most);
 
 }  // namespace saccade

@@ -22,7 +22,7 @@ struct VideoTools {
   std::filesystem::path ffmpeg;
   std::filesystem::path ffprobe;
 };
-// Both programs, of PATH. Nothing where one of them is missing.
+// Finds both programs in PATH. `nullopt` if one of them is missing.
 std::optional<VideoTools> find_video_tools();
 // Why a video cannot be read then, and what would change that.
 inline constexpr std::string_view kNoVideoTools =

@@ -1,7 +1,7 @@
 // EXIF, XMP and IPTC by Exiv2 (https://exiv2.org/tags.html has the keys). Part of saccade-decode alone.
 //
-// A value may be stored in several places; the more deliberate one wins. For texts the order is XMP, which
-// people and their editors write, then IPTC, then EXIF. For the date it is EXIF, which the camera writes,
+// A value may be stored in several places; the more deliberate one wins. The order of texts is XMP, which
+// people and their editors write, then IPTC, then EXIF. The order of dates is EXIF, which the camera writes,
 // then XMP, then IPTC.
 #include <algorithm>
 #include <array>

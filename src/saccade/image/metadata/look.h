@@ -23,13 +23,13 @@ inline int hash_distance(uint64_t a, uint64_t b) {
   return std::popcount(a ^ b);
 }
 
-// From which grain on a picture counts as a photograph; look_test.cc measures how often that is wrong.
+// Grain from which an image counts as a photograph; look_test.cc measures the error rate.
 inline constexpr double kPhotographGrain = 0.6;
 inline bool is_photograph(double grain) {
   return grain >= kPhotographGrain;
 }
 
-// At most 512 x 512 pixels are looked at, evenly spread. Thread-safe. Cost: under 2 ms.
+// Computes the features from at most 512 x 512 pixels, evenly spread. Thread-safe. Cost: under 2 ms.
 PictureLook look_of(const ImageView& image);
 
 }  // namespace saccade

@@ -23,7 +23,7 @@ inline constexpr std::string_view kCollectionComposerFile = "composer.json";
 // from; other errors as Composer::open.
 Status name_composer(const Collection& collection, const std::filesystem::path& composer,
                      const BackendOptions& options = {});
-// Nothing happens where none is named.
+// Forgets the collection's composer, if there is one.
 Status forget_composer(const std::filesystem::path& collection);
 // Opens the collection's composer; `nullptr` if it names none. kMismatch if another composer has replaced it,
 // or if it was trained on another encoder. kNotFound if it is missing. Messages name the file.

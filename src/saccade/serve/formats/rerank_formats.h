@@ -37,7 +37,7 @@ struct RankedField {
 Result<Ranking> rank_inputs(const Context& context, ServedModel& model, Input query, RankedField field,
                             bool raw);
 
-// With what the ranking was made by, and the tokens that were read and dropped, in headers.
+// Adds headers with the ranking's method and the tokens that were read and dropped.
 HttpResponse with_ranking(HttpResponse response, const Ranking& ranking);
 
 // The answer to a request of rerank_format(), errors included, for a route that others' clients ask at too.

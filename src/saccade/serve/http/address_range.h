@@ -14,13 +14,13 @@ namespace saccade::serve {
 // Sixteen bytes, most significant first; one of IPv4 as ::ffff:a.b.c.d (RFC 4291, 2.5.5.2).
 using IpAddress = std::array<uint8_t, 16>;
 
-// "192.0.2.1" or "2001:db8::1"; nothing for what is none. No zones.
+// Parses "192.0.2.1" or "2001:db8::1"; `nullopt` for other texts. Zones are not supported.
 std::optional<IpAddress> ip_address(std::string_view text);
 
 // The first so many bits are those of an address.
 class AddressRange {
  public:
-  // "10.0.0.0/8", "fd00::/8", or an address alone. kUsage for what is none.
+  // Parses "10.0.0.0/8", "fd00::/8", or a single address. kUsage for other texts.
   static Result<AddressRange> parse(std::string_view text);
   [[nodiscard]] bool contains(const IpAddress& address) const;
   // Prefix length in bits; for IPv4 addresses 96 more than was written.

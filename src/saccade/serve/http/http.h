@@ -32,7 +32,7 @@ struct HttpRequest {
   std::stop_token stop = {};
   [[nodiscard]] bool gone() const { return stop.stop_requested(); }
 
-  // The first of that name (of a header, in lower case); nothing where there is none.
+  // Returns the first of that name (of a header, in lower case); `nullopt` if there is none.
   [[nodiscard]] std::optional<std::string_view> header(std::string_view name) const;
   [[nodiscard]] std::optional<std::string_view> parameter(std::string_view name) const;
 };

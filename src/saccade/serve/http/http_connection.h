@@ -23,8 +23,8 @@
 
 namespace saccade::serve {
 
-// In coroutines nothing but names and numbers stands beside a co_await: g++ 12
-// destroys temporaries there twice.
+// Completion token of all operations. An expression with co_await may contain only names and numbers besides:
+// g++ 12 destroys other temporaries there twice.
 inline constexpr auto kAwait = boost::asio::as_tuple(boost::asio::use_awaitable);
 
 // Loads a server's certificate and key. Errors name the file: kNotFound, kUsage for a key that everybody may
@@ -46,7 +46,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Limits all operations until the next call, in seconds together. A step that has not ended by then ends
   // with an error, and the connection with it.
   void limit(double seconds);
-  // As limit(), for reading alone: a read that has not ended by then ends with beast::error::timeout, and the
+  // Limits reading alone. A read that has not ended by then ends with beast::error::timeout, and the
   // connection can still be written to.
   void limit_reading(double seconds);
   void no_limit();

@@ -67,7 +67,7 @@ struct HttpHandlers {
   std::function<HttpResponse(const HttpRequest&)> handle;
   // The answer to a request that the server itself refuses, in the form that clients of `path` expect.
   std::function<HttpResponse(const HttpRequest&, int status, const std::string& message)> refuse;
-  // Asked of each request before its body is read. May be empty.
+  // Decides on each request before its body is read. May be empty.
   std::function<Admission(const HttpRequest&)> admit = {};
   std::function<void(const HttpExchange&)> observe = {};  // may be empty
   // Reports a problem that concerns no request, such as a new certificate that is invalid. May be empty.
@@ -82,7 +82,7 @@ class HttpServer {
   static Result<std::unique_ptr<HttpServer>> start(HttpServerOptions options, HttpHandlers handlers);
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
-  // As stop().
+  // Stops the server, like stop().
   ~HttpServer();
 
   [[nodiscard]] uint16_t port() const;

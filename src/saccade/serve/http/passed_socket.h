@@ -19,9 +19,9 @@ struct PassedSocket {
 // Returns the properties of a listening socket. kUsage for a descriptor that is no TCP socket.
 Result<PassedSocket> listening_socket(int socket);
 
-// The one that LISTEN_FDS says was passed to this process; nothing where none was. Takes LISTEN_* out of the
-// environment, and closes the socket in programs that this one starts. kUsage for several, and as above. Not
-// while other threads read the environment.
+// Returns the socket that LISTEN_FDS passed to this process; `nullopt` if there is none. Removes LISTEN_*
+// from the environment, and marks the socket to be closed in child programs. kUsage for several, and as
+// above. Must not be called while other threads read the environment.
 Result<std::optional<PassedSocket>> passed_socket();
 
 }  // namespace saccade::serve
