@@ -122,7 +122,7 @@ struct Interrupts::State {
         source.request_stop();
         continue;
       }
-      // As if nobody had caught it, so that a shell sees why the program ended.
+      // Restores the default action and raises the signal, so that a shell sees why the program ended.
       signal(byte, SIG_DFL);
       raise(byte);
       std::_Exit(128 + byte);

@@ -118,7 +118,7 @@ std::string shown_path(const std::string& path, const Terminal& terminal) {
   return dimmed(one_line(path.substr(0, name)), terminal) + bold(one_line(path.substr(name)), terminal);
 }
 
-// The picture itself, some lines high, above its line; nothing where it cannot be read any more.
+// Returns the image, some lines high, to print above its line; empty if it can no longer be read.
 std::string thumbnail_text(const SearchHit& hit, const Terminal& terminal, Session& session) {
   constexpr int kRows = 5;
   // Others are scaled by the terminal, sixels are as large as they are.

@@ -25,7 +25,7 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Nothing: it says neither.
+// Returns the protocol that the environment names; `nullopt` if it names none.
 std::optional<PictureProtocol> protocol_from_environment() {
   const std::string program = variable("TERM_PROGRAM");
   // Inside tmux and screen neither reaches the terminal; of sixels tmux speaks for itself.

@@ -170,7 +170,7 @@ class Finder {
     return {};
   }
 
-  // By time: each with those that follow it closely, of the same camera where both name one.
+  // Compares images in order of time: each with those shortly after it, of the same camera if both name one.
   Status unite_bursts(Sets& sets) {
     constexpr size_t kMostFollowing =
         500;  // a date that a thousand files share is of a program, not of a camera

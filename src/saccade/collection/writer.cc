@@ -147,7 +147,7 @@ struct CollectionWriter::State {
   mutable std::optional<Statement> path_lookup;
   mutable std::optional<Statement> removed_lookup;
   mutable std::optional<Statement> facts_lookup;
-  // Binds, steps once and reads; nothing where there is no row.
+  // Binds, steps once and reads; `nullopt` if there is no row.
   template <typename T, typename V>
   Result<std::optional<T>> look_up(std::optional<Statement>& statement, std::string_view sql, const V& value,
                                    T (*read)(const Statement&)) {
@@ -701,7 +701,8 @@ Result<int64_t> CollectionWriter::compact(const ProgressCallback& progress, std:
     }
 
     SACCADE_ASSIGN(Transaction transaction, Transaction::begin(state.database));
-    // By rising row: a row moves down only to a place that is dead or has moved already, so none ever clash.
+    // Moves rows in rising order. A row moves down only to a free place or one that has moved already, so
+    // none ever clash.
     SACCADE_ASSIGN(Statement move, state.database.prepare("UPDATE items SET row = ? WHERE id = ?"));
     for (int64_t i = 0; i < kept; ++i) {
       const auto [row, id] = items[static_cast<size_t>(i)];

@@ -103,7 +103,7 @@ Result<std::unique_ptr<EngineCore>> EngineCore::open(EngineCoreOptions options) 
   const CollectionInfo& info = core->snapshot_->collection.info();
   SACCADE_TRY(check_choices(core->options_.choices, info.settings));
   if (!core->options_.checkpoint.empty()) {
-    // Nothing may be new to index, and then the model is not loaded: so its fingerprint is checked here.
+    // Checks the fingerprint here: without new files to index the model is not loaded.
     SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(core->options_.checkpoint));
     SACCADE_ASSIGN(const std::string fingerprint, checkpoint_fingerprint(folder, user_fingerprint_memory()));
     SACCADE_TRY(check_same_checkpoint(

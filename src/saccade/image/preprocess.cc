@@ -224,7 +224,7 @@ Status preprocess(const ImageView& image, const Preprocessing& preprocessing, st
     const Image& pixels = rendered.pixels;
     const auto channels = static_cast<size_t>(pixels.channels);
     for (size_t c = 0; c < 3; ++c) {
-      // There are 256 answers a channel: each is computed once, in double.
+      // Table of the 256 results of a channel: each is computed once, in double.
       std::array<float, 256> values;
       for (size_t v = 0; v < values.size(); ++v) {
         const double scaled =

@@ -91,7 +91,7 @@ PictureReader::Seconds PictureReader::seconds() const {
   return state_->seconds;
 }
 
-// Nothing: the picture has more than max_pixels.
+// Decodes the image; `nullopt` if it has more than max_pixels.
 std::optional<PictureReader::Outcome> PictureReader::decode(std::string_view bytes, int64_t max_pixels,
                                                             const Use& use) {
   DecodeOptions options = options_;

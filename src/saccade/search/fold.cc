@@ -55,7 +55,7 @@ class Likeness {
     return a.count == b.count && std::memcmp(a.data, b.data, bytes) == 0;
   }
 
-  // Those compared lately: a page has half a megabyte of them.
+  // Cache of recently compared rows: a page has half a megabyte of them.
   const Matrix<float>& late_rows(int64_t row) {
     constexpr size_t kKept = 64;
     if (late_rows_.size() > kKept && late_rows_.find(row) == late_rows_.end()) late_rows_.clear();

@@ -32,10 +32,10 @@ using testing::HasSubstr;
 
 constexpr int64_t kDim = 8;
 
-// Pictures of 4 x 4 pixels. A row is a mean colour (red axis 0, green 1, blue 2) with a little of axis 3, of
-// the whole picture, or in late interaction of each quarter, and then one of axis 7 for no place. A letter's
-// row is its axis; those of start and end are axes 5 and 6. The matching head says how much of the text's
-// first letter there is.
+// Test encoder for images of 4 x 4 pixels. A row is a mean colour (red axis 0, green 1, blue 2) with a little
+// of axis 3. It is that of the whole image, or with late interaction of each quarter, followed by one of axis
+// 7 for no location. A letter's row is its axis; those of start and end are axes 5 and 6. The matching head
+// scores how much of the text's first letter the image has.
 class ColourEncoder : public EncoderBackend, public LateInteraction, public PairScorer {
  public:
   ColourEncoder(char name, bool late, bool pairs) : late_(late), pairs_(pairs) {

@@ -14,7 +14,7 @@
 namespace saccade {
 namespace {
 
-// Nothing is found by a row that is no direction: no picture is close to it.
+// Refuses a row that has no direction: no image is close to it.
 Status check_rows(MatrixView<const float> rows) {
   if (rows.rows() < 1) return fail(ErrorCode::kBadData, "the encoder gave no rows");
   for (int64_t r = 0; r < rows.rows(); ++r) SACCADE_TRY(check_unit_row(rows.row(r)).in("the encoder gave"));

@@ -193,7 +193,7 @@ Result<SearchAnswer> search_with(const Collection& collection, std::span<const f
     answer.words = words.ranking.report;
   }
   SACCADE_TRY(check_stop(query));
-  // Those that words bring are candidates wherever their rows rank.
+  // Word matches are candidates whatever the rank of their rows.
   std::vector<int64_t> brought;
   brought.reserve(words.ranking.places.size());
   for (const auto& [place, ignored] : words.ranking.places) {
@@ -289,7 +289,7 @@ Status explain(const Collection& collection, const Preprocessing& preprocessing,
 
 void order_hits(SearchAnswer& answer) {
   if (answer.query.order != HitOrder::kDate) return;
-  // As the filter's `date`.
+  // Sorts by the filter's `date`.
   std::ranges::stable_sort(answer.hits, std::greater<>(), [](const SearchHit& hit) {
     const auto& taken = hit.facts.picture.taken;
     return taken ? *taken * 1'000'000'000 : hit.item.mtime_ns;

@@ -26,7 +26,7 @@ Result<std::string> ending_of(const std::string& format) {
   return fail(ErrorCode::kUnsupported, "a picture of format {}, which is not taken in", format);
 }
 
-// Asked for when something is new, and given back with this.
+// Encoder that is requested when there are new files, and returned when this is destroyed.
 struct Lent {
   ServedModel& model;
   std::shared_ptr<SharedEncoder> encoder = nullptr;

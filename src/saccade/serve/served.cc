@@ -62,7 +62,7 @@ Result<std::filesystem::path> find_checkpoint_of(const CheckpointId& made_with,
 Result<std::shared_ptr<const std::vector<NewestFirst::Place>>> NewestFirst::of(const Collection& collection) {
   const std::lock_guard lock(mutex_);
   if (order_) return order_;
-  // As the filter's `date`: when it was taken, where its file says so.
+  // Capture dates of items whose files have one, like the filter's `date`.
   std::unordered_map<int64_t, int64_t> taken;
   SACCADE_TRY(collection.for_each_facts([&](int64_t id, const ItemFacts& facts) -> Status {
     if (facts.picture.taken) taken.emplace(id, *facts.picture.taken * 1'000'000'000);

@@ -1,5 +1,5 @@
-// Five hundred random things that people do to files, against a plain model of what the collection should
-// then hold, with runs that are stopped and processes that are killed between.
+// Property test: five hundred random file operations against a plain model of the collection's content. Runs
+// are stopped and processes are killed in between.
 #include <array>
 #include <csignal>
 #include <map>

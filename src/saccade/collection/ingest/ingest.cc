@@ -270,8 +270,8 @@ std::optional<Run::Kept> Run::why_kept(const std::string& input, const Item& ite
 void Run::keep(const KeptItems& kept, std::unordered_set<int64_t>& gone, CollectionChange& change) {
   for (const auto& [why, items] : kept) {
     const int64_t count = std::ssize(items);
-    // The same file system under another number has at least as many unchanged files as deleted ones. The number is
-    // recorded, as later runs will not see the old one.
+    // A file system whose device number has changed has at least as many unchanged files as deleted ones. The
+    // number is recorded, as later runs will not see the old one.
     if (why.change != DeviceChange{} && decider_.mounts().unchanged_across(why.change) >= count) {
       for (auto [id, file] : items) {
         file.folder_device = why.change.second;

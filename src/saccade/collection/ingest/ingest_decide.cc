@@ -254,7 +254,7 @@ Status IngestDecider::set_caption(Item& item, const PreparedFile& file) {
   return {};
 }
 
-// The same bytes as an item of the catalog: the same row, without encoding again.
+// Handles a file with the same bytes as an item of the catalog: it gets the same row, without encoding again.
 Status IngestDecider::take_known(Item item, const Item& known) {
   Pending pending;
   item.width = known.width;

@@ -249,8 +249,8 @@ TEST_F(IngestTest, PruneIsRefusedOnAnotherDevice) {
   EXPECT_EQ(refused->failed[0].path, (pictures_ / "disk").string());
   EXPECT_THAT(refused->failed[0].reason, HasSubstr("another file system was here"));
   EXPECT_THAT(refused->failed[0].reason, HasSubstr("2 pictures below it kept"));
-  // A file system that has another number since the last start is known by files that are unchanged: by as many
-  // as are gone, as a few may have copies in a bare mount point.
+  // A file system whose device number has changed since the last start is recognized by its unchanged files.
+  // There must be as many as are gone, since a few may have copies in a bare mount point.
   record(d, 12345);
   EXPECT_EQ(run(prune)->removed, 0);
   record(d, 12345);

@@ -125,7 +125,7 @@ void VideoTaker::remove_frames() {
   for (const Item& frame : frames_) decider_.beside().removals.push_back(frame.id);
 }
 
-// The same bytes under another time of change.
+// Handles a video whose bytes are unchanged while its modification time is not.
 Status VideoTaker::touch(const FileTask& video) {
   for (Item& frame : frames_) {
     frame.size = video.state.size;

@@ -38,7 +38,7 @@ class Walker {
     }
   }
 
-  // As walk_would_take, for a path below the input `top`: the folders between are what decides.
+  // Implements walk_would_take for a path below the input `top`: the folders between decide.
   bool would_take(const std::string& top, const std::string& path) {
     top_ = top;
     Folder folder{.path = top, .rules = nullptr};

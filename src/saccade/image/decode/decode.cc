@@ -409,7 +409,7 @@ class Decoder {
     return {};
   }
 
-  // Opens the picture anew at a smaller size, where asked to and where the format can.
+  // Opens the image again at a smaller size, if requested and supported by the format.
   Status choose_size() {
     if (options_.shrink_to_side <= 0) return {};
     const int side = std::min(stored_width_, stored_height_);

@@ -324,7 +324,7 @@ DecoderPool::Process::Answer DecoderPool::Process::died() {
   if (signal == SIGXCPU) {
     return {fail(ErrorCode::kLimit, "its decoder ran out of time"), false, false};
   }
-  // By nobody here: that is how the kernel ends programs when the machine's memory runs out.
+  // This signal did not come from here: the kernel ends programs so when the machine's memory runs out.
   if (signal == SIGKILL) {
     return {fail(ErrorCode::kIo, "its decoder was killed, as it happens where memory runs out"), true, false};
   }

@@ -36,8 +36,8 @@ bool follow_to_the_end() {
          ::fcntl(kDecoderLifeline, F_SETFL, O_NONBLOCK | O_ASYNC) == 0;
 }
 
-// The kernel's own clock over this process, should nobody look at it from outside: whole seconds. It is set
-// anew when a picture would find less than it may take, not for each.
+// Limit of processor time that the kernel enforces if the parent does not: whole seconds. It is reset only
+// when an image would have less than its limit left, not for each image.
 class ProcessorLimit {
  public:
   void allow(double seconds) {
@@ -137,8 +137,8 @@ int run_decoder_process(std::span<const std::string> arguments, const DecoderRea
   }
   // Closes descriptors that the program had open and did not mark close-on-exec.
   (void)::close_range(kDecoderLifeline + 1, ~0U, 0);
-  // Memory taken once is kept for the next picture: giving it back and taking it anew costs a page fault for
-  // every 4 KiB, a tenth of the time of decoding a photograph.
+  // Keeps freed memory for the next image. Returning and allocating it again costs a page fault for every
+  // 4 KiB, a tenth of the time of decoding a photograph.
   (void)::mallopt(M_MMAP_THRESHOLD, 64 << 20);
   (void)::mallopt(M_TRIM_THRESHOLD, 128 << 20);
   if (!follow_to_the_end()) {

@@ -27,7 +27,7 @@ size_t padded(size_t size) {
   return (size + 3) & ~size_t{3};
 }
 
-// The GNU build id in a segment of notes, in hexadecimal; empty where there is none.
+// Returns the GNU build id in a segment of notes, in hexadecimal; empty if there is none.
 std::string build_id(std::span<const std::byte> notes) {
   while (notes.size() >= sizeof(ElfW(Nhdr))) {
     ElfW(Nhdr) header{};

@@ -30,7 +30,7 @@ constexpr std::array<Signature, 10> kSignatures = {{
     {0, "FOVb"},        // Sigma's X3F
 }};
 
-// As much of TIFF 6.0 as tells what a directory is of.
+// Minimal reader of TIFF 6.0 that identifies the kind of a directory.
 class TiffDirectories {
  public:
   explicit TiffDirectories(std::string_view file) : file_(file) {}

@@ -174,7 +174,7 @@ bool filter_system_calls() {
 #endif
   // Threads, not processes. clone3 hides its flags in memory: libraries take ENOSYS for an answer.
   filter.allow_where(SYS_clone, 0, CLONE_THREAD, {CLONE_THREAD});
-  // Not the commands by which a descriptor sends signals to others.
+  // Excludes the commands by which a descriptor sends signals to others.
   filter.allow_where(SYS_fcntl, 1, kAll, {F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC});
   filter.allow_where(SYS_prctl, 0, kAll, {PR_SET_NAME});
   // Its own, downwards or within the hard limit; not those by which the program holds it to an image's share.

@@ -47,8 +47,8 @@ std::string without_percent(std::string_view text) {
   return result;
 }
 
-// As those who draw read it: spaces are no part of it, and what stands behind "=" or
-// makes no whole byte is left out.
+// Decodes base64 like renderers do: spaces are ignored, and so are characters behind "=" and incomplete
+// bytes.
 std::optional<std::string> from_base64(std::string_view text) {
   std::string plain(text.substr(0, text.find('=')));
   std::erase_if(plain, [](char c) { return kSpace.find(c) != std::string_view::npos; });
@@ -210,7 +210,7 @@ Result<std::vector<std::string>> pictures_within(std::string_view svg) {
       });
   if (!parser) return fail(ErrorCode::kIo, "svg: not enough memory to read it");
   parser->_private = &pass;
-  // As librsvg reads it: entities in their places, nothing from elsewhere.
+  // Parses like librsvg: entities are expanded, and nothing external is loaded.
   xmlCtxtUseOptions(parser.get(), XML_PARSE_NOENT | XML_PARSE_NONET);
   constexpr size_t kChunk = size_t{1} << 20;
   for (size_t at = 0; at < svg.size() && !pass.error; at += kChunk) {

@@ -17,7 +17,7 @@ struct Span {
   size_t end = 0;
 };
 
-// Behind the ">" that ends a start tag: one in a quoted value does not.
+// Returns the position after the ">" that ends a start tag; one in a quoted value does not end it.
 size_t tag_end(std::string_view tag) {
   char quote = 0;
   for (size_t i = 0; i < tag.size(); ++i) {

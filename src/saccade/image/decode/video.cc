@@ -52,7 +52,7 @@ std::vector<std::string> reading(const fs::path& path) {
           "file:" + path.string()};
 }
 
-// And ffmpeg alone, which decodes.
+// Returns the additional arguments of ffmpeg, which decodes.
 std::vector<std::string> decoding(const VideoOptions& options) {
   return {"-nostdin", "-max_pixels", std::to_string(options.max_pixels), "-threads",
           std::to_string(std::max(1, options.threads))};

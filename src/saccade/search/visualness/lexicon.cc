@@ -357,7 +357,7 @@ Result<ObjectList> read_object_list(const fs::path& path) {
 
 namespace {
 
-// As most English nouns have it.
+// Returns the regular English plural.
 std::string plural_of(std::string word) {
   const auto ends = [&](std::string_view end) { return word.ends_with(end); };
   const bool vowel_before_y = ends("ay") || ends("ey") || ends("oy") || ends("uy");

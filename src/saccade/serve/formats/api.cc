@@ -115,7 +115,7 @@ Result<HttpResponse> ready(const Context& context, const HttpRequest&, const Par
   return json_response({{"status", "ok"}});
 }
 
-// Memory of this process that is in the machine's; nothing where the system does not say.
+// Returns the resident memory of this process; `nullopt` if the system does not report it.
 std::optional<int64_t> resident_bytes() {
   std::ifstream file("/proc/self/statm");
   int64_t all = 0;

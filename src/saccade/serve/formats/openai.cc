@@ -194,7 +194,8 @@ Result<HttpResponse> model(const Context& context, const HttpRequest&,
   return json_response(entry_of(*found));
 }
 
-// As infinity's client reads it: "stats" and "capabilities" have to be there, an owner has to be infinity.
+// Returns the model list that infinity's client expects: "stats" and "capabilities" are required, and the
+// owner must be infinity.
 Result<HttpResponse> infinity_models(const Context& context, const HttpRequest&,
                                      const std::vector<std::string>&) {
   Json data = Json::array();

@@ -49,7 +49,8 @@ Result<std::vector<Input>> documents_of(const Json& json) {
   return documents;
 }
 
-// As the client reads it: infinity's, who alone say "raw_scores", a text, others an object.
+// Returns the document as the client expects it: a text for infinity's, the only one to send "raw_scores",
+// else an object.
 Json document_of(const Json& json, const Json& document) {
   if (document.is_string()) return json.contains("raw_scores") ? document : Json{{"text", document}};
   if (document.contains("content")) return {{"multi_modal", document["content"]}};

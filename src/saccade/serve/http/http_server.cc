@@ -78,7 +78,7 @@ awaitable<void> HttpServer::State::give_memory_back() {
     seen = now;
     if (!idle || now == given_back) continue;
     given_back = now;
-    // Not here: threads that read and write do not wait for it.
+    // Runs on a worker, so that I/O threads do not wait for it.
     asio::post(workers, [] { (void)::malloc_trim(0); });
   }
 }
