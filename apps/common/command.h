@@ -1,8 +1,8 @@
 // Registration and context of the program's commands.
 //
-// A command's file adds its subcommand to the parser. If that was given, the file stores the function to run in
-// `chosen`. Running returns the exit code (0 done, 1 failed with nothing more to report, 3 done with some inputs
-// failed, 4 nothing found), or an error. main determines the error's line and exit code.
+// A command's file adds its subcommand to the parser. If that was given, the file stores the function to run
+// in `chosen`. Running returns the exit code (0 done, 1 failed with nothing more to report, 3 done with some
+// inputs failed, 4 nothing found), or an error. main determines the error's line and exit code.
 #pragma once
 
 #include <functional>

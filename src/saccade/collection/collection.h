@@ -8,7 +8,7 @@
 //   rows-<n>.i8        the same rows as int8, for collections of many rows (int8_file.h): a cache, which
 //                      may be missing, shorter or damaged, and is written after the commit
 //   late-<n>.rows      all rows, if the encoder returns several an item; stored as in settings.late
-//   late-<n>.ends      end offsets of the items' rows in it (late_file.h); the rows file then holds their means
+//   late-<n>.ends      end offsets of the items' rows in it (late_file.h); the rows file holds their means
 //   background.safetensors  score calibration data (search/background.h); measured from all else, and may be
 //                      missing or out of date
 //   lock               held (flock) by the one process that writes; its content is the process id

@@ -2,9 +2,9 @@
 // queries whose answers its captions know. From it an answer derives each hit's match probability
 // (index/likelihood.h).
 //
-// The text queries are words and parts of the collection's captions (text/caption_queries.h) and everyday words.
-// The image queries are images of the collection. `saccade index` measures, and stores the result in the
-// collection's folder:
+// The text queries are words and parts of the collection's captions (text/caption_queries.h) and everyday
+// words. The image queries are images of the collection. `saccade index` measures, and stores the result in
+// the collection's folder:
 //
 //   background.safetensors   metadata "saccade_background": JSON of the numbers; tensors: mean queries, a
 //                            sample of the rows, and the nulls, of either kind of query

@@ -1,9 +1,9 @@
-// Illustration of a document: selects its visual sentences, and assigns images of a collection to them. Verma et
-// al. 2023, "Learning the Visualness of Text Using Large Vision-Language Models", made their models for this use
-// (section 1).
+// Illustration of a document: selects its visual sentences, and assigns images of a collection to them. Verma
+// et al. 2023, "Learning the Visualness of Text Using Large Vision-Language Models", made their models for
+// this use (section 1).
 //
-// Each visual sentence is searched for, and phrases of it. A hit is a candidate if it is probable enough to be
-// right, by the collection's score calibration data (search/background.h):
+// Each visual sentence is searched for, and phrases of it. A hit is a candidate if it is probable enough to
+// be right, by the collection's score calibration data (search/background.h):
 //
 //   probabilities are known     its match probability is at least `least`, and the query is like those of the
 //                               calibration: of no more words (two standard deviations above their mean), and

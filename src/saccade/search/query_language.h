@@ -7,9 +7,10 @@
 //                              search wants them side by side
 //   cats -- -dogs and a:b      behind "--" all is taken literally
 //
-// A weight follows a word with a letter (16:9 and 12:30 are words), and is a number above 0, up to 10. A number
-// below 0 marks the part as unwanted. Quotes are "..." or typographic ones, at the beginning of a word. A quote
-// that is never closed is an ordinary character. A query without weights and unwanted parts is one literal text.
+// A weight follows a word with a letter (16:9 and 12:30 are words), and is a number above 0, up to 10. A
+// number below 0 marks the part as unwanted. Quotes are "..." or typographic ones, at the beginning of a
+// word. A quote that is never closed is an ordinary character. A query without weights and unwanted parts is
+// one literal text.
 #pragma once
 
 #include <cstdint>

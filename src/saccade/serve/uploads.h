@@ -3,9 +3,10 @@
 //   FOLDER/COLLECTION/HASH.jpg                 an image that a client sent
 //   FOLDER/COLLECTION/HASH.jpg.pending-OWNER   empty; there while the image is being added or removed
 //
-// OWNER is derived from the collection's folder. A server that is killed leaves a file with its mark. The next
-// one removes the mark, and the file too unless an item names it. Files without a mark are never removed unless
-// a client requests it. A user who restores an older catalog, or puts files of their own here, loses nothing.
+// OWNER is derived from the collection's folder. A server that is killed leaves a file with its mark. The
+// next one removes the mark, and the file too unless an item names it. Files without a mark are never removed
+// unless a client requests it. A user who restores an older catalog, or puts files of their own here, loses
+// nothing.
 #pragma once
 
 #include <cstdint>

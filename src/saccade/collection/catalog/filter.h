@@ -23,9 +23,9 @@
 // names: date=2024 is any moment of that year, date>2024 begins with 2025. `~` with any of * ? [ in its value
 // matches a glob over the whole value (* any characters, "/" included, ? one, [a-z] a set). Without them it
 // searches for the value anywhere. Comparisons ignore case and the encoding of accents (fold_case in
-// text/normalize.h), except in `hash` and in "=" and globs over `path`. Each keyword of an image is a separate
-// value: a condition on `keyword` is true if one of them meets it. Fields and keywords of the language ignore
-// case.
+// text/normalize.h), except in `hash` and in "=" and globs over `path`. Each keyword of an image is a
+// separate value: a condition on `keyword` is true if one of them meets it. Fields and keywords of the
+// language ignore case.
 //
 // Logic has two values. A comparison with a missing value is false: latitude>0 and taken<2024 leave out images
 // that do not have one. `not` negates, and != and !~ are the negations of = and ~: "not taken=2024" and

@@ -1,5 +1,5 @@
-// File of int8 rows beside the rows file, with which searches read a quarter as much; not for use outside this
-// module.
+// File of int8 rows beside the rows file, with which searches read a quarter as much; not for use outside
+// this module.
 //
 //   rows-<n>.i8   64 bytes: "saccade int8 v1\n", then the rows' columns as an int64,
 //                 little-endian, then zeros; then the stored rows (index/int8_rows.h) of row 0,
@@ -7,9 +7,9 @@
 //
 // The file can be rebuilt from the rows file. It is written after the catalog's transaction, from committed
 // rows, which never change. Its content is therefore right, a crash at most leaves it shorter than the rows,
-// and it needs no flushing. Each stored row has a checksum; search reads a row with a wrong one, or a row that
-// is missing here, from the rows file. A file of another version or shape is not used, and the next change
-// replaces it.
+// and it needs no flushing. Each stored row has a checksum; search reads a row with a wrong one, or a row
+// that is missing here, from the rows file. A file of another version or shape is not used, and the next
+// change replaces it.
 #pragma once
 
 #include <cstdint>

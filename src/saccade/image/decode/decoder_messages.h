@@ -2,9 +2,9 @@
 //
 // Bytes and pixels do not pass through the socket: they lie in two files in memory that both sides map. The
 // program writes one, and the decoder writes the other. The image's metadata lie before its pixels in the
-// latter. The socket has one message each way, the request and its number, so each side is woken once an image.
-// Both sides are of one build (kDecoderProtocol, in the hello), so messages are structures as they are in
-// memory. Still nothing that a decoder sends is trusted: an image may have taken it over.
+// latter. The socket has one message each way, the request and its number, so each side is woken once an
+// image. Both sides are of one build (kDecoderProtocol, in the hello), so messages are structures as they are
+// in memory. Still nothing that a decoder sends is trusted: an image may have taken it over.
 #pragma once
 
 #include <array>

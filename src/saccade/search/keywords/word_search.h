@@ -1,5 +1,5 @@
-// Word search beside vectors: images whose captions, names or folders contain the query's words, fused by rank
-// with those whose embeddings are near the query's. Not for use outside this module, except its measured
+// Word search beside vectors: images whose captions, names or folders contain the query's words, fused by
+// rank with those whose embeddings are near the query's. Not for use outside this module, except its measured
 // constants.
 //
 // Only the query's words that some image has are weighed. An image matches if it has more than half of their
@@ -9,8 +9,8 @@
 //
 //   share / (kRankOffset + rank by words) + (1 - share) / (kRankOffset + rank by vectors)
 //
-// where a list contributes nothing to an image below kWordDepth. Equal sums are ordered by score. If no image has
-// a word of the query, the answer is that of the vectors alone.
+// where a list contributes nothing to an image below kWordDepth. Equal sums are ordered by score. If no image
+// has a word of the query, the answer is that of the vectors alone.
 #pragma once
 
 #include <cstdint>

@@ -1,13 +1,13 @@
-// HTTP server with bounded connections, time limits on every phase in which a client can be slow, and explicit
-// refusals.
+// HTTP server with bounded connections, time limits on every phase in which a client can be slow, and
+// explicit refusals.
 //
 //   accept -> header -> [admit] -> body -> [queue] -> handler, on a worker thread -> answer
 //
-// Reading and writing occupy no thread while they wait. Complete requests are bounded in number, and bodies that
-// arrive in bytes. Beyond that a request is refused with 429 and Retry-After, before its body is read if that can
-// be known. A client that is slow with its request takes no place of faster ones. Refusals need no worker,
-// including those of requests that waited too long for one. A full server closes the connection that has been
-// idle the longest for a new one.
+// Reading and writing occupy no thread while they wait. Complete requests are bounded in number, and bodies
+// that arrive in bytes. Beyond that a request is refused with 429 and Retry-After, before its body is read if
+// that can be known. A client that is slow with its request takes no place of faster ones. Refusals need no
+// worker, including those of requests that waited too long for one. A full server closes the connection that
+// has been idle the longest for a new one.
 #pragma once
 
 #include <cstdint>
