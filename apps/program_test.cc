@@ -61,7 +61,7 @@ TEST(Evaluations, NamesAreUnique) {
   EXPECT_EQ(names, (std::vector<std::string>{"clip", "siglip", "clip-2", "chance-2", "clip-3"}));
 }
 
-// What the help of a command has so many options of that nobody reads it through stands under headings.
+// Commands with many options group them under headings in their help.
 TEST(Help, ManyOptionsStandInGroups) {
   CLI::App app;
   Command chosen;

@@ -64,7 +64,7 @@ void warn_of_starter(const Collection& collection, Messages& messages) {
   if (collection.info().checkpoint.name != kStarterName) return;
   // So many say enough, and cost every search a millisecond.
   constexpr int64_t kMost = 1000;
-  // What is wrong with the collection is said by who needs it.
+  // Errors of the collection are reported by the command itself.
   const auto looked = collection.looked(kMost);
   if (!looked) return;
   const std::string text = starter_warning(collection.info(), looked->pictures, looked->photographs);

@@ -1,4 +1,4 @@
-// Which checkpoint a command uses and how it is loaded, as options; what is to be said of it, as messages.
+// Options that choose and load a command's checkpoint, and messages about it.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +16,7 @@
 
 namespace saccade::app {
 
-// What -m takes, for the help.
+// Help text of -m.
 inline constexpr const char* kCheckpointHelp =
     "checkpoint: a folder, OWNER/NAME[@REVISION] of the hub's cache, starter, or a name that `model alias` gave";
 
@@ -26,7 +26,7 @@ struct EncoderChoice {
   int threads = 0;
 };
 
-// With what the user's cache remembers of checkpoints' files.
+// Returns backend options with the user's cache of checkpoint fingerprints.
 BackendOptions options_of(const EncoderChoice& choice);
 
 // --threads, and --precision with it, for every command that loads an encoder.
@@ -36,9 +36,9 @@ void add_encoder_options(CLI::App& command, EncoderChoice& choice);
 // Settles what --precision auto is for a checkpoint, and says so. Whatever was given otherwise stays.
 Status settle_precision(const std::filesystem::path& named, EncoderChoice& choice, Messages& messages);
 
-// `named` as for find_checkpoint; in fp32 where no precision was given or settled. The fingerprint is taken
-// from what is remembered of files that have not changed since, or from every byte: where it is what a
-// collection is bound to from then on.
+// Loads a checkpoint; `named` as for find_checkpoint; in fp32 if no precision was given or settled. The
+// fingerprint is cached for files that have not changed since. It is computed from every byte if a collection
+// will be bound to it.
 Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& named, const EncoderChoice& choice,
                                       bool every_byte = false);
 
@@ -46,9 +46,9 @@ Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& named, const 
 // and its pictures are photographs.
 void warn_of_starter(const Collection& collection, Messages& messages);
 
-// For every command that ranks pictures by texts, or the other way round.
+// Warns in every command that ranks images by texts, or texts by images.
 void warn_of_separate_spaces(const LoadedEncoder& loaded, Messages& messages);
-// For every command that encodes many pictures.
+// Warns in every command that encodes many images.
 void warn_of_guessed_preprocessing(const LoadedEncoder& loaded, Messages& messages);
 
 }  // namespace saccade::app

@@ -1,8 +1,8 @@
-// What the commands of the program share: how one is registered, and what it is run with.
+// Registration and context of the program's commands.
 //
-// A command's file adds its subcommand to the parser; when that was given, it leaves what is to be run in
-// `chosen`. Running returns the exit code (0 done, 1 failed with nothing more to say, 3 done with some inputs
-// failed, 4 nothing found), or an error, whose line and exit code are main's business.
+// A command's file adds its subcommand to the parser. If that was given, the file stores the function to run
+// in `chosen`. Running returns the exit code (0 done, 1 failed with nothing more to report, 3 done with some
+// inputs failed, 4 nothing found), or an error. main determines the error's line and exit code.
 #pragma once
 
 #include <functional>

@@ -97,7 +97,7 @@ std::string shell_word(std::string_view text) {
   return result + "'";
 }
 
-// What may follow a command: its subcommands and its options.
+// Returns the words that may follow a command: its subcommands and its options.
 std::vector<std::string> followers_of(CLI::App& app) {
   std::vector<std::string> words;
   for (CLI::App* command : commands_of(app)) words.push_back(command->get_name());
@@ -335,7 +335,7 @@ Result<std::string> help_text(CLI::App& app, const std::vector<std::string>& wor
   std::string before = app.get_name();
   for (size_t i = 0; i + 1 < words.size(); ++i) before += " " + words[i];
   app.clear();
-  // What a command is called from: its parents' help adds its name itself.
+  // Passes the names of the parent commands, as the command's help adds only its own.
   if (!words.empty()) return command->help(before);
   return command->help() + "\n" + topics_text(app.get_name());
 }

@@ -1,5 +1,5 @@
-// What the program says of itself: help, shells' completion and manual pages,
-// all from the parser's own table of commands and options.
+// Help, shell completion and manual pages of the program, generated from the parser's table of commands and
+// options.
 #pragma once
 
 #include <initializer_list>

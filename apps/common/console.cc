@@ -48,8 +48,9 @@ Status Output::write_json(const Json& json) {
 }
 
 std::string one_line(std::string_view text) {
-  // What a terminal obeys rather than shows: control characters (ISO 6429's C0, DEL, C1), those that turn the
-  // direction of writing, and bytes that are no UTF-8, which may be C1 to a terminal of 8 bits.
+  // Excludes characters that a terminal interprets rather than shows: control characters (ISO 6429's C0, DEL,
+  // C1), characters that change the direction of writing, and invalid UTF-8, whose bytes may be C1 to an
+  // 8-bit terminal.
   const auto shown = [](char32_t c) {
     const bool control = c < 0x20 || (c >= 0x7F && c < 0xA0);
     const bool direction = (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
@@ -74,7 +75,7 @@ Messages::Messages()
     : logger_(
           std::make_shared<spdlog::logger>("saccade", std::make_shared<spdlog::sinks::stderr_sink_mt>())) {
   logger_->set_pattern("saccade: %v");
-  // What cannot be said on stderr is not said.
+  // Ignores failures to write to stderr.
   logger_->set_error_handler([](const std::string&) {});
 }
 
@@ -90,7 +91,8 @@ void Messages::error(std::string_view text) {
 
 namespace {
 
-// Where the handler leaves a signal's number: all that it can reach. -1 until there is a pipe.
+// Pipe to which the handler writes a signal's number, since it can access nothing else. -1 until there is a
+// pipe.
 std::atomic<int> signal_pipe{-1};
 static_assert(std::atomic<int>::is_always_lock_free);
 
@@ -120,7 +122,7 @@ struct Interrupts::State {
         source.request_stop();
         continue;
       }
-      // As if nobody had caught it, so that a shell sees why the program ended.
+      // Restores the default action and raises the signal, so that a shell sees why the program ended.
       signal(byte, SIG_DFL);
       raise(byte);
       std::_Exit(128 + byte);
@@ -128,8 +130,9 @@ struct Interrupts::State {
   }
 };
 
-// Not by blocking the signals and waiting for them: libraries start threads before main does, OpenBLAS among
-// them, and a signal such a thread has not blocked would end the program.
+// Handles signals in a handler. Blocking the signals and waiting for them would not work: libraries such as
+// OpenBLAS start threads before main does, and a signal that such a thread has not blocked would end the
+// program.
 Interrupts::Interrupts() : state_(std::make_shared<State>()) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return;  // then signals do what they do by default

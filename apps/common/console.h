@@ -27,8 +27,8 @@ void fill_standard_streams();
 // Standard output. Not for several threads at a time.
 class Output {
  public:
-  // All of the text, at once. kIo where it cannot be written; `reader_gone` then tells whether the other end
-  // of a pipe has closed, which is no failure to talk about.
+  // Writes all of the text at once. kIo if that fails; `reader_gone` then tells whether the other end of a
+  // pipe has closed, which is not reported as a failure.
   Status write(std::string_view text);
   // One line of compact JSON, or indented for a terminal.
   Status write_json(const Json& json);
@@ -58,8 +58,8 @@ class Messages {
 class Interrupts {
  public:
   Interrupts();
-  // From here on the first signal asks through the token, and only the second ends the program. Without it
-  // the first does.
+  // Makes the first signal request a stop through the token, and the second one end the program. Without this
+  // call the first one ends it.
   std::stop_token stop_cleanly();
 
  private:
@@ -67,8 +67,9 @@ class Interrupts {
   std::shared_ptr<State> state_;  // shared with the waiting thread, which lives as long as the process
 };
 
-// Where long work is: on a terminal one line rewritten, with rate and time left; elsewhere a line every ten
-// seconds. Callbacks may come from several threads, one at a time. The line is cleared when the object goes.
+// Progress of a long operation. On a terminal it is one line, rewritten, with rate and time left; elsewhere a
+// line every ten seconds. Callbacks may come from several threads, one at a time. The destructor clears the
+// line.
 class ProgressLine {
  public:
   explicit ProgressLine(bool quiet);

@@ -18,9 +18,9 @@ class Decoders {
   // Memory for all processes together, in MiB; 0: default_decode_memory().
   int64_t memory_mb = 0;
 
-  // nullptr where there is no saccade-decode, or it does not start: pictures are then decoded
-  // in this process, and a warning says so, once. A picture of max_pixels has room in each
-  // process. Not for several threads.
+  // Starts the decoder pool. Returns `nullptr` if there is no saccade-decode, or it does not start: images
+  // are then decoded in this process, with one warning. An image of max_pixels has room in each process. Not
+  // thread-safe.
   DecoderPool* start(Messages& messages, int64_t max_pixels = 0);
 
  private:

@@ -15,8 +15,8 @@ CLI::Option* add_overwrite_option(CLI::App& command, bool& overwrite);
 
 // Adds a dataset, as a command takes it (PATH#split=NAME), to the inputs.
 void add_dataset_input(OutputRules& rules, const std::string& dataset);
-// Closes the folder of a checkpoint by the name that -m takes. Names that lead nowhere are left to whoever loads
-// them; an empty one is none.
+// Protects the folder of a checkpoint, named as for -m, from being overwritten. Names that do not exist are
+// left to the loader to report; an empty name is ignored.
 void close_checkpoint(OutputRules& rules, const std::string& named);
 
 }  // namespace saccade::app

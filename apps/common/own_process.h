@@ -19,7 +19,7 @@ struct OwnProcess {
 // sent SIGTERM, once, and waited for: Ctrl-C does not reach it otherwise. kIo where it cannot be started.
 Result<OwnProcess> run_own_process(std::span<const std::string> arguments, const std::stop_token& stop);
 
-// The same of another program; environment: "NAME=value", beside what this process has.
+// Runs another program in the same way; environment: "NAME=value", in addition to that of this process.
 Result<OwnProcess> run_process(const std::filesystem::path& program, std::span<const std::string> arguments,
                                std::span<const std::string> environment, const std::stop_token& stop);
 

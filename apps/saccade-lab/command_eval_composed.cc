@@ -90,7 +90,7 @@ std::string dataset_text(const RunDataset& dataset, const Json& metrics) {
                      {"reference1", "negative1", "negative_above", "best_r10", "worst_r10", "swing_r10"});
   for (const Json& comparison : metrics["comparisons"]) {
     if (comparison["dataset"] != dataset.name || comparison["of"] != "all") continue;
-    // Of two checkpoints with two methods nobody asks.
+    // Skips comparisons of two checkpoints with two methods, which are not informative.
     if (comparison["a"]["model"] != comparison["b"]["model"] &&
         comparison["a"]["method"] != comparison["b"]["method"])
       continue;

@@ -121,7 +121,7 @@ std::string token_lengths_text(const Json& results) {
   return text;
 }
 
-// What is asked for, from all of the options.
+// Returns the study's options from the command line.
 Result<LengthStudyOptions> study_options(const LengthArguments& arguments) {
   LengthStudyOptions study = arguments.study;
   std::ranges::sort(study.length.lengths);

@@ -1,6 +1,5 @@
-// saccade eval speed: how many pictures, texts and queries a second, where the time goes, how long one query
-// waits, and what it all takes in memory. The command starts itself once for each checkpoint and precision
-// (lab/eval/speed_evaluation.h).
+// saccade eval speed: throughput of images, texts and queries, time per stage, latency of a query, and
+// memory. The command starts itself once for each checkpoint and precision (lab/eval/speed_evaluation.h).
 #include <memory>
 #include <string>
 #include <utility>
@@ -42,7 +41,7 @@ std::string latency_text(const Json& latency) {
                      number_text(latency["p99"]));
 }
 
-// How a throughput spreads over the passes, and its stages in milliseconds an item.
+// Formats the spread of a throughput over the passes, and its stages in milliseconds per item.
 std::string spread_text(const char* what, const Json& spread, const Json& stages) {
   if (spread.is_null()) return {};
   std::string text = fmt::format("    {}: {} to {} a second; ms each:", what, number_text(spread["low"]),

@@ -64,7 +64,7 @@ Result<int> run_report(const ReportArguments& arguments, Session& session) {
   SACCADE_TRY(check_output(arguments.output, OutputKind::kHtml, rules).in("page"));
   RunPageOptions options = arguments.page;
   if (options.examples > 0) options.limits.processes = session.decoders.start(session.messages);
-  // What is quick to find wrong is found before the maps are made.
+  // Checks that are quick run before the maps are made.
   if (!arguments.no_charts) {
     SACCADE_ASSIGN(options.chart_script, chart_script(arguments.charts));
   }

@@ -1,4 +1,4 @@
-// What other commands need to make a page as `saccade report` does.
+// Shared code of commands that make a page like `saccade report`.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace saccade::lab::app {
 
-// The script that draws a page's charts: `named`, or, where that is empty,
+// Returns the script that draws a page's charts: `named`, or, if that is empty,
 // ../share/saccade/report/charts.js beside the program, or build/report/charts.js of the source tree it was
-// built from. kNotFound says how to do without.
+// built from. The message of kNotFound names the option to omit charts.
 Result<std::string> chart_script(const std::string& named);
 
 }  // namespace saccade::lab::app

@@ -1,4 +1,4 @@
-// What the commands of `saccade train` share. In saccade-train alone.
+// Shared code of the `saccade train` commands. In saccade-train alone.
 #pragma once
 
 #include <filesystem>
@@ -39,8 +39,8 @@ void add_step_options(CLI::App& command, TrainingLoopOptions& options);
 Result<std::string> checkpoint_or_starter(const std::string& named);
 // A line for each picture that a training went on without.
 std::string left_out_text(std::span<const std::string> left_out);
-// What every training ends with: its answer, as JSON or in words, and the exit code. `stopped`: where it
-// stands if it is not finished ("after 40 of 100 steps").
+// Ends a training run: writes its answer, as JSON or text, and returns the exit code. `stopped` is the
+// progress of an unfinished run ("after 40 of 100 steps").
 Result<int> end_training(Session& session, bool as_json, const Json& json, const std::string& text,
                          const std::optional<std::string>& stopped, std::span<const std::string> left_out);
 

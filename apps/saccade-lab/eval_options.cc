@@ -33,8 +33,8 @@ std::vector<std::string> command_line() {
   return arguments;
 }
 
-// Where rows are kept: --cache, or saccade/embeddings in $XDG_CACHE_HOME or ~/.cache; empty with --no-cache
-// or where there is no such folder.
+// Returns the embedding cache: --cache, or saccade/embeddings in $XDG_CACHE_HOME or ~/.cache. Empty with
+// --no-cache or if there is no such folder.
 fs::path embedding_cache_folder(const EvalArguments& arguments) {
   if (arguments.no_cache) return {};
   if (!arguments.cache.empty()) return arguments.cache;
@@ -161,7 +161,7 @@ std::string figure_text(const Json& figure) {
   if (!figure["value"].is_number()) return "-";
   const std::string value = fmt::format("{:.3f}", figure["value"].get<double>());
   if (!figure["low"].is_number()) return value;
-  // Of a rate of zero resampling says nothing. As wide as the others, for columns.
+  // Resampling is uninformative for a rate of zero. The text is as wide as the others, for columns.
   const auto wilson = figure.find("wilson_high");
   if (wilson != figure.end() && wilson->is_number()) {
     return fmt::format("{} [Wilson {:.3f}]", value, wilson->get<double>());

@@ -1,4 +1,4 @@
-// What the commands of `saccade eval` share: options, where checkpoints come from, and the answer's figures.
+// Shared code of the `saccade eval` commands: options, choice of checkpoints, and formats of figures.
 #pragma once
 
 #include <filesystem>
@@ -32,12 +32,12 @@ void add_bootstrap_options(CLI::App& command, EvalArguments& arguments);
 // -o, --overwrite, --json.
 void add_run_options(CLI::App& command, EvalArguments& arguments);
 
-// What was asked for. `session` and `progress` are borrowed by the callbacks.
+// Returns the options of the evaluation. Its callbacks borrow `session` and `progress`.
 EvaluationOptions evaluation_options(const EvalArguments& arguments, Session& session,
                                      ProgressLine& progress);
 // -m as given, or the starter.
 Result<std::vector<std::string>> checkpoints_of(const EvalArguments& arguments);
-// The same for what encodes: with checkpoints, and Ctrl-C asks it to stop.
+// Returns the options of evaluations that encode: with checkpoints, and Ctrl-C as a stop request.
 Result<EvaluationOptions> encoding_options(const EvalArguments& arguments, Session& session,
                                            ProgressLine& progress);
 // Prints the evaluation, as JSON or as `text` makes it with the protocol in a last line, and says with which
@@ -56,7 +56,7 @@ Result<int> run_evaluation(const EvalArguments& arguments, Session& session,
 
 // "0.123 [0.101, 0.145]"
 std::string figure_text(const Json& figure);
-// A line on `a` - `b` of a comparison; empty where there is no interval.
+// Returns a line on `a` - `b` of a comparison; empty without an interval.
 std::string difference_text(const Json& comparison, std::string_view what, const Json& figure);
 // A line for each reason.
 std::string exclusions_text(const RunDataset& dataset);

@@ -13,7 +13,7 @@ void add_dataset_command(CLI::App& app, Command& chosen);
 void add_eval_command(CLI::App& app, Command& chosen);
 void add_generate_command(CLI::App& app, Command& chosen);
 void add_report_command(CLI::App& app, Command& chosen);
-// In saccade-lab-train alone, which links libtorch.
+// Adds the train command. In saccade-lab-train alone, which links libtorch.
 void add_train_command(CLI::App& app, Command& chosen);
 
 }  // namespace saccade::lab::app

@@ -44,9 +44,9 @@ void hand_training_over(char** argv) {
   if (command != "train" && command != "completion" && command != "man") return;
   const std::filesystem::path program = find_own_program(kTraining);
   if (program.empty() || !missing_libraries(program).empty()) return;
-  // The threads of libtorch (OpenMP's) are to sleep while they wait for each other, not to spin: beside other work,
-  // spinning threads take the processors from the very threads they wait for. Their runtime reads its environment when
-  // it is loaded.
+  // Makes the threads of libtorch (OpenMP's) sleep while they wait for each other. Spinning threads would
+  // take processors from the threads they wait for if other work runs. Their runtime reads its environment
+  // when it is loaded.
   ::setenv("OMP_WAIT_POLICY", "passive", 0);
   hand_over(program, argv);
 }

@@ -47,8 +47,8 @@ std::string match_text(const TokenMatch& match) {
                             patches.column + patches.columns - 1);
 }
 
-// "          why: *flower* 0.120, red 0.034; most at row 3, column 2 of 4 x 4 (legrad)": the word that
-// counts most is marked, and the patch; rows and columns from 1.
+// Formats an explanation: "why: *flower* 0.120, red 0.034; most at row 3, column 2 of 4 x 4 (legrad)". The
+// word with the largest weight is marked, and the patch is named; rows and columns from 1.
 std::string explanation_text(const HitExplanation& explanation, const std::string& text) {
   std::vector<std::string> parts;
   if (!explanation.words.empty()) {
@@ -89,16 +89,16 @@ std::string words_text(const WordHit& words) {
   return fmt::format("[{}]", fmt::join(parts, "; "));
 }
 
-// Whether the order or the filter goes by `date`.
+// Returns true if the order or the filter uses `date`.
 bool goes_by_date(const SearchQuery& query) {
   if (query.order == HitOrder::kDate) return true;
   const auto filter = parse_filter(query.filter);
   return filter && asks_for(*filter, "date");
 }
 
-// "{2019-07-14 21:30, Paris, Canon EOS R5}": when, where and with what it was taken, as far as its file says.
-// Of answers that go by date "{taken 2019-07-14 21:30, ...}", or the file's time in UTC,
-// "{file 2024-05-31 08:15}".
+// Formats the image's metadata (time, place and camera): "{2019-07-14 21:30, Paris, Canon EOS R5}". Answers
+// that use the date label it: "{taken 2019-07-14 21:30, ...}", or the file's time in UTC, "{file 2024-05-31
+// 08:15}".
 std::string facts_text(const SearchHit& hit, bool by_date) {
   const ItemFacts& facts = hit.facts;
   std::vector<std::string> parts;
@@ -118,7 +118,7 @@ std::string shown_path(const std::string& path, const Terminal& terminal) {
   return dimmed(one_line(path.substr(0, name)), terminal) + bold(one_line(path.substr(name)), terminal);
 }
 
-// The picture itself, some lines high, above its line; nothing where it cannot be read any more.
+// Returns the image, some lines high, to print above its line; empty if it can no longer be read.
 std::string thumbnail_text(const SearchHit& hit, const Terminal& terminal, Session& session) {
   constexpr int kRows = 5;
   // Others are scaled by the terminal, sixels are as large as they are.
@@ -145,7 +145,7 @@ std::string thumbnail_text(const SearchHit& hit, const Terminal& terminal, Sessi
   return inline_picture(bytes, kRows, terminal.pictures);
 }
 
-// How the answer was found, where that is more than one look at every picture's row.
+// Describes the stages of the search, if there was more than one scan of all embeddings.
 std::string stages_text(const SearchAnswer& answer) {
   std::string text;
   if (const std::string note = understood_note(answer); !note.empty()) text += one_line(note) + "\n";

@@ -16,8 +16,8 @@
 
 namespace saccade::app {
 
-// A line a hit: rank, score, how likely it is to be right, path, caption; with what the terminal can show
-// beside it. Empty where there are no hits.
+// Formats one line per hit: rank, score, match probability, path, caption, and an image if the terminal can
+// show it. Empty without hits.
 std::string answer_text(const SearchAnswer& answer, const Terminal& terminal, Session& session);
 // Why there are none.
 std::string nothing_found_text(const SearchAnswer& answer);

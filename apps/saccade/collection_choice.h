@@ -15,9 +15,8 @@ void add_collection_option(CLI::App& command, std::string& collection);
 
 // Settles which one it is; one that was found because there is no other is named on stderr.
 Status settle_collection(std::string& collection, Messages& messages);
-// The same for pictures of `inputs` to be added to it; one that is yet to
-// be made is named on stderr. kNotFound where it is yet to be made and none
-// of the inputs is there: a mistyped path is no reason to make one.
+// Chooses the collection to which images of `inputs` are added, and prints the name of a new one to stderr.
+// kNotFound if it would be new and no input exists: a mistyped path must not create a collection.
 Status settle_collection_to_fill(std::string& collection, std::span<const std::filesystem::path> inputs,
                                  Messages& messages);
 

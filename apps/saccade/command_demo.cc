@@ -30,8 +30,8 @@ struct DemoQuery {
   const char* note;  // what to say beside it; empty: nothing
 };
 
-// What the starter finds among the sample's icons, emoji, clip art and stamps: things, a colour, a state, a
-// person. Then what it does not.
+// Queries that the starter answers with the sample's icons, emoji, clip art and stamps: objects, a colour, a
+// state, a person. The last ones are queries that it cannot answer.
 constexpr std::array<DemoQuery, 7> kQueries = {{
     {"shopping cart", ""},
     {"red heart", ""},

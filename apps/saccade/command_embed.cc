@@ -44,7 +44,7 @@ struct EmbedArguments {
   bool json = false;
 };
 
-// What is written, and what is said about it. names[i] is what rows.row(i) belongs to.
+// Embeddings to write, and their statistics. names[i] is the input of rows.row(i).
 struct Embedded {
   Matrix<float> rows;
   std::vector<std::string> names;
@@ -153,7 +153,7 @@ std::filesystem::path names_beside(const std::filesystem::path& output) {
   return output.string() + ".json";
 }
 
-// What may not be replaced, checked before anything is encoded.
+// Returns the rules for output files, checked before anything is encoded.
 Result<OutputRules> checked_rules(const std::filesystem::path& output, const EmbedArguments& arguments,
                                   const std::filesystem::path& checkpoint) {
   OutputRules rules{.overwrite = arguments.overwrite};

@@ -33,8 +33,8 @@ struct ModelArguments {
   bool json = false;
 };
 
-// Whether what is remembered of the files is still so. Where it is not, they have changed without their times
-// saying so: by a restored backup, or a disk at fault.
+// Warns if the remembered fingerprint is outdated. The files have then changed while their times have not: by
+// a restored backup, or a failing disk.
 void warn_of_wrong_memory(const std::string& remembered, const LoadedEncoder& loaded, Session& session) {
   if (remembered == loaded.id.fingerprint) return;
   session.messages.warning(
@@ -63,7 +63,7 @@ Json measured_json(const std::vector<MeasuredLength>& measured) {
   return list;
 }
 
-// What the precision costs, over pictures and texts that come with the program.
+// Formats the accuracy of the precision, measured on images and texts that come with the program.
 std::string receipt_text(const PrecisionReceipt& receipt) {
   std::string text;
   const auto add = [&](const std::optional<RowAgreement>& agreement, std::string_view what) {
@@ -156,7 +156,7 @@ Result<int> run_show(ModelArguments& arguments, Session& session) {
   return kDone;
 }
 
-// For `list` and `show`. A tolerance of the user's own shows nothing that lasts.
+// Records the result for `list` and `show`. A result with a tolerance given by the user is not recorded.
 void remember(const ConformReport& report, const std::filesystem::path& folder,
               const ModelArguments& arguments, Session& session) {
   if (arguments.tolerance) return;

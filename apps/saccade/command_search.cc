@@ -65,7 +65,7 @@ Status read_image_from_stdin(SearchQuery& query) {
   return {};
 }
 
-// Which composer, where one is asked for: a folder, or the one that the collection names.
+// Chooses the composer, if one is requested: a folder, or the one that the collection names.
 Status choose_composer(SearchArguments& arguments) {
   SearchOptions& options = arguments.options;
   if (!arguments.compose.empty() && !from_name<Compose>(arguments.compose)) {
@@ -80,7 +80,7 @@ Status choose_composer(SearchArguments& arguments) {
   return {};
 }
 
-// What all searches of the command have in common.
+// Returns the settings that all searches of the command share.
 Result<SearchQuery> common_query(const SearchArguments& arguments) {
   SearchQuery query = arguments.query;
   query.fold_duplicates = !arguments.all;
@@ -94,7 +94,7 @@ Result<SearchQuery> common_query(const SearchArguments& arguments) {
                                              arguments.weight, arguments.was)
                                      .in("--compose, --weight, --was"));
   }
-  // What is cut by its likelihood is not cut by its number too, unless that is asked for.
+  // A cut by match probability replaces the default limit on the number of hits.
   if (query.cut && !arguments.k_given) query.k = kCutDepth;
   if (!query.filter.empty()) SACCADE_TRY(parse_filter(query.filter).in("--filter"));
   if (arguments.images.size() == 1 && arguments.images.front() == "-") {
@@ -204,7 +204,7 @@ OutputRules page_rules(const SearchArguments& arguments, const SearchQuery& quer
 Result<int> run_search(SearchArguments& arguments, Session& session) {
   std::string typed;
   for (const std::string& word : arguments.words) typed += (typed.empty() ? "" : " ") + word;
-  // What can be told without loading weights is told first.
+  // Reports usage errors before loading weights.
   if (arguments.format) SACCADE_TRY(HitFormat::parse(*arguments.format, arguments.nul).in("--format"));
   if (arguments.thumbnails == PictureProtocol::kSixel && !has_sixel_library()) {
     return fail(ErrorCode::kUnsupported, "--thumbnails sixel: libsixel (libsixel1) is not installed");

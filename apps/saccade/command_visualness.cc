@@ -33,7 +33,7 @@ struct Scored {
   int64_t cut = 0;
 };
 
-// By the checkpoint's classifier of texts, its own NULL picture, or the given one.
+// Scores texts by the checkpoint's text classifier, its own NULL image, or the given one.
 Result<std::vector<double>> scores_of(const VisualnessArguments& arguments, const LoadedEncoder& loaded,
                                       std::span<const TokenizedText> texts,
                                       std::optional<double>& threshold) {

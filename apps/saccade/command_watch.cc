@@ -33,7 +33,7 @@ struct WatchArguments {
   bool json = false;
 };
 
-// What was taken in, unless that is nothing.
+// Reports the indexed files, if there are any.
 Status tell_report(const IngestReport& report, const WatchArguments& arguments, Session& session) {
   const bool news = report.added + report.updated + report.moved + report.removed + report.facts_read > 0 ||
                     !report.failed.empty();

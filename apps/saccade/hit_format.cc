@@ -24,7 +24,7 @@ std::string words_of(const SearchHit& hit) {
   return words;
 }
 
-// What the file says of itself, by its name in facts_json; empty where it says nothing.
+// Returns the embedded metadata field with that name in facts_json; empty if the file has none.
 std::string fact_of(const SearchHit& hit, std::string_view name) {
   const Json facts = facts_json(hit.facts);
   const auto found = facts.find(std::string(name));

@@ -12,9 +12,9 @@ namespace saccade::app {
 // "{rank}\t{score}\t{path}" and what ends a record.
 class HitFormat {
  public:
-  // Fields in braces; "\t", "\n", "\0" and "\\" as in C; "{{" and "}}" for braces. kUsage for a field
-  // that is not known, with those that are, and for a brace or a backslash that stands alone. nul:
-  // records end with NUL, not a line's end.
+  // Parses a format: fields in braces; "\t", "\n", "\0" and "\\" as in C; "{{" and "}}" for braces. kUsage
+  // for an unknown field, listing the known ones, and for a single brace or backslash. With `nul` records end
+  // with NUL in place of a line end.
   static Result<HitFormat> parse(const std::string& text, bool nul);
 
   // Paths and captions stand as they are, whatever bytes they have: for programs, not for terminals.

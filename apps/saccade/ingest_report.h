@@ -1,4 +1,4 @@
-// What an ingest did, for people.
+// Reports of an ingest run for people.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace saccade::app {
 
-// What was not looked at, most first; empty where that is nothing.
+// Lists the kinds of skipped files, most frequent first; empty if there are none.
 std::string not_looked_at_text(const NotLookedAt& passed);
 // Counts, and a line a failure.
 std::string report_text(const IngestReport& report, const std::string& collection);

@@ -26,7 +26,8 @@ extern char** environ;  // NOLINT(readability-redundant-declaration)
 namespace saccade::app {
 namespace {
 
-// What is used of libedit's readline interface (editline/readline.h), which has been the same since 2000.
+// Functions of libedit's readline interface that are used (editline/readline.h). It has been stable since
+// 2000.
 struct LineLibrary {
   char* (*readline)(const char*) = nullptr;
   int (*add_history)(const char*) = nullptr;
@@ -223,7 +224,7 @@ LineReader::LineReader(std::string history) : history_(std::move(history)), edit
 
 LineReader::~LineReader() {
   if (!edits_ || history_.empty()) return;
-  // What one searches for is nobody else's business.
+  // Search history is private to its user.
   const mode_t before = umask(0077);
   line_library().write_history(history_.c_str());
   umask(before);

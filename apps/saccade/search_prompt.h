@@ -20,7 +20,7 @@ class LineReader {
   ~LineReader();
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
-  // Nothing at the end of input.
+  // Reads a line; `nullopt` at the end of input.
   std::optional<std::string> read(const std::string& prompt);
 
  private:

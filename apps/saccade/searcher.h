@@ -28,7 +28,7 @@ struct SearchOptions {
 
 class Searcher {
  public:
-  // Loads what the options name. Notes go to the session's messages.
+  // Loads the collection and encoders that the options name; warnings go to the session's messages.
   static Result<std::unique_ptr<Searcher>> open(SearchOptions& options, Session& session);
 
   // Answers a query, reranked and explained as the options say.

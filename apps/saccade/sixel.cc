@@ -9,7 +9,7 @@
 namespace saccade::app {
 namespace {
 
-// What is used of sixel.h, which has been the same since version 1.5.
+// Declarations of sixel.h that are used. They have been stable since version 1.5.
 struct Output;
 struct Dither;
 struct SixelLibrary {

@@ -8,12 +8,12 @@
 
 namespace saccade::app {
 
-// Whether libsixel is installed. Loads it.
+// Loads libsixel; returns true if it is installed.
 bool has_sixel_library();
 
-// The sequence that draws the picture where the cursor stands, on white where it is transparent or, with
-// `dark`, on black; in 256 colours at most. kUnsupported where libsixel is not installed. Cost:
-// milliseconds for small pictures.
+// Returns the sequence that draws the image at the cursor. Transparent images are drawn on white or, with
+// `dark`, on black. It has at most 256 colours. kUnsupported if libsixel is not installed. Cost: milliseconds
+// for small images.
 Result<std::string> sixel_text(const Image& image, bool dark);
 
 }  // namespace saccade::app

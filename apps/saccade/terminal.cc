@@ -25,7 +25,7 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Nothing: it says neither.
+// Returns the protocol that the environment names; `nullopt` if it names none.
 std::optional<PictureProtocol> protocol_from_environment() {
   const std::string program = variable("TERM_PROGRAM");
   // Inside tmux and screen neither reaches the terminal; of sixels tmux speaks for itself.
@@ -86,7 +86,8 @@ bool draws_sixels() {
   return attributes.find(";4;", 1) != std::string::npos;
 }
 
-// What may stand in a file: URI as it is (RFC 3986); all else as %XX, so that no name ends the sequence.
+// Encodes a path for a file: URI (RFC 3986). All other characters become %XX, so that no name ends the
+// sequence.
 std::string uri_path(std::string_view path) {
   std::string uri;
   for (const char c : path) {

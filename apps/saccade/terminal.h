@@ -1,4 +1,4 @@
-// What the terminal that answers are written to can show beside plain text.
+// Capabilities of the output terminal beyond plain text.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace saccade::app {
 
-// How pictures are shown in a terminal: off, as kitty (https://sw.kovidgoyal.net/kitty/graphics-protocol/) or
-// iTerm2 (https://iterm2.com/documentation-images.html) takes them, or as sixels (sixel.h).
+// Protocols for images in a terminal: off, kitty (https://sw.kovidgoyal.net/kitty/graphics-protocol/), iTerm2
+// (https://iterm2.com/documentation-images.html), or sixels (sixel.h).
 enum class PictureProtocol { kOff, kKitty, kIterm2, kSixel };
 std::span<const EnumName<PictureProtocol>> enum_names(PictureProtocol);
 
@@ -22,9 +22,10 @@ struct Terminal {
   int line_height = 20;  // in pixels, as the terminal says, or a usual one
 };
 
-// Of standard output: nothing where it is no terminal, or TERM is "dumb" or not set; no colour with NO_COLOR
-// (https://no-color.org). Pictures are as `chosen`; without it as the environment says, and where that says
-// nothing the terminal is asked whether it draws sixels, for half a second at most.
+// Returns the capabilities of standard output. There are none if it is no terminal, or TERM is "dumb" or not
+// set; there is no colour with NO_COLOR (https://no-color.org). `chosen` sets the image protocol, else the
+// environment does. If that names none, the terminal is asked whether it draws sixels, for half a second at
+// most.
 Terminal terminal_of_output(std::optional<PictureProtocol> chosen);
 
 // The text in a colour of the terminal's own; as it is without colour.

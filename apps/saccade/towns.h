@@ -1,4 +1,4 @@
-// Where the program finds the towns that pictures were taken near.
+// Location of the file of towns, which names the places of images.
 #pragma once
 
 #include <memory>
@@ -14,11 +14,11 @@ namespace saccade::app {
 // nullptr where neither is there: pictures then have coordinates and no place.
 std::unique_ptr<Gazetteer> find_towns();
 
-// Whether the filter has a condition on the field of that name.
+// Returns true if the filter has a condition on the field of that name.
 bool asks_for(const Filter& filter, std::string_view field);
 
-// What to say of a filter that no picture passes where it asks for a place and no file of towns is
-// there: that none is, and what makes it. Empty otherwise.
+// Returns a message for a filter by place that no image passes because the file of towns is missing. It names
+// the command that makes it. Empty otherwise.
 std::string without_towns(const Filter& filter, bool have_towns);
 
 }  // namespace saccade::app

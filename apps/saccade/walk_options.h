@@ -1,4 +1,4 @@
-// What of the files that are met is taken in, as options of the commands that walk folders into a collection.
+// Options that select files, for commands that walk folders into a collection.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -3,7 +3,8 @@
 
 namespace saccade {
 
-// How an image and a text become one query: p and t are their embeddings, w that of a description of the image.
+// Methods to combine an image and a text into one query. p and t are their embeddings; w is the embedding of
+// a description of the image.
 enum class Compose {
   kSum,        // a p + b t, the weighted sum
   kSlerp,      // spherical interpolation from p to t (Shoemake, SIGGRAPH 1985)

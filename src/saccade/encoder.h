@@ -83,7 +83,7 @@ struct TokenUse {
   int64_t dropped = 0;  // cut off behind them, as the text is longer than the model reads
 };
 
-// Where in an image its score for a text comes from.
+// Relevance map: contribution of each image region to the image's score for a text.
 struct RelevanceMap {
   int rows = 0;  // of patches, from the top
   int columns = 0;
@@ -106,16 +106,16 @@ class Encoder {
   [[nodiscard]] const std::string& name() const;
   // Folder that it was loaded from.
   [[nodiscard]] const std::filesystem::path& folder() const;
-  // How images become the model's input.
+  // Preprocessing of images for the model.
   [[nodiscard]] const Preprocessing& preprocessing() const;
   // Tokenizer of the model; `nullptr` if the checkpoint has none. Lives as long as a copy of this encoder.
   [[nodiscard]] const Tokenizer* tokenizer() const;
   // Notes for people that loading gave rise to, such as a guessed preprocessing.
   [[nodiscard]] const std::vector<std::string>& notes() const;
 
-  // Encodes images, [n, dim]. Images are decoded under the default limits (256 MiB, 200 megapixels, 30 seconds each) in
-  // processes of their own where saccade-decode is installed. kUnsupported if the model reads no images; with
-  // OnError::kFail the errors of reading one. Memory: one batch.
+  // Encodes images, [n, dim]. Images are decoded under the default limits (256 MiB, 200 megapixels, 30
+  // seconds each). If saccade-decode is installed, they are decoded in separate processes. kUnsupported if
+  // the model reads no images; with OnError::kFail the errors of reading one. Memory: one batch.
   [[nodiscard]] Result<Embeddings> encode_images(std::span<const ImageInput> images,
                                                  const EncodeOptions& options = {}) const;
   [[nodiscard]] Result<Embeddings> encode_images(std::initializer_list<ImageInput> images,
@@ -155,8 +155,8 @@ class Encoder {
 
   // True if the model was trained to tell visual texts from others (TIP-CLIP).
   [[nodiscard]] bool has_visualness() const;
-  // Scores how visual each text is: 1 - the cosine with the embedding of the NULL image, in [0, 2]; higher is more
-  // visual (Verma et al., EMNLP 2023). kUnsupported if the model was not trained for it.
+  // Scores how visual each text is, in [0, 2]; higher is more visual (Verma et al., EMNLP 2023). The score is
+  // 1 - the cosine with the embedding of the NULL image. kUnsupported if the model was not trained for it.
   [[nodiscard]] Result<std::vector<double>> visualness(std::span<const std::string> texts) const;
 
  private:

@@ -30,8 +30,9 @@
 namespace saccade {
 
 struct EngineOptions {
-  // Model of a new collection, as Encoder::load takes it; empty: the starter. Of an existing collection: where its model
-  // is now, if it was moved. Another model than the collection's is refused.
+  // Model of a new collection, as Encoder::load takes it; empty selects the starter. With an existing
+  // collection this is the new location of its model, if that was moved. A model other than the collection's
+  // is refused.
   std::string encoder = {};
   bool create = false;  // create the collection if there is none
   // Number format; `nullopt`: the collection's own, for a new one kFp32.
@@ -114,9 +115,10 @@ struct EngineInfo {
   std::string created = {};            // UTC, "2026-01-31T12:00:00Z"
 };
 
-// An open collection with its encoder. Movable. search(), like() and the other const methods may be called from several
-// threads at once; index() and remove() have one writer at a time, in all processes (kIo names the other one), while
-// searches go on. A search sees the collection as it was when the last index(), remove() or refresh() ended.
+// An open collection with its encoder. Movable. search(), like() and the other const methods may be called
+// from several threads at once. index() and remove() have one writer at a time, in all processes (kIo names
+// the other one); searches continue meanwhile. A search sees the collection as it was when the last index(),
+// remove() or refresh() ended.
 class Engine {
  public:
   // Opens a collection: a folder. kNotFound if there is none and options.create is false, or if its model is gone;
@@ -142,7 +144,7 @@ class Engine {
   // range; the errors of decoding the query's images. Cost: encoding the query, and one pass over the embeddings that
   // pass the filter (16 ms for a million of 512 values on two cores).
   [[nodiscard]] Result<Answer> search(const Query& query, const SearchOptions& options = {}) const;
-  // Finds images like one of the collection, which is itself left out. kNotFound for an id that there is none of.
+  // Finds images similar to one of the collection, which is itself excluded. kNotFound for an unknown id.
   [[nodiscard]] Result<Answer> like(int64_t id, const SearchOptions& options = {}) const;
 
   [[nodiscard]] EngineInfo info() const;
@@ -163,7 +165,7 @@ class Engine {
   };
   [[nodiscard]] Rows embeddings() const;
 
-  // Removes images by id. Their files stay. kNotFound, with nothing removed, if there is none of an id.
+  // Removes images by id. Their files stay. kNotFound, with nothing removed, if an id is unknown.
   Status remove(std::span<const int64_t> ids);
   // Takes up what other processes have written.
   Status refresh();

@@ -1,8 +1,8 @@
 // Preprocessing: turns a decoded image into the numbers a model reads, as the checkpoint's file describes.
 //
-// Resizing is Pillow's (Pillow, src/libImaging/Resample.c): separable, antialiased, 8-bit fixed point with 22
-// bits, clipped to 8 bits between the horizontal and the vertical pass (vertical first where the height
-// shrinks most, as since Pillow 13). Bit-exact in uint8.
+// Resizing is bit-exact in uint8 with Pillow's (src/libImaging/Resample.c): separable, antialiased, 8-bit
+// fixed point with 22 bits. Values are clipped to 8 bits between the horizontal and the vertical pass. The
+// vertical pass is first if the height shrinks most, as since Pillow 13.
 #pragma once
 
 #include <array>
@@ -22,8 +22,8 @@ enum class ResizeFilter {
   kBilinear,
   kBicubic,
   kLanczos,
-  // Not Pillow's: TensorFlow's tf.image.resize(method="bilinear", antialias=False), which looks at four
-  // pixels however much a picture shrinks; float32, cut off to whole levels as big_vision does.
+  // TensorFlow's tf.image.resize(method="bilinear", antialias=False) rather than Pillow's. It reads four
+  // pixels however much an image shrinks; float32, truncated to whole levels as big_vision does.
   kBilinearNoAntialias,
 };
 
@@ -78,8 +78,8 @@ struct Preprocessing {
   std::array<float, 3> mean = {0, 0, 0};
   std::array<float, 3> std = {1, 1, 1};
 
-  // Asked for by name, over what the checkpoint's file says
-  // of filter and order; the text's clean-up follows it.
+  // Pipeline requested by name. It overrides the filter and order in the checkpoint's file, and determines
+  // the text's clean-up.
   std::optional<Pipeline> pipeline;
 
   // The size of what comes out. Only kSquash has one without a crop; preprocessing refuses the other modes.
@@ -89,9 +89,9 @@ struct Preprocessing {
   [[nodiscard]] std::string describe() const;
 };
 
-// The shorter side, in pixels, that vector pictures are drawn with to be preprocessed so
-// (DecodeOptions::vector_side): twice the largest that is asked of them, so that they get the same
-// antialiased resize as raster pictures; at most 4096.
+// Returns the shorter side, in pixels, at which vector images are drawn before this preprocessing
+// (DecodeOptions::vector_side). It is twice the largest requested side, at most 4096, so that vector images
+// get the same antialiased resize as raster images.
 int vector_side(const Preprocessing& preprocessing);
 
 // Up to the 8-bit pixels before rescaling: RGB, output_height x output_width. Only what the crop keeps is

@@ -1,4 +1,4 @@
-// How long work tells its caller where it is, without printing anything itself.
+// Progress reports of long operations, by callback. The library itself prints nothing.
 #pragma once
 
 #include <cstdint>

@@ -20,12 +20,12 @@ struct TokenizedText {
   // Text tokens (without start, end and padding) that `ids` holds, and those cut off behind them.
   int64_t used = 0;
   int64_t dropped = 0;
-  // Where in `ids` the text's own tokens begin: they are ids[first] .. ids[first + used - 1], between a start
-  // token (or none, or a prompt behind it) and an end token (or none).
+  // Index in `ids` of the text's first own token. The text's tokens are ids[first] .. ids[first + used - 1].
+  // A start token, and a prompt behind it, may precede them; an end token may follow.
   int64_t first = 0;
 };
 
-// As a limit to encode: nothing is cut.
+// Token limit that cuts nothing.
 inline constexpr int64_t kWholeText = int64_t{1} << 40;
 
 enum class TextCleanup {
@@ -44,14 +44,14 @@ enum class TextCleanup {
   kLower,
   // big_vision: lower, ASCII letters alone (tf.strings.lower), nothing else.
   kLowerAscii,
-  // LAVIS (BLIP, BLIP-2): lower, . ! " ( ) * # : ; ~ to spaces, runs of white
-  // space to one space, line ends and then spaces stripped. Its cut at 50 words
-  // is left to the cut at a number of tokens, which counts what it drops.
+  // LAVIS (BLIP, BLIP-2): lower case, . ! " ( ) * # : ; ~ to spaces, runs of white space to one space, line
+  // ends and then spaces stripped. LAVIS' limit of 50 words is not applied; the limit on tokens applies
+  // instead and counts what it drops.
   kLavis,
 };
 std::string_view cleanup_name(TextCleanup cleanup);
 
-// What a clean-up does to valid UTF-8 before a tokenizer sees it; kTokenizerFile: nothing.
+// Applies a clean-up to valid UTF-8 before tokenization; kTokenizerFile changes nothing.
 std::string clean_text(std::string_view text, TextCleanup cleanup);
 
 class Tokenizer {
@@ -68,14 +68,14 @@ class Tokenizer {
   [[nodiscard]] virtual int32_t pad_id() const = 0;
 };
 
-// The tokenizer of a checkpoint folder, of the kind its own files tell (tokenizer_files.h lists the kinds).
-// kNotFound where there are no tokenizer's files, kUnsupported for a kind or option that is not known,
-// kBadData for what is wrong in a file; messages name it.
+// Loads the tokenizer of a checkpoint folder. Its files determine the kind (tokenizer_files.h lists the
+// kinds). Returns kNotFound without tokenizer files, kUnsupported for an unknown kind or option, and kBadData
+// for a fault in a file; messages name the file.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::filesystem::path& folder, TextCleanup cleanup);
 
-// CLIP's own tokenizer of 49,408 tokens (OpenAI's bpe_simple_vocab_16e6), with OpenAI's clean-up: for
-// checkpoints of OpenAI's and OpenCLIP's, whose programs bring it along, so that they are published without
-// its files. It is in the program; an error is a fault of the build. Cost: about 0.1 s.
+// Returns CLIP's own tokenizer of 49,408 tokens (OpenAI's bpe_simple_vocab_16e6), with OpenAI's clean-up.
+// OpenAI's and OpenCLIP's checkpoints are published without tokenizer files, as their programs include it. It
+// is built into the program; an error is a fault of the build. Cost: about 0.1 s.
 Result<std::unique_ptr<Tokenizer>> published_clip_tokenizer();
 
 }  // namespace saccade

@@ -22,16 +22,17 @@ struct TopKOptions {
   std::span<const uint8_t> allowed = {};
 };
 
-// The best rows of each query, best first: rows and scores are [queries, k]. Where fewer than k rows are allowed, the rest
-// has row -1 and score -infinity.
+// Best rows of each query, best first: rows and scores are [queries, k]. If fewer than k rows are allowed,
+// the rest has row -1 and score -infinity.
 struct TopK {
   Matrix<int64_t> rows = {};
   Matrix<float> scores = {};
 };
 
-// Finds the k rows with the highest score for each query. queries: [m, dim], rows: [n, dim]. Equal scores are ordered by
-// row number, lower first; rows whose score is NaN are never returned. The same bits for any number of threads and for a
-// query alone or among others. kUsage for k < 1, kMismatch for widths or a filter that do not fit.
+// Finds the k rows with the highest score for each query. queries: [m, dim], rows: [n, dim]. Equal scores are
+// ordered by row number, lower first; rows whose score is NaN are never returned. Results are bit-identical
+// for any number of threads, and for a query alone or in a batch. kUsage for k < 1, kMismatch for widths or a
+// filter that do not fit.
 // Cost: for a few queries one read of all rows at the speed of memory; for many n x m x dim multiply-adds. kCosine
 // copies both matrices. Thread-safe.
 Result<TopK> top_k(MatrixView<const float> queries, MatrixView<const float> rows, int64_t k,

@@ -1,4 +1,4 @@
-// Where a collection's checkpoint is, once that has changed.
+// Location of a collection's checkpoint after it has been moved.
 #pragma once
 
 #include <filesystem>
@@ -8,9 +8,9 @@
 
 namespace saccade {
 
-// Writes the checkpoint's name and place into collection.json where they are others than before: whoever was
-// told once where it went need not be told again. kMismatch for another checkpoint; kIo where the collection
-// cannot be written, or another process writes it: nothing has changed then.
+// Writes the checkpoint's name and location into collection.json if they have changed, so that users name a
+// moved checkpoint only once. kMismatch for another checkpoint; kIo if the collection cannot be written, or
+// another process writes it. Nothing has changed after an error.
 Status remember_checkpoint(const std::filesystem::path& collection, const CheckpointId& checkpoint);
 
 }  // namespace saccade

@@ -1,11 +1,12 @@
-// Which collection is meant where nobody names one.
+// Selection of the default collection, if a command names none:
 //
-//   1. the one that SACCADE_COLLECTION names
-//   2. .saccade in this folder, or in the nearest one above it
-//   3. the only one that this user has indexed and that is still there
+//   1. the collection that SACCADE_COLLECTION names
+//   2. .saccade in the working directory, or in its nearest parent that has one
+//   3. the only collection that this user has indexed and that still exists
 //
-// What a user has indexed is kept in saccade/collections of XDG_STATE_HOME (default: ~/.local/state): a file
-// for each, named by the hash of the collection's path, which is its content. It only says where to look.
+// The collections that a user has indexed are listed in saccade/collections of XDG_STATE_HOME
+// (default: ~/.local/state). Each has a file there, named by the hash of the collection's path, which is its
+// content. The list is only used to find collections.
 #pragma once
 
 #include <filesystem>
@@ -32,18 +33,19 @@ struct ChosenCollection {
   ChosenBy by = ChosenBy::kName;
 };
 
-// `named` if not empty, whatever there is; else as above, from the working directory. kUsage where none is
-// found, or several are remembered, with their folders; kNotFound where SACCADE_COLLECTION names none.
+// Returns `named` if it is not empty, without checks; else chooses as above, from the working directory.
+// kUsage if none is found, or if several are remembered (listing their folders). kNotFound if
+// SACCADE_COLLECTION names none.
 Result<ChosenCollection> choose_collection(const std::string& named);
 
-// Where pictures are to be added: the same without 3, as nobody wants them in a collection of
-// something else; and where there is none, .saccade in the working directory. SACCADE_COLLECTION may
-// name one that is yet to be made.
+// Chooses the collection that images are added to. Step 3 is skipped, since unrelated images do not belong in
+// another collection. Without a match the result is .saccade in the working directory. SACCADE_COLLECTION may
+// name a collection that does not exist yet.
 Result<ChosenCollection> choose_collection_to_fill(const std::string& named);
 
-// Those that are remembered and still there, by path.
+// Returns the remembered collections that still exist, by path.
 std::vector<std::filesystem::path> remembered_collections();
-// Remembers a collection. Where that cannot be written nothing is remembered, which is no error.
+// Remembers a collection. A failure to write is ignored: the collection is then not remembered.
 void remember_collection(const std::filesystem::path& folder);
 
 }  // namespace saccade

@@ -47,7 +47,7 @@ std::string catalog_path(const std::filesystem::path& path) {
   return frame == name || std::filesystem::exists(name, error) ? name : frame;
 }
 
-// What one catalog transaction sees, and the rows that go with it.
+// Snapshot of one catalog transaction, with the matching rows.
 struct Snapshot {
   store::Meta meta;
   MappedFile file;
@@ -331,7 +331,7 @@ Result<std::string> Collection::why_empty(const Filter& filter) const {
   for (const Filter::Condition& condition : filter.conditions) {
     SACCADE_ASSIGN(const bool met, matches(condition.sql, condition.values));
     if (met) continue;
-    // What there is: the most frequent values of a text, the ends of a number.
+    // Existing values: the most frequent ones of a text field, the minimum and maximum of a number.
     SACCADE_ASSIGN(Statement found,
                    database.prepare(fmt::format("SELECT min({0}), max({0}), typeof(max({0})) FROM items",
                                                 condition.field)));

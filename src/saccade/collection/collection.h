@@ -1,19 +1,19 @@
-// A collection: a folder with one row for each picture, and a catalog that says which row is whose.
+// A collection: a folder with one embedding row for each image, and a catalog that maps rows to items.
 //
 //   collection.json    format version, checkpoint (name, path, fingerprint, dim), ingest settings;
-//                      written last when a collection is made, never changed after
+//                      written last at creation, never changed after
 //   catalog.sqlite     items, failures, and `meta`: rows committed, generation of the rows file (WAL mode)
 //   rows-<n>.f32       float32 little-endian, row-major, [rows, dim], each row of length 1; append-only.
 //                      <n> is the generation. Rows past the committed count are debris of a crash.
-//   rows-<n>.i8        the same rows in eight bits a value, for collections of many rows (int8_file.h): a
-//                      cache, which may be missing, shorter or damaged, and is written after the commit
-//   late-<n>.rows      all rows, where the encoder gives an item many; stored as settings.late says
-//   late-<n>.ends      where each item's rows end in it (late_file.h); the rows file then holds their means
-//   background.safetensors  how queries that mean nothing to the rows score (search/background.h);
-//                      measured from all else, and may be missing or out of date
+//   rows-<n>.i8        the same rows as int8, for collections of many rows (int8_file.h): a cache, which
+//                      may be missing, shorter or damaged, and is written after the commit
+//   late-<n>.rows      all rows, if the encoder returns several an item; stored as in settings.late
+//   late-<n>.ends      end offsets of the items' rows in it (late_file.h); the rows file holds their means
+//   background.safetensors  score calibration data (search/background.h); measured from all else, and may be
+//                      missing or out of date
 //   lock               held (flock) by the one process that writes; its content is the process id
 //
-// A change appends rows, flushes them, then commits one catalog transaction that makes them visible: after a
+// A change appends rows, flushes them, then commits one catalog transaction that makes them visible. After a
 // crash at any moment the folder is as before the change or after it. A removed or changed item leaves its
 // old row behind, unreferenced, until `compact` writes the next generation.
 #pragma once
@@ -48,16 +48,16 @@ inline constexpr std::string_view kBackgroundName = "background.safetensors";
 // True where the folder holds a collection.json (of whatever kind).
 bool is_collection(const std::filesystem::path& folder);
 
-// collection.json alone: which checkpoint to load, before anything else is opened. kNotFound where there is
+// Reads collection.json alone, to find the checkpoint before anything else is opened. kNotFound if there is
 // no collection, kBadData for a foreign or broken file, kUnsupported for a newer format.
 Result<CollectionInfo> read_collection_info(const std::filesystem::path& folder);
 
 // kMismatch naming both checkpoints and their fingerprints, unless they are the same.
 Status check_same_checkpoint(const CollectionInfo& collection, const CheckpointId& checkpoint);
 
-// A collection as it was at one moment, for searching. Writers may go on beside it, and readers never block
-// them: what they commit is seen after refresh(). Works in read-only folders. All const methods are
-// thread-safe; catalog look-ups take turns.
+// Snapshot of a collection, for searching. Readers never block concurrent writers, whose commits are visible
+// after refresh(). Works in read-only folders. All const methods are thread-safe; catalog look-ups take
+// turns.
 class Collection {
  public:
   // Opens and takes a snapshot: reads two numbers for each item and maps the rows.
@@ -75,55 +75,55 @@ class Collection {
   [[nodiscard]] MatrixView<const float> rows() const;
   // The first of them in eight bits a value, where they are kept so; valid as rows().
   [[nodiscard]] Int8Rows int8_rows() const;
-  // Whether items have rows of late interaction, as info().settings.late says.
+  // Returns true if items have late interaction rows (info().settings.late is set).
   [[nodiscard]] bool has_late_rows() const { return info().settings.late.has_value(); }
   // The stored rows of the item of `row`, 0 <= row < rows().rows(); only if has_late_rows(). Valid as rows().
   [[nodiscard]] StoredRows late_rows(int64_t row) const;
-  // One byte a row: 1 if an item has it. What exact_search takes as `allowed`.
+  // One byte a row: 1 if an item has it. Argument `allowed` of exact_search.
   [[nodiscard]] std::span<const uint8_t> alive() const;
   // One id a row, 0 where no item has it.
   [[nodiscard]] std::span<const int64_t> ids() const;
   [[nodiscard]] int64_t item_count() const;
-  // Checks that the files behind rows(), int8_rows() and late_rows() are still as long as they were: kBadData
-  // where another program has cut them off. Reading past the cut would end the process (SIGBUS), so ask
-  // before a pass over the rows. A cut during the pass goes unseen. Cost: a look at each file's size.
+  // Checks that the files behind rows(), int8_rows() and late_rows() have their length; kBadData if another
+  // program has truncated them. Reading past the end would end the process (SIGBUS), so call this before a
+  // pass over the rows. Truncation during the pass goes unnoticed. Cost: a stat of each file.
   [[nodiscard]] Status check_files() const;
 
-  // kNotFound if there is none. One indexed look-up.
+  // Returns the item of that id. kNotFound if there is none. One indexed look-up.
   [[nodiscard]] Result<Item> item(int64_t id) const;
   [[nodiscard]] Result<Item> item_of_row(int64_t row) const;
-  // By path: absolute, or relative to the working directory.
+  // Returns the item of that path: absolute, or relative to the working directory.
   [[nodiscard]] Result<Item> item_of_path(const std::filesystem::path& path) const;
   // Calls `visit` with each item, by id; stops at the first error it returns. Other look-ups wait meanwhile,
   // so `visit` must not call back.
   [[nodiscard]] Status for_each_item(const std::function<Status(const Item&)>& visit) const;
 
-  // What is known of the item beside its row; FactsRead::kNothing where nothing is kept. One look-up.
+  // Returns the metadata of the item; FactsRead::kNothing if none is stored. One look-up.
   [[nodiscard]] Result<ItemFacts> facts(int64_t id) const;
   // Calls `visit` with each item of which something is kept, by id; as for_each_item.
   [[nodiscard]] Status for_each_facts(
       const std::function<Status(int64_t id, const ItemFacts& facts)>& visit) const;
-  // Of the first `most` pictures that were looked into, by id: how many, and how many of them are photographs
-  // (image/metadata/look.h). Cost: so many rows of the catalog.
+  // Counts the first `most` images whose look was analyzed, by id, and the photographs among them
+  // (image/metadata/look.h). Cost: up to `most` rows of the catalog.
   struct Looked {
     int64_t pictures = 0;
     int64_t photographs = 0;
   };
   [[nodiscard]] Result<Looked> looked(int64_t most) const;
-  // What was taken out to stay out, by path.
+  // Returns the images that were removed permanently, by path.
   [[nodiscard]] Result<std::vector<RemovedPicture>> removed() const;
 
   // One byte a row: 1 where an item has the row and the filter holds for it. Cost: one scan of the catalog.
   [[nodiscard]] Result<std::vector<uint8_t>> allowed(const Filter& filter) const;
 
-  // The pictures whose captions, names or folders have some of these terms, each a word or words that stand
-  // side by side; nothing in them is syntax. At most 64 terms are looked at. Words are compared without case
-  // and accents, and by their English stem. A collection that was made before there was such an index has a
-  // reason in the place of matches until the next `saccade index`. Cost: a look-up a term, and a microsecond
-  // or so for each picture that has it, of a quarter of all pictures at most.
+  // Finds the images whose captions, names or folders contain some of these terms. A term is a word or a
+  // sequence of words; it has no syntax. At most 64 terms are used. Words are compared without case and
+  // accents, and by their English stem. A collection older than the index returns a reason in place of
+  // matches until the next `saccade index`. Cost: a look-up a term, and about a microsecond for each image
+  // that has it, of a quarter of all images at most.
   [[nodiscard]] Result<WordMatches> match_words(std::span<const std::string> terms) const;
-  // Of one picture: the fields that have each of the terms, one a term: 1
-  // caption, 2 name, 4 folders, added up.
+  // Returns the fields of one image that contain each of the terms. Each term has one value, the sum of: 1
+  // caption, 2 name, 4 folders.
   [[nodiscard]] Result<std::vector<uint8_t>> word_fields(int64_t id,
                                                          std::span<const std::string> terms) const;
   // Why a filter holds for no item, in a sentence or two: the conditions that none meets alone, and what
@@ -138,7 +138,7 @@ class Collection {
   [[nodiscard]] Result<std::vector<FieldValue>> values_of(std::string_view field, int64_t most) const;
 
   [[nodiscard]] Result<CollectionSummary> summary() const;
-  // By path.
+  // Returns the failures, by path.
   [[nodiscard]] Result<std::vector<Failure>> failures() const;
 
   // Takes a new snapshot; on error the old one stays. Not while other threads use the object. A long-lived
@@ -158,7 +158,7 @@ struct CollectionChange {
     std::vector<float> values;  // the item's new row, [dim], of length 1
     // Its rows of late interaction as they are stored, where the collection keeps such; else empty.
     std::vector<std::byte> late;
-    // Nothing: a new item has none, one that is there keeps its own.
+    // Image metadata. With `nullopt` a new item has none, and an existing item keeps its own.
     std::optional<ItemFacts> facts = {};
   };
   std::vector<Put> puts;      // appends one row each; forgets a failure of the same path
@@ -182,7 +182,7 @@ struct WriterOptions {
   // Called at each step of a change ("rows written", "rows flushed", "catalog changed", "committed", ...):
   // for tests that kill the process there.
   std::function<void(std::string_view step)> on_step;
-  // From how many rows on Int8Policy::kAuto keeps them in eight bits too.
+  // Number of rows from which Int8Policy::kAuto keeps int8 rows.
   int64_t int8_auto_rows = kInt8AutoRows;
 };
 
@@ -211,19 +211,21 @@ class CollectionWriter {
   [[nodiscard]] const std::filesystem::path& folder() const;
   [[nodiscard]] const CollectionInfo& info() const;
 
-  // Commits a change durably. Errors leave the collection as it was; after kIo (a full disk, say) the writer
-  // refuses further changes until it is opened anew. kBadData for a row that is not finite, of another width
-  // or not of length 1 (within 1e-3), and for late rows of another layout or where there are to be none;
-  // kUsage for an unknown id or a path that another item has.
+  // Commits a change durably. Errors leave the collection unchanged. After kIo (such as a full disk) the
+  // writer refuses further changes until it is reopened. kBadData for a row that is not finite, of another
+  // width or not of length 1 (within 1e-3), and for late rows of another layout or in a collection without
+  // them. kUsage for an unknown id or a path that another item has.
   Status commit(const CollectionChange& change);
 
   [[nodiscard]] Result<std::optional<Item>> find_path(std::string_view path) const;
-  // By id, the first 32 above `after_id`: a thousand copies of one picture must not make each look-up a scan.
+  // Returns the first 32 items with that hash and an id above `after_id`, by id. A thousand copies of one
+  // image must not make each look-up a scan.
   [[nodiscard]] Result<std::vector<Item>> find_hash(std::string_view hash, int64_t after_id = 0) const;
   [[nodiscard]] Result<std::optional<Failure>> find_failure(std::string_view path) const;
-  // As Collection::facts.
+  // Returns the item's metadata, like Collection::facts.
   [[nodiscard]] Result<ItemFacts> find_facts(int64_t id) const;
-  // Whether a picture of that path was taken out to stay out; and the paths of all of that content.
+  // Returns true if the image at that path was removed permanently. The second returns the removed paths with
+  // that content.
   [[nodiscard]] Result<bool> was_removed(std::string_view path) const;
   [[nodiscard]] Result<std::vector<std::string>> removed_of_hash(std::string_view hash) const;
   // Calls `visit` with each item (each failure) that has this path or is below it as a folder; stops at the
@@ -237,9 +239,9 @@ class CollectionWriter {
   // The stored rows of late interaction of that row's item; empty where the collection has none.
   [[nodiscard]] Result<std::vector<std::byte>> late_values(int64_t row) const;
 
-  // Writes what is missing of the rows in eight bits, where the collection keeps such: what every commit and
-  // compact does, save that theirs does not fail for it, as searches do without them. Stops early where asked
-  // to, which is no error. Cost: at most a read of all rows and some 2 microseconds a row.
+  // Writes missing int8 rows, if the collection keeps them. Every commit and compact does this too, but
+  // ignores failures, since searches work without int8 rows. Stops early on request, which is no error. Cost:
+  // at most a read of all rows and some 2 microseconds a row.
   Status update_int8_rows(const ProgressCallback& progress = {}, std::stop_token stop = {});
 
   // Remove items by id, by path (of a file, or of a folder with all below it), or by filter. Each returns how
@@ -262,8 +264,9 @@ class CollectionWriter {
   std::unique_ptr<State> state_;
 };
 
-// What a path is called in the catalog: absolute, folders' links resolved, the file's own name kept (a link
-// to a picture stays under its own name). A frame's time is written as frame_name() does. Need not exist.
+// Returns a path as the catalog stores it: absolute, links of folders resolved, the file's own name kept (a
+// link to an image stays under its own name). The time of a video frame is written as by frame_name(). The
+// file need not exist.
 std::string catalog_path(const std::filesystem::path& path);
 
 }  // namespace saccade

@@ -1,4 +1,4 @@
-// What collections and runs over them are, as JSON: for `--json` and for servers.
+// JSON of collections and of runs over them, for `--json` and for servers.
 #pragma once
 
 #include "saccade/collection/collection.h"
@@ -8,7 +8,7 @@
 
 namespace saccade {
 
-// Of a collection: format, checkpoint, settings, and its counts and bytes.
+// Returns a collection as JSON: format, checkpoint, settings, and its counts and bytes.
 Json collection_json(const CollectionInfo& info, const CollectionSummary& summary);
 
 // {"path", "code", "reason"}

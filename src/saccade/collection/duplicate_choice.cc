@@ -24,7 +24,7 @@ int64_t pixels_of(const DuplicateCandidate& candidate) {
 // Size of the largest file with so many pixels.
 using LargestBytes = std::map<int64_t, int64_t>;
 
-// What a criterion compares: the smaller is better.
+// Sort key of a criterion; the smaller one is preferred.
 using Key = std::pair<int64_t, int64_t>;
 
 struct Criterion {

@@ -1,4 +1,4 @@
-// Which of several duplicates is kept. Not for use outside this module.
+// Choice of the duplicate that is kept. Not for use outside this module.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@
 
 namespace saccade {
 
-// An item that may be a duplicate. Of a video: its first frame, under the video's path and hash.
+// An item that may be a duplicate. A video is represented by its first frame, under the video's path and
+// hash.
 struct DuplicateCandidate {
   Item item;
   std::optional<int64_t> taken = {};
@@ -27,8 +28,8 @@ struct DuplicateCandidate {
   [[nodiscard]] bool video() const { return item.format == kVideoFormat; }
 };
 
-// Returns true for names that programs give to copies: "a copy.jpg", "a - Copy (2).jpg", "Copy of a.jpg", "a(1).jpg",
-// and the same in German, French, Spanish, Italian, Dutch and Portuguese. Folders are not looked at.
+// Returns true for names that programs give to copies: "a copy.jpg", "a - Copy (2).jpg", "Copy of a.jpg",
+// "a(1).jpg", and the same in German, French, Spanish, Italian, Dutch and Portuguese. Ignores folders.
 bool has_copy_mark(std::string_view path);
 
 // Sorts the best to keep first: no link, the most pixels, the largest file, the highest rating, a caption, the oldest

@@ -80,8 +80,8 @@ class Finder {
     std::unordered_map<int64_t, size_t> place;
     SACCADE_TRY(collection_.for_each_item([&](const Item& item) {
       if (const auto frame = read_frame_name(item.path)) {
-        // A video is a file like others as far as bytes go, by the first of its frames; what its frames
-        // look like says nothing of the whole.
+        // A video is compared by its bytes like any file, represented by the first of its frames. The look of
+        // its frames does not represent the whole.
         if (!videos_.insert(frame->file).second) return Status{};
         all_.push_back({.item = item});
         Item& video = all_.back().item;
@@ -119,9 +119,9 @@ class Finder {
     return dot(collection_.rows().row(a.item.row), collection_.rows().row(b.item.row));
   }
 
-  // Whether one of the two was made of the other.
+  // Returns true if one of the two was derived from the other.
   [[nodiscard]] bool same_picture(const DuplicateCandidate& one, const DuplicateCandidate& other) const {
-    // What was made of a RAW file is not in its place.
+    // A file derived from a RAW file does not replace it.
     if (!one.looked_at || !other.looked_at || one.raw() != other.raw()) return false;
     const bool photographs = one.photograph && other.photograph;
     return hash_distance(one.look, other.look) <=
@@ -170,7 +170,7 @@ class Finder {
     return {};
   }
 
-  // By time: each with those that follow it closely, of the same camera where both name one.
+  // Compares images in order of time: each with those shortly after it, of the same camera if both name one.
   Status unite_bursts(Sets& sets) {
     constexpr size_t kMostFollowing =
         500;  // a date that a thousand files share is of a program, not of a camera
@@ -400,7 +400,7 @@ namespace {
 std::string removal_of(const std::string& name, const std::string& best, const DuplicateMember& member) {
   const std::string path = shell_quoted(name);
   std::string line;
-  // Where a link leads to the file, removing it would break the link.
+  // Removing a file that a link points to would break the link.
   for (const std::string& other : member.other_names) {
     if (other != name) line += fmt::format("[ ! -L {} ] && ", shell_quoted(other));
   }

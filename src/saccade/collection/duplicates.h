@@ -18,7 +18,7 @@
 
 namespace saccade {
 
-// How alike two pictures are, most alike first. Words: "bytes", "picture", "burst".
+// Kinds of similarity between two images, strongest first. Names: "bytes", "picture", "burst".
 enum class Likeness {
   kSameBytes,    // equal files
   kSamePicture,  // one was made of the other: recompressed, resized, cropped a little, brightened
@@ -28,14 +28,17 @@ std::span<const EnumName<Likeness>> enum_names(Likeness);
 
 struct DuplicateOptions {
   Likeness least = Likeness::kSamePicture;  // how alike at least
-  // Of one photograph: perceptual hashes (image/metadata/look.h) that differ in at most so many bits, and rows of at
-  // least that cosine. Neither does alone. docs/collections.md has how often they are right.
+  // Maximum Hamming distance in bits of perceptual hashes (image/metadata/look.h) and minimum cosine
+  // similarity for two copies of one photograph. Both are required. docs/collections.md has their measured
+  // precision.
   int hash_bits = 12;
   double cosine = 0.9;
-  // Of one drawing, or a drawing and a photograph: icons that differ in a colour or a stroke are different.
+  // The same thresholds if at least one is a drawing. They are stricter, as icons that differ in a colour or
+  // a stroke are different.
   int drawing_hash_bits = 6;
   double drawing_cosine = 0.995;
-  // Of a burst: taken (as the files say) at most so many seconds apart, and rows of at least that cosine.
+  // Maximum time in seconds between two images of a burst (by embedded metadata), and their minimum cosine
+  // similarity.
   int64_t burst_seconds = 5;
   double burst_cosine = 0.95;
 };
@@ -64,15 +67,17 @@ struct DuplicateReport {
   int64_t not_looked_at = 0;           // items without a perceptual hash: compared by their bytes alone
 };
 
-// Each item is in one group at most. Paths of one device and inode are one member. Nothing is changed and no file
-// is read, though those of groups are looked at (stat): bytes count as equal where their hashes are. kCancelled where asked to stop. Cost: a comparison of 64 bits for each pair of different files
-// (some 5 s for 100,000 on two cores), a product of rows where they are near. Deterministic.
+// Finds groups of duplicates. Each item is in one group at most. Paths of one device and inode are one
+// member. Nothing is changed and no file is read; files of groups are only checked by stat. Files with equal
+// hashes count as equal bytes. kCancelled if stopped. Cost: a comparison of 64 bits for each pair of
+// different files (some 5 s for 100,000 on two cores), and a dot product of rows if they are near.
+// Deterministic.
 Result<DuplicateReport> find_duplicates(const Collection& collection, const DuplicateOptions& options,
                                         ThreadPool& pool, const ProgressCallback& progress = {},
                                         std::stop_token stop = {});
 
 Json duplicates_json(const DuplicateReport& report);
-// For people: a group a paragraph.
+// Formats the report for people, one paragraph per group.
 std::string duplicates_text(const DuplicateReport& report);
 // A script for sh that removes all but the best of each group; run by nobody but its reader. Each removal
 // looks first that the best is still there and another file (and, of equal files, still equal). Links are not

@@ -56,7 +56,7 @@ class Duplicates : public testing::Test {
     return report ? *report : DuplicateReport{};
   }
 
-  // What add() returns stays where it is.
+  // Reserves memory so that references returned by add() stay valid.
   Duplicates() { change_.puts.reserve(100); }
 
   test::TestFolder temporary_;
@@ -210,7 +210,7 @@ TEST_F(Duplicates, TheOriginalIsKept) {
       {{"/p/copy of a.jpg", 1000, 500'000, 1'600'000'000, 1'000'000'000},
        {"/p/a.jpg", 1000, 500'000, later, 1'000'000'000},
        "the oldest (2001-09-09"},
-      // Of the same date: by name.
+      // With the same date, the name decides.
       {{"/p/very/long/path/IMG_0003.jpg"}, {"/p/IMG_0003_copy.jpg"}, "the name without a copy mark"},
       {{"/p/originals/IMG_0003.jpg"}, {"/p/IMG_0003 (1).jpg"}, "the name without a copy mark"},
       {{"/p/originals/IMG_0003.jpg"}, {"/p/IMG_0003(2).jpg"}, "the name without a copy mark"},

@@ -39,7 +39,7 @@ bool same_late(const std::optional<LateSettings>& a, const std::optional<LateSet
          a->grid.columns == b->grid.columns;
 }
 
-// That rows of one may stand among those of the other.
+// Checks that embeddings of one collection may be stored in the other.
 Status check_alike(const CollectionInfo& into, const CollectionInfo& from) {
   SACCADE_TRY(check_same_checkpoint(into, from.checkpoint));
   const IngestSettings& a = into.settings;
@@ -180,9 +180,9 @@ Result<int64_t> export_collection(const Collection& collection, const fs::path& 
 
 namespace {
 
-// What a line of items.jsonl says beside the item's own fields. How it looks is of the picture as the
-// catalog that was exported had it; without it the next `index` looks for itself, and keeps what is said
-// here where the file says nothing.
+// Parses the metadata in a line of items.jsonl beside the item's own fields. The features of its look are
+// those of the exported catalog's image. Without them the next `index` reads the image. Imported metadata is
+// then kept for fields that the file leaves empty.
 Result<ItemFacts> facts_of_line(const Json& json) {
   SACCADE_ASSIGN(ItemFacts facts, facts_of_json(json));
   SACCADE_ASSIGN(const std::string look, json_field_or<std::string>(json, "look", ""));

@@ -172,7 +172,7 @@ TEST_F(Exchange, RowsAreImportedBitByBit) {
   for (const auto& put : puts) EXPECT_EQ(row_of(b, put.item.path), put.values) << put.item.path;
 }
 
-// What clip-retrieval and scripts write: rows of any length, and paths.
+// Format that clip-retrieval and scripts write: rows of any length, and paths.
 TEST_F(Exchange, RowsOfOthersNeedNoMoreThanPaths) {
   const fs::path folder = temporary_.path() / "others";
   test::write_text(folder / "a.png", test::png(1));
@@ -203,7 +203,7 @@ TEST_F(Exchange, RowsOfOthersNeedNoMoreThanPaths) {
   EXPECT_THAT(import_rows(*writer, folder, {}).error().message, HasSubstr("has 1 lines, rows.npy 4 rows"));
 }
 
-// What another program knows of a picture is kept beside what its file says, and lies are left out.
+// Imported metadata is kept beside the file's own, and impossible values are dropped.
 TEST_F(Exchange, WhatOthersSayOfPicturesStaysWhereTheFileSaysNothing) {
   const fs::path folder = temporary_.path() / "others";
   test::write_text(folder / "a.png", test::png(1));

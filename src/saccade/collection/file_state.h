@@ -1,4 +1,4 @@
-// What a picture's file looks like from outside, by the picture's name; of a video's frame: the video.
+// State (size and times) of an image's file, by the image's name. A video frame has the state of its video.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ namespace {
 
 using Text = std::u32string;  // code points
 
-// Of the letters that the test uses, by hand: case folded, accents composed.
+// Case-folds and composes by hand the letters that the test uses.
 Text folded(std::string_view utf8) {
   static const std::map<char32_t, Text> kFolded = {
       {U'\u00C9', U"\u00E9"}, {U'\u00D6', U"\u00F6"}, {U'\u00DF', U"ss"},     {U'\u1E9E', U"ss"},

@@ -1,4 +1,4 @@
-// From a picture to what the encoder reads, the same way for pictures taken in and pictures searched by.
+// Preprocessing of an image for the encoder, the same for indexed images and query images.
 #pragma once
 
 #include <array>
@@ -13,12 +13,13 @@
 
 namespace saccade {
 
-// What a transparent picture is best seen on: white, or dark grey (32, 32, 32) where the visible pixels' mean
-// luminance is so high that they would vanish on white (WCAG contrast below 1.25). White for opaque pictures.
+// Chooses the background of a transparent image: white, or dark grey (32, 32, 32). Grey is chosen if the
+// visible pixels' mean luminance is so high that they would vanish on white (WCAG contrast below 1.25).
+// Opaque images get white.
 std::array<uint8_t, 3> choose_background(const ImageView& image);
 
-// `limits` with what the collection's settings and the encoder's input size decide filled in: orientation,
-// the size vector pictures are rendered at, shrinking while decoding.
+// Returns `limits` completed by the collection's settings and the encoder's input size: orientation, the size
+// at which vector images are rendered, shrinking while decoding.
 DecodeOptions picture_decode_options(const IngestSettings& settings, const Preprocessing& preprocessing,
                                      DecodeOptions limits = {});
 

@@ -1,4 +1,4 @@
-// What users of the bundled checkpoint should know of it.
+// Warning about the limits of the bundled checkpoint.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace saccade {
 
-// What collections call the checkpoint.
+// Name of the checkpoint in collections.
 inline constexpr std::string_view kStarterName = "starter";
 
-// A line where the collection was made with the starter, which has learned from drawings and icons,
-// and most of its pictures that were looked at are photographs (image/metadata/look.h): what to do. Empty
-// otherwise, and where few were.
+// Returns a warning, with advice, if the collection was made with the starter and most of its analyzed images
+// are photographs (image/metadata/look.h). The starter has learned from drawings and icons. Empty otherwise,
+// and if few images were analyzed.
 std::string starter_warning(const CollectionInfo& collection, int64_t looked_at, int64_t photographs);
 
 }  // namespace saccade

@@ -1,4 +1,4 @@
-// What the tests of collections share: a folder of their own, small pictures, and an encoder without a model.
+// Shared test fixtures for collections: a temporary folder, small images, and an encoder without a model.
 #pragma once
 
 #include <algorithm>
@@ -222,7 +222,7 @@ inline std::vector<std::string> paths_of(const Collection& collection) {
   return paths;
 }
 
-// What `verify` says, as text: empty if all is well.
+// Returns the faults that `verify` finds, as text; empty if there are none.
 inline std::string faults(const std::filesystem::path& folder, bool deep = false) {
   ThreadPool pool(2);
   const auto report = verify_collection(folder, {deep}, pool);

@@ -82,8 +82,8 @@ class Verifier {
     return file;
   }
 
-  // One moment of the catalog for all checks, and the rows files of that moment: they are opened before
-  // anything else is looked at, because `compact` removes them as soon as it has made the next ones.
+  // Takes one catalog snapshot for all checks, with its rows files. They are opened first, because `compact`
+  // removes them as soon as it has written the next ones.
   Result<store::Meta> take_snapshot(Database& database, const CollectionInfo& info) {
     for (int attempt = 1;; ++attempt) {
       SACCADE_TRY(database.execute("BEGIN"));
@@ -169,7 +169,7 @@ class Verifier {
     return {};
   }
 
-  // That the rows in eight bits are those of the rows file.
+  // Checks that the int8 rows match the rows file.
   Status check_int8(const store::Meta& meta, int64_t dim) {
     if (!rows_) return {};
     const std::string name = store::int8_path(folder_, meta.generation).string();
@@ -187,7 +187,7 @@ class Verifier {
     int64_t first = 0;
     for (int64_t row = 0; row < int8.count; ++row) {
       const auto bytes = std::as_writable_bytes(std::span(values));
-      // What is wrong with the rows file has been said.
+      // Faults of the rows file have already been reported.
       if (!store::read_at(rows_->get(), bytes, row * static_cast<int64_t>(bytes.size()), name)) break;
       encoder.encode(values, row, expected);
       const std::byte* found = int8.data + static_cast<size_t>(row) * width;
@@ -208,7 +208,7 @@ class Verifier {
     return {};
   }
 
-  // That the words which can be searched are those of the items.
+  // Checks that the word index matches the items.
   Status check_words(Database& database) {
     SACCADE_ASSIGN(const int64_t version, database.integer("PRAGMA user_version"));
     if (version < store::kWordsSince) return {};
@@ -226,7 +226,7 @@ class Verifier {
     return stopped();
   }
 
-  // That what is kept of pictures is of pictures that are there, and could be true.
+  // Checks that stored metadata belongs to existing images and has possible values.
   Status check_facts(Database& database) {
     const auto check = [&]() -> Status {
       SACCADE_ASSIGN(const int64_t version, database.integer("PRAGMA user_version"));

@@ -34,11 +34,11 @@ struct VerifyReport {
   [[nodiscard]] bool ok() const { return problem_count == 0; }
 };
 
-// Checks the catalog's pages and schema, that each item has exactly one row within the rows file and no
-// two share one, and that each item's row is finite and of length 1 (within 1e-3), its rows of late
-// interaction too (within their rounding), and that the rows in eight bits are those of the rows file;
-// with `deep`, the pictures too. What is broken is in the report; an error means that the collection could
-// not be opened at all, or kCancelled.
+// Checks the catalog's pages and schema. Checks that each item has exactly one row within the rows file and
+// that no two items share one. Each row must be finite and of length 1 (within 1e-3), and so must late
+// interaction rows (within their rounding). The int8 rows must match the rows file. With `deep` the images
+// are checked too. Faults are listed in the report. An error means that the collection could not be opened,
+// or kCancelled.
 Result<VerifyReport> verify_collection(const std::filesystem::path& folder, const VerifyOptions& options,
                                        ThreadPool& pool, const ProgressCallback& progress = {},
                                        std::stop_token stop = {});

@@ -49,8 +49,8 @@ bool is_catalog_file(std::string_view name) {
   return ending.empty() || ending == "-wal" || ending == "-shm" || ending == "-journal";
 }
 
-// What a creation that was interrupted before its last step left in `folder`; an error where it holds
-// anything else. Changes nothing.
+// Returns the files in `folder` that an interrupted creation left behind. Returns an error if the folder
+// holds anything else. Changes nothing.
 Result<std::vector<std::filesystem::path>> leftovers_of_creation(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> leftovers;
   std::string rows;  // a file with rows: a collection gets some only once it is made
@@ -147,7 +147,7 @@ struct CollectionWriter::State {
   mutable std::optional<Statement> path_lookup;
   mutable std::optional<Statement> removed_lookup;
   mutable std::optional<Statement> facts_lookup;
-  // Binds, steps once and reads; nothing where there is no row.
+  // Binds, steps once and reads; `nullopt` if there is no row.
   template <typename T, typename V>
   Result<std::optional<T>> look_up(std::optional<Statement>& statement, std::string_view sql, const V& value,
                                    T (*read)(const Statement&)) {
@@ -654,7 +654,7 @@ Status CollectionWriter::State::compact_late(std::span<const std::pair<int64_t, 
   });
 }
 
-// Makes the index of words anew where it is not what the items say.
+// Rebuilds the word index if it does not match the items.
 Status CollectionWriter::State::mend_words() {
   const auto faults = store::word_faults(database);
   if (faults && faults->count == 0) return {};
@@ -701,7 +701,8 @@ Result<int64_t> CollectionWriter::compact(const ProgressCallback& progress, std:
     }
 
     SACCADE_ASSIGN(Transaction transaction, Transaction::begin(state.database));
-    // By rising row: a row moves down only to a place that is dead or has moved already, so none ever clash.
+    // Moves rows in rising order. A row moves down only to a free place or one that has moved already, so
+    // none ever clash.
     SACCADE_ASSIGN(Statement move, state.database.prepare("UPDATE items SET row = ? WHERE id = ?"));
     for (int64_t i = 0; i < kept; ++i) {
       const auto [row, id] = items[static_cast<size_t>(i)];

@@ -110,7 +110,7 @@ Result<std::unique_ptr<EngineCore>> EngineCore::open(EngineCoreOptions options) 
   const CollectionInfo& info = core->snapshot_->collection.info();
   SACCADE_TRY(check_choices(core->options_.choices, info.settings));
   if (!core->options_.checkpoint.empty()) {
-    // Nothing may be new to index, and then the model is not loaded: so its fingerprint is checked here.
+    // Checks the fingerprint here: without new files to index the model is not loaded.
     SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(core->options_.checkpoint));
     SACCADE_ASSIGN(const std::string fingerprint, checkpoint_fingerprint(folder, user_fingerprint_memory()));
     SACCADE_TRY(check_same_checkpoint(
@@ -144,7 +144,7 @@ Result<LoadedEncoder> EngineCore::load_encoder() const {
   BackendOptions options;
   options.threads = options_.threads;
   options.fingerprints = user_fingerprint_memory();
-  // What a new collection is bound to from then on is hashed whole.
+  // The files that a new collection will depend on are hashed in full.
   options.fingerprints.trusted = now.has_value();
   options.precision =
       options_.precision.value_or(now ? (*now)->collection.info().settings.precision : Precision::kFp32);
@@ -164,7 +164,7 @@ void EngineCore::note_of_loaded(const LoadedEncoder& loaded) const {
   note(guessed_preprocessing_warning(loaded).value_or(""), true);
   const auto now = snapshot();
   if (!now) return;
-  // Where the model was found in another place than the collection remembers, the new place is remembered.
+  // If the model was found at a new location, the collection remembers that location.
   const CheckpointId& remembered = (*now)->collection.info().checkpoint;
   std::error_code ignored;
   if (!options_.checkpoint.empty() && remembered.path != loaded.id.path &&

@@ -62,7 +62,7 @@ struct EngineCoreOptions {
   NoteCallback note;  // may be empty; called on the thread that does the work
 };
 
-// A collection as it was at one moment, with what belongs to that moment.
+// Snapshot of a collection, with the data that belong to it.
 struct CollectionSnapshot {
   Collection collection;
   std::shared_ptr<const Background> background;  // calibration data; `nullptr` if there is none
@@ -85,10 +85,10 @@ class EngineCore {
   [[nodiscard]] Result<std::shared_ptr<const CollectionSnapshot>> snapshot() const;
   // Returns the collection's encoder. Loads it on the first call. Thread-safe.
   [[nodiscard]] Result<const LoadedEncoder*> encoder() const;
-  // Whether encoder() has loaded it.
+  // Returns true if encoder() has loaded the encoder.
   [[nodiscard]] bool encoder_is_loaded() const;
 
-  // How one search goes beyond its query.
+  // Settings of one search call beside its query.
   struct SearchCall {
     // A composer's folder; empty: the collection's own composer if `own_composer` is set and the query is plain.
     std::filesystem::path composer = {};

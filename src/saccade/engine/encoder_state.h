@@ -1,4 +1,4 @@
-// What an Encoder holds; private to the engine module.
+// State of an Encoder; private to the engine module.
 #pragma once
 
 #include <filesystem>

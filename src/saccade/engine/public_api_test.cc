@@ -225,7 +225,7 @@ TEST_F(PublicApi, LooksImagesUpAndRemovesThem) {
   EXPECT_EQ(engine.info().images, 2);
   EXPECT_EQ(engine.image(one->id).error().code, saccade::ErrorCode::kNotFound);
   EXPECT_EQ(engine.like(one->id).error().code, saccade::ErrorCode::kNotFound);
-  // What was mapped before is still there.
+  // Embeddings that were mapped earlier remain valid.
   EXPECT_EQ(rows.rows.rows(), 3);
   const auto encoder = engine.encoder();
   ASSERT_TRUE(encoder) << encoder.error().message;

@@ -1,4 +1,4 @@
-// From the public query and options to the search module's.
+// Conversion of the public query and options to the search module's.
 #pragma once
 
 #include "saccade/core/error.h"

@@ -29,7 +29,7 @@ Result<VipsHandle> borrow(const Image& image) {
   return VipsHandle(named);
 }
 
-// What a saver left in `buffer`, which libvips allocated.
+// Takes a saver's output in `buffer`, which libvips allocated.
 Result<std::string> take_buffer(int status, void* buffer, size_t size, std::string_view format) {
   if (status != 0) return fail(ErrorCode::kInternal, "{}: {}", format, take_vips_error());
   std::string bytes(static_cast<const char*>(buffer), size);

@@ -23,22 +23,22 @@ struct DecodeOptions {
   int64_t max_pixels = 200'000'000;
   // Refuse larger files.
   int64_t max_bytes = int64_t{256} << 20;
-  // Give up on a file that takes longer, in seconds of processor time: what else the machine does says
-  // nothing of the picture. 0: no limit.
+  // Maximum decoding time in seconds of processor time, which does not depend on other load. 0: no limit.
   double max_seconds = 30;
   // Vector pictures (SVG) are rendered so that their shorter side has this many pixels.
   int vector_side = 512;
   // Raster pictures may be decoded at a smaller size, at least this long on their shorter side (JPEG's own
   // fast scaling, libvips' shrink-on-load). Faster, not bit-exact. 0: never.
   int shrink_to_side = 0;
-  // A picture of more pixels (as decoded) comes back without them, before memory is taken: for callers that
-  // share a budget, and come again once they have as much. 0: all come with their pixels.
+  // Number of pixels (as decoded) above which an image is returned without its pixels, before memory is
+  // allocated. Callers that share a memory budget call again once they have as much. 0: all images have their
+  // pixels.
   int64_t size_only_above = 0;
   // The processes that decode (decoder_pool.h): no picture can end or stall the caller. nullptr: the calling
   // thread decodes, and a library that aborts takes the program with it.
   DecoderPool* processes = nullptr;
-  // Asked to stop, a process that decodes is ended, and a wait for one too: kCancelled. Without processes it is
-  // not looked at.
+  // Stop request: it ends a decoder process, and the wait for one, with kCancelled. Ignored without
+  // processes.
   std::stop_token stop = {};
   // Seconds to wait for a free process and its memory; then kCancelled. 0: no limit.
   double max_wait_seconds = 0;
@@ -46,8 +46,8 @@ struct DecodeOptions {
   // file are handed over as they are, as Pillow does; models have learned from these. A file without a profile,
   // with a broken one, or with one of sRGB itself is the same either way.
   bool convert_to_srgb = false;
-  // What the file says of itself is read too (facts.h), into PictureView::facts. Processes do; without them
-  // it is left out, as foreign bytes are read nowhere else.
+  // True to read embedded metadata too (facts.h), into PictureView::facts. Only decoder processes do so.
+  // Without them the metadata are skipped, as foreign bytes are parsed nowhere else.
   bool facts = false;
 };
 
@@ -71,7 +71,7 @@ bool has_image_extension(const std::filesystem::path& path);
 Result<std::string> encode_png(const Image& image);
 Result<std::string> encode_jpeg(const Image& image, int quality = 85);
 
-// Of libvips, which decodes: "8.14.1"; "none" where it does not load.
+// Returns the version of libvips, which decodes: "8.14.1"; "none" if it cannot be loaded.
 std::string image_library_version();
 
 }  // namespace saccade

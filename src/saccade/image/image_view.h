@@ -14,10 +14,10 @@
 
 namespace saccade {
 
-// An Image whose pixels lie elsewhere, for as long as they do.
+// View of an image whose pixels are stored elsewhere; they must outlive it.
 //
-// They may lie in memory that a decoder process can write to: what reads them takes them for numbers alone,
-// never for sizes or places, and does not count on reading the same twice.
+// The pixels may lie in memory that a decoder process can write to. Code that reads them must treat them as
+// numbers alone, never as sizes or positions, and must not rely on reading the same value twice.
 struct ImageView {
   ImageView() = default;
   ImageView(const Image& image)  // NOLINT(google-explicit-constructor): as a string is a string_view
@@ -45,8 +45,8 @@ struct PictureView {
 
 using UsePicture = std::function<Status(const PictureView& picture)>;
 
-// As decode_image, without a copy of the pixels: `use` is called with the picture where it was decoded, in
-// this thread, and not after an error. Returns the decoder's error, or what `use` returns.
+// Decodes like decode_image, without a copy of the pixels. `use` is called on this thread with the image in
+// its original buffer, and not after an error. Returns the decoder's error, or the result of `use`.
 Status decode_for(std::span<const std::byte> bytes, const DecodeOptions& options, const UsePicture& use);
 
 // preprocess() (preprocess.h) of pixels that lie elsewhere.

@@ -70,7 +70,8 @@ Size resized(const ImageView& image, const Preprocessing& p) {
   return {image.width, image.height};
 }
 
-// Where a crop of `want` begins in `have` pixels; negative: so many pixels of padding come first.
+// Returns the offset of a crop of `want` in `have` pixels; a negative one is the number of padding pixels
+// before it.
 int64_t crop_begin(int64_t have, int64_t want, CropRounding rounding) {
   if (rounding == CropRounding::kFloor) {
     // transformers pads by the half rounded up, and crops at the half rounded down.
@@ -169,7 +170,7 @@ bool covers(const Rendered& rendered, const Preprocessing& p) {
   return rendered.pixels.width == p.output_width() && rendered.pixels.height == p.output_height();
 }
 
-// Where colour c of a pixel is.
+// Returns the index of colour c within a pixel.
 size_t colour_at(const Image& image, size_t c) {
   return image.channels >= 3 ? c : 0;
 }
@@ -223,7 +224,7 @@ Status preprocess(const ImageView& image, const Preprocessing& preprocessing, st
     const Image& pixels = rendered.pixels;
     const auto channels = static_cast<size_t>(pixels.channels);
     for (size_t c = 0; c < 3; ++c) {
-      // There are 256 answers a channel: each is computed once, in double.
+      // Table of the 256 results of a channel: each is computed once, in double.
       std::array<float, 256> values;
       for (size_t v = 0; v < values.size(); ++v) {
         const double scaled =

@@ -7,13 +7,13 @@
 
 namespace saccade {
 
-// From preprocessor_config.json of the Hugging Face layout; `image_size` is the vision config's, used where
-// the file is silent. Fields that could change the pixels and are not known are refused, by name. Optional
-// fields of our own under "saccade": {"alpha": "drop|composite", "background": [r, g, b],
-// "pipeline": "hugging_face|open_clip|big_vision"}.
+// Reads preprocessor_config.json of the Hugging Face layout; `image_size` is the vision config's, used if the
+// file has none. Unknown fields that could change the pixels are refused, by name. Optional fields of our own
+// under "saccade": {"alpha": "drop|composite", "background": [r, g, b], "pipeline":
+// "hugging_face|open_clip|big_vision"}.
 Result<Preprocessing> preprocessing_from_hugging_face(const Json& preprocessor_config, int image_size);
-// From open_clip_config.json's "preprocess_cfg"; conversions in OpenCLIP's order and rounding. The
-// same fields of our own under "saccade".
+// Reads "preprocess_cfg" of open_clip_config.json; conversions have OpenCLIP's order and rounding. The same
+// fields of our own under "saccade" apply.
 Result<Preprocessing> preprocessing_from_open_clip(const Json& preprocess_cfg, int image_size);
 
 }  // namespace saccade

@@ -134,7 +134,7 @@ Status check_known(const Json& config) {
       "do_resize", "size", "resample", "do_center_crop", "crop_size", "do_rescale", "rescale_factor",
       "rescale_offset", "do_normalize", "image_mean", "image_std", "do_convert_rgb", "image_processor_type",
       "feature_extractor_type", "saccade",
-      // Said for other parts of a program; none touches pixels.
+      // Fields for other parts of a program; none affects pixels.
       "processor_class", "return_tensors", "data_format", "input_data_format", "device", "default_to_square",
       "disable_grouping", "image_seq_length", "auto_map", "_processor_class", "_valid_processor_keys",
       "_valid_kwargs_names", "use_fast", "model_input_names", "num_channels", "image_size"};

@@ -343,7 +343,7 @@ TEST(PreprocessConfig, OwnFieldsForRgbAndCrop) {
   ASSERT_TRUE(as_hugging_face) << as_hugging_face.error().message;
   EXPECT_EQ(as_hugging_face->rgb_order, RgbOrder::kBeforeResize);
   EXPECT_EQ(as_hugging_face->crop_rounding, CropRounding::kFloor);
-  // What is said singly counts, wherever it stands.
+  // Explicit single settings override the pipeline, in any order.
   const Json both{{"resize_mode", "squash"},
                   {"saccade", {{"rgb_order", "before_resize"}, {"pipeline", "open_clip"}}}};
   EXPECT_EQ(preprocessing_from_open_clip(both, 224)->rgb_order, RgbOrder::kBeforeResize);

@@ -91,7 +91,7 @@ PictureReader::Seconds PictureReader::seconds() const {
   return state_->seconds;
 }
 
-// Nothing: the picture has more than max_pixels.
+// Decodes the image; `nullopt` if it has more than max_pixels.
 std::optional<PictureReader::Outcome> PictureReader::decode(std::string_view bytes, int64_t max_pixels,
                                                             const Use& use) {
   DecodeOptions options = options_;
@@ -121,9 +121,9 @@ std::optional<PictureReader::Outcome> PictureReader::decode(std::string_view byt
 
 PictureReader::Outcome PictureReader::read_within(const ReadBytes& bytes, int64_t file_bytes,
                                                   const Use& use) {
-  // How large a picture is shows only when its header is read, which the decoder does before it takes memory:
-  // ask for a thread's even share first, and for twice as much as long as that is refused. The share covers
-  // the file's bytes too; between two tries only small files are kept.
+  // The size of an image is known only when its header is read, which the decoder does before it allocates
+  // memory. So a thread's even share is requested first, and doubled as long as that is refused. The share
+  // covers the file's bytes too; between two tries only small files are kept.
   constexpr int64_t kBytesAPixel = 4;
   constexpr size_t kKeptBytes = size_t{16} << 20;
   std::optional<std::string> content;

@@ -1,4 +1,4 @@
-// From picture files to what an encoder reads: decoded and preprocessed on many threads, in bounded memory.
+// Reads image files as encoder input: decodes and preprocesses on many threads, in bounded memory.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,12 @@ namespace saccade {
 // Pixels decoded at the same time, all threads together, where nothing else is said.
 inline constexpr int64_t kPixelsInFlight = 100'000'000;
 
-// Whether such a failure is a property of the file's bytes, so that another try would end as this one did.
-// The others may go away: permission, a failing disk, memory. Of kLimit, time is no such property either.
+// Returns true if such a failure is a property of the file's bytes, so that another try would fail too. Other
+// failures may go away: permission, a failing disk, memory, and the time limit among kLimit.
 bool is_of_the_bytes(ErrorCode code);
 
-// Decodes one picture at a time, on as many threads as call it. Memory: pixels_in_flight x 4 bytes (a larger
-// picture is decoded alone), the files' bytes of the pictures at hand among them, and for each thread a
-// file's bytes of up to 16 MiB.
+// Decodes one image at a time per calling thread. Memory: pixels_in_flight x 4 bytes, including the bytes of
+// the current files (a larger image is decoded alone), and for each thread a file's bytes of up to 16 MiB.
 class PictureReader {
  public:
   // `threads`: how many will call read() at a time, about.
@@ -37,10 +36,10 @@ class PictureReader {
   PictureReader(const PictureReader&) = delete;
   PictureReader& operator=(const PictureReader&) = delete;
 
-  // The bytes of a file, or nothing where it is not to be decoded after all. May be called
-  // twice for one file.
+  // Callback that returns the bytes of a file, or `nullopt` to skip its decoding. May be called twice for one
+  // file.
   using ReadBytes = std::function<Result<std::optional<std::string>>()>;
-  // What to do with the decoded picture, while its memory is accounted for.
+  // Callback for the decoded image, called while its memory is accounted for.
   using Use = UsePicture;
   struct Outcome {
     std::optional<Error> error;  // of `bytes`, decode_for or `use`; kIo where memory ran out
@@ -68,16 +67,17 @@ class PictureReader {
   std::unique_ptr<State> state_;
 };
 
-// How pictures become an encoder's input.
+// Options of reading images as an encoder's input.
 struct PixelOptions {
   DecodeOptions decode;
   Preprocessing preprocessing;
   int64_t pixels_in_flight = kPixelsInFlight;
-  // Stops at the first image that cannot be read: PixelBatch::failed is that one alone, and the rows mean nothing.
-  // Images that are being decoded then are ended. Of several that fail, it is the one that fails first.
+  // True to stop at the first image that cannot be read. PixelBatch::failed then holds that one alone, and
+  // the rows are undefined. Images that are being decoded are cancelled. If several fail, it is the one that
+  // fails first.
   bool all_or_none = false;
 };
-// With decoding that fits the preprocessing: vector pictures are drawn large enough.
+// Returns options whose decoding fits the preprocessing: vector images are drawn large enough.
 PixelOptions pixel_options(const Preprocessing& preprocessing, DecodeOptions decode = {});
 
 // Pictures as an encoder takes them.

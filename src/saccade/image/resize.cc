@@ -68,7 +68,7 @@ Filter filter_of(ResizeFilter filter) {
   return {bicubic, 2};
 }
 
-// For outputs [begin, begin + count) of one axis: which inputs each takes, with what weights.
+// Input range and weights of each output [begin, begin + count) of one axis.
 struct Weights {
   int stride = 0;            // weights an output has room for: a multiple of 4, zeros at the end
   std::vector<int> first;    // [count] the first input
@@ -132,8 +132,8 @@ struct Axis {
   }
 };
 
-// Calls body(weights, from) for all outputs, some at a time: all that a picture of usual shape has, and a few
-// of one that is 200,000,000 pixels wide, whose weights would take gigabytes.
+// Calls body(weights, from) for blocks of outputs. An image of usual shape needs one block. An image
+// 200,000,000 pixels wide needs several, since all its weights together would take gigabytes.
 template <typename Body>
 void for_each_block(const Axis& axis, const Body& body) {
   constexpr size_t kWeights = size_t{8} << 20;
@@ -229,7 +229,7 @@ SplitWeights split(const Weights& weights) {
   return result;
 }
 
-// What a load of 16 bytes at the last group of 4 pixels may read past a row.
+// Number of bytes that a load of 16 bytes at the last group of 4 pixels may read past a row.
 constexpr size_t kOverread = 16;
 
 // kRows rows at a time, so that each weight is loaded once for all of them. Two pixels' channels c meet in
@@ -407,8 +407,8 @@ void vertical(const Rows& in, int first_row, size_t bytes, const Axis& axis, Res
   });
 }
 
-// Pillow steps through the source by adding the scale up, so that is how positions are found here; but for
-// those so far out that Pillow would be at it for minutes, and could not hold the picture.
+// Computes positions by repeated addition of the scale, as Pillow does. Positions so far out that Pillow
+// would need minutes, and could not hold the image, are summed from the first of them.
 std::vector<int> nearest_positions(int in_size, int64_t out_size, int64_t begin, int count) {
   const double scale = static_cast<double>(in_size) / static_cast<double>(out_size);
   std::vector<int> positions(static_cast<size_t>(count));
@@ -437,8 +437,8 @@ void nearest(const ImageView& image, const ResizeWindow& window, uint8_t* out) {
   }
 }
 
-// Where a row or column of tf.image.resize comes from (tensorflow/core/kernels/image/resize_bilinear_op.cc,
-// half pixel centres): two of the source's, and how far it is from the first towards the second.
+// Source of a row or column of tf.image.resize: two source indices, and the weight of the second
+// (tensorflow/core/kernels/image/resize_bilinear_op.cc, half pixel centres).
 struct Between {
   int lower = 0;
   int upper = 0;
@@ -481,9 +481,10 @@ void bilinear_without_antialiasing(const ImageView& image, const ResizeWindow& w
   }
 }
 
-// Up to 12.1 Pillow took the horizontal pass first for all pictures. Pillow 13 takes the vertical one first
-// where the height loses more than twice the rows that the width loses columns (python-pillow/Pillow#9549),
-// which moves pixels by a few levels: they are cut off to 8 bits in between.
+// Returns true if the vertical pass comes first. Up to 12.1 Pillow always took the horizontal pass first.
+// Pillow 13 takes the vertical one first if the height loses more than twice as many rows as the width loses
+// columns (python-pillow/Pillow#9549). The order changes pixels by a few levels, as they are clipped to 8
+// bits in between.
 bool vertical_first(const ImageView& image, const ResizeWindow& window) {
   const int64_t rows_lost = image.height - window.full_height;
   const int64_t columns_lost = image.width - window.full_width;

@@ -18,7 +18,7 @@ struct ResizeWindow {
   int height = 0;
 };
 
-// Which code runs. Both give the same pixels; tests compare them.
+// Implementation that runs. Both give the same pixels; tests compare them.
 enum class ResizeKernel {
   kFastest,   // AVX2 where the processor has it
   kPortable,  // plain C++

@@ -1,4 +1,4 @@
-// What a search answers: hits, and what the answer has to admit.
+// Search answers: hits, and the limitations that an answer has to report.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace saccade {
 
-// What the text came to. `dropped` > 0: the encoder has not seen the text's end.
+// Token counts of a text. If `dropped` > 0, the text was cut and the encoder has not read its end.
 struct TokenCount {
   int64_t used = 0;
   int64_t dropped = 0;
@@ -45,7 +45,7 @@ struct SearchHit {
   std::optional<HitLikelihood> likelihood;   // with Query::background, of the encoder's own score
   std::optional<WordHit> words;        // with Query::word_share, where the picture has words of the query
   std::optional<int64_t> vector_rank;  // beside it: by the score alone; nothing where it is too low to count
-  // After `rerank`: where it was before, and whether it was scored anew (`score` is the old one if not).
+  // Rank and score before reranking; the hit's `score` is the old one if it was not reranked.
   struct Retrieval {
     int64_t rank = 0;
     float score = 0;
@@ -55,7 +55,7 @@ struct SearchHit {
   std::string not_reranked;  // why its picture could not be scored anew; empty where its rank was too low
 };
 
-// What a second encoder did to an answer (rerank.h).
+// Statistics of reranking an answer with a second encoder (rerank.h).
 struct Reranking {
   std::string checkpoint;  // its name, for people
   std::string fingerprint;
@@ -68,20 +68,19 @@ struct Reranking {
   std::optional<TokenCount> tokens;  // of the text, by its tokenizer
 };
 
-// How the hits stand beside what means nothing to the collection (background.h).
+// Calibration of the hits against the collection's null distribution (background.h).
 struct Matching {
   bool tells = false;  // whether hits have a likelihood
   std::string reason;  // why not, for people
   // Probability that the query has an answer here, where hits have a likelihood.
   double there = HitLikelihood::kUnknown;
-  // Share of queries with nothing to find here whose first hit stands out at least as
-  // much; NaN where there are none.
+  // Share of null queries whose first hit stands out at least as much; NaN if there are none.
   double p_value = HitLikelihood::kUnknown;
   int64_t queries = 0;                    // that it is a share of
   int64_t labelled = 0;                   // queries with known answers that likelihoods were learned from
   double best = HitLikelihood::kUnknown;  // likelihood of the likeliest hit, before the cut
-  // With Query::cut: of the pictures looked at, how many it left out, and how many
-  // hits pass, near-duplicates folded.
+  // Number of examined images that Query::cut excluded, and the number of hits that pass, with
+  // near-duplicates grouped.
   int64_t cut_hits = 0;
   int64_t passed = 0;
   bool more = false;  // the last picture looked at passes too: below it there may be others
@@ -97,8 +96,8 @@ struct SearchAnswer {
   int64_t searched = 0;  // pictures the filter left, each of them scored
   // Late interaction: how many of them were scored by all their rows. All: the answer is exact.
   std::optional<int64_t> late_scored;
-  // Where the rows were looked at in eight bits: of how many the row itself had to be read, as these left it
-  // in question. The answer is the same either way.
+  // Number of exact rows that were read after a scan of int8 rows, because int8 scores left their rank open.
+  // Set only if int8 rows were scanned. The answer is the same either way.
   std::optional<int64_t> rescored;
   std::optional<Reranking> reranking;
   std::optional<Matching> matching;
@@ -106,22 +105,23 @@ struct SearchAnswer {
   std::shared_ptr<const Composition> composition = {};  // how a composer made the query; nullptr: none did
 };
 
-// What the answer says of its hits' likelihood, in a line for people; "" where nothing was measured.
+// Returns a line for people about the match probabilities of the hits; "" if the collection is not
+// calibrated.
 std::string matching_note(const SearchAnswer& answer);
 
-// How text and picture became one query, in a line for people; "" where only one of them was given.
+// Returns a line for people about the fusion of text and image into one query; "" if only one of them was
+// given.
 std::string composed_note(const SearchAnswer& answer);
 
-// What was understood of a query of several parts, in a line for people; "" where
-// it is one text or one picture.
+// Returns a line for people about the parts of a query as they were parsed; "" for a single text or image.
 std::string understood_note(const SearchAnswer& answer);
-// What words had to do with the answer, in a line for people; "" where they changed nothing.
+// Returns a line for people about the effect of word search on the answer; "" if it changed nothing.
 std::string words_note(const SearchAnswer& answer);
 
-// Whether the text, or one of its chunks, is longer than what the encoder has been shown to read.
+// Returns true if the text, or one of its chunks, is longer than the encoder's measured effective length.
 bool beyond_measured_length(const SearchAnswer& answer);
-// "of these 30 tokens the model was seen to read about the first 14: ...", with the dataset that it was seen
-// on; "" where that is not so: for people.
+// Returns a note for people, with the dataset of the measurement: "of these 30 tokens the model was seen to
+// read about the first 14: ...". "" if the text is not longer.
 std::string measured_length_note(const SearchAnswer& answer);
 
 // The answer as `saccade search --json` prints it (docs/cli.md).

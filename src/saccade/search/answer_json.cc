@@ -18,7 +18,7 @@ double shortest(float value) {
   return std::stod(fmt::format("{}", value));
 }
 
-// Where in its video a frame is.
+// Returns the time of a frame in its video, in seconds.
 Json second_json(const Item& item) {
   const auto second = second_of(item.path);
   return second ? Json(*second) : Json();
@@ -29,7 +29,7 @@ Json tokens_json(const std::optional<TokenCount>& tokens) {
   return {{"used", tokens->used}, {"dropped", tokens->dropped}, {"chunks", tokens->chunks}};
 }
 
-// Whether a text and a picture that are both wanted became one row.
+// Returns true if a text and an image, both with positive weight, were composed into one query.
 bool composed(const SearchQuery& query) {
   const auto wanted = [](const auto& part) { return part.weight > 0; };
   const bool text = query.parts.empty() ? query.text.find_first_not_of(" \t\r\n\f\v") != std::string::npos
@@ -179,14 +179,14 @@ Json words_json(const std::optional<WordSearch>& words) {
           {"reason", words->reason.empty() ? Json() : Json(words->reason)}};
 }
 
-// What only some answers have, behind what all have.
+// Adds the fields that only some answers have, after those that all have.
 void add_stages(const SearchHit& hit, const SearchQuery& query, Json& json) {
   if (hit.pooled_score) json["pooled_score"] = shortest(*hit.pooled_score);
   if (hit.retrieval) {
     json["retrieval"] = {{"rank", hit.retrieval->rank}, {"score", shortest(hit.retrieval->score)}};
     json["reranked"] = hit.reranked;
     json["not_reranked"] = hit.not_reranked.empty() ? Json() : Json(hit.not_reranked);
-    // Of another kind than the re-ranked ones' beside it.
+    // This score is of another kind than those of the reranked hits, so it is omitted.
     if (!hit.reranked) json["score"] = nullptr;
   }
   if (query.explain) {
@@ -199,7 +199,7 @@ void add_stages(const SearchHit& hit, const SearchQuery& query, Json& json) {
   }
 }
 
-// What the encoder effectively reads, where that was measured.
+// Returns the encoder's measured effective length, if any, as JSON.
 Json measured_json(const SearchAnswer& answer) {
   if (!answer.query.measured_length || !answer.tokens) return {};
   const MeasuredLength& measured = *answer.query.measured_length;
@@ -338,8 +338,8 @@ std::string measured_length_note(const SearchAnswer& answer) {
       measured.at_end
           ? fmt::format("the model was seen to read the first {}, and no more was measured", measured.tokens)
           : fmt::format("the model was seen to read about the first {}", measured.tokens);
-  // Where hardly any text is longer, nobody knows what the model would make of one; and what it makes of one
-  // kind of picture says little of another.
+  // The message states these limits: hardly any longer text was measured, and one kind of image says little
+  // about another.
   return fmt::format(
       "{} {}: {}, where {:.0f}% of the texts are longer; it was measured with those pictures and texts, and may "
       "be another number with yours",

@@ -20,7 +20,7 @@ constexpr int64_t kVersion = 1;
 constexpr std::string_view kMetadata = "saccade_background";
 constexpr uint64_t kSeed = 0;
 constexpr int64_t kPictureQueries = 512;
-// Of the texts, everyday words are one in three where captions give the rest.
+// Share of everyday words among the texts, one in this many, if captions provide the rest.
 constexpr int64_t kEverydayShare = 3;
 
 int64_t text_count(int64_t items) {

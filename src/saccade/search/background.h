@@ -1,16 +1,16 @@
-// What is known of a collection before anybody asks: how queries that mean nothing to it score,
-// and how those do whose answers its captions know. From it an answer says how likely each hit is
-// to be right (index/likelihood.h).
+// Score calibration data of a collection: scores of queries without an answer (the null distribution) and of
+// queries whose answers its captions know. From it an answer derives each hit's match probability
+// (index/likelihood.h).
 //
-// The queries are words and parts of the collection's captions (text/caption_queries.h) and everyday words;
-// for searches by picture, the pictures of the collection. `saccade index` measures, and keeps what it found
-// in the folder of the collection:
+// The text queries are words and parts of the collection's captions (text/caption_queries.h) and everyday
+// words. The image queries are images of the collection. `saccade index` measures, and stores the result in
+// the collection's folder:
 //
 //   background.safetensors   metadata "saccade_background": JSON of the numbers; tensors: mean queries, a
 //                            sample of the rows, and the nulls, of either kind of query
 //
-// The file is written whole or not at all, and nothing depends on it: one that is missing, damaged, of
-// another version or of other rows only means that nothing can be told until the next `saccade index`.
+// The file is written atomically, and nothing depends on it. If it is missing, damaged, of another version or
+// of other rows, answers have no match probabilities until the next `saccade index`.
 #pragma once
 
 #include <cstdint>
@@ -27,17 +27,18 @@
 
 namespace saccade {
 
-// A collection this many times as large, or as small, as when it was measured is measured anew.
+// Growth or shrinkage factor of a collection from which it is measured again.
 inline constexpr double kBackgroundGrowth = 1.5;
-// Texts that are encoded: a tenth as many as there are pictures, within these. A text costs about an eighth
-// of a picture, so that past 10,000 pictures it is less and less than 2 % of indexing. What fewer would cost
-// was measured on four libraries of icons (docs/studies.md): with 192 in place of 256 the AUROC of right and
-// wrong hits moves by -0.005 to 0.006, with 128 hits of one of the four cannot be judged any more.
+// Bounds on the number of calibration texts, which is otherwise a tenth of the number of images. A text costs
+// about an eighth of an image. Past 10,000 images the cost therefore falls below 2 % of indexing. The cost of
+// fewer texts was measured on four libraries of icons (docs/studies.md). With 192 in place of 256 the AUROC
+// of right against wrong hits changes by -0.005 to 0.006. With 128, hits of one of the four can no longer be
+// judged.
 inline constexpr int64_t kFewestBackgroundTexts = 192;
 inline constexpr int64_t kMostBackgroundTexts = 1024;
 
 struct Background {
-  // Of one kind of query.
+  // Calibration of one kind of query.
   struct Kind {
     Surroundings surroundings;
     MatchModel model;
@@ -63,12 +64,12 @@ Status write_background(const std::filesystem::path& folder, const Background& b
 // another collection or version.
 Result<Background> read_background(const Collection& collection);
 
-// Whether refresh_background would measure: there is none, it is damaged, or the collection has outgrown it.
+// Returns true if refresh_background would measure: the data are missing, damaged, or outgrown by the
+// collection.
 Result<bool> background_is_due(const Collection& collection);
 
-// Measures and writes where there is none, a damaged one, or one that the collection has
-// outgrown. Returns what was measured, or nothing where the one there is still serves or the
-// collection is one of late interaction.
+// Measures and writes the calibration data if they are missing, damaged, or outgrown by the collection.
+// Returns them; `nullopt` if the existing ones are still valid or the collection uses late interaction.
 Result<std::optional<Background>> refresh_background(const Collection& collection, EncoderBackend& encoder,
                                                      ThreadPool& pool, const std::stop_token& stop = {});
 

@@ -1,4 +1,4 @@
-// What is measured of a collection, kept, read again, and said of hits.
+// Tests of score calibration data: measuring, storing, loading, and applying them to hits.
 #include "saccade/search/background.h"
 
 #include <algorithm>
@@ -128,7 +128,7 @@ class BackgroundTest : public testing::Test {
     EXPECT_TRUE(collection.has_value()) << collection.error().message;
     return *std::move(collection);
   }
-  // Whether it was measured anew.
+  // Returns true if the collection was measured again.
   bool refresh() {
     const Collection collection = open();
     const auto refreshed = refresh_background(collection, encoder_, pool_);

@@ -49,7 +49,7 @@ Result<Candidates> by_one_row(const Collection& collection, std::span<const floa
   return found;
 }
 
-// Of late interaction: scores anew.
+// Scores candidates again, by late interaction.
 Status score_late(const Collection& collection, const PackedQuery& late, ThreadPool& pool,
                   const std::stop_token& stop, std::vector<Candidate>& candidates) {
   if (candidates.empty()) return {};

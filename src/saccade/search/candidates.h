@@ -31,7 +31,7 @@ struct Candidates {
   bool complete = false;            // nothing ranks behind them
 };
 
-// Of which rows candidates are made.
+// Rows from which candidates are chosen.
 struct CandidateRows {
   std::span<const uint8_t> allowed;
   std::span<const int64_t> wanted = {};  // ascending: whatever they score
@@ -40,12 +40,14 @@ struct CandidateRows {
   std::stop_token stop = {};
 };
 
-// By the one row an item: the first `count` at least, or all there are. Rows of equal score at the end are
-// there together or not at all, since find_rows orders them by row number, which may not be id order.
+// Finds the best candidates by one row per item: at least the first `count`, or all. Rows of equal score at
+// the end are included together or not at all, since find_rows orders them by row number, which may not be id
+// order.
 Result<Candidates> find_candidates(const Collection& collection, std::span<const float> query, int64_t count,
                                    const CandidateRows& rows, ThreadPool& pool, RowFinder& finder);
 
-// The `count` best by the one row an item, scored anew by all rows (MaxSim), as are those wanted.
+// Finds the `count` best by one row per item, and scores them again by all rows (MaxSim), together with the
+// wanted ones.
 Result<Candidates> find_late_candidates(const Collection& collection, std::span<const float> query,
                                         const PackedQuery& late, int64_t count, const CandidateRows& rows,
                                         ThreadPool& pool, RowFinder& finder);

@@ -12,8 +12,8 @@ namespace {
 constexpr std::string_view kSpace = " \t\r\n\f\v";
 constexpr std::array<std::string_view, 4> kLeadIns = {"but", "and", "only", "instead"};
 
-// Number of bytes of the word, of ASCII letters in any case, at the beginning of the text and of the space and commas
-// behind it; 0 if the text does not begin with it.
+// Returns the number of bytes of the word at the beginning of the text, in any ASCII case, including the
+// space and commas behind it. Returns 0 if the text does not begin with it.
 size_t length_of(std::string_view word, std::string_view text) {
   if (text.size() < word.size()) return 0;
   const auto same = [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b); };

@@ -39,8 +39,8 @@ std::optional<std::pair<double, double>> within(double begin, double end) {
   return std::pair(begin, end);
 }
 
-// What the encoder sees, in pixels of the resized picture, whose size is `whole`. Its corner is
-// negative where the picture was padded.
+// Region that the encoder sees, in pixels of the resized image, whose size is `whole`. Its corner is negative
+// if the image was padded.
 struct Seen {
   Size whole, size;
   double left = 0;

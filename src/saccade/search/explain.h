@@ -1,5 +1,5 @@
-// Why a picture is a hit: which of the query's words it owes its score to, which parts of the picture, and of
-// late interaction which patch each row of the text met. explain_hits.h fills these in.
+// Explanations of hits: contribution of each query word to the score, relevance maps of the image, and with
+// late interaction the patch that each text row matched. explain_hits.h fills these in.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ struct PictureBox {
   float height = 0;
 };
 
-// What one row of a text met in a picture.
+// Best-matching patch of one text row in an image.
 struct TokenMatch {
   int64_t token = 0;          // which of the text's rows, from 0
   std::optional<int32_t> id;  // its token's id, where rows and tokens are one to one
   float dot = 0;              // the largest dot product; the text's add up to its score
-  // The patches of the row it is with, and where they lie in the picture; nothing where the row stands for no
-  // place, and no box where the patches show padding alone.
+  // Patches of the matched row, and their box in the image. `nullopt` if the row corresponds to no location;
+  // no box if the patches show padding alone.
   std::optional<PatchBlock> patches;
   std::optional<PictureBox> box;
 };
@@ -40,17 +40,17 @@ struct WordWeight {
   float drop = 0;
 };
 
-// What one encoder says of a hit.
+// Explanation of a hit by one encoder.
 struct HitExplanation {
   std::string model;     // the checkpoint's name, for people
   std::string score_by;  // what is explained: "cosine", or "maxsim" of late interaction
-  // Of the whole query, by that encoder; nothing where its picture could not be read and the
-  // encoder is not the collection's.
+  // Score of the whole query by that encoder. `nullopt` if its image could not be read and the encoder is not
+  // the collection's.
   std::optional<float> score;
   std::vector<WordWeight> words;  // in the text's order; empty without a text, and where there is no score
-  // Where in the picture the score comes from: "legrad" or "chefer" (model/explain/relevance_map.h), or "similarity" of
-  // late interaction: by how much the dot products of the text's rows with the patch's row are above those
-  // with the picture's patches on average, where they are.
+  // Method of the relevance map: "legrad" or "chefer" (model/explain/relevance_map.h), or "similarity" for
+  // late interaction. The latter is by how much the dot products of the text's rows with a patch's row exceed
+  // their average over the image's patches; negative differences are left out.
   std::string method;
   PatchGrid grid;
   std::vector<float>
@@ -59,11 +59,11 @@ struct HitExplanation {
   std::string no_map;             // why there is none; empty where there is
 };
 
-// Where patches of `grid` lie in a picture of width x height pixels that went through `preprocessing`: within
-// a pixel of what the encoder reads. Nothing where they lie outside the picture.
+// Returns the box of `grid` patches in an image of width x height pixels that went through `preprocessing`.
+// It is within a pixel of what the encoder reads. Returns `nullopt` if the patches lie outside the image.
 std::optional<PictureBox> patch_box(const Preprocessing& preprocessing, int64_t width, int64_t height,
                                     PatchGrid grid, const PatchBlock& patches);
-// Where all of the grid lies: beyond the picture's edges, below 0 or above 1, where it was padded.
+// Returns the box of the whole grid. It extends beyond the image, below 0 or above 1, if that was padded.
 std::optional<PictureBox> grid_box(const Preprocessing& preprocessing, int64_t width, int64_t height);
 
 }  // namespace saccade

@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kFamiliesThatCan =
     "clip (with a vision transformer), siglip, jina_clip, blip-2, colpali, and heads on the first four";
 
-// How this encoder explains.
+// Explanation method of an encoder.
 struct Way {
   std::optional<MapMethod> method;  // nothing: by the similarity of patches' rows
   bool late = false;                // scores are MaxSim
@@ -69,8 +69,8 @@ Result<Words> words_of(const std::string& text) {
   return words;
 }
 
-// The same for a query of several parts: the query without each word of each part. Places are
-// bytes of the text as it was typed.
+// Words of a query of several parts: the query without each word of each part. Positions are bytes of the
+// text as typed.
 struct PartWords {
   std::vector<WordWeight> places;
   std::vector<std::vector<QueryPart>> queries;
@@ -125,7 +125,8 @@ void set_map(std::span<const float> relevance, PatchGrid grid, HitExplanation& e
   for (float& value : explanation.map) value = static_cast<float>(value / sum);
 }
 
-// By how much each patch's dot products with the query's rows are above those rows' mean over the patches.
+// Computes by how much each patch's dot products with the query's rows exceed those rows' mean over the
+// patches.
 std::vector<float> similarity_map(MatrixView<const float> query, const PictureRows& picture) {
   const PatchGrid grid = picture.grid;
   std::vector<float> map(static_cast<size_t>(grid.rows * grid.columns));
@@ -169,7 +170,7 @@ class Explainer {
     return {};
   }
 
-  // Whether anything is looked at but the collection's own rows.
+  // Returns true if the images must be read; false if the collection's own rows suffice.
   [[nodiscard]] bool needs_pictures() const { return way_.method.has_value() || !way_.own; }
 
   Status explain(std::span<SearchHit> hits, ThreadPool& pool) {
@@ -287,7 +288,7 @@ Status explain_hits(const Collection& collection, EncoderBackend& encoder, const
   SACCADE_ASSIGN(way.method, choose_method(encoder, options));
   way.own = encoder.info().fingerprint == collection.info().checkpoint.fingerprint;
   way.late = way.own ? collection.has_late_rows() : encoder.late_interaction() != nullptr;
-  // By how it re-ranked, where it did: of a matching head, which has no maps, by the rows it begins with.
+  // Uses the reranking method if there was one. A matching head has no maps, so its underlying rows are used.
   if (!way.own && answer.reranking && answer.reranking->method == "cosine") way.late = false;
   if (!way.method && !way.late) {
     return fail(ErrorCode::kUnsupported, "explain: without its patches' rows {} has no maps",

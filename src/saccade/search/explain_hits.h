@@ -20,29 +20,29 @@ namespace saccade {
 inline constexpr int64_t kMostWeighedWords = 100;
 
 struct ExplainOptions {
-  // How maps are made. Nothing: by what the encoder can: MapMethod::kLegrad, or the similarity of patches'
-  // rows where it gives such rows (ColPali).
+  // Method of the relevance maps. `nullopt` chooses by the encoder's capabilities: patch similarity if it
+  // returns patch rows (ColPali), else MapMethod::kLegrad.
   std::optional<MapMethod> method = {};
   int batch = 8;          // pictures an encoder call
   std::string name = {};  // of the checkpoint, for HitExplanation
 };
 
-// kUnsupported, with the encoder's family and those that can, where it gives no maps, or none by the method
-// that is asked for. Costs nothing: it can be asked before anything is searched for.
+// Returns kUnsupported, with the encoder's family and those that can, if the encoder has no maps, or none by
+// the requested method. Costs nothing, so it can be called before a search.
 Status check_explains(EncoderBackend& encoder, const ExplainOptions& options);
 
-// Adds to every hit of `answer`, an answer from `collection`, what `encoder` says of it: the collection's own
-// encoder, or another one, such as the one that re-ranked.
+// Adds the explanation by `encoder` to every hit of `answer`, an answer from `collection`. The encoder is the
+// collection's own or another one, such as that of reranking.
 //
-// Words: the query is encoded without each of its words (Unicode's, text/words.h) in turn, and a word's
-// weight is by how much that lowers the hit's score: leaving one out. A query's picture stays as it is. Maps:
-// model/explain/relevance_map.h, with the query's row as the target, from the pictures at their paths, which must have
-// the bytes they had when they were taken in; a picture that cannot be read has no map, and says why.
+// Words: the query is encoded without each of its words (Unicode's, text/words.h) in turn. A word's weight is
+// the decrease of the hit's score (leave one out). A query's image stays unchanged. Maps:
+// model/explain/relevance_map.h, with the query's row as the target. The images are read from their paths and
+// must have the bytes that were indexed. An image that cannot be read has no map, with the reason.
 //
-// Errors: check_explains; kCancelled when asked to stop; those of encode_query. Thread-safe. Cost: one batch
-// of as many texts as words, and for kLegrad decoding and one to two times encoding the hits' pictures (with
-// another encoder than the collection's, encoding them too); nothing is read of pictures for maps by
-// similarity of the collection's own rows. Memory: `batch` pictures at a time.
+// Errors: check_explains; kCancelled if stopped; those of encode_query. Thread-safe. Cost: one batch of as
+// many texts as words, and for kLegrad decoding and one to two times encoding the hits' images. Another
+// encoder than the collection's also encodes the images. Maps by similarity of the collection's own rows read
+// no images. Memory: `batch` images at a time.
 Status explain_hits(const Collection& collection, EncoderBackend& encoder, const ExplainOptions& options,
                     SearchAnswer& answer, ThreadPool& pool, const ProgressCallback& progress = {},
                     std::stop_token stop = {});

@@ -1,5 +1,5 @@
-// What is said of hits: words against queries encoded by hand, maps against the encoder's own, and that both
-// mean something, with the starter over pictures of two things.
+// Tests of explanations. Word weights are compared with queries encoded separately, and maps with the
+// encoder's own. With the starter, over images of two objects, both must be meaningful.
 #include "saccade/search/explain_hits.h"
 
 #include <algorithm>

@@ -26,8 +26,8 @@ double cosine(std::span<const float> a, std::span<const float> b) {
   return dot / (row_length(a) * row_length(b));
 }
 
-// Whether two pictures look the same. Pages of text have means that hardly differ: of late interaction the
-// rows must be alike too, each beside the one at its place.
+// Tests whether two images look the same. Late interaction also requires the rows at equal positions to be
+// similar, since mean embeddings of text pages hardly differ.
 class Likeness {
  public:
   Likeness(const Collection& collection, float least) : collection_(collection), least_(least) {}
@@ -55,7 +55,7 @@ class Likeness {
     return a.count == b.count && std::memcmp(a.data, b.data, bytes) == 0;
   }
 
-  // Those compared lately: a page has half a megabyte of them.
+  // Cache of recently compared rows: a page has half a megabyte of them.
   const Matrix<float>& late_rows(int64_t row) {
     constexpr size_t kKept = 64;
     if (late_rows_.size() > kKept && late_rows_.find(row) == late_rows_.end()) late_rows_.clear();
@@ -69,9 +69,9 @@ class Likeness {
   std::map<int64_t, Matrix<float>> late_rows_;
 };
 
-// A RAW file and the image that the camera, or someone after it, made of it:
-// "IMG_1.CR2" beside "IMG_1.jpg", however alike they are; and a live photo, whose
-// clip "IMG_1.MOV" lies beside "IMG_1.HEIC". Costs a look-up for each candidate.
+// Pairs a RAW file with the image derived from it ("IMG_1.CR2" beside "IMG_1.jpg"), whatever their
+// similarity. Also pairs a live photo, whose clip "IMG_1.MOV" lies beside "IMG_1.HEIC". Costs a look-up for
+// each candidate.
 class RawPairs {
  public:
   explicit RawPairs(const Collection& collection) : collection_(collection) {}
@@ -85,9 +85,10 @@ class RawPairs {
     const auto found = places_.find(name(row).stem);
     return found == places_.end() ? std::span<const size_t>() : found->second;
   }
-  // Whether two of the same name are a pair.
+  // Returns true if two items of the same name are a pair.
   bool pair(int64_t a, int64_t b) { return name(a).rank != name(b).rank; }
-  // Of a pair: the image that everything shows goes before what it was made of.
+  // Returns true if `a` leads the pair: the image that every program shows precedes the file it was derived
+  // from.
   bool leads(int64_t a, int64_t b) { return name(a).rank < name(b).rank; }
 
  private:
@@ -157,8 +158,8 @@ class Groups {
     there_.push_back(true);
   }
 
-  // The candidate leads the group if its first image was made from it, and then takes in the other groups whose
-  // first was: scenes of a live photo's clip, found before its image.
+  // Adds the candidate to the group. It leads the group if the first image there was derived from it. It then
+  // also takes in other such groups: scenes of a live photo's clip, found before its image.
   void join(size_t at, const Candidate& candidate) {
     Group& group = groups_[at];
     const size_t place = group.others.size();

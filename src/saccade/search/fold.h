@@ -11,7 +11,7 @@
 
 namespace saccade {
 
-// A hit to be, and what is folded under it.
+// A future hit, and the candidates grouped under it.
 struct Group {
   Candidate first;
   std::vector<Candidate> others;
@@ -22,12 +22,13 @@ struct Folding {
   bool settled = false;  // candidates further down would not change the groups
 };
 
-// Walks down the candidates until the group after the k-th would begin. A candidate goes to the first group
-// whose first image it resembles (query.duplicate_cosine; of late interaction the rows beside each other too)
-// or is paired with: a RAW file and the image of the same name beside it, or a live photo and its clip. Of a pair
-// the image that every program shows leads the group. Files of the same bytes have the same row, so the cosine
-// covers them too. Cost: a few nanoseconds for each candidate and group, a dot product for the pairs whose first
-// values leave it open (near_rows.h), and with names to pair one catalog look-up a candidate.
+// Groups near-duplicates, in order of rank, until the group after the k-th would begin. A candidate joins the
+// first group whose first image it resembles (query.duplicate_cosine; with late interaction the rows at equal
+// positions too) or is paired with. Pairs are a RAW file and the image of the same name beside it, and a live
+// photo and its clip. The image that every program shows leads its pair. Files of the same bytes have the
+// same row, so the cosine covers them too. Cost: a few nanoseconds for each candidate and group, and a dot
+// product for the pairs whose first values leave it open (near_rows.h). Pairing by name adds one catalog
+// look-up a candidate.
 Folding fold(const Candidates& candidates, const Collection& collection, const SearchQuery& query, int64_t k);
 
 }  // namespace saccade

@@ -1,5 +1,5 @@
-// How a picture and a text are to be made one query, as people say it: a method, one
-// weight, and words for what was there.
+// User-facing options of combining an image and a text into one query: a method, one weight, and a
+// description of the reference image.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace saccade {
 
-// weight: as compose_weights takes it, 0 to 1; nothing: the method's default. kUsage for another weight, and
-// for `was` with a method that does not start from words.
+// Creates a fusion. weight: as in compose_weights, 0 to 1; `nullopt` selects the method's default. kUsage for
+// another weight, and for `was` with a method that uses no description.
 Result<Fusion> make_fusion(Compose method, std::optional<double> weight, std::string was);
 
 }  // namespace saccade

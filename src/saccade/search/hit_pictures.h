@@ -28,8 +28,8 @@ struct HitPictures {
   std::vector<std::optional<PictureProblem>> problems;  // one a hit: why it was not read
 };
 
-// Pictures must have the bytes they had when they were taken in. Memory: one picture's pixels a hit,
-// and what a PictureReader takes.
+// Reads the images of hits. They must have the bytes that were indexed. Memory: one image's pixels a hit, and
+// that of a PictureReader.
 HitPictures read_hit_pictures(std::span<const SearchHit> hits, const IngestSettings& settings,
                               const Preprocessing& preprocessing, const DecodeOptions& limits,
                               ThreadPool& pool);

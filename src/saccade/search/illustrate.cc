@@ -130,8 +130,8 @@ class Chooser {
     return {};
   }
 
-  // Whether a query is of more words than what likelihoods were learned from: a caption's phrases say nothing
-  // of a sentence of thirty words.
+  // Returns true if the query has more words than the texts that calibrated the probabilities. Phrases of
+  // captions do not calibrate a sentence of thirty words.
   [[nodiscard]] bool beyond_learned(const SearchAnswer& answer) const {
     if (!answer.matching || !answer.matching->tells) return false;
     const HitRegression& hit = options_.background->text.model.hit;
@@ -170,8 +170,8 @@ class Chooser {
     }
   }
 
-  // Whether a picture that stands already looks like this one: found so by a search, or by their rows. Rows
-  // of late interaction have means that hardly differ from page to page: there, only the search says.
+  // Returns true if an image that is already placed looks like this one, by a search or by their embeddings.
+  // The mean embeddings of late interaction hardly differ between pages: there only the search decides.
   bool stands_already(const Candidate& candidate) {
     if (taken_.contains(candidate.id)) return true;
     const auto alike = alike_.find(candidate.id);

@@ -1,20 +1,20 @@
-// Pictures for a document: which sentences picture something, and which picture of a collection goes to which
-// of them (the use that Verma et al. 2023, "Learning the Visualness of Text Using Large Vision-Language
-// Models", made their models for: section 1).
+// Illustration of a document: selects its visual sentences, and assigns images of a collection to them. Verma
+// et al. 2023, "Learning the Visualness of Text Using Large Vision-Language Models", made their models for
+// this use (section 1).
 //
-// Each visual sentence is searched for, and phrases of it. A hit is a candidate where it is likely enough to
-// be right, as far as the collection's background tells (search/background.h):
+// Each visual sentence is searched for, and phrases of it. A hit is a candidate if it is probable enough to
+// be right, by the collection's score calibration data (search/background.h):
 //
-//   likelihoods are known       its likelihood is at least `least`, and the query is like those that they
-//                               were learned from: of no more words (two standard deviations above their
-//                               mean), and as near to the captions as half of them (caption_nearness.h)
-//   only the null is known      no more than `most_false` wrong pictures stand out as much
-//   nothing is known            every hit is one: pictures cannot be told from chance, which the answer says
+//   probabilities are known     its match probability is at least `least`, and the query is like those of the
+//                               calibration: of no more words (two standard deviations above their mean), and
+//                               as near to the captions as half of them (caption_nearness.h)
+//   only the null is known      no more than `most_false` wrong images stand out as much
+//   nothing is known            every hit is one; the answer then reports that no hit can be told from chance
 //
-// Candidates are given out greedily, the likeliest first, under four rules: a sentence has one picture,
-// a picture (and what looks like it) stands once, a paragraph has `per_paragraph`, the document
-// `at_most`. So no sentence is given a picture that suits another one better; the sum of the likelihoods
-// is at least half of the largest possible, as of greedy matchings in general, and in practice nearly
+// Candidates are assigned greedily, the most probable first, under four rules: a sentence has one image,
+// an image (and its near-duplicates) is used once, a paragraph has `per_paragraph`, the document
+// `at_most`. So no sentence gets an image that suits another one better. The sum of the probabilities
+// is at least half of the largest possible, as in all greedy matchings, and in practice nearly
 // all of it (docs/illustrate.md).
 #pragma once
 
@@ -40,8 +40,8 @@
 namespace saccade {
 
 struct IllustrateOptions {
-  // Likelihood of a picture to be placed, [0, 1]. What it is measured by knows captions' words alone, and is
-  // too low where these are few (docs/illustrate.md).
+  // Minimum match probability of a placed image, [0, 1]. It is calibrated with captions' words alone, and is
+  // too low if these are few (docs/illustrate.md).
   double least = 0.3;
   double most_false = 0.05;   // wrong pictures expected where likelihoods are not known
   int64_t per_paragraph = 1;  // pictures
@@ -60,8 +60,8 @@ struct DocumentSentence {
   std::string text;
   int64_t paragraph = 0;
   bool visual = true;
-  // What it is searched by besides: phrases of it, say (text/phrases.h). Of the
-  // hits of all, the likeliest counts.
+  // Additional queries for the sentence, such as its phrases (text/phrases.h). The most probable of all hits
+  // counts.
   std::vector<std::string> phrases = {};
 };
 
@@ -97,10 +97,10 @@ struct IllustratePlan {
   [[nodiscard]] int64_t count(SentenceOutcome outcome) const;
 };
 
-// kUsage for options out of range and a broken filter; kUnsupported where the encoder reads no
-// texts; kMismatch where it is not the collection's; kCancelled; the errors of search. An empty
+// Chooses the images of a document. kUsage for options out of range and a broken filter; kUnsupported if the
+// encoder reads no texts; kMismatch if it is not the collection's; kCancelled; the errors of search. An empty
 // collection is no error. Cost: an encoding and a search for each visual sentence, and once the encoding of
-// kMostNearnessTexts texts; memory: `candidates` x 40 bytes each. Deterministic.
+// kMostNearnessTexts texts. Memory: `candidates` x 40 bytes each. Deterministic.
 Result<IllustratePlan> choose_pictures(const Collection& collection, EncoderBackend& encoder,
                                        std::span<const DocumentSentence> sentences,
                                        const IllustrateOptions& options, ThreadPool& pool);
@@ -127,7 +127,7 @@ struct PictureCandidate {
 struct AssignmentRules {
   int64_t per_paragraph = 1;
   int64_t at_most = std::numeric_limits<int64_t>::max();
-  // Asked of a candidate that nothing else forbids, before it is taken. May be empty.
+  // Callback that may reject a candidate after all other rules accepted it. May be empty.
   std::function<bool(const PictureCandidate&)> may_take = {};
 };
 // Candidates taken, by number, in the order they were: by weight, then by sentence, then as they stand.

@@ -1,4 +1,4 @@
-// Which picture goes to which sentence.
+// Tests of the assignment of images to sentences.
 #include "saccade/search/illustrate.h"
 
 #include <chrono>

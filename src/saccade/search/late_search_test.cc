@@ -19,7 +19,7 @@
 
 namespace saccade {
 
-// For the names of tests.
+// Prints the precision in test names.
 static void PrintTo(RowPrecision precision, std::ostream* out) {
   *out << enum_name(precision);
 }
@@ -32,10 +32,10 @@ using testing::HasSubstr;
 
 constexpr int64_t kDim = 8;
 
-// Pictures of 4 x 4 pixels. A row is a mean colour (red axis 0, green 1, blue 2) with a little of axis 3, of
-// the whole picture, or in late interaction of each quarter, and then one of axis 7 for no place. A letter's
-// row is its axis; those of start and end are axes 5 and 6. The matching head says how much of the text's
-// first letter there is.
+// Test encoder for images of 4 x 4 pixels. A row is a mean colour (red axis 0, green 1, blue 2) with a little
+// of axis 3. It is that of the whole image, or with late interaction of each quarter, followed by one of axis
+// 7 for no location. A letter's row is its axis; those of start and end are axes 5 and 6. The matching head
+// scores how much of the text's first letter the image has.
 class ColourEncoder : public EncoderBackend, public LateInteraction, public PairScorer {
  public:
   ColourEncoder(char name, bool late, bool pairs) : late_(late), pairs_(pairs) {
@@ -155,7 +155,7 @@ class LateSearch : public testing::Test {
     EXPECT_TRUE(write_file_atomic(path, encode_png(image).value()).has_value());
     return path;
   }
-  // What the encoder makes of a hit's picture, before anything is stored.
+  // Encodes a hit's image, independently of what is stored.
   RowSets rows_of(const SearchHit& hit) {
     const auto decoded = decode_image_file(hit.item.path).value();
     Matrix<float> pixels(1, 48);
@@ -458,7 +458,7 @@ TEST_F(LateSearch, MapsAreOfThePatchesThatTheTextIsLike) {
   EXPECT_NEAR(explanation.map[1], 0, 0.01);
   EXPECT_NEAR(explanation.map[2], 0.5, 0.01);
   EXPECT_NEAR(explanation.map[3], 0, 0.01);
-  // Of MaxSim each word is worth its own rows.
+  // In MaxSim each word contributes the scores of its own rows.
   ASSERT_EQ(explanation.words.size(), 2U);
   for (const WordWeight& word : explanation.words) EXPECT_NEAR(word.drop, 1, 0.02);
   // Nothing is read of the picture: it may be gone.
@@ -473,7 +473,7 @@ TEST_F(LateSearch, MapsAreOfThePatchesThatTheTextIsLike) {
   EXPECT_FALSE(answer.hits[0].explanations.at(1).score);
 }
 
-// Where a map lies: all that the encoder sees, beyond the picture's edges where it was padded.
+// A map covers all that the encoder sees, beyond the image's edges if it was padded.
 TEST(GridBox, ReachesBeyondThePictureWhereItWasPadded) {
   Preprocessing crop;
   crop.resize_mode = ResizeMode::kShortestEdge;

@@ -9,9 +9,10 @@
 
 namespace saccade {
 
-// Makes `query` search for images similar to item `id`: its file becomes query.image, and query.without excludes
-// it. Returns the encoded query. Without a text that is the item's own row, and nothing is encoded; with a text the
-// image is read and composed with it, as by encode_query. kNotFound if the collection has no such item.
+// Makes `query` search for images similar to item `id`: its file becomes query.image, and query.without
+// excludes it. Returns the encoded query. Without a text that is the item's own row, and nothing is encoded.
+// With a text the image is read and composed with it, as by encode_query. kNotFound if the collection has no
+// such item.
 Result<EncodedQuery> encode_like(const Collection& collection, EncoderBackend& encoder, int64_t id, SearchQuery& query);
 
 // Searches for images similar to item `id` by its row alone: the text, images and parts of `query` are ignored.

@@ -116,7 +116,7 @@ uint32_t NearRows::open_lanes(const Block& block, const Probe& probe) {
   }
   uint32_t open = 0;
   for (size_t lane = 0; lane < kLanes; ++lane) {
-    // What is no number is left open.
+    // NaN leaves the comparison open.
     open |= static_cast<uint32_t>(!(bounds[lane] < probe.limit)) << lane;
   }
   return open;

@@ -10,23 +10,24 @@
 
 namespace saccade {
 
-// Rows in the order in which they were added. For rows a and b, split into some columns a1, b1 and the others
-// a2, b2, Cauchy and Schwarz say a . b <= a1 . b1 + |a2| |b2|. The columns chosen are those in which the rows
-// differ most, so nearly all pairs that are not near are told apart by these alone; for the rest a vectorized dot
-// product decides whether the exact comparison, which is the caller's, is worth making.
+// Rows in the order in which they were added. Rows a and b are split into some columns a1, b1 and the others
+// a2, b2. By the Cauchy-Schwarz inequality, a . b <= a1 . b1 + |a2| |b2|. The chosen columns are those in
+// which the rows differ most, so the bound alone rejects nearly all pairs that are not near. If it does not,
+// a vectorized dot product decides whether the caller needs to make its exact comparison.
 class NearRows {
  public:
-  // rows: the matrix that all rows come from, which must outlive this; sample: numbers of some of its rows, from
-  // which the columns are chosen; least: the dot product from which two rows are near.
+  // Prepares the comparison. `rows` is the matrix of all rows, which must outlive this. `sample` holds
+  // numbers of some of its rows, from which the columns are chosen. `least` is the dot product from which two
+  // rows are near.
   NearRows(MatrixView<const float> rows, std::span<const int64_t> sample, float least);
 
   void add(int64_t row);
   void replace(size_t place, int64_t row);
   void remove(size_t place);  // find_first() no longer returns it
 
-  // The first place, of those not removed, for which exact(place) is true; size() if there is none. Any place whose
-  // row equals `row`, or whose dot product with it is at least `least` (in whatever order a float sum is made), is
-  // tried.
+  // Returns the first place, of those not removed, for which exact(place) is true; size() if there is none.
+  // Every place whose row equals `row`, or whose dot product with it is at least `least` (in any order of the
+  // float sum), is tried.
   template <typename Exact>
   size_t find_first(int64_t row, Exact exact) const {
     const Probe probe = probe_of(row);

@@ -1,4 +1,4 @@
-// What is searched for, and how.
+// Search queries and their options.
 #pragma once
 
 #include <array>
@@ -24,14 +24,14 @@ namespace saccade {
 struct Background;  // background.h
 class Composer;     // model/composers/composer.h
 
-// Rows at least this close are shown as one picture. Measured with the starter on 1,211 icons, emoji and
-// drawings of 80 x 80 pixels, every hundredth it was trained on: 99.8% stay above it when scaled to 90% and
-// 99.5% when saved as JPEG of quality 75, and none has another picture that close; at 0.99 no copy is missed,
-// but 0.7% have another picture that close. A picture wrongly folded is still there, under the hit it
-// resembles, and fold_duplicates = false shows it.
+// Minimum cosine similarity of near-duplicates, which are shown as one image. It was measured with the
+// starter on 1,211 icons, emoji and drawings of 80 x 80 pixels, every hundredth it was trained on. 99.8% stay
+// above it when scaled to 90% and 99.5% when saved as JPEG of quality 75, and none has another image that
+// close. At 0.99 no copy is missed, but 0.7% have another image that close. A wrongly grouped image is still
+// listed under the hit it resembles; fold_duplicates = false shows it.
 inline constexpr float kDuplicateCosine = 0.999F;
 
-// What becomes of a text that is longer than the encoder reads.
+// Policy for a text that is longer than the encoder's context.
 enum class LongText {
   kTruncate,  // its beginning is the query
   kChunk,     // all of it, in chunks whose rows become one; rows of late interaction are joined
@@ -41,11 +41,11 @@ inline constexpr std::array<EnumName<LongText>, 2> kLongTextNames{
 inline std::span<const EnumName<LongText>> enum_names(LongText) {
   return kLongTextNames;
 }
-// How it is cut into chunks, and their rows become one: of the ways `eval length` compares, the plainest.
+// Chunking of long query texts: the plainest of the methods that `eval length` compares.
 inline constexpr Chunking kQueryChunking = Chunking::kEqual;
 inline constexpr ChunkPooling kQueryPooling = ChunkPooling::kMean;
 
-// In which order hits are shown.
+// Order of the hits.
 enum class HitOrder {
   kScore,  // best first
   kDate,   // when it was taken, else the file's; newest first
@@ -56,21 +56,21 @@ inline std::span<const EnumName<HitOrder>> enum_names(HitOrder) {
   return kHitOrderNames;
 }
 
-// How the parts of a query become one row (model/composers/compose.h), which by default is the sum of each part's row.
-// Of late interaction there is the sum alone, and each part's rows are multiplied by its weight too. A part
-// alone is not weighed. A negative weight asks for what is unlike the part.
+// Fusion of a query's parts into one row (model/composers/compose.h). By default it is the sum of each part's
+// row. Late interaction supports only the sum, and each part's rows are multiplied by its weight too. Weights
+// are ignored if there is only one part. A negative weight searches for images unlike the part.
 struct Fusion {
   Compose method = Compose::kSum;
   float text_weight = 1;
   float image_weight = 1;
   std::string was = {};  // of kDirection: what the picture shows now, in words; empty: kAnyPicture
-  // A trained composer that makes the row instead: method and weights are not looked at then. nullptr: none.
+  // Trained composer that makes the row instead; method and weights are then ignored. May be `nullptr`.
   std::shared_ptr<Composer> composer = {};
 };
 
 inline constexpr int64_t kCutDepth = 1000;
 
-// What is searched for: a text, a picture, or both.
+// Search query: a text, an image, or both.
 struct SearchQuery {
   std::string text;             // empty: none
   std::filesystem::path image;  // a file; empty: none
@@ -84,30 +84,30 @@ struct SearchQuery {
   bool fold_duplicates = true;
   float duplicate_cosine = kDuplicateCosine;
   DecodeOptions limits;  // for the picture, as in IngestOptions
-  // Where the collection keeps rows of late interaction: how many pictures, the best by their rows' mean, are
-  // scored by all their rows, at least k; 0: all.
+  // Number of images that late interaction scores by all their rows, chosen by their mean row. It is at least
+  // k; 0 scores all. Ignored if the collection keeps no late interaction rows.
   int64_t candidates = 1000;
-  // And which patches each row of the text met (Hit::matches). Words and maps, of any encoder: explain_hits.
+  // True to also report the patches that each row of the text matched (Hit::matches). Words and maps, for any
+  // encoder: explain_hits.
   bool explain = false;
   LongText long_text = LongText::kTruncate;
-  // What the encoder has been shown to read of a text (read_measured_lengths), for the answer to say where
-  // the text is longer; it changes no hit.
+  // Effective length of the encoder's context (read_measured_lengths). The answer reports a text that is
+  // longer; no hit changes.
   std::optional<MeasuredLength> measured_length = {};
 
-  // What was measured of the collection (read_background), for the answer to say how
-  // likely each hit is to be right.
+  // Score calibration data of the collection (read_background), from which the answer derives match
+  // probabilities.
   std::shared_ptr<const Background> background = {};
-  // Hits that are less likely to be right are left out, [0, 1]; needs a background whose model
-  // tells. The best max(k, kCutDepth) pictures are looked at, so that the answer says how many
-  // pass, and k of them are its hits.
+  // Minimum match probability of hits, [0, 1]; requires calibration data that give probabilities. The best
+  // max(k, kCutDepth) images are examined, so that the answer reports how many pass; k of them are its hits.
   std::optional<double> cut = {};
   // Among the hits shown; ranks stay those by score.
   HitOrder order = HitOrder::kScore;
 
-  // How `text` is to be read (query_language.h): what is wanted first, then what is not.
-  // Empty: as one text, as it stands.
+  // Parsed parts of `text` (query_language.h): wanted ones first, then unwanted ones. If empty, `text` is one
+  // text, taken literally.
   std::vector<QueryPart> parts = {};
-  // What stood in quotes: word search takes each as words that stand side by side.
+  // Quoted phrases; word search requires their words side by side.
   std::vector<std::string> phrases = {};
   // Pictures beside `image`, and what that one weighs among them.
   std::vector<QueryPicture> more_images = {};

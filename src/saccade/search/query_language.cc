@@ -120,7 +120,7 @@ class Reader {
     }
   }
 
-  // What stands in quotes that begin at `at`: its bytes, and where the closing quote ends.
+  // Content of quotes that begin at `at`: its bytes, and the position where the closing quote ends.
   struct Quoted {
     size_t begin = 0;
     size_t end = 0;

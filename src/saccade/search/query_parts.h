@@ -10,7 +10,7 @@
 
 namespace saccade {
 
-// What a text that is not wanted weighs, beside what is wanted of length 1.
+// Default weight of an unwanted text, relative to the wanted part, which has length 1.
 inline constexpr float kUnwantedWeight = -0.25F;
 
 struct QueryPart {

@@ -14,7 +14,7 @@
 namespace saccade {
 namespace {
 
-// Nothing is found by a row that is no direction: no picture is close to it.
+// Refuses a row that has no direction: no image is close to it.
 Status check_rows(MatrixView<const float> rows) {
   if (rows.rows() < 1) return fail(ErrorCode::kBadData, "the encoder gave no rows");
   for (int64_t r = 0; r < rows.rows(); ++r) SACCADE_TRY(check_unit_row(rows.row(r)).in("the encoder gave"));
@@ -118,8 +118,7 @@ Result<std::vector<TextPart>> encode_texts(EncoderBackend& encoder, LongText lon
   return parts;
 }
 
-// What is not wanted: a sum of rows, each times its weight, which is below 0; empty
-// where there is nothing of the kind.
+// Sum of the unwanted rows, each times its weight, which is below 0; empty if there are none.
 using Unwanted = std::vector<double>;
 
 void add_row(std::span<const float> row, float weight, std::vector<double>& sum) {
@@ -138,8 +137,9 @@ struct WantedWeights {
   }
 };
 
-// row: of length 1, or empty if nothing is wanted; it weighs as much as its parts do on average, so that only the
-// ratio of wanted to unwanted weights counts, and parts without weights weigh 1 together.
+// Subtracts unwanted parts. row: of length 1, or empty if there are no wanted parts. Its weight is the mean
+// weight of its parts, so that only the ratio of wanted to unwanted weights counts; parts without weights
+// weigh 1 together.
 Status leave_out(const Unwanted& texts, const Unwanted& pictures, const WantedWeights& wanted,
                  std::vector<float>& row) {
   if (texts.empty() && pictures.empty()) return {};

@@ -29,15 +29,15 @@ Result<Matrix<float>> query_pixels(const IngestSettings& settings, EncoderBacken
 Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, EncoderBackend& encoder, const SearchQuery& query,
                                        bool late);
 
-// The same for the query with each list of parts in the place of its own texts, where it has words at all.
-// kUnsupported for a part that is not wanted, and for several pictures, of late interaction. All texts are
-// encoded together, a picture once.
+// Encodes the query once for each list of parts, which replaces its own texts if the query has words. With
+// late interaction, kUnsupported for an unwanted part and for several images. All texts are encoded together,
+// an image once.
 Result<std::vector<EncodedQuery>> encode_query_parts(const IngestSettings& settings, EncoderBackend& encoder,
                                                      const SearchQuery& query, bool late,
                                                      std::span<const std::vector<QueryPart>> queries);
 
-// The same for the query with each of `texts` in the place of its own; texts may be empty, one of length 0 is
-// encoded as the model has it. All texts are encoded together, a picture once.
+// Encodes the query once for each of `texts`, which replaces its own. `texts` may be empty; a text of length
+// 0 is encoded as the model does it. All texts are encoded together, an image once.
 Result<std::vector<EncodedQuery>> encode_query_texts(const IngestSettings& settings, EncoderBackend& encoder,
                                                      const SearchQuery& query, bool late,
                                                      std::span<const std::string> texts);

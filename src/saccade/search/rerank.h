@@ -33,14 +33,14 @@ struct RerankOptions {
   std::string name;     // of the checkpoint, for Reranking
 };
 
-// The answer to `query` from search_encoded, its first `depth` hits scored anew by `second`, those first, by
-// that score; behind them, as they were, what could not be read or has changed, and hits further down. Then
-// the first query.k. Hits' scores of the two kinds do not compare; Hit::reranked tells them apart. Pictures
-// are read from their paths and must have the bytes they had when they were taken in.
+// Returns the answer to `query` from search_encoded, with its first `depth` hits reranked by the scores of
+// `second`. They come first. Hits that could not be read or have changed follow unchanged, with hits further
+// down. The first query.k are kept. The two kinds of scores are not comparable; Hit::reranked distinguishes
+// them. Images are read from their paths and must have the bytes that were indexed.
 //
-// kUsage for a depth below 1 or kMatch for a query with a picture; kUnsupported for a method the encoder does
-// not have, or a text where it has no tokenizer; kCancelled when asked to stop; else as search_encoded. Cost:
-// decoding and encoding `depth` pictures, `batch` at a time. Thread-safe.
+// Errors: kUsage for a depth below 1 or kMatch for a query with an image; kUnsupported for a method that the
+// encoder lacks, or a text without a tokenizer; kCancelled if stopped; else as search_encoded. Cost: decoding
+// and encoding `depth` images, `batch` at a time. Thread-safe.
 Result<SearchAnswer> search_and_rerank(const Collection& collection, EncoderBackend& encoder, EncoderBackend& second,
                                  const SearchQuery& query, const RerankOptions& options, ThreadPool& pool,
                                  const ProgressCallback& progress = {}, std::stop_token stop = {});

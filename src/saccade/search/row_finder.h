@@ -1,5 +1,5 @@
-// Who scores the rows of a collection: each search makes its own pass over them, or
-// those of the same moment share one.
+// Interface of row scoring: each search makes its own pass over a collection's rows, or concurrent searches
+// share one.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ namespace saccade {
 class RowFinder {
  public:
   virtual ~RowFinder() = default;
-  // What find_rows says of this query alone, the scores of the rows wanted among it. Thread-safe.
+  // Returns the result of find_rows for this query alone, with the scores of the wanted rows. Thread-safe.
   [[nodiscard]] virtual Result<FoundRows> find(const SearchedRows& searched, std::span<const float> query,
                                                int64_t k, std::span<const int64_t> wanted,
                                                ThreadPool& pool) = 0;
 };
 
-// As search_encoded in search.h, with the same answer; `finder` scores the rows.
+// Searches like search_encoded in search.h, with the same answer; `finder` scores the rows.
 Result<SearchAnswer> search_encoded(const Collection& collection, EncoderBackend& encoder, const EncodedQuery& encoded,
                               const SearchQuery& query, ThreadPool& pool, RowFinder& finder);
 

@@ -47,18 +47,19 @@ Status check(const SearchQuery& query) {
   return {};
 }
 
-// How many candidates to begin with, of `searched` pictures: enough that those with a few copies each need no
-// second pass; never more than there are, and one more, so that `complete` can be seen.
+// Returns the initial number of candidates among `searched` images. It suffices without a second pass if
+// images have a few copies each. It exceeds the number of images by at most one, so that `complete` can be
+// determined.
 int64_t first_count(const SearchQuery& query, int64_t searched, bool late, bool judged, bool words) {
   if (late && query.candidates == 0) return searched + 1;
   const int64_t most = std::min(judged ? std::max(query.k, kCompetitors) : query.k, searched);
-  // Ranks are fused down to kWordDepth, whatever k is, and that is enough for what is folded too.
+  // Ranks are fused down to kWordDepth, whatever k is, which suffices for grouped near-duplicates too.
   const int64_t fused = words ? std::min(kWordDepth, searched) : 0;
   const int64_t wanted = late ? std::max({query.candidates, most, fused}) : std::max(2 * most, fused) + 32;
   return std::min(wanted, searched + 1);
 }
 
-// What words, beside vectors, have to do with a search.
+// Word search state of one search.
 struct Words {
   WordRanking ranking;
   std::vector<FusedRank> ranks;  // of the candidates, in their order
@@ -85,7 +86,7 @@ Result<std::vector<SearchHit>> hits_of(const Collection& collection, const std::
   return hits;
 }
 
-// What the hits are judged by, and why not where there is nothing: for this kind of query.
+// Calibration that judges the hits of this kind of query, or the reason why there is none.
 struct Judge {
   const Background::Kind* kind = nullptr;
   std::string reason;
@@ -130,7 +131,8 @@ std::map<int64_t, HitLikelihood> judge(const Collection& collection, std::span<c
   return by_row;
 }
 
-// The hits of the candidates that are likely enough: all are judged first, so that only those few are folded.
+// Returns the hits of the candidates that pass the cut. All candidates are judged first, so that only few are
+// grouped.
 Folding cut_and_fold(Candidates candidates, Words& words, const std::map<int64_t, HitLikelihood>& likelihoods,
                      const Collection& collection, const SearchQuery& query, SearchAnswer& answer) {
   Matching& matching = *answer.matching;
@@ -185,13 +187,13 @@ Result<SearchAnswer> search_with(const Collection& collection, std::span<const f
   if (answer.searched == 0) return answer;
 
   Words words;
-  // Beside a picture, words say what is to be different of it, not what the picture wanted is called.
+  // With a query image, the text describes a change rather than the wanted image, so word search is skipped.
   if (by_words && query.word_share != 0 && has_words(query) && !query.has_image()) {
     SACCADE_ASSIGN(words.ranking, rank_by_words(collection, query, allowed));
     answer.words = words.ranking.report;
   }
   SACCADE_TRY(check_stop(query));
-  // Those that words bring are candidates wherever their rows rank.
+  // Word matches are candidates whatever the rank of their rows.
   std::vector<int64_t> brought;
   brought.reserve(words.ranking.places.size());
   for (const auto& [place, ignored] : words.ranking.places) {
@@ -261,7 +263,7 @@ Result<SearchAnswer> search_with(const Collection& collection, std::span<const f
   return answer;
 }
 
-// Which patches of each hit the text's rows met.
+// Explains each hit by the patches that the text's rows matched.
 Status explain(const Collection& collection, const Preprocessing& preprocessing, const EncodedQuery& encoded,
                const PackedQuery& packed, SearchAnswer& answer) {
   const LateSettings& settings = *collection.info().settings.late;
@@ -287,7 +289,7 @@ Status explain(const Collection& collection, const Preprocessing& preprocessing,
 
 void order_hits(SearchAnswer& answer) {
   if (answer.query.order != HitOrder::kDate) return;
-  // As the filter's `date`.
+  // Sorts by the filter's `date`.
   std::ranges::stable_sort(answer.hits, std::greater<>(), [](const SearchHit& hit) {
     const auto& taken = hit.facts.picture.taken;
     return taken ? *taken * 1'000'000'000 : hit.item.mtime_ns;

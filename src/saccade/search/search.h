@@ -32,36 +32,34 @@ struct EncodedQuery {
   std::shared_ptr<const Composition> composition = {};  // how a composer made the row; nullptr: none did
 };
 
-// Encodes all of the query that the collection can use. kUsage for a query with neither text nor picture,
-// beyond the bounds of query_language.h, with k < 1 or with weights that are not finite; kMismatch if `encoder`
-// is not the collection's; kUnsupported for text where the checkpoint has no tokenizer; the errors of
-// decode_image for the picture; kBadData for a text and a picture whose rows cancel out, and where the encoder
-// gives a row that is not finite or not of length 1; kCancelled when query.stop asks for it. Thread-safe.
+// Encodes all of the query that the collection can use. kUsage for a query with neither text nor image,
+// beyond the bounds of query_language.h, with k < 1 or with weights that are not finite. kMismatch if
+// `encoder` is not the collection's. kUnsupported for text if the checkpoint has no tokenizer. The errors of
+// decode_image for the image. kBadData for a text and an image whose rows cancel out, and for a row of the
+// encoder that is not finite or not of length 1. kCancelled when query.stop requests it. Thread-safe.
 Result<EncodedQuery> encode_query(const Collection& collection, EncoderBackend& encoder, const SearchQuery& query);
 
-// The hits for one row of the collection's space, ordered by score, then by id. Ignores query.text,
-// query.image, query.background and query.cut. kUsage for k < 1, a broken filter or a row that is not
-// finite; kMismatch for a row of another width; kBadData for a collection whose files were cut off since
-// it was opened. Thread-safe. Cost: one pass over all rows (find_rows) and a catalog look-up for each
-// picture shown. Where many near-duplicates crowd the top, another pass each time the number of
-// candidates has to grow fourfold.
+// Returns the hits for one row of the collection's space, ordered by score, then by id. Ignores query.text,
+// query.image, query.background and query.cut. kUsage for k < 1, a broken filter or a row that is not finite;
+// kMismatch for a row of another width; kBadData for a collection whose files were truncated since it was
+// opened. Thread-safe. Cost: one pass over all rows (find_rows) and a catalog look-up for each image shown.
+// Many near-duplicates at the top need another pass each time the number of candidates grows fourfold.
 Result<SearchAnswer> search_row(const Collection& collection, std::span<const float> row, const SearchQuery& query,
                           ThreadPool& pool);
 
-// The same for an encoded query. Where the collection keeps rows of late interaction, the mean of the query's
-// rows finds candidates, and all its rows rank them; if every picture is a candidate, the first stage is left
-// out; a query without such rows is compared by the one row alone. Cost: also MaxSim (max_sim.h) of the
-// candidates. With query.background hits have a likelihood, and
-// those below query.cut are left out; kUnsupported for a cut where nothing can be told, with the reason. That
-// costs a fraction of a millisecond.
+// Searches by an encoded query. If the collection keeps late interaction rows, the mean of the query's rows
+// finds candidates, and all its rows rank them. If every image is a candidate, the first stage is skipped. A
+// query without such rows is compared by the one row alone. Cost: also MaxSim (max_sim.h) of the candidates.
+// With query.background hits have a match probability, and those below query.cut are dropped. A cut without
+// calibration returns kUnsupported, with the reason. This costs a fraction of a millisecond.
 Result<SearchAnswer> search_encoded(const Collection& collection, EncoderBackend& encoder, const EncodedQuery& encoded,
                               const SearchQuery& query, ThreadPool& pool);
 
 // encode_query, then search_encoded.
 Result<SearchAnswer> search(const Collection& collection, EncoderBackend& encoder, const SearchQuery& query, ThreadPool& pool);
 
-// Removes the hits that show an item of `shown`, grouped items included. What a search with a larger k adds to the
-// hits shown before is left, in its order.
+// Removes the hits that show an item of `shown`, grouped items included. After a search with a larger k, this
+// leaves the additional hits, in their order.
 void drop_shown(const std::set<int64_t>& shown, SearchAnswer& answer);
 
 }  // namespace saccade

@@ -537,7 +537,7 @@ TEST_F(SearchTest, APictureAndATextAreComposedAsAsked) {
   EXPECT_EQ(answer_json(moved)["query"]["compose"]["was"], "b");
   query.fusion = {.method = Compose::kSlerp, .text_weight = -1, .image_weight = 2};
   EXPECT_EQ(error_of(query).code, ErrorCode::kUsage);
-  // Of one part there is nothing to compose, and nothing is said of it.
+  // A single part needs no composition, and the answer reports none.
   query.image.clear();
   query.fusion = {.method = Compose::kSlerp};
   EXPECT_NEAR(answer_to(query).hits[0].score, 1, 1e-6);

@@ -1,4 +1,4 @@
-// For tests of search: texts whose tokens are letters, and rows of length 1.
+// Test helpers for search: texts whose tokens are letters, and rows of length 1.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Embeddings as Cohere's clients ask for them, at /v2/embed and /v1/embed; LiteLLM's "cohere/" is one.
+// Cohere's embeddings endpoints, /v2/embed and /v1/embed; LiteLLM's "cohere/" is one of its clients.
 //
 //   {"model", "input_type", "texts": [...] | "images": [data addresses] | "inputs": [{"content": [one part]}],
 //    "embedding_types": ["float", "base64"], "output_dimension", "max_tokens", "truncate": "END" or "NONE"}
@@ -6,7 +6,7 @@
 //   -> {"id", "response_type", "embeddings": {"float": [[0.1, ...], ...]}, "texts": [...],
 //       "meta": {"api_version": {"version"}, "billed_units": {"input_tokens", "images"}}}
 //
-// Older clients, which ask at /v1/embed without "embedding_types", get the list alone as "embeddings".
+// Older clients, which call /v1/embed without "embedding_types", get the list alone as "embeddings".
 #include <algorithm>
 #include <array>
 #include <string>

@@ -8,12 +8,12 @@
 
 namespace saccade::serve {
 
-// Returns the number of descriptors that a server takes at most: for each connection a socket and a file that
-// is sent, for each connection that is refused a socket, and those of files that workers open.
+// Returns the maximum number of descriptors that a server uses. Each connection needs a socket and a file
+// that is sent. Each refused connection needs a socket. Files that workers open are added.
 int64_t wanted_descriptors(const HttpServerOptions& options);
 
-// Lowers connections, refusals and workers until `free` descriptors are enough for them, files that workers
-// open included: these must open whatever connections there are. kLimit where there are too few for any.
+// Lowers connections, refusals and workers until `free` descriptors suffice for them. This includes files
+// that workers open, which must succeed at any number of connections. kLimit if there are too few for any.
 Status fit_to_descriptors(int64_t free, HttpServerOptions& options);
 
 // Returns the number of descriptors that this process has open; 0 where the system does not say.

@@ -18,13 +18,13 @@
 namespace saccade::serve {
 namespace {
 
-// How often a request at hand is looked after: whether its client is there, and whether it waited too long.
+// Interval between checks of a pending request: its client may have gone, or it may have waited too long.
 constexpr auto kLook = std::chrono::milliseconds(250);
-// After so many looks at a client that has closed its side, something is sent to it to find out whether it
-// reads: "100 Continue", which clients leave out. A client that has gone answers with a reset.
+// Number of checks of a client that has closed its side before it is probed. The probe is "100 Continue",
+// which clients ignore. A client that has gone answers with a reset.
 constexpr int kLooksBeforeProbe = 4;
 constexpr int kEmptyLines = 8;
-// Of a stream of events: how often it is looked for more, and for how many looks nothing may be sent.
+// Polling interval of an event stream, and the number of polls for which nothing may be sent.
 constexpr auto kEventsPause = std::chrono::milliseconds(200);
 constexpr int kQuietLooks = 50;
 
@@ -105,7 +105,7 @@ awaitable<error_code> HttpServer::State::read_head_of(Connection& connection, be
   co_return error;
 }
 
-// Whether another request may follow.
+// Serves one request. Returns true if another one may follow.
 awaitable<bool> HttpServer::State::serve_one(Connection& connection, beast::flat_buffer& buffer) {
   if (stopping) co_return false;
   connection.set_idle(true);

@@ -20,7 +20,8 @@ using boost::system::error_code;
 
 namespace {
 
-// What a header may hold: a line, so that no value of a client's begins another header.
+// Returns the text as a valid header value: a single line, so that a client's value cannot begin another
+// header.
 std::string header_value(std::string_view text) {
   std::string value(text);
   std::erase_if(value,

@@ -22,10 +22,10 @@ struct HeadProblem {
   std::string message;
 };
 
-// Fills method, headers, id, path and query from a parser whose header is done. A target in absolute form
-// ("http://host/path") gives the Host, as RFC 9112, section 3.2.2, says. Returns a problem for a target that is
-// no path, for HTTP/1.1 without exactly one Host, and for a Transfer-Encoding other than "chunked" alone: where
-// the body ends would be a guess, and its bytes could pass for another request.
+// Fills method, headers, id, path and query from a parser whose header is complete. A target in absolute form
+// ("http://host/path") gives the Host, by RFC 9112, section 3.2.2. Returns a problem for a target that is no
+// path, for HTTP/1.1 without exactly one Host, and for a Transfer-Encoding other than "chunked" alone. The
+// end of such a body would be a guess, and its bytes could pass for another request.
 std::optional<HeadProblem> read_head(const RequestParser& parser, HttpRequest& request);
 
 // Returns the head of an answer. Without `bytes` no length is said: the body ends with the connection.

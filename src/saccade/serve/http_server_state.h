@@ -39,7 +39,7 @@ using Parser = RequestParser;
 inline constexpr int kReadingThreads = 2;    // they wait for sockets and parse headers
 inline constexpr size_t kAtOnceThreads = 2;  // for what is answered at once
 inline constexpr size_t kSlice = size_t{64} << 10;
-// How long, and for how much, a connection is read after a refusal (Connection::linger).
+// Limits, in time and bytes, on reading from a connection after a refusal (Connection::linger).
 inline constexpr double kLingerSeconds = 2;
 inline constexpr int64_t kLingerBytes = int64_t{4} << 20;
 
@@ -104,7 +104,8 @@ struct HttpServer::State {
                                    const std::string& message);
   awaitable<void> answer_and_close(Connection& connection, const HttpRequest& request,
                                    const HttpResponse& response);
-  // Not read to its end: refused, or, where the client was slow or has gone, counted.
+  // Ends a request that was not read to its end. It is refused or, if the client was slow or has gone,
+  // counted.
   awaitable<void> give_up(Connection& connection, const HttpRequest& request, const error_code& error,
                           std::string_view what, int64_t most_bytes);
   HttpResponse not_begun(const HttpRequest& request, double waited) const;
@@ -114,7 +115,8 @@ struct HttpServer::State {
 
   const HttpServerOptions options;
   const HttpHandlers handlers;
-  // Of the next connection; nullptr: in the clear. This and what follows is for the acceptor's strand alone.
+  // TLS context for new connections; `nullptr` serves plain HTTP. This and the following fields are used on
+  // the acceptor's strand alone.
   std::shared_ptr<asio::ssl::context> tls;
   std::string tls_files;  // state_of, when they were read
   Clock::time_point tls_looked = Clock::now();

@@ -1,4 +1,4 @@
-// Opening the files of items, so that what is sent is what was indexed.
+// Opens the files of items, and ensures that the file sent is the one that was indexed.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What is sent is what was indexed, though somebody has put a link in its place.
+// Tests that the server sends the file that was indexed, even if a link has replaced it.
 #include "saccade/serve/indexed_files.h"
 
 #include <chrono>
@@ -70,7 +70,7 @@ TEST_F(IndexedFilesTest, OpensLinksThatWereIndexedWhileTheirContentIsTheSame) {
     EXPECT_EQ(read(by_file).value_or(""), "indexed");
     EXPECT_EQ(read(by_folder).value_or(""), "indexed");
   }
-  // Of the same size, and the time that it was indexed with.
+  // The replacement has the size and the time of the indexed file.
   const auto time = fs::last_write_time(folder_ / "real" / "a.png");
   test::write_text(folder_ / "real" / "a.png", "another");
   fs::last_write_time(folder_ / "real" / "a.png", time);

@@ -32,8 +32,8 @@ Result<Input> input_of_content(const Json& content) {
   return input_of_json(content[0]);
 }
 
-// Token ids between the start and end tokens (and a prompt) that the tokenizer puts around a text, cut as it
-// cuts a text. kUsage for an id that the model does not have.
+// Frames token ids with the start and end tokens (and a prompt) that the tokenizer adds to a text, truncated
+// like a text. kUsage for an id that the model does not have.
 Result<TokenizedText> framed_tokens(const Tokenizer& tokenizer, std::span<const int32_t> tokens,
                                     int64_t most_tokens) {
   for (const int32_t token : tokens) {

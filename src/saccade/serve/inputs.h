@@ -19,7 +19,7 @@ struct Input {
   std::string address = {};  // where the picture is; fetch_addresses turns it into that
   // Token ids of the model's own tokenizer in place of `text`, with or without its start and end tokens.
   std::vector<int32_t> tokens = {};
-  // Of the text, start and end left out; the model's own limit holds beside.
+  // Maximum number of tokens of the text, start and end excluded; the model's own limit also applies.
   int64_t most_tokens = kWholeText;
 
   [[nodiscard]] bool is_text() const { return picture.empty() && address.empty(); }
@@ -54,19 +54,20 @@ inline constexpr size_t kPicturesAtATime = 32;
 Result<PixelBatch> input_pixels(const Context& context, const EncoderBackend& encoder,
                                 std::span<const Input* const> pictures, int64_t first);
 
-// What a client sends as text, which may be a picture: "data:image/..." is one. An address elsewhere is none.
+// Parses a text field, which may be an image: "data:image/..." is one. A remote address is a text.
 Result<Input> input_of(const std::string& text);
-// What a client sends as a picture: a data address, base64 alone, or an address elsewhere. kBadData.
+// Parses an image field: a data address, base64 alone, or a remote address. kBadData.
 Result<Input> picture_of(const std::string& text);
-// What a client sends as JSON: a text; Jina's {"text"} or {"image"}, older ones' {"bytes"} or {"url"}; a
-// content part, {"type": "text", "text"} or {"type": "image_url", "image_url": {"url"}}; or what has one such
-// as "content". `picture`: a text stands for a picture. kUsage for a text and a picture in one; kBadData.
+// Parses an input from JSON: a text; Jina's {"text"} or {"image"}, older {"bytes"} or {"url"}; a content
+// part, {"type": "text", "text"} or {"type": "image_url", "image_url": {"url"}}; or an object with one of
+// these as "content". With `picture` a text represents an image.
+// Errors: kUsage for a text and an image in one input; kBadData.
 Result<Input> input_of_json(const Json& json, bool picture = false);
 
 // Token ids that a client sends in place of a text; kBadData for anything but a list of whole numbers.
 Result<Input> input_of_tokens(const Json& json);
 
-// With the numbers of tokens read and dropped in headers, for formats that have no room for them.
+// Adds headers with the numbers of tokens read and dropped, for formats that have no field for them.
 HttpResponse with_tokens(HttpResponse response, int64_t tokens, int64_t dropped_tokens);
 
 }  // namespace saccade::serve

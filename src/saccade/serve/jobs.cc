@@ -19,14 +19,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a file of that format is called at its end.
+// Returns the file extension of that format.
 Result<std::string> ending_of(const std::string& format) {
   std::string ending = "." + (format == "heif" ? std::string("heic") : format == "jpeg" ? "jpg" : format);
   if (has_image_extension("picture" + ending)) return ending;
   return fail(ErrorCode::kUnsupported, "a picture of format {}, which is not taken in", format);
 }
 
-// Asked for when something is new, and given back with this.
+// Encoder that is requested when there are new files, and returned when this is destroyed.
 struct Lent {
   ServedModel& model;
   std::shared_ptr<SharedEncoder> encoder = nullptr;
@@ -253,7 +253,7 @@ Result<int64_t> Jobs::add_picture(ServedCollection& collection, std::string_view
   if (!caption.empty()) options.captions[file.string()] = caption;
   Lent lent{*collection.model};
   ThreadPool pool(1);
-  // Who sends a picture wants it, though it was taken out once; what lies elsewhere still stays out.
+  // Uploading an image that was removed before brings it back. Copies of it elsewhere still stay out.
   SACCADE_ASSIGN(const std::vector<std::string> removed, writer.removed_of_hash(hash));
   for (const std::string& path : removed) {
     std::error_code error;

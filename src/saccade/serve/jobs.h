@@ -1,5 +1,5 @@
-// Changes of collections that clients ask for: folders that the operator named are indexed in the background,
-// one after the other; pictures are taken in and out while the client waits.
+// Changes of collections that clients request. Folders that the operator named are indexed in the background,
+// one after the other. Images are added and removed while the client waits.
 #pragma once
 
 #include <chrono>
@@ -25,13 +25,13 @@
 namespace saccade::serve {
 
 struct JobOptions {
-  // What may be indexed. A client names one by its own last part ("pictures" for /srv/pictures), with "-2"
-  // and so on where another has it.
+  // Folders that may be indexed. A client names one by its own last part ("pictures" for /srv/pictures), with
+  // "-2" and so on if another has that name.
   std::vector<std::filesystem::path> folders;
-  // Where pictures that clients send are kept, in a folder for each collection. Empty:
-  // none are taken in, and none out.
+  // Folder of uploaded images, with a subfolder for each collection. If empty, images can be neither added
+  // nor removed.
   std::filesystem::path uploads;
-  // Bytes of all files there together: past that none is taken in. 0: no bound.
+  // Maximum total size of these files in bytes; further uploads are refused. 0: no limit.
   int64_t uploads_bytes = 0;
   IngestOptions ingest;      // limits and places
   int threads = 0;           // that decode, as ThreadPool's
@@ -56,8 +56,8 @@ struct JobState {
   [[nodiscard]] bool ended() const { return state != "waiting" && state != "running"; }
 };
 
-// Thread-safe. The collections it is given must outlive it. Ends what runs when it goes: what was taken in by
-// then is kept, and another job goes on from there.
+// Background jobs of a server. Thread-safe. The collections must outlive it. Its destructor stops the running
+// job: indexed files are kept, and another job continues from there.
 class Jobs {
  public:
   explicit Jobs(JobOptions options);
@@ -77,19 +77,20 @@ class Jobs {
   // Asks it to stop; one that has ended stays as it is. kNotFound.
   Result<JobState> cancel(int64_t id);
 
-  // Keeps the picture's bytes as a file and takes that in, also where it was taken out before; the id it has
-  // then. One that is there already is no error. Errors: those of decode_image; kUnsupported for a format
-  // that `saccade index` would not take; kLimit where there is no room for it; kCancelled where the
-  // collection is being changed, here or by another process, for longer than a client should wait; those of
-  // ingest. Where it fails, its file is gone.
+  // Stores the image's bytes as a file and adds it to the collection, also if it was removed before. Returns
+  // its id. An image that is already present is no error.
+  //
+  // Errors: those of decode_image and of ingest. kUnsupported for a format that `saccade index` would not
+  // accept; kLimit if there is no room for it. kCancelled if the collection is being changed, here or by
+  // another process, for longer than a client should wait. After an error its file is deleted.
   Result<int64_t> add_picture(ServedCollection& collection, std::string_view bytes,
                               const std::string& caption, const DecodeOptions& limits);
-  // Out of the collection, to stay out; its file too where it was kept by add_picture.
-  // kNotFound, kCancelled as above. On a full disk a file that was kept by add_picture goes first, so that
-  // there is room for the change; kCancelled if that is not enough, and the same call goes on from there.
+  // Removes an image from the collection permanently, and its file if add_picture stored it. kNotFound,
+  // kCancelled as above. On a full disk a file stored by add_picture is deleted first, so that there is room
+  // for the change. kCancelled if that is not enough; the same call continues from there.
   Status remove_picture(ServedCollection& collection, int64_t id);
-  // Removes the files of images that were not taken into the collection, or were taken out of it, before the
-  // server that did so was killed. kCancelled, and nothing is changed, while others write to the collection.
+  // Removes the files of interrupted changes: a killed server had stored them without adding the image, or
+  // had removed it. kCancelled, without changes, while others write to the collection.
   Status remove_unfinished(ServedCollection& collection);
 
  private:

@@ -212,7 +212,7 @@ TEST_F(Changing, PicturesAreTakenInAndOut) {
   EXPECT_TRUE(fs::exists(pictures_ / "p0.png"));
   EXPECT_EQ(items(), 5);
   EXPECT_EQ(get("/api/collections/my pictures/pictures/1").status, 404);
-  // Who sends what was taken out wants it back, whether its file is there or not.
+  // Uploading a removed image brings it back, whether its file exists or not.
   EXPECT_EQ(send(test::png(20)).status, 201);
   EXPECT_EQ(send(test::png(0)).status, 201);
   EXPECT_EQ(take_out(2).status, 204);
@@ -228,7 +228,7 @@ TEST_F(Changing, PicturesAreTakenInAndOut) {
 TEST_F(Changing, PicturesThatAreSentStayWithinABound) {
   JobOptions options;
   options.uploads = uploads_;
-  // What lies there already counts, and one of two pictures has room beside it.
+  // Existing uploads count towards the limit, and one of two images fits beside them.
   fs::create_directories(uploads_ / "others");
   test::write_text(uploads_ / "others" / "old", std::string(1000, 'x'));
   const auto larger = static_cast<int64_t>(std::max(test::png(20).size(), test::png(22).size()));

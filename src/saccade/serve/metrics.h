@@ -1,4 +1,4 @@
-// What the server counts, in the text format of Prometheus.
+// Metrics of the server, in the text format of Prometheus.
 #pragma once
 
 #include <array>
@@ -22,17 +22,17 @@ class Metrics {
   void refused(int status);
   // Seconds of work in a stage: "queue", "fetch", "decode", "preprocess", "encode", "score", "write".
   void spent(std::string_view stage, double seconds);
-  // How many times something happened: "thumbnail hit".
+  // Counts an event: "thumbnail hit".
   void happened(std::string_view event);
 
-  // With values of now behind the counts.
+  // Current value to append to the counts, of a gauge or a counter.
   struct Value {
     std::string name;              // "saccade_models_bytes"; a counter's ends with "_total"
     std::string label = {};        // "model"; empty: none
     std::string label_value = {};  // any text
     double value = 0;
   };
-  // How many of something were so large: of sizes up to each of `bounds`, and of all.
+  // Histogram of sizes: counts up to each of `bounds`, and the total.
   struct Sizes {
     std::string name;   // "saccade_encoder_batch_size"
     std::string label;  // "model"

@@ -79,7 +79,7 @@ TEST_F(Models, TheLeastRecentlyUsedGoesAndComesBack) {
   EXPECT_EQ(models.use_of(*c).loads, 1);
   EXPECT_EQ(models.bytes(), 2 * one);
   for (int64_t i = 0; i < of_a.columns(); ++i) EXPECT_EQ(of_a(0, i), of_b(0, i));
-  // What was counted is not lost with the encoder.
+  // Counts survive unloading the encoder.
   EXPECT_EQ(models.use_of(*b).counts.texts, 1);
   (void)row(*c);
   EXPECT_FALSE(models.use_of(*b).loaded);

@@ -1,5 +1,5 @@
-// Rows of the texts that were asked for last: whoever turns a page, sets a filter or looks again
-// has nothing encoded.
+// Cache of the embeddings of recently requested texts. Turning a page, setting a filter or repeating a search
+// then encodes nothing.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class RememberedTexts {
   // ids: a text's tokens; all that an encoder's row depends on.
   [[nodiscard]] std::optional<Matrix<float>> find(std::span<const int32_t> ids);
   void keep(std::span<const int32_t> ids, std::span<const float> row);
-  // How many were found so far.
+  // Returns the number of hits so far.
   [[nodiscard]] int64_t found() const;
 
  private:

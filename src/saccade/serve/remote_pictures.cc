@@ -123,13 +123,13 @@ struct RemotePictures::State {
         turns(options.at_a_time),
         threads(static_cast<size_t>(options.at_a_time)) {}
 
-  // Where a picture may be asked for: the numbers of its host, each of which may be connected to.
+  // Returns the IP addresses of the image's host, each of which may be connected to.
   [[nodiscard]] Result<std::vector<std::string>> addresses_of(const hub::UrlParts& url) const;
   [[nodiscard]] Result<hub::HttpReply> ask(const hub::UrlParts& url, Clock::time_point end,
                                            const std::stop_token& stop) const;
   [[nodiscard]] Result<std::string> fetch(std::string address, const std::stop_token& stop) const;
-  // The same, counted. room: bytes that the request's pictures may still have together; below 0 once one
-  // had more, and none is fetched from then on.
+  // Fetches one address, with metrics. room: bytes that the request's images may still have together. It is
+  // below 0 once one had more, and none is fetched from then on.
   [[nodiscard]] Result<std::string> fetch_one(const std::string& address, std::atomic<int64_t>& room,
                                               const std::stop_token& stop) const;
 

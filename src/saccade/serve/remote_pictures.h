@@ -1,8 +1,8 @@
-// Pictures that clients give by address: fetched from hosts that the operator has named, and from no others.
+// Images that clients give by address, fetched from hosts that the operator has named, and from no others.
 //
-// A host's name is resolved once, every address that it stands for has to be one that may be asked, and it is
-// one of these that is connected to. Redirects are followed one by one, each looked at as the first address.
-// Nothing of the client's or of the environment goes along: no credentials, no cookies, no proxy.
+// A host's name is resolved once. All of its addresses must be permitted, and the connection uses one of
+// them. Redirects are followed one by one, each checked like the first address. No credentials, cookies or
+// proxy of the client or of the environment are used.
 #pragma once
 
 #include <atomic>
@@ -33,8 +33,8 @@ struct RemoteOptions {
 
 class RemotePictures {
  public:
-  // kUsage for a host that is none, or whose range is wider than any network of its own (8 bits, of IPv6 7);
-  // kUnsupported where libcurl is not installed.
+  // Opens the fetcher. kUsage for an invalid host, or one whose range is too wide for a single network (8
+  // bits, or 7 for IPv6); kUnsupported if libcurl is not installed.
   static Result<std::unique_ptr<RemotePictures>> open(RemoteOptions options, Metrics& metrics);
   RemotePictures(const RemotePictures&) = delete;
   RemotePictures& operator=(const RemotePictures&) = delete;
@@ -48,7 +48,7 @@ class RemotePictures {
   std::unique_ptr<State> state_;
 };
 
-// What one request fetches. Not for several threads at a time.
+// Fetches of one request. Not thread-safe.
 class RemoteRequest {
  public:
   // gone: whether nobody waits any more; asked now and then.
@@ -57,10 +57,10 @@ class RemoteRequest {
   RemoteRequest& operator=(const RemoteRequest&) = delete;
   ~RemoteRequest();
 
-  // The bytes of each, in their order, up to the first that failed, whose error is the last. Several are
-  // fetched at a time, on threads of their own. kBadData for an address that is none and where the host does
-  // not send a picture's bytes; kUnsupported for one that may not be asked; kLimit for what is too large or
-  // too slow; kCancelled where gone() says so.
+  // Fetches the bytes of each, in order, up to the first that failed, whose error is the last. Several are
+  // fetched at a time, on separate threads. kBadData for an invalid address and if the host does not send an
+  // image's bytes; kUnsupported for one that is not permitted; kLimit if it is too large or too slow;
+  // kCancelled if gone() returns true.
   std::vector<Result<std::string>> fetch(std::span<const std::string> addresses);
 
  private:

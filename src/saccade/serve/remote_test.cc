@@ -145,7 +145,7 @@ class Remote : public ServingTest {
   [[nodiscard]] HttpResponse embed_picture(const std::string& address) const {
     return embed(Json::array({{{"image", address}}}));
   }
-  // That it is refused with that status, saying so, in OpenAI's shape.
+  // Expects a refusal with that status and message, in OpenAI's form.
   void refused(const std::string& address, int status, const char* words) const {
     const HttpResponse response = embed_picture(address);
     EXPECT_EQ(response.status, status) << address << response.body;
@@ -182,7 +182,7 @@ TEST_F(Remote, EveryFormatThatCarriesAddressesHasThemFetched) {
   EXPECT_EQ(row(embed({{{"type", "image_url"}, {"image_url", {{"url", address}}}}})),
             wanted);  // OpenAI, vLLM
   EXPECT_EQ(row(embed({{{"type", "image_url"}, {"image_url", address}}})), wanted);
-  // Where nothing says that it is a picture, an address is a text.
+  // An address that is not marked as an image is a text.
   EXPECT_NE(row(embed({address})), wanted);
   EXPECT_NE(row(embed({address}, {{"modality", {"text"}}})), wanted);
 
@@ -441,7 +441,7 @@ TEST_F(Remote, WhoHasGoneWaitsNoLongerAndOthersAreAnswered) {
   EXPECT_LT(seconds_since(begin), 8);
 }
 
-// What the environment says of proxies is for downloads of models.
+// Proxy settings in the environment apply to model downloads only.
 TEST_F(Remote, NoProxyIsAsked) {
   const saccade::test::TestServer proxy([](const ServerRequest&) { return picture(2); });
   const saccade::test::TestVariable lower("http_proxy", proxy.endpoint());

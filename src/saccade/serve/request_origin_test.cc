@@ -1,4 +1,4 @@
-// Which requests a browser may send for which page.
+// Tests of the requests that a browser may send on behalf of a page.
 #include "saccade/serve/request_origin.h"
 
 #include <string>

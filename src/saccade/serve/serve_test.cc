@@ -564,7 +564,8 @@ std::vector<float> row_of(const Json& embedding) {
 }
 
 TEST_F(Serving, EmbedsAsOpenAisClientsAsk) {
-  // What openai-python sends for client.embeddings.create(model="starter", input=["a bell", "a red bell"]).
+  // Body that openai-python sends for client.embeddings.create(model="starter", input=["a bell", "a red
+  // bell"]).
   const Json answer = json_of(
       post("/v1/embeddings",
            R"({"input": ["a bell", "a red bell"], "model": "starter", "encoding_format": "base64"})"));

@@ -17,8 +17,9 @@ namespace {
 
 constexpr int64_t kMostOfComposerFile = 1 << 20;
 
-// What shows that a collection has changed: the stamps of the files that every change touches. Empty while a
-// further change might leave them as they are: then it has to be looked into at the next time too.
+// Returns a string that changes with the collection: the stamps of the files that every change touches. It is
+// empty while a further change might leave the stamps as they are. The collection must then be checked again
+// the next time.
 std::string state_of(const std::filesystem::path& folder) {
   std::string state;
   for (const std::string_view name :
@@ -40,7 +41,8 @@ std::string names_of(const std::vector<std::unique_ptr<T>>& all, const std::stri
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
-// Where a collection's checkpoint is: where it was, or the one of `options.checkpoints` that is the same.
+// Finds a collection's checkpoint: at its remembered location, or the identical one among
+// `options.checkpoints`.
 Result<std::filesystem::path> find_checkpoint_of(const CheckpointId& made_with,
                                                  const ServedOptions& options) {
   auto found = checkpoint_of(made_with, {});
@@ -60,7 +62,7 @@ Result<std::filesystem::path> find_checkpoint_of(const CheckpointId& made_with,
 Result<std::shared_ptr<const std::vector<NewestFirst::Place>>> NewestFirst::of(const Collection& collection) {
   const std::lock_guard lock(mutex_);
   if (order_) return order_;
-  // As the filter's `date`: when it was taken, where its file says so.
+  // Capture dates of items whose files have one, like the filter's `date`.
   std::unordered_map<int64_t, int64_t> taken;
   SACCADE_TRY(collection.for_each_facts([&](int64_t id, const ItemFacts& facts) -> Status {
     if (facts.picture.taken) taken.emplace(id, *facts.picture.taken * 1'000'000'000);
@@ -95,8 +97,8 @@ Result<std::shared_ptr<const Snapshot>> ServedCollection::read() const {
   SACCADE_ASSIGN(Collection collection, Collection::open(folder_));
   std::shared_ptr<const Background> background;
   if (!collection.has_late_rows()) {
-    // What is missing or damaged is measured anew by the next `saccade index`;
-    // until then nothing can be told.
+    // Missing or damaged calibration is rebuilt by the next `saccade index`. Until then answers have no match
+    // probabilities.
     if (auto read = read_background(collection))
       background = std::make_shared<const Background>(*std::move(read));
   }
@@ -194,7 +196,7 @@ Result<ServedCollection*> Served::collection(std::string_view name) const {
       return fail(ErrorCode::kUsage, "several collections are served: name one of {}", there);
     return fail(ErrorCode::kNotFound, "no collection \"{}\"; there are: {}", name, there);
   }
-  // What is open could be answered from; but it would be of pictures that somebody has thrown away.
+  // The open collection could still answer, but with images that the user has deleted.
   std::error_code not_there;
   if (!std::filesystem::exists((*found)->folder() / "collection.json", not_there)) {
     return fail(ErrorCode::kCancelled,

@@ -1,4 +1,4 @@
-// What a server has open: collections, each as it was a moment ago, and the encoders of their checkpoints.
+// Open collections of a server, each a recent snapshot, and the encoders of their checkpoints.
 #pragma once
 
 #include <condition_variable>
@@ -21,9 +21,9 @@
 
 namespace saccade::serve {
 
-// The pictures of a collection, newest first: by when they were taken, or the file's time where it
-// says nothing of that. Files of one date, as of an archive, are mixed: by their hashes, which have
-// nothing to do with what they show. Put in order when it is first asked for, and kept. Thread-safe.
+// Order of a collection's images, newest first, by the date they were taken, or the file's time if that is
+// unknown. Files of one date, such as from an archive, are shuffled by their hashes, which do not depend on
+// their content's look. Sorted at first use, and cached. Thread-safe.
 class NewestFirst {
  public:
   struct Place {
@@ -56,14 +56,14 @@ class ServedCollection {
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
-  // As it was when it was last looked at. Thread-safe.
+  // Returns the snapshot of the last check. Thread-safe.
   [[nodiscard]] std::shared_ptr<const Snapshot> now() const;
-  // Opens it anew where its files have changed since, or have in the last two seconds; where that fails, the
-  // error, and the old snapshot stays. Thread-safe.
+  // Reopens the collection if its files have changed since, or within the last two seconds. If that fails,
+  // returns the error and keeps the old snapshot. Thread-safe.
   Status follow();
 
   ServedModel* model = nullptr;  // of its checkpoint
-  // Held by whoever changes the collection, so that two of this server's requests take turns.
+  // Lock held by a request that changes the collection, so that requests of this server take turns.
   std::timed_mutex writing;
 
  private:
@@ -91,9 +91,8 @@ struct ServedOptions {
 
 class Served {
  public:
-  // Loads every checkpoint that is needed, each once. A collection's name is that of its folder,
-  // with "-2" and so on where another has it. Errors name the collection or checkpoint; kUsage
-  // where there is nothing to serve.
+  // Loads all required checkpoints, each once. A collection's name is that of its folder, with "-2" and so on
+  // if another has that name. Errors name the collection or checkpoint; kUsage if there is nothing to serve.
   static Result<std::unique_ptr<Served>> open(const ServedOptions& options);
 
   [[nodiscard]] const std::vector<std::unique_ptr<ServedCollection>>& collections() const {
@@ -101,8 +100,8 @@ class Served {
   }
   [[nodiscard]] const std::vector<std::unique_ptr<ServedModel>>& models() const { return models_.all(); }
   [[nodiscard]] const ServedModels& model_memory() const { return models_; }
-  // By name, or the only one there is where the name is empty. kNotFound names those that there are;
-  // kCancelled for one whose folder is gone, or whose files another program has cut off.
+  // Returns the collection of that name, or the only one if the name is empty. kNotFound lists the existing
+  // names. kCancelled for one whose folder is gone, or whose files another program has truncated.
   [[nodiscard]] Result<ServedCollection*> collection(std::string_view name) const;
   // Likewise; the first where the name is empty.
   [[nodiscard]] Result<ServedModel*> model(std::string_view name) const;

@@ -13,7 +13,7 @@
 namespace saccade::serve {
 namespace {
 
-// What the parameters take in memory. What a pass takes beside them is bounded by the batches.
+// Returns the memory of the parameters in bytes. The batches bound the additional memory of a pass.
 int64_t bytes_of(const EncoderInfo& info) {
   switch (info.precision) {
     case Precision::kFp32:
@@ -86,7 +86,7 @@ Result<std::shared_ptr<SharedEncoder>> ServedModels::encoder_of(ServedModel& mod
     return model.encoder_;
   };
   if (auto encoder = loaded()) return encoder;
-  // Of waiting for those who ask for it too, and then for room: not one after the other.
+  // Covers waiting for other callers that load this model and then for memory, both together.
   const Clock::time_point until = deadline();
   const std::lock_guard only_one(model.loading_);
   if (auto encoder = loaded()) return encoder;
@@ -109,7 +109,7 @@ ServedModels::Clock::time_point ServedModels::deadline() const {
          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limits_.wait_seconds));
 }
 
-// What is let go of is in memory until the last of those who work with it have ended.
+// An unloaded encoder occupies memory until its last user has finished.
 Status ServedModels::make_room(int64_t bytes, const ServedModel& model, Clock::time_point deadline) {
   std::unique_lock lock(mutex_);
   while (limits_.memory > 0 && bytes_ + bytes > limits_.memory) {

@@ -1,5 +1,5 @@
-// The checkpoints that a server has, their encoders loaded within a bound of memory: what was not asked for
-// the longest goes first, and comes back when it is asked for.
+// Checkpoints of a server, with their encoders loaded within a memory limit. The least recently used encoder
+// is unloaded first, and loaded again when it is requested.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@ namespace saccade::serve {
 
 class ServedModels;
 
-// What is known of a checkpoint whether its encoder is loaded or not, and the way to its encoder.
+// A checkpoint, whether its encoder is loaded or not, and access to its encoder.
 class ServedModel {
  public:
   std::string name;  // what clients call it: the checkpoint's name
@@ -35,10 +35,9 @@ class ServedModel {
   std::optional<MeasuredLength> measured_length;
   int64_t bytes = 0;  // of memory that its encoder takes, by its parameters
 
-  // Loaded now if it is not. It stays loaded while anybody holds it. kCancelled where there is no memory
-  // beside what others hold, for so long that it makes no sense to wait; errors of load_checkpoint;
-  // kMismatch where another checkpoint lies in its place by now. Thread-safe; those who ask for it meanwhile
-  // wait for the one that loads it.
+  // Returns the encoder, loaded now if it is not. It stays loaded while anybody holds it. kCancelled if
+  // others hold the memory for longer than a client should wait; errors of load_checkpoint; kMismatch if
+  // another checkpoint has replaced it. Thread-safe; concurrent callers wait for the one that loads it.
   [[nodiscard]] Result<std::shared_ptr<SharedEncoder>> encoder();
 
  private:
@@ -46,7 +45,7 @@ class ServedModel {
   ServedModels* owner_ = nullptr;
   BackendOptions options_;
   std::mutex loading_;
-  // What follows is guarded by the owner's mutex.
+  // The owner's mutex guards the following fields.
   SharedEncoder::Counts past_;  // of encoders that have gone
   int64_t loads_ = 0;
   uint64_t used_ = 0;                       // when it was asked for, in askings of all models
@@ -66,8 +65,8 @@ class ServedModels {
   ServedModels(const ServedModels&) = delete;
   ServedModels& operator=(const ServedModels&) = delete;
 
-  // Not thread-safe. Loads it, unless the same checkpoint is there in the same precision. kLimit where it
-  // alone is more than the memory for all.
+  // Adds a checkpoint and loads it, unless the same one exists in the same precision. kLimit if it alone
+  // exceeds the memory limit. Not thread-safe.
   Result<ServedModel*> add(const std::filesystem::path& checkpoint, const BackendOptions& options);
   [[nodiscard]] const std::vector<std::unique_ptr<ServedModel>>& all() const { return models_; }
 
@@ -86,7 +85,7 @@ class ServedModels {
   using Clock = std::chrono::steady_clock;
   [[nodiscard]] Clock::time_point deadline() const;  // of waiting for room, from now
   Status make_room(int64_t bytes, const ServedModel& model, Clock::time_point deadline);
-  // In the model's place; its memory has been taken.
+  // Stores the encoder in the model; its memory is already reserved.
   std::shared_ptr<SharedEncoder> keep(ServedModel& model, std::unique_ptr<SharedEncoder> encoder);
   void gone(ServedModel& model, const SharedEncoder::Counts& counts);
 

@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The parts of the path that stand where the pattern has braces; nothing where it is another path.
+// Returns the parts of the path at the pattern's braces; `nullopt` if the path does not match.
 std::optional<std::vector<std::string>> match(std::string_view pattern, std::string_view path) {
   std::vector<std::string> found;
   while (!pattern.empty() && !path.empty()) {
@@ -38,7 +38,7 @@ std::optional<std::vector<std::string>> match(std::string_view pattern, std::str
   return found;
 }
 
-// The value of one cookie, decoded; "" where there is none.
+// Returns the value of one cookie, decoded; "" if there is none.
 std::string cookie(const HttpRequest& request, std::string_view name) {
   std::string_view rest = request.header("cookie").value_or("");
   while (!rest.empty()) {

@@ -1,4 +1,4 @@
-// What the server answers: requests to library calls, and their answers to JSON.
+// The service: maps requests to library calls, and their results to JSON.
 //
 // Its own API lies under /api; formats of other programs' clients have a file each.
 // Every format is a list of routes.
@@ -40,12 +40,12 @@ struct ServiceOptions {
   int64_t most_values = 1 << 17;  // of one body of JSON: a byte of it may become a hundred in memory
   int most_thumbnail_side = 1024;
   double encode_seconds = 30;  // from a request's beginning to its turn at an encoder or a decoder; then 503
-  // Whether a Host other than this machine's own names is refused: what keeps a web page that a browser here
-  // shows from asking a server without keys, by a name that it has pointed here.
+  // True to refuse a Host other than this machine's own names. This keeps a web page in a local browser from
+  // querying a server without keys through a name that it has pointed here (DNS rebinding).
   bool own_host_only = true;
 };
 
-// What every handler is given.
+// Context that every handler receives.
 struct Context {
   const ServiceOptions& options;
   const Served& served;
@@ -56,7 +56,8 @@ struct Context {
   Thumbnails* thumbnails;  // nullptr: none are kept
   RemotePictures* remote;  // nullptr: nothing is fetched
   IndexedFiles& files;
-  // Of the request at hand: whether its client has gone (HttpRequest::gone), or it has waited too long.
+  // Cancellation of the current request: returns true if its client has gone (HttpRequest::gone), or it has
+  // waited too long.
   std::function<bool()> gone = {};
   std::shared_ptr<RemoteRequest> fetches = {};  // likewise; nullptr: nothing is fetched
   std::stop_token stop = {};                    // HttpRequest::stop of the request at hand
@@ -70,10 +71,10 @@ struct Context {
   [[nodiscard]] Result<std::shared_ptr<EncoderBackend>> lend(ServedModel& model) const;
 };
 
-// Of a browser that has given a key once (POST /api/session).
+// Cookie of a browser that has logged in with a key once (POST /api/session).
 inline constexpr std::string_view kKeyCookie = "saccade_key";
 
-// How errors look to the clients of a format.
+// Format of errors for the clients of an API.
 using ErrorForm = std::function<Json(int status, std::string_view code, std::string_view message)>;
 
 struct Route {
@@ -105,19 +106,19 @@ Format tei_format();             // tei.cc: Text Embeddings Inference
 // infinity's reads a list as "detail" of 422.
 Json openai_error(int status, std::string_view code, std::string_view message);
 
-// What infinity's client says where its user names no model.
+// Model name that infinity's client sends if its user names none.
 inline constexpr std::string_view kNoModelNamed = "default/not-specified";
 
 class Service {
  public:
-  // What is referred to must outlive it.
+  // The referenced objects must outlive it.
   Service(ServiceOptions options, const Served& served, const Keys& keys, ThreadPool& pool, Metrics& metrics,
           Jobs* jobs = nullptr, Thumbnails* thumbnails = nullptr, RemotePictures* remote = nullptr);
   ~Service();
 
   // The answer to a request, errors included. Thread-safe.
   [[nodiscard]] HttpResponse handle(const HttpRequest& request) const;
-  // What method, path, headers and key of a request settle, before its body is read. Thread-safe.
+  // Decides by method, path, headers and key of a request, before its body is read. Thread-safe.
   [[nodiscard]] Admission admit(const HttpRequest& request) const;
   // An error in the form that clients of the request's path expect.
   [[nodiscard]] HttpResponse refuse(const HttpRequest& request, int status, const std::string& message) const;
@@ -156,13 +157,14 @@ Result<Json> json_body(const Context& context, const HttpRequest& request,
                        std::span<const std::string_view> fields);
 // kLimit for a text longer than ServiceOptions::most_text_bytes.
 Status check_text(const Context& context, std::string_view text);
-// Whether a client's text for a picture is an address elsewhere, "https://...": no data: address, no base64.
+// Returns true if a client's image field is a remote address, "https://...", rather than a data: address or
+// base64.
 bool is_remote(std::string_view text);
-// What clients sent as pictures: addresses elsewhere, fetched. Errors of RemoteRequest::fetch, one at most
-// and the last; kUnsupported where nothing is fetched.
+// Fetches the remote addresses that clients sent as images. Errors of RemoteRequest::fetch, at most one,
+// which is the last; kUnsupported if the server fetches nothing.
 std::vector<Result<std::string>> fetch_pictures(const Context& context,
                                                 std::span<const std::string> addresses);
-// What a client sent as a picture: "data:image/png;base64,...", base64 alone, or an address elsewhere, which
+// Returns the bytes of an image field: "data:image/png;base64,...", base64 alone, or a remote address, which
 // is fetched. kBadData; errors of fetch_pictures.
 Result<std::string> picture_bytes(const Context& context, const std::string& text);
 

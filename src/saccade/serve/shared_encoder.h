@@ -23,7 +23,7 @@ struct BatchLimits {
   int64_t remembered = int64_t{16} << 20;
 };
 
-// What an encoder around another one hands on as it is.
+// Base class of an encoder that wraps another one and forwards calls unchanged.
 class ForwardingEncoder : public EncoderBackend {
  public:
   [[nodiscard]] const EncoderInfo& info() const override { return inner_->info(); }
@@ -46,10 +46,11 @@ class ForwardingEncoder : public EncoderBackend {
   EncoderBackend* const inner_;
 };
 
-// Passes calls on to the encoder it wraps, those of a moment in one pass (shared_passes.h). A call larger
-// than the limits is a pass of its own. A pass that fails is repeated call by call: nobody gets the error
-// of another's input. A text that was asked for alone and is asked for again is remembered. What else the
-// encoder can do is not shared: one call after the other. Thread-safe.
+// Encoder wrapper with dynamic batching: concurrent calls share one pass of the wrapped encoder
+// (shared_passes.h). A call larger than the limits is a pass of its own. A pass that fails is repeated call
+// by call, so nobody gets the error of another's input. The embedding of a single text is cached and reused
+// if it is requested again. Other capabilities of the encoder are not shared: their calls run one after the
+// other. Thread-safe.
 class SharedEncoder final : public ForwardingEncoder {
  public:
   explicit SharedEncoder(std::unique_ptr<EncoderBackend> encoder, BatchLimits limits = {});
@@ -64,13 +65,13 @@ class SharedEncoder final : public ForwardingEncoder {
   [[nodiscard]] Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
     return encode_texts_for({}, texts);
   }
-  // The same for somebody who may go: kCancelled where gone() says so before a pass is begun.
+  // Encodes for a client that may disconnect: kCancelled if gone() returns true before a pass has begun.
   [[nodiscard]] Result<Matrix<float>> encode_images_for(const std::function<bool()>& gone,
                                                         MatrixView<const float> pixels);
   [[nodiscard]] Result<Matrix<float>> encode_texts_for(const std::function<bool()>& gone,
                                                        std::span<const TokenizedText> texts);
 
-  // Of all passes so far.
+  // Totals over all passes so far.
   struct Counts {
     int64_t passes = 0;
     int64_t calls = 0;
@@ -101,7 +102,7 @@ class SharedEncoder final : public ForwardingEncoder {
   Counts counts_;  // but for passes, calls and what was remembered
 };
 
-// What a request is lent: the shared encoder, for as long as its client is there.
+// Encoder lent to a request: the shared encoder, for as long as its client is connected.
 class LentEncoder final : public ForwardingEncoder {
  public:
   LentEncoder(std::shared_ptr<SharedEncoder> shared, std::function<bool()> gone)

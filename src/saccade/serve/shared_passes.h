@@ -1,7 +1,7 @@
-// One pass for all calls of a moment: whoever comes while nobody is at work makes a pass at once, on its own
-// thread, as soon as other threads that can run have had a turn to join; those that come meanwhile wait, and
-// one of them makes the next pass for as many as go with it. So batches grow with the load, nobody waits for
-// a clock, and an idle server hands nothing to another thread.
+// Dynamic batching: one pass for concurrent calls. A call that arrives at an idle time runs a pass at once,
+// on its own thread, after other runnable threads had a turn to join. Calls that arrive meanwhile wait, and
+// one of them runs the next pass for as many as fit together. So batches grow with the load, no call waits
+// for a timer, and an idle server hands nothing to another thread.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace saccade::serve {
 
-// What a call of SharedPasses is made from.
+// Base class of a call of SharedPasses.
 class SharedCall {
  private:
   template <typename Call>
@@ -34,12 +34,13 @@ class SharedPasses {
   // most: calls of one pass.
   explicit SharedPasses(size_t most) : most_(most) {}
 
-  // Whether `other` goes into a pass with those taken so far, the first of which makes it. Must not throw.
+  // Returns true if `other` may join a pass with the calls taken so far. The first of these runs the pass.
+  // Must not throw.
   using Takes = std::function<bool(const Call& other, std::span<Call* const> taken)>;
 
   // Returns true when a pass has been made for `own`, by run(calls) on this thread or on that of another
-  // call. What run() throws ends there: calls that it did not come to keep the outcome they came with. False, and no pass made for it, where gone() said so while it waited, which
-  // is asked every kLook.
+  // call. Exceptions of run() are caught: calls that it did not reach keep their initial outcome. Returns
+  // false without a pass if gone() returned true during the wait; it is polled every kLook.
   template <typename Run>
   bool join(Call& own, const Takes& takes, const std::function<bool()>& gone, const Run& run) {
     std::vector<Call*> taken;

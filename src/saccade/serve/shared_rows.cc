@@ -16,7 +16,7 @@ tl::unexpected<Error> no_memory() {
 
 }  // namespace
 
-// Of one search, which waits for its end.
+// Call of one search, which waits for its end.
 struct SharedRows::Call : SharedCall {
   std::span<const float> query;
   int64_t k = 0;
@@ -66,7 +66,8 @@ Result<FoundRows> SharedRows::find(const SearchedRows& searched, std::span<const
   own.query = query;
   own.k = k;
   own.wanted = wanted;
-  // What is wanted the most decides how deep a pass goes: who wants much more than others makes an own one.
+  // The largest `k` decides the depth of a pass, so a call that wants many more hits than others runs its
+  // own.
   const size_t most = searched.int8.count > 0 ? kInt8Queries : kQueries;
   const auto takes = [most](const Call& other, std::span<Call* const> taken) {
     const int64_t first = taken.front()->k;

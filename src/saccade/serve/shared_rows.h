@@ -14,7 +14,7 @@ namespace saccade::serve {
 // own. Answers are those of find_rows for each alone. Thread-safe.
 class SharedRows final : public RowFinder {
  public:
-  // Of those rows that `alive` allows, which the collection keeps while it lives.
+  // Scores the rows that `alive` allows. The collection must keep them for its lifetime.
   explicit SharedRows(std::span<const uint8_t> alive) : alive_(alive), passes_(kQueries) {}
 
   [[nodiscard]] Result<FoundRows> find(const SearchedRows& searched, std::span<const float> query, int64_t k,

@@ -188,7 +188,7 @@ TEST(SharedEncoder, ATextAskedForAgainIsNotEncodedAgain) {
   EXPECT_EQ(inner.passes, 4);
   EXPECT_TRUE(ask({2, 7}));
   EXPECT_EQ(inner.passes, 5);
-  // What fails is asked for anew, and texts that come by the dozen push nothing out.
+  // A failed text is computed again, and large batches of texts evict nothing.
   EXPECT_FALSE(ask({13}));
   EXPECT_FALSE(ask({13}));
   EXPECT_EQ(inner.passes, 7);

@@ -1,4 +1,4 @@
-// For tests: a client that sends what it is told, byte for byte, as slowly as it is told.
+// Test client that sends given bytes, as slowly as requested.
 #pragma once
 
 #include <algorithm>
@@ -91,7 +91,7 @@ class Client {
     }
     return std::exchange(buffer_, "");
   }
-  // Whether the server closes within that time, with nothing more said.
+  // Returns true if the server closes within that time, without sending more.
   bool closed(int milliseconds = 30'000) { return !fill(milliseconds) && ended_; }
 
  private:

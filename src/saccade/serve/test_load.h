@@ -1,5 +1,5 @@
-// For tests and benchmarks: thousands of clients at once over loopback, good, slow, broken and huge ones, and
-// what became of each of their requests.
+// Load generator for tests and benchmarks: thousands of concurrent clients over loopback, good, slow, broken
+// and huge ones, with the outcome of each of their requests.
 #pragma once
 
 #include <algorithm>
@@ -92,7 +92,7 @@ class LoadConnection {
     buffer_.erase(0, left);
     co_return status;
   }
-  // Whether the server closes the connection now, within kSoon, and has sent nothing more.
+  // Returns true if the server closes the connection now, within kSoon, and has sent nothing more.
   asio::awaitable<bool> ended() {
     if (!buffer_.empty()) co_return false;
     const auto start = LoadClock::now();
@@ -134,7 +134,7 @@ inline std::string load_request(std::string_view method, std::string_view target
   return text + "\r\n" + std::string(body);
 }
 
-// How one kind of client behaves.
+// Behaviour of one kind of client.
 struct LoadKind {
   std::string name;
   int share = 1;  // of all requests
@@ -167,11 +167,10 @@ struct LoadOutcome {
   }
 };
 
-// How long after its end a client may wait for an answer: longer than any limit of a server's.
+// Time that a client may wait for an answer after its end; longer than any limit of a server.
 inline constexpr auto kLoadPatience = std::chrono::seconds(90);
 
-// One request of a client that has a connection of its own, and the time from its first
-// byte to the end of the answer.
+// Sends one request on a new connection, and measures the time from its first byte to the end of the answer.
 inline LoadOutcome ask_once(uint16_t port, const LoadKind& kind) {
   asio::io_context io{1};
   LoadOutcome outcome;
@@ -372,8 +371,8 @@ inline std::vector<LoadKind> slow_clients(const std::string& picture_address, do
   return kinds;
 }
 
-// Clients that end their side behind the request, that speak another protocol, whose query is long to parse, and
-// that want what they send as a body to be read as the next request.
+// Returns hostile clients. Some close their side after the request, speak another protocol, or send a query
+// that is slow to parse. Others send a body that is meant to be parsed as the next request.
 inline std::vector<LoadKind> tricky_clients() {
   std::vector<LoadKind> kinds;
   std::string quotes = "{\"text\": \"";

@@ -1,5 +1,5 @@
-// For benchmarks and campaigns: `saccade serve` as a process of its own on loopback, within limits of the system where
-// these are wanted, and a collection of random rows for it.
+// Server process for benchmarks and campaigns: `saccade serve` on loopback, with optional limits of the
+// system, and a collection of random rows for it.
 #pragma once
 
 #include <algorithm>
@@ -124,14 +124,14 @@ class ServerProcess {
     if (process_ > 0 && ::waitpid(process_, &status_, WNOHANG) == process_) process_ = 0;
     return process_ > 0;
   }
-  // How it ended, once it is not alive any more.
+  // Returns how the process ended, once it is no longer alive.
   [[nodiscard]] std::string end() const {
     if (WIFSIGNALED(status_)) return fmt::format("ended by signal {}", WTERMSIG(status_));
     return fmt::format("ended with {}", WEXITSTATUS(status_));
   }
   // Resident, in bytes.
   [[nodiscard]] int64_t memory() const { return status_field("VmRSS:"); }
-  // Of addresses, in bytes, the most so far: what ServerLimits::address_space bounds.
+  // Returns the peak address space in bytes, which ServerLimits::address_space bounds.
   [[nodiscard]] int64_t address_space() const { return status_field("VmPeak:"); }
   // Open now.
   [[nodiscard]] int64_t descriptors() const {
@@ -184,7 +184,7 @@ class ServerProcess {
             "127.0.0.1:0", nullptr);
     ::_exit(127);
   }
-  // Of /proc/PID/status, in bytes.
+  // Returns a field of /proc/PID/status, in bytes.
   [[nodiscard]] int64_t status_field(const std::string& name) const {
     std::ifstream file(fmt::format("/proc/{}/status", process_));
     for (std::string line; std::getline(file, line);)

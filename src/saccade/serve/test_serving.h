@@ -1,4 +1,4 @@
-// For tests: a collection of six pictures made with the starter, served, and what asks it.
+// Test fixture of a running server: a collection of six images made with the starter, and a client.
 #pragma once
 
 #include <algorithm>

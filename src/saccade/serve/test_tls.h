@@ -1,4 +1,4 @@
-// For tests: a certificate that vouches for itself, and a client that believes in it alone.
+// TLS test helpers: a self-signed certificate, and a client that trusts it alone.
 #pragma once
 
 #include <cstdio>

@@ -27,7 +27,7 @@ class Thumbnails {
 
   // Under that key, of hexadecimal digits (SHA-256).
   [[nodiscard]] std::optional<SmallPicture> find(std::string_view key);
-  // What cannot be written is not kept.
+  // Stores a thumbnail. If writing fails, it is not stored.
   void keep(std::string_view key, const SmallPicture& picture);
   [[nodiscard]] int64_t bytes() const;
 

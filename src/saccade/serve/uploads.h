@@ -1,11 +1,12 @@
 // Files that clients sent: one folder for each collection, in it files named by the SHA-256 of their content.
 //
 //   FOLDER/COLLECTION/HASH.jpg                 an image that a client sent
-//   FOLDER/COLLECTION/HASH.jpg.pending-OWNER   empty; there while the image is being taken in or out
+//   FOLDER/COLLECTION/HASH.jpg.pending-OWNER   empty; there while the image is being added or removed
 //
-// OWNER is made of the collection's folder. A server that is killed leaves a file with its mark. The next one
-// removes the mark, and the file too unless an item names it. Files without a mark are never removed unless a
-// client asks for it: whoever restores an older catalog, or puts files of their own here, loses nothing.
+// OWNER is derived from the collection's folder. A server that is killed leaves a file with its mark. The
+// next one removes the mark, and the file too unless an item names it. Files without a mark are never removed
+// unless a client requests it. A user who restores an older catalog, or puts files of their own here, loses
+// nothing.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +45,7 @@ class Uploads {
   [[nodiscard]] bool contains(const Owner& owner, const std::filesystem::path& path) const;
   // Removes a file and frees its room; a file that is not there is no error. kIo.
   Status remove(const std::filesystem::path& file);
-  // Marks a file that is about to be taken out of its collection, if there is room for a mark.
+  // Marks a file that is about to be removed from its collection, if there is room for a mark.
   void mark(const Owner& owner, const std::filesystem::path& file) const;
   // Removes a file's mark, and the file unless it is `kept`. kIo.
   Status settle(const Owner& owner, const std::filesystem::path& file, bool kept);

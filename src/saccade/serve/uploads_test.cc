@@ -1,5 +1,4 @@
-// What becomes of files that clients sent when something goes wrong: a lock that is taken, a server that is
-// killed, a disk that is full.
+// Tests of uploaded files after failures: a held lock, a killed server, a full disk.
 #include "saccade/serve/uploads.h"
 
 #include <csignal>
@@ -107,7 +106,7 @@ TEST_F(Uploading, AStartRemovesWhatAKilledServerLeftAndNothingElse) {
   marked(test::png(21), folder_);
   test::write_text(folder / (name_of(test::png(21)) + ".tmp-12-0"), "half");
   Uploads(uploads_, 0).mark(owner(), folder / name_of(test::png(20)));
-  // Of a server of another collection that has the same name, at work now; the user's; an older server's.
+  // Files of a running server of another collection with the same name, of the user, and of an older server.
   marked(test::png(22), temporary_.path() / "elsewhere" / "my pictures");
   test::write_text(folder / "holiday.png", test::png(23));
   test::write_text(folder / name_of(test::png(24)), test::png(24));

@@ -1,4 +1,4 @@
-// What a collection's catalog holds: the words that the reader, the writer, ingest and search share.
+// Types of a collection's catalog, shared by the reader, the writer, ingest and search.
 #pragma once
 
 #include <array>
@@ -22,8 +22,8 @@ namespace saccade {
 inline constexpr int64_t kCollectionFormatVersion = 2;  // collection.json and the folder's layout; 2 only
                                                         // where rows of late interaction are kept
 
-// What transparent pictures are laid over before the encoder sees them.
-// Words: "by_contrast" (or "contrast"), "white", "checkpoint".
+// Background that transparent images are composited over before encoding. Names: "by_contrast" (or
+// "contrast"), "white", "checkpoint".
 enum class BackgroundPolicy {
   kByContrast,  // white, or dark grey where the visible pixels are themselves nearly white
                 // (choose_background)
@@ -32,7 +32,8 @@ enum class BackgroundPolicy {
 };
 std::span<const EnumName<BackgroundPolicy>> enum_names(BackgroundPolicy);
 
-// How the rows of late interaction are kept, of an encoder that gives many an item.
+// Storage settings of multi-vector (late interaction) embeddings, for an encoder that returns several per
+// item.
 struct LateSettings {
   RowPrecision precision = RowPrecision::kFp16;
   // Patches that one stored row stands for (index/patch_pool.h); 1: each its own.
@@ -41,20 +42,20 @@ struct LateSettings {
 };
 inline constexpr int64_t kMaxPool = 64;
 
-// Whether rows are kept in eight bits a value too (index/int8_rows.h): a quarter more on disk, and searches
-// that give the same answers from a quarter of the bytes.
+// Policy of the int8 copy of the embeddings (index/int8_rows.h). The copy takes a quarter more disk space.
+// Searches return the same answers while reading a quarter of the bytes.
 enum class Int8Policy { kAuto, kOn, kOff };
 inline constexpr std::array<EnumName<Int8Policy>, 3> kInt8PolicyNames{
     {{Int8Policy::kAuto, "auto"}, {Int8Policy::kOn, "on"}, {Int8Policy::kOff, "off"}}};
 inline std::span<const EnumName<Int8Policy>> enum_names(Int8Policy) {
   return kInt8PolicyNames;
 }
-// From how many rows on kAuto keeps them: 400 MB at 512 columns, which are read in a fifth of what a person
-// waits for without noticing.
+// Number of rows from which kAuto keeps them: 400 MB at 512 columns. A scan of these takes a fifth of the
+// delay that people notice.
 inline constexpr int64_t kInt8AutoRows = 200'000;
 
-// How pictures become rows in one collection. Set when it is made, kept in collection.json, the same for all
-// its rows and for pictures it is searched by.
+// Settings that define how images are embedded in one collection. They are set at creation and kept in
+// collection.json. They apply to all its embeddings and to query images.
 struct IngestSettings {
   bool apply_orientation = true;  // EXIF
   bool convert_to_srgb = false;   // from the ICC profile in the file (DecodeOptions)
@@ -103,9 +104,9 @@ struct Item {
   FileIdentity file;    // of a frame: the video's
 };
 
-// A file that could not be taken in. One whose bytes are at fault is skipped while its size and time stay the
-// same, unless asked to retry. What may have nothing to do with the bytes (permission, a failing disk, memory
-// or time that ran out, the encoder) is tried again at every run, and its size and time are kUnknownState.
+// A file that could not be indexed. If its bytes are at fault, it is skipped while its size and time stay the
+// same, unless a retry is requested. Failures that may not depend on the bytes (permission, a failing disk,
+// memory or time that ran out, the encoder) are retried at every run. Their size and time are kUnknownState.
 inline constexpr int64_t kUnknownState = -1;
 struct Failure {
   std::string path;

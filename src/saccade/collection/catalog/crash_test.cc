@@ -1,5 +1,6 @@
-// Processes killed at every step of a change, and disks that are full at every size: what was committed is
-// there, what was not is not, and the same work done again ends where it would have ended at once.
+// Tests of crashes at every step of a change, and of disks that are full at every size. Committed changes
+// survive, uncommitted ones leave no trace, and repeating the work gives the same result as an uninterrupted
+// run.
 #include <csignal>
 #include <map>
 #include <set>

@@ -17,8 +17,8 @@ Status write_at(int descriptor, std::span<const std::byte> bytes, int64_t offset
 // kBadData where the file ends before.
 Status read_at(int descriptor, std::span<std::byte> bytes, int64_t offset, const std::string& name);
 
-// A file that grows at its end, opened for writing and made exactly as long as the catalog says: debris of a
-// crash is cut off. kBadData, saying `what` they are, where there are fewer bytes.
+// Opens an append-only file for writing and truncates it to the length in the catalog, which removes debris
+// of a crash. kBadData, naming the content by `what`, if the file is shorter.
 Result<Descriptor> open_grown(const std::filesystem::path& path, int64_t bytes, std::string_view what);
 
 }  // namespace saccade::store

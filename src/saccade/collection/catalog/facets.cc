@@ -14,7 +14,7 @@
 namespace saccade {
 namespace {
 
-// What facets need of a picture.
+// Metadata of one image that facets count.
 struct Facts {
   std::string path;
   std::string format;
@@ -25,7 +25,8 @@ struct Facts {
   std::vector<std::string> keywords;
 };
 
-// As the filter's `date`: seconds since 1970, of the clock where the picture was taken or of the file in UTC.
+// Formats the filter's `date`: seconds since 1970, in local time of the image's place or the file's time in
+// UTC.
 std::string day_of(std::time_t seconds) {
   std::tm utc = {};
   if (::gmtime_r(&seconds, &utc) == nullptr) return {};
@@ -74,7 +75,7 @@ Facet folders(const std::vector<Facts>& pictures) {
   return most_first("folder", std::move(values));
 }
 
-// As "=" of these fields reads a value: quoted, whatever it holds.
+// Quotes a value of these fields so that "=" accepts it, whatever its characters.
 std::string in_quotes(std::string_view text) {
   std::string value = "\"";
   for (const char c : text) {
@@ -84,8 +85,8 @@ std::string in_quotes(std::string_view text) {
   return value + '"';
 }
 
-// Of names that the filter compares without regard to (ASCII) case: the first
-// spelling that is met stands for all.
+// Counts names that the filter compares without regard to (ASCII) case. The first spelling found represents
+// all spellings of a name.
 template <typename NamesOf>
 Facet names(const std::string& field, const std::vector<Facts>& pictures, const NamesOf& names_of) {
   std::map<std::string, FacetValue> counts;

@@ -1,4 +1,4 @@
-// How many pictures of a collection share a property: what a filter can be chosen from.
+// Facets: how many images of a collection share a property, as choices for a filter.
 #pragma once
 
 #include <cstdint>

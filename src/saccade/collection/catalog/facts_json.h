@@ -1,4 +1,4 @@
-// What the catalog keeps of a picture beside its row, as JSON: in answers, and in exports.
+// Image metadata of the catalog as JSON, for answers and exports.
 #pragma once
 
 #include <string_view>
@@ -9,18 +9,18 @@
 
 namespace saccade {
 
-// An object of what is known: "taken" ("2024-05-31T23:30:59", by the clock on the wall there),
-// "zone_minutes", "camera", "lens", "latitude", "longitude", "place", "rating", "title",
-// "description", "keywords".
+// Returns an object of the known fields: "taken" ("2024-05-31T23:30:59", local time of the place),
+// "zone_minutes", "camera", "lens", "latitude", "longitude", "place", "rating", "title", "description",
+// "keywords".
 Json facts_json(const ItemFacts& facts);
 
-// Which of the two a filter's and an order's `date` is for such a picture: "taken" where its file says when,
-// "file" for that file's own time.
+// Returns the source of the `date` that filters and orders use for such an image. It is "taken" if its file
+// records when it was taken, and "file" if the file's own time is used.
 std::string_view dated_by(const ItemFacts& facts);
 
-// What facts_json has, read back from an object that may have other keys too, with the caption that is made
-// of it; how the picture looks, and how far it was looked into, are not of it. What cannot be true is left
-// out, as of a file (image/metadata/facts.h). kBadData for a field of another kind, and a date that is none.
+// Parses the fields that facts_json writes from an object that may have other keys too, and the caption built
+// from them. The visual features and FactsRead are not parsed. Impossible values are dropped, as for a file
+// (image/metadata/facts.h). Returns kBadData for a field of another type and for an invalid date.
 Result<ItemFacts> facts_of_json(const Json& json);
 
 }  // namespace saccade

@@ -100,7 +100,8 @@ bool is_letter(char c) {
 bool is_space(char c) {
   return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
-// What an unquoted value may hold: all but what the grammar itself uses. Bytes of UTF-8 included.
+// Returns true for characters of an unquoted value: all except those that the grammar uses. Bytes of UTF-8
+// are included.
 bool is_word(char c) {
   return !is_space(c) && std::string_view("()\"'=!<>~").find(c) == std::string_view::npos;
 }

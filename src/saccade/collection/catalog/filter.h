@@ -18,18 +18,18 @@
 //   path caption camera lens place title keyword   = != ~ !~
 //   photograph                 = !=                yes, no
 //
-// `taken` is when the image was taken by the clock on the wall there, as its file says; `date` is
-// that, or where the file says nothing, its own time in UTC; `added` is when it came in. A date is the
-// whole span it names: date=2024 is any moment of that year, date>2024 begins with 2025. `~` with any of
-// * ? [ in its value matches a glob over the whole value (* any characters, "/" included, ? one, [a-z] a
-// set); without them it looks for the value anywhere. Case does not count, nor how accents are encoded
-// (fold_case in text/normalize.h), except in `hash` and in "=" and globs over `path`. An image has each
-// keyword by itself: a condition on `keyword` is true if one of them meets it. Fields and keywords of the
+// `taken` is the capture time in the file's metadata, in local time of the place. `date` is `taken`, or the
+// file's own time in UTC if that is missing. `added` is the time of indexing. A date is the whole span it
+// names: date=2024 is any moment of that year, date>2024 begins with 2025. `~` with any of * ? [ in its value
+// matches a glob over the whole value (* any characters, "/" included, ? one, [a-z] a set). Without them it
+// searches for the value anywhere. Comparisons ignore case and the encoding of accents (fold_case in
+// text/normalize.h), except in `hash` and in "=" and globs over `path`. Each keyword of an image is a
+// separate value: a condition on `keyword` is true if one of them meets it. Fields and keywords of the
 // language ignore case.
 //
 // Logic has two values. A comparison with a missing value is false: latitude>0 and taken<2024 leave out images
-// that do not have one. `not` is the opposite, and != and !~ are those of = and ~: "not taken=2024" and
-// taken!=2024 keep images without a date. A text that is missing is the empty one, and a missing rating is 0.
+// that do not have one. `not` negates, and != and !~ are the negations of = and ~: "not taken=2024" and
+// taken!=2024 keep images without a date. A missing text is empty, and a missing rating is 0.
 #pragma once
 
 #include <cstdint>

@@ -291,7 +291,7 @@ TEST_F(FilterTest, TheLargestFiltersRun) {
   std::string nots;
   for (int i = 0; i < 12; ++i) nots += "not ";
   EXPECT_THAT(matches(nots + "id=1"), ElementsAre(1));
-  // What fills the stack of SQLite's parser fastest.
+  // The filter that fills the stack of SQLite's parser fastest.
   std::string wide;
   for (int i = 0; i < 12; ++i) wide += "id=2 or id=1 and (";
   EXPECT_THAT(matches(wide + "id=3 or id=1 and aspect>1 and date!=2024" + std::string(12, ')')),

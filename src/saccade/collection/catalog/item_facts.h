@@ -1,4 +1,4 @@
-// What the catalog keeps of a picture beside its row: what its file says of itself, and what it looks like.
+// Image metadata in the catalog: embedded metadata of the file and features of the image's look.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace saccade {
 
-// How far a picture has been looked into. A later run that can do more looks again, once.
+// Amount of metadata that has been read from an image. A later run that can read more reads it again, once.
 enum class FactsRead : int64_t {
   kNothing = 0,  // taken in by a program that kept none of this
   kPixels = 1,   // no process was there to read foreign bytes in
@@ -30,11 +30,10 @@ struct ItemFacts {
 // "Title. Description. (keyword, keyword)", with what is there of it.
 std::string caption_of(const PictureFacts& facts);
 
-// What the one says that the other does not: of an import's facts those stay
-// that the file itself has none of.
+// Fills the empty fields of `facts` from `from`. Imported metadata therefore never replaces the file's own.
 void fill_gaps(ItemFacts& facts, const ItemFacts& from);
 
-// A picture that was taken out of the collection to stay out.
+// An image that was removed from the collection permanently.
 struct RemovedPicture {
   std::string path;
   std::string hash;

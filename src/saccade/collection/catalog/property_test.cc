@@ -1,5 +1,5 @@
-// Five hundred random things that people do to files, against a plain model of what the collection should
-// then hold, with runs that are stopped and processes that are killed between.
+// Property test: five hundred random file operations against a plain model of the collection's content. Runs
+// are stopped and processes are killed in between.
 #include <array>
 #include <csignal>
 #include <map>
@@ -24,7 +24,7 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
-// What a file is, and how a collection sees it.
+// Content of a file, as a collection sees it.
 enum class Kind { kPicture, kBroken };
 
 class Model {
@@ -81,7 +81,7 @@ class Model {
     const auto file = files_.find(path);
     return file != files_.end() && file->second.kind == Kind::kBroken;
   }
-  // What the user takes out of the collection stays out while its file stays where it is.
+  // An image that the user removes from the collection stays out while its file stays in place.
   void remove(const std::string& path) { removed_.insert(path); }
   void forget(const std::string& path) { removed_.erase(path); }
   [[nodiscard]] const std::set<std::string>& removed() const { return removed_; }
@@ -124,7 +124,7 @@ class Model {
   }
   void put(const std::string& path, std::mt19937& random) {
     const auto chance = random() % 10;
-    // Some with the content of others. What a file is called says nothing of what it is.
+    // Some files share the content of others. A file's name does not determine its content.
     const auto seed = static_cast<int>(random() % (names_ + 20));
     if (chance < 5) {
       write(path, test::png(seed), Kind::kPicture);
@@ -201,7 +201,8 @@ void index_and_die(const fs::path& folder, const fs::path& pictures, int at_step
   EXPECT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
 }
 
-// Of `files` files, and what becomes of them. A kill every kill_every steps, a look every look_every.
+// Runs five hundred random steps over `files` files. Kills the process every kill_every steps and checks the
+// collection every look_every steps.
 void five_hundred_steps(size_t files, unsigned names, int kill_every, int look_every) {
   const test::TestFolder temporary;
   const fs::path pictures = temporary.path() / "pictures";
@@ -270,7 +271,7 @@ void five_hundred_steps(size_t files, unsigned names, int kill_every, int look_e
   EXPECT_EQ(runs, 500 / look_every);
   ASSERT_OK(CollectionWriter::open(folder)->compact());
   EXPECT_EQ(test::faults(folder), "");
-  // What a fresh collection makes of the same files is the same.
+  // A fresh collection of the same files has the same content.
   const fs::path fresh = temporary.path() / "fresh";
   {
     auto writer = CollectionWriter::open(folder);

@@ -177,10 +177,10 @@ Result<Database> Database::open(const std::filesystem::path& path, Mode mode) {
   if (mode == Mode::kCreate) {
     return open_as(uri_of(path, ""), SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, mode).in(path.string());
   }
-  // A reader in WAL mode keeps its place in a file beside the database ("-shm"), so it opens for writing
-  // where it may. Where it may not, and no log is waiting to be read, SQLite is told to take the file as it
-  // is. Should another user, who may write, begin to do so meanwhile, look-ups can fail and want the
-  // collection opened anew.
+  // In WAL mode a reader keeps its position in a file beside the database ("-shm"), so it opens for writing
+  // if permitted. Otherwise, if no log is waiting to be read, SQLite is told that the file is immutable. If a
+  // user with write permission starts writing meanwhile, look-ups can fail. The collection must then be
+  // reopened.
   auto database = open_as(uri_of(path, ""), SQLITE_OPEN_READWRITE, mode);
   if (!database && database.error().code == ErrorCode::kIo && mode == Mode::kRead &&
       ::access(path.parent_path().c_str(), W_OK) != 0) {

@@ -95,8 +95,9 @@ class Database {
   // Statements without values and results: schema, pragmas, BEGIN.
   Status execute(const std::string& sql);
   Result<Statement> prepare(std::string_view sql);
-  // The same, prepared once and kept while the database is open: for look-ups that come again and again, as
-  // preparing one takes longer than running it. Not while the one of the same text is in use.
+  // Returns a statement that is prepared once and kept while the database is open, for frequent look-ups:
+  // preparing one takes longer than running it. Must not be called while the statement of the same text is in
+  // use.
   Result<KeptStatement> kept(std::string_view sql);
   // The first column of the first row; kBadData if there is no row.
   Result<int64_t> integer(std::string_view sql);

@@ -59,7 +59,7 @@ constexpr std::array kSchema = {
                  "size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, failed_at INTEGER NOT NULL, "
                  "tries INTEGER NOT NULL) STRICT, WITHOUT ROWID"},
     SchemaObject{"words", kWordIndexSql, kWordsSince},
-    // What pictures say of themselves, and what is to stay out.
+    // Image metadata, and the removed images that must stay out.
     SchemaObject{
         "facts",
         "CREATE TABLE facts (id INTEGER PRIMARY KEY, taken INTEGER, zone_minutes INTEGER, camera TEXT NOT NULL, "
@@ -154,8 +154,8 @@ bool alters(const SchemaObject& object) {
   });
 }
 
-// A table that FTS5 keeps the index of words in. What it says of its columns is not looked at: SQLite's
-// versions differ there, and with a schema that is not trusted it runs nothing.
+// Returns true for a table that FTS5 maintains for the word index. Its columns are not compared: they differ
+// between SQLite versions. An untrusted schema runs nothing in such a table.
 bool is_word_table(std::string_view type, std::string_view name) {
   return type == "table" && std::ranges::find(kWordIndexTables, name) != std::end(kWordIndexTables);
 }
@@ -186,7 +186,7 @@ Status check_schema_objects(Database& database, int64_t version) {
   return {};
 }
 
-// Creates what a version brought, and fills it from what was there before.
+// Creates the tables that a version added, and fills them from the existing ones.
 Status migrate_to(Database& database, int64_t version) {
   for (const SchemaObject& object : kSchema) {
     if (object.since == version && !alters(object)) SACCADE_TRY(database.execute(std::string(object.sql)));

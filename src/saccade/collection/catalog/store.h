@@ -29,8 +29,8 @@ inline constexpr std::string_view kCatalogName = "catalog.sqlite";
 // database is not taken for one.
 inline constexpr int64_t kApplicationId = 0x53414343;
 inline constexpr std::string_view kLockName = "lock";
-// How often a reader looks for the rows file that the catalog names: each `compact` beside it
-// may take one away.
+// Number of times that a reader tries to open the rows file named by the catalog. Each concurrent `compact`
+// may delete one.
 inline constexpr int kSnapshotTries = 5;
 
 std::filesystem::path rows_path(const std::filesystem::path& folder, int64_t generation);
@@ -40,16 +40,16 @@ int64_t generation_of(std::string_view name);
 Result<CollectionInfo> read_info(const std::filesystem::path& folder);
 Status write_info(const std::filesystem::path& folder, const CollectionInfo& info);
 
-// What the catalog's `meta` table says.
+// Content of the catalog's `meta` table.
 struct Meta {
   int64_t rows = 0;        // committed in the rows file
   int64_t generation = 1;  // of the rows file
 };
 
 Status create_schema(Database& database, const CollectionInfo& info);
-// That this is a catalog of ours, of a version we read, holding our tables and nothing else (no
-// triggers, no views: a foreign file must not run anything), and belongs to `info`. Returns its
-// version. Errors say "catalog: ...".
+// Checks that this is a Saccade catalog of a supported version and belongs to `info`. It must hold only our
+// tables: triggers and views are refused, since a foreign file must not run anything. Returns its version.
+// Errors begin with "catalog: ".
 Result<int64_t> check_schema(Database& database, const CollectionInfo& info);
 Result<Meta> read_meta(Database& database);
 Status write_meta(Database& database, const Meta& meta);
@@ -61,7 +61,7 @@ Result<Database> open_catalog(const std::filesystem::path& folder, const Collect
 // rows x dim x 4, or kBadData where that is absurd.
 Result<int64_t> row_bytes(const Meta& meta, int64_t dim);
 
-// Of a collection with rows of late interaction.
+// Returns the layout of the late interaction rows of a collection that has them.
 RowLayout late_layout(const CollectionInfo& info);
 
 // An item's file in SQL: its path, but of a frame (image/frame_name.h) its video's, without "#t=" and time.
@@ -79,7 +79,7 @@ inline constexpr std::string_view kFactsColumns =
 ItemFacts read_facts(const Statement& statement);
 // Binds all of them.
 void bind_facts(Statement& statement, int64_t id, const ItemFacts& facts);
-// Of an item; FactsRead::kNothing where there are none.
+// Returns the metadata of an item; FactsRead::kNothing if there is none.
 Result<ItemFacts> find_facts(Database& database, int64_t id);
 
 Item read_item(const Statement& statement);

@@ -157,7 +157,7 @@ Result<std::shared_ptr<const TermRows>> TermLookup::rows_of(Database& database, 
     std::ranges::sort(made->rows);
   }
   made->rows.shrink_to_fit();
-  // Those asked for lately: begun anew when they become many.
+  // Limits of the cache of recent terms; it is cleared when it exceeds one of them.
   constexpr int64_t kMostRows = int64_t{4} << 20;
   constexpr size_t kMostKept = size_t{1} << 16;
   if (kept_rows_ + std::ssize(made->rows) > kMostRows || known_.size() >= kMostKept) {

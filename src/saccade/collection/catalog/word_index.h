@@ -26,13 +26,13 @@ inline constexpr std::string_view kWordIndexSql =
 inline constexpr std::string_view kWordIndexTables[] = {"words_data", "words_idx", "words_content",
                                                         "words_docsize", "words_config"};
 
-// Terms behind these are not looked at.
+// Maximum number of terms; later ones are ignored.
 inline constexpr size_t kMostTerms = 64;
 // A term that more than a quarter of the items have, and more than so many, tells nothing.
 inline constexpr int64_t kFewestCommon = 32;
 
-// What the index holds of an item. Words are Unicode's (text/words.h), one space between them, so that
-// scripts that are written without spaces have words too.
+// Text of an item in the word index. Words follow Unicode's segmentation (text/words.h) and are separated by
+// one space, so scripts written without spaces have words too.
 struct WordText {
   std::string caption;
   std::string name;     // of the file, without its ending
@@ -53,10 +53,10 @@ class WordWriter {
   Statement remove_;
 };
 
-// Makes the index of all items anew.
+// Rebuilds the index of all items.
 Status fill_word_index(Database& database);
 
-// Where the index is not what the items say: how many items, and the first of them.
+// Differences between the word index and the items: the number of affected items, and the first of them.
 struct WordFaults {
   int64_t count = 0;
   int64_t first = 0;
@@ -71,8 +71,8 @@ struct TermRows {
   double weight = 0;  // as WordTerm's
 };
 
-// Which rows have which terms, of one snapshot: looked up when a term is first asked for and kept, as queries
-// share words. One thread at a time.
+// Looks up which rows contain which terms, in one snapshot. Each term is looked up once and cached, since
+// queries share words. One thread at a time.
 class TermLookup {
  public:
   // ids: one a row, 0 where no item has it.
@@ -103,10 +103,10 @@ class TermLookup {
   int64_t kept_rows_ = 0;
 };
 
-// As Collection::match_words: `found` is what TermLookup says of each of the terms.
+// Ranks images like Collection::match_words; `found` is the result of TermLookup for each of the terms.
 WordMatches weigh_words(std::span<const std::string> terms,
                         std::span<const std::shared_ptr<const TermRows>> found, std::span<const int64_t> ids);
-// As Collection::word_fields.
+// Returns the fields of each term, like Collection::word_fields.
 Result<std::vector<uint8_t>> word_fields(Database& database, TermLookup& lookup, int64_t id,
                                          std::span<const std::string> terms);
 

@@ -150,7 +150,7 @@ TEST_F(WordIndexTest, AWordThatAQuarterHasTellsNothing) {
       << "a word that nothing has tells nothing either";
 }
 
-// What is kept of a term says the same as looking it up anew, also where items have changed their rows since.
+// A cached term returns the same as a new look-up, also if items have changed their rows since.
 TEST_F(WordIndexTest, AskedAgainATermSaysTheSame) {
   auto writer = CollectionWriter::create(folder_, test::fake_checkpoint());
   ASSERT_OK(writer);

@@ -45,7 +45,7 @@ bool FolderEvents::add(const std::string& top) {
     stack.pop_back();
     if (folder == except_) continue;
     if (!add_one(folder)) return false;
-    // Watched first, listed then: what is made between is told of.
+    // Watches before listing, so that files created in between are reported.
     std::error_code error;
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
       std::error_code ignored;
@@ -68,7 +68,8 @@ void FolderEvents::take(const inotify_event& event, const char* name, FolderChan
   const std::string folder = found->second;
   if ((event.mask & (IN_DELETE_SELF | IN_UNMOUNT | IN_MOVE_SELF)) != 0) {
     changes.gone.insert(folder);
-    // One that was moved is watched under a name that is no longer its own; where it went it is watched anew.
+    // A moved folder is watched under its old name, so this watch is removed. A new one is made at its new
+    // location.
     if ((event.mask & IN_MOVE_SELF) != 0) (void)::inotify_rm_watch(events_.get(), event.wd);
   }
   if ((event.mask & IN_IGNORED) != 0) {

@@ -1,4 +1,4 @@
-// What changes below some folders, as inotify tells it. Not for use outside this module.
+// Changes below a set of folders, reported by inotify. Not for use outside this module.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct inotify_event;
 
 namespace saccade {
 
-// What has happened since it was last asked.
+// Changes since the last call.
 struct FolderChanges {
   std::set<std::string> files;    // written, moved here or touched: pictures by their names, or not
   std::set<std::string> folders;  // new here, or with a file in them that says something of others

@@ -1,15 +1,15 @@
-// Which files and folders are not to be looked at: gitignore's rules (https://git-scm.com/docs/gitignore).
+// Ignore rules for files and folders, in gitignore's syntax (https://git-scm.com/docs/gitignore).
 //
 //   # comment                    blank lines and comments are skipped; "\#" and "\!" begin a name with these
 //   *.tmp                        a name, anywhere below
 //   drafts/                      a folder of that name, with all below it
-//   /private, a/b                a path from the folder of the file on, where "/" stands at
-//                                the front or in the middle
+//   /private, a/b                a path relative to the folder of the file, if "/" is at the front
+//                                or in the middle
 //   **/old, old/**, a/**/b       "**" is any number of folders
-//   !keep.jpg                    takes back what an earlier line excluded, unless a
+//   !keep.jpg                    includes again what an earlier line excluded, unless a
 //                                folder above it is excluded
 //
-// The last line that matches decides. A deeper folder's file wins over one above it.
+// The last line that matches decides. A deeper folder's file overrides one above it.
 #pragma once
 
 #include <cstdint>
@@ -25,17 +25,16 @@ namespace saccade {
 
 inline constexpr std::string_view kIgnoreFileName = ".saccadeignore";
 
-// The lines of one ignore file. Thread-safe once made. Lines without wildcards and those of the
-// form "*.ending" are looked up, so that a hundred thousand of them cost a file no more than ten;
-// the others are tried one by one.
+// Rules of one ignore file. Thread-safe once made. Lines without wildcards and those of the form "*.ending"
+// are looked up, so a hundred thousand of them cost a file no more than ten. The others are tried one by one.
 class IgnoreRules {
  public:
   explicit IgnoreRules(std::string_view text);
   explicit IgnoreRules(std::span<const std::string> lines);
 
-  // Whether `path`, relative to the file's folder and without a "/" at its ends, is excluded
-  // (true) or taken back (false) by a line; nothing where no line speaks of it. Folders above it
-  // are the caller's to ask about.
+  // Returns true if a line excludes `path`, false if a line includes it again, `nullopt` if no line matches.
+  // `path` is relative to the file's folder and has no "/" at its ends. The caller checks the folders above
+  // it.
   [[nodiscard]] std::optional<bool> decide(std::string_view path, bool folder) const;
   [[nodiscard]] bool empty() const { return rules_.empty(); }
 
@@ -57,9 +56,9 @@ class IgnoreRules {
   std::vector<uint32_t> general_;  // all others
 };
 
-// Whether the text matches gitignore's glob: "*" and "?" match no "/", "[a-z]" and "[!a-z]" one
-// character, "**" between slashes any number of folders. Bytes, not characters. Cost: at most length of
-// text times that of the pattern.
+// Returns true if the text matches a gitignore glob. `*` and `?` do not match `/`. `[a-z]` and `[!a-z]` match
+// one character, and `**` between slashes matches any number of folders. Compares bytes, not characters.
+// Cost: at most the length of the text times that of the pattern.
 bool glob_matches(std::string_view pattern, std::string_view text);
 
 }  // namespace saccade

@@ -7,7 +7,7 @@
 namespace saccade {
 namespace {
 
-// What `git check-ignore` of git 2.39 says of these patterns and paths.
+// Patterns and paths with the results of `git check-ignore` of git 2.39.
 struct Case {
   const char* rules;
   const char* path;

@@ -1,9 +1,9 @@
-// The whole way: walk the inputs, prepare files block by block
-// (ingest_prepare.h), decide (ingest_decide.h); then videos (ingest_video.h).
+// One ingest run: walks the inputs, prepares files block by block (ingest_prepare.h), decides
+// (ingest_decide.h), then handles videos (ingest_video.h).
 //
-// Preparing and encoding take turns, each on all processors. Run side by side they hold each other up: an
-// encoder's threads wait for one another at every layer, so that one of them sharing its processor with a
-// decoder slows all of them down.
+// Preparing and encoding alternate, each on all processors. In parallel they would slow each other down: an
+// encoder's threads wait for one another at every layer. If one of them shares its processor with a decoder,
+// all of them are slower.
 #include "saccade/collection/ingest/ingest.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(first, text.find_last_not_of(kSpace) - first + 1));
 }
 
-// That it is the collection's, before anything is read for it.
+// Checks that the encoder is the collection's, before any file is read.
 Status check_encoder(const CollectionWriter& collection, EncoderBackend& encoder, const IngestOptions& options) {
   const CollectionInfo& info = collection.info();
   const CheckpointId given{encoder.info().family, "", encoder.info().fingerprint, encoder.info().dim};
@@ -230,8 +230,8 @@ void Run::tell() {
   progress_({"indexing", report_.seen - undecided_, total_, detail});
 }
 
-// Inputs that are not there: with `prune`, what the catalog has of them goes; otherwise each is a failure,
-// and if there is nothing else, the run's.
+// Checks for missing inputs. Each is a failure, and the run fails if there are no other inputs. With `prune`
+// a missing input that has items in the catalog is no failure: look_for_missing() removes or keeps them.
 Status Run::check_inputs(const WalkResult& found) {
   bool any = !found.files.empty() || !found.videos.empty() || !found.folders.empty();
   for (const std::string& path : found.missing) {
@@ -270,8 +270,8 @@ std::optional<Run::Kept> Run::why_kept(const std::string& input, const Item& ite
 void Run::keep(const KeptItems& kept, std::unordered_set<int64_t>& gone, CollectionChange& change) {
   for (const auto& [why, items] : kept) {
     const int64_t count = std::ssize(items);
-    // The same file system under another number has at least as many unchanged files as deleted ones. The number is
-    // recorded, as later runs will not see the old one.
+    // A file system whose device number has changed has at least as many unchanged files as deleted ones. The
+    // number is recorded, as later runs will not see the old one.
     if (why.change != DeviceChange{} && decider_.mounts().unchanged_across(why.change) >= count) {
       for (auto [id, file] : items) {
         file.folder_device = why.change.second;
@@ -336,7 +336,7 @@ Result<IngestReport> Run::run(std::span<const std::filesystem::path> inputs) {
   SACCADE_TRY(take_videos(found));
   report_.cancelled = stop_.stop_requested();
   if (!report_.cancelled) SACCADE_TRY(look_for_missing(found));
-  // Of a collection that was made before there were any, or where the disk was full.
+  // Creates int8 rows that are missing: the collection is older than the feature, or the disk was full.
   SACCADE_TRY(collection_.update_int8_rows(progress_, stop_));
   tell();
 

@@ -1,5 +1,5 @@
-// Taking pictures in: walk, skip what is there, decode on all cores, encode in batches,
-// write in transactions.
+// Ingest: walks folders, skips unchanged files, decodes on all cores, encodes in batches, and writes in
+// transactions.
 //
 //   walk -> unchanged? -> block of files -> read, hash, decode, preprocess -> decide -> encode -> transaction
 //          calling thread                            thread pool                    calling thread
@@ -47,8 +47,8 @@ struct IngestOptions {
   bool follow_links = false;
   // Take in files and folders whose names begin with a dot, when found in folders.
   bool hidden = false;
-  // What not to take in, as lines of an ignore file (ignore_rules.h) that stands in each folder of the
-  // inputs and wins over those that do.
+  // Patterns to exclude, as lines of an ignore file (ignore_rules.h). They apply in each folder of the inputs
+  // and override the ignore files there.
   std::vector<std::string> exclude;
   // Obey the files called kIgnoreFileName in the folders walked.
   bool ignore_files = true;
@@ -64,7 +64,7 @@ struct IngestOptions {
   // over sidecar files. A run that has no caption for an item leaves the one it has.
   std::map<std::string, std::string> captions;
 
-  // Videos are read by these programs, where they are (image/decode/video.h); nothing: videos are not looked at.
+  // Programs that read videos (image/decode/video.h); `nullopt` skips videos.
   std::optional<VideoTools> video_tools;
   VideoOptions videos;  // `threads` and `stop` are the run's
 
@@ -80,7 +80,7 @@ struct IngestOptions {
   double seconds_per_transaction = 10;
 };
 
-// What a walk met and did not look at: nobody should wonder where their pictures are.
+// Counts of the files that a walk skipped, so that users can see why images are missing.
 struct NotLookedAt {
   std::map<std::string, int64_t>
       endings;         // files that are no pictures by their names: ".cr2" -> how many; "" for none
@@ -110,7 +110,8 @@ struct IngestReport {
   bool encoder_used = false;    // it was asked for: something was to be read
   int64_t skipped_failed = 0;   // their bytes were at fault before, and are unchanged since
   std::vector<Failure> failed;  // in this run, by path; unreadable folders and missing inputs among them
-  // Caption files that could not be read or are too long, by path; their pictures are taken in without.
+  // Caption files that could not be read or are too long, by path; their images are indexed without a
+  // caption.
   std::vector<Failure> unread_captions;
   bool cancelled = false;  // asked to stop: all counted above is committed, the same call goes on from here
 
@@ -140,14 +141,14 @@ using EncoderSource = std::function<Result<EncoderBackend*>()>;
 // exists: to be asked before a collection is made for them.
 Status check_any_input(std::span<const std::filesystem::path> inputs);
 
-// Adds or refreshes the pictures and videos of `inputs`: folders (all below, files with an image's
-// extension) and files (tried whatever they are called). A failing file never ends the run: it is
-// remembered and reported. What does: kNotFound if none of the inputs exists, kMismatch if `encoder`
-// is not the collection's, a failing encoder, kIo (a full disk): all transactions before are kept.
+// Adds or refreshes the images and videos of `inputs`. Folders are walked recursively for files with an
+// image's extension; files are tried whatever their name. A failing file never ends the run: it is remembered
+// and reported. These errors end it: kNotFound if none of the inputs exists, kMismatch if `encoder` is not
+// the collection's, a failing encoder, and kIo (a full disk). Transactions committed before are kept.
 //
-// Two runs over the same files give the same items; ids follow the order of inputs, names sorted within a
-// folder. Memory: pixels_in_flight x 4 bytes, prepared pictures (three times the batch, or four times the
-// pool's threads where that is more), and the list of paths. Must not be called from inside a task of `pool`.
+// Two runs over the same files give the same items. Ids follow the order of inputs, with names sorted within
+// a folder. Memory: pixels_in_flight x 4 bytes, the list of paths, and prepared images (three times the
+// batch, or four times the pool's threads if that is more). Must not be called from inside a task of `pool`.
 Result<IngestReport> ingest(CollectionWriter& collection, EncoderBackend& encoder,
                             std::span<const std::filesystem::path> inputs, const IngestOptions& options,
                             ThreadPool& pool, const ProgressCallback& progress = {},

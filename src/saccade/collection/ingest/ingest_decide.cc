@@ -228,7 +228,7 @@ Result<std::optional<std::string>> IngestDecider::take(PreparedFile file) {
   return done;
 }
 
-// Whose bytes are what they were: touched, or looked into for what they say of themselves.
+// Handles a file whose bytes are unchanged: its time has changed, or its metadata are read again.
 Status IngestDecider::take_same(Item item, PreparedFile& file) {
   mounts_.note_unchanged(file.task.existing->file.folder_device, item.file.folder_device);
   if (file.facts) {
@@ -243,7 +243,7 @@ Status IngestDecider::take_same(Item item, PreparedFile& file) {
   return flush_if_due();
 }
 
-// What the file says of itself is its caption where nobody has said another.
+// Sets the caption from the file's embedded metadata, unless a caption was given.
 Status IngestDecider::set_caption(Item& item, const PreparedFile& file) {
   if (!file.facts || !file.task.caption.empty()) return {};
   if (file.task.existing && !item.caption.empty()) {
@@ -254,7 +254,7 @@ Status IngestDecider::set_caption(Item& item, const PreparedFile& file) {
   return {};
 }
 
-// The same bytes as an item of the catalog: the same row, without encoding again.
+// Handles a file with the same bytes as an item of the catalog: it gets the same row, without encoding again.
 Status IngestDecider::take_known(Item item, const Item& known) {
   Pending pending;
   item.width = known.width;
@@ -278,7 +278,7 @@ Status IngestDecider::take_new(Item item, PreparedFile file) {
   item.format = file.picture.format;
   SACCADE_TRY(set_caption(item, file));
   pending.facts = std::move(file.facts);
-  // Of an item whose content is another now, what is kept is of the old one.
+  // The content of this item has changed, so its stored metadata is outdated.
   if (!pending.facts && file.task.existing) pending.facts = ItemFacts{};
   const auto index = static_cast<int64_t>(pending_.size());
   const auto [same, first] = pending_hashes_.emplace(item.hash, index);

@@ -35,8 +35,8 @@ class IngestDecider {
   // Before the first call of `take`.
   void use(EncoderBackend& encoder) { encoder_ = &encoder; }
 
-  // What a file that the walk found needs: nothing where it is unchanged, or failed before and
-  // is to be skipped.
+  // Returns the work that a file found by the walk needs. Returns `nullopt` if it is unchanged, or failed
+  // before and is to be skipped.
   Result<std::optional<FileTask>> offer(const std::string& path, std::string caption);
   // Records the identity of the unchanged file of `item`.
   void note_identity(Item& item, const FileIdentity& now);
@@ -44,21 +44,21 @@ class IngestDecider {
   Mounts& mounts() { return mounts_; }
   // Decides. A path that comes back is to be offered and prepared again: the catalog changed meanwhile.
   Result<std::optional<std::string>> take(PreparedFile file);
-  // After the files that were prepared together: commits if it is time to. In the middle of them that would
-  // break up a batch.
+  // Ends a block of files that were prepared together, and commits if it is time to. A commit within a block
+  // would split a batch.
   Status end_block();
   // Encodes what waits for it, then commits; `take` does so itself when enough has come together.
   Status finish();
   // Commits what has been encoded and drops what waits for the encoder.
   Status stop();
 
-  // Nothing is committed between the two, so that what is taken meanwhile becomes visible together; whoever
-  // held ends with release() and finish(), or with drop().
+  // Defers commits between hold() and release(), so that the files added meanwhile become visible together.
+  // The caller ends with release() and finish(), or with drop().
   void hold() { held_ = true; }
   void release() { held_ = false; }
   // Forgets what was taken since the last commit.
   void drop();
-  // What is to be committed with what is taken: `puts` and what follows from them excepted.
+  // Additional changes to commit in the same transaction, except `puts` and its consequences.
   CollectionChange& beside() { return change_; }
 
   // A failure that the run reports and the catalog does not remember.
@@ -101,7 +101,7 @@ class IngestDecider {
 
   std::vector<Pending> pending_;
   std::unordered_map<std::string, int64_t> pending_hashes_;
-  // What waits for the encoder: an index into pending_, and where its pixels are.
+  // Entry that waits for the encoder: an index into pending_, and the location of its pixels.
   struct Waiting {
     int64_t pending = 0;
     std::shared_ptr<const Matrix<float>> block;
@@ -112,7 +112,7 @@ class IngestDecider {
   CollectionChange change_;  // all but the puts
   bool held_ = false;
   int64_t pending_bytes_ = 0;  // of late rows
-  // By hash, for content that items have: the last item looked at for having moved.
+  // Last item that was checked for having moved, by hash of existing content.
   std::unordered_map<std::string, int64_t> examined_;
   int64_t pending_moved_ = 0;
   int64_t pending_unchanged_ = 0;

@@ -33,7 +33,7 @@ FactsRead facts_of(const DecodeOptions& limits) {
   return limits.processes != nullptr ? FactsRead::kEverything : FactsRead::kPixels;
 }
 
-// What the threads of one call have done.
+// Results of the threads of one call.
 struct FilePreparer::Work {
   std::mutex mutex;
   double read_seconds = 0;

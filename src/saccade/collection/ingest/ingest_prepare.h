@@ -24,7 +24,7 @@
 
 namespace saccade {
 
-// How far pictures are looked into with such options.
+// Returns the amount of metadata that is read with such options.
 FactsRead facts_of(const DecodeOptions& limits);
 
 // A frame of a video, in the place of a file's bytes.
@@ -46,14 +46,14 @@ struct FileTask {
   std::shared_ptr<const FrameSource> frame = {};  // where `path` is a frame's name
 };
 
-// The same, once it has been looked into.
+// A file after it has been read.
 struct PreparedFile {
   FileTask task;
   std::string hash;
   bool same_content = false;   // as the item of this path has
   bool known_content = false;  // another item has it: not decoded
   PictureView picture;         // format and size; its pixels are gone
-  // As the encoder reads it: row `row` of a block's pixels. None where it was not decoded.
+  // Encoder input: row `row` of a block's pixels. `nullptr` if the image was not decoded.
   std::shared_ptr<const Matrix<float>> block;
   int64_t row = 0;
   std::optional<ItemFacts> facts;  // where it was decoded, and facts are kept
@@ -67,8 +67,8 @@ class FilePreparer {
   FilePreparer(const CollectionWriter& collection, const EncoderBackend& encoder, const IngestOptions& options,
                ThreadPool& pool, std::stop_token stop);
 
-  // In the order of the tasks, whichever thread is done first. Those not begun when asked to stop are left
-  // out: the result may be shorter. Must not be called from inside a task of the pool.
+  // Prepares files and returns them in the order of the tasks. When stopped, tasks that have not begun are
+  // omitted, so the result may be shorter. Must not be called from inside a task of the pool.
   std::vector<PreparedFile> prepare(std::vector<FileTask> tasks);
   // Tells the system that these files will be read soon, so that it may fetch them meanwhile.
   static void announce(std::span<const FileTask> tasks);

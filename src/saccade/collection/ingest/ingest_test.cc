@@ -249,8 +249,8 @@ TEST_F(IngestTest, PruneIsRefusedOnAnotherDevice) {
   EXPECT_EQ(refused->failed[0].path, (pictures_ / "disk").string());
   EXPECT_THAT(refused->failed[0].reason, HasSubstr("another file system was here"));
   EXPECT_THAT(refused->failed[0].reason, HasSubstr("2 pictures below it kept"));
-  // A file system that has another number since the last start is known by files that are unchanged: by as many
-  // as are gone, as a few may have copies in a bare mount point.
+  // A file system whose device number has changed since the last start is recognized by its unchanged files.
+  // There must be as many as are gone, since a few may have copies in a bare mount point.
   record(d, 12345);
   EXPECT_EQ(run(prune)->removed, 0);
   record(d, 12345);
@@ -461,7 +461,7 @@ TEST_F(IngestTest, WithoutNewsNoEncoderIsAskedFor) {
   EXPECT_EQ(news->added, 1);
   EXPECT_TRUE(news->encoder_used);
   EXPECT_EQ(asked, 1);
-  // What it cannot give is the run's error.
+  // An embedding that the encoder fails to return is an error of the run.
   add("d.png", 4);
   auto writer = CollectionWriter::open(folder_);
   ThreadPool pool(1);
@@ -489,7 +489,8 @@ TEST_F(IngestTest, WhatIsNotKnownOfItemsIsReadOnce) {
   EXPECT_EQ(run()->facts_read, 0);
 }
 
-// What is no property of the bytes (here time, and an encoder that gives no number) is tried again unasked.
+// Failures that are no property of the bytes (here time, and an encoder that returns NaN) are retried without
+// a request.
 TEST_F(IngestTest, WhatIsNotTheBytesFaultIsTriedAgainAtEveryRun) {
   add("a.png", 1);
   add("b.png", 2);
@@ -587,7 +588,7 @@ TEST_F(IngestTest, TheLongestNamesHaveNoCaptionFileAndSoNoneIsUnread) {
   EXPECT_TRUE(open().item_of_path(path));
 }
 
-// Where a file is, is recorded when it is first indexed, and again when that has changed.
+// The identity of a file is recorded when it is first indexed, and again when it has changed.
 TEST_F(IngestTest, NamesOfOneFileHaveOneIdentity) {
   const std::string real = add("real/a.png", 1);
   const std::string hard = (pictures_ / "hard.png").string();
@@ -781,7 +782,7 @@ TEST_F(IngestTest, RefusesAnotherPrecisionUnlessTold) {
   const auto mixed = run(options);
   ASSERT_OK(mixed);
   EXPECT_EQ(mixed->added, 1);
-  // What collection.json says of another program's precision is not guessed at.
+  // The precision in a collection.json of another program is not assumed.
   const fs::path file = folder_ / "collection.json";
   Json json = read_json(file).value();
   EXPECT_EQ(json["settings"]["precision"], "fp32");

@@ -49,7 +49,7 @@ Status VideoTaker::take(const std::string& path, const std::string& caption) {
   SACCADE_ASSIGN(frames_, frames_of(collection_, path));
   SACCADE_ASSIGN(const bool settled, is_settled(path, caption));
   if (!settled) {
-    // What it has in common with a picture: that it failed before, here or under a name that is gone.
+    // Skips a video that failed before, here or under a name that no longer exists, as for an image.
     const int64_t skipped = report_.skipped_failed;
     SACCADE_ASSIGN(const std::optional<FileTask> task, decider_.offer(path, caption));
     if (task) {
@@ -69,7 +69,7 @@ Status VideoTaker::take(const std::string& path, const std::string& caption) {
   return {};
 }
 
-// Whether nothing of the file need be read: it is as it was, or was taken out to stay out.
+// Returns true if the file need not be read: it is unchanged, or was removed permanently.
 Result<bool> VideoTaker::is_settled(const std::string& path, const std::string& caption) {
   if (frames_.empty()) {
     SACCADE_ASSIGN(const bool removed, collection_.was_removed(frame_name(path, 0)));
@@ -125,7 +125,7 @@ void VideoTaker::remove_frames() {
   for (const Item& frame : frames_) decider_.beside().removals.push_back(frame.id);
 }
 
-// The same bytes under another time of change.
+// Handles a video whose bytes are unchanged while its modification time is not.
 Status VideoTaker::touch(const FileTask& video) {
   for (Item& frame : frames_) {
     frame.size = video.state.size;

@@ -17,8 +17,8 @@
 
 namespace saccade {
 
-// All frames of a video come into the collection in one transaction, so that a video whose first frame is
-// there is there as a whole, but for frames that were taken out.
+// Ingest of one video. All its frames are added in one transaction. If its first frame is in the collection,
+// then so are the others, except removed ones.
 class VideoTaker {
  public:
   // `preparer` is asked for when a video is to be decoded, which needs an encoder. Nothing may wait in
@@ -47,7 +47,7 @@ class VideoTaker {
   ThreadPool& pool_;
   std::stop_token stop_;
   std::function<Result<FilePreparer*>()> preparer_;
-  // Of the video that is being taken:
+  // State of the video that is being indexed:
   std::vector<Item> frames_;  // those that there are
   bool decoded_ = false;
 };

@@ -62,7 +62,7 @@ class IngestVideoTest : public testing::Test {
     return report ? *std::move(report) : IngestReport{};
   }
   Collection open() { return Collection::open(folder_).value(); }
-  // What there is, below the folder of pictures.
+  // Returns the existing items below the folder of images.
   std::vector<std::string> there() {
     std::vector<std::string> names;
     for (const std::string& path : test::paths_of(open()))
@@ -218,7 +218,7 @@ TEST_F(IngestVideoTest, RemembersWhatCannotBeRead) {
   video("moved.mp4", {"blue"});
   EXPECT_EQ(run().added, 1);
   EXPECT_THAT(open().failures().value(), SizeIs(1));
-  // What it was is found no more where it turns bad.
+  // The earlier frames of a file that becomes corrupt are no longer found.
   test::write_text(pictures_ / "good.mp4", "no longer a video");
   EXPECT_THAT(run().failed, SizeIs(1));
   EXPECT_THAT(there(), ElementsAre("moved.mp4#t=0.000"));
@@ -239,7 +239,7 @@ TEST_F(IngestVideoTest, CountsVideosThatNothingReads) {
   EXPECT_EQ(run().added, 1);
   options_.videos.most_frames = 0;
   EXPECT_EQ(run().not_looked_at.endings.at(".mp4"), 1);
-  // What is there stays there.
+  // Existing videos stay in the collection.
   options_.prune = true;
   EXPECT_EQ(run().removed, 0);
   EXPECT_THAT(there(), ElementsAre("a.png", "clip.mp4#t=0.000"));
@@ -331,7 +331,7 @@ TEST_F(IngestVideoTest, ComparesVideosByTheirBytesAlone) {
   ASSERT_THAT(group.members, SizeIs(2));
   EXPECT_EQ(group.members[0].item.path, clip);
   EXPECT_EQ(group.members[1].item.path, (pictures_ / "copy.mp4").string());
-  // What the script removes is a file.
+  // The script removes files, not frames.
   const std::string script = duplicates_script(*report);
   EXPECT_THAT(script, HasSubstr("rm -- '" + (pictures_ / "copy.mp4").string() + "'\n"));
 }

@@ -38,7 +38,7 @@ class Walker {
     }
   }
 
-  // As walk_would_take, for a path below the input `top`: the folders between are what decides.
+  // Implements walk_would_take for a path below the input `top`: the folders between decide.
   bool would_take(const std::string& top, const std::string& path) {
     top_ = top;
     Folder folder{.path = top, .rules = nullptr};
@@ -83,7 +83,7 @@ class Walker {
     std::shared_ptr<const Rules> above;
   };
 
-  // What waits to be walked.
+  // Folder that waits to be walked.
   struct Folder {
     std::string path;
     std::shared_ptr<const Rules> rules;
@@ -108,7 +108,7 @@ class Walker {
             error == std::errc::no_such_file_or_directory ? ErrorCode::kNotFound : ErrorCode::kIo;
         result_.unreadable.push_back({folder.path, Error{code, error.message()}});
       }
-      // Where the folder cannot be listed that has been said, and nothing in it is looked at.
+      // If the folder cannot be listed, that has been reported and its content is skipped.
       if (!error) read_rules(folder);
       folder.is_collection = is_saccades(folder.path);
       if (folder.is_collection) result_.not_looked_at.collections.push_back(folder.path);
@@ -121,7 +121,8 @@ class Walker {
     }
   }
 
-  // Whether it is a collection, of this version or a newer one; a collection.json may be somebody else's.
+  // Returns true for a folder of a Saccade collection, of this version or a newer one. A collection.json
+  // alone may belong to another program.
   static bool is_saccades(const std::string& folder) {
     if (!is_collection(folder)) return false;
     const auto info = read_collection_info(folder);
@@ -155,7 +156,8 @@ class Walker {
     return false;
   }
 
-  // What the pictures of a folder are called, with and without their ending: a text called so is a caption.
+  // Records the names of a folder's images, with and without their extension: a text file of such a name is a
+  // caption.
   void note_captioned(const std::vector<fs::directory_entry>& entries) {
     captioned_.clear();
     const auto is_text = [](const fs::directory_entry& entry) { return entry.path().extension() == ".txt"; };

@@ -1,4 +1,4 @@
-// Which files an ingest looks at.
+// Folder walk of ingest: selection of the files that are read.
 #pragma once
 
 #include <filesystem>
@@ -18,13 +18,13 @@ struct WalkOptions {
   bool hidden = false;
   // A folder not to look into: the collection's own. Empty: none.
   std::filesystem::path except;
-  // As IngestOptions has them.
+  // Settings as in IngestOptions.
   std::vector<std::string> exclude = {};
   bool ignore_files = true;
   bool sidecars = true;  // "picture.txt" and "picture.jpg.txt" belong to the picture
   bool videos = false;   // are taken too (WalkResult::videos)
 };
-// What an ingest with such options walks by; `except` is the collection's folder.
+// Returns the walk options of an ingest with such options; `except` is the collection's folder.
 WalkOptions walk_options_of(const IngestOptions& options, const std::filesystem::path& except);
 
 struct WalkResult {
@@ -40,16 +40,16 @@ struct WalkResult {
   NotLookedAt not_looked_at;
 };
 
-// Whether an input is not there: neither a file, a folder, nor a link that leads nowhere.
+// Returns true if an input does not exist: it is neither a file, a folder, nor a dangling link.
 bool is_missing(const std::filesystem::path& path);
 
-// Folders are walked below, names sorted byte by byte, taking files with an image's extension; inputs that
-// are files are taken whatever they are called. Ends early, with what it has, when asked to stop.
+// Walks folders recursively, names sorted byte by byte, and returns files with an image's extension. Inputs
+// that are files are returned whatever their name. If stopped, returns the files found so far.
 WalkResult walk(std::span<const std::filesystem::path> inputs, const WalkOptions& options,
                 std::stop_token stop, const std::function<void(int64_t found)>& progress);
 
-// Whether a walk of `inputs` would come to this file or folder: by its name, its links, and the rules of the
-// folders above it, without listing any. An input itself is always come to.
+// Returns true if a walk of `inputs` would reach this file or folder. It tests its name, its links, and the
+// rules of the folders above it, without listing any folder. An input itself is always reached.
 bool walk_would_take(const std::filesystem::path& path, std::span<const std::filesystem::path> inputs,
                      const WalkOptions& options);
 

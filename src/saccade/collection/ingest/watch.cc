@@ -107,7 +107,7 @@ class Watch {
   void watch_root(const Root& root) {
     if (!events_) return;
     const bool before = events_->complete();
-    // Of a file, its folder is watched: editors put a new file in the old one's place.
+    // Watches the folder of a file, since editors replace the old file by a new one.
     if (events_->add(root.folder ? root.path : fs::path(root.path).parent_path().string())) return;
     if (before) {
       tell(
@@ -225,7 +225,7 @@ class Watch {
                                [&](const Root& root) { return !root.away && below(path, root.path); });
   }
 
-  // What of the changes ingest is to look at.
+  // Returns the changed paths that ingest has to read.
   Result<std::vector<fs::path>> inputs(CollectionWriter& writer) {
     std::vector<fs::path> found;
     if (all_) {

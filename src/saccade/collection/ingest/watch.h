@@ -1,4 +1,4 @@
-// A collection that follows its folders: changes are taken in as the kernel tells of them (inotify).
+// Watch mode: a collection follows its folders and indexes changes reported by the kernel (inotify).
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ inline IngestOptions following_deletions() {
 
 struct WatchOptions {
   IngestOptions ingest = following_deletions();
-  // Changes are taken in once nothing has changed for so long, or when the first of them is `longest_seconds`
-  // old: a file that is being copied, or a thousand of them, are one change.
+  // Delay without changes, in seconds, before changes are indexed. They are also indexed when the first of
+  // them is `longest_seconds` old. A file that is being copied, or a thousand of them, are thus one change.
   double settle_seconds = 2;
   double longest_seconds = 30;
   // Time between looks at folders that cannot be watched (the kernel's table is full), and at those that are
@@ -33,7 +33,7 @@ struct WatchOptions {
   double look_seconds = 60;
   // Time between tries to open the collection while another process writes to it.
   double retry_seconds = 5;
-  // Folders watched at most; the others are looked at. 0: as many as the kernel lets.
+  // Maximum number of watched folders; the others are polled. 0: as many as the kernel allows.
   int64_t most_watches = 0;
 };
 
@@ -44,16 +44,16 @@ struct WatchNews {
   std::optional<IngestReport> report;  // of what was taken in just now
 };
 
-// Takes in what is new below `inputs`, then follows them until asked to stop, which is no error. The
-// collection is opened for writing only while something is taken in, so that others may write between;
-// killed at any moment it loses nothing, as ingest does, and the next call begins with a full look. Events
-// that the kernel had no room for are made up for by a full look. A folder that goes away with its file
-// system keeps its pictures, whatever options.ingest.prune says, and is taken up again when it is back.
-// Deleted files are removed from the collection unless options.ingest.prune is false.
+// Indexes new files below `inputs`, then follows changes until stopped, which is no error. The collection is
+// opened for writing only while files are indexed, so that others may write between. A kill at any moment
+// loses nothing, as with ingest, and the next call begins with a full scan. Lost kernel events also cause a
+// full scan. A folder that disappears with its file system keeps its images, whatever the value of
+// options.ingest.prune, and is watched again when it returns. Deleted files are removed from the collection
+// unless options.ingest.prune is false.
 //
 // Errors: kNotFound if there is no collection or none of the inputs; kMismatch for another checkpoint's
-// encoder; what ingest ends with. Idle cost: nothing but a look at away and unwatched folders. From one
-// thread; `news` is called there.
+// encoder; errors that end ingest. Idle cost: only checks of missing and unwatched folders. Runs on one
+// thread, which also calls `news`.
 Status watch(const std::filesystem::path& collection, const EncoderSource& encoder,
              std::span<const std::filesystem::path> inputs, const WatchOptions& options, ThreadPool& pool,
              const std::function<void(const WatchNews&)>& news, std::stop_token stop);

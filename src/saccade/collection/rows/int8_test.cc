@@ -38,7 +38,7 @@ class Int8File : public testing::Test {
   [[nodiscard]] Collection open() const { return Collection::open(folder_).value(); }
   [[nodiscard]] std::filesystem::path file() const { return folder_ / "rows-1.i8"; }
 
-  // That searches over what there is in eight bits answer what those without answer.
+  // Checks that searches over the int8 rows return the same answers as searches without them.
   void expect_right_answers() const {
     const Collection collection = open();
     ThreadPool pool(2);

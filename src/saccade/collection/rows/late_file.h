@@ -1,12 +1,12 @@
-// The many rows of items of late interaction, beside the rows file; not for use outside this module.
+// Files of late interaction rows, several an item, beside the rows file; not for use outside this module.
 //
 //   late-<n>.rows   the stored rows (index/late_rows.h) of row 0's item, then of row 1's, ...; append-only
-//   late-<n>.ends   one int64, little-endian, a row of the rows file: where its item's stored rows end,
+//   late-<n>.ends   one int64, little-endian, a row of the rows file: the end of its item's stored rows,
 //                   counted in stored rows from the beginning of late-<n>.rows; the next item's begin there.
 //                   Rising: every item has at least one
 //
-// <n> is the generation of the rows file. Both are appended to and flushed before the catalog's transaction,
-// and only as many ends count as the catalog has rows; what lies behind is debris of a crash.
+// <n> is the generation of the rows file. Both are appended to and flushed before the catalog's transaction.
+// Only as many ends are valid as the catalog has rows; bytes behind them are debris of a crash.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ class LateReader {
                                  const RowLayout& layout);
   LateReader() = default;
 
-  // Of row 0 <= row < rows. Valid as long as the object.
+  // Returns the stored rows of item row 0 <= row < rows. Valid as long as the object.
   [[nodiscard]] StoredRows of(int64_t row) const;
   [[nodiscard]] int64_t stored_rows() const { return ends_.empty() ? 0 : ends_.back(); }
   [[nodiscard]] int64_t bytes() const;
@@ -60,7 +60,7 @@ class LateWriter {
   // long. `half_way` is called between two writes.
   Status append_rows(std::span<const std::span<const std::byte>> items,
                      const std::function<void()>& half_way);
-  // Where they end; after append_rows.
+  // Appends the end offsets; call after append_rows.
   Status append_ends();
   Status flush();
   void committed();

@@ -1,4 +1,4 @@
-// What a collection keeps of an item of many rows, and of the encoder that gives them.
+// Late interaction data that a collection stores per item and per encoder.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,13 @@ struct LateItem {
   std::vector<std::byte> stored;  // its rows, pooled and rounded as the settings say
 };
 
-// rows: [n, dim], all of one item. kBadData where there are none, fewer than the grid has patches, or one
-// that is not of length 1 (within 1e-3), before pooling or after.
+// Makes the stored form of one item. rows: [n, dim]. kBadData if there are none or fewer than the grid has
+// patches. Also kBadData for a row that is not of length 1 (within 1e-3), before pooling or after.
 Result<LateItem> make_late_item(MatrixView<const float> rows, const LateSettings& settings);
 
-// How a new collection keeps `encoder`'s rows. kUnsupported where it has one row an item,
-// or where `pool` is above 1 and its rows stand for no patches; kUsage for `pool` outside 1 to kMaxPool.
+// Returns the settings with which a new collection stores `encoder`'s rows. kUnsupported if the encoder
+// returns one row per item, or if `pool` is above 1 and its rows do not correspond to patches. kUsage for
+// `pool` outside 1 to kMaxPool.
 Result<LateSettings> late_settings(EncoderBackend& encoder, RowPrecision precision, int64_t pool);
 
 // kMismatch unless the encoder gives many rows an item, over the grid that the settings name.

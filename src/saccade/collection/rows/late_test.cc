@@ -94,7 +94,7 @@ TEST_F(LateCollection, PrecisionAndPoolingAreSettledWhenItIsMade) {
     EXPECT_EQ(collection.info().settings.late->pool, 4);
     EXPECT_EQ(collection.summary()->late_bytes, 2 * 3 * 12 + 2 * 8);
   }
-  // What another run is given does not change it.
+  // Settings passed to a later run do not change the collection.
   add_pictures(3);
   ASSERT_OK(run(test::late_settings_of(RowPrecision::kFp16, 1)));
   EXPECT_EQ(open().late_rows(2).count, 3);

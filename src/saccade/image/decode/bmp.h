@@ -29,11 +29,11 @@ struct BmpSize {
   int height = 0;
 };
 
-// From the header alone; errors as below.
+// Reads the size from the header alone; errors as below.
 Result<BmpSize> bmp_size(std::span<const std::byte> bytes, int64_t max_pixels);
 
-// Errors: kBadData (truncated or contradictory), kLimit (more than max_pixels, or than the time),
-// kUnsupported (JPEG or PNG inside). The deadline is looked at after each row.
+// Errors: kBadData (truncated or contradictory), kLimit (more than max_pixels, or past the deadline),
+// kUnsupported (JPEG or PNG inside). The deadline is checked after each row.
 Result<Image> decode_bmp(std::span<const std::byte> bytes, int64_t max_pixels, const Deadline& deadline);
 
 }  // namespace saccade

@@ -1,4 +1,4 @@
-// How long a picture may take: processor time of the thread that decodes it.
+// Deadline of decoding an image: processor time of the thread that decodes it.
 #pragma once
 
 #include <time.h>
@@ -7,15 +7,16 @@
 
 namespace saccade {
 
-// Of the processor, for the calling thread: what other threads
-// and programs take meanwhile says nothing of the picture.
+// Returns the processor time of the calling thread, which does not depend on the load by other threads and
+// programs.
 inline double thread_seconds() {
   timespec now = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Begins where it is made, and is looked at by the same thread. A look costs about half a microsecond.
+// Deadline that starts at construction, and is checked by the same thread. A check costs about half a
+// microsecond.
 class Deadline {
  public:
   explicit Deadline(double limit) : limit_(limit) {}  // seconds; 0: none

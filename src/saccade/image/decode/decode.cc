@@ -1,16 +1,16 @@
-// Decoding through libvips, held to limits, and turned into plain 8-bit pixels as Pillow would give them.
+// Decoding through libvips, within limits, to plain 8-bit pixels as Pillow would return them.
 //
-// Loaders: libvips marks those it would not give foreign files to as "untrusted"; SVG is among them, HEIF is
-// not. Here every loader is blocked but those of the formats Saccade names. SVG is let through because
-// librsvg, a Rust parser, opens no other file for a picture that has no address of its own, and bytes in
+// Loaders: libvips marks loaders that are unsafe for foreign files as "untrusted". SVG is among them, HEIF is
+// not. Here every loader is blocked except those of the formats that Saccade names. SVG is permitted because
+// librsvg, a Rust parser, opens no other file for an image that has no address of its own, and bytes in
 // memory have none.
 //
-// Pixels are pulled strip by strip on the calling thread: files are decoded in parallel, so a file needs no
-// threads, and the clock can be looked at between strips. Those of JPEG come from libjpeg itself (jpeg.h),
-// once libvips has read what the file says of itself. A decoder that works on whole pictures (WebP, HEIF,
-// interlaced PNG, progressive JPEG, librsvg's filters) is not interrupted in the middle: a process of its own
-// is ended by the kernel (decoder_pool.h); without one, pixels, bytes and scans are what bounds those, and
-// for drawings a look at how long small ones take.
+// Pixels are pulled strip by strip on the calling thread. Files are decoded in parallel, so a file needs no
+// threads, and the deadline can be checked between strips. The pixels of a JPEG come from libjpeg itself
+// (jpeg.h), once libvips has read its header. A decoder that works on whole images (WebP, HEIF, interlaced
+// PNG, progressive JPEG, librsvg's filters) cannot be interrupted. In a decoder process the kernel ends it
+// (decoder_pool.h). Without one, the limits on pixels, bytes and scans bound the time; for drawings the time
+// of small renderings is measured.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -69,7 +69,7 @@ std::string start_vips() {
     vips_cache_set_max_mem(0);
     vips_operation_block_set("VipsForeignLoad", TRUE);
     for (const char* loader : kLoaders) vips_operation_block_set(loader, FALSE);
-    // What a decoder has to say about a file comes back as an error or not at all.
+    // Messages of a decoder about a file are returned as errors or suppressed.
     const auto silent = [](const gchar*, GLogLevelFlags, const gchar*, gpointer) {};
     constexpr auto kQuiet =
         static_cast<GLogLevelFlags>(G_LOG_LEVEL_WARNING | G_LOG_LEVEL_MESSAGE | G_LOG_LEVEL_INFO);
@@ -97,8 +97,8 @@ std::string take_vips_error() {
 
 namespace {
 
-// Scans of a JPEG: ten make a usual progressive picture, and each is a walk over all its blocks, of a dozen
-// bytes at the least. libjpeg-turbo's own fuzzers stop there too.
+// Maximum number of scans of a JPEG. A typical progressive image has ten. Each scan is a pass over all
+// blocks, and takes at least a dozen bytes. libjpeg-turbo's own fuzzers stop there too.
 constexpr int64_t kMostScans = 500;
 // Drawings that a drawing may lie in: each is drawn, and in it those within it.
 constexpr int kMostNested = 3;
@@ -113,7 +113,7 @@ bool starts_with(std::span<const std::byte> bytes, size_t offset, std::string_vi
          std::memcmp(bytes.data() + offset, magic.data(), magic.size()) == 0;
 }
 
-// For bytes no loader takes: what they look like, so that the message helps.
+// Returns the error for bytes that no loader accepts. It describes what they look like, to help the user.
 tl::unexpected<Error> not_an_image(std::span<const std::byte> bytes) {
   struct Kind {
     size_t offset;
@@ -144,7 +144,7 @@ tl::unexpected<Error> broken(std::string_view format) {
   // libheif's words for a codec that it was built without.
   const bool unsupported = text.find("Unsupported codec") != std::string::npos ||
                            text.find("Unsupported feature") != std::string::npos;
-  // Of memory that the system would not give: nothing is wrong with the file.
+  // The system refused memory: nothing is wrong with the file.
   const ErrorCode code = speaks_of_memory(text) ? ErrorCode::kIo
                          : unsupported          ? ErrorCode::kUnsupported
                                                 : ErrorCode::kBadData;
@@ -157,12 +157,12 @@ std::string format_of(std::string_view loader) {
   return name;
 }
 
-// Whether a picture of that size is to come without its pixels.
+// Returns true if an image of that size is to be returned without its pixels.
 bool size_only(const DecodeOptions& options, int64_t width, int64_t height) {
   return options.size_only_above > 0 && height > options.size_only_above / width;
 }
 
-// Where `bytes` of pixels go: `pixels`, or the caller's room.
+// Returns the destination of `bytes` of pixels: `pixels`, or the caller's buffer.
 Result<uint8_t*> room_for(size_t bytes, const DecodeHere& here, std::vector<uint8_t>& pixels) {
   if (!here.room) {
     pixels.resize(bytes);
@@ -264,8 +264,7 @@ class Decoder {
     return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
   }
 
-  // A packed document is unpacked, so that it is read as any other; pictures within it are looked at; and its
-  // size is made one in pixels.
+  // Decompresses a packed document, checks its embedded images, and converts its size to pixels.
   Status prepare_svg() {
     if (nested_ > kMostNested)
       return fail(ErrorCode::kLimit, "svg: drawings within drawings, {} deep", nested_);
@@ -278,10 +277,9 @@ class Decoder {
     return {};
   }
 
-  // librsvg reads the pictures within a document whatever their format and size, and draws without those that
-  // it cannot read or has no memory for: another picture than the file holds. So each is decoded here first,
-  // held to the limits, all together; one that fails fails
-  // the file. PNG, JPEG and GIF are what every librsvg reads.
+  // Decodes each embedded image first, within the limits for all together; one that fails fails the file.
+  // librsvg reads embedded images of any format and size. It silently omits those that it cannot read or has
+  // no memory for, so the drawing would be incomplete. Every librsvg reads PNG, JPEG and GIF.
   Status check_pictures_within(std::string_view svg) {
     SACCADE_ASSIGN(const std::vector<std::string> pictures, pictures_within(svg));
     int64_t pixels = 0;
@@ -307,7 +305,8 @@ class Decoder {
     return kTextTimes * static_cast<int64_t>(svg_text().size()) + within_bytes_;
   }
 
-  // Of a picture within this document, once it has been decoded; of a document within it, that document's.
+  // Returns the number of pixels of an image embedded in this document, once it has been decoded. An embedded
+  // document counts with its own number.
   Result<int64_t> pixels_within(std::span<const std::byte> picture, const DecodeOptions& options) {
     constexpr std::string_view kWithin = "svg: a picture within it";
     if (picture.empty()) return fail(ErrorCode::kBadData, "{} is empty", kWithin);
@@ -362,10 +361,10 @@ class Decoder {
     return check_drawing_time(scale);
   }
 
-  // Nothing in this process stops librsvg inside one drawing, and what is drawn through others (filters,
-  // masks, groups that are transparent as a whole) can take it any time. So such pictures are drawn at a
-  // sixteenth of the scale first, at an eighth, and so on, and given up once the way the time grows says that
-  // the whole would come too late. A third of the whole's time at most.
+  // Estimates the drawing time. Nothing in this process can stop librsvg inside one drawing, and layers
+  // (filters, masks, transparent groups) can take any time. So such images are drawn at a sixteenth of the
+  // scale first, at an eighth, and so on. Drawing is given up once the growth of the time predicts that the
+  // whole would be too late. Costs at most a third of the time of the whole.
   [[nodiscard]] Status check_drawing_time(double scale) {
     constexpr std::array<std::string_view, 5> kSlow = {"filter", "opacity", "mask", "blend", "pattern"};
     const auto in_text = [&](std::string_view word) {
@@ -410,7 +409,7 @@ class Decoder {
     return {};
   }
 
-  // Opens the picture anew at a smaller size, where asked to and where the format can.
+  // Opens the image again at a smaller size, if requested and supported by the format.
   Status choose_size() {
     if (options_.shrink_to_side <= 0) return {};
     const int side = std::min(stored_width_, stored_height_);
@@ -508,7 +507,8 @@ class Decoder {
     } else {
       SACCADE_ASSIGN(to, room_for(size, here_, out.pixels));
     }
-    // Of a shrunken one libvips cuts off the last row and column where they stand for less than the others.
+    // libvips crops the last row and column of a shrunken image if they represent fewer pixels than the
+    // others.
     if (result_.format == "jpeg" && !cmyk_ && !shrunk_ && !converted_) {
       SACCADE_TRY(read_jpeg(bytes_, {out.width, out.height, out.channels}, deadline_, to));
       return has_turn ? orient(stored) : Status();

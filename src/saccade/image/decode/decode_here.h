@@ -17,11 +17,11 @@ namespace saccade {
 struct RawPicture;  // raw.h
 
 struct DecodeHere {
-  // Room for so many bytes of pixels; nullptr: there is none. Given, pixels are written there and the image
-  // comes back without them.
+  // Allocator of a buffer for so many bytes of pixels; it returns `nullptr` if there is no room. If set,
+  // pixels are written there and the image is returned without them.
   std::function<uint8_t*(size_t)> room = {};
-  // This process is there to decode (decoder_process.h): it may die of a picture, and the kernel ends it when
-  // its time is over, so that nothing has to be estimated before it is begun.
+  // True in a process whose purpose is decoding (decoder_process.h). It may crash on an image, and the kernel
+  // ends it when its time is over, so no cost has to be estimated beforehand.
   bool in_own_process = false;
   // Asks for memory before it is taken, for the image that `what` describes; an error if there is less. May be
   // called several times for one image, each time with all that it needs. Empty: everything is granted.
@@ -33,7 +33,8 @@ struct DecodeHere {
 // Errors that need no look at the bytes: of options, kUsage; of an empty file, kBadData; of its size, kLimit.
 Status check_decode_input(std::span<const std::byte> bytes, const DecodeOptions& options);
 
-// As decode_image, in this thread; `options.processes` is not looked at. `bytes` have passed the check above.
+// Decodes like decode_image, on this thread; `options.processes` is ignored. `bytes` have passed the check
+// above.
 Result<DecodedImage> decode_here(std::span<const std::byte> bytes, const DecodeOptions& options,
                                  const DecodeHere& here = {});
 

@@ -356,7 +356,7 @@ TEST(Decode, ShrinksOnLoadNoFurtherThanAsked) {
   EXPECT_EQ(whole->image.height, 199);
 }
 
-// Of the processor: what else runs on the machine does not count.
+// Returns processor time, independent of other load on the machine.
 double thread_seconds() {
   timespec now = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -563,7 +563,7 @@ TEST(Decode, EntitiesMayNotMultiply) {
              "<svg xmlns='&ns;' width='9' height='9'><rect width='9' height='9' fill='&c;'/></svg>"));
 }
 
-// What lies within a drawing is held to the same limits as what lies in a folder.
+// Images embedded in a drawing have the same limits as image files.
 TEST(Decode, PicturesWithinSvg) {
   DecodeOptions options;
   options.vector_side = 64;
@@ -599,7 +599,7 @@ TEST(Decode, PicturesWithinSvg) {
   options.max_pixels = 2 * 8100 - 1;
   EXPECT_EQ(error_of(both).code, ErrorCode::kLimit);
   options.max_pixels = 200'000'000;
-  // What librsvg would leave out without a word, however the address is written.
+  // Embedded images that librsvg would omit silently are errors, however the address is written.
   EXPECT_EQ(error_of(test::svg_with_picture("image/png", png.substr(0, png.size() / 2))).code,
             ErrorCode::kBadData);
   EXPECT_EQ(error_of(test::svg_with_picture("image/png", "hello")).code, ErrorCode::kUnsupported);
@@ -920,7 +920,7 @@ TEST(Decode, BrokenImagesCorpus) {
   EXPECT_GE(files, 10U);
 }
 
-// What libvips itself makes of a file of one loader.
+// Decodes a file with one loader of libvips itself.
 Image by_libvips(const std::string& file, int shrink) {
   VipsImage* loaded = nullptr;
   EXPECT_EQ(

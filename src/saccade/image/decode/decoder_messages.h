@@ -1,11 +1,10 @@
-// What a program and its decoder processes say to each other, over a socket that keeps messages apart.
+// Messages between a program and its decoder processes, over a socket that preserves message boundaries.
 //
-// Bytes and pixels do not pass through the socket: they lie in two files in memory that both sides map, one
-// that the program writes and one that the decoder writes. Nor does what is said of a picture, which lies
-// before its pixels: the socket has one message each way, the request and its number, so that each side is
-// woken once a picture. Both sides are of one build (kDecoderProtocol, in the hello), so messages are
-// structures as they are in memory. Still nothing that comes from a decoder is believed: a picture may have
-// taken it over.
+// Bytes and pixels do not pass through the socket: they lie in two files in memory that both sides map. The
+// program writes one, and the decoder writes the other. The image's metadata lie before its pixels in the
+// latter. The socket has one message each way, the request and its number, so each side is woken once an
+// image. Both sides are of one build (kDecoderProtocol, in the hello), so messages are structures as they are
+// in memory. Still nothing that a decoder sends is trusted: an image may have taken it over.
 #pragma once
 
 #include <array>
@@ -70,7 +69,7 @@ struct DecodeReply {
   std::array<char, kDecodeMessageBytes> message = {};  // of an error, likewise
 };
 
-// What the file says of itself.
+// Embedded metadata of the file.
 struct FactsMessage {
   int64_t taken = 0;
   double latitude = 0;
@@ -89,8 +88,8 @@ struct FactsMessage {
   std::array<char, kMaxFactText + 1> description = {};
   std::array<char, kMaxFactText + 1> keywords = {};
 };
-// What the output file begins with. The decoder writes the reply, then the number that says it is there, then
-// reads the facts: if it dies of these, the picture has been decoded before.
+// Header of the output file. The decoder writes the reply, then the number that marks it complete, then reads
+// the metadata. If it dies of these, the image has already been decoded.
 struct DecodeAnswer {
   uint64_t number = 0;  // of the request that `reply` is to
   uint32_t has_facts = 0;
@@ -104,7 +103,7 @@ inline constexpr size_t kDecoderPixels = 8192;  // where the pixels begin, behin
 static_assert(sizeof(DecodeAnswer) <= kDecoderPixels);
 
 FactsMessage message_of(const PictureFacts& facts);
-// What cannot be true is left out.
+// Converts a message to metadata. Impossible values are dropped.
 PictureFacts facts_of(const FactsMessage& message);
 
 DecodeRequest request_of(uint64_t number, size_t bytes, const DecodeOptions& options,
@@ -112,14 +111,13 @@ DecodeRequest request_of(uint64_t number, size_t bytes, const DecodeOptions& opt
 DecodeOptions options_of(const DecodeRequest& request);
 DecodeReply reply_of(const Result<DecodedImage>& decoded, bool has_pixels);
 
-// Whether facts are read: they were asked for, and the picture's pixels have come.
+// Returns true if metadata are read: they were requested, and the image's pixels were returned.
 inline bool asks_for_facts(const DecodeOptions& options, const DecodeReply& reply) {
   return options.facts && reply.error == -1 && reply.has_pixels != 0;
 }
 
-// The picture without its pixels, which are room for `pixels` bytes still to be filled, or the
-// error that the decoder sent. kInternal for a reply that no decoder of ours sends, or that
-// breaks the limits of `options`.
+// Image without its pixels, which are a buffer of `pixels` bytes still to be filled, or the error that the
+// decoder sent. kInternal for a reply that no decoder of ours sends, or that breaks the limits of `options`.
 struct ReadReply {
   DecodedImage picture;
   size_t pixels = 0;  // bytes of output
@@ -137,8 +135,8 @@ class SharedBytes {
 
   [[nodiscard]] int descriptor() const { return file_.get(); }
   static constexpr size_t kStep = size_t{1} << 20;
-  // The first `size` bytes; with `grow`, the file is made as long if need be. kIo where it is shorter, or
-  // where there is no memory. Earlier addresses are void.
+  // Maps the first `size` bytes; with `grow`, the file is extended if necessary. kIo if it is shorter, or if
+  // there is no memory. Earlier addresses become invalid.
   Result<std::byte*> map(size_t size, bool grow);
   // Returns the bytes of the mapping, whole mebibytes for a file that map() has lengthened.
   [[nodiscard]] size_t size() const { return size_; }

@@ -125,7 +125,7 @@ class DecoderPool::Process {
   Answer decode(std::span<const std::byte> bytes, const DecodeOptions& options, const UsePicture& use);
 
   [[nodiscard]] bool usable() const { return pid_ > 0; }
-  // Lets it take so much at the least; what was granted before stays granted.
+  // Raises the process's limits to at least this; earlier grants stay valid.
   void grant(const DecodeNeed& need);
   [[nodiscard]] const DecodeNeed& granted() const { return granted_; }
   [[nodiscard]] size_t input_bytes() const { return input_.size(); }
@@ -237,7 +237,7 @@ double DecoderPool::Process::processor_seconds() const {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Whether the picture is there, whatever becomes of its facts.
+// Returns true if the image has been decoded, whatever happens to its metadata.
 bool DecoderPool::Process::has_decoded() {
   const auto front = output_.map(kDecoderPixels, false);
   if (!front) return false;
@@ -316,7 +316,7 @@ std::string DecoderPool::Process::last_words() {
   return all;
 }
 
-// What is said of the picture over which the process ended by itself.
+// Returns the error of the image that made the process end by itself.
 DecoderPool::Process::Answer DecoderPool::Process::died() {
   const int status = end();  // it ends already: what it ends of stands
   const std::string said = last_words();
@@ -324,7 +324,7 @@ DecoderPool::Process::Answer DecoderPool::Process::died() {
   if (signal == SIGXCPU) {
     return {fail(ErrorCode::kLimit, "its decoder ran out of time"), false, false};
   }
-  // By nobody here: that is how the kernel ends programs when the machine's memory runs out.
+  // This signal did not come from here: the kernel ends programs so when the machine's memory runs out.
   if (signal == SIGKILL) {
     return {fail(ErrorCode::kIo, "its decoder was killed, as it happens where memory runs out"), true, false};
   }
@@ -359,7 +359,7 @@ DecoderPool::Process::Answer DecoderPool::Process::decode(std::span<const std::b
                         ::recv(socket_.get(), &number, sizeof number, MSG_DONTWAIT) == sizeof number &&
                         number == number_;
   const bool cancelled = waited && *waited && (*waited)->code == ErrorCode::kCancelled;
-  // What has no answer may still have been decoded: then it is the facts that it did not survive.
+  // Without an answer the image may still have been decoded. The process then died of the metadata.
   if (!answered && (cancelled || !has_decoded())) {
     if (waited && !*waited) return died();
     (void)end();

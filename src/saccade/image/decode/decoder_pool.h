@@ -1,9 +1,9 @@
-// Processes that decode, so that no picture can end, stall or read from the program.
+// Pool of decoder processes: no image can crash, stall or read from the program.
 //
-// Decoders abort where memory runs out (GLib, librsvg), take hours where the file wants them to, and are the
-// code that attackers look at first. A process of its own has a limit of memory and of time that the kernel
-// enforces, no network, and no files but those of the system's libraries and fonts (sandbox.h). What it does
-// not survive is one picture's error. docs/adr/0007-decoding-in-processes.md has the reasons and the costs.
+// Decoders abort if memory runs out (GLib, librsvg), take hours on malicious files, and are a prime target of
+// attackers. The kernel limits the memory and time of a separate process. It has no network, and no files but
+// the system's libraries and fonts (sandbox.h). A crash is one image's error.
+// docs/adr/0007-decoding-in-processes.md has the reasons and the costs.
 #pragma once
 
 #include <condition_variable>
@@ -30,8 +30,8 @@ struct DecoderPoolOptions {
   int processes = 0;  // number of processes at a time; 0: as many as this program may use processors
 };
 
-// The helper of the running program: saccade-decode beside it,
-// or in ../libexec/saccade. Nothing where neither is there.
+// Finds the helper of the running program: saccade-decode beside it, or in ../libexec/saccade. `nullopt` if
+// neither exists.
 std::optional<std::filesystem::path> find_decoder_program();
 
 class DecoderPool {
@@ -44,21 +44,23 @@ class DecoderPool {
   // Ends all processes. No call may be running.
   ~DecoderPool();
 
-  // decode_image in a process: for DecodeOptions::processes, which is what calls it. A call waits, first come,
-  // first served, for a free process and for its memory. A process first reads the header with little memory;
-  // an image that needs more waits for that much of the budget, to which the kernel then holds the process. One
-  // that needs more than the whole budget is refused (kLimit). A process that dies, or outlasts max_seconds (of
-  // its processor's time; tenfold and a minute by the clock on the wall), or is asked to stop, is ended, and the
-  // next call starts another. If it dies for want of memory it is tried once more in a fresh process with all
-  // that a process may have, so that the answer does not depend on estimates or on what was decoded before.
-  // Thread-safe; a call must not come from within `use` of another. Cost over decoding: copying bytes there and
-  // pixels back, two wake-ups.
+  // Runs decode_image in a process; called through DecodeOptions::processes. A call waits, first come, first
+  // served, for a free process and for its memory. A process first reads the header with little memory. An
+  // image that needs more waits for that much of the budget, which the kernel then enforces. One that needs
+  // more than the whole budget is refused (kLimit).
+  //
+  // A process is ended if it dies, is asked to stop, or exceeds max_seconds of processor time (or tenfold and
+  // a minute of wall time). The next call starts another. If it dies of a lack of memory, the image is tried
+  // once more in a fresh process with the maximum memory. The answer thus does not depend on estimates or on
+  // earlier images. Thread-safe; a call must not come from within `use` of another. Cost over decoding:
+  // copying bytes there and pixels back, two wake-ups.
   Result<DecodedImage> decode(std::span<const std::byte> bytes, const DecodeOptions& options);
   // decode_for() likewise: the pixels are those that the process has written,
   // which waits until `use` returns.
   Status decode_for(std::span<const std::byte> bytes, const DecodeOptions& options, const UsePicture& use);
 
-  // What the kernel granted: "files: Landlock 7; system calls: seccomp; memory: limited".
+  // Returns the isolation that the kernel granted: "files: Landlock 7; system calls: seccomp; memory:
+  // limited".
   [[nodiscard]] const std::string& isolation() const { return isolation_; }
   [[nodiscard]] int64_t budget_bytes() const { return options_.budget_bytes; }
 

@@ -539,7 +539,7 @@ TEST(DecoderPool, AProcessThatHasGoneIsReplaced) {
   EXPECT_NE(children().front(), first);
 }
 
-// What a file says of itself is read after its pixels: a process that does not survive it loses no more.
+// Metadata are read after the pixels: a process that they crash loses no more than them.
 TEST(DecoderPool, APictureOutlivesItsFacts) {
   auto pool = DecoderPool::start({SACCADE_DECODER_OF_BAD_FACTS});
   ASSERT_TRUE(pool) << pool.error().message;
@@ -624,7 +624,7 @@ TEST(DecoderPool, OtherProgramsAreNoDecoders) {
   EXPECT_THAT(old.error().message, HasSubstr("saccade-decode of another version"));
 }
 
-// What is left of a process's rights: each bit of the exit code is one that should have gone, or stayed.
+// Remaining rights of a process: each bit of the exit code is one that should have been removed, or kept.
 TEST(Sandbox, LeavesWhatDecodingNeeds) {
   const test::TestFolder folder;
   const std::string secret = folder.write("secret", "x").string();
@@ -663,7 +663,7 @@ TEST(Sandbox, LeavesWhatDecodingNeeds) {
   EXPECT_FALSE(std::filesystem::exists(made));
 }
 
-// What no decoder of ours says: a process that a picture has taken over may say anything.
+// Messages that no decoder of ours sends: a process taken over by an image may send anything.
 TEST(DecoderMessages, NothingIsBelieved) {
   DecodeOptions options;
   options.max_pixels = 1000;

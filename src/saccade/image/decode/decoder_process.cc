@@ -28,15 +28,16 @@ bool send_message(const void* message, size_t size) {
   }
 }
 
-// Ends this process with the one that started it, whatever it is doing then: the lifeline's other end closes,
-// and SIGIO's default is the end. PR_SET_PDEATHSIG would follow the thread that started it, not the process.
+// Ends this process with the one that started it, whatever it is doing: when the lifeline's other end closes,
+// the default action of SIGIO ends it. PR_SET_PDEATHSIG would follow the thread that started it, not the
+// process.
 bool follow_to_the_end() {
   return ::fcntl(kDecoderLifeline, F_SETOWN, ::getpid()) == 0 &&
          ::fcntl(kDecoderLifeline, F_SETFL, O_NONBLOCK | O_ASYNC) == 0;
 }
 
-// The kernel's own clock over this process, should nobody look at it from outside: whole seconds. It is set
-// anew when a picture would find less than it may take, not for each.
+// Limit of processor time that the kernel enforces if the parent does not: whole seconds. It is reset only
+// when an image would have less than its limit left, not for each image.
 class ProcessorLimit {
  public:
   void allow(double seconds) {
@@ -134,10 +135,10 @@ int run_decoder_process(std::span<const std::string> arguments, const DecoderRea
         "saccade-decode of another version: it speaks protocol " + number + ", asked for " + arguments[0];
     return 2;
   }
-  // What the program had open and did not close for others is no business of a decoder.
+  // Closes descriptors that the program had open and did not mark close-on-exec.
   (void)::close_range(kDecoderLifeline + 1, ~0U, 0);
-  // Memory taken once is kept for the next picture: giving it back and taking it anew costs a page fault for
-  // every 4 KiB, a tenth of the time of decoding a photograph.
+  // Keeps freed memory for the next image. Returning and allocating it again costs a page fault for every
+  // 4 KiB, a tenth of the time of decoding a photograph.
   (void)::mallopt(M_MMAP_THRESHOLD, 64 << 20);
   (void)::mallopt(M_TRIM_THRESHOLD, 128 << 20);
   if (!follow_to_the_end()) {

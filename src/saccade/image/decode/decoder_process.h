@@ -9,7 +9,7 @@
 
 namespace saccade {
 
-// What reads foreign bytes beside libvips: of libraries that no other program links.
+// Parsers of foreign bytes other than libvips, from libraries that no other program links.
 struct DecoderReaders {
   ReadFacts facts = nullptr;
   decltype(&read_raw) raw = nullptr;  // nullptr: the build has no LibRaw

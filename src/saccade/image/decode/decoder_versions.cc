@@ -15,7 +15,7 @@
 namespace saccade {
 namespace {
 
-// What libvips' loaders (decode.cc), and librsvg's drawing, are made of.
+// Libraries behind libvips' loaders (decode.cc) and librsvg's drawing.
 constexpr std::array<std::string_view, 24> kDecoders = {
     "libvips",       "libjpeg",  "libpng",      "libspng",       "libwebp",     "libtiff",
     "libheif",       "libde265", "libaom",      "libdav1d",      "librsvg-2",   "libcairo",
@@ -27,7 +27,7 @@ size_t padded(size_t size) {
   return (size + 3) & ~size_t{3};
 }
 
-// The GNU build id in a segment of notes, in hexadecimal; empty where there is none.
+// Returns the GNU build id in a segment of notes, in hexadecimal; empty if there is none.
 std::string build_id(std::span<const std::byte> notes) {
   while (notes.size() >= sizeof(ElfW(Nhdr))) {
     ElfW(Nhdr) header{};

@@ -1,4 +1,4 @@
-// For tests: files that are small, and cost a decoder gigabytes or minutes if it lets them.
+// Test files that are small but cost an unprotected decoder gigabytes or minutes.
 #pragma once
 
 #include <array>
@@ -44,8 +44,8 @@ inline std::string gzip(std::string_view text) {
   return deflated(text, 31);
 }
 
-// A gzip file of `head`, then of so many copies of a mebibyte of spaces, then of `tail`: the copies' codes
-// are the same bytes each time, so that gigabytes cost no time to write.
+// Returns a gzip file of `head`, then `mebibytes` copies of a mebibyte of spaces, then `tail`. The compressed
+// bytes of the copies are identical, so gigabytes take no time to write.
 inline std::string gzip_bomb(std::string_view head, int mebibytes, std::string_view tail) {
   const std::string spaces(size_t{1} << 20, ' ');
   // A piece of a raw stream that ends at a byte, knows nothing of what is

@@ -11,7 +11,7 @@
 namespace saccade {
 namespace {
 
-// What libjpeg is given to report errors to. It knows no other way to give up than a jump.
+// Error manager of libjpeg. libjpeg can abort only by a jump.
 struct Reporter {
   jpeg_error_mgr base;  // first: libjpeg knows this part alone
   std::jmp_buf back;

@@ -1,9 +1,9 @@
 // Pixels of a JPEG, by libjpeg-turbo itself.
 //
-// libvips hands libjpeg a file in pieces of 4 KiB, and near the end of a piece the library takes its careful
-// way through the Huffman codes: most of the time. With the whole file before it, it decodes photographs a
-// third faster, and nothing of libvips' own stands between its rows and the picture. The pixels are the same
-// (the same library, the same settings; a test compares them).
+// libvips passes a file to libjpeg in pieces of 4 KiB. Near the end of a piece, which is most of the time,
+// the library uses its slow path for Huffman codes. With the whole file in memory it decodes photographs a
+// third faster, and libvips adds no copy between its rows and the image. The pixels are the same (same
+// library, same settings; a test compares them).
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ struct JpegShape {
   int channels = 0;  // 1 grey, 3 RGB
 };
 
-// Writes [height, width, channels] to `out`. kBadData, in libjpeg's words, for a broken or truncated file,
-// and where it has another shape; kIo where memory runs out; kLimit past the deadline.
+// Writes [height, width, channels] to `out`. kBadData, with libjpeg's message, for a broken or truncated
+// file, and if it has another shape. kIo if memory runs out; kLimit past the deadline.
 Status read_jpeg(std::span<const std::byte> bytes, const JpegShape& shape, const Deadline& deadline,
                  uint8_t* out);
 

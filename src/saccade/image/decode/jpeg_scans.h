@@ -1,4 +1,4 @@
-// How many scans a JPEG has, from its markers (ITU-T T.81, annex B).
+// Count of the scans of a JPEG, from its markers (ITU-T T.81, annex B).
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 
 namespace saccade {
 
-// A segment is "ff", its marker, and two bytes of length with the segment behind; after that of a scan (da)
-// come coded bits, in which "ff" is followed by 00 or a restart (d0 to d7). Bytes without sense are passed
-// over, as libjpeg does. Cost: one pass of memchr.
+// Counts the scans. A segment is "ff", its marker, and two bytes of length with the segment behind. The
+// segment of a scan (da) is followed by coded bits, in which "ff" is followed by 00 or a restart (d0 to d7).
+// Invalid bytes are skipped, as libjpeg does. Cost: one pass of memchr.
 inline int64_t jpeg_scans(std::span<const std::byte> bytes) {
   const auto at = [&](size_t i) { return std::to_integer<unsigned>(bytes[i]); };
   int64_t scans = 0;

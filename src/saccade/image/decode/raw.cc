@@ -30,12 +30,13 @@ constexpr std::array<Signature, 10> kSignatures = {{
     {0, "FOVb"},        // Sigma's X3F
 }};
 
-// As much of TIFF 6.0 as tells what a directory is of.
+// Minimal reader of TIFF 6.0 that identifies the kind of a directory.
 class TiffDirectories {
  public:
   explicit TiffDirectories(std::string_view file) : file_(file) {}
 
-  // Whether any of the first directories, or of those below them, has what only sensors' data have.
+  // Returns true if one of the first directories, or of those below them, has tags that only sensor data
+  // have.
   bool speak_of_a_sensor() {
     if (file_.starts_with(std::string_view("II*\0", 4))) {
       little_ = true;

@@ -13,22 +13,21 @@
 
 namespace saccade {
 
-// What such pictures have for a format, whoever made the camera.
+// Format name of such images, for all makes of camera.
 inline constexpr std::string_view kRawFormat = "raw";
 
-// Whether these are a RAW file's bytes: the signatures of those that have one, and of those that are TIFF
-// files (DNG, CR2, NEF, ARW, ...) the tags that no other TIFF has. Looks at 16 directories at most, and
+// Returns true for the bytes of a RAW file. Formats with a signature are recognized by it. TIFF-based formats
+// (DNG, CR2, NEF, ARW, ...) are recognized by tags that no other TIFF has. Reads at most 16 directories, and
 // never beyond the bytes.
 bool is_raw(std::span<const std::byte> bytes);
 
-// By the name's ending (case-insensitive).
+// Returns true for a RAW file's extension (case-insensitive).
 bool has_raw_extension(const std::filesystem::path& path);
-// Whether this build has LibRaw; without it RAW files are no pictures by their names
-// (has_image_extension), and fail by their bytes.
+// Returns true if this build has LibRaw. Without it RAW files are not recognized as images by their names
+// (has_image_extension), and decoding their bytes fails.
 bool reads_raw_files();
 
-// What LibRaw makes of a file: a whole JPEG as the camera put it there, or pixels that
-// it developed at half their size.
+// Result of LibRaw: the camera's embedded JPEG as a whole, or pixels developed at half their size.
 struct RawPicture {
   std::string jpeg;
   Image image;    // where jpeg is empty; turned as asked

@@ -61,8 +61,8 @@ class Reader {
   }
 
  private:
-  // The largest picture that the camera has put there, where it is a JPEG of that size. Where it says nothing
-  // of how to turn it LibRaw adds what the file says.
+  // Takes the largest image that the camera embedded, if it is a JPEG of that size. If the JPEG has no
+  // orientation, LibRaw adds that of the file.
   bool take_preview(RawPicture& picture, int least) {
     if (!unpacked_) unpacked_ = raw_->unpack_thumb();  // a second call is an error
     if (*unpacked_ != LIBRAW_SUCCESS) return false;

@@ -85,7 +85,7 @@ constexpr uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
 constexpr uint32_t kArchitecture = 0;
 #endif
 
-// What computing, reading fonts, and threads of libraries ask of a kernel.
+// System calls for computing, reading fonts, and threads of libraries.
 // clang-format off
 constexpr int kAllowed[] = {
     // messages, pixels, fonts
@@ -122,7 +122,7 @@ class Filter {
     add(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, 1);
     answer(SECCOMP_RET_ALLOW);
   }
-  // Where argument `index` (its lower half) is one of `values` under `mask`; else EACCES.
+  // Allows the call if argument `index` (its lower half) is one of `values` under `mask`; EACCES otherwise.
   void allow_where(int number, size_t index, uint32_t mask, std::initializer_list<uint32_t> values) {
     const auto behind = static_cast<int>(2 * values.size() + 3);
     add(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, behind);
@@ -174,7 +174,7 @@ bool filter_system_calls() {
 #endif
   // Threads, not processes. clone3 hides its flags in memory: libraries take ENOSYS for an answer.
   filter.allow_where(SYS_clone, 0, CLONE_THREAD, {CLONE_THREAD});
-  // Not the commands by which a descriptor sends signals to others.
+  // Excludes the commands by which a descriptor sends signals to others.
   filter.allow_where(SYS_fcntl, 1, kAll, {F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC});
   filter.allow_where(SYS_prctl, 0, kAll, {PR_SET_NAME});
   // Its own, downwards or within the hard limit; not those by which the program holds it to an image's share.

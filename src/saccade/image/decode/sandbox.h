@@ -1,4 +1,4 @@
-// What a process that reads foreign bytes gives up before it reads any.
+// Sandbox of a process that reads foreign bytes: the rights that it drops before reading any.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace saccade {
 
-// What this kernel granted.
+// Isolation that this kernel granted.
 struct Isolation {
   uint32_t landlock = 0;        // version of its interface; 0: files are not closed off
   bool seccomp = false;         // system calls are filtered
@@ -16,10 +16,10 @@ struct Isolation {
   [[nodiscard]] std::string describe() const;
 };
 
-// For the rest of this process's life, as far as the kernel can (each step on its own):
+// Restricts this process for the rest of its life, as far as the kernel can (each step on its own):
 // - no core file; files and files in memory of at most `memory_bytes`; so much memory of its own;
 // - Landlock: files may be read below the system's folders of libraries and fonts and the user's of fonts
-//   (texts in vector pictures need them), nothing else, nothing is written, and TCP is closed;
+//   (texts in vector images need them); no other reads, no writes, and no TCP;
 // - seccomp: the system calls of a program that computes. No sockets, no new process or program, no signals
 //   to others, files opened for reading only, no change of its limits of memory and of files; the rest answers
 //   as an old kernel would.

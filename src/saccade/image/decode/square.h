@@ -1,5 +1,5 @@
-// A whole picture in pixels of a given number, over white: what is trained on pixels of our
-// own, and what is sent to others.
+// A whole image scaled to a given number of pixels, over white, for training on our own pixels and for
+// sending to others.
 #pragma once
 
 #include "saccade/image/image.h"
@@ -17,7 +17,7 @@ Image over_white(const ImageView& premultiplied);
 // The whole picture as large as it fits into width x height, its aspect ratio
 // kept, in the middle of white: RGB.
 Image fitted_over_white(const ImageView& image, int width, int height);
-// Over white at its own size, or as large as its longer side fits `most`: RGB.
+// Composites the image over white, at its own size, or reduced so that its longer side fits `most`: RGB.
 Image at_most_over_white(const ImageView& image, int most);
 
 }  // namespace saccade

@@ -14,7 +14,8 @@
 namespace saccade {
 namespace {
 
-// What entities may add to a document: editors write namespaces with them, some kilobytes.
+// Maximum number of bytes that entities may add to a document. Editors write namespaces with them, some
+// kilobytes.
 constexpr int64_t kMostAdded = int64_t{16} << 20;
 constexpr std::string_view kSpace = " \t\r\n\f";
 
@@ -46,8 +47,8 @@ std::string without_percent(std::string_view text) {
   return result;
 }
 
-// As those who draw read it: spaces are no part of it, and what stands behind "=" or
-// makes no whole byte is left out.
+// Decodes base64 like renderers do: spaces are ignored, and so are characters behind "=" and incomplete
+// bytes.
 std::optional<std::string> from_base64(std::string_view text) {
   std::string plain(text.substr(0, text.find('=')));
   std::erase_if(plain, [](char c) { return kSpace.find(c) != std::string_view::npos; });
@@ -56,7 +57,7 @@ std::optional<std::string> from_base64(std::string_view text) {
   return bytes ? std::optional(*std::move(bytes)) : std::nullopt;
 }
 
-// What "data:image/png;base64,iVBO..." holds (RFC 2397); nothing for other addresses.
+// Decodes the content of "data:image/png;base64,iVBO..." (RFC 2397); `nullopt` for other addresses.
 Result<std::optional<std::string>> data_of(std::string_view address) {
   constexpr std::string_view kScheme = "data:";
   std::optional<std::string> data;
@@ -81,8 +82,8 @@ Result<std::optional<std::string>> data_of(std::string_view address) {
   return data;
 }
 
-// What one pass over a document found. Callbacks get the parser, one of its own for an entity's content, and
-// the pass as what that carries along.
+// Results of one pass over a document. Callbacks receive the parser, with the pass as its user data. The
+// content of an entity has a parser of its own.
 struct Pass {
   int64_t most = 0;    // bytes of text and attributes
   int64_t length = 0;  // so far
@@ -209,7 +210,7 @@ Result<std::vector<std::string>> pictures_within(std::string_view svg) {
       });
   if (!parser) return fail(ErrorCode::kIo, "svg: not enough memory to read it");
   parser->_private = &pass;
-  // As librsvg reads it: entities in their places, nothing from elsewhere.
+  // Parses like librsvg: entities are expanded, and nothing external is loaded.
   xmlCtxtUseOptions(parser.get(), XML_PARSE_NOENT | XML_PARSE_NONET);
   constexpr size_t kChunk = size_t{1} << 20;
   for (size_t at = 0; at < svg.size() && !pass.error; at += kChunk) {

@@ -16,14 +16,14 @@ namespace saccade {
 // Memory: the document.
 Result<std::string> unpack_gzip(std::span<const std::byte> gzip, int64_t max_bytes);
 
-// The pictures that lie within the document ("data:" addresses of <image> and <feImage>), unpacked from
-// base64 or percent codes, in their order. librsvg leaves out what it cannot read, without a word: who embeds
-// the drawing has to look at each of them first.
+// Returns the images embedded in the document ("data:" addresses of <image> and <feImage>), decoded from
+// base64 or percent codes, in document order. librsvg silently omits those that it cannot read. The caller
+// must therefore check each of them before it embeds the drawing.
 //
-// Errors: kLimit where entities make the document more than 16 MiB longer than it is (100 kB named 20,000
-// times are 2 GB to librsvg, which ends the process when memory runs out) or nest too deep; kBadData for a
-// broken address; kUnsupported for a document that includes others. What is wrong with the document otherwise
-// is left to librsvg to say. Cost: one pass of libxml2 over the document.
+// Errors: kLimit if entities make the document more than 16 MiB longer than it is or nest too deep (100 kB
+// named 20,000 times are 2 GB to librsvg, which ends the process when memory runs out); kBadData for a broken
+// address; kUnsupported for a document that includes others. Other faults of the document are left to librsvg
+// to report. Cost: one pass of libxml2 over the document.
 Result<std::vector<std::string>> pictures_within(std::string_view svg);
 
 }  // namespace saccade

@@ -17,7 +17,7 @@ struct Span {
   size_t end = 0;
 };
 
-// Behind the ">" that ends a start tag: one in a quoted value does not.
+// Returns the position after the ">" that ends a start tag; one in a quoted value does not end it.
 size_t tag_end(std::string_view tag) {
   char quote = 0;
   for (size_t i = 0; i < tag.size(); ++i) {
@@ -32,7 +32,7 @@ size_t tag_end(std::string_view tag) {
   return kNone;
 }
 
-// Where the root element's tag is, "<" and ">" included: behind declarations, comments and the document type.
+// Finds the root element's tag, with "<" and ">", after declarations, comments and the document type.
 std::optional<Span> root_tag(std::string_view svg) {
   size_t at = 0;
   while ((at = svg.find('<', at)) != kNone) {

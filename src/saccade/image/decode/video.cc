@@ -40,7 +40,7 @@ std::string scaling() {
       kFrameSide);
 }
 
-// What both programs are told of the file before its name.
+// Returns the arguments that name the input file, for both programs.
 std::vector<std::string> reading(const fs::path& path) {
   return {"-v",
           "error",
@@ -52,13 +52,13 @@ std::vector<std::string> reading(const fs::path& path) {
           "file:" + path.string()};
 }
 
-// And ffmpeg alone, which decodes.
+// Returns the additional arguments of ffmpeg, which decodes.
 std::vector<std::string> decoding(const VideoOptions& options) {
   return {"-nostdin", "-max_pixels", std::to_string(options.max_pixels), "-threads",
           std::to_string(std::max(1, options.threads))};
 }
 
-// What the program said of the file, without addresses and the file's name.
+// Extracts the program's error messages, without addresses and the file's name.
 std::string said(const ProcessOutcome& outcome, const fs::path& path) {
   std::vector<std::string> lines;
   std::string_view rest = outcome.errors;
@@ -69,7 +69,7 @@ std::string said(const ProcessOutcome& outcome, const fs::path& path) {
     if (line.starts_with('[')) line.remove_prefix(std::min(line.find("] ") + 2, line.size()));
     const std::string name = "file:" + path.string() + ": ";
     if (line.starts_with(name)) line.remove_prefix(name.size());
-    // What ffmpeg calls so is a playlist, or a picture or text of another kind.
+    // ffmpeg reports this for a playlist, or for an image or text of another kind.
     if (line.find("not on whitelist") != std::string_view::npos)
       return "not a container that holds a video itself";
     if (!line.empty() && std::ranges::find(lines, line) == lines.end())
@@ -124,7 +124,7 @@ std::optional<int64_t> taken_of(const Json& format) {
   return ::timegm(&time);
 }
 
-// Whether it is shown turned by a quarter.
+// Returns true if the video is displayed rotated by 90 degrees.
 bool lies_on_its_side(const Json& stream) {
   const auto list = stream.find("side_data_list");
   if (list == stream.end() || !list->is_array()) return false;
@@ -186,7 +186,7 @@ Result<std::vector<VideoFrame>> written(const fs::path& folder) {
   }
   if (error) return fail_errno(error.value(), folder.string());
   std::ranges::sort(frames, {}, &VideoFrame::milliseconds);
-  // Where decoding begins later (frames that come before their time), that is where the video begins.
+  // If decoding begins later (frames with earlier times come first), that is the start of the video.
   if (!frames.empty()) frames.front().milliseconds = 0;
   return frames;
 }
@@ -226,7 +226,7 @@ Result<double> measure(const VideoTools& tools, const fs::path& path, const Vide
   return static_cast<double>(std::strtoll(text, nullptr, 10)) * 1e-6;
 }
 
-// Those that the spacing chooses. Of a run that its limits ended, none.
+// Extracts the frames chosen by the spacing. Returns none if the run hit its limits.
 Result<std::vector<VideoFrame>> extract(const VideoTools& tools, const fs::path& path, const Spacing& spacing,
                                         const VideoOptions& options) {
   std::string chosen = fmt::format("isnan(prev_selected_t)+gte(t-prev_selected_t,{:.3f})", spacing.every);

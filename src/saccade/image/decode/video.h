@@ -1,9 +1,9 @@
-// Videos by their scenes: a frame of each, by ffmpeg and ffprobe where they are installed, in processes of
-// their own under limits that the kernel enforces (core/process/limited_process.h).
+// Frames of videos, one for each scene, by ffmpeg and ffprobe if they are installed. They run in separate
+// processes under limits that the kernel enforces (core/process/limited_process.h).
 //
-// They read one file and no other: no playlists, no protocols but files' (no network).
-// What comes back is a JPEG a frame, which is decoded as any picture of a stranger is
-// (image/decode/decoder_pool.h). docs/adr/0014-videos-by-their-frames.md has the reasons.
+// They read one file and no other: no playlists, no protocols but files' (no network). Each frame is returned
+// as a JPEG and decoded as any untrusted image is (image/decode/decoder_pool.h).
+// docs/adr/0014-videos-by-their-frames.md has the reasons.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct VideoTools {
   std::filesystem::path ffmpeg;
   std::filesystem::path ffprobe;
 };
-// Both programs, of PATH. Nothing where one of them is missing.
+// Finds both programs in PATH. `nullopt` if one of them is missing.
 std::optional<VideoTools> find_video_tools();
 // Why a video cannot be read then, and what would change that.
 inline constexpr std::string_view kNoVideoTools =
@@ -52,23 +52,25 @@ struct Video {
   std::vector<VideoFrame> frames;  // by time; the first at 0
 };
 
-// The frame at which each scene begins (a change of more than 0.3 by ffmpeg's scene score), and
-// one every every_seconds between; none nearer to the one before than a second, or than the
-// most_frames-th part of the video. A video of more than 150 thousand million pixels, all frames
-// together (40 minutes of 1080p, 10 of 2160p, at the 30 frames a second that are assumed), is
-// looked at by its key frames alone, one every every_seconds. Errors: kBadData (no video, broken
-// before its first frame), kUnsupported (no picture in it), kLimit (pixels, time, memory),
-// kCancelled, kIo. Of a video that breaks off later, the frames before that. Thread-safe.
+// Extracts the frame at which each scene begins (a change of more than 0.3 by ffmpeg's scene score), and one
+// every every_seconds between. Frames are at least one second, and at least the most_frames-th part of the
+// video, apart. A video of more than 150 thousand million pixels, all frames together, is sampled by its key
+// frames alone, one every every_seconds. The limit is 40 minutes of 1080p, or 10 of 2160p, at the assumed 30
+// frames a second.
+//
+// Errors: kBadData (no video, broken before its first frame), kUnsupported (no picture in it), kLimit
+// (pixels, time, memory), kCancelled, kIo. If a video is truncated later, the frames before that are
+// returned. Thread-safe.
 Result<Video> read_video(const VideoTools& tools, const std::filesystem::path& path,
                          const VideoOptions& options);
 
-// That frame again, as JPEG. Errors likewise; kNotFound where the file, or the frame, is not there.
+// Extracts that frame again, as JPEG. Same errors; kNotFound if the file, or the frame, does not exist.
 Result<std::string> read_frame(const VideoTools& tools, const std::filesystem::path& path,
                                int64_t milliseconds, const VideoOptions& options);
 
-// The bytes of the picture of that name: of a frame (frame_name.h), or of a video,
-// which is shown by its first, those that read_frame() gives, with the programs of
-// PATH (kUnsupported without); else the file's, as read_file(). Thread-safe.
+// Returns the bytes of the image of that name. A frame (frame_name.h), or a video, represented by its first
+// frame, is read by read_frame() with the programs of PATH (kUnsupported without). Otherwise returns the
+// file's bytes, as read_file(). Thread-safe.
 Result<std::string> read_picture_file(const std::filesystem::path& path, int64_t max_bytes,
                                       const std::stop_token& stop = {});
 

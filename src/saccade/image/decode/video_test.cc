@@ -64,7 +64,7 @@ class VideoTest : public testing::Test {
     for (const VideoFrame& frame : video.frames) times.push_back(frame.milliseconds);
     return times;
   }
-  // Of a picture of one colour: which it is.
+  // Returns the colour of an image of one colour.
   static std::string colour(std::string_view jpeg) {
     const auto decoded = decode_image(std::as_bytes(std::span(jpeg)));
     if (!decoded) return decoded.error().message;
@@ -142,7 +142,8 @@ TEST_F(VideoTest, ReadsTheContainersThatPeopleHave) {
   }
 }
 
-// What is shown later is the frame that was taken in: of a rate whose times are no whole milliseconds.
+// The frame that is shown later is the one that was indexed, also at frame rates whose times are no whole
+// milliseconds.
 TEST_F(VideoTest, FindsAFrameAgainByItsTime) {
   const fs::path file =
       make("counted.mkv", {"-f", "lavfi", "-i", "testsrc=s=160x120:d=4:r=30000/1001", "-c:v", "ffv1"});

@@ -1,4 +1,4 @@
-// What the decoder and the encoders share of libvips.
+// Shared libvips support of the decoder and the encoders.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 #include "saccade/core/late_library.h"
 
-// What is called of libvips: start_vips() loads it, and nothing of this is to be called before.
+// Functions of libvips that are used. start_vips() loads it, and must be called before any of them.
 // clang-format off
 #define SACCADE_VIPS_FUNCTIONS(use)                                                                      \
   use(vips_area_unref) use(vips_array_double_new) use(vips_band_format_get_type) use(vips_cache_set_max) \

@@ -1,5 +1,4 @@
-// What a picture's file says of itself in EXIF, XMP and IPTC: when, where and with
-// what it was taken, and its words.
+// Embedded metadata of an image file (EXIF, XMP and IPTC): time, place, camera, and texts.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +10,9 @@
 
 namespace saccade {
 
-// None of it is to be trusted: cameras without a clock, editors that guess, people who lie. What
-// cannot be true (a day that no calendar has, a latitude of 200) is left out; texts are UTF-8, on one
-// line, and cut where they are long.
+// Embedded metadata. They are untrusted: cameras lack clocks, editors guess, and people lie. Impossible
+// values (a day that no calendar has, a latitude of 200) are dropped. Texts are UTF-8, on one line, and
+// truncated if they are long.
 struct PictureFacts {
   // The clock on the wall where it was taken, as seconds since 1970 as if that clock were UTC: "2024-05-31
   // 23:30" is of that day whatever the zone.
@@ -37,10 +36,11 @@ inline constexpr size_t kMaxFactName = 127;  // camera, lens
 inline constexpr size_t kMaxFactTitle = 511;
 inline constexpr size_t kMaxFactText = 2047;  // description, keywords
 
-// `facts` with all that cannot be true or is too long taken out of it, whoever it comes from.
+// Returns `facts` without values that are impossible or too long, whatever their source.
 PictureFacts plausible(PictureFacts facts);
 
-// Reads them, in the process that decodes (facts_exiv2.cc). What cannot be read is left out. Throws nothing.
+// Function that reads them, in the process that decodes (facts_exiv2.cc). Unreadable values are dropped.
+// Throws nothing.
 using ReadFacts = PictureFacts (*)(std::span<const std::byte> file);
 PictureFacts read_facts(std::span<const std::byte> file);
 

@@ -1,7 +1,8 @@
 // EXIF, XMP and IPTC by Exiv2 (https://exiv2.org/tags.html has the keys). Part of saccade-decode alone.
 //
-// A fact stands in several places, of which the more deliberate one wins: XMP, which people and their editors
-// write, over IPTC over EXIF for words; EXIF, which the camera writes, over XMP over IPTC for the date.
+// A value may be stored in several places; the more deliberate one wins. The order of texts is XMP, which
+// people and their editors write, then IPTC, then EXIF. The order of dates is EXIF, which the camera writes,
+// then XMP, then IPTC.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -36,8 +37,8 @@ struct Moment {
   std::optional<int> zone_minutes;
 };
 
-// EXIF's "2024:05:31 23:30:59", XMP's "2024-05-31T23:30:59.25+02:00" and, less exact, "2024-05-31". Nothing
-// where no calendar has the day: cameras without a clock write zeros and spaces.
+// Parses EXIF's "2024:05:31 23:30:59", XMP's "2024-05-31T23:30:59.25+02:00" and the less exact "2024-05-31".
+// Returns `nullopt` for an invalid day: cameras without a clock write zeros and spaces.
 std::optional<Moment> parse_moment(std::string_view text) {
   using namespace std::chrono;
   const auto y = take_digits(text, 4);
@@ -64,7 +65,7 @@ std::optional<Moment> parse_moment(std::string_view text) {
   return moment;
 }
 
-// What cameras write into every picture's description.
+// Returns true for placeholder texts that cameras write into every image's description.
 bool is_filler(std::string_view text) {
   constexpr std::array<std::string_view, 8> kFiller = {"OLYMPUS DIGITAL CAMERA",
                                                        "OLYMPUS CAMERA",
@@ -109,7 +110,7 @@ class Reader {
     return {};
   }
 
-  // By number: not every version of Exiv2 has a name for every tag.
+  // Finds a tag by number: not every version of Exiv2 has a name for every tag.
   [[nodiscard]] const Exiv2::Exifdatum* find(std::string_view group, uint16_t tag) const {
     for (const Exiv2::Exifdatum& datum : exif_) {
       if (datum.tag() == tag && datum.groupName() == group && datum.count() > 0) return &datum;
@@ -120,7 +121,7 @@ class Reader {
     const Exiv2::Exifdatum* datum = find(group, tag);
     return datum == nullptr || datum->size() > 65'536 ? std::string() : datum->toString();
   }
-  // As Exiv2 words it for people: Windows' own tags are bytes of UTF-16.
+  // Returns Exiv2's text for people: Windows' own tags are bytes of UTF-16.
   [[nodiscard]] std::string printed(std::string_view group, uint16_t tag) const {
     const Exiv2::Exifdatum* datum = find(group, tag);
     return datum == nullptr || datum->size() > 65'536 ? std::string() : datum->print(&exif_);

@@ -1,4 +1,4 @@
-// What files say of themselves, written by exiftool and read by the process that decodes; and lies.
+// Tests of embedded metadata, written by exiftool and read by the decoder process; also false values.
 #include "saccade/image/metadata/facts.h"
 
 #include <algorithm>
@@ -204,7 +204,7 @@ TEST_F(Facts, BrokenAtEveryByteThePictureIsTheSame) {
     broken[i] = static_cast<char>(broken[i] ^ 0xff);
     const auto found = read(broken);
     ASSERT_TRUE(found) << "byte " << i << ": " << found.error().message;
-    // Of all bytes, those of the orientation alone could turn it, and there are none here.
+    // Only the orientation's bytes could rotate the image, and there are none here.
     EXPECT_EQ(found->pixels, sound->pixels) << "byte " << i;
     different += found->facts == sound->facts ? 0 : 1;
   }

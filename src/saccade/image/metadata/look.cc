@@ -14,7 +14,7 @@ constexpr int kSide = 32;    // of the grey picture
 constexpr int kSigns = 8;    // of its frequencies, each way
 constexpr int kInCell = 16;  // pixels looked at in each of its cells, each way
 
-// Of one pixel over white, 0 to 255, and whether it can be seen at all.
+// Luminance of one pixel over white, 0 to 255, and whether it is visible at all.
 struct Seen {
   double grey = 255;
   bool visible = false;

@@ -1,4 +1,4 @@
-// What a picture looks like in a few bytes: a perceptual hash, and whether it is a photograph.
+// Compact features of an image's look: a perceptual hash, and whether it is a photograph.
 #pragma once
 
 #include <bit>
@@ -9,12 +9,12 @@
 namespace saccade {
 
 struct PictureLook {
-  // 64 signs of the lowest frequencies of a 32 x 32 grey picture (pHash: Zauner, "Implementation and
-  // Benchmarking of Perceptual Image Hash Functions", 2010, section 3.2): scaled, recompressed or
-  // brighter copies differ in few bits.
+  // Perceptual hash: 64 signs of the lowest frequencies of a 32 x 32 grey image. Scaled, recompressed or
+  // brighter copies differ in few bits (pHash: Zauner, "Implementation and Benchmarking of Perceptual Image
+  // Hash Functions", 2010, section 3.2).
   uint64_t hash = 0;
-  // The share of neighbouring pixels that differ: near 1 in what a lens and a sensor made, near 0 in what was
-  // drawn. Transparent pixels count as equal.
+  // Share of neighbouring pixels that differ: near 1 in photographs, near 0 in drawings. Transparent pixels
+  // count as equal.
   double grain = 0;
 };
 
@@ -23,13 +23,13 @@ inline int hash_distance(uint64_t a, uint64_t b) {
   return std::popcount(a ^ b);
 }
 
-// From which grain on a picture counts as a photograph; look_test.cc measures how often that is wrong.
+// Grain from which an image counts as a photograph; look_test.cc measures the error rate.
 inline constexpr double kPhotographGrain = 0.6;
 inline bool is_photograph(double grain) {
   return grain >= kPhotographGrain;
 }
 
-// At most 512 x 512 pixels are looked at, evenly spread. Thread-safe. Cost: under 2 ms.
+// Computes the features from at most 512 x 512 pixels, evenly spread. Thread-safe. Cost: under 2 ms.
 PictureLook look_of(const ImageView& image);
 
 }  // namespace saccade

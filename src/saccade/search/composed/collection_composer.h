@@ -23,10 +23,10 @@ inline constexpr std::string_view kCollectionComposerFile = "composer.json";
 // from; other errors as Composer::open.
 Status name_composer(const Collection& collection, const std::filesystem::path& composer,
                      const BackendOptions& options = {});
-// Nothing happens where none is named.
+// Forgets the collection's composer, if there is one.
 Status forget_composer(const std::filesystem::path& collection);
-// nullptr where none is named. kMismatch where another one lies in its place by now, and where it was trained
-// on another encoder; kNotFound where it is gone. Messages name the file.
+// Opens the collection's composer; `nullptr` if it names none. kMismatch if another composer has replaced it,
+// or if it was trained on another encoder. kNotFound if it is missing. Messages name the file.
 Result<std::shared_ptr<Composer>> open_collection_composer(const Collection& collection,
                                                            const BackendOptions& options = {});
 // The composer in a folder, for that collection. kMismatch as name_composer.

@@ -22,8 +22,8 @@ namespace {
 
 constexpr size_t kShownPatches = 4;  // of a word, in text for people
 
-// The stretch of the text that each of its own tokens comes from, by words between white space; empty where
-// the words' tokens are not the text's.
+// Returns the byte range of the text that each of its own tokens comes from, by words between white space.
+// Empty if the words' tokens differ from the text's.
 std::vector<std::pair<size_t, size_t>> token_stretches(const Tokenizer& tokenizer, const std::string& text,
                                                        const TokenizedText& tokens) {
   constexpr std::string_view kSpaces = " \t\r\n\f\v";

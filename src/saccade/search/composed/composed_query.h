@@ -1,4 +1,4 @@
-// How a trained composer made a query of a picture and a text: for the answer to say, and to explain.
+// Report of how a trained composer combined an image and a text into a query, for answers and explanations.
 #pragma once
 
 #include <cstddef>
@@ -37,8 +37,8 @@ struct Composition {
   std::string composer;     // its name, for people
   std::string fingerprint;  // of its checkpoint
   std::string kind;         // "atf", "combiner", ...
-  // Of kinds that join tokens: the cosine from which they do, tokens of the text, and
-  // those of them that met a patch.
+  // Values of composers that join tokens: the minimum cosine similarity for joining, the number of text
+  // tokens, and the number of those joined to a patch.
   std::optional<double> tau;
   int64_t tokens = 0;
   int64_t matched = 0;
@@ -47,8 +47,8 @@ struct Composition {
   std::vector<Token> met;  // those that met any, in the text's order
 };
 
-// The rows of the query with each of `texts` in the place of its own, made by query.fusion.composer of
-// `pixels`, [1, 3 * height * width]. Errors as Composer::compose.
+// Composes the query's rows once for each of `texts`, which replaces its own text. query.fusion.composer
+// makes them from `pixels`, [1, 3 * height * width]. Errors as Composer::compose.
 Result<std::vector<EncodedQuery>> compose_query(EncoderBackend& encoder, const SearchQuery& query,
                                                 MatrixView<const float> pixels,
                                                 const std::vector<std::string>& texts);
@@ -56,7 +56,8 @@ Result<std::vector<EncodedQuery>> compose_query(EncoderBackend& encoder, const S
 // "the query was made by the composer X (atf): 3 of 7 tokens of the text met a
 // patch of the picture at tau 0.7".
 std::string composition_note(const Composition& composition);
-// Which words met which patches, a line each, indented by two; empty for kinds that join no tokens.
+// Lists the words and the patches they were joined to, a line each, indented by two. Empty for composers that
+// join no tokens.
 std::string composition_text(const Composition& composition, const std::string& text);
 Json composition_json(const Composition& composition, const std::string& text);
 

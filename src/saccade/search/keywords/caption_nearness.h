@@ -1,10 +1,10 @@
-// Whether a text is like those that a collection's likelihoods were learned from: parts and words of its
-// captions (search/background.h). What was learned holds for their like; a text of other things has a best
-// hit too, which stands out as much as a right one does.
+// Nearness of a text to the texts that calibrated a collection's match probabilities: parts and words of its
+// captions (search/background.h). The calibration holds for such texts. A text about other things also has a
+// best hit, which stands out as much as a right one does.
 //
-// The nearness of a text is its row's largest cosine with those of texts drawn from captions, itself left
-// out. These have nearnesses among themselves: what is less near than half of them is unlike them. Both sides
-// of the comparison rest on the same draw, so that its size hardly matters.
+// The nearness of a text is its embedding's largest cosine with those of texts drawn from captions, itself
+// excluded. A text is unlike the captions if its nearness is below the median nearness of these texts among
+// themselves. Both sides of the comparison use the same draw, so its size hardly matters.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What words, beside vectors, had to do with an answer (word_search.h fills these in).
+// Word search results of an answer, beside the vectors (word_search.h fills these in).
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace saccade {
 
-// Where a picture has words: a set of these.
+// Fields of an image in which a word occurs, as a bit set.
 enum WordField : uint8_t { kInCaption = 1, kInName = 2, kInFolders = 4 };
 
 // Why words brought a hit.
@@ -21,7 +21,7 @@ struct WordHit {
   std::vector<Match> matches;
 };
 
-// Of the answer as a whole.
+// Word search results of the whole answer.
 struct WordSearch {
   struct Term {
     std::string text;

@@ -11,7 +11,7 @@
 namespace saccade {
 namespace {
 
-// Sorted. What English queries have beside the words for what they look for.
+// Stop words of English queries, sorted: words around those that are searched for.
 constexpr auto kSmallWords = std::to_array<std::string_view>(
     {"a",          "an",      "and",  "are",  "as",  "at",   "by", "for", "from",
      "image",      "in",      "is",   "it",   "its", "of",   "on", "or",  "photo",

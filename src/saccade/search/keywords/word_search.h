@@ -1,15 +1,16 @@
-// Words beside vectors: pictures whose captions, names or folders have the query's words, fused by rank with
-// those whose rows are near the query's; not for use outside this module, save what is measured of it.
+// Word search beside vectors: images whose captions, names or folders contain the query's words, fused by
+// rank with those whose embeddings are near the query's. Not for use outside this module, except its measured
+// constants.
 //
-// A picture counts by its words if it has more than half of what those of the query's words weigh that any
-// picture has; a word weighs the more the fewer pictures have it (BM25's idf; collection/catalog/word_match.h). Its
-// rank is by that weight, and pictures with the same words share it: how long a caption is says nothing of
-// the picture. Ranks are fused as in Cormack, Clarke and Buettcher, SIGIR 2009:
+// Only the query's words that some image has are weighed. An image matches if it has more than half of their
+// weight. A word weighs the more the fewer images have it (BM25's idf; collection/catalog/word_match.h). An
+// image's rank is by that weight, and images with the same words share it: the length of a caption tells
+// nothing about the image. Ranks are fused as in Cormack, Clarke and Buettcher, SIGIR 2009:
 //
 //   share / (kRankOffset + rank by words) + (1 - share) / (kRankOffset + rank by vectors)
 //
-// where a list gives nothing to a picture below kWordDepth. Equal sums are ordered by score. So a query whose
-// words no picture has is answered by the vectors alone, as if the words had not been looked at.
+// where a list contributes nothing to an image below kWordDepth. Equal sums are ordered by score. If no image
+// has a word of the query, the answer is that of the vectors alone.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +28,8 @@
 
 namespace saccade {
 
-// What words count for in `saccade search` and the server where nobody says;
-// docs/studies.md has what it was measured by.
+// Default weight of word search in `saccade search` and the server; docs/studies.md has the measurements
+// behind it.
 inline constexpr double kWordShare = 0.5;
 inline constexpr double kRankOffset = 60;
 inline constexpr int64_t kWordDepth = 1000;
@@ -52,7 +53,7 @@ struct WordRanking {
 Result<WordRanking> rank_by_words(const Collection& collection, const SearchQuery& query,
                                   std::span<const uint8_t> allowed);
 
-// What became of a candidate.
+// Rank of a candidate after fusion.
 struct FusedRank {
   int64_t row = 0;
   std::optional<int64_t> by_vectors;             // nothing below kWordDepth
@@ -63,7 +64,7 @@ struct FusedRank {
 // in that order too, which refer to `words`.
 std::vector<FusedRank> fuse_ranks(const WordRanking& words, double share, std::vector<Candidate>& candidates);
 
-// Which of the terms the picture has, and where.
+// Finds the terms that the image has, and their fields.
 Result<WordHit> word_hit(const Collection& collection, const WordRanking::Place& place,
                          const WordSearch& report);
 

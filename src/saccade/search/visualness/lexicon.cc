@@ -101,7 +101,7 @@ std::optional<double> number_in(std::string_view text) {
 constexpr size_t kMrcImageability = 31;  // where the field of three digits begins
 constexpr size_t kMrcWord = 51;
 
-// What stands before the word: digits and single letters, and three digits of imageability.
+// Checks the fields before the word: digits and single letters, and three digits of imageability.
 bool is_mrc_line(std::string_view line) {
   if (line.size() <= kMrcWord || line.find('|', kMrcWord) == std::string_view::npos) return false;
   const auto digits = [&](size_t from, size_t count) {
@@ -357,7 +357,7 @@ Result<ObjectList> read_object_list(const fs::path& path) {
 
 namespace {
 
-// As most English nouns have it.
+// Returns the regular English plural.
 std::string plural_of(std::string word) {
   const auto ends = [&](std::string_view end) { return word.ends_with(end); };
   const bool vowel_before_y = ends("ay") || ends("ey") || ends("oy") || ends("uy");

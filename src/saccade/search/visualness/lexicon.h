@@ -1,5 +1,5 @@
-// Words with what people rated of them, and what such words say of a text: the study's baselines without a
-// model (Verma et al. 2023, section 5.1).
+// Word lists with human ratings, and text features from them: the study's baselines without a model (Verma et
+// al. 2023, section 5.1).
 #pragma once
 
 #include <cstdint>
@@ -54,13 +54,14 @@ double mean_rating(const Lexicon& lexicon, std::span<const std::string> unique_w
 // text, counts with all of them.
 Result<double> object_share(const ObjectList& objects, std::string_view text);
 
-// A lexicon with further words: each of `wanted` that it lacks and `vectors` has gets the rating of the
-// lexicon's word nearest by cosine, times that cosine (0 where it is negative). The file of vectors is
-// GloVe's text ("word v1 ... vd" a line), word2vec's text (the same behind a line "words d") or word2vec's
-// binary ("words d\n", then for each word its name, a space and d little-endian floats). It is mapped, and
-// only the vectors of words asked for are kept. kBadData for a file that is none of these, is cut off, or has
-// a vector that is not finite; kUsage where it has no word of the lexicon. Memory: 4 d bytes a word of the
-// lexicon. Cost: reads the file once, then words of `wanted` times words of the lexicon times d.
+// Lexicon extended by word vectors. Each of `wanted` that the lexicon lacks and `vectors` has gets the rating
+// of the nearest lexicon word by cosine, times that cosine (0 if it is negative). The file of vectors is in
+// one of three formats: GloVe's text ("word v1 ... vd" a line), word2vec's text (the same behind a line
+// "words d"), or word2vec's binary ("words d\n", then for each word its name, a space and d little-endian
+// floats). It is mapped, and only the vectors of requested words are kept. kBadData for a file of another
+// format, a truncated one, or a vector that is not finite. kUsage if it has no word of the lexicon. Memory: 4
+// d bytes a word of the lexicon. Cost: reads the file once, then words of `wanted` times words of the lexicon
+// times d.
 struct WordVectors {
   std::string format;  // "glove", "word2vec text", "word2vec binary"
   std::string sha256;

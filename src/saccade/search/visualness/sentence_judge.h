@@ -1,5 +1,5 @@
-// Which sentences picture something, as far as can be told with what is at hand: a checkpoint that was
-// trained for it, any encoder with a threshold of the user's, or lists of words (docs/illustrate.md).
+// Classifier of visual sentences. It uses a checkpoint trained for the task, any encoder with a threshold
+// given by the user, or lists of words (docs/illustrate.md).
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace saccade {
 
-// What the share of a sentence's words that name things, and their mean rating, have to be above: those of
-// the best F1 on texts of other sources than it was then measured on (docs/illustrate.md).
+// Thresholds on the share of a sentence's words that name objects, and on their mean rating. They give the
+// best F1 on texts of other sources than those they were then measured on (docs/illustrate.md).
 inline constexpr double kObjectsThreshold = 0.15;
 inline constexpr double kLexiconThreshold = 0.42;
 
@@ -42,15 +42,15 @@ struct SentenceJudge {
   std::function<Result<std::vector<double>>(std::span<const std::string> texts, int64_t& cut)> scores;
 };
 
-// By the lists or the encoder that the options name; else by the collection's own encoder where it was
-// trained to tell, and where it was not by the program's everyday words. Encoders are borrowed by the result.
-// kUsage for another encoder that was not trained to tell, without a threshold; errors of reading the lists.
+// Creates the judge. It uses the lists or the encoder in the options, else the collection's own encoder if
+// that was trained for visualness, else the program's everyday words. Encoders are borrowed by the result.
+// kUsage for another encoder that was not trained for it, without a threshold; errors of reading the lists.
 Result<SentenceJudge> sentence_judge(const JudgeOptions& options, const ProgressCallback& progress,
                                      const std::stop_token& stop);
 
-// S = 1 - <I_null, T> of each text (model/visualness.h), `null_row` of the encoder's width; of a classifier
-// of texts the probability of its visual class. kUnsupported for encoders that read no texts, kCancelled.
-// Encodes 64 texts at a time. `cut`: how many were longer than the encoder reads is added to it.
+// Returns S = 1 - <I_null, T> of each text (model/visualness.h); `null_row` has the encoder's width. A text
+// classifier returns the probability of its visual class. kUnsupported for encoders that read no texts,
+// kCancelled. Encodes 64 texts at a time. The number of truncated texts is added to `cut`.
 Result<std::vector<double>> visualness_of(EncoderBackend& encoder, std::span<const float> null_row,
                                           std::span<const std::string> texts, int64_t& cut,
                                           const ProgressCallback& progress = {},

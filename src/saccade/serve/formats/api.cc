@@ -84,7 +84,7 @@ Result<HttpResponse> open_session(const Context& context, const HttpRequest& req
   constexpr std::array<std::string_view, 1> kFields = {"key"};
   SACCADE_ASSIGN(const Json json, json_body(context, request, kFields));
   SACCADE_ASSIGN(const std::string key, json_field<std::string>(json, "key"));
-  // Where no key is asked for, nothing that a client made up is kept.
+  // Without configured keys, a key sent by a client is not stored.
   if (!context.keys.asked_for()) return json_response({{"status", "ok"}});
   if (context.keys.right_of(key) == Right::kNone) {
     return json_response(error_json("no_key", "this is none of the server's keys"), 401);
@@ -107,7 +107,7 @@ HttpResponse unavailable(std::string_view message) {
   return response;
 }
 
-// Whether every collection can be searched now.
+// Reports whether every collection can be searched now.
 Result<HttpResponse> ready(const Context& context, const HttpRequest&, const Parts&) {
   for (const auto& served : context.served.collections()) {
     if (!context.served.collection(served->name())) return unavailable("a collection cannot be read now");
@@ -115,7 +115,7 @@ Result<HttpResponse> ready(const Context& context, const HttpRequest&, const Par
   return json_response({{"status", "ok"}});
 }
 
-// Memory of this process that is in the machine's; nothing where the system does not say.
+// Returns the resident memory of this process; `nullopt` if the system does not report it.
 std::optional<int64_t> resident_bytes() {
   std::ifstream file("/proc/self/statm");
   int64_t all = 0;

@@ -35,10 +35,10 @@ Result<HttpResponse> cancel_job(const Context& context, const HttpRequest& reque
 Result<HttpResponse> add_picture(const Context& context, const HttpRequest& request, const Parts& parts);
 Result<HttpResponse> remove_picture(const Context& context, const HttpRequest& request, const Parts& parts);
 
-// What is said of a picture, beside what a hit has.
+// Returns an image's metadata beyond the fields of a hit.
 Result<Json> picture_facts(const ServedCollection& collection, const Item& item);
 
-// Where a picture's own pages are: "/api/collections/NAME/pictures/ID".
+// Returns the path of an image's own pages: "/api/collections/NAME/pictures/ID".
 std::string picture_path(const ServedCollection& collection, int64_t id);
 // "file" and "thumbnail", paths on this server, for JSON that says "id".
 void add_picture_paths(const ServedCollection& collection, Json& json);

@@ -24,7 +24,7 @@ namespace saccade::serve {
 namespace {
 
 
-// Whether the client says that it takes WebP.
+// Returns true if the client accepts WebP.
 bool takes_webp(const HttpRequest& request) {
   const auto accept = request.header("accept");
   return accept && accept->find("image/webp") != std::string_view::npos;
@@ -45,7 +45,7 @@ Json picture_json(const ServedCollection& served, const Item& item) {
   return json;
 }
 
-// Of a query string that may have these parameters and no others.
+// Checks that a query string has these parameters and no others.
 Status check_parameters(const HttpRequest& request, std::span<const std::string_view> known) {
   for (const auto& [name, value] : request.query) {
     if (std::ranges::find(known, name) == known.end()) {
@@ -98,7 +98,7 @@ Result<DecodedImage> decode_open(const Item& item, const OpenFile& open, const D
   return decode_image(std::as_bytes(std::span(bytes)), options).in(item.path);
 }
 
-// Whether the client has this already.
+// Returns true if the client already has this version.
 bool is_known(const HttpRequest& request, std::string_view tag) {
   const auto known = request.header("if-none-match");
   return known && (*known == "*" || known->find(tag) != std::string_view::npos);

@@ -62,7 +62,7 @@ Result<Json> search_parameters(std::span<const NamedValue> fields) {
   return json;
 }
 
-// What a form has beside its picture, as fields; the picture's bytes are left in the body.
+// Parses the fields of a form other than its image; the image's bytes stay in the body.
 Result<std::vector<NamedValue>> form_fields(const Context& context, const HttpRequest& request,
                                             std::string_view& picture) {
   SACCADE_ASSIGN(const std::vector<FormPart> form,
@@ -84,13 +84,14 @@ struct SearchRequest {
   SearchQuery query;
   int64_t offset = 0;
   int64_t like = 0;  // an item's id; 0: none
-  // Whether the collection's composer makes the query; nothing: where it names one and nothing else is said.
+  // True if the collection's composer makes the query. `nullopt` uses the composer if the collection names
+  // one and the request has no other method.
   std::optional<bool> by_composer;
 };
 
 constexpr std::string_view kByComposer = "composer";
 
-// How a picture and a text become one query.
+// Parses the fusion of an image and a text into one query.
 Result<Fusion> fusion_of(const Json& json) {
   SACCADE_ASSIGN(const std::string word, json_field_or<std::string>(json, "compose", "sum"));
   SACCADE_ASSIGN(const Compose method, choice_of<Compose>("compose", word));
@@ -216,7 +217,7 @@ Result<SearchAnswer> find(const Context& context, const ServedCollection& served
   return answer;
 }
 
-// What the answer says in words, for pages: each null where there is nothing to say.
+// Returns the answer's notes for pages; each is null if there is nothing to report.
 Json notes_json(const SearchAnswer& answer) {
   const auto said = [](const std::string& note) { return note.empty() ? Json() : Json(note); };
   return {{"tokens", answer.tokens ? Json(tokens_text(*answer.tokens)) : Json()},

@@ -1,8 +1,8 @@
-// clip-retrieval's back end, as its Python client and its front end ask it: /knn-service, /metadata and
-// /indices-list. Its index's name is a collection's, its ids are pictures' ids.
+// Endpoints of clip-retrieval's back end, for its Python client and its front end: /knn-service, /metadata
+// and /indices-list. An index name is a collection's, and its ids are image ids.
 //
-// Its filters by safety models and its scores of beauty need models that nobody serves here; as in
-// clip-retrieval itself they do nothing where there is no such model.
+// Its filters by safety models and its aesthetic scores need models that this server does not have. They have
+// no effect, as in clip-retrieval itself without such a model.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -38,7 +38,8 @@ bool is_given(const Json& json, const char* field) {
   return json.contains(field) && !json[field].is_null() && json[field] != "";
 }
 
-// What its metadata are called there. The address is of this server, as the client named it.
+// Returns the metadata fields that clip-retrieval's clients expect. The address is this server's, as the
+// client named it.
 Json metadata_of(const HttpRequest& request, const ServedCollection& served, const Item& item) {
   return {{"caption", item.caption},
           {"image_path", file_of(item.path)},

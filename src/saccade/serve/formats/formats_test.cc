@@ -30,7 +30,7 @@ class Formats : public ServingTest {
     const auto rows = encoder.encode_texts({&tokens, 1}).value();
     return {rows.row(0).begin(), rows.row(0).end()};
   }
-  // What is answered to `body` for its only input.
+  // Returns the embedding of the only input in `body`.
   [[nodiscard]] std::vector<float> row_of(std::string_view path, const Json& body) {
     const HttpResponse response = post(std::string(path), body.dump());
     EXPECT_EQ(response.status, 200) << response.body;

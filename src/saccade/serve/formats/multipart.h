@@ -17,9 +17,9 @@ struct FormPart {
 
 inline constexpr size_t kMostFormParts = 64;
 
-// The parts in the order they came. kUsage for a content type that is another one or names no boundary;
-// kBadData for a body that is cut off or has a part without a name; kLimit for more than kMostFormParts.
-// Nothing is copied but names. Thread-safe.
+// Parses a form and returns its parts in order. kUsage for another content type or one without a boundary;
+// kBadData for a body that is truncated or has a part without a name; kLimit for more than kMostFormParts.
+// Only names are copied. Thread-safe.
 Result<std::vector<FormPart>> parse_form(std::string_view content_type, std::string_view body);
 
 }  // namespace saccade::serve

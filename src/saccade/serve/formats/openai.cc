@@ -1,18 +1,18 @@
-// Embeddings over HTTP, as OpenAI's clients ask for them, with what others have added for pictures:
+// OpenAI's embeddings endpoint, with the extensions of other servers for images:
 //
 //   OpenAI       "input": a text or a list of texts; "encoding_format": "float" or "base64"; "dimensions";
-//                lists of token ids in place of texts, with "tokenizer": the model's name. That field is ours:
-//                clients send another tokenizer's ids too, and nothing else tells these apart
+//                lists of token ids in place of texts, with "tokenizer": the model's name. "tokenizer" is our
+//                own field: clients send another tokenizer's ids too, and nothing else distinguishes these
 //   vLLM         "messages": one, its "content" a text or one content part: [{"type": "text", "text"} |
-//                {"type": "image_url", "image_url": {"url"}}]; content parts are taken as "input" too
+//                {"type": "image_url", "image_url": {"url"}}]; content parts are accepted as "input" too
 //   Jina         "input": [{"text"} | {"image": base64 or address}], older clients {"bytes"} and {"url"};
 //                "task", "late_chunking", "truncate": true or false, "embedding_type" or "encoding_type"
 //   NVIDIA NIM   "input": texts and data addresses, with "modality", "input_type" and "truncate"
-//   infinity     "modality": "image", "input": addresses; its client asks without /v1, for 0 "dimensions",
-//                and for the model "default/not-specified" where its user names none; older ones ask at
-//                /embeddings_image for pictures
+//   infinity     "modality": "image", "input": addresses; its client calls it without /v1, asks for 0
+//                "dimensions", and for the model "default/not-specified" if its user names none; older ones
+//                use /embeddings_image for images
 //
-// Addresses are data addresses, or https:// ones where the server fetches pictures.
+// Addresses are data addresses, or https:// ones if the server fetches images.
 #include <array>
 #include <cstring>
 #include <utility>
@@ -31,10 +31,11 @@ constexpr std::array<std::string_view, 15> kFields = {
     "user",           "modality",      "input_type", "truncate",        "normalized",
     "embedding_type", "encoding_type", "task",       "late_chunking",   "tokenizer"};
 
-// What older clients of infinity's ask for pictures' rows.
+// Endpoint that older infinity clients use for images.
 constexpr std::string_view kOfPictures = "/embeddings_image";
 
-// Whether input `i` is a picture by what the request says: infinity's word for all, or one of NIM's list.
+// Returns true if the request declares input `i` an image: by infinity's modality for all inputs, or by NIM's
+// list.
 Result<bool> is_picture(const Json& json, size_t i) {
   if (!json.contains("modality")) return false;
   const Json& modality = json["modality"];
@@ -111,7 +112,7 @@ Result<std::string> format_of(const Json& json) {
   return format;
 }
 
-// Whether a text that is too long may be cut: NIM's word, or Jina's true or false.
+// Returns true if a text that is too long may be truncated: NIM's name, or Jina's true or false.
 Result<bool> may_be_cut(const Json& json) {
   if (json.contains("truncate") && json["truncate"].is_boolean()) return json["truncate"].get<bool>();
   SACCADE_ASSIGN(const std::string truncate, json_field_or<std::string>(json, "truncate", "END"));
@@ -193,7 +194,8 @@ Result<HttpResponse> model(const Context& context, const HttpRequest&,
   return json_response(entry_of(*found));
 }
 
-// As infinity's client reads it: "stats" and "capabilities" have to be there, an owner has to be infinity.
+// Returns the model list that infinity's client expects: "stats" and "capabilities" are required, and the
+// owner must be infinity.
 Result<HttpResponse> infinity_models(const Context& context, const HttpRequest&,
                                      const std::vector<std::string>&) {
   Json data = Json::array();

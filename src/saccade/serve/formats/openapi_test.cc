@@ -20,12 +20,12 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// What of JSON Schema the document uses.
+// Validator of the subset of JSON Schema that the document uses.
 class Validator {
  public:
   explicit Validator(const Json& document) : document_(document) {}
 
-  // Where the value is not what the schema says, and how.
+  // Lists the locations at which the value violates the schema, with the reasons.
   std::vector<std::string> faults(const Json& schema, const Json& value) {
     faults_.clear();
     check(schema, value, "$");

@@ -1,9 +1,9 @@
-// Ranks over HTTP, as the clients of re-ranking services ask for them:
+// Reranking endpoints, as the clients of reranking services call them:
 //
 //   Jina       {"model", "query", "documents": [a text | {"text"} | {"image": base64 or address}], "top_n",
 //              "return_documents"}; "query" may be such an object too
-//   Cohere     the same of texts, at /v1/rerank and /v2/rerank; the latter with "max_tokens_per_doc"
-//   infinity   texts, and "raw_scores"; its client asks at /rerank, which is Text Embeddings Inference's as
+//   Cohere     the same for texts, at /v1/rerank and /v2/rerank; the latter with "max_tokens_per_doc"
+//   infinity   texts, and "raw_scores"; its client calls /rerank, which is Text Embeddings Inference's as
 //              well (tei.cc)
 //   vLLM       {"content": [one content part]} in place of a text; one document without a list
 //
@@ -49,7 +49,8 @@ Result<std::vector<Input>> documents_of(const Json& json) {
   return documents;
 }
 
-// As the client reads it: infinity's, who alone say "raw_scores", a text, others an object.
+// Returns the document as the client expects it: a text for infinity's, the only one to send "raw_scores",
+// else an object.
 Json document_of(const Json& json, const Json& document) {
   if (document.is_string()) return json.contains("raw_scores") ? document : Json{{"text", document}};
   if (document.contains("content")) return {{"multi_modal", document["content"]}};
@@ -68,7 +69,7 @@ Result<HttpResponse> rerank(const Context& context, const Json& json) {
   SACCADE_ASSIGN(const auto top, json_field_or<int64_t>(json, "top_n", 0));  // vLLM's word for all is 0
   if (top < 0) return fail(ErrorCode::kUsage, "\"top_n\": {}, expected 1 or more, or 0 for all", top);
   SACCADE_ASSIGN(const bool raw, json_field_or<bool>(json, "raw_scores", false));
-  // Where nothing is said, Jina and vLLM give documents back; pictures are long.
+  // By default Jina and vLLM return documents; images are omitted as they are long.
   SACCADE_ASSIGN(const bool texts_back, json_field_or<bool>(json, "return_documents", true));
   SACCADE_ASSIGN(const bool pictures_back, json_field_or<bool>(json, "return_documents", false));
   SACCADE_TRY(json_field_or<std::string>(json, "user", ""));

@@ -1,4 +1,4 @@
-// Which of a client's texts and pictures fit another best: what the formats that rank share.
+// Shared code of the reranking formats, which order a client's texts and images by relevance to another.
 #pragma once
 
 #include <cstddef>
@@ -21,22 +21,23 @@ struct Ranking {
   int64_t dropped_tokens = 0;
 };
 
-// The model of that name. Where it is empty or kNoModelNamed: the first that has a matching head, else the
-// first of late interaction, else the first. kNotFound names those that there are.
+// Returns the model of that name. If it is empty or kNoModelNamed: the first with a matching head, else the
+// first with late interaction, else the first. kNotFound lists the existing ones.
 Result<ServedModel*> ranking_model(const Context& context, std::string_view name);
 
-// What is ranked, and the request's field that has it.
+// Input that is ranked, and its field in the request.
 struct RankedField {
   const char* name;
   std::vector<Input> inputs;
 };
 
-// A score is a probability of the matching head's logit, unless `raw`; a cosine is none, and stays as it is.
-// kUsage for no input, or with the query more than ServiceOptions::most_inputs; errors of score_inputs.
+// Scores and ranks inputs. A score of the matching head is a probability, or its logit with `raw`. A cosine
+// is returned unchanged. kUsage for no input, or with the query more than ServiceOptions::most_inputs; errors
+// of score_inputs.
 Result<Ranking> rank_inputs(const Context& context, ServedModel& model, Input query, RankedField field,
                             bool raw);
 
-// With what the ranking was made by, and the tokens that were read and dropped, in headers.
+// Adds headers with the ranking's method and the tokens that were read and dropped.
 HttpResponse with_ranking(HttpResponse response, const Ranking& ranking);
 
 // The answer to a request of rerank_format(), errors included, for a route that others' clients ask at too.

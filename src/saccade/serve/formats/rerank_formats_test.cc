@@ -33,7 +33,7 @@ class Rerank : public ServingTest {
     }
     return NAN;
   }
-  // What Text Embeddings Inference's clients are told of the same.
+  // Returns the score that Text Embeddings Inference's clients get for the same input.
   [[nodiscard]] double reference(const Json& query, const Json& text) const {
     const HttpResponse response = post("/rerank", Json{{"query", query}, {"texts", {text}}}.dump());
     EXPECT_EQ(response.status, 200) << response.body;

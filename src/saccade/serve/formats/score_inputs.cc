@@ -17,7 +17,8 @@ bool is_picture(const Input& input) {
   return !input.picture.empty();
 }
 
-// By the matching head. `pictures` and `texts` are of one pair each, or one of them is of all pairs.
+// Scores pairs with the matching head. `pictures` and `texts` have one entry per pair each, or one of them
+// has a single entry for all pairs.
 Result<std::vector<float>> pair_scores(const Context& context, EncoderBackend& encoder,
                                        const std::vector<const Input*>& pictures,
                                        const std::vector<TokenizedText>& texts) {

@@ -1,5 +1,5 @@
 // Text Embeddings Inference's own routes: /embed, /rerank, /info and /health. huggingface_hub's client, and
-// what is built on it, asks at / for what /embed gives.
+// programs built on it, request / for the result of /embed.
 //
 //   /embed    {"inputs": a text or a list, "truncate": false, "normalize": true}      -> [[0.1, ...], ...]
 //   /rerank   {"query", "texts": [...], "raw_scores", "return_text", "truncate"}      -> [{"index",
@@ -7,7 +7,7 @@
 //   /similarity, and / too
 //             {"inputs": {"source_sentence", "sentences": [...]}, "parameters"}       -> [0.7, ...]
 //
-// Where a text is a picture's data address ("data:image/..."), it is the picture that is meant.
+// A text that is an image's data address ("data:image/...") represents that image.
 #include <algorithm>
 #include <array>
 #include <chrono>

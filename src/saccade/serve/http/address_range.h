@@ -1,5 +1,5 @@
-// Ranges of IP addresses, and which of them the world can reach: what a server asks for in a client's place
-// must not lead into the network that the server stands in.
+// Ranges of IP addresses, and the test for public addresses. A request that the server makes for a client
+// must not reach into the server's own network.
 #pragma once
 
 #include <array>
@@ -14,16 +14,16 @@ namespace saccade::serve {
 // Sixteen bytes, most significant first; one of IPv4 as ::ffff:a.b.c.d (RFC 4291, 2.5.5.2).
 using IpAddress = std::array<uint8_t, 16>;
 
-// "192.0.2.1" or "2001:db8::1"; nothing for what is none. No zones.
+// Parses "192.0.2.1" or "2001:db8::1"; `nullopt` for other texts. Zones are not supported.
 std::optional<IpAddress> ip_address(std::string_view text);
 
 // The first so many bits are those of an address.
 class AddressRange {
  public:
-  // "10.0.0.0/8", "fd00::/8", or an address alone. kUsage for what is none.
+  // Parses "10.0.0.0/8", "fd00::/8", or a single address. kUsage for other texts.
   static Result<AddressRange> parse(std::string_view text);
   [[nodiscard]] bool contains(const IpAddress& address) const;
-  // Of IPv4's addresses 96 more than were written.
+  // Prefix length in bits; for IPv4 addresses 96 more than was written.
   [[nodiscard]] int bits() const { return bits_; }
   [[nodiscard]] bool is_v4() const;
 
@@ -32,14 +32,14 @@ class AddressRange {
   int bits_ = 128;
 };
 
-// Returns true for a text that is an address of this machine's loopback interface: 127.0.0.0/8, ::1, and what
-// they are as mapped addresses (::ffff:127.0.0.1), in any spelling.
+// Returns true for a text that is an address of this machine's loopback interface: 127.0.0.0/8, ::1, and
+// their mapped forms (::ffff:127.0.0.1), in any spelling.
 bool is_loopback(std::string_view address);
 
-// Whether it is one of the internet's: none that IANA's registries of special-purpose addresses (RFC 6890)
-// name private, loopback, link-local, shared (RFC 6598), for documentation, tests or tunnels, or reserved,
-// and no multicast. One that stands for an address of IPv4 (mapped, or translated as RFC 6052 says) is what
-// that one is.
+// Returns true for a public internet address. Excluded are multicast and all ranges of IANA's registries of
+// special-purpose addresses (RFC 6890): private, loopback, link-local, shared (RFC 6598), for documentation,
+// tests or tunnels, or reserved. An address that represents an IPv4 address (mapped, or translated by RFC
+// 6052) is treated like that address.
 bool is_public(const IpAddress& address);
 
 }  // namespace saccade::serve

@@ -19,7 +19,7 @@ int hex(char c) {
   return -1;
 }
 
-// Where text[i] begins an escape, its byte; else -1.
+// Returns the byte of the escape that begins at text[i]; -1 if none does.
 int escaped(std::string_view text, size_t i) {
   if (text[i] != '%' || i + 2 >= text.size()) return -1;
   const int high = hex(text[i + 1]);

@@ -32,7 +32,7 @@ struct HttpRequest {
   std::stop_token stop = {};
   [[nodiscard]] bool gone() const { return stop.stop_requested(); }
 
-  // The first of that name (of a header, in lower case); nothing where there is none.
+  // Returns the first of that name (of a header, in lower case); `nullopt` if there is none.
   [[nodiscard]] std::optional<std::string_view> header(std::string_view name) const;
   [[nodiscard]] std::optional<std::string_view> parameter(std::string_view name) const;
 };
@@ -51,13 +51,13 @@ struct HttpResponse {
   std::string body;
   std::optional<FilePart> file;  // in place of `body`
   std::string about;             // what was searched for, for a log that may have it; not sent
-  // In place of both, the text of a stream of events, which ends with the connection: called now and then,
-  // says what there is since the last call, "" for nothing yet, and nothing at the end. Called on a thread
-  // that reads and writes for others too: it must return at once, and not throw.
+  // Source of an event stream, sent in place of both; the stream ends with the connection. It is called
+  // periodically and returns the events since the last call: "" for none yet, `nullopt` at the end. It runs
+  // on a thread that serves other connections too, so it must return at once, and not throw.
   std::function<std::optional<std::string>()> events = {};
 };
 
-// What a request's header alone settles.
+// Decision from a request's header alone.
 struct Admission {
   std::optional<HttpResponse> answer = {};  // in place of the handler's: the body is not read
   // Nobody needs a key for it: its body is at most HttpServerOptions::open_body_bytes, and until that is there the connection

@@ -88,7 +88,7 @@ void Connection::limit_reading(double seconds) {
   reading_ends_.async_wait([weak = weak_from_this()](error_code stopped) {
     const auto connection = weak.lock();
     if (stopped || !connection || !connection->reading_limited_) return;
-    // Of a limit that has been moved since this was called for.
+    // The limit was moved after this handler had been queued.
     if (connection->reading_ends_.expiry() > std::chrono::steady_clock::now()) return;
     connection->late_ = true;
     connection->stream_.cancel();

@@ -23,12 +23,12 @@
 
 namespace saccade::serve {
 
-// In coroutines nothing but names and numbers stands beside a co_await: g++ 12
-// destroys temporaries there twice.
+// Completion token of all operations. An expression with co_await may contain only names and numbers besides:
+// g++ 12 destroys other temporaries there twice.
 inline constexpr auto kAwait = boost::asio::as_tuple(boost::asio::use_awaitable);
 
-// What a server says to prove who it is. Errors name the file: kNotFound, kUsage for a key that everybody may
-// read, kBadData for what is no certificate, no key, or a key of another certificate.
+// Loads a server's certificate and key. Errors name the file: kNotFound, kUsage for a key that everybody may
+// read, kBadData for an invalid certificate, an invalid key, or a key of another certificate.
 Result<std::shared_ptr<boost::asio::ssl::context>> tls_context(const std::string& certificate,
                                                                const std::string& key);
 
@@ -43,10 +43,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // The client's address; "" where it has gone.
   [[nodiscard]] std::string peer();
 
-  // For what follows, all of it together, until the next call: a step that has not ended by then ends with an
-  // error, and the connection with it.
+  // Limits all operations until the next call, in seconds together. A step that has not ended by then ends
+  // with an error, and the connection with it.
   void limit(double seconds);
-  // As limit(), for reading alone: a read that has not ended by then ends with beast::error::timeout, and the
+  // Limits reading alone. A read that has not ended by then ends with beast::error::timeout, and the
   // connection can still be written to.
   void limit_reading(double seconds);
   void no_limit();
@@ -58,8 +58,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
                                            boost::system::error_code& error);
   // All of both.
   boost::asio::awaitable<bool> write(std::string_view first, boost::asio::const_buffer second);
-  // Says that nothing more comes, and reads what the client still sends, within bounds: closed at once, the
-  // connection would be reset, and the client might never see the answer.
+  // Shuts down sending, and reads what the client still sends, within bounds. If the connection were closed
+  // at once, it would be reset, and the client might never see the answer.
   boost::asio::awaitable<void> linger(double seconds, int64_t bytes);
 
   // Sends what can be sent without waiting, leaves out what has come, and closes. Under TLS it closes alone.

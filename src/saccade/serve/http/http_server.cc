@@ -15,12 +15,12 @@
 namespace saccade::serve {
 namespace {
 
-// How often a server looks whether it is idle; it is where a whole pause brought no request.
+// Interval between checks for idleness. The server is idle if a whole interval brought no request.
 constexpr auto kIdlePause = std::chrono::seconds(1);
 constexpr std::string_view kFull =
     "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
-// What shows that a certificate or its key was replaced.
+// Returns a string that changes if a certificate or its key is replaced.
 std::string state_of(const HttpServerOptions& options) {
   std::string state;
   for (const std::string& name : {options.certificate, options.certificate_key}) {
@@ -63,8 +63,9 @@ awaitable<void> HttpServer::State::accept() {
   }
 }
 
-// What requests took lies in the allocator's arenas, one for a few workers, between blocks that are still in
-// use: free, but the process's, and more with each load. An idle server gives it back to the system, once.
+// Memory freed after requests stays in the allocator's arenas, one for a few workers, between blocks still in
+// use. It still counts as the process's, and grows with each load. An idle server returns it to the system,
+// once.
 awaitable<void> HttpServer::State::give_memory_back() {
   asio::steady_timer timer(io.get_executor());
   uint64_t seen = 0;
@@ -77,7 +78,7 @@ awaitable<void> HttpServer::State::give_memory_back() {
     seen = now;
     if (!idle || now == given_back) continue;
     given_back = now;
-    // Not here: threads that read and write do not wait for it.
+    // Runs on a worker, so that I/O threads do not wait for it.
     asio::post(workers, [] { (void)::malloc_trim(0); });
   }
 }

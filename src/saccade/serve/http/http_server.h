@@ -1,12 +1,13 @@
-// Connections: bounded, with time limits on every side that a client can be slow on, and honest refusals.
+// HTTP server with bounded connections, time limits on every phase in which a client can be slow, and
+// explicit refusals.
 //
 //   accept -> header -> [admit] -> body -> [queue] -> handler, on a worker thread -> answer
 //
-// Reading and writing take no thread while they wait. Requests that are there as a whole are bounded
-// in number, bodies in bytes as they come in: past that a request is refused with 429 and
-// Retry-After, before its body is read where that can be known. A client that is slow with its
-// request takes no place of those that are not. Refusals need no worker, those of requests that waited
-// too long for one included. A full server closes the connection that has been idle the longest for a new one.
+// Reading and writing occupy no thread while they wait. Complete requests are bounded in number, and bodies
+// that arrive in bytes. Beyond that a request is refused with 429 and Retry-After, before its body is read if
+// that can be known. A client that is slow with its request takes no place of faster ones. Refusals need no
+// worker, including those of requests that waited too long for one. A full server closes the connection that
+// has been idle the longest for a new one.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +47,7 @@ struct HttpServerOptions {
   double cancel_seconds = 5;               // then for what was asked to stop (HttpRequest::stop)
 };
 
-// What is counted, for an observer.
+// Statistics of one exchange, for an observer.
 struct HttpExchange {
   std::string_view method, path, id, peer;
   std::string_view about;  // HttpResponse::about
@@ -59,29 +60,29 @@ struct HttpExchange {
   double write_seconds = 0;  // of which sending
 };
 
-// What a server calls. All but `handle` are called on the threads that read and write, several at a time,
-// and must not keep these waiting.
+// Callbacks of a server. All but `handle` are called on the I/O threads, several at a time, and must not
+// block.
 struct HttpHandlers {
-  // On worker threads, several at a time. What it throws is answered with 500.
+  // Called on worker threads, several at a time. An exception is answered with 500.
   std::function<HttpResponse(const HttpRequest&)> handle;
   // The answer to a request that the server itself refuses, in the form that clients of `path` expect.
   std::function<HttpResponse(const HttpRequest&, int status, const std::string& message)> refuse;
-  // Asked of each request before its body is read. May be empty.
+  // Decides on each request before its body is read. May be empty.
   std::function<Admission(const HttpRequest&)> admit = {};
   std::function<void(const HttpExchange&)> observe = {};  // may be empty
-  // What went wrong that concerns no request: a new certificate that cannot be used. May be empty.
+  // Reports a problem that concerns no request, such as a new certificate that is invalid. May be empty.
   std::function<void(const std::string& what)> trouble = {};
 };
 
 class HttpServer {
  public:
-  // Listens. kIo for a port in use, kUsage for an address that is none; errors of tls_context
-  // (http_connection.h). A certificate that is replaced, or its key, is read again within a second and used
-  // for connections from then on; where it cannot be used, the one before it stays.
+  // Starts listening. kIo for a port in use, kUsage for an invalid address; errors of tls_context
+  // (http_connection.h). A replaced certificate or key is loaded within a second and used for new
+  // connections. If it is invalid, the previous one stays.
   static Result<std::unique_ptr<HttpServer>> start(HttpServerOptions options, HttpHandlers handlers);
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
-  // As stop().
+  // Stops the server, like stop().
   ~HttpServer();
 
   [[nodiscard]] uint16_t port() const;
@@ -89,9 +90,9 @@ class HttpServer {
   [[nodiscard]] int64_t requests() const;     // handled and waiting now
   [[nodiscard]] int64_t body_bytes() const;   // of bodies at hand now
 
-  // Takes no new connection, ends idle ones, refuses what waits for a worker, lets what is at work finish for
-  // drain_seconds, then asks it to stop. Returns once every handler has returned: one that does not look at
-  // HttpRequest::stop is waited for.
+  // Accepts no new connection, closes idle ones, and refuses requests that wait for a worker. Running
+  // handlers may finish for drain_seconds, and are then asked to stop. Returns once every handler has
+  // returned, including those that ignore HttpRequest::stop.
   void stop();
 
  private:

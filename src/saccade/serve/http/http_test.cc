@@ -376,8 +376,8 @@ TEST_F(Server, MoreThanItHasRoomForIsRefusedBeforeItsBodyIsRead) {
   EXPECT_EQ(Client(port()).exchange(request("POST", "/", std::string(999, 'x'))).status, 200);
 }
 
-// What a client that is slow with its body has not sent takes no place of others', and its
-// time is not that of the queue.
+// The missing part of a slow client's body takes no room from other clients. The time it takes does not count
+// as time in the queue.
 TEST_F(Server, SlowBodiesTakeNoRoomAndWaitForNobody) {
   HttpServerOptions options;
   options.requests = 2;
@@ -395,7 +395,7 @@ TEST_F(Server, SlowBodiesTakeNoRoomAndWaitForNobody) {
   EXPECT_EQ(Client(port()).exchange(request("POST", "/good", std::string(500, 'x'))).status, 200);
   std::this_thread::sleep_for(400ms);
   EXPECT_EQ(slow.front()->exchange(std::string(898, 'x')).status, 200);
-  // What was answered is let go of behind its answer.
+  // Memory of a request is released after its answer.
   for (int i = 0; i < 500 && server_->body_bytes() > 14; ++i) std::this_thread::sleep_for(10ms);
   EXPECT_EQ(server_->body_bytes(), 14);
   // Bytes that come are counted as they come: the second of these is refused on its way.
@@ -780,7 +780,7 @@ TEST_F(Server, AnswersUnderTlsWithTheCertificateItIsGiven) {
   const std::string body(200'000, 'b');
   EXPECT_THAT(exchange(request("POST", "/p", body, "Connection: close\r\n")), HasSubstr("POST /p bbb"));
   EXPECT_THAT(exchange("GET /half HTTP/1.1\r\nHo"), HasSubstr("HTTP/1.1 408 Request Timeout"));
-  // What speaks no TLS, or nothing at all, is closed, and holds nothing up.
+  // A client that speaks no TLS, or sends nothing, is disconnected and blocks nobody.
   Client plain(port());
   plain.send(request("GET", "/"));
   Client silent(port());
@@ -861,7 +861,7 @@ TEST_F(Server, TakesASocketOverThatListensAlready) {
   EXPECT_EQ(early.read().status, 200);
 }
 
-// What systemd says of sockets is in the environment, for one process alone.
+// systemd passes sockets in the environment, for one process alone.
 TEST(PassedSocket, IsThatOfThisProcessAlone) {
   const auto say = [](const char* process, const char* count) {
     ::setenv("LISTEN_PID", process, 1);  // NOLINT(concurrency-mt-unsafe)

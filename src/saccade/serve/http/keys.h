@@ -1,4 +1,4 @@
-// Who may ask: keys, from a file.
+// API keys, loaded from a file.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace saccade::serve {
 
-// What a key lets its holder do; each includes those before it.
+// Rights of a key; each includes those before it.
 enum class Right {
   kNone,   // what everybody may
   kRead,   // search and encode
@@ -22,9 +22,9 @@ class Keys {
  public:
   // No key is asked for.
   Keys() = default;
-  // One key a line, behind the word "write" and a space where it may change collections too; empty lines and
-  // those that begin with # are left out. kUsage for a file that others than its owner may read or that holds
-  // no key, and for a key of fewer than 16 characters.
+  // Reads one key a line. The word "write" and a space before it permit changes of collections. Empty lines
+  // and those that begin with # are skipped. kUsage for a file that others than its owner may read or that
+  // holds no key, and for a key of fewer than 16 characters.
   static Result<Keys> read(const std::filesystem::path& file);
 
   [[nodiscard]] bool asked_for() const { return !known_.empty(); }

@@ -1,5 +1,5 @@
-// A socket that a service manager has opened for this process, by systemd's protocol (sd_listen_fds(3)):
-// connections wait rather than fail while the server starts, and a port below 1024 takes no rights.
+// Socket that a service manager has opened for this process, by systemd's protocol (sd_listen_fds(3)).
+// Connections wait rather than fail while the server starts, and a port below 1024 requires no privileges.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ struct PassedSocket {
   uint16_t port = 0;
 };
 
-// What is known of a socket that listens. kUsage for what is none, or not of TCP.
+// Returns the properties of a listening socket. kUsage for a descriptor that is no TCP socket.
 Result<PassedSocket> listening_socket(int socket);
 
-// The one that LISTEN_FDS says was passed to this process; nothing where none was. Takes LISTEN_* out of the
-// environment, and closes the socket in programs that this one starts. kUsage for several, and as above. Not
-// while other threads read the environment.
+// Returns the socket that LISTEN_FDS passed to this process; `nullopt` if there is none. Removes LISTEN_*
+// from the environment, and marks the socket to be closed in child programs. kUsage for several, and as
+// above. Must not be called while other threads read the environment.
 Result<std::optional<PassedSocket>> passed_socket();
 
 }  // namespace saccade::serve
