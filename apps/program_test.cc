@@ -11,10 +11,10 @@
 #include "saccade/core/files/npy.h"
 #include "saccade/core/test_folder.h"
 
-#include "lab_commands.h"
 #include "console.h"
 #include "end_within.h"
 #include "eval_options.h"
+#include "lab_commands.h"
 #include "number.h"
 #include "product_commands.h"
 #include "towns.h"

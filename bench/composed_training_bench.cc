@@ -17,11 +17,11 @@
 
 #include <benchmark/benchmark.h>
 
-#include "saccade/core/source_dir.h"
-#include "saccade/model/composers/token_states.h"
 #include "lab/train/math/adamw.h"
 #include "lab/train/math/atf_operations.h"
 #include "lab/train/tasks/composed_training_task.h"
+#include "saccade/core/source_dir.h"
+#include "saccade/model/composers/token_states.h"
 
 #include "random_checkpoint.h"
 

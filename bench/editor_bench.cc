@@ -11,11 +11,11 @@
 
 #include <benchmark/benchmark.h>
 
-#include "saccade/core/files/files.h"
-#include "saccade/core/random.h"
-#include "saccade/core/files/safetensors.h"
-#include "saccade/core/source_dir.h"
 #include "lab/editor/editor.h"
+#include "saccade/core/files/files.h"
+#include "saccade/core/files/safetensors.h"
+#include "saccade/core/random.h"
+#include "saccade/core/source_dir.h"
 
 #include "random_checkpoint.h"
 

@@ -325,8 +325,9 @@ std::string threads_label() {
 // Runs `encode` (of an encoder; it returns true on success), the bare products and, for int8, the same
 // encoder in fp32, alternating, and reports all.
 template <typename Encode>
-void compare(benchmark::State& state, Bench& bench, EncoderBackend& encoder, const std::vector<Product>& products,
-             Precision precision, int64_t items, const char* rate_name, const Encode& encode_by) {
+void compare(benchmark::State& state, Bench& bench, EncoderBackend& encoder,
+             const std::vector<Product>& products, Precision precision, int64_t items, const char* rate_name,
+             const Encode& encode_by) {
   const auto encode = [&] { return encode_by(encoder); };
   reset_peak_memory();
   if (!encode()) return state.SkipWithError("encoding failed");

@@ -17,11 +17,11 @@
 
 #include <benchmark/benchmark.h>
 
-#include "saccade/core/threads.h"
 #include "lab/eval/figures/ranking.h"
 #include "lab/eval/figures/sample.h"
 #include "lab/eval/retrieval/retrieval.h"
 #include "lab/eval/rows/pair_scores.h"
+#include "saccade/core/threads.h"
 
 #include "random_checkpoint.h"
 

@@ -14,8 +14,8 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
-#include "saccade/core/files/files.h"
 #include "lab/train/recipes/train_head.h"
+#include "saccade/core/files/files.h"
 
 #include "random_checkpoint.h"
 

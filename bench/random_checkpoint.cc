@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "saccade/core/files/files.h"
+#include "saccade/core/files/safetensors.h"
 #include "saccade/core/half.h"
 #include "saccade/core/json.h"
-#include "saccade/core/files/safetensors.h"
 #include "saccade/core/source_dir.h"
 
 namespace saccade::bench {

@@ -31,8 +31,8 @@
 #include "saccade/core/seconds_since.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/model/checkpoints/locate.h"
-#include "saccade/search/search.h"
 #include "saccade/search/keywords/word_search.h"
+#include "saccade/search/search.h"
 #include "saccade/serve/test_load.h"
 #include "saccade/serve/test_server_process.h"
 

@@ -7,12 +7,12 @@
 #include <string_view>
 
 #include "saccade/core/files/files.h"
+#include "saccade/core/files/temporary_folder.h"
 #include "saccade/core/json.h"
 #include "saccade/core/source_dir.h"
-#include "saccade/core/files/temporary_folder.h"
 #include "saccade/model/checkpoints/checkpoint.h"
-#include "saccade/model/encoder.h"
 #include "saccade/model/checkpoints/outline.h"
+#include "saccade/model/encoder.h"
 
 #include "fuzz.h"
 #include "mutators.h"

@@ -12,12 +12,12 @@
 
 #include <fmt/format.h>
 
+#include "saccade/collection/catalog/word_match.h"
 #include "saccade/collection/collection.h"
 #include "saccade/collection/verify.h"
-#include "saccade/collection/catalog/word_match.h"
 #include "saccade/core/files/files.h"
-#include "saccade/core/hash.h"
 #include "saccade/core/files/temporary_folder.h"
+#include "saccade/core/hash.h"
 #include "saccade/index/late_rows.h"
 
 #include "fuzz.h"

@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
-#include "saccade/core/csv.h"
 #include "lab/data/readers/json_records.h"
 #include "lab/data/readers/manifest.h"
 #include "lab/data/readers/tar.h"
+#include "saccade/core/csv.h"
 
 #include "fuzz.h"
 #include "mutators.h"
@@ -18,7 +18,6 @@ using namespace saccade::lab;
 using namespace saccade::lab::data;
 
 namespace {
-
 
 // Checks that parsed records are the same after being written and parsed again.
 void try_csv(std::string_view text, char separator) {

@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "saccade/core/base64.h"
-#include "saccade/serve/http/http.h"
 #include "saccade/serve/formats/multipart.h"
+#include "saccade/serve/http/http.h"
 
 #include "fuzz.h"
 #include "mutators.h"

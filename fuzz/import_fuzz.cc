@@ -8,9 +8,9 @@
 #include "saccade/collection/collection.h"
 #include "saccade/collection/exchange.h"
 #include "saccade/core/files/files.h"
-#include "saccade/core/hash.h"
 #include "saccade/core/files/npy.h"
 #include "saccade/core/files/temporary_folder.h"
+#include "saccade/core/hash.h"
 
 #include "fuzz.h"
 #include "mutators.h"

@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/collection.h"
+#include "saccade/core/files/temporary_folder.h"
 #include "saccade/core/rows.h"
 #include "saccade/core/source_dir.h"
-#include "saccade/core/files/temporary_folder.h"
 #include "saccade/serve/service.h"
 
 #include "fuzz.h"

@@ -7,18 +7,18 @@
 #include <sys/stat.h>
 #include <vector>
 
+#include "lab/data/ratings.h"
 #include "saccade/collection/ingest/ignore_rules.h"
 #include "saccade/collection/places.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/temporary_folder.h"
 #include "saccade/document/page_text.h"
-#include "lab/data/ratings.h"
 #include "saccade/hub/http_client.h"
 #include "saccade/hub/name.h"
 #include "saccade/hub/select.h"
-#include "saccade/image/frame_name.h"
 #include "saccade/image/decode/svg_content.h"
 #include "saccade/image/decode/svg_size.h"
+#include "saccade/image/frame_name.h"
 #include "saccade/serve/http/address_range.h"
 #include "saccade/serve/http/keys.h"
 #include "saccade/text/html_unescape.h"

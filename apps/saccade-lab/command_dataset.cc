@@ -11,15 +11,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "saccade/collection/ingest/caption_list.h"
-#include "saccade/core/files/files.h"
-#include "checkpoint.h"
-#include "saccade/core/output_file.h"
 #include "lab/data/audit.h"
 #include "lab/data/dataset.h"
 #include "lab/data/dataset_json.h"
 #include "lab/data/edit_queries.h"
 #include "lab/data/readers/manifest.h"
+#include "saccade/collection/ingest/caption_list.h"
+#include "saccade/core/files/files.h"
+#include "saccade/core/output_file.h"
+
+#include "checkpoint.h"
 #include "lab_commands.h"
 #include "number.h"
 #include "outputs.h"
@@ -302,10 +303,10 @@ using Run = Result<int> (*)(const DatasetArguments&, Session&);
 CLI::App* add_part(CLI::App* group, const std::string& name, const std::string& what,
                    const std::shared_ptr<DatasetArguments>& arguments, Command& chosen, Run run) {
   CLI::App* command = group->add_subcommand(name, what);
-  auto* paths =
-      command
-          ->add_option("PATH", arguments->datasets, "dataset (see saccade help datasets): PATH or PATH#key=value,...")
-          ->required();
+  auto* paths = command
+                    ->add_option("PATH", arguments->datasets,
+                                 "dataset (see saccade help datasets): PATH or PATH#key=value,...")
+                    ->required();
   if (name != "audit") paths->expected(1);
   command->add_option("--split", arguments->options.split,
                       "split to read, or several, such as train+val (default: all)");

@@ -6,9 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "lab/eval/corpus/pdf_corpus.h"
+
 #include "checkpoint.h"
 #include "command_dataset.h"
-#include "lab/eval/corpus/pdf_corpus.h"
 #include "number.h"
 #include "outputs.h"
 

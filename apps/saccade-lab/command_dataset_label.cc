@@ -6,12 +6,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "lab/data/ratings.h"
+#include "lab/data/readers/manifest.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/output_file.h"
 
 #include "command_dataset.h"
-#include "lab/data/ratings.h"
-#include "lab/data/readers/manifest.h"
 #include "number.h"
 #include "outputs.h"
 

@@ -5,8 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "command_eval.h"
 #include "lab/eval/advise.h"
+
+#include "command_eval.h"
 #include "number.h"
 
 namespace saccade::lab::app {

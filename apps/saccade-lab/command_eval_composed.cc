@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/eval/composed/composed_study.h"
 #include "saccade/core/counts.h"
 #include "saccade/model/checkpoints/locate.h"
 
@@ -13,7 +14,6 @@
 #include "command_eval.h"
 #include "command_help.h"
 #include "eval_options.h"
-#include "lab/eval/composed/composed_study.h"
 #include "number.h"
 
 namespace saccade::lab::app {

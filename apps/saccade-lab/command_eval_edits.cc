@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "lab/eval/edits/edits_study.h"
+#include "lab/report/edits_page.h"
 #include "saccade/core/counts.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/output_file.h"
@@ -12,8 +14,6 @@
 #include "choice.h"
 #include "command_eval.h"
 #include "eval_options.h"
-#include "lab/eval/edits/edits_study.h"
-#include "lab/report/edits_page.h"
 #include "number.h"
 #include "outputs.h"
 

@@ -6,11 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "lab/eval/matches/matches_study.h"
 #include "saccade/core/counts.h"
 
 #include "command_eval.h"
 #include "eval_options.h"
-#include "lab/eval/matches/matches_study.h"
 #include "number.h"
 
 namespace saccade::lab::app {

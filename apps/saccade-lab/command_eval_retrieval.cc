@@ -7,12 +7,12 @@
 
 #include <fmt/format.h>
 
+#include "lab/eval/retrieval/retrieval_study.h"
 #include "saccade/core/counts.h"
 
 #include "choice.h"
 #include "command_eval.h"
 #include "eval_options.h"
-#include "lab/eval/retrieval/retrieval_study.h"
 
 namespace saccade::lab::app {
 namespace {

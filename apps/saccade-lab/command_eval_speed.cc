@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/eval/speed_evaluation.h"
 #include "saccade/core/counts.h"
 #include "saccade/model/options/precision.h"
 
@@ -15,7 +16,6 @@
 #include "command_eval.h"
 #include "command_help.h"
 #include "eval_options.h"
-#include "lab/eval/speed_evaluation.h"
 #include "number.h"
 #include "own_process.h"
 

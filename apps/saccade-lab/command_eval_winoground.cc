@@ -6,11 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "lab/eval/winoground/winoground_study.h"
 #include "saccade/core/counts.h"
 
 #include "command_eval.h"
 #include "eval_options.h"
-#include "lab/eval/winoground/winoground_study.h"
 
 namespace saccade::lab::app {
 namespace {

@@ -4,12 +4,13 @@
 
 #include <fmt/format.h>
 
-#include "checkpoint.h"
-#include "choice.h"
-#include "engine_options.h"
 #include "lab/data/dataset.h"
 #include "lab/generate/generate_edits.h"
 #include "lab/generate/own_engine.h"
+
+#include "checkpoint.h"
+#include "choice.h"
+#include "engine_options.h"
 #include "lab_commands.h"
 #include "number.h"
 

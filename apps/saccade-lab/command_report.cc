@@ -11,10 +11,10 @@
 
 #include <fmt/format.h>
 
+#include "lab/report/run_page.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/output_file.h"
 
-#include "lab/report/run_page.h"
 #include "lab_commands.h"
 #include "number.h"
 #include "outputs.h"

@@ -12,12 +12,12 @@
 
 #include <fmt/format.h>
 
+#include "lab/train/recipes/train_dual.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/model/options/precision.h"
 
 #include "choice.h"
 #include "command_help.h"
-#include "lab/train/recipes/train_dual.h"
 #include "lab_commands.h"
 #include "number.h"
 

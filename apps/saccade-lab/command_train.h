@@ -9,10 +9,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include "lab/train/loop_options.h"
 #include "saccade/core/enum_names.h"
 #include "saccade/core/json.h"
 
-#include "lab/train/loop_options.h"
 #include "lab_commands.h"
 
 namespace saccade::lab::app {

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "lab/train/recipes/train_composed.h"
+#include "lab/train/recipes/train_inversion.h"
 #include "saccade/model/options/precision.h"
 
 #include "checkpoint.h"
@@ -16,8 +18,6 @@
 #include "command_help.h"
 #include "command_train.h"
 #include "eval_options.h"
-#include "lab/train/recipes/train_composed.h"
-#include "lab/train/recipes/train_inversion.h"
 #include "number.h"
 
 namespace saccade::lab::app {

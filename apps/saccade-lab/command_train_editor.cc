@@ -7,13 +7,13 @@
 
 #include <fmt/format.h>
 
+#include "lab/train/recipes/train_editor.h"
 #include "saccade/model/checkpoints/fingerprint.h"
 #include "saccade/model/options/precision.h"
 
 #include "choice.h"
 #include "command_help.h"
 #include "command_train.h"
-#include "lab/train/recipes/train_editor.h"
 #include "lab_commands.h"
 #include "number.h"
 
@@ -92,8 +92,9 @@ void add_train_editor_command(CLI::App& group, Command& chosen) {
   CLI::App* command = group.add_subcommand(
       "editor", "Train an editor that draws \"this picture, but ...\", from edit queries");
   command
-      ->add_option("--dataset", options.datasets,
-                   "datasets of edit queries to train on (see saccade help datasets): PATH or PATH#split=NAME")
+      ->add_option(
+          "--dataset", options.datasets,
+          "datasets of edit queries to train on (see saccade help datasets): PATH or PATH#split=NAME")
       ->required();
   command->add_option("--held-out", options.held_out,
                       "datasets of edit queries to score while training; never trained on");

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "lab/report/run_page.h"
+#include "lab/train/recipes/head_sweep.h"
 #include "saccade/core/files/files.h"
 
 #include "choice.h"
@@ -13,8 +15,6 @@
 #include "command_report.h"
 #include "command_train.h"
 #include "eval_options.h"
-#include "lab/report/run_page.h"
-#include "lab/train/recipes/head_sweep.h"
 #include "number.h"
 
 namespace saccade::lab::app {
@@ -175,8 +175,9 @@ Result<int> run_train_head(const HeadArguments& arguments, Session& session) {
 
 void add_data_options(CLI::App& command, HeadArguments& arguments) {
   HeadTrainingOptions& options = arguments.options;
-  CLI::Option* dataset = command.add_option(
-      "--dataset", options.datasets, "datasets to train on (see saccade help datasets): PATH or PATH#split=NAME");
+  CLI::Option* dataset =
+      command.add_option("--dataset", options.datasets,
+                         "datasets to train on (see saccade help datasets): PATH or PATH#split=NAME");
   CLI::Option* features =
       add_path(command, "--features", options.features,
                "train on features that another program computed, in FILE.safetensors: image_features [n, a], "

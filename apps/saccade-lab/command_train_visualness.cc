@@ -9,13 +9,13 @@
 
 #include <fmt/format.h>
 
+#include "lab/train/recipes/train_visualness.h"
 #include "saccade/core/files/user_folders.h"
 
 #include "checkpoint.h"
 #include "choice.h"
 #include "command_help.h"
 #include "command_train.h"
-#include "lab/train/recipes/train_visualness.h"
 #include "number.h"
 
 namespace saccade::lab::app {

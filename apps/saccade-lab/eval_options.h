@@ -8,10 +8,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include "lab/eval/evaluation.h"
 #include "saccade/core/error.h"
 
 #include "checkpoint.h"
-#include "lab/eval/evaluation.h"
 #include "lab_commands.h"
 
 namespace saccade::lab::app {

@@ -45,17 +45,17 @@ struct Hit {
   std::optional<double> probability = {};  // of being right, [0, 1]; `nullopt` without calibration data
   Match match = Match::kUnknown;
   bool by_keywords = false;  // a caption, file or folder name matches too
-  std::string caption = {};       // UTF-8; may be empty
+  std::string caption = {};  // UTF-8; may be empty
   int64_t width = 0;         // pixels, after orientation
   int64_t height = 0;
   std::string format = {};                          // "jpeg", "png", ...
-  int64_t modified = 0;                        // of the file, nanoseconds since 1970 UTC
+  int64_t modified = 0;                             // of the file, nanoseconds since 1970 UTC
   std::vector<NearDuplicate> near_duplicates = {};  // grouped under this hit, best first
 };
 
 struct Answer {
   std::vector<Hit> hits = {};           // in the order asked for; by default best first
-  int64_t searched = 0;            // images that passed the filter, each of them scored
+  int64_t searched = 0;                 // images that passed the filter, each of them scored
   std::optional<TokenUse> tokens = {};  // of the query's text
   std::vector<std::string> notes = {};  // what people should know, a sentence each
 };

@@ -60,15 +60,15 @@ struct FailedFile {
 };
 
 struct IndexReport {
-  int64_t seen = 0;                // files looked at
-  int64_t added = 0;               // new items
-  int64_t updated = 0;             // items whose file had changed
-  int64_t moved = 0;               // items whose file was found under another path
-  int64_t unchanged = 0;           // items that are as they were
-  int64_t removed = 0;             // with `prune`
-  int64_t missing = 0;             // items whose files are gone, kept without `prune`
+  int64_t seen = 0;                     // files looked at
+  int64_t added = 0;                    // new items
+  int64_t updated = 0;                  // items whose file had changed
+  int64_t moved = 0;                    // items whose file was found under another path
+  int64_t unchanged = 0;                // items that are as they were
+  int64_t removed = 0;                  // with `prune`
+  int64_t missing = 0;                  // items whose files are gone, kept without `prune`
   std::vector<FailedFile> failed = {};  // by path
-  bool cancelled = false;          // asked to stop; the same call goes on from there
+  bool cancelled = false;               // asked to stop; the same call goes on from there
   double seconds = 0;
   std::vector<std::string> notes = {};  // what people should know, a sentence each
 };
@@ -96,10 +96,10 @@ struct IndexedImage {
   int64_t id = 0;   // from 1, never given to another image
   int64_t row = 0;  // of Engine::embeddings()
   std::filesystem::path path = {};
-  std::string hash = {};      // SHA-256 of the file, 64 hexadecimal digits
-  int64_t size = 0;      // bytes
-  int64_t modified = 0;  // nanoseconds since 1970 UTC
-  int64_t width = 0;     // pixels, after orientation
+  std::string hash = {};  // SHA-256 of the file, 64 hexadecimal digits
+  int64_t size = 0;       // bytes
+  int64_t modified = 0;   // nanoseconds since 1970 UTC
+  int64_t width = 0;      // pixels, after orientation
   int64_t height = 0;
   std::string format = {};
   std::string caption = {};
@@ -112,7 +112,7 @@ struct EngineInfo {
   int64_t images = 0;
   int64_t dim = 0;
   bool late_interaction = false;  // several vectors an image
-  std::string created = {};            // UTC, "2026-01-31T12:00:00Z"
+  std::string created = {};       // UTC, "2026-01-31T12:00:00Z"
 };
 
 // An open collection with its encoder. Movable. search(), like() and the other const methods may be called

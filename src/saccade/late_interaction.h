@@ -15,7 +15,7 @@ namespace saccade {
 
 // Vectors of several items, one item after the other. Movable, not copyable.
 struct MultiEmbeddings {
-  Matrix<float> rows = {};                // [all vectors, dim], each of length 1
+  Matrix<float> rows = {};           // [all vectors, dim], each of length 1
   std::vector<int64_t> begin = {0};  // item i has rows [begin[i], begin[i + 1])
 
   // Number of items.

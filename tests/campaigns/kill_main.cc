@@ -19,8 +19,8 @@
 #include <fmt/format.h>
 
 #include "saccade/core/files/files.h"
-#include "saccade/core/random.h"
 #include "saccade/core/files/temporary_folder.h"
+#include "saccade/core/random.h"
 
 #include "kill_scenarios.h"
 #include "kill_world.h"

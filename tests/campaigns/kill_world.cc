@@ -18,8 +18,8 @@
 
 #include "saccade/collection/collection.h"
 #include "saccade/core/files/files.h"
-#include "saccade/core/source_dir.h"
 #include "saccade/core/files/temporary_files.h"
+#include "saccade/core/source_dir.h"
 
 namespace saccade::campaign {
 namespace {

@@ -29,8 +29,8 @@
 
 #include "saccade/core/base64.h"
 #include "saccade/core/error.h"
-#include "saccade/core/seconds_since.h"
 #include "saccade/core/files/temporary_folder.h"
+#include "saccade/core/seconds_since.h"
 #include "saccade/image/image.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/serve/test_load.h"

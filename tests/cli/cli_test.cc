@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "saccade/core/files/files.h"
-#include "saccade/core/json.h"
 #include "saccade/core/files/safetensors.h"
+#include "saccade/core/json.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/image/image.h"
 

@@ -13,8 +13,8 @@
 #include "saccade/core/json.h"
 #include "saccade/core/process/limited_process.h"
 #include "saccade/core/source_dir.h"
-#include "saccade/image/image.h"
 #include "saccade/image/decode/raw.h"
+#include "saccade/image/image.h"
 
 #include "outcome_json.h"
 #include "run_program.h"

@@ -109,7 +109,8 @@ TEST_F(Documents, TheSynopsisNamesTheCommandsThereAre) {
   std::set<std::string> commands;
   std::set<std::string> groups;
   std::vector<std::string> top = subcommands(run({"--help"}).out);
-  for (const std::string& command : subcommands(run({"--help"}, {.program = laboratory()}).out)) top.push_back(command);
+  for (const std::string& command : subcommands(run({"--help"}, {.program = laboratory()}).out))
+    top.push_back(command);
   for (const std::string& command : top) {
     // `saccade eval ...` starts saccade-lab.
     const std::vector<std::string> own = subcommands(run({command, "--help"}).out);
@@ -153,7 +154,8 @@ TEST_F(Documents, TheOptionsOfTheCommandLineAreInItsDocumentAndNoOthers) {
     for (const std::string& command : subcommands(commands)) {
       const std::string own = run({command, "--help"}, {.program = program}).out;
       help += own;
-      for (const std::string& each : subcommands(own)) help += run({command, each, "--help"}, {.program = program}).out;
+      for (const std::string& each : subcommands(own))
+        help += run({command, each, "--help"}, {.program = program}).out;
     }
   }
   there = options_in(help);

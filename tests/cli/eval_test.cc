@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "saccade/core/files/files.h"
-#include "saccade/core/json.h"
 #include "saccade/core/files/safetensors.h"
+#include "saccade/core/json.h"
 
 #include "run_program.h"
 

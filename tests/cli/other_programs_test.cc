@@ -23,8 +23,12 @@ class OtherPrograms : public ProgramTest {
     fs::copy_file(SACCADE_PROGRAM, folder_ / "bin" / "saccade");
     fs::copy_file(built("saccade-lab"), folder_ / "bin" / "saccade-lab");
   }
-  [[nodiscard]] static fs::path built(const char* name) { return fs::path(SACCADE_PROGRAM).parent_path() / name; }
-  [[nodiscard]] RunOptions alone(const char* name) const { return {.program = (folder_ / "bin" / name).string()}; }
+  [[nodiscard]] static fs::path built(const char* name) {
+    return fs::path(SACCADE_PROGRAM).parent_path() / name;
+  }
+  [[nodiscard]] RunOptions alone(const char* name) const {
+    return {.program = (folder_ / "bin" / name).string()};
+  }
 };
 
 TEST_F(OtherPrograms, WithoutTheLaboratoryOneSentenceSaysHowToGetIt) {
@@ -42,7 +46,8 @@ TEST_F(OtherPrograms, SaccadeStartsTheLaboratory) {
   const Outcome help = run({"--quiet", "eval", "--help"}, alone("saccade"));
   EXPECT_EQ(help.code, 0) << help.err;
   EXPECT_THAT(help.out, HasSubstr("saccade-lab eval"));
-  EXPECT_EQ(run({"help", "dataset", "info"}, alone("saccade")).out, run({"help", "dataset", "info"}, alone("saccade-lab")).out);
+  EXPECT_EQ(run({"help", "dataset", "info"}, alone("saccade")).out,
+            run({"help", "dataset", "info"}, alone("saccade-lab")).out);
 }
 
 TEST_F(OtherPrograms, WithoutTheTrainingProgramTheLaboratoryNamesThePackage) {
@@ -50,7 +55,8 @@ TEST_F(OtherPrograms, WithoutTheTrainingProgramTheLaboratoryNamesThePackage) {
     for (const std::vector<std::string>& words : {std::vector<std::string>{"train"},
                                                   {"train", "dual", "--steps", "3"},
                                                   {"--quiet", "train", "--help"}}) {
-      expect_failure(words, 1, {"libtorch-dev", "saccade-lab-train, which is neither beside"}, alone(program));
+      expect_failure(words, 1, {"libtorch-dev", "saccade-lab-train, which is neither beside"},
+                     alone(program));
     }
   }
 }

@@ -9,10 +9,10 @@
 
 #include <gmock/gmock.h>
 
+#include "lab/data/test_tar.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/source_dir.h"
-#include "lab/data/test_tar.h"
 
 #include "run_program.h"
 

@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/files/files.h"
 #include "lab/report/test_runs.h"
+#include "saccade/core/files/files.h"
 
 #include "chromium.h"
 #include "small_training.h"

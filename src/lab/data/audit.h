@@ -10,14 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "lab/data/dataset.h"
 #include "saccade/core/error.h"
+#include "saccade/core/threads.h"
+#include "saccade/image/image.h"
+#include "saccade/image/preprocess.h"
 #include "saccade/matrix.h"
 #include "saccade/progress.h"
-#include "saccade/core/threads.h"
-#include "lab/data/dataset.h"
-#include "saccade/image/preprocess.h"
 #include "saccade/tokenizer.h"
-#include "saccade/image/image.h"
 
 namespace saccade::lab {
 

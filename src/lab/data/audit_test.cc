@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/test_folder.h"
 #include "lab/data/audit_images.h"
+#include "saccade/core/test_folder.h"
 #include "saccade/image/image.h"
 
 namespace saccade::lab {

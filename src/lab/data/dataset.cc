@@ -4,12 +4,12 @@
 #include <set>
 #include <sys/stat.h>
 
-#include "saccade/core/files/files.h"
-#include "saccade/core/hash.h"
 #include "lab/data/edit_queries.h"
 #include "lab/data/readers/parquet.h"
 #include "lab/data/readers/piece_file.h"
 #include "lab/data/readers/reader.h"
+#include "saccade/core/files/files.h"
+#include "saccade/core/hash.h"
 
 namespace saccade::lab {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <span>
 
-#include "saccade/core/json.h"
 #include "lab/data/audit.h"
 #include "lab/data/dataset.h"
+#include "saccade/core/json.h"
 
 namespace saccade::lab {
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "saccade/core/error.h"
 #include "lab/data/dataset.h"
+#include "saccade/core/error.h"
 
 namespace saccade::lab {
 

@@ -5,11 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/test_folder.h"
 #include "lab/data/audit.h"
 #include "lab/data/dataset.h"
 #include "lab/data/dataset_json.h"
 #include "lab/data/test_read.h"
+#include "saccade/core/test_folder.h"
 #include "saccade/image/image.h"
 
 namespace saccade::lab {

@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "saccade/core/files/files.h"
 #include "lab/data/readers/reader.h"
+#include "saccade/core/files/files.h"
 
 namespace saccade::lab {
 namespace {

@@ -21,9 +21,9 @@
 #include <string_view>
 #include <vector>
 
+#include "lab/data/dataset.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "lab/data/dataset.h"
 
 namespace saccade::lab {
 

@@ -18,10 +18,10 @@
 #include <string_view>
 #include <vector>
 
+#include "lab/data/dataset.h"
+#include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/enum_names.h"
-#include "lab/data/dataset.h"
 
 namespace saccade::lab {
 

@@ -7,9 +7,9 @@
 
 #include <gtest/gtest.h>
 
-#include "saccade/core/test_folder.h"
 #include "lab/data/dataset.h"
 #include "lab/data/readers/manifest.h"
+#include "saccade/core/test_folder.h"
 
 namespace saccade::lab::test {
 

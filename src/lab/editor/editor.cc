@@ -9,8 +9,8 @@
 #include "saccade/core/word_field.h"
 #include "saccade/image/decode/square.h"
 #include "saccade/model/checkpoints/config_fields.h"
-#include "saccade/model/encoder_parts.h"
 #include "saccade/model/composers/token_states.h"
+#include "saccade/model/encoder_parts.h"
 
 namespace saccade::lab {
 namespace {

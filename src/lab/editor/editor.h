@@ -34,12 +34,12 @@
 #include <utility>
 #include <vector>
 
+#include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/matrix.h"
-#include "saccade/core/enum_names.h"
 #include "saccade/image/image.h"
 #include "saccade/image/image_view.h"
+#include "saccade/matrix.h"
 #include "saccade/model/checkpoints/checkpoint.h"
 #include "saccade/model/encoder.h"
 #include "saccade/model/named_encoder.h"

@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/test_folder.h"
 #include "lab/editor/test_editor.h"
+#include "saccade/core/test_folder.h"
 
 namespace saccade::lab {
 namespace {

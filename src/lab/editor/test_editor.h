@@ -6,10 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include "lab/editor/editor.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/safetensors.h"
 #include "saccade/core/source_dir.h"
-#include "lab/editor/editor.h"
 #include "saccade/nn/test_tensors.h"
 
 namespace saccade::lab::test {

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/core/json.h"
 #include "lab/eval/run/measurements.h"
 #include "lab/eval/run/run.h"
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
 
 namespace saccade::lab {
 

@@ -18,15 +18,15 @@
 #include <string_view>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/core/json.h"
-#include "saccade/core/threads.h"
 #include "lab/data/dataset.h"
 #include "lab/eval/figures/sample.h"
 #include "lab/eval/rows/embed.h"
 #include "lab/eval/run/run.h"
-#include "saccade/model/encoder.h"
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/threads.h"
 #include "saccade/model/checkpoints/locate.h"
+#include "saccade/model/encoder.h"
 
 namespace saccade::lab {
 

@@ -8,11 +8,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/files/safetensors.h"
-#include "saccade/core/test_folder.h"
-#include "lab/eval/winoground/winoground_study.h"
 #include "lab/eval/length/length_study.h"
 #include "lab/eval/retrieval/retrieval_study.h"
+#include "lab/eval/winoground/winoground_study.h"
+#include "saccade/core/files/safetensors.h"
+#include "saccade/core/test_folder.h"
 #include "saccade/model/test_encoder.h"
 
 namespace saccade::lab {

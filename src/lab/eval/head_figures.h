@@ -12,10 +12,10 @@
 #include <string_view>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/core/json.h"
 #include "lab/eval/figures/sample.h"
 #include "lab/eval/retrieval/retrieval_figures.h"
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
 
 namespace saccade::lab {
 

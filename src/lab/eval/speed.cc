@@ -7,12 +7,12 @@
 #include <optional>
 #include <sstream>
 
+#include "lab/eval/figures/figure_json.h"
+#include "lab/eval/figures/sample.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/random.h"
 #include "saccade/core/rows.h"
-#include "lab/eval/figures/figure_json.h"
-#include "lab/eval/figures/sample.h"
 #include "saccade/image/image.h"
 #include "saccade/index/exact_search.h"
 #include "saccade/index/max_sim.h"
@@ -139,8 +139,8 @@ class Gallery {
 
 class Measurement {
  public:
-  Measurement(EncoderBackend& encoder, const SpeedInputs& inputs, const SpeedOptions& options, ThreadPool& pool,
-              const SpeedClock& clock)
+  Measurement(EncoderBackend& encoder, const SpeedInputs& inputs, const SpeedOptions& options,
+              ThreadPool& pool, const SpeedClock& clock)
       : encoder_(encoder),
         inputs_(inputs),
         options_(options),
@@ -507,8 +507,8 @@ SpeedInputs speed_inputs(const Dataset& dataset, int64_t limit) {
   return inputs;
 }
 
-Result<SpeedResult> measure_speed(EncoderBackend& encoder, const SpeedInputs& inputs, const SpeedOptions& options,
-                                  ThreadPool& pool, const SpeedClock& clock) {
+Result<SpeedResult> measure_speed(EncoderBackend& encoder, const SpeedInputs& inputs,
+                                  const SpeedOptions& options, ThreadPool& pool, const SpeedClock& clock) {
   const auto at_least = [](std::string_view name, int64_t value, int64_t lowest) -> Status {
     if (value >= lowest) return {};
     return fail(ErrorCode::kUsage, "{} is {}, expected at least {}", name, value, lowest);

@@ -16,15 +16,15 @@
 #include <string_view>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/core/json.h"
-#include "saccade/progress.h"
-#include "saccade/core/threads.h"
 #include "lab/data/dataset.h"
 #include "lab/eval/rows/embed.h"
 #include "lab/eval/run/run.h"
-#include "saccade/model/encoder.h"
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/threads.h"
 #include "saccade/image/image.h"
+#include "saccade/model/encoder.h"
+#include "saccade/progress.h"
 
 namespace saccade::lab {
 
@@ -120,11 +120,11 @@ SpeedInputs speed_inputs(const Dataset& dataset, int64_t limit);
 
 struct SpeedResult {
   int64_t batch = 0;
-  Throughput images;   // read, decode, preprocess, encode; empty for encoders without images
-  Throughput texts;    // tokenize, encode; empty without a tokenizer or texts
-  Throughput queries;  // texts: tokenize, encode, score
-  Latency text_latency;                                           // the same, one at a time
-  Latency image_latency;                                          // read, decode, preprocess, encode, score
+  Throughput images;      // read, decode, preprocess, encode; empty for encoders without images
+  Throughput texts;       // tokenize, encode; empty without a tokenizer or texts
+  Throughput queries;     // texts: tokenize, encode, score
+  Latency text_latency;   // the same, one at a time
+  Latency image_latency;  // read, decode, preprocess, encode, score
   double mean_tokens = std::numeric_limits<double>::quiet_NaN();  // ids a text, start and end included
   int64_t texts_cut = 0;                                          // texts longer than the context
   int64_t gallery = 0;
@@ -138,8 +138,8 @@ struct SpeedResult {
 // unreadable image is an error that names it, since leaving it out would time something else; kUsage for
 // options out of range; kLimit for a gallery of more than 32 GiB; kCancelled when asked to stop; the
 // encoder's errors.
-Result<SpeedResult> measure_speed(EncoderBackend& encoder, const SpeedInputs& inputs, const SpeedOptions& options,
-                                  ThreadPool& pool, const SpeedClock& clock);
+Result<SpeedResult> measure_speed(EncoderBackend& encoder, const SpeedInputs& inputs,
+                                  const SpeedOptions& options, ThreadPool& pool, const SpeedClock& clock);
 
 // Memory of this process, pages of mapped files included; 0 if the system does not tell.
 struct ProcessMemory {

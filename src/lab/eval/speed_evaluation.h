@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/core/json.h"
 #include "lab/eval/evaluation.h"
 #include "lab/eval/speed.h"
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
 #include "saccade/model/encoder.h"
 
 namespace saccade::lab {

@@ -12,14 +12,14 @@
 #include <thread>
 #include <unordered_map>
 
+#include "lab/data/edit_queries.h"
+#include "lab/data/generated.h"
 #include "saccade/core/counts.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/random.h"
-#include "lab/data/edit_queries.h"
-#include "lab/data/generated.h"
-#include "saccade/imagegen/checked_answer.h"
 #include "saccade/image/read_pixels.h"
+#include "saccade/imagegen/checked_answer.h"
 
 namespace saccade::lab {
 namespace {

@@ -13,13 +13,13 @@
 #include <string>
 #include <vector>
 
+#include "lab/data/dataset.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/progress.h"
 #include "saccade/core/threads.h"
-#include "lab/data/dataset.h"
-#include "saccade/imagegen/image_engine.h"
 #include "saccade/image/image.h"
+#include "saccade/imagegen/image_engine.h"
+#include "saccade/progress.h"
 
 namespace saccade::lab {
 

@@ -1,7 +1,6 @@
 // Tests of images for a dataset's queries: requests, stored and shared images, resuming, and messages if an
 // engine fails, sends no image, or the disk is full.
 #include "lab/generate/generate_edits.h"
-#include "lab/generate/own_engine.h"
 
 #include <csignal>
 #include <cstdlib>
@@ -12,13 +11,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lab/data/generated.h"
+#include "lab/editor/test_editor.h"
+#include "lab/generate/own_engine.h"
 #include "saccade/core/base64.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/test_environment.h"
 #include "saccade/core/test_folder.h"
-#include "lab/data/generated.h"
 #include "saccade/hub/test_server.h"
-#include "lab/editor/test_editor.h"
 
 namespace saccade::lab {
 namespace {

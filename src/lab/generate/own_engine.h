@@ -5,11 +5,10 @@
 #include <memory>
 #include <string>
 
+#include "lab/editor/editor.h"
 #include "saccade/core/error.h"
 #include "saccade/imagegen/image_engine.h"
 #include "saccade/model/encoder.h"
-
-#include "lab/editor/editor.h"
 
 namespace saccade::lab {
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "saccade/core/json.h"
 #include "lab/report/table.h"
+#include "saccade/core/json.h"
 
 namespace saccade::lab {
 
@@ -21,8 +21,8 @@ struct Series {
 
 struct Chart {
   std::string title;
-  std::string words;  // alternative text, and notes on the data
-  Json spec;          // without data
+  std::string words;           // alternative text, and notes on the data
+  Json spec;                   // without data
   std::vector<Series> legend;  // empty: no legend
   Table data;
   bool square = false;  // as high as wide

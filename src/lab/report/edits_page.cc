@@ -7,13 +7,13 @@
 
 #include <fmt/format.h>
 
-#include "saccade/core/counts.h"
-#include "saccade/core/random.h"
 #include "lab/data/edit_queries.h"
 #include "lab/data/generated.h"
+#include "lab/report/image_thumbnail.h"
+#include "saccade/core/counts.h"
+#include "saccade/core/random.h"
 #include "saccade/pages/html.h"
 #include "saccade/pages/page_style.h"
-#include "lab/report/image_thumbnail.h"
 
 namespace saccade::lab {
 namespace {

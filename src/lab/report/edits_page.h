@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <string>
 
+#include "lab/data/dataset.h"
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
-#include "lab/data/dataset.h"
 #include "saccade/image/image.h"
 
 namespace saccade::lab {

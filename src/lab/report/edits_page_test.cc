@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/test_folder.h"
 #include "lab/data/generated.h"
+#include "saccade/core/test_folder.h"
 
 namespace saccade::lab {
 namespace {

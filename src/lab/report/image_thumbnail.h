@@ -1,10 +1,9 @@
 // Thumbnails of a dataset's images.
 #pragma once
 
-#include "saccade/pages/thumbnail.h"
-
 #include "lab/data/dataset.h"
 #include "saccade/image/image.h"
+#include "saccade/pages/thumbnail.h"
 
 namespace saccade::lab {
 

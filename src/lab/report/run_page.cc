@@ -10,11 +10,11 @@
 
 #include <fmt/format.h>
 
-#include "saccade/core/counts.h"
 #include "lab/report/image_thumbnail.h"
+#include "lab/report/run_sections.h"
+#include "saccade/core/counts.h"
 #include "saccade/pages/html.h"
 #include "saccade/pages/page_style.h"
-#include "lab/report/run_sections.h"
 
 namespace saccade::lab {
 namespace {

@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "lab/eval/run/run.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/progress.h"
 #include "saccade/core/threads.h"
-#include "lab/eval/run/run.h"
 #include "saccade/image/image.h"
+#include "saccade/progress.h"
 
 namespace saccade::lab {
 

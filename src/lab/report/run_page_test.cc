@@ -10,12 +10,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/files/files.h"
 #include "lab/report/chart.h"
-#include "saccade/pages/html.h"
 #include "lab/report/page_builder.h"
 #include "lab/report/run_sections.h"
 #include "lab/report/table.h"
+#include "saccade/core/files/files.h"
+#include "saccade/pages/html.h"
 
 #include "test_runs.h"
 

@@ -13,15 +13,15 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/files/files.h"
-#include "saccade/core/json.h"
 #include "lab/eval/length/length.h"
 #include "lab/eval/retrieval/retrieval.h"
 #include "lab/eval/rows/pair_scores.h"
 #include "lab/eval/run/run.h"
+#include "saccade/core/files/files.h"
+#include "saccade/core/json.h"
 #include "saccade/image/image.h"
 
-namespace saccade::test {}  // may have no other members here
+namespace saccade::test {}  // namespace saccade::test
 namespace saccade::lab::test {
 
 using namespace saccade::test;

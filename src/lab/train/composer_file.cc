@@ -2,9 +2,9 @@
 
 #include <vector>
 
+#include "lab/train/math/initial_weights.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/safetensors.h"
-#include "lab/train/math/initial_weights.h"
 
 namespace saccade::lab {
 

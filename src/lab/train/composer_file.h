@@ -3,9 +3,9 @@
 
 #include <filesystem>
 
+#include "lab/train/math/variable.h"
 #include "saccade/core/error.h"
 #include "saccade/model/composers/composer.h"
-#include "lab/train/math/variable.h"
 
 namespace saccade::lab {
 

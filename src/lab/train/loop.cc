@@ -8,10 +8,10 @@
 
 #include <fmt/format.h>
 
-#include "saccade/core/files/files.h"
-#include "saccade/core/hash.h"
-#include "saccade/core/files/safetensors.h"
 #include "lab/train/math/schedule.h"
+#include "saccade/core/files/files.h"
+#include "saccade/core/files/safetensors.h"
+#include "saccade/core/hash.h"
 
 namespace saccade::lab {
 namespace {

@@ -11,9 +11,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lab/train/math/step_random.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/test_folder.h"
-#include "lab/train/math/step_random.h"
 
 namespace saccade::lab {
 namespace {

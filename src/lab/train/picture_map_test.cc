@@ -1,8 +1,6 @@
 // Tests of relevance maps over images against libtorch. Every family's tower is written again in plain
 // operations, in double. Its attention weights are nodes for which autograd gives gradients. The oracle's
 // gradients are held to finite differences.
-#include "saccade/model/explain/relevance_map.h"
-
 #include <cmath>
 #include <filesystem>
 #include <functional>
@@ -14,13 +12,14 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "lab/train/math/variable.h"
 #include "saccade/core/files/safetensors.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/model/encoder.h"
+#include "saccade/model/explain/relevance_map.h"
 #include "saccade/model/families/blip2.h"
 #include "saccade/model/families/head.h"
-#include "lab/train/math/variable.h"
 
 namespace saccade::lab {
 namespace {

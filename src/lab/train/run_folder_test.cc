@@ -7,10 +7,10 @@
 
 #include <gtest/gtest.h>
 
-#include "saccade/core/hash.h"
-#include "saccade/core/files/safetensors.h"
 #include "lab/train/math/test_shapes.h"
 #include "lab/train/math/variable.h"
+#include "saccade/core/files/safetensors.h"
+#include "saccade/core/hash.h"
 
 namespace saccade::lab {
 namespace {

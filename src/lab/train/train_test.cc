@@ -6,16 +6,16 @@
 #include <gtest/gtest.h>
 #include <torch/optim.h>
 
-#include "saccade/core/files/files.h"
-#include "saccade/core/json.h"
-#include "saccade/core/files/safetensors.h"
-#include "saccade/core/source_dir.h"
-#include "saccade/model/conform/conform.h"
 #include "lab/train/math/adamw.h"
-#include "lab/train/recipes/train_dual.h"
 #include "lab/train/math/objective.h"
 #include "lab/train/math/test_shapes.h"
 #include "lab/train/math/variable.h"
+#include "lab/train/recipes/train_dual.h"
+#include "saccade/core/files/files.h"
+#include "saccade/core/files/safetensors.h"
+#include "saccade/core/json.h"
+#include "saccade/core/source_dir.h"
+#include "saccade/model/conform/conform.h"
 
 namespace saccade::lab {
 namespace {

@@ -4,9 +4,9 @@
 #include <optional>
 #include <utility>
 
-#include "saccade/model/composers/combiner.h"
 #include "lab/train/math/atf_operations.h"
 #include "lab/train/math/composer_peers.h"
+#include "saccade/model/composers/combiner.h"
 
 namespace saccade::lab {
 namespace {

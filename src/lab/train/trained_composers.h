@@ -6,9 +6,9 @@
 #include <memory>
 #include <string_view>
 
+#include "lab/train/math/variable.h"
 #include "saccade/core/error.h"
 #include "saccade/model/composers/kinds.h"
-#include "lab/train/math/variable.h"
 
 namespace saccade::lab {
 

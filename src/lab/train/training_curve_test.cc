@@ -6,13 +6,13 @@
 
 #include <gtest/gtest.h>
 
-#include "saccade/core/json.h"
-#include "saccade/core/files/safetensors.h"
-#include "saccade/core/source_dir.h"
 #include "lab/train/math/adamw.h"
 #include "lab/train/math/objective.h"
 #include "lab/train/math/schedule.h"
 #include "lab/train/math/variable.h"
+#include "saccade/core/files/safetensors.h"
+#include "saccade/core/json.h"
+#include "saccade/core/source_dir.h"
 
 namespace saccade::lab {
 namespace {

@@ -1,7 +1,7 @@
 #include "saccade/collection/checkpoint_place.h"
 
-#include "saccade/collection/collection.h"
 #include "saccade/collection/catalog/store.h"
+#include "saccade/collection/collection.h"
 #include "saccade/core/files/files.h"
 
 namespace saccade {

@@ -8,9 +8,9 @@
 
 #include "saccade/collection/collection.h"
 #include "saccade/core/files/files.h"
-#include "saccade/core/hash.h"
 #include "saccade/core/files/temporary_files.h"
 #include "saccade/core/files/user_folders.h"
+#include "saccade/core/hash.h"
 
 namespace saccade {
 namespace {

@@ -4,10 +4,10 @@
 #include <map>
 #include <mutex>
 
-#include "saccade/collection/rows/int8_file.h"
-#include "saccade/collection/rows/late_file.h"
 #include "saccade/collection/catalog/store.h"
 #include "saccade/collection/catalog/word_index.h"
+#include "saccade/collection/rows/int8_file.h"
+#include "saccade/collection/rows/late_file.h"
 #include "saccade/core/files/file_stamp.h"
 #include "saccade/core/files/files.h"
 #include "saccade/image/frame_name.h"

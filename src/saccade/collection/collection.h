@@ -34,10 +34,10 @@
 #include "saccade/collection/catalog/filter.h"
 #include "saccade/collection/catalog/item_facts.h"
 #include "saccade/core/error.h"
-#include "saccade/matrix.h"
-#include "saccade/progress.h"
 #include "saccade/index/int8_rows.h"
 #include "saccade/index/late_rows.h"
+#include "saccade/matrix.h"
+#include "saccade/progress.h"
 
 namespace saccade {
 

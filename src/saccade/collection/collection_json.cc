@@ -24,12 +24,10 @@ Json not_looked_at_json(const NotLookedAt& passed) {
 }
 
 Json settings_json(const IngestSettings& settings) {
-  Json json = {{"background", enum_name(settings.background)},
-               {"apply_orientation", settings.apply_orientation},
-               {"convert_to_srgb", settings.convert_to_srgb},
-               {"fast_decode", settings.fast_decode},
-               {"int8_rows", enum_name(settings.int8_rows)},
-               {"precision", enum_name(settings.precision)}};
+  Json json = {
+      {"background", enum_name(settings.background)}, {"apply_orientation", settings.apply_orientation},
+      {"convert_to_srgb", settings.convert_to_srgb},  {"fast_decode", settings.fast_decode},
+      {"int8_rows", enum_name(settings.int8_rows)},   {"precision", enum_name(settings.precision)}};
   if (const auto& late = settings.late) {
     json["late"] = {{"precision", enum_name(late->precision)},
                     {"pool", late->pool},

@@ -10,10 +10,10 @@
 
 #include <gmock/gmock.h>
 
+#include "saccade/collection/catalog/store.h"
 #include "saccade/collection/checkpoint_place.h"
 #include "saccade/collection/choose_collection.h"
 #include "saccade/collection/picture.h"
-#include "saccade/collection/catalog/store.h"
 #include "saccade/collection/test_support.h"
 #include "saccade/core/test_environment.h"
 #include "saccade/core/test_folder.h"

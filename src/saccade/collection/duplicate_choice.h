@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "saccade/collection/catalog/catalog.h"
-#include "saccade/image/frame_name.h"
 #include "saccade/image/decode/raw.h"
+#include "saccade/image/frame_name.h"
 
 namespace saccade {
 

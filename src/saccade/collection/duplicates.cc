@@ -10,9 +10,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "saccade/collection/catalog/store.h"
 #include "saccade/collection/duplicate_choice.h"
 #include "saccade/collection/file_state.h"
-#include "saccade/collection/catalog/store.h"
 #include "saccade/core/counts.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/image/metadata/look.h"

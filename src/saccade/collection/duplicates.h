@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "saccade/collection/collection.h"
+#include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/progress.h"
 #include "saccade/core/threads.h"
-#include "saccade/core/enum_names.h"
+#include "saccade/progress.h"
 
 namespace saccade {
 

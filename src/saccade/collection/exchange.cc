@@ -8,12 +8,12 @@
 #include <utility>
 
 #include "saccade/collection/catalog/facts_json.h"
+#include "saccade/collection/catalog/store.h"
 #include "saccade/collection/ingest/ingest_decide.h"
 #include "saccade/collection/ingest/ingest_prepare.h"
-#include "saccade/collection/catalog/store.h"
 #include "saccade/core/files/files.h"
-#include "saccade/core/hash.h"
 #include "saccade/core/files/npy.h"
+#include "saccade/core/hash.h"
 #include "saccade/core/rows.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/model/options/precision.h"

@@ -21,8 +21,8 @@
 #include "saccade/collection/collection.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/progress.h"
 #include "saccade/image/image.h"
+#include "saccade/progress.h"
 
 namespace saccade {
 

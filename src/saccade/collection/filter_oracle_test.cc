@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "saccade/collection/collection.h"
 #include "saccade/collection/catalog/filter.h"
+#include "saccade/collection/collection.h"
 #include "saccade/collection/test_support.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/text/utf8.h"

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "saccade/collection/picture.h"
-#include "saccade/image/preprocess.h"
 #include "saccade/image/decode/webp.h"
+#include "saccade/image/preprocess.h"
 
 namespace saccade {
 namespace {

@@ -9,12 +9,12 @@
 #include <sys/stat.h>
 #include <utility>
 
-#include "saccade/collection/collection.h"
 #include "saccade/collection/catalog/descriptor.h"
-#include "saccade/collection/rows/int8_file.h"
-#include "saccade/collection/rows/late_file.h"
 #include "saccade/collection/catalog/store.h"
 #include "saccade/collection/catalog/word_index.h"
+#include "saccade/collection/collection.h"
+#include "saccade/collection/rows/int8_file.h"
+#include "saccade/collection/rows/late_file.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/rows.h"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/progress.h"
 #include "saccade/core/threads.h"
+#include "saccade/progress.h"
 
 namespace saccade {
 

@@ -6,16 +6,16 @@
 #include <unistd.h>
 #include <utility>
 
-#include "saccade/collection/collection.h"
 #include "saccade/collection/catalog/descriptor.h"
-#include "saccade/collection/rows/int8_file.h"
-#include "saccade/collection/rows/late_file.h"
 #include "saccade/collection/catalog/store.h"
 #include "saccade/collection/catalog/word_index.h"
+#include "saccade/collection/collection.h"
+#include "saccade/collection/rows/int8_file.h"
+#include "saccade/collection/rows/late_file.h"
 #include "saccade/core/files/files.h"
+#include "saccade/core/files/temporary_files.h"
 #include "saccade/core/rows.h"
 #include "saccade/version.h"
-#include "saccade/core/files/temporary_files.h"
 
 namespace saccade {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <string>
 
+#include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/enum_names.h"
 
 namespace saccade {
 

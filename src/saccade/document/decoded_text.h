@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "saccade/core/error.h"
 #include "saccade/core/enum_names.h"
+#include "saccade/core/error.h"
 
 namespace saccade {
 

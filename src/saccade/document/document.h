@@ -23,8 +23,8 @@
 #include <string_view>
 #include <vector>
 
-#include "saccade/core/error.h"
 #include "saccade/core/enum_names.h"
+#include "saccade/core/error.h"
 #include "saccade/document/decoded_text.h"
 #include "saccade/document/pdf.h"
 
@@ -52,12 +52,11 @@ struct DocumentParagraph {
 
 struct Document {
   DocumentFormat format = DocumentFormat::kText;
-  TextEncoding encoding =
-      TextEncoding::kUtf8;  // encoding of `source`; UTF-16 is converted to UTF-8
-  std::string source;       // the file's bytes; empty for a PDF
-  std::string title;        // the document's own title, UTF-8; may be empty
-  std::vector<DocumentParagraph> paragraphs;  // in reading order
-  int64_t pages_left_out = 0;                 // pages of a PDF beyond the limit
+  TextEncoding encoding = TextEncoding::kUtf8;  // encoding of `source`; UTF-16 is converted to UTF-8
+  std::string source;                           // the file's bytes; empty for a PDF
+  std::string title;                            // the document's own title, UTF-8; may be empty
+  std::vector<DocumentParagraph> paragraphs;    // in reading order
+  int64_t pages_left_out = 0;                   // pages of a PDF beyond the limit
 };
 
 struct DocumentOptions {

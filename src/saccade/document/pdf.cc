@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "saccade/core/files/files.h"
+#include "saccade/core/files/temporary_folder.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/process/limited_process.h"
-#include "saccade/core/files/temporary_folder.h"
 #include "saccade/document/page_text.h"
 
 namespace saccade {

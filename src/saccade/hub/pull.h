@@ -9,10 +9,10 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/progress.h"
 #include "saccade/hub/client.h"
 #include "saccade/hub/name.h"
 #include "saccade/hub/settings.h"
+#include "saccade/progress.h"
 
 namespace saccade::hub {
 

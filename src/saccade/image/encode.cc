@@ -1,8 +1,8 @@
 #include <array>
 
-#include "saccade/image/image.h"
 #include "saccade/image/decode/vips_support.h"
 #include "saccade/image/decode/webp.h"
+#include "saccade/image/image.h"
 
 namespace saccade {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "saccade/core/error.h"
-#include "saccade/image/metadata/facts.h"
 #include "saccade/image/image.h"
+#include "saccade/image/metadata/facts.h"
 #include "saccade/image/preprocess.h"
 
 namespace saccade {

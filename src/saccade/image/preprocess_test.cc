@@ -1,7 +1,5 @@
 #include "saccade/image/preprocess.h"
 
-#include "saccade/image/image.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,6 +9,7 @@
 
 #include "saccade/core/files/safetensors.h"
 #include "saccade/core/source_dir.h"
+#include "saccade/image/image.h"
 
 namespace saccade {
 namespace {

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/matrix.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/image.h"
 #include "saccade/image/image_view.h"
 #include "saccade/image/preprocess.h"
+#include "saccade/matrix.h"
 
 namespace saccade {
 

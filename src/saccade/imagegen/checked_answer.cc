@@ -4,8 +4,8 @@
 #include <span>
 #include <utility>
 
-#include "saccade/imagegen/http_engine.h"
 #include "saccade/image/image_view.h"
+#include "saccade/imagegen/http_engine.h"
 
 namespace saccade {
 

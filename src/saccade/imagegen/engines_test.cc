@@ -7,10 +7,10 @@
 
 #include "saccade/core/base64.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/imagegen/checked_answer.h"
-#include "saccade/imagegen/image_engine.h"
-#include "saccade/imagegen/http_engine.h"
 #include "saccade/hub/test_server.h"
+#include "saccade/imagegen/checked_answer.h"
+#include "saccade/imagegen/http_engine.h"
+#include "saccade/imagegen/image_engine.h"
 
 namespace saccade {
 namespace {

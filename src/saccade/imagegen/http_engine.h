@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "saccade/imagegen/image_engine.h"
 #include "saccade/hub/http_client.h"
+#include "saccade/imagegen/image_engine.h"
 
 namespace saccade {
 
@@ -21,7 +21,8 @@ class EngineCaller {
  public:
   // options.endpoint is one; `authorization`: the header's value, or empty. It goes
   // to the endpoint's origin alone.
-  static Result<std::unique_ptr<EngineCaller>> open(const ImageEngineOptions& options, std::string authorization);
+  static Result<std::unique_ptr<EngineCaller>> open(const ImageEngineOptions& options,
+                                                    std::string authorization);
 
   enum class Counted { kYes, kNo };
   // Sends a request and returns a reply with a status of 200 to 299. request.url is a path below the endpoint

@@ -14,9 +14,9 @@
 #include <string_view>
 #include <vector>
 
+#include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/enum_names.h"
 #include "saccade/hub/client.h"
 #include "saccade/hub/settings.h"
 #include "saccade/image/image.h"

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/progress.h"
-#include "saccade/imagegen/image_engine.h"
 #include "saccade/image/image.h"
+#include "saccade/imagegen/image_engine.h"
+#include "saccade/progress.h"
 
 namespace saccade {
 

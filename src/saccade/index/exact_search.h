@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/matrix.h"
 #include "saccade/core/threads.h"
 #include "saccade/index/int8_rows.h"
+#include "saccade/matrix.h"
 
 namespace saccade {
 

@@ -12,9 +12,9 @@
 #include <cstdint>
 #include <span>
 
+#include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/matrix.h"
-#include "saccade/core/enum_names.h"
 
 namespace saccade {
 

@@ -232,7 +232,7 @@ std::vector<RowScore> remaining(std::span<const RowScore> best, std::span<const 
 // Hits of the queries with and without their right rows, and the scores of the null distribution.
 struct Asked {
   std::vector<Example> examples;
-  std::vector<Example> first;  // first hit of each labelled query, right if it has an answer
+  std::vector<Example> first;                // first hit of each labelled query, right if it has an answer
   std::vector<std::vector<Example>> absent;  // hits of each null query
   std::vector<float> false_scores;
   int64_t labelled = 0;

@@ -37,9 +37,9 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/matrix.h"
 #include "saccade/core/threads.h"
 #include "saccade/index/exact_search.h"
+#include "saccade/matrix.h"
 
 namespace saccade {
 
@@ -70,8 +70,8 @@ struct LabelledQueries {
   Matrix<float> rows;                       // [n, dim], each of length 1
   std::vector<std::vector<int64_t>> right;  // right row numbers per query, ascending; empty if unknown
   std::vector<int64_t> words;               // number of words of each query; 0 for an image
-  std::vector<int64_t> itself;       // row excluded per query (its own image), or -1
-  int64_t fewest = kFewestLabelled;  // with right rows, that a fit needs
+  std::vector<int64_t> itself;              // row excluded per query (its own image), or -1
+  int64_t fewest = kFewestLabelled;         // with right rows, that a fit needs
 };
 
 struct HitFigures {

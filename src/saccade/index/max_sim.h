@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/matrix.h"
 #include "saccade/core/threads.h"
 #include "saccade/index/late_rows.h"
 #include "saccade/index/max_sim_kernels.h"
+#include "saccade/matrix.h"
 
 namespace saccade {
 

@@ -9,8 +9,8 @@
 
 #include "saccade/core/error.h"
 #include "saccade/model/checkpoints/checkpoint.h"
-#include "saccade/model/encoder.h"
 #include "saccade/model/checkpoints/outline.h"
+#include "saccade/model/encoder.h"
 #include "saccade/model/options/wide_layers.h"
 #include "saccade/nn/parameters.h"
 

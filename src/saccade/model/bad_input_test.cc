@@ -6,9 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "saccade/model/checkpoints/outline.h"
 #include "saccade/model/encoder.h"
 #include "saccade/model/model_test_support.h"
-#include "saccade/model/checkpoints/outline.h"
 
 namespace saccade {
 namespace {
@@ -369,7 +369,8 @@ TEST_P(EveryFamily, NamesATokenTheTokenizerDoesNotAdd) {
   EXPECT_THAT(error_of(copy), HasSubstr(expected));
 }
 
-std::vector<std::function<std::string(std::span<const TokenizedText>)>> text_answers(EncoderBackend& encoder) {
+std::vector<std::function<std::string(std::span<const TokenizedText>)>> text_answers(
+    EncoderBackend& encoder) {
   const auto error = [](const auto& answer) { return answer ? std::string() : answer.error().message; };
   std::vector<std::function<std::string(std::span<const TokenizedText>)>> answers;
   answers.emplace_back([&, error](auto texts) { return error(encoder.encode_texts(texts)); });

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "saccade/model/architecture.h"
-#include "saccade/model/explain/relevance_map.h"
 #include "saccade/model/composers/token_states.h"
+#include "saccade/model/explain/relevance_map.h"
 
 namespace saccade {
 namespace {

@@ -7,10 +7,10 @@
 #include <optional>
 
 #include "saccade/model/architecture.h"
+#include "saccade/model/composers/token_states.h"
 #include "saccade/model/encoder_parts.h"
 #include "saccade/model/explain/relevance_map.h"
 #include "saccade/model/explain/state_mapper.h"
-#include "saccade/model/composers/token_states.h"
 #include "saccade/model/towers/picture_tower.h"
 #include "saccade/model/towers/tower.h"
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/matrix.h"
-#include "saccade/image/preprocess.h"
-#include "saccade/model/checkpoints/fingerprint.h"
 #include "saccade/encoder_info.h"
+#include "saccade/image/preprocess.h"
+#include "saccade/matrix.h"
+#include "saccade/model/checkpoints/fingerprint.h"
 #include "saccade/precision.h"
 #include "saccade/tokenizer.h"
 
@@ -153,6 +153,6 @@ class EncoderBackend {
 
 // Opens a checkpoint folder of a known family and layout. Errors name the offending file, tensor or field.
 Result<std::unique_ptr<EncoderBackend>> load_encoder(const std::filesystem::path& checkpoint,
-                                              const BackendOptions& options = {});
+                                                     const BackendOptions& options = {});
 
 }  // namespace saccade

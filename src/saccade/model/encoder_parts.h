@@ -16,8 +16,8 @@
 #include "saccade/core/json.h"
 #include "saccade/matrix.h"
 #include "saccade/model/checkpoints/checkpoint.h"
-#include "saccade/model/encoder.h"
 #include "saccade/model/checkpoints/outline.h"
+#include "saccade/model/encoder.h"
 #include "saccade/nn/exceptions.h"
 #include "saccade/nn/operations.h"
 #include "saccade/nn/parameters.h"
@@ -94,7 +94,7 @@ struct TextBatching {
   nn::Workspace* workspace = nullptr;  // workspace of the ids, and so of the forward pass
   int64_t extra_tokens = 0;            // additional tokens per text in the tower
   int64_t at_once = kTokensAtOnce;     // tokens of a batch, about
-  int64_t padded_to = 0;  // padded length of every text; 0 pads to the longest of its batch
+  int64_t padded_to = 0;               // padded length of every text; 0 pads to the longest of its batch
 };
 std::vector<TextBatch> text_batches(std::span<const TokenizedText> texts, int64_t pad_id,
                                     const TextBatching& batching = {});

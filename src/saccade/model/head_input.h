@@ -6,16 +6,16 @@
 #include <span>
 #include <string>
 
+#include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/matrix.h"
-#include "saccade/core/enum_names.h"
 #include "saccade/model/encoder.h"
 
 namespace saccade {
 
 enum class ImageStates {
-  kRows,    // the encoder's own rows, of length 1
-  kPooled,  // input of the checkpoint's projection into its shared space (FrozenFeatures, as all below)
+  kRows,       // the encoder's own rows, of length 1
+  kPooled,     // input of the checkpoint's projection into its shared space (FrozenFeatures, as all below)
   kQueries,    // the states of a Q-Former's queries
   kProjected,  // the same behind the checkpoint's own projection
   kVision,     // the states of the vision tower that a Q-Former asks, side by side: for a head with its own

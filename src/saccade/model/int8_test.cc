@@ -9,10 +9,10 @@
 #include <gmock/gmock.h>
 
 #include "saccade/model/architecture.h"
+#include "saccade/model/checkpoints/receipt.h"
 #include "saccade/model/families/clip.h"
 #include "saccade/model/model_test_support.h"
 #include "saccade/model/options/precision_choice.h"
-#include "saccade/model/checkpoints/receipt.h"
 #include "saccade/nn/versions.h"
 #include "saccade/nn/workspace.h"
 

@@ -10,8 +10,8 @@
 
 #include <gtest/gtest.h>
 
-#include "saccade/core/json.h"
 #include "saccade/core/files/safetensors.h"
+#include "saccade/core/json.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/model/conform/conform.h"

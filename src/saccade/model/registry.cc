@@ -59,7 +59,7 @@ Result<std::unique_ptr<Architecture>> load_architecture(const std::filesystem::p
 }
 
 Result<std::unique_ptr<EncoderBackend>> load_encoder(const std::filesystem::path& checkpoint,
-                                              const BackendOptions& options) {
+                                                     const BackendOptions& options) {
   SACCADE_ASSIGN(std::unique_ptr<Architecture> architecture, load_architecture(checkpoint, options));
   return with_checked_answers(std::move(architecture));
 }

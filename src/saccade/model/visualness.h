@@ -18,9 +18,9 @@
 #include <string_view>
 #include <vector>
 
+#include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/enum_names.h"
 #include "saccade/image/image.h"
 #include "saccade/model/encoder.h"
 

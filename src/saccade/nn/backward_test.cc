@@ -10,9 +10,9 @@
 #include "saccade/nn/attention_gradient.h"
 #include "saccade/nn/attention_pool.h"
 #include "saccade/nn/kernels/kernels.h"
+#include "saccade/nn/kernels/post_norm.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/operations.h"
-#include "saccade/nn/kernels/post_norm.h"
 #include "saccade/nn/test_tensors.h"
 
 namespace saccade::nn {

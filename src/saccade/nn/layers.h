@@ -18,8 +18,8 @@
 
 #include "saccade/core/error.h"
 #include "saccade/nn/backward.h"
-#include "saccade/nn/operations.h"
 #include "saccade/nn/linear/packed_on_demand.h"
+#include "saccade/nn/operations.h"
 #include "saccade/nn/parameters.h"
 
 namespace saccade::nn {

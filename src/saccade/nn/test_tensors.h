@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "saccade/nn/activation.h"
-#include "saccade/nn/parameters.h"
 #include "saccade/nn/linear/product_speed.h"
+#include "saccade/nn/parameters.h"
 #include "saccade/nn/tensor.h"
 
 // Ends a test on processors without bfloat16 products. There oneDNN refuses them, and encoders return an

@@ -6,9 +6,9 @@
 
 #include "saccade/collection/duplicates.h"
 #include "saccade/core/error.h"
-#include "saccade/progress.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/image.h"
+#include "saccade/progress.h"
 
 namespace saccade {
 

@@ -13,8 +13,8 @@
 #include <string_view>
 
 #include "saccade/collection/catalog/catalog.h"
-#include "saccade/core/error.h"
 #include "saccade/core/enum_names.h"
+#include "saccade/core/error.h"
 #include "saccade/document/document.h"
 
 namespace saccade {

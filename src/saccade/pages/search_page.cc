@@ -218,7 +218,8 @@ std::string likelihood_html(const SearchHit& hit) {
                      100 * hit.likelihood->right);
 }
 
-std::string card_html(const SearchHit& hit, const std::string& text, const Thumbnail& thumbnail, ScoreRange range) {
+std::string card_html(const SearchHit& hit, const std::string& text, const Thumbnail& thumbnail,
+                      ScoreRange range) {
   const float span = range.high - range.low;
   const bool of_another_kind = hit.retrieval && !hit.reranked;
   const float share = of_another_kind ? 0.0F : span > 0 ? (hit.score - range.low) / span : 1.0F;

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/progress.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/image.h"
+#include "saccade/progress.h"
 #include "saccade/search/search.h"
 
 namespace saccade {

@@ -12,8 +12,8 @@
 #include "saccade/core/json.h"
 #include "saccade/index/likelihood.h"
 #include "saccade/search/explain.h"
-#include "saccade/search/query.h"
 #include "saccade/search/keywords/word_answer.h"
+#include "saccade/search/query.h"
 
 namespace saccade {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "saccade/core/counts.h"
-#include "saccade/core/json.h"
 #include "saccade/core/files/safetensors.h"
+#include "saccade/core/json.h"
 #include "saccade/search/keywords/caption_texts.h"
 #include "saccade/text/caption_queries.h"
 

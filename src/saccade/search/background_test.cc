@@ -141,7 +141,7 @@ class BackgroundTest : public testing::Test {
     return std::make_shared<const Background>(*std::move(background));
   }
   Result<SearchAnswer> ask(const std::string& text, std::optional<double> cut = {},
-                     HitOrder order = HitOrder::kScore, int64_t k = 10) {
+                           HitOrder order = HitOrder::kScore, int64_t k = 10) {
     const Collection collection = open();
     SearchQuery query;
     query.text = text;

@@ -152,8 +152,8 @@ std::vector<float> similarity_map(MatrixView<const float> query, const PictureRo
 
 class Explainer {
  public:
-  Explainer(const Collection& collection, EncoderBackend& encoder, const ExplainOptions& options, const Way& way,
-            const SearchQuery& query)
+  Explainer(const Collection& collection, EncoderBackend& encoder, const ExplainOptions& options,
+            const Way& way, const SearchQuery& query)
       : collection_(collection), encoder_(encoder), options_(options), way_(way), query_(query) {}
 
   Status prepare() {

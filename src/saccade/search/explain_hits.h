@@ -8,10 +8,10 @@
 
 #include "saccade/collection/collection.h"
 #include "saccade/core/error.h"
-#include "saccade/progress.h"
 #include "saccade/core/threads.h"
 #include "saccade/model/encoder.h"
 #include "saccade/model/explain/relevance_map.h"
+#include "saccade/progress.h"
 #include "saccade/search/search.h"
 
 namespace saccade {

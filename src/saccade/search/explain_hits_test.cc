@@ -16,8 +16,8 @@
 #include <gtest/gtest.h>
 
 #include "saccade/collection/ingest/ingest.h"
-#include "saccade/collection/rows/late_item.h"
 #include "saccade/collection/picture.h"
+#include "saccade/collection/rows/late_item.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
@@ -175,7 +175,8 @@ TEST_F(ExplainTest, AWordsWeightIsWhatTheScoreLosesWithoutIt) {
       other.text = without[w];
       other.k = 3;
       const SearchAnswer again = search(*collection_, *encoder_, other, pool_).value();
-      const auto same = std::ranges::find(again.hits, hit.item.id, [](const SearchHit& h) { return h.item.id; });
+      const auto same =
+          std::ranges::find(again.hits, hit.item.id, [](const SearchHit& h) { return h.item.id; });
       ASSERT_NE(same, again.hits.end());
       EXPECT_NEAR(word.drop, hit.score - same->score, 1e-5) << words[w];
     }

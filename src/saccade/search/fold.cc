@@ -12,8 +12,8 @@
 
 #include "saccade/collection/rows/late_item.h"
 #include "saccade/core/rows.h"
-#include "saccade/image/frame_name.h"
 #include "saccade/image/decode/raw.h"
+#include "saccade/image/frame_name.h"
 #include "saccade/index/max_sim.h"
 #include "saccade/search/near_rows.h"
 
@@ -200,7 +200,8 @@ class Groups {
 
 }  // namespace
 
-Folding fold(const Candidates& candidates, const Collection& collection, const SearchQuery& query, int64_t k) {
+Folding fold(const Candidates& candidates, const Collection& collection, const SearchQuery& query,
+             int64_t k) {
   Groups groups(candidates, collection, query);
   Folding folding;
   folding.settled = candidates.complete;

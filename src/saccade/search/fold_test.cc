@@ -15,8 +15,8 @@
 #include "saccade/core/rows.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/image/frame_name.h"
 #include "saccade/image/decode/raw.h"
+#include "saccade/image/frame_name.h"
 
 namespace saccade {
 namespace {
@@ -39,7 +39,8 @@ Shot shot_of(const Item& item) {
 }
 
 // The slow, obvious way: each candidate is compared with every group.
-Folding slow_fold(const Candidates& candidates, const Collection& collection, const SearchQuery& query, int64_t k) {
+Folding slow_fold(const Candidates& candidates, const Collection& collection, const SearchQuery& query,
+                  int64_t k) {
   const auto alike = [&](int64_t a, int64_t b) {
     const auto row = collection.rows().row(a);
     const auto other = collection.rows().row(b);

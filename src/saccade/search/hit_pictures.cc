@@ -7,9 +7,9 @@
 #include "saccade/collection/picture.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
+#include "saccade/image/decode/video.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/image/read_pixels.h"
-#include "saccade/image/decode/video.h"
 
 namespace saccade {
 namespace {

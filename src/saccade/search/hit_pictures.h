@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "saccade/collection/catalog/catalog.h"
-#include "saccade/matrix.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/preprocess.h"
+#include "saccade/matrix.h"
 #include "saccade/search/answer.h"
 
 namespace saccade {

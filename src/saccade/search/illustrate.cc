@@ -123,7 +123,8 @@ class Chooser {
         query_.text = texts[i];
         EncodedQuery encoded;
         encoded.row.assign(row.begin(), row.end());
-        SACCADE_ASSIGN(const SearchAnswer answer, search_encoded(collection_, encoder_, encoded, query_, pool_));
+        SACCADE_ASSIGN(const SearchAnswer answer,
+                       search_encoded(collection_, encoder_, encoded, query_, pool_));
         keep(batch[i].sentence, answer, near_.unlike(row));
       }
     }

@@ -29,12 +29,12 @@
 #include <vector>
 
 #include "saccade/collection/collection.h"
-#include "saccade/core/error.h"
-#include "saccade/progress.h"
-#include "saccade/core/threads.h"
 #include "saccade/core/enum_names.h"
+#include "saccade/core/error.h"
+#include "saccade/core/threads.h"
 #include "saccade/index/likelihood.h"
 #include "saccade/model/encoder.h"
+#include "saccade/progress.h"
 #include "saccade/search/query.h"
 
 namespace saccade {

@@ -180,7 +180,8 @@ class LateSearch : public testing::Test {
     EXPECT_TRUE(answer.has_value()) << answer.error().message;
     return answer.has_value() ? *std::move(answer) : SearchAnswer{};
   }
-  Result<SearchAnswer> rerank(EncoderBackend& second, const SearchQuery& query, const RerankOptions& options = {}) {
+  Result<SearchAnswer> rerank(EncoderBackend& second, const SearchQuery& query,
+                              const RerankOptions& options = {}) {
     return search_and_rerank(open(), encoder_, second, query, options, pool_);
   }
   static std::vector<std::string> names(const SearchAnswer& answer) {

@@ -4,7 +4,8 @@
 
 namespace saccade {
 
-Result<EncodedQuery> encode_like(const Collection& collection, EncoderBackend& encoder, int64_t id, SearchQuery& query) {
+Result<EncodedQuery> encode_like(const Collection& collection, EncoderBackend& encoder, int64_t id,
+                                 SearchQuery& query) {
   SACCADE_ASSIGN(const Item item, collection.item(id));
   query.image = item.path;
   query.without = id;
@@ -16,8 +17,8 @@ Result<EncodedQuery> encode_like(const Collection& collection, EncoderBackend& e
   return encoded;
 }
 
-Result<SearchAnswer> search_like(const Collection& collection, EncoderBackend& encoder, int64_t id, const SearchQuery& query,
-                           ThreadPool& pool) {
+Result<SearchAnswer> search_like(const Collection& collection, EncoderBackend& encoder, int64_t id,
+                                 const SearchQuery& query, ThreadPool& pool) {
   SearchQuery like = query;
   like.text.clear();
   like.parts.clear();

@@ -35,7 +35,8 @@ Result<TokenizedText> tokenize(EncoderBackend& encoder, const std::string& text)
 }
 
 // A text as the query wants it read: all that fits, or all in chunks.
-Result<std::vector<TokenizedText>> pieces_of(EncoderBackend& encoder, LongText long_text, const std::string& text) {
+Result<std::vector<TokenizedText>> pieces_of(EncoderBackend& encoder, LongText long_text,
+                                             const std::string& text) {
   std::vector<TokenizedText> texts;
   SACCADE_ASSIGN(texts.emplace_back(), tokenize(encoder, text));
   if (long_text == LongText::kChunk && texts.front().dropped > 0) {
@@ -218,8 +219,8 @@ struct PicturePart {
   std::vector<float> was;  // of the words for what it shows now, where these are composed with
 };
 
-Result<PicturePart> encode_picture(const IngestSettings& settings, EncoderBackend& encoder, const SearchQuery& query,
-                                   bool late) {
+Result<PicturePart> encode_picture(const IngestSettings& settings, EncoderBackend& encoder,
+                                   const SearchQuery& query, bool late) {
   PicturePart part;
   SACCADE_ASSIGN(const Matrix<float> pixels, query_pixels(settings, encoder, query));
   if (late) {
@@ -241,8 +242,8 @@ struct PictureParts {
   Unwanted unwanted;
 };
 
-Result<PictureParts> encode_pictures(const IngestSettings& settings, EncoderBackend& encoder, const SearchQuery& query,
-                                     bool late) {
+Result<PictureParts> encode_pictures(const IngestSettings& settings, EncoderBackend& encoder,
+                                     const SearchQuery& query, bool late) {
   PictureParts all;
   std::vector<double> sum;
   const auto add = [&](const SearchQuery& one, float weight) -> Status {
@@ -318,7 +319,8 @@ Result<TokenizedText> tokenize_query(EncoderBackend& encoder, const SearchQuery&
   return tokenize(encoder, query.text);
 }
 
-Result<Matrix<float>> query_pixels(const IngestSettings& settings, EncoderBackend& encoder, const SearchQuery& query) {
+Result<Matrix<float>> query_pixels(const IngestSettings& settings, EncoderBackend& encoder,
+                                   const SearchQuery& query) {
   const Preprocessing& preprocessing = encoder.preprocessing();
   const DecodeOptions options = picture_decode_options(settings, preprocessing, query.limits);
   const std::string name = query.image.empty() ? "picture" : "picture " + query.image.string();
@@ -331,8 +333,8 @@ Result<Matrix<float>> query_pixels(const IngestSettings& settings, EncoderBacken
   return pixels;
 }
 
-Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, EncoderBackend& encoder, const SearchQuery& query,
-                                       bool late) {
+Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, EncoderBackend& encoder,
+                                       const SearchQuery& query, bool late) {
   const std::vector<QueryPart> parts =
       query.parts.empty() ? std::vector{QueryPart{.text = query.text}} : query.parts;
   SACCADE_ASSIGN(std::vector<EncodedQuery> encoded,

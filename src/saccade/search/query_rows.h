@@ -23,11 +23,12 @@ void order_hits(SearchAnswer& answer);
 Result<TokenizedText> tokenize_query(EncoderBackend& encoder, const SearchQuery& query);
 
 // The picture as the encoder reads it, [1, 3 x height x width].
-Result<Matrix<float>> query_pixels(const IngestSettings& settings, EncoderBackend& encoder, const SearchQuery& query);
+Result<Matrix<float>> query_pixels(const IngestSettings& settings, EncoderBackend& encoder,
+                                   const SearchQuery& query);
 
 // The query's one row, and with `late` its rows of late interaction; errors as encode_query.
-Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, EncoderBackend& encoder, const SearchQuery& query,
-                                       bool late);
+Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, EncoderBackend& encoder,
+                                       const SearchQuery& query, bool late);
 
 // Encodes the query once for each list of parts, which replaces its own texts if the query has words. With
 // late interaction, kUnsupported for an unwanted part and for several images. All texts are encoded together,

@@ -118,8 +118,8 @@ void note(const PictureProblem& problem, SearchHit& hit, Reranking& reranking) {
 }
 
 // Reads the pictures of `hits` and scores them.
-Status score_batch(std::span<SearchHit> hits, const IngestSettings& settings, EncoderBackend& second, Scorer& scorer,
-                   const DecodeOptions& limits, ThreadPool& pool, Reranking& reranking) {
+Status score_batch(std::span<SearchHit> hits, const IngestSettings& settings, EncoderBackend& second,
+                   Scorer& scorer, const DecodeOptions& limits, ThreadPool& pool, Reranking& reranking) {
   const HitPictures pictures = read_hit_pictures(hits, settings, second.preprocessing(), limits, pool);
   for (size_t i = 0; i < hits.size(); ++i) {
     if (pictures.problems[i]) note(*pictures.problems[i], hits[i], reranking);
@@ -151,9 +151,10 @@ std::span<const EnumName<RerankMethod>> enum_names(RerankMethod) {
   return kWords;
 }
 
-Result<SearchAnswer> search_and_rerank(const Collection& collection, EncoderBackend& encoder, EncoderBackend& second,
-                                 const SearchQuery& query, const RerankOptions& options, ThreadPool& pool,
-                                 const ProgressCallback& progress, std::stop_token stop) {
+Result<SearchAnswer> search_and_rerank(const Collection& collection, EncoderBackend& encoder,
+                                       EncoderBackend& second, const SearchQuery& query,
+                                       const RerankOptions& options, ThreadPool& pool,
+                                       const ProgressCallback& progress, std::stop_token stop) {
   if (query.cut) {
     return fail(ErrorCode::kUsage,
                 "a cut by likelihood and re-ranking do not go together: of the second encoder's "

@@ -9,11 +9,11 @@
 #include <string_view>
 
 #include "saccade/collection/collection.h"
-#include "saccade/core/error.h"
-#include "saccade/progress.h"
-#include "saccade/core/threads.h"
 #include "saccade/core/enum_names.h"
+#include "saccade/core/error.h"
+#include "saccade/core/threads.h"
 #include "saccade/model/encoder.h"
+#include "saccade/progress.h"
 #include "saccade/search/search.h"
 
 namespace saccade {
@@ -41,8 +41,9 @@ struct RerankOptions {
 // Errors: kUsage for a depth below 1 or kMatch for a query with an image; kUnsupported for a method that the
 // encoder lacks, or a text without a tokenizer; kCancelled if stopped; else as search_encoded. Cost: decoding
 // and encoding `depth` images, `batch` at a time. Thread-safe.
-Result<SearchAnswer> search_and_rerank(const Collection& collection, EncoderBackend& encoder, EncoderBackend& second,
-                                 const SearchQuery& query, const RerankOptions& options, ThreadPool& pool,
-                                 const ProgressCallback& progress = {}, std::stop_token stop = {});
+Result<SearchAnswer> search_and_rerank(const Collection& collection, EncoderBackend& encoder,
+                                       EncoderBackend& second, const SearchQuery& query,
+                                       const RerankOptions& options, ThreadPool& pool,
+                                       const ProgressCallback& progress = {}, std::stop_token stop = {});
 
 }  // namespace saccade

@@ -22,7 +22,8 @@ class RowFinder {
 };
 
 // Searches like search_encoded in search.h, with the same answer; `finder` scores the rows.
-Result<SearchAnswer> search_encoded(const Collection& collection, EncoderBackend& encoder, const EncodedQuery& encoded,
-                              const SearchQuery& query, ThreadPool& pool, RowFinder& finder);
+Result<SearchAnswer> search_encoded(const Collection& collection, EncoderBackend& encoder,
+                                    const EncodedQuery& encoded, const SearchQuery& query, ThreadPool& pool,
+                                    RowFinder& finder);
 
 }  // namespace saccade

@@ -15,10 +15,10 @@
 #include "saccade/search/background.h"
 #include "saccade/search/candidates.h"
 #include "saccade/search/fold.h"
+#include "saccade/search/keywords/word_search.h"
 #include "saccade/search/query_language.h"
 #include "saccade/search/query_rows.h"
 #include "saccade/search/row_finder.h"
-#include "saccade/search/keywords/word_search.h"
 #include "saccade/text/caption_queries.h"
 
 namespace saccade {
@@ -67,7 +67,8 @@ struct Words {
   [[nodiscard]] bool change() const { return !ranking.places.empty(); }
 };
 
-Result<std::vector<SearchHit>> hits_of(const Collection& collection, const std::vector<Group>& groups, bool late) {
+Result<std::vector<SearchHit>> hits_of(const Collection& collection, const std::vector<Group>& groups,
+                                       bool late) {
   std::vector<SearchHit> hits;
   for (const Group& group : groups) {
     SearchHit hit;
@@ -112,7 +113,8 @@ Judge judge_of(const Collection& collection, const SearchQuery& query) {
 
 // Of each candidate; none where nothing is known. Fills answer.matching.
 std::map<int64_t, HitLikelihood> judge(const Collection& collection, std::span<const float> row,
-                                       const Judge& judge, const Candidates& candidates, SearchAnswer& answer) {
+                                       const Judge& judge, const Candidates& candidates,
+                                       SearchAnswer& answer) {
   Matching& matching = answer.matching.emplace();
   matching.reason = judge.reason;
   std::map<int64_t, HitLikelihood> by_row;
@@ -154,9 +156,9 @@ Folding cut_and_fold(Candidates candidates, Words& words, const std::map<int64_t
 
 // `late`: the query's rows of late interaction, or nullptr: by the one row alone. `by`: what hits are judged
 // by, or nullptr: they are not. `by_words`: whether the query's words are looked at.
-Result<SearchAnswer> search_with(const Collection& collection, std::span<const float> row, const PackedQuery* late,
-                           const Judge* by, const SearchQuery& query, ThreadPool& pool, bool by_words,
-                           RowFinder& finder) {
+Result<SearchAnswer> search_with(const Collection& collection, std::span<const float> row,
+                                 const PackedQuery* late, const Judge* by, const SearchQuery& query,
+                                 ThreadPool& pool, bool by_words, RowFinder& finder) {
   SACCADE_TRY(check(query));
   if (static_cast<int64_t>(row.size()) != collection.info().checkpoint.dim) {
     return fail(ErrorCode::kMismatch, "the query's row has {} columns, the collection's have {}", row.size(),
@@ -304,7 +306,8 @@ void drop_shown(const std::set<int64_t>& shown, SearchAnswer& answer) {
   });
 }
 
-Result<EncodedQuery> encode_query(const Collection& collection, EncoderBackend& encoder, const SearchQuery& query) {
+Result<EncodedQuery> encode_query(const Collection& collection, EncoderBackend& encoder,
+                                  const SearchQuery& query) {
   SACCADE_TRY(check(query));
   SACCADE_TRY(check_query_size(query));
   SACCADE_TRY(check_same_checkpoint(collection.info(),
@@ -314,22 +317,24 @@ Result<EncodedQuery> encode_query(const Collection& collection, EncoderBackend& 
   return encode_query_rows(collection.info().settings, encoder, query, collection.has_late_rows());
 }
 
-Result<SearchAnswer> search_row(const Collection& collection, std::span<const float> row, const SearchQuery& query,
-                          ThreadPool& pool) {
+Result<SearchAnswer> search_row(const Collection& collection, std::span<const float> row,
+                                const SearchQuery& query, ThreadPool& pool) {
   OwnPass finder;
-  SACCADE_ASSIGN(SearchAnswer answer, search_with(collection, row, nullptr, nullptr, query, pool, false, finder));
+  SACCADE_ASSIGN(SearchAnswer answer,
+                 search_with(collection, row, nullptr, nullptr, query, pool, false, finder));
   order_hits(answer);
   return answer;
 }
 
-Result<SearchAnswer> search_encoded(const Collection& collection, EncoderBackend& encoder, const EncodedQuery& encoded,
-                              const SearchQuery& query, ThreadPool& pool) {
+Result<SearchAnswer> search_encoded(const Collection& collection, EncoderBackend& encoder,
+                                    const EncodedQuery& encoded, const SearchQuery& query, ThreadPool& pool) {
   OwnPass finder;
   return search_encoded(collection, encoder, encoded, query, pool, finder);
 }
 
-Result<SearchAnswer> search_encoded(const Collection& collection, EncoderBackend& encoder, const EncodedQuery& encoded,
-                              const SearchQuery& query, ThreadPool& pool, RowFinder& finder) {
+Result<SearchAnswer> search_encoded(const Collection& collection, EncoderBackend& encoder,
+                                    const EncodedQuery& encoded, const SearchQuery& query, ThreadPool& pool,
+                                    RowFinder& finder) {
   if (query.cut && !(*query.cut >= 0 && *query.cut <= 1)) {
     return fail(ErrorCode::kUsage, "the cut is {}, expected a probability", *query.cut);
   }
@@ -354,7 +359,8 @@ Result<SearchAnswer> search_encoded(const Collection& collection, EncoderBackend
   return answer;
 }
 
-Result<SearchAnswer> search(const Collection& collection, EncoderBackend& encoder, const SearchQuery& query, ThreadPool& pool) {
+Result<SearchAnswer> search(const Collection& collection, EncoderBackend& encoder, const SearchQuery& query,
+                            ThreadPool& pool) {
   SACCADE_ASSIGN(const EncodedQuery encoded, encode_query(collection, encoder, query));
   return search_encoded(collection, encoder, encoded, query, pool);
 }

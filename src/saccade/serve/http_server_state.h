@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "saccade/serve/http/http_connection.h"
-#include "saccade/serve/http_head.h"
 #include "saccade/serve/http/http_server.h"
+#include "saccade/serve/http_head.h"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>

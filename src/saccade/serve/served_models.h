@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/model/options/effective_length.h"
 #include "saccade/model/checkpoints/locate.h"
+#include "saccade/model/options/effective_length.h"
 #include "saccade/serve/shared_encoder.h"
 
 namespace saccade::serve {

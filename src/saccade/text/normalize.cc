@@ -14,8 +14,8 @@
 #include <unicode/uversion.h>
 
 #include "saccade/text/html_unescape.h"
-#include "saccade/tokenizer.h"
 #include "saccade/text/utf8.h"
+#include "saccade/tokenizer.h"
 
 namespace saccade {
 namespace {

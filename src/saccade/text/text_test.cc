@@ -12,12 +12,12 @@
 #include "saccade/core/json.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/text/tokenizers/bpe.h"
-#include "saccade/text/tokenizers/clip_spec.h"
 #include "saccade/text/html_unescape.h"
 #include "saccade/text/normalize.h"
-#include "saccade/tokenizer.h"
+#include "saccade/text/tokenizers/bpe.h"
+#include "saccade/text/tokenizers/clip_spec.h"
 #include "saccade/text/utf8.h"
+#include "saccade/tokenizer.h"
 
 namespace saccade {
 namespace {

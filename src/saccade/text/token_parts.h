@@ -19,8 +19,8 @@
 #include <string_view>
 #include <vector>
 
-#include "saccade/core/error.h"
 #include "saccade/core/enum_names.h"
+#include "saccade/core/error.h"
 #include "saccade/tokenizer.h"
 
 namespace saccade {

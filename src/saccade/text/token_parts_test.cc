@@ -12,8 +12,8 @@
 
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/text/tokenizers/framed_tokenizer.h"
 #include "saccade/text/sentences.h"
+#include "saccade/text/tokenizers/framed_tokenizer.h"
 
 namespace saccade {
 namespace {

@@ -4,13 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/test_folder.h"
-#include "saccade/core/csv.h"
 #include "lab/data/readers/json_records.h"
 #include "lab/data/readers/piece_file.h"
 #include "lab/data/readers/reader.h"
 #include "lab/data/readers/tar.h"
 #include "lab/data/test_tar.h"
+#include "saccade/core/csv.h"
+#include "saccade/core/test_folder.h"
 
 namespace saccade::lab::data {
 namespace {

@@ -2,11 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/test_clock.h"
-#include "saccade/core/test_folder.h"
 #include "lab/data/dataset.h"
 #include "lab/data/test_read.h"
 #include "lab/data/test_tar.h"
+#include "saccade/core/test_clock.h"
+#include "saccade/core/test_folder.h"
 
 namespace saccade::lab {
 namespace {

@@ -4,10 +4,10 @@
 #include <limits>
 #include <set>
 
-#include "saccade/core/json.h"
 #include "lab/data/edit_queries.h"
 #include "lab/data/readers/parquet.h"
 #include "lab/data/readers/reader.h"
+#include "saccade/core/json.h"
 
 namespace saccade::lab {
 namespace {

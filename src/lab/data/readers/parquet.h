@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "saccade/core/error.h"
 #include "lab/data/dataset.h"
 #include "lab/data/readers/reader.h"
+#include "saccade/core/error.h"
 
 namespace saccade::lab::data {
 

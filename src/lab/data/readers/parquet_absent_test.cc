@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/test_folder.h"
 #include "lab/data/readers/parquet.h"
+#include "saccade/core/test_folder.h"
 
 namespace saccade::lab {
 namespace {

@@ -6,8 +6,8 @@
 #include <set>
 #include <string_view>
 
-#include "saccade/core/json.h"
 #include "lab/data/readers/reader.h"
+#include "saccade/core/json.h"
 
 namespace saccade::lab::data {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "saccade/core/error.h"
 #include "lab/data/dataset.h"
+#include "saccade/core/error.h"
 
 namespace saccade::lab::data {
 

@@ -12,8 +12,8 @@
 #include <parquet/exception.h>
 #include <utility>
 
-#include "saccade/core/error.h"
 #include "lab/data/readers/piece_file.h"
+#include "saccade/core/error.h"
 
 namespace saccade::lab::data {
 

@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/test_folder.h"
 #include "lab/data/readers/manifest.h"
 #include "lab/data/readers/parquet.h"
+#include "saccade/core/test_folder.h"
 
 namespace saccade::lab::data {
 namespace {

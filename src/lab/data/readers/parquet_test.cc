@@ -18,10 +18,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/json.h"
-#include "saccade/core/test_folder.h"
 #include "lab/data/readers/manifest.h"
 #include "lab/data/readers/parquet_file.h"
+#include "saccade/core/json.h"
+#include "saccade/core/test_folder.h"
 
 namespace saccade::lab {
 namespace {

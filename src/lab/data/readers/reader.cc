@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "saccade/core/hash.h"
 #include "lab/data/readers/manifest.h"
 #include "lab/data/readers/piece_file.h"
+#include "saccade/core/hash.h"
 #include "saccade/image/image.h"
 #include "saccade/text/utf8.h"
 

@@ -11,10 +11,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/core/files/files.h"
 #include "lab/data/dataset.h"
 #include "lab/data/readers/json_records.h"
+#include "saccade/core/error.h"
+#include "saccade/core/files/files.h"
 
 namespace saccade::lab::data {
 

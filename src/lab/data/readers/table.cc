@@ -6,8 +6,8 @@
 
 #include <fmt/ranges.h>
 
-#include "saccade/core/csv.h"
 #include "lab/data/readers/reader.h"
+#include "saccade/core/csv.h"
 
 namespace saccade::lab::data {
 namespace {

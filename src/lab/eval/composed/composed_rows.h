@@ -5,11 +5,11 @@
 #include <span>
 #include <vector>
 
+#include "lab/eval/composed/composed_task.h"
+#include "lab/eval/evaluation.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/matrix.h"
-#include "lab/eval/composed/composed_task.h"
-#include "lab/eval/evaluation.h"
 #include "saccade/model/composers/composer.h"
 
 namespace saccade::lab {

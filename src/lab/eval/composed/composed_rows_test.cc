@@ -11,11 +11,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lab/eval/composed/composed_study.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/rows.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
-#include "lab/eval/composed/composed_study.h"
 #include "saccade/image/image.h"
 #include "saccade/model/composers/atf.h"
 #include "saccade/model/composers/token_states.h"

@@ -7,13 +7,13 @@
 
 #include <fmt/format.h>
 
+#include "lab/data/generated.h"
+#include "lab/eval/composed/composed_rows.h"
+#include "lab/eval/composed/server_file.h"
 #include "saccade/core/counts.h"
 #include "saccade/core/output_file.h"
 #include "saccade/core/random.h"
 #include "saccade/core/rows.h"
-#include "lab/data/generated.h"
-#include "lab/eval/composed/composed_rows.h"
-#include "lab/eval/composed/server_file.h"
 
 namespace saccade::lab {
 namespace {

@@ -12,13 +12,13 @@
 #include <utility>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/core/json.h"
-#include "saccade/core/enum_names.h"
 #include "lab/eval/composed/composed_figures.h"
 #include "lab/eval/composed/composed_task.h"
 #include "lab/eval/evaluation.h"
 #include "lab/eval/rows/given.h"
+#include "saccade/core/enum_names.h"
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
 #include "saccade/model/composers/compose.h"
 #include "saccade/model/composers/composer.h"
 

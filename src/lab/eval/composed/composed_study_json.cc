@@ -22,20 +22,20 @@ Result<Json> ComposedStudy::metrics(std::span<const RunDataset> datasets) const 
     for (const Outcome& outcome : outcomes) {
       for (const ComposedGroup& group : outcome.groups) {
         if (group.queries == 0) continue;
-        Json json = {
-            {"dataset", name},
-            {"model", outcome.model},
-            {"method", outcome.method},
-            {"weight", outcome.weight ? Json(*outcome.weight) : Json()},
-            {"weight_from", outcome.weight_from.empty() ? Json() : Json(outcome.weight_from)},
-            {"composer",
-             outcome.composer != nullptr ? Json(outcome.composer->composer->config().kind) : Json()},
-            {"tau", outcome.tau ? Json(*outcome.tau) : Json()},
-            {"tokens_matched", outcome.matched ? Json(*outcome.matched) : Json()},
-            {"texts_cut", outcome.cut.texts},
-            {"tokens_dropped", outcome.cut.tokens},
-            {"reference_ranked", !datasets_[d].task->remove_reference},
-            {"recall", enum_name(datasets_[d].task->recall_first ? RecallTarget::kFirst : RecallTarget::kAny)}};
+        Json json = {{"dataset", name},
+                     {"model", outcome.model},
+                     {"method", outcome.method},
+                     {"weight", outcome.weight ? Json(*outcome.weight) : Json()},
+                     {"weight_from", outcome.weight_from.empty() ? Json() : Json(outcome.weight_from)},
+                     {"composer",
+                      outcome.composer != nullptr ? Json(outcome.composer->composer->config().kind) : Json()},
+                     {"tau", outcome.tau ? Json(*outcome.tau) : Json()},
+                     {"tokens_matched", outcome.matched ? Json(*outcome.matched) : Json()},
+                     {"texts_cut", outcome.cut.texts},
+                     {"tokens_dropped", outcome.cut.tokens},
+                     {"reference_ranked", !datasets_[d].task->remove_reference},
+                     {"recall", enum_name(datasets_[d].task->recall_first ? RecallTarget::kFirst
+                                                                          : RecallTarget::kAny)}};
         json.update(composed_group_json(group));
         results.push_back(std::move(json));
       }

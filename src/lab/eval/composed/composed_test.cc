@@ -6,13 +6,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/random.h"
-#include "saccade/core/rows.h"
-#include "saccade/core/test_folder.h"
 #include "lab/eval/composed/composed_figures.h"
 #include "lab/eval/composed/composed_study.h"
 #include "lab/eval/composed/composed_task.h"
 #include "lab/eval/composed/server_file.h"
+#include "saccade/core/random.h"
+#include "saccade/core/rows.h"
+#include "saccade/core/test_folder.h"
 
 namespace saccade::lab {
 namespace {

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "saccade/core/error.h"
 #include "lab/eval/composed/composed_figures.h"
 #include "lab/eval/composed/composed_task.h"
+#include "saccade/core/error.h"
 
 namespace saccade::lab {
 

@@ -8,10 +8,10 @@
 #include <set>
 #include <system_error>
 
-#include "saccade/core/files/files.h"
-#include "saccade/core/hash.h"
 #include "lab/data/readers/manifest.h"
 #include "lab/eval/rows/pair_scores.h"
+#include "saccade/core/files/files.h"
+#include "saccade/core/hash.h"
 #include "saccade/model/options/precision.h"
 
 namespace saccade::lab {

@@ -25,12 +25,12 @@
 #include <utility>
 #include <vector>
 
+#include "lab/eval/rows/embed.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/core/threads.h"
 #include "saccade/document/pdf.h"
 #include "saccade/document/prose.h"
-#include "lab/eval/rows/embed.h"
 #include "saccade/model/checkpoints/locate.h"
 
 namespace saccade::lab {

@@ -8,12 +8,12 @@
 
 #include <fmt/format.h>
 
-#include "saccade/core/counts.h"
-#include "saccade/core/rows.h"
 #include "lab/eval/figures/figure_json.h"
 #include "lab/eval/rows/embed.h"
 #include "lab/eval/run/run_folder.h"
 #include "lab/eval/visualness/word_attention.h"
+#include "saccade/core/counts.h"
+#include "saccade/core/rows.h"
 
 namespace saccade::lab {
 namespace {

@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/core/json.h"
 #include "lab/data/generated.h"
 #include "lab/eval/composed/composed_figures.h"
 #include "lab/eval/composed/composed_task.h"
 #include "lab/eval/evaluation.h"
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
 
 namespace saccade::lab {
 

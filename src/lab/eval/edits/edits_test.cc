@@ -6,11 +6,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lab/eval/edits/edits_study.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/test_folder.h"
-#include "lab/eval/edits/edits_study.h"
-#include "saccade/model/test_encoder.h"
 #include "saccade/image/image.h"
+#include "saccade/model/test_encoder.h"
 
 namespace saccade::lab {
 namespace {

@@ -1,8 +1,8 @@
 // JSON of figures, as used in reports and runs.
 #pragma once
 
-#include "saccade/core/json.h"
 #include "lab/eval/figures/sample.h"
+#include "saccade/core/json.h"
 
 namespace saccade::lab {
 

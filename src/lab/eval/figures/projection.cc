@@ -10,8 +10,8 @@
 #include <random>
 #include <utility>
 
-#include "saccade/core/rows.h"
 #include "lab/eval/rows/pair_scores.h"
+#include "saccade/core/rows.h"
 
 namespace saccade::lab {
 namespace {

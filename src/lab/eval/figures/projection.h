@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "saccade/core/error.h"
+#include "saccade/core/threads.h"
 #include "saccade/matrix.h"
 #include "saccade/progress.h"
-#include "saccade/core/threads.h"
 
 namespace saccade::lab {
 

@@ -17,11 +17,11 @@
 #include <string_view>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/core/threads.h"
-#include "saccade/core/enum_names.h"
 #include "lab/eval/figures/relevance.h"
 #include "lab/eval/rows/pair_scores.h"
+#include "saccade/core/enum_names.h"
+#include "saccade/core/error.h"
+#include "saccade/core/threads.h"
 
 namespace saccade::lab {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "saccade/core/random.h"
 #include "lab/eval/figures/resampling.h"
+#include "saccade/core/random.h"
 
 namespace saccade::lab {
 

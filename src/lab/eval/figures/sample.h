@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/matrix.h"
 #include "saccade/core/threads.h"
+#include "saccade/matrix.h"
 
 namespace saccade::lab {
 

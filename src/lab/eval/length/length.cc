@@ -8,11 +8,11 @@
 
 #include <fmt/format.h>
 
-#include "saccade/core/random.h"
 #include "lab/eval/figures/ranking.h"
 #include "lab/eval/length/length_curve.h"
 #include "lab/eval/length/length_rows.h"
 #include "lab/eval/retrieval/retrieval.h"
+#include "saccade/core/random.h"
 #include "saccade/text/sentences.h"
 
 namespace saccade::lab {
@@ -476,7 +476,8 @@ class Study {
 
 }  // namespace
 
-Result<LengthModel> length_model(EncoderBackend& encoder, const EmbeddedRows& images, const EmbedOptions& options) {
+Result<LengthModel> length_model(EncoderBackend& encoder, const EmbeddedRows& images,
+                                 const EmbedOptions& options) {
   if (encoder.tokenizer() == nullptr) {
     return fail(ErrorCode::kUnsupported, "the checkpoint has no tokenizer files, so it reads no texts");
   }

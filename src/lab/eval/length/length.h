@@ -22,13 +22,13 @@
 #include <string_view>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/core/json.h"
-#include "saccade/core/threads.h"
 #include "lab/data/audit.h"
 #include "lab/eval/figures/relevance.h"
 #include "lab/eval/figures/sample.h"
 #include "lab/eval/rows/embed.h"
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/threads.h"
 #include "saccade/model/encoder.h"
 #include "saccade/model/options/long_text.h"
 #include "saccade/text/token_parts.h"
@@ -146,7 +146,8 @@ struct LengthModel {
 };
 // Makes a model from an encoder. `encoder` and `images` are borrowed. Returns kUnsupported without a
 // tokenizer.
-Result<LengthModel> length_model(EncoderBackend& encoder, const EmbeddedRows& images, const EmbedOptions& options);
+Result<LengthModel> length_model(EncoderBackend& encoder, const EmbeddedRows& images,
+                                 const EmbedOptions& options);
 
 struct LengthOptions {
   // Lengths to measure; those beyond the limit are measured in chunks. If empty: default_lengths up to the

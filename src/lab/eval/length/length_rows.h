@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "saccade/core/error.h"
 #include "lab/eval/rows/embed.h"
+#include "saccade/core/error.h"
 #include "saccade/tokenizer.h"
 
 namespace saccade::lab {

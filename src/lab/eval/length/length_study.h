@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "saccade/core/error.h"
 #include "lab/eval/evaluation.h"
 #include "lab/eval/length/length.h"
 #include "lab/eval/retrieval/retrieval_task.h"
+#include "saccade/core/error.h"
 #include "saccade/model/options/effective_length.h"
 
 namespace saccade::lab {

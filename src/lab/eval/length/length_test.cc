@@ -10,8 +10,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/random.h"
 #include "lab/eval/length/length_curve.h"
+#include "saccade/core/random.h"
 #include "saccade/text/sentences.h"
 
 namespace saccade::lab {

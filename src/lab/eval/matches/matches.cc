@@ -7,9 +7,9 @@
 #include <numeric>
 #include <utility>
 
-#include "saccade/core/random.h"
 #include "lab/eval/figures/figure_json.h"
 #include "lab/eval/run/run.h"
+#include "saccade/core/random.h"
 #include "saccade/text/caption_queries.h"
 
 namespace saccade::lab {

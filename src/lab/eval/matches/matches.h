@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/core/json.h"
-#include "saccade/matrix.h"
-#include "saccade/core/threads.h"
 #include "lab/data/dataset.h"
 #include "lab/eval/figures/sample.h"
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/threads.h"
 #include "saccade/index/likelihood.h"
+#include "saccade/matrix.h"
 
 namespace saccade::lab {
 

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "saccade/core/error.h"
 #include "lab/eval/evaluation.h"
 #include "lab/eval/matches/matches.h"
+#include "saccade/core/error.h"
 
 namespace saccade::lab {
 

@@ -87,7 +87,8 @@ Result<OneCaptionRecall> score_one_caption(const OneCaptionSet& set, MatrixView<
   return recall;
 }
 
-Result<OneCaptionRecall> one_caption_recall(EncoderBackend& encoder, const DatasetSource& source, ThreadPool& pool) {
+Result<OneCaptionRecall> one_caption_recall(EncoderBackend& encoder, const DatasetSource& source,
+                                            ThreadPool& pool) {
   if (encoder.tokenizer() == nullptr) return fail(ErrorCode::kUsage, "the checkpoint has no tokenizer");
   SACCADE_ASSIGN(const OneCaptionSet set,
                  load_one_caption_set(source, encoder.preprocessing(), *encoder.tokenizer(),

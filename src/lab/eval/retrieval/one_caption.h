@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/matrix.h"
-#include "saccade/core/threads.h"
 #include "lab/data/dataset.h"
+#include "saccade/core/error.h"
+#include "saccade/core/threads.h"
 #include "saccade/image/image.h"
-#include "saccade/preprocessing.h"
+#include "saccade/matrix.h"
 #include "saccade/model/encoder.h"
+#include "saccade/preprocessing.h"
 #include "saccade/tokenizer.h"
 
 namespace saccade::lab {
@@ -57,6 +57,7 @@ Result<OneCaptionRecall> score_one_caption(const OneCaptionSet& set, MatrixView<
                                            MatrixView<const float> texts, ThreadPool& pool);
 
 // Loads, encodes and scores a dataset.
-Result<OneCaptionRecall> one_caption_recall(EncoderBackend& encoder, const DatasetSource& source, ThreadPool& pool);
+Result<OneCaptionRecall> one_caption_recall(EncoderBackend& encoder, const DatasetSource& source,
+                                            ThreadPool& pool);
 
 }  // namespace saccade::lab

@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/core/json.h"
-#include "saccade/core/threads.h"
 #include "lab/eval/figures/ranking.h"
 #include "lab/eval/figures/sample.h"
 #include "lab/eval/retrieval/retrieval.h"
 #include "lab/eval/retrieval/retrieval_task.h"
 #include "lab/eval/rows/pair_scores.h"
 #include "lab/eval/run/run.h"
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/threads.h"
 
 namespace saccade::lab {
 

@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "saccade/core/error.h"
 #include "lab/eval/evaluation.h"
 #include "lab/eval/figures/ranking.h"
 #include "lab/eval/retrieval/retrieval_figures.h"
 #include "lab/eval/retrieval/retrieval_task.h"
 #include "lab/eval/rows/given.h"
+#include "saccade/core/error.h"
 
 namespace saccade::lab {
 

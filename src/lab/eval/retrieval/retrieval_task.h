@@ -7,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/core/enum_names.h"
 #include "lab/data/dataset.h"
 #include "lab/eval/figures/relevance.h"
 #include "lab/eval/run/run.h"
+#include "saccade/core/enum_names.h"
+#include "saccade/core/error.h"
 
 namespace saccade::lab {
 

@@ -11,8 +11,8 @@
 #include "saccade/core/rows.h"
 #include "saccade/image/decode/decoder_versions.h"
 #include "saccade/image/read_pixels.h"
-#include "saccade/model/options/precision.h"
 #include "saccade/model/checkpoints/build_versions.h"
+#include "saccade/model/options/precision.h"
 
 namespace saccade::lab {
 namespace {

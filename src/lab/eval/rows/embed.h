@@ -11,16 +11,16 @@
 #include <utility>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/matrix.h"
-#include "saccade/progress.h"
-#include "saccade/core/threads.h"
-#include "saccade/core/enum_names.h"
 #include "lab/data/dataset.h"
 #include "lab/eval/rows/embedding_cache.h"
 #include "lab/eval/rows/pair_scores.h"
+#include "saccade/core/enum_names.h"
+#include "saccade/core/error.h"
+#include "saccade/core/threads.h"
 #include "saccade/image/image.h"
+#include "saccade/matrix.h"
 #include "saccade/model/encoder.h"
+#include "saccade/progress.h"
 
 namespace saccade::lab {
 
@@ -57,8 +57,8 @@ struct EmbeddedRows {
 };
 
 struct EmbeddedPictures {
-  EmbeddedRows rows;                // without rows for those that failed
-  std::vector<std::string> sha256;  // hash of each image's bytes; empty if it is unreadable
+  EmbeddedRows rows;                              // without rows for those that failed
+  std::vector<std::string> sha256;                // hash of each image's bytes; empty if it is unreadable
   std::vector<std::pair<int64_t, Error>> failed;  // ascending by number
 };
 

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <system_error>
 
-#include "saccade/core/hash.h"
 #include "saccade/core/files/temporary_files.h"
+#include "saccade/core/hash.h"
 
 namespace saccade::lab {
 namespace {

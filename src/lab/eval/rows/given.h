@@ -14,12 +14,12 @@
 #include <string_view>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/matrix.h"
-#include "saccade/core/files/safetensors.h"
-#include "saccade/core/enum_names.h"
 #include "lab/eval/retrieval/retrieval_task.h"
 #include "lab/eval/rows/pair_scores.h"
+#include "saccade/core/enum_names.h"
+#include "saccade/core/error.h"
+#include "saccade/core/files/safetensors.h"
+#include "saccade/matrix.h"
 
 namespace saccade::lab {
 

@@ -9,10 +9,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lab/eval/retrieval/retrieval_figures.h"
 #include "saccade/core/json.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
-#include "lab/eval/retrieval/retrieval_figures.h"
 
 namespace saccade::lab {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/matrix.h"
 #include "saccade/core/files/safetensors.h"
+#include "saccade/matrix.h"
 #include "saccade/model/encoder.h"
 
 namespace saccade::lab {

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "saccade/core/error.h"
 #include "lab/eval/figures/sample.h"
 #include "lab/eval/run/run.h"
 #include "lab/eval/speed.h"
+#include "saccade/core/error.h"
 
 namespace saccade::lab {
 

@@ -20,15 +20,15 @@
 #include <string_view>
 #include <vector>
 
+#include "lab/data/dataset.h"
+#include "lab/eval/figures/relevance.h"
+#include "lab/eval/figures/sample.h"
+#include "lab/eval/run/run_folder.h"
 #include "saccade/core/error.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/json.h"
 #include "saccade/matrix.h"
-#include "lab/data/dataset.h"
-#include "lab/eval/figures/relevance.h"
-#include "lab/eval/figures/sample.h"
-#include "lab/eval/run/run_folder.h"
 
 namespace saccade::lab {
 

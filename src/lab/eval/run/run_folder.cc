@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <system_error>
 
-#include "saccade/core/files/temporary_files.h"
 #include "lab/eval/run/run.h"
+#include "saccade/core/files/temporary_files.h"
 
 namespace saccade::lab {
 namespace {

@@ -10,8 +10,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/test_folder.h"
 #include "lab/eval/run/run.h"
+#include "saccade/core/test_folder.h"
 
 namespace saccade::lab {
 namespace {

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
+#include "lab/eval/figures/sample.h"
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
-#include "lab/eval/figures/sample.h"
 
 namespace saccade::lab {
 

@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "saccade/core/random.h"
 #include "lab/eval/figures/resampling.h"
 #include "lab/eval/visualness/picture_rank.h"
+#include "saccade/core/random.h"
 
 namespace saccade::lab {
 namespace {

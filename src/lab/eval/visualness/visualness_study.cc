@@ -8,11 +8,11 @@
 
 #include <fmt/format.h>
 
-#include "saccade/core/hash.h"
-#include "saccade/core/random.h"
 #include "lab/eval/figures/figure_json.h"
 #include "lab/eval/figures/projection.h"
 #include "lab/eval/visualness/picture_rank.h"
+#include "saccade/core/hash.h"
+#include "saccade/core/random.h"
 
 namespace saccade::lab {
 namespace {
@@ -26,7 +26,8 @@ Result<Dataset> read_rated(const std::string& given) {
   SACCADE_ASSIGN(const DatasetSource source, parse_dataset_source(given));
   SACCADE_ASSIGN(Dataset dataset, read_dataset(source));
   if (!dataset.rated.empty()) return dataset;
-  return fail(ErrorCode::kUsage, "{}: {}, not rated texts (see saccade help datasets)", given, dataset.sort());
+  return fail(ErrorCode::kUsage, "{}: {}, not rated texts (see saccade help datasets)", given,
+              dataset.sort());
 }
 
 std::vector<std::string_view> views_of(const std::vector<std::string>& texts) {

@@ -17,13 +17,13 @@
 #include <utility>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/core/enum_names.h"
 #include "lab/eval/evaluation.h"
 #include "lab/eval/visualness/binary.h"
-#include "saccade/search/visualness/lexicon.h"
 #include "lab/eval/visualness/word_attention.h"
+#include "saccade/core/enum_names.h"
+#include "saccade/core/error.h"
 #include "saccade/model/visualness.h"
+#include "saccade/search/visualness/lexicon.h"
 
 namespace saccade::lab {
 

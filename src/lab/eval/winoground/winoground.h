@@ -17,12 +17,12 @@
 #include <string>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/core/json.h"
-#include "saccade/core/threads.h"
 #include "lab/data/dataset.h"
 #include "lab/eval/figures/sample.h"
 #include "lab/eval/run/run.h"
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/threads.h"
 
 namespace saccade::lab {
 

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "lab/eval/winoground/winoground.h"
 #include "lab/eval/evaluation.h"
+#include "lab/eval/winoground/winoground.h"
+#include "saccade/core/error.h"
 
 namespace saccade::lab {
 

@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 
+#include "lab/report/run_sections.h"
 #include "saccade/core/random.h"
 #include "saccade/pages/html.h"
-#include "lab/report/run_sections.h"
 
 namespace saccade::lab {
 namespace {

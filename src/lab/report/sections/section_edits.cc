@@ -4,10 +4,10 @@
 
 #include <fmt/format.h>
 
-#include "saccade/pages/html.h"
 #include "lab/report/page_builder.h"
 #include "lab/report/run_sections.h"
 #include "lab/report/table.h"
+#include "saccade/pages/html.h"
 
 namespace saccade::lab {
 namespace {

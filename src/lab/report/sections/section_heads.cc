@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "lab/report/run_sections.h"
 #include "saccade/core/counts.h"
 #include "saccade/pages/html.h"
-#include "lab/report/run_sections.h"
 
 namespace saccade::lab {
 namespace {

@@ -7,11 +7,11 @@
 
 #include <fmt/format.h>
 
-#include "saccade/core/rows.h"
-#include "saccade/core/files/safetensors.h"
 #include "lab/eval/figures/projection.h"
-#include "saccade/pages/html.h"
 #include "lab/report/run_sections.h"
+#include "saccade/core/files/safetensors.h"
+#include "saccade/core/rows.h"
+#include "saccade/pages/html.h"
 
 namespace saccade::lab {
 namespace {

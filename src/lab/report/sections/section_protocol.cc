@@ -1,8 +1,8 @@
 // Protocol and inputs of the measurements: the first section of a page.
 #include <fmt/format.h>
 
-#include "saccade/pages/html.h"
 #include "lab/report/run_sections.h"
+#include "saccade/pages/html.h"
 
 namespace saccade::lab {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "saccade/pages/html.h"
 #include "lab/report/run_sections.h"
+#include "saccade/pages/html.h"
 
 namespace saccade::lab {
 namespace {

@@ -11,16 +11,16 @@
 
 #include <fmt/format.h>
 
+#include "lab/data/edit_queries.h"
+#include "lab/data/generated.h"
+#include "lab/eval/evaluation.h"
+#include "lab/train/math/step_random.h"
 #include "saccade/core/counts.h"
 #include "saccade/core/files/file_stamp.h"
 #include "saccade/core/half.h"
 #include "saccade/core/hash.h"
-#include "lab/data/edit_queries.h"
-#include "lab/data/generated.h"
-#include "lab/eval/evaluation.h"
 #include "saccade/image/read_pixels.h"
 #include "saccade/model/composers/token_states.h"
-#include "lab/train/math/step_random.h"
 
 namespace saccade::lab {
 namespace {

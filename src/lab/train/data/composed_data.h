@@ -11,15 +11,15 @@
 #include <string>
 #include <vector>
 
+#include "lab/eval/composed/composed_task.h"
+#include "lab/train/data/item_file.h"
+#include "lab/train/recipes/train_composed.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/progress.h"
 #include "saccade/core/threads.h"
-#include "lab/eval/composed/composed_task.h"
 #include "saccade/model/checkpoints/locate.h"
+#include "saccade/progress.h"
 #include "saccade/tokenizer.h"
-#include "lab/train/recipes/train_composed.h"
-#include "lab/train/data/item_file.h"
 
 namespace saccade::lab {
 

@@ -5,12 +5,12 @@
 #include <optional>
 #include <string>
 
-#include "saccade/core/error.h"
-#include "saccade/core/json.h"
-#include "saccade/matrix.h"
-#include "saccade/core/threads.h"
 #include "lab/eval/composed/composed_task.h"
 #include "lab/eval/figures/sample.h"
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/threads.h"
+#include "saccade/matrix.h"
 
 namespace saccade::lab {
 

@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 
-#include "saccade/core/hash.h"
-#include "saccade/core/files/mapped_pages.h"
 #include "lab/eval/rows/given.h"
+#include "saccade/core/files/mapped_pages.h"
+#include "saccade/core/hash.h"
 
 namespace saccade::lab {
 namespace {

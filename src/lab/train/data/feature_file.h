@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/matrix.h"
 #include "saccade/core/files/safetensors.h"
+#include "saccade/matrix.h"
 
 namespace saccade::lab {
 

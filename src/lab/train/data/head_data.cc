@@ -9,15 +9,15 @@
 
 #include <fmt/format.h>
 
+#include "lab/eval/rows/given.h"
+#include "lab/train/math/step_random.h"
 #include "saccade/core/counts.h"
 #include "saccade/core/files/file_stamp.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/rows.h"
-#include "lab/eval/rows/given.h"
-#include "saccade/model/options/precision.h"
 #include "saccade/model/checkpoints/build_versions.h"
-#include "lab/train/math/step_random.h"
+#include "saccade/model/options/precision.h"
 
 namespace saccade::lab {
 namespace {
@@ -166,9 +166,9 @@ std::vector<std::string> names_of(const std::string& json) {
 }
 
 // Encodes the readable images. place[i] becomes the index of image i among them, or -1.
-Status spool_pictures(EncoderBackend& encoder, std::span<const ImageRef> pictures, const EmbedOptions& options,
-                      ThreadPool& pool, Spool& spool, std::vector<int64_t>& place,
-                      std::vector<std::string>& left_out) {
+Status spool_pictures(EncoderBackend& encoder, std::span<const ImageRef> pictures,
+                      const EmbedOptions& options, ThreadPool& pool, Spool& spool,
+                      std::vector<int64_t>& place, std::vector<std::string>& left_out) {
   int64_t next = 0;
   const auto at_once = static_cast<size_t>(rows_at_once(encoder.info().dim, kPicturesAtOnce));
   for (size_t first = 0; first < pictures.size(); first += at_once) {
@@ -256,9 +256,10 @@ Status PendingFile::keep() {
   return {};
 }
 
-Result<BuiltFeatures> build_features(EncoderBackend& encoder, const HeadInput& input, const FeatureItems& items,
-                                     const fs::path& path, const std::string& named,
-                                     const EmbedOptions& options, ThreadPool& pool) {
+Result<BuiltFeatures> build_features(EncoderBackend& encoder, const HeadInput& input,
+                                     const FeatureItems& items, const fs::path& path,
+                                     const std::string& named, const EmbedOptions& options,
+                                     ThreadPool& pool) {
   if (encoder.tokenizer() == nullptr) {
     return fail(ErrorCode::kUsage, "the encoder has no tokenizer files, so no texts");
   }
@@ -326,9 +327,9 @@ std::vector<int64_t> choose_pairs(int64_t all, int64_t count, uint64_t seed) {
   return numbers;
 }
 
-Result<HeadSet> head_set_of_dataset(const NamedDataset& dataset, EncoderBackend& encoder, const HeadInput& input,
-                                    CaptionPolicy captions, const fs::path& path, const EmbedOptions& options,
-                                    ThreadPool& pool) {
+Result<HeadSet> head_set_of_dataset(const NamedDataset& dataset, EncoderBackend& encoder,
+                                    const HeadInput& input, CaptionPolicy captions, const fs::path& path,
+                                    const EmbedOptions& options, ThreadPool& pool) {
   SACCADE_ASSIGN(const RetrievalSource source, retrieval_source(dataset.dataset).in(dataset.name));
   HeadSet set;
   set.name = dataset.name;

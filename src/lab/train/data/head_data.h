@@ -10,15 +10,15 @@
 #include <string>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/core/json.h"
-#include "saccade/core/threads.h"
 #include "lab/eval/evaluation.h"
 #include "lab/eval/retrieval/retrieval_figures.h"
 #include "lab/eval/rows/embed.h"
-#include "saccade/model/families/head.h"
-#include "saccade/model/checkpoints/locate.h"
 #include "lab/train/data/feature_file.h"
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/threads.h"
+#include "saccade/model/checkpoints/locate.h"
+#include "saccade/model/families/head.h"
 
 namespace saccade::lab {
 
@@ -60,9 +60,9 @@ struct BuiltFeatures {
 // by their file stamps, core/files/file_stamp.h). Otherwise features come through the cache. An unreadable
 // image is left out with its texts. `named`: the dataset, for messages. Errors: kUsage for an encoder without
 // a tokenizer; kBadData if no pair is left; kCancelled. Memory: a chunk of a few thousand rows.
-Result<BuiltFeatures> build_features(EncoderBackend& encoder, const HeadInput& input, const FeatureItems& items,
-                                     const std::filesystem::path& path, const std::string& named,
-                                     const EmbedOptions& options, ThreadPool& pool);
+Result<BuiltFeatures> build_features(EncoderBackend& encoder, const HeadInput& input,
+                                     const FeatureItems& items, const std::filesystem::path& path,
+                                     const std::string& named, const EmbedOptions& options, ThreadPool& pool);
 
 // Returns the first `count` of `all` numbers in an order shuffled by the seed, ascending. Subsets of one seed
 // are nested. 0, or a count above `all`, returns all of them.
@@ -88,9 +88,10 @@ struct HeadSet {
 };
 // Makes a set of all images and texts of a dataset. An unreadable image is kBadData, since leaving it out
 // would change the measurement.
-Result<HeadSet> head_set_of_dataset(const NamedDataset& dataset, EncoderBackend& encoder, const HeadInput& input,
-                                    CaptionPolicy captions, const std::filesystem::path& path,
-                                    const EmbedOptions& options, ThreadPool& pool);
+Result<HeadSet> head_set_of_dataset(const NamedDataset& dataset, EncoderBackend& encoder,
+                                    const HeadInput& input, CaptionPolicy captions,
+                                    const std::filesystem::path& path, const EmbedOptions& options,
+                                    ThreadPool& pool);
 Result<HeadSet> head_set_of_file(const std::filesystem::path& path, CaptionPolicy captions);
 
 // Measures a model by its embeddings of all the set's images and texts: [images, d], [texts, d].

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "lab/eval/retrieval/one_caption.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "lab/eval/retrieval/one_caption.h"
 
 namespace saccade::lab {
 

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "saccade/core/json.h"
 #include "saccade/core/files/mapped_pages.h"
+#include "saccade/core/json.h"
 
 namespace saccade::lab {
 

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 
 #include "saccade/core/hash.h"
-#include "saccade/image/read_pixels.h"
 #include "saccade/image/decode/square.h"
+#include "saccade/image/read_pixels.h"
 
 namespace saccade::lab {
 namespace {

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "lab/data/dataset.h"
 #include "saccade/core/error.h"
 #include "saccade/core/files/files.h"
-#include "saccade/progress.h"
 #include "saccade/core/threads.h"
-#include "lab/data/dataset.h"
 #include "saccade/image/image.h"
+#include "saccade/progress.h"
 
 namespace saccade::lab {
 

@@ -4,13 +4,13 @@
 #include <cmath>
 #include <filesystem>
 
-#include "saccade/core/files/files.h"
-#include "saccade/core/hash.h"
-#include "saccade/model/options/precision.h"
 #include "lab/train/data/augment.h"
 #include "lab/train/data/epoch_order.h"
 #include "lab/train/data/held_out.h"
 #include "lab/train/math/step_random.h"
+#include "saccade/core/files/files.h"
+#include "saccade/core/hash.h"
+#include "saccade/model/options/precision.h"
 
 namespace saccade::lab {
 namespace {

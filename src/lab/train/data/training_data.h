@@ -10,18 +10,18 @@
 #include <string>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/core/json.h"
-#include "saccade/progress.h"
-#include "saccade/core/threads.h"
 #include "lab/data/dataset.h"
 #include "lab/eval/retrieval/one_caption.h"
-#include "saccade/image/preprocess.h"
-#include "saccade/model/families/clip.h"
-#include "saccade/tokenizer.h"
-#include "lab/train/recipes/train_dual.h"
 #include "lab/train/data/picture_store.h"
 #include "lab/train/math/torch.h"
+#include "lab/train/recipes/train_dual.h"
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/threads.h"
+#include "saccade/image/preprocess.h"
+#include "saccade/model/families/clip.h"
+#include "saccade/progress.h"
+#include "saccade/tokenizer.h"
 
 namespace saccade::lab {
 

@@ -6,11 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "lab/train/tasks/visualness_task.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/model/checkpoints/checkpoint.h"
 #include "saccade/model/options/precision.h"
-#include "lab/train/tasks/visualness_task.h"
 
 namespace saccade::lab {
 namespace {
@@ -165,8 +165,8 @@ class Gatherer {
     for (const DatasetSource& source : sources) {
       SACCADE_ASSIGN(const Dataset dataset, read_dataset(source));
       if (dataset.rated.empty()) {
-        return fail(ErrorCode::kUsage, "{}: {}, not rated texts (see saccade help datasets)", source.path.string(),
-                    dataset.sort());
+        return fail(ErrorCode::kUsage, "{}: {}, not rated texts (see saccade help datasets)",
+                    source.path.string(), dataset.sort());
       }
       examples.described.push_back(
           {{"name", dataset.name}, {"sha256", dataset.hash}, {"texts", dataset.rated.size()}});

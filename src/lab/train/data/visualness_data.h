@@ -11,17 +11,17 @@
 #include <string>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/core/json.h"
-#include "saccade/matrix.h"
-#include "saccade/progress.h"
-#include "saccade/core/threads.h"
-#include "saccade/model/families/clip.h"
-#include "saccade/model/checkpoints/locate.h"
-#include "saccade/model/towers/bert.h"
-#include "saccade/tokenizer.h"
 #include "lab/train/math/torch.h"
 #include "lab/train/recipes/train_visualness.h"
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/threads.h"
+#include "saccade/matrix.h"
+#include "saccade/model/checkpoints/locate.h"
+#include "saccade/model/families/clip.h"
+#include "saccade/model/towers/bert.h"
+#include "saccade/progress.h"
+#include "saccade/tokenizer.h"
 
 namespace saccade::lab {
 

@@ -1,9 +1,9 @@
 // Operations of adaptive token fusion (model/composers/atf.h) with gradients. Internal to the module.
 #pragma once
 
-#include "saccade/model/composers/atf.h"
 #include "lab/train/math/composer_peers.h"  // projection by the Combiner
 #include "lab/train/math/variable.h"
+#include "saccade/model/composers/atf.h"
 
 namespace saccade::lab {
 

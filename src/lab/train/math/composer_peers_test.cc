@@ -12,13 +12,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lab/train/tasks/inversion_task.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/rows.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/model/composers/combiner.h"
 #include "saccade/model/composers/token_states.h"
-#include "lab/train/tasks/inversion_task.h"
 
 namespace saccade::lab {
 namespace {

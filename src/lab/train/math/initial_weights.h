@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "saccade/core/error.h"
 #include "lab/train/math/variable.h"
+#include "saccade/core/error.h"
 
 namespace saccade::lab {
 

@@ -11,12 +11,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "lab/train/recipes/train_dual.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/image/image.h"
-#include "lab/train/recipes/train_dual.h"
 
 namespace saccade::lab::test {
 

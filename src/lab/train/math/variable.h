@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "lab/train/math/torch.h"
 #include "saccade/core/error.h"
 #include "saccade/core/files/safetensors.h"
 #include "saccade/model/families/clip.h"
 #include "saccade/nn/parameters.h"
 #include "saccade/nn/tensor.h"
-#include "lab/train/math/torch.h"
 
 namespace saccade::lab {
 

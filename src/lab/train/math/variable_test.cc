@@ -8,10 +8,10 @@
 
 #include <gtest/gtest.h>
 
+#include "lab/train/math/adamw.h"
 #include "saccade/nn/kernels/kernels.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/operations.h"
-#include "lab/train/math/adamw.h"
 
 namespace saccade::lab {
 namespace {

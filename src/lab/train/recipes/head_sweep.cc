@@ -7,12 +7,12 @@
 
 #include <fmt/format.h>
 
-#include "saccade/core/counts.h"
 #include "lab/eval/rows/given.h"
-#include "saccade/model/options/precision.h"
-#include "saccade/model/checkpoints/build_versions.h"
-#include "saccade/nn/exceptions.h"
 #include "lab/train/recipes/head_training.h"
+#include "saccade/core/counts.h"
+#include "saccade/model/checkpoints/build_versions.h"
+#include "saccade/model/options/precision.h"
+#include "saccade/nn/exceptions.h"
 
 namespace saccade::lab {
 namespace {
@@ -46,7 +46,8 @@ std::vector<Cell> cells_of(const HeadSweepOptions& options) {
 }
 
 fs::path folder_of(const HeadSweepOptions& options, const Cell& cell, uint64_t seed) {
-  return options.run / "heads" / fmt::format("{}-{}-{}-{}", enum_name(cell.kind), cell.pairs, cell.width, seed);
+  return options.run / "heads" /
+         fmt::format("{}-{}-{}-{}", enum_name(cell.kind), cell.pairs, cell.width, seed);
 }
 
 HeadTrainingOptions training_of(const HeadSweepOptions& options, const Cell& cell, uint64_t seed) {

@@ -15,10 +15,10 @@
 #include <stop_token>
 #include <vector>
 
+#include "lab/train/recipes/train_head.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/progress.h"
-#include "lab/train/recipes/train_head.h"
 
 namespace saccade::lab {
 

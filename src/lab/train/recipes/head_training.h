@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "lab/eval/head_figures.h"
-#include "saccade/model/families/blip2.h"
-#include "lab/train/recipes/train_head.h"
 #include "lab/train/data/head_data.h"
 #include "lab/train/loop.h"
+#include "lab/train/recipes/train_head.h"
 #include "lab/train/training_folder.h"
+#include "saccade/model/families/blip2.h"
 
 namespace saccade::lab {
 
@@ -25,8 +25,8 @@ struct PairSubset {
 
 // Everything that does not change during the training of heads.
 struct HeadData {
-  std::unique_ptr<EncoderBackend> encoder;      // null with a file of features without one
-  RunCheckpoint frozen;                         // encoder for runs; its name is empty if there is none
+  std::unique_ptr<EncoderBackend> encoder;  // null with a file of features without one
+  RunCheckpoint frozen;                     // encoder for runs; its name is empty if there is none
   HeadConfig config;                     // head settings from the data: widths of features, states, encoder
   std::optional<FrozenQFormer> qformer;  // initial weights of a trained Q-Former
   PendingFile file;

@@ -6,13 +6,13 @@
 #include <cmath>
 #include <utility>
 
-#include "saccade/core/hash.h"
-#include "saccade/model/checkpoints/locate.h"
-#include "saccade/model/options/precision.h"
-#include "saccade/model/composers/token_states.h"
-#include "saccade/nn/exceptions.h"
 #include "lab/train/data/composed_data.h"
 #include "lab/train/tasks/composed_training_task.h"
+#include "saccade/core/hash.h"
+#include "saccade/model/checkpoints/locate.h"
+#include "saccade/model/composers/token_states.h"
+#include "saccade/model/options/precision.h"
+#include "saccade/nn/exceptions.h"
 
 namespace saccade::lab {
 

@@ -23,16 +23,16 @@
 #include <string>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/core/json.h"
-#include "saccade/progress.h"
-#include "saccade/core/enum_names.h"
 #include "lab/eval/figures/sample.h"
 #include "lab/eval/rows/embed.h"
+#include "lab/train/loop_options.h"
+#include "saccade/core/enum_names.h"
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
 #include "saccade/model/composers/atf.h"
 #include "saccade/model/composers/combiner.h"
 #include "saccade/model/encoder.h"
-#include "lab/train/loop_options.h"
+#include "saccade/progress.h"
 
 namespace saccade::lab {
 

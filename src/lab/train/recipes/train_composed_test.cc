@@ -14,16 +14,16 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "saccade/core/hash.h"
 #include "lab/data/generated.h"
 #include "lab/eval/composed/composed_figures.h"
+#include "lab/train/math/atf_operations.h"
+#include "lab/train/math/test_shapes.h"
+#include "lab/train/recipes/train_inversion.h"
+#include "lab/train/tasks/composed_training_task.h"
+#include "saccade/core/hash.h"
 #include "saccade/image/read_pixels.h"
 #include "saccade/model/composers/composer.h"
 #include "saccade/nn/test_tensors.h"
-#include "lab/train/math/atf_operations.h"
-#include "lab/train/tasks/composed_training_task.h"
-#include "lab/train/recipes/train_inversion.h"
-#include "lab/train/math/test_shapes.h"
 
 namespace saccade::lab {
 namespace {

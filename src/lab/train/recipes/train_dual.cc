@@ -6,17 +6,17 @@
 #include <memory>
 #include <sys/resource.h>
 
+#include "lab/train/data/held_out.h"
+#include "lab/train/data/training_data.h"
+#include "lab/train/loop.h"
+#include "lab/train/math/initial_weights.h"
+#include "lab/train/math/objective.h"
+#include "lab/train/math/variable.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/safetensors.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/core/threads.h"
 #include "saccade/nn/exceptions.h"
-#include "lab/train/data/held_out.h"
-#include "lab/train/math/initial_weights.h"
-#include "lab/train/loop.h"
-#include "lab/train/math/objective.h"
-#include "lab/train/data/training_data.h"
-#include "lab/train/math/variable.h"
 
 namespace saccade::lab {
 namespace {

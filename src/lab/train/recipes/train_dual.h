@@ -22,15 +22,15 @@
 #include <string>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/core/json.h"
-#include "saccade/progress.h"
-#include "saccade/core/enum_names.h"
 #include "lab/data/dataset.h"
 #include "lab/eval/retrieval/one_caption.h"
-#include "saccade/model/encoder.h"
 #include "lab/train/loop_options.h"
+#include "saccade/core/enum_names.h"
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
 #include "saccade/image/image.h"
+#include "saccade/model/encoder.h"
+#include "saccade/progress.h"
 
 namespace saccade::lab {
 

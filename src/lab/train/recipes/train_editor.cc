@@ -5,16 +5,16 @@
 #include <set>
 #include <unordered_map>
 
-#include "saccade/core/counts.h"
-#include "saccade/core/threads.h"
 #include "lab/data/dataset.h"
 #include "lab/data/edit_queries.h"
 #include "lab/data/generated.h"
+#include "lab/train/math/step_random.h"
+#include "lab/train/tasks/editor_task.h"
+#include "saccade/core/counts.h"
+#include "saccade/core/threads.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/model/options/precision.h"
 #include "saccade/nn/exceptions.h"
-#include "lab/train/tasks/editor_task.h"
-#include "lab/train/math/step_random.h"
 
 namespace saccade::lab {
 namespace {

@@ -17,12 +17,12 @@
 #include <string>
 #include <vector>
 
+#include "lab/editor/editor.h"
+#include "lab/train/loop_options.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/image/image.h"
 #include "saccade/progress.h"
-#include "lab/editor/editor.h"
-#include "lab/train/loop_options.h"
 
 namespace saccade::lab {
 

@@ -7,11 +7,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/test_folder.h"
 #include "lab/data/dataset.h"
-#include "saccade/image/image.h"
 #include "lab/editor/test_editor.h"
 #include "lab/train/tasks/editor_task.h"
+#include "saccade/core/test_folder.h"
+#include "saccade/image/image.h"
 
 namespace saccade::lab {
 namespace {

@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
+#include "lab/train/recipes/head_training.h"
+#include "lab/train/tasks/head_task.h"
 #include "saccade/core/counts.h"
 #include "saccade/nn/exceptions.h"
-#include "lab/train/tasks/head_task.h"
-#include "lab/train/recipes/head_training.h"
 
 namespace saccade::lab {
 namespace {

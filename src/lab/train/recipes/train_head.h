@@ -17,13 +17,13 @@
 #include <string>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/core/json.h"
-#include "saccade/progress.h"
 #include "lab/eval/evaluation.h"
 #include "lab/eval/retrieval/retrieval_task.h"
-#include "saccade/model/families/head.h"
 #include "lab/train/loop_options.h"
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/model/families/head.h"
+#include "saccade/progress.h"
 
 namespace saccade::lab {
 

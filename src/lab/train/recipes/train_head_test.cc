@@ -9,11 +9,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lab/train/math/test_shapes.h"
+#include "lab/train/tasks/head_task.h"
 #include "saccade/core/hash.h"
 #include "saccade/model/conform/conform.h"
 #include "saccade/model/families/blip2.h"
-#include "lab/train/tasks/head_task.h"
-#include "lab/train/math/test_shapes.h"
 
 namespace saccade::lab {
 namespace {

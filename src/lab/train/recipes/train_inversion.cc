@@ -5,15 +5,15 @@
 #include <memory>
 #include <utility>
 
+#include "lab/eval/evaluation.h"
+#include "lab/train/tasks/inversion_task.h"
+#include "lab/train/training_folder.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/threads.h"
-#include "lab/eval/evaluation.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/model/composers/token_states.h"
 #include "saccade/nn/exceptions.h"
-#include "lab/train/tasks/inversion_task.h"
-#include "lab/train/training_folder.h"
 
 namespace saccade::lab {
 namespace {

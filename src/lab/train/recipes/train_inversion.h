@@ -15,13 +15,13 @@
 #include <string>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/core/json.h"
-#include "saccade/progress.h"
 #include "lab/eval/figures/sample.h"
 #include "lab/eval/rows/embed.h"
-#include "saccade/model/encoder.h"
 #include "lab/train/loop_options.h"
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/model/encoder.h"
+#include "saccade/progress.h"
 
 namespace saccade::lab {
 

@@ -7,14 +7,14 @@
 
 #include <fmt/format.h>
 
+#include "lab/train/data/visualness_data.h"
+#include "lab/train/loop.h"
+#include "lab/train/tasks/visualness_task.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/threads.h"
 #include "saccade/model/checkpoints/fingerprint.h"
 #include "saccade/nn/exceptions.h"
-#include "lab/train/loop.h"
-#include "lab/train/data/visualness_data.h"
-#include "lab/train/tasks/visualness_task.h"
 
 namespace saccade::lab {
 namespace {

@@ -22,14 +22,14 @@
 #include <string>
 #include <vector>
 
-#include "saccade/core/error.h"
-#include "saccade/core/json.h"
-#include "saccade/progress.h"
-#include "saccade/core/enum_names.h"
 #include "lab/data/dataset.h"
 #include "lab/eval/rows/embed.h"
+#include "saccade/core/enum_names.h"
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
 #include "saccade/model/encoder.h"
 #include "saccade/model/visualness.h"
+#include "saccade/progress.h"
 
 namespace saccade::lab {
 

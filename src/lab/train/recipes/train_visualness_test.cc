@@ -9,12 +9,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "saccade/core/hash.h"
-#include "saccade/core/files/safetensors.h"
 #include "lab/eval/visualness/binary.h"
 #include "lab/train/math/objective.h"
 #include "lab/train/math/test_shapes.h"
 #include "lab/train/math/variable.h"
+#include "saccade/core/files/safetensors.h"
+#include "saccade/core/hash.h"
 
 namespace saccade::lab {
 namespace {

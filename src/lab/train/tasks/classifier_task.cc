@@ -4,11 +4,11 @@
 #include <cmath>
 #include <numeric>
 
-#include "saccade/model/checkpoints/checkpoint.h"
-#include "saccade/model/visualness.h"
 #include "lab/train/data/epoch_order.h"
 #include "lab/train/math/step_random.h"
 #include "lab/train/tasks/visualness_task.h"
+#include "saccade/model/checkpoints/checkpoint.h"
+#include "saccade/model/visualness.h"
 
 namespace saccade::lab {
 namespace {

@@ -7,12 +7,12 @@
 #include <unordered_map>
 #include <utility>
 
-#include "saccade/core/files/files.h"
-#include "saccade/model/composers/token_states.h"
 #include "lab/train/composer_file.h"
 #include "lab/train/math/objective.h"
 #include "lab/train/math/step_random.h"
 #include "lab/train/tasks/visualness_task.h"
+#include "saccade/core/files/files.h"
+#include "saccade/model/composers/token_states.h"
 
 namespace saccade::lab {
 namespace {

@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "saccade/core/threads.h"
-#include "saccade/model/families/clip.h"
 #include "lab/train/data/composed_data.h"
 #include "lab/train/data/composed_held_out.h"
 #include "lab/train/loop.h"
 #include "lab/train/trained_composers.h"
+#include "saccade/core/threads.h"
+#include "saccade/model/families/clip.h"
 
 namespace saccade::lab {
 

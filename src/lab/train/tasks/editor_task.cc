@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lab/train/math/step_random.h"
 #include "saccade/core/files/files.h"
 #include "saccade/image/decode/square.h"
-#include "lab/train/math/step_random.h"
 
 namespace saccade::lab {
 namespace {

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "saccade/core/threads.h"
-#include "lab/train/recipes/train_editor.h"
 #include "lab/train/data/epoch_order.h"
-#include "lab/train/loop.h"
 #include "lab/train/data/picture_store.h"
+#include "lab/train/loop.h"
 #include "lab/train/math/variable.h"
+#include "lab/train/recipes/train_editor.h"
+#include "saccade/core/threads.h"
 
 namespace saccade::lab {
 

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <unordered_set>
 
-#include "saccade/core/files/files.h"
 #include "lab/eval/head_figures.h"
 #include "lab/train/math/initial_weights.h"
 #include "lab/train/math/step_random.h"
+#include "saccade/core/files/files.h"
 
 namespace saccade::lab {
 namespace {

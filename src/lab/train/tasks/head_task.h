@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "lab/train/data/epoch_order.h"
-#include "lab/train/recipes/train_head.h"
 #include "lab/train/data/head_data.h"
 #include "lab/train/loop.h"
 #include "lab/train/math/objective.h"
 #include "lab/train/math/variable.h"
+#include "lab/train/recipes/train_head.h"
 
 namespace saccade::lab {
 

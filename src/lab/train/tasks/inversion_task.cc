@@ -6,13 +6,13 @@
 #include <numeric>
 #include <utility>
 
-#include "saccade/core/files/files.h"
-#include "saccade/core/rows.h"
-#include "saccade/model/families/clip_checkpoint.h"
-#include "saccade/model/composers/token_states.h"
 #include "lab/train/composer_file.h"
 #include "lab/train/math/composer_peers.h"
 #include "lab/train/math/step_random.h"
+#include "saccade/core/files/files.h"
+#include "saccade/core/rows.h"
+#include "saccade/model/composers/token_states.h"
+#include "saccade/model/families/clip_checkpoint.h"
 
 namespace saccade::lab {
 namespace {
@@ -64,8 +64,9 @@ Result<std::unique_ptr<FrozenTextTower>> open_frozen_text_tower(const fs::path& 
   return tower;
 }
 
-InversionTask::InversionTask(const InversionTrainingOptions& options, ComposerConfig config, EncoderBackend& encoder,
-                             const FrozenTextTower& tower, const std::vector<InversionText>& texts,
+InversionTask::InversionTask(const InversionTrainingOptions& options, ComposerConfig config,
+                             EncoderBackend& encoder, const FrozenTextTower& tower,
+                             const std::vector<InversionText>& texts,
                              const std::vector<InversionQueries>& held_out, ThreadPool& pool,
                              InversionOf<Variable> network, TorchMap parameters)
     : options_(options),
@@ -82,12 +83,10 @@ InversionTask::InversionTask(const InversionTrainingOptions& options, ComposerCo
   std::iota(numbers_.begin(), numbers_.end(), 0);
 }
 
-Result<std::unique_ptr<InversionTask>> InversionTask::make(const InversionTrainingOptions& options,
-                                                           const ComposerConfig& config, EncoderBackend& encoder,
-                                                           const FrozenTextTower& tower,
-                                                           const std::vector<InversionText>& texts,
-                                                           const std::vector<InversionQueries>& held_out,
-                                                           ThreadPool& pool) {
+Result<std::unique_ptr<InversionTask>> InversionTask::make(
+    const InversionTrainingOptions& options, const ComposerConfig& config, EncoderBackend& encoder,
+    const FrozenTextTower& tower, const std::vector<InversionText>& texts,
+    const std::vector<InversionQueries>& held_out, ThreadPool& pool) {
   SACCADE_ASSIGN(const InversionConfig inversion, inversion_config_from_json(config.dim, config.options));
   InitializedParameters source(options.seed);
   SACCADE_ASSIGN(InversionOf<Variable> network, InversionOf<Variable>::make(inversion.shape, source));

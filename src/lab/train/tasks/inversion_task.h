@@ -6,16 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "saccade/matrix.h"
-#include "saccade/core/threads.h"
 #include "lab/eval/composed/composed_task.h"
-#include "saccade/model/composers/composer.h"
-#include "saccade/model/composers/inversion.h"
 #include "lab/train/data/composed_held_out.h"
 #include "lab/train/data/epoch_order.h"
-#include "lab/train/recipes/train_inversion.h"
 #include "lab/train/data/inversion_texts.h"
 #include "lab/train/loop.h"
+#include "lab/train/recipes/train_inversion.h"
+#include "saccade/core/threads.h"
+#include "saccade/matrix.h"
+#include "saccade/model/composers/composer.h"
+#include "saccade/model/composers/inversion.h"
 
 namespace saccade::lab {
 

@@ -7,13 +7,13 @@
 
 #include "lab/eval/visualness/binary.h"
 #include "lab/eval/visualness/picture_rank.h"
-#include "saccade/image/read_pixels.h"
-#include "saccade/model/checkpoints/checkpoint.h"
-#include "saccade/model/checkpoints/fingerprint.h"
 #include "lab/train/data/epoch_order.h"
 #include "lab/train/math/objective.h"
 #include "lab/train/math/variable.h"
 #include "lab/train/tasks/visualness_task.h"
+#include "saccade/image/read_pixels.h"
+#include "saccade/model/checkpoints/checkpoint.h"
+#include "saccade/model/checkpoints/fingerprint.h"
 
 namespace saccade::lab {
 namespace {

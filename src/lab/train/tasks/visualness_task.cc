@@ -5,9 +5,9 @@
 #include <numeric>
 #include <optional>
 
+#include "lab/eval/visualness/binary.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/safetensors.h"
-#include "lab/eval/visualness/binary.h"
 
 namespace saccade::lab {
 

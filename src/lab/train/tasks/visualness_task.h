@@ -11,14 +11,14 @@
 #include <string>
 #include <string_view>
 
+#include "lab/train/data/visualness_data.h"
+#include "lab/train/loop.h"
+#include "lab/train/math/variable.h"
+#include "lab/train/recipes/train_visualness.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/core/threads.h"
 #include "saccade/nn/parameters.h"
-#include "lab/train/loop.h"
-#include "lab/train/math/variable.h"
-#include "lab/train/recipes/train_visualness.h"
-#include "lab/train/data/visualness_data.h"
 
 namespace saccade::lab {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "saccade/core/error.h"
 #include "saccade/core/enum_names.h"
+#include "saccade/core/error.h"
 #include "saccade/index/late_rows.h"
 #include "saccade/index/patch_pool.h"
 #include "saccade/model/checkpoints/checkpoint_id.h"

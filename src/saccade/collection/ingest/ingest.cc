@@ -17,13 +17,13 @@
 #include "saccade/collection/ingest/ingest_decide.h"
 #include "saccade/collection/ingest/ingest_prepare.h"
 #include "saccade/collection/ingest/ingest_video.h"
-#include "saccade/collection/rows/late_item.h"
 #include "saccade/collection/ingest/walk.h"
+#include "saccade/collection/rows/late_item.h"
 #include "saccade/core/counts.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/seconds_since.h"
-#include "saccade/image/frame_name.h"
 #include "saccade/image/decode/video.h"
+#include "saccade/image/frame_name.h"
 #include "saccade/model/options/precision.h"
 
 namespace saccade {
@@ -44,7 +44,8 @@ std::string trimmed(std::string_view text) {
 }
 
 // Checks that the encoder is the collection's, before any file is read.
-Status check_encoder(const CollectionWriter& collection, EncoderBackend& encoder, const IngestOptions& options) {
+Status check_encoder(const CollectionWriter& collection, EncoderBackend& encoder,
+                     const IngestOptions& options) {
   const CollectionInfo& info = collection.info();
   const CheckpointId given{encoder.info().family, "", encoder.info().fingerprint, encoder.info().dim};
   SACCADE_TRY(

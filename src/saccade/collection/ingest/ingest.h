@@ -18,11 +18,11 @@
 #include "saccade/collection/catalog/catalog.h"
 #include "saccade/collection/collection.h"
 #include "saccade/core/error.h"
-#include "saccade/progress.h"
 #include "saccade/core/threads.h"
-#include "saccade/image/image.h"
 #include "saccade/image/decode/video.h"
+#include "saccade/image/image.h"
 #include "saccade/model/encoder.h"
+#include "saccade/progress.h"
 
 namespace saccade {
 

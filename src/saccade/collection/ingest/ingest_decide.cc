@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "saccade/collection/rows/late_item.h"
 #include "saccade/collection/catalog/store.h"
+#include "saccade/collection/rows/late_item.h"
 #include "saccade/core/rows.h"
 #include "saccade/core/seconds_since.h"
 

@@ -17,9 +17,9 @@
 #include "saccade/collection/file_state.h"
 #include "saccade/collection/ingest/ingest.h"
 #include "saccade/core/error.h"
-#include "saccade/matrix.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/read_pixels.h"
+#include "saccade/matrix.h"
 #include "saccade/model/encoder.h"
 
 namespace saccade {
@@ -64,8 +64,8 @@ struct PreparedFile {
 
 class FilePreparer {
  public:
-  FilePreparer(const CollectionWriter& collection, const EncoderBackend& encoder, const IngestOptions& options,
-               ThreadPool& pool, std::stop_token stop);
+  FilePreparer(const CollectionWriter& collection, const EncoderBackend& encoder,
+               const IngestOptions& options, ThreadPool& pool, std::stop_token stop);
 
   // Prepares files and returns them in the order of the tasks. When stopped, tasks that have not begun are
   // omitted, so the result may be shorter. Must not be called from inside a task of the pool.

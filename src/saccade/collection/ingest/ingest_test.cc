@@ -465,7 +465,9 @@ TEST_F(IngestTest, WithoutNewsNoEncoderIsAskedFor) {
   add("d.png", 4);
   auto writer = CollectionWriter::open(folder_);
   ThreadPool pool(1);
-  const EncoderSource none = []() -> Result<EncoderBackend*> { return fail(ErrorCode::kNotFound, "no checkpoint"); };
+  const EncoderSource none = []() -> Result<EncoderBackend*> {
+    return fail(ErrorCode::kNotFound, "no checkpoint");
+  };
   EXPECT_EQ(ingest(*writer, none, std::vector<fs::path>{pictures_}, {}, pool).error().code,
             ErrorCode::kNotFound);
 }

@@ -12,8 +12,8 @@
 
 #include "saccade/collection/ingest/folder_events.h"
 #include "saccade/collection/ingest/ignore_rules.h"
-#include "saccade/collection/test_support.h"
 #include "saccade/collection/ingest/walk.h"
+#include "saccade/collection/test_support.h"
 
 namespace saccade {
 namespace {

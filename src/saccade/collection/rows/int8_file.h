@@ -20,8 +20,8 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/files/files.h"
-#include "saccade/progress.h"
 #include "saccade/index/int8_rows.h"
+#include "saccade/progress.h"
 
 namespace saccade::store {
 

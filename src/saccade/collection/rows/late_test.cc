@@ -5,9 +5,9 @@
 #include <gmock/gmock.h>
 
 #include "saccade/collection/collection.h"
+#include "saccade/collection/picture.h"
 #include "saccade/collection/rows/late_file.h"
 #include "saccade/collection/rows/late_item.h"
-#include "saccade/collection/picture.h"
 #include "saccade/collection/test_support.h"
 #include "saccade/core/test_folder.h"
 

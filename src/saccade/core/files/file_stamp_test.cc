@@ -7,9 +7,9 @@
 
 #include <gtest/gtest.h>
 
+#include "saccade/core/files/user_folders.h"
 #include "saccade/core/test_environment.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/core/files/user_folders.h"
 
 namespace saccade {
 namespace {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "saccade/core/files/file_lock.h"
-#include "saccade/core/links.h"
 #include "saccade/core/files/temporary_files.h"
+#include "saccade/core/links.h"
 
 namespace saccade {
 namespace {

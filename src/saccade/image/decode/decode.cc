@@ -25,9 +25,6 @@
 #include "saccade/image/decode/deadline.h"
 #include "saccade/image/decode/decode_here.h"
 #include "saccade/image/decode/decoder_pool.h"
-#include "saccade/image/icc_profile.h"
-#include "saccade/image/image.h"
-#include "saccade/image/image_view.h"
 #include "saccade/image/decode/jpeg.h"
 #include "saccade/image/decode/jpeg_scans.h"
 #include "saccade/image/decode/raw.h"
@@ -35,6 +32,9 @@
 #include "saccade/image/decode/svg_size.h"
 #include "saccade/image/decode/video.h"
 #include "saccade/image/decode/vips_support.h"
+#include "saccade/image/icc_profile.h"
+#include "saccade/image/image.h"
+#include "saccade/image/image_view.h"
 
 namespace saccade {
 namespace {

@@ -17,12 +17,12 @@
 #include "saccade/core/test_folder.h"
 #include "saccade/image/decode/decoder_pool.h"
 #include "saccade/image/decode/hostile_pictures.h"
-#include "saccade/image/icc_profile.h"
-#include "saccade/image/image.h"
 #include "saccade/image/decode/jpeg_scans.h"
-#include "saccade/image/preprocess.h"
 #include "saccade/image/decode/svg_content.h"
 #include "saccade/image/decode/svg_size.h"
+#include "saccade/image/icc_profile.h"
+#include "saccade/image/image.h"
+#include "saccade/image/preprocess.h"
 
 namespace saccade {
 namespace {

@@ -16,8 +16,8 @@
 #include "saccade/core/error.h"
 #include "saccade/core/files/files.h"
 #include "saccade/image/decode_need.h"
-#include "saccade/image/metadata/facts.h"
 #include "saccade/image/image.h"
+#include "saccade/image/metadata/facts.h"
 
 namespace saccade {
 

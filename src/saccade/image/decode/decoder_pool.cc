@@ -23,9 +23,9 @@
 #include <fmt/format.h>
 
 #include "saccade/core/files/files.h"
-#include "saccade/core/seconds_since.h"
 #include "saccade/core/files/installed.h"
 #include "saccade/core/process/spawn_settings.h"
+#include "saccade/core/seconds_since.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/decode/decode_here.h"
 #include "saccade/image/decode/decoder_messages.h"

@@ -25,8 +25,8 @@
 #include "saccade/core/test_folder.h"
 #include "saccade/image/decode/decoder_messages.h"
 #include "saccade/image/decode/hostile_pictures.h"
-#include "saccade/image/read_pixels.h"
 #include "saccade/image/decode/sandbox.h"
+#include "saccade/image/read_pixels.h"
 
 namespace saccade {
 namespace {

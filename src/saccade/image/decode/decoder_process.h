@@ -4,8 +4,8 @@
 #include <span>
 #include <string>
 
-#include "saccade/image/metadata/facts.h"
 #include "saccade/image/decode/raw.h"
+#include "saccade/image/metadata/facts.h"
 
 namespace saccade {
 

@@ -12,9 +12,9 @@
 #include <fmt/format.h>
 
 #include "saccade/core/files/files.h"
+#include "saccade/core/files/temporary_folder.h"
 #include "saccade/core/json.h"
 #include "saccade/core/process/limited_process.h"
-#include "saccade/core/files/temporary_folder.h"
 #include "saccade/image/frame_name.h"
 
 namespace saccade {

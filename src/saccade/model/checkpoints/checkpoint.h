@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/core/json.h"
 #include "saccade/core/files/safetensors.h"
+#include "saccade/core/json.h"
 #include "saccade/nn/parameters.h"
 #include "saccade/nn/weights/torch_file.h"
 

@@ -5,10 +5,10 @@
 
 #include "saccade/core/files/file_stamp.h"
 #include "saccade/core/files/files.h"
-#include "saccade/core/hash.h"
-#include "saccade/core/json.h"
 #include "saccade/core/files/temporary_files.h"
 #include "saccade/core/files/user_folders.h"
+#include "saccade/core/hash.h"
+#include "saccade/core/json.h"
 #include "saccade/model/checkpoints/checkpoint.h"
 
 namespace saccade {

@@ -160,7 +160,8 @@ bool keeps_rows(const PrecisionReceipt& receipt) {
   return kept(receipt.pictures) && kept(receipt.texts);
 }
 
-Result<RowAgreement> picture_agreement(EncoderBackend& encoder, EncoderBackend& reference, MatrixView<const float> pixels) {
+Result<RowAgreement> picture_agreement(EncoderBackend& encoder, EncoderBackend& reference,
+                                       MatrixView<const float> pixels) {
   SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_images(pixels));
   SACCADE_ASSIGN(const Matrix<float> references, reference.encode_images(pixels));
   return agreement_of(rows.view(), references.view());

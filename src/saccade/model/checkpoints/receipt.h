@@ -41,7 +41,8 @@ bool keeps_rows(const PrecisionReceipt& receipt);
 Result<PrecisionReceipt> bundled_receipt(EncoderBackend& encoder, EncoderBackend& reference);
 // Measures the agreement on the caller's pixels, [n, 3 * height * width] as written by `preprocess`, and
 // texts.
-Result<RowAgreement> picture_agreement(EncoderBackend& encoder, EncoderBackend& reference, MatrixView<const float> pixels);
+Result<RowAgreement> picture_agreement(EncoderBackend& encoder, EncoderBackend& reference,
+                                       MatrixView<const float> pixels);
 
 // Formats as "mean 0.9991, 1st percentile 0.9982, worst 0.9979 (32 pictures)".
 std::string agreement_text(const RowAgreement& agreement, std::string_view what);

@@ -21,9 +21,9 @@
 #include <utility>
 #include <vector>
 
+#include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/core/enum_names.h"
 #include "saccade/model/composers/combiner.h"
 #include "saccade/model/composers/kinds.h"
 #include "saccade/model/composers/token_merge.h"

@@ -4,8 +4,8 @@
 #include <memory>
 #include <utility>
 
-#include "saccade/model/composers/kinds.h"
 #include "saccade/model/checkpoints/config_fields.h"
+#include "saccade/model/composers/kinds.h"
 
 namespace saccade {
 namespace {

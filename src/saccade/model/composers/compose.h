@@ -11,9 +11,9 @@
 #include <span>
 #include <vector>
 
-#include "saccade/core/error.h"
 #include "saccade/compose.h"
 #include "saccade/core/enum_names.h"
+#include "saccade/core/error.h"
 
 namespace saccade {
 

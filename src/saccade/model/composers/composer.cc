@@ -6,8 +6,8 @@
 
 #include "saccade/core/rows.h"
 #include "saccade/model/composers/kinds.h"
-#include "saccade/model/encoder_parts.h"
 #include "saccade/model/composers/token_states.h"
+#include "saccade/model/encoder_parts.h"
 
 namespace saccade {
 namespace {
@@ -120,8 +120,9 @@ Status check_composer_needs(EncoderBackend& encoder, const ComposerKind& kind) {
   return {};
 }
 
-Result<ComposerInput> composer_input(EncoderBackend& pictures, EncoderBackend& texts, const ComposerNeeds& needs,
-                                     MatrixView<const float> pixels, std::span<const std::string> words) {
+Result<ComposerInput> composer_input(EncoderBackend& pictures, EncoderBackend& texts,
+                                     const ComposerNeeds& needs, MatrixView<const float> pixels,
+                                     std::span<const std::string> words) {
   if (pixels.rows() != std::ssize(words) && pixels.rows() != 1) {
     return fail(ErrorCode::kUsage,
                 "{} reference pictures with {} texts, expected one each, or one picture for all",

@@ -104,8 +104,9 @@ Status check_composer_needs(EncoderBackend& encoder, const ComposerKind& kind);
 // `pictures`; `words`: [n], cut at the context of `texts`. If both embeddings and token states are needed,
 // the embeddings are taken from the token states, so that everything is encoded once. Returns the encoders'
 // errors.
-Result<ComposerInput> composer_input(EncoderBackend& pictures, EncoderBackend& texts, const ComposerNeeds& needs,
-                                     MatrixView<const float> pixels, std::span<const std::string> words);
+Result<ComposerInput> composer_input(EncoderBackend& pictures, EncoderBackend& texts,
+                                     const ComposerNeeds& needs, MatrixView<const float> pixels,
+                                     std::span<const std::string> words);
 
 // Opened composer. Thread-safe: concurrent calls run one after the other.
 class Composer {

@@ -9,8 +9,8 @@
 #include <gmock/gmock.h>
 
 #include "saccade/model/composers/atf.h"
-#include "saccade/model/model_test_support.h"
 #include "saccade/model/composers/token_states.h"
+#include "saccade/model/model_test_support.h"
 
 namespace saccade {
 namespace {

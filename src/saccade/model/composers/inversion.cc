@@ -4,8 +4,8 @@
 #include <memory>
 #include <utility>
 
-#include "saccade/model/composers/kinds.h"
 #include "saccade/model/checkpoints/config_fields.h"
+#include "saccade/model/composers/kinds.h"
 #include "saccade/model/composers/token_states.h"
 
 namespace saccade {
@@ -18,7 +18,8 @@ class InversionModel : public ComposerModel {
   InversionModel(InversionConfig config, InversionOf<nn::Tensor> network)
       : config_(std::move(config)), network_(std::move(network)) {}
 
-  Result<Composed> compose(EncoderBackend& encoder, const ComposerInput& input, nn::Workspace* workspace) override {
+  Result<Composed> compose(EncoderBackend& encoder, const ComposerInput& input,
+                           nn::Workspace* workspace) override {
     WordInserter* inserter = encoder.word_inserter();
     if (inserter == nullptr || encoder.tokenizer() == nullptr) {
       return fail(ErrorCode::kUnsupported, "{}: no vector can stand for a word in its text tower",

@@ -9,8 +9,8 @@
 #include "saccade/model/composers/combiner.h"
 #include "saccade/model/composers/inversion.h"
 #include "saccade/model/composers/kinds.h"
-#include "saccade/model/model_test_support.h"
 #include "saccade/model/composers/token_states.h"
+#include "saccade/model/model_test_support.h"
 
 namespace saccade {
 namespace {

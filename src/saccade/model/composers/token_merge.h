@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "saccade/matrix.h"
 #include "saccade/core/enum_names.h"
+#include "saccade/matrix.h"
 #include "saccade/model/composers/composer.h"
 #include "saccade/nn/tensor.h"
 

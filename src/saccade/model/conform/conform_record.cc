@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "saccade/core/files/files.h"
-#include "saccade/core/hash.h"
 #include "saccade/core/files/user_folders.h"
+#include "saccade/core/hash.h"
 #include "saccade/model/options/precision.h"
 
 namespace saccade {

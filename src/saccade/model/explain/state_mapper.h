@@ -1,8 +1,8 @@
 // Relevance maps for a head's score of an encoder's states. Internal interface between the families' files.
 #pragma once
 
-#include "saccade/model/head_input.h"
 #include "saccade/model/explain/relevance_map.h"
+#include "saccade/model/head_input.h"
 #include "saccade/model/towers/qformer.h"
 #include "saccade/model/towers/state_score.h"
 

@@ -108,8 +108,8 @@ class ClipAttention : public TextAttention {
 
 }  // namespace
 
-Result<std::unique_ptr<TextAttention>> open_text_attention(EncoderBackend& encoder, const fs::path& checkpoint,
-                                                           int threads) {
+Result<std::unique_ptr<TextAttention>> open_text_attention(EncoderBackend& encoder,
+                                                           const fs::path& checkpoint, int threads) {
   if (TextClassifier* classifier = encoder.text_classifier()) {
     return std::unique_ptr<TextAttention>(std::make_unique<ClassifierAttention>(*classifier));
   }

@@ -5,9 +5,9 @@
 #include "saccade/model/architecture.h"
 #include "saccade/model/checkpoints/config_fields.h"
 #include "saccade/model/encoder_parts.h"
-#include "saccade/model/families/blip2.h"
 #include "saccade/model/explain/relevance_map.h"
 #include "saccade/model/explain/state_mapper.h"
+#include "saccade/model/families/blip2.h"
 #include "saccade/model/towers/picture_tower.h"
 
 namespace saccade {

@@ -6,10 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include "saccade/model/checkpoints/outline.h"
 #include "saccade/model/conform/conform.h"
 #include "saccade/model/encoder.h"
 #include "saccade/model/model_test_support.h"
-#include "saccade/model/checkpoints/outline.h"
 
 namespace saccade {
 namespace {

@@ -8,9 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "saccade/model/architecture.h"
+#include "saccade/model/checkpoints/outline.h"
 #include "saccade/model/conform/conform.h"
 #include "saccade/model/model_test_support.h"
-#include "saccade/model/checkpoints/outline.h"
 #include "saccade/nn/test_tensors.h"
 
 namespace saccade {

@@ -20,14 +20,14 @@
 #include <optional>
 #include <string>
 
+#include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/matrix.h"
-#include "saccade/core/enum_names.h"
 #include "saccade/model/checkpoints/checkpoint.h"
+#include "saccade/model/explain/state_mapper.h"
 #include "saccade/model/head_input.h"
 #include "saccade/model/named_encoder.h"
-#include "saccade/model/explain/state_mapper.h"
 #include "saccade/model/towers/qformer.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/workspace.h"

@@ -9,9 +9,9 @@
 
 #include "saccade/core/rows.h"
 #include "saccade/model/checkpoints/fingerprint.h"
-#include "saccade/model/model_test_support.h"
 #include "saccade/model/checkpoints/outline.h"
 #include "saccade/model/explain/relevance_map.h"
+#include "saccade/model/model_test_support.h"
 
 namespace saccade {
 namespace {

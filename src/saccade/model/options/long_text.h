@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/matrix.h"
-#include "saccade/core/enum_names.h"
 
 namespace saccade {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/model/encoder.h"
 #include "saccade/model/checkpoints/receipt.h"
+#include "saccade/model/encoder.h"
 
 namespace saccade {
 

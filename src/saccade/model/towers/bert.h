@@ -15,9 +15,9 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
+#include "saccade/nn/kernels/post_norm.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/parameters.h"
-#include "saccade/nn/kernels/post_norm.h"
 
 namespace saccade {
 

@@ -11,9 +11,9 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/nn/layers.h"
 #include "saccade/nn/kernels/rms_norm.h"
 #include "saccade/nn/kernels/rotary.h"
+#include "saccade/nn/layers.h"
 
 namespace saccade {
 

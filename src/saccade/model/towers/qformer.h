@@ -17,8 +17,8 @@
 
 #include "saccade/core/error.h"
 #include "saccade/model/towers/state_score.h"
-#include "saccade/nn/layers.h"
 #include "saccade/nn/kernels/post_norm.h"
+#include "saccade/nn/layers.h"
 
 namespace saccade {
 

@@ -10,8 +10,8 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/nn/layers.h"
 #include "saccade/nn/kernels/rms_norm.h"
+#include "saccade/nn/layers.h"
 
 namespace saccade {
 

@@ -7,8 +7,8 @@
 
 #include "saccade/core/error.h"
 #include "saccade/model/options/wide_layers.h"
-#include "saccade/nn/layers.h"
 #include "saccade/nn/kernels/outlier_inputs.h"
+#include "saccade/nn/layers.h"
 
 namespace saccade {
 

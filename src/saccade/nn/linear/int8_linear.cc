@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "saccade/nn/kernels/int8_product_kernels.h"
 #include "saccade/nn/kernels/int8_packing.h"
+#include "saccade/nn/kernels/int8_product_kernels.h"
 
 namespace saccade::nn {
 namespace {

@@ -8,11 +8,11 @@
 
 #include <gtest/gtest.h>
 
+#include "saccade/nn/kernels/int8_packing.h"
 #include "saccade/nn/kernels/int8_product_kernels.h"
 #include "saccade/nn/linear/int8_linear.h"
-#include "saccade/nn/kernels/int8_packing.h"
-#include "saccade/nn/operations.h"
 #include "saccade/nn/linear/packed_linear.h"
+#include "saccade/nn/operations.h"
 #include "saccade/nn/test_tensors.h"
 
 namespace saccade::nn {

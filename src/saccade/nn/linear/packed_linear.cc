@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "saccade/nn/kernels/int8_product_kernels.h"
+#include "saccade/nn/kernels/repack.h"
 #include "saccade/nn/linear/int8_linear.h"
 #include "saccade/nn/linear/onednn.h"
-#include "saccade/nn/kernels/repack.h"
 
 namespace saccade::nn {
 namespace {

@@ -13,8 +13,8 @@
 #include "saccade/core/counts.h"
 #include "saccade/core/rows.h"
 #include "saccade/model/composers/composer.h"
-#include "saccade/model/encoder.h"
 #include "saccade/model/composers/token_states.h"
+#include "saccade/model/encoder.h"
 #include "saccade/search/search.h"
 
 namespace saccade {

@@ -23,8 +23,8 @@
 #include "saccade/collection/collection.h"
 #include "saccade/core/error.h"
 #include "saccade/search/candidates.h"
-#include "saccade/search/query.h"
 #include "saccade/search/keywords/word_answer.h"
+#include "saccade/search/query.h"
 
 namespace saccade {
 

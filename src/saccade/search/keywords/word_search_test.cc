@@ -69,7 +69,7 @@ class WordSearchTest : public testing::Test {
     ASSERT_TRUE(status) << status.error().message;
   }
   SearchAnswer answer_to(const std::string& typed, double share = kWordShare, int64_t k = 10,
-                   const std::string& filter = "") {
+                         const std::string& filter = "") {
     const auto collection = Collection::open(folder_);
     EXPECT_TRUE(collection) << collection.error().message;
     SearchQuery query;

@@ -10,15 +10,15 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/csv.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
-#include "saccade/matrix.h"
 #include "saccade/core/rows.h"
-#include "saccade/core/csv.h"
+#include "saccade/matrix.h"
 #include "saccade/text/caption_queries.h"
-#include "saccade/tokenizer.h"
 #include "saccade/text/utf8.h"
 #include "saccade/text/words.h"
+#include "saccade/tokenizer.h"
 
 namespace saccade {
 namespace {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <utility>
 
-#include "saccade/search/visualness/lexicon.h"
 #include "saccade/model/visualness.h"
+#include "saccade/search/visualness/lexicon.h"
 
 namespace saccade {
 namespace {

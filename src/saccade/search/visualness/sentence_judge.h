@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/progress.h"
-#include "saccade/model/encoder.h"
 #include "saccade/model/checkpoints/locate.h"
+#include "saccade/model/encoder.h"
+#include "saccade/progress.h"
 
 namespace saccade {
 

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "saccade/serve/formats/api.h"
-#include "saccade/serve/jobs.h"
 #include "saccade/serve/formats/multipart.h"
+#include "saccade/serve/jobs.h"
 
 namespace saccade::serve {
 namespace {

@@ -23,7 +23,6 @@
 namespace saccade::serve {
 namespace {
 
-
 // Returns true if the client accepts WebP.
 bool takes_webp(const HttpRequest& request) {
   const auto accept = request.header("accept");

@@ -12,17 +12,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "saccade/core/enum_names.h"
 #include "saccade/core/files/file_stamp.h"
 #include "saccade/core/seconds_since.h"
-#include "saccade/core/enum_names.h"
 #include "saccade/search/change_text.h"
 #include "saccade/search/explain_hits.h"
 #include "saccade/search/fusion.h"
+#include "saccade/search/keywords/word_search.h"
 #include "saccade/search/like.h"
 #include "saccade/search/query_language.h"
 #include "saccade/search/row_finder.h"
 #include "saccade/search/search.h"
-#include "saccade/search/keywords/word_search.h"
 #include "saccade/serve/formats/api.h"
 #include "saccade/serve/formats/multipart.h"
 
@@ -180,7 +180,7 @@ Result<SearchRequest> search_request(const Context& context, const Json& json, s
 }
 
 Result<SearchAnswer> find(const Context& context, const ServedCollection& served, const Snapshot& snapshot,
-                    SearchRequest& asked) {
+                          SearchRequest& asked) {
   const Collection& collection = snapshot.collection;
   SACCADE_ASSIGN(const std::shared_ptr<EncoderBackend> lent, context.lend(*served.model));
   EncoderBackend& encoder = *lent;

@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "saccade/serve/inputs.h"
 #include "saccade/serve/formats/multipart.h"
+#include "saccade/serve/inputs.h"
 #include "saccade/serve/service.h"
 
 namespace saccade::serve {

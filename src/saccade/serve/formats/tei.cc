@@ -18,8 +18,8 @@
 #include <fmt/format.h>
 
 #include "saccade/model/options/precision.h"
-#include "saccade/serve/inputs.h"
 #include "saccade/serve/formats/rerank_formats.h"
+#include "saccade/serve/inputs.h"
 #include "saccade/serve/service.h"
 
 namespace saccade::serve {

@@ -26,8 +26,8 @@
 #include "saccade/serve/descriptors.h"
 #include "saccade/serve/http/http_server.h"
 #include "saccade/serve/http/keys.h"
-#include "saccade/serve/metrics.h"
 #include "saccade/serve/http/passed_socket.h"
+#include "saccade/serve/metrics.h"
 #include "saccade/serve/test_client.h"
 #include "saccade/serve/test_tls.h"
 

@@ -8,8 +8,8 @@
 #include <unicode/uchar.h>
 
 #include "saccade/core/files/files.h"
-#include "saccade/text/tokenizers/clip_spec.h"
 #include "saccade/text/normalize.h"
+#include "saccade/text/tokenizers/clip_spec.h"
 #include "saccade/text/tokenizers/prefix_trie.h"
 #include "saccade/text/tokenizers/tokenizer_files.h"
 #include "saccade/text/utf8.h"

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "saccade/text/tokenizers/prefix_trie.h"
-#include "saccade/tokenizer.h"
 #include "saccade/text/tokenizers/tokenizer_files.h"
+#include "saccade/tokenizer.h"
 
 namespace saccade {
 

@@ -17,8 +17,8 @@
 #include "saccade/core/test_clock.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/text/tokenizers/framed_tokenizer.h"
-#include "saccade/tokenizer.h"
 #include "saccade/text/tokenizers/tokenizer_json.h"
+#include "saccade/tokenizer.h"
 
 namespace saccade {
 namespace {

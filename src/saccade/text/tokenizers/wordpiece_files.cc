@@ -6,8 +6,8 @@
 #include "saccade/text/tokenizers/framed_tokenizer.h"
 #include "saccade/text/tokenizers/tokenizer_files.h"
 #include "saccade/text/tokenizers/tokenizer_json.h"
-#include "saccade/text/utf8.h"
 #include "saccade/text/tokenizers/wordpiece.h"
+#include "saccade/text/utf8.h"
 
 namespace saccade {
 

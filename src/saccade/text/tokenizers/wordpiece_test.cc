@@ -14,8 +14,8 @@
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/text/normalize.h"
-#include "saccade/tokenizer.h"
 #include "saccade/text/utf8.h"
+#include "saccade/tokenizer.h"
 
 namespace saccade {
 namespace {
