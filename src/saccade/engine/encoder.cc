@@ -21,7 +21,7 @@ namespace {
 struct PixelRows {
   Matrix<float> pixels;  // its first `count` rows
   int64_t count = 0;
-  std::vector<SkippedInput> skipped;  // indices within the batch
+  std::vector<SkippedInput> skipped = {};  // indices within the batch
 
   [[nodiscard]] MatrixView<const float> rows() const { return pixels.view().slice(0, count); }
 };
