@@ -218,7 +218,9 @@ Status EmbeddingCache::flush() {
       {"check", {DType::kU8, {items, kKeyBytes}, std::as_bytes(std::span(checks))}}};
   // Two processes that computed the same rows write the same file.
   const fs::path path = space_folder_ / (sha256_hex(keys).substr(0, kNameDigits) + std::string(kFileEnd));
-  SACCADE_TRY(write_safetensors(path, tensors, {{"space", space_}}).in("cache of embeddings"));
+  if (const Status written = write_safetensors(path, tensors, {{"space", space_}}); !written) {
+    return fail(written.error().code, "cache of embeddings: {}", written.error().message);
+  }
   // The file system's own timestamp has the resolution of its tick, within which many files are written.
   std::error_code ignored;
   fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);
