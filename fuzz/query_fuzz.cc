@@ -131,6 +131,8 @@ int fuzz_input(const uint8_t* data, size_t size) {
 std::string fuzz_mutate(std::string input, SplitMix& random) {
   if (input.empty()) return "F";
   const std::string_view text = std::string_view(input).substr(1);
-  if (input[0] == 'Q') return "Q" + mutate_tokens(text, kQueryTokens, random);
-  return input.substr(0, 1) + mutate_tokens(text, kFilterTokens, random);
+  std::string changed = input.substr(0, 1);
+  changed += input[0] == 'Q' ? mutate_tokens(text, kQueryTokens, random)
+                             : mutate_tokens(text, kFilterTokens, random);
+  return changed;
 }
