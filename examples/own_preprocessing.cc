@@ -1,6 +1,6 @@
 // Encodes an image with a preprocessing of your own: own_preprocessing MODEL
 //
-// The model's own way is a centre crop; this one squashes the whole image, and compares both.
+// Compares the model's own way to fit an image into its square with the other common one: a centre crop, or squashing.
 #include <cstdio>
 #include <saccade/saccade.h>
 
@@ -27,19 +27,20 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", encoder.error().message.c_str());
     return 1;
   }
-  saccade::Preprocessing squash = encoder->preprocessing();
-  squash.resize_mode = saccade::ResizeMode::kSquash;
-  squash.crop = false;
-  squash.resize_height = encoder->info().image_height;
-  squash.resize_width = encoder->info().image_width;
+  saccade::Preprocessing other = encoder->preprocessing();
+  other.crop = other.resize_mode != saccade::ResizeMode::kShortestEdge;
+  other.resize_mode = other.crop ? saccade::ResizeMode::kShortestEdge : saccade::ResizeMode::kSquash;
+  other.resize_height = other.crop_height = encoder->info().image_height;
+  other.resize_width = other.crop_width = encoder->info().image_width;
 
-  saccade::Matrix<float> pixels(1, int64_t{3} * squash.output_height() * squash.output_width());
-  const saccade::Status done = saccade::preprocess(wide_image(), squash, pixels.row(0));
-  const auto squashed = encoder->encode_pixels(pixels.view());
-  const auto cropped = encoder->encode_images({wide_image()});
-  if (!done || !squashed || !cropped) {
+  saccade::Matrix<float> pixels(1, int64_t{3} * other.output_height() * other.output_width());
+  const saccade::Status done = saccade::preprocess(wide_image(), other, pixels.row(0));
+  const auto theirs = encoder->encode_pixels(pixels.view());
+  const auto own = encoder->encode_images({wide_image()});
+  if (!done || !theirs || !own) {
     std::fprintf(stderr, "the image could not be encoded\n");
     return 1;
   }
-  std::printf("cosine of squashed and cropped: %.3f\n", saccade::dot(squashed->row(0), cropped->row(0)));
+  std::printf("cosine of %s and the model's own way: %.3f\n", other.crop ? "a centre crop" : "squashing",
+              saccade::dot(theirs->row(0), own->row(0)));
 }

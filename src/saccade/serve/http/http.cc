@@ -77,6 +77,7 @@ std::vector<NamedValue> parse_query(std::string_view text) {
 std::optional<std::string> decode_path(std::string_view text) {
   std::string decoded;
   for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\0') return std::nullopt;
     if (text[i] != '%') {
       decoded += text[i];
       continue;
