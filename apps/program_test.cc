@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "saccade/collection/empty_filter.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/npy.h"
 #include "saccade/core/test_folder.h"
@@ -15,9 +16,10 @@
 #include "end_within.h"
 #include "eval_options.h"
 #include "lab_commands.h"
+#include "nearest.h"
 #include "number.h"
+#include "option_kinds.h"
 #include "product_commands.h"
-#include "towns.h"
 
 namespace saccade::app {
 namespace {
@@ -177,6 +179,87 @@ TEST(Numbers, EveryOptionTakesPlainNumbersInItsRange) {
     }
   }
   EXPECT_GE(numbers, 67);  // as many as there are today
+}
+
+// All commands of both programs.
+void add_all_commands(CLI::App& app, Command& chosen) {
+  for (const auto add : {add_index_command, add_search_command, add_collection_command, add_watch_command,
+                         add_embed_command, add_model_command, add_visualness_command, add_illustrate_command,
+                         add_serve_command, add_demo_command, add_dataset_command, add_eval_command,
+                         add_train_command, add_generate_command, add_report_command}) {
+    add(app, chosen);
+  }
+}
+
+TEST(OptionKinds, EveryOptionSaysWhatItTakes) {
+  CLI::App app;
+  Command chosen;
+  add_all_commands(app, chosen);
+  name_option_kinds(app);
+  int kinds = 0;
+  int lists = 0;
+  const auto look = [&](CLI::App& command, const auto& deeper) -> void {
+    for (CLI::Option* option : command.get_options()) {
+      const std::string type = option->get_type_name();
+      SCOPED_TRACE(command.get_name() + " " + option->get_name());
+      if (option->get_items_expected_max() == 0 || option->get_positional()) continue;
+      ++kinds;
+      EXPECT_NE(type, "");
+      EXPECT_FALSE(type.starts_with("INT") || type.starts_with("UINT") || type.starts_with("FLOAT"));
+      if (type == "TEXT") {
+        const bool words = std::ranges::any_of(
+            std::array{"--was", "--title", "--prompt", "--format", "--sentence", "--domain"},
+            [&](const char* name) { return option->check_name(name); });
+        EXPECT_TRUE(words) << "the kind of its values has to be named in option_kinds.cc";
+      }
+      const bool several = option->get_items_expected_max() > 1;
+      if (several && (type.find('{') != std::string::npos || type == "N" || type == "NUMBER")) {
+        ++lists;
+        EXPECT_EQ(option->get_delimiter(), ',');
+      }
+    }
+    for (CLI::App* below : command.get_subcommands([](CLI::App*) { return true; })) deeper(*below, deeper);
+  };
+  look(app, look);
+  EXPECT_GE(kinds, 250);
+  EXPECT_GE(lists, 10);
+}
+
+TEST(OptionKinds, ListsAreTakenInOneWord) {
+  CLI::App app;
+  Command chosen;
+  add_all_commands(app, chosen);
+  name_option_kinds(app);
+  const auto takes = [&](std::vector<std::string> words) {
+    std::ranges::reverse(words);
+    try {
+      app.parse(words);
+    } catch (const CLI::ParseError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(takes({"eval", "speed", "--precision", "fp32,int8"}), "");
+  EXPECT_EQ(takes({"eval", "speed", "--precision", "fp32", "--precision", "int8"}), "");
+  EXPECT_NE(takes({"eval", "speed", "--precision", "fp32,int9"}), "");
+}
+
+TEST(Nearest, SuggestsWhatWasMeant) {
+  const std::vector<std::string> commands = {"index",      "search",     "serve",
+                                             "collection", "illustrate", "visualness"};
+  EXPECT_EQ(nearest("serch", commands), "search");
+  EXPECT_EQ(nearest("saerch", commands), "search");
+  EXPECT_EQ(nearest("server", commands), "serve");
+  EXPECT_EQ(nearest("colection", commands), "collection");
+  EXPECT_EQ(nearest("coll", commands), "collection");
+  EXPECT_EQ(nearest("illustarte", commands), "illustrate");
+  EXPECT_EQ(nearest("se", commands), "") << "two begin with it";
+  EXPECT_EQ(nearest("train", commands), "");
+  EXPECT_EQ(nearest("", commands), "");
+  EXPECT_EQ(nearest("x", {}), "");
+  const std::vector<std::string> options = {"--filter", "--format", "--fold-above", "--words"};
+  EXPECT_EQ(nearest("--filtr", options), "--filter");
+  EXPECT_EQ(nearest("--word", options), "--words");
 }
 
 TEST(Numbers, AreReadAsWritten) {

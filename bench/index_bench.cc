@@ -35,7 +35,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_writer.h"
 #include "saccade/collection/ingest/ingest.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/seconds_since.h"

@@ -27,7 +27,7 @@
 
 #include <fmt/format.h>
 
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/model/checkpoints/locate.h"
@@ -107,7 +107,7 @@ void tell(const char* what, LoadOutcome& outcome, double seconds) {
 }
 
 Status idle(const ServerProcess& server, const fs::path& folder, EncoderBackend& encoder) {
-  SACCADE_ASSIGN(const Collection collection, Collection::open(folder));
+  SACCADE_ASSIGN(const CollectionReader collection, CollectionReader::open(folder));
   ThreadPool pool;
   const auto asked = written_texts(200);
   std::vector<double> here;
@@ -182,7 +182,7 @@ Status load(const ServerProcess& server, const fs::path& folder, EncoderBackend&
   fmt::print(
       "of the processor: {:.2f} ms a request of the server, {:.2f} and {:.2f} ms a text of the encoder\n",
       1e3 * work, 1e3 * encoder_work[0], 1e3 * encoder_work[1]);
-  SACCADE_ASSIGN(const Collection collection, Collection::open(folder));
+  SACCADE_ASSIGN(const CollectionReader collection, CollectionReader::open(folder));
   ThreadPool pool;
   const auto one_by_one = std::chrono::steady_clock::now();
   const double before_those = own_work();

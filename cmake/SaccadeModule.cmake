@@ -6,6 +6,7 @@
 #   TESTS              its x_test.cc files, one GoogleTest program for all of them
 #   TORCH              its sources include libtorch: they get the precompiled torch headers
 #   COMPUTES           its loops run long: optimized under sanitizers too, where others are not
+#   ALONE              sources and tests that share a compilation with no other file (SACCADE_UNITY)
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
   # Paths below the source folder count as relative ones, so that another clone finds what this one compiled; messages
@@ -42,6 +43,20 @@ function(saccade_sanitized_program target)
     target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/lsan_suppressions.cc)
   elseif(SACCADE_SANITIZE MATCHES "thread")
     target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/tsan_suppressions.cc)
+  endif()
+endfunction()
+
+# saccade_compile_together(TARGET [ALONE FILES...]): with SACCADE_UNITY, eight of the target's files are one compilation. Most
+# of the time goes into what files include and instantiate alike: this takes less than half of it. Names in unnamed
+# namespaces must then differ within a module; a file for which that would be a burden, as one of many of a kind, is ALONE.
+# Source files with definitions or options of their own are alone anyway.
+function(saccade_compile_together target)
+  cmake_parse_arguments(ARG "" "" "ALONE" ${ARGN})
+  if(SACCADE_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    # g++ takes an included .cc file for a header, which others could include too.
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+    set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
 endfunction()
 
@@ -82,8 +97,9 @@ endfunction()
 set(SACCADE_TEST_ENVIRONMENT "OMP_WAIT_POLICY=passive;no_proxy=127.0.0.1,localhost")
 
 function(saccade_add_test name)
-  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;LIBRARIES;ALONE" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
+  saccade_compile_together(${name} ALONE ${ARG_ALONE})
   saccade_sanitized_program(${name})
   target_link_libraries(${name} PRIVATE saccade_flags ${ARG_LIBRARIES} saccade_source_dir GTest::gmock GTest::gtest_main)
   if(ARG_TORCH)
@@ -98,7 +114,7 @@ function(saccade_add_test name)
 endfunction()
 
 function(saccade_module name)
-  cmake_parse_arguments(ARG "TORCH;COMPUTES" "" "SOURCES;DEPENDS;LIBRARIES;PRIVATE_LIBRARIES;TESTS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;COMPUTES" "" "SOURCES;DEPENDS;LIBRARIES;PRIVATE_LIBRARIES;TESTS;ALONE" ${ARGN})
   set(target saccade_${name})
   add_library(${target} STATIC ${ARG_SOURCES})
   add_library(saccade::${name} ALIAS ${target})
@@ -106,6 +122,9 @@ function(saccade_module name)
   list(TRANSFORM ARG_DEPENDS PREPEND saccade_)
   target_link_libraries(${target} PUBLIC saccade_flags ${ARG_DEPENDS} ${ARG_LIBRARIES}
                                   PRIVATE ${ARG_PRIVATE_LIBRARIES})
+  if(NOT ARG_COMPUTES)
+    saccade_compile_together(${target} ALONE ${ARG_ALONE})
+  endif()
   if(ARG_TORCH)
     saccade_use_torch(${target})
     set(torch TORCH)
@@ -115,6 +134,6 @@ function(saccade_module name)
     saccade_precompile(${target} base)
   endif()
   if(SACCADE_BUILD_TESTS AND ARG_TESTS)
-    saccade_add_test(${target}_test SOURCES ${ARG_TESTS} LIBRARIES ${target} ${torch})
+    saccade_add_test(${target}_test SOURCES ${ARG_TESTS} LIBRARIES ${target} ALONE ${ARG_ALONE} ${torch})
   endif()
 endfunction()

@@ -13,7 +13,8 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/catalog/word_match.h"
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
+#include "saccade/collection/collection_writer.h"
 #include "saccade/collection/verify.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/temporary_folder.h"
@@ -139,7 +140,7 @@ void change(std::vector<File>& files, uint8_t which, uint8_t operation, size_t p
   }
 }
 
-void read_all(const Collection& collection) {
+void read_all(const CollectionReader& collection) {
   const MatrixView<const float> rows = collection.rows();
   FUZZ_CHECK(std::ssize(collection.alive()) == rows.rows() && std::ssize(collection.ids()) == rows.rows());
   FUZZ_CHECK(rows.columns() == collection.info().checkpoint.dim);
@@ -208,7 +209,7 @@ int fuzz_input(const uint8_t* data, size_t size) {
     at += 7 + count;
   }
   const fs::path folder = collections.write(files);
-  if (const auto collection = Collection::open(folder)) {
+  if (const auto collection = CollectionReader::open(folder)) {
     read_all(*collection);
   } else {
     FUZZ_CHECK(!collection.error().message.empty());

@@ -66,11 +66,11 @@ void try_manifest(std::string_view text) {
   const auto written = format_manifest(*dataset, "/data");
   if (!written) return;  // a path longer than the system takes
   const auto again = parse_manifest(*written, "/data");
-  FUZZ_CHECK(again && again->items.size() == dataset->items.size());
-  FUZZ_CHECK(again->compositions.size() == dataset->compositions.size());
-  for (size_t i = 0; i < again->items.size(); ++i) {
-    FUZZ_CHECK(again->items[i].id == dataset->items[i].id &&
-               again->items[i].captions == dataset->items[i].captions);
+  FUZZ_CHECK(again && again->kind() == dataset->kind() && again->size() == dataset->size());
+  const auto* images = dataset->find<CaptionedImages>();
+  for (size_t i = 0; images != nullptr && i < images->items.size(); ++i) {
+    const DatasetItem& item = again->as<CaptionedImages>().items[i];
+    FUZZ_CHECK(item.id == images->items[i].id && item.captions == images->items[i].captions);
   }
 }
 

@@ -16,18 +16,19 @@ namespace {
 using namespace saccade;
 
 void try_query(std::string_view text) {
-  SearchQuery query;
-  if (const Status read = read_query_text(text, query); !read) {
+  const auto read = read_query_text(text);
+  if (!read) {
     FUZZ_CHECK(read.error().code == ErrorCode::kUsage && !read.error().message.empty());
     return;
   }
-  (void)is_plain(query);
-  FUZZ_CHECK(query.text.size() <= text.size() && query.parts.size() != 1);
-  for (const QueryPart& part : query.parts) {
+  FUZZ_CHECK(read->str().size() <= text.size());
+  // The weight of a single wanted part counts against nothing.
+  if (read->parts().size() == 1) FUZZ_CHECK(read->is_plain() || read->parts().front().weight < 0);
+  for (const QueryPart& part : read->parts()) {
     FUZZ_CHECK(!part.text.empty() && part.text.size() <= text.size());
     FUZZ_CHECK(std::abs(part.weight) > 0 && std::abs(part.weight) <= kMostWeight);
   }
-  for (const auto& phrase : query.phrases) FUZZ_CHECK(!phrase.empty());
+  for (const auto& phrase : read->phrases()) FUZZ_CHECK(!phrase.empty());
 }
 
 void try_filter(std::string_view text) {

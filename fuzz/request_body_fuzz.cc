@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_writer.h"
 #include "saccade/core/files/temporary_folder.h"
 #include "saccade/core/rows.h"
 #include "saccade/core/source_dir.h"
@@ -105,14 +105,14 @@ constexpr std::array<std::string_view, 80> kWords = {"text",
                                                      "was",
                                                      "literal",
                                                      "filter",
-                                                     "fold",
+                                                     "group_duplicates",
                                                      "long_query",
                                                      "chunk",
                                                      "candidates",
                                                      "cut",
                                                      "sort",
                                                      "date",
-                                                     "words",
+                                                     "keyword_weight",
                                                      "explain",
                                                      "collection",
                                                      "pictures",

@@ -22,7 +22,7 @@ cp "$source"/docs/images/*.jpg "$source"/docs/images/*.png "$work/images/"
 
 # No private name is exported, and no third-party header but tl/expected.hpp is included.
 nm -DC --defined-only "$(find "$prefix" -name 'libsaccade.so')" >"$work/symbols"
-if grep -E ' [TWVB] .*(saccade::(nn|store|serve|hub)::|EncoderBackend::|CollectionWriter::)' "$work/symbols"; then
+if grep -E ' [TWVB] .*(saccade::(nn|store|serve|hub)::|EncoderBackend::|CollectionReader::|CollectionWriter::)' "$work/symbols"; then
   echo "private symbols are exported" >&2
   exit 1
 fi

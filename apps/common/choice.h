@@ -60,6 +60,7 @@ CLI::Option* add_choices(CLI::App& command, const std::string& name, std::vector
             for (const std::string& word : words) values.push_back(*from_name<E>(word));
           },
           help)
+      ->delimiter(',')
       ->check(is_name<E>())
       ->default_str("[" + defaults + "]");
 }

@@ -32,4 +32,14 @@ struct Session {
 
 using Command = std::function<Result<int>(Session&)>;
 
+// Keeps accepting an option under its earlier name, which help and completion do not show.
+inline void add_old_name(CLI::App& command, CLI::Option* option, const std::string& name) {
+  const auto set = [option](const std::string& value) {
+    option->clear();
+    option->add_result(value);
+    option->run_callback();
+  };
+  command.add_option_function<std::string>(name, set)->group("");
+}
+
 }  // namespace saccade::app

@@ -13,6 +13,7 @@
 
 #include "choice.h"
 #include "help_topics.h"
+#include "nearest.h"
 
 namespace saccade::app {
 namespace {
@@ -63,7 +64,9 @@ std::vector<OptionEntry> options_of(CLI::App& app) {
     if (entry.positional) entry.names.push_back(option->get_name());
     if (option->get_items_expected_max() > 0) {
       entry.values = words_of(option->get_type_name());
-      entry.argument = entry.values.empty() ? "VALUE" : fmt::format("{}", fmt::join(entry.values, "|"));
+      const std::string kind = option->get_type_name();
+      entry.argument = entry.values.empty() ? (kind.empty() ? "VALUE" : kind)
+                                            : fmt::format("{}", fmt::join(entry.values, "|"));
     }
     entry.help = option->get_description();
     entries.push_back(std::move(entry));
@@ -309,8 +312,15 @@ Result<CLI::App*> command_named(CLI::App& app, const std::vector<std::string>& w
     const std::vector<CLI::App*> below = commands_of(*command);
     const auto found = std::ranges::find(below, word, [](const CLI::App* one) { return one->get_name(); });
     if (found == below.end()) {
-      return fail(ErrorCode::kUsage, "no command or topic named {} ({} help lists them)",
-                  fmt::join(words, " "), app.get_name());
+      std::vector<std::string> names;
+      for (const CLI::App* each : below) names.push_back(each->get_name());
+      if (command == &app) {
+        for (const HelpTopic& topic : help_topics()) names.emplace_back(topic.name);
+      }
+      const std::string meant = nearest(word, names);
+      return fail(ErrorCode::kUsage, "no command or topic named {}{} ({} help lists them)",
+                  fmt::join(words, " "), meant.empty() ? "" : fmt::format("; did you mean {}?", meant),
+                  app.get_name());
     }
     command = *found;
   }

@@ -13,7 +13,8 @@ DecoderPool* Decoders::start(Messages& messages, int64_t max_pixels) {
   if (tried_) return pool_.get();
   tried_ = true;
   constexpr std::string_view kHere =
-      "pictures are decoded in this process, which a hostile one can end, and HEIC and AVIF not at all";
+      "images are decoded in this process: a malicious image can crash it, and HEIC and AVIF are not "
+      "supported";
   const auto program = find_decoder_program();
   if (!program) {
     messages.warning(
@@ -67,9 +68,10 @@ void add_decode_options(CLI::App& app, Decoders& decoders) {
     if (command == nullptr) continue;  // training lies in a program of its own
     CLI::Option* option =
         command
-            ->add_option("--decode-memory", decoders.memory_mb,
-                         "memory for the processes that decode images, all together, in MiB; an "
-                         "image that needs more is refused; 0: a quarter of the machine's")
+            ->add_option(
+                "--decode-memory", decoders.memory_mb,
+                "memory limit of all decoder processes together, in MiB; larger images are refused; 0: a "
+                "quarter of the machine's memory")
             ->transform(whole_number(0, 1 << 24))
             ->capture_default_str();
     // Beside what else bounds the command.

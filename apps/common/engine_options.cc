@@ -45,41 +45,40 @@ void add_engine_options(CLI::App& command, EngineArguments& arguments, std::vect
   ImageEngineOptions& options = arguments.options;
   command.add_option("--engine", arguments.kind, help)->check(CLI::IsMember(std::move(kinds)));
   command.add_option("--endpoint", options.endpoint,
-                     "address of an engine elsewhere (default: where such an engine usually is)");
-  command.add_option("--engine-model", options.model, "model of the engine, by the engine's own name for it");
+                     "address of a remote engine (default: the usual address of this engine)");
+  command.add_option("--engine-model", options.model, "name of the model, as the engine calls it");
   command.add_option("--workflow", arguments.workflow,
-                     "workflow for ComfyUI, in its API format, with %prompt% and %reference% in it");
+                     "ComfyUI workflow in API format with the placeholders %prompt% and %reference%");
   command.add_option(
       "--size", arguments.size,
-      "WIDTHxHEIGHT in pixels to ask an engine elsewhere for; another size is refused (default: "
-      "the engine's own, of automatic1111 and comfyui 512x512)");
-  command.add_option("--prompt", options.prompt, "what the engine is told; {text} stands for the text")
+      "WIDTHxHEIGHT in pixels to request from a remote engine; images of another size are refused (default: "
+      "the engine's own, 512x512 for automatic1111 and comfyui)");
+  command.add_option("--prompt", options.prompt, "prompt for the engine; {text} is replaced by the text")
       ->capture_default_str();
   command.add_option("--set", arguments.set,
-                     "FIELD=VALUE: a further field of the engine's requests; VALUE is JSON or a word");
+                     "FIELD=VALUE: extra field in the engine's requests; VALUE is JSON or a plain word");
   command
-      .add_option("--concurrency", options.calls_at_once,
-                  "requests at a time; 0: the engine's default (openai 4, automatic1111 1, comfyui 2)")
+      .add_option(
+          "--concurrency", options.calls_at_once,
+          "number of concurrent requests; 0: the engine's default (openai 4, automatic1111 1, comfyui 2)")
       ->transform(whole_number(0, 256))
       ->capture_default_str();
-  command
-      .add_option("--timeout", arguments.timeout,
-                  "seconds after which a picture that has not come is given up")
+  command.add_option("--timeout", arguments.timeout, "timeout of a request, in seconds")
       ->transform(whole_number(1, 86'400))
       ->capture_default_str();
   command
       .add_option("--tries", options.retry.tries,
-                  "times a request is made at most, where the next time may go better")
+                  "maximum number of attempts for a request that fails temporarily")
       ->transform(whole_number(1, 100))
       ->capture_default_str();
   command
       .add_option("--max-requests", options.max_requests,
-                  "ask the engine no more often than this, retries included; 0: no bound")
+                  "maximum number of requests, retries included; 0: no limit")
       ->transform(whole_number(0))
       ->capture_default_str();
   command
       .add_option("--max-bytes", options.max_bytes,
-                  "exchange no more bytes than this with the engine; 0: no bound")
+                  "maximum number of bytes exchanged with the engine; 0: no limit")
       ->transform(whole_number(0))
       ->capture_default_str();
 }

@@ -51,7 +51,9 @@ constexpr std::string_view kExchange =
                 latitude, longitude, place, rating, title, description, keywords, look, grain, looked_into
   export.json   names the checkpoint. Import refuses another one; without the file you vouch for it
 
-Embeddings must come from the collection's checkpoint. -m names it for a collection that does not exist yet.
+Embeddings must come from the collection's checkpoint. -m names it for a collection that does not exist yet. hash, size,
+mtime_ns, width, height and format are read from the image's file if a line lacks one of them. With --no-files none is
+looked for: they stay unknown, and the image is searched all the same.
 )";
 
 constexpr std::string_view kFilters =
@@ -81,7 +83,8 @@ constexpr std::string_view kOutput = R"(--format prints a text for each hit. Fie
   saccade search --format '{score}\t{path}\n' a red door
 
   rank score likelihood path name second caption id width height format size date dated_by hash
-  taken zone_minutes camera lens latitude longitude place rating title description keywords words folded
+  taken zone_minutes camera lens latitude longitude place rating title description keywords
+  keyword_matches near_duplicates
 
 \t \n \0 and \\ are what they are in C; {{ and }} are braces. A field without a value is empty. -0 ends each record with
 a NUL instead of a line end. --paths is short for --format '{path}'. --json prints one object with everything.
@@ -135,7 +138,7 @@ constexpr std::string_view kScores =
 likelihood   calibrated probability that the hit is right, learned when the collection was indexed from queries whose
              answers its captions know. Empty without enough captions
 --cut P      leaves out hits below probability P
-keywords     matches in captions, file and folder names are fused with the ranking by similarity (--words sets their
+keywords     matches in captions, file and folder names are fused with the ranking by similarity (--keyword-weight sets their
              weight); a hit that they brought shows them: [red apple: caption]
 )";
 

@@ -9,7 +9,7 @@ namespace saccade::app {
 CLI::Option* add_overwrite_option(CLI::App& command, bool& overwrite) {
   return command.add_flag(
       "--overwrite", overwrite,
-      "replace the file to write also where it is an input of this command or of another kind");
+      "write the output even if that replaces an input of this command or a file of another kind");
 }
 
 void add_dataset_input(OutputRules& rules, const std::string& dataset) {

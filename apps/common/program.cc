@@ -5,27 +5,60 @@
 #include <new>
 #include <signal.h>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "saccade/version.h"
 
 #include "command_help.h"
+#include "nearest.h"
+#include "option_kinds.h"
 
 namespace saccade::app {
 namespace {
 
+// Returns the names that may stand where the parser met an unknown word: options of the command and of those above it, or
+// the commands below it.
+std::vector<std::string> known_names(const CLI::App& command, bool options) {
+  std::vector<std::string> names;
+  const auto everything = [](const CLI::App*) { return true; };
+  if (!options) {
+    for (const CLI::App* below : command.get_subcommands(everything)) names.push_back(below->get_name());
+    return names;
+  }
+  for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {
+    for (const CLI::Option* option : app->get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+  }
+  return names;
+}
+
+// "; did you mean --filter?", or "" if no known name is near the first unknown word.
+std::string suggestion(const CLI::App& app, const CLI::App& deepest) {
+  for (const std::string& word : app.remaining(true)) {  // with fallthrough they lie with the program
+    const bool option = word.starts_with("--");
+    if (!option && word.starts_with("-")) continue;
+    const std::string name = nearest(word.substr(0, word.find('=')), known_names(deepest, option));
+    if (!name.empty()) return fmt::format("; did you mean {}?", name);
+  }
+  return {};
+}
+
 // Explains a command line that the parser did not accept.
-std::string parse_error_text(const CLI::App& app, const CLI::ParseError& error, const std::string& words,
-                             int argc, char** argv) {
+std::string parse_error_text(const CLI::App& app, const CLI::App& deepest, const CLI::ParseError& error,
+                             const std::string& words, int argc, char** argv) {
   // The parser only says that a command is missing, not which word is unknown.
   const bool unknown = words == app.get_name() && argc > 1 && argv[1][0] != '-';
   // "cats -dogs" without its quotes.
   const bool unwanted =
       words == "saccade search" && error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
-  return fmt::format("{}{} ({} --help tells more)",
-                     unknown ? fmt::format("no command named {}", argv[1]) : error.what(),
-                     unwanted ? "; words with hyphens stand in quotes, or behind --" : "", words);
+  const std::string meant = suggestion(app, deepest);
+  return fmt::format(
+      "{}{}{} (see {} --help)", unknown ? fmt::format("no command named {}", argv[1]) : error.what(), meant,
+      unwanted && meant.empty() ? "; put words with hyphens in quotes, or after --" : "", words);
 }
 
 int parse_and_run(const Program& program, int argc, char** argv) {
@@ -39,14 +72,15 @@ int parse_and_run(const Program& program, int argc, char** argv) {
 
   CLI::App app{program.description, program.name};
   app.set_version_flag("--version", fmt::format("{} {}", program.name, version()));
-  app.add_flag("-q,--quiet", session.quiet, "show no progress on stderr");
+  app.add_flag("-q,--quiet", session.quiet, "do not show progress");
   app.require_subcommand(1);
   app.fallthrough();
   app.get_formatter()->column_width(34);
   program.add_commands(app, chosen);
   add_decode_options(app, session.decoders);
   add_help_commands(app, chosen);
-  app.footer("Exit codes: 0 done, 1 failed, 2 wrong use, 3 done with some inputs failed, 4 nothing found.");
+  name_option_kinds(app);
+  app.footer("Exit codes: 0 done, 1 failed, 2 usage error, 3 done with some inputs failed, 4 nothing found.");
 
   const auto failed = [&](const Error& error) {
     if (!out.reader_gone()) messages.error(error.message);
@@ -74,7 +108,7 @@ int parse_and_run(const Program& program, int argc, char** argv) {
     // A command that needs another behind it, named alone: its help is what is asked for.
     const bool alone = argc == 1 + std::count(words.begin(), words.end(), ' ');
     if (alone && deepest->get_require_subcommand_min() > 0) return print(app.help());
-    messages.error(parse_error_text(app, error, words, argc, argv));
+    messages.error(parse_error_text(app, *deepest, error, words, argc, argv));
     return exit_code(ErrorCode::kUsage);
   }
   const Result<int> result = chosen(session);

@@ -15,13 +15,14 @@
 #include "lab/data/dataset.h"
 #include "lab/data/dataset_json.h"
 #include "lab/data/edit_queries.h"
+#include "lab/data/read_dataset.h"
 #include "lab/data/readers/manifest.h"
 #include "saccade/collection/ingest/caption_list.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/output_file.h"
 
-#include "checkpoint.h"
 #include "lab_commands.h"
+#include "load_checkpoint.h"
 #include "number.h"
 #include "outputs.h"
 
@@ -66,8 +67,9 @@ std::string lengths_text(const Lengths& lengths) {
 }
 
 std::string edits_text(const Dataset& dataset) {
-  if (dataset.edits.empty()) return {};
-  const EditCounts counts = count_edits(dataset);
+  const auto* edits = dataset.find<EditQueries>();
+  if (edits == nullptr) return {};
+  const EditCounts counts = count_edits(*edits);
   std::string text;
   for (const auto& [gallery, pictures] : counts.galleries) {
     text += fmt::format("gallery      {:<12} {:>9}\n", gallery.empty() ? "(all)" : one_line(gallery),
@@ -87,13 +89,14 @@ std::string edits_text(const Dataset& dataset) {
 }
 
 std::string size_text(const Dataset& dataset) {
-  if (!dataset.edits.empty()) {
-    return fmt::format(
-        "{}, {}", dataset.edits.size() == 1 ? "1 edit query" : count_text(dataset.size()) + " edit queries",
-        counted(std::ssize(dataset.gallery), "picture"));
+  if (const auto* edits = dataset.find<EditQueries>()) {
+    return fmt::format("{}, {}",
+                       dataset.size() == 1 ? "1 edit query" : count_text(dataset.size()) + " edit queries",
+                       counted(std::ssize(edits->gallery), "picture"));
   }
-  if (dataset.rated.empty()) {
-    return counted(dataset.size(), dataset.compositions.empty() ? "image" : "test of composition");
+  if (dataset.find<RatedTexts>() == nullptr) {
+    return counted(dataset.size(),
+                   dataset.find<CompositionTests>() == nullptr ? "image" : "test of composition");
   }
   const Json counts = rated_texts_json(dataset);
   const auto count = [&](const char* key) { return count_text(counts[key].get<int64_t>()); };
@@ -141,8 +144,8 @@ Result<int> run_convert(const DatasetArguments& arguments, Session& session) {
     SACCADE_TRY(session.out.write_json({{"output", arguments.output},
                                         {"layout", dataset.layout},
                                         {"sha256", dataset.hash},
-                                        {"items", dataset.items.size()},
-                                        {"compositions", dataset.compositions.size()},
+                                        {"items", count_of<CaptionedImages>(dataset)},
+                                        {"compositions", count_of<CompositionTests>(dataset)},
                                         {"rated_texts", rated_texts_json(dataset)},
                                         {"edits", edits_json(dataset)},
                                         {"excluded", exclusions_json(dataset.excluded)}}));
@@ -247,7 +250,8 @@ std::string audit_text(const AuditReport& report) {
 Result<int> run_captions(const DatasetArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const std::vector<Dataset> datasets, read_all(arguments));
   std::string text;
-  for (const DatasetItem& item : datasets.front().items) {
+  SACCADE_ASSIGN(const CaptionedImages* images, datasets.front().need<CaptionedImages>());
+  for (const DatasetItem& item : images->items) {
     if (!item.image.in_archive()) text += caption_list_line(item.image.path, item.captions);
   }
   SACCADE_TRY(session.out.write(text));
@@ -311,10 +315,10 @@ CLI::App* add_part(CLI::App* group, const std::string& name, const std::string& 
   command->add_option("--split", arguments->options.split,
                       "split to read, or several, such as train+val (default: all)");
   command->add_option("--format", arguments->options.format,
-                      "name of the dataset's layout (default: told from its content)");
-  command->add_option("--images", arguments->images, "folder that picture names are relative to");
+                      "name of the layout (default: detected from its content)");
+  command->add_option("--images", arguments->images, "folder that image names are relative to");
   command->add_flag("--skip-missing", arguments->options.skip_missing,
-                    "leave out items whose picture file does not exist, and count them");
+                    "skip items whose image file does not exist, and count them");
   command->add_flag("--json", arguments->json, "print the result as JSON");
   command->callback([arguments, &chosen, run] {
     chosen = [arguments, run](Session& session) { return run(*arguments, session); };
@@ -326,10 +330,10 @@ CLI::App* add_part(CLI::App* group, const std::string& name, const std::string& 
 
 void add_dataset_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<DatasetArguments>();
-  CLI::App* group = app.add_subcommand("dataset", "Look at, convert, audit and make datasets");
+  CLI::App* group = app.add_subcommand("dataset", "Inspect, convert, audit and make datasets");
   group->require_subcommand(1);
-  add_part(group, "info", "Show a dataset's layout, splits, captions and what was left out", arguments,
-           chosen, run_info);
+  add_part(group, "info", "Show a dataset's layout, splits, captions and skipped items", arguments, chosen,
+           run_info);
   CLI::App* convert =
       add_part(group, "convert", "Write a dataset as a manifest", arguments, chosen, run_convert);
   convert->add_option("-o,--output", arguments->output, "manifest file to write")->required();
@@ -341,10 +345,11 @@ void add_dataset_command(CLI::App& app, Command& chosen) {
       arguments, chosen, run_audit);
   audit->add_option(
       "-m,--model", arguments->checkpoint,
-      "checkpoint to compare pictures and count captions' tokens with (default: small grey copies, and words)");
+      "checkpoint for comparing images and counting tokens of captions (default: compare small grayscale "
+      "copies, count words)");
   audit
       ->add_option("--near", arguments->near_cosine,
-                   "with -m: cosine from which two pictures count as near-duplicates, 0 to 1")
+                   "with -m: minimum cosine similarity of near-duplicates, 0 to 1")
       ->transform(real_number(0, 1))
       ->capture_default_str();
   add_encoder_options(*audit, arguments->encoder);

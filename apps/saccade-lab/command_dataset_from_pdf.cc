@@ -8,8 +8,8 @@
 
 #include "lab/eval/corpus/pdf_corpus.h"
 
-#include "checkpoint.h"
 #include "command_dataset.h"
+#include "load_checkpoint.h"
 #include "number.h"
 #include "outputs.h"
 
@@ -89,53 +89,54 @@ void add_dataset_from_pdf(CLI::App& group, Command& chosen) {
   auto arguments = std::make_shared<FromPdfArguments>();
   PdfCorpusOptions& corpus = arguments->corpus;
   CLI::App* command = group.add_subcommand(
-      "from-pdf", "Make a dataset of visual and non-visual sentences from documents with pictures");
+      "from-pdf", "Make a dataset of visual and non-visual sentences from illustrated documents");
   command->add_option("PATH", arguments->inputs, "PDF files, and folders of them")->required();
   command
       ->add_option("-o,--output", arguments->output,
-                   "folder to write; the same command goes on where it stopped")
+                   "folder to write; the same command resumes an interrupted run")
       ->required();
   command->add_option("-m,--model", arguments->checkpoint,
                       std::string(kCheckpointHelp) + " (default: the starter)");
   command
       ->add_option("--top", corpus.positive_percent,
-                   "percentage of all sentences to call visual: those most like a picture of their page")
+                   "percentage of sentences labelled visual: those most similar to an image on their page")
       ->transform(real_number(0, 100))
       ->capture_default_str();
   command
       ->add_option(
           "--bottom", corpus.negative_percent,
-          "percentage of all sentences to call non-visual: those least like any picture of their page")
+          "percentage of sentences labelled non-visual: those least similar to every image on their page")
       ->transform(real_number(0, 100))
       ->capture_default_str();
   command
-      ->add_option("--above", corpus.positive, "call visual what has a cosine above this, instead of --top")
+      ->add_option("--above", corpus.positive,
+                   "minimum cosine similarity of visual sentences, instead of --top")
       ->transform(real_number(-1, 1));
   command
       ->add_option("--below", corpus.negative,
-                   "call non-visual what has all cosines below this, instead of --bottom")
+                   "maximum cosine similarity of non-visual sentences, instead of --bottom")
       ->transform(real_number(-1, 1));
-  command->add_option("--min-side", corpus.pdf.min_side, "leave out pictures with a shorter side, in pixels")
+  command
+      ->add_option("--min-side", corpus.pdf.min_side, "minimum length of an image's shorter side, in pixels")
       ->transform(whole_number(1, 100'000))
       ->capture_default_str();
-  command->add_option("--min-words", corpus.prose.min_words, "leave out sentences of fewer words")
+  command->add_option("--min-words", corpus.prose.min_words, "minimum number of words of a sentence")
       ->transform(whole_number(1, 1000))
       ->capture_default_str();
-  command->add_option("--max-words", corpus.prose.max_words, "leave out sentences of more words")
+  command->add_option("--max-words", corpus.prose.max_words, "maximum number of words of a sentence")
       ->transform(whole_number(1, 10'000))
       ->capture_default_str();
-  command->add_option("--max-pages", corpus.pdf.max_pages, "read no more pages of a document")
+  command->add_option("--max-pages", corpus.pdf.max_pages, "maximum number of pages to read of a document")
       ->transform(whole_number(1, 1'000'000))
       ->capture_default_str();
   command
-      ->add_option("--max-seconds", corpus.pdf.max_seconds,
-                   "give up on a document after so much processor time")
+      ->add_option("--max-seconds", corpus.pdf.max_seconds, "maximum processor time per document, in seconds")
       ->transform(real_number(0, 1e6, Lowest::kExcluded))
       ->capture_default_str();
   command
       ->add_option_function<int64_t>(
           "--max-memory", [&corpus](const int64_t& mebibytes) { corpus.pdf.max_memory = mebibytes << 20; },
-          "MiB of memory that each program that reads a document may take")
+          "memory limit of each program that reads a document, in MiB")
       ->transform(whole_number(1, 1 << 20))
       ->default_str(std::to_string(corpus.pdf.max_memory >> 20));
   add_encoder_options(*command, arguments->encoder);

@@ -70,14 +70,14 @@ Result<int> run_label(const LabelArguments& arguments, Session& session) {
 void add_dataset_label(CLI::App& group, Command& chosen) {
   auto arguments = std::make_shared<LabelArguments>();
   CLI::App* command = group.add_subcommand(
-      "label", "Make a dataset of visual, non-visual and ambiguous texts from several people's ratings");
+      "label", "Make a dataset of visual, non-visual and ambiguous texts from ratings by several people");
   command
       ->add_option("RATINGS", arguments->table,
-                   "CSV with the columns text, rater, rating (1 to 7), or text and a column a rater")
+                   "CSV with the columns text, rater, rating (1 to 7), or text and one column per rater")
       ->required();
   command->add_option("-o,--output", arguments->output, "manifest file to write")->required();
   add_overwrite_option(*command, arguments->overwrite);
-  command->add_option("--min-ratings", arguments->min_ratings, "leave out texts with fewer ratings")
+  command->add_option("--min-ratings", arguments->min_ratings, "minimum number of ratings of a text")
       ->transform(whole_number(1, 1000))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "print the result as JSON");

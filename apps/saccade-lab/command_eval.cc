@@ -9,6 +9,7 @@ void add_eval_command(CLI::App& app, Command& chosen) {
   add_eval_retrieval_command(*group, chosen);
   add_eval_winoground_command(*group, chosen);
   add_eval_length_command(*group, chosen);
+  add_eval_answers_command(*group, chosen);
   add_eval_matches_command(*group, chosen);
   add_eval_visualness_command(*group, chosen);
   add_eval_composed_command(*group, chosen);

@@ -12,6 +12,7 @@ void add_eval_winoground_command(CLI::App& eval, Command& chosen);
 void add_eval_composed_command(CLI::App& eval, Command& chosen);
 void add_eval_edits_command(CLI::App& eval, Command& chosen);
 void add_eval_length_command(CLI::App& eval, Command& chosen);
+void add_eval_answers_command(CLI::App& eval, Command& chosen);
 void add_eval_matches_command(CLI::App& eval, Command& chosen);
 void add_eval_speed_command(CLI::App& eval, Command& chosen);
 void add_eval_advise_command(CLI::App& eval, Command& chosen);

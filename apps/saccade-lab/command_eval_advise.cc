@@ -38,37 +38,35 @@ Result<int> run_advise(const AdviseArguments& arguments, Session& session) {
 
 void add_eval_advise_command(CLI::App& eval, Command& chosen) {
   auto arguments = std::make_shared<AdviseArguments>();
-  CLI::App* command = eval.add_subcommand("advise", "Rank the models that runs have measured, and say why");
+  CLI::App* command = eval.add_subcommand("advise", "Rank the models measured by runs, with reasons");
   AdviceQuestion& question = arguments->question;
   command
-      ->add_option("RUN", arguments->runs,
-                   "run folders of eval retrieval, winoground, length and speed: what each measured of a "
-                   "checkpoint in a precision is joined by its fingerprint")
+      ->add_option(
+          "RUN", arguments->runs,
+          "run folders of eval retrieval, winoground, length and speed, joined by checkpoint fingerprint "
+          "and precision")
       ->required();
   command->add_option("--dataset", question.datasets,
-                      "names of the datasets to go by, where runs of one kind have several");
-  command->add_option("--device", question.device,
-                      "device whose speed measurements to go by: cpu (default: any, as long as it is one)");
+                      "names of the datasets to use, if runs of one kind have several");
+  command->add_option(
+      "--device", question.device,
+      "device of the speed measurements to use, such as cpu (default: the only one measured)");
   command
       ->add_option("--min-images-per-s", question.min_images_per_s,
-                   "fewest pictures a second that a model must encode")
+                   "minimum number of images encoded per second")
       ->transform(real_number(0, 1e12, Lowest::kExcluded));
   command
       ->add_option("--max-latency-ms", question.max_latency_ms,
-                   "longest latency of a text query, in milliseconds, that 19 of 20 queries must keep")
+                   "maximum latency of a text query, 95th percentile, in milliseconds")
       ->transform(real_number(0, 1e12, Lowest::kExcluded));
-  command
-      ->add_option("--max-memory-bytes", question.max_memory_bytes,
-                   "largest peak memory, in bytes, that a model may take")
+  command->add_option("--max-memory-bytes", question.max_memory_bytes, "maximum peak memory, in bytes")
       ->transform(whole_number(1));
   command->add_option("--languages", question.languages, "languages of the queries, such as en,de")
       ->delimiter(',');
-  command
-      ->add_option("--query-length", question.query_length,
-                   "number of tokens of the queries that a model must effectively read")
+  command->add_option("--query-length", question.query_length, "minimum effective token length")
       ->transform(whole_number(1));
   command->add_flag("--composition", question.composition,
-                    "rank by a run of eval winoground: for queries where it matters who does what to whom");
+                    "rank by eval winoground, for queries where word order matters");
   command->add_flag("--json", arguments->json, "print the ranking and its reasons as JSON");
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_advise(*arguments, session); };

@@ -142,19 +142,18 @@ Result<int> run(ComposedArguments& arguments, Session& session) {
 void add_protocol_options(CLI::App& command, ComposedOptions& composed) {
   add_choice(
       command, "--join", composed.protocol.join,
-      "how several texts of a query are asked: joined in one of three ways, as the mean of both orders, or each alone");
+      "handling of several texts per query: joined in one of three ways, mean of both orders, or each alone");
   add_choice(command, "--gallery", composed.protocol.gallery,
-             "pictures that are ranked: the dataset's own list, or the union of references and targets");
+             "images to rank: the dataset's own list, or the union of references and targets");
   add_choice(command, "--reference", composed.protocol.reference,
-             "whether a query's reference is ranked too; layout: not in CIRR, else it is");
+             "reference image: ranked or excluded; layout: excluded in CIRR, else ranked");
   add_choice(
       command, "--shared-concept", composed.protocol.concepts,
-      "text that is asked: alone, or with what reference and targets share (\"find CONCEPT but TEXT\")");
+      "query text: alone, or with the concept shared by reference and targets (\"find CONCEPT but TEXT\")");
   add_choice(command, "--recall", composed.protocol.recall,
-             "target that r@k counts where there are several; layout: in CIRCO the first, else any");
-  add_choice(
-      command, "--ties", composed.ties,
-      "order of equal scores: against the model, for it, the mean rank, by index, or as trec_eval does");
+             "target counted by r@k if there are several; layout: the first in CIRCO, else any");
+  add_choice(command, "--ties", composed.ties,
+             "ranking of ties: against the model, in its favor, mean rank, by index, or as trec_eval does");
 }
 
 }  // namespace
@@ -162,49 +161,47 @@ void add_protocol_options(CLI::App& command, ComposedOptions& composed) {
 void add_eval_composed_command(CLI::App& eval, Command& chosen) {
   auto arguments = std::make_shared<ComposedArguments>();
   CLI::App* command = eval.add_subcommand(
-      "composed", "Measure how well a picture and a change in words find the picture that is meant");
+      "composed", "Measure composed image retrieval: a reference image plus a change in words");
   add_eval_inputs(*command, arguments->eval);
   add_choices(*command, "--method", arguments->composed.methods,
-              "ways to make one row of a picture and a text (default: all)")
+              "methods that combine image and text into one embedding (default: all)")
       ->default_str("");
   CLI::Option* weight =
       command
           ->add_option_function<double>(
               "--weight", [arguments](const double& value) { arguments->composed.weight = value; },
-              "the text's share in weighted-sum and slerp (default: 0.5), its factor in direction "
-              "(default: 1); 0 to 1")
+              "weight of the text, 0 to 1 (default: 0.5 in weighted-sum and slerp, 1 in direction)")
           ->transform(real_number(0, 1));
   CLI::Option* choose = command->add_option(
       "--choose-on", arguments->composed.choose_on,
-      "dataset to choose each checkpoint's weights on, by r@10; another split than is measured");
+      "validation dataset for choosing each checkpoint's weight by r@10; not the split that is measured");
   choose->excludes(weight);
   command->add_option(
       "--composer", arguments->composers,
-      "trained composers to measure beside the methods, each on the checkpoint it was trained for: folders, or starter");
+      "trained composers to measure as well, each with the checkpoint it was trained for: folders, or "
+      "starter");
   command
-      ->add_option(
-          "--tau", arguments->composed.taus,
-          "thresholds at which composers that have one are measured; with --choose-on the best there is taken")
+      ->add_option("--tau", arguments->composed.taus,
+                   "merge thresholds to measure of composers that have one; --choose-on selects the best")
       ->transform(real_number(-1, 1));
   command
-      ->add_option(
-          "--token-queries", arguments->composed.token_queries,
-          "number of queries whose tokens' cosines are counted into a histogram, drawn by the seed (default: 0)")
+      ->add_option("--token-queries", arguments->composed.token_queries,
+                   "number of random queries for the histogram of token similarities (default: 0)")
       ->transform(whole_number(0));
-  command->add_option(
-      "--generated", arguments->generated,
-      "list of pictures that were made for the queries (saccade generate edits), for reports to show");
+  command->add_option("--generated", arguments->generated,
+                      "list of generated images (saccade generate edits), shown in reports");
   add_protocol_options(*command, arguments->composed);
   command->add_flag("--leave-out", arguments->eval.evaluation.leave_out,
-                    "leave out pictures that cannot be read, and the queries that need them, and count them");
+                    "skip unreadable images and the queries that need them, and count them");
   command->add_option("--server-files", arguments->server_files,
-                      "folder to write the answers into as CIRR's and CIRCO's servers take them");
+                      "folder for submission files for the CIRR and CIRCO servers");
   command
       ->add_option(
           "--embeddings", arguments->embeddings,
-          "evaluate rows in FILE.safetensors: query_embeds [q, d], gallery_embeds [n, d], in the dataset's order")
+          "evaluate embeddings in FILE.safetensors: query_embeds [q, d], gallery_embeds [n, d], in the "
+          "dataset's order")
       ->excludes(command->get_option("--model"));
-  add_choice(*command, "--similarity", arguments->similarity, "how the vectors of --embeddings are compared");
+  add_choice(*command, "--similarity", arguments->similarity, "similarity measure for --embeddings");
   add_bootstrap_options(*command, arguments->eval);
   add_run_options(*command, arguments->eval);
   group_options(*command,

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/data/read_dataset.h"
 #include "lab/eval/edits/edits_study.h"
 #include "lab/report/edits_page.h"
 #include "saccade/core/counts.h"
@@ -56,7 +57,8 @@ std::string dataset_text(const RunDataset& dataset, const Json& metrics) {
                         figure_text(one["reference_cosine"]));
     if (one["correlation"]["value"].is_number()) {
       text += fmt::format(
-          "  rank correlation of that cosine with what asking by the picture gains over reference + text: {}\n",
+          "  rank correlation of that cosine with what asking by the picture gains over reference + text: "
+          "{}\n",
           figure_text(one["correlation"]));
     }
   }
@@ -110,30 +112,30 @@ Result<int> run(EditsArguments& arguments, Session& session) {
 
 void add_eval_edits_command(CLI::App& eval, Command& chosen) {
   auto arguments = std::make_shared<EditsArguments>();
-  CLI::App* command = eval.add_subcommand(
-      "edits", "Measure how often a generated picture's nearest neighbour is the picture that was meant");
+  CLI::App* command =
+      eval.add_subcommand("edits", "Measure how often a generated image's nearest neighbor is the target");
   add_eval_inputs(*command, arguments->eval);
   command
       ->add_option("--generated", arguments->generated,
-                   "folder of `saccade generate edits`, made for the dataset")
+                   "output folder of `saccade generate edits` for the dataset")
       ->required();
   command->add_flag(
       "--note", arguments->note,
-      "write how like its target each picture is into the folder (quality.jsonl), for training to choose by");
-  command->add_option("--html", arguments->page,
-                      "page to write: references, texts, generated pictures and targets, chosen by the seed");
+      "write each image's similarity to its target into the folder (quality.jsonl), for use in training");
+  command->add_option(
+      "--html", arguments->page,
+      "HTML file to write: references, texts, generated images and targets of random queries");
   command->add_option("--shown", arguments->shown, "number of queries on that page")
       ->transform(whole_number(1, 10'000))
       ->capture_default_str();
   add_choice(*command, "--gallery", arguments->edits.protocol.gallery,
-             "pictures that are ranked: the dataset's own list, or the union of references and targets");
+             "images to rank: the dataset's own list, or the union of references and targets");
   add_choice(*command, "--reference", arguments->edits.protocol.reference,
-             "whether a query's reference is ranked too; layout: not in CIRR, else it is");
-  add_choice(
-      *command, "--ties", arguments->edits.ties,
-      "order of equal scores: against the model, for it, the mean rank, by index, or as trec_eval does");
+             "reference image: ranked or excluded; layout: excluded in CIRR, else ranked");
+  add_choice(*command, "--ties", arguments->edits.ties,
+             "ranking of ties: against the model, in its favor, mean rank, by index, or as trec_eval does");
   command->add_flag("--leave-out", arguments->eval.evaluation.leave_out,
-                    "leave out pictures that cannot be read, and the queries that need them, and count them");
+                    "skip unreadable images and the queries that need them, and count them");
   add_bootstrap_options(*command, arguments->eval);
   add_run_options(*command, arguments->eval);
   command->callback(

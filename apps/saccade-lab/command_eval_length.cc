@@ -164,19 +164,20 @@ void add_eval_length_command(CLI::App& eval, Command& chosen) {
   auto arguments = std::make_shared<LengthArguments>();
   LengthStudyOptions& study = arguments->study;
   CLI::App* command = eval.add_subcommand(
-      "length", "Measure how much of a text a model reads: R@1 of texts cut to their first tokens");
+      "length", "Measure the effective token length: R@1 of texts cut to their first tokens");
   add_eval_inputs(*command, arguments->eval);
-  command->add_option("--domain", study.domains, "one word for each --dataset: what its texts are about");
+  command->add_option("--domain", study.domains, "topic of each --dataset, one word each");
   add_choice(
       *command, "--captions", study.captions,
-      "captions that count as texts: all, a picture's first, different ones only, or one a picture both ways");
+      "captions used as texts: all, the first of each image, distinct ones only, or one per image in both "
+      "directions");
   command->add_flag("--join-captions", study.join_captions,
-                    "join all captions of a picture into one long text");
+                    "join all captions of an image into one long text");
   command->add_flag("--leave-out", arguments->eval.evaluation.leave_out,
-                    "leave out pictures that cannot be read or have no text, and count them");
+                    "skip images that are unreadable or have no text, and count them");
   command
       ->add_option("--share", study.length.share,
-                   "share of the largest R@1 that counts as reaching it, 0 to 1")
+                   "share of the maximum R@1 that counts as reaching it, 0 to 1")
       ->transform(real_number(0.01, 1))
       ->capture_default_str();
   command
@@ -188,29 +189,28 @@ void add_eval_length_command(CLI::App& eval, Command& chosen) {
       ->transform(whole_number(1));
   command
       ->add_option("--chunk-tokens", study.length.chunk_tokens,
-                   "largest number of tokens of a text or chunk; 0: what the model has room for")
+                   "maximum number of tokens of a text or chunk; 0: the model's limit")
       ->transform(whole_number(0))
       ->capture_default_str();
   command
-      ->add_option("--subsets", study.length.subsets,
-                   "number of random subsets of pictures to measure as well")
+      ->add_option("--subsets", study.length.subsets, "number of random subsets of images to measure as well")
       ->transform(whole_number(0, 1000))
       ->capture_default_str();
   command
-      ->add_option("--subset-items", study.length.subset_items, "number of pictures in each of the --subsets")
+      ->add_option("--subset-items", study.length.subset_items, "number of images in each of the --subsets")
       ->transform(whole_number(1))
       ->capture_default_str();
   command->add_flag("--no-controls", arguments->no_controls,
-                    "leave out the controls: sentences in another order, and the last tokens");
+                    "skip the controls: shuffled sentences, and the last tokens");
   command->add_flag("--no-chunking", arguments->no_chunking,
-                    "leave out the measurement of longer texts in chunks");
+                    "skip the measurement of longer texts in chunks");
   command->add_flag("--write-card", arguments->write_card,
-                    "write the effective lengths into the checkpoints' folders, for search to know");
+                    "store the effective lengths in the checkpoints' folders, where search finds them");
   auto* only = command->add_flag("--token-lengths", arguments->token_lengths,
                                  "only count tokens; -m may be folders with tokenizer files alone");
   command
       ->add_option("--context", arguments->context,
-                   "largest number of tokens of a text, where the tokenizer's files do not say")
+                   "maximum number of tokens of a text, if the tokenizer's files do not state it")
       ->transform(whole_number(3))
       ->needs(only);
   add_bootstrap_options(*command, arguments->eval);

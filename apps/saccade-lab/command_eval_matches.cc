@@ -96,16 +96,15 @@ Result<int> run(const MatchesArguments& arguments, Session& session) {
 
 void add_eval_matches_command(CLI::App& eval, Command& chosen) {
   auto arguments = std::make_shared<MatchesArguments>();
-  CLI::App* command =
-      eval.add_subcommand("matches",
-                          "Measure whether what search promises of its hits comes true, and whether it says "
-                          "so where nothing matches");
+  CLI::App* command = eval.add_subcommand(
+      "matches",
+      "Measure the calibration of match probabilities, and how often absent things are called absent");
   add_eval_inputs(*command, arguments->eval);
   command->add_flag("--leave-out", arguments->eval.evaluation.leave_out,
-                    "leave out pictures that cannot be read, and count them");
+                    "skip unreadable images, and count them");
   command
       ->add_option("--texts", arguments->match.texts,
-                   "number of texts to learn from: captions' words and parts, and everyday words")
+                   "number of texts for the calibration: words and parts of captions, and everyday words")
       ->transform(whole_number(1, 100'000))
       ->capture_default_str();
   add_bootstrap_options(*command, arguments->eval);

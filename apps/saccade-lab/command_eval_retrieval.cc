@@ -89,26 +89,26 @@ Result<int> run(const RetrievalArguments& arguments, Session& session) {
 
 void add_eval_retrieval_command(CLI::App& eval, Command& chosen) {
   auto arguments = std::make_shared<RetrievalArguments>();
-  CLI::App* command = eval.add_subcommand(
-      "retrieval", "Measure how well captions find their pictures, and pictures their captions");
+  CLI::App* command =
+      eval.add_subcommand("retrieval", "Measure retrieval of images by captions, and of captions by images");
   add_eval_inputs(*command, arguments->eval);
   add_choice(
       *command, "--captions", arguments->retrieval.captions,
-      "captions that count as texts: all, a picture's first, different ones only, or one a picture both ways");
-  add_choice(
-      *command, "--ties", arguments->retrieval.ties,
-      "order of equal scores: against the model, for it, the mean rank, by index, or as trec_eval does");
+      "captions used as texts: all, the first of each image, distinct ones only, or one per image in both "
+      "directions");
+  add_choice(*command, "--ties", arguments->retrieval.ties,
+             "ranking of ties: against the model, in its favor, mean rank, by index, or as trec_eval does");
   command->add_flag(
       "--leave-out", arguments->eval.evaluation.leave_out,
-      "leave out pictures that cannot be read or have no text, and texts without a picture, and count them");
+      "skip images that are unreadable or have no text, and texts without an image, and count them");
   auto* embeddings = command->add_option(
       "--embeddings", arguments->embeddings,
-      "evaluate rows in FILE.safetensors: image_embeds [n, d], text_embeds [m, d], text_image [m]");
+      "evaluate embeddings in FILE.safetensors: image_embeds [n, d], text_embeds [m, d], text_image [m]");
   auto* scores = command->add_option("--scores", arguments->scores,
                                      "evaluate scores in FILE.safetensors: scores [m, n], text_image [m]");
   embeddings->excludes(scores);
   for (auto* option : {embeddings, scores}) option->excludes(command->get_option("--model"));
-  add_choice(*command, "--similarity", arguments->similarity, "how the vectors of --embeddings are compared");
+  add_choice(*command, "--similarity", arguments->similarity, "similarity measure for --embeddings");
   add_bootstrap_options(*command, arguments->eval);
   add_run_options(*command, arguments->eval);
   command->callback(

@@ -11,11 +11,11 @@
 #include "saccade/core/counts.h"
 #include "saccade/model/options/precision.h"
 
-#include "checkpoint.h"
 #include "choice.h"
 #include "command_eval.h"
 #include "command_help.h"
 #include "eval_options.h"
+#include "load_checkpoint.h"
 #include "number.h"
 #include "own_process.h"
 
@@ -156,7 +156,7 @@ Result<int> run_eval_speed(const SpeedArguments& arguments, Session& session) {
 void add_eval_speed_command(CLI::App& eval, Command& chosen) {
   auto arguments = std::make_shared<SpeedArguments>();
   CLI::App* command =
-      eval.add_subcommand("speed", "Measure pictures, texts and queries a second, latency, and memory");
+      eval.add_subcommand("speed", "Measure images, texts and queries per second, latency, and memory");
   EvaluationOptions& options = arguments->eval.evaluation;
   SpeedOptions& speed = arguments->speed.speed;
   command->add_option(
@@ -164,34 +164,32 @@ void add_eval_speed_command(CLI::App& eval, Command& chosen) {
       "checkpoints: folders, or OWNER/NAME[@REVISION] of the hub's cache (default: the starter)");
   command
       ->add_option("--dataset", options.datasets,
-                   "the dataset (see saccade help datasets) measured with: PATH or PATH#split=NAME")
+                   "dataset (see saccade help datasets): PATH or PATH#split=NAME")
       ->required();
   add_choices(*command, "--precision", arguments->speed.precisions,
-              "number formats of the encoder's arithmetic; with both, each is measured");
-  command
-      ->add_option("--threads", arguments->eval.encoder.threads,
-                   "number of threads; 0: one for each processor")
+              "number formats of the encoder's arithmetic; each is measured");
+  command->add_option("--threads", arguments->eval.encoder.threads, "number of threads; 0: one per processor")
       ->transform(whole_number(0, 1024))
       ->capture_default_str();
   const auto add_count = [&](const char* name, int64_t& count, int64_t lowest, int64_t highest,
                              const char* what) {
     command->add_option(name, count, what)->transform(whole_number(lowest, highest))->capture_default_str();
   };
-  add_count("--limit", arguments->speed.limit, 0, kMostWhole,
-            "number of pictures to measure with, the dataset's first, each with its first caption; 0: all");
-  add_count("--batch", speed.batch, 1, 4096,
-            "number of pictures, texts or queries in a batch, for throughput");
-  add_count("--repeats", speed.repeats, 1, 10'000, "number of measured passes over the pictures and texts");
+  add_count(
+      "--limit", arguments->speed.limit, 0, kMostWhole,
+      "number of images to measure with: the first of the dataset, each with its first caption; 0: all");
+  add_count("--batch", speed.batch, 1, 4096, "batch size for throughput: number of images, texts or queries");
+  add_count("--repeats", speed.repeats, 1, 10'000, "number of measured passes over the images and texts");
   add_count("--warm-up", speed.warm_up, 0, 10'000, "number of passes before these, which are not counted");
   add_count("--queries", speed.queries, 1, 1'000'000,
-            "number of texts and of pictures in a pass of single queries, for latency");
+            "number of texts and of images in a pass of single queries, for latency");
   add_count("--gallery", speed.gallery, 1, 1'000'000'000,
-            "number of pictures that a query is scored against; random vectors where the dataset has fewer");
+            "gallery size of a query; random embeddings fill it up if the dataset has fewer images");
   command->add_option("--seed", speed.seed, "seed of the random vectors")
       ->transform(whole_number(0))
       ->capture_default_str();
   add_choice(*command, "--transparent", options.embed.transparency,
-             "what to lay transparent pictures on: white, or what the checkpoint says");
+             "background of transparent images: white, or the checkpoint's");
   add_run_options(*command, arguments->eval);
   group_options(*command, {{"Models, data and encoding",
                             {"-m", "--dataset", "--precision", "--threads", "--batch", "--transparent"}}});

@@ -112,30 +112,30 @@ Result<int> run(const VisualnessArguments& arguments, Session& session) {
 void add_eval_visualness_command(CLI::App& eval, Command& chosen) {
   auto arguments = std::make_shared<VisualnessArguments>();
   CLI::App* command = eval.add_subcommand(
-      "visualness", "Measure how well texts that picture something are told from others (TIP-CLIP's study)");
+      "visualness", "Measure the classification of visual and non-visual texts (TIP-CLIP)");
   add_eval_inputs(*command, arguments->eval);
   command->add_flag("--leave-out", arguments->eval.evaluation.leave_out,
-                    "measure texts whose picture cannot be read without it, and count them");
+                    "measure texts with an unreadable image without the image, and count them");
   command->add_option(
       "--validation", arguments->options.validation,
-      "datasets of rated texts that thresholds are chosen on: one for all datasets, or one each; "
-      "without, checkpoints are measured with the threshold that they keep");
+      "datasets of rated texts for choosing thresholds: one for all datasets, or one each (default: the "
+      "threshold stored in each checkpoint)");
   command
       ->add_option(
           "--null", arguments->null_picture,
-          "NULL picture of checkpoints that keep none: random, random:SEED, grey, black, white, or a file")
+          "NULL image for checkpoints that store none: random, random:SEED, grey, black, white, or a file")
       ->capture_default_str();
   command->add_option(
       "--lexicon", arguments->lexicon,
-      "ratings of words, the MRC database (mrc2.dct) or Brysbaert's table: their mean is a method, and "
-      "what text classifiers attend to is compared with them");
-  command->add_option("--vectors", arguments->vectors,
-                      "word vectors, GloVe's text or word2vec's: each expands the lexicon by nearest words");
+      "word ratings, the MRC database (mrc2.dct) or Brysbaert's table: their mean is a baseline, and "
+      "attention of text classifiers is correlated with them");
   command->add_option(
-      "--objects", arguments->objects,
-      "names of things that can be seen, one a line: their share of a text's words is a method");
+      "--vectors", arguments->vectors,
+      "word vectors in GloVe's text format or word2vec's, to expand the lexicon by nearest words");
+  command->add_option("--objects", arguments->objects,
+                      "names of visible things, one per line: their share of a text's words is a baseline");
   add_choice(*command, "--map", arguments->options.map,
-             "map of texts, pictures and the NULL picture that a run (-o) gets");
+             "projection of texts, images and the NULL image, stored in the run (-o)");
   add_bootstrap_options(*command, arguments->eval);
   add_run_options(*command, arguments->eval);
   command->callback(

@@ -70,13 +70,13 @@ void add_eval_winoground_command(CLI::App& eval, Command& chosen) {
   auto arguments = std::make_shared<WinogroundArguments>();
   CLI::App* command = eval.add_subcommand(
       "winoground",
-      "Measure how well captions of the same words are told apart (Winoground, SugarCrepe, ARO)");
+      "Measure compositional understanding: captions with the same words (Winoground, SugarCrepe, ARO)");
   add_eval_inputs(*command, arguments->eval);
   command->add_flag("--leave-out", arguments->eval.evaluation.leave_out,
-                    "leave out items with a picture that cannot be read, and count them");
+                    "skip items with an unreadable image, and count them");
   command
       ->add_option("--scores", arguments->scores,
-                   "judge scores in FILE.safetensors: scores [items, 2 captions, pictures]")
+                   "evaluate scores in FILE.safetensors: scores [items, 2 captions, images]")
       ->excludes(command->get_option("--model"));
   add_bootstrap_options(*command, arguments->eval);
   add_run_options(*command, arguments->eval);

@@ -5,13 +5,14 @@
 #include <fmt/format.h>
 
 #include "lab/data/dataset.h"
+#include "lab/data/read_dataset.h"
 #include "lab/generate/generate_edits.h"
 #include "lab/generate/own_engine.h"
 
-#include "checkpoint.h"
 #include "choice.h"
 #include "engine_options.h"
 #include "lab_commands.h"
+#include "load_checkpoint.h"
 #include "number.h"
 
 namespace saccade::lab::app {
@@ -73,19 +74,19 @@ Result<std::unique_ptr<PictureEngine>> open_engine_of(GenerateArguments& argumen
 // Adds the options of the laboratory's own editor.
 void add_editor_options(CLI::App& command, GenerateArguments& arguments) {
   EditSettings& edit = arguments.own.edit;
-  command.add_option(
-      "--editor", arguments.editor,
-      "folder of the editor to draw with, as `saccade-lab train editor` makes it (for --engine own; "
-      "default: $SACCADE_EDITOR, or models/editor beside the starter)");
+  command.add_option("--editor", arguments.editor,
+                     "folder of an editor made by `saccade-lab train editor` (for --engine own; "
+                     "default: $SACCADE_EDITOR, or models/editor beside the starter)");
   command
       .add_option_function<int64_t>(
           "--draw-steps", [&edit](const int64_t& steps) { edit.steps = steps; },
-          "number of steps the editor draws in, 1 to 1000 (for --engine own; default: its checkpoint's)")
+          "number of sampling steps of the editor, 1 to 1000 (for --engine own; default: its checkpoint's)")
       ->transform(whole_number(1, 1000));
   command
       .add_option_function<double>(
           "--guidance", [&edit](const double& guidance) { edit.guidance = guidance; },
-          "guidance scale of the editor, 0 to 100; 1 is no guidance (for --engine own; default: its checkpoint's)")
+          "guidance scale of the editor, 0 to 100; 1 is no guidance (for --engine own; default: its "
+          "checkpoint's)")
       ->transform(real_number(0, 100));
 }
 
@@ -117,14 +118,14 @@ Result<int> run(GenerateArguments& arguments, Session& session) {
 void add_generate_edits(CLI::App& group, Command& chosen) {
   auto arguments = std::make_shared<GenerateArguments>();
   CLI::App* command = group.add_subcommand(
-      "edits", "Make a picture for every edit query of a dataset, to train on in place of the true target");
+      "edits", "Generate an image for every edit query of a dataset, as a pseudo-target for training");
   command
       ->add_option("--dataset", arguments->dataset,
                    "dataset of edit queries (see saccade help datasets): PATH or PATH#split=NAME")
       ->required();
   command
       ->add_option("-o,--output", arguments->folder,
-                   "folder for the pictures and their list; what is in it already is not made again")
+                   "folder for the images and their list; existing images are not generated again")
       ->required();
   std::vector<std::string> kinds = names_of<EngineKind>();
   kinds.insert(kinds.begin(), kOwnEngine);
@@ -133,26 +134,24 @@ void add_generate_edits(CLI::App& group, Command& chosen) {
       "image engine that draws: own (an editor that `saccade-lab train editor` made) or a server (see "
       "saccade help engines; default: own)");
   add_editor_options(*command, *arguments);
-  command
-      ->add_option("--limit", arguments->options.limit,
-                   "number of queries, chosen by the seed; 0: all of the dataset")
+  command->add_option("--limit", arguments->options.limit, "number of random queries; 0: the whole dataset")
       ->transform(whole_number(0))
       ->capture_default_str();
-  command->add_option("--seed", arguments->options.seed, "seed of the pictures, and of the choice of --limit")
+  command->add_option("--seed", arguments->options.seed, "seed of the images, and of the choice of --limit")
       ->transform(whole_number(0))
       ->capture_default_str();
   command
       ->add_option("--give-up-after", arguments->options.give_up_after,
-                   "pictures that fail one after the other after which it ends; 0: it goes on")
+                   "number of consecutive failures after which to stop; 0: never")
       ->transform(whole_number(0))
       ->capture_default_str();
   command
       ->add_option("--max-pixels", arguments->options.max_pixels,
-                   "pixels of a picture above which the engine's answer is refused")
+                   "maximum size of a generated image, in pixels")
       ->transform(whole_number(1, 1'000'000'000))
       ->capture_default_str();
   command->add_flag("--replace-list", arguments->options.replace_list,
-                    "replace the folder's list where it is of another dataset or other settings");
+                    "replace the folder's list if it was made from another dataset or with other settings");
   add_encoder_options(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   command->callback(
@@ -162,7 +161,7 @@ void add_generate_edits(CLI::App& group, Command& chosen) {
 }  // namespace
 
 void add_generate_command(CLI::App& app, Command& chosen) {
-  CLI::App* group = app.add_subcommand("generate", "Have pictures made by an engine");
+  CLI::App* group = app.add_subcommand("generate", "Generate images with an engine");
   group->require_subcommand(1);
   add_generate_edits(*group, chosen);
 }

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -12,9 +13,11 @@
 #include <fmt/format.h>
 
 #include "lab/report/run_page.h"
+#include "lab/report/tables_text.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/output_file.h"
 
+#include "choice.h"
 #include "lab_commands.h"
 #include "number.h"
 #include "outputs.h"
@@ -28,6 +31,7 @@ struct ReportArguments {
   std::string charts;
   bool no_charts = false;
   bool overwrite = false;
+  std::optional<TableFormat> tables;  // in place of a page
   RunPageOptions page;
 };
 
@@ -58,7 +62,33 @@ Result<std::string> chart_script(const std::string& named) {
 
 namespace {
 
+// The tables alone, on stdout or in a file.
+Result<int> run_report_tables(const ReportArguments& arguments, Session& session) {
+  const OutputRules rules{.overwrite = arguments.overwrite};
+  const bool to_file = !arguments.output.empty();
+  if (to_file) SACCADE_TRY(check_output(arguments.output, OutputKind::kDocument, rules).in("tables"));
+  std::vector<ReportFolder> folders;
+  for (const std::string& run : arguments.runs) {
+    SACCADE_ASSIGN(ReportFolder folder, read_report_folder(run));
+    folders.push_back(std::move(folder));
+  }
+  SACCADE_ASSIGN(const std::vector<Table> tables, run_tables(folders));
+  const std::string text = tables_text(tables, *arguments.tables);
+  if (!to_file) {
+    SACCADE_TRY(session.out.write(text));
+    return kDone;
+  }
+  SACCADE_TRY(write_output(arguments.output, OutputKind::kDocument, rules, text).in("tables"));
+  SACCADE_TRY(session.out.write(
+      fmt::format("{} in {}\n", counted(std::ssize(tables), "table"), one_line(arguments.output))));
+  return kDone;
+}
+
 Result<int> run_report(const ReportArguments& arguments, Session& session) {
+  if (arguments.tables) return run_report_tables(arguments, session);
+  if (arguments.output.empty()) {
+    return fail(ErrorCode::kUsage, "name the page's file with -o, or print tables with --format");
+  }
   // A page may lie in the folder of a run: a run's own files are no pages.
   const OutputRules rules{.inputs = {arguments.charts}, .overwrite = arguments.overwrite};
   SACCADE_TRY(check_output(arguments.output, OutputKind::kHtml, rules).in("page"));
@@ -91,10 +121,14 @@ Result<int> run_report(const ReportArguments& arguments, Session& session) {
 
 void add_report_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<ReportArguments>();
-  CLI::App* command = app.add_subcommand(
-      "report", "Make one HTML page of runs: tables, charts, best and worst queries, maps");
-  command->add_option("RUN", arguments->runs, "run folders, as eval or train write them with -o")->required();
-  command->add_option("-o,--output", arguments->output, "HTML file to write")->required();
+  CLI::App* command =
+      app.add_subcommand("report", "Make an HTML page of runs: tables, charts, best and worst queries, maps");
+  command->add_option("RUN", arguments->runs, "run folders written by eval or train with -o")->required();
+  command->add_option("-o,--output", arguments->output,
+                      "HTML file to write; with --format a file for the tables (default: standard output)");
+  add_choice(
+      *command, "--format", arguments->tables,
+      "format in which to print the tables alone, instead of a page; the first is that of models by datasets");
   add_overwrite_option(*command, arguments->overwrite);
   command->add_option("--title", arguments->page.title, "title of the page")->capture_default_str();
   command
@@ -104,13 +138,12 @@ void add_report_command(CLI::App& app, Command& chosen) {
       ->capture_default_str();
   command
       ->add_option("--map-points", arguments->page.map_points,
-                   "largest number of images and texts together on a map; 0: no maps")
+                   "maximum number of images and texts on a map; 0: no maps")
       ->transform(whole_number(0, 4000))
       ->capture_default_str();
   command->add_option("--charts", arguments->charts,
-                      "file with the script that draws charts (default: the one that was built)");
-  command->add_flag("--no-charts", arguments->no_charts,
-                    "show tables instead of charts; no script is needed then");
+                      "file with the chart script (default: the one built with Saccade)");
+  command->add_flag("--no-charts", arguments->no_charts, "show tables instead of charts");
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_report(*arguments, session); };
   });

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/data/read_dataset.h"
 #include "lab/train/recipes/train_dual.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/model/options/precision.h"
@@ -148,8 +149,7 @@ void add_loop_options(CLI::App& command, TrainingLoopOptions& options) {
       ->transform(above_zero)
       ->capture_default_str();
   command
-      .add_option("--warmup", options.warmup,
-                  "share of the steps in which the learning rate rises to its peak, 0 to 1")
+      .add_option("--warmup", options.warmup, "share of steps with a rising learning rate (warm-up), 0 to 1")
       ->transform(real_number(0, 1))
       ->capture_default_str();
   command.add_option("--weight-decay", options.weight_decay, "weight decay of AdamW, for matrices only")
@@ -157,25 +157,23 @@ void add_loop_options(CLI::App& command, TrainingLoopOptions& options) {
       ->capture_default_str();
   command
       .add_option("--max-gradient-norm", options.max_gradient_norm,
-                  "largest norm of a step's gradient; a longer one is scaled down to it")
+                  "maximum gradient norm; larger gradients are scaled down")
       ->transform(above_zero)
       ->capture_default_str();
-  command
-      .add_option("--seed", options.seed, "seed of everything random: weights, order, captions, augmentation")
+  command.add_option("--seed", options.seed, "random seed: weights, order, captions, augmentation")
       ->transform(whole_number(0))
       ->capture_default_str();
   command
       .add_option("--patience", options.patience,
-                  "evaluations one after the other without a better figure after which training ends; 0: it "
-                  "never ends early")
+                  "number of evaluations without improvement after which training stops early; 0: never")
       ->transform(whole_number(0))
       ->capture_default_str();
   command
       .add_option("--checkpoint-every", options.checkpoint_every,
-                  "steps between saves of the state that a stopped training goes on from")
+                  "number of steps between saves of the state for resuming")
       ->transform(whole_number(1))
       ->capture_default_str();
-  command.add_flag("--dry-run", options.dry_run, "check options and data, write nothing, train nothing");
+  command.add_flag("--dry-run", options.dry_run, "check options and data without training");
 }
 
 void hand_over(char** /*argv*/) {}
@@ -183,15 +181,14 @@ void hand_over(char** /*argv*/) {}
 static void add_train_dual_command(CLI::App& group, Command& chosen) {
   auto arguments = std::make_shared<TrainArguments>();
   DualTrainingOptions& options = arguments->options;
-  CLI::App* command = group.add_subcommand(
-      "dual", "Train a dual encoder (CLIP's architecture) on pictures and their captions");
+  CLI::App* command =
+      group.add_subcommand("dual", "Train a dual encoder (CLIP's architecture) on images and captions");
   command
       ->add_option("--dataset", arguments->datasets,
                    "datasets to train on (see saccade help datasets): PATH or PATH#split=NAME")
       ->required();
-  command->add_option(
-      "--held-out", arguments->held_out,
-      "datasets to score while training, each picture with its first caption; never trained on");
+  command->add_option("--held-out", arguments->held_out,
+                      "held-out datasets to evaluate during training, each image with its first caption");
   add_path(*command, "--config", options.config,
            "JSON file with \"model\" (a CLIP's config.json), \"preprocessor\" and \"tokenizer\" (a folder) "
            "(default: those of --initial)");
@@ -199,40 +196,35 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
            "checkpoint whose weights training begins with, of the same architecture and tokenizer "
            "(default: random weights)");
   add_path(*command, "--cache", options.cache,
-           "folder for decoded pictures (default: cache in the run folder)");
+           "cache folder for decoded images (default: cache in the run folder)");
   add_loop_options(*command, options);
   add_step_options(*command, options);
-  command->add_option("--batch", options.batch, "pictures in a batch, at least 2")
+  command->add_option("--batch", options.batch, "batch size: number of images, at least 2")
       ->transform(whole_number(2))
       ->capture_default_str();
-  command
-      ->add_option("--patch-dropout", options.patch_dropout,
-                   "share of each picture's patches that a step leaves out, 0 to 0.9")
+  command->add_option("--patch-dropout", options.patch_dropout, "patch dropout probability, 0 to 0.9")
       ->transform(real_number(0, 0.9))
       ->capture_default_str();
-  command
-      ->add_option("--unmasked", options.unmasked,
-                   "share of the steps, the last ones, in which --patch-dropout leaves nothing out, 0 to 1")
+  command->add_option("--unmasked", options.unmasked, "share of final steps without --patch-dropout, 0 to 1")
       ->transform(real_number(0, 1))
       ->capture_default_str();
   command
-      ->add_option(
-          "--first-caption", options.first_caption,
-          "probability that a picture comes with its first caption; otherwise with any of its captions")
+      ->add_option("--first-caption", options.first_caption,
+                   "probability that an image is paired with its first caption instead of a random one")
       ->transform(real_number(0, 1))
       ->capture_default_str();
   add_choice_of(*command, "--precision", options.precision, {"fp32", "bf16"},
-                "number format of the matrix products; the weights are trained in fp32");
+                "number format of matrix products; weights are trained in fp32");
   add_choice(*command, "--weights", options.weights,
              "number format of the weights in the written checkpoint");
   add_choice(*command, "--device", options.device, "device to train on");
-  command->add_option("--threads", options.threads, "number of threads; 0: one for each processor")
+  command->add_option("--threads", options.threads, "number of threads; 0: one per processor")
       ->transform(whole_number(0, 1024))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "print the result as JSON");
   group_options(*command,
                 {{"Data", {"--dataset", "--held-out", "--cache", "--first-caption"}},
-                 {"What is trained", {"--config", "--initial", "--weights"}},
+                 {"Model", {"--config", "--initial", "--weights"}},
                  {"Optimizer and schedule",
                   {"--steps", "--batch", "--learning-rate", "--warmup", "--weight-decay",
                    "--max-gradient-norm", "--seed", "--patch-dropout", "--unmasked"}},

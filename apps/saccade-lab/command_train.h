@@ -9,7 +9,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "lab/train/loop_options.h"
+#include "lab/train/options/loop_options.h"
 #include "saccade/core/enum_names.h"
 #include "saccade/core/json.h"
 

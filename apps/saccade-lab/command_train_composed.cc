@@ -13,11 +13,11 @@
 #include "lab/train/recipes/train_inversion.h"
 #include "saccade/model/options/precision.h"
 
-#include "checkpoint.h"
 #include "choice.h"
 #include "command_help.h"
 #include "command_train.h"
 #include "eval_options.h"
+#include "load_checkpoint.h"
 #include "number.h"
 
 namespace saccade::lab::app {
@@ -149,28 +149,27 @@ void add_data_options(CLI::App& command, Arguments& arguments) {
       "--dataset", options.datasets,
       "edit queries to train on (see saccade help datasets): PATH or PATH#split=NAME; not for inversion");
   command.add_option("--held-out", options.held_out,
-                     "edit queries to measure while training; they decide which step's checkpoint is kept");
-  command.add_option("--test", options.test, "edit queries to measure once, by the checkpoint that is kept");
-  add_path(
-      command, "--cache", options.cache,
-      "folder for what is computed of pictures and texts, which trainings may share (default: cache in the run folder)");
+                     "held-out edit queries, evaluated during training; they select the checkpoint");
+  command.add_option("--test", options.test,
+                     "test edit queries, evaluated once with the selected checkpoint");
+  add_path(command, "--cache", options.cache,
+           "cache folder for features of images and texts, which runs may share (default: cache in the run "
+           "folder)");
   command.add_option(
       "-m,--model", options.model,
       "encoder: a checkpoint's folder, or OWNER/NAME[@REVISION] of the hub's cache (default: the starter)");
   add_encoder_options(command, arguments.eval.encoder);
-  command.add_option("--batch", options.batch, "triplets in a batch, at least 2")
+  command.add_option("--batch", options.batch, "batch size: number of triplets, at least 2")
       ->transform(whole_number(2))
       ->capture_default_str();
-  command
-      .add_option("--together", options.together,
-                  "triplets of one group that stand in a batch together, where it has so many")
+  command.add_option("--together", options.together, "maximum number of triplets of one group in a batch")
       ->transform(whole_number(1))
       ->capture_default_str();
   add_choice(command, "--wrong", options.wrong,
-             "what a query's targets are told from: the batch's other targets, or its references too");
+             "negatives of a query: the batch's other targets, or its references too");
   command
       .add_option("--paraphrases", options.paraphrases,
-                  "chance that a triplet comes in one of its other wordings, 0 to 1")
+                  "probability that a triplet uses one of its paraphrases, 0 to 1")
       ->transform(real_number(0, 1))
       ->capture_default_str();
 }
@@ -179,42 +178,43 @@ void add_peer_options(CLI::App& command, Arguments& arguments) {
   ComposedTrainingOptions& options = arguments.options;
   command
       .add_option("--projection-width", options.combiner.projection,
-                  "combiner: width that both rows are projected to (default: four times theirs)")
+                  "combiner: width of the projections (default: four times the embedding width)")
       ->transform(whole_number(1, 1 << 20));
   command
       .add_option("--hidden-width", options.combiner.hidden,
-                  "combiner: width of its two networks (default: eight times the rows')")
+                  "combiner: hidden width (default: eight times the embedding width)")
       ->transform(whole_number(1, 1 << 20));
   command
       .add_option_function<double>(
           "--dropout", [&options](double share) { options.dropout = share; },
-          "share of hidden values that a step leaves out, 0 to 0.95 (default: 0.5; of atf without a combiner 0)")
+          "dropout probability, 0 to 0.95 (default: 0.5; atf without a combiner: 0)")
       ->transform(real_number(0, 0.95));
-  command.add_option("--texts", arguments.texts, "inversion: file of texts to learn from, one a line");
+  command.add_option("--texts", arguments.texts, "inversion: file of training texts, one per line");
   command
       .add_option("--sentence", arguments.inversion.sentence,
-                  "inversion: what is asked, \"*\" for the picture and \"{}\" for the change")
+                  "inversion: query template; \"*\" stands for the image and \"{}\" for the change")
       ->capture_default_str();
   command
       .add_option("--noise", arguments.inversion.noise,
-                  "inversion: the noise's length on a text's row, as a share of it, at most")
+                  "inversion: maximum noise added to a text embedding, relative to its length")
       ->transform(real_number(0, 100))
       ->capture_default_str();
   command
       .add_option("--inversion-width", arguments.inversion.hidden,
-                  "inversion: width of its network (default: four times the rows')")
+                  "inversion: hidden width (default: four times the embedding width)")
       ->transform(whole_number(1, 1 << 20));
 }
 
 void add_stage_options(CLI::App& command, ComposedTrainingOptions& options) {
   add_choice(command, "--align", options.align,
-             "stage one, towards which pictures texts are drawn: none, the real targets, or pseudo-targets");
+             "alignment target of stage one: none, the real targets, or pseudo-targets");
   add_path(command, "--pseudo-targets", options.pseudo_targets,
-           "folder of pseudo-targets that `generate edits` wrote");
+           "folder of pseudo-targets, written by `generate edits`");
   command
       .add_option_function<double>(
           "--min-cosine", [&options](double value) { options.min_cosine = value; },
-          "least cosine of a pseudo-target with the true target, as `eval edits` measured it (default: none)")
+          "minimum cosine similarity of a pseudo-target to the true target, measured by `eval edits` "
+          "(default: no minimum)")
       ->transform(real_number(-1, 1));
   add_choice_of(command, "--align-towers", options.align_towers, {"text", "both"},
                 "towers that stage one trains");
@@ -229,31 +229,32 @@ void add_stage_options(CLI::App& command, ComposedTrainingOptions& options) {
       ->transform(real_number(1e-9, 1))
       ->capture_default_str();
   add_choice_of(command, "--tower-precision", options.precision, {"fp32", "bf16"},
-                "number format of the products of towers that are trained");
+                "number format of matrix products in trained towers");
 }
 
 void add_atf_options(CLI::App& command, AtfOptions& options) {
   command
-      .add_option("--tau", options.merge.tau,
-                  "atf: cosine from which a picture's and a text's token are alike; above 1 none are")
+      .add_option(
+          "--tau", options.merge.tau,
+          "atf: minimum cosine similarity of an image token and a text token that are merged; above 1: none")
       ->transform(real_number(-1, 2))
       ->capture_default_str();
   add_choice(command, "--matching", options.merge.matching,
-             "atf: which of the pairs at or above --tau become one");
-  add_choice(command, "--merge-weights", options.merge.weights,
-             "atf: how much the text's token of a pair counts");
-  add_choice(command, "--places", options.places, "atf: how the places of tokens are encoded");
-  add_choice(command, "--pooling", options.pooling, "atf: how tokens become one row");
-  command.add_option("--heads", options.heads, "atf: heads of pooling by attention")
+             "atf: which of the pairs at or above --tau are merged");
+  add_choice(command, "--merge-weights", options.merge.weights, "atf: weights of the merged tokens");
+  add_choice(command, "--places", options.places, "atf: position encoding of the tokens");
+  add_choice(command, "--pooling", options.pooling, "atf: pooling of the tokens");
+  command.add_option("--heads", options.heads, "atf: number of heads of attention pooling")
       ->transform(whole_number(1, 1024))
       ->capture_default_str();
-  add_choice(command, "--projection", options.projection, "atf: what projects the pooled row");
+  add_choice(command, "--projection", options.projection, "atf: projection of the pooled embedding");
   command
-      .add_option("--fusion-width", options.hidden_width,
-                  "atf: width of the projection's hidden layer (default: four times the rows'; of its "
-                  "combiner eight times)")
+      .add_option(
+          "--fusion-width", options.hidden_width,
+          "atf: hidden width of the projection (default: four times the embedding width; its combiner: "
+          "eight times)")
       ->transform(whole_number(1, 1 << 20));
-  add_choice(command, "--residual", options.residual, "atf: what the projection is added to");
+  add_choice(command, "--residual", options.residual, "atf: residual connection of the projection");
 }
 
 }  // namespace
@@ -261,12 +262,13 @@ void add_atf_options(CLI::App& command, AtfOptions& options) {
 void add_train_composed_command(CLI::App& train, Command& chosen) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = train.add_subcommand(
-      "composed", "Train how a reference picture and a change in words become one query (TMCIR)");
+      "composed", "Train a composer for a reference image and a change in words (TMCIR)");
   add_data_options(*command, *arguments);
   command
       ->add_option(
           "--method", arguments->options.method,
-          "composer that stage two trains: atf (adaptive token fusion), combiner (CLIP4Cir's), sum (the towers alone), "
+          "composer that stage two trains: atf (adaptive token fusion), combiner (CLIP4Cir's), sum (the "
+          "towers alone), "
           "none (stage one only); or inversion (textual inversion, from --texts alone)")
       ->check(CLI::IsMember({"atf", "combiner", "sum", "none", "inversion"}))
       ->capture_default_str();
@@ -286,7 +288,7 @@ void add_train_composed_command(CLI::App& train, Command& chosen) {
       {{"Data and encoder",
         {"--dataset", "--held-out", "--test", "--texts", "--cache", "-m", "--precision", "--threads"}},
        {"Batches", {"--batch", "--together", "--wrong", "--paraphrases"}},
-       {"Stage one: texts towards pictures",
+       {"Stage one: alignment of texts with images",
         {"--align", "--pseudo-targets", "--min-cosine", "--align-towers", "--align-steps", "--align-rate"}},
        {"Stage two: towers trained with the composer", {"--towers", "--tower-rate", "--tower-precision"}},
        {"Of --method atf",

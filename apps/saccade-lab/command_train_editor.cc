@@ -65,21 +65,17 @@ void add_shape_options(CLI::App& command, EditorConfig& shape) {
   const auto add = [&](const char* name, int64_t& value, const char* help, int64_t least, int64_t most) {
     command.add_option(name, value, help)->transform(whole_number(least, most))->capture_default_str();
   };
-  add("--side", shape.side, "side of the pictures in pixels", 1, 1024);
-  add("--patch-size", shape.patch_size, "side of the squares that pictures are cut into, in pixels", 1, 256);
+  add("--side", shape.side, "side of the images, in pixels", 1, 1024);
+  add("--patch-size", shape.patch_size, "patch size, in pixels", 1, 256);
   add("--width", shape.width, "width of the transformer", 1, 4096);
-  add("--layers", shape.layers, "number of its blocks", 1, 100);
-  add("--heads", shape.heads, "number of its attention's heads; the width is a multiple of it", 1, 128);
-  add("--mlp-width", shape.mlp_width, "width of its blocks' hidden layer", 1, 16'384);
-  add("--text-tokens", shape.text_tokens, "tokens of a text that are read at most", 2, 1024);
-  add_choice(
-      command, "--text-states", shape.text_states,
-      "what the editor is told of a text: a state each token, or the text's row, which any encoder has");
-  add("--draw-steps", shape.steps, "Euler steps that the trained editor draws in unless told otherwise", 1,
-      1000);
-  command
-      .add_option("--guidance", shape.guidance,
-                  "guidance that the trained editor draws with unless told otherwise; 1: none")
+  add("--layers", shape.layers, "number of transformer blocks", 1, 100);
+  add("--heads", shape.heads, "number of attention heads; must divide the width", 1, 128);
+  add("--mlp-width", shape.mlp_width, "hidden width of the MLPs", 1, 16'384);
+  add("--text-tokens", shape.text_tokens, "maximum number of text tokens", 2, 1024);
+  add_choice(command, "--text-states", shape.text_states,
+             "text conditioning: one state per token, or the text embedding, which every encoder has");
+  add("--draw-steps", shape.steps, "default number of Euler sampling steps", 1, 1000);
+  command.add_option("--guidance", shape.guidance, "default guidance scale; 1: no guidance")
       ->transform(real_number(0, 100))
       ->capture_default_str();
 }
@@ -96,32 +92,30 @@ void add_train_editor_command(CLI::App& group, Command& chosen) {
           "--dataset", options.datasets,
           "datasets of edit queries to train on (see saccade help datasets): PATH or PATH#split=NAME")
       ->required();
-  command->add_option("--held-out", options.held_out,
-                      "datasets of edit queries to score while training; never trained on");
+  command->add_option("--held-out", options.held_out, "held-out edit queries to evaluate during training");
   command
       ->add_option("--held-out-queries", options.held_out_queries,
-                   "number of queries of each held-out dataset that are scored, chosen by the seed; 0: all")
+                   "number of random queries of each held-out dataset to evaluate; 0: all")
       ->transform(whole_number(0))
       ->capture_default_str();
-  command->add_option(
-      "-m,--model", options.encoder,
-      "checkpoint whose text encoder reads the texts; it stays as it is (default: the starter)");
+  command->add_option("-m,--model", options.encoder,
+                      "checkpoint of the frozen text encoder (default: the starter)");
   add_path(*command, "--cache", options.cache,
-           "folder for decoded pictures (default: cache in the run folder)");
+           "cache folder for decoded images (default: cache in the run folder)");
   add_loop_options(*command, options);
   add_step_options(*command, options);
-  command->add_option("--batch", options.batch, "edits in a batch")
+  command->add_option("--batch", options.batch, "batch size: number of edits")
       ->transform(whole_number(1, 1 << 20))
       ->capture_default_str();
   command
       ->add_option("--text-dropout", options.text_dropout,
-                   "share of the examples that are shown without their text, for guidance; 0 to 1")
+                   "text dropout probability, for classifier-free guidance, 0 to 1")
       ->transform(real_number(0, 1))
       ->capture_default_str();
   add_shape_options(*command, options.shape);
   add_choice_of(*command, "--precision", options.precision, {"fp32", "bf16"},
-                "number format of the matrix products; the weights are trained in fp32");
-  command->add_option("--threads", options.threads, "number of threads; 0: one for each processor")
+                "number format of matrix products; weights are trained in fp32");
+  command->add_option("--threads", options.threads, "number of threads; 0: one per processor")
       ->transform(whole_number(0, 1024))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "print the result as JSON");

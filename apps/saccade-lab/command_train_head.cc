@@ -185,71 +185,62 @@ void add_data_options(CLI::App& command, HeadArguments& arguments) {
   features->excludes(dataset);
   command.add_option(
       "--held-out", options.held_out,
-      "datasets (with --features: such files) to score after every epoch; decide which epoch's "
-      "head is kept and when training ends");
+      "held-out datasets (with --features: such files), evaluated after every epoch; they select the head "
+      "and stop training");
   command.add_option(
       "--test", options.test,
-      "datasets (with --features: such files) to measure the outcome on (default: --held-out)");
+      "test datasets (with --features: such files) for the selected head (default: --held-out)");
   command.add_option("-m,--model", arguments.frozen,
                      "frozen encoder: a checkpoint's folder, or OWNER/NAME[@REVISION] of the hub's cache "
                      "(default: the starter; with --features: none)");
   add_encoder_options(command, arguments.eval.encoder);
   arguments.image_option =
-      add_choice(
-          command, "--image-states", arguments.image_states,
-          "what heads read of pictures: the encoder's rows, what the checkpoint projects into them, a Q-Former's "
-          "queries, or these as projected by the checkpoint; the vision tower's states are for --train-qformer")
-          ->default_str("rows; of BLIP-2 beside a T5 queries");
+      add_choice(command, "--image-states", arguments.image_states,
+                 "image features: the encoder's embeddings, their input before the projection, a Q-Former's "
+                 "queries, or these projected; states of the vision tower are for --train-qformer")
+          ->default_str("rows; for BLIP-2 with a T5: queries");
   arguments.text_option =
       add_choice(
           command, "--text-states", arguments.text_states,
-          "what heads read of texts: the encoder's rows, what the checkpoint projects into them, or the "
-          "states of their tokens")
-          ->default_str("rows; of BLIP-2 beside a T5 tokens");
+          "text features: the encoder's embeddings, their input before the projection, or the token states")
+          ->default_str("rows; for BLIP-2 with a T5: tokens");
   CLI::Option* qformer = command.add_flag("--train-qformer", options.train_qformer,
-                                          "train a copy of BLIP-2's Q-Former with the head, which keeps it");
-  command
-      .add_option("--qformer-rate", options.qformer_rate, "highest learning rate of a Q-Former's own weights")
+                                          "train a copy of BLIP-2's Q-Former together with the head");
+  command.add_option("--qformer-rate", options.qformer_rate, "peak learning rate of the Q-Former")
       ->transform(real_number(1e-9, 1))
       ->needs(qformer)
       ->capture_default_str();
   add_choice(command, "--pooling", options.pooling,
-             "how several states become one: their mean, the largest of each column, the first or the last");
-  auto* cache = command.add_option(
-      "--cache", arguments.eval.cache,
-      "folder that keeps features from one command to the next (default: saccade/embeddings in ~/.cache)");
-  command.add_flag("--no-cache", arguments.eval.no_cache, "encode everything again, and keep nothing there")
+             "pooling of several states: mean, maximum, first or last");
+  auto* cache = command.add_option("--cache", arguments.eval.cache,
+                                   "cache folder for features (default: saccade/embeddings in ~/.cache)");
+  command.add_flag("--no-cache", arguments.eval.no_cache, "encode everything again, without the cache")
       ->excludes(cache);
   add_choice(command, "--captions", options.captions,
-             "captions of --held-out and --test that count as texts, as `eval retrieval` has them");
+             "captions of --held-out and --test used as texts, as in `eval retrieval`");
 }
 
 void add_head_options(CLI::App& command, HeadArguments& arguments) {
   HeadTrainingOptions& options = arguments.options;
-  add_choice(command, "--kind", options.kind, "head: one linear layer a side, or an MLP of two with GELU");
+  add_choice(command, "--kind", options.kind,
+             "kind of head: one linear layer per side, or a two-layer MLP with GELU");
   command.add_option("--width", options.width, "width of the shared space")
       ->transform(whole_number(1, 65'536))
       ->capture_default_str();
-  command.add_option("--hidden-width", options.hidden_width, "width of an MLP's hidden layer")
+  command.add_option("--hidden-width", options.hidden_width, "hidden width of an MLP")
       ->transform(whole_number(1, 65'536))
       ->capture_default_str();
-  command
-      .add_option("--pairs", options.pairs,
-                  "number of pairs to train on, drawn by the seed; 0: all there are")
+  command.add_option("--pairs", options.pairs, "number of random training pairs; 0: all")
       ->transform(whole_number(0))
       ->capture_default_str();
-  command
-      .add_option("--epochs", options.epochs,
-                  "passes over the pairs; 0: 5 for a linear head and 8 for an MLP")
+  command.add_option("--epochs", options.epochs, "number of epochs; 0: 5 for a linear head, 8 for an MLP")
       ->transform(real_number(0, 1e6))
       ->capture_default_str();
-  command.add_option("--batch", options.batch, "pairs in a batch, at least 2")
+  command.add_option("--batch", options.batch, "batch size: number of pairs, at least 2")
       ->transform(whole_number(2))
       ->capture_default_str();
   command
-      .add_option("--hard-negatives", options.hard_negatives,
-                  "share of each batch that is chosen for being near to another of its pairs without being "
-                  "right, 0 to 0.5")
+      .add_option("--hard-negatives", options.hard_negatives, "share of hard negatives in a batch, 0 to 0.5")
       ->transform(real_number(0, 0.5))
       ->capture_default_str();
 }
@@ -266,7 +257,7 @@ void add_sweep_options(CLI::App& command, HeadArguments& arguments) {
   list(command.add_option("--kinds", arguments.kinds, "kinds of heads to sweep over: linear, mlp"))
       ->check(CLI::IsMember({"linear", "mlp"}))
       ->default_str("linear mlp");
-  list(command.add_option("--sizes", options.sizes, "numbers of pairs to sweep over; 0: all there are"))
+  list(command.add_option("--sizes", options.sizes, "numbers of training pairs to sweep over; 0: all"))
       ->transform(whole_number(0))
       ->default_str("500 1000 2000 5000");
   list(command.add_option("--widths", options.widths,
@@ -286,15 +277,15 @@ void add_sweep_options(CLI::App& command, HeadArguments& arguments) {
 
 void add_train_head_command(CLI::App& train, Command& chosen) {
   auto arguments = std::make_shared<HeadArguments>();
-  CLI::App* command = train.add_subcommand("head", "Train projection heads on a frozen encoder's features");
+  CLI::App* command = train.add_subcommand("head", "Train projection heads on features of a frozen encoder");
   add_data_options(*command, *arguments);
   add_head_options(*command, *arguments);
   add_loop_options(*command, arguments->options);
   command->add_option("--against", arguments->against,
-                      "heads on the same encoder and states to compare the outcome with");
+                      "heads on the same encoder and features to compare with");
   command
       ->add_option("--resamples", arguments->eval.evaluation.bootstrap.resamples,
-                   "number of bootstrap resamples; 0: no intervals, and nothing is called better")
+                   "number of bootstrap resamples; 0: no intervals and no comparison")
       ->transform(whole_number(0, 1'000'000))
       ->capture_default_str();
   add_sweep_options(*command, *arguments);

@@ -9,13 +9,14 @@
 
 #include <fmt/format.h>
 
+#include "lab/data/read_dataset.h"
 #include "lab/train/recipes/train_visualness.h"
 #include "saccade/core/files/user_folders.h"
 
-#include "checkpoint.h"
 #include "choice.h"
 #include "command_help.h"
 #include "command_train.h"
+#include "load_checkpoint.h"
 #include "number.h"
 
 namespace saccade::lab::app {
@@ -111,10 +112,10 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
   auto arguments = std::make_shared<Arguments>();
   VisualnessTrainingOptions& options = arguments->options;
   CLI::App* command = train.add_subcommand(
-      "visualness", "Train a checkpoint to tell texts that picture something from others (TIP-CLIP)");
+      "visualness", "Train a checkpoint to classify visual and non-visual texts (TIP-CLIP)");
   CLI::Option* checkpoint = command->add_option(
       "-m,--model", arguments->checkpoint,
-      "checkpoint to begin with, a CLIP, or a BERT, which becomes a classifier of texts: a folder, or "
+      "initial checkpoint, a CLIP, or a BERT, which becomes a text classifier: a folder, or "
       "OWNER/NAME[@REVISION] of the hub's cache (default: the starter)");
   command
       ->add_option("--config", arguments->config,
@@ -123,52 +124,43 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
       ->excludes(checkpoint);
   command->add_option(
       "--automatic", arguments->automatic,
-      "first stage: datasets of rated texts (see saccade help datasets) with labels that a program gave");
-  command->add_option("--human", arguments->human,
-                      "second stage: datasets of rated texts with labels that people gave");
+      "first stage: datasets of rated texts (see saccade help datasets) with automatic labels");
+  command->add_option("--human", arguments->human, "second stage: datasets of rated texts with human labels");
   command
-      ->add_option(
-          "--validation", arguments->validation,
-          "datasets of rated texts that choose the threshold and the best checkpoint; never trained on")
+      ->add_option("--validation", arguments->validation,
+                   "validation datasets of rated texts, which select the threshold and the checkpoint")
       ->required();
-  command
-      ->add_option("-o,--run", arguments->run,
-                   "folder for the training's files; a training that is there goes on")
+  command->add_option("-o,--run", arguments->run, "run folder; a training found there is resumed")
       ->required();
   command
       ->add_option(
           "--null", arguments->null_picture,
-          "CLIP's picture for texts that picture nothing: random, random:SEED, grey, black, white, or a file")
+          "CLIP: NULL image for non-visual texts: random, random:SEED, grey, black, white, or a file")
       ->capture_default_str();
-  add_choice(
-      *command, "--objective", options.objective,
-      "what CLIP trains a visual text towards: own-pictures, or one-picture for all of them (the study's "
-      "alternative, which loses retrieval)");
-  add_choice(
-      *command, "--loss", options.loss,
-      "CLIP's loss: literal, the study's equation 1 as printed, where texts of one picture, the NULL picture "
-      "too, are each other's negatives; multi-positive, where they are right together");
+  add_choice(*command, "--objective", options.objective,
+             "CLIP: image target of a visual text: own-pictures, or one-picture for all texts (the study's "
+             "alternative, which loses retrieval)");
+  add_choice(*command, "--loss", options.loss,
+             "CLIP's loss: literal (the study's equation 1: texts of one image, also of the NULL image, are "
+             "negatives of each other) or multi-positive (they are positives)");
   add_choice(
       *command, "--train", options.part,
-      "of CLIP: both towers, or the text tower alone: quicker, and pictures that are indexed stay where they are");
+      "CLIP: train both towers, or the text tower alone, which is faster and keeps image embeddings valid");
   const CLI::Validator above_zero = real_number(0, std::numeric_limits<double>::max(), Lowest::kExcluded);
-  command
-      ->add_option("--automatic-epochs", options.automatic.epochs,
-                   "times the first stage's texts are gone through")
+  command->add_option("--automatic-epochs", options.automatic.epochs, "number of epochs of the first stage")
       ->transform(above_zero)
-      ->default_str("5, by a classifier 7");
-  command
-      ->add_option("--human-epochs", options.human.epochs, "times the second stage's texts are gone through")
+      ->default_str("5, for a classifier 7");
+  command->add_option("--human-epochs", options.human.epochs, "number of epochs of the second stage")
       ->transform(above_zero)
-      ->default_str("2, by a classifier 3");
+      ->default_str("2, for a classifier 3");
   command
       ->add_option("--learning-rate", options.learning_rate,
-                   "learning rate that a stage begins with; it falls to 0")
+                   "initial learning rate of a stage; it decays to 0")
       ->transform(above_zero)
       ->capture_default_str();
   command
       ->add_option("--warmup", options.warmup,
-                   "share of a stage's steps in which the learning rate rises, 0 to 1")
+                   "share of a stage's steps with a rising learning rate (warm-up), 0 to 1")
       ->transform(real_number(0, 1))
       ->capture_default_str();
   command->add_option("--weight-decay", options.weight_decay, "weight decay of AdamW, for matrices only")
@@ -176,18 +168,16 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
       ->capture_default_str();
   command
       ->add_option("--max-gradient-norm", options.max_gradient_norm,
-                   "largest norm of a step's gradient; a longer one is scaled down to it")
+                   "maximum gradient norm; larger gradients are scaled down")
       ->transform(above_zero)
       ->capture_default_str();
-  command->add_option("--batch", options.batch, "texts in a batch, at least 2")
+  command->add_option("--batch", options.batch, "batch size: number of texts, at least 2")
       ->transform(whole_number(2))
-      ->default_str("128, of a classifier 32");
-  command
-      ->add_option("--dropout", options.dropout,
-                   "share of what a classifier reads of a text that is left out in training, 0 to below 1")
+      ->default_str("128, for a classifier 32");
+  command->add_option("--dropout", options.dropout, "dropout probability of a classifier, 0 to below 1")
       ->transform(real_number(0, 1))
       ->capture_default_str();
-  command->add_option("--seed", options.seed, "seed of the texts' order, and of random weights")
+  command->add_option("--seed", options.seed, "random seed: order of the texts, and initial weights")
       ->transform(whole_number(0))
       ->capture_default_str();
   command
@@ -196,22 +186,22 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
           [&options](const std::string& word) {
             options.precision = word == "fp32" ? Precision::kFp32 : Precision::kBf16;
           },
-          "number format of the matrix products; the weights are trained, and evaluated, in fp32")
+          "number format of matrix products; weights are trained and evaluated in fp32")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->default_str("bf16");
   command->add_option("--device", options.device, "device to train on")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  command->add_option("--threads", options.threads, "number of threads; 0: one for each processor")
+  command->add_option("--threads", options.threads, "number of threads; 0: one per processor")
       ->transform(whole_number(0, 1024))
       ->capture_default_str();
   command->add_option("--cache", arguments->cache,
-                      "folder that keeps pictures' vectors (default: saccade/embeddings in ~/.cache)");
-  command->add_flag("--dry-run", options.dry_run, "check options and data, write no run, train nothing");
+                      "cache folder for image embeddings (default: saccade/embeddings in ~/.cache)");
+  command->add_flag("--dry-run", options.dry_run, "check options and data without training");
   command->add_flag("--json", arguments->json, "print the result as JSON");
   group_options(*command,
                 {{"Data", {"--automatic", "--human", "--validation", "--null", "--cache"}},
-                 {"What is trained", {"-m", "--config", "--train", "--dropout"}},
+                 {"Model", {"-m", "--config", "--train", "--dropout"}},
                  {"Optimizer and schedule",
                   {"--objective", "--loss", "--automatic-epochs", "--human-epochs", "--learning-rate",
                    "--warmup", "--weight-decay", "--max-gradient-norm", "--batch", "--seed"}},

@@ -51,21 +51,20 @@ void add_eval_inputs(CLI::App& command, EvalArguments& arguments) {
       "checkpoints: folders, or OWNER/NAME[@REVISION] of the hub's cache (default: the starter)");
   command.add_option("--dataset", options.datasets,
                      "datasets (see saccade help datasets): PATH or PATH#split=NAME");
-  add_choices(
-      command, "--precision", options.precisions,
-      "number formats of the encoder's arithmetic; with several, each checkpoint is measured in each");
+  add_choices(command, "--precision", options.precisions,
+              "number formats of the encoder's arithmetic; each checkpoint is measured in each");
   add_threads_option(command, arguments.encoder);
   add_choice(command, "--transparent", options.embed.transparency,
-             "what to lay transparent pictures on: white, or what the checkpoint says");
+             "background of transparent images: white, or the checkpoint's");
   command.add_flag("--as-stored", options.embed.as_stored,
                    "ignore EXIF orientation, as reference pipelines do");
-  command.add_option("--batch", options.embed.batch, "number of pictures to decode and encode at a time")
+  command
+      .add_option("--batch", options.embed.batch, "batch size: number of images decoded and encoded together")
       ->transform(whole_number(1, 4096))
       ->capture_default_str();
-  auto* cache = command.add_option(
-      "--cache", arguments.cache,
-      "folder that keeps vectors from one evaluation to the next (default: saccade/embeddings in ~/.cache)");
-  command.add_flag("--no-cache", arguments.no_cache, "encode everything again, and keep nothing")
+  auto* cache = command.add_option("--cache", arguments.cache,
+                                   "cache folder for embeddings (default: saccade/embeddings in ~/.cache)");
+  command.add_flag("--no-cache", arguments.no_cache, "encode everything again, without the cache")
       ->excludes(cache);
   group_options(command, {{"Models, data and encoding",
                            {"-m", "--dataset", "--precision", "--threads", "--transparent", "--as-stored",
@@ -89,9 +88,8 @@ void add_bootstrap_options(CLI::App& command, EvalArguments& arguments) {
 void add_run_options(CLI::App& command, EvalArguments& arguments) {
   command.add_option("-o,--run", arguments.run,
                      "folder to write the run into (see saccade help runs), for `saccade-lab report`");
-  command.add_flag(
-      "--overwrite", arguments.evaluation.overwrite,
-      "replace a finished run of other inputs in that folder, and files that this command is told to write");
+  command.add_flag("--overwrite", arguments.evaluation.overwrite,
+                   "replace a finished run of other inputs in that folder, and existing output files");
   command.add_flag("--json", arguments.json, "print protocol, hashes and figures as JSON");
   group_options(command, {{"The run", {"-o", "--overwrite", "--json"}}});
 }

@@ -11,8 +11,8 @@
 #include "lab/eval/evaluation.h"
 #include "saccade/core/error.h"
 
-#include "checkpoint.h"
 #include "lab_commands.h"
+#include "load_checkpoint.h"
 
 namespace saccade::lab::app {
 

@@ -1,6 +1,7 @@
 #include "answers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 #include <vector>
 
@@ -9,15 +10,16 @@
 #include <fmt/ranges.h>
 
 #include "saccade/collection/catalog/facts_json.h"
-#include "saccade/collection/catalog/filter.h"
+#include "saccade/collection/empty_filter.h"
 #include "saccade/collection/small_picture.h"
 #include "saccade/core/files/file_stamp.h"
 #include "saccade/core/files/files.h"
 #include "saccade/image/frame_name.h"
+#include "saccade/search/answer_warnings.h"
 #include "saccade/search/composed/composed_query.h"
+#include "saccade/search/listing.h"
 
 #include "sixel.h"
-#include "towns.h"
 
 namespace saccade::app {
 namespace {
@@ -72,6 +74,15 @@ std::string explanation_text(const HitExplanation& explanation, const std::strin
   return fmt::format("          {}: {}\n", one_line(explanation.model), fmt::join(parts, "; "));
 }
 
+// "  strong match", with the probability behind it if the hits are explained: "  strong match 0.93".
+std::string match_text(const SearchAnswer& answer, const SearchHit& hit) {
+  if (!answer.matching || !answer.matching->tells) return {};
+  const Match match = match_of(hit);
+  std::string text = fmt::format("  {:<12}", match == Match::kUnknown ? "" : name(match));
+  if (hit.explanations.empty()) return text;
+  return text + (match == Match::kUnknown ? "     " : fmt::format(" {:.2f}", hit.likelihood->right));
+}
+
 // "[red apple: caption; fruit: folders]": which words brought the hit, and where it has them.
 std::string words_text(const WordHit& words) {
   constexpr std::pair<uint8_t, std::string_view> kFields[] = {
@@ -102,7 +113,8 @@ bool goes_by_date(const SearchQuery& query) {
 std::string facts_text(const SearchHit& hit, bool by_date) {
   const ItemFacts& facts = hit.facts;
   std::vector<std::string> parts;
-  if (by_date || facts.picture.taken) {
+  if (hit.item.file.elsewhere) parts.emplace_back("not on this host");
+  if ((by_date && hit.item.mtime_ns != kUnknownState) || facts.picture.taken) {
     const std::time_t when = facts.picture.taken.value_or(whole_seconds(hit.item.mtime_ns));
     parts.push_back(fmt::format("{}{:%Y-%m-%d %H:%M}", by_date ? fmt::format("{} ", dated_by(facts)) : "",
                                 fmt::gmtime(when)));
@@ -120,6 +132,7 @@ std::string shown_path(const std::string& path, const Terminal& terminal) {
 
 // Returns the image, some lines high, to print above its line; empty if it can no longer be read.
 std::string thumbnail_text(const SearchHit& hit, const Terminal& terminal, Session& session) {
+  if (hit.item.file.elsewhere) return {};
   constexpr int kRows = 5;
   // Others are scaled by the terminal, sixels are as large as they are.
   const int side = terminal.pictures == PictureProtocol::kSixel ? kRows * terminal.line_height : 160;
@@ -152,18 +165,9 @@ std::string stages_text(const SearchAnswer& answer) {
   if (const std::string note = words_note(answer); !note.empty()) text += one_line(note) + "\n";
   if (const std::string note = composed_note(answer); !note.empty()) text += note + "\n";
   if (answer.query.explain && answer.composition) {
-    text += composition_text(*answer.composition, answer.query.text);
+    text += composition_text(*answer.composition, answer.query.text.str());
   }
-  if (answer.late_scored) {
-    text += *answer.late_scored == answer.searched
-                ? fmt::format("exact: {} scored by all their rows\n", counted(answer.searched, "picture"))
-                : fmt::format("{} searched by their rows' mean, the best {} scored by all their rows\n",
-                              counted(answer.searched, "picture"), count_text(*answer.late_scored));
-  }
-  if (answer.rescored && !answer.late_scored) {
-    text += fmt::format("exact: {} looked at in eight bits, {} of them in full\n",
-                        counted(answer.searched, "picture"), count_text(*answer.rescored));
-  }
+  if (const std::string note = scored_note(answer); !note.empty()) text += note + "\n";
   if (answer.reranking) {
     const Reranking& reranking = *answer.reranking;
     text += fmt::format("the best {} of {} re-ranked by {} ({}); in brackets rank and score before\n",
@@ -189,15 +193,14 @@ std::string answer_text(const SearchAnswer& answer, const Terminal& terminal, Se
     if (terminal.pictures != PictureProtocol::kOff) text += thumbnail_text(hit, terminal, session);
     const std::string path =
         file_link(shown_path(shown_name(hit.item.path), terminal), file_of(hit.item.path), terminal);
-    if (hit.retrieval) {
+    if (!std::isfinite(hit.score)) {  // listed by date
+      text += fmt::format("{:>4}  {}", hit.rank, path);
+    } else if (hit.retrieval) {
       const std::string score = hit.reranked ? fmt::format("{:.3f}", hit.score) : "    -";
       text += fmt::format("{:>4}  {}  [{} {:.3f}]  {}", hit.rank, score, hit.retrieval->rank,
                           hit.retrieval->score, path);
     } else {
-      const std::string likely = !answer.matching || !answer.matching->tells ? std::string()
-                                 : hit.likelihood ? fmt::format("  {:>3.0f}%", 100 * hit.likelihood->right)
-                                                  : "     ";
-      text += fmt::format("{:>4}  {:.3f}{}  {}", hit.rank, hit.score, likely, path);
+      text += fmt::format("{:>4}  {:.3f}{}  {}", hit.rank, hit.score, match_text(answer, hit), path);
     }
     if (!hit.item.caption.empty()) {
       text += dimmed(fmt::format("  ({})", one_line(shortened(hit.item.caption, 80))), terminal);
@@ -207,16 +210,20 @@ std::string answer_text(const SearchAnswer& answer, const Terminal& terminal, Se
     if (!hit.folded.empty()) text += fmt::format("  [and {} like it]", count_text(std::ssize(hit.folded)));
     text += "\n";
     for (const HitExplanation& explanation : hit.explanations) {
-      text += explanation_text(explanation, answer.query.text);
+      text += explanation_text(explanation, answer.query.text.str());
     }
     for (const TokenMatch& match : hit.matches) text += match_text(match);
+  }
+  if (is_listing(answer.query) && std::ssize(answer.hits) < answer.searched) {
+    text += fmt::format("the newest {} of {}; -k shows more\n", count_text(std::ssize(answer.hits)),
+                        counted(answer.searched, "picture"));
   }
   if (!note.empty()) text += note + "\n";
   return text + stages_text(answer);
 }
 
 Status write_search_page(const std::filesystem::path& file, const OutputRules& rules,
-                         std::span<const SearchAnswer> answers, const Collection& collection,
+                         std::span<const SearchAnswer> answers, const CollectionReader& collection,
                          SearchPageOptions options, ThreadPool& pool, Session& session) {
   options.collection = collection.folder().string();
   options.checkpoint = collection.info().checkpoint.name;

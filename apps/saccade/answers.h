@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
 #include "saccade/core/output_file.h"
 #include "saccade/core/threads.h"
 #include "saccade/pages/search_page.h"
@@ -25,7 +25,7 @@ std::string nothing_found_text(const SearchAnswer& answer);
 // Writes the page of all answers to `file`, whole or not at all. `options` has the page's words; the rest of
 // it is filled in here. `rules` say what `file` may not be.
 Status write_search_page(const std::filesystem::path& file, const OutputRules& rules,
-                         std::span<const SearchAnswer> answers, const Collection& collection,
+                         std::span<const SearchAnswer> answers, const CollectionReader& collection,
                          SearchPageOptions options, ThreadPool& pool, Session& session);
 
 }  // namespace saccade::app

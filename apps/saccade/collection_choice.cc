@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/choose_collection.h"
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
 #include "saccade/collection/ingest/ingest.h"
 
 namespace saccade::app {
@@ -13,8 +13,8 @@ namespace saccade::app {
 void add_collection_option(CLI::App& command, std::string& collection) {
   command.add_option(
       "-c,--collection", collection,
-      "folder of the collection (default: what SACCADE_COLLECTION names, else .saccade in this folder "
-      "or one above it, else the only one there is)");
+      "folder of the collection (default: $SACCADE_COLLECTION, else .saccade in this folder or a parent, "
+      "else the only collection found)");
 }
 
 Status settle_collection(std::string& collection, Messages& messages) {

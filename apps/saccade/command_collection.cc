@@ -8,8 +8,9 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/catalog/filter.h"
-#include "saccade/collection/collection.h"
 #include "saccade/collection/collection_json.h"
+#include "saccade/collection/collection_reader.h"
+#include "saccade/collection/collection_writer.h"
 #include "saccade/collection/duplicates.h"
 #include "saccade/collection/exchange.h"
 #include "saccade/collection/verify.h"
@@ -18,10 +19,11 @@
 #include "saccade/model/options/precision.h"
 #include "saccade/pages/duplicates_page.h"
 #include "saccade/search/composed/collection_composer.h"
+#include "saccade/search/composed/composer_trial.h"
 
-#include "checkpoint.h"
 #include "choice.h"
 #include "collection_choice.h"
+#include "load_checkpoint.h"
 #include "number.h"
 #include "outputs.h"
 #include "product_commands.h"
@@ -44,12 +46,14 @@ struct CollectionArguments {
   bool overwrite = false;  // duplicates
   std::string folder;      // export, import
   std::string checkpoint;  // import
+  bool no_files = false;   // import
   std::string composer;    // composer
   bool none = false;       // composer
+  bool if_better = false;  // composer
 };
 
 Result<int> run_info(const CollectionArguments& arguments, Session& session) {
-  SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
+  SACCADE_ASSIGN(const CollectionReader collection, CollectionReader::open(arguments.collection));
   SACCADE_ASSIGN(const CollectionSummary summary, collection.summary());
   std::vector<Failure> failures;
   if (arguments.failures) {
@@ -86,6 +90,10 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
   if (summary.looked_at > 0) {
     text += fmt::format("photographs  {} of {}\n", count_text(summary.photographs),
                         count_text(summary.looked_at));
+  }
+  if (summary.without_files > 0) {
+    text += fmt::format("files        of {} not on this host: imported without\n",
+                        counted(summary.without_files, "picture"));
   }
   if (summary.removed > 0) {
     text += fmt::format("kept out     {} (saccade collection remove --forget lets them in)\n",
@@ -136,8 +144,11 @@ Result<int> run_verify(const CollectionArguments& arguments, Session& session) {
       text += fmt::format("{}{}: {}\n", problem.fatal ? "DAMAGED " : "", one_line(problem.subject),
                           one_line(problem.message));
     }
-    text += fmt::format("{}: {}, {}, {}\n", one_line(arguments.collection), counted(report->items, "picture"),
-                        counted(report->rows, "row"),
+    text += fmt::format("{}: {}, {}, {}{}\n", one_line(arguments.collection),
+                        counted(report->items, "picture"), counted(report->rows, "row"),
+                        report->without_files > 0
+                            ? fmt::format("{} without a file here, ", count_text(report->without_files))
+                            : "",
                         report->ok() ? "all in order" : counted(report->problem_count, "problem"));
     SACCADE_TRY(session.out.write(text));
   }
@@ -193,18 +204,37 @@ Result<int> run_remove(const CollectionArguments& arguments, Session& session) {
     SACCADE_TRY(session.out.write_json({{"collection", arguments.collection}, {"removed", removed}}));
   } else {
     SACCADE_TRY(session.out.write(fmt::format(
-        "{} removed from the collection, to stay out (--forget lets them in again); the files were not touched\n",
+        "{} removed from the collection, to stay out (--forget lets them in again); the files were not "
+        "touched\n",
         counted(removed, "picture"))));
   }
   return kDone;
 }
 
+// Compares a composer with the sum on the collection's captions.
+Result<ComposerTrial> compare(const CollectionReader& collection, const std::filesystem::path& folder,
+                              Session& session) {
+  SACCADE_ASSIGN(const std::shared_ptr<Composer> composer, open_composer_for(collection, folder));
+  const CheckpointId& checkpoint = collection.info().checkpoint;
+  SACCADE_ASSIGN(const std::unique_ptr<EncoderBackend> encoder,
+                 load_encoder(checkpoint.path).in("the collection's checkpoint"));
+  ThreadPool pool;
+  return try_composer(collection, *encoder, *composer, pool, session.interrupts.stop_cleanly());
+}
+
 Result<int> run_composer(const CollectionArguments& arguments, Session& session) {
-  SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
+  SACCADE_ASSIGN(const CollectionReader collection, CollectionReader::open(arguments.collection));
+  std::optional<ComposerTrial> trial;
   if (arguments.none) SACCADE_TRY(forget_composer(collection.folder()));
   if (!arguments.composer.empty()) {
     SACCADE_ASSIGN(const std::filesystem::path composer, find_composer(arguments.composer));
-    SACCADE_TRY(name_composer(collection, composer));
+    bool wanted = true;
+    if (arguments.if_better) {
+      SACCADE_ASSIGN(trial, compare(collection, composer, session));
+      wanted = trial->better;
+    }
+    if (wanted) SACCADE_TRY(name_composer(collection, composer));
+    if (!wanted) SACCADE_TRY(forget_composer(collection.folder()));
   }
   SACCADE_ASSIGN(const std::shared_ptr<Composer> composer, open_collection_composer(collection));
   if (arguments.json) {
@@ -214,8 +244,18 @@ Result<int> run_composer(const CollectionArguments& arguments, Session& session)
                           {"kind", composer->config().kind},
                           {"fingerprint", composer->fingerprint()}};
     }
+    if (trial) {
+      json["compared"] = {{"queries", trial->queries},
+                          {"composer", trial->composer},
+                          {"sum", trial->sum},
+                          {"difference", trial->difference},
+                          {"standard_error", trial->error},
+                          {"better", trial->better},
+                          {"reason", trial->reason.empty() ? Json() : Json(trial->reason)}};
+    }
     SACCADE_TRY(session.out.write_json(json));
   } else {
+    if (trial) SACCADE_TRY(session.out.write(trial_text(*trial) + "\n"));
     SACCADE_TRY(session.out.write(
         composer ? fmt::format("a picture and words are composed by {} ({})\n", one_line(composer->name()),
                                composer->config().kind)
@@ -240,7 +280,7 @@ Result<int> run_compact(const CollectionArguments& arguments, Session& session) 
 
 Result<int> run_duplicates(const CollectionArguments& arguments, Session& session) {
   const OutputRules rules{.closed = {arguments.collection}, .overwrite = arguments.overwrite};
-  SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
+  SACCADE_ASSIGN(const CollectionReader collection, CollectionReader::open(arguments.collection));
   if (!arguments.html.empty()) {
     SACCADE_TRY(check_output(arguments.html, OutputKind::kHtml, rules).in("page"));
   }
@@ -280,7 +320,7 @@ Result<int> run_merge(const CollectionArguments& arguments, Session& session) {
   SACCADE_ASSIGN(CollectionWriter collection, CollectionWriter::open(arguments.collection));
   MergeReport all;
   for (const std::string& other : arguments.paths) {
-    SACCADE_ASSIGN(const Collection from, Collection::open(other));
+    SACCADE_ASSIGN(const CollectionReader from, CollectionReader::open(other));
     ProgressLine progress(session.quiet);
     auto report = merge_collection(collection, from, progress.callback(), session.interrupts.stop_cleanly());
     progress.clear();
@@ -309,7 +349,7 @@ Result<int> run_merge(const CollectionArguments& arguments, Session& session) {
 }
 
 Result<int> run_export(const CollectionArguments& arguments, Session& session) {
-  SACCADE_ASSIGN(const Collection collection, Collection::open(arguments.collection));
+  SACCADE_ASSIGN(const CollectionReader collection, CollectionReader::open(arguments.collection));
   SACCADE_TRY(check_output_folder(arguments.folder, {.closed = {arguments.collection}}).in("export"));
   SACCADE_ASSIGN(const int64_t items, export_collection(collection, arguments.folder));
   if (arguments.json) {
@@ -334,10 +374,13 @@ Result<int> run_import(const CollectionArguments& arguments, Session& session) {
     SACCADE_TRY(CollectionWriter::create(arguments.collection, loaded.id));
   }
   SACCADE_ASSIGN(CollectionWriter collection, CollectionWriter::open(arguments.collection));
-  DecodeOptions limits;
-  limits.processes = session.decoders.start(session.messages, limits.max_pixels);
+  ImportOptions options;
+  options.no_files = arguments.no_files;
+  if (!options.no_files)
+    options.limits.processes = session.decoders.start(session.messages, options.limits.max_pixels);
+  ThreadPool pool;
   ProgressLine progress(session.quiet);
-  auto report = import_rows(collection, arguments.folder, limits, progress.callback(),
+  auto report = import_rows(collection, arguments.folder, options, pool, progress.callback(),
                             session.interrupts.stop_cleanly());
   progress.clear();
   if (!report) return fail(std::move(report).error());
@@ -383,65 +426,73 @@ CLI::App* add_part(CLI::App* group, const std::string& name, const std::string& 
 
 void add_collection_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<CollectionArguments>();
-  CLI::App* group = app.add_subcommand("collection", "Look at, check and tidy a collection");
+  CLI::App* group = app.add_subcommand("collection", "Inspect, check and maintain a collection");
   group->require_subcommand(1);
   add_part(group, "info", "Show what is in a collection", arguments, chosen, run_info)
-      ->add_flag("--failures", arguments->failures, "list the files that could not be taken in");
-  add_part(group, "verify", "Check that a collection is sound; exit code 1 if it is not", arguments, chosen,
+      ->add_flag("--failures", arguments->failures, "list the files that could not be indexed");
+  add_part(group, "verify", "Check a collection for damage; exit code 1 if there is any", arguments, chosen,
            run_verify)
-      ->add_flag("--deep", arguments->deep, "also read all pictures again and compare their hashes");
-  CLI::App* remove = add_part(group, "remove", "Take pictures out of a collection; their files stay",
-                              arguments, chosen, run_remove);
-  remove->add_option("PATH", arguments->paths, "files to take out, or folders with all that is below them");
-  remove->add_option("--id", arguments->ids, "ids of pictures to take out")->transform(whole_number(1));
+      ->add_flag("--deep", arguments->deep, "also read all image files and compare their hashes");
+  CLI::App* remove = add_part(group, "remove", "Remove images from a collection; their files stay", arguments,
+                              chosen, run_remove);
+  remove->add_option("PATH", arguments->paths, "files to remove, or folders with everything below them");
+  remove->add_option("--id", arguments->ids, "ids of images to remove")->transform(whole_number(1));
   remove->add_flag("--forget", arguments->forget,
-                   "undo earlier removals: let what was taken out at PATH, or below it, in again");
+                   "undo earlier removals: images removed at or below PATH may be indexed again");
   remove->add_option("--filter", arguments->filter,
-                     "condition (see saccade help filters): take out all pictures that meet it");
-  CLI::App* duplicates =
-      add_part(group, "duplicates", "Find pictures that are there more than once; nothing is deleted",
-               arguments, chosen, run_duplicates);
+                     "remove all images that meet this condition (see saccade help filters)");
+  CLI::App* duplicates = add_part(group, "duplicates", "Find duplicate images; nothing is deleted", arguments,
+                                  chosen, run_duplicates);
   add_choice(
       *duplicates, "--least", arguments->duplicates.least,
-      "how alike at least: the same bytes, the same picture (default) in another form, or of one burst");
+      "minimum likeness: identical bytes, the same image in another form (default), or images of one burst");
   duplicates
       ->add_option("--seconds", arguments->duplicates.burst_seconds,
-                   "of a burst: time between two pictures at most")
+                   "maximum time between two images of a burst, in seconds")
       ->transform(whole_number(0))
       ->capture_default_str();
-  duplicates->add_option("--html", arguments->html, "file for the groups as an HTML page");
+  duplicates->add_option("--html", arguments->html, "HTML file to write, showing the groups");
   duplicates->add_option(
       "--script", arguments->script,
-      "file for a script for sh that removes all but the best of each group: read it, then run it");
+      "shell script to write, which removes all but the best image of each group; read it before you run it");
   add_overwrite_option(*duplicates, arguments->overwrite);
-  add_part(group, "merge", "Add what other collections of the same checkpoint have", arguments, chosen,
+  add_part(group, "merge", "Add the images of other collections of the same checkpoint", arguments, chosen,
            run_merge)
-      ->add_option("OTHER", arguments->paths, "folders of the other collections, which stay as they are")
+      ->add_option("OTHER", arguments->paths, "folders of the other collections, which are not changed")
       ->required();
-  add_part(group, "export", "Write rows and items to files that other programs read", arguments, chosen,
-           run_export)
+  add_part(group, "export", "Write embeddings and items to files that other programs can read", arguments,
+           chosen, run_export)
       ->add_option("FOLDER", arguments->folder,
-                   "folder to write to, missing or empty (see saccade help exchange)")
+                   "folder to write to; must be missing or empty (see saccade help exchange)")
       ->required();
   CLI::App* import =
-      add_part(group, "import", "Add rows that another program has made with the same checkpoint", arguments,
-               chosen, run_import);
+      add_part(group, "import", "Add embeddings that another program made with the same checkpoint",
+               arguments, chosen, run_import);
   import
       ->add_option("FOLDER", arguments->folder,
                    "folder with rows.npy and items.jsonl (see saccade help exchange)")
       ->required();
   import->add_option(
       "-m,--model", arguments->checkpoint,
-      std::string(kCheckpointHelp) + " that the rows were made with; for a collection that is made now");
-  CLI::App* composer =
-      add_part(group, "composer", "Name the composer that a picture and words are asked with", arguments,
-               chosen, run_composer);
-  CLI::Option* folder =
-      composer->add_option("COMPOSER", arguments->composer,
-                           "folder of a trained composer, or starter for the one that comes with "
-                           "Saccade (default: show the one named)");
-  composer->add_flag("--none", arguments->none, "name none: their sum is asked again")->excludes(folder);
-  add_part(group, "compact", "Free the space of removed pictures", arguments, chosen, run_compact);
+      std::string(kCheckpointHelp) + " that made the embeddings; required if the collection is new");
+  import->add_flag(
+      "--no-files", arguments->no_files,
+      "import without the images' files: none is looked for, and metadata that items.jsonl lacks stays "
+      "unknown");
+  CLI::App* composer = add_part(group, "composer", "Set the composer for queries of an image and a text",
+                                arguments, chosen, run_composer);
+  CLI::Option* folder = composer->add_option(
+      "COMPOSER", arguments->composer,
+      "folder of a trained composer, or starter for the one that comes with Saccade (default: show the "
+      "current one)");
+  composer
+      ->add_flag(
+          "--if-better", arguments->if_better,
+          "set it only if it beats the sum on this collection's captions that differ in one word, else set none")
+      ->needs(folder);
+  composer->add_flag("--none", arguments->none, "use no composer: image and text are added")
+      ->excludes(folder);
+  add_part(group, "compact", "Free the space of removed images", arguments, chosen, run_compact);
 }
 
 }  // namespace saccade::app

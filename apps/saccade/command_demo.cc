@@ -10,17 +10,18 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/choose_collection.h"
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
 #include "saccade/collection/ingest/ingest.h"
 #include "saccade/search/search.h"
 
 #include "answers.h"
-#include "checkpoint.h"
 #include "core_options.h"
 #include "ingest_report.h"
+#include "load_checkpoint.h"
 #include "number.h"
 #include "outputs.h"
 #include "product_commands.h"
+#include "towns.h"
 
 namespace saccade::app {
 namespace {
@@ -71,13 +72,16 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const std::unique_ptr<EngineCore> core,
                  EngineCore::open(core_options(arguments.collection, arguments.checkpoint, {}, session)));
   bool some_failed = false;
+  const std::unique_ptr<Gazetteer> towns = find_towns();
   {
     ProgressLine progress(session.quiet);
     const std::vector<std::filesystem::path> inputs = {arguments.sample};
     IngestOptions options;
     options.video_tools = find_video_tools();
+    options.places = towns.get();
     SACCADE_ASSIGN(const IngestReport report,
                    core->index(inputs, options, progress.callback(), session.interrupts.stop_cleanly()));
+    remember_collection(arguments.collection);
     if (report.cancelled) return fail(ErrorCode::kCancelled, "stopped; the same command goes on from here");
     progress.clear();
     SACCADE_TRY(session.out.write(report_text(report, arguments.collection)));
@@ -85,7 +89,7 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
     some_failed = !report.failed.empty();
   }
   SACCADE_ASSIGN(const std::shared_ptr<const CollectionSnapshot> snapshot, core->snapshot());
-  const Collection& collection = snapshot->collection;
+  const CollectionReader& collection = snapshot->collection;
   SACCADE_TRY(session.out.write(fmt::format("{} in {}\n", counted(collection.item_count(), "picture"),
                                             one_line(arguments.collection))));
   std::vector<SearchAnswer> answers;
@@ -115,17 +119,17 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
 
 void add_demo_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<DemoArguments>();
-  CLI::App* command =
-      app.add_subcommand("demo", "Index the sample pictures and search them with a few queries");
-  command->add_option("SAMPLE", arguments->sample, "folder of pictures to index")->capture_default_str();
-  command->add_option("-c,--collection", arguments->collection, "folder of the collection, made if need be")
+  CLI::App* command = app.add_subcommand("demo", "Index the sample images and run a few searches");
+  command->add_option("SAMPLE", arguments->sample, "folder of images to index")->capture_default_str();
+  command
+      ->add_option("-c,--collection", arguments->collection, "folder of the collection, created if missing")
       ->capture_default_str();
   command->add_option("--html", arguments->html, "HTML file to write, with all answers")
       ->capture_default_str();
   add_overwrite_option(*command, arguments->overwrite);
   command->add_option("-m,--model", arguments->checkpoint,
                       std::string(kCheckpointHelp) + " (default: the starter)");
-  command->add_option("-k", arguments->k, "number of pictures to show for each query on the page")
+  command->add_option("-k", arguments->k, "number of results per query on the page")
       ->transform(whole_number(1, 1000))
       ->capture_default_str();
   command->callback([arguments, &chosen] {

@@ -23,11 +23,11 @@
 #include "saccade/image/image.h"
 #include "saccade/image/read_pixels.h"
 
-#include "checkpoint.h"
+#include "load_checkpoint.h"
 #include "number.h"
 #include "outputs.h"
 #include "product_commands.h"
-#include "texts.h"
+#include "text_input.h"
 
 namespace saccade::app {
 namespace {
@@ -254,11 +254,9 @@ Result<int> run_embed(EmbedArguments& arguments, Session& session) {
 
 void add_embed_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<EmbedArguments>();
-  CLI::App* command =
-      app.add_subcommand("embed", "Encode pictures or texts and write their vectors, for other tools");
-  command->add_option("--images", arguments->images, "picture files, and folders of them, to encode");
-  command->add_option("--texts", arguments->texts,
-                      "file with one text a line to encode, - for standard input");
+  CLI::App* command = app.add_subcommand("embed", "Encode images or texts and write their embeddings");
+  command->add_option("--images", arguments->images, "image files, or folders of them, to encode");
+  command->add_option("--texts", arguments->texts, "file with one text per line, - for standard input");
   command->add_option("-m,--model", arguments->checkpoint,
                       std::string(kCheckpointHelp) + " (default: the starter)");
   command
@@ -268,7 +266,7 @@ void add_embed_command(CLI::App& app, Command& chosen) {
   add_overwrite_option(*command, arguments->overwrite);
   command->add_flag("--as-stored", arguments->as_stored,
                     "ignore EXIF orientation, as reference pipelines do");
-  command->add_option("--batch", arguments->batch, "number of inputs to encode at a time")
+  command->add_option("--batch", arguments->batch, "batch size: number of inputs encoded together")
       ->transform(whole_number(1, 4096))
       ->capture_default_str();
   add_encoder_options(*command, arguments->encoder);

@@ -19,16 +19,16 @@
 #include "saccade/imagegen/texts.h"
 #include "saccade/pages/illustrated_document.h"
 #include "saccade/pages/thumbnail.h"
-#include "saccade/search/background.h"
-#include "saccade/search/illustrate.h"
+#include "saccade/search/illustrate/illustrate.h"
+#include "saccade/search/matching/background.h"
 #include "saccade/search/visualness/sentence_judge.h"
 
-#include "checkpoint.h"
 #include "choice.h"
 #include "collection_choice.h"
 #include "command.h"
 #include "core_options.h"
 #include "engine_options.h"
+#include "load_checkpoint.h"
 #include "number.h"
 #include "outputs.h"
 #include "product_commands.h"
@@ -268,7 +268,8 @@ std::string summary_text(const Page& page, const SentenceJudge& judge, const Ill
   text += fmt::format("pictures     {}, {}\n", count_text(std::ssize(plan.pictures)),
                       matching_text(plan, arguments.choosing));
   text += fmt::format(
-      "without one  {} visual sentences: {} without a likely picture, {} whose pictures stand elsewhere, {} in "
+      "without one  {} visual sentences: {} without a likely picture, {} whose pictures stand elsewhere, {} "
+      "in "
       "paragraphs that have theirs\n",
       count_text(visual - std::ssize(plan.pictures)), count_text(plan.count(SentenceOutcome::kNothingLikely)),
       count_text(plan.count(SentenceOutcome::kTaken)), count_text(plan.count(SentenceOutcome::kFull)));
@@ -325,7 +326,7 @@ Json page_json(const Page& page, const SentenceJudge& judge, const IllustrateArg
                          {"phrases", sentence.phrases},
                          {"outcome", enum_name(plan.outcomes[s])},
                          {"likeliest", or_null(plan.best[s])},
-                         {"picture", picture_of[s]}});
+                         {"image", picture_of[s]}});
   }
   Json generated = Json::array();
   for (const Page::Generated& one : page.generated) {
@@ -366,7 +367,7 @@ Json page_json(const Page& page, const SentenceJudge& judge, const IllustrateArg
             {"pages", page.document.pages_left_out},
             {"gone", plan.gone},
             {"changed", plan.changed}}},
-          {"pictures", std::move(pictures)},
+          {"images", std::move(pictures)},
           {"generated", std::move(generated)},
           {"sentences", std::move(sentences)}};
 }
@@ -406,7 +407,8 @@ void warn(const Page& page, const IllustrateArguments& arguments, const LoadedEn
         count_text(page.plan.changed)));
   }
   if (moves_links(page, arguments)) {
-    say("written to another folder than the document's: links and pictures of its own that are relative lead from there");
+    say("written to another folder than the document's: links and pictures of its own that are relative "
+        "lead from there");
   }
   if (page.sentences.empty()) say("the document has no sentences of prose");
 }
@@ -462,7 +464,7 @@ Result<int> run(IllustrateArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const std::shared_ptr<const CollectionSnapshot> snapshot, core->snapshot());
   SACCADE_ASSIGN(const LoadedEncoder* own, core->encoder());
   const LoadedEncoder& loaded = *own;
-  const Collection& collection = snapshot->collection;
+  const CollectionReader& collection = snapshot->collection;
   ThreadPool& pool = core->pool();
   options.background = snapshot->background;
   SACCADE_ASSIGN(const std::optional<LoadedEncoder> other, load_judging_encoder(arguments, session));
@@ -510,59 +512,59 @@ void add_choosing_options(CLI::App& command, IllustrateArguments& arguments) {
   IllustrateOptions& choosing = arguments.choosing;
   CLI::Option* visualness = command.add_option(
       "--visualness", arguments.visualness,
-      "checkpoint that tells which sentences picture anything, as `saccade train visualness` makes it (default: the "
-      "collection's own, where it does; else the share of words that name everyday things)");
+      "visualness checkpoint, made by `saccade train visualness` (default: the collection's own if it is "
+      "one, else the share of words that name everyday things)");
   CLI::Option* lexicon =
       command
           .add_option("--lexicon", arguments.lexicon,
-                      "tell it by ratings of words instead: a file of MRC's or Brysbaert's format")
+                      "judge visualness by word ratings instead: a file in MRC's or Brysbaert's format")
           ->excludes(visualness);
   command
       .add_option("--objects", arguments.objects,
-                  "tell it by the share of words that name things of this list, one a line")
+                  "judge visualness by the share of words on this list, one per line")
       ->excludes(visualness)
       ->excludes(lexicon);
   command
       .add_option_function<double>(
           "--threshold", [&arguments](const double& threshold) { arguments.threshold = threshold; },
-          "call a sentence visual above this score (default: the checkpoint's own; " +
+          "score above which a sentence is visual (default: the checkpoint's own; " +
               fmt::format("of words {}, of a lexicon {})", kObjectsThreshold, kLexiconThreshold))
       ->transform(real_number(-2, 2));
   command.add_flag("!--whole-sentences", arguments.phrases,
-                   "search by each sentence alone, not by its phrases too");
-  command
-      .add_option("--cut", choosing.least,
-                  "place only pictures that are at least this likely to be right, 0 to 1")
+                   "search by whole sentences only, not by their phrases too");
+  command.add_option("--cut", choosing.least, "minimum match probability of placed images, 0 to 1")
       ->transform(real_number(0, 1))
       ->capture_default_str();
   command
       .add_option(
           "--most-false", choosing.most_false,
-          "where likelihoods are not known: place only what no more wrong pictures than this would match as well")
+          "without match probabilities: maximum number of wrong images that may be expected to match as well")
       ->transform(real_number(0))
       ->capture_default_str();
-  command
-      .add_option("--per-paragraph", choosing.per_paragraph, "number of pictures behind a paragraph at most")
+  command.add_option("--per-paragraph", choosing.per_paragraph, "maximum number of images per paragraph")
       ->transform(whole_number(1))
       ->capture_default_str();
   command
       .add_option_function<int64_t>(
           "--at-most", [&choosing](const int64_t& count) { choosing.at_most = count; },
-          "number of pictures in the document at most (default: no limit)")
+          "maximum number of images in the document (default: no limit)")
       ->transform(whole_number(0));
   command
       .add_option("--candidates", choosing.candidates,
-                  "number of pictures to look at for each sentence: the first may stand elsewhere")
+                  "number of candidate images per sentence; each image is placed once")
       ->transform(whole_number(1, 1000))
       ->capture_default_str();
-  command.add_option("--filter", choosing.filter,
-                     "condition that pictures must meet, as of `saccade search`");
-  command
-      .add_option("--fold-above", choosing.duplicate_cosine,
-                  "cosine from which two pictures count as near-duplicates, 0 to 1: only one is placed")
-      ->transform(real_number(0, 1))
-      ->capture_default_str();
-  command.add_option("--min-words", arguments.prose.min_words, "leave out sentences of fewer words")
+  command.add_option("--filter", choosing.filter, "condition on the images (see saccade help filters)");
+  CLI::Option* group_above =
+      command
+          .add_option(
+              "--group-above", choosing.duplicate_cosine,
+              "minimum cosine similarity of two images that count as near-duplicates, 0 to 1; only one is "
+              "placed")
+          ->transform(real_number(0, 1))
+          ->capture_default_str();
+  add_old_name(command, group_above, "--fold-above");
+  command.add_option("--min-words", arguments.prose.min_words, "minimum number of words of a sentence")
       ->transform(whole_number(1, 1000))
       ->capture_default_str();
 }
@@ -571,31 +573,32 @@ void add_choosing_options(CLI::App& command, IllustrateArguments& arguments) {
 
 void add_illustrate_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<IllustrateArguments>();
-  CLI::App* command = app.add_subcommand(
-      "illustrate", "Put a collection's pictures behind the sentences of a document that picture something");
+  CLI::App* command =
+      app.add_subcommand("illustrate", "Add images of a collection to the visual sentences of a document");
   command->add_option("DOCUMENT", arguments->document, "text, Markdown, HTML or PDF")->required();
   add_collection_option(*command, arguments->collection);
   command->add_option("-o,--output", arguments->output,
-                      "document to write, .md or .html (default: only say what it would have)");
-  add_choice(*command, "--format", arguments->format, "of the document to write (default: by its name)");
+                      "document to write, .md or .html (default: only report what it would contain)");
+  add_choice(*command, "--format", arguments->format, "format of the output (default: by its file name)");
   add_choice(*command, "--from", arguments->reading.format,
-             "what DOCUMENT is (default: by content and name)");
+             "format of DOCUMENT (default: by content and file name)");
   add_choosing_options(*command, *arguments);
   add_choice(*command, "--alt", arguments->alternative,
-             "a picture's text: its caption where it has one, or the sentence");
+             "alternative text of an image: its caption if it has one, or the sentence");
   CLI::Option* copy = command->add_flag(
-      "--copy", arguments->copy, "copy the pictures into a folder beside the document, and link those");
-  command->add_flag("--embed", arguments->embed, "put small copies of the pictures into the HTML itself")
-      ->excludes(copy);
-  command->add_option("--side", arguments->side, "longer side of pictures inside the HTML, in pixels")
+      "--copy", arguments->copy, "copy the images into a folder next to the output and link to the copies");
+  command->add_flag("--embed", arguments->embed, "embed thumbnails in the HTML file")->excludes(copy);
+  command->add_option("--side", arguments->side, "longer side of embedded thumbnails, in pixels")
       ->transform(whole_number(16, 4096))
       ->capture_default_str();
-  command->add_option("--max-pages", arguments->reading.pdf.max_pages, "read no more pages of a PDF")
+  command
+      ->add_option("--max-pages", arguments->reading.pdf.max_pages,
+                   "maximum number of pages to read of a PDF")
       ->transform(whole_number(1, 1'000'000))
       ->capture_default_str();
   add_overwrite_option(*command, arguments->overwrite);
   command->add_option("-m,--model", arguments->checkpoint,
-                      std::string(kCheckpointHelp) + ", if the collection's is no longer where it was");
+                      std::string(kCheckpointHelp) + ", if the collection's has moved");
   add_engine_options(
       *command, arguments->engine, names_of<EngineKind>(),
       "image engine that draws an image for each visual sentence that no image of the collection fits; "

@@ -14,21 +14,21 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/choose_collection.h"
-#include "saccade/collection/collection.h"
 #include "saccade/collection/collection_json.h"
+#include "saccade/collection/collection_reader.h"
 #include "saccade/collection/ingest/caption_list.h"
 #include "saccade/collection/ingest/ingest.h"
 #include "saccade/collection/ingest/walk.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 
-#include "checkpoint.h"
 #include "choice.h"
 #include "collection_choice.h"
 #include "command_help.h"
 #include "core_options.h"
 #include "hand_over.h"
 #include "ingest_report.h"
+#include "load_checkpoint.h"
 #include "number.h"
 #include "own_process.h"
 #include "product_commands.h"
@@ -163,6 +163,7 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
   ProgressLine progress(session.quiet);
   auto report = core->index(inputs, arguments.ingest, progress.callback(), session.interrupts.stop_cleanly());
   progress.clear();
+  if (is_collection(arguments.collection)) remember_collection(arguments.collection);
   if (!report) return fail(std::move(report).error());
   // Nothing was new where the model was not loaded.
   std::string encoder_name;
@@ -183,15 +184,14 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
   warn_of_no_pictures(*report, arguments.paths.front(), session.messages);
   if (!arguments.captions.empty() && report->given_captions == 0 && report->seen > 0 && !report->cancelled) {
     session.messages.warning(fmt::format(
-        "--captions {}: none of the {} it has captions for is among the {} looked at; pictures are "
-        "told by their paths",
+        "--captions {}: its captions are for {}, none of which is among the {} found; images are matched by "
+        "path",
         one_line(arguments.captions),
         counted(static_cast<int64_t>(arguments.ingest.captions.size()), "picture"),
         counted(report->seen, "file")));
   }
   if (report->cancelled) {
-    return fail(ErrorCode::kCancelled,
-                "stopped; what was taken in is kept, the same command goes on from here");
+    return fail(ErrorCode::kCancelled, "stopped; indexed images are kept, and the same command resumes");
   }
   return report->failed.empty() ? kDone : kSomeFailed;
 }
@@ -200,81 +200,76 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
 
 void add_index_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<IndexArguments>();
-  CLI::App* command = app.add_subcommand("index", "Add pictures to a collection, or refresh it");
+  CLI::App* command = app.add_subcommand("index", "Add images to a collection, or update it");
   command
-      ->add_option(
-          "PATH", arguments->paths,
-          "folders and files to add; - reads a list of paths from stdin, separated by line ends or NULs")
+      ->add_option("PATH", arguments->paths,
+                   "folders and files to add; - reads paths from stdin, separated by newlines or NULs")
       ->required();
   command->add_option(
       "-c,--collection", arguments->collection,
-      "folder of the collection, made if it is not there (default: what SACCADE_COLLECTION names, else "
-      ".saccade in this folder or one above it, else a new .saccade in this folder)");
+      "folder of the collection, created if missing (default: $SACCADE_COLLECTION, else .saccade in this "
+      "folder or a parent, else a new .saccade in this folder)");
   command->add_option(
       "-m,--model", arguments->checkpoint,
-      std::string(kCheckpointHelp) + " (default: the collection's own, the starter for a new one)");
+      std::string(kCheckpointHelp) + " (default: the collection's own; starter for a new one)");
   command
       ->add_flag(
           "--prune", arguments->prune,
-          "remove pictures below PATH whose files no longer exist. Refused where PATH is missing or empty or "
-          "another file system is there than before, as a disk may not be mounted; --prune=force removes "
-          "them even so")
+          "remove images below PATH whose files no longer exist. Refused if PATH is missing, empty or on "
+          "another file system than before, because a disk may not be mounted; --prune=force removes them "
+          "anyway")
       ->check(CLI::IsMember({"true", "force"}).description(""));
   add_walk_options(*command, arguments->ingest);
   command->add_option(
       "--captions", arguments->captions,
-      "captions to index with: a list in JSON Lines ({\"image\": PATH, \"captions\": [TEXT]}) or, with "
-      "saccade-lab installed, a dataset of any layout");
+      "file with captions: JSON Lines ({\"image\": PATH, \"captions\": [TEXT]}) or, if saccade-lab is "
+      "installed, any dataset");
   add_choice(*command, "--background", arguments->background,
-             "what to lay transparent pictures on: by contrast, white or dark grey (default), white, or what "
-             "the checkpoint says; settled when the collection is made");
+             "background of transparent images: by contrast (white or dark grey, default), white, or the "
+             "checkpoint's; fixed when the collection is created");
   command->add_flag("--as-stored", arguments->as_stored,
-                    "ignore EXIF orientation; settled when the collection is made");
+                    "ignore EXIF orientation; fixed when the collection is created");
   command->add_flag(
       "--convert-to-srgb", arguments->convert_to_srgb,
       "convert the colors of images with an ICC profile (Display P3, Adobe RGB) to sRGB before "
-      "encoding; off, the encoder gets the numbers in the file, as in training; settled when the "
-      "collection is made");
+      "encoding; otherwise the encoder gets the stored values, as in training; fixed when the collection is "
+      "created");
   command->add_flag(
       "--fast-decode", arguments->fast_decode,
-      "decode large JPEGs at a smaller size: faster, not bit-exact; settled when the collection is made");
+      "decode large JPEGs at reduced size: faster, not bit-exact; fixed when the collection is created");
   add_choice(
       *command, "--int8-rows", arguments->int8_rows,
-      "keep the rows in eight bits a value too, for searches that read a quarter as much and answer the "
-      "same: on, off, or auto (default), which is from 200,000 rows on; settled when the collection is "
-      "made");
-  add_choice(
-      *command, "--rows-precision", arguments->rows_precision,
-      "of late interaction: number format of the stored rows, fp16 (default) or int8; settled when the "
-      "collection is made");
+      "store 8-bit copies of the embeddings, so that searches read a quarter of the data with the same "
+      "answers: on, off, or auto (default: from 200,000 images on); fixed when the collection is created");
+  add_choice(*command, "--rows-precision", arguments->rows_precision,
+             "late interaction: number format of stored embeddings, fp16 (default) or int8; fixed when the "
+             "collection is created");
   command
       ->add_option(
           "--pool-rows", arguments->pool_rows,
-          "of late interaction: number of neighbouring patches whose mean is stored as one row; settled when the "
-          "collection is made")
+          "late interaction: number of adjacent patches averaged into one stored embedding; fixed when the "
+          "collection is created")
       ->transform(whole_number(1, kMaxPool));
-  command->add_option("--max-bytes", arguments->ingest.limits.max_bytes, "largest file to read, in bytes")
+  command->add_option("--max-bytes", arguments->ingest.limits.max_bytes, "maximum file size, in bytes")
       ->transform(whole_number(1))
       ->capture_default_str();
-  command
-      ->add_option("--max-pixels", arguments->ingest.limits.max_pixels,
-                   "largest picture to decode, in pixels")
+  command->add_option("--max-pixels", arguments->ingest.limits.max_pixels, "maximum image size, in pixels")
       ->transform(whole_number(1))
       ->capture_default_str();
   command
       ->add_option("--max-seconds", arguments->ingest.limits.max_seconds,
-                   "longest time to decode one file, in seconds; 0: no limit")
+                   "maximum decoding time per file, in seconds; 0: no limit")
       ->transform(real_number(0))
       ->capture_default_str();
-  command->add_option("--batch", arguments->ingest.batch, "number of pictures to encode at a time")
+  command->add_option("--batch", arguments->ingest.batch, "batch size: number of images encoded together")
       ->transform(whole_number(1, 4096))
       ->capture_default_str();
   add_encoder_options(*command, arguments->encoder);
   command->add_flag("--mix-precisions", arguments->ingest.mix_precisions,
-                    "take pictures in with another --precision than the collection's own");
+                    "allow a --precision that differs from the collection's own");
   command->add_flag("--json", arguments->json, "print the counts as JSON");
   group_options(*command,
-                {{"Settled when the collection is made",
+                {{"Fixed when the collection is created",
                   {"--background", "--as-stored", "--convert-to-srgb", "--fast-decode", "--int8-rows",
                    "--rows-precision", "--pool-rows"}},
                  {"Limits on files", {"--max-bytes", "--max-pixels", "--max-seconds"}},

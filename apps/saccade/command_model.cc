@@ -18,7 +18,7 @@
 #include "saccade/model/options/precision.h"
 #include "saccade/version.h"
 
-#include "checkpoint.h"
+#include "load_checkpoint.h"
 #include "number.h"
 
 namespace saccade::app {
@@ -224,18 +224,17 @@ CLI::App* add_part(CLI::App* group, const std::string& name, const std::string& 
 
 void add_model_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<ModelArguments>();
-  CLI::App* group =
-      app.add_subcommand("model", "Get checkpoints, look at them, and check them against their references");
+  CLI::App* group = app.add_subcommand("model", "Download, list, inspect and check checkpoints");
   group->require_subcommand(1);
   add_model_pull_command(*group, chosen);
   add_model_list_command(*group, chosen);
   add_model_alias_command(*group, chosen);
-  CLI::App* show = add_part(group, "show", "Show what a checkpoint is", arguments, chosen, run_show);
+  CLI::App* show = add_part(group, "show", "Describe a checkpoint", arguments, chosen, run_show);
   show->add_flag("--verify", arguments->verify,
-                 "read every byte for the fingerprint, whatever is remembered of the files");
+                 "compute the fingerprint from every byte instead of the cached one");
   CLI::App* conform = add_part(
       group, "conform",
-      "Compare a checkpoint with the reference outputs kept beside its weights; exit code 1 if they differ",
+      "Compare outputs with the reference outputs stored beside the weights; exit code 1 if they differ",
       arguments, chosen, run_conform);
   conform->add_option(
       "--io", arguments->io,
@@ -243,8 +242,8 @@ void add_model_command(CLI::App& app, Command& chosen) {
   conform
       ->add_option(
           "--tolerance", arguments->tolerance,
-          "largest absolute difference (default: 1e-4 in fp32; in bf16 and int8 rows are compared by direction "
-          "and length, similarities within 0.01 and 0.02)")
+          "maximum absolute difference (default: 1e-4 in fp32; in bf16 and int8 embeddings are compared by "
+          "direction and length, similarities within 0.01 and 0.02)")
       ->transform(real_number(0));
 }
 

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "saccade/model/checkpoints/alias.h"
+#include "saccade/model/checkpoints/checkpoint.h"
 #include "saccade/model/checkpoints/locate.h"
-#include "saccade/model/checkpoints/outline.h"
 
 #include "command_model.h"
 
@@ -71,12 +71,12 @@ Result<int> run_alias(const AliasArguments& arguments, Session& session) {
 void add_model_alias_command(CLI::App& group, Command& chosen) {
   auto arguments = std::make_shared<AliasArguments>();
   CLI::App* command =
-      group.add_subcommand("alias", "Give a checkpoint a name that -m takes, or show the names there are");
-  command->add_option("NAME", arguments->name, "name to give or to show: letters, digits, - _ and .");
+      group.add_subcommand("alias", "Give a checkpoint a short name for -m, or list the names");
+  command->add_option("NAME", arguments->name, "name to set or to show: letters, digits, - _ and .");
   CLI::Option* checkpoint =
       command->add_option("CHECKPOINT", arguments->checkpoint,
-                          "folder, or OWNER/NAME[@REVISION] of the hub's cache, to give it to");
-  command->add_flag("--remove", arguments->remove, "take the name away; the checkpoint stays")
+                          "checkpoint to name: a folder, or OWNER/NAME[@REVISION] of the hub's cache");
+  command->add_flag("--remove", arguments->remove, "remove the name; the checkpoint stays")
       ->excludes(checkpoint);
   command->add_flag("--json", arguments->json, "print the names as JSON");
   command->callback([arguments, &chosen] {

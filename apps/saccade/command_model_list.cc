@@ -18,8 +18,8 @@
 #include "saccade/model/checkpoints/outline.h"
 #include "saccade/model/conform/conform_record.h"
 
-#include "checkpoint.h"
 #include "command_model.h"
+#include "load_checkpoint.h"
 
 namespace saccade::app {
 namespace {
@@ -185,7 +185,8 @@ void add_model_list_command(CLI::App& group, Command& chosen) {
   auto arguments = std::make_shared<ListArguments>();
   CLI::App* command = group.add_subcommand(
       "list", "List the checkpoints of the hub's cache, the starter, and those in folders");
-  command->add_option("FOLDER", arguments->folders, "checkpoints, or folders of checkpoints, to list too");
+  command->add_option("FOLDER", arguments->folders,
+                      "checkpoints, or folders of checkpoints, to list as well");
   command->add_option("--cache", arguments->cache,
                       "folder of the hub's cache (default: $HF_HUB_CACHE, or ~/.cache/huggingface/hub)");
   command->add_flag("--json", arguments->json, "print the list as JSON");

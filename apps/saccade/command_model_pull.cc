@@ -66,7 +66,7 @@ Result<int> run_pull(const PullArguments& arguments, Session& session) {
 void add_model_pull_command(CLI::App& group, Command& chosen) {
   auto arguments = std::make_shared<PullArguments>();
   CLI::App* command =
-      group.add_subcommand("pull", "Download a checkpoint from a hub, going on where it was stopped");
+      group.add_subcommand("pull", "Download a checkpoint from a hub; resumes an interrupted download");
   command->add_option("MODEL", arguments->name, "OWNER/NAME, or OWNER/NAME@REVISION (default: main)")
       ->required();
   command->add_option("--endpoint", arguments->endpoint,

@@ -9,7 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
+#include "saccade/collection/empty_filter.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/search/fusion.h"
@@ -29,7 +30,7 @@
 #include "searcher.h"
 #include "sixel.h"
 #include "terminal.h"
-#include "texts.h"
+#include "text_input.h"
 #include "towns.h"
 
 namespace saccade::app {
@@ -60,8 +61,7 @@ struct SearchArguments {
 Status read_image_from_stdin(SearchQuery& query) {
   SACCADE_ASSIGN(std::string bytes, read_stdin(query.limits.max_bytes));
   if (bytes.empty()) return fail(ErrorCode::kBadData, "the picture on standard input is empty");
-  query.image = "standard input";
-  query.image_bytes = std::make_shared<const std::string>(std::move(bytes));
+  query.images = {QueryImage::of_bytes("standard input", std::move(bytes))};
   return {};
 }
 
@@ -100,7 +100,7 @@ Result<SearchQuery> common_query(const SearchArguments& arguments) {
   if (arguments.images.size() == 1 && arguments.images.front() == "-") {
     SACCADE_TRY(read_image_from_stdin(query));
   } else {
-    SACCADE_TRY(set_query_pictures(arguments.images, query).in("--image"));
+    SACCADE_ASSIGN(query.images, read_query_images(arguments.images).in("--image"));
   }
   return query;
 }
@@ -122,20 +122,17 @@ Terminal terminal_for(const SearchArguments& arguments) {
 }
 
 // Why there are no hits, on stderr.
-Status tell_nothing(const SearchAnswer& answer, const Collection& collection, Session& session) {
+Status tell_nothing(const SearchAnswer& answer, const CollectionReader& collection, Session& session) {
   std::string why;
   if (answer.searched == 0 && !answer.query.filter.empty()) {
-    SACCADE_ASSIGN(const Filter filter, parse_filter(answer.query.filter).in("--filter"));
-    SACCADE_ASSIGN(why, collection.why_empty(filter));
-    const std::string missing = without_towns(filter, find_towns() != nullptr);
-    if (!missing.empty()) why += "; " + missing;
+    SACCADE_ASSIGN(why, why_filter_is_empty(collection, answer.query.filter, find_towns() != nullptr));
   }
   session.messages.info(nothing_found_text(answer) + (why.empty() ? "" : "; --filter: " + why));
   return {};
 }
 
 Result<int> show_answer(const SearchArguments& arguments, const SearchAnswer& answer,
-                        const Collection& collection, Session& session) {
+                        const CollectionReader& collection, Session& session) {
   warn_of(answer, session);
   if (arguments.json) {
     SACCADE_TRY(session.out.write_json(answer_json(answer)));
@@ -158,8 +155,8 @@ Result<int> answer_lines(const SearchArguments& arguments, const SearchQuery& co
     if (!line) return failed ? kSomeFailed : kDone;
     const auto answered = [&]() -> Result<Json> {
       SearchQuery query = common;
-      SACCADE_TRY(read_query_text(*line, query));
-      SACCADE_ASSIGN(const SearchAnswer answer, searcher.answer(query, session));
+      SACCADE_ASSIGN(query.text, read_query_text(*line, query.images));
+      SACCADE_ASSIGN(const SearchAnswer answer, searcher.answer(query, 0, session));
       return answer_json(answer);
     }();
     Json json = {{"line", *line}};
@@ -178,9 +175,6 @@ Result<int> prompt_for(const SearchArguments& arguments, const SearchQuery& comm
                        Session& session) {
   PromptOptions options;
   options.query = common;
-  options.understand = [](const std::string& typed, SearchQuery& query) {
-    return read_query_text(typed, query);
-  };
   const Terminal terminal = terminal_for(arguments);
   options.show = [&](const SearchAnswer& answer) -> Status {
     if (answer.hits.empty()) return tell_nothing(answer, searcher.collection(), session);
@@ -192,9 +186,7 @@ Result<int> prompt_for(const SearchArguments& arguments, const SearchQuery& comm
 
 OutputRules page_rules(const SearchArguments& arguments, const SearchQuery& query) {
   OutputRules rules{.closed = {arguments.options.collection}, .overwrite = arguments.overwrite};
-  rules.inputs.emplace_back(file_of(query.image.native()));
-  for (const QueryPicture& picture : query.more_images)
-    rules.inputs.emplace_back(file_of(picture.image.native()));
+  for (const QueryImage& image : query.images) rules.inputs.emplace_back(file_of(image.name().native()));
   close_checkpoint(rules, arguments.options.checkpoint);
   close_checkpoint(rules, arguments.options.rerank);
   rules.closed.emplace_back(arguments.options.composer);
@@ -211,17 +203,27 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   }
   const bool blank = typed.find_first_not_of(" \t\r\n\f\v") == std::string::npos;
   const bool lines = !arguments.queries.empty();
-  const bool prompts = blank && arguments.images.empty() && !lines && isatty(STDIN_FILENO) == 1 &&
-                       isatty(STDOUT_FILENO) == 1 && !arguments.json && arguments.html.empty();
-  if (blank && arguments.images.empty() && !lines && !prompts) {
+  const bool nothing = blank && arguments.images.empty() && !lines;
+  SearchOptions& options = arguments.options;
+  options.lists = nothing && !arguments.query.filter.empty();
+  const bool prompts = nothing && !options.lists && isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 &&
+                       !arguments.json && arguments.html.empty();
+  if (nothing && !options.lists && !prompts) {
     return fail(
         ErrorCode::kUsage,
-        "nothing to search for: give a text, --image FILE, or both; on a terminal, neither is a prompt");
+        "nothing to search for: give a text, --image FILE, or both; --filter alone lists what passes; on a "
+        "terminal, none of them is a prompt");
+  }
+  if (options.lists && (options.explain_hits || !options.rerank.empty() || arguments.query.cut)) {
+    return fail(
+        ErrorCode::kUsage,
+        "--filter alone lists images by date, without scores: leave out --cut, --explain and --rerank, or "
+        "give a text");
   }
   if (lines && !blank) return fail(ErrorCode::kUsage, "--queries: TEXT is there too; put it into a line");
   SACCADE_TRY(choose_composer(arguments));
   SACCADE_ASSIGN(SearchQuery query, common_query(arguments));
-  SACCADE_TRY(read_query_text(typed, query));
+  SACCADE_ASSIGN(query.text, read_query_text(typed, query.images));
   // Searcher::open() settles which collection it is: rules are made behind it.
   SACCADE_ASSIGN(const std::unique_ptr<Searcher> searcher, Searcher::open(arguments.options, session));
   const OutputRules rules = page_rules(arguments, query);
@@ -230,7 +232,7 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   }
   if (lines) return answer_lines(arguments, query, *searcher, session);
   if (prompts) return prompt_for(arguments, query, *searcher, session);
-  SACCADE_ASSIGN(const SearchAnswer answer, searcher->answer(query, session));
+  SACCADE_ASSIGN(const SearchAnswer answer, searcher->answer(query, 0, session));
   if (!arguments.html.empty()) {
     SACCADE_TRY(write_search_page(arguments.html, rules, {&answer, 1}, searcher->collection(), {},
                                   searcher->pool(), session));
@@ -242,120 +244,119 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
 
 void add_search_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<SearchArguments>();
-  CLI::App* command = app.add_subcommand("search", "Find pictures by words, by a picture, or by both");
+  CLI::App* command = app.add_subcommand("search", "Find images by text, by an image, or by both");
   command->add_option(
       "TEXT", arguments->words,
-      "words for what the pictures show; several words need no quotes. \"cats -dogs\" leaves dogs out, "
-      "beach:2 counts twice, \"\\\"red apple\\\"\" in quotes of its own is taken as it stands; without TEXT, "
-      "on a terminal, a prompt");
+      "text query; several words need no quotes. \"cats -dogs\" excludes dogs, beach:2 has weight 2, "
+      "\"\\\"red apple\\\"\" with inner quotes is a phrase. Without TEXT, on a terminal, a prompt opens");
   add_collection_option(*command, arguments->options.collection);
   CLI::Option* image =
       command
-          ->add_option("--image", arguments->images,
-                       "picture to search by, - for standard input; TEXT then says what is to be "
-                       "different. Several are added up, FILE:2 counts twice, FILE:-1 is not wanted")
+          ->add_option(
+              "--image", arguments->images,
+              "query image, - for standard input; TEXT then describes a change. Repeatable: FILE:2 has "
+              "weight 2, FILE:-1 is unwanted")
           ->expected(1)
           ->allow_extra_args(false)
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command
-      ->add_option(
-          "--words", arguments->query.word_share,
-          "what words in captions, names and folders count for beside what pictures show, 0 (nothing) to 1")
-      ->transform(real_number(0, 1))
-      ->default_val(kWordShare);
+  CLI::Option* keyword_weight =
+      command
+          ->add_option(
+              "--keyword-weight", arguments->query.word_share,
+              "weight of keyword matches (captions, file and folder names) against visual similarity, 0 to 1")
+          ->transform(real_number(0, 1))
+          ->default_val(kWordShare);
+  add_old_name(*command, keyword_weight, "--words");
   command
       ->add_option(
           "--compose", arguments->compose,
-          "way to make one query of a picture and TEXT: " + list_of_names<Compose>() +
-              ", the folder of a trained composer, or starter for the one that comes with Saccade, for the starter "
-              "(default: the composer that the collection names, or sum)")
+          "method that combines a query image and TEXT: " + list_of_names<Compose>() +
+              ", the folder of a trained composer, or starter for the starter checkpoint's own (default: "
+              "the collection's composer, else sum)")
       ->needs(image);
   command
       ->add_option_function<double>(
           "--weight", [arguments](const double& weight) { arguments->weight = weight; },
-          "TEXT's share beside the picture, 0 to 1 (default: 0.5); of --compose direction its factor (default: 1)")
+          "weight of TEXT against the query image, 0 to 1 (default: 0.5; with --compose direction: 1)")
       ->transform(real_number(0, 1))
       ->needs(image);
   command->add_option("--was", arguments->was,
-                      "of --compose direction: what the picture shows now, in words (default: a picture)");
-  CLI::Option* k = command->add_option("-k", arguments->query.k, "number of pictures to show")
+                      "description of the query image, used by --compose direction (default: a picture)");
+  CLI::Option* k = command->add_option("-k", arguments->query.k, "number of results")
                        ->transform(whole_number(1))
                        ->default_str("10; with --cut all that pass, up to 1,000");
   command->add_option(
       "--filter", arguments->query.filter,
-      "condition that pictures must meet (see saccade help filters), such as 'width>=640 and format=jpeg'");
-  add_choice(
-      *command, "--long-query", arguments->query.long_text,
-      "what to read of a text that is longer than the model reads: its beginning, or all of it in chunks");
+      "condition on the images (see saccade help filters), such as 'width>=640 and format=jpeg'; without a text or an "
+      "image, lists those that meet it, newest first");
+  add_choice(*command, "--long-query", arguments->query.long_text,
+             "handling of texts beyond the model's token limit: truncate, or encode all of it in chunks");
   command
       ->add_option_function<double>(
           "--cut", [arguments](const double& cut) { arguments->query.cut = cut; },
-          "show only pictures that are at least this likely to be right, 0 to 1, of the best 1,000")
+          "minimum match probability of results, 0 to 1; looks at the best 1,000")
       ->transform(real_number(0, 1));
-  add_choice(*command, "--sort", arguments->query.order,
-             "order of the pictures shown: best first, or newest first");
-  command->add_flag("--all", arguments->all,
-                    "show near-duplicates as hits of their own, not folded under the best of them");
-  command
-      ->add_option("--fold-above", arguments->query.duplicate_cosine,
-                   "cosine from which two pictures count as near-duplicates, 0 to 1")
-      ->transform(real_number(0, 1))
-      ->capture_default_str();
+  add_choice(*command, "--sort", arguments->query.order, "order of the results: best first, or newest first");
+  command->add_flag("--all", arguments->all, "do not group near-duplicates");
+  CLI::Option* group_above =
+      command
+          ->add_option("--group-above", arguments->query.duplicate_cosine,
+                       "minimum cosine similarity of two images that count as near-duplicates, 0 to 1")
+          ->transform(real_number(0, 1))
+          ->capture_default_str();
+  add_old_name(*command, group_above, "--fold-above");
   command
       ->add_option(
           "--candidates", arguments->query.candidates,
-          "of late interaction: number of pictures to score by all rows, the best by their mean row; 0: all")
+          "late interaction: number of images scored exactly, chosen by their pooled embedding; 0: all")
       ->transform(whole_number(0))
       ->capture_default_str();
   CLI::Option* explain = command->add_flag(
       "--explain", arguments->options.explain_hits,
-      "show what each hit owes to each word of TEXT, and where in the picture its score comes from");
-  add_choice(
-      *command, "--explain-by", arguments->options.explain.method,
-      "how the score is followed back into the picture: legrad unless it is given, or for encoders with rows of "
-      "patches by these rows' similarity")
+      "explain each hit: contribution of each word of TEXT, and a relevance map over the image");
+  add_choice(*command, "--explain-by", arguments->options.explain.method,
+             "method of the relevance map (default: legrad; for late-interaction encoders: patch similarity)")
       ->needs(explain);
   CLI::Option* rerank =
-      command->add_option("--rerank", arguments->options.rerank,
-                          "checkpoint that scores the best pictures again, to re-rank them");
+      command->add_option("--rerank", arguments->options.rerank, "checkpoint that re-ranks the best results");
   command
-      ->add_option("--rerank-depth", arguments->options.rerank_options.depth, "number of pictures to re-rank")
+      ->add_option("--rerank-depth", arguments->options.rerank_options.depth, "number of results to re-rank")
       ->transform(whole_number(1))
       ->capture_default_str()
       ->needs(rerank);
   add_choice(*command, "--rerank-by", arguments->options.rerank_options.method,
-             "score that re-ranks: the strongest that the checkpoint has, or the one named")
+             "score used for re-ranking: the strongest that the checkpoint has, or the one named")
       ->needs(rerank);
   CLI::Option* queries = command->add_option(
       "--queries", arguments->queries,
-      "file of queries, one a line, - for standard input: each is answered by a line of JSON, as soon as it is read");
+      "file with one query per line, - for standard input; prints one line of JSON per query");
   CLI::Option* json = command->add_flag("--json", arguments->json, "print the answer as JSON");
   CLI::Option* paths =
-      command->add_flag("--paths", arguments->paths, "print nothing but the pictures' paths, for scripts");
+      command->add_flag("--paths", arguments->paths, "print only the paths of the images, for scripts");
   CLI::Option* nul =
       command->add_flag("-0,--null", arguments->nul,
-                        "end each path, or each record of --format, with a NUL in place of a line's end");
+                        "end each path, or each record of --format, with a NUL instead of a newline");
   CLI::Option* format =
       command
           ->add_option_function<std::string>(
               "--format", [arguments](const std::string& text) { arguments->format = text; },
-              "what to print of each hit, for scripts: text with fields, such as '{score}\\t{path}' (see saccade help output)")
+              "format of a result, for scripts: text with fields, such as '{score}\\t{path}' (see saccade "
+              "help output)")
           ->excludes(paths);
   for (CLI::Option* option : {paths, nul, format}) option->excludes(json)->excludes(queries);
-  add_choice(
-      *command, "--thumbnails", arguments->thumbnails,
-      "show the pictures too, by the named terminal's way (default: where the terminal is one that can)");
-  command
-      ->add_option("--html", arguments->html, "HTML file to write the answer to as well, with its pictures")
+  add_choice(*command, "--thumbnails", arguments->thumbnails,
+             "show thumbnails with the named terminal protocol (default: if the terminal supports one)");
+  command->add_option("--html", arguments->html, "HTML file to write, showing the results")
       ->excludes(queries);
   add_overwrite_option(*command, arguments->overwrite);
   command->add_option("-m,--model", arguments->options.checkpoint,
-                      std::string(kCheckpointHelp) + ", if it is no longer where it was");
+                      std::string(kCheckpointHelp) + ", if the collection's has moved");
   add_encoder_options(*command, arguments->options.encoder);
   group_options(
       *command,
-      {{"Query", {"--image", "--words", "--compose", "--weight", "--was", "--long-query", "--queries"}},
-       {"Which hits", {"-k", "--filter", "--cut", "--sort", "--all", "--fold-above"}},
+      {{"Query",
+        {"--image", "--keyword-weight", "--compose", "--weight", "--was", "--long-query", "--queries"}},
+       {"Which hits", {"-k", "--filter", "--cut", "--sort", "--all", "--group-above"}},
        {"Output", {"--json", "--paths", "-0", "--format", "--html", "--overwrite", "--thumbnails"}},
        {"Explaining and re-ranking",
         {"--explain", "--explain-by", "--rerank", "--rerank-depth", "--rerank-by"}},

@@ -1,13 +1,17 @@
 // saccade serve: collections and encoders over HTTP.
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <sys/resource.h>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,18 +20,18 @@
 
 #include "saccade/core/files/user_folders.h"
 #include "saccade/serve/descriptors.h"
+#include "saccade/serve/files/remote_pictures.h"
+#include "saccade/serve/files/thumbnails.h"
 #include "saccade/serve/http/address_range.h"
 #include "saccade/serve/http/http_server.h"
 #include "saccade/serve/http/passed_socket.h"
 #include "saccade/serve/jobs.h"
-#include "saccade/serve/remote_pictures.h"
 #include "saccade/serve/service.h"
-#include "saccade/serve/thumbnails.h"
 
-#include "checkpoint.h"
 #include "collection_choice.h"
 #include "command_help.h"
 #include "end_within.h"
+#include "load_checkpoint.h"
 #include "number.h"
 #include "product_commands.h"
 #include "towns.h"
@@ -146,7 +150,6 @@ Result<serve::JobOptions> job_options(const ServeArguments& arguments, const Dec
   }
   jobs.ingest.limits = limits;
   jobs.ingest.video_tools = find_video_tools();
-  jobs.threads = arguments.encoder.threads;
   return jobs;
 }
 
@@ -158,6 +161,48 @@ Result<std::unique_ptr<serve::RemotePictures>> remote_pictures(const ServeArgume
   options.hosts = arguments.fetch_from;
   options.most_bytes = arguments.server.body_bytes;
   return serve::RemotePictures::open(std::move(options), metrics).in("--fetch-from");
+}
+
+volatile std::sig_atomic_t keys_asked_again = 0;
+
+// Follows the key file: looks at it every second, and reads it on SIGHUP in any case. Without keys SIGHUP ends the program.
+std::jthread follow_keys(const serve::Keys& keys, Messages& messages) {
+  if (!keys.asked_for()) return {};
+  struct sigaction hang_up = {};
+  hang_up.sa_handler = [](int) { keys_asked_again = 1; };
+  hang_up.sa_flags = SA_RESTART;
+  ::sigaction(SIGHUP, &hang_up, nullptr);
+  return std::jthread([keys, &messages](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any stopped;
+    std::unique_lock lock(mutex);
+    std::string told;  // what is wrong with the file, told once
+    while (!stopped.wait_for(lock, stop, std::chrono::milliseconds(500), [] { return false; }) &&
+           !stop.stop_requested()) {
+      const bool asked = keys_asked_again != 0;
+      keys_asked_again = 0;
+      const auto followed = keys.follow(asked);
+      const std::string wrong = followed ? "" : followed.error().message;
+      if (!wrong.empty() && (asked || wrong != told)) {
+        messages.warning("the keys stay as they were: " + wrong);
+      } else if (followed && (*followed || asked)) {
+        messages.info("the key file was read again");
+      }
+      told = wrong;
+    }
+  });
+}
+
+// Warns of keys for collections that are not served, such as of a name with a typing error.
+void warn_of_unknown_names(const serve::Keys& keys, const serve::Served& served, Messages& messages) {
+  for (const std::string& name : keys.collections()) {
+    const bool known = std::ranges::any_of(
+        served.collections(), [&](const auto& collection) { return collection->name() == name; });
+    if (!known) {
+      messages.warning(
+          fmt::format("the key file names the collection {}, which is not served", one_line(name)));
+    }
+  }
 }
 
 void wait_for_stop(const std::stop_token& stop) {
@@ -195,6 +240,9 @@ Result<int> run_serve(ServeArguments& arguments, Session& session) {
   served_options.checkpoints = arguments.checkpoints;
   served_options.encoder = options_of(arguments.encoder);
   served_options.models.memory = arguments.memory_mb << 20;
+  served_options.note = [&session](const Note& note) {
+    note.warning ? session.messages.warning(note.text) : session.messages.info(note.text);
+  };
   SACCADE_ASSIGN(const std::unique_ptr<serve::Served> served, serve::Served::open(served_options));
 
   serve::ServiceOptions options;
@@ -206,6 +254,7 @@ Result<int> run_serve(ServeArguments& arguments, Session& session) {
   SACCADE_ASSIGN(serve::JobOptions jobs_options, job_options(arguments, options.limits));
   const std::unique_ptr<Gazetteer> towns = find_towns();
   jobs_options.ingest.places = towns.get();
+  options.have_towns = towns != nullptr;
   serve::Jobs jobs(std::move(jobs_options));
   for (const auto& collection : served->collections()) {
     if (const Status removed = jobs.remove_unfinished(*collection); !removed)
@@ -217,6 +266,8 @@ Result<int> run_serve(ServeArguments& arguments, Session& session) {
   SACCADE_TRY(make_room_for_connections(arguments.server, session.messages));
   const serve::Service service(options, *served, keys, pool, metrics, &jobs, thumbnails.get(), remote.get());
   const std::stop_token stop = session.interrupts.stop_cleanly();
+  warn_of_unknown_names(keys, *served, session.messages);
+  const std::jthread following_keys = follow_keys(keys, session.messages);
   SACCADE_ASSIGN(
       const std::unique_ptr<serve::HttpServer> server,
       serve::HttpServer::start(
@@ -257,77 +308,76 @@ Result<int> run_serve(ServeArguments& arguments, Session& session) {
 
 void add_serve_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<ServeArguments>();
-  CLI::App* command = app.add_subcommand("serve", "Answer searches and encode over HTTP");
+  CLI::App* command = app.add_subcommand("serve", "Serve search and embeddings over HTTP");
   command->add_option("-c,--collection", arguments->collections, "folders of the collections to serve");
   command->add_option(
       "-m,--model", arguments->checkpoints,
-      "checkpoints to serve beside those of the collections, and where a collection's is now if it has moved: "
+      "checkpoints to serve in addition to the collections' own, or the new place of one that has moved: "
       "folders, or OWNER/NAME[@REVISION] of the hub's cache");
   command
-      ->add_option("--listen", arguments->listen,
-                   "address and port to listen at, where systemd has passed no socket; port 0: any that is "
-                   "free, which is printed")
+      ->add_option(
+          "--listen", arguments->listen,
+          "address and port to listen on, unless systemd passes a socket; port 0: a free port, which is "
+          "printed")
       ->capture_default_str();
   CLI::Option* key_file = command->add_option(
       "--key-file", arguments->key_file,
-      "file with the keys of those who may ask, one a line, that its owner alone can read");
+      "file with API keys, which only its owner may read: lines of 'read KEY [COLLECTION...]' or 'write KEY "
+      "[COLLECTION...]', without COLLECTION for all; it is read again when it changes, and on SIGHUP");
   command
       ->add_flag("--no-key", arguments->no_key,
-                 "let everybody in who reaches the address, though it is not this machine's own")
+                 "accept requests without a key on an address that other machines can reach")
       ->excludes(key_file);
-  CLI::Option* certificate = command->add_option(
-      "--tls-certificate", arguments->server.certificate,
-      "file with the certificate to answer under TLS with, and those that vouch for it, in PEM");
+  CLI::Option* certificate = command->add_option("--tls-certificate", arguments->server.certificate,
+                                                 "PEM file with the TLS certificate and its chain");
   CLI::Option* tls_key = command->add_option("--tls-key", arguments->server.certificate_key,
-                                             "file with the certificate's private key, in PEM");
+                                             "PEM file with the certificate's private key");
   certificate->needs(tls_key);
   tls_key->needs(certificate);
   command
       ->add_option(
           "--memory", arguments->memory_mb,
-          "memory for the parameters of all models together, in MiB: those not asked for the longest are "
-          "unloaded, and loaded again when they are asked for; 0: all stay loaded")
+          "memory limit for the parameters of all models together, in MiB; the least recently used are "
+          "unloaded until they are needed again; 0: no limit")
       ->transform(whole_number(0, 1 << 24))
       ->capture_default_str();
   command->add_option(
       "--index-folder", arguments->index_folders,
-      "folders that clients may have indexed into a collection; where there are keys, those that may write");
+      "folder that clients may have indexed into a collection; repeatable; needs a key that may write, if "
+      "there are keys");
   command->add_option(
       "--allow-write", arguments->uploads,
-      "folder for pictures that clients send into a collection, which they may also take out of it; where there are "
-      "keys, those that may write");
+      "folder for images that clients upload; they may also remove images; needs a key that may write, if "
+      "there are keys");
   command
       ->add_option("--max-uploads", arguments->uploads_mb,
-                   "room for pictures that clients send, all together, in MiB; 0: no bound")
+                   "maximum size of all uploaded images together, in MiB; 0: no limit")
       ->transform(whole_number(0, 1 << 24))
       ->capture_default_str();
   command->add_option(
       "--fetch-from", arguments->fetch_from,
-      "hosts from which pictures are fetched that clients give by address: HOST, *.HOST or HOST:PORT, whose addresses "
-      "have to be public, or HOST=RANGE with the range of its addresses, such as 10.0.0.0/8; without it nothing is "
-      "fetched");
+      "hosts from which images are fetched if a client sends a URL: HOST, *.HOST or HOST:PORT with public "
+      "addresses, or HOST=RANGE with the range of its addresses, such as 10.0.0.0/8 (default: none)");
   command
       ->add_option("--thumbnails", arguments->thumbnails_mb,
-                   "room for small pictures in the user's cache, in MiB; 0: none are kept")
+                   "maximum size of cached thumbnails, in MiB; 0: no cache")
       ->transform(whole_number(0, 1 << 20))
       ->capture_default_str();
-  command
-      ->add_option("--max-body", arguments->server.body_bytes, "largest body of a request to take, in bytes")
+  command->add_option("--max-body", arguments->server.body_bytes, "maximum size of a request body, in bytes")
       ->transform(whole_number(1024, int64_t{1} << 31))
       ->capture_default_str();
   command
       ->add_option("--max-requests", arguments->server.requests,
-                   "number of requests to have at hand; more are refused with 429")
+                   "maximum number of pending requests; more are refused with 429")
       ->transform(whole_number(1, 1 << 20))
       ->capture_default_str();
   command
-      ->add_option("--max-connections", arguments->server.connections, "number of connections to have open")
+      ->add_option("--max-connections", arguments->server.connections, "maximum number of open connections")
       ->transform(whole_number(1, 1 << 20))
       ->capture_default_str();
   command->add_flag("--json-log", arguments->json_log,
-                    "write a line of JSON for each request to stderr, not one of text");
-  command->add_flag("--log-queries", arguments->log_queries,
-                    "put the texts that are searched for into these lines");
+                    "log requests to stderr as JSON lines instead of text");
+  command->add_flag("--log-queries", arguments->log_queries, "include query texts in the log");
   add_encoder_options(*command, arguments->encoder);
   group_options(
       *command,

@@ -10,9 +10,9 @@
 
 #include "saccade/model/visualness.h"
 
-#include "checkpoint.h"
+#include "load_checkpoint.h"
 #include "product_commands.h"
-#include "texts.h"
+#include "text_input.h"
 
 namespace saccade::app {
 namespace {
@@ -56,7 +56,8 @@ Result<std::vector<double>> scores_of(const VisualnessArguments& arguments, cons
   } else {
     return fail(
         ErrorCode::kUsage,
-        "{}: not trained to tell what a text pictures: `saccade train visualness` makes a checkpoint that is; "
+        "{}: not trained to tell what a text pictures: `saccade train visualness` makes a checkpoint that "
+        "is; "
         "--null random scores by this one as it is, without a threshold",
         loaded.id.path);
   }
@@ -120,18 +121,17 @@ Result<int> run(const VisualnessArguments& arguments, Session& session) {
 
 void add_visualness_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<VisualnessArguments>();
-  CLI::App* command =
-      app.add_subcommand("visualness", "Score texts by whether they picture anything, and tell which do");
-  command->add_option("TEXT", arguments->words, "texts, one an argument");
-  command->add_option("--texts", arguments->texts, "file with one text a line")->excludes("TEXT");
+  CLI::App* command = app.add_subcommand("visualness", "Score how visual texts are, and classify them");
+  command->add_option("TEXT", arguments->words, "texts, one per argument");
+  command->add_option("--texts", arguments->texts, "file with one text per line")->excludes("TEXT");
   command
       ->add_option("-m,--model", arguments->checkpoint,
                    "checkpoint that `saccade train visualness` made: a folder, or OWNER/NAME[@REVISION]")
       ->required();
   command->add_option(
       "--null", arguments->null_picture,
-      "score by this NULL picture, without a threshold: random, random:SEED, grey, black, white, or a "
-      "file (default: the checkpoint's own, with its threshold)");
+      "NULL image to score with, without a threshold: random, random:SEED, grey, black, white, or a file "
+      "(default: the checkpoint's own, with its threshold)");
   add_encoder_options(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   command->callback(

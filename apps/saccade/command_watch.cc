@@ -7,15 +7,15 @@
 
 #include <fmt/format.h>
 
-#include "saccade/collection/collection.h"
 #include "saccade/collection/collection_json.h"
+#include "saccade/collection/collection_reader.h"
 #include "saccade/collection/ingest/watch.h"
 
-#include "checkpoint.h"
 #include "collection_choice.h"
 #include "command_help.h"
 #include "core_options.h"
 #include "ingest_report.h"
+#include "load_checkpoint.h"
 #include "number.h"
 #include "product_commands.h"
 #include "towns.h"
@@ -76,9 +76,8 @@ Result<int> run_watch(WatchArguments& arguments, Session& session) {
   };
   session.messages.info(
       arguments.watch.ingest.prune
-          ? "pictures whose files are deleted are removed from the collection (--no-prune keeps "
-            "them)"
-          : "pictures whose files are deleted are kept");
+          ? "images whose files are deleted are removed from the collection (--no-prune keeps them)"
+          : "images whose files are deleted are kept");
   SACCADE_TRY(core->watch(inputs, arguments.watch, news, failed.get_token()));
   SACCADE_TRY(written);
   return kDone;
@@ -89,40 +88,40 @@ Result<int> run_watch(WatchArguments& arguments, Session& session) {
 void add_watch_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<WatchArguments>();
   CLI::App* command = app.add_subcommand("watch", "Keep a collection up to date while its folders change");
-  command->add_option("PATH", arguments->paths, "folders and files to follow")->required();
+  command->add_option("PATH", arguments->paths, "folders and files to watch")->required();
   add_collection_option(*command, arguments->collection);
   command->add_option("-m,--model", arguments->checkpoint,
                       std::string(kCheckpointHelp) + " (default: the collection's own)");
   WatchOptions& watch = arguments->watch;
   command->add_flag_callback(
       "--no-prune", [arguments] { arguments->watch.ingest.prune = false; },
-      "keep pictures whose files are deleted (default: they are removed from the collection)");
+      "keep images whose files are deleted (default: remove them from the collection)");
   // The default, which had to be asked for once.
   command
       ->add_flag_callback(
           "--prune", [arguments] { arguments->watch.ingest.prune = true; },
-          "remove pictures whose files are deleted")
+          "remove images whose files are deleted")
       ->group("");
   add_walk_options(*command, watch.ingest);
   command
       ->add_option("--settle", watch.settle_seconds,
-                   "quiet time after which changes are taken in, in seconds")
+                   "time without changes before indexing starts, in seconds")
       ->transform(real_number(0))
       ->capture_default_str();
   command
       ->add_option("--look", watch.look_seconds,
-                   "time between looks at folders that cannot be watched, or are away, in seconds")
+                   "polling interval for folders that cannot be watched or are missing, in seconds")
       ->transform(real_number(0.1))
       ->capture_default_str();
   command
       ->add_option("--most-watches", watch.most_watches,
-                   "number of folders to watch at most; 0: as many as the kernel lets")
+                   "maximum number of watched folders; 0: the kernel's limit")
       ->transform(whole_number(0))
       ->capture_default_str();
   add_encoder_options(*command, arguments->encoder);
-  command->add_flag("--json", arguments->json, "print the counts of each time as a line of JSON");
+  command->add_flag("--json", arguments->json, "print one line of JSON per update");
   group_options(*command,
-                {{"What is taken in",
+                {{"What is indexed",
                   {"--no-prune", "--retry-failed", "--follow-links", "--hidden", "--exclude",
                    "--no-ignore-files", "--no-sidecars", "--no-facts", "--video-seconds", "--video-frames"}},
                  {"Following changes", {"--settle", "--look", "--most-watches"}},

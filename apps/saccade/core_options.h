@@ -6,8 +6,8 @@
 
 #include "saccade/engine/core.h"
 
-#include "checkpoint.h"
 #include "command.h"
+#include "load_checkpoint.h"
 
 namespace saccade::app {
 

@@ -61,8 +61,16 @@ constexpr auto kFields = std::to_array<Field>({
     {"width", [](const SearchHit& hit) { return fmt::format("{}", hit.item.width); }},
     {"height", [](const SearchHit& hit) { return fmt::format("{}", hit.item.height); }},
     {"format", [](const SearchHit& hit) { return hit.item.format; }},
-    {"size", [](const SearchHit& hit) { return fmt::format("{}", hit.item.size); }},
-    {"date", [](const SearchHit& hit) { return fmt::format("{}", whole_seconds(hit.item.mtime_ns)); }},
+    // Empty where they are not known, of an item without a file.
+    {"size",
+     [](const SearchHit& hit) {
+       return hit.item.size == kUnknownState ? std::string() : fmt::format("{}", hit.item.size);
+     }},
+    {"date",
+     [](const SearchHit& hit) {
+       return hit.item.mtime_ns == kUnknownState ? std::string()
+                                                 : fmt::format("{}", whole_seconds(hit.item.mtime_ns));
+     }},
     {"dated_by", [](const SearchHit& hit) { return std::string(dated_by(hit.facts)); }},
     {"hash", [](const SearchHit& hit) { return hit.item.hash; }},
     {"taken"},
@@ -76,8 +84,8 @@ constexpr auto kFields = std::to_array<Field>({
     {"title"},
     {"description"},
     {"keywords"},
-    {"words", words_of},
-    {"folded", [](const SearchHit& hit) { return fmt::format("{}", hit.folded.size()); }},
+    {"keyword_matches", words_of},
+    {"near_duplicates", [](const SearchHit& hit) { return fmt::format("{}", hit.folded.size()); }},
 });
 
 std::string list_of_fields() {

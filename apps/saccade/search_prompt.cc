@@ -20,6 +20,7 @@
 #include "saccade/core/files/user_folders.h"
 #include "saccade/core/late_library.h"
 #include "saccade/image/frame_name.h"
+#include "saccade/search/query_language.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration)
 
@@ -81,8 +82,8 @@ class Prompt {
     if (begin == std::string::npos) return true;
     if (line[begin] != ':') {
       SearchQuery query = query_;
-      SACCADE_TRY(options_.understand(line, query));
-      return search(std::move(query), std::nullopt);
+      SACCADE_ASSIGN(query.text, read_query_text(line, query.images));
+      return search(std::move(query), 0);
     }
     const size_t space = std::min(line.find_first_of(" \t", begin), line.size());
     const std::string name = line.substr(begin, space - begin);
@@ -126,9 +127,8 @@ class Prompt {
     return fail(ErrorCode::kUsage, "no hit {} has been shown", rank);
   }
 
-  Result<bool> search(SearchQuery query, std::optional<int64_t> like) {
-    SACCADE_ASSIGN(answer_,
-                   like ? searcher_.like(*like, query, session_) : searcher_.answer(query, session_));
+  Result<bool> search(SearchQuery query, int64_t like) {
+    SACCADE_ASSIGN(answer_, searcher_.answer(std::move(query), like, session_));
     like_ = like;
     warn_of(answer_, session_);
     hits_ = 0;
@@ -155,8 +155,7 @@ class Prompt {
     SearchQuery query = answer_.query;
     query.k = hits_ + query_.k;
     SearchAnswer longer;
-    SACCADE_ASSIGN(longer,
-                   like_ ? searcher_.like(*like_, query, session_) : searcher_.answer(query, session_));
+    SACCADE_ASSIGN(longer, searcher_.answer(std::move(query), like_, session_));
     drop_shown(shown_, longer);
     if (longer.hits.empty()) {
       session_.messages.info("that was all");
@@ -196,7 +195,7 @@ class Prompt {
   int64_t hits_ = 0;                 // shown since the search began
   std::map<int64_t, Item> by_rank_;  // of these
   std::set<int64_t> shown_;          // ids of these, and of what is grouped under them
-  std::optional<int64_t> like_;
+  int64_t like_ = 0;                 // id of the item that the answer is like; 0: none
 };
 
 std::string history_file() {

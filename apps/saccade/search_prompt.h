@@ -29,9 +29,7 @@ class LineReader {
 };
 
 struct PromptOptions {
-  SearchQuery query;  // what every search of the prompt begins with
-  // A line that was typed as a query.
-  std::function<Status(const std::string& typed, SearchQuery& query)> understand;
+  SearchQuery query;                                       // what every search of the prompt begins with
   std::function<Status(const SearchAnswer& answer)> show;  // prints its hits
 };
 

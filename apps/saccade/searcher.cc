@@ -1,8 +1,10 @@
 #include "searcher.h"
 
+#include <string>
 #include <utility>
+#include <vector>
 
-#include <fmt/format.h>
+#include "saccade/search/answer_warnings.h"
 
 #include "collection_choice.h"
 #include "core_options.h"
@@ -15,6 +17,7 @@ Result<std::unique_ptr<Searcher>> Searcher::open(SearchOptions& options, Session
   SACCADE_ASSIGN(searcher->core_, EngineCore::open(core_options(options.collection, options.checkpoint,
                                                                 options.encoder, session)));
   SACCADE_ASSIGN(searcher->snapshot_, searcher->core_->snapshot());
+  if (options.lists) return searcher;
   SACCADE_ASSIGN(const LoadedEncoder* loaded, searcher->core_->encoder());
   warn_of_starter(searcher->collection(), session.messages);
   if (!options.rerank.empty()) {
@@ -31,49 +34,35 @@ Result<std::unique_ptr<Searcher>> Searcher::open(SearchOptions& options, Session
   return searcher;
 }
 
-Result<SearchAnswer> Searcher::answer(SearchQuery query, Session& session) {
+Result<SearchAnswer> Searcher::answer(SearchQuery query, int64_t like, Session& session) {
   ProgressLine progress(session.quiet);
   EngineCore::SearchCall call;
+  call.like = like;
   call.composer = options_.composer;
-  call.own_composer = options_.collections_composer;
-  call.rerank = options_.rerank_options;
+  call.own_composer =
+      options_.collections_composer ? EngineCore::OwnComposer::kIfAny : EngineCore::OwnComposer::kNo;
   call.explain = options_.explain_hits;
   call.explaining = options_.explain;
-  if (second_) {
+  if (second_ && like == 0) {
     call.second = second_->encoder.get();
     call.second_name = second_->id.name;
+    call.rerank = options_.rerank_options;
   }
-  if (second_ || options_.explain_hits) {
+  if (call.second != nullptr || call.explain) {
     call.progress = progress.callback();
     call.stop = session.interrupts.stop_cleanly();
   }
   return core_->search(std::move(query), call);
 }
 
-Result<SearchAnswer> Searcher::like(int64_t id, SearchQuery query, Session& /*session*/) {
-  return core_->like(id, std::move(query));
-}
-
 void warn_of(const SearchAnswer& answer, Session& session) {
+  std::vector<std::string> warnings = answer_warnings(answer);
   if (answer.tokens && answer.tokens->dropped > 0) {
-    session.messages.warning(fmt::format("the text was cut: {}; --long-query chunk reads all of it, in parts",
-                                         tokens_text(*answer.tokens)));
+    warnings.front() += "; --long-query chunk reads all of it, in parts";
   }
+  for (const std::string& warning : warnings) session.messages.warning(warning);
   if (const std::string note = measured_length_note(answer); !note.empty()) {
     session.messages.warning("a long text: " + note);
-  }
-  if (!answer.reranking) return;
-  const Reranking& reranking = *answer.reranking;
-  if (reranking.tokens && reranking.tokens->dropped > 0) {
-    session.messages.warning("the text was cut for re-ranking: " + tokens_text(*reranking.tokens));
-  }
-  if (reranking.missing + reranking.changed + reranking.unreadable > 0) {
-    session.messages.warning(
-        fmt::format("{} of {} could not be re-ranked: {} gone, {} changed since they were taken in, "
-                    "{} unreadable",
-                    count_text(reranking.missing + reranking.changed + reranking.unreadable),
-                    counted(reranking.depth, "picture"), count_text(reranking.missing),
-                    count_text(reranking.changed), count_text(reranking.unreadable)));
   }
 }
 

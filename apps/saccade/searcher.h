@@ -8,8 +8,8 @@
 
 #include "saccade/engine/core.h"
 
-#include "checkpoint.h"
 #include "command.h"
+#include "load_checkpoint.h"
 
 namespace saccade::app {
 
@@ -21,6 +21,7 @@ struct SearchOptions {
   RerankOptions rerank_options;
   ExplainOptions explain;
   bool explain_hits = false;
+  bool lists = false;    // true if there is no query: images are listed, and no encoder is loaded
   std::string composer;  // a folder; empty: none is named
   bool collections_composer =
       false;  // image and text are composed by the collection's composer, if it names one
@@ -31,12 +32,11 @@ class Searcher {
   // Loads the collection and encoders that the options name; warnings go to the session's messages.
   static Result<std::unique_ptr<Searcher>> open(SearchOptions& options, Session& session);
 
-  // Answers a query, reranked and explained as the options say.
-  Result<SearchAnswer> answer(SearchQuery query, Session& session);
-  // Answers with images like the item; see search_like.
-  Result<SearchAnswer> like(int64_t id, SearchQuery query, Session& session);
+  // Answers a query, or finds images like the item `like` (0: none); explained as the options say, and reranked where it is
+  // a query.
+  Result<SearchAnswer> answer(SearchQuery query, int64_t like, Session& session);
 
-  [[nodiscard]] const Collection& collection() const { return snapshot_->collection; }
+  [[nodiscard]] const CollectionReader& collection() const { return snapshot_->collection; }
   ThreadPool& pool() { return core_->pool(); }
 
  private:

@@ -5,54 +5,41 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "saccade/encoder.h"
+#include "saccade/match.h"
 
 #pragma GCC visibility push(default)
 namespace saccade {
 
-// Strength of a match, by its calibrated probability of being right.
-enum class Match {
-  kUnknown,   // the collection has no calibration data
-  kWeak,      // below 0.2: unrelated searches often look this good
-  kPossible,  // 0.2 and above
-  kLikely,    // 0.5 and above
-  kStrong,    // 0.8 and above
-};
-
-// Returns "unknown", "weak match", "possible", "likely" or "strong match".
-std::string_view name(Match match);
-// Returns the strength of a match of that probability; kUnknown without one.
-Match match_of(std::optional<double> probability);
-
 // An image that was grouped with a better hit that looks the same.
 struct NearDuplicate {
-  int64_t id = 0;
-  std::filesystem::path path = {};
-  float score = 0;
-  bool same_bytes = false;  // the very same file content
+  int64_t id = 0;                   // of the item
+  std::filesystem::path path = {};  // of its file
+  float score = 0;                  // as Hit::score
+  bool same_bytes = false;          // the very same file content
 };
 
 // An image that was found. Plain data: it refers to nothing.
 struct Hit {
-  int64_t rank = 0;  // from 1, by score
-  int64_t id = 0;    // of the item; never given to another
-  std::filesystem::path path = {};
+  int64_t rank = 0;                 // from 1, by score
+  int64_t id = 0;                   // of the item; never given to another
+  std::filesystem::path path = {};  // of its file
   // Similarity: the cosine in [-1, 1], with late interaction the MaxSim score, after reranking the second model's score.
   float score = 0;
   std::optional<double> probability = {};  // of being right, [0, 1]; `nullopt` without calibration data
-  Match match = Match::kUnknown;
-  bool by_keywords = false;  // a caption, file or folder name matches too
-  std::string caption = {};  // UTF-8; may be empty
-  int64_t width = 0;         // pixels, after orientation
-  int64_t height = 0;
-  std::string format = {};                          // "jpeg", "png", ...
-  int64_t modified = 0;                             // of the file, nanoseconds since 1970 UTC
+  Match match = Match::kUnknown;           // strength, by the probability
+  bool by_keywords = false;                // a caption, file or folder name matches too
+  std::string caption = {};                // UTF-8; may be empty
+  int64_t width = 0;                       // pixels, after orientation
+  int64_t height = 0;                      // pixels, after orientation
+  std::string format = {};                 // "jpeg", "png", ...
+  int64_t modified = 0;                    // of the file, nanoseconds since 1970 UTC
   std::vector<NearDuplicate> near_duplicates = {};  // grouped under this hit, best first
 };
 
+// Hits of a search, with what is to be known about them. Plain data.
 struct Answer {
   std::vector<Hit> hits = {};           // in the order asked for; by default best first
   int64_t searched = 0;                 // images that passed the filter, each of them scored

@@ -15,7 +15,7 @@ namespace saccade {
 // An input that was skipped, with the reason.
 struct SkippedInput {
   int64_t index = 0;  // position among the inputs, from 0
-  Error error = {};
+  Error error = {};   // why it has no embedding
 };
 
 // Owns float32 vectors, [n, dim], each of length 1, row-major and contiguous. Movable, not copyable. A value: reading it
@@ -23,6 +23,7 @@ struct SkippedInput {
 class Embeddings {
  public:
   Embeddings() = default;
+  // Takes vectors of length 1, [n, dim], and the inputs that have none.
   explicit Embeddings(Matrix<float> rows, std::vector<SkippedInput> skipped = {})
       : rows_(std::move(rows)), skipped_(std::move(skipped)) {}
 
@@ -34,6 +35,7 @@ class Embeddings {
   [[nodiscard]] std::span<const float> row(int64_t i) const { return rows_.row(i); }
   // All vectors, [n, dim]. Valid as long as these embeddings.
   [[nodiscard]] MatrixView<const float> view() const { return rows_.view(); }
+  // Converts to view(), for functions that take a matrix.
   operator MatrixView<const float>() const { return view(); }  // NOLINT(google-explicit-constructor)
 
   // Inputs that have no vector here, in order; only with OnError::kSkip. The vectors are those of the other inputs, in

@@ -35,41 +35,51 @@ namespace saccade {
 
 class EncoderBackend;  // private
 
+// Options of Encoder::load.
 struct EncoderOptions {
   Precision precision =
       Precision::kFp32;  // exact; kAuto is up to seven times as fast and loads the model twice
   int threads = 0;       // 0: one for each processor of the process
 };
 
+// Handling of inputs that cannot be read.
 enum class OnError {
   kFail,  // the first input that cannot be read is the error of the call; its message names the input's index
   kSkip,  // inputs that cannot be read are left out and listed (Embeddings::skipped)
 };
 
+// Options of encoding.
 struct EncodeOptions {
   int batch_size = 32;  // inputs a pass of the model; more take more memory and are hardly faster
-  OnError on_error = OnError::kFail;
+  OnError on_error = OnError::kFail;  // handling of inputs that cannot be read
   ProgressCallback on_progress = {};  // called on the caller's thread after each batch
-  std::stop_token stop = {};  // kCancelled within a second of a request, or one batch if that takes longer
+  std::stop_token stop = {};          // ends the call within a second of a request, with kCancelled
 };
 
 // An image to encode: a file, the bytes of a file, or decoded pixels. A value; owns what it holds.
 class ImageInput {
  public:
+  // Makes an input of a file, which is read when it is encoded.
   ImageInput(std::filesystem::path file)
       : content_(std::move(file)) {}  // NOLINT(google-explicit-constructor)
+  // As above.
   ImageInput(const char* file)
       : content_(std::filesystem::path(file)) {}  // NOLINT(google-explicit-constructor)
+  // As above.
   ImageInput(std::string file)
       : content_(std::filesystem::path(std::move(file))) {}  // NOLINT(google-explicit-constructor)
+  // Makes an input of decoded pixels.
   ImageInput(Image pixels) : content_(std::move(pixels)) {}  // NOLINT(google-explicit-constructor)
   // Makes an input of a file's bytes: JPEG, PNG, WebP and whatever else can be decoded.
   static ImageInput bytes(std::string bytes) { return ImageInput(Bytes{std::move(bytes)}); }
 
+  // Content of an image file.
   struct Bytes {
-    std::string bytes = {};
+    std::string bytes = {};  // the whole file
   };
+  // A file's path, its bytes, or decoded pixels.
   using Content = std::variant<std::filesystem::path, Bytes, Image>;
+  // What was given. Valid as long as this input.
   [[nodiscard]] const Content& content() const { return content_; }
 
  private:
@@ -83,10 +93,29 @@ struct TokenUse {
   int64_t dropped = 0;  // cut off behind them, as the text is longer than the model reads
 };
 
+// Effective text length of a model on one dataset, texts to images, as `saccade-lab eval length` measured it: tokens
+// beyond it hardly change what is found. Counts a text's own tokens, without start and end.
+struct EffectiveLength {
+  std::string dataset = {};          // name of the dataset
+  std::string domain = {};           // of the dataset's texts, in a word; may be empty
+  std::string precision = {};        // "fp32", "bf16"
+  int64_t tokens = 0;                // with which R@1 first reaches `share` of its largest value
+  std::optional<int64_t> low = {};   // interval of `tokens`
+  std::optional<int64_t> high = {};  // its upper end
+  double confidence = 0.95;          // of the interval
+  double share = 0.95;               // of the largest R@1, 0 to 1
+  double r1 = 0;                     // the largest R@1
+  int64_t longest = 0;               // tokens of the longest text
+  double longer_texts = 0;           // share of the texts that have more than `tokens`
+  bool at_end = false;               // the texts ended before the effect did
+  int64_t images = 0;                // of the dataset
+  int64_t texts = 0;                 // of the dataset
+};
+
 // Relevance map: contribution of each image region to the image's score for a text.
 struct RelevanceMap {
-  int rows = 0;  // of patches, from the top
-  int columns = 0;
+  int rows = 0;     // of patches, from the top
+  int columns = 0;  // of patches, from the left
   std::vector<float>
       values;  // [rows * columns], row by row from the top left; 0 or more, comparable within one map
 };
@@ -118,10 +147,13 @@ class Encoder {
   // the model reads no images; with OnError::kFail the errors of reading one. Memory: one batch.
   [[nodiscard]] Result<Embeddings> encode_images(std::span<const ImageInput> images,
                                                  const EncodeOptions& options = {}) const;
+  // As above, for a list in braces.
   [[nodiscard]] Result<Embeddings> encode_images(std::initializer_list<ImageInput> images,
                                                  const EncodeOptions& options = {}) const;
-  // Encodes images that a function gives one after the other, until it returns `nullopt`. Called on the caller's thread.
+  // Gives images one after the other, then `nullopt`. Called on the caller's thread.
   using ImageSource = std::function<Result<std::optional<ImageInput>>()>;
+  // Encodes the images of a source, [n, dim], holding one batch of them at a time. An error of the source is the error of
+  // the call.
   [[nodiscard]] Result<Embeddings> encode_images(const ImageSource& next,
                                                  const EncodeOptions& options = {}) const;
 
@@ -129,6 +161,7 @@ class Encoder {
   // checkpoint has no tokenizer.
   [[nodiscard]] Result<Embeddings> encode_texts(std::span<const std::string> texts,
                                                 const EncodeOptions& options = {}) const;
+  // As above, for a list in braces.
   [[nodiscard]] Result<Embeddings> encode_texts(std::initializer_list<std::string> texts,
                                                 const EncodeOptions& options = {}) const;
 
@@ -137,8 +170,17 @@ class Encoder {
   [[nodiscard]] Result<Embeddings> encode_pixels(MatrixView<const float> pixels,
                                                  const EncodeOptions& options = {}) const;
 
+  // Encodes texts that the caller has tokenized, [n, dim]: ids with start and end tokens, without padding, as Tokenizer
+  // gives them. kUsage for no ids or more than info().context, kMismatch for ids outside the vocabulary.
+  [[nodiscard]] Result<Embeddings> encode_tokens(std::span<const TokenizedText> texts,
+                                                 const EncodeOptions& options = {}) const;
+
   // Counts the tokens of each text. kUnsupported if the checkpoint has no tokenizer.
   [[nodiscard]] Result<std::vector<TokenUse>> tokens(std::span<const std::string> texts) const;
+
+  // Returns what `saccade-lab eval length` measured and kept beside the weights, one entry a dataset; empty if it has not.
+  // kBadData for a broken saccade.json.
+  [[nodiscard]] Result<std::vector<EffectiveLength>> effective_lengths() const;
 
   // True if the model gives several vectors an item (late interaction).
   [[nodiscard]] bool has_late_interaction() const;
@@ -146,9 +188,21 @@ class Encoder {
   // supported here.
   [[nodiscard]] Result<MultiEmbeddings> encode_images_multi(std::span<const ImageInput> images,
                                                             const EncodeOptions& options = {}) const;
+  // As above, for texts.
   [[nodiscard]] Result<MultiEmbeddings> encode_texts_multi(std::span<const std::string> texts,
                                                            const EncodeOptions& options = {}) const;
 
+  // True if the model has a matching head, which scores an image and a text together.
+  [[nodiscard]] bool has_pair_scorer() const;
+  // Scores image i with text i, [n]; higher is a better match. Slower and more accurate than the cosine of embeddings, so
+  // it serves to rerank the best hits. Scores of one text are comparable. kUnsupported without a pair scorer, kUsage if
+  // there are more of one than of the other. OnError::kSkip is not supported here.
+  [[nodiscard]] Result<std::vector<float>> score_pairs(std::span<const ImageInput> images,
+                                                       std::span<const std::string> texts,
+                                                       const EncodeOptions& options = {}) const;
+
+  // True if relevance_map() can be computed.
+  [[nodiscard]] bool has_relevance_maps() const;
   // Maps where in the image its score for the text comes from, by LeGrad (arXiv 2404.03214). kUnsupported if the image
   // tower is no transformer. Cost: one to two times encoding the image.
   [[nodiscard]] Result<RelevanceMap> relevance_map(const ImageInput& image, const std::string& text) const;
@@ -160,6 +214,7 @@ class Encoder {
   [[nodiscard]] Result<std::vector<double>> visualness(std::span<const std::string> texts) const;
 
  private:
+  friend class Calibration;
   friend class Engine;
   struct State;
   explicit Encoder(std::shared_ptr<const State> state) : state_(std::move(state)) {}

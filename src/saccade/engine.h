@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "saccade/answer.h"
+#include "saccade/collection.h"
 #include "saccade/encoder.h"
-#include "saccade/matrix.h"
 #include "saccade/precision.h"
 #include "saccade/progress.h"
 #include "saccade/query.h"
@@ -29,6 +29,7 @@
 #pragma GCC visibility push(default)
 namespace saccade {
 
+// Options of Engine::open.
 struct EngineOptions {
   // Model of a new collection, as Encoder::load takes it; empty selects the starter. With an existing
   // collection this is the new location of its model, if that was moved. A model other than the collection's
@@ -40,6 +41,7 @@ struct EngineOptions {
   int threads = 0;  // 0: one for each processor
 };
 
+// Options of Engine::index and Engine::watch.
 struct IndexOptions {
   bool prune = false;         // remove items whose files are gone; otherwise they are only counted
   bool retry_failed = false;  // try files again that were found to be broken and have not changed
@@ -53,12 +55,7 @@ struct IndexOptions {
   std::stop_token stop = {};          // ends within a second of a request; what was done is kept
 };
 
-// A file that could not be indexed.
-struct FailedFile {
-  std::filesystem::path path = {};
-  Error error = {};
-};
-
+// Outcome of an indexing run, in numbers of images.
 struct IndexReport {
   int64_t seen = 0;                     // files looked at
   int64_t added = 0;                    // new items
@@ -69,10 +66,11 @@ struct IndexReport {
   int64_t missing = 0;                  // items whose files are gone, kept without `prune`
   std::vector<FailedFile> failed = {};  // by path
   bool cancelled = false;               // asked to stop; the same call goes on from there
-  double seconds = 0;
+  double seconds = 0;                   // duration
   std::vector<std::string> notes = {};  // what people should know, a sentence each
 };
 
+// Order of hits.
 enum class Order {
   kScore,  // best first
   kDate,   // newest first: when the image was taken, else the file's date
@@ -86,34 +84,13 @@ struct SearchOptions {
   double keyword_weight = 0.5;
   std::optional<double> min_probability = {};  // leave out hits that are less likely to be right, 0 to 1
   bool group_duplicates = true;                // show near-duplicates grouped under the best of them
-  Order order = Order::kScore;
+  Order order = Order::kScore;                 // order of the hits
   bool chunk_long_text = false;  // read a text that is longer than the model's context in chunks
   int64_t candidates = 1000;     // with late interaction: images scored by all their vectors; 0: all
 };
 
-// One image of the collection.
-struct IndexedImage {
-  int64_t id = 0;   // from 1, never given to another image
-  int64_t row = 0;  // of Engine::embeddings()
-  std::filesystem::path path = {};
-  std::string hash = {};  // SHA-256 of the file, 64 hexadecimal digits
-  int64_t size = 0;       // bytes
-  int64_t modified = 0;   // nanoseconds since 1970 UTC
-  int64_t width = 0;      // pixels, after orientation
-  int64_t height = 0;
-  std::string format = {};
-  std::string caption = {};
-};
-
-struct EngineInfo {
-  std::string address = {};      // folder of the collection
-  std::string encoder = {};      // name of its model
-  std::string fingerprint = {};  // SHA-256 of the model
-  int64_t images = 0;
-  int64_t dim = 0;
-  bool late_interaction = false;  // several vectors an image
-  std::string created = {};       // UTC, "2026-01-31T12:00:00Z"
-};
+// Facts about a collection. Those of the collection's images are empty before the first index().
+using EngineInfo = Collection::Info;
 
 // An open collection with its encoder. Movable. search(), like() and the other const methods may be called
 // from several threads at once. index() and remove() have one writer at a time, in all processes (kIo names
@@ -125,13 +102,17 @@ class Engine {
   // kMismatch for another model; kBadData for broken files. Cost: reads two numbers an image, maps the embeddings; the
   // model is loaded when it is first needed.
   static Result<Engine> open(std::string_view address, const EngineOptions& options = {});
+  // Takes over another engine, which may then only be destroyed or assigned to.
   Engine(Engine&&) noexcept;
+  // As above; closes what this one had open.
   Engine& operator=(Engine&&) noexcept;
+  // Closes the collection.
   ~Engine();
 
   // Adds new and changed images and videos below the paths, and goes on where an earlier call was stopped. Files that
   // cannot be read are reported, not errors. Errors: kNotFound if none of the paths exists, kIo for a full disk.
   Result<IndexReport> index(std::span<const std::filesystem::path> paths, const IndexOptions& options = {});
+  // As above, for a list in braces.
   Result<IndexReport> index(std::initializer_list<std::filesystem::path> paths,
                             const IndexOptions& options = {});
 
@@ -147,23 +128,20 @@ class Engine {
   // Finds images similar to one of the collection, which is itself excluded. kNotFound for an unknown id.
   [[nodiscard]] Result<Answer> like(int64_t id, const SearchOptions& options = {}) const;
 
+  // Returns facts about the collection as searches see it now. Cost: counts kept in memory.
   [[nodiscard]] EngineInfo info() const;
   // The encoder. Loads it if need be.
   [[nodiscard]] Result<Encoder> encoder() const;
   // Looks an image up by its id or path. kNotFound if there is none.
   [[nodiscard]] Result<IndexedImage> image(int64_t id) const;
+  // As above, by the path of its file.
   [[nodiscard]] Result<IndexedImage> image(const std::filesystem::path& path) const;
   // Lists the images that pass the filter, by id; all without one.
   [[nodiscard]] Result<std::vector<IndexedImage>> images(std::string_view filter = {}) const;
 
-  // The embeddings of the collection as they lie on disk: [rows, dim], with the id of each row, 0 where no image has it.
-  // Keeps the mapped file alive.
-  struct Rows {
-    MatrixView<const float> rows = {};
-    std::span<const int64_t> ids = {};
-    std::shared_ptr<const void> keep = {};
-  };
-  [[nodiscard]] Rows embeddings() const;
+  // The collection as searches see it now, for its embeddings, metadata and calibration. kNotFound before the first
+  // index() creates it.
+  [[nodiscard]] Result<Collection> collection() const;
 
   // Removes images by id. Their files stay. kNotFound, with nothing removed, if an id is unknown.
   Status remove(std::span<const int64_t> ids);

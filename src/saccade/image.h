@@ -18,11 +18,11 @@ enum class PixelMode {
 
 // Interleaved 8-bit pixels in sRGB, rows top to bottom, no padding: pixels[(y * width + x) * channels + c].
 struct Image {
-  int width = 0;
-  int height = 0;
-  int channels = 0;  // 1 grey, 2 grey + alpha, 3 RGB, 4 RGB + alpha (alpha not premultiplied)
-  PixelMode mode = PixelMode::kRgb;
-  std::vector<uint8_t> pixels = {};
+  int width = 0;                     // pixels
+  int height = 0;                    // pixels
+  int channels = 0;                  // 1 grey, 2 grey + alpha, 3 RGB, 4 RGB + alpha (alpha not premultiplied)
+  PixelMode mode = PixelMode::kRgb;  // meaning of a pixel in the file
+  std::vector<uint8_t> pixels = {};  // [height, width, channels]
 };
 
 }  // namespace saccade

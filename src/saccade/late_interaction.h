@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stop_token>
 #include <vector>
 
 #include "saccade/matrix.h"
@@ -31,8 +32,10 @@ struct MultiEmbeddings {
 // vectors. kMismatch if the widths differ. Sums in double; plain loops, n x m x dim multiply-adds. Thread-safe.
 Result<float> max_sim(MatrixView<const float> query, MatrixView<const float> item);
 
-// Returns the MaxSim scores of all items for all queries, [queries, items]. Errors and cost as above.
-Result<Matrix<float>> max_sim(const MultiEmbeddings& queries, const MultiEmbeddings& items);
+// Returns the MaxSim scores of all items for all queries, [queries, items]. Errors and cost as above; kCancelled if asked
+// to stop, after the pair at hand.
+Result<Matrix<float>> max_sim(const MultiEmbeddings& queries, const MultiEmbeddings& items,
+                              const std::stop_token& stop = {});
 
 }  // namespace saccade
 #pragma GCC visibility pop

@@ -17,11 +17,12 @@
 #pragma GCC visibility push(default)
 namespace saccade {
 
+// Interpolation of a resize.
 enum class ResizeFilter {
-  kNearest,
-  kBilinear,
-  kBicubic,
-  kLanczos,
+  kNearest,   // Pillow's NEAREST
+  kBilinear,  // Pillow's BILINEAR
+  kBicubic,   // Pillow's BICUBIC
+  kLanczos,   // Pillow's LANCZOS
   // TensorFlow's tf.image.resize(method="bilinear", antialias=False) rather than Pillow's. It reads four
   // pixels however much an image shrinks; float32, truncated to whole levels as big_vision does.
   kBilinearNoAntialias,
@@ -31,59 +32,64 @@ enum class ResizeFilter {
 // width, height >= 1. Cost: about (in_height * width + width * height) * taps * channels multiply-adds.
 Image resize(const Image& image, int width, int height, ResizeFilter filter);
 
+// How the size of a resized image is chosen.
 enum class ResizeMode {
   kShortestEdge,  // shorter side to `resize_height`, longer = int(side * long / short); then a centre crop
   kSquash,        // exactly resize_height x resize_width, aspect ratio not kept
   kLongestEdge,   // as large as fits into resize_height x resize_width, rounded to even; then crop or pad
-  kNone,
+  kNone,          // not resized
 };
+// Rounding of the offset of a centre crop of size h from H pixels.
 enum class CropRounding {
   kFloor,     // offset (H - h) / 2 rounded down: transformers
   kHalfEven,  // offset round((H - h) / 2) with ties to even: torchvision, OpenCLIP
 };
+// Point at which images become RGB.
 enum class RgbOrder {
   kBeforeResize,  // transformers
-  kAfterResize,   // OpenAI's and OpenCLIP's code: palette and bilevel pictures resized by nearest neighbour,
+  kAfterResize,   // OpenAI's and OpenCLIP's code: palette and bilevel images resized by nearest neighbour,
                   // alpha premultiplied around the resize
 };
+// Handling of transparency.
 enum class AlphaPolicy {
   kDrop,       // the colour channels as they are: what reference pipelines do
   kComposite,  // over `background`: what a person sees
 };
 
-// The programs that read the same weights (SigLIP's) and treat pictures and texts differently.
+// The programs that read the same weights (SigLIP's) and treat images and texts differently.
 enum class Pipeline {
   kHuggingFace,  // transformers: RGB first, then the filter its file names
   kOpenClip,     // bicubic, RGB afterwards
   kBigVision,    // RGB first, bilinear without antialiasing
 };
 
+// Settings of a checkpoint's image preprocessing. A value. Each pixel becomes
+// (pixel * rescale_factor + rescale_offset - mean) / std, per channel.
 struct Preprocessing {
-  ResizeMode resize_mode = ResizeMode::kShortestEdge;
-  ResizeFilter filter = ResizeFilter::kBicubic;
-  int resize_height = 224;
-  int resize_width = 224;
-  bool crop =
-      true;  // centre crop to crop_height x crop_width, padding with `fill` where the picture is smaller
-  int crop_height = 224;
-  int crop_width = 224;
-  CropRounding crop_rounding = CropRounding::kFloor;
-  std::array<uint8_t, 3> fill = {0, 0, 0};
-  RgbOrder rgb_order = RgbOrder::kBeforeResize;
-  AlphaPolicy alpha = AlphaPolicy::kDrop;
-  std::array<uint8_t, 3> background = {255, 255, 255};
-  // value = (pixel * rescale_factor + rescale_offset - mean) / std, per channel
-  float rescale_factor = 1.0F / 255.0F;
-  float rescale_offset = 0.0F;
-  std::array<float, 3> mean = {0, 0, 0};
-  std::array<float, 3> std = {1, 1, 1};
+  ResizeMode resize_mode = ResizeMode::kShortestEdge;  // how the size is chosen
+  ResizeFilter filter = ResizeFilter::kBicubic;        // interpolation
+  int resize_height = 224;                             // pixels; see ResizeMode
+  int resize_width = 224;                              // pixels; see ResizeMode
+  bool crop = true;  // centre crop to crop_height x crop_width, padded with `fill` if the image is smaller
+  int crop_height = 224;                                // pixels
+  int crop_width = 224;                                 // pixels
+  CropRounding crop_rounding = CropRounding::kFloor;    // rounding of the crop's offset
+  std::array<uint8_t, 3> fill = {0, 0, 0};              // color of padding, RGB
+  RgbOrder rgb_order = RgbOrder::kBeforeResize;         // when the image becomes RGB
+  AlphaPolicy alpha = AlphaPolicy::kDrop;               // handling of transparency
+  std::array<uint8_t, 3> background = {255, 255, 255};  // color below transparent images, RGB
+  float rescale_factor = 1.0F / 255.0F;                 // factor on 8-bit values
+  float rescale_offset = 0.0F;                          // added after the factor
+  std::array<float, 3> mean = {0, 0, 0};                // by channel, RGB
+  std::array<float, 3> std = {1, 1, 1};                 // by channel, RGB
 
   // Pipeline requested by name. It overrides the filter and order in the checkpoint's file, and determines
   // the text's clean-up.
   std::optional<Pipeline> pipeline;
 
-  // The size of what comes out. Only kSquash has one without a crop; preprocessing refuses the other modes.
+  // Height of the output, in pixels. Only kSquash has one without a crop; preprocessing refuses the other modes.
   [[nodiscard]] int output_height() const { return crop ? crop_height : resize_height; }
+  // Width of the output, in pixels.
   [[nodiscard]] int output_width() const { return crop ? crop_width : resize_width; }
   // All fields in one line of words, for `model show` and run.json.
   [[nodiscard]] std::string describe() const;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "saccade/compose.h"
@@ -21,9 +22,12 @@ class Query {
  public:
   // Make a query of a text: words in quotes belong together, "-word" is not wanted, "word:2" has weight 2
   // (`saccade help queries`).
-  Query(std::string text) : typed_(std::move(text)) {}         // NOLINT(google-explicit-constructor)
+  Query(std::string text) : typed_(std::move(text)) {}  // NOLINT(google-explicit-constructor)
+  // As above.
   Query(std::string_view text) : typed_(std::string(text)) {}  // NOLINT(google-explicit-constructor)
-  Query(const char* text) : typed_(std::string(text)) {}       // NOLINT(google-explicit-constructor)
+  // As above.
+  Query(const char* text) : typed_(std::string(text)) {}  // NOLINT(google-explicit-constructor)
+  // As above, for symmetry with image().
   static Query text(std::string text) { return Query(std::move(text)); }
   // Makes a query of a text that is taken as it stands, without quotes, signs and weights.
   static Query literal(std::string text);
@@ -33,33 +37,47 @@ class Query {
   // "This picture, but ...": adds a change in words to an image. The collection's composer makes the query if it has
   // one; else Compose::kSum does.
   Query& but(std::string change) &;
+  // As above, for temporaries.
   Query&& but(std::string change) && { return std::move(but(std::move(change))); }
   // Sets how image and text are combined, and the weight of the text, 0 to 1 (`nullopt`: the method's own).
   Query& compose(Compose method, std::optional<double> text_weight = {}) &;
+  // As above, for temporaries.
   Query&& compose(Compose method, std::optional<double> text_weight = {}) && {
     return std::move(compose(method, text_weight));
   }
   // Describes what the image shows now, for Compose::kDirection.
   Query& was(std::string description) &;
+  // As above, for temporaries.
+  Query&& was(std::string description) && { return std::move(was(std::move(description))); }
   // Adds what is not wanted.
   Query& without(std::string text) &;
+  // As above, for temporaries.
   Query&& without(std::string text) && { return std::move(without(std::move(text))); }
   // Adds another image, with a weight above 0 and at most 10, or below 0 if it is not wanted.
   Query& and_image(ImageInput image, float weight = 1) &;
+  // As above, for temporaries.
   Query&& and_image(ImageInput image, float weight = 1) && {
     return std::move(and_image(std::move(image), weight));
   }
 
+  // An image of a query.
   struct WeightedImage {
-    ImageInput image;
-    float weight = 1;
+    ImageInput image;  // file, bytes or pixels
+    float weight = 1;  // above 0 and at most 10; below 0 if the image is not wanted
   };
+  // Text or change, as it was given; `nullopt` for a query of images alone.
   [[nodiscard]] const std::optional<std::string>& typed() const { return typed_; }
+  // True if the text is taken as it stands.
   [[nodiscard]] bool is_literal() const { return literal_; }
+  // Images, in the order given.
   [[nodiscard]] const std::vector<WeightedImage>& images() const { return images_; }
+  // Texts that are not wanted.
   [[nodiscard]] const std::vector<std::string>& unwanted() const { return unwanted_; }
+  // Method that combines image and text; `nullopt` for the collection's default.
   [[nodiscard]] const std::optional<Compose>& method() const { return method_; }
+  // Weight of the text, 0 to 1; `nullopt` for the method's own.
   [[nodiscard]] const std::optional<double>& text_weight() const { return text_weight_; }
+  // Description of the image, for Compose::kDirection; may be empty.
   [[nodiscard]] const std::string& description() const { return description_; }
 
  private:

@@ -38,13 +38,11 @@ int http_status(ErrorCode code);
 
 // A failure: its kind, and a message for people.
 struct Error {
-  ErrorCode code = ErrorCode::kInternal;
-  std::string message;
+  ErrorCode code = ErrorCode::kInternal;  // kind
+  std::string message;                    // for people, without a line end
 
   // Returns the same error with "context: " in front.
-  [[nodiscard]] Error in(std::string_view context) const {
-    return Error{code, std::string(context) + ": " + message};
-  }
+  [[nodiscard]] Error in(std::string_view context) const;
 };
 
 // A value or an Error. Test it like a pointer; `*result` and `result->` reach the value, `result.error()` the error.

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "saccade/answer.h"
+#include "saccade/calibration.h"
+#include "saccade/collection.h"
 #include "saccade/compose.h"
 #include "saccade/embeddings.h"
 #include "saccade/encoder.h"
@@ -9,6 +11,7 @@
 #include "saccade/engine.h"
 #include "saccade/image.h"
 #include "saccade/late_interaction.h"
+#include "saccade/match.h"
 #include "saccade/matrix.h"
 #include "saccade/precision.h"
 #include "saccade/preprocessing.h"

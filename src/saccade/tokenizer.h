@@ -17,9 +17,8 @@ namespace saccade {
 struct TokenizedText {
   // Start and end tokens included, padding not. At most the asked-for length.
   std::vector<int32_t> ids;
-  // Text tokens (without start, end and padding) that `ids` holds, and those cut off behind them.
-  int64_t used = 0;
-  int64_t dropped = 0;
+  int64_t used = 0;     // text tokens in `ids`, without start, end and padding
+  int64_t dropped = 0;  // text tokens cut off behind them
   // Index in `ids` of the text's first own token. The text's tokens are ids[first] .. ids[first + used - 1].
   // A start token, and a prompt behind it, may precede them; an end token may follow.
   int64_t first = 0;
@@ -28,6 +27,7 @@ struct TokenizedText {
 // Token limit that cuts nothing.
 inline constexpr int64_t kWholeText = int64_t{1} << 40;
 
+// Normalization of a text before it is split into tokens.
 enum class TextCleanup {
   kTokenizerFile,  // what the tokenizer's own files say (transformers)
   // html.unescape twice, strip, collapse white space, lower (OpenAI's and OpenCLIP's code). Unlike there,
@@ -49,11 +49,13 @@ enum class TextCleanup {
   // instead and counts what it drops.
   kLavis,
 };
+// Returns the name of a clean-up, such as "openai".
 std::string_view cleanup_name(TextCleanup cleanup);
 
 // Applies a clean-up to valid UTF-8 before tokenization; kTokenizerFile changes nothing.
 std::string clean_text(std::string_view text, TextCleanup cleanup);
 
+// Tokenizer of a checkpoint. Thread-safe.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -62,9 +64,13 @@ class Tokenizer {
   // ids (2 or more), the end token kept when text is cut. Thread-safe. Cost: linear in the text's
   // length, n log n in that of a word.
   [[nodiscard]] virtual TokenizedText encode(std::string_view text, int64_t max_tokens) const = 0;
+  // Number of ids; all are below it.
   [[nodiscard]] virtual int64_t vocabulary_size() const = 0;
+  // Id of the token before a text.
   [[nodiscard]] virtual int32_t start_id() const = 0;
+  // Id of the token after a text.
   [[nodiscard]] virtual int32_t end_id() const = 0;
+  // Id that fills up a batch.
   [[nodiscard]] virtual int32_t pad_id() const = 0;
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <stop_token>
 
 #include "saccade/matrix.h"
 #include "saccade/result.h"
@@ -10,23 +11,26 @@
 #pragma GCC visibility push(default)
 namespace saccade {
 
+// Score of a row for a query.
 enum class Metric {
   kInnerProduct,  // dot product; the cosine if all vectors have length 1
   kCosine,  // cosine similarity; vectors of any length. A vector of zeros has similarity 0 to everything
 };
 
+// Options of top_k.
 struct TopKOptions {
-  Metric metric = Metric::kInnerProduct;
-  int threads = 0;  // 0: one for each processor of the process
+  Metric metric = Metric::kInnerProduct;  // score
+  int threads = 0;                        // 0: one for each processor of the process
   // Empty, or one byte a row: 0 leaves the row out.
   std::span<const uint8_t> allowed = {};
+  std::stop_token stop = {};  // ends the call within milliseconds of a request, with kCancelled
 };
 
 // Best rows of each query, best first: rows and scores are [queries, k]. If fewer than k rows are allowed,
 // the rest has row -1 and score -infinity.
 struct TopK {
-  Matrix<int64_t> rows = {};
-  Matrix<float> scores = {};
+  Matrix<int64_t> rows = {};  // row numbers, from 0
+  Matrix<float> scores = {};  // scores of these rows
 };
 
 // Finds the k rows with the highest score for each query. queries: [m, dim], rows: [n, dim]. Equal scores are

@@ -245,8 +245,8 @@ class Server {
     return client.exchange(http::request(method, target, body, type)).status;
   }
   [[nodiscard]] int upload(const std::string& bytes) const {
-    return ask("POST", "/api/collections/c/pictures",
-               "--b\r\nContent-Disposition: form-data; name=\"picture\"; filename=\"p\"\r\n\r\n" + bytes +
+    return ask("POST", "/api/collections/c/images",
+               "--b\r\nContent-Disposition: form-data; name=\"image\"; filename=\"p\"\r\n\r\n" + bytes +
                    "\r\n--b--\r\n",
                "Content-Type: multipart/form-data; boundary=b\r\n");
   }
@@ -294,7 +294,7 @@ ProgramEnd work_serve(World& world, Attempt& attempt) {
     if (!content || !*content) return;
     const auto found = (*content)->find(uploaded_path(world, number));
     if (found == (*content)->end()) return;
-    const int status = server.ask("DELETE", fmt::format("/api/collections/c/pictures/{}", found->second.id));
+    const int status = server.ask("DELETE", fmt::format("/api/collections/c/images/{}", found->second.id));
     if (status / 100 == 2) attempt.acknowledged.push_back(found->first);
   };
   upload(500);

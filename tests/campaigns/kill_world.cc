@@ -16,7 +16,7 @@
 
 #include <fmt/format.h>
 
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/temporary_files.h"
 #include "saccade/core/source_dir.h"
@@ -209,7 +209,7 @@ Status World::wait_for_strays(double seconds) {
 
 Result<std::optional<Content>> World::content() const {
   if (!is_collection(collection())) return std::optional<Content>{};
-  SACCADE_ASSIGN(const Collection opened, Collection::open(collection()));
+  SACCADE_ASSIGN(const CollectionReader opened, CollectionReader::open(collection()));
   Content content;
   const auto add = [&](const Item& item) -> Status {
     const auto row = opened.rows().row(item.row);
@@ -262,7 +262,7 @@ Status World::no_orphans() const {
                 fs::directory_iterator(work() / "tmp")->path().string());
   }
   if (!is_collection(collection())) return {};
-  SACCADE_ASSIGN(const Collection opened, Collection::open(collection()));
+  SACCADE_ASSIGN(const CollectionReader opened, CollectionReader::open(collection()));
   SACCADE_ASSIGN(const CollectionSummary summary, opened.summary());
   const std::string rows = fmt::format("rows-{}.f32", summary.generation);
   const std::set<std::string> own = {"collection.json",

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/base64.h"
 #include "saccade/core/files/files.h"
 
 namespace saccade::test {
@@ -123,6 +124,23 @@ Result<Json> Chromium::evaluate(std::string_view expression) {
   }
   const auto value = answer["result"].find("value");
   return value == answer["result"].end() ? Json() : *value;
+}
+
+Result<std::string> Chromium::picture_of(std::string_view selector) {
+  SACCADE_ASSIGN(const Json box,
+                 evaluate(fmt::format("(() => {{ const e = document.querySelector('{}'); if (!e) return "
+                                      "null; e.scrollIntoView(); const r = e.getBoundingClientRect(); "
+                                      "return {{x: r.x + scrollX, y: r.y + scrollY, width: r.width, "
+                                      "height: r.height}}; }})()",
+                                      selector)));
+  if (box.is_null()) return fail(ErrorCode::kNotFound, "{}: no such element", selector);
+  Json clip = box;
+  clip["scale"] = 1;
+  SACCADE_ASSIGN(const Json shot,
+                 call("Page.captureScreenshot",
+                      {{"format", "png"}, {"clip", std::move(clip)}, {"captureBeyondViewport", true}}));
+  SACCADE_ASSIGN(const std::string data, json_field<std::string>(shot, "data"));
+  return decode_base64(data);
 }
 
 Status Chromium::wait_until(std::string_view expression) {

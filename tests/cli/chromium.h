@@ -28,6 +28,8 @@ class Chromium {
   Status open(const std::filesystem::path& page);
   // Returns the value of a JavaScript expression; promises are awaited. kBadData contains the exception.
   Result<Json> evaluate(std::string_view expression);
+  // Returns a PNG of the element as it is shown. kNotFound if the selector matches none.
+  Result<std::string> picture_of(std::string_view selector);
   // Evaluates until the value is true, for at most 60 seconds.
   Status wait_until(std::string_view expression);
 

@@ -235,9 +235,10 @@ TEST_F(Cli, FoldAboveSaysWhatIsAlike) {
     return json_of(run(words))["hits"].size();
   };
   EXPECT_EQ(hits({"--all"}), 5U);
-  EXPECT_EQ(hits({"--fold-above", "0"}), 1U);
-  EXPECT_LT(hits({"--fold-above", "0.99"}), 5U);
-  EXPECT_EQ(hits({"--fold-above", "1"}), 5U);
+  EXPECT_EQ(hits({"--group-above", "0"}), 1U);
+  EXPECT_LT(hits({"--group-above", "0.99"}), 5U);
+  EXPECT_EQ(hits({"--group-above", "1"}), 5U);
+  EXPECT_EQ(hits({"--fold-above", "1"}), 5U);  // its earlier name
 }
 
 TEST_F(Cli, EmbedAndEvalLookAtPicturesAsStoredWhenAsked) {

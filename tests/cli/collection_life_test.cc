@@ -51,6 +51,59 @@ class Life : public ProgramTest {
   }
 };
 
+// The commands of docs/collections.md, again and again while a collection is filled: each copy is whole.
+TEST_F(Life, ABackupIsWholeWhileImagesAreIndexed) {
+  const auto page = read_file(fs::path(kSourceDir) / "docs/collections.md");
+  ASSERT_TRUE(page);
+  const size_t begin = page->find("mkdir backup\n");
+  const size_t end = page->find("saccade collection verify", begin);
+  ASSERT_NE(end, std::string::npos);
+  const std::string commands = page->substr(begin, end - begin);
+  ASSERT_THAT(commands, HasSubstr("sqlite3 photos/catalog.sqlite"));
+  const auto backed_up = [&](int number) {
+    std::string script = commands;
+    for (const auto& [from, to] : {std::pair<std::string, std::string>{"photos/", "c/"},
+                                   {"backup", fmt::format("backup-{}", number)}}) {
+      for (size_t at = script.find(from); at != std::string::npos; at = script.find(from, at + to.size()))
+        script.replace(at, from.size(), to);
+    }
+    // The last command copies what may not be there.
+    script = fmt::format("cd '{}' && set -e\n{}", folder_.path().string(), script);
+    const size_t last = script.rfind("cp ");
+    script.insert(last, "set +e\n");
+    const auto ran = run_limited("/bin/sh", std::vector<std::string>{"-c", script}, {});
+    return ran && fs::exists(folder_ / fmt::format("backup-{}/collection.json", number));
+  };
+  for (int i = 0; i < 400; ++i) picture(fmt::format("pictures/{}.png", i), i % 250, 20, 250 - i % 250);
+  RunOptions options;
+  int backups = 0;
+  options.stop_when = [&](std::string_view) {
+    if (backups < 8 && fs::exists(folder_ / "c/collection.json") && backed_up(backups)) ++backups;
+    return false;
+  };
+  const Outcome indexed = run({"index", "pictures", "-c", "c", "-m", "model"}, options);
+  ASSERT_EQ(indexed.code, 0) << indexed.err;
+  ASSERT_TRUE(backed_up(backups++));
+  ASSERT_GE(backups, 2) << "none was made while images were indexed";
+  int64_t before = 0;
+  for (int i = 0; i < backups; ++i) {
+    const std::string name = fmt::format("backup-{}", i);
+    const Outcome verified = run({"collection", "verify", "-c", name});
+    EXPECT_EQ(verified.code, 0) << name << ": " << verified.out << verified.err;
+    const Json info = json_of(run({"collection", "info", "-c", name, "--json"}));
+    EXPECT_GE(info["items"].get<int64_t>(), before) << name;
+    before = info["items"].get<int64_t>();
+  }
+  EXPECT_EQ(before, 400);
+  // Put back in the collection's place it is searched, and the next run reads nothing again.
+  fs::remove_all(folder_ / "c");
+  fs::rename(folder_ / fmt::format("backup-{}", backups - 1), folder_ / "c");
+  EXPECT_EQ(run({"search", "-c", "c", "a"}).code, 0);
+  const Outcome again = run({"index", "pictures", "-c", "c"});
+  EXPECT_EQ(again.code, 0);
+  EXPECT_THAT(again.out, HasSubstr("400  unchanged"));
+}
+
 TEST_F(Life, FiltersAskForWhatFilesSay) {
   picture("pictures/red.png", 200, 20, 20);
   const Image grey{32, 32, 3, PixelMode::kRgb, std::vector<uint8_t>(32 * 32 * 3, 128)};
@@ -131,8 +184,8 @@ TEST_F(Life, RawFilesComeInAndAreShownOnceWithTheirJpegs) {
   EXPECT_THAT(indexed.out, HasSubstr("3  added"));
   const Json json = json_of(run({"search", "-c", "c", "a", "--json"}));
   ASSERT_EQ(json["hits"].size(), 2U) << json;
-  const Json& pair = json["hits"][json["hits"][0]["folded"].empty() ? 1 : 0];
-  ASSERT_EQ(pair["folded"].size(), 1U);
+  const Json& pair = json["hits"][json["hits"][0]["near_duplicates"].empty() ? 1 : 0];
+  ASSERT_EQ(pair["near_duplicates"].size(), 1U);
   EXPECT_THAT(pair["path"].get<std::string>(), testing::EndsWith("IMG_1.jpg"));
   EXPECT_EQ(json_of(run({"search", "-c", "c", "a", "--json", "--all"}))["hits"].size(), 3U);
   const Json raw = json_of(run({"search", "-c", "c", "a", "--json", "--filter", "format=raw"}));

@@ -247,7 +247,7 @@ TEST_F(Finding, HitsForScripts) {
 
 TEST_F(Finding, MoreOfAQueryIsUnderstoodAndSaid) {
   make_collection();
-  const Outcome text = run({"search", "-c", "c", "red card -green", "--words", "0"});
+  const Outcome text = run({"search", "-c", "c", "red card -green", "--keyword-weight", "0"});
   EXPECT_EQ(text.code, 0) << text.err;
   EXPECT_THAT(text.out, HasSubstr("searched for \"red card\"; not like \"green\" x 0.25\n"));
   const Json json = json_of(run({"search", "-c", "c", "red:2 card", "--json"}));
@@ -283,18 +283,19 @@ TEST_F(Finding, WordsInCaptionsNamesAndFoldersCount) {
   write("pictures/apples/zzz.txt", "a quince on a table");
   ASSERT_EQ(run({"index", "pictures", "-c", "c"}).code, 0);
   for (const char* word : {"quince", "QUINCES", "apple", "zzz"}) {
-    const Outcome outcome = run({"search", "-c", "c", word, "--words", "1", "-k", "1"});
+    const Outcome outcome = run({"search", "-c", "c", word, "--keyword-weight", "1", "-k", "1"});
     EXPECT_THAT(outcome.out, HasSubstr("zzz.png")) << word << outcome.err;
-    EXPECT_THAT(outcome.out, HasSubstr("1 picture found by")) << word;
+    EXPECT_THAT(outcome.out, HasSubstr("the result also matches by ")) << word;
   }
-  EXPECT_THAT(run({"search", "-c", "c", "quince", "--words", "1", "-k", "1"}).out,
+  EXPECT_THAT(run({"search", "-c", "c", "quince", "--keyword-weight", "1", "-k", "1"}).out,
               HasSubstr("[quince: caption]"));
-  EXPECT_THAT(run({"search", "-c", "c", "apple", "--words", "1", "-k", "1"}).out,
+  EXPECT_THAT(run({"search", "-c", "c", "apple", "--keyword-weight", "1", "-k", "1"}).out,
               HasSubstr("[apple: folders]"));
-  const Json json = json_of(run({"search", "-c", "c", "quince table", "--words", "0.7", "--json"}));
-  EXPECT_EQ(json["words"]["share"], 0.7);
-  EXPECT_EQ(json["words"]["pictures"], 1);
-  EXPECT_TRUE(json_of(run({"search", "-c", "c", "quince", "--words", "0", "--json"}))["words"].is_null());
+  const Json json = json_of(run({"search", "-c", "c", "quince table", "--keyword-weight", "0.7", "--json"}));
+  EXPECT_EQ(json["keywords"]["weight"], 0.7);
+  EXPECT_EQ(json["keywords"]["images"], 1);
+  EXPECT_TRUE(
+      json_of(run({"search", "-c", "c", "quince", "--keyword-weight", "0", "--json"}))["keywords"].is_null());
   for (const char* odd :
        {"\"", "NEAR(", "quince*", "caption:", "'; DROP TABLE words", "AND OR", "(", "^", "\xff"}) {
     EXPECT_EQ(run({"search", "-c", "c", odd}).code, 0) << odd;
@@ -328,7 +329,7 @@ TEST_F(Finding, APromptAnswersOnATerminal) {
   make_collection();
   int code = -1;
   const std::string said =
-      on_terminal({"search", "-c", "c", "-k", "2", "--words", "1"},
+      on_terminal({"search", "-c", "c", "-k", "2", "--keyword-weight", "1"},
                   {"red card\n", ":more\n", ":like 1\n", ":like 77\n", ":open\n", ":nosuch\n",
                    ":filter width>\n", ":filter width>9999\n", "red\n", ":filter\n", ":k 1\n", "mario:64\n",
                    "x v\u00F6gel:2\n", ":help\n", "\n", ":quit\n"},
@@ -359,7 +360,7 @@ TEST_F(Finding, APromptAnswersOnATerminal) {
 TEST_F(Finding, ThePromptsNextHitsRepeatNothingAndOmitNothing) {
   make_collection();
   const Json all =
-      json_of(run({"search", "-c", "c", "red card", "--words", "0", "--all", "-k", "99", "--json"}));
+      json_of(run({"search", "-c", "c", "red card", "--keyword-weight", "0", "--all", "-k", "99", "--json"}));
   std::vector<std::string> expected;  // by rank
   for (const Json& hit : all["hits"]) expected.push_back(fs::path(hit["path"].get<std::string>()).filename());
   ASSERT_GE(expected.size(), 3U);
@@ -373,8 +374,8 @@ TEST_F(Finding, ThePromptsNextHitsRepeatNothingAndOmitNothing) {
   std::vector<std::string> typed = {"red card\n"};
   for (size_t i = 0; i < expected.size(); ++i) typed.emplace_back(":more\n");
   typed.emplace_back(":quit\n");
-  const std::string said = on_terminal({"search", "-c", "c", "--words", "0", "--all", "-k", "1", "--sort",
-                                        "date", "--format", "<{rank}={name}>"},
+  const std::string said = on_terminal({"search", "-c", "c", "--keyword-weight", "0", "--all", "-k", "1",
+                                        "--sort", "date", "--format", "<{rank}={name}>"},
                                        typed);
   std::vector<std::string> shown;
   for (size_t at = said.find('<'); at != std::string::npos; at = said.find('<', at + 1)) {
@@ -431,7 +432,7 @@ TEST_F(Finding, ATerminalGetsLinksColourAndPicturesAndNothingElseDoes) {
 TEST_F(Finding, HelpIsOneTableForAll) {
   const Outcome help = run({"help", "search"});
   EXPECT_EQ(help.code, 0) << help.err;
-  EXPECT_THAT(help.out, AllOf(HasSubstr("Query:"), HasSubstr("--words"), HasSubstr("Output:")));
+  EXPECT_THAT(help.out, AllOf(HasSubstr("Query:"), HasSubstr("--keyword-weight"), HasSubstr("Output:")));
   EXPECT_EQ(help.out, run({"search", "--help"}).out);
   EXPECT_THAT(run({"help", "collection", "info"}).out, HasSubstr("--failures"));
   EXPECT_THAT(run({"help"}).out, HasSubstr("4 nothing found"));
@@ -439,11 +440,11 @@ TEST_F(Finding, HelpIsOneTableForAll) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const Outcome script = run({"completion", shell});
     EXPECT_EQ(script.code, 0);
-    EXPECT_THAT(script.out, AllOf(HasSubstr("fold-above"), HasSubstr("conform")));
+    EXPECT_THAT(script.out, AllOf(HasSubstr("group-above"), HasSubstr("conform")));
   }
   EXPECT_EQ(run({"completion", "tcsh"}).code, 2);
   const std::string man = run({"man"}).out;
-  EXPECT_THAT(man, AllOf(StartsWith(".TH SACCADE 1"), HasSubstr("\\-\\-fold\\-above"),
+  EXPECT_THAT(man, AllOf(StartsWith(".TH SACCADE 1"), HasSubstr("\\-\\-group\\-above"),
                          HasSubstr(".SS saccade model alias")));
   // bash loads its script, and completes with it.
   write("completion.bash", run({"completion", "bash"}).out);
@@ -455,7 +456,7 @@ TEST_F(Finding, HelpIsOneTableForAll) {
   };
   EXPECT_EQ(completed("saccade coll", 1), "collection\n");
   EXPECT_EQ(completed("saccade collection ver", 2), "verify\n");
-  EXPECT_EQ(completed("saccade search --fold", 2), "--fold-above\n");
+  EXPECT_EQ(completed("saccade search --group", 2), "--group-above\n");
   EXPECT_EQ(completed("saccade search --sort d", 3), "date\n");
   EXPECT_EQ(completed("saccade completion z", 2), "zsh\n");
 }

@@ -78,16 +78,16 @@ TEST_F(IllustrateCli, MarkdownIsKeptAndEachPictureStandsOnce) {
   EXPECT_EQ(json["visualness"]["threshold_given"], false);
   EXPECT_EQ(json["matching"]["tells"], false);
   EXPECT_THAT(json["matching"]["reason"].get<std::string>(), HasSubstr("too few"));
-  ASSERT_EQ(json["pictures"].size(), links.size());
+  ASSERT_EQ(json["images"].size(), links.size());
   ASSERT_GE(links.size(), 2U);
   std::set<int> paragraphs;
-  for (const Json& picture : json["pictures"]) {
+  for (const Json& picture : json["images"]) {
     EXPECT_TRUE(links.contains(picture["link"].get<std::string>()));
     EXPECT_TRUE(paragraphs.insert(picture["paragraph"].get<int>()).second);
     const Json& sentence = json["sentences"][picture["sentence"].get<size_t>()];
     EXPECT_EQ(sentence["outcome"], "placed");
     EXPECT_EQ(sentence["visual"], true);
-    EXPECT_EQ(json["pictures"][sentence["picture"].get<size_t>()], picture);
+    EXPECT_EQ(json["images"][sentence["image"].get<size_t>()], picture);
   }
   int legal = 0;
   for (const Json& sentence : json["sentences"]) {
@@ -105,7 +105,7 @@ TEST_F(IllustrateCli, OptionsSayHowManyAndWhich) {
   const auto count = [&](const std::vector<std::string>& more) {
     std::vector<std::string> words = {"illustrate", "story.md", "-c", "c", "--json"};
     words.insert(words.end(), more.begin(), more.end());
-    return json_of(words)["pictures"].size();
+    return json_of(words)["images"].size();
   };
   const size_t all = count({});
   EXPECT_GE(all, 2U);
@@ -113,7 +113,7 @@ TEST_F(IllustrateCli, OptionsSayHowManyAndWhich) {
   EXPECT_GT(count({"--per-paragraph", "2"}), all);
   EXPECT_EQ(count({"--threshold", "1.5"}), 0U);
   EXPECT_EQ(count({"--filter", "width>100"}), 0U);
-  EXPECT_EQ(count({"--fold-above", "-0"}), 1U);  // all are alike
+  EXPECT_EQ(count({"--group-above", "-0"}), 1U);  // all are alike
   write("names.txt", "river\n");
   EXPECT_EQ(count({"--objects", "names.txt", "--threshold", "0.01"}), 1U);
   EXPECT_EQ(count({"--min-words", "50"}), 0U);
@@ -249,7 +249,7 @@ TEST_F(IllustrateCli, TheStarterFindsWhatASentenceNames) {
   write("names.txt", "square\n");
   const Json json = json_of({"illustrate", "cards.md", "-c", "s", "--objects", "names.txt", "--json"});
   std::vector<std::string> found;
-  for (const Json& picture : json["pictures"]) found.push_back(picture["caption"]);
+  for (const Json& picture : json["images"]) found.push_back(picture["caption"]);
   EXPECT_THAT(found, testing::ElementsAre("a blue square", "a red square"));
 }
 

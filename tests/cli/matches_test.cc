@@ -95,9 +95,16 @@ TEST_F(MatchesCli, AnswersSayHowLikelyTheirHitsAre) {
   }
   EXPECT_DOUBLE_EQ(matching["best"].get<double>(), best);
   const std::string text = run({"search", "-c", "c", "red", "heart"}).out;
-  EXPECT_THAT(text, HasSubstr(fmt::format("  {:>3.0f}%  /",
-                                          100 * json["hits"][0]["likelihood"]["right"].get<double>())));
-  EXPECT_THAT(text, HasSubstr("queries with nothing to find here"));
+  EXPECT_EQ(json["hits"][0]["match"], "strong match") << "its caption is the query";
+  EXPECT_GT(json["hits"][0]["likelihood"]["right"].get<double>(), 0.8);
+  EXPECT_THAT(text, HasSubstr("  strong match  /"));
+  EXPECT_THAT(text, HasSubstr("results also match by caption or file name"));
+  EXPECT_THAT(text, Not(HasSubstr("%")));
+  EXPECT_THAT(run({"search", "-c", "c", "red", "heart", "--explain"}).out,
+              HasSubstr(fmt::format("  strong match {:.2f}  /",
+                                    json["hits"][0]["likelihood"]["right"].get<double>())));
+  EXPECT_THAT(run({"search", "-c", "c", "zeppelin"}).out,
+              HasSubstr("weak match: unrelated searches often look this good here"));
 
   // A cut-off between two hits leaves the more probable one. Above all of them nothing matches, which is not
   // a failure and has its own exit code.
@@ -113,17 +120,15 @@ TEST_F(MatchesCli, AnswersSayHowLikelyTheirHitsAre) {
   const Json two = json_of(run({"search", "-c", "c", "red", "heart", "--json", "--cut", "0", "-k", "2"}));
   EXPECT_EQ(two["hits"].size(), 2U);
   EXPECT_EQ(two["matching"]["passed"], lax["matching"]["passed"]);
-  const Outcome nothing =
-      run({"search", "-c", "c", "red", "heart", "--cut", "0.9999", "--html", "page.html"});
+  const Outcome nothing = run({"search", "-c", "c", "zeppelin", "--cut", "0.9999", "--html", "page.html"});
   EXPECT_EQ(nothing.code, 4);
   EXPECT_EQ(nothing.out, "");
-  EXPECT_THAT(nothing.err, HasSubstr("nothing matches: no picture is at least 100% likely"));
+  EXPECT_THAT(nothing.err, HasSubstr("nothing matches: no picture has a match probability of 1 or more"));
   const auto page = read_file(folder_ / "page.html");
   ASSERT_TRUE(page.has_value());
   EXPECT_THAT(*page, HasSubstr("nothing matches: no picture"));
   ASSERT_EQ(run({"search", "-c", "c", "red", "heart", "--html", "page.html"}).code, 0);
-  EXPECT_THAT(read_file(folder_ / "page.html").value_or(""),
-              HasSubstr("title=\"how likely it is to be right\""));
+  EXPECT_THAT(read_file(folder_ / "page.html").value_or(""), HasSubstr("title=\"match probability 0."));
 
   // Tests sorting by date, and an image query. There is no calibration for both together.
   fs::last_write_time(folder_ / "shapes/pink-heart.svg",

@@ -102,6 +102,24 @@ TEST_F(ReportTest, ATrainingShowsWhatIsHeldOut) {
 }
 #endif
 
+TEST_F(ReportTest, TablesAlone) {
+  make_runs();
+  const Outcome markdown = run({"-q", "report", "retrieval", "pairs", "--format", "markdown"});
+  ASSERT_EQ(markdown.code, 0) << markdown.err;
+  EXPECT_THAT(markdown.out, HasSubstr("| model | mean rank | drawings: R@1, text"));
+  EXPECT_THAT(markdown.out, HasSubstr("| **"));
+  const Outcome csv = run({"-q", "report", "retrieval", "--format", "csv", "-o", "tables.csv"});
+  ASSERT_EQ(csv.code, 0) << csv.err;
+  const auto tables = read_file(folder_ / "tables.csv");
+  ASSERT_TRUE(tables.has_value());
+  EXPECT_THAT(*tables, StartsWith("# result\nmodel,rank,drawings_t2i_r1,drawings_t2i_r1_low,"));
+  const Outcome latex = run({"-q", "report", "retrieval", "--format", "latex"});
+  EXPECT_THAT(latex.out, StartsWith("\\begin{table}\n"));
+  const Outcome nothing = run({"report", "retrieval"});
+  EXPECT_EQ(nothing.code, 2);
+  expect_one_line(nothing);
+}
+
 // One browser is used for everything, since it takes seconds to start.
 TEST_F(ReportTest, ABrowserShowsThePage) {
   make_runs();
@@ -135,10 +153,10 @@ TEST_F(ReportTest, ABrowserShowsThePage) {
   EXPECT_TRUE(every.has_value()) << value(
       "[...document.querySelectorAll('figure[data-chart]')].map((each) => each.dataset.drawn + "
       "each.innerText)");
-  // The charts are: recall, ranks and two maps of two models; curves, controls and tokens; scores; speed;
+  // The charts are: the result, recall, ranks and two maps of two models; curves, controls and tokens; scores; speed;
   // loss and recall.
   EXPECT_EQ(value("document.querySelectorAll('figure[data-chart]').length"),
-            2 + 2 + 4 + 2 + 4 + 2 + 1 + 1 + (kTrains ? 2 : 0));
+            1 + 2 + 2 + 4 + 2 + 4 + 2 + 1 + 1 + (kTrains ? 2 : 0));
   EXPECT_EQ(value("[...document.querySelectorAll('figure[data-chart]')].filter((each) => "
                   "each.querySelectorAll('.mark-symbol path, .mark-rect path, .mark-line path').length === 0)"
                   ".map((each) => each.innerText)"),
@@ -146,8 +164,17 @@ TEST_F(ReportTest, ABrowserShowsThePage) {
   // A map has 30 images and 30 texts. The recall of two models and chance has six dots with five intervals.
   EXPECT_EQ(
       value("document.querySelectorAll('.plot.square')[0].querySelectorAll('.mark-symbol path').length"), 60);
-  EXPECT_EQ(value("document.querySelector('.plot').querySelectorAll('.mark-symbol.role-mark path').length"),
-            9);
+  EXPECT_EQ(
+      value(
+          "document.querySelector('#retrieval .plot').querySelectorAll('.mark-symbol.role-mark path').length"),
+      9);
+  // The result: two models in both directions, and one model's group score.
+  EXPECT_EQ(
+      value("document.querySelector('#result .plot').querySelectorAll('.mark-symbol.role-mark path').length"),
+      5);
+  EXPECT_EQ(value("document.querySelector('main section').id"), "result");
+  EXPECT_EQ(value("[...document.querySelectorAll('#result tbody tr')].map((row) => row.cells[0].innerText)"),
+            Json({"better", "worse", "other"}));
   EXPECT_EQ(value("document.querySelectorAll('.scroll td').length > 100"), true);
 
   // The contents of captions stay text.

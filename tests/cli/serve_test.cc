@@ -14,6 +14,7 @@
 
 #include "saccade/collection/test_support.h"
 #include "saccade/core/files/files.h"
+#include "saccade/core/json.h"
 #include "saccade/hub/test_server.h"
 #include "saccade/serve/test_client.h"
 
@@ -64,6 +65,89 @@ TEST_F(ServeCommand, AnswersUntilItIsStopped) {
   EXPECT_EQ(embedded.status, 200) << embedded.body;
   EXPECT_THAT(outcome.err, HasSubstr("GET /api/search 200"));
   EXPECT_THAT(outcome.err, Not(HasSubstr("abc")));  // nobody's words are logged
+}
+
+// Returns the fields of `all` that `some` has too, lists item by item: what both programs say.
+Json shared_fields(const Json& some, const Json& all) {
+  if (some.is_object() && all.is_object()) {
+    Json shared = Json::object();
+    for (const auto& [key, value] : some.items()) {
+      if (all.contains(key)) shared[key] = shared_fields(value, all[key]);
+    }
+    return shared;
+  }
+  if (some.is_array() && all.is_array() && some.size() == all.size()) {
+    Json shared = Json::array();
+    for (size_t i = 0; i < some.size(); ++i) shared.push_back(shared_fields(some[i], all[i]));
+    return shared;
+  }
+  return all;
+}
+
+TEST_F(ServeCommand, AnswersAsTheCommandLineDoes) {
+  make_collection();
+  struct Asked {
+    std::vector<std::string> arguments;
+    std::string target;
+  };
+  const std::vector<Asked> all = {
+      {{"abc", "-k", "2"}, "/api/search?q=abc&k=2"},
+      {{"abc -b"}, "/api/search?q=abc+-b"},
+      {{"a:2 \"b c\""}, "/api/search?q=a:2+%22b+c%22"},
+      {{"abc", "--keyword-weight", "0", "--all"},
+       "/api/search?q=abc&keyword_weight=0&group_duplicates=false"},
+      {{"abc", "--filter", "id>1", "--sort", "date"}, "/api/search?q=abc&filter=id%3E1&sort=date"},
+      {{std::string(300, 'a'), "--long-query", "chunk"},
+       "/api/search?long_query=chunk&q=" + std::string(300, 'a')},
+  };
+  std::vector<serve::test::Reply> replies;
+  const RunOptions options = until_asked([&](serve::test::Client& client) {
+    for (const Asked& asked : all)
+      replies.push_back(client.exchange(serve::test::request("GET", asked.target)));
+  });
+  const Outcome served = run({"serve", "-c", "c", "--listen", "127.0.0.1:0"}, options);
+  EXPECT_EQ(served.code, 0) << served.err;
+  ASSERT_EQ(replies.size(), all.size());
+  for (size_t i = 0; i < all.size(); ++i) {
+    ASSERT_EQ(replies[i].status, 200) << replies[i].body;
+    std::vector<std::string> arguments = {"search", "-c", "c", "--json"};
+    arguments.insert(arguments.end(), all[i].arguments.begin(), all[i].arguments.end());
+    const Outcome printed = run(arguments);
+    ASSERT_EQ(printed.code, 0) << printed.err;
+    const Json expected = parse_json(printed.out).value();
+    ASSERT_FALSE(expected["hits"].empty()) << printed.out;
+    EXPECT_EQ(shared_fields(expected, parse_json(replies[i].body).value()), expected) << all[i].target;
+  }
+}
+
+TEST_F(ServeCommand, TheKeyFileIsReadAgainWhenItChanges) {
+  make_collection();
+  const std::filesystem::path keys = write("keys", "read first-0123456789\n");
+  const auto only_mine = [&] {
+    std::filesystem::permissions(keys,
+                                 std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  };
+  only_mine();
+  std::vector<int> before;
+  bool changed = false;
+  const RunOptions options = until_asked([&](serve::test::Client& client) {
+    const auto status = [&](const std::string& key) {
+      return client.exchange(serve::test::request("GET", "/api/models", "", "X-API-Key: " + key + "\r\n"))
+          .status;
+    };
+    before = {status("first-0123456789"), status("second-0123456789")};
+    write("keys", "read second-0123456789 c\nread third-0123456789 elsewhere\n");
+    only_mine();
+    for (int i = 0; i < 200 && !changed; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      changed = status("second-0123456789") == 200 && status("first-0123456789") == 401;
+    }
+  });
+  const Outcome outcome = run({"serve", "-c", "c", "--listen", "127.0.0.1:0", "--key-file", "keys"}, options);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(before, ::testing::ElementsAre(200, 401));
+  EXPECT_TRUE(changed) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("the key file was read again"));
 }
 
 TEST_F(ServeCommand, FetchesPicturesFromTheHostsItIsToldOfAlone) {
@@ -119,7 +203,7 @@ TEST_F(ServeCommand, WithFewDescriptorsFilesAreOpenedAndConnectionsRefused) {
     std::vector<std::unique_ptr<serve::test::Client>> clients;
     for (int i = 0; i < 100; ++i) {
       clients.push_back(std::make_unique<serve::test::Client>(port()));
-      const std::string target = i % 2 == 0 ? "/api/collections/c/pictures/1/file" : "/api/search?q=b&k=1";
+      const std::string target = i % 2 == 0 ? "/api/collections/c/images/1/file" : "/api/search?q=b&k=1";
       clients.back()->send(serve::test::request("GET", target));
     }
     for (const auto& client : clients) {
@@ -135,7 +219,7 @@ TEST_F(ServeCommand, WithFewDescriptorsFilesAreOpenedAndConnectionsRefused) {
     int status = 0;
     for (int i = 0; i < 100 && status != 200; ++i) {
       serve::test::Client again(port());
-      status = again.exchange(serve::test::request("GET", "/api/collections/c/pictures/1/file")).status;
+      status = again.exchange(serve::test::request("GET", "/api/collections/c/images/1/file")).status;
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
     EXPECT_EQ(status, 200) << "it recovers";

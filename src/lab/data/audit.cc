@@ -44,34 +44,59 @@ std::string part_of(std::span<const Dataset> datasets, const Dataset& dataset, c
   return split.empty() ? dataset.name : dataset.name + ":" + split;
 }
 
-std::vector<Entry> entries_of(std::span<const Dataset> datasets) {
-  std::vector<Entry> entries;
-  for (const Dataset& dataset : datasets) {
-    const auto part = [&](const std::string& split) { return part_of(datasets, dataset, split); };
-    for (const DatasetItem& item : dataset.items) {
-      entries.push_back({&item.id, std::span(&item.image, 1), item.captions, part(item.split), item.group});
-    }
-    for (const CompositionItem& item : dataset.compositions) {
-      entries.push_back({&item.id, item.images, item.captions, part(item.split), "", true});
-    }
-    for (const RatedText& item : dataset.rated) {
-      const auto images = item.image ? std::span(&*item.image, 1) : std::span<const ImageRef>();
-      entries.push_back(
-          {&item.id, images, std::span(&item.text, 1), part(item.split), item.group, false, item.visual});
-    }
-    for (const EditQuery& query : dataset.edits) {
-      entries.push_back({&query.id, {}, query.texts, part(query.split), query.group});
+// Adds the items of a dataset of any kind.
+class EntryList {
+ public:
+  EntryList(std::span<const Dataset> datasets, const Dataset& dataset, std::vector<Entry>& entries)
+      : datasets_(datasets), dataset_(dataset), entries_(entries) {}
+
+  void operator()(const CaptionedImages& images) {
+    for (const DatasetItem& item : images.items) {
+      entries_.push_back({&item.id, std::span(&item.image, 1), item.captions, part(item.split), item.group});
     }
   }
+  void operator()(const CompositionTests& tests) {
+    for (const CompositionItem& item : tests.items) {
+      entries_.push_back({&item.id, item.images, item.captions, part(item.split), "", true});
+    }
+  }
+  void operator()(const RatedTexts& texts) {
+    for (const RatedText& item : texts.items) {
+      const auto images = item.image ? std::span(&*item.image, 1) : std::span<const ImageRef>();
+      entries_.push_back(
+          {&item.id, images, std::span(&item.text, 1), part(item.split), item.group, false, item.visual});
+    }
+  }
+  void operator()(const EditQueries& edits) {
+    for (const EditQuery& query : edits.items) {
+      entries_.push_back({&query.id, {}, query.texts, part(query.split), query.group});
+    }
+  }
+
+ private:
+  [[nodiscard]] std::string part(const std::string& split) const {
+    return part_of(datasets_, dataset_, split);
+  }
+
+  std::span<const Dataset> datasets_;
+  const Dataset& dataset_;
+  std::vector<Entry>& entries_;
+};
+
+std::vector<Entry> entries_of(std::span<const Dataset> datasets) {
+  std::vector<Entry> entries;
+  for (const Dataset& dataset : datasets) std::visit(EntryList(datasets, dataset, entries), dataset.content);
   return entries;
 }
 
 // Adds the images of edit queries' galleries, each in the split of the gallery's first query.
 void add_galleries(std::span<const Dataset> datasets, std::vector<Entry>& entries) {
   for (const Dataset& dataset : datasets) {
+    const auto* edits = dataset.find<EditQueries>();
+    if (edits == nullptr) continue;
     std::map<std::string, std::string> split_of;
-    for (const EditQuery& query : dataset.edits) split_of.emplace(query.gallery, query.split);
-    for (const GalleryPicture& picture : dataset.gallery) {
+    for (const EditQuery& query : edits->items) split_of.emplace(query.gallery, query.split);
+    for (const GalleryPicture& picture : edits->gallery) {
       entries.push_back({&picture.id,
                          std::span(&picture.image, 1),
                          {},
@@ -291,19 +316,28 @@ void audit_groups(const std::vector<Entry>& entries, Leaks& leaks) {
   }
 }
 
-// Returns the images that a query names, by their identity in PictureNames.
-std::set<std::string> named(const Dataset& dataset, const GalleryIndex& index, const PictureNames& names,
-                            const EditQuery& query, std::span<const std::string> ids) {
-  std::set<std::string> all;
-  for (const std::string& id : ids) {
-    const auto at = index.find(query.gallery, id);
-    if (!at) continue;
-    const std::string name = dataset.gallery[*at].image.name();
-    const auto known = names.find(name);
-    all.insert(known == names.end() ? name : known->second);
+// Edit queries, and their images by their identity in PictureNames.
+struct AuditedEdits {
+  AuditedEdits(const EditQueries& queries, const PictureNames& picture_names)
+      : edits(queries), index(queries), names(picture_names) {}
+
+  // Returns the images that a query names.
+  [[nodiscard]] std::set<std::string> named(const EditQuery& query, std::span<const std::string> ids) const {
+    std::set<std::string> all;
+    for (const std::string& id : ids) {
+      const auto at = index.find(query.gallery, id);
+      if (!at) continue;
+      const std::string name = edits.gallery[*at].image.name();
+      const auto known = names.find(name);
+      all.insert(known == names.end() ? name : known->second);
+    }
+    return all;
   }
-  return all;
-}
+
+  const EditQueries& edits;
+  GalleryIndex index;
+  const PictureNames& names;
+};
 
 bool meet(const std::set<std::string>& a, const std::set<std::string>& b) {
   return std::ranges::any_of(a, [&](const std::string& each) { return b.contains(each); });
@@ -312,13 +346,15 @@ bool meet(const std::set<std::string>& a, const std::set<std::string>& b) {
 void audit_edits(std::span<const Dataset> datasets, const PictureNames& names, AuditReport::Edits& report) {
   constexpr std::string_view kTrain = "train";
   std::set<std::string> trained;
-  std::vector<GalleryIndex> indexes;
+  std::vector<AuditedEdits> audited;
   for (const Dataset& dataset : datasets) {
-    const GalleryIndex& index = indexes.emplace_back(dataset);
-    for (const EditQuery& query : dataset.edits) {
+    if (const auto* edits = dataset.find<EditQueries>()) audited.emplace_back(*edits, names);
+  }
+  for (const AuditedEdits& one : audited) {
+    for (const EditQuery& query : one.edits.items) {
       if (query.split != kTrain) continue;
-      trained.merge(named(dataset, index, names, query, std::span(&query.reference, 1)));
-      trained.merge(named(dataset, index, names, query, query.targets));
+      trained.merge(one.named(query, std::span(&query.reference, 1)));
+      trained.merge(one.named(query, query.targets));
     }
   }
   const auto note = [&](const EditQuery& query, std::string_view what) {
@@ -326,11 +362,11 @@ void audit_edits(std::span<const Dataset> datasets, const PictureNames& names, A
   };
   // Queries by their content; equal queries must have equal answers.
   std::map<std::pair<std::set<std::string>, std::string>, std::map<std::set<std::string>, int64_t>> asked;
-  for (size_t d = 0; d < datasets.size(); ++d) {
-    for (const EditQuery& query : datasets[d].edits) {
+  for (const AuditedEdits& one : audited) {
+    for (const EditQuery& query : one.edits.items) {
       ++report.queries;
-      const auto reference = named(datasets[d], indexes[d], names, query, std::span(&query.reference, 1));
-      const auto targets = named(datasets[d], indexes[d], names, query, query.targets);
+      const auto reference = one.named(query, std::span(&query.reference, 1));
+      const auto targets = one.named(query, query.targets);
       if (targets.empty()) ++report.without_target;
       if (meet(reference, targets)) {
         ++report.reference_is_target;

@@ -3,21 +3,17 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
 
+#include "lab/data/audit_options.h"
 #include "lab/data/dataset.h"
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
-#include "saccade/image/image.h"
-#include "saccade/image/preprocess.h"
-#include "saccade/matrix.h"
 #include "saccade/progress.h"
-#include "saccade/tokenizer.h"
 
 namespace saccade::lab {
 
@@ -34,18 +30,6 @@ Lengths lengths_of(std::vector<int64_t> values);
 // Returns captions' lengths in characters (code points), and captions per item.
 Lengths caption_characters(const Dataset& dataset);
 Lengths captions_per_item(const Dataset& dataset);
-
-struct AuditOptions {
-  // Tokenizer for caption lengths in tokens; `nullptr` to skip them.
-  const Tokenizer* tokenizer = nullptr;
-  int64_t context = 0;
-  // Encoder for near-duplicate images: pixels [n, 3 * height * width] -> [n, dim], normalized. If empty,
-  // difference hashes are used.
-  std::function<Result<Matrix<float>>(MatrixView<const float>)> encode;
-  Preprocessing preprocessing;       // preprocessing of that encoder
-  double near_cosine = 0.98;         // rows at least this close are near-duplicates
-  DecoderPool* processes = nullptr;  // decoder processes; nullptr: threads decode (DecodeOptions)
-};
 
 struct AuditReport {
   struct Failure {

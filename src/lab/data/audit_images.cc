@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "lab/data/read_dataset.h"
 #include "saccade/core/hash.h"
 #include "saccade/image/read_pixels.h"
 #include "saccade/index/exact_search.h"

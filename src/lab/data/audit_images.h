@@ -4,12 +4,18 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "lab/data/audit.h"
+#include "lab/data/audit_options.h"
+#include "lab/data/dataset.h"
+#include "saccade/core/error.h"
+#include "saccade/core/threads.h"
 #include "saccade/image/image_view.h"
+#include "saccade/matrix.h"
+#include "saccade/progress.h"
 
 namespace saccade::lab::data {
 

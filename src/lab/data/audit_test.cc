@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lab/data/audit_images.h"
+#include "lab/data/read_dataset.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/image/image.h"
 

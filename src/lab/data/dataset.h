@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "saccade/core/error.h"
@@ -116,34 +117,82 @@ struct RecordFile {
   std::string sha256;  // empty for archives, which are not read whole
 };
 
+// Kinds of datasets. `kName` names the items in messages; `kEvaluation` is the command of `saccade eval` that
+// measures them.
+struct CaptionedImages {
+  static constexpr std::string_view kName = "images with captions";
+  static constexpr std::string_view kEvaluation = "retrieval";
+  std::vector<DatasetItem> items;
+  friend bool operator==(const CaptionedImages&, const CaptionedImages&) = default;
+};
+struct CompositionTests {
+  static constexpr std::string_view kName = "tests of composition";
+  static constexpr std::string_view kEvaluation = "winoground";
+  std::vector<CompositionItem> items;
+  friend bool operator==(const CompositionTests&, const CompositionTests&) = default;
+};
+struct RatedTexts {
+  static constexpr std::string_view kName = "rated texts";
+  static constexpr std::string_view kEvaluation = "visualness";
+  std::vector<RatedText> items;
+  friend bool operator==(const RatedTexts&, const RatedTexts&) = default;
+};
+struct EditQueries {
+  static constexpr std::string_view kName = "edit queries";
+  static constexpr std::string_view kEvaluation = "composed";
+  std::vector<EditQuery> items;
+  std::vector<GalleryPicture> gallery;  // images of all queries' galleries
+  friend bool operator==(const EditQueries&, const EditQueries&) = default;
+};
+using DatasetContent = std::variant<CaptionedImages, CompositionTests, RatedTexts, EditQueries>;
+
 struct Dataset {
-  std::string name;    // the file's name without its ending, or the folder's; with the split: "photos-test"
-  std::string layout;  // a name of dataset_layouts()
+  std::string name =
+      {};  // the file's name without its ending, or the folder's; with the split: "photos-test"
+  std::string layout = {};  // a name of dataset_layouts()
   // SHA-256 over the items' ids, groups, captions, texts, labels, edit queries and galleries, in order. It is
   // equal for a dataset and its converted manifest, at any path. Images' bytes are not in it.
-  std::string hash;
-  std::vector<DatasetItem> items;
-  std::vector<CompositionItem> compositions;
-  std::vector<RatedText> rated;
-  std::vector<EditQuery> edits;         // only one of the four kinds has items
-  std::vector<GalleryPicture> gallery;  // images of all edit queries' galleries
-  std::vector<Exclusion> excluded;
-  std::vector<RecordFile> files;
+  std::string hash = {};
+  DatasetContent content = {};
+  std::vector<Exclusion> excluded = {};
+  std::vector<RecordFile> files = {};
   // Number of items by split, before a split was chosen; "" for items without one.
-  std::map<std::string, int64_t> split_sizes;
+  std::map<std::string, int64_t> split_sizes = {};
 
   // Counts a record that was left out; keeps the first few names.
   void exclude(std::string_view reason, std::string_view example);
   // Adds the exclusions of a part of the dataset.
   void exclude(const Exclusion& exclusion);
 
-  // Returns the number of items of any kind.
+  // Returns the number of items.
   [[nodiscard]] int64_t size() const;
-  // Returns the kind of items, for messages: "images with captions", "tests of composition", "rated texts",
-  // "edit queries".
-  [[nodiscard]] std::string_view sort() const;
-  // Returns the command of `saccade eval` for this kind of dataset, for messages: "retrieval".
-  [[nodiscard]] std::string_view measured_by() const;
+  // Returns the kind of items, for messages: "rated texts".
+  [[nodiscard]] std::string_view kind() const;
+
+  // Returns the content, which must be of this kind.
+  template <typename Kind>
+  [[nodiscard]] Kind& as() {
+    return std::get<Kind>(content);
+  }
+  template <typename Kind>
+  [[nodiscard]] const Kind& as() const {
+    return std::get<Kind>(content);
+  }
+  // Returns the content if it is of this kind; otherwise `nullptr`.
+  template <typename Kind>
+  [[nodiscard]] const Kind* find() const {
+    return std::get_if<Kind>(&content);
+  }
+  // Returns the content if it is of this kind and has items. Otherwise kUsage with the dataset's name, both
+  // kinds, and the evaluation that measures what it is.
+  template <typename Kind>
+  [[nodiscard]] Result<const Kind*> need() const {
+    if (const Kind* found = find<Kind>(); found != nullptr && !found->items.empty()) return found;
+    return wrong_kind(Kind::kName);
+  }
+
+ private:
+  [[nodiscard]] tl::unexpected<Error> wrong_kind(std::string_view wanted) const;
 };
 
 struct DatasetOptions {
@@ -168,28 +217,5 @@ struct DatasetSource {
   std::filesystem::path path;
   DatasetOptions options;
 };
-
-// Parses "PATH" or "PATH#key=value,key=value". Keys are split, format, images, missing (keep or skip) and
-// ROLE-column for the roles of DatasetOptions::columns; they override `defaults`. If a path exists exactly as
-// written, # and all, it is used as it is. Returns kUsage for an unknown key or value.
-Result<DatasetSource> parse_dataset_source(std::string_view text, const DatasetOptions& defaults = {});
-
-// Reads a dataset's records without opening its images. Errors: kNotFound; kUsage for a missing split, naming
-// those that exist; kUnsupported if no layout fits; kBadData with the line or number of the record, and for a
-// repeated id or an empty dataset. Cost: linear in the size of the records; only headers and text members of
-// archives are read.
-Result<Dataset> read_dataset(const DatasetSource& source);
-
-struct DatasetLayout {
-  std::string_view name;
-  std::string_view what;
-};
-// Returns all layouts. If this build cannot read one, `what` names the missing library.
-std::vector<DatasetLayout> dataset_layouts();
-
-// Reads an image's bytes from its file, an archive or a Parquet file. Errors: kLimit above max_bytes;
-// kBadData if an archive ends before its member does; kUnsupported for a Parquet file in a build without
-// Arrow. Thread-safe. Cost for a Parquet file: its footer is parsed and a page decoded, for each image.
-Result<std::string> read_image_bytes(const ImageRef& image, int64_t max_bytes = int64_t{256} << 20);
 
 }  // namespace saccade::lab

@@ -49,11 +49,12 @@ Json exclusions_json(std::span<const Exclusion> excluded) {
 }
 
 Json rated_texts_json(const Dataset& dataset) {
-  if (dataset.rated.empty()) return {};
+  const auto* texts = dataset.find<RatedTexts>();
+  if (texts == nullptr) return {};
   int64_t visual = 0;
   int64_t non_visual = 0;
   int64_t with_picture = 0;
-  for (const RatedText& item : dataset.rated) {
+  for (const RatedText& item : texts->items) {
     if (item.visual) ++(*item.visual ? visual : non_visual);
     if (item.image) ++with_picture;
   }
@@ -64,8 +65,9 @@ Json rated_texts_json(const Dataset& dataset) {
 }
 
 Json edits_json(const Dataset& dataset) {
-  if (dataset.edits.empty()) return {};
-  const EditCounts counts = count_edits(dataset);
+  const auto* edits = dataset.find<EditQueries>();
+  if (edits == nullptr) return {};
+  const EditCounts counts = count_edits(*edits);
   Json galleries = Json::object();
   for (const auto& [gallery, pictures] : counts.galleries) galleries[gallery] = pictures;
   return {{"queries", counts.queries},
@@ -93,8 +95,8 @@ Json dataset_info_json(const Dataset& dataset) {
   return {{"name", dataset.name},
           {"layout", dataset.layout},
           {"sha256", dataset.hash},
-          {"items", dataset.items.size()},
-          {"compositions", dataset.compositions.size()},
+          {"items", count_of<CaptionedImages>(dataset)},
+          {"compositions", count_of<CompositionTests>(dataset)},
           {"rated_texts", rated_texts_json(dataset)},
           {"edits", edits_json(dataset)},
           {"splits", std::move(splits)},

@@ -1,6 +1,7 @@
 // JSON of datasets, as printed by `saccade dataset --json` (docs/cli.md).
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "lab/data/audit.h"
@@ -11,6 +12,11 @@ namespace saccade::lab {
 
 // Returns a list of {"reason", "count", "examples"}.
 Json exclusions_json(std::span<const Exclusion> excluded);
+// Returns the number of items if they are of this kind, else 0.
+template <typename Kind>
+int64_t count_of(const Dataset& dataset) {
+  return dataset.find<Kind>() != nullptr ? dataset.size() : 0;
+}
 // Returns name, layout, hash, numbers of items, splits, lengths of captions, and the source files.
 Json dataset_info_json(const Dataset& dataset);
 // Returns {"visual", "non_visual", "ambiguous", "with_picture"}: numbers of rated texts; null if there are

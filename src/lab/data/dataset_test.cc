@@ -2,8 +2,11 @@
 
 #include <filesystem>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lab/data/read_dataset.h"
+#include "lab/data/where_to_get.h"
 #include "saccade/core/test_folder.h"
 
 namespace saccade::lab {
@@ -41,6 +44,21 @@ TEST(DatasetSource, SaysWhereAndHow) {
   EXPECT_EQ(odd->path, folder.path() / "odd#split=x");
 }
 
+// The name of a public dataset in place of a path.
+TEST(ReadDataset, SaysWhereAPublicDatasetComesFrom) {
+  const auto coco = read("coco");
+  ASSERT_FALSE(coco);
+  EXPECT_EQ(coco.error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(coco.error().message, testing::HasSubstr("images.cocodataset.org"));
+  EXPECT_THAT(coco.error().message, testing::HasSubstr("captions_val2017.json"));
+  EXPECT_EQ(where_to_get("COCO2017"), where_to_get("coco"));
+  EXPECT_THAT(where_to_get("Fashion-IQ/"), testing::HasSubstr("fashion-iq"));
+  EXPECT_THAT(where_to_get("flickr30k"), testing::HasSubstr("Flickr30k"));
+  for (const char* other : {"", "cocoa", "data/coco.json", "my-coco"})
+    EXPECT_EQ(where_to_get(other), "") << other;
+  EXPECT_THAT(read("cocoa").error().message, testing::Not(testing::HasSubstr("cocodataset")));
+}
+
 TEST(ReadDataset, SelectsSplitsAndCountsThem) {
   const test::TestFolder folder;
   folder.write("all.jsonl", R"({"image": "1.png", "captions": ["a"], "split": "train"}
@@ -51,7 +69,7 @@ TEST(ReadDataset, SelectsSplitsAndCountsThem) {
   const auto path = folder.path() / "all.jsonl";
   const auto all = read_dataset(path);
   ASSERT_TRUE(all) << all.error().message;
-  EXPECT_EQ(all->items.size(), 4U);
+  EXPECT_EQ(all->as<CaptionedImages>().items.size(), 4U);
   EXPECT_EQ(all->name, "all");
   EXPECT_EQ(all->layout, "manifest");
   EXPECT_EQ(all->split_sizes,
@@ -61,8 +79,8 @@ TEST(ReadDataset, SelectsSplitsAndCountsThem) {
 
   const auto two = read(path, "#split=train+test");
   ASSERT_TRUE(two) << two.error().message;
-  ASSERT_EQ(two->items.size(), 2U);
-  EXPECT_EQ(two->items[1].id, "2.png");
+  ASSERT_EQ(two->as<CaptionedImages>().items.size(), 2U);
+  EXPECT_EQ(two->as<CaptionedImages>().items[1].id, "2.png");
   EXPECT_EQ(two->name, "all-train+test");
   EXPECT_NE(two->hash, all->hash);
 
@@ -96,10 +114,10 @@ TEST(ReadDataset, SkipsMissingImagesOnlyWhenAskedAndCounts) {
   const test::TestFolder folder;
   folder.write("1.png", "x");
   folder.write("a.jsonl", "{\"image\": \"1.png\"}\n{\"image\": \"2.png\"}\n{\"image\": \"3.png\"}\n");
-  EXPECT_EQ(read_dataset(folder.path() / "a.jsonl")->items.size(), 3U);
+  EXPECT_EQ(read_dataset(folder.path() / "a.jsonl")->as<CaptionedImages>().items.size(), 3U);
   const auto there = read(folder.path() / "a.jsonl", "#missing=skip");
   ASSERT_TRUE(there);
-  EXPECT_EQ(there->items.size(), 1U);
+  EXPECT_EQ(there->as<CaptionedImages>().items.size(), 1U);
   ASSERT_EQ(there->excluded.size(), 1U);
   EXPECT_EQ(there->excluded[0].count, 2);
   EXPECT_EQ(there->excluded[0].examples, (std::vector<std::string>{"2.png", "3.png"}));

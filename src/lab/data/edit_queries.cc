@@ -22,9 +22,9 @@ bool visit_named(const EditQuery& query, Visit visit) {
 
 }  // namespace
 
-GalleryIndex::GalleryIndex(const Dataset& dataset) {
-  for (size_t i = 0; i < dataset.gallery.size(); ++i) {
-    galleries_[dataset.gallery[i].gallery].emplace(dataset.gallery[i].id, i);
+GalleryIndex::GalleryIndex(const EditQueries& edits) {
+  for (size_t i = 0; i < edits.gallery.size(); ++i) {
+    galleries_[edits.gallery[i].gallery].emplace(edits.gallery[i].id, i);
   }
 }
 
@@ -42,15 +42,15 @@ Result<size_t> GalleryIndex::at(const std::string& gallery, const std::string& i
               gallery.empty() ? "" : fmt::format(" \"{}\"", gallery));
 }
 
-void gather_galleries(Dataset& dataset) {
+void gather_galleries(EditQueries& edits) {
   std::set<std::string> given;
-  for (const GalleryPicture& picture : dataset.gallery) given.insert(picture.gallery);
+  for (const GalleryPicture& picture : edits.gallery) given.insert(picture.gallery);
   std::set<std::pair<std::string, std::string>> seen;
-  for (const EditQuery& query : dataset.edits) {
+  for (const EditQuery& query : edits.items) {
     if (given.contains(query.gallery)) continue;
     visit_named(query, [&](const std::string& id) {
       if (!seen.emplace(query.gallery, id).second) return true;
-      GalleryPicture& picture = dataset.gallery.emplace_back();
+      GalleryPicture& picture = edits.gallery.emplace_back();
       picture.id = id;
       picture.image.path = id;
       picture.gallery = query.gallery;
@@ -59,9 +59,9 @@ void gather_galleries(Dataset& dataset) {
   }
 }
 
-Status check_galleries(const Dataset& dataset) {
+Status check_galleries(const EditQueries& edits) {
   std::set<std::pair<std::string_view, std::string_view>> seen;
-  for (const GalleryPicture& picture : dataset.gallery) {
+  for (const GalleryPicture& picture : edits.gallery) {
     if (picture.id.empty()) return fail(ErrorCode::kBadData, "a picture with an empty id");
     if (!seen.emplace(picture.gallery, picture.id).second) {
       return fail(ErrorCode::kBadData, "\"{}\" is there twice in the gallery{}", picture.id,
@@ -82,34 +82,35 @@ Status check_edit(const EditQuery& query, const GalleryIndex& pictures) {
   return status;
 }
 
-void prune_galleries(Dataset& dataset) {
+void prune_galleries(EditQueries& edits) {
   std::set<std::string_view> used;
-  for (const EditQuery& query : dataset.edits) used.insert(query.gallery);
-  std::erase_if(dataset.gallery, [&](const GalleryPicture& each) { return !used.contains(each.gallery); });
+  for (const EditQuery& query : edits.items) used.insert(query.gallery);
+  std::erase_if(edits.gallery, [&](const GalleryPicture& each) { return !used.contains(each.gallery); });
 }
 
 void drop_missing_pictures(Dataset& dataset, bool (*missing)(const ImageRef& image)) {
-  std::erase_if(dataset.gallery, [&](const GalleryPicture& picture) {
+  auto& edits = dataset.as<EditQueries>();
+  std::erase_if(edits.gallery, [&](const GalleryPicture& picture) {
     const bool gone = missing(picture.image);
     if (gone) dataset.exclude("pictures of galleries that are not there", picture.id);
     return gone;
   });
-  const GalleryIndex left(dataset);
-  std::erase_if(dataset.edits, [&](const EditQuery& query) {
+  const GalleryIndex left(edits);
+  std::erase_if(edits.items, [&](const EditQuery& query) {
     const bool whole =
         visit_named(query, [&](const std::string& id) { return left.find(query.gallery, id).has_value(); });
     if (!whole) dataset.exclude("edit queries with a picture that is not there", query.id);
     return !whole;
   });
-  prune_galleries(dataset);
+  prune_galleries(edits);
 }
 
-EditCounts count_edits(const Dataset& dataset) {
+EditCounts count_edits(const EditQueries& edits) {
   EditCounts counts;
-  counts.queries = std::ssize(dataset.edits);
-  counts.pictures = std::ssize(dataset.gallery);
-  for (const GalleryPicture& picture : dataset.gallery) ++counts.galleries[picture.gallery];
-  for (const EditQuery& query : dataset.edits) {
+  counts.queries = std::ssize(edits.items);
+  counts.pictures = std::ssize(edits.gallery);
+  for (const GalleryPicture& picture : edits.gallery) ++counts.galleries[picture.gallery];
+  for (const EditQuery& query : edits.items) {
     counts.texts += std::ssize(query.texts);
     const bool empty =
         std::ranges::all_of(query.texts, [](const auto& text) { return data::trim(text).empty(); });

@@ -13,10 +13,10 @@
 
 namespace saccade::lab {
 
-// Index of the galleries' images in Dataset::gallery. It copies their ids, so it may outlive the dataset.
+// Index of the galleries' images in EditQueries::gallery. It copies their ids, so it may outlive them.
 class GalleryIndex {
  public:
-  explicit GalleryIndex(const Dataset& dataset);
+  explicit GalleryIndex(const EditQueries& edits);
   [[nodiscard]] std::optional<size_t> find(const std::string& gallery, const std::string& id) const;
   // Returns the image's index. Returns kBadData if it does not exist, naming image and gallery.
   [[nodiscard]] Result<size_t> at(const std::string& gallery, const std::string& id) const;
@@ -27,16 +27,16 @@ class GalleryIndex {
 
 // Fills galleries without images of their own with the images that their queries name, in that order, each
 // once. The id becomes the path.
-void gather_galleries(Dataset& dataset);
+void gather_galleries(EditQueries& edits);
 // Returns kBadData for an image that occurs twice in a gallery.
-Status check_galleries(const Dataset& dataset);
+Status check_galleries(const EditQueries& edits);
 // Returns kBadData for a query without a text, or one that names an image missing from its gallery.
 Status check_edit(const EditQuery& query, const GalleryIndex& pictures);
 
 // Removes the images of galleries without queries.
-void prune_galleries(Dataset& dataset);
+void prune_galleries(EditQueries& edits);
 // Removes, and counts, images whose file is missing according to `missing`, and the queries with one of them
-// as reference, target or negative or in their subset.
+// as reference, target or negative or in their subset. The dataset must be one of edit queries.
 void drop_missing_pictures(Dataset& dataset, bool (*missing)(const ImageRef& image));
 
 // Statistics of edit queries, for people and for --json.
@@ -53,6 +53,6 @@ struct EditCounts {
   int64_t with_negatives = 0;
   int64_t with_concept = 0;
 };
-EditCounts count_edits(const Dataset& dataset);
+EditCounts count_edits(const EditQueries& edits);
 
 }  // namespace saccade::lab

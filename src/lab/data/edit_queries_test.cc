@@ -8,6 +8,7 @@
 #include "lab/data/audit.h"
 #include "lab/data/dataset.h"
 #include "lab/data/dataset_json.h"
+#include "lab/data/read_dataset.h"
 #include "lab/data/test_read.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/image/image.h"
@@ -23,7 +24,8 @@ using testing::IsEmpty;
 
 std::vector<std::string> ids(const Dataset& dataset) {
   std::vector<std::string> all;
-  for (const GalleryPicture& each : dataset.gallery) all.push_back(each.gallery + "/" + each.id);
+  for (const GalleryPicture& each : dataset.as<EditQueries>().gallery)
+    all.push_back(each.gallery + "/" + each.id);
   return all;
 }
 
@@ -48,25 +50,25 @@ TEST(Edits, FashionIq) {
   write_fashion_iq(folder);
   const Dataset all = read(folder, "");
   EXPECT_EQ(all.layout, "fashion_iq");
-  EXPECT_EQ(all.sort(), "edit queries");
+  EXPECT_EQ(all.kind(), "edit queries");
   EXPECT_EQ(all.size(), 4);
   EXPECT_EQ(all.split_sizes, (std::map<std::string, int64_t>{{"test", 1}, {"train", 1}, {"val", 2}}));
 
   const Dataset val = read(folder, "", "#split=val");
   EXPECT_THAT(ids(val), ElementsAre("dress.val/B1", "dress.val/B2", "dress.val/B3", "dress.val/B4"));
-  const EditQuery& query = val.edits[0];
+  const EditQuery& query = val.as<EditQueries>().items[0];
   EXPECT_EQ(query.id, "dress.val.0");
   EXPECT_EQ(query.kind, "dress");
   EXPECT_EQ(query.reference, "B1");
   EXPECT_THAT(query.texts, ElementsAre("is red", "has no sleeves"));
   EXPECT_THAT(query.targets, ElementsAre("B2"));
   // Names without an extension get the one of the files.
-  EXPECT_EQ(val.gallery[0].image.path, folder.path() / "images/B1.png");
+  EXPECT_EQ(val.as<EditQueries>().gallery[0].image.path, folder.path() / "images/B1.png");
 
   const Dataset one = read(folder, "captions/cap.dress.val.json");
-  EXPECT_EQ(one.edits, val.edits);
-  EXPECT_EQ(one.gallery, val.gallery);
-  EXPECT_THAT(read(folder, "captions/cap.dress.test.json").edits[0].targets, IsEmpty());
+  EXPECT_EQ(one.as<EditQueries>().items, val.as<EditQueries>().items);
+  EXPECT_EQ(one.as<EditQueries>().gallery, val.as<EditQueries>().gallery);
+  EXPECT_THAT(read(folder, "captions/cap.dress.test.json").as<EditQueries>().items[0].targets, IsEmpty());
 }
 
 TEST(Edits, FashionIqSaysWhatIsWrong) {
@@ -109,15 +111,15 @@ TEST(Edits, Cirr) {
   EXPECT_EQ(all.layout, "cirr");
   EXPECT_THAT(ids(all), ElementsAre("test1/test1-1", "test1/test1-2", "val/dev-1", "val/dev-2", "val/dev-3"));
   const Dataset val = read(folder, "cirr/captions/cap.rc2.val.json");
-  ASSERT_EQ(val.edits.size(), 1U);
-  const EditQuery& query = val.edits[0];
+  ASSERT_EQ(val.as<EditQueries>().items.size(), 1U);
+  const EditQuery& query = val.as<EditQueries>().items[0];
   EXPECT_EQ(query.id, "12060");
   EXPECT_EQ(query.split, "val");
   EXPECT_THAT(query.targets, ElementsAre("dev-2"));
   EXPECT_THAT(query.subset, ElementsAre("dev-3", "dev-2", "dev-1"));
-  EXPECT_EQ(val.gallery[0].image.path, folder.path() / "dev/dev-1.png");
+  EXPECT_EQ(val.as<EditQueries>().gallery[0].image.path, folder.path() / "dev/dev-1.png");
   // An empty caption is kept, since the server requires an answer to every query.
-  EXPECT_EQ(count_edits(read(folder, "cirr", "#split=test1")).empty_texts, 1);
+  EXPECT_EQ(count_edits(read(folder, "cirr", "#split=test1").as<EditQueries>()).empty_texts, 1);
 }
 
 TEST(Edits, Circo) {
@@ -138,11 +140,12 @@ TEST(Edits, Circo) {
   EXPECT_EQ(all.layout, "circo");
   EXPECT_EQ(all.size(), 2);
   const Dataset val = read(folder, "annotations/val.json");
-  const EditQuery& query = val.edits.at(0);
+  const EditQuery& query = val.as<EditQueries>().items.at(0);
   EXPECT_EQ(query.id, "val.0");
   EXPECT_EQ(query.shared_concept, "a teddy bear");
   EXPECT_THAT(query.targets, ElementsAre("12", "11"));  // the one the text was written for first
-  EXPECT_EQ(val.gallery[0].image.path, folder.path() / "COCO2017_unlabeled/unlabeled2017/000000000010.jpg");
+  EXPECT_EQ(val.as<EditQueries>().gallery[0].image.path,
+            folder.path() / "COCO2017_unlabeled/unlabeled2017/000000000010.jpg");
 }
 
 TEST(Edits, Pairs) {
@@ -154,10 +157,10 @@ TEST(Edits, Pairs) {
   const Dataset pairs = read(folder, "pairs.jsonl");
   EXPECT_EQ(pairs.layout, "edit_pairs");
   EXPECT_THAT(ids(pairs), ElementsAre("/a.jpg", "/b.jpg", "/c.jpg"));
-  EXPECT_THAT(pairs.edits[0].texts, ElementsAre("in red"));
-  EXPECT_THAT(pairs.edits[0].paraphrases, ElementsAre("make it red"));
-  EXPECT_THAT(pairs.edits[0].negatives, ElementsAre("a.jpg", "c.jpg"));
-  EXPECT_EQ(pairs.edits[1].id, "line 3");
+  EXPECT_THAT(pairs.as<EditQueries>().items[0].texts, ElementsAre("in red"));
+  EXPECT_THAT(pairs.as<EditQueries>().items[0].paraphrases, ElementsAre("make it red"));
+  EXPECT_THAT(pairs.as<EditQueries>().items[0].negatives, ElementsAre("a.jpg", "c.jpg"));
+  EXPECT_EQ(pairs.as<EditQueries>().items[1].id, "line 3");
   folder.write("bad.jsonl",
                "{\"q_img\": \"a.jpg\", \"q_text\": \"x\", \"positive\": \"b\"}\n{\"q_img\": \"a.jpg\"}\n");
   EXPECT_THAT(error_of(folder, "bad.jsonl"), HasSubstr("line 2: \"q_text\" is empty"));
@@ -176,10 +179,10 @@ TEST(Edits, Manifest) {
       "[\"bell-off\"], \"negatives\": [\"bell\"], \"subset\": [\"bell\", \"bell-off\"], \"shared_concept\": \"a bell\", "
       "\"kind\": \"off\", \"gallery\": \"icons\", \"group\": \"g\", \"split\": \"test\", \"id\": \"q\"}\n");
   const Dataset dataset = read(folder, "edits.jsonl");
-  ASSERT_EQ(dataset.edits.size(), 1U);
-  EXPECT_EQ(dataset.edits[0].shared_concept, "a bell");
-  EXPECT_EQ(dataset.gallery[1].image.member, "2.png");
-  const EditCounts counts = count_edits(dataset);
+  ASSERT_EQ(dataset.as<EditQueries>().items.size(), 1U);
+  EXPECT_EQ(dataset.as<EditQueries>().items[0].shared_concept, "a bell");
+  EXPECT_EQ(dataset.as<EditQueries>().gallery[1].image.member, "2.png");
+  const EditCounts counts = count_edits(dataset.as<EditQueries>());
   EXPECT_EQ(counts.paraphrased + counts.with_concept + counts.with_negatives + counts.with_subset, 4);
   EXPECT_EQ(dataset_info_json(dataset)["edits"]["galleries"]["icons"], 2);
 
@@ -187,8 +190,8 @@ TEST(Edits, Manifest) {
   folder.write("short.jsonl", R"({"reference": "a/1.png", "texts": ["red"], "targets": ["a/2.png"]})");
   const Dataset brief = read(folder, "short.jsonl");
   EXPECT_THAT(ids(brief), ElementsAre("/a/1.png", "/a/2.png"));
-  EXPECT_EQ(brief.gallery[1].image.path, folder.path() / "a/2.png");
-  EXPECT_EQ(brief.edits[0].id, "line 1");
+  EXPECT_EQ(brief.as<EditQueries>().gallery[1].image.path, folder.path() / "a/2.png");
+  EXPECT_EQ(brief.as<EditQueries>().items[0].id, "line 1");
 }
 
 TEST(Edits, ManifestErrorsHaveTheirLine) {
@@ -217,11 +220,11 @@ TEST(Edits, MissingPicturesTakeTheirQueriesAlong) {
   write_fashion_iq(folder);
   const Dataset dataset = read(folder, "", "#split=val,missing=skip");
   EXPECT_THAT(ids(dataset), ElementsAre("dress.val/B1", "dress.val/B2", "dress.val/B3"));
-  EXPECT_EQ(dataset.edits.size(), 2U);
+  EXPECT_EQ(dataset.as<EditQueries>().items.size(), 2U);
   std::filesystem::remove(folder.path() / "images/B2.png");
   const Dataset fewer = read(folder, "", "#split=val,missing=skip");
-  ASSERT_EQ(fewer.edits.size(), 1U);
-  EXPECT_EQ(fewer.edits[0].id, "dress.val.1");
+  ASSERT_EQ(fewer.as<EditQueries>().items.size(), 1U);
+  EXPECT_EQ(fewer.as<EditQueries>().items[0].id, "dress.val.1");
   ASSERT_EQ(fewer.excluded.size(), 2U);
   EXPECT_EQ(fewer.excluded[0].reason, "pictures of galleries that are not there");
   EXPECT_EQ(fewer.excluded[0].count, 2);

@@ -175,6 +175,7 @@ Result<std::map<std::string, GeneratedQuality>> read_generated_quality(const fs:
 
 Result<PseudoTargets> read_pseudo_targets(const fs::path& path, const Dataset& dataset,
                                           const PseudoTargetOptions& options) {
+  SACCADE_ASSIGN(const EditQueries* edits, dataset.need<EditQueries>());
   SACCADE_ASSIGN(const fs::path list, list_of(path));
   SACCADE_ASSIGN(const GeneratedEdits generated, read_generated_edits(list));
   std::unordered_map<std::string_view, const GeneratedEdit*> by_query;
@@ -184,9 +185,9 @@ Result<PseudoTargets> read_pseudo_targets(const fs::path& path, const Dataset& d
     SACCADE_ASSIGN(quality, read_generated_quality(list.parent_path()));
   }
   PseudoTargets targets;
-  targets.pictures.resize(dataset.edits.size());
-  for (size_t i = 0; i < dataset.edits.size(); ++i) {
-    const EditQuery& query = dataset.edits[i];
+  targets.pictures.resize(edits->items.size());
+  for (size_t i = 0; i < edits->items.size(); ++i) {
+    const EditQuery& query = edits->items[i];
     const auto found = by_query.find(query.id);
     if (found == by_query.end()) {
       ++targets.absent;
@@ -220,7 +221,7 @@ Result<PseudoTargets> read_pseudo_targets(const fs::path& path, const Dataset& d
         ErrorCode::kUsage,
         "{}: no picture for any of the {} queries of {} ({} without an answer, {} not in the list, {} not "
         "like enough)",
-        list.string(), dataset.edits.size(), dataset.name, targets.failed, targets.absent, targets.below);
+        list.string(), edits->items.size(), dataset.name, targets.failed, targets.absent, targets.below);
   }
   return targets;
 }

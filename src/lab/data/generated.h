@@ -71,7 +71,7 @@ Result<std::map<std::string, GeneratedQuality>> read_generated_quality(const std
 
 // The generated images of a dataset's queries.
 struct PseudoTargets {
-  std::vector<std::optional<ImageRef>> pictures;  // [Dataset::edits]; nullopt: no image
+  std::vector<std::optional<ImageRef>> pictures;  // [EditQueries::items]; nullopt: no image
   int64_t there = 0;                              // number of queries with an image
   int64_t failed = 0;                             // number that the engine failed to make
   int64_t absent = 0;                             // number missing in the list
@@ -82,7 +82,7 @@ struct PseudoTargetOptions {
   std::optional<double> min_cosine;
 };
 // Reads pseudo-targets. `path`: that of read_generated_edits. Queries of the list that the dataset lacks are
-// skipped, since it may be another split. Errors: kMismatch for a query with another reference or gallery in
+// skipped, since it may be another split. Errors: kUsage for a dataset of another kind; kMismatch for a query with another reference or gallery in
 // the dataset; kUsage if no query has an image.
 Result<PseudoTargets> read_pseudo_targets(const std::filesystem::path& path, const Dataset& dataset,
                                           const PseudoTargetOptions& options = {});

@@ -24,10 +24,9 @@ GeneratedEdits three_edits() {
 }
 
 Dataset three_queries() {
-  Dataset dataset;
-  dataset.name = "icons";
+  Dataset dataset{.name = "icons", .content = EditQueries()};
   for (const char* id : {"q3", "q2", "q1", "q9"}) {
-    EditQuery& query = dataset.edits.emplace_back();
+    EditQuery& query = dataset.as<EditQueries>().items.emplace_back();
     query.id = id;
     query.gallery = "icons";
     query.reference = query.id == "q3" ? "star" : "bell";
@@ -102,11 +101,11 @@ TEST(Generated, PicturesOfADatasetsQueries) {
   EXPECT_EQ(targets->absent, 1);
 
   Dataset other = three_queries();
-  other.edits[0].reference = "moon";
+  other.as<EditQueries>().items[0].reference = "moon";
   const auto mismatch = read_pseudo_targets(folder.path(), other);
   EXPECT_EQ(mismatch.error().code, ErrorCode::kMismatch);
   EXPECT_THAT(mismatch.error().message, HasSubstr("\"q3\""));
-  other.edits = {other.edits[3]};
+  other.as<EditQueries>().items = {other.as<EditQueries>().items[3]};
   EXPECT_EQ(read_pseudo_targets(folder.path(), other).error().code, ErrorCode::kUsage);
 }
 

@@ -299,10 +299,11 @@ Json ratings_json(const Ratings& ratings) {
 
 Dataset ratings_dataset(const Ratings& ratings, const std::filesystem::path& folder) {
   Dataset dataset;
+  auto& rated = dataset.content.emplace<RatedTexts>().items;
   for (const RatedSentence& sentence : ratings.texts) {
-    RatedText& item = dataset.rated.emplace_back();
+    RatedText& item = rated.emplace_back();
     // Name that the manifest's reader gives to a line without an id.
-    item.id = sentence.id.empty() ? fmt::format("line {}", dataset.rated.size()) : sentence.id;
+    item.id = sentence.id.empty() ? fmt::format("line {}", rated.size()) : sentence.id;
     item.text = sentence.text;
     item.visual = sentence.visual;
     item.ratings = sentence.ratings;

@@ -63,8 +63,8 @@ TEST(Ratings, MajorityMakesLabels) {
   EXPECT_EQ(manifest.substr(0, manifest.find('\n')),
             "{\"id\":\"line 1\",\"text\":\"A red boat.\",\"visual\":true,\"ratings\":[7.0,6.0,5.0,1.0],"
             "\"image\":\"boat.png\"}");
-  EXPECT_EQ(parse_manifest(manifest, "/data")->rated, dataset.rated);
-  EXPECT_THAT(dataset.rated[2].ratings, ElementsAre(1, 2, 6, 7));
+  EXPECT_EQ(parse_manifest(manifest, "/data")->as<RatedTexts>().items, dataset.as<RatedTexts>().items);
+  EXPECT_THAT(dataset.as<RatedTexts>().items[2].ratings, ElementsAre(1, 2, 6, 7));
   const Json json = ratings_json(*ratings);
   EXPECT_EQ(json["visual"], 1);
   EXPECT_EQ(json["non_visual"], 1);

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/data/read_dataset.h"
 #include "saccade/core/counts.h"
 #include "saccade/core/hash.h"
 #include "saccade/model/checkpoints/build_versions.h"
@@ -336,6 +337,11 @@ RunInfo describe_run(std::string_view kind, const EvaluationOptions& options, Js
 
 Result<EmbeddedTexts> embed_study_texts(const EncodedContext& context,
                                         std::span<const std::string_view> texts) {
+  return embed_study_texts(context, own_texts(context.encoder), texts);
+}
+
+Result<EmbeddedTexts> embed_study_texts(const EncodedContext& context, const TextFunction& function,
+                                        std::span<const std::string_view> texts) {
   EmbeddedTexts result;
   std::vector<TokenizedText> tokenized;
   tokenized.reserve(texts.size());
@@ -344,7 +350,7 @@ Result<EmbeddedTexts> embed_study_texts(const EncodedContext& context,
     result.cut.texts += tokenized.back().dropped > 0 ? 1 : 0;
     result.cut.tokens += tokenized.back().dropped;
   }
-  SACCADE_ASSIGN(result.rows, embed_texts(context.encoder, tokenized, context.embed));
+  SACCADE_ASSIGN(result.rows, embed_texts(context.encoder, function, tokenized, context.embed));
   if (result.cut.texts > 0 && context.embed.warning) {
     context.embed.warning(fmt::format(
         "{} on {}: {} cut, {} dropped: the model has no room for more; `saccade eval length` measures "

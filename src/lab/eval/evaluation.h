@@ -129,6 +129,8 @@ struct EmbeddedTexts {
 // remedy. Errors: those of embed_texts.
 Result<EmbeddedTexts> embed_study_texts(const EncodedContext& context,
                                         std::span<const std::string_view> texts);
+Result<EmbeddedTexts> embed_study_texts(const EncodedContext& context, const TextFunction& function,
+                                        std::span<const std::string_view> texts);
 
 class Study {
  public:

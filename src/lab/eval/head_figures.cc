@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/eval/figures/figure_json.h"
 #include "saccade/core/random.h"
 
 namespace saccade::lab {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <sstream>
 
+#include "lab/data/read_dataset.h"
 #include "lab/eval/figures/figure_json.h"
 #include "lab/eval/figures/sample.h"
 #include "saccade/core/files/files.h"
@@ -493,15 +494,18 @@ Result<Latency> measure_latency(std::span<const std::string_view> stages, int64_
 SpeedInputs speed_inputs(const Dataset& dataset, int64_t limit) {
   SpeedInputs inputs;
   const auto full = [&] { return limit > 0 && static_cast<int64_t>(inputs.images.size()) >= limit; };
-  for (const DatasetItem& item : dataset.items) {
-    if (full()) break;
-    inputs.images.push_back(item.image);
-    if (!item.captions.empty()) inputs.texts.push_back(item.captions.front());
-  }
-  for (const CompositionItem& item : dataset.compositions) {
-    for (size_t i = 0; i < item.images.size() && !full(); ++i) {
-      inputs.images.push_back(item.images[i]);
-      inputs.texts.push_back(item.captions[i]);
+  if (const auto* images = dataset.find<CaptionedImages>()) {
+    for (const DatasetItem& item : images->items) {
+      if (full()) break;
+      inputs.images.push_back(item.image);
+      if (!item.captions.empty()) inputs.texts.push_back(item.captions.front());
+    }
+  } else if (const auto* tests = dataset.find<CompositionTests>()) {
+    for (const CompositionItem& item : tests->items) {
+      for (size_t i = 0; i < item.images.size() && !full(); ++i) {
+        inputs.images.push_back(item.images[i]);
+        inputs.texts.push_back(item.captions[i]);
+      }
     }
   }
   return inputs;

@@ -281,20 +281,22 @@ TEST_F(SpeedOfEncoder, StopsWhenAsked) {
 
 TEST(Speed, InputsAreTheFirstPicturesAndTheirFirstCaptions) {
   Dataset dataset;
-  dataset.items.resize(3);
-  for (size_t i = 0; i < 3; ++i) dataset.items[i].image.path = std::to_string(i);
-  dataset.items[0].captions = {"a", "b"};
-  dataset.items[2].captions = {"c"};
+  auto& items = dataset.as<CaptionedImages>().items;
+  items.resize(3);
+  for (size_t i = 0; i < 3; ++i) items[i].image.path = std::to_string(i);
+  items[0].captions = {"a", "b"};
+  items[2].captions = {"c"};
   EXPECT_THAT(speed_inputs(dataset, 0).images, SizeIs(3));
   EXPECT_THAT(speed_inputs(dataset, 0).texts, ElementsAre("a", "c"));
   EXPECT_THAT(speed_inputs(dataset, 2).images, SizeIs(2));
   EXPECT_THAT(speed_inputs(dataset, 2).texts, ElementsAre("a"));
   Dataset pairs;
-  pairs.compositions.resize(2);
-  pairs.compositions[0].images.resize(2);
-  pairs.compositions[0].captions = {"p", "q"};
-  pairs.compositions[1].images.resize(1);
-  pairs.compositions[1].captions = {"r", "s"};
+  auto& tests = pairs.content.emplace<CompositionTests>().items;
+  tests.resize(2);
+  tests[0].images.resize(2);
+  tests[0].captions = {"p", "q"};
+  tests[1].images.resize(1);
+  tests[1].captions = {"r", "s"};
   EXPECT_THAT(speed_inputs(pairs, 0).texts, ElementsAre("p", "q", "r"));
   EXPECT_THAT(speed_inputs(pairs, 1).texts, ElementsAre("p"));
 }

@@ -14,7 +14,9 @@
 
 #include "lab/data/edit_queries.h"
 #include "lab/data/generated.h"
+#include "lab/data/read_dataset.h"
 #include "saccade/core/counts.h"
+#include "saccade/core/files/file_lock.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/random.h"
@@ -35,7 +37,7 @@ constexpr size_t kFailuresKept = 10;
 // An image to make: the lines that need it, and its state.
 struct Job {
   std::string key;
-  size_t picture = 0;  // the reference, in Dataset::gallery
+  size_t picture = 0;  // the reference, in EditQueries::gallery
   std::string text;
   uint64_t seed = 0;
   std::vector<size_t> queries;  // numbers in the list
@@ -53,9 +55,11 @@ uint64_t number_of(const std::string& hash) {
 
 class Run {
  public:
-  Run(const Dataset& dataset, PictureEngine& engine, const GenerateEditsOptions& options, ThreadPool& pool,
-      const ProgressCallback& progress, const std::stop_token& stop)
+  Run(const Dataset& dataset, const EditQueries& edits, PictureEngine& engine,
+      const GenerateEditsOptions& options, ThreadPool& pool, const ProgressCallback& progress,
+      const std::stop_token& stop)
       : dataset_(dataset),
+        edits_(edits),
         engine_(engine),
         options_(options),
         pool_(pool),
@@ -64,10 +68,6 @@ class Run {
 
   Result<GenerateEditsReport> run() {
     const auto started = std::chrono::steady_clock::now();
-    if (dataset_.edits.empty()) {
-      return fail(ErrorCode::kUsage, "{}: {}, pictures are generated for edit queries", dataset_.name,
-                  dataset_.sort());
-    }
     SACCADE_TRY(claim_folder());
     list_.dataset = dataset_.name;
     list_.dataset_hash = dataset_.hash;
@@ -133,7 +133,7 @@ class Run {
   }
 
   void choose_queries() {
-    chosen_.resize(dataset_.edits.size());
+    chosen_.resize(edits_.items.size());
     std::iota(chosen_.begin(), chosen_.end(), size_t{0});
     if (options_.limit <= 0 || std::ssize(chosen_) <= options_.limit) return;
     SplitMix random(options_.seed);
@@ -146,12 +146,12 @@ class Run {
 
   // Makes the lines of the list, and the images they need. References are read for their hashes.
   Status make_jobs() {
-    const GalleryIndex gallery(dataset_);
+    const GalleryIndex gallery(edits_);
     std::vector<size_t> references;  // numbers of images, each once
     std::unordered_map<size_t, size_t> place;
     std::vector<size_t> reference_of;
     for (const size_t number : chosen_) {
-      const EditQuery& query = dataset_.edits[number];
+      const EditQuery& query = edits_.items[number];
       GeneratedEdit& edit = list_.edits.emplace_back();
       edit.query = query.id;
       edit.gallery = query.gallery;
@@ -166,8 +166,7 @@ class Run {
     pool_.parallel_for(std::ssize(references), 16, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end && !stop_.stop_requested(); ++i) {
         const auto at = static_cast<size_t>(i);
-        const auto bytes =
-            read_image_bytes(dataset_.gallery[references[at]].image, options_.decode.max_bytes);
+        const auto bytes = read_image_bytes(edits_.gallery[references[at]].image, options_.decode.max_bytes);
         hashes[at] = bytes ? Result<std::string>(sha256_hex(*bytes)) : fail(bytes.error());
       }
     });
@@ -309,7 +308,7 @@ class Run {
   }
 
   std::optional<Error> read_reference(const Job& job, Image& out) {
-    const ImageRef& image = dataset_.gallery[job.picture].image;
+    const ImageRef& image = edits_.gallery[job.picture].image;
     const auto bytes = [&]() -> Result<std::optional<std::string>> {
       return read_image_bytes(image, options_.decode.max_bytes);
     };
@@ -414,6 +413,7 @@ class Run {
   }
 
   const Dataset& dataset_;
+  const EditQueries& edits_;
   PictureEngine& engine_;
   const GenerateEditsOptions& options_;
   ThreadPool& pool_;
@@ -455,7 +455,8 @@ Json generate_edits_json(const GenerateEditsReport& report) {
 Result<GenerateEditsReport> generate_edits(const Dataset& dataset, PictureEngine& engine,
                                            const GenerateEditsOptions& options, ThreadPool& pool,
                                            const ProgressCallback& progress, const std::stop_token& stop) {
-  return Run(dataset, engine, options, pool, progress, stop).run();
+  SACCADE_ASSIGN(const EditQueries* edits, dataset.need<EditQueries>());
+  return Run(dataset, *edits, engine, options, pool, progress, stop).run();
 }
 
 }  // namespace saccade::lab

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "lab/data/generated.h"
+#include "lab/data/read_dataset.h"
 #include "lab/editor/test_editor.h"
 #include "lab/generate/own_engine.h"
 #include "saccade/core/base64.h"
@@ -260,7 +261,7 @@ TEST_F(GenerateEdits, AnotherListIsNotReplaced) {
   options.replace_list = false;
   dataset.hash = "another";
   EXPECT_THAT(run().error().message, HasSubstr("not for edits (hash another)"));
-  dataset.edits.clear();
+  dataset.as<EditQueries>().items.clear();
   EXPECT_EQ(run().error().code, ErrorCode::kUsage);
 
   folder.write("mine/letter.txt", "dear");
@@ -298,7 +299,7 @@ TEST_F(GenerateEdits, ByAnEditorOfOurOwn) {
   const std::string picture = *read_file(options.folder / list().edits[0].file);
   // The image is the same, whatever else is drawn in the batch.
   options.folder = folder / "other";
-  std::erase_if(dataset.edits, [](const EditQuery& query) { return query.id != "q4"; });
+  std::erase_if(dataset.as<EditQueries>().items, [](const EditQuery& query) { return query.id != "q4"; });
   EXPECT_EQ(generate_edits(dataset, **engine, options, pool, {}, {})->made, 1);
   const auto pixels = [](const std::string& bytes) {
     return decode_image(std::as_bytes(std::span(bytes)))->image.pixels;

@@ -16,7 +16,7 @@ Json spec_frame(int height) {
 
 Json quantitative(std::string_view field, std::string_view title, bool percent) {
   Json axis = Json::object();
-  if (percent) axis["format"] = "~%";
+  if (percent) axis["format"] = ".2~f";
   return {{"field", field}, {"type", "quantitative"}, {"title", title}, {"axis", axis}};
 }
 
@@ -60,8 +60,8 @@ Json interval_spec(const std::vector<std::string>& groups, const std::vector<Ser
                       {"yOffset", {{"field", "series"}, {"type", "nominal"}, {"sort", series_keys(series)}}},
                       {"color", colour(series)},
                       {"tooltip",
-                       {tip("name", "model"), tip("group", "figure"), tip("value", "value", ".1%"),
-                        tip("value_low", "from", ".1%"), tip("value_high", "to", ".1%")}}};
+                       {tip("name", "model"), tip("group", "figure"), tip("value", "value", ".3f"),
+                        tip("value_low", "from", ".3f"), tip("value_high", "to", ".3f")}}};
   spec["layer"] = Json::array({{{"mark", {{"type", "rule"}, {"strokeWidth", 2}, {"opacity", 0.55}}},
                                 {"encoding", {{"x", std::move(low)}, {"x2", {{"field", "value_high"}}}}}},
                                {{"mark", {{"type", "point"}, {"filled", true}, {"size", 55}, {"opacity", 1}}},
@@ -83,7 +83,7 @@ Json bars_spec(const std::vector<std::string>& bins, const std::vector<Series>& 
       {"xOffset", {{"field", "series"}, {"type", "nominal"}, {"sort", series_keys(series)}}},
       {"y", quantitative("share", y_title, true)},
       {"color", colour(series)},
-      {"tooltip", {tip("name", "model"), tip("bin", std::string(x_title)), tip("share", "share", ".1%")}}};
+      {"tooltip", {tip("name", "model"), tip("bin", std::string(x_title)), tip("share", "share", ".3f")}}};
   return spec;
 }
 
@@ -94,7 +94,7 @@ Json lines_spec(const std::vector<Series>& series, const LineAxes& axes) {
                           : Json{{"nice", false}, {"zero", false}};
   const Json y = quantitative("value", axes.y_title, axes.percent);
   Json band = quantitative("value_low", axes.y_title, axes.percent);
-  const std::string_view format = axes.percent ? ".1%" : ".4~g";
+  const std::string_view format = axes.percent ? ".3f" : ".4~g";
   Json tips = {tip("name", "series"), tip(axes.x, axes.x_title, "~g"), tip("value", axes.y_title, format)};
   if (axes.bands) {
     tips.push_back(tip("value_low", "from", format));
@@ -157,7 +157,7 @@ Json pareto_spec(const std::vector<Series>& series, std::string_view x_title, st
     return encoding;
   };
   const Json filter = {{"filter", "isValid(datum.frontier)"}};
-  const Json tips = {tip("name", "model"), tip("x", x_title, ".3~s"), tip("y", y_title, ".1%")};
+  const Json tips = {tip("name", "model"), tip("x", x_title, ".3~s"), tip("y", y_title, ".3f")};
   spec["layer"] = Json::array(
       {{{"transform", {filter}},
         {"mark",

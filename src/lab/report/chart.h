@@ -35,7 +35,7 @@ std::string series_key(const Series& series);
 Json series_scale(const std::vector<Series>& series);
 
 // Returns a dot plot with intervals: one row per `group` (in the given order), in it one dot per series.
-// Data: group, series, name, value, value_low, value_high; shares, shown in percent.
+// Data: group, series, name, value, value_low, value_high; shares from 0 to 1.
 Json interval_spec(const std::vector<std::string>& groups, const std::vector<Series>& series,
                    std::string_view title);
 

@@ -34,11 +34,12 @@ constexpr std::string_view kStyle = R"css(
 
 Result<std::string> edits_page(const Dataset& dataset, const std::filesystem::path& generated,
                                const EditsPageOptions& options, ThreadPool& pool) {
+  SACCADE_ASSIGN(const EditQueries* edits, dataset.need<EditQueries>());
   SACCADE_ASSIGN(const GeneratedEdits list, read_generated_edits(generated));
   SACCADE_ASSIGN(const PseudoTargets targets, read_pseudo_targets(generated, dataset));
   std::vector<size_t> queries;
-  for (size_t i = 0; i < dataset.edits.size(); ++i) {
-    if (targets.pictures[i] && !dataset.edits[i].targets.empty()) queries.push_back(i);
+  for (size_t i = 0; i < edits->items.size(); ++i) {
+    if (targets.pictures[i] && !edits->items[i].targets.empty()) queries.push_back(i);
   }
   if (queries.empty()) {
     return fail(ErrorCode::kUsage, "{}: no query has both a generated picture and a target", dataset.name);
@@ -50,18 +51,18 @@ Result<std::string> edits_page(const Dataset& dataset, const std::filesystem::pa
   }
   queries.resize(std::min(queries.size(), static_cast<size_t>(std::max<int64_t>(1, options.shown))));
 
-  const GalleryIndex gallery(dataset);
+  const GalleryIndex gallery(*edits);
   struct Shown {
     std::array<ImageRef, 3> pictures;
     std::array<Thumbnail, 3> thumbnails;
   };
   std::vector<Shown> shown(queries.size());
   for (size_t i = 0; i < queries.size(); ++i) {
-    const EditQuery& query = dataset.edits[queries[i]];
+    const EditQuery& query = edits->items[queries[i]];
     SACCADE_ASSIGN(const size_t reference, gallery.at(query.gallery, query.reference));
     SACCADE_ASSIGN(const size_t target, gallery.at(query.gallery, query.targets.front()));
-    shown[i].pictures = {dataset.gallery[reference].image, *targets.pictures[queries[i]],
-                         dataset.gallery[target].image};
+    shown[i].pictures = {edits->gallery[reference].image, *targets.pictures[queries[i]],
+                         edits->gallery[target].image};
   }
   pool.parallel_for(std::ssize(shown), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -84,7 +85,7 @@ Result<std::string> edits_page(const Dataset& dataset, const std::filesystem::pa
       escape_html(dump_json(list.engine)));
   constexpr std::array<std::string_view, 3> kNames = {"reference", "generated", "target"};
   for (size_t i = 0; i < queries.size(); ++i) {
-    const EditQuery& query = dataset.edits[queries[i]];
+    const EditQuery& query = edits->items[queries[i]];
     html += fmt::format("<li><p><b>{}</b> <span class=\"soft\">{}</span></p>\n<div class=\"three\">",
                         escape_html(edit_text(query.texts)), escape_html(query.kind));
     for (size_t k = 0; k < kNames.size(); ++k) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "lab/data/generated.h"
+#include "lab/data/read_dataset.h"
 #include "saccade/core/test_folder.h"
 
 namespace saccade::lab {
@@ -70,7 +71,7 @@ TEST_F(EditsPage, ShowsWhatTheSeedChooses) {
 }
 
 TEST_F(EditsPage, SaysWhatIsMissing) {
-  for (EditQuery& query : dataset.edits) query.targets.clear();
+  for (EditQuery& query : dataset.as<EditQueries>().items) query.targets.clear();
   EXPECT_THAT(page(), HasSubstr("no query has both a generated picture and a target"));
 }
 

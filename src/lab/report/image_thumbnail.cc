@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "lab/data/read_dataset.h"
+
 namespace saccade::lab {
 
 Thumbnail image_thumbnail(const ImageRef& image, int side, const DecodeOptions& limits) {

@@ -13,6 +13,7 @@ std::string PageBuilder::data_script(const Table& table, std::string& id) {
 }
 
 std::string PageBuilder::table(const Table& table) {
+  shown_.push_back(table);
   std::string id;
   const std::string data = data_script(table, id);
   return fmt::format("<div class=\"table\"><p class=\"caption\"><span>{}</span>{}</p>\n{}{}</div>\n",

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lab/report/chart.h"
 #include "lab/report/table.h"
@@ -18,12 +19,15 @@ class PageBuilder {
   std::string table(const Table& table);
   // Returns a figure with the chart, its caption, and its data for saving.
   std::string chart(const Chart& chart);
+  // Returns the tables so far, without those of charts.
+  [[nodiscard]] const std::vector<Table>& tables() const { return shown_; }
 
  private:
   std::string data_script(const Table& table, std::string& id);
 
   bool charts_;
   int tables_ = 0;
+  std::vector<Table> shown_;
 };
 
 // Returns the page's own script: light and dark, saving tables, and drawing charts if their scripts are

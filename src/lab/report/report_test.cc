@@ -129,7 +129,7 @@ TEST_F(SearchPage, SeveralQueriesStandUnderEachOther) {
   std::vector<SearchAnswer> answers(3);
   answers[0].query.text = "first";
   answers[0].hits.push_back(hit(1, 0.5F, picture("a.png", 10, false), ""));
-  answers[1].query.image = picture("query.png", 200, false);
+  answers[1].query.images = {{picture("query.png", 200, false)}};
   answers[1].hits.push_back(hit(1, 0.5F, picture("b.png", 60, false, 30), ""));
   answers[2].query.text = "nothing";
   const std::string html = page(answers);

@@ -2,15 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <map>
-#include <mutex>
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "lab/report/image_thumbnail.h"
 #include "lab/report/run_sections.h"
 #include "saccade/core/counts.h"
 #include "saccade/pages/html.h"
@@ -19,84 +14,19 @@
 namespace saccade::lab {
 namespace {
 
-constexpr size_t kSeriesColours = 8;
-constexpr size_t kChanceColour = 7;  // grey
-
-std::string folder_name(const std::filesystem::path& folder) {
-  std::filesystem::path path = std::filesystem::absolute(folder).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();
-  return path.filename().string();
-}
-
-// Assigns colours in the order of the checkpoints. A name that means two checkpoints gets the folder of its
-// run appended.
-void name_series(ReportData& data) {
-  std::map<std::string, Series> by_identity;
-  const auto taken = [&](const std::string& text) {
-    return std::ranges::any_of(by_identity, [&](const auto& each) { return each.second.name == text; });
-  };
-  for (const LoadedRun& run : data.runs) {
-    std::set<std::string> in_this_run;
-    for (const RunCheckpoint& checkpoint : run.run->info.checkpoints) {
-      std::string identity = checkpoint.fingerprint + "\n" + checkpoint.precision;
-      // Copies of one checkpoint in one run still get a row each.
-      if (checkpoint.fingerprint.empty() || !in_this_run.insert(identity).second) {
-        identity += "\n" + checkpoint.name;
-      }
-      auto found = by_identity.find(identity);
-      if (found == by_identity.end()) {
-        std::string name = checkpoint.name;
-        if (taken(name)) name = fmt::format("{} ({})", checkpoint.name, run.name);
-        for (int i = 2; taken(name); ++i) name = fmt::format("{} ({}, {})", checkpoint.name, run.name, i);
-        const size_t place = by_identity.size();
-        const size_t colour = place / kChanceColour * kSeriesColours + place % kChanceColour;
-        found = by_identity.emplace(identity, Series{name, colour}).first;
-      }
-      data.series.emplace(std::pair{&run, checkpoint.name}, found->second);
-    }
-  }
-}
-
-Result<ReportData> load(std::span<const ReportFolder> folders) {
-  ReportData data;
-  for (const ReportFolder& folder : folders) {
-    if (!folder.run) {
-      data.trainings.push_back(&folder);
-      continue;
-    }
-    LoadedRun loaded;
-    loaded.run = &*folder.run;
-    loaded.name = folder_name(folder.folder);
-    const auto context = [&] { return folder.folder.string(); };
-    if (folder.run->files.contains("items.jsonl")) {
-      SACCADE_ASSIGN(loaded.items, read_run_items(*folder.run).in(context()));
-    }
-    if (folder.run->files.contains("ranks.jsonl")) {
-      SACCADE_TRY(read_run_lines(*folder.run, "ranks.jsonl", [&](const Json& line) -> Status {
-                    SACCADE_ASSIGN(RunQuery query, parse_run_query(line));
-                    loaded.queries.push_back(std::move(query));
-                    return {};
-                  }).in(context()));
-    }
-    data.runs.push_back(std::move(loaded));
-  }
-  name_series(data);
-  return data;
-}
-
 std::string navigation(const std::string& body) {
   struct Entry {
     std::string_view id;
     std::string_view name;
   };
   constexpr std::array kEntries = {
-      Entry{"protocol", "Protocol"},       Entry{"retrieval", "Retrieval"},
+      Entry{"result", "Result"},           Entry{"retrieval", "Retrieval"},
       Entry{"composition", "Composition"}, Entry{"composed", "Composed search"},
       Entry{"edits", "Generated edits"},   Entry{"heads", "Heads"},
       Entry{"matches", "Nothing matches"}, Entry{"speed", "Speed"},
       Entry{"length", "Effective length"}, Entry{"visualness", "Visualness"},
       Entry{"queries", "Best and worst"},  Entry{"maps", "Maps"},
-      Entry{"training", "Training"},
+      Entry{"training", "Training"},       Entry{"protocol", "Protocols"},
   };
   std::string html = "<nav aria-label=\"Sections\"><ul>\n";
   for (const Entry& entry : kEntries) {
@@ -104,6 +34,31 @@ std::string navigation(const std::string& body) {
     html += fmt::format("<li><a href=\"#{}\">{}</a></li>\n", entry.id, entry.name);
   }
   return html + "</ul></nav>\n";
+}
+
+// The sections of a page: the result, then the details of each study, and the protocols last.
+Result<std::string> page_sections(const ReportData& data, const RunPageOptions& options, PageBuilder& page,
+                                  ThreadPool& pool, const ProgressCallback& progress,
+                                  const std::stop_token& stop) {
+  std::string body = overview_section(data, page);
+  body += retrieval_section(data, page);
+  body += composition_section(data, page);
+  SACCADE_ASSIGN(const std::string composed, composed_section(data, options, page, pool, progress, stop));
+  body += composed;
+  body += edits_section(data, page);
+  SACCADE_ASSIGN(const std::string heads, heads_section(data, options, page, pool, progress, stop));
+  body += heads;
+  body += matches_section(data, page);
+  body += speed_section(data, page);
+  body += length_section(data, page);
+  SACCADE_ASSIGN(const std::string visualness, visualness_section(data, page));
+  body += visualness;
+  SACCADE_ASSIGN(const std::string examples, examples_section(data, options, pool, progress, stop));
+  body += examples;
+  SACCADE_ASSIGN(const std::string maps, maps_section(data, options, page, pool, progress, stop));
+  body += maps;
+  body += training_section(data, page);
+  return body + protocol_section(data);
 }
 
 bool has_marks_of_scripts(std::string_view script) {
@@ -126,89 +81,15 @@ std::string security_policy(std::span<const std::string_view> scripts) {
 
 }  // namespace
 
-Series ReportData::series_of(const LoadedRun& run, const std::string& model) const {
-  const auto found = series.find({&run, model});
-  return found == series.end() ? Series{model, kChanceColour} : found->second;
-}
-
-std::string_view direction_words(Direction direction) {
-  return direction == Direction::kTextToImage ? "text \xE2\x86\x92 image" : "image \xE2\x86\x92 text";
-}
-
-std::string shortened(std::string_view text, size_t characters) {
-  size_t seen = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool begins = (static_cast<unsigned char>(text[i]) & 0xC0U) != 0x80U;
-    if (begins && seen++ == characters) return std::string(text.substr(0, i)) + "\xE2\x80\xA6";
-  }
-  return std::string(text);
-}
-
-Cell verdict_cell(const Json& difference, const std::string& a, const std::string& b, bool lower_is_better) {
-  const Json& apart = json_member(difference, "told_apart");
-  const double by = json_number(difference, "difference");
-  if (!apart.is_boolean()) return text_cell("");
-  if (!apart.get<bool>() || !std::isfinite(by)) {
-    return Cell{"<span class=\"tag\">cannot be told apart</span>", {"cannot be told apart"}};
-  }
-  const std::string words = ((by > 0) != lower_is_better ? a : b) + " is better";
-  return Cell{fmt::format("<span class=\"tag apart\">{}</span>", escape_html(words)), {words}};
-}
-
-size_t PictureShelf::add(const ImageRef& image) {
-  const auto [found, is_new] = numbers_.try_emplace(image.name(), images_.size());
-  if (is_new) images_.push_back(image);
-  return found->second;
-}
-
-Status PictureShelf::decode(const RunPageOptions& options, ThreadPool& pool, const ProgressCallback& progress,
-                            const std::stop_token& stop) {
-  const auto total = std::min(static_cast<int64_t>(images_.size()), options.max_pictures);
-  thumbnails_.assign(images_.size(), Thumbnail{"", "", "left out: the page has as many pictures as it may"});
-  std::mutex mutex;
-  int64_t done = 0;
-  pool.parallel_for(total, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end && !stop.stop_requested(); ++i) {
-      const auto at = static_cast<size_t>(i);
-      thumbnails_[at] = image_thumbnail(images_[at], options.thumbnail_side, options.limits);
-      const std::lock_guard lock(mutex);
-      ++done;
-      if (progress) progress({"thumbnails", done, total, ""});
-    }
-  });
-  if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped while making the page");
-  int64_t bytes = 0;
-  for (Thumbnail& thumbnail : thumbnails_) {
-    bytes += std::ssize(thumbnail.url);
-    if (bytes > options.max_picture_bytes && !thumbnail.url.empty()) {
-      thumbnail = Thumbnail{"", "", "left out: the page has as many bytes of pictures as it may"};
-    }
-  }
-  return {};
-}
-
-Result<ReportFolder> read_report_folder(const std::filesystem::path& folder) {
-  ReportFolder result;
-  result.folder = folder;
-  std::error_code error;
-  const std::filesystem::path lines = folder / "metrics.jsonl";
-  if (!std::filesystem::exists(lines, error)) {
-    SACCADE_ASSIGN(result.run, read_run(folder));
-    return result;
-  }
-  SACCADE_ASSIGN(const std::string text, read_file(lines));
-  int64_t number = 0;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    ++number;
-    if (end > at) {
-      SACCADE_ASSIGN(Json line, parse_json(std::string_view(text).substr(at, end - at))
-                                    .in(fmt::format("{}: line {}", lines.string(), number)));
-      result.evaluations.push_back(std::move(line));
-    }
-    at = end + 1;
-  }
-  return result;
+Result<std::vector<Table>> run_tables(std::span<const ReportFolder> folders) {
+  SACCADE_ASSIGN(const ReportData data, load_report_data(folders));
+  RunPageOptions options;
+  options.examples = 0;
+  options.map_points = 0;
+  PageBuilder page(true);
+  ThreadPool pool(1);
+  SACCADE_TRY(page_sections(data, options, page, pool, {}, {}));
+  return page.tables();
 }
 
 Result<std::string> run_page(std::span<const ReportFolder> folders, const RunPageOptions& options,
@@ -222,26 +103,9 @@ Result<std::string> run_page(std::span<const ReportFolder> folders, const RunPag
                 "the charts' script has \"<script\", \"</script\" or \"<!--\" in it, and cannot "
                 "stand inside a page");
   }
-  SACCADE_ASSIGN(const ReportData data, load(folders));
+  SACCADE_ASSIGN(const ReportData data, load_report_data(folders));
   PageBuilder page(!options.chart_script.empty());
-  std::string body = protocol_section(data);
-  body += retrieval_section(data, page);
-  body += composition_section(data, page);
-  SACCADE_ASSIGN(const std::string composed, composed_section(data, options, page, pool, progress, stop));
-  body += composed;
-  body += edits_section(data, page);
-  SACCADE_ASSIGN(const std::string heads, heads_section(data, options, page, pool, progress, stop));
-  body += heads;
-  body += matches_section(data, page);
-  body += speed_section(data, page);
-  body += length_section(data, page);
-  SACCADE_ASSIGN(const std::string visualness, visualness_section(data, page));
-  body += visualness;
-  SACCADE_ASSIGN(const std::string examples, examples_section(data, options, pool, progress, stop));
-  body += examples;
-  SACCADE_ASSIGN(const std::string maps, maps_section(data, options, page, pool, progress, stop));
-  body += maps;
-  body += training_section(data, page);
+  SACCADE_ASSIGN(const std::string body, page_sections(data, options, page, pool, progress, stop));
 
   std::vector<std::string_view> scripts;
   if (!options.chart_script.empty()) scripts.push_back(options.chart_script);

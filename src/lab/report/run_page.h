@@ -1,45 +1,24 @@
 // A report: one self-contained HTML page of runs, with data, images and scripts inside.
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
-#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
-#include <vector>
 
-#include "lab/eval/run/run.h"
+#include "lab/report/report_folder.h"
+#include "lab/report/table.h"
 #include "saccade/core/error.h"
-#include "saccade/core/json.h"
 #include "saccade/core/threads.h"
-#include "saccade/image/image.h"
 #include "saccade/progress.h"
 
 namespace saccade::lab {
 
-// A folder shown on a page: an evaluation's run, or a training's.
-struct ReportFolder {
-  std::filesystem::path folder;
-  std::optional<Run> run;         // set for an evaluation
-  std::vector<Json> evaluations;  // set for a training: the lines of its metrics.jsonl
-};
-// Reads a folder. Returns kNotFound for a folder that holds neither; otherwise errors as read_run.
-Result<ReportFolder> read_report_folder(const std::filesystem::path& folder);
+// Returns the tables of a page, in its order: first that of models by datasets. Images are not read. Errors are those of
+// reading the runs' files.
+Result<std::vector<Table>> run_tables(std::span<const ReportFolder> folders);
 
-struct RunPageOptions {
-  std::string title = "Saccade: report";
-  // Script that draws charts (made by tools/report/bundle.mjs). If empty, their data are shown as tables.
-  std::string chart_script;
-  int64_t examples = 4;        // best and worst queries shown, of each dataset, model and direction
-  int64_t map_points = 1000;   // images and texts together on a map of each dataset and model; 0: no maps
-  int thumbnail_side = 168;    // pixels: twice the displayed size, for high-resolution screens
-  int64_t max_pictures = 600;  // maximum of thumbnails; the page says how many are missing
-  int64_t max_picture_bytes = int64_t{6} << 20;  // maximum of their total size in the page
-  DecodeOptions limits;                          // limits for decoding the images, which are read in place
-};
-
-// Makes the page. The same runs make the same page. A missing image gets a tile that says so. `progress` may
+// Makes the page: it opens with one table of models by datasets and one chart, the studies follow in detail, and protocols
+// and hashes are folded at its end. The same runs make the same page. A missing image gets a tile that says so. `progress` may
 // be called by the pool's threads, one at a time. Errors: kUsage if a chart script cannot be included in a
 // page (it contains "</script", "<!--" or carriage returns); those of reading the runs' files, with the run's
 // folder; kCancelled.

@@ -14,6 +14,7 @@
 #include "lab/report/page_builder.h"
 #include "lab/report/run_sections.h"
 #include "lab/report/table.h"
+#include "lab/report/verdicts.h"
 #include "saccade/core/files/files.h"
 #include "saccade/pages/html.h"
 
@@ -48,26 +49,25 @@ TEST(ScriptHash, IsWhatBrowsersCompute) {
 }
 
 TEST(ReportTable, CellsShowAndSave) {
-  EXPECT_EQ(number_text(0.43216, Unit::kPercent), "43.2");
+  EXPECT_EQ(number_text(0.43216, Unit::kShare), "0.432");
   EXPECT_EQ(number_text(17, Unit::kNumber), "17");
   EXPECT_EQ(number_text(0.43216, Unit::kNumber), "0.432");
   EXPECT_EQ(number_text(12.3456, Unit::kNumber), "12.35");
   EXPECT_EQ(number_text(1234.5, Unit::kNumber), "1234");
-  EXPECT_EQ(number_text(kNaN, Unit::kPercent), "\xE2\x80\x93");
+  EXPECT_EQ(number_text(kNaN, Unit::kShare), "\xE2\x80\x93");
   EXPECT_EQ(count_cell(1234567).html, "1,234,567");
   EXPECT_EQ(count_cell(-123).html, "-123");
   EXPECT_EQ(count_cell(-1234).html, "-1,234");
   EXPECT_EQ(count_cell(999).html, "999");
-  const Cell figure = figure_cell({{"value", 0.5}, {"low", 0.25}, {"high", 0.75}}, Unit::kPercent);
-  EXPECT_EQ(figure.html, "50.0 <small>[25.0, 75.0]</small>");
+  const Cell figure = figure_cell({{"value", 0.5}, {"low", 0.25}, {"high", 0.75}}, Unit::kShare);
+  EXPECT_EQ(figure.html, "0.500 <small>[0.250, 0.750]</small>");
   EXPECT_EQ(dump_json(figure.values), "[0.5,0.25,0.75]");
-  EXPECT_EQ(
-      figure_cell({{"value", 0}, {"low", 0}, {"high", 0}, {"wilson_high", 0.00383}}, Unit::kPercent).html,
-      "0.0 <small>[0.0, 0.0]</small> <small>(Wilson: up to 0.38)</small>");
+  EXPECT_EQ(figure_cell({{"value", 0}, {"low", 0}, {"high", 0}, {"wilson_high", 0.00383}}, Unit::kShare).html,
+            "0.000 <small>[0.000, 0.000]</small> <small>(Wilson: up to 0.004)</small>");
   // Tests figures without an interval, without a number, and empty ones, and values that are not objects.
-  EXPECT_EQ(figure_cell({{"value", 0.5}, {"low", nullptr}, {"high", nullptr}}, Unit::kPercent).html, "50.0");
-  EXPECT_EQ(figure_cell({{"value", "1"}}, Unit::kPercent).html, "\xE2\x80\x93");
-  EXPECT_EQ(dump_json(figure_cell(Json(), Unit::kPercent).values), "[null,null,null]");
+  EXPECT_EQ(figure_cell({{"value", 0.5}, {"low", nullptr}, {"high", nullptr}}, Unit::kShare).html, "0.500");
+  EXPECT_EQ(figure_cell({{"value", "1"}}, Unit::kShare).html, "\xE2\x80\x93");
+  EXPECT_EQ(dump_json(figure_cell(Json(), Unit::kShare).values), "[null,null,null]");
   EXPECT_EQ(dump_json(figure_cell(kNaN, kNaN, kNaN, Unit::kNumber).values), "[null,null,null]");
 }
 
@@ -88,18 +88,38 @@ TEST(ReportTable, TextIsEscapedAndSavedAsItIs) {
 }
 
 TEST(ReportTable, VerdictsNameTheBetter) {
-  const auto verdict = [](double by, bool apart, bool lower) {
-    return verdict_cell({{"difference", by}, {"told_apart", apart}}, "<a>", "b", lower)
-        .values[0]
-        .get<std::string>();
+  const auto verdicts = [](const std::vector<std::pair<double, double>>& differences_and_p, bool lower) {
+    Verdicts all;
+    Table table;
+    table.caption = "differences";
+    for (const auto& [difference, p] : differences_and_p) {
+      all.add({{"difference", difference}, {"p_value", p}}, "<a>", "b", lower);
+      table.rows.push_back({text_cell("row")});
+    }
+    table.columns = {text_column("row", "row")};
+    all.finish(table, 0.95);
+    EXPECT_EQ(table.columns.size(), 4U);
+    std::vector<std::string> words;
+    for (const auto& row : table.rows) words.push_back(row.back().values[0].get<std::string>());
+    EXPECT_THAT(table.caption, HasSubstr("after Holm's correction for the"));
+    return words;
   };
-  EXPECT_EQ(verdict(0.1, true, false), "<a> is better");
-  EXPECT_EQ(verdict(-0.1, true, false), "b is better");
-  EXPECT_EQ(verdict(-3, true, true), "<a> is better");
-  EXPECT_EQ(verdict(0.1, false, false), "cannot be told apart");
-  EXPECT_THAT(verdict_cell({{"difference", 1}, {"told_apart", true}}, "<a>", "b", false).html,
-              HasSubstr("&lt;a&gt;"));
-  EXPECT_EQ(verdict_cell(Json(), "a", "b", false).html, "");
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(verdicts({{0.1, 0.01}}, false), Words({"<a> is better"}));
+  EXPECT_EQ(verdicts({{-0.1, 0.01}}, false), Words({"b is better"}));
+  EXPECT_EQ(verdicts({{-3, 0.01}}, true), Words({"<a> is better"}));
+  EXPECT_EQ(verdicts({{0.1, 0.2}}, false), Words({"cannot be told apart"}));
+  // Among three comparisons 0.03 says nothing, though alone it would.
+  EXPECT_EQ(verdicts({{0.1, 0.03}}, false), Words({"<a> is better"}));
+  EXPECT_EQ(verdicts({{0.1, 0.03}, {0.1, 0.6}, {0.2, 0.001}}, false),
+            Words({"cannot be told apart", "cannot be told apart", "<a> is better"}));
+  Verdicts none;
+  Table table;
+  table.rows.push_back({});
+  none.add(Json(), "a", "b");
+  none.finish(table, 0.95);
+  EXPECT_EQ(table.rows[0].back().html, "");
+  EXPECT_EQ(table.caption, "") << "nothing was corrected";
 }
 
 TEST(Shortened, CutsBetweenCharacters) {
@@ -184,8 +204,12 @@ TEST_F(RunPage, RetrievalWithHostileTexts) {
   EXPECT_THAT(html, HasSubstr("Cannot be shown: "));  // the image that is gone
   EXPECT_THAT(html, testing::ContainsRegex("is better|cannot be told apart"));
   EXPECT_THAT(html, HasSubstr("PCA: drawings, good &lt;model&gt;"));
-  EXPECT_EQ(count(html, "<figure data-chart"), 2 + 2 + 2 * 2);  // recall, ranks, two maps a model
-  for (const char* section : {"protocol", "retrieval", "queries", "maps"}) {
+  EXPECT_EQ(count(html, "<figure data-chart"), 1 + 2 + 2 + 2 * 2);  // result, recall, ranks, two maps a model
+  // The answer comes first, what it was made of last, folded.
+  EXPECT_LT(html.find("<section id=\"result\""), html.find("<section id=\"retrieval\""));
+  EXPECT_LT(html.find("<section id=\"maps\""), html.find("<section id=\"protocol\""));
+  EXPECT_THAT(html, HasSubstr("<h2>Protocols</h2>\n<details><summary>"));
+  for (const char* section : {"result", "retrieval", "queries", "maps", "protocol"}) {
     EXPECT_EQ(count(html, std::string("<section id=\"") + section), 1) << section;
     EXPECT_EQ(count(html, std::string("href=\"#") + section), 1) << section;
   }
@@ -229,10 +253,10 @@ TEST_F(RunPage, LengthAndComposition) {
   EXPECT_EQ(count(html, "<h3>icons</h3>"), 1);
   EXPECT_THAT(html, HasSubstr("18 <small>[12, 24]</small>"));  // m1's effective length
   EXPECT_THAT(html, HasSubstr("\"strokeDash\":[5,4]"));
-  EXPECT_THAT(html, HasSubstr("1.0 <small>[-2.0, 4.0]</small>"));  // chunks against cut
-  EXPECT_THAT(html, HasSubstr("16.7"));                            // the group score of guessing
+  EXPECT_THAT(html, HasSubstr("0.010 <small>[-0.020, 0.040]</small>"));  // chunks against cut
+  EXPECT_THAT(html, HasSubstr("0.167"));                                 // the group score of guessing
   // m1 has one colour throughout.
-  EXPECT_EQ(count(html, "var(--s0)\"></i>m1"), 2 * 2 + 2 + 1);
+  EXPECT_EQ(count(html, "var(--s0)\"></i>m1"), 1 + 2 * 2 + 2 + 1);
 }
 
 // A curve that never rises above chance has no effective length, neither drawn nor written.

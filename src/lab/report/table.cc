@@ -65,7 +65,7 @@ Cell count_cell(int64_t count) {
 
 std::string number_text(double value, Unit unit) {
   if (!std::isfinite(value)) return "\xE2\x80\x93";  // a dash
-  if (unit == Unit::kPercent) return fmt::format("{:.1f}", 100 * value);
+  if (unit == Unit::kShare) return fmt::format("{:.3f}", value);
   const double size = std::abs(value);
   if (value == std::floor(value) && size < 1e6) return fmt::format("{:.0f}", value);
   if (size >= 1000) return fmt::format("{:.0f}", value);
@@ -91,9 +91,7 @@ Cell figure_cell(const Json& figure, Unit unit) {
   Cell cell = figure_cell(json_number(figure, difference ? "difference" : "value"),
                           json_number(figure, "low"), json_number(figure, "high"), unit);
   if (const double zero = json_number(figure, "wilson_high"); std::isfinite(zero)) {
-    const std::string most =
-        unit == Unit::kPercent ? fmt::format("{:.2g}", 100 * zero) : number_text(zero, unit);
-    cell.html += fmt::format(" <small>(Wilson: up to {})</small>", most);
+    cell.html += fmt::format(" <small>(Wilson: up to {})</small>", number_text(zero, unit));
   }
   return cell;
 }

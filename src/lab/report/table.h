@@ -26,8 +26,8 @@ struct Cell {
 };
 
 enum class Unit {
-  kPercent,  // shares, shown times 100
-  kNumber,   // as they are, with as many digits as help
+  kShare,   // from 0 to 1, with three digits, as everywhere else
+  kNumber,  // as they are, with as many digits as help
 };
 
 Cell text_cell(std::string_view text);

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "lab/eval/figures/figure_json.h"
 #include "lab/eval/length/length.h"
 #include "lab/eval/retrieval/retrieval.h"
 #include "lab/eval/rows/pair_scores.h"

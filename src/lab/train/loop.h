@@ -23,9 +23,9 @@
 #include <string>
 
 #include "lab/eval/figures/sample.h"
-#include "lab/train/loop_options.h"
 #include "lab/train/math/adamw.h"
 #include "lab/train/math/variable.h"
+#include "lab/train/options/loop_options.h"
 #include "lab/train/training_folder.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"

@@ -11,6 +11,7 @@
 #include "lab/train/math/test_shapes.h"
 #include "lab/train/math/variable.h"
 #include "lab/train/recipes/train_dual.h"
+#include "saccade/core/files/file_lock.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/safetensors.h"
 #include "saccade/core/json.h"

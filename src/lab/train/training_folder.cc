@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/files/file_lock.h"
+
 namespace saccade::lab {
 namespace {
 

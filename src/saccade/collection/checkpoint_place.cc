@@ -1,7 +1,8 @@
 #include "saccade/collection/checkpoint_place.h"
 
 #include "saccade/collection/catalog/store.h"
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
+#include "saccade/core/files/file_lock.h"
 #include "saccade/core/files/files.h"
 
 namespace saccade {

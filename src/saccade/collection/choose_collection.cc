@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/temporary_files.h"
 #include "saccade/core/files/user_folders.h"

@@ -1,7 +1,7 @@
 // JSON of collections and of runs over them, for `--json` and for servers.
 #pragma once
 
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
 #include "saccade/collection/ingest/ingest.h"
 #include "saccade/collection/verify.h"
 #include "saccade/core/json.h"

@@ -1,5 +1,3 @@
-#include "saccade/collection/collection.h"
-
 #include <atomic>
 #include <cstring>
 #include <random>
@@ -13,6 +11,8 @@
 #include "saccade/collection/catalog/store.h"
 #include "saccade/collection/checkpoint_place.h"
 #include "saccade/collection/choose_collection.h"
+#include "saccade/collection/collection_reader.h"
+#include "saccade/collection/collection_writer.h"
 #include "saccade/collection/picture.h"
 #include "saccade/collection/test_support.h"
 #include "saccade/core/test_environment.h"
@@ -44,7 +44,7 @@ class CollectionTest : public testing::Test {
     ASSERT_OK(database->execute(sql));
   }
   std::string open_error() {
-    const auto collection = Collection::open(folder_);
+    const auto collection = CollectionReader::open(folder_);
     return collection ? "opened" : collection.error().message;
   }
 
@@ -66,7 +66,7 @@ TEST_F(CollectionTest, KeepsWhatItIsGiven) {
     change.failures = {{"/bad.jpg", ErrorCode::kBadData, "cut off", 7, 8, 9, 1}};
     ASSERT_OK(writer->commit(change));
   }
-  const auto collection = Collection::open(folder_);
+  const auto collection = CollectionReader::open(folder_);
   ASSERT_OK(collection);
   EXPECT_EQ(collection->info().checkpoint.name, "fake");
   EXPECT_EQ(collection->info().checkpoint.path, "/checkpoints/fake");
@@ -107,7 +107,7 @@ TEST_F(CollectionTest, KeepsWhatItIsGiven) {
 
 TEST_F(CollectionTest, AnEmptyOneOpens) {
   ASSERT_OK(CollectionWriter::create(folder_, test::fake_checkpoint()));
-  const auto collection = Collection::open(folder_);
+  const auto collection = CollectionReader::open(folder_);
   ASSERT_OK(collection);
   EXPECT_EQ(collection->rows().rows(), 0);
   EXPECT_EQ(collection->item_count(), 0);
@@ -124,7 +124,7 @@ TEST_F(CollectionTest, ChangesReplaceRowsAndCompactDropsTheOldOnes) {
   change.removals = {1, 99};
   ASSERT_OK(writer->commit(change));
 
-  auto collection = Collection::open(folder_);
+  auto collection = CollectionReader::open(folder_);
   ASSERT_OK(collection);
   EXPECT_THAT(collection->ids(), ElementsAre(0, 0, 3, 2, 4));
   EXPECT_THAT(collection->alive(), ElementsAre(0, 0, 1, 1, 1));
@@ -181,7 +181,7 @@ TEST_F(CollectionTest, RefusesWrongChangesAndStaysAsItWas) {
   CollectionChange change;
   change.puts = {test::put_of("/d", 4)};
   ASSERT_OK(writer->commit(change));
-  EXPECT_THAT(test::paths_of(*Collection::open(folder_)), ElementsAre("/a", "/b", "/c", "/d"));
+  EXPECT_THAT(test::paths_of(*CollectionReader::open(folder_)), ElementsAre("/a", "/b", "/c", "/d"));
   EXPECT_EQ(test::faults(folder_), "");
 }
 
@@ -200,7 +200,7 @@ TEST_F(CollectionTest, RemovesByPathFolderAndFilter) {
   EXPECT_EQ(writer->remove_path("/p/").value(), 3);
   EXPECT_EQ(writer->remove_path("/nowhere").value(), 0);
   EXPECT_EQ(writer->remove_ids(std::vector<int64_t>{4, 4711}).value(), 1);
-  EXPECT_THAT(test::paths_of(*Collection::open(folder_)), ElementsAre("/q/z.jpg"));
+  EXPECT_THAT(test::paths_of(*CollectionReader::open(folder_)), ElementsAre("/q/z.jpg"));
 }
 
 TEST_F(CollectionTest, HasOneWriterAndItsCheckpoint) {
@@ -212,7 +212,7 @@ TEST_F(CollectionTest, HasOneWriterAndItsCheckpoint) {
   EXPECT_EQ(second.error().code, ErrorCode::kCancelled);
   EXPECT_THAT(second.error().message,
               HasSubstr(fmt::format("process {} is writing to this collection", ::getpid())));
-  ASSERT_OK(Collection::open(folder_));  // readers are always let in
+  ASSERT_OK(CollectionReader::open(folder_));  // readers are always let in
 
   CheckpointId other = test::fake_checkpoint();
   other.name = "other";
@@ -234,7 +234,7 @@ TEST_F(CollectionTest, IsNotMadeInAFolderOfOtherThings) {
   EXPECT_EQ(writer.error().code, ErrorCode::kUsage);
   EXPECT_THAT(writer.error().message,
               HasSubstr("not a collection, and not empty (it holds \"holiday.jpg\")"));
-  EXPECT_EQ(Collection::open(folder_).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(CollectionReader::open(folder_).error().code, ErrorCode::kNotFound);
   EXPECT_THAT(CollectionWriter::open(temporary_.path() / "nowhere").error().message,
               HasSubstr("no collection here"));
   EXPECT_FALSE(fs::exists(temporary_.path() / "nowhere"));
@@ -315,11 +315,11 @@ TEST_F(CollectionTest, FramesAreNamedByTheirSecondInAnyWriting) {
   CollectionChange change;
   change.puts = puts;
   ASSERT_OK(writer->commit(change));
-  EXPECT_EQ(Collection::open(folder_)->item_of_path("/films/clip.mp4#t=10")->path,
+  EXPECT_EQ(CollectionReader::open(folder_)->item_of_path("/films/clip.mp4#t=10")->path,
             "/films/clip.mp4#t=10.000");
-  EXPECT_EQ(Collection::open(folder_)->item_of_path("/films/clip.mp4#t=20.5")->path,
+  EXPECT_EQ(CollectionReader::open(folder_)->item_of_path("/films/clip.mp4#t=20.5")->path,
             "/films/clip.mp4#t=20.500");
-  EXPECT_FALSE(Collection::open(folder_)->item_of_path("/films/clip.mp4#t=11"));
+  EXPECT_FALSE(CollectionReader::open(folder_)->item_of_path("/films/clip.mp4#t=11"));
   EXPECT_EQ(writer->remove_path("/films/clip.mp4#t=10").value(), 1);
   EXPECT_EQ(writer->remove_path("/films/clip.mp4#t=10").value(), 0);
   EXPECT_EQ(writer->forget_removed("/films/clip.mp4#t=10").value(), 1);
@@ -332,11 +332,11 @@ constexpr std::string_view kDropFileColumns =
 
 TEST_F(CollectionTest, ACatalogFromBeforeFilesHadIdentitiesIsReadAndUpgraded) {
   make();
-  const auto items = test::all_items(Collection::open(folder_).value());
+  const auto items = test::all_items(CollectionReader::open(folder_).value());
   ASSERT_FALSE(items.empty());
   damage(fmt::format("{} PRAGMA user_version = {}", kDropFileColumns, store::kFilesSince - 1));
   {
-    const auto collection = Collection::open(folder_);
+    const auto collection = CollectionReader::open(folder_);
     ASSERT_OK(collection);
     const auto before = test::all_items(*collection);
     ASSERT_EQ(before.size(), items.size());
@@ -353,7 +353,7 @@ TEST_F(CollectionTest, ACatalogFromBeforeFilesHadIdentitiesIsReadAndUpgraded) {
     change.identities.emplace_back(items[0].id, FileIdentity{7, -8, 9, true});
     ASSERT_OK(writer->commit(change));
   }
-  EXPECT_EQ(Collection::open(folder_)->item(items[0].id)->file, (FileIdentity{7, -8, 9, true}));
+  EXPECT_EQ(CollectionReader::open(folder_)->item(items[0].id)->file, (FileIdentity{7, -8, 9, true}));
   EXPECT_EQ(test::faults(folder_), "");
   EXPECT_EQ(open_error(), "opened");
 }
@@ -361,12 +361,12 @@ TEST_F(CollectionTest, ACatalogFromBeforeFilesHadIdentitiesIsReadAndUpgraded) {
 // As the program wrote them before facts were kept: read as they are, brought up to date by who writes.
 TEST_F(CollectionTest, AnOlderCatalogIsReadAsItIsAndUpgradedByAWriter) {
   make();
-  const auto items = test::all_items(Collection::open(folder_).value());
+  const auto items = test::all_items(CollectionReader::open(folder_).value());
   ASSERT_FALSE(items.empty());
   damage(fmt::format("DROP TABLE facts; DROP TABLE removed; {} PRAGMA user_version = {}", kDropFileColumns,
                      store::kFactsSince - 1));
   {
-    const auto collection = Collection::open(folder_);
+    const auto collection = CollectionReader::open(folder_);
     ASSERT_OK(collection);
     EXPECT_EQ(test::all_items(*collection).size(), items.size());
     EXPECT_EQ(collection->facts(items[0].id)->read, FactsRead::kNothing);
@@ -389,7 +389,7 @@ TEST_F(CollectionTest, AnOlderCatalogIsReadAsItIsAndUpgradedByAWriter) {
     change.facts.emplace_back(items[0].id, facts);
     ASSERT_OK(writer->commit(change));
   }
-  const auto collection = Collection::open(folder_);
+  const auto collection = CollectionReader::open(folder_);
   ASSERT_OK(collection);
   const auto facts = collection->facts(items[0].id);
   EXPECT_EQ(facts->picture.camera, "Canon");
@@ -400,7 +400,7 @@ TEST_F(CollectionTest, AnOlderCatalogIsReadAsItIsAndUpgradedByAWriter) {
     auto writer = CollectionWriter::open(folder_);
     ASSERT_OK(writer->remove_ids(std::vector<int64_t>{items[0].id}));
   }
-  EXPECT_EQ(Collection::open(folder_)->summary()->looked_at, 0);
+  EXPECT_EQ(CollectionReader::open(folder_)->summary()->looked_at, 0);
   EXPECT_EQ(test::faults(folder_), "");
 }
 
@@ -430,7 +430,7 @@ TEST_F(CollectionTest, RefusesNewerForeignAndMixedFiles) {
   damage("PRAGMA user_version = 9");
   EXPECT_THAT(open_error(), HasSubstr(fmt::format("catalog: schema version 9, this program reads up to {}",
                                                   store::kCatalogSchemaVersion)));
-  EXPECT_EQ(Collection::open(folder_).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(CollectionReader::open(folder_).error().code, ErrorCode::kUnsupported);
   damage(fmt::format(
       "PRAGMA user_version = {}; CREATE TRIGGER t AFTER INSERT ON items BEGIN DELETE FROM items; END",
       store::kCatalogSchemaVersion));
@@ -441,7 +441,7 @@ TEST_F(CollectionTest, RefusesNewerForeignAndMixedFiles) {
 
 TEST_F(CollectionTest, VerifyFindsFactsThatCannotBe) {
   make();
-  const auto items = test::all_items(Collection::open(folder_).value());
+  const auto items = test::all_items(CollectionReader::open(folder_).value());
   {
     auto writer = CollectionWriter::open(folder_);
     CollectionChange change;
@@ -505,7 +505,7 @@ TEST_F(CollectionTest, ACatalogOfRandomDamageIsAnErrorNotACrash) {
     }
     for (const char* ending : {"-wal", "-shm"}) fs::remove(folder_.string() + "/catalog.sqlite" + ending);
     test::write_text(folder_ / "catalog.sqlite", bad);
-    if (auto collection = Collection::open(folder_)) {
+    if (auto collection = CollectionReader::open(folder_)) {
       static_cast<void>(collection->summary().has_value());
       static_cast<void>(collection->for_each_item([](const Item&) { return Status{}; }).has_value());
     } else {
@@ -535,7 +535,7 @@ TEST_F(CollectionTest, ReadersSeeWholeChangesWhileAWriterWorks) {
   });
   int rounds = 0;
   while (!done || rounds == 0) {
-    const auto collection = Collection::open(folder_);
+    const auto collection = CollectionReader::open(folder_);
     if (!collection) {
       ADD_FAILURE() << collection.error().message;
       break;
@@ -603,7 +603,7 @@ TEST_F(CollectionTest, AReadOnlyFolderCanBeSearchedAndNotWritten) {
     ::chmod(folder_.c_str(), 0555);
     for (const auto& entry : fs::directory_iterator(folder_)) ::chmod(entry.path().c_str(), 0444);
     if (::geteuid() == 0 && (::setgid(65534) != 0 || ::setuid(65534) != 0)) ::_exit(10);
-    const auto collection = Collection::open(folder_);
+    const auto collection = CollectionReader::open(folder_);
     if (!collection || test::all_items(*collection).size() != 3) ::_exit(11);
     const auto writer = CollectionWriter::open(folder_);
     if (writer || writer.error().code != ErrorCode::kIo) ::_exit(12);

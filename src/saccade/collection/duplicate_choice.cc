@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -41,6 +42,7 @@ Key bytes_key(const DuplicateCandidate& candidate, const LargestBytes& largest) 
 
 Key date_key(const DuplicateCandidate& candidate, const LargestBytes& /*largest*/) {
   const int64_t changed = candidate.item.mtime_ns;
+  if (changed == kUnknownState && !candidate.taken) return {std::numeric_limits<int64_t>::max(), 0};
   return {candidate.taken.value_or(changed / kNanoseconds), changed};
 }
 
@@ -50,6 +52,9 @@ std::string date_text(const DuplicateCandidate& candidate) {
 }
 
 constexpr std::array kCriteria = {
+    // First: what is kept has to be here, or removing the others would lose the picture.
+    Criterion{[](const DuplicateCandidate& c, const LargestBytes&) { return Key(c.item.file.elsewhere, 0); },
+              [](const DuplicateCandidate&) { return std::string("the only one whose file is here"); }},
     Criterion{
         [](const DuplicateCandidate& c, const LargestBytes&) { return Key(c.item.file.linked, 0); },
         [](const DuplicateCandidate&) { return std::string("the only one that is not behind a link"); }},

@@ -32,7 +32,7 @@ struct DuplicateCandidate {
 // "a(1).jpg", and the same in German, French, Spanish, Italian, Dutch and Portuguese. Ignores folders.
 bool has_copy_mark(std::string_view path);
 
-// Sorts the best to keep first: no link, the most pixels, the largest file, the highest rating, a caption, the oldest
+// Sorts the best to keep first: a file on this host, no link, the most pixels, the largest file, the highest rating, a caption, the oldest
 // capture or file date, a name without a copy mark, the shortest path, the lowest id. Files count as equally large
 // if the smaller has 95 % of the bytes of the largest with as many pixels: embedded metadata may make that difference.
 void sort_best_first(std::vector<const DuplicateCandidate*>& candidates);

@@ -57,7 +57,7 @@ double dot(std::span<const float> a, std::span<const float> b) {
 
 class Finder {
  public:
-  Finder(const Collection& collection, const DuplicateOptions& options, ThreadPool& pool,
+  Finder(const CollectionReader& collection, const DuplicateOptions& options, ThreadPool& pool,
          const ProgressCallback& progress, std::stop_token stop)
       : collection_(collection),
         options_(options),
@@ -110,6 +110,7 @@ class Finder {
   void unite_equal(Sets& sets) {
     std::unordered_map<std::string_view, size_t> first;
     for (size_t i = 0; i < all_.size(); ++i) {
+      if (all_[i].item.hash.empty()) continue;  // imported without its file, and nothing is known of that
       const auto [known, fresh] = first.emplace(all_[i].item.hash, i);
       if (!fresh) sets.unite(known->second, i, Likeness::kSameBytes);
     }
@@ -211,6 +212,10 @@ class Finder {
     std::map<std::tuple<int64_t, int64_t, size_t>, std::vector<const DuplicateCandidate*>> names;
     for (const size_t place : places) {
       Item& item = all_[place].item;
+      if (item.file.elsewhere) {
+        names[{0, 0, place + 1}].push_back(&all_[place]);
+        continue;
+      }
       if (const auto state = file_state(item.path)) item.file = state->identity;
       const bool known = item.file.known();
       names[{item.file.device, item.file.inode, known ? 0 : place + 1}].push_back(&all_[place]);
@@ -218,7 +223,8 @@ class Finder {
     std::vector<File> files;
     for (auto& [identity, candidates] : names) {
       sort_best_first(candidates);
-      File file{candidates.front(), {}, !candidates.front()->item.file.linked};
+      const FileIdentity& identified = candidates.front()->item.file;
+      File file{candidates.front(), {}, !identified.linked && !identified.elsewhere};
       uintmax_t entries = 0;
       for (const DuplicateCandidate* candidate : candidates) {
         entries += candidate->item.file.linked ? 0 : 1;
@@ -252,9 +258,10 @@ class Finder {
         member.photographs = best.photograph && candidate->photograph;
         // A chain may lead farther than each of its links: what its ends are to each
         // other is the group's likeness.
-        member.likeness = candidate->item.hash == best.item.hash ? Likeness::kSameBytes
-                          : same_picture(best, *candidate)       ? Likeness::kSamePicture
-                                                                 : group.likeness;
+        const bool same_bytes = candidate->item.hash == best.item.hash && !best.item.hash.empty();
+        member.likeness = same_bytes                       ? Likeness::kSameBytes
+                          : same_picture(best, *candidate) ? Likeness::kSamePicture
+                                                           : group.likeness;
       }
       group.members.push_back(std::move(member));
     }
@@ -270,7 +277,8 @@ class Finder {
     std::map<size_t, std::vector<size_t>> groups;
     for (size_t i = 0; i < all_.size(); ++i) {
       groups[sets.find(i)].push_back(i);
-      report.not_looked_at += all_[i].looked_at || all_[i].video() ? 0 : 1;
+      const bool never = all_[i].video() || all_[i].item.file.elsewhere;
+      report.not_looked_at += all_[i].looked_at || never ? 0 : 1;
     }
     for (auto& [root, places] : groups) {
       if (places.size() < 2) continue;
@@ -283,7 +291,7 @@ class Finder {
     return report;
   }
 
-  const Collection& collection_;
+  const CollectionReader& collection_;
   const DuplicateOptions& options_;
   ThreadPool& pool_;
   const ProgressCallback& progress_;
@@ -311,7 +319,7 @@ std::span<const EnumName<Likeness>> enum_names(Likeness) {
   return kLikenessNames;
 }
 
-Result<DuplicateReport> find_duplicates(const Collection& collection, const DuplicateOptions& options,
+Result<DuplicateReport> find_duplicates(const CollectionReader& collection, const DuplicateOptions& options,
                                         ThreadPool& pool, const ProgressCallback& progress,
                                         std::stop_token stop) {
   return Finder(collection, options, pool, progress, std::move(stop)).find().in("look for duplicates");
@@ -330,7 +338,8 @@ Json duplicates_json(const DuplicateReport& report) {
                    {"height", member.item.height},
                    {"size", member.item.size},
                    {"hash_bits", member.hash_bits},
-                   {"cosine", member.cosine}};
+                   {"cosine", member.cosine},
+                   {"file_here", !member.item.file.elsewhere}};
       if (member.taken) json["taken"] = store::local_text(*member.taken);
       members.push_back(std::move(json));
     }
@@ -365,7 +374,8 @@ std::string duplicates_text(const DuplicateReport& report) {
           : member.taken && best.taken
               ? fmt::format("{} s apart (cosine {:.3f})", *member.taken - *best.taken, member.cosine)
               : fmt::format("alike (cosine {:.3f})", member.cosine);
-      text += fmt::format("  {}\n    {}\n", shown(member.item.path), what);
+      text += fmt::format("  {}\n    {}{}\n", shown(member.item.path), what,
+                          member.item.file.elsewhere ? ", not on this host" : "");
       add_names(member);
       ++files;
     }
@@ -426,6 +436,10 @@ std::string duplicates_script(const DuplicateReport& report) {
       const DuplicateMember& member = group.members[i];
       const bool certain = member.likeness == Likeness::kSameBytes ||
                            (member.likeness == Likeness::kSamePicture && member.photographs);
+      if (member.item.file.elsewhere) {
+        text += fmt::format("# not on this host: {}\n", shown(member.item.path));
+        continue;
+      }
       if (!certain || member.item.file.linked) {
         text += fmt::format("# rm {}\n", shown(shell_quoted(member.item.path)));
         continue;

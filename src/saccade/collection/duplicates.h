@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
 #include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
@@ -72,7 +72,7 @@ struct DuplicateReport {
 // hashes count as equal bytes. kCancelled if stopped. Cost: a comparison of 64 bits for each pair of
 // different files (some 5 s for 100,000 on two cores), and a dot product of rows if they are near.
 // Deterministic.
-Result<DuplicateReport> find_duplicates(const Collection& collection, const DuplicateOptions& options,
+Result<DuplicateReport> find_duplicates(const CollectionReader& collection, const DuplicateOptions& options,
                                         ThreadPool& pool, const ProgressCallback& progress = {},
                                         std::stop_token stop = {});
 
@@ -81,7 +81,8 @@ Json duplicates_json(const DuplicateReport& report);
 std::string duplicates_text(const DuplicateReport& report);
 // A script for sh that removes all but the best of each group; run by nobody but its reader. Each removal
 // looks first that the best is still there and another file (and, of equal files, still equal). Links are not
-// removed, nor files that a link of the collection leads to. Removals of bursts and of drawings that are not
+// removed, nor files that a link of the collection leads to. An item without a file on this host is neither
+// removed nor kept in place of one that has a file. Removals of bursts and of drawings that are not
 // equal files are comments. Paths are quoted whatever they hold.
 std::string duplicates_script(const DuplicateReport& report);
 // `text` as one word of sh.

@@ -49,7 +49,7 @@ class Duplicates : public testing::Test {
   DuplicateReport find(const DuplicateOptions& options) {
     auto writer = CollectionWriter::create(folder_, test::fake_checkpoint());
     EXPECT_TRUE(writer && writer->commit(change_));
-    const auto collection = Collection::open(folder_);
+    const auto collection = CollectionReader::open(folder_);
     ThreadPool pool(2);
     auto report = find_duplicates(*collection, options, pool);
     EXPECT_TRUE(report) << report.error().message;
@@ -323,7 +323,7 @@ TEST_F(LinkedDuplicates, WhatBecameALinkSinceIsSeen) {
   fs::create_symlink(original, copy);
   run_script(before);
   EXPECT_THAT(left(), ElementsAre("copy.jpg", "original.jpg"));
-  const auto collection = Collection::open(folder_);
+  const auto collection = CollectionReader::open(folder_);
   ThreadPool pool(1);
   EXPECT_THAT(find_duplicates(*collection, {}, pool)->groups, testing::IsEmpty());
 }
@@ -399,6 +399,56 @@ TEST_F(Duplicates, TheScriptRemovesCopiesAndNothingElse) {
   for (const auto& entry : fs::directory_iterator(pictures)) left.push_back(entry.path().filename().string());
   std::sort(left.begin(), left.end());
   EXPECT_THAT(left, ElementsAre("-rf", "bystander.jpg", "changed since.jpg", "script.sh"));
+}
+
+// Items that were imported without their files: what is here is never removed in their favour.
+TEST_F(Duplicates, ItemsWithoutFilesAreNeitherRemovedNorKeptForOnesThatAreHere) {
+  const auto elsewhere = [&](const std::string& path, int seed, uint64_t look) -> CollectionChange::Put& {
+    auto& put = add(path, seed, look);
+    put.item.file.elsewhere = true;
+    return put;
+  };
+  add("/here/a.jpg", 1, 0xff00);
+  auto& larger =
+      elsewhere("/elsewhere/a.jpg", 1, 0xff00);  // the same bytes, and by what is said the better one
+  larger.item.width = 6400;
+  larger.item.height = 4800;
+  larger.item.size = 100'000;
+  larger.item.caption = "captioned";
+  add("/here/copy.jpg", 1, 0xff00);
+  // Of these nothing is known: they are not alike.
+  for (int i = 0; i < 3; ++i) {
+    auto put = test::put_of(fmt::format("/elsewhere/{}.jpg", i), 10 + i);
+    put.item.hash.clear();
+    put.item.size = put.item.mtime_ns = kUnknownState;
+    put.item.width = put.item.height = 0;
+    put.item.file.elsewhere = true;
+    change_.puts.push_back(put);
+  }
+  const DuplicateReport report = find({});
+  ASSERT_THAT(report.groups, SizeIs(1));
+  const DuplicateGroup& group = report.groups.front();
+  ASSERT_THAT(group.members, SizeIs(3));
+  EXPECT_FALSE(group.members[0].item.file.elsewhere);
+  EXPECT_EQ(group.spare_bytes, 101);  // of the copy that is here
+  EXPECT_EQ(report.not_looked_at, 0);
+  const std::string script = duplicates_script(report);
+  EXPECT_THAT(script, HasSubstr("# not on this host: /elsewhere/a.jpg"));
+  EXPECT_THAT(script, Not(HasSubstr("rm -- '/elsewhere")));
+  EXPECT_THAT(script, Not(HasSubstr("[ -f '/elsewhere")));
+  EXPECT_THAT(duplicates_text(report), HasSubstr("the same bytes, not on this host"));
+}
+
+TEST_F(Duplicates, OfTwoWithoutTheOtherTheOneWhoseFileIsHereIsKept) {
+  add("/here/a.jpg", 1, 0xff00);
+  auto& better = add("/elsewhere/a.jpg", 1, 0xff00);
+  better.item.file.elsewhere = true;
+  better.item.width = 6400;
+  const DuplicateReport report = find({});
+  ASSERT_THAT(report.groups, SizeIs(1));
+  EXPECT_EQ(report.groups[0].members[0].item.path, "/here/a.jpg");
+  EXPECT_EQ(report.groups[0].why_best, "the only one whose file is here");
+  EXPECT_THAT(duplicates_script(report), Not(HasSubstr("rm -- ")));
 }
 
 }  // namespace

@@ -2,13 +2,21 @@
 
 #include <algorithm>
 #include <charconv>
+#include <condition_variable>
+#include <deque>
 #include <fstream>
+#include <iterator>
+#include <mutex>
 #include <optional>
-#include <set>
+#include <span>
+#include <string_view>
+#include <thread>
+#include <unordered_set>
 #include <utility>
 
 #include "saccade/collection/catalog/facts_json.h"
 #include "saccade/collection/catalog/store.h"
+#include "saccade/collection/catalog/word_index.h"
 #include "saccade/collection/ingest/ingest_decide.h"
 #include "saccade/collection/ingest/ingest_prepare.h"
 #include "saccade/core/files/files.h"
@@ -23,7 +31,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kItemsPerTransaction = 512;
+constexpr size_t kMergedPerTransaction = 512;
+// An index of hashes is written at random places: the more rows a transaction has, the fewer times each page of
+// it is written.
+constexpr size_t kImportedPerTransaction = 16'384;
 constexpr const char* kRowsName = "rows.npy";
 constexpr const char* kItemsName = "items.jsonl";
 constexpr const char* kExportName = "export.json";
@@ -60,28 +71,34 @@ Status check_alike(const CollectionInfo& into, const CollectionInfo& from) {
 // New items, committed so many at a time.
 class Batch {
  public:
-  Batch(CollectionWriter& into, int64_t& added) : into_(into), added_(added) {}
+  Batch(CollectionWriter& into, int64_t& added, size_t items) : into_(into), added_(added), items_(items) {}
 
+  // True for the path of an item that is not committed yet.
+  [[nodiscard]] bool has(const std::string& path) const { return paths_.contains(path); }
   Status add(CollectionChange::Put put) {
+    paths_.insert(put.item.path);
     change_.puts.push_back(std::move(put));
-    return change_.puts.size() < kItemsPerTransaction ? Status{} : commit();
+    return change_.puts.size() < items_ ? Status{} : commit();
   }
   Status commit() {
     SACCADE_TRY(into_.commit(change_));
     added_ += std::ssize(change_.puts);
     change_ = {};
+    paths_.clear();
     return {};
   }
 
  private:
   CollectionWriter& into_;
   int64_t& added_;
+  const size_t items_;
   CollectionChange change_;
+  std::unordered_set<std::string> paths_;  // of the change
 };
 
 }  // namespace
 
-Result<MergeReport> merge_collection(CollectionWriter& into, const Collection& from,
+Result<MergeReport> merge_collection(CollectionWriter& into, const CollectionReader& from,
                                      const ProgressCallback& progress, std::stop_token stop) {
   const auto merged = [&]() -> Result<MergeReport> {
     SACCADE_TRY(check_alike(into.info(), from.info()));
@@ -92,7 +109,7 @@ Result<MergeReport> merge_collection(CollectionWriter& into, const Collection& f
       return Status{};
     }));
     MergeReport report;
-    Batch batch(into, report.added);
+    Batch batch(into, report.added, kMergedPerTransaction);
     for (size_t i = 0; i < items.size(); ++i) {
       if (stop.stop_requested()) {
         SACCADE_TRY(batch.commit());
@@ -138,7 +155,7 @@ Json item_json(const Item& item, const ItemFacts& facts) {
   return json;
 }
 
-Result<int64_t> export_collection(const Collection& collection, const fs::path& folder) {
+Result<int64_t> export_collection(const CollectionReader& collection, const fs::path& folder) {
   const auto exported = [&]() -> Result<int64_t> {
     std::error_code error;
     fs::create_directories(folder, error);
@@ -200,38 +217,27 @@ Result<ItemFacts> facts_of_line(const Json& json) {
   return facts;
 }
 
-// An item as a line of items.jsonl has it; the file says what the line does not.
-Result<CollectionChange::Put> read_line(const std::string& line, const fs::path& folder,
-                                        const DecodeOptions& limits) {
-  SACCADE_ASSIGN(const Json json, parse_json(line));
-  CollectionChange::Put put;
-  Item& item = put.item;
-  SACCADE_ASSIGN(const std::string named, json_field<std::string>(json, "path"));
-  if (named.empty()) return fail(ErrorCode::kBadData, "\"path\" is empty");
-  // Relative paths are the folder's, as in a manifest.
-  item.path = catalog_path(fs::path(named).is_absolute() ? fs::path(named) : folder / named);
-  SACCADE_ASSIGN(put.facts, facts_of_line(json));
-  SACCADE_ASSIGN(item.caption, json_field_or<std::string>(json, "caption", ""));
-  if (item.caption.empty()) item.caption = put.facts->caption;
-  SACCADE_ASSIGN(item.hash, json_field_or<std::string>(json, "hash", ""));
-  SACCADE_ASSIGN(item.width, json_field_or<int64_t>(json, "width", 0));
-  SACCADE_ASSIGN(item.height, json_field_or<int64_t>(json, "height", 0));
-  SACCADE_ASSIGN(item.format, json_field_or<std::string>(json, "format", ""));
-  SACCADE_ASSIGN(item.size, json_field_or<int64_t>(json, "size", -1));
-  SACCADE_ASSIGN(item.mtime_ns, json_field_or<int64_t>(json, "mtime_ns", -1));
-  item.added = store::now_seconds();
-  const auto frame = read_frame_name(item.path);
-  std::string_view hash = item.hash;
-  if (frame && hash.ends_with(frame_fragment(frame->milliseconds))) {
-    hash.remove_suffix(frame_fragment(frame->milliseconds).size());
+// Returns the path of an item, which is relative to `folder` or absolute. Without files it is not looked at,
+// so that links in it stay as they are.
+std::string path_of(const std::string& named, const fs::path& folder, bool no_files) {
+  const fs::path path = fs::path(named).is_absolute() ? fs::path(named) : folder / named;
+  return no_files ? fs::absolute(path).lexically_normal().string() : catalog_path(path);
+}
+
+// Returns true for the hash of a whole file, or of the frame of a video.
+bool is_hash(std::string_view hash, const std::string& path) {
+  if (const auto frame = read_frame_name(path)) {
+    const std::string fragment = frame_fragment(frame->milliseconds);
+    if (!hash.ends_with(fragment)) return false;
+    hash.remove_suffix(fragment.size());
   }
-  const bool hashed = hash.size() == 64 && hash.find_first_not_of("0123456789abcdef") == std::string::npos &&
-                      (!frame || hash.size() < item.hash.size());
-  if (hashed && item.width > 0 && item.height > 0 && !item.format.empty() && item.size >= 0 &&
-      item.mtime_ns >= 0) {
-    return put;
-  }
-  if (frame) return fail(ErrorCode::kBadData, "a frame of a video, without all that an export says of it");
+  return hash.size() == 64 && hash.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+// Fills what a line does not say from the image's file.
+Status read_file_of(Item& item, const DecodeOptions& limits) {
+  if (read_frame_name(item.path))
+    return fail(ErrorCode::kBadData, "a frame of a video, without all that an export says of it");
   SACCADE_ASSIGN(const FileState state, file_state(item.path));
   SACCADE_ASSIGN(const std::string content, read_file(item.path, limits.max_bytes));
   item.hash = sha256_hex(content);
@@ -243,8 +249,143 @@ Result<CollectionChange::Put> read_line(const std::string& line, const fs::path&
   item.width = picture.original_width;
   item.height = picture.original_height;
   item.format = picture.format;
+  return {};
+}
+
+// An item as a line of items.jsonl has it; the file says what the line does not.
+Result<CollectionChange::Put> read_line(const std::string& line, const fs::path& folder,
+                                        const ImportOptions& options) {
+  SACCADE_ASSIGN(const Json json, parse_json(line));
+  CollectionChange::Put put;
+  Item& item = put.item;
+  SACCADE_ASSIGN(const std::string named, json_field<std::string>(json, "path"));
+  if (named.empty()) return fail(ErrorCode::kBadData, "\"path\" is empty");
+  // Relative paths are the folder's, as in a manifest.
+  item.path = path_of(named, folder, options.no_files);
+  SACCADE_ASSIGN(put.facts, facts_of_line(json));
+  SACCADE_ASSIGN(item.caption, json_field_or<std::string>(json, "caption", ""));
+  if (item.caption.empty()) item.caption = put.facts->caption;
+  const bool says_something = !put.facts->picture.empty() || !put.facts->place.empty();
+  if (!says_something && put.facts->read == FactsRead::kNothing) put.facts.reset();
+  SACCADE_ASSIGN(item.hash, json_field_or<std::string>(json, "hash", ""));
+  SACCADE_ASSIGN(item.width, json_field_or<int64_t>(json, "width", 0));
+  SACCADE_ASSIGN(item.height, json_field_or<int64_t>(json, "height", 0));
+  SACCADE_ASSIGN(item.format, json_field_or<std::string>(json, "format", ""));
+  SACCADE_ASSIGN(item.size, json_field_or<int64_t>(json, "size", kUnknownState));
+  SACCADE_ASSIGN(item.mtime_ns, json_field_or<int64_t>(json, "mtime_ns", kUnknownState));
+  item.added = store::now_seconds();
+  const bool hashed = is_hash(item.hash, item.path);
+  const bool sized = item.width > 0 && item.height > 0;
+  if (options.no_files) {
+    item.file.elsewhere = true;
+    if (!hashed) item.hash.clear();
+    if (!sized) item.width = item.height = 0;
+    if (item.size < 0) item.size = kUnknownState;
+    if (item.mtime_ns < 0) item.mtime_ns = kUnknownState;
+  } else if (!hashed || !sized || item.format.empty() || item.size < 0 || item.mtime_ns < 0) {
+    SACCADE_TRY(read_file_of(item, options.limits));
+  }
   return put;
 }
+
+// Lines of items.jsonl with their rows, in their order.
+struct ImportBlock {
+  int64_t first = 0;  // number of the first line, from 0
+  std::vector<Result<CollectionChange::Put>> puts;
+};
+
+// Reads lines and rows on a thread of its own, so many blocks ahead of who takes them.
+class ImportReader {
+ public:
+  ImportReader(const NpyReader& rows, std::ifstream lines, const fs::path& folder,
+               const ImportOptions& options, ThreadPool& pool)
+      : rows_(rows),
+        lines_(std::move(lines)),
+        folder_(folder),
+        options_(options),
+        pool_(pool),
+        thread_([this](const std::stop_token& stop) { run(stop); }) {}
+
+  // Returns the next block; `nullopt` at the end.
+  Result<std::optional<ImportBlock>> next() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !blocks_.empty(); });
+    auto block = std::move(blocks_.front());
+    // The last one stays: it is the end, or an error.
+    if (block && *block) blocks_.pop_front();
+    changed_.notify_all();
+    return block;
+  }
+
+ private:
+  // Files are slow to read: few at a time keep the progress moving. Rows of which all is known are fast.
+  static constexpr int64_t kLines = 512;
+  static constexpr size_t kAhead = 32;
+
+  void run(const std::stop_token& stop) {
+    for (bool more = true; more;) {
+      auto block = read();
+      more = block && *block;
+      std::unique_lock lock(mutex_);
+      if (!changed_.wait(lock, stop, [&] { return blocks_.size() < kAhead; })) return;
+      blocks_.push_back(std::move(block));
+      changed_.notify_all();
+    }
+  }
+
+  Result<std::optional<ImportBlock>> read() {
+    ImportBlock block{.first = number_, .puts = {}};
+    std::vector<std::string> lines;
+    for (std::string line; std::ssize(lines) < kLines && std::getline(lines_, line);)
+      lines.push_back(std::move(line));
+    const int64_t count = std::ssize(lines);
+    if (number_ + count > rows_.rows()) {
+      return fail(ErrorCode::kBadData, "{} has more lines than {} has rows ({})", kItemsName, kRowsName,
+                  rows_.rows());
+    }
+    if (count == 0) {
+      if (number_ == rows_.rows()) return std::optional<ImportBlock>();
+      return fail(ErrorCode::kBadData,
+                  "{} has {} lines, {} {} rows: nothing after the last whole transaction was added",
+                  kItemsName, number_, kRowsName, rows_.rows());
+    }
+    SACCADE_ASSIGN(const Matrix<float> rows, rows_.read(number_, count));
+    number_ += count;
+    block.puts.resize(lines.size());
+    pool_.parallel_for(count, kLines / 16, [&](int64_t begin, int64_t end) {
+      Result<store::WordTexts> words = store::WordTexts::make();
+      for (int64_t i = begin; i < end; ++i) {
+        const auto at = static_cast<size_t>(i);
+        block.puts[at] = put_of(lines[at], rows.row(i), words);
+      }
+    });
+    return std::optional(std::move(block));
+  }
+
+  [[nodiscard]] Result<CollectionChange::Put> put_of(const std::string& line, std::span<const float> row,
+                                                     Result<store::WordTexts>& words) const {
+    if (!words) return fail(words.error());
+    SACCADE_ASSIGN(CollectionChange::Put put, read_line(line, folder_, options_));
+    SACCADE_ASSIGN(put.words, words->of(put.item.path, put.item.caption));
+    put.values.assign(row.begin(), row.end());
+    // A row of length 1 is copied bit by bit: to scale it again would change its last bits.
+    constexpr double kRounding = 1e-5;
+    if (!check_unit_row(put.values, kRounding)) normalize_row(put.values);
+    SACCADE_TRY(check_unit_row(put.values));
+    return put;
+  }
+
+  const NpyReader& rows_;
+  std::ifstream lines_;
+  const fs::path& folder_;
+  const ImportOptions& options_;
+  ThreadPool& pool_;
+  int64_t number_ = 0;  // of the next line
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<Result<std::optional<ImportBlock>>> blocks_;
+  std::jthread thread_;  // last: it uses all of these
+};
 
 // An export says what its rows were made with.
 Status check_export(const CollectionInfo& into, const fs::path& folder) {
@@ -259,16 +400,43 @@ Status check_export(const CollectionInfo& into, const fs::path& folder) {
   return check_same_checkpoint(into, made);
 }
 
+// Adds what the collection does not have.
+Status add_block(CollectionWriter& into, ImportBlock block, Batch& batch, ImportReport& report) {
+  std::vector<std::string_view> paths;
+  for (const auto& put : block.puts) {
+    if (put) paths.emplace_back(put->item.path);
+  }
+  SACCADE_ASSIGN(const std::vector<PathUse> uses, into.path_uses(paths));
+  auto use = uses.begin();
+  for (size_t i = 0; i < block.puts.size(); ++i) {
+    auto& put = block.puts[i];
+    if (!put) {
+      const int64_t line = block.first + static_cast<int64_t>(i) + 1;
+      report.failed.push_back(failure_of(fmt::format("{}:{}", kItemsName, line), std::move(put).error()));
+      continue;
+    }
+    if (*use == PathUse::kRemoved) {
+      ++report.stayed_out;
+    } else if (*use == PathUse::kItem || batch.has(put->item.path)) {
+      ++report.same;
+    } else {
+      SACCADE_TRY(batch.add(*std::move(put)));
+    }
+    ++use;
+  }
+  return {};
+}
+
 }  // namespace
 
-Result<ImportReport> import_rows(CollectionWriter& into, const fs::path& folder, const DecodeOptions& limits,
-                                 const ProgressCallback& progress, std::stop_token stop) {
+Result<ImportReport> import_rows(CollectionWriter& into, const fs::path& folder, const ImportOptions& options,
+                                 ThreadPool& pool, const ProgressCallback& progress, std::stop_token stop) {
   const auto imported = [&]() -> Result<ImportReport> {
     if (into.info().settings.late) {
       return fail(ErrorCode::kUsage, "the collection keeps late rows, which are not imported");
     }
     SACCADE_TRY(check_export(into.info(), folder));
-    SACCADE_ASSIGN(const Matrix<float> rows, read_npy(folder / kRowsName));
+    SACCADE_ASSIGN(const NpyReader rows, NpyReader::open(folder / kRowsName));
     if (rows.columns() != into.info().checkpoint.dim) {
       return fail(ErrorCode::kMismatch, "{} has {} columns, the collection's checkpoint {}", kRowsName,
                   rows.columns(), into.info().checkpoint.dim);
@@ -276,44 +444,17 @@ Result<ImportReport> import_rows(CollectionWriter& into, const fs::path& folder,
     std::ifstream lines(folder / kItemsName);
     if (!lines) return fail(ErrorCode::kNotFound, "{}: no such file", (folder / kItemsName).string());
     ImportReport report;
-    Batch batch(into, report.added);
-    int64_t number = 0;
-    std::set<std::string> paths;
-    for (std::string line; std::getline(lines, line); ++number) {
-      if (number >= rows.rows()) {
-        return fail(ErrorCode::kBadData, "{} has more lines than {} has rows ({})", kItemsName, kRowsName,
-                    rows.rows());
-      }
+    Batch batch(into, report.added, kImportedPerTransaction);
+    ImportReader reader(rows, std::move(lines), folder, options, pool);
+    for (;;) {
+      SACCADE_ASSIGN(std::optional<ImportBlock> block, reader.next());
       if (stop.stop_requested()) {
         SACCADE_TRY(batch.commit());
         return stopped();
       }
-      auto put = read_line(line, folder, limits);
-      if (put) {
-        put->values.assign(rows.row(number).begin(), rows.row(number).end());
-        // A row of length 1 is copied bit by bit: to scale it again would change its last bits.
-        constexpr double kRounding = 1e-5;
-        if (!check_unit_row(put->values, kRounding)) normalize_row(put->values);
-        if (auto usable = check_unit_row(put->values); !usable) put = fail(std::move(usable).error());
-      }
-      if (!put) {
-        report.failed.push_back(
-            failure_of(fmt::format("{}:{}", kItemsName, number + 1), std::move(put).error()));
-        continue;
-      }
-      SACCADE_ASSIGN(const std::optional<Item> known, into.find_path(put->item.path));
-      SACCADE_ASSIGN(const bool removed, into.was_removed(put->item.path));
-      if (known || removed || !paths.insert(put->item.path).second) {
-        ++(removed ? report.stayed_out : report.same);
-        continue;
-      }
-      SACCADE_TRY(batch.add(*std::move(put)));
-      if (progress) progress({"importing", number + 1, rows.rows(), {}});
-    }
-    if (number != rows.rows()) {
-      return fail(ErrorCode::kBadData,
-                  "{} has {} lines, {} {} rows: nothing after the last whole transaction was added",
-                  kItemsName, number, kRowsName, rows.rows());
+      if (!block) break;
+      SACCADE_TRY(add_block(into, std::move(*block), batch, report));
+      if (progress) progress({"importing", block->first + std::ssize(block->puts), rows.rows(), {}});
     }
     SACCADE_TRY(batch.commit());
     return report;

@@ -18,9 +18,11 @@
 #include <string>
 #include <vector>
 
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
+#include "saccade/collection/collection_writer.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
+#include "saccade/core/threads.h"
 #include "saccade/image/image.h"
 #include "saccade/progress.h"
 
@@ -37,12 +39,20 @@ struct MergeReport {
 // copied; nothing is encoded and no image is read. kMismatch if the checkpoint, the settings that embeddings
 // depend on, or the storage of late interaction rows differ. kCancelled if stopped: what was added stays, and
 // the same call continues from there.
-Result<MergeReport> merge_collection(CollectionWriter& into, const Collection& from,
+Result<MergeReport> merge_collection(CollectionWriter& into, const CollectionReader& from,
                                      const ProgressCallback& progress = {}, std::stop_token stop = {});
 
 // Writes the three files above into a folder that is missing or empty (kUsage otherwise). Returns the number
 // of items. Late interaction embeddings are exported as their means. Memory: the rows.
-Result<int64_t> export_collection(const Collection& collection, const std::filesystem::path& folder);
+Result<int64_t> export_collection(const CollectionReader& collection, const std::filesystem::path& folder);
+
+struct ImportOptions {
+  // Images of which items.jsonl does not say all are read from their files, within these limits.
+  DecodeOptions limits;
+  // Import without files: none is looked for, and metadata that items.jsonl lacks stays unknown. Such items are
+  // searched, listed, filtered and exported like others, and never pruned (FileIdentity::elsewhere).
+  bool no_files = false;
+};
 
 struct ImportReport {
   int64_t added = 0;
@@ -54,10 +64,12 @@ struct ImportReport {
 // Adds embeddings that were computed elsewhere. The caller guarantees that they come from the collection's
 // checkpoint. If there is an export.json, it has to name that checkpoint (kMismatch otherwise). Rows are
 // normalized to length 1. Fields of an image that items.jsonl lacks are read from its file, at least the
-// hash. kUsage for a collection with late interaction rows.
+// hash, unless ImportOptions::no_files. kUsage for a collection with late interaction rows. kCancelled if
+// stopped: what was added stays, and the same call continues from there. Lines are parsed, and files read, on
+// the pool while earlier ones are written. Memory: some ten thousand rows.
 Result<ImportReport> import_rows(CollectionWriter& into, const std::filesystem::path& folder,
-                                 const DecodeOptions& limits, const ProgressCallback& progress = {},
-                                 std::stop_token stop = {});
+                                 const ImportOptions& options, ThreadPool& pool,
+                                 const ProgressCallback& progress = {}, std::stop_token stop = {});
 
 Json item_json(const Item& item, const ItemFacts& facts);
 

@@ -1,7 +1,11 @@
 #include "saccade/collection/exchange.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include <gmock/gmock.h>
 
+#include "saccade/collection/catalog/word_match.h"
 #include "saccade/collection/test_support.h"
 #include "saccade/core/files/npy.h"
 #include "saccade/core/rows.h"
@@ -49,12 +53,13 @@ class Exchange : public testing::Test {
     return put;
   }
   std::vector<float> row_of(const fs::path& folder, const std::string& path) {
-    const auto collection = Collection::open(folder);
+    const auto collection = CollectionReader::open(folder);
     const auto row = collection->rows().row(collection->item_of_path(path)->row);
     return {row.begin(), row.end()};
   }
 
   test::TestFolder temporary_;
+  ThreadPool pool_{2};
 };
 
 TEST_F(Exchange, MergeAddsWhatIsNotThereAsItIs) {
@@ -64,7 +69,7 @@ TEST_F(Exchange, MergeAddsWhatIsNotThereAsItIs) {
   auto writer = CollectionWriter::open(a);
   ASSERT_OK(writer);
   ASSERT_OK(writer->remove_path("/out"));
-  const auto from = Collection::open(b);
+  const auto from = CollectionReader::open(b);
   const auto report = merge_collection(*writer, *from);
   ASSERT_OK(report);
   EXPECT_EQ(report->added, 1);
@@ -73,7 +78,7 @@ TEST_F(Exchange, MergeAddsWhatIsNotThereAsItIs) {
   EXPECT_EQ(report->stayed_out, 1);
   EXPECT_EQ(row_of(a, "/3"), test::unit_row(3));
   EXPECT_EQ(row_of(a, "/1"), test::unit_row(1));
-  const auto into = Collection::open(a);
+  const auto into = CollectionReader::open(a);
   const auto item = into->item_of_path("/3");
   EXPECT_EQ(item->caption, "of /3");
   EXPECT_EQ(into->facts(item->id)->picture.camera, "Canon");
@@ -85,8 +90,8 @@ TEST_F(Exchange, MergeTakesLateRowsAlong) {
   const fs::path a = make("a", {test::late_put_of("/1", 1)}, test::late_settings_of());
   const fs::path b = make("b", {test::late_put_of("/2", 2)}, test::late_settings_of());
   auto writer = CollectionWriter::open(a);
-  ASSERT_OK(merge_collection(*writer, *Collection::open(b)));
-  const auto into = Collection::open(a);
+  ASSERT_OK(merge_collection(*writer, *CollectionReader::open(b)));
+  const auto into = CollectionReader::open(a);
   const Matrix<float> late = restore_rows(into->late_rows(into->item_of_path("/2")->row));
   EXPECT_EQ(late.rows(), test::late_rows_of(2).rows());
   EXPECT_EQ(test::faults(a), "");
@@ -100,7 +105,7 @@ TEST_F(Exchange, MergeRefusesRowsOfAnotherMaking) {
   IngestSettings white;
   white.background = BackgroundPolicy::kWhite;
   const auto refused = [&](const fs::path& folder) {
-    const auto report = merge_collection(*writer, *Collection::open(folder));
+    const auto report = merge_collection(*writer, *CollectionReader::open(folder));
     return report ? std::string("merged") : report.error().message;
   };
   EXPECT_THAT(refused(make("b", {}, {}, other)), HasSubstr("cannot be used with"));
@@ -111,22 +116,22 @@ TEST_F(Exchange, MergeRefusesRowsOfAnotherMaking) {
 TEST_F(Exchange, WhatIsExportedIsImportedTheSame) {
   const fs::path a = make("a", {described("/pictures/1.jpg", 1), test::put_of("/pictures/2.jpg", 2)});
   const fs::path out = temporary_.path() / "out";
-  EXPECT_EQ(export_collection(*Collection::open(a), out).value(), 2);
-  EXPECT_THAT(export_collection(*Collection::open(a), out).error().message, HasSubstr("not empty"));
+  EXPECT_EQ(export_collection(*CollectionReader::open(a), out).value(), 2);
+  EXPECT_THAT(export_collection(*CollectionReader::open(a), out).error().message, HasSubstr("not empty"));
   const std::string lines = read_file(out / "items.jsonl").value();
   EXPECT_THAT(lines, HasSubstr("\"taken\":\"2024-05-31T23:30:59\""));
   EXPECT_THAT(lines, HasSubstr("\"keywords\":[\"one\",\"two\"]"));
   const fs::path b = make("b", {});
   auto writer = CollectionWriter::open(b);
-  const auto report = import_rows(*writer, out, {});
+  const auto report = import_rows(*writer, out, {}, pool_);
   ASSERT_OK(report);
   EXPECT_EQ(report->added, 2);
   EXPECT_THAT(report->failed, IsEmpty());
   const std::vector<float> row = row_of(b, "/pictures/2.jpg");
   for (size_t i = 0; i < row.size(); ++i) EXPECT_NEAR(row[i], test::unit_row(2)[i], 1e-6);
-  EXPECT_EQ(Collection::open(b)->item_of_path("/pictures/1.jpg")->caption, "of /pictures/1.jpg");
+  EXPECT_EQ(CollectionReader::open(b)->item_of_path("/pictures/1.jpg")->caption, "of /pictures/1.jpg");
   const auto facts = [](const fs::path& collection, const std::string& path) {
-    const auto opened = Collection::open(collection);
+    const auto opened = CollectionReader::open(collection);
     return opened->facts(opened->item_of_path(path)->id).value();
   };
   const ItemFacts before = facts(a, "/pictures/1.jpg");
@@ -139,12 +144,12 @@ TEST_F(Exchange, WhatIsExportedIsImportedTheSame) {
   EXPECT_EQ(after.caption, before.caption);
   EXPECT_EQ(facts(b, "/pictures/2.jpg").read, FactsRead::kNothing);
   EXPECT_EQ(test::faults(b), "");
-  EXPECT_EQ(import_rows(*writer, out, {})->same, 2);
+  EXPECT_EQ(import_rows(*writer, out, {}, pool_)->same, 2);
   // Another checkpoint's rows are refused where the export says so.
   CheckpointId other = test::fake_checkpoint();
   other.fingerprint = sha256_hex("another");
   auto foreign = CollectionWriter::open(make("c", {}, {}, other));
-  EXPECT_EQ(import_rows(*foreign, out, {}).error().code, ErrorCode::kMismatch);
+  EXPECT_EQ(import_rows(*foreign, out, {}, pool_).error().code, ErrorCode::kMismatch);
 }
 
 // Rows of length 1 are not scaled once more, which would change the last bits of some.
@@ -163,11 +168,11 @@ TEST_F(Exchange, RowsAreImportedBitByBit) {
   ASSERT_GT(changed, kItems / 2);
   const fs::path a = make("a", puts);
   const fs::path out = temporary_.path() / "out";
-  ASSERT_EQ(export_collection(*Collection::open(a), out).value(), kItems);
+  ASSERT_EQ(export_collection(*CollectionReader::open(a), out).value(), kItems);
   const fs::path b = make("b", {});
   {
     auto writer = CollectionWriter::open(b);
-    ASSERT_EQ(import_rows(*writer, out, {})->added, kItems);
+    ASSERT_EQ(import_rows(*writer, out, {}, pool_)->added, kItems);
   }
   for (const auto& put : puts) EXPECT_EQ(row_of(b, put.item.path), put.values) << put.item.path;
 }
@@ -186,13 +191,13 @@ TEST_F(Exchange, RowsOfOthersNeedNoMoreThanPaths) {
       "{\"path\": \"a.png\", \"caption\": \"a\"}\n{\"path\": \"missing.png\"}\nno json\n{\"path\": \"a.png\"}\n");
   const fs::path into = make("b", {});
   auto writer = CollectionWriter::open(into);
-  const auto report = import_rows(*writer, folder, {});
+  const auto report = import_rows(*writer, folder, {}, pool_);
   ASSERT_OK(report);
   EXPECT_EQ(report->added, 1);
   ASSERT_EQ(report->failed.size(), 3U);
   EXPECT_EQ(report->failed[0].path, "items.jsonl:2");
   EXPECT_THAT(report->failed[2].reason, HasSubstr("length"));  // a row of zeros is no direction
-  const auto collection = Collection::open(into);
+  const auto collection = CollectionReader::open(into);
   const auto item = collection->item_of_path(folder / "a.png");
   ASSERT_OK(item);
   EXPECT_EQ(item->width, 20);
@@ -200,7 +205,8 @@ TEST_F(Exchange, RowsOfOthersNeedNoMoreThanPaths) {
   EXPECT_EQ(item->hash, sha256_hex(test::png(1)));
   EXPECT_EQ(test::faults(into, true), "");
   test::write_text(folder / "items.jsonl", "{\"path\": \"a.png\"}\n");
-  EXPECT_THAT(import_rows(*writer, folder, {}).error().message, HasSubstr("has 1 lines, rows.npy 4 rows"));
+  EXPECT_THAT(import_rows(*writer, folder, {}, pool_).error().message,
+              HasSubstr("has 1 lines, rows.npy 4 rows"));
 }
 
 // Imported metadata is kept beside the file's own, and impossible values are dropped.
@@ -219,7 +225,7 @@ TEST_F(Exchange, WhatOthersSayOfPicturesStaysWhereTheFileSaysNothing) {
   const fs::path into = make("b", {});
   {
     auto writer = CollectionWriter::open(into);
-    const auto report = import_rows(*writer, folder, {});
+    const auto report = import_rows(*writer, folder, {}, pool_);
     ASSERT_OK(report);
     EXPECT_EQ(report->added, 1);
     ASSERT_EQ(report->failed.size(), 3U);
@@ -232,7 +238,7 @@ TEST_F(Exchange, WhatOthersSayOfPicturesStaysWhereTheFileSaysNothing) {
     ASSERT_OK(indexed);
     EXPECT_EQ(indexed->facts_read, 1);
   }
-  const auto collection = Collection::open(into);
+  const auto collection = CollectionReader::open(into);
   const auto item = collection->item_of_path(folder / "a.png");
   ASSERT_OK(item);
   EXPECT_EQ(item->caption, "sea");
@@ -243,6 +249,229 @@ TEST_F(Exchange, WhatOthersSayOfPicturesStaysWhereTheFileSaysNothing) {
   EXPECT_EQ(facts->picture.latitude, std::nullopt);
   EXPECT_EQ(facts->place, "Here there");
   EXPECT_EQ(test::faults(into, true), "");
+}
+
+// A collection of embeddings that were made on another host.
+class WithoutFiles : public Exchange {
+ protected:
+  // Writes a folder to import, of the lines and as many rows.
+  fs::path write(const std::vector<std::string>& lines) {
+    const fs::path folder = temporary_.path() / "others";
+    Matrix<float> rows(std::ssize(lines), 8);
+    std::string items;
+    for (int64_t r = 0; r < rows.rows(); ++r) {
+      std::ranges::copy(test::unit_row(static_cast<int>(r)), rows.row(r).begin());
+      items += lines[static_cast<size_t>(r)] + "\n";
+    }
+    test::write_text(folder / "items.jsonl", items);
+    EXPECT_TRUE(write_npy(folder / "rows.npy", rows.view()));
+    return folder;
+  }
+  ImportReport import_all(const fs::path& into, const fs::path& folder) {
+    auto writer = CollectionWriter::open(into);
+    EXPECT_TRUE(writer);
+    auto report = import_rows(*writer, folder, {.limits = {}, .no_files = true}, pool_);
+    EXPECT_TRUE(report) << report.error().message;
+    return report ? *std::move(report) : ImportReport{};
+  }
+  static int64_t matching(const fs::path& collection, const std::string& filter) {
+    const auto opened = CollectionReader::open(collection);
+    const auto allowed = opened->allowed(parse_filter(filter).value()).value();
+    return std::ranges::count(allowed, 1);
+  }
+  IngestReport index(const fs::path& into, const fs::path& input, const IngestOptions& options = {}) {
+    auto writer = CollectionWriter::open(into);
+    auto report = ingest(*writer, encoder_, std::vector<fs::path>{input}, options, pool_);
+    EXPECT_TRUE(report) << report.error().message;
+    return report ? *std::move(report) : IngestReport{};
+  }
+
+  test::FakeEncoder encoder_;
+  std::string hash_ = std::string(64, 'a');
+};
+
+TEST_F(WithoutFiles, ItemsAreListedFilteredSearchedAndExported) {
+  const fs::path folder = write(
+      {R"({"path": "sub/../b/1.jpg", "caption": "a red bell"})",
+       R"({"path": "/elsewhere/2.jpg", "hash": ")" + hash_ +
+           R"(", "width": 640, "height": 480, "format": "jpeg", "size": 1000, "mtime_ns": 1700000000000000000})",
+       R"({"path": "3.jpg", "hash": "no hash", "width": 640, "height": 0, "size": -5, "taken": "2020-05-01"})",
+       R"({"path": "3.jpg"})"});
+  const fs::path into = make("c", {});
+  const ImportReport report = import_all(into, folder);
+  EXPECT_EQ(report.added, 3);
+  EXPECT_EQ(report.same, 1);
+  EXPECT_THAT(report.failed, IsEmpty());
+  {
+    const auto collection = CollectionReader::open(into);
+    const std::vector<Item> items = test::all_items(*collection);
+    ASSERT_EQ(items.size(), 3U);
+    EXPECT_EQ(items[0].path, (folder / "b/1.jpg").string());
+    EXPECT_EQ(items[0].hash, "");
+    EXPECT_EQ(items[0].size, kUnknownState);
+    EXPECT_EQ(items[0].mtime_ns, kUnknownState);
+    EXPECT_EQ(items[1].hash, hash_);
+    EXPECT_EQ(items[1].size, 1000);
+    EXPECT_EQ(items[2].hash, "");
+    EXPECT_EQ(items[2].width, 0);
+    for (const Item& item : items) EXPECT_TRUE(item.file.elsewhere) << item.path;
+    EXPECT_EQ(row_of(into, "/elsewhere/2.jpg"), test::unit_row(1));
+    EXPECT_EQ(collection->match_words(std::vector<std::string>{"bell"})->found.size(), 1U);
+    const CollectionSummary summary = collection->summary().value();
+    EXPECT_EQ(summary.without_files, 3);
+    EXPECT_EQ(summary.distinct_contents, 3);
+    EXPECT_EQ(summary.file_bytes, 0);
+  }
+  // What is not known meets no condition, and not its opposite either, but for "not".
+  EXPECT_EQ(matching(into, "width>=1"), 1);
+  EXPECT_EQ(matching(into, "width<1"), 0);
+  EXPECT_EQ(matching(into, "height<1 or pixels<1 or aspect<0.1 or size<1 or date<2019"), 0);
+  EXPECT_EQ(matching(into, "not width>=1"), 2);
+  EXPECT_EQ(matching(into, "date>=2019"), 2);
+  EXPECT_EQ(matching(into, "format=jpeg"), 1);
+  EXPECT_EQ(matching(into, "caption~bell"), 1);
+
+  const fs::path out = temporary_.path() / "out";
+  EXPECT_EQ(export_collection(*CollectionReader::open(into), out).value(), 3);
+  const fs::path again = make("d", {});
+  EXPECT_EQ(import_all(again, out).added, 3);
+  const std::vector<Item> before = test::all_items(*CollectionReader::open(into));
+  const std::vector<Item> after = test::all_items(*CollectionReader::open(again));
+  for (size_t i = 0; i < before.size(); ++i) {
+    EXPECT_EQ(item_json(after[i], {}), item_json(before[i], {}));
+    EXPECT_EQ(row_of(again, before[i].path), row_of(into, before[i].path));
+  }
+  EXPECT_EQ(test::faults(into, true), "");
+  EXPECT_EQ(verify_collection(into, {.deep = true}, pool_)->without_files, 3);
+}
+
+TEST_F(WithoutFiles, IndexNeverPrunesThemAndTakesAFileThatComes) {
+  const fs::path pictures = temporary_.path() / "pictures";
+  test::write_text(pictures / "here.png", test::png(1));
+  const fs::path folder =
+      write({R"({"path": ")" + (pictures / "a.png").string() + R"("})",
+             R"({"path": ")" + (pictures / "b.png").string() + R"(", "hash": ")" + sha256_hex(test::png(3)) +
+                 R"("})",
+             R"({"path": "/elsewhere/c.png", "hash": ")" + sha256_hex(test::png(4)) + R"("})",
+             R"({"path": ")" + (pictures / "broken.png").string() + R"("})"});
+  const fs::path into = make("c", {});
+  ASSERT_EQ(import_all(into, folder).added, 4);
+  IngestOptions force;
+  force.prune = true;
+  force.prune_guard = PruneGuard::kNothing;
+  const IngestReport pruned = index(into, pictures, force);
+  EXPECT_EQ(pruned.added, 1);
+  EXPECT_EQ(pruned.removed, 0);
+  EXPECT_EQ(pruned.missing, 0);
+  // An input that is not there is a mistake, as without such items.
+  {
+    auto writer = CollectionWriter::open(into);
+    EXPECT_EQ(ingest(*writer, encoder_, std::vector<fs::path>{"/elsewhere"}, force, pool_).error().code,
+              ErrorCode::kNotFound);
+  }
+  const auto id_of = [&](const fs::path& path) {
+    return CollectionReader::open(into)->item_of_path(path)->id;
+  };
+  const int64_t a = id_of(pictures / "a.png");
+  const int64_t c = id_of("/elsewhere/c.png");
+  test::write_text(pictures / "a.png", test::png(2));
+  test::write_text(pictures / "b.png", test::png(3));
+  test::write_text(pictures / "moved.png", test::png(4));
+  test::write_text(pictures / "broken.png", "no picture");
+  const int64_t encoded = encoder_.images;
+  const IngestReport found = index(into, pictures, force);
+  EXPECT_EQ(found.removed, 0);
+  EXPECT_EQ(found.moved, 1);                // by its content
+  EXPECT_EQ(encoder_.images - encoded, 1);  // the one of which nothing was known
+  const auto collection = CollectionReader::open(into);
+  for (const char* name : {"a.png", "b.png", "moved.png"}) {
+    const auto item = collection->item_of_path(pictures / name);
+    ASSERT_OK(item);
+    EXPECT_FALSE(item->file.elsewhere) << name;
+    EXPECT_NE(item->size, kUnknownState) << name;
+  }
+  EXPECT_EQ(collection->item_of_path(pictures / "a.png")->id, a);
+  EXPECT_EQ(collection->item_of_path(pictures / "moved.png")->id, c);
+  EXPECT_EQ(row_of(into, (pictures / "b.png").string()), test::unit_row(1));
+  EXPECT_EQ(collection->item_of_path(pictures / "b.png")->width, 20);
+  EXPECT_EQ(collection->item_of_path(pictures / "b.png")->format, "png");
+  EXPECT_TRUE(collection->item_of_path(pictures / "broken.png")->file.elsewhere);
+  EXPECT_EQ(test::faults(into, true), "");
+  // Once it was here, its loss counts like any other's.
+  fs::remove(pictures / "a.png");
+  EXPECT_EQ(index(into, pictures, force).removed, 1);
+}
+
+// More than a block and than a transaction.
+TEST_F(WithoutFiles, ManyAreImportedInTheirOrderAndOnce) {
+  constexpr int kItems = 40'000;
+  std::vector<std::string> lines;
+  for (int i = 0; i < kItems; ++i) {
+    // One in a thousand has the path of another, some of them far before it.
+    const int number = i % 1000 == 999 ? i / 2 - 100 : i;
+    lines.push_back(fmt::format(R"({{"path": "/p/{:05}.jpg", "caption": "number {}"}})", number, number));
+  }
+  lines[20'001] = "no json";
+  const fs::path folder = write(lines);
+  const fs::path into = make("c", {});
+  const ImportReport report = import_all(into, folder);
+  EXPECT_EQ(report.added, kItems - 41);
+  EXPECT_EQ(report.same, 40);
+  ASSERT_EQ(report.failed.size(), 1U);
+  EXPECT_EQ(report.failed[0].path, "items.jsonl:20002");
+  const std::vector<Item> items = test::all_items(*CollectionReader::open(into));
+  EXPECT_TRUE(std::ranges::is_sorted(items, {}, &Item::path));
+  for (const int number : {0, 511, 512, 16'383, 16'384, 20'000, 20'002, 39'998}) {
+    EXPECT_EQ(row_of(into, fmt::format("/p/{:05}.jpg", number)), test::unit_row(number)) << number;
+  }
+  EXPECT_EQ(test::faults(into), "");
+  EXPECT_EQ(import_all(into, folder).same, kItems - 1);
+
+  // So many are scanned in parts, on several connections: all of them see the same, whatever is written meanwhile.
+  const auto reader = CollectionReader::open(into);
+  EXPECT_EQ(reader->item_count(), report.added);
+  for (const Item& item : items) ASSERT_EQ(reader->ids()[static_cast<size_t>(item.row)], item.id);
+  const auto count = [](const CollectionReader& opened, const std::string& filter) {
+    return std::ranges::count(opened.allowed(parse_filter(filter).value()).value(), 1);
+  };
+  std::vector<int64_t> ids;
+  for (const Item& item : items) {
+    if (item.id % 2 == 0) ids.push_back(item.id);
+  }
+  ASSERT_EQ(CollectionWriter::open(into)->remove_ids(ids).value(), std::ssize(ids));
+  const auto later = CollectionReader::open(into);
+  EXPECT_EQ(later->item_count(), report.added - std::ssize(ids));
+  EXPECT_EQ(count(*reader, "id>=1"), report.added);
+  EXPECT_EQ(count(*later, "id>=1"), later->item_count());
+  EXPECT_EQ(count(*reader, "path~\"*/1????.jpg\""), 9'990);  // but for one in a thousand
+  EXPECT_EQ(count(*reader, "id>100 and id<=200 or id>39000 and id<=39100"), 200);
+  EXPECT_EQ(count(*later, "id>100 and id<=200 or id>39000 and id<=39100"), 100);
+}
+
+TEST_F(WithoutFiles, AnImportThatWasStoppedGoesOn) {
+  std::vector<std::string> lines;
+  for (int i = 0; i < 30'000; ++i) lines.push_back(fmt::format(R"({{"path": "/p/{:05}.jpg"}})", i));
+  const fs::path folder = write(lines);
+  const fs::path into = make("c", {});
+  {
+    auto writer = CollectionWriter::open(into);
+    std::stop_source stop;
+    const auto report = import_rows(
+        *writer, folder, {.limits = {}, .no_files = true}, pool_,
+        [&](const ProgressUpdate& progress) {
+          if (progress.done > 1000) stop.request_stop();
+        },
+        stop.get_token());
+    ASSERT_FALSE(report);
+    EXPECT_EQ(report.error().code, ErrorCode::kCancelled);
+  }
+  const int64_t there = CollectionReader::open(into)->item_count();
+  EXPECT_GT(there, 1000);
+  EXPECT_LT(there, 30'000);
+  const ImportReport rest = import_all(into, folder);
+  EXPECT_EQ(rest.same, there);
+  EXPECT_EQ(rest.added, 30'000 - there);
+  EXPECT_EQ(test::faults(into), "");
 }
 
 }  // namespace

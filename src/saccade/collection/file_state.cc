@@ -11,6 +11,11 @@
 
 namespace saccade {
 
+Status check_file_here(const Item& item) {
+  if (!item.file.elsewhere) return {};
+  return fail(ErrorCode::kNotFound, "the file is not on this host: it was imported without");
+}
+
 Result<FileState> file_state(const std::string& path) {
   struct stat info {};
   const std::string file = file_of(path);

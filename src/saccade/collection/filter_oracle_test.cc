@@ -9,7 +9,8 @@
 #include <gmock/gmock.h>
 
 #include "saccade/collection/catalog/filter.h"
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
+#include "saccade/collection/collection_writer.h"
 #include "saccade/collection/test_support.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/text/utf8.h"
@@ -245,7 +246,7 @@ class FilterOracle : public testing::Test {
       change.puts.push_back(std::move(put));
     }
     ASSERT_OK(writer->commit(change));
-    auto collection = Collection::open(folder_ / "c");
+    auto collection = CollectionReader::open(folder_ / "c");
     ASSERT_OK(collection);
     collection_.emplace(*std::move(collection));
   }
@@ -265,7 +266,7 @@ class FilterOracle : public testing::Test {
   }
 
   test::TestFolder folder_;
-  std::optional<Collection> collection_;
+  std::optional<CollectionReader> collection_;
 };
 
 TEST_F(FilterOracle, RandomFiltersLeaveWhatASlowEvaluationLeaves) {

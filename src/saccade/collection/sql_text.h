@@ -1,4 +1,4 @@
-// SQL functions for text, which every connection to a catalog has; not for use outside this module.
+// SQL of texts: functions that every connection to a catalog has, and an item's file; not for use outside this module.
 //
 //   fold_case(text)                      fold_case of text/normalize.h; NULL for NULL
 //   any_line(lines, 'is', value)         1 if a line is the value, after fold_case; the value is folded already
@@ -8,6 +8,8 @@
 // Lines end with "\n"; empty ones do not count. All are pure, and only statements may call them, never a foreign file's schema.
 #pragma once
 
+#include <string_view>
+
 #include "saccade/core/error.h"
 
 struct sqlite3;
@@ -16,5 +18,9 @@ namespace saccade {
 
 // Adds the functions to the connection.
 Status add_text_functions(sqlite3* connection);
+
+// An item's file in SQL: its path, but of a frame (image/frame_name.h) its video's, without "#t=" and time.
+inline constexpr std::string_view kItemFile =
+    "(CASE format WHEN 'video' THEN substr(path, 1, length(rtrim(path, '0123456789.')) - 3) ELSE path END)";
 
 }  // namespace saccade

@@ -11,7 +11,8 @@
 
 #include <gtest/gtest.h>
 
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
+#include "saccade/collection/collection_writer.h"
 #include "saccade/collection/ingest/ingest.h"
 #include "saccade/collection/verify.h"
 #include "saccade/core/files/files.h"
@@ -71,7 +72,7 @@ class FakeEncoder : public EncoderBackend {
   [[nodiscard]] const Tokenizer* tokenizer() const override { return nullptr; }
 
   Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
-    if (++calls == fail_at_call) return fail(ErrorCode::kInternal, "the device is gone");
+    if (++calls == fail_at_call) return fail(fail_with, "the device is gone");
     images += pixels.rows();
     Matrix<float> rows(pixels.rows(), info_.dim);
     for (int64_t r = 0; r < pixels.rows(); ++r) {
@@ -94,6 +95,7 @@ class FakeEncoder : public EncoderBackend {
   int64_t calls = 0;
   int64_t images = 0;
   int64_t fail_at_call = -1;
+  ErrorCode fail_with = ErrorCode::kInternal;
   int64_t nan_at_image = -1;
 
  private:
@@ -105,7 +107,7 @@ class FakeEncoder : public EncoderBackend {
 // two rows that stand for no place.
 class FakeLateEncoder : public FakeEncoder, public LateInteraction {
  public:
-  [[nodiscard]] LateInteraction* late_interaction() override { return this; }
+  [[nodiscard]] EncoderCapabilities capabilities() override { return {.late_interaction = this}; }
   [[nodiscard]] int patch_rows() const override { return rows_; }
   [[nodiscard]] int patch_columns() const override { return 2; }
 
@@ -206,7 +208,7 @@ inline CollectionChange::Put late_put_of(std::string path, int seed) {
   return put;
 }
 
-inline std::vector<Item> all_items(const Collection& collection) {
+inline std::vector<Item> all_items(const CollectionReader& collection) {
   std::vector<Item> items;
   EXPECT_TRUE(collection.for_each_item([&](const Item& item) {
     items.push_back(item);
@@ -215,7 +217,7 @@ inline std::vector<Item> all_items(const Collection& collection) {
   return items;
 }
 
-inline std::vector<std::string> paths_of(const Collection& collection) {
+inline std::vector<std::string> paths_of(const CollectionReader& collection) {
   std::vector<std::string> paths;
   for (const Item& item : all_items(collection)) paths.push_back(item.path);
   std::sort(paths.begin(), paths.end());

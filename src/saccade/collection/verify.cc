@@ -12,7 +12,7 @@
 #include "saccade/collection/catalog/descriptor.h"
 #include "saccade/collection/catalog/store.h"
 #include "saccade/collection/catalog/word_index.h"
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
 #include "saccade/collection/rows/int8_file.h"
 #include "saccade/collection/rows/late_file.h"
 #include "saccade/core/files/files.h"
@@ -287,7 +287,14 @@ class Verifier {
         return {};
       }
       more = *stepped;
-      if (more) items.push_back(store::read_item(statement));
+      if (more) {
+        Item item = store::read_item(statement);
+        if (item.file.elsewhere) {
+          ++report_.without_files;
+        } else {
+          items.push_back(std::move(item));
+        }
+      }
       if (items.size() < block && more) continue;
       // Once for all frames of a video.
       for (const Item& item : items) {

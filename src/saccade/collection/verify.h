@@ -27,6 +27,7 @@ struct VerifyReport {
   int64_t items = 0;
   int64_t rows = 0;
   int64_t files_hashed = 0;
+  int64_t without_files = 0;      // items that were imported without their files; counted with `deep`
   std::vector<Problem> problems;  // the first 1,000
   int64_t problem_count = 0;      // all of them
   int64_t fatal_count = 0;

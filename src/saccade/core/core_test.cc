@@ -21,7 +21,9 @@
 #include "saccade/core/half.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/json.h"
+#include "saccade/core/test_allocations.h"
 #include "saccade/core/test_folder.h"
+#include "saccade/core/untrusted_json.h"
 
 namespace saccade {
 namespace {
@@ -238,6 +240,24 @@ TEST(Json, RefusesRepeatedKeysAndDeepNesting) {
     EXPECT_THAT(parse_json(nested(201)).error().message, HasSubstr("nested deeper than 200 levels"));
     EXPECT_FALSE(parse_json(nested(1'000'000)));
   }
+}
+
+// The process ends here if the destructor takes memory.
+TEST(UntrustedJson, IsFreedWhereThereIsNoMemory) {
+  for (const char* text : {"[]", "[1,[2,[3,\"a text that is too long to lie in its string itself\"],{}]]",
+                           R"({"a":{"b":[{"c":[]},{}]},"d":[[[[]]]]})"}) {
+    auto parsed = parse_json(text);
+    ASSERT_TRUE(parsed);
+    {
+      const UntrustedJson json(*std::move(parsed));
+      EXPECT_EQ(dump_json(json), text);
+      test::allocations_left = 0;
+    }
+    test::allocations_left = -1;
+  }
+  UntrustedJson json(Json::array({1, Json::array({2})}));
+  const UntrustedJson moved(std::move(json));
+  EXPECT_EQ(dump_json(moved), "[1,[2]]");
 }
 
 TEST(Json, LargeObjectsAreQuick) {

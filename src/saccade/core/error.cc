@@ -33,6 +33,10 @@ int http_status(ErrorCode code) {
   return kind_of(code).http_status;
 }
 
+Error Error::in(std::string_view context) const {
+  return Error{code, std::string(context) + ": " + message};
+}
+
 tl::unexpected<Error> fail_errno(int error_number, std::string_view action) {
   ErrorCode code = ErrorCode::kIo;
   if (error_number == ENOENT || error_number == ENOTDIR) code = ErrorCode::kNotFound;

@@ -9,6 +9,16 @@
 
 namespace saccade {
 
+void empty_json(Json& value) {
+  if (auto* array = value.get_ptr<Json::array_t*>()) {
+    for (Json& element : *array) empty_json(element);
+    array->clear();
+  } else if (auto* object = value.get_ptr<Json::object_t*>()) {
+    for (auto& member : *object) empty_json(member.second);
+    object->clear();
+  }
+}
+
 std::string_view json_kind(const Json& json) {
   switch (json.type()) {
     case Json::value_t::null:
@@ -37,8 +47,8 @@ class Builder : public nlohmann::json_sax<Json> {
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
   ~Builder() override {
-    for (Open& one : open_) empty(one.value);
-    empty(root_);
+    for (Open& one : open_) empty_json(one.value);
+    empty_json(root_);
   }
 
   bool null() override { return add(nullptr); }
@@ -107,21 +117,10 @@ class Builder : public nlohmann::json_sax<Json> {
         top.value.get_ref<Json::object_t&>().emplace_back(std::move(top.key), std::move(value));
       }
     } catch (...) {
-      empty(value);
+      empty_json(value);
       throw;
     }
     return true;
-  }
-  // The library's destructor takes memory for a list of all members, and ends the process where there is none.
-  // An empty value needs none. Recurses as deep as values are nested.
-  static void empty(Json& value) {
-    if (auto* array = value.get_ptr<Json::array_t*>()) {
-      for (Json& element : *array) empty(element);
-      array->clear();
-    } else if (auto* object = value.get_ptr<Json::object_t*>()) {
-      for (auto& member : *object) empty(member.second);
-      object->clear();
-    }
   }
   static const std::string* repeated_key(const Json::object_t& members) {
     std::vector<const std::string*> keys;

@@ -83,4 +83,8 @@ Result<T> json_field_or(const Json& object, std::string_view key, T fallback) {
   return detail::json_as<T>(key, *found);
 }
 
+// Removes all members, those of members first. Takes no memory; recurses as deep as the value is nested, which
+// parse_json limits.
+void empty_json(Json& value);
+
 }  // namespace saccade

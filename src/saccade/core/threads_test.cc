@@ -12,10 +12,13 @@
 
 #include <gtest/gtest.h>
 
-namespace {
-// Number of further allocations granted to the thread; -1 means unlimited.
+#include "saccade/core/test_allocations.h"
+
+namespace saccade::test {
 thread_local int64_t allocations_left = -1;
-}  // namespace
+}  // namespace saccade::test
+
+using saccade::test::allocations_left;
 
 // Replacement for the whole test program, so that a test can simulate out-of-memory.
 [[gnu::noinline]] void* operator new(size_t size) {

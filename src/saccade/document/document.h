@@ -6,7 +6,10 @@
 //             are joined (document/page_text.h)
 //   Markdown  CommonMark with GitHub's tables and footnotes, parsed by cmark-gfm. Running text is a paragraph
 //             of the document itself without an image in it or directly after it. Front matter, headings,
-//             lists, quotations, tables, code and HTML are excluded
+//             lists, quotations, tables, code and HTML are excluded. A document with a table of more than
+//             1,000 columns, whose tables' rows lack many cells (16,384 and one for every 16 bytes), or with
+//             tables directly below paragraphs of more than about a thousand lines, is read without
+//             tables: their lines are text
 //   HTML      parsed by Gumbo as browsers do. Running text is a <p>, or a <div> with only text, without an
 //             image in it or directly after it. Navigation, headers, footers, tables, figures, forms, code
 //             and scripts are excluded

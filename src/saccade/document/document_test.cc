@@ -227,5 +227,61 @@ TEST(RenderMarkdown, KeepsTablesAndFiltersScripts) {
   EXPECT_THAT(*html, testing::Not(HasSubstr("a: b")));
 }
 
+bool is_table(const std::string& text) {
+  const auto html = render_markdown(text);
+  return html && html->find("<table>") != std::string::npos;
+}
+
+std::string repeated(std::string_view piece, int64_t times) {
+  std::string text;
+  for (int64_t i = 0; i < times; ++i) text += piece;
+  return text;
+}
+
+// cmark-gfm fills short rows with empty cells. Whatever a table's lines look like, the work stays in proportion to
+// the bytes; where it would not, tables are text.
+TEST(RenderMarkdown, RowsThatLackManyCellsAreText) {
+  const auto table = [](int64_t columns, int64_t rows, std::string_view before, std::string_view row,
+                        std::string_view end = "\n") {
+    std::string text(before);
+    for (int64_t i = 0; i < columns; ++i) text += "|a";
+    text += std::string(end) + std::string(before);
+    for (int64_t i = 0; i < columns; ++i) text += "|-";
+    text += end;
+    for (int64_t i = 0; i < rows; ++i) text += std::string(before) + std::string(row) + std::string(end);
+    return text;
+  };
+  // 500 columns: 16,384 missing cells are some 33 rows of one cell.
+  for (const char* before : {"", "> ", "    > "}) {
+    EXPECT_EQ(is_table(table(500, 20, before, "|a|")), *before != ' ') << before;
+    EXPECT_FALSE(is_table(table(500, 50, before, "|a|"))) << before;
+  }
+  EXPECT_FALSE(is_table(table(500, 50, "", "|a|", "\r")));
+  EXPECT_FALSE(is_table(table(500, 50, "", "|a|", "\r\n")));
+  EXPECT_TRUE(is_table("- " + table(2, 20, "  ", "|a|").substr(2)));
+  EXPECT_FALSE(is_table("- " + table(500, 50, "  ", "|a|").substr(2)));
+  // Each of many tables counts, and a blank line ends one.
+  std::string many;
+  for (int i = 0; i < 40; ++i) many += table(900, 20, "", "|a|") + "\n";
+  EXPECT_FALSE(is_table(many));
+  EXPECT_TRUE(is_table(table(900, 10, "", "|a|") + "\n" + std::string(100'000, '\n')));
+  // Rows that have their cells may be as many as there are.
+  EXPECT_TRUE(is_table(table(3, 50'000, "", "|1|2|3")));
+  EXPECT_TRUE(is_table(table(3, 50'000, "", "|1|2|3|")));
+}
+
+// cmark-gfm reads what stands above a possible table again and again. Unbounded, each of these takes seconds.
+TEST(RenderMarkdown, TablesBelowLongParagraphsAreText) {
+  const std::string head = "| a | b |\n|---|---|\n";
+  EXPECT_TRUE(is_table(repeated("above\n", 100) + head));
+  EXPECT_FALSE(is_table(repeated("above\n", 20'000) + head));
+  EXPECT_TRUE(is_table(repeated("above\n", 20'000) + "\n" + head));
+  EXPECT_TRUE(is_table(repeated("> quoted\n>\n", 20'000) + "> | a | b |\n> |---|---|\n"));
+  EXPECT_FALSE(is_table(repeated("a| a |\n|---|\n", 20'000) + "\n" + head));
+  EXPECT_FALSE(is_table(repeated("a \\| a |\n|---|---|\n", 20'000) + "\n" + head));
+  // Rows of "-" in a table are like others.
+  EXPECT_TRUE(is_table(head + repeated("| - | 2 |\n| - | - |\n", 20'000)));
+}
+
 }  // namespace
 }  // namespace saccade

@@ -6,6 +6,7 @@
 #include <cmark-gfm.h>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "saccade/document/document.h"
 #include "saccade/text/normalize.h"
@@ -27,22 +28,87 @@ using Events = std::unique_ptr<cmark_iter, FreeEvents>;
 
 // Raw HTML is kept when a page is made: it is the document's own.
 constexpr int kOptions = CMARK_OPT_FOOTNOTES | CMARK_OPT_UNSAFE;
-// Maximum number of table columns. Table rows are padded to the columns of the head, so a short text with
-// many columns becomes a large table.
+// Maximum number of table columns.
 constexpr int64_t kMostColumns = 1000;
+// Maximum number of cells missing from the rows of a document's tables: these, and one for every 16 bytes. cmark-gfm
+// fills short rows with empty cells, so that a few bytes of a wide table become a large tree.
+constexpr int64_t kFreeMissingCells = 16'384;
+constexpr int64_t kBytesAMissingCell = 16;
+// Maximum number of steps, about 2 ns each, that cmark-gfm takes over paragraphs in search of tables' heads: these, and
+// 16 for every byte. From each line of a paragraph above a head it goes back to the last bar, byte by byte. A line of
+// "-" that begins no table makes it read the whole paragraph once more, 16 steps a byte.
+constexpr int64_t kFreeSteps = int64_t{1} << 22;
+constexpr int64_t kStepsAByte = 16;
+constexpr int64_t kStepsAByteAgain = 16;
 
 struct Parsed {
   std::unique_ptr<cmark_parser, FreeParser> parser;  // has the extensions that a renderer needs
   Node root;
 };
 
-bool has_wide_tables(std::string_view markdown) {
+// Returns the next line without its end, which is "\n", "\r" or both, and removes it from the text.
+std::string_view take_line(std::string_view& text) {
+  const std::string_view line = text.substr(0, text.find_first_of("\r\n"));
+  text.remove_prefix(line.size());
+  text.remove_prefix(text.starts_with("\r\n") ? 2 : std::min<size_t>(text.size(), 1));
+  return line;
+}
+
+// Returns true for a line that ends any paragraph and table: a blank one, also within a quotation.
+bool is_blank(std::string_view line) {
+  const size_t begin = line.find_first_not_of(' ');
+  return line.find_first_not_of(" \t") == std::string_view::npos ||
+         (begin <= 3 && line.find_first_not_of(" >") == std::string_view::npos);
+}
+
+// Returns true if both lines have the same number of cells; false if that is not certain.
+bool have_equal_cells(std::string_view head, std::string_view line) {
+  const auto text = [](std::string_view padded) {
+    padded.remove_prefix(std::min(padded.find_first_not_of(" \t>"), padded.size()));
+    return padded.substr(0, padded.find_last_not_of(" \t") + 1);
+  };
+  const std::string_view a = text(head);
+  const std::string_view b = text(line);
+  return a.starts_with('|') == b.starts_with('|') && a.ends_with('|') == b.ends_with('|') &&
+         std::ranges::count(a, '|') == std::ranges::count(b, '|') && a.find('\\') == std::string_view::npos;
+}
+
+// Returns true if no table can exceed the limits above. A table begins with a line of "-" below its head and ends
+// with a blank line at the latest. A line in between counts as a row of the widest table that has begun, whatever
+// block it belongs to. The sums are thus upper bounds, except for two cells a row, as bars at a row's ends are
+// optional.
+bool has_bounded_tables(std::string_view markdown) {
+  const int64_t size = std::ssize(markdown);
+  int64_t missing = 0;
+  int64_t steps = 0;
+  int64_t widest = 0;         // number of bars in the widest table's second line since the last blank line
+  int64_t bytes = 0;          // since the last blank line
+  int64_t behind_bar = 0;     // bytes since the last bar or blank line
+  int64_t steps_to_bars = 0;  // steps if a table begins here
+  std::string_view before;    // the line above
   while (!markdown.empty()) {
-    const size_t end = std::min(markdown.find('\n'), markdown.size());
-    if (std::ranges::count(markdown.substr(0, end), '|') > kMostColumns) return true;
-    markdown.remove_prefix(std::min(end + 1, markdown.size()));
+    const std::string_view line = take_line(markdown);
+    const int64_t bars = std::ranges::count(line, '|');
+    if (bars > kMostColumns) return false;
+    if (is_blank(line)) {
+      widest = bytes = behind_bar = steps_to_bars = 0;
+      continue;
+    }
+    missing += std::max<int64_t>(0, widest - bars);
+    if (line.find_first_not_of("|:-> \t\v\f") == std::string_view::npos) {
+      widest = std::max(widest, bars);
+      steps += std::exchange(steps_to_bars, 0);
+      if (bytes > 0 && !have_equal_cells(before, line)) steps += bytes * kStepsAByteAgain;
+    }
+    const int64_t length = std::ssize(line) + 1;
+    bytes += length;
+    behind_bar = bars > 0 ? length - static_cast<int64_t>(line.rfind('|')) : behind_bar + length;
+    steps_to_bars += behind_bar;
+    before = line;
+    if (missing > kFreeMissingCells + size / kBytesAMissingCell) return false;
+    if (steps > kFreeSteps + size * kStepsAByte) return false;
   }
-  return false;
+  return true;
 }
 
 Result<Parsed> parse(std::string_view markdown) {
@@ -50,7 +116,7 @@ Result<Parsed> parse(std::string_view markdown) {
   std::call_once(once, [] { cmark_gfm_core_extensions_ensure_registered(); });
   Parsed parsed;
   parsed.parser.reset(cmark_parser_new(kOptions));
-  const bool tables = !has_wide_tables(markdown);
+  const bool tables = has_bounded_tables(markdown);
   for (const char* name : {"table", "strikethrough", "autolink", "tagfilter"}) {
     if (!tables && std::string_view(name) == "table") continue;
     cmark_syntax_extension* extension = cmark_find_syntax_extension(name);

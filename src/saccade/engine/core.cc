@@ -1,22 +1,24 @@
 #include "saccade/engine/core.h"
 
+#include <chrono>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "saccade/collection/checkpoint_place.h"
-#include "saccade/collection/choose_collection.h"
 #include "saccade/collection/ingest/walk.h"
 #include "saccade/collection/rows/late_item.h"
 #include "saccade/collection/starter_warning.h"
 #include "saccade/core/files/files.h"
+#include "saccade/core/seconds_since.h"
 #include "saccade/image/read_pixels.h"
 #include "saccade/model/checkpoints/receipt.h"
 #include "saccade/model/options/precision.h"
 #include "saccade/model/options/precision_choice.h"
 #include "saccade/search/change_text.h"
 #include "saccade/search/composed/collection_composer.h"
-#include "saccade/search/like.h"
+#include "saccade/search/listing.h"
 #include "saccade/search/query_language.h"
 
 namespace saccade {
@@ -83,20 +85,50 @@ Result<IngestSettings> new_collection_settings(const CollectionChoices& choices,
   return settings;
 }
 
+void note_of_loaded(const LoadedEncoder& loaded, const NoteCallback& note) {
+  if (!note) return;
+  if (auto text = separate_spaces_warning(loaded)) note({*std::move(text), true});
+  if (auto text = guessed_preprocessing_warning(loaded)) note({*std::move(text), true});
+}
+
+std::optional<MeasuredLength> measured_length_of(const CheckpointId& checkpoint, const NoteCallback& note) {
+  const auto measured = read_measured_lengths(checkpoint.path, checkpoint.fingerprint);
+  if (measured) return longest_measured(*measured);
+  if (note) note({"the model's effective text length is not known: " + measured.error().message, true});
+  return std::nullopt;
+}
+
 Result<std::shared_ptr<const CollectionSnapshot>> CollectionSnapshot::open(
-    const std::filesystem::path& folder, const NoteCallback& note) {
-  SACCADE_ASSIGN(Collection collection, Collection::open(folder));
-  std::shared_ptr<const Background> background;
-  if (!collection.has_late_rows()) {
-    auto read = read_background(collection);
+    const std::filesystem::path& folder, const SnapshotOptions& options) {
+  constexpr int64_t kMostOfComposerFile = 1 << 20;
+  SACCADE_ASSIGN(CollectionReader collection, CollectionReader::open(folder));
+  auto snapshot = std::make_shared<CollectionSnapshot>(std::move(collection));
+  if (!snapshot->collection.has_late_rows()) {
+    auto read = read_background(snapshot->collection);
     if (read) {
-      background = std::make_shared<const Background>(*std::move(read));
-    } else if (read.error().code != ErrorCode::kNotFound && note) {
-      note({fmt::format("{}; the next `saccade index` measures it again", read.error().message), true});
+      snapshot->background = std::make_shared<const Background>(*std::move(read));
+    } else if (read.error().code != ErrorCode::kNotFound && options.note) {
+      options.note(
+          {fmt::format("{}; the next `saccade index` measures it again", read.error().message), true});
     }
   }
-  return std::make_shared<const CollectionSnapshot>(
-      CollectionSnapshot{std::move(collection), std::move(background)});
+  snapshot->composer_options_ = options.composer;
+  snapshot->composer_named_ = read_file(folder / kCollectionComposerFile, kMostOfComposerFile).value_or("");
+  if (options.last != nullptr && options.last->composer_named_ == snapshot->composer_named_) {
+    const std::lock_guard lock(options.last->composing_);
+    snapshot->composer_ = options.last->composer_;
+  }
+  if (options.open_composer) SACCADE_TRY(snapshot->composer());
+  if (options.row_finder) snapshot->rows = options.row_finder(snapshot->collection);
+  return snapshot;
+}
+
+Result<std::shared_ptr<Composer>> CollectionSnapshot::composer() const {
+  const std::lock_guard lock(composing_);
+  if (!composer_) {
+    SACCADE_ASSIGN(composer_, open_collection_composer(collection, composer_options_));
+  }
+  return *composer_;
 }
 
 void EngineCore::note(std::string text, bool warning) const {
@@ -106,7 +138,7 @@ void EngineCore::note(std::string text, bool warning) const {
 Result<std::unique_ptr<EngineCore>> EngineCore::open(EngineCoreOptions options) {
   std::unique_ptr<EngineCore> core(new EngineCore(std::move(options)));
   if (!is_collection(core->options_.folder)) return core;
-  SACCADE_ASSIGN(core->snapshot_, CollectionSnapshot::open(core->options_.folder, core->options_.note));
+  SACCADE_ASSIGN(core->snapshot_, core->open_snapshot());
   const CollectionInfo& info = core->snapshot_->collection.info();
   SACCADE_TRY(check_choices(core->options_.choices, info.settings));
   if (!core->options_.checkpoint.empty()) {
@@ -125,8 +157,28 @@ Result<std::shared_ptr<const CollectionSnapshot>> EngineCore::snapshot() const {
   return fail(ErrorCode::kNotFound, "{}: no collection there", options_.folder.string());
 }
 
+ThreadPool& EngineCore::pool() const {
+  std::call_once(starting_, [this] { pool_ = std::make_unique<ThreadPool>(options_.threads); });
+  return *pool_;
+}
+
+Result<std::shared_ptr<const CollectionSnapshot>> EngineCore::open_snapshot() const {
+  const auto last = snapshot();
+  SnapshotOptions options;
+  options.note = options_.note;
+  options.row_finder = options_.row_finder;
+  options.composer.threads = options_.threads;
+  options.last = last ? last->get() : nullptr;
+  options.open_composer = options_.open_composer;
+  SACCADE_ASSIGN(auto opened, CollectionSnapshot::open(options_.folder, options));
+  if (last) {
+    SACCADE_TRY(check_same_checkpoint(opened->collection.info(), (*last)->collection.info().checkpoint));
+  }
+  return opened;
+}
+
 Status EngineCore::refresh() {
-  SACCADE_ASSIGN(auto fresh, CollectionSnapshot::open(options_.folder, options_.note));
+  SACCADE_ASSIGN(auto fresh, open_snapshot());
   const std::lock_guard lock(mutex_);
   snapshot_ = std::move(fresh);
   return {};
@@ -159,12 +211,9 @@ Result<LoadedEncoder> EngineCore::load_encoder() const {
   return loaded;
 }
 
-void EngineCore::note_of_loaded(const LoadedEncoder& loaded) const {
-  note(separate_spaces_warning(loaded).value_or(""), true);
-  note(guessed_preprocessing_warning(loaded).value_or(""), true);
+void EngineCore::remember_place(const LoadedEncoder& loaded) const {
   const auto now = snapshot();
   if (!now) return;
-  // If the model was found at a new location, the collection remembers that location.
   const CheckpointId& remembered = (*now)->collection.info().checkpoint;
   std::error_code ignored;
   if (!options_.checkpoint.empty() && remembered.path != loaded.id.path &&
@@ -179,13 +228,9 @@ Result<const LoadedEncoder*> EngineCore::encoder() const {
   const std::lock_guard lock(loading_);
   if (!encoder_) {
     SACCADE_ASSIGN(encoder_, load_encoder());
-    note_of_loaded(*encoder_);
-    const auto measured = read_measured_lengths(encoder_->id.path, encoder_->id.fingerprint);
-    if (measured) {
-      measured_length_ = longest_measured(*measured);
-    } else {
-      note("the model's effective text length is not known: " + measured.error().message, true);
-    }
+    note_of_loaded(*encoder_, options_.note);
+    remember_place(*encoder_);
+    measured_length_ = measured_length_of(encoder_->id, options_.note);
   }
   return &*encoder_;
 }
@@ -195,64 +240,131 @@ bool EngineCore::encoder_is_loaded() const {
   return encoder_.has_value();
 }
 
+Result<EngineEncoder> EngineCore::borrow() const {
+  if (options_.lend) return options_.lend();
+  SACCADE_ASSIGN(const LoadedEncoder* loaded, encoder());
+  // The engine owns the model, and outlives its calls.
+  return EngineEncoder{std::shared_ptr<EncoderBackend>(std::shared_ptr<void>(), loaded->encoder.get()),
+                       loaded->id.name, measured_length_};
+}
+
 Result<std::shared_ptr<Composer>> EngineCore::composer_of(const CollectionSnapshot& snapshot,
-                                                          const SearchCall& call) const {
+                                                          const SearchCall& call,
+                                                          const SearchQuery& query) const {
+  if (call.composer.empty()) {
+    const bool asked = call.own_composer == OwnComposer::kRequired;
+    if (!asked && !(call.own_composer == OwnComposer::kIfAny && query.is_plain())) return nullptr;
+    SACCADE_ASSIGN(std::shared_ptr<Composer> own, snapshot.composer());
+    if (asked && own == nullptr) {
+      return fail(ErrorCode::kUsage, "the collection {} names no composer",
+                  options_.folder.filename().string());
+    }
+    return own;
+  }
   const std::lock_guard lock(composing_);
   if (composer_ && composer_folder_ == call.composer) return composer_;
   BackendOptions options;
   options.threads = options_.threads;
-  if (call.composer.empty()) {
-    SACCADE_ASSIGN(composer_, open_collection_composer(snapshot.collection, options));
-  } else {
-    SACCADE_ASSIGN(composer_, open_composer_for(snapshot.collection, call.composer, options).in("--compose"));
-  }
+  SACCADE_ASSIGN(composer_, open_composer_for(snapshot.collection, call.composer, options).in("--compose"));
   composer_folder_ = call.composer.string();
   return composer_;
 }
 
-Status EngineCore::complete(const CollectionSnapshot& snapshot, const SearchCall& call,
-                            SearchQuery& query) const {
-  if (query.has_image()) drop_lead_in(query);
-  const bool composed = query.has_image() && !query.text.empty();
-  if (composed && (!call.composer.empty() || (call.own_composer && is_plain(query)))) {
-    SACCADE_ASSIGN(query.fusion.composer, composer_of(snapshot, call));
+Status EngineCore::complete(const CollectionSnapshot& snapshot, const EngineEncoder& encoder,
+                            const SearchCall& call, SearchQuery& query) const {
+  if (call.like != 0) {
+    SACCADE_ASSIGN(QueryImage item, stored_image(snapshot.collection, call.like));
+    query.images = {std::move(item)};
   }
-  query.measured_length = measured_length_;
+  const bool by_image = !query.images.empty();
+  if (call.second != nullptr && (call.like != 0 || call.offset != 0)) {
+    return fail(ErrorCode::kUsage, "hits like an item, and pages of hits, are not re-ranked");
+  }
+  if (call.offset < 0 || query.k > std::numeric_limits<int64_t>::max() - call.offset) {
+    return fail(ErrorCode::kUsage, "the offset is {}, expected 0 or more", call.offset);
+  }
+  if (by_image && !call.literal) drop_lead_in(query.text);
+  if (by_image && query.text.has_words()) {
+    SACCADE_ASSIGN(std::shared_ptr<Composer> composer, composer_of(snapshot, call, query));
+    if (composer != nullptr) query.fusion = std::move(composer);
+  } else if (call.own_composer == OwnComposer::kRequired) {
+    SACCADE_TRY(composer_of(snapshot, call, query));  // that there is one
+  }
+  query.measured_length = encoder.measured_length;
   query.background = snapshot.background;
   query.explain = call.explain;
-  if (query.has_image() || call.second != nullptr || call.explain) query.limits.processes = decoders();
+  if (by_image || call.second != nullptr || call.explain) {
+    if (query.limits.processes == nullptr) query.limits.processes = decoders();
+  }
   return {};
 }
 
 Result<SearchAnswer> EngineCore::search(SearchQuery query, const SearchCall& call) const {
   SACCADE_ASSIGN(const std::shared_ptr<const CollectionSnapshot> now, snapshot());
-  SACCADE_ASSIGN(const LoadedEncoder* loaded, encoder());
-  SACCADE_TRY(complete(*now, call, query));
-  EncoderBackend& encoder = *loaded->encoder;
+  if (is_listing(query) && call.like == 0) {
+    query.explain = call.explain;
+    const int64_t k = query.k;
+    query.k += call.offset;
+    SACCADE_ASSIGN(SearchAnswer listed, list_newest(now->collection, query));
+    std::erase_if(listed.hits, [&](const SearchHit& hit) { return hit.rank <= call.offset; });
+    listed.query.k = k;
+    return listed;
+  }
+  EngineEncoder lent;
+  if (call.encoder != nullptr) {
+    lent = *call.encoder;
+  } else {
+    SACCADE_ASSIGN(lent, borrow());
+  }
+  const CollectionReader& collection = now->collection;
+  EncoderBackend& encoder = *lent.backend;
+  ThreadPool& threads = call.pool != nullptr ? *call.pool : pool();
+  const auto timed = [&](std::string_view stage, const auto& work) {
+    const auto start = std::chrono::steady_clock::now();
+    auto done = work();
+    if (done && call.spent) call.spent(stage, seconds_since(start));
+    return done;
+  };
+  SACCADE_TRY(complete(*now, lent, call, query));
+  const std::pair<EncoderBackend*, std::string> explainers[] = {{&encoder, lent.name},
+                                                                {call.second, call.second_name}};
+  if (call.explain) {
+    for (const auto& [each, name] : explainers) {
+      if (each != nullptr) SACCADE_TRY(check_explains(*each, call.explaining));
+    }
+  }
   SearchAnswer answer;
   if (call.second != nullptr) {
-    SACCADE_ASSIGN(answer, search_and_rerank(now->collection, encoder, *call.second, query, call.rerank,
-                                             pool_, call.progress, call.stop));
+    SACCADE_ASSIGN(answer, search_and_rerank(collection, encoder, *call.second, query, call.rerank, threads,
+                                             call.progress, call.stop));
   } else {
-    SACCADE_ASSIGN(answer, saccade::search(now->collection, encoder, query, pool_));
+    const int64_t k = query.k;
+    query.k += call.offset;
+    EncodedQuery encoded;
+    const auto encode = [&] { return encode_query(collection, encoder, query); };
+    const bool stored = call.like != 0 && !query.text.has_words();
+    SACCADE_ASSIGN(encoded, stored ? encode() : timed("encode", encode));
+    SACCADE_ASSIGN(answer, timed("score", [&] {
+                     return now->rows != nullptr
+                                ? search_encoded(collection, encoder, encoded, query, threads, *now->rows)
+                                : search_encoded(collection, encoder, encoded, query, threads);
+                   }));
+    // Pages are by rank: an order by date is one within a page.
+    std::erase_if(answer.hits, [&](const SearchHit& hit) { return hit.rank <= call.offset; });
+    answer.query.k = k;
   }
   if (!call.explain) return answer;
-  const std::pair<EncoderBackend*, std::string> explainers[] = {{&encoder, loaded->id.name},
-                                                                {call.second, call.second_name}};
-  for (const auto& [each, name] : explainers) {
-    if (each == nullptr) continue;
-    ExplainOptions options = call.explaining;
-    options.name = name;
-    SACCADE_TRY(explain_hits(now->collection, *each, options, answer, pool_, call.progress, call.stop));
-  }
+  const Status explained = timed("explain", [&]() -> Status {
+    for (const auto& [each, name] : explainers) {
+      if (each == nullptr) continue;
+      ExplainOptions options = call.explaining;
+      options.name = name;
+      SACCADE_TRY(explain_hits(collection, *each, options, answer, threads, call.progress, call.stop));
+    }
+    return {};
+  });
+  if (!explained) return fail(explained.error());
   return answer;
-}
-
-Result<SearchAnswer> EngineCore::like(int64_t id, SearchQuery query) const {
-  SACCADE_ASSIGN(const std::shared_ptr<const CollectionSnapshot> now, snapshot());
-  SACCADE_ASSIGN(const LoadedEncoder* loaded, encoder());
-  SACCADE_TRY(complete(*now, {}, query));
-  return search_like(now->collection, *loaded->encoder, id, query, pool_);
 }
 
 void EngineCore::note_precision_cost(std::span<const std::filesystem::path> paths,
@@ -269,7 +381,7 @@ void EngineCore::note_precision_cost(std::span<const std::filesystem::path> path
         [&](int64_t number) {
           return read_file(files[static_cast<size_t>(number)], options.limits.max_bytes);
         },
-        pixel_options(loaded->encoder->preprocessing(), options.limits), pool_);
+        pixel_options(loaded->encoder->preprocessing(), options.limits), pool());
     if (batch.which.empty()) return std::string();
     BackendOptions exact;
     exact.threads = options_.threads;
@@ -284,31 +396,35 @@ void EngineCore::note_precision_cost(std::span<const std::filesystem::path> path
        !agreement);
 }
 
-void EngineCore::refresh_calibration(const std::stop_token& stop) {
-  const auto refreshed = [&]() -> Status {
-    SACCADE_ASSIGN(const Collection collection, Collection::open(options_.folder));
-    if (collection.item_count() == 0) return {};
-    SACCADE_ASSIGN(const bool due, background_is_due(collection));
-    if (!due) return {};
-    SACCADE_ASSIGN(const LoadedEncoder* loaded, encoder());
-    SACCADE_TRY(refresh_background(collection, *loaded->encoder, pool_, stop));
-    return {};
+bool EngineCore::refresh_calibration(const std::stop_token& stop) {
+  const auto refreshed = [&]() -> Result<bool> {
+    SACCADE_ASSIGN(const auto now, snapshot());
+    if (now->collection.item_count() == 0) return false;
+    SACCADE_ASSIGN(const bool due, background_is_due(now->collection));
+    if (!due) return false;
+    SACCADE_ASSIGN(const EngineEncoder lent, borrow());
+    SACCADE_TRY(refresh_background(now->collection, *lent.backend, pool(), stop));
+    return true;
   };
   // The images are indexed whatever comes of it: a failure is told, and tried again by the next run.
-  if (const Status status = refreshed(); !status) {
-    note(fmt::format("answers will have no match probabilities: {}", status.error().message), true);
+  const auto measured = refreshed();
+  if (!measured) {
+    note(fmt::format("answers will have no match probabilities: {}", measured.error().message), true);
   }
+  return measured.value_or(false);
 }
 
 Result<IngestReport> EngineCore::index(std::span<const std::filesystem::path> paths, IngestOptions options,
                                        const ProgressCallback& progress, const std::stop_token& stop) {
-  const bool fresh = !is_collection(options_.folder);
-  bool compared = false;
+  const bool fresh = !is_collection(options_.folder) && !snapshot();
   if (!options.limits.processes) options.limits.processes = decoders();
+  std::optional<EngineEncoder> held;  // from the first new file to the end
   const EncoderSource source = [&]() -> Result<EncoderBackend*> {
-    SACCADE_ASSIGN(const LoadedEncoder* loaded, encoder());
-    if (!std::exchange(compared, true)) note_precision_cost(paths, options);
-    return loaded->encoder.get();
+    if (!held) {
+      SACCADE_ASSIGN(held, borrow());
+      if (!options_.lend) note_precision_cost(paths, options);
+    }
+    return held->backend.get();
   };
   IngestReport report;
   {
@@ -322,8 +438,7 @@ Result<IngestReport> EngineCore::index(std::span<const std::filesystem::path> pa
     } else {
       SACCADE_ASSIGN(writer, CollectionWriter::open(options_.folder));
     }
-    remember_collection(options_.folder);
-    SACCADE_ASSIGN(report, ingest(*writer, source, paths, options, pool_, progress, stop));
+    SACCADE_ASSIGN(report, ingest(*writer, source, paths, options, pool(), progress, stop));
   }
   SACCADE_TRY(refresh());
   if (const auto now = snapshot(); now && (*now)->collection.info().checkpoint.name == kStarterName) {
@@ -331,19 +446,19 @@ Result<IngestReport> EngineCore::index(std::span<const std::filesystem::path> pa
     const auto looked = (*now)->collection.looked(kMostLooked);
     if (looked) note(starter_warning((*now)->collection.info(), looked->pictures, looked->photographs), true);
   }
-  if (!report.cancelled) {
-    refresh_calibration(stop);
-    SACCADE_TRY(refresh());
-  }
+  if (!report.cancelled && refresh_calibration(stop)) SACCADE_TRY(refresh());
   return report;
 }
 
 Status EngineCore::watch(std::span<const std::filesystem::path> paths, WatchOptions options,
                          const std::function<void(const WatchNews&)>& news, const std::stop_token& stop) {
   if (!options.ingest.limits.processes) options.ingest.limits.processes = decoders();
-  const EncoderSource source = [this]() -> Result<EncoderBackend*> {
-    SACCADE_ASSIGN(const LoadedEncoder* loaded, encoder());
-    return loaded->encoder.get();
+  std::optional<EngineEncoder> held;
+  const EncoderSource source = [&]() -> Result<EncoderBackend*> {
+    if (!held) {
+      SACCADE_ASSIGN(held, borrow());
+    }
+    return held->backend.get();
   };
   bool measured = false;  // calibration data was looked at once
   const auto told = [&](const WatchNews& happened) {
@@ -356,12 +471,11 @@ Status EngineCore::watch(std::span<const std::filesystem::path> paths, WatchOpti
     if (!happened.report || happened.report->cancelled) return;
     const IngestReport& report = *happened.report;
     if (!measured || report.added + report.updated + report.removed > 0) {
-      refresh_calibration(stop);
-      refreshed();
+      if (refresh_calibration(stop)) refreshed();
     }
     measured = true;
   };
-  return saccade::watch(options_.folder, source, paths, options, pool_, told, stop);
+  return saccade::watch(options_.folder, source, paths, options, pool(), told, stop);
 }
 
 }  // namespace saccade

@@ -10,9 +10,10 @@
 #include <span>
 #include <stop_token>
 #include <string>
-#include <vector>
+#include <string_view>
+#include <utility>
 
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
 #include "saccade/collection/ingest/ingest.h"
 #include "saccade/collection/ingest/watch.h"
 #include "saccade/core/error.h"
@@ -20,9 +21,10 @@
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/model/options/effective_length.h"
 #include "saccade/progress.h"
-#include "saccade/search/background.h"
-#include "saccade/search/explain_hits.h"
-#include "saccade/search/rerank.h"
+#include "saccade/search/explain/explain_hits.h"
+#include "saccade/search/matching/background.h"
+#include "saccade/search/matching/rerank.h"
+#include "saccade/search/row_finder.h"
 #include "saccade/search/search.h"
 
 namespace saccade {
@@ -51,6 +53,18 @@ Status check_choices(const CollectionChoices& choices, const IngestSettings& set
 // Returns the settings of a new collection. Errors of late_settings, for choices that the encoder does not allow.
 Result<IngestSettings> new_collection_settings(const CollectionChoices& choices, EncoderBackend& encoder);
 
+// An encoder as searches and indexing use it. Copies share the model.
+struct EngineEncoder {
+  std::shared_ptr<EncoderBackend> backend;
+  std::string name;
+  std::optional<MeasuredLength> measured_length;  // of a text; `nullopt` if it is not known
+};
+
+// Reports what people should know of a checkpoint that was loaded: spaces never trained together, guessed preprocessing.
+void note_of_loaded(const LoadedEncoder& loaded, const NoteCallback& note);
+// Returns the measured effective length of the checkpoint's context. A damaged measurement is a note.
+std::optional<MeasuredLength> measured_length_of(const CheckpointId& checkpoint, const NoteCallback& note);
+
 struct EngineCoreOptions {
   std::filesystem::path folder;
   std::string checkpoint;  // as find_checkpoint takes it; empty: the collection's own, or the starter
@@ -60,16 +74,47 @@ struct EngineCoreOptions {
   // Returns the processes that decode images; called when one is first needed. Empty: images are decoded in this process.
   std::function<DecoderPool*()> decoders;
   NoteCallback note;  // may be empty; called on the thread that does the work
+  // Lends the collection's encoder, for programs that share models between collections. It is asked for each call, and held
+  // until that has ended. Empty: the engine loads the encoder itself.
+  std::function<Result<EngineEncoder>()> lend = {};
+  // As SnapshotOptions.
+  std::function<std::unique_ptr<RowFinder>(const CollectionReader&)> row_finder = {};
+  bool open_composer = false;
 };
 
-// Snapshot of a collection, with the data that belong to it.
-struct CollectionSnapshot {
-  Collection collection;
-  std::shared_ptr<const Background> background;  // calibration data; `nullptr` if there is none
+class CollectionSnapshot;
 
+struct SnapshotOptions {
+  NoteCallback note = {};  // may be empty
+  // Makes the object that scores the snapshot's rows; empty: each search makes a pass of its own.
+  std::function<std::unique_ptr<RowFinder>(const CollectionReader&)> row_finder = {};
+  BackendOptions composer = {};  // for loading the collection's composer
+  const CollectionSnapshot* last =
+      nullptr;                 // an earlier one, whose composer is kept if it is still the one named
+  bool open_composer = false;  // opens the composer now, so that its errors are those of open()
+};
+
+// Snapshot of a collection, with the data that belong to it. Thread-safe.
+class CollectionSnapshot {
+ public:
   // Opens the collection's current state. Damaged calibration data is a note.
   static Result<std::shared_ptr<const CollectionSnapshot>> open(const std::filesystem::path& folder,
-                                                                const NoteCallback& note);
+                                                                const SnapshotOptions& options = {});
+  explicit CollectionSnapshot(CollectionReader opened) : collection(std::move(opened)) {}
+
+  CollectionReader collection;
+  std::shared_ptr<const Background> background;  // calibration data; `nullptr` if there is none
+  std::unique_ptr<RowFinder> rows;               // `nullptr`: each search makes a pass of its own
+
+  // Returns the composer that the collection names; `nullptr` if it names none. The first call opens it. Errors of
+  // open_collection_composer.
+  [[nodiscard]] Result<std::shared_ptr<Composer>> composer() const;
+
+ private:
+  std::string composer_named_;  // content of composer.json; empty: there is none
+  BackendOptions composer_options_;
+  mutable std::mutex composing_;
+  mutable std::optional<std::shared_ptr<Composer>> composer_;
 };
 
 class EngineCore {
@@ -80,32 +125,47 @@ class EngineCore {
   static Result<std::unique_ptr<EngineCore>> open(EngineCoreOptions options);
 
   [[nodiscard]] const EngineCoreOptions& options() const { return options_; }
-  [[nodiscard]] ThreadPool& pool() const { return pool_; }
+  // Threads of the engine, started at the first call. Thread-safe.
+  [[nodiscard]] ThreadPool& pool() const;
   // Returns the current snapshot. kNotFound if there is no collection yet.
   [[nodiscard]] Result<std::shared_ptr<const CollectionSnapshot>> snapshot() const;
-  // Returns the collection's encoder. Loads it on the first call. Thread-safe.
+  // Returns the collection's encoder, which the engine loads itself on the first call. Thread-safe.
   [[nodiscard]] Result<const LoadedEncoder*> encoder() const;
   // Returns true if encoder() has loaded the encoder.
   [[nodiscard]] bool encoder_is_loaded() const;
 
+  // Use of the composer that a collection names, for a query of an image and a text.
+  enum class OwnComposer {
+    kNo,
+    kIfAny,     // if there is one and the query is plain (is_plain)
+    kRequired,  // kUsage if there is none
+  };
   // Settings of one search call beside its query.
   struct SearchCall {
-    // A composer's folder; empty: the collection's own composer if `own_composer` is set and the query is plain.
-    std::filesystem::path composer = {};
-    bool own_composer = true;
-    EncoderBackend* second = nullptr;  // reranks
+    // Id of an item to search by, in place of the query's images: its own row, or with a text the two composed. The item itself
+    // is no hit. 0: none.
+    int64_t like = 0;
+    bool literal = false;                 // the text is taken as it stands: "but at night" keeps its "but"
+    int64_t offset = 0;                   // best hits to leave out, 0 or more; the query's k follow them
+    std::filesystem::path composer = {};  // folder of a composer to use; empty: none
+    OwnComposer own_composer = OwnComposer::kIfAny;  // ignored if `composer` is set
+    EncoderBackend* second = nullptr;                // reranks; not with `like` or `offset`
     RerankOptions rerank = {};
     bool explain = false;
     ExplainOptions explaining = {};
     std::string second_name = {};
     ProgressCallback progress = {};
     std::stop_token stop = {};
+    // The collection's encoder as it was lent to this call; `nullptr`: the engine's own, or EngineCoreOptions::lend.
+    const EngineEncoder* encoder = nullptr;
+    ThreadPool* pool = nullptr;  // `nullptr`: the engine's own
+    // Told the duration of the stages "encode", "score" and "explain". "encode" is left out if nothing was encoded.
+    std::function<void(std::string_view stage, double seconds)> spent = {};
   };
-  // Completes the query with the collection's composer, calibration data and measured text length, and answers it.
-  // Thread-safe.
+  // Completes the query with the collection's composer, calibration data and measured text length, and answers it. A query
+  // without a text and an image lists the newest images that its filter leaves (list_newest); no encoder is loaded. kUsage
+  // for options that do not go together; kNotFound for `like` without such an item. Thread-safe.
   [[nodiscard]] Result<SearchAnswer> search(SearchQuery query, const SearchCall& call) const;
-  // Answers with items like one of the collection; see search_like. Thread-safe.
-  [[nodiscard]] Result<SearchAnswer> like(int64_t id, SearchQuery query) const;
 
   // Indexes the paths, creating the collection if there is none, and refreshes its calibration data and the snapshot.
   Result<IngestReport> index(std::span<const std::filesystem::path> paths, IngestOptions options,
@@ -114,26 +174,35 @@ class EngineCore {
   Status watch(std::span<const std::filesystem::path> paths, WatchOptions options,
                const std::function<void(const WatchNews&)>& news, const std::stop_token& stop);
 
-  // Takes up what was written since, by this process or another.
+  // Takes up what was written since, by this process or another. On error the old snapshot stays; kMismatch if the folder
+  // now holds a collection of another model.
   Status refresh();
 
  private:
-  explicit EngineCore(EngineCoreOptions options) : options_(std::move(options)), pool_(options_.threads) {}
+  explicit EngineCore(EngineCoreOptions options) : options_(std::move(options)) {}
   void note(std::string text, bool warning) const;
-  // Notes how close the embeddings of the first images are to fp32's, where the encoder computes in another format.
+  [[nodiscard]] Result<std::shared_ptr<const CollectionSnapshot>> open_snapshot() const;
+  // Returns the encoder for a call: lent, or the engine's own.
+  [[nodiscard]] Result<EngineEncoder> borrow() const;
+  // Notes how close the embeddings of the first images are to fp32's, where the engine's own encoder computes in another
+  // format.
   void note_precision_cost(std::span<const std::filesystem::path> paths, const IngestOptions& options) const;
   [[nodiscard]] Result<std::filesystem::path> checkpoint_to_load() const;
   Result<LoadedEncoder> load_encoder() const;
-  void note_of_loaded(const LoadedEncoder& loaded) const;
-  Status complete(const CollectionSnapshot& snapshot, const SearchCall& call, SearchQuery& query) const;
-  Result<std::shared_ptr<Composer>> composer_of(const CollectionSnapshot& snapshot,
-                                                const SearchCall& call) const;
-  // Measures the collection's calibration data where it is due. A failure is a note: the images are indexed all the same.
-  void refresh_calibration(const std::stop_token& stop);
+  // Remembers in the collection where its model is now, if that was moved.
+  void remember_place(const LoadedEncoder& loaded) const;
+  Status complete(const CollectionSnapshot& snapshot, const EngineEncoder& encoder, const SearchCall& call,
+                  SearchQuery& query) const;
+  Result<std::shared_ptr<Composer>> composer_of(const CollectionSnapshot& snapshot, const SearchCall& call,
+                                                const SearchQuery& query) const;
+  // Measures the collection's calibration data where it is due, and returns whether it did. A failure is a note: the images
+  // are indexed all the same.
+  bool refresh_calibration(const std::stop_token& stop);
   [[nodiscard]] DecoderPool* decoders() const { return options_.decoders ? options_.decoders() : nullptr; }
 
   EngineCoreOptions options_;
-  mutable ThreadPool pool_;
+  mutable std::once_flag starting_;
+  mutable std::unique_ptr<ThreadPool> pool_;
   mutable std::mutex loading_;
   mutable std::optional<LoadedEncoder> encoder_;
   mutable std::optional<MeasuredLength> measured_length_;

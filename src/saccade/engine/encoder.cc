@@ -12,7 +12,9 @@
 #include "saccade/image/read_pixels.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/model/explain/relevance_map.h"
+#include "saccade/model/options/effective_length.h"
 #include "saccade/model/options/precision_choice.h"
+#include "saccade/nn/workers.h"
 
 namespace saccade {
 namespace {
@@ -134,6 +136,7 @@ Status for_each_batch(const Encoder::ImageSource& next, int64_t total, const Enc
   if (backend.info().image_height == 0) {
     return fail(ErrorCode::kUnsupported, "the model reads texts alone (family {})", backend.info().family);
   }
+  const nn::StopScope scope(options.stop);
   DecodeOptions decode;
   decode.processes = decoders;
   decode.stop = options.stop;
@@ -184,6 +187,7 @@ Status for_each_text_batch(std::span<const std::string> texts, const EncoderBack
                            const std::function<Status(std::span<const TokenizedText>)>& encode) {
   SACCADE_TRY(check_options(options));
   SACCADE_ASSIGN(const Tokenizer* tokenizer, tokenizer_of(backend, name));
+  const nn::StopScope scope(options.stop);
   const auto batch_size = static_cast<size_t>(options.batch_size);
   for (size_t begin = 0; begin < texts.size(); begin += batch_size) {
     SACCADE_TRY(check_stop(options, static_cast<int64_t>(begin)));
@@ -314,6 +318,7 @@ Result<Embeddings> Encoder::encode_pixels(MatrixView<const float> pixels,
     return fail(ErrorCode::kUsage, "pixels of {} columns, the model reads 3 x {} x {} = {}", pixels.columns(),
                 info().image_height, info().image_width, width);
   }
+  const nn::StopScope scope(options.stop);
   GrowingRows rows;
   for (int64_t begin = 0; begin < pixels.rows(); begin += options.batch_size) {
     SACCADE_TRY(check_stop(options, begin));
@@ -321,6 +326,22 @@ Result<Embeddings> Encoder::encode_pixels(MatrixView<const float> pixels,
     SACCADE_ASSIGN(const Matrix<float> encoded, state_->backend->encode_images(pixels.slice(begin, count)));
     rows.append(encoded);
     report(options, "encoding images", begin + count, pixels.rows());
+  }
+  return Embeddings(rows.take(info().dim));
+}
+
+Result<Embeddings> Encoder::encode_tokens(std::span<const TokenizedText> texts,
+                                          const EncodeOptions& options) const {
+  SACCADE_TRY(check_options(options));
+  const nn::StopScope scope(options.stop);
+  GrowingRows rows;
+  const auto batch_size = static_cast<size_t>(options.batch_size);
+  for (size_t begin = 0; begin < texts.size(); begin += batch_size) {
+    SACCADE_TRY(check_stop(options, static_cast<int64_t>(begin)));
+    const auto batch = texts.subspan(begin, std::min(batch_size, texts.size() - begin));
+    SACCADE_ASSIGN(const Matrix<float> encoded, state_->backend->encode_texts(batch));
+    rows.append(encoded);
+    report(options, "encoding texts", static_cast<int64_t>(begin + batch.size()), std::ssize(texts));
   }
   return Embeddings(rows.take(info().dim));
 }
@@ -333,6 +354,28 @@ Result<std::vector<TokenUse>> Encoder::tokens(std::span<const std::string> texts
     uses.push_back({tokenized.used, tokenized.dropped});
   }
   return uses;
+}
+
+Result<std::vector<EffectiveLength>> Encoder::effective_lengths() const {
+  SACCADE_ASSIGN(const auto measured, read_measured_lengths(folder(), info().fingerprint));
+  std::vector<EffectiveLength> lengths;
+  for (const MeasuredLength& one : measured) {
+    lengths.push_back({.dataset = one.dataset,
+                       .domain = one.domain,
+                       .precision = one.precision,
+                       .tokens = one.tokens,
+                       .low = one.low,
+                       .high = one.high,
+                       .confidence = one.confidence,
+                       .share = one.share,
+                       .r1 = one.r1,
+                       .longest = one.longest,
+                       .longer_texts = one.longer_texts,
+                       .at_end = one.at_end,
+                       .images = one.images,
+                       .texts = one.texts});
+  }
+  return lengths;
 }
 
 bool Encoder::has_late_interaction() const {
@@ -372,6 +415,44 @@ Result<MultiEmbeddings> Encoder::encode_texts_multi(std::span<const std::string>
                                   }));
   all.rows = rows.take(info().dim);
   return all;
+}
+
+bool Encoder::has_pair_scorer() const {
+  return state_->backend->pair_scorer() != nullptr;
+}
+
+Result<std::vector<float>> Encoder::score_pairs(std::span<const ImageInput> images,
+                                                std::span<const std::string> texts,
+                                                const EncodeOptions& options) const {
+  PairScorer* scorer = state_->backend->pair_scorer();
+  if (scorer == nullptr) {
+    return fail(ErrorCode::kUnsupported, "{} has no matching head: it scores no pairs", name());
+  }
+  if (images.size() != texts.size()) {
+    return fail(ErrorCode::kUsage, "{} images and {} texts, expected pairs", images.size(), texts.size());
+  }
+  if (options.on_error == OnError::kSkip) {
+    return fail(ErrorCode::kUsage, "inputs of pairs cannot be skipped: use OnError::kFail");
+  }
+  SACCADE_ASSIGN(const Tokenizer* tokenizer, tokenizer_of(*state_->backend, name()));
+  std::vector<float> scores;
+  std::vector<SkippedInput> none;
+  SACCADE_TRY(for_each_batch(
+      source_of(images), std::ssize(images), *state_->backend, state_->pool, state_->decoders.get(), options,
+      none, [&](MatrixView<const float> pixels) -> Status {
+        std::vector<TokenizedText> tokenized;
+        for (const std::string& text : texts.subspan(scores.size(), static_cast<size_t>(pixels.rows()))) {
+          tokenized.push_back(tokenizer->encode(text, info().context));
+        }
+        SACCADE_ASSIGN(const std::vector<float> scored, scorer->score_pairs(pixels, tokenized));
+        scores.insert(scores.end(), scored.begin(), scored.end());
+        return {};
+      }));
+  return scores;
+}
+
+bool Encoder::has_relevance_maps() const {
+  return state_->backend->picture_mapper() != nullptr;
 }
 
 Result<RelevanceMap> Encoder::relevance_map(const ImageInput& image, const std::string& text) const {

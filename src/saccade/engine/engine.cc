@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "saccade/core/error.h"
+#include "saccade/engine/collection_state.h"
 #include "saccade/engine/core.h"
 #include "saccade/engine/encoder_state.h"
 #include "saccade/engine/lazy_decoders.h"
@@ -13,19 +14,6 @@
 
 namespace saccade {
 namespace {
-
-IndexedImage image_of(const Item& item) {
-  return {.id = item.id,
-          .row = item.row,
-          .path = item.path,
-          .hash = item.hash,
-          .size = item.size,
-          .modified = item.mtime_ns,
-          .width = item.width,
-          .height = item.height,
-          .format = item.format,
-          .caption = item.caption};
-}
 
 Hit hit_of(const SearchHit& found) {
   Hit hit{.rank = found.rank,
@@ -41,7 +29,7 @@ Hit hit_of(const SearchHit& found) {
   if (found.likelihood && std::isfinite(found.likelihood->right)) {
     hit.probability = found.likelihood->right;
   }
-  hit.match = match_of(hit.probability);
+  hit.match = match_of(found);
   for (const SearchHit::Folded& copy : found.folded) {
     hit.near_duplicates.push_back({copy.item.id, copy.item.path, copy.score, copy.same_bytes});
   }
@@ -52,13 +40,10 @@ Answer answer_of(const SearchAnswer& found) {
   Answer answer;
   for (const SearchHit& hit : found.hits) answer.hits.push_back(hit_of(hit));
   answer.searched = found.searched;
-  if (found.tokens) {
-    answer.tokens = TokenUse{found.tokens->used, found.tokens->dropped};
-    if (found.tokens->dropped > 0) answer.notes.push_back("the text was cut: " + tokens_text(*found.tokens));
-  }
-  for (const std::string& note : {measured_length_note(found), matching_note(found), understood_note(found),
-                                  words_note(found), composed_note(found)}) {
-    if (!note.empty()) answer.notes.push_back(note);
+  if (found.tokens) answer.tokens = TokenUse{found.tokens->used, found.tokens->dropped};
+  for (const AnswerNote& note : answer_notes(found)) {
+    if (note.name == "tokens" && found.tokens->dropped == 0) continue;
+    answer.notes.push_back(note.text);
   }
   return answer;
 }
@@ -172,30 +157,32 @@ Status Engine::watch(std::span<const std::filesystem::path> paths, const IndexOp
 
 Result<Answer> Engine::search(const Query& query, const SearchOptions& options) const {
   SACCADE_ASSIGN(SearchQuery asked, search_query(query, options));
-  SACCADE_ASSIGN(const SearchAnswer found,
-                 state_->core->search(std::move(asked), {.own_composer = !query.method().has_value()}));
+  EngineCore::SearchCall call;
+  call.literal = query.is_literal();
+  if (query.method()) call.own_composer = EngineCore::OwnComposer::kNo;
+  SACCADE_ASSIGN(const SearchAnswer found, state_->core->search(std::move(asked), call));
   return answer_of(found);
 }
 
 Result<Answer> Engine::like(int64_t id, const SearchOptions& options) const {
   SACCADE_ASSIGN(SearchQuery asked, search_query(options));
-  SACCADE_ASSIGN(const SearchAnswer found, state_->core->like(id, std::move(asked)));
+  if (id < 1) return fail(ErrorCode::kNotFound, "id {}: no such item", id);
+  EngineCore::SearchCall call;
+  call.like = id;
+  SACCADE_ASSIGN(const SearchAnswer found, state_->core->search(std::move(asked), call));
   return answer_of(found);
 }
 
 EngineInfo Engine::info() const {
+  if (const auto now = collection()) return now->info();
   EngineInfo info;
   info.address = state_->core->options().folder.string();
-  const auto snapshot = state_->core->snapshot();
-  if (!snapshot) return info;
-  const Collection& collection = (*snapshot)->collection;
-  info.encoder = collection.info().checkpoint.name;
-  info.fingerprint = collection.info().checkpoint.fingerprint;
-  info.images = collection.item_count();
-  info.dim = collection.rows().columns();
-  info.late_interaction = collection.has_late_rows();
-  info.created = collection.info().created;
   return info;
+}
+
+Result<Collection> Engine::collection() const {
+  SACCADE_ASSIGN(auto snapshot, state_->core->snapshot());
+  return Collection(std::make_shared<const Collection::State>(std::move(snapshot)));
 }
 
 Result<Encoder> Engine::encoder() const {
@@ -210,42 +197,26 @@ Result<Encoder> Engine::encoder() const {
 }
 
 Result<IndexedImage> Engine::image(int64_t id) const {
-  SACCADE_ASSIGN(const auto snapshot, state_->core->snapshot());
-  SACCADE_ASSIGN(const Item item, snapshot->collection.item(id));
-  return image_of(item);
+  SACCADE_ASSIGN(const Collection now, collection());
+  return now.image(id);
 }
 
 Result<IndexedImage> Engine::image(const std::filesystem::path& path) const {
-  SACCADE_ASSIGN(const auto snapshot, state_->core->snapshot());
-  SACCADE_ASSIGN(const Item item, snapshot->collection.item_of_path(path));
-  return image_of(item);
+  SACCADE_ASSIGN(const Collection now, collection());
+  return now.image(path);
 }
 
 Result<std::vector<IndexedImage>> Engine::images(std::string_view filter) const {
-  SACCADE_ASSIGN(const auto snapshot, state_->core->snapshot());
-  const Collection& collection = snapshot->collection;
-  std::vector<uint8_t> allowed;
-  if (!filter.empty()) {
-    SACCADE_ASSIGN(const Filter parsed, parse_filter(filter));
-    SACCADE_ASSIGN(allowed, collection.allowed(parsed));
-  }
-  std::vector<IndexedImage> images;
-  SACCADE_TRY(collection.for_each_item([&](const Item& item) -> Status {
-    if (allowed.empty() || allowed[static_cast<size_t>(item.row)] != 0) images.push_back(image_of(item));
-    return {};
-  }));
-  return images;
-}
-
-Engine::Rows Engine::embeddings() const {
-  const auto snapshot = state_->core->snapshot();
-  if (!snapshot) return {};
-  return {(*snapshot)->collection.rows(), (*snapshot)->collection.ids(), *snapshot};
+  SACCADE_ASSIGN(const Collection now, collection());
+  return now.images(filter);
 }
 
 Status Engine::remove(std::span<const int64_t> ids) {
   {
     SACCADE_ASSIGN(CollectionWriter writer, CollectionWriter::open(state_->core->options().folder));
+    // The writer keeps others from changing the collection between the look and the removal.
+    SACCADE_ASSIGN(const CollectionReader now, CollectionReader::open(state_->core->options().folder));
+    for (const int64_t id : ids) SACCADE_TRY(now.item(id));
     SACCADE_ASSIGN(const int64_t removed, writer.remove_ids(ids));
     static_cast<void>(removed);
   }

@@ -13,10 +13,12 @@ Result<float> max_sim(MatrixView<const float> query, MatrixView<const float> ite
   return max_sim_total(max_sim_matches_plain(query, item));
 }
 
-Result<Matrix<float>> max_sim(const MultiEmbeddings& queries, const MultiEmbeddings& items) {
+Result<Matrix<float>> max_sim(const MultiEmbeddings& queries, const MultiEmbeddings& items,
+                              const std::stop_token& stop) {
   Matrix<float> scores(queries.size(), items.size());
   for (int64_t q = 0; q < queries.size(); ++q) {
     for (int64_t i = 0; i < items.size(); ++i) {
+      if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "MaxSim: asked to stop");
       SACCADE_ASSIGN(scores(q, i), max_sim(queries.item(q), items.item(i)));
     }
   }

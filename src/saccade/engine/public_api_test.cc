@@ -1,9 +1,12 @@
 // The public API as a program outside sees it: this file includes no other header of the library.
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <random>
 #include <saccade/saccade.h>
 #include <thread>
 
@@ -161,6 +164,57 @@ TEST_F(PublicApi, TokensAreCounted) {
   EXPECT_EQ(encoder->encode_texts_multi(texts).error().code, saccade::ErrorCode::kUnsupported);
 }
 
+TEST_F(PublicApi, TextsTokenizedByTheCaller) {
+  const auto encoder = saccade::Encoder::load(starter(), {.threads = 1});
+  ASSERT_TRUE(encoder) << encoder.error().message;
+  std::vector<saccade::TokenizedText> texts;
+  for (const char* text : {"a bell", "two birds on a branch", "a red door"}) {
+    texts.push_back(encoder->tokenizer()->encode(text, encoder->info().context));
+  }
+  const auto own = encoder->encode_tokens(texts, {.batch_size = 2});
+  ASSERT_TRUE(own) << own.error().message;
+  const auto whole = encoder->encode_texts({"a bell", "two birds on a branch", "a red door"});
+  for (int64_t i = 0; i < 3; ++i) {
+    EXPECT_THAT(own->row(i), Pointwise(testing::FloatNear(1e-5F), whole->row(i)));
+  }
+  texts[1].ids[1] = 1 << 20;
+  EXPECT_EQ(encoder->encode_tokens(texts).error().code, saccade::ErrorCode::kMismatch);
+  texts[1].ids.clear();
+  EXPECT_EQ(encoder->encode_tokens(texts).error().code, saccade::ErrorCode::kUsage);
+}
+
+TEST_F(PublicApi, EffectiveLengthsAreThoseKeptBesideTheWeights) {
+  const auto encoder = saccade::Encoder::load(starter(), {.threads = 1});
+  ASSERT_TRUE(encoder) << encoder.error().message;
+  const auto lengths = encoder->effective_lengths();
+  ASSERT_TRUE(lengths) << lengths.error().message;
+  ASSERT_FALSE(lengths->empty());
+  EXPECT_EQ(lengths->front().dataset, "bootstrap-icons");
+  EXPECT_GT(lengths->front().tokens, 0);
+  EXPECT_LE(lengths->front().low, lengths->front().high);
+}
+
+// A stop in the middle of a pass ends it, not only one between batches.
+TEST_F(PublicApi, APassEndsWhenAskedToStop) {
+  const auto encoder = saccade::Encoder::load(starter(), {.threads = 1});
+  ASSERT_TRUE(encoder) << encoder.error().message;
+  const int64_t width = int64_t{3} * encoder->info().image_height * encoder->info().image_width;
+  const saccade::Matrix<float> pixels(4000, width);
+  std::stop_source stop;
+  const auto began = std::chrono::steady_clock::now();
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    stop.request_stop();
+  });
+  const auto stopped = encoder->encode_pixels(pixels.view(), {.batch_size = 4000, .stop = stop.get_token()});
+  const auto took = std::chrono::steady_clock::now() - began;
+  later.join();
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code, saccade::ErrorCode::kCancelled);
+  EXPECT_LT(took, std::chrono::seconds(1));
+  EXPECT_TRUE(encoder->encode_pixels(pixels.view().slice(0, 2)));
+}
+
 TEST_F(PublicApi, IndexesAndSearches) {
   const saccade::Engine engine = filled();
   const auto answer = engine.search("red", {.k = 2});
@@ -214,22 +268,137 @@ TEST_F(PublicApi, LooksImagesUpAndRemovesThem) {
   const auto images = engine.images();
   ASSERT_TRUE(images) << images.error().message;
   ASSERT_EQ(images->size(), 3U);
-  const saccade::Engine::Rows rows = engine.embeddings();
-  ASSERT_EQ(rows.ids[static_cast<size_t>(images->front().row)], images->front().id);
-  EXPECT_EQ(rows.rows.columns(), engine.info().dim);
+  const auto before = engine.collection();
+  ASSERT_TRUE(before) << before.error().message;
+  ASSERT_EQ(before->ids()[static_cast<size_t>(images->front().row)], images->front().id);
+  EXPECT_EQ(before->embeddings().columns(), engine.info().dim);
   const auto one = engine.image(images->front().path);
   ASSERT_TRUE(one) << one.error().message;
   EXPECT_EQ(one->id, images->front().id);
+  const std::vector<int64_t> one_unknown = {one->id, 999};
+  EXPECT_EQ(engine.remove(one_unknown).error().code, saccade::ErrorCode::kNotFound);
+  EXPECT_EQ(engine.info().images, 3);
   const std::vector<int64_t> ids = {one->id};
   ASSERT_TRUE(engine.remove(ids));
   EXPECT_EQ(engine.info().images, 2);
   EXPECT_EQ(engine.image(one->id).error().code, saccade::ErrorCode::kNotFound);
   EXPECT_EQ(engine.like(one->id).error().code, saccade::ErrorCode::kNotFound);
-  // Embeddings that were mapped earlier remain valid.
-  EXPECT_EQ(rows.rows.rows(), 3);
+  // A snapshot that was taken earlier stays as it was.
+  EXPECT_EQ(before->info().images, 3);
+  EXPECT_EQ(before->image(one->id)->path, one->path);
+  EXPECT_NEAR(saccade::dot(before->embeddings().row(one->row), before->embeddings().row(one->row)), 1, 1e-5);
+  EXPECT_EQ(engine.collection()->info().images, 2);
   const auto encoder = engine.encoder();
   ASSERT_TRUE(encoder) << encoder.error().message;
   EXPECT_EQ(encoder->info().fingerprint, engine.info().fingerprint);
+}
+
+TEST_F(PublicApi, ACollectionIsReadWithoutItsModel) {
+  saccade::Engine engine = filled();
+  std::ofstream(folder_ / "images/broken.png") << "no image";
+  const auto report = engine.index({folder_ / "images"},
+                                   {.captions = {{(folder_ / "images/red.bmp").string(), "a red square"}}});
+  ASSERT_TRUE(report) << report.error().message;
+  const auto collection = saccade::Collection::open(folder_ / "c");
+  ASSERT_TRUE(collection) << collection.error().message;
+  EXPECT_EQ(collection->info().address, (folder_ / "c").string());
+  EXPECT_EQ(collection->info().encoder, "starter");
+  EXPECT_EQ(collection->info().encoder_folder, starter());
+  EXPECT_EQ(collection->info().fingerprint, engine.info().fingerprint);
+  EXPECT_EQ(collection->info().images, 3);
+  EXPECT_EQ(collection->embeddings().columns(), collection->info().dim);
+  EXPECT_EQ(std::ssize(collection->ids()), collection->embeddings().rows());
+  // The rows are those that the model gives, and the caller's search over them finds what the engine's does.
+  const auto encoder = saccade::Encoder::load(starter(), {.threads = 1});
+  ASSERT_TRUE(encoder) << encoder.error().message;
+  const auto images = collection->images();
+  ASSERT_TRUE(images) << images.error().message;
+  ASSERT_EQ(images->size(), 3U);
+  for (const saccade::IndexedImage& image : *images) {
+    EXPECT_EQ(collection->image_of_row(image.row)->id, image.id);
+    EXPECT_EQ(collection->image(image.path)->hash, image.hash);
+    EXPECT_EQ(image.caption, image.path.filename() == "red.bmp" ? "a red square" : "");
+    const auto encoded = encoder->encode_images({image.path});
+    ASSERT_TRUE(encoded) << encoded.error().message;
+    EXPECT_THAT(collection->embeddings().row(image.row),
+                Pointwise(testing::FloatNear(1e-5F), encoded->row(0)));
+  }
+  const auto text = encoder->encode_texts({"a green square"});
+  const auto allowed = collection->allowed("not path~red");
+  ASSERT_TRUE(allowed) << allowed.error().message;
+  const auto best = saccade::top_k(text->view(), collection->embeddings(), 2, {.allowed = *allowed});
+  const auto answer = engine.search(saccade::Query::literal("a green square"),
+                                    {.k = 2, .filter = "not path~red", .keyword_weight = 0});
+  ASSERT_TRUE(answer) << answer.error().message;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(collection->ids()[static_cast<size_t>(best->rows(0, i))],
+              answer->hits[static_cast<size_t>(i)].id);
+  }
+  EXPECT_EQ(collection->images("path~red")->size(), 1U);
+  EXPECT_EQ(collection->allowed("width>>3").error().code, saccade::ErrorCode::kUsage);
+  const auto formats = collection->values("format");
+  ASSERT_TRUE(formats) << formats.error().message;
+  ASSERT_EQ(formats->size(), 1U);
+  EXPECT_EQ(formats->front().images, 3);
+  const auto failed = collection->failed();
+  ASSERT_TRUE(failed) << failed.error().message;
+  ASSERT_EQ(failed->size(), 1U);
+  EXPECT_EQ(failed->front().path.filename(), "broken.png");
+  EXPECT_TRUE(collection->metadata(images->front().id)->camera.empty());
+  EXPECT_EQ(collection->metadata(99).error().code, saccade::ErrorCode::kNotFound);
+  EXPECT_EQ(collection->vectors(images->front().id).error().code, saccade::ErrorCode::kUnsupported);
+  EXPECT_EQ(saccade::Collection::open(folder_ / "images").error().code, saccade::ErrorCode::kNotFound);
+  // Copies share the snapshot: views outlive the object that they came from.
+  auto moved = std::make_unique<saccade::Collection>(*collection);
+  const auto view = moved->embeddings();
+  moved.reset();
+  EXPECT_EQ(view.row(0).data(), collection->embeddings().row(0).data());
+  // Three images are too few to calibrate: the reason is told.
+  const auto calibration = collection->calibration(saccade::QueryKind::kText);
+  ASSERT_TRUE(calibration) << calibration.error().message;
+  EXPECT_FALSE(calibration->gives_probabilities());
+  EXPECT_THAT(calibration->reason(), HasSubstr("too few"));
+  fs::remove(folder_ / "c/background.safetensors");
+  const auto without = saccade::Collection::open(folder_ / "c");
+  EXPECT_EQ(without->calibration(saccade::QueryKind::kText).error().code, saccade::ErrorCode::kNotFound);
+}
+
+TEST_F(PublicApi, PairsAreScoredByAMatchingHead) {
+  const auto plain_encoder = saccade::Encoder::load(starter(), {.threads = 1});
+  ASSERT_TRUE(plain_encoder) << plain_encoder.error().message;
+  const std::vector<saccade::ImageInput> images = {folder_ / "images/red.bmp", folder_ / "images/green.bmp",
+                                                   folder_ / "images/blue.bmp"};
+  const std::vector<std::string> texts = {"a red square", "a green square", "ab"};
+  EXPECT_FALSE(plain_encoder->has_pair_scorer());
+  EXPECT_EQ(plain_encoder->score_pairs(images, texts).error().code, saccade::ErrorCode::kUnsupported);
+  EXPECT_EQ(plain_encoder->has_relevance_maps(),
+            plain_encoder->relevance_map(folder_ / "images/red.bmp", "red").has_value());
+  // BLIP-2 with random weights, and a tokenizer that knows letters.
+  const fs::path folder = folder_ / "blip2";
+  fs::copy(fs::path(saccade::test::kSourceDir) / "tests/golden/blip2-itm", folder);
+  {
+    std::ofstream words(folder / "vocab.txt");
+    words << "[PAD]\n[UNK]\n[CLS]\n[SEP]\n";
+    for (char letter = 'a'; letter <= 'z'; ++letter) words << letter << "\n##" << letter << "\n";
+    for (int unused = 56; unused < 200; ++unused) words << "[unused" << unused << "]\n";
+    std::ofstream(folder / "tokenizer_config.json") << R"({"tokenizer_class": "BertTokenizer"})";
+  }
+  const auto encoder = saccade::Encoder::load(folder.string(), {.threads = 1});
+  ASSERT_TRUE(encoder) << encoder.error().message;
+  ASSERT_TRUE(encoder->has_pair_scorer());
+  const auto together = encoder->score_pairs(images, texts);
+  ASSERT_TRUE(together) << together.error().message;
+  ASSERT_EQ(together->size(), 3U);
+  for (size_t i = 0; i < 3; ++i) {
+    const auto alone = encoder->score_pairs({&images[i], 1}, {&texts[i], 1});
+    ASSERT_TRUE(alone) << alone.error().message;
+    EXPECT_NEAR((*alone)[0], (*together)[i], 1e-4);
+  }
+  const auto in_batches = encoder->score_pairs(images, texts, {.batch_size = 2});
+  ASSERT_TRUE(in_batches) << in_batches.error().message;
+  EXPECT_THAT(*in_batches, Pointwise(testing::FloatNear(1e-4F), *together));
+  EXPECT_NE((*together)[0], (*together)[1]);
+  EXPECT_EQ(encoder->score_pairs(images, {&texts[0], 1}).error().code, saccade::ErrorCode::kUsage);
 }
 
 TEST_F(PublicApi, WrongUseIsAnErrorThatNamesIt) {
@@ -271,8 +440,152 @@ TEST(TopK, IsExactOverYourOwnMatrix) {
   const auto filtered = saccade::top_k(queries.view(), rows.view(), 1, {.allowed = allowed});
   EXPECT_EQ(filtered->rows(0, 0), 2);
   EXPECT_EQ(saccade::top_k(queries.view(), rows.view(), 0).error().code, saccade::ErrorCode::kUsage);
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(saccade::top_k(queries.view(), rows.view(), 1, {.stop = stop.get_token()}).error().code,
+            saccade::ErrorCode::kCancelled);
   EXPECT_EQ(saccade::top_k(saccade::Matrix<float>(1, 3).view(), rows.view(), 1).error().code,
             saccade::ErrorCode::kMismatch);
+}
+
+// Rows of length 1 in random directions.
+saccade::Matrix<float> random_rows(int64_t count, int64_t dim, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  saccade::Matrix<float> rows(count, dim);
+  for (int64_t r = 0; r < count; ++r) {
+    for (float& value : rows.row(r)) value = normal(random);
+    const float length = std::sqrt(saccade::dot(rows.row(r), rows.row(r)));
+    for (float& value : rows.row(r)) value /= length;
+  }
+  return rows;
+}
+
+// Queries near one row each, and as many in directions of their own: half of all have an answer.
+TEST(Calibration, LearnsProbabilitiesFromQueriesWithKnownRows) {
+  constexpr int64_t kRows = 600;
+  constexpr int64_t kDim = 32;
+  constexpr int64_t kQueries = 200;
+  const saccade::Matrix<float> rows = random_rows(kRows, kDim, 1);
+  saccade::Matrix<float> asked = random_rows(2 * kQueries, kDim, 2);
+  saccade::KnownQueries known;
+  for (int64_t q = 0; q < kQueries; ++q) {
+    for (int64_t i = 0; i < kDim; ++i) asked(q, i) = rows(q, i) + 0.6F * asked(q, i);
+    const float length = std::sqrt(saccade::dot(asked.row(q), asked.row(q)));
+    for (float& value : asked.row(q)) value /= length;
+    known.right.push_back({q});
+    known.texts.emplace_back("some words");
+  }
+  // The first three quarters are learned from, the rest and the queries without an answer are held out.
+  constexpr int64_t kLearned = 150;
+  known.embeddings = asked.view().slice(0, kLearned);
+  known.right.resize(kLearned);
+  known.texts.resize(kLearned);
+  const auto calibration = saccade::Calibration::learn(rows.view(), known, {.logit_scale = 20, .threads = 1});
+  ASSERT_TRUE(calibration) << calibration.error().message;
+  ASSERT_TRUE(calibration->gives_probabilities()) << calibration->reason();
+  EXPECT_EQ(calibration->reason(), "");
+  EXPECT_EQ(calibration->known_queries(), kLearned);
+  double right = 0;
+  double wrong = 0;
+  for (int64_t q = kLearned; q < kQueries; ++q) {
+    const auto found = calibration->top_k(asked.row(q), rows.view(), 3, {.text = "some words", .threads = 1});
+    ASSERT_TRUE(found) << found.error().message;
+    ASSERT_EQ(found->hits.size(), 3U);
+    const auto best = saccade::top_k(asked.view().slice(q, 1), rows.view(), 3);
+    for (int i = 0; i < 3; ++i) {
+      const saccade::CalibratedHit& hit = found->hits[static_cast<size_t>(i)];
+      EXPECT_EQ(hit.row, best->rows(0, i));
+      EXPECT_EQ(hit.score, best->scores(0, i));
+      ASSERT_TRUE(hit.probability.has_value());
+      ASSERT_TRUE(*hit.probability >= 0 && *hit.probability <= 1);
+    }
+    ASSERT_TRUE(found->answered.has_value() && found->p_value.has_value());
+    right += *found->hits[0].probability / (kQueries - kLearned);
+  }
+  for (int64_t q = kQueries; q < 2 * kQueries; ++q) {
+    const auto found = calibration->top_k(asked.row(q), rows.view(), 1, {.text = "some words", .threads = 1});
+    ASSERT_TRUE(found) << found.error().message;
+    wrong += *found->hits[0].probability / kQueries;
+  }
+  EXPECT_GT(right, 0.8);
+  EXPECT_LT(wrong, 0.2);
+  // Rows that are left out are no hits.
+  std::vector<uint8_t> allowed(kRows, 1);
+  allowed[kLearned] = 0;
+  const auto found = calibration->top_k(asked.row(kLearned), rows.view(), 1,
+                                        {.text = "some words", .allowed = allowed, .threads = 1});
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_NE(found->hits[0].row, kLearned);
+  EXPECT_LT(*found->hits[0].probability, 0.5);
+}
+
+TEST(Calibration, TellsWhyItGivesNoProbabilities) {
+  const saccade::Matrix<float> rows = random_rows(100, 16, 3);
+  const saccade::Matrix<float> queries = random_rows(80, 16, 4);
+  saccade::KnownQueries known{.embeddings = queries.view()};
+  // Right rows that have nothing to do with the scores.
+  for (int64_t q = 0; q < 80; ++q) {
+    known.right.push_back({q});
+    known.texts.emplace_back("words");
+  }
+  const auto random = saccade::Calibration::learn(rows.view(), known, {.threads = 1});
+  ASSERT_TRUE(random) << random.error().message;
+  EXPECT_FALSE(random->gives_probabilities());
+  EXPECT_NE(random->reason(), "");
+  const auto found = random->top_k(queries.row(0), rows.view(), 5, {.text = "words"});
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->hits.size(), 5U);
+  EXPECT_FALSE(found->hits[0].probability.has_value());
+  const auto few = saccade::Calibration::learn(
+      rows.view().slice(0, 40),
+      {.embeddings = queries.view().slice(0, 1), .right = {{0}}, .texts = {"words"}});
+  ASSERT_TRUE(few) << few.error().message;
+  EXPECT_THAT(few->reason(), HasSubstr("too few"));
+  EXPECT_FALSE(few->top_k(queries.row(0), rows.view(), 1)->p_value.has_value());
+  // Lists and widths that do not fit are refused.
+  known.right.pop_back();
+  EXPECT_EQ(saccade::Calibration::learn(rows.view(), known).error().code, saccade::ErrorCode::kMismatch);
+  known.right.push_back({100});
+  EXPECT_EQ(saccade::Calibration::learn(rows.view(), known).error().code, saccade::ErrorCode::kUsage);
+  EXPECT_EQ(saccade::Calibration::learn(rows.view(), {}).error().code, saccade::ErrorCode::kMismatch);
+  EXPECT_EQ(random->top_k(queries.row(0), rows.view(), 0).error().code, saccade::ErrorCode::kUsage);
+  const std::vector<float> narrow = {1, 0};
+  EXPECT_EQ(random->top_k(narrow, rows.view(), 1).error().code, saccade::ErrorCode::kMismatch);
+}
+
+TEST(Calibration, LearnsFromCaptions) {
+  const auto encoder = saccade::Encoder::load(starter(), {.threads = 1});
+  ASSERT_TRUE(encoder) << encoder.error().message;
+  const std::string colors[] = {"red",   "green",  "blue",   "yellow", "black",
+                                "white", "orange", "violet", "grey",   "brown"};
+  const std::string things[] = {"apple", "house", "car",   "fish", "tree", "star",
+                                "clock", "key",   "heart", "bell", "book", "lamp"};
+  std::vector<std::string> captions;
+  for (const std::string& color : colors) {
+    for (const std::string& thing : things) captions.push_back(color + " " + thing);
+  }
+  // Rows of the captions themselves: a model that knows images perfectly.
+  const auto rows = encoder->encode_texts(captions);
+  ASSERT_TRUE(rows) << rows.error().message;
+  const auto calibration = saccade::Calibration::learn(*encoder, rows->view(), captions, {.threads = 1});
+  ASSERT_TRUE(calibration) << calibration.error().message;
+  EXPECT_TRUE(calibration->gives_probabilities()) << calibration->reason();
+  EXPECT_GE(calibration->known_queries(), 60);
+  const auto query = encoder->encode_texts({"green fish"});
+  const auto found = calibration->top_k(query->row(0), rows->view(), 1, {.text = "green fish"});
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(captions[static_cast<size_t>(found->hits[0].row)], "green fish");
+  EXPECT_GT(found->hits[0].probability.value_or(0), 0.5);
+  captions.pop_back();
+  EXPECT_EQ(saccade::Calibration::learn(*encoder, rows->view(), captions).error().code,
+            saccade::ErrorCode::kMismatch);
+  std::stop_source stop;
+  stop.request_stop();
+  captions.emplace_back("another");
+  EXPECT_EQ(
+      saccade::Calibration::learn(*encoder, rows->view(), captions, {.stop = stop.get_token()}).error().code,
+      saccade::ErrorCode::kCancelled);
 }
 
 TEST(MaxSim, SumsTheLargestDots) {

@@ -1,11 +1,11 @@
 #include "saccade/engine/search_query.h"
 
 #include <cmath>
-#include <memory>
 #include <utility>
 
 #include "saccade/image/image.h"
 #include "saccade/search/fusion.h"
+#include "saccade/search/listing.h"
 #include "saccade/search/query_language.h"
 
 namespace saccade {
@@ -17,34 +17,28 @@ Status check_share(std::string_view what, double value) {
 }
 
 // The image as the search module takes it: a file, or bytes. Decoded pixels become a PNG, which loses nothing.
-Result<QueryPicture> picture_of(const ImageInput& input, float weight) {
-  QueryPicture picture{.image = "image", .bytes = {}, .weight = weight};
+Result<QueryImage> image_of(const ImageInput& input, float weight) {
   if (const auto* file = std::get_if<std::filesystem::path>(&input.content())) {
-    picture.image = *file;
-  } else if (const auto* encoded = std::get_if<ImageInput::Bytes>(&input.content())) {
-    picture.bytes = std::make_shared<const std::string>(encoded->bytes);
+    return QueryImage{*file, weight};
+  }
+  QueryImage image;
+  if (const auto* encoded = std::get_if<ImageInput::Bytes>(&input.content())) {
+    image = QueryImage::of_bytes("image", encoded->bytes);
   } else {
     SACCADE_ASSIGN(std::string png, encode_png(std::get<Image>(input.content())));
-    picture.bytes = std::make_shared<const std::string>(std::move(png));
+    image = QueryImage::of_bytes("image", std::move(png));
   }
-  return picture;
+  image.weight = weight;
+  return image;
 }
 
 Status add_images(const Query& query, SearchQuery& asked) {
-  for (size_t i = 0; i < query.images().size(); ++i) {
-    const auto& [input, weight] = query.images()[i];
+  for (const auto& [input, weight] : query.images()) {
     if (!std::isfinite(weight) || weight == 0 || std::abs(weight) > kMostWeight) {
       return fail(ErrorCode::kUsage, "an image has weight {}, expected a number up to {}, not 0", weight,
                   kMostWeight);
     }
-    SACCADE_ASSIGN(QueryPicture picture, picture_of(input, weight));
-    if (i == 0) {
-      asked.image = std::move(picture.image);
-      asked.image_bytes = std::move(picture.bytes);
-      asked.image_weight = weight;
-    } else {
-      asked.more_images.push_back(std::move(picture));
-    }
+    SACCADE_ASSIGN(asked.images.emplace_back(), image_of(input, weight));
   }
   return {};
 }
@@ -55,10 +49,10 @@ Result<SearchQuery> search_query(const SearchOptions& options) {
   SearchQuery asked;
   if (options.k < 1) return fail(ErrorCode::kUsage, "k is {}, expected 1 or more", options.k);
   if (options.candidates < 0) {
-    return fail(ErrorCode::kUsage, "candidates is {}, expected 0 or more", options.candidates);
+    return fail(ErrorCode::kUsage, "the number of candidates is {}, expected 0 or more", options.candidates);
   }
-  SACCADE_TRY(check_share("keyword_weight", options.keyword_weight));
-  if (options.min_probability) SACCADE_TRY(check_share("min_probability", *options.min_probability));
+  SACCADE_TRY(check_share("the weight of keywords", options.keyword_weight));
+  if (options.min_probability) SACCADE_TRY(check_share("the minimum probability", *options.min_probability));
   asked.k = options.k;
   asked.filter = options.filter;
   asked.word_share = options.keyword_weight;
@@ -70,24 +64,29 @@ Result<SearchQuery> search_query(const SearchOptions& options) {
   return asked;
 }
 
-Result<SearchQuery> search_query(const Query& query, const SearchOptions& options) {
+Result<SearchQuery> like_query(const Query& query, const SearchOptions& options) {
   SACCADE_ASSIGN(SearchQuery asked, search_query(options));
+  SACCADE_TRY(add_images(query, asked));  // first: an unwanted image gives a single text its weight
   std::string typed = query.typed().value_or("");
+  if (typed.find_first_not_of(" \t\r\n\f\v") == std::string::npos) typed.clear();
   if (query.is_literal()) {
     asked.text = std::move(typed);
   } else {
-    SACCADE_TRY(read_query_text(typed, asked));
+    SACCADE_ASSIGN(asked.text, read_query_text(typed, asked.images));
   }
-  for (const std::string& unwanted : query.unwanted()) {
-    if (asked.parts.empty() && !asked.text.empty()) asked.parts.push_back({.text = asked.text});
-    asked.parts.push_back({.text = unwanted, .weight = kUnwantedWeight});
-  }
-  SACCADE_TRY(add_images(query, asked));
-  if (asked.text.empty() && asked.parts.empty() && !asked.has_image()) {
-    return fail(ErrorCode::kUsage, "a query without content, expected a text, an image, or both");
-  }
+  for (const std::string& unwanted : query.unwanted()) asked.text.leave_out(unwanted);
   SACCADE_ASSIGN(asked.fusion, make_fusion(query.method().value_or(Compose::kSum), query.text_weight(),
                                            query.description()));
+  return asked;
+}
+
+Result<SearchQuery> search_query(const Query& query, const SearchOptions& options) {
+  SACCADE_ASSIGN(SearchQuery asked, like_query(query, options));
+  if (is_listing(asked) && asked.filter.empty()) {
+    return fail(
+        ErrorCode::kUsage,
+        "nothing to search for: give a text, an image, or both; or a filter alone, which lists what passes");
+  }
   return asked;
 }
 

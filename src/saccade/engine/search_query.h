@@ -12,5 +12,7 @@ namespace saccade {
 Result<SearchQuery> search_query(const SearchOptions& options);
 // Translates a query with its options. kUsage for a query without content, a weight out of range, or unreadable syntax.
 Result<SearchQuery> search_query(const Query& query, const SearchOptions& options);
+// Translates what is searched for beside an item (EngineCore::SearchCall::like): likewise, but the query may be empty.
+Result<SearchQuery> like_query(const Query& query, const SearchOptions& options);
 
 }  // namespace saccade

@@ -46,8 +46,9 @@ Result<TopK> top_k(MatrixView<const float> queries, MatrixView<const float> rows
     rows = unit_rows.view();
   }
   ThreadPool pool(options.threads);
-  SACCADE_ASSIGN(const FoundRows found,
-                 find_rows({.rows = rows, .allowed = options.allowed}, queries, k, pool));
+  SACCADE_ASSIGN(
+      const FoundRows found,
+      find_rows({.rows = rows, .allowed = options.allowed, .stop = options.stop}, queries, k, pool));
   TopK top{Matrix<int64_t>(queries.rows(), k), Matrix<float>(queries.rows(), k)};
   for (int64_t q = 0; q < queries.rows(); ++q) {
     const std::vector<RowScore>& best = found.best[static_cast<size_t>(q)];

@@ -10,7 +10,6 @@
 #include "saccade/core/error.h"
 #include "saccade/image/image.h"
 #include "saccade/image/metadata/facts.h"
-#include "saccade/image/preprocess.h"
 
 namespace saccade {
 
@@ -48,8 +47,5 @@ using UsePicture = std::function<Status(const PictureView& picture)>;
 // Decodes like decode_image, without a copy of the pixels. `use` is called on this thread with the image in
 // its original buffer, and not after an error. Returns the decoder's error, or the result of `use`.
 Status decode_for(std::span<const std::byte> bytes, const DecodeOptions& options, const UsePicture& use);
-
-// preprocess() (preprocess.h) of pixels that lie elsewhere.
-Status preprocess(const ImageView& image, const Preprocessing& preprocessing, std::span<float> out);
 
 }  // namespace saccade

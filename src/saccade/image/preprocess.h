@@ -3,6 +3,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
+#include "saccade/image/image_view.h"
 #include "saccade/preprocessing.h"
 
 namespace saccade {
@@ -15,5 +16,8 @@ Result<Preprocessing> preprocessing_from_hugging_face(const Json& preprocessor_c
 // Reads "preprocess_cfg" of open_clip_config.json; conversions have OpenCLIP's order and rounding. The same
 // fields of our own under "saccade" apply.
 Result<Preprocessing> preprocessing_from_open_clip(const Json& preprocess_cfg, int image_size);
+
+// preprocess() (saccade/preprocessing.h) of pixels that lie elsewhere.
+Status preprocess(const ImageView& image, const Preprocessing& preprocessing, std::span<float> out);
 
 }  // namespace saccade

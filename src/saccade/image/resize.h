@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "saccade/image/image_view.h"
-#include "saccade/image/preprocess.h"
+#include "saccade/preprocessing.h"
 
 namespace saccade {
 

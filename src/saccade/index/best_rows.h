@@ -7,16 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "saccade/index/exact_search.h"
+#include "saccade/index/row_score.h"
 
 namespace saccade {
-
-// Functor for ranks_before in sorting: a function passed by address is not inlined.
-struct RanksBefore {
-  bool operator()(const RowScore& a, const RowScore& b) const {
-    return a.score > b.score || (a.score == b.score && a.row < b.row);
-  }
-};
 
 // The best k of the rows offered so far, in any order. Candidates are kept, up to twice k, and then halved.
 // An offered row costs one comparison, or a few nanoseconds if it is kept, for any k.

@@ -12,9 +12,11 @@
 #include <span>
 #include <vector>
 
+#include "saccade/core/threads.h"
 #include "saccade/index/best_rows.h"
 #include "saccade/index/dot_kernels.h"
-#include "saccade/index/exact_search.h"
+#include "saccade/index/int8_rows.h"
+#include "saccade/matrix.h"
 
 namespace saccade {
 

@@ -76,7 +76,7 @@ void search_part(const Block& block, int64_t begin, int64_t end, std::span<BestR
   std::vector<Wanted> wanted(block.wanted.begin(), block.wanted.end());
   for (Wanted& of_query : wanted) of_query.begin_at(begin);
   int64_t next = begin;
-  while (next < end) {
+  while (next < end && !block.searched.stop.stop_requested()) {
     int64_t count = 0;
     for (; next < end && count < kTileRows; ++next) {
       if (!block.allows(next)) continue;
@@ -262,6 +262,7 @@ void search_in_full(const SearchedRows& searched, int64_t from, const Matrix<flo
     const auto of_block = best.subspan(at, static_cast<size_t>(count));
     const Block block{searched, from, padded.view().slice(first, count),
                       wanted.empty() ? wanted : wanted.subspan(at, static_cast<size_t>(count)), k};
+    if (searched.stop.stop_requested()) return;
     const std::vector<int64_t> failed = search_block(block, guess_floors(block, pool), of_block, pool);
     if (failed.empty()) continue;
     // The sample was not representative: search again for the queries that failed.
@@ -279,10 +280,6 @@ void search_in_full(const SearchedRows& searched, int64_t from, const Matrix<flo
 }
 
 }  // namespace
-
-bool ranks_before(const RowScore& a, const RowScore& b) {
-  return RanksBefore()(a, b);
-}
 
 Result<FoundRows> find_rows(const SearchedRows& searched, MatrixView<const float> queries, int64_t k,
                             ThreadPool& pool, std::span<const std::span<const int64_t>> wanted) {
@@ -319,6 +316,7 @@ Result<FoundRows> find_rows(const SearchedRows& searched, MatrixView<const float
     looked_for.clear();
   }
   search_in_full(searched, by_codes.empty() ? 0 : searched.int8.count, padded, k, pool, best, looked_for);
+  if (searched.stop.stop_requested()) return fail(ErrorCode::kCancelled, "search: asked to stop");
   for (size_t q = 0; q < best.size(); ++q) {
     found.best[q] = best[q].rows();
     std::ranges::sort(found.best[q], RanksBefore());

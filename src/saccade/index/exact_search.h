@@ -3,28 +3,23 @@
 
 #include <cstdint>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
 #include "saccade/index/int8_rows.h"
+#include "saccade/index/row_score.h"
 #include "saccade/matrix.h"
 
 namespace saccade {
-
-struct RowScore {
-  int64_t row = 0;
-  float score = 0;
-};
-
-// Orders by descending score; equal scores by ascending row number, so that results are stable.
-bool ranks_before(const RowScore& a, const RowScore& b);
 
 // Rows to search. All borrowed.
 struct SearchedRows {
   MatrixView<const float> rows;           // [n, dim]
   std::span<const uint8_t> allowed = {};  // empty, or one byte a row, 0 leaves the row out
   Int8Rows int8 = {};                     // 8-bit codes of the first rows; count 0 if there are none
+  std::stop_token stop = {};              // ends a search within milliseconds, with kCancelled
 };
 
 struct FoundRows {

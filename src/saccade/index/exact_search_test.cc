@@ -304,6 +304,16 @@ TEST(ExactSearch, RowsMayLieApart) {
   expect_same(best_rows(narrow, query.view(), 10), best_rows(packed.view(), query.view(), 10));
 }
 
+TEST(ExactSearch, EndsWhenAskedToStop) {
+  ThreadPool pool(2);
+  const Matrix<float> rows = random_rows(9000, 8, 18);
+  std::stop_source stop;
+  const SearchedRows searched{.rows = rows.view(), .stop = stop.get_token()};
+  EXPECT_EQ(find_rows(searched, rows.view().slice(0, 100), 3, pool)->best[99][0].row, 99);
+  stop.request_stop();
+  EXPECT_EQ(find_rows(searched, rows.view().slice(0, 100), 3, pool).error().code, ErrorCode::kCancelled);
+}
+
 TEST(ExactSearch, RefusesWhatDoesNotFit) {
   ThreadPool pool(1);
   const Matrix<float> rows = random_rows(3, 8, 16);

@@ -9,14 +9,14 @@
 
 #include "saccade/core/error.h"
 #include "saccade/model/checkpoints/checkpoint.h"
-#include "saccade/model/checkpoints/outline.h"
 #include "saccade/model/encoder.h"
 #include "saccade/model/options/wide_layers.h"
 #include "saccade/nn/parameters.h"
 
 namespace saccade {
 
-class StateMapper;  // state_mapper.h
+class StateMapper;         // state_mapper.h
+struct CheckpointOutline;  // checkpoints/outline.h
 
 // Encoder that can also run a reference's named inputs and return named outputs.
 class Architecture : public EncoderBackend {
@@ -27,8 +27,6 @@ class Architecture : public EncoderBackend {
   virtual Result<nn::TensorMap> answers(const nn::TensorMap& inputs) = 0;
   // Returns the mapper for relevance maps of heads on this encoder, or nullptr if its states have none.
   virtual StateMapper* state_mapper() { return nullptr; }
-  // Returns the layers with a higher precision than requested.
-  [[nodiscard]] virtual WideLayers wide_layers() const { return {}; }
 };
 
 // Family of models: one value, in the family's own file, and one line in registry.cc.

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <utility>
 
-#include "saccade/model/architecture.h"
 #include "saccade/model/composers/token_states.h"
 #include "saccade/model/explain/relevance_map.h"
+#include "saccade/model/options/wide_layers.h"
 
 namespace saccade {
 namespace {
@@ -46,7 +46,8 @@ Result<RowSets> checked(Result<RowSets> sets, Input input) {
   return sets;
 }
 
-class CheckedEncoder : public EncoderBackend,
+class CheckedEncoder : public ForwardingEncoder,
+                       public RawRows,
                        public LateInteraction,
                        public PairScorer,
                        public FrozenFeatures,
@@ -56,20 +57,17 @@ class CheckedEncoder : public EncoderBackend,
                        public WordInserter {
  public:
   explicit CheckedEncoder(std::unique_ptr<EncoderBackend> encoder)
-      : encoder_(std::move(encoder)),
-        late_(encoder_->late_interaction()),
-        scorer_(encoder_->pair_scorer()),
-        frozen_(encoder_->frozen_features()),
-        classifier_(encoder_->text_classifier()),
-        mapper_(encoder_->picture_mapper()),
-        tokens_(encoder_->token_states()),
-        inserter_(encoder_->word_inserter()) {}
+      : ForwardingEncoder(*encoder), encoder_(std::move(encoder)), inner_(encoder_->capabilities()) {}
 
-  [[nodiscard]] const EncoderBackend& unchecked() const { return *encoder_; }
-
-  const EncoderInfo& info() const override { return encoder_->info(); }
-  const Preprocessing& preprocessing() const override { return encoder_->preprocessing(); }
-  const Tokenizer* tokenizer() const override { return encoder_->tokenizer(); }
+  EncoderCapabilities capabilities() override {
+    // The bindings are all of the struct's members: one that is added to it must be added here.
+    const auto& [raw, late, scorer, frozen, classifier, mapper, tokens, inserter] = inner_;
+    const auto mine = [this](auto* inner) {
+      return inner == nullptr ? nullptr : static_cast<decltype(inner)>(this);
+    };
+    return {mine(raw),        mine(late),   mine(scorer), mine(frozen),
+            mine(classifier), mine(mapper), mine(tokens), mine(inserter)};
+  }
 
   Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
     return checked(encoder_->encode_images(pixels), Input::kPicture);
@@ -78,22 +76,25 @@ class CheckedEncoder : public EncoderBackend,
     return checked(encoder_->encode_texts(texts), Input::kText);
   }
 
-  RawRows* raw_rows() override { return encoder_->raw_rows() == nullptr ? nullptr : &raw_; }
+  Result<Matrix<float>> raw_image_rows(MatrixView<const float> pixels) override {
+    return checked(inner_.raw_rows->raw_image_rows(pixels), Input::kPicture);
+  }
+  Result<Matrix<float>> raw_text_rows(std::span<const TokenizedText> texts) override {
+    return checked(inner_.raw_rows->raw_text_rows(texts), Input::kText);
+  }
 
-  LateInteraction* late_interaction() override { return late_ == nullptr ? nullptr : this; }
   Result<RowSets> encode_image_rows(MatrixView<const float> pixels) override {
-    return checked(late_->encode_image_rows(pixels), Input::kPicture);
+    return checked(inner_.late_interaction->encode_image_rows(pixels), Input::kPicture);
   }
   Result<RowSets> encode_text_rows(std::span<const TokenizedText> texts) override {
-    return checked(late_->encode_text_rows(texts), Input::kText);
+    return checked(inner_.late_interaction->encode_text_rows(texts), Input::kText);
   }
-  int patch_rows() const override { return late_->patch_rows(); }
-  int patch_columns() const override { return late_->patch_columns(); }
+  int patch_rows() const override { return inner_.late_interaction->patch_rows(); }
+  int patch_columns() const override { return inner_.late_interaction->patch_columns(); }
 
-  PairScorer* pair_scorer() override { return scorer_ == nullptr ? nullptr : this; }
   Result<std::vector<float>> score_pairs(MatrixView<const float> pixels,
                                          std::span<const TokenizedText> texts) override {
-    SACCADE_ASSIGN(std::vector<float> scores, scorer_->score_pairs(pixels, texts));
+    SACCADE_ASSIGN(std::vector<float> scores, inner_.pair_scorer->score_pairs(pixels, texts));
     const auto pairs = static_cast<int64_t>(scores.size());
     for (int64_t i = 0; i < pairs; ++i) {
       SACCADE_TRY(check_finite({&scores[static_cast<size_t>(i)], 1}, Input::kPair, i, pairs));
@@ -101,88 +102,61 @@ class CheckedEncoder : public EncoderBackend,
     return scores;
   }
 
-  FrozenFeatures* frozen_features() override { return frozen_ == nullptr ? nullptr : this; }
-  int64_t image_width(ImageState state) const override { return frozen_->image_width(state); }
-  int64_t image_rows(ImageState state) const override { return frozen_->image_rows(state); }
-  int64_t text_width(TextState state) const override { return frozen_->text_width(state); }
+  int64_t image_width(ImageState state) const override { return inner_.frozen_features->image_width(state); }
+  int64_t image_rows(ImageState state) const override { return inner_.frozen_features->image_rows(state); }
+  int64_t text_width(TextState state) const override { return inner_.frozen_features->text_width(state); }
   Result<RowSets> image_features(MatrixView<const float> pixels, ImageState state) override {
-    return checked(frozen_->image_features(pixels, state), Input::kPicture);
+    return checked(inner_.frozen_features->image_features(pixels, state), Input::kPicture);
   }
   Result<RowSets> text_features(std::span<const TokenizedText> texts, TextState state) override {
-    return checked(frozen_->text_features(texts, state), Input::kText);
+    return checked(inner_.frozen_features->text_features(texts, state), Input::kText);
   }
 
-  TextClassifier* text_classifier() override { return classifier_ == nullptr ? nullptr : this; }
-  const std::vector<std::string>& labels() const override { return classifier_->labels(); }
+  const std::vector<std::string>& labels() const override { return inner_.text_classifier->labels(); }
   Result<Matrix<float>> classify_texts(std::span<const TokenizedText> texts) override {
-    return checked(classifier_->classify_texts(texts), Input::kText);
+    return checked(inner_.text_classifier->classify_texts(texts), Input::kText);
   }
   Result<AttentionMaps> attention_maps(const TokenizedText& text) override {
-    SACCADE_ASSIGN(AttentionMaps maps, classifier_->attention_maps(text));
+    SACCADE_ASSIGN(AttentionMaps maps, inner_.text_classifier->attention_maps(text));
     SACCADE_TRY(check_finite(maps.weights, Input::kText, 0, 1));
     return maps;
   }
 
-  PictureMapper* picture_mapper() override { return mapper_ == nullptr ? nullptr : this; }
   Result<PictureMaps> map_pictures(MatrixView<const float> pixels, std::span<const float> target,
                                    MapMethod method) override {
-    SACCADE_ASSIGN(PictureMaps maps, mapper_->map_pictures(pixels, target, method));
+    SACCADE_ASSIGN(PictureMaps maps, inner_.picture_mapper->map_pictures(pixels, target, method));
     SACCADE_ASSIGN(maps.relevance, checked(std::move(maps.relevance), Input::kPicture));
     return maps;
   }
 
-  TokenStates* token_states() override { return tokens_ == nullptr ? nullptr : this; }
   Result<RowSets> image_tokens(MatrixView<const float> pixels) override {
-    return checked(tokens_->image_tokens(pixels), Input::kPicture);
+    return checked(inner_.token_states->image_tokens(pixels), Input::kPicture);
   }
   Result<RowSets> text_tokens(std::span<const TokenizedText> texts) override {
-    return checked(tokens_->text_tokens(texts), Input::kText);
+    return checked(inner_.token_states->text_tokens(texts), Input::kText);
   }
-  int64_t picture_tokens() const override { return tokens_->picture_tokens(); }
-  int64_t end_token(const TokenizedText& text) const override { return tokens_->end_token(text); }
+  int64_t picture_tokens() const override { return inner_.token_states->picture_tokens(); }
+  int64_t end_token(const TokenizedText& text) const override { return inner_.token_states->end_token(text); }
 
-  WordInserter* word_inserter() override { return inserter_ == nullptr ? nullptr : this; }
-  int64_t word_width() const override { return inserter_->word_width(); }
+  int64_t word_width() const override { return inner_.word_inserter->word_width(); }
   Result<Matrix<float>> encode_with_words(std::span<const TokenizedText> texts,
                                           std::span<const int64_t> places,
                                           MatrixView<const float> words) override {
-    return checked(inserter_->encode_with_words(texts, places, words), Input::kText);
+    return checked(inner_.word_inserter->encode_with_words(texts, places, words), Input::kText);
   }
 
  private:
-  class Raw : public RawRows {
-   public:
-    explicit Raw(CheckedEncoder& owner) : owner_(owner) {}
-    Result<Matrix<float>> raw_image_rows(MatrixView<const float> pixels) override {
-      return checked(owner_.encoder_->raw_rows()->raw_image_rows(pixels), Input::kPicture);
-    }
-    Result<Matrix<float>> raw_text_rows(std::span<const TokenizedText> texts) override {
-      return checked(owner_.encoder_->raw_rows()->raw_text_rows(texts), Input::kText);
-    }
-
-   private:
-    CheckedEncoder& owner_;
-  };
-  Raw raw_{*this};
   std::unique_ptr<EncoderBackend> encoder_;
-  // Late interaction of the wrapped encoder; nullptr if it has none, and then this object is never used as
-  // one.
-  LateInteraction* late_;
-  PairScorer* scorer_;
-  FrozenFeatures* frozen_;
-  TextClassifier* classifier_;
-  PictureMapper* mapper_;
-  TokenStates* tokens_;
-  WordInserter* inserter_;
+  const EncoderCapabilities inner_;
 };
 
 }  // namespace
 
-WideLayers wide_layers_of(const EncoderBackend& encoder) {
-  const auto* checked = dynamic_cast<const CheckedEncoder*>(&encoder);
-  const auto* architecture =
-      dynamic_cast<const Architecture*>(checked != nullptr ? &checked->unchecked() : &encoder);
-  return architecture != nullptr ? architecture->wide_layers() : WideLayers();
+WideLayers EncoderBackend::wide_layers() const {
+  return {};
+}
+WideLayers ForwardingEncoder::wide_layers() const {
+  return inner_->wide_layers();
 }
 
 std::unique_ptr<EncoderBackend> with_checked_answers(std::unique_ptr<EncoderBackend> encoder) {

@@ -30,6 +30,7 @@ struct DualShape {
 };
 
 class DualEncoder : public Architecture,
+                    public RawRows,
                     public FrozenFeatures,
                     public PictureMapper,
                     public StateMapper,
@@ -42,12 +43,24 @@ class DualEncoder : public Architecture,
 
   Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override;
   Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override;
-  RawRows* raw_rows() override { return &raw_; }
+  EncoderCapabilities capabilities() override {
+    return {.raw_rows = this,
+            .frozen_features = this,
+            .picture_mapper = picture_tower() ? this : nullptr,
+            .token_states = shape_.picture_tokens > 0 ? this : nullptr,
+            .word_inserter = shape_.word_width > 0 ? this : nullptr};
+  }
   // Computes embeddings in the same way as for users. Intermediate states need a second pass, because
   // recording them disables the shortcuts of the last block.
   Result<nn::TensorMap> answers(const nn::TensorMap& inputs) override;
 
-  FrozenFeatures* frozen_features() override { return this; }
+  Result<Matrix<float>> raw_image_rows(MatrixView<const float> pixels) override {
+    return picture_rows(pixels, false);
+  }
+  Result<Matrix<float>> raw_text_rows(std::span<const TokenizedText> texts) override {
+    return sentence_rows(texts, false);
+  }
+
   int64_t image_width(ImageState state) const override {
     return state == ImageState::kPooled ? shape_.image_states : 0;
   }
@@ -58,7 +71,6 @@ class DualEncoder : public Architecture,
   Result<RowSets> image_features(MatrixView<const float> pixels, ImageState state) override;
   Result<RowSets> text_features(std::span<const TokenizedText> texts, TextState state) override;
 
-  PictureMapper* picture_mapper() override { return picture_tower() ? this : nullptr; }
   Result<PictureMaps> map_pictures(MatrixView<const float> pixels, std::span<const float> target,
                                    MapMethod method) override;
   StateMapper* state_mapper() override { return picture_tower() ? this : nullptr; }
@@ -68,13 +80,11 @@ class DualEncoder : public Architecture,
   Result<PictureMaps> map_states(MatrixView<const float> pixels, const StatesScored& scored,
                                  MapMethod method) override;
 
-  TokenStates* token_states() override { return shape_.picture_tokens > 0 ? this : nullptr; }
   Result<RowSets> image_tokens(MatrixView<const float> pixels) override;
   Result<RowSets> text_tokens(std::span<const TokenizedText> texts) override;
   int64_t picture_tokens() const override { return shape_.picture_tokens; }
   int64_t end_token(const TokenizedText& text) const override;
 
-  WordInserter* word_inserter() override { return shape_.word_width > 0 ? this : nullptr; }
   int64_t word_width() const override { return shape_.word_width; }
   Result<Matrix<float>> encode_with_words(std::span<const TokenizedText> texts,
                                           std::span<const int64_t> places,
@@ -119,24 +129,10 @@ class DualEncoder : public Architecture,
   Status for_image_states(MatrixView<const float> pixels, const Body& body);
   template <typename Body>
   Status for_text_states(std::span<const TokenizedText> texts, const Body& body);
-  class Raw : public RawRows {
-   public:
-    explicit Raw(DualEncoder& encoder) : encoder_(encoder) {}
-    Result<Matrix<float>> raw_image_rows(MatrixView<const float> pixels) override {
-      return encoder_.picture_rows(pixels, false);
-    }
-    Result<Matrix<float>> raw_text_rows(std::span<const TokenizedText> texts) override {
-      return encoder_.sentence_rows(texts, false);
-    }
-
-   private:
-    DualEncoder& encoder_;
-  };
   // Computes image embeddings; with `unit`, normalized to length 1.
   Result<Matrix<float>> picture_rows(MatrixView<const float> pixels, bool unit);
   Result<Matrix<float>> sentence_rows(std::span<const TokenizedText> texts, bool unit);
 
-  Raw raw_{*this};
   EncoderParts parts_;  // destroyed after the family's model, which borrows from the weights
   DualShape shape_;
   std::mutex mutex_;

@@ -120,6 +120,23 @@ class PictureMapper;  // picture_map.h
 class TokenStates;    // token_states.h
 class WordInserter;   // token_states.h
 
+struct WideLayers;  // options/wide_layers.h
+
+// Optional capabilities of an encoder; nullptr if unavailable. They live as long as the encoder and share its
+// lock. A new capability is a member here and a line in checked_encoder.cc.
+struct EncoderCapabilities {
+  RawRows* raw_rows = nullptr;
+  // With late interaction, encode_images and encode_texts return the normalized mean of an item's rows. It is
+  // good enough to find candidates, not to rank them.
+  LateInteraction* late_interaction = nullptr;
+  PairScorer* pair_scorer = nullptr;
+  FrozenFeatures* frozen_features = nullptr;
+  TextClassifier* text_classifier = nullptr;
+  PictureMapper* picture_mapper = nullptr;
+  TokenStates* token_states = nullptr;
+  WordInserter* word_inserter = nullptr;
+};
+
 // Interface of all encoders. Thread-safe: concurrent calls run one after the other.
 class EncoderBackend {
  public:
@@ -138,17 +155,41 @@ class EncoderBackend {
   // them as its model requires.
   [[nodiscard]] virtual Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) = 0;
 
-  // Optional capabilities; nullptr if unavailable. They live as long as the encoder and share its lock. With
-  // late interaction, encode_images and encode_texts return the normalized mean of an item's rows. It is good
-  // enough to find candidates, not to rank them.
-  [[nodiscard]] virtual RawRows* raw_rows() { return nullptr; }
-  [[nodiscard]] virtual LateInteraction* late_interaction() { return nullptr; }
-  [[nodiscard]] virtual PairScorer* pair_scorer() { return nullptr; }
-  [[nodiscard]] virtual FrozenFeatures* frozen_features() { return nullptr; }
-  [[nodiscard]] virtual TextClassifier* text_classifier() { return nullptr; }
-  [[nodiscard]] virtual PictureMapper* picture_mapper() { return nullptr; }
-  [[nodiscard]] virtual TokenStates* token_states() { return nullptr; }
-  [[nodiscard]] virtual WordInserter* word_inserter() { return nullptr; }
+  // Returns the layers with a higher precision than requested.
+  [[nodiscard]] virtual WideLayers wide_layers() const;
+
+  // Returns the same capabilities at every call.
+  [[nodiscard]] virtual EncoderCapabilities capabilities() { return {}; }
+  [[nodiscard]] RawRows* raw_rows() { return capabilities().raw_rows; }
+  [[nodiscard]] LateInteraction* late_interaction() { return capabilities().late_interaction; }
+  [[nodiscard]] PairScorer* pair_scorer() { return capabilities().pair_scorer; }
+  [[nodiscard]] FrozenFeatures* frozen_features() { return capabilities().frozen_features; }
+  [[nodiscard]] TextClassifier* text_classifier() { return capabilities().text_classifier; }
+  [[nodiscard]] PictureMapper* picture_mapper() { return capabilities().picture_mapper; }
+  [[nodiscard]] TokenStates* token_states() { return capabilities().token_states; }
+  [[nodiscard]] WordInserter* word_inserter() { return capabilities().word_inserter; }
+};
+
+// Base class of encoders that wrap another one: forwards everything to it.
+class ForwardingEncoder : public EncoderBackend {
+ public:
+  // `inner` must outlive this object.
+  explicit ForwardingEncoder(EncoderBackend& inner) : inner_(&inner) {}
+
+  [[nodiscard]] const EncoderInfo& info() const override { return inner_->info(); }
+  [[nodiscard]] const Preprocessing& preprocessing() const override { return inner_->preprocessing(); }
+  [[nodiscard]] const Tokenizer* tokenizer() const override { return inner_->tokenizer(); }
+  [[nodiscard]] Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
+    return inner_->encode_images(pixels);
+  }
+  [[nodiscard]] Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
+    return inner_->encode_texts(texts);
+  }
+  [[nodiscard]] WideLayers wide_layers() const override;
+  [[nodiscard]] EncoderCapabilities capabilities() override { return inner_->capabilities(); }
+
+ private:
+  EncoderBackend* inner_;
 };
 
 // Opens a checkpoint folder of a known family and layout. Errors name the offending file, tensor or field.

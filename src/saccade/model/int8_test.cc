@@ -322,7 +322,7 @@ TEST(Receipt, NamesTheLayersThatAreOfMoreBits) {
                       "vision_model.encoder.layers.1", of_text[0], of_text[1]}}}))
         << family;
     const auto encoder = load_encoder(copy.path(), {.precision = Precision::kInt8});
-    EXPECT_THAT(wide_layers_text(wide_layers_of(**encoder)),
+    EXPECT_THAT(wide_layers_text((*encoder)->wide_layers()),
                 HasSubstr(fmt::format("5 layers in {}, as their inputs have outliers: vision_model.", wide)));
   }
   EXPECT_EQ(wide_layers_text({}), "");

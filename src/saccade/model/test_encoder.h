@@ -56,7 +56,9 @@ class ColourEncoder : public EncoderBackend, public LateInteraction {
   void set_precision(Precision precision) { info_.precision = precision; }
   [[nodiscard]] const Preprocessing& preprocessing() const override { return preprocessing_; }
   [[nodiscard]] const Tokenizer* tokenizer() const override { return &tokenizer_; }
-  [[nodiscard]] LateInteraction* late_interaction() override { return late_ ? this : nullptr; }
+  [[nodiscard]] EncoderCapabilities capabilities() override {
+    return {.late_interaction = late_ ? this : nullptr};
+  }
   [[nodiscard]] int patch_rows() const override { return 2; }
   [[nodiscard]] int patch_columns() const override { return 1; }
 

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "saccade/core/half.h"
+#include "saccade/nn/exceptions.h"
 #include "saccade/nn/operations.h"
 #include "saccade/nn/test_tensors.h"
 
@@ -194,6 +195,32 @@ TEST(Workers, ThrowWhatABodyThrows) {
     workers.run(10, [&](int64_t, int) { ++done; });
     ASSERT_EQ(done, 10);  // the next loop is whole
   }
+}
+
+TEST(Workers, StopWhereTheirCallerIsAskedTo) {
+  Workers workers(2);
+  std::atomic<int> done{0};
+  const auto loop = [&] { workers.run(10, [&](int64_t, int) { ++done; }); };
+  std::stop_source outer;
+  std::stop_source inner;
+  {
+    const StopScope of_outer(outer.get_token());
+    loop();
+    EXPECT_EQ(done, 10);
+    outer.request_stop();
+    EXPECT_THROW(loop(), Stopped);
+    {
+      const StopScope of_inner(inner.get_token());
+      loop();                    // the innermost counts
+      std::thread(loop).join();  // another thread has no scope
+    }
+    EXPECT_THROW(loop(), Stopped);
+  }
+  loop();
+  EXPECT_EQ(done, 40);
+  const auto error = without_exceptions("encode", []() -> Status { throw Stopped(); });
+  ASSERT_FALSE(error);
+  EXPECT_EQ(error.error().code, ErrorCode::kCancelled);
 }
 
 }  // namespace

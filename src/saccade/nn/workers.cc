@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "saccade/core/threads.h"
+#include "saccade/nn/exceptions.h"
 
 // Functions of libgomp, used by Debian's oneDNN. Declared here because not every compiler finds its header.
 extern "C" {
@@ -18,6 +19,9 @@ constexpr int64_t kMaxItems = (int64_t{1} << 20) - 1;
 // Number of polls before a thread sleeps: about 30 microseconds, as long as the work between two loops.
 constexpr int kLooks = 1500;
 
+// Token of the calling thread's innermost StopScope.
+thread_local const std::stop_token* current_stop = nullptr;
+
 constexpr uint64_t packed(uint32_t generation, int64_t count, int64_t next) {
   return (static_cast<uint64_t>(generation & 0xffffffU) << 40) | (static_cast<uint64_t>(count) << 20) |
          static_cast<uint64_t>(next);
@@ -30,6 +34,14 @@ void rest_a_moment() {
 }
 
 }  // namespace
+
+StopScope::StopScope(std::stop_token stop) : stop_(std::move(stop)), outer_(current_stop) {
+  current_stop = &stop_;
+}
+
+StopScope::~StopScope() {
+  current_stop = outer_;
+}
 
 OneDnnThreads::OneDnnThreads(int threads) : before_(omp_get_max_threads()) {
   omp_set_num_threads(threads);
@@ -107,6 +119,7 @@ void Workers::take_items(uint32_t generation, int worker) {
 
 void Workers::run_erased(int64_t count, const void* body, Erased call) {
   if (count <= 0) return;
+  if (current_stop != nullptr && current_stop->stop_requested()) throw Stopped();
   const OneDnnThreads alone(1);
   if (count == 1 || threads_.empty() || count > kMaxItems) {
     for (int64_t item = 0; item < count; ++item) call(body, item, 0);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -28,7 +29,8 @@ class Workers {
   [[nodiscard]] int size() const { return static_cast<int>(threads_.size()) + 1; }
 
   // Calls body(item, worker) for items 0 ... count - 1 in any order, with worker in [0, size()). Returns when
-  // all are done. Rethrows the first exception of a body and skips the items not yet begun.
+  // all are done. Rethrows the first exception of a body and skips the items not yet begun. Throws Stopped
+  // instead of a loop if the caller's StopScope was asked to stop.
   template <typename Body>
   void run(int64_t count, const Body& body) {
     run_erased(count, &body, [](const void* erased, int64_t item, int worker) {
@@ -69,6 +71,20 @@ class Workers {
   std::mutex thrown_mutex_;
   std::exception_ptr thrown_;
   std::vector<std::thread> threads_;
+};
+
+// Makes forward passes of the calling thread end early while it lives: once the token is asked to stop, the next
+// loop of any Workers throws Stopped. A pass has a loop every few milliseconds. Scopes nest; the innermost counts.
+class StopScope {
+ public:
+  explicit StopScope(std::stop_token stop);
+  StopScope(const StopScope&) = delete;
+  StopScope& operator=(const StopScope&) = delete;
+  ~StopScope();
+
+ private:
+  std::stop_token stop_;
+  const std::stop_token* outer_;
 };
 
 // Sets the number of threads of oneDNN's own loops on the calling thread during its lifetime.

@@ -48,8 +48,11 @@ std::string card(const DuplicateGroup& group, size_t number, const Thumbnail& th
       "<li class=\"card{}\"><a class=\"thumb {}\" href=\"{}\">{}</a>\n<div class=\"words\">",
       best ? " best" : "", thumbnail.background, file_url(member.item.path), picture_html(thumbnail, name));
   html += fmt::format("<b title=\"{}\">{}</b>", escape_html(member.item.path), escape_html(name));
-  html +=
-      fmt::format("<p>{} x {}, {}</p>", member.item.width, member.item.height, size_text(member.item.size));
+  // An item without a file may lack them.
+  if (member.item.width > 0 && member.item.size != kUnknownState) {
+    html +=
+        fmt::format("<p>{} x {}, {}</p>", member.item.width, member.item.height, size_text(member.item.size));
+  }
   html += best ? fmt::format("<p>the best: {}</p>", escape_html(group.why_best))
                : fmt::format("<p class=\"soft\">{}</p>", likeness_words(member, group.members.front()));
   for (const std::string& other : member.other_names)
@@ -72,7 +75,7 @@ Result<std::string> duplicates_page(const DuplicateReport& report, const Duplica
   int64_t done = 0;
   pool.parallel_for(std::ssize(members), 1, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end) && !stop.stop_requested(); ++i) {
-      thumbnails[i] = file_thumbnail(members[i]->item.path, options.thumbnail_side, options.limits);
+      thumbnails[i] = item_thumbnail(members[i]->item, options.thumbnail_side, options.limits);
       const std::lock_guard lock(mutex);
       if (progress) progress({"thumbnails", ++done, std::ssize(members), ""});
     }

@@ -12,6 +12,7 @@
 #include "saccade/core/hash.h"
 #include "saccade/core/random.h"
 #include "saccade/core/test_folder.h"
+#include "saccade/pages/thumbnail.h"
 
 namespace saccade {
 namespace {
@@ -216,6 +217,16 @@ TEST(IllustratedDocument, CopiesChangeNothingThatIsThere) {
   const auto changed = copy_picture(item, folder / "to");
   ASSERT_FALSE(changed.has_value());
   EXPECT_EQ(changed.error().code, ErrorCode::kMismatch);
+}
+
+TEST(Thumbnails, OfAnImageWithoutAFileSayThatItIsNotHere) {
+  Item item;
+  item.path = "/elsewhere/a.png";
+  item.file.elsewhere = true;
+  const Thumbnail thumbnail = item_thumbnail(item, 64, {});
+  EXPECT_EQ(thumbnail.url, "");
+  EXPECT_THAT(thumbnail.problem, testing::HasSubstr("not on this host"));
+  EXPECT_THAT(picture_html(thumbnail, "a.png"), testing::HasSubstr("<span>Cannot be shown: "));
 }
 
 }  // namespace

@@ -32,8 +32,9 @@ nav a:hover, nav a:focus-visible { border-color: var(--accent); }
 .thumb { position: relative; display: flex; align-items: center; justify-content: center; aspect-ratio: 1;
   overflow: hidden;  background: var(--page); color: inherit; text-decoration: none; }
 .thumb img { width: 100%; height: 100%; object-fit: contain; }
-.thumb.light { background: #fff; padding: 8%; }
-.thumb.dark { background: #202020; padding: 8%; }
+.thumb.light { background: #fff; }
+.thumb.dark { background: #202020; }
+.thumb.light img, .thumb.dark img { padding: 8%; }
 .thumb span { padding: 12px; text-align: center; font-size: 13px; color: var(--soft); overflow-wrap:
   anywhere; }
 a.thumb:focus-visible { outline: 3px solid var(--accent); outline-offset: -3px; }

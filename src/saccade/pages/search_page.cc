@@ -1,6 +1,7 @@
 #include "saccade/pages/search_page.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
@@ -17,6 +18,8 @@
 #include "saccade/pages/html.h"
 #include "saccade/pages/page_style.h"
 #include "saccade/pages/thumbnail.h"
+#include "saccade/search/answer_warnings.h"
+#include "saccade/search/listing.h"
 
 namespace saccade {
 namespace {
@@ -211,17 +214,18 @@ struct ScoreRange {
   float high = 1;
 };
 
-// Renders the match probability, such as "42%", if it is known.
+// Renders the strength of the match, such as "likely", if it is known. The title has the probability behind it.
 std::string likelihood_html(const SearchHit& hit) {
-  if (!hit.likelihood || !std::isfinite(hit.likelihood->right)) return {};
-  return fmt::format("<span class=\"soft\" title=\"how likely it is to be right\">{:.0f}%</span>",
-                     100 * hit.likelihood->right);
+  const Match match = match_of(hit);
+  if (match == Match::kUnknown) return {};
+  return fmt::format("<span class=\"soft\" title=\"match probability {:.2f}\">{}</span>",
+                     hit.likelihood->right, name(match));
 }
 
 std::string card_html(const SearchHit& hit, const std::string& text, const Thumbnail& thumbnail,
                       ScoreRange range) {
   const float span = range.high - range.low;
-  const bool of_another_kind = hit.retrieval && !hit.reranked;
+  const bool of_another_kind = (hit.retrieval && !hit.reranked) || !std::isfinite(hit.score);
   const float share = of_another_kind ? 0.0F : span > 0 ? (hit.score - range.low) / span : 1.0F;
   std::string html = fmt::format(
       "<li class=\"card\">{}<div class=\"words\"><div class=\"line\"><span class=\"soft\">{}</span><b "
@@ -250,9 +254,12 @@ std::string card_html(const SearchHit& hit, const std::string& text, const Thumb
 }
 
 std::string query_words(const SearchQuery& query) {
-  if (!query.has_image()) return query.text;
-  const std::string picture = query.image.empty() ? "a picture" : file_name(query.image.string());
-  return query.text.empty() ? fmt::format("Like {}", picture) : fmt::format("{} + {}", query.text, picture);
+  if (is_listing(query)) return "Newest first";
+  const std::string& text = query.text.str();
+  if (query.images.empty()) return text;
+  const std::string name = query.images.front().name().string();
+  const std::string picture = name.empty() ? "a picture" : file_name(name);
+  return text.empty() ? fmt::format("Like {}", picture) : fmt::format("{} + {}", text, picture);
 }
 
 // Returns the range of the reranked hits if there are any, because other scores are on another scale.
@@ -308,6 +315,13 @@ std::string_view scores_are(std::span<const SearchAnswer> answers) {
   return "cosines between the query's row and the picture's";
 }
 
+// Renders a note as a sentence of its own; "" for none.
+std::string note_html(std::string_view kind, std::string note) {
+  if (note.empty()) return {};
+  note.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(note.front())));
+  return fmt::format("<p class=\"{}\" role=\"note\">{}.</p>", kind, escape_html(note));
+}
+
 std::string section_html(const SearchAnswer& answer, size_t number, const std::string& note,
                          const Thumbnail* query_picture, std::span<const Thumbnail> thumbnails) {
   std::string html =
@@ -327,15 +341,13 @@ std::string section_html(const SearchAnswer& answer, size_t number, const std::s
     html += ", " + tokens_text(*answer.tokens) + " of the text";
   html += "</p>";
   if (!note.empty()) html += fmt::format("<p class=\"cut\" role=\"note\">{}</p>", escape_html(note));
-  if (answer.tokens && answer.tokens->dropped > 0) {
-    html +=
-        fmt::format("<p class=\"cut\" role=\"note\">The text was cut: {}.</p>", tokens_text(*answer.tokens));
-  }
+  for (const std::string& warning : answer_warnings(answer)) html += note_html("cut", warning);
   if (const std::string length = measured_length_note(answer); !length.empty()) {
-    html += fmt::format("<p class=\"cut\" role=\"note\">A long text: {}.</p>", escape_html(length));
+    html += note_html("cut", "a long text: " + length);
   }
-  if (const std::string matching = matching_note(answer); !matching.empty()) {
-    html += fmt::format("<p class=\"cut\" role=\"note\">{}.</p>", escape_html(matching));
+  html += note_html("cut", matching_note(answer));
+  for (const std::string& said : {understood_note(answer), words_note(answer), composed_note(answer)}) {
+    html += note_html("soft", said);
   }
   html += "</div></div>\n";
   if (answer.hits.empty()) return html + "<p class=\"none\">No picture to show.</p>\n</section>\n";
@@ -345,7 +357,7 @@ std::string section_html(const SearchAnswer& answer, size_t number, const std::s
       std::ranges::any_of(answer.hits, [](const SearchHit& hit) { return hit.explanations.size() > 1; });
   html += fmt::format("<ol class=\"grid{}\">\n", wide ? " wide" : "");
   for (size_t i = 0; i < answer.hits.size(); ++i) {
-    html += card_html(answer.hits[i], answer.query.text, thumbnails[i], range);
+    html += card_html(answer.hits[i], answer.query.text.str(), thumbnails[i], range);
   }
   return html + "</ol>\n</section>\n";
 }
@@ -358,11 +370,13 @@ Result<std::string> search_page(std::span<const SearchAnswer> answers, const Sea
   struct Picture {
     std::filesystem::path path;
     const std::string* bytes = nullptr;  // in place of the file's
+    const Item* item = nullptr;          // of a hit
   };
   std::vector<Picture> pictures;
   for (const SearchAnswer& answer : answers) {
-    if (answer.query.has_image()) pictures.push_back({answer.query.image, answer.query.image_bytes.get()});
-    for (const SearchHit& hit : answer.hits) pictures.push_back({hit.item.path});
+    const std::vector<QueryImage>& own = answer.query.images;
+    if (!own.empty()) pictures.push_back({own.front().name(), own.front().bytes()});
+    for (const SearchHit& hit : answer.hits) pictures.push_back({hit.item.path, nullptr, &hit.item});
   }
   std::vector<Thumbnail> thumbnails(pictures.size());
   const auto total = static_cast<int64_t>(pictures.size());
@@ -372,8 +386,9 @@ Result<std::string> search_page(std::span<const SearchAnswer> answers, const Sea
     for (int64_t i = begin; i < end && !stop.stop_requested(); ++i) {
       const Picture& picture = pictures[static_cast<size_t>(i)];
       thumbnails[static_cast<size_t>(i)] =
-          picture.bytes != nullptr ? bytes_thumbnail(*picture.bytes, options.thumbnail_side, options.limits)
-                                   : file_thumbnail(picture.path, options.thumbnail_side, options.limits);
+          picture.bytes != nullptr  ? bytes_thumbnail(*picture.bytes, options.thumbnail_side, options.limits)
+          : picture.item != nullptr ? item_thumbnail(*picture.item, options.thumbnail_side, options.limits)
+                                    : file_thumbnail(picture.path, options.thumbnail_side, options.limits);
       const std::lock_guard lock(progress_mutex);
       ++done;
       if (progress) progress({"thumbnails", done, total, ""});
@@ -407,7 +422,7 @@ Result<std::string> search_page(std::span<const SearchAnswer> answers, const Sea
   html += "</header>\n<main>\n";
   size_t next = 0;
   for (size_t i = 0; i < answers.size(); ++i) {
-    const Thumbnail* query_picture = answers[i].query.has_image() ? &thumbnails[next++] : nullptr;
+    const Thumbnail* query_picture = answers[i].query.images.empty() ? nullptr : &thumbnails[next++];
     const std::string& note = i < options.notes.size() ? options.notes[i] : std::string();
     html += section_html(answers[i], i + 1, note, query_picture,
                          std::span(thumbnails).subspan(next, answers[i].hits.size()));

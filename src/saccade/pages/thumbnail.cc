@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/collection/file_state.h"
 #include "saccade/collection/small_picture.h"
 #include "saccade/pages/html.h"
 
@@ -31,6 +32,11 @@ Thumbnail problem_thumbnail(const Error& error) {
 
 Thumbnail file_thumbnail(const std::filesystem::path& path, int side, const DecodeOptions& limits) {
   return or_problem(make_thumbnail(decode_image_file(path, small_picture_decoding(side, limits)), side));
+}
+
+Thumbnail item_thumbnail(const Item& item, int side, const DecodeOptions& limits) {
+  if (auto here = check_file_here(item); !here) return problem_thumbnail(here.error());
+  return file_thumbnail(item.path, side, limits);
 }
 
 Thumbnail bytes_thumbnail(std::string_view bytes, int side, const DecodeOptions& limits) {

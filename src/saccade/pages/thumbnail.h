@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "saccade/collection/catalog/catalog.h"
 #include "saccade/core/error.h"
 #include "saccade/image/image.h"
 
@@ -21,6 +22,8 @@ struct Thumbnail {
 // tiny. Transparent ones get the background from choose_background. An unreadable image becomes a thumbnail
 // with the reason. Thread-safe. Cost: one decoding.
 Thumbnail file_thumbnail(const std::filesystem::path& path, int side, const DecodeOptions& limits);
+// Makes that of an item's file; an item without one on this host becomes a thumbnail that says so.
+Thumbnail item_thumbnail(const Item& item, int side, const DecodeOptions& limits);
 // Makes a thumbnail from an image's bytes.
 Thumbnail bytes_thumbnail(std::string_view bytes, int side, const DecodeOptions& limits);
 // Returns the thumbnail of an image that could not be read: the problem, in words.

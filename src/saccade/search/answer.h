@@ -5,25 +5,20 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "saccade/collection/catalog/catalog.h"
 #include "saccade/collection/catalog/item_facts.h"
 #include "saccade/core/json.h"
 #include "saccade/index/likelihood.h"
-#include "saccade/search/explain.h"
+#include "saccade/match.h"
+#include "saccade/search/encoded_query.h"
+#include "saccade/search/explain/explain.h"
 #include "saccade/search/keywords/word_answer.h"
 #include "saccade/search/query.h"
 
 namespace saccade {
-
-// Token counts of a text. If `dropped` > 0, the text was cut and the encoder has not read its end.
-struct TokenCount {
-  int64_t used = 0;
-  int64_t dropped = 0;
-  int64_t chunks = 1;         // that the text was read in
-  int64_t longest_chunk = 0;  // tokens of the longest of them
-};
 
 struct SearchHit {
   // A picture shown under a better one that looks the same.
@@ -33,7 +28,8 @@ struct SearchHit {
     bool same_bytes = false;  // the very same file content; otherwise a near-duplicate
   };
   int64_t rank = 0;  // from 1
-  // Cosine with the query, in [-1, 1]; of late interaction the MaxSim; of a second encoder its own score.
+  // Cosine with the query, in [-1, 1]; of late interaction the MaxSim; of a second encoder its own score; NaN of an
+  // answer without a query (list_newest).
   float score = 0;
   Item item;
   ItemFacts facts;             // what its file says of itself, where that is kept
@@ -72,12 +68,16 @@ struct Reranking {
 struct Matching {
   bool tells = false;  // whether hits have a likelihood
   std::string reason;  // why not, for people
-  // Probability that the query has an answer here, where hits have a likelihood.
+  // Probability that the query has an answer here, where hits have a likelihood. If words count too, it is that of the
+  // likeliest hit.
   double there = HitLikelihood::kUnknown;
   // Share of null queries whose first hit stands out at least as much; NaN if there are none.
   double p_value = HitLikelihood::kUnknown;
-  int64_t queries = 0;                    // that it is a share of
-  int64_t labelled = 0;                   // queries with known answers that likelihoods were learned from
+  int64_t queries = 0;   // that it is a share of
+  int64_t labelled = 0;  // queries with known answers that likelihoods were learned from
+  // True if the collection has too few captions or names with words: the calibration is that which ships with the
+  // program.
+  bool shipped = false;
   double best = HitLikelihood::kUnknown;  // likelihood of the likeliest hit, before the cut
   // Number of examined images that Query::cut excluded, and the number of hits that pass, with
   // near-duplicates grouped.
@@ -85,8 +85,6 @@ struct Matching {
   int64_t passed = 0;
   bool more = false;  // the last picture looked at passes too: below it there may be others
 };
-
-struct Composition;  // composition.h
 
 struct SearchAnswer {
   SearchQuery query;
@@ -105,8 +103,10 @@ struct SearchAnswer {
   std::shared_ptr<const Composition> composition = {};  // how a composer made the query; nullptr: none did
 };
 
-// Returns a line for people about the match probabilities of the hits; "" if the collection is not
-// calibrated.
+// Returns the strength of the hit's match, by its match probability.
+Match match_of(const SearchHit& hit);
+
+// Returns a line for people about the strength of the matches; "" if there is nothing to say of them.
 std::string matching_note(const SearchAnswer& answer);
 
 // Returns a line for people about the fusion of text and image into one query; "" if only one of them was
@@ -115,7 +115,7 @@ std::string composed_note(const SearchAnswer& answer);
 
 // Returns a line for people about the parts of a query as they were parsed; "" for a single text or image.
 std::string understood_note(const SearchAnswer& answer);
-// Returns a line for people about the effect of word search on the answer; "" if it changed nothing.
+// Returns a line for people about keyword matches: "7 of 10 results also match by caption". "" if no hit has any.
 std::string words_note(const SearchAnswer& answer);
 
 // Returns true if the text, or one of its chunks, is longer than the encoder's measured effective length.
@@ -123,6 +123,15 @@ bool beyond_measured_length(const SearchAnswer& answer);
 // Returns a note for people, with the dataset of the measurement: "of these 30 tokens the model was seen to
 // read about the first 14: ...". "" if the text is not longer.
 std::string measured_length_note(const SearchAnswer& answer);
+
+// A note on an answer for people, a sentence. Its name is the same in all programs.
+struct AnswerNote {
+  std::string_view name;
+  std::string text;
+};
+// Returns all that people should know of an answer, in this order: "tokens" (how many of the text's were read),
+// "effective_length", "matching", "understood", "keywords", "compose", "scored".
+std::vector<AnswerNote> answer_notes(const SearchAnswer& answer);
 
 // The answer as `saccade search --json` prints it (docs/cli.md).
 // Paths that are not UTF-8 get U+FFFD when dumped.

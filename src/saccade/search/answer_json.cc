@@ -2,12 +2,13 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "saccade/collection/catalog/facts_json.h"
 #include "saccade/core/counts.h"
-#include "saccade/core/files/file_stamp.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/search/answer.h"
+#include "saccade/search/answer_warnings.h"
 #include "saccade/search/composed/composed_query.h"
 
 namespace saccade {
@@ -32,35 +33,28 @@ Json tokens_json(const std::optional<TokenCount>& tokens) {
 // Returns true if a text and an image, both with positive weight, were composed into one query.
 bool composed(const SearchQuery& query) {
   const auto wanted = [](const auto& part) { return part.weight > 0; };
-  const bool text = query.parts.empty() ? query.text.find_first_not_of(" \t\r\n\f\v") != std::string::npos
-                                        : std::ranges::any_of(query.parts, wanted);
-  const bool picture =
-      query.has_image() && (query.image_weight > 0 || std::ranges::any_of(query.more_images, wanted));
-  return text && picture;
+  return std::ranges::any_of(query.text.parts(), wanted) && std::ranges::any_of(query.images, wanted);
 }
 
 // Null where the query is one text, one picture, or one of each.
 Json parts_json(const SearchQuery& query) {
-  if (query.parts.empty() && query.more_images.empty() && query.image_weight == 1) return {};
+  const auto& images = query.images;
+  if (query.is_plain() && (images.empty() || images.front().weight == 1)) return {};
   Json parts = Json::array();
-  for (const QueryPart& part : query.parts) {
+  for (const QueryPart& part : query.text.parts()) {
     parts.push_back({{"text", part.text}, {"weight", shortest(part.weight)}});
   }
-  if (query.parts.empty() && !query.text.empty()) parts.push_back({{"text", query.text}, {"weight", 1}});
-  if (query.has_image()) {
-    parts.push_back({{"image", query.image.string()}, {"weight", shortest(query.image_weight)}});
-  }
-  for (const QueryPicture& picture : query.more_images) {
-    parts.push_back({{"image", picture.image.string()}, {"weight", shortest(picture.weight)}});
+  for (const QueryImage& image : images) {
+    parts.push_back({{"image", image.name().string()}, {"weight", shortest(image.weight)}});
   }
   return parts;
 }
 
 Json compose_json(const SearchQuery& query) {
   if (!composed(query)) return {};
-  const Fusion& fusion = query.fusion;
+  const Fusion fusion = query.weights();
   Json json = {{"method", enum_name(fusion.method)},
-               {"picture_weight", shortest(fusion.image_weight)},
+               {"image_weight", shortest(fusion.image_weight)},
                {"text_weight", shortest(fusion.text_weight)}};
   if (fusion.method == Compose::kDirection) json["was"] = fusion.was.empty() ? kAnyPicture : fusion.was;
   return json;
@@ -140,7 +134,8 @@ Json matching_json(const SearchAnswer& answer) {
       {"there", known(matching.there)}, {"p_value", known(matching.p_value)},
       {"queries", matching.queries},    {"labelled", matching.labelled},
       {"best", known(matching.best)},   {"cut_hits", matching.cut_hits},
-      {"passed", matching.passed},      {"more", matching.more}};
+      {"passed", matching.passed},      {"more", matching.more},
+      {"shipped", matching.shipped}};
 }
 
 Json likelihood_json(const SearchHit& hit) {
@@ -164,18 +159,19 @@ Json words_json(const std::optional<WordHit>& words) {
   for (const WordHit::Match& match : words->matches) {
     matches.push_back({{"term", match.term}, {"in", fields_json(match.fields)}});
   }
-  return {{"rank", words->rank}, {"weight", words->weight}, {"matches", std::move(matches)}};
+  return {
+      {"rank", words->rank}, {"weight", words->weight}, {"all", words->all}, {"matches", std::move(matches)}};
 }
 
 Json words_json(const std::optional<WordSearch>& words) {
   if (!words) return {};
   Json terms = Json::array();
   for (const WordSearch::Term& term : words->terms) {
-    terms.push_back({{"term", term.text}, {"pictures", term.pictures}, {"common", term.common}});
+    terms.push_back({{"term", term.text}, {"images", term.pictures}, {"common", term.common}});
   }
-  return {{"share", words->share},
+  return {{"weight", words->share},
           {"terms", std::move(terms)},
-          {"pictures", words->pictures},
+          {"images", words->pictures},
           {"reason", words->reason.empty() ? Json() : Json(words->reason)}};
 }
 
@@ -194,7 +190,7 @@ void add_stages(const SearchHit& hit, const SearchQuery& query, Json& json) {
     for (const TokenMatch& match : hit.matches) json["matches"].push_back(match_json(match));
     json["explanations"] = Json::array();
     for (const HitExplanation& explanation : hit.explanations) {
-      json["explanations"].push_back(explanation_json(explanation, query.text));
+      json["explanations"].push_back(explanation_json(explanation, query.text.str()));
     }
   }
 }
@@ -215,7 +211,7 @@ Json measured_json(const SearchAnswer& answer) {
 }  // namespace
 
 std::string composed_note(const SearchAnswer& answer) {
-  const Fusion& fusion = answer.query.fusion;
+  const Fusion fusion = answer.query.weights();
   if (!composed(answer.query)) return {};
   if (answer.composition) return composition_note(*answer.composition);
   switch (fusion.method) {
@@ -256,28 +252,53 @@ std::string words_note(const SearchAnswer& answer) {
   if (!answer.words) return {};
   const WordSearch& words = *answer.words;
   if (words.pictures == 0) return words.reason.empty() || words.terms.empty() ? std::string() : words.reason;
-  std::string terms;
-  std::string common;
-  for (const WordSearch::Term& term : words.terms) {
-    std::string& to = term.common ? common : terms;
-    to += fmt::format("{}\"{}\"", to.empty() ? "" : ", ", term.text);
+  int64_t matched = 0;
+  uint8_t fields = 0;
+  for (const SearchHit& hit : answer.hits) {
+    if (!hit.words) continue;
+    ++matched;
+    for (const WordHit::Match& match : hit.words->matches) fields |= match.fields;
   }
-  std::string note = fmt::format("{} found by {}: words count {:.2g}, vectors {:.2g}",
-                                 counted(words.pictures, "picture"), terms, words.share, 1 - words.share);
-  if (!common.empty()) note += fmt::format("; too many have {}", common);
-  return note;
+  if (matched == 0) return {};
+  std::string by;
+  for (const auto& [field, name] :
+       {std::pair(kInCaption, "caption"), std::pair(kInName, "file name"), std::pair(kInFolders, "folder")}) {
+    if ((fields & field) != 0) by += fmt::format("{}{}", by.empty() ? "" : " or ", name);
+  }
+  const auto shown = std::ssize(answer.hits);
+  if (shown == 1) return "the result also matches by " + by;
+  return matched == shown ? fmt::format("all {} results also match by {}", count_text(shown), by)
+                          : fmt::format("{} of {} results also {} by {}", count_text(matched),
+                                        count_text(shown), matched == 1 ? "matches" : "match", by);
+}
+
+std::vector<AnswerNote> answer_notes(const SearchAnswer& answer) {
+  std::vector<AnswerNote> notes;
+  const auto add = [&](std::string_view name, std::string text) {
+    if (!text.empty()) notes.push_back({name, std::move(text)});
+  };
+  if (answer.tokens) add("tokens", tokens_text(*answer.tokens));
+  add("effective_length", measured_length_note(answer));
+  add("matching", matching_note(answer));
+  add("understood", understood_note(answer));
+  add("keywords", words_note(answer));
+  add("compose", composed_note(answer));
+  add("scored", scored_note(answer));
+  return notes;
 }
 
 Json answer_json(const SearchAnswer& answer) {
   Json json;
-  json["query"] = {{"text", answer.query.text.empty() ? Json() : Json(answer.query.text)},
-                   {"image", answer.query.image.empty() ? Json() : Json(answer.query.image.string())},
+  const std::string& text = answer.query.text.str();
+  const std::string image = answer.query.images.empty() ? "" : answer.query.images.front().name().string();
+  json["query"] = {{"text", text.empty() ? Json() : Json(text)},
+                   {"image", image.empty() ? Json() : Json(image)},
                    {"k", answer.query.k},
                    {"filter", answer.query.filter.empty() ? Json() : Json(answer.query.filter)},
-                   {"fold_duplicates", answer.query.fold_duplicates},
+                   {"group_duplicates", answer.query.fold_duplicates},
                    {"cut", answer.query.cut ? Json(*answer.query.cut) : Json()},
                    {"order", enum_name(answer.query.order)},
-                   {"compose", answer.composition ? composition_json(*answer.composition, answer.query.text)
+                   {"compose", answer.composition ? composition_json(*answer.composition, text)
                                                   : compose_json(answer.query)},
                    {"parts", parts_json(answer.query)}};
   json["tokens"] = tokens_json(answer.tokens);
@@ -290,7 +311,7 @@ Json answer_json(const SearchAnswer& answer) {
   json["rescored"] = answer.rescored ? Json(*answer.rescored) : Json();
   json["rerank"] = answer.reranking ? reranking_json(*answer.reranking) : Json();
   json["matching"] = matching_json(answer);
-  json["words"] = words_json(answer.words);
+  json["keywords"] = words_json(answer.words);
   json["hits"] = Json::array();
   for (const SearchHit& hit : answer.hits) {
     Json folded = Json::array();
@@ -305,18 +326,20 @@ Json answer_json(const SearchAnswer& answer) {
                             {"id", hit.item.id},
                             {"path", file_of(hit.item.path)},
                             {"second", second_json(hit.item)},
-                            {"score", shortest(hit.score)},
+                            {"score", std::isfinite(hit.score) ? Json(shortest(hit.score)) : Json()},
+                            {"match", match_of(hit) == Match::kUnknown ? Json() : Json(name(match_of(hit)))},
                             {"likelihood", likelihood_json(hit)},
-                            {"date", whole_seconds(hit.item.mtime_ns)},
+                            {"date", file_date_json(hit.item)},
                             {"dated_by", dated_by(hit.facts)},
                             {"caption", hit.item.caption},
                             {"width", hit.item.width},
                             {"height", hit.item.height},
                             {"format", hit.item.format},
+                            {"file_here", !hit.item.file.elsewhere},
                             {"facts", facts_json(hit.facts)},
-                            {"folded", std::move(folded)},
+                            {"near_duplicates", std::move(folded)},
                             {"vector_rank", hit.vector_rank ? Json(*hit.vector_rank) : Json()},
-                            {"words", words_json(hit.words)}});
+                            {"keywords", words_json(hit.words)}});
     add_stages(hit, answer.query, json["hits"].back());
   }
   return json;
@@ -349,26 +372,33 @@ std::string measured_length_note(const SearchAnswer& answer) {
 std::string matching_note(const SearchAnswer& answer) {
   if (!answer.matching) return {};
   const Matching& matching = *answer.matching;
-  std::string note;
+  if (!matching.tells) return "how likely a hit is to be right cannot be told: " + matching.reason;
+  std::vector<std::string> notes;
   if (answer.query.cut && answer.hits.empty() && matching.cut_hits > 0) {
-    note = fmt::format(
-        "nothing matches: no picture is at least {:.0f}% likely to be right, the likeliest is {:.0f}%",
-        100 * *answer.query.cut, 100 * matching.best);
-  } else if (answer.query.cut && matching.tells) {
+    notes.push_back(fmt::format(
+        "nothing matches: no picture has a match probability of {:.2g} or more, the highest is {:.2f}",
+        *answer.query.cut, matching.best));
+  } else if (answer.query.cut) {
     const auto shown = static_cast<int64_t>(answer.hits.size());
-    note = fmt::format("{}{} at least {:.0f}% likely to be right{}", matching.more ? "more than " : "",
-                       counted(matching.passed, "picture"), 100 * *answer.query.cut,
-                       shown < matching.passed ? fmt::format(", the best {} are shown", shown) : "");
-  } else if (!matching.tells) {
-    note = "how likely a hit is to be right cannot be told: " + matching.reason;
+    notes.push_back(
+        fmt::format("{}{} with a match probability of {:.2g} or more{}", matching.more ? "more than " : "",
+                    counted(matching.passed, "picture"), *answer.query.cut,
+                    shown < matching.passed ? fmt::format(", the best {} are shown", shown) : ""));
   }
-  if (std::isfinite(matching.p_value)) {
-    note += fmt::format("{}of {} queries {}, {:.0f}% have a first hit that stands out as much",
-                        note.empty() ? "" : "; ", count_text(matching.queries),
-                        matching.tells ? "with nothing to find here" : "that were tried at index time",
-                        100 * matching.p_value);
+  const auto first = std::ranges::find(answer.hits, 1, &SearchHit::rank);
+  if (first != answer.hits.end() && match_of(*first) == Match::kWeak) {
+    notes.emplace_back("weak match: unrelated searches often look this good here");
   }
-  return note;
+  if (matching.shipped) {
+    notes.emplace_back(
+        "matches are rated by a general rule, because too few pictures have captions or names with words");
+  }
+  return fmt::format("{}", fmt::join(notes, "; "));
+}
+
+Match match_of(const SearchHit& hit) {
+  if (!hit.likelihood || !std::isfinite(hit.likelihood->right)) return Match::kUnknown;
+  return match_of(hit.likelihood->right);
 }
 
 std::string tokens_text(const TokenCount& tokens) {

@@ -16,19 +16,19 @@ struct ByScore {
 };
 
 // whole_ties: of the rows that score as the last, which may go on, none.
-Result<Candidates> by_one_row(const Collection& collection, std::span<const float> query, int64_t count,
+Result<Candidates> by_one_row(const CollectionReader& collection, std::span<const float> query, int64_t count,
                               bool whole_ties, const CandidateRows& rows, ThreadPool& pool,
                               RowFinder& finder) {
-  // One more, so that as many are left.
-  const int64_t asked = count + (rows.without ? 1 : 0);
+  // More, so that as many are left.
+  const int64_t asked = count + std::ssize(rows.without);
   SACCADE_ASSIGN(FoundRows answers, finder.find({collection.rows(), rows.allowed, collection.int8_rows()},
                                                 query, asked, rows.wanted, pool));
   const auto candidate = [&](const RowScore& row) {
     return Candidate{row.row, collection.ids()[static_cast<size_t>(row.row)], row.score, row.score};
   };
   std::vector<RowScore>& best = answers.best.front();
-  std::erase_if(best, [&](const RowScore& row) { return row.row == rows.without; });
-  if (static_cast<int64_t>(best.size()) > count) best.pop_back();
+  std::erase_if(best, [&](const RowScore& row) { return rows.without.contains(row.row); });
+  if (std::ssize(best) > count) best.resize(static_cast<size_t>(count));
   Candidates found;
   found.complete = static_cast<int64_t>(best.size()) < count;
   if (!found.complete && whole_ties) {
@@ -50,7 +50,7 @@ Result<Candidates> by_one_row(const Collection& collection, std::span<const floa
 }
 
 // Scores candidates again, by late interaction.
-Status score_late(const Collection& collection, const PackedQuery& late, ThreadPool& pool,
+Status score_late(const CollectionReader& collection, const PackedQuery& late, ThreadPool& pool,
                   const std::stop_token& stop, std::vector<Candidate>& candidates) {
   if (candidates.empty()) return {};
   constexpr size_t kBlock = 1024;
@@ -70,12 +70,13 @@ Status score_late(const Collection& collection, const PackedQuery& late, ThreadP
 
 }  // namespace
 
-Result<Candidates> find_candidates(const Collection& collection, std::span<const float> query, int64_t count,
-                                   const CandidateRows& rows, ThreadPool& pool, RowFinder& finder) {
+Result<Candidates> find_candidates(const CollectionReader& collection, std::span<const float> query,
+                                   int64_t count, const CandidateRows& rows, ThreadPool& pool,
+                                   RowFinder& finder) {
   return by_one_row(collection, query, count, true, rows, pool, finder);
 }
 
-Result<Candidates> find_late_candidates(const Collection& collection, std::span<const float> query,
+Result<Candidates> find_late_candidates(const CollectionReader& collection, std::span<const float> query,
                                         const PackedQuery& late, int64_t count, const CandidateRows& rows,
                                         ThreadPool& pool, RowFinder& finder) {
   SACCADE_ASSIGN(Candidates found, by_one_row(collection, query, count, false, rows, pool, finder));

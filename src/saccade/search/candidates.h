@@ -4,11 +4,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <stop_token>
 #include <vector>
 
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
 #include "saccade/index/max_sim_kernels.h"
@@ -35,7 +36,7 @@ struct Candidates {
 struct CandidateRows {
   std::span<const uint8_t> allowed;
   std::span<const int64_t> wanted = {};  // ascending: whatever they score
-  std::optional<int64_t> without = {};   // a row that is never a candidate
+  std::set<int64_t> without = {};        // rows that are never candidates
   // Request to stop between blocks of pictures scored by all their rows: kCancelled.
   std::stop_token stop = {};
 };
@@ -43,12 +44,13 @@ struct CandidateRows {
 // Finds the best candidates by one row per item: at least the first `count`, or all. Rows of equal score at
 // the end are included together or not at all, since find_rows orders them by row number, which may not be id
 // order.
-Result<Candidates> find_candidates(const Collection& collection, std::span<const float> query, int64_t count,
-                                   const CandidateRows& rows, ThreadPool& pool, RowFinder& finder);
+Result<Candidates> find_candidates(const CollectionReader& collection, std::span<const float> query,
+                                   int64_t count, const CandidateRows& rows, ThreadPool& pool,
+                                   RowFinder& finder);
 
 // Finds the `count` best by one row per item, and scores them again by all rows (MaxSim), together with the
 // wanted ones.
-Result<Candidates> find_late_candidates(const Collection& collection, std::span<const float> query,
+Result<Candidates> find_late_candidates(const CollectionReader& collection, std::span<const float> query,
                                         const PackedQuery& late, int64_t count, const CandidateRows& rows,
                                         ThreadPool& pool, RowFinder& finder);
 

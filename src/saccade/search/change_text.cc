@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <string_view>
 
 #include "saccade/text/caption_queries.h"
@@ -43,18 +44,13 @@ size_t lead_in_length(std::string_view text) {
 
 }  // namespace
 
-void drop_lead_in(SearchQuery& query) {
-  const bool parts = !query.parts.empty();
+void drop_lead_in(QueryText& text) {
   // The running text is the first part, without a weight.
-  if (parts && query.parts.front().weight != 1) return;
-  std::string& text = parts ? query.parts.front().text : query.text;
-  const auto quoted = [&](const std::string& phrase) { return text.starts_with(phrase); };
-  if (std::ranges::any_of(query.phrases, quoted)) return;
-  const size_t length = lead_in_length(text);
-  text.erase(0, length);
-  if (!parts) return;
-  std::vector<size_t>& at = query.parts.front().at;
-  at.erase(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(std::min(length, at.size())));
+  if (!text.has_words() || text.parts().front().weight != 1) return;
+  const std::string& running = text.parts().front().text;
+  const auto quoted = [&](const std::string& phrase) { return running.starts_with(phrase); };
+  if (std::ranges::any_of(text.phrases(), quoted)) return;
+  text.remove_beginning(lead_in_length(running));
 }
 
 }  // namespace saccade

@@ -8,10 +8,9 @@ namespace saccade {
 namespace {
 
 std::string text_of(std::string_view typed) {
-  SearchQuery query;
-  query.text = typed;
-  drop_lead_in(query);
-  return query.text;
+  QueryText text = std::string(typed);
+  drop_lead_in(text);
+  return text.str();
 }
 
 TEST(ChangeText, WordsThatLeadInAreDropped) {
@@ -37,26 +36,30 @@ TEST(ChangeText, EverythingElseStays) {
 }
 
 TEST(ChangeText, OfSeveralPartsTheRunningTextIsChanged) {
-  SearchQuery query;
-  ASSERT_TRUE(read_query_text("but at night -cars", query));
-  drop_lead_in(query);
-  ASSERT_EQ(query.parts.size(), 2U);
-  EXPECT_EQ(query.parts[0].text, "at night");
+  QueryText text = read_query_text("but at night -cars").value();
+  drop_lead_in(text);
+  ASSERT_EQ(text.parts().size(), 2U);
+  EXPECT_EQ(text.parts()[0].text, "at night");
   // Each byte still knows where it was typed.
-  ASSERT_EQ(query.parts[0].at.size(), query.parts[0].text.size());
-  EXPECT_EQ(query.parts[0].at.front(), 4U);
-  EXPECT_EQ(query.parts[1].text, "cars");
-  SearchQuery weighted;
-  ASSERT_TRUE(read_query_text("\"but blue\":2 -cars", weighted));
+  ASSERT_EQ(text.parts()[0].at.size(), text.parts()[0].text.size());
+  EXPECT_EQ(text.parts()[0].at.front(), 4U);
+  EXPECT_EQ(text.parts()[1].text, "cars");
+  QueryText weighted = read_query_text("\"but blue\":2 -cars").value();
   drop_lead_in(weighted);
-  EXPECT_EQ(weighted.parts[0].text, "but blue");
+  EXPECT_EQ(weighted.parts()[0].text, "but blue");
+  // A text that was put together in another way.
+  QueryText made = "but at night";
+  made.leave_out("cars");
+  drop_lead_in(made);
+  EXPECT_EQ(made.str(), "but at night -\"cars\"");
+  EXPECT_EQ(made.parts()[0].text, "at night");
+  EXPECT_EQ(made.parts()[0].at.front(), 4U);
 }
 
 TEST(ChangeText, QuotedTextStays) {
-  SearchQuery query;
-  ASSERT_TRUE(read_query_text("\"only the brave\" poster", query));
-  drop_lead_in(query);
-  EXPECT_EQ(query.text, "only the brave poster");
+  QueryText text = read_query_text("\"only the brave\" poster").value();
+  drop_lead_in(text);
+  EXPECT_EQ(text.str(), "only the brave poster");
 }
 
 }  // namespace

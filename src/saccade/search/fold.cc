@@ -15,7 +15,7 @@
 #include "saccade/image/decode/raw.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/index/max_sim.h"
-#include "saccade/search/near_rows.h"
+#include "saccade/search/matching/near_rows.h"
 
 namespace saccade {
 namespace {
@@ -30,7 +30,7 @@ double cosine(std::span<const float> a, std::span<const float> b) {
 // similar, since mean embeddings of text pages hardly differ.
 class Likeness {
  public:
-  Likeness(const Collection& collection, float least) : collection_(collection), least_(least) {}
+  Likeness(const CollectionReader& collection, float least) : collection_(collection), least_(least) {}
 
   bool alike(int64_t a, int64_t b) {
     const auto rows = collection_.rows();
@@ -64,7 +64,7 @@ class Likeness {
     return place->second;
   }
 
-  const Collection& collection_;
+  const CollectionReader& collection_;
   const float least_;
   std::map<int64_t, Matrix<float>> late_rows_;
 };
@@ -74,7 +74,7 @@ class Likeness {
 // each candidate.
 class RawPairs {
  public:
-  explicit RawPairs(const Collection& collection) : collection_(collection) {}
+  explicit RawPairs(const CollectionReader& collection) : collection_(collection) {}
 
   // Notes that the group at `place` begins with the candidate of `row`. Places come in ascending order.
   void add(int64_t row, size_t place) {
@@ -110,7 +110,7 @@ class RawPairs {
     return place->second;
   }
 
-  const Collection& collection_;
+  const CollectionReader& collection_;
   std::unordered_map<int64_t, Name> names_;
   std::unordered_map<std::string, std::vector<size_t>> places_;  // by stem; "" is never there
 };
@@ -127,7 +127,7 @@ std::vector<int64_t> sample_of(std::span<const Candidate> candidates) {
 // The groups so far. Those that others have taken in keep their place, empty, until the end.
 class Groups {
  public:
-  Groups(const Candidates& candidates, const Collection& collection, const SearchQuery& query)
+  Groups(const Candidates& candidates, const CollectionReader& collection, const SearchQuery& query)
       : folds_(query.fold_duplicates),
         likeness_(collection, query.duplicate_cosine),
         pairs_(collection),
@@ -200,7 +200,7 @@ class Groups {
 
 }  // namespace
 
-Folding fold(const Candidates& candidates, const Collection& collection, const SearchQuery& query,
+Folding fold(const Candidates& candidates, const CollectionReader& collection, const SearchQuery& query,
              int64_t k) {
   Groups groups(candidates, collection, query);
   Folding folding;

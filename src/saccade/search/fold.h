@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
 #include "saccade/search/candidates.h"
 #include "saccade/search/query.h"
 
@@ -29,6 +29,7 @@ struct Folding {
 // same row, so the cosine covers them too. Cost: a few nanoseconds for each candidate and group, and a dot
 // product for the pairs whose first values leave it open (near_rows.h). Pairing by name adds one catalog
 // look-up a candidate.
-Folding fold(const Candidates& candidates, const Collection& collection, const SearchQuery& query, int64_t k);
+Folding fold(const Candidates& candidates, const CollectionReader& collection, const SearchQuery& query,
+             int64_t k);
 
 }  // namespace saccade

@@ -39,7 +39,7 @@ Shot shot_of(const Item& item) {
 }
 
 // The slow, obvious way: each candidate is compared with every group.
-Folding slow_fold(const Candidates& candidates, const Collection& collection, const SearchQuery& query,
+Folding slow_fold(const Candidates& candidates, const CollectionReader& collection, const SearchQuery& query,
                   int64_t k) {
   const auto alike = [&](int64_t a, int64_t b) {
     const auto row = collection.rows().row(a);
@@ -123,10 +123,10 @@ class Library {
     change_.puts.push_back(std::move(put));
   }
 
-  Collection open() {
+  CollectionReader open() {
     const Status status = writer_->commit(change_);
     EXPECT_TRUE(status) << status.error().message;
-    return *Collection::open(folder_ / "c");
+    return *CollectionReader::open(folder_ / "c");
   }
 
   [[nodiscard]] int64_t dim() const { return dim_; }
@@ -138,7 +138,7 @@ class Library {
   CollectionChange change_;
 };
 
-Candidates all_rows(const Collection& collection, std::mt19937& random) {
+Candidates all_rows(const CollectionReader& collection, std::mt19937& random) {
   Candidates candidates;
   candidates.complete = true;
   for (size_t row = 0; row < collection.ids().size(); ++row) {
@@ -191,7 +191,7 @@ TEST(Fold, IsTheSlowOne) {
       library.add(fmt::format("/live/{}.CR2", i), "raw", any());
       for (int f = 0; f < 3; ++f) library.add(fmt::format("/live/{}.MOV#t={}.000", i, f), "video", any());
     }
-    const Collection collection = library.open();
+    const CollectionReader collection = library.open();
     for (const float least : kThresholds) {
       for (const int64_t k : {1, 7, 100, 1000}) {
         SearchQuery query;
@@ -213,7 +213,7 @@ TEST(Fold, IsTheSlowOne) {
 TEST(Fold, WithoutFoldingEachIsAGroup) {
   Library library(4);
   for (int i = 0; i < 3; ++i) library.add(fmt::format("/{}.jpg", i), "jpeg", {1, 0, 0, 0});
-  const Collection collection = library.open();
+  const CollectionReader collection = library.open();
   std::mt19937 random(1);
   const Candidates candidates = all_rows(collection, random);
   SearchQuery query;
@@ -236,7 +236,7 @@ TEST(Fold, ManyGroupsAreQuick) {
     for (float& value : row) value += 0.5F * normal(random);
     library.add(fmt::format("/{}.jpg", i), "jpeg", row);
   }
-  const Collection collection = library.open();
+  const CollectionReader collection = library.open();
   const Candidates candidates = all_rows(collection, random);
   const auto time = [&](auto function) {
     const auto start = std::chrono::steady_clock::now();

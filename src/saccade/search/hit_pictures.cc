@@ -20,6 +20,10 @@ std::optional<PictureProblem> read_picture(const Item& item, const IngestSetting
                                            std::span<float> pixels) {
   PictureProblem::Kind kind = PictureProblem::Kind::kUnreadable;
   const auto bytes = [&]() -> Result<std::optional<std::string>> {
+    if (auto here = check_file_here(item); !here) {
+      kind = PictureProblem::Kind::kMissing;
+      return fail(std::move(here).error());
+    }
     if (read_frame_name(item.path)) {
       // A look at the file: hashing a whole video takes longer than a search may.
       const auto state = file_state(item.path).in(file_of(item.path));
@@ -31,8 +35,7 @@ std::optional<PictureProblem> read_picture(const Item& item, const IngestSetting
         kind = PictureProblem::Kind::kChanged;
         return fail(ErrorCode::kMismatch, "the video has changed since it was taken in");
       }
-      SACCADE_ASSIGN(std::string picture,
-                     read_picture_file(item.path, reader.options().max_bytes, reader.options().stop));
+      SACCADE_ASSIGN(std::string picture, read_picture_file(item.path, reader.options()));
       return std::optional(std::move(picture));
     }
     auto content = read_file(item.path, reader.options().max_bytes);

@@ -9,6 +9,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "saccade/core/enum_names.h"
@@ -16,7 +17,7 @@
 #include "saccade/model/composers/compose.h"
 #include "saccade/model/options/effective_length.h"
 #include "saccade/model/options/long_text.h"
-#include "saccade/search/query_parts.h"
+#include "saccade/search/query_text.h"
 #include "saccade/text/token_parts.h"
 
 namespace saccade {
@@ -56,31 +57,50 @@ inline std::span<const EnumName<HitOrder>> enum_names(HitOrder) {
   return kHitOrderNames;
 }
 
-// Fusion of a query's parts into one row (model/composers/compose.h). By default it is the sum of each part's
-// row. Late interaction supports only the sum, and each part's rows are multiplied by its weight too. Weights
-// are ignored if there is only one part. A negative weight searches for images unlike the part.
+// An image to search by.
+struct QueryImage {
+  // The content of an image file.
+  struct Bytes {
+    std::string name;  // for people; may be empty
+    std::shared_ptr<const std::string> bytes;
+  };
+  // An item of the collection (stored_image). It is never a hit and in no group. Alone, it is searched by its
+  // stored embedding; otherwise its file is read.
+  struct Stored {
+    int64_t id = 0;
+    std::filesystem::path path;
+  };
+  std::variant<std::filesystem::path, Bytes, Stored> content;
+  float weight = 1;  // among the query's images; below 0 if it is not wanted
+
+  // Makes an image of the content of a file.
+  static QueryImage of_bytes(std::string name, std::string bytes);
+  // Returns the name for people: a path, or the name of the bytes.
+  [[nodiscard]] std::filesystem::path name() const;
+  // Returns the image's bytes, or nullptr if they are those of the file name().
+  [[nodiscard]] const std::string* bytes() const;
+};
+
+// Fusion of a query's text and images into one row (model/composers/compose.h). By default it is the sum of
+// both. Late interaction supports only the sum, and the rows of each side are multiplied by its weight too. A
+// negative weight searches for images unlike that side.
 struct Fusion {
   Compose method = Compose::kSum;
   float text_weight = 1;
   float image_weight = 1;
   std::string was = {};  // of kDirection: what the picture shows now, in words; empty: kAnyPicture
-  // Trained composer that makes the row instead; method and weights are then ignored. May be `nullptr`.
-  std::shared_ptr<Composer> composer = {};
 };
 
 inline constexpr int64_t kCutDepth = 1000;
 
-// Search query: a text, an image, or both.
+// Search query: a text, images, or both.
 struct SearchQuery {
-  std::string text;             // empty: none
-  std::filesystem::path image;  // a file; empty: none
-  // A picture's bytes in place of a file's; `image` is then no more than its name for people. nullptr: none.
-  std::shared_ptr<const std::string> image_bytes = {};
-  Fusion fusion;
+  QueryText text;
+  std::vector<QueryImage> images = {};
+  // Fusion of text and images, ignored without both: by weights, or by a trained composer, never nullptr.
+  std::variant<Fusion, std::shared_ptr<Composer>> fusion = {};
   int64_t k = 10;      // hits wanted, at least 1
   std::string filter;  // parse_filter's language; empty: everything
-  // Id of an item that is never a hit and in no group, such as the query image itself; 0 excludes none.
-  int64_t without = 0;
   bool fold_duplicates = true;
   float duplicate_cosine = kDuplicateCosine;
   DecodeOptions limits;  // for the picture, as in IngestOptions
@@ -104,20 +124,17 @@ struct SearchQuery {
   // Among the hits shown; ranks stay those by score.
   HitOrder order = HitOrder::kScore;
 
-  // Parsed parts of `text` (query_language.h): wanted ones first, then unwanted ones. If empty, `text` is one
-  // text, taken literally.
-  std::vector<QueryPart> parts = {};
-  // Quoted phrases; word search requires their words side by side.
-  std::vector<std::string> phrases = {};
-  // Pictures beside `image`, and what that one weighs among them.
-  std::vector<QueryPicture> more_images = {};
-  float image_weight = 1;
   // The share of words beside vectors, [0, 1] (word_search.h); 0: vectors alone.
   double word_share = 0;
   // Request to stop: encode_query and search_encoded end with kCancelled between two steps.
   std::stop_token stop = {};
 
-  [[nodiscard]] bool has_image() const { return !image.empty() || image_bytes != nullptr; }
+  // Returns the composer, or nullptr.
+  [[nodiscard]] Composer* composer() const;
+  // Returns the weights of text and images; the default ones with a composer.
+  [[nodiscard]] Fusion weights() const;
+  // Returns true if the query is at most one text and one image, without weights.
+  [[nodiscard]] bool is_plain() const;
 };
 
 }  // namespace saccade

@@ -201,60 +201,46 @@ class Reader {
 
 }  // namespace
 
-Status read_query_text(std::string_view typed, SearchQuery& query) {
+Result<QueryText> read_query_text(std::string_view typed, std::span<const QueryImage> images) {
   SACCADE_TRY(check_characters(typed));
   Reader reader(typed);
-  SACCADE_ASSIGN(query.parts, reader.read());
-  query.phrases = std::move(reader.phrases);
-  query.text = typed;
-  if (query.parts.empty()) query.text.clear();
+  SACCADE_ASSIGN(std::vector<QueryPart> parts, reader.read());
+  if (parts.empty()) return QueryText("", std::move(reader.phrases));
   // The weight of a single text only counts against unwanted images.
   const bool unwanted_image =
-      query.image_weight < 0 ||
-      std::ranges::any_of(query.more_images, [](const QueryPicture& image) { return image.weight < 0; });
-  if (query.parts.size() == 1 && query.parts.front().weight > 0 &&
-      (query.parts.front().weight == 1 || !unwanted_image)) {
-    query.text = std::move(query.parts.front().text);
-    query.parts.clear();
+      std::ranges::any_of(images, [](const QueryImage& image) { return image.weight < 0; });
+  const float weight = parts.front().weight;
+  if (parts.size() == 1 && weight > 0 && (weight == 1 || !unwanted_image)) {
+    return QueryText(std::move(parts.front().text), std::move(reader.phrases));
   }
-  return {};
+  return QueryText(std::string(typed), std::move(parts), std::move(reader.phrases));
 }
 
 Status check_query_size(const SearchQuery& query) {
-  SACCADE_TRY(check_characters(query.text));
-  SACCADE_TRY(check_count("parts", std::ssize(query.parts), kMostQueryParts));
-  return check_count("phrases in quotes", std::ssize(query.phrases), kMostQueryPhrases);
+  SACCADE_TRY(check_characters(query.text.str()));
+  SACCADE_TRY(check_count("parts", std::ssize(query.text.parts()), kMostQueryParts));
+  return check_count("phrases in quotes", std::ssize(query.text.phrases()), kMostQueryPhrases);
 }
 
-Result<QueryPicture> read_query_picture(const std::string& named) {
+Result<QueryImage> read_query_image(const std::string& named) {
   std::error_code error;
   const size_t colon = named.rfind(':');
   if (colon == std::string::npos || colon == 0 || std::filesystem::exists(named, error))
-    return QueryPicture{named};
+    return QueryImage{named};
   const std::string file = named.substr(0, colon);
   const auto weight = weight_of(std::string_view(named).substr(colon));
-  if (!weight || !std::filesystem::exists(file, error)) return QueryPicture{named};
-  QueryPicture picture{file};
-  SACCADE_ASSIGN(picture.weight, checked_weight(file, *weight));
-  return picture;
+  if (!weight || !std::filesystem::exists(file, error)) return QueryImage{named};
+  QueryImage image{file};
+  SACCADE_ASSIGN(image.weight, checked_weight(file, *weight));
+  return image;
 }
 
-Status set_query_pictures(std::span<const std::string> named, SearchQuery& query) {
-  query.more_images.clear();
-  for (size_t i = 0; i < named.size(); ++i) {
-    SACCADE_ASSIGN(QueryPicture picture, read_query_picture(named[i]));
-    if (i > 0) {
-      query.more_images.push_back(std::move(picture));
-      continue;
-    }
-    query.image = std::move(picture.image);
-    query.image_weight = picture.weight;
+Result<std::vector<QueryImage>> read_query_images(std::span<const std::string> named) {
+  std::vector<QueryImage> images;
+  for (const std::string& each : named) {
+    SACCADE_ASSIGN(images.emplace_back(), read_query_image(each));
   }
-  return {};
-}
-
-bool is_plain(const SearchQuery& query) {
-  return query.parts.empty() && query.more_images.empty() && query.image_weight > 0;
+  return images;
 }
 
 }  // namespace saccade

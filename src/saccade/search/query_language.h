@@ -17,6 +17,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "saccade/core/error.h"
 #include "saccade/search/query.h"
@@ -30,22 +31,17 @@ inline constexpr int64_t kMostQueryCharacters = 8192;
 inline constexpr int64_t kMostQueryParts = 64;
 inline constexpr int64_t kMostQueryPhrases = 64;
 
-// Sets query.text, parts and phrases from `typed`. kUsage for a weight that is 0 or beyond kMostWeight, for a
-// part without words, and beyond the bounds above. If there is one part, its text is query.text, and parts
-// are empty. Time is linear in the length of `typed`; thread-safe.
-Status read_query_text(std::string_view typed, SearchQuery& query);
+// Parses `typed`. kUsage for a weight that is 0 or beyond kMostWeight, for a part without words, and beyond the
+// bounds above. The weight of a single wanted part is dropped unless an image among `images`, the query's, is
+// not wanted. Time is linear in the length of `typed`; thread-safe.
+Result<QueryText> read_query_text(std::string_view typed, std::span<const QueryImage> images = {});
 
 // Checks a query that was put together in another way against the same bounds; kUsage names the bound.
 Status check_query_size(const SearchQuery& query);
 
 // Parses "FILE:2" as a file and its weight, if no file has the whole name but one has the name before the
 // colon; else weight 1. kUsage as for a part's weight.
-Result<QueryPicture> read_query_picture(const std::string& named);
-
-// Puts the pictures into the query: the first into query.image, others into query.more_images.
-Status set_query_pictures(std::span<const std::string> named, SearchQuery& query);
-
-// Returns true if the query is one text, or one image, or one of each, without weights.
-bool is_plain(const SearchQuery& query);
+Result<QueryImage> read_query_image(const std::string& named);
+Result<std::vector<QueryImage>> read_query_images(std::span<const std::string> named);
 
 }  // namespace saccade

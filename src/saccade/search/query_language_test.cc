@@ -19,17 +19,16 @@ using testing::Not;
 
 // "red apple; beach * 2; dogs * -0.25" of what was understood, "text" alone where it is one text.
 std::string understood(std::string_view typed) {
-  SearchQuery query;
-  const Status read = read_query_text(typed, query);
+  const auto read = read_query_text(typed);
   if (!read) return "error: " + read.error().message;
-  if (query.parts.empty()) return query.text;
+  if (read->is_plain()) return read->str();
   std::string text;
-  for (const QueryPart& part : query.parts) {
+  for (const QueryPart& part : read->parts()) {
     text += (text.empty() ? "" : "; ") + part.text + fmt::format(" * {}", part.weight);
     EXPECT_EQ(part.text.size(), part.at.size());
     for (size_t i = 0; i < part.text.size(); ++i) {
       const bool space = part.text[i] == ' ';
-      EXPECT_TRUE(space || query.text[part.at[i]] == part.text[i]) << typed << " at " << i;
+      EXPECT_TRUE(space || read->str()[part.at[i]] == part.text[i]) << typed << " at " << i;
     }
   }
   return text;
@@ -80,11 +79,9 @@ TEST(QueryLanguage, QuotesAndTwoHyphensMakeWordsLiteral) {
   EXPECT_EQ(understood("cats --"), "cats");
   EXPECT_EQ(understood("-dogs -- -cats "), "-cats * 1; dogs * -0.25");
   EXPECT_EQ(understood("\"mario:64\" game"), "mario:64 game");
-  SearchQuery query;
-  ASSERT_TRUE(read_query_text("\"red apple\" tree \"x -y\" -\"stop sign\" \"\" \"!\"", query));
-  EXPECT_THAT(query.phrases, ElementsAre("red apple", "x -y"));
-  ASSERT_TRUE(read_query_text("red apple", query));
-  EXPECT_THAT(query.phrases, IsEmpty());
+  EXPECT_THAT(read_query_text("\"red apple\" tree \"x -y\" -\"stop sign\" \"\" \"!\"")->phrases(),
+              ElementsAre("red apple", "x -y"));
+  EXPECT_THAT(read_query_text("red apple")->phrases(), IsEmpty());
 }
 
 std::string repeated(std::string_view text, size_t bytes) {
@@ -109,7 +106,7 @@ TEST(QueryLanguage, AQueryHasBounds) {
   EXPECT_EQ(check_query_size(query).error().code, ErrorCode::kUsage);
   query.text = "a";
   EXPECT_TRUE(check_query_size(query));
-  query.parts.resize(65);
+  query.text = QueryText("a", std::vector<QueryPart>(65), {});
   EXPECT_THAT(check_query_size(query).error().message, HasSubstr("more than 64 parts"));
 }
 
@@ -117,9 +114,8 @@ TEST(QueryLanguage, AQueryHasBounds) {
 double reading_seconds(const std::string& typed) {
   double least = std::numeric_limits<double>::infinity();
   for (int run = 0; run < 25; ++run) {
-    SearchQuery query;
     const auto start = std::chrono::steady_clock::now();
-    (void)read_query_text(typed, query);
+    (void)read_query_text(typed);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     least = std::min(least, seconds.count());
   }
@@ -143,22 +139,44 @@ TEST(QueryLanguage, PicturesHaveWeightsBehindTheirNames) {
   const std::string odd = (folder.path() / "b:2").string();
   std::ofstream(plain) << "x";
   std::ofstream(odd) << "x";
-  EXPECT_EQ(read_query_picture(plain)->weight, 1);
-  EXPECT_EQ(read_query_picture(plain + ":2")->image, plain);
-  EXPECT_EQ(read_query_picture(plain + ":2")->weight, 2);
-  EXPECT_EQ(read_query_picture(plain + ":-0.5")->weight, -0.5F);
-  EXPECT_EQ(read_query_picture(odd)->image, odd) << "a file of that very name";
-  EXPECT_EQ(read_query_picture(odd + ":3")->weight, 3);
-  EXPECT_EQ(read_query_picture("missing.png:2")->image, "missing.png:2")
+  EXPECT_EQ(read_query_image(plain)->weight, 1);
+  EXPECT_EQ(read_query_image(plain + ":2")->name(), plain);
+  EXPECT_EQ(read_query_image(plain + ":2")->weight, 2);
+  EXPECT_EQ(read_query_image(plain + ":-0.5")->weight, -0.5F);
+  EXPECT_EQ(read_query_image(odd)->name(), odd) << "a file of that very name";
+  EXPECT_EQ(read_query_image(odd + ":3")->weight, 3);
+  EXPECT_EQ(read_query_image("missing.png:2")->name(), "missing.png:2")
       << "is said to be missing under its whole name";
-  EXPECT_EQ(read_query_picture(plain + ":0").error().code, ErrorCode::kUsage);
-  SearchQuery query;
-  const std::vector<std::string> named = {plain + ":2", odd};
-  ASSERT_TRUE(set_query_pictures(named, query));
-  EXPECT_EQ(query.image, plain);
-  EXPECT_EQ(query.image_weight, 2);
-  ASSERT_EQ(query.more_images.size(), 1U);
-  EXPECT_EQ(query.more_images[0].image, odd);
+  EXPECT_EQ(read_query_image(plain + ":0").error().code, ErrorCode::kUsage);
+}
+
+// Alone, a weight is nothing to anything, except to an image that is not wanted.
+TEST(QueryLanguage, AWeightCountsAgainstUnwantedImages) {
+  const std::vector<QueryImage> wanted = {{"a.png", 2}};
+  const std::vector<QueryImage> unwanted = {{"a.png", 2}, {"b.png", -1}};
+  EXPECT_TRUE(read_query_text("beach:2", wanted)->is_plain());
+  const QueryText text = read_query_text("beach:2", unwanted).value();
+  EXPECT_FALSE(text.is_plain());
+  EXPECT_EQ(text.str(), "beach:2");
+  EXPECT_EQ(text.parts().front().text, "beach");
+  EXPECT_EQ(text.parts().front().weight, 2);
+  EXPECT_TRUE(read_query_text("beach", unwanted)->is_plain());
+}
+
+TEST(QueryLanguage, AnUnwantedPartIsAddedWithItsPlaces) {
+  QueryText text = "a beach";
+  text.leave_out("many people");
+  EXPECT_EQ(text.str(), "a beach -\"many people\"");
+  ASSERT_EQ(text.parts().size(), 2U);
+  EXPECT_EQ(text.parts()[0].text, "a beach");
+  const QueryPart& unwanted = text.parts()[1];
+  EXPECT_EQ(unwanted.weight, kUnwantedWeight);
+  for (size_t i = 0; i < unwanted.text.size(); ++i) EXPECT_EQ(text.str()[unwanted.at[i]], unwanted.text[i]);
+  const QueryText typed = read_query_text(text.str()).value();
+  EXPECT_EQ(typed.parts()[1].text, "many people");
+  QueryText alone;
+  alone.leave_out("cars");
+  EXPECT_TRUE(alone.has_words() && !alone.is_plain());
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "saccade/collection/picture.h"
@@ -9,7 +12,6 @@
 #include "saccade/image/read_pixels.h"
 #include "saccade/model/composers/composer.h"
 #include "saccade/search/composed/composed_query.h"
-#include "saccade/search/query_language.h"
 
 namespace saccade {
 namespace {
@@ -92,7 +94,7 @@ Result<TextPart> text_part(std::span<const TokenizedText> texts, MatrixView<cons
   return part;
 }
 
-// All texts together.
+// All texts together, in one call of the encoder.
 Result<std::vector<TextPart>> encode_texts(EncoderBackend& encoder, LongText long_text, bool late,
                                            std::span<const std::string_view> texts) {
   std::vector<TokenizedText> pieces;
@@ -170,12 +172,15 @@ struct TextParts {
   Unwanted unwanted;
 };
 
-Result<TextParts> joined_texts(std::span<const QueryPart> parts, std::span<TextPart> encoded, bool late) {
+// Encoded texts by their content.
+using EncodedTexts = std::map<std::string_view, TextPart>;
+
+Result<TextParts> joined_texts(std::span<const QueryPart> parts, const EncodedTexts& encoded, bool late) {
   TextParts all;
   std::vector<double> sum;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    TextPart& part = encoded[i];
-    const float weight = parts[i].weight;
+  for (const QueryPart& asked : parts) {
+    const TextPart& part = encoded.at(asked.text);
+    const float weight = asked.weight;
     SACCADE_TRY(check_late_weight(late, weight));
     TokenCount& tokens = all.tokens ? *all.tokens : all.tokens.emplace(TokenCount{.chunks = 1});
     tokens.used += part.tokens.used;
@@ -187,13 +192,12 @@ Result<TextParts> joined_texts(std::span<const QueryPart> parts, std::span<TextP
       continue;
     }
     all.weights.add(weight);
+    add_row(part.row, weight, sum);
     if (all.weights.count == 1) {
-      add_row(part.row, weight, sum);
-      for (float& value : part.late.values()) value *= weight;
-      all.wanted = std::move(part);
+      all.wanted = TextPart{part.row, part.late.copy(), part.tokens, part.ids};
+      for (float& value : all.wanted->late.values()) value *= weight;
       continue;
     }
-    add_row(part.row, weight, sum);
     TextPart& first = *all.wanted;
     if (!late) continue;
     Matrix<float> rows(first.late.rows() + part.late.rows(), first.late.columns());
@@ -220,9 +224,9 @@ struct PicturePart {
 };
 
 Result<PicturePart> encode_picture(const IngestSettings& settings, EncoderBackend& encoder,
-                                   const SearchQuery& query, bool late) {
+                                   const QueryImage& image, const DecodeOptions& limits, bool late) {
   PicturePart part;
-  SACCADE_ASSIGN(const Matrix<float> pixels, query_pixels(settings, encoder, query));
+  SACCADE_ASSIGN(const Matrix<float> pixels, query_pixels(settings, encoder, image, limits));
   if (late) {
     SACCADE_ASSIGN(RowSets sets, encoder.late_interaction()->encode_image_rows(pixels.view()));
     SACCADE_ASSIGN(part.row, mean_row(std::as_const(sets.rows).view()).in("the picture"));
@@ -246,29 +250,21 @@ Result<PictureParts> encode_pictures(const IngestSettings& settings, EncoderBack
                                      const SearchQuery& query, bool late) {
   PictureParts all;
   std::vector<double> sum;
-  const auto add = [&](const SearchQuery& one, float weight) -> Status {
+  for (const QueryImage& image : query.images) {
+    const float weight = image.weight;
     if (!std::isfinite(weight)) return fail(ErrorCode::kUsage, "a picture weighs {}", weight);
     SACCADE_TRY(check_late_weight(late, weight));
     if (late && all.weights.count > 0) {
       return fail(ErrorCode::kUnsupported, "late interaction searches by one picture, not by several");
     }
-    SACCADE_ASSIGN(PicturePart part, encode_picture(settings, encoder, one, late));
+    SACCADE_ASSIGN(PicturePart part, encode_picture(settings, encoder, image, query.limits, late));
     if (weight < 0) {
       add_row(part.row, weight, all.unwanted);
-      return {};
+      continue;
     }
     add_row(part.row, weight, sum);
     all.weights.add(weight);
     if (all.weights.count == 1) all.wanted = std::move(part);
-    return {};
-  };
-  SACCADE_TRY(add(query, query.image_weight));
-  for (const QueryPicture& picture : query.more_images) {
-    SearchQuery one;
-    one.limits = query.limits;
-    one.image = picture.image;
-    one.image_bytes = picture.bytes;
-    SACCADE_TRY(add(one, picture.weight));
   }
   if (all.weights.count > 1) {
     SACCADE_ASSIGN(all.wanted->row, unit_row(sum, kShortestSum).in("the pictures cancel out"));
@@ -311,22 +307,26 @@ Result<EncodedQuery> joined(const TextPart* text, const PicturePart* picture, co
 
 }  // namespace
 
-bool has_words(const SearchQuery& query) {
-  return query.text.find_first_not_of(" \t\r\n\f\v") != std::string::npos;
+Result<int64_t> count_pieces(EncoderBackend& encoder, LongText long_text, const std::string& text) {
+  if (long_text == LongText::kTruncate) return 1;
+  SACCADE_ASSIGN(const std::vector<TokenizedText> pieces, pieces_of(encoder, long_text, text));
+  return std::ssize(pieces);
 }
 
 Result<TokenizedText> tokenize_query(EncoderBackend& encoder, const SearchQuery& query) {
-  return tokenize(encoder, query.text);
+  return tokenize(encoder, query.text.str());
 }
 
 Result<Matrix<float>> query_pixels(const IngestSettings& settings, EncoderBackend& encoder,
-                                   const SearchQuery& query) {
+                                   const QueryImage& image, const DecodeOptions& limits) {
   const Preprocessing& preprocessing = encoder.preprocessing();
-  const DecodeOptions options = picture_decode_options(settings, preprocessing, query.limits);
-  const std::string name = query.image.empty() ? "picture" : "picture " + query.image.string();
+  const DecodeOptions options = picture_decode_options(settings, preprocessing, limits);
+  const std::filesystem::path file = image.name();
+  const std::string name = file.empty() ? "picture" : "picture " + file.string();
+  const std::string* bytes = image.bytes();
   SACCADE_ASSIGN(const DecodedImage decoded,
-                 (query.image_bytes ? decode_image(std::as_bytes(std::span(*query.image_bytes)), options)
-                                    : decode_image_file(query.image, options))
+                 (bytes != nullptr ? decode_image(std::as_bytes(std::span(*bytes)), options)
+                                   : decode_image_file(file, options))
                      .in(name));
   Matrix<float> pixels(1, int64_t{3} * preprocessing.output_height() * preprocessing.output_width());
   SACCADE_TRY(preprocess_picture(decoded.image, preprocessing, settings, pixels.row(0)).in(name));
@@ -335,8 +335,7 @@ Result<Matrix<float>> query_pixels(const IngestSettings& settings, EncoderBacken
 
 Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, EncoderBackend& encoder,
                                        const SearchQuery& query, bool late) {
-  const std::vector<QueryPart> parts =
-      query.parts.empty() ? std::vector{QueryPart{.text = query.text}} : query.parts;
+  const std::vector<QueryPart> parts(query.text.parts().begin(), query.text.parts().end());
   SACCADE_ASSIGN(std::vector<EncodedQuery> encoded,
                  encode_query_parts(settings, encoder, query, late, {&parts, 1}));
   return std::move(encoded.front());
@@ -345,25 +344,28 @@ Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, EncoderBa
 Result<std::vector<EncodedQuery>> encode_query_parts(const IngestSettings& settings, EncoderBackend& encoder,
                                                      const SearchQuery& query, bool late,
                                                      std::span<const std::vector<QueryPart>> queries) {
-  if (!has_words(query) && !query.has_image()) {
+  const bool has_words = query.text.has_words();
+  const bool has_image = !query.images.empty();
+  if (!has_words && !has_image) {
     return fail(ErrorCode::kUsage, "the query is empty: give a text, a picture or both");
   }
-  const Fusion& fusion = query.fusion;
-  if (fusion.composer && !is_plain(query)) {
+  const Fusion fusion = query.weights();
+  Composer* composer = query.composer();
+  if (composer != nullptr && !query.is_plain()) {
     return fail(ErrorCode::kUsage, "a composer takes one picture and one text, without weights");
   }
   if (!std::isfinite(fusion.text_weight) || !std::isfinite(fusion.image_weight)) {
     return fail(ErrorCode::kUsage, "the parts' weights are {} and {}, expected finite numbers",
                 fusion.text_weight, fusion.image_weight);
   }
-  if (late && fusion.method != Compose::kSum && has_words(query) && query.has_image()) {
+  if (late && fusion.method != Compose::kSum && has_words && has_image) {
     return fail(ErrorCode::kUnsupported,
                 "late interaction composes text and picture by their sum alone, not by {}",
                 enum_name(fusion.method));
   }
   // An encoder that re-ranks or explains beside the collection's is not the composer's: its rows are summed.
-  const bool composes = fusion.composer != nullptr && fusion.composer->check_encoder(encoder).has_value();
-  if (composes && has_words(query) && query.has_image()) {
+  const bool composes = composer != nullptr && composer->check_encoder(encoder).has_value();
+  if (composes && has_words && has_image) {
     if (late) {
       return fail(ErrorCode::kUnsupported,
                   "late interaction composes text and picture by their sum alone, not by a composer");
@@ -371,32 +373,32 @@ Result<std::vector<EncodedQuery>> encode_query_parts(const IngestSettings& setti
     std::vector<std::string> words;
     for (const std::vector<QueryPart>& parts : queries)
       words.push_back(parts.empty() ? "" : parts.front().text);
-    SACCADE_ASSIGN(const Matrix<float> pixels, query_pixels(settings, encoder, query));
-    return compose_query(encoder, query, pixels.view(), words);
+    SACCADE_ASSIGN(const Matrix<float> pixels,
+                   query_pixels(settings, encoder, query.images.front(), query.limits));
+    return compose_query(encoder, *composer, pixels.view(), words);
   }
-  // Every text of every query, encoded in one call.
-  std::vector<std::string_view> texts;
-  for (const std::vector<QueryPart>& parts : queries) {
-    for (const QueryPart& part : parts) texts.push_back(part.text);
-  }
-  std::vector<TextPart> encoded_texts;
-  if (has_words(query)) {
-    SACCADE_ASSIGN(encoded_texts, encode_texts(encoder, query.long_text, late, texts));
+  EncodedTexts encoded_texts;
+  if (has_words) {
+    std::set<std::string_view> different;
+    for (const std::vector<QueryPart>& parts : queries) {
+      for (const QueryPart& part : parts) different.insert(part.text);
+    }
+    const std::vector<std::string_view> texts(different.begin(), different.end());
+    SACCADE_ASSIGN(std::vector<TextPart> parts, encode_texts(encoder, query.long_text, late, texts));
+    for (size_t i = 0; i < texts.size(); ++i) encoded_texts.emplace(texts[i], std::move(parts[i]));
   }
   PictureParts pictures;
-  if (query.has_image()) {
+  if (has_image) {
     SACCADE_ASSIGN(pictures, encode_pictures(settings, encoder, query, late));
-    if (has_words(query) && pictures.wanted && fusion.method == Compose::kDirection) {
+    if (has_words && pictures.wanted && fusion.method == Compose::kDirection) {
       SACCADE_ASSIGN(pictures.wanted->was, was_row(encoder, fusion));
     }
   }
   std::vector<EncodedQuery> encoded;
-  size_t first = 0;
   for (const std::vector<QueryPart>& parts : queries) {
     TextParts words;
-    if (has_words(query)) {
-      SACCADE_ASSIGN(words, joined_texts(parts, std::span(encoded_texts).subspan(first, parts.size()), late));
-      first += parts.size();
+    if (has_words) {
+      SACCADE_ASSIGN(words, joined_texts(parts, encoded_texts, late));
     }
     EncodedQuery& one = encoded.emplace_back();
     SACCADE_ASSIGN(
@@ -408,14 +410,6 @@ Result<std::vector<EncodedQuery>> encode_query_parts(const IngestSettings& setti
     SACCADE_TRY(leave_out(words.unwanted, pictures.unwanted, weights, one.row));
   }
   return encoded;
-}
-
-Result<std::vector<EncodedQuery>> encode_query_texts(const IngestSettings& settings, EncoderBackend& encoder,
-                                                     const SearchQuery& query, bool late,
-                                                     std::span<const std::string> texts) {
-  std::vector<std::vector<QueryPart>> queries;
-  for (const std::string& text : texts) queries.push_back({QueryPart{.text = text}});
-  return encode_query_parts(settings, encoder, query, late, queries);
 }
 
 }  // namespace saccade

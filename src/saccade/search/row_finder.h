@@ -8,7 +8,6 @@
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
 #include "saccade/index/exact_search.h"
-#include "saccade/search/search.h"
 
 namespace saccade {
 
@@ -20,10 +19,5 @@ class RowFinder {
                                                int64_t k, std::span<const int64_t> wanted,
                                                ThreadPool& pool) = 0;
 };
-
-// Searches like search_encoded in search.h, with the same answer; `finder` scores the rows.
-Result<SearchAnswer> search_encoded(const Collection& collection, EncoderBackend& encoder,
-                                    const EncodedQuery& encoded, const SearchQuery& query, ThreadPool& pool,
-                                    RowFinder& finder);
 
 }  // namespace saccade

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -12,10 +13,11 @@
 #include "saccade/core/rows.h"
 #include "saccade/index/max_sim.h"
 #include "saccade/model/composers/composer.h"
-#include "saccade/search/background.h"
 #include "saccade/search/candidates.h"
 #include "saccade/search/fold.h"
 #include "saccade/search/keywords/word_search.h"
+#include "saccade/search/matching/background.h"
+#include "saccade/search/matching/evidence.h"
 #include "saccade/search/query_language.h"
 #include "saccade/search/query_rows.h"
 #include "saccade/search/row_finder.h"
@@ -59,15 +61,22 @@ int64_t first_count(const SearchQuery& query, int64_t searched, bool late, bool 
   return std::min(wanted, searched + 1);
 }
 
+// Returns the item if it is all that is searched by.
+const QueryImage::Stored* stored_alone(const SearchQuery& query) {
+  if (query.text.has_words() || query.images.size() != 1 || query.images.front().weight < 0) return nullptr;
+  return std::get_if<QueryImage::Stored>(&query.images.front().content);
+}
+
 // Word search state of one search.
 struct Words {
   WordRanking ranking;
+  ScoreScale scale;              // of the query's scores
   std::vector<FusedRank> ranks;  // of the candidates, in their order
 
   [[nodiscard]] bool change() const { return !ranking.places.empty(); }
 };
 
-Result<std::vector<SearchHit>> hits_of(const Collection& collection, const std::vector<Group>& groups,
+Result<std::vector<SearchHit>> hits_of(const CollectionReader& collection, const std::vector<Group>& groups,
                                        bool late) {
   std::vector<SearchHit> hits;
   for (const Group& group : groups) {
@@ -79,7 +88,7 @@ Result<std::vector<SearchHit>> hits_of(const Collection& collection, const std::
     SACCADE_ASSIGN(hit.facts, collection.facts(group.first.id));
     for (const Candidate& other : group.others) {
       SACCADE_ASSIGN(Item item, collection.item(other.id));
-      const bool same_bytes = item.hash == hit.item.hash;
+      const bool same_bytes = item.hash == hit.item.hash && !item.hash.empty();
       hit.folded.push_back({std::move(item), other.score, same_bytes});
     }
     hits.push_back(std::move(hit));
@@ -90,64 +99,164 @@ Result<std::vector<SearchHit>> hits_of(const Collection& collection, const std::
 // Calibration that judges the hits of this kind of query, or the reason why there is none.
 struct Judge {
   const Background::Kind* kind = nullptr;
+  // For a text whose words count too: evidence of both sides. Null: by `kind` alone.
+  const Background::Texts* texts = nullptr;
   std::string reason;
+
+  [[nodiscard]] bool tells() const { return kind != nullptr && (texts != nullptr || kind->model.tells); }
 };
 
-Judge judge_of(const Collection& collection, const SearchQuery& query) {
+Judge judge_of(const CollectionReader& collection, const SearchQuery& query) {
   if (collection.has_late_rows()) {
-    return {nullptr,
-            "of late interaction nothing is measured: its scores grow with the text's number of tokens"};
+    return {.reason =
+                "of late interaction nothing is measured: its scores grow with the text's number of tokens"};
   }
   if (query.background == nullptr) {
-    return {nullptr, "the collection has not been measured: `saccade index` does that"};
+    return {.reason = "the collection has not been measured: `saccade index` does that"};
   }
-  if (!is_plain(query)) return {nullptr, "of a query of several parts nothing is measured"};
-  if (has_words(query) && query.has_image()) {
-    return {nullptr, "of a text and a picture together nothing is measured"};
+  if (!query.is_plain()) return {.reason = "of a query of several parts nothing is measured"};
+  if (query.text.has_words() && !query.images.empty()) {
+    return {.reason = "of a text and a picture together nothing is measured"};
   }
   const Background& background = *query.background;
-  const Background::Kind& kind = query.has_image() ? background.picture : background.text;
-  if (kind.surroundings.mean_query.empty()) return {nullptr, kind.model.reason};
-  return {&kind, kind.model.reason};
+  const Background::Kind& kind = query.images.empty() ? background.text : background.picture;
+  if (kind.surroundings.mean_query.empty()) return {.reason = kind.model.reason};
+  if (query.images.empty() && query.word_share > 0)
+    return {.kind = &kind, .texts = &background.texts, .reason = {}};
+  return {.kind = &kind, .reason = kind.model.reason};
+}
+
+constexpr int64_t kScaleRows = 256;
+
+// Returns the scale of a query's scores by one row: from the calibration's sample of the rows, or from one of the
+// same size.
+ScoreScale scale_of(const CollectionReader& collection, const SearchQuery& query, std::span<const float> row,
+                    double logit_scale) {
+  if (query.background != nullptr && query.background->text.surroundings.sample.rows() > 0) {
+    ScoreScale scale = score_scale(query.background->text.surroundings.sample.view(), row);
+    scale.separation = query.background->texts.separation;
+    return scale;
+  }
+  const MatrixView<const float> rows = collection.rows();
+  std::vector<int64_t> alive;
+  for (int64_t r = 0; r < rows.rows(); ++r) {
+    if (collection.alive()[static_cast<size_t>(r)] != 0) alive.push_back(r);
+  }
+  const int64_t count = std::min(kScaleRows, std::ssize(alive));
+  Matrix<float> sample(count, rows.columns());
+  for (int64_t s = 0; s < count; ++s) {
+    std::ranges::copy(rows.row(alive[static_cast<size_t>(s * std::ssize(alive) / count)]),
+                      sample.row(s).begin());
+  }
+  ScoreScale scale = score_scale(sample.view(), row);
+  scale.separation = estimated_separation(scale.deviation, logit_scale);
+  return scale;
+}
+
+// Returns the scale of late interaction's scores: the last of the kCompetitors best has the standard score 0, the first
+// has 2.5. candidates: by score.
+ScoreScale late_scale(std::span<const Candidate> candidates) {
+  ScoreScale scale;
+  if (candidates.empty()) return scale;
+  const auto last = std::min(static_cast<size_t>(kCompetitors), candidates.size()) - 1;
+  scale.mean = double{candidates[last].score};
+  const double range = double{candidates.front().score} - scale.mean;
+  if (range > 0) scale.deviation = range / 2.5;
+  return scale;
+}
+
+// Log odds of each hit in a softmax over the kCompetitors best scores, as HitFigures::odds. candidates: by score.
+std::vector<double> odds_of(std::span<const Candidate> candidates, double temperature) {
+  std::vector<double> odds;
+  double sum = 0;
+  const auto exponential = [&](const Candidate& candidate) {
+    return std::exp(temperature * (double{candidate.score} - double{candidates.front().score}));
+  };
+  for (const Candidate& one :
+       candidates.first(std::min(candidates.size(), static_cast<size_t>(kCompetitors)))) {
+    sum += exponential(one);
+  }
+  for (const Candidate& one : candidates) {
+    const double own = exponential(one);
+    odds.push_back(std::clamp(std::log(own / std::max(sum - own, 1e-300)), -20.0, 20.0));
+  }
+  return odds;
 }
 
 // Of each candidate; none where nothing is known. Fills answer.matching.
-std::map<int64_t, HitLikelihood> judge(const Collection& collection, std::span<const float> row,
-                                       const Judge& judge, const Candidates& candidates,
+std::map<int64_t, HitLikelihood> judge(const CollectionReader& collection, std::span<const float> row,
+                                       const Judge& judge, const Candidates& candidates, const Words& words,
                                        SearchAnswer& answer) {
   Matching& matching = answer.matching.emplace();
   matching.reason = judge.reason;
   std::map<int64_t, HitLikelihood> by_row;
   if (judge.kind == nullptr) return by_row;
   const MatchModel& model = judge.kind->model;
-  matching.tells = model.tells;
+  matching.tells = judge.tells();
   matching.queries = model.queries;
   matching.labelled = model.labelled;
   std::vector<RowScore> best;
   for (const Candidate& candidate : candidates.best) best.push_back({candidate.row, candidate.score});
-  const Judgement judgement = judge_hits(model, judge.kind->surroundings, collection.rows(), row, best,
-                                         answer.searched, std::ssize(caption_words(answer.query.text)));
+  Judgement judgement = judge_hits(model, judge.kind->surroundings, collection.rows(), row, best,
+                                   answer.searched, std::ssize(caption_words(answer.query.text.str())));
   matching.there = judgement.there;
   matching.p_value = judgement.p_value;
+  if (judge.texts != nullptr && !best.empty()) {
+    matching.shipped = !judge.texts->measured;
+    matching.labelled = judge.texts->labelled;
+    matching.there = 0;
+    const std::vector<double> odds = odds_of(candidates.best, judge.kind->surroundings.temperature);
+    QueryWords asked = words.ranking.words;
+    const bool described = asked.known && judge.texts->described >= kDescribedShare;
+    for (size_t i = 0; i < best.size(); ++i) {
+      const WordRanking::Place* place = place_of(words.ranking, best[i].row);
+      asked.known = described || place != nullptr;
+      judgement.hits[i].right = match_probability(words.scale, double{best[i].score}, odds[i],
+                                                  place != nullptr ? place->evidence : WordEvidence(), asked);
+      matching.there = std::max(matching.there, judgement.hits[i].right);
+    }
+  }
   for (size_t i = 0; i < best.size(); ++i) by_row.emplace(best[i].row, judgement.hits[i]);
   return by_row;
 }
 
-// Returns the hits of the candidates that pass the cut. All candidates are judged first, so that only few are
-// grouped.
-Folding cut_and_fold(Candidates candidates, Words& words, const std::map<int64_t, HitLikelihood>& likelihoods,
-                     const Collection& collection, const SearchQuery& query, SearchAnswer& answer) {
+// Returns true if a caption of the item is the query.
+Result<bool> caption_is(const CollectionReader& collection, int64_t id,
+                        const std::vector<std::string>& asked) {
+  SACCADE_ASSIGN(const Item item, collection.item(id));
+  const auto parts = caption_parts(item.caption);
+  return std::ranges::any_of(parts, [&](std::string_view part) { return caption_words(part) == asked; });
+}
+
+// Returns the hits of the candidates that pass the cut, and those whose caption is the query. All candidates are
+// judged first, so that only few are grouped.
+Result<Folding> cut_and_fold(Candidates candidates, Words& words,
+                             const std::map<int64_t, HitLikelihood>& likelihoods,
+                             const CollectionReader& collection, const SearchQuery& query,
+                             SearchAnswer& answer) {
   Matching& matching = *answer.matching;
-  const auto passes = [&](const Candidate& candidate) {
+  const std::vector<std::string> asked = caption_words(query.text.str());
+  std::vector<Candidate> left;
+  const auto is_likely = [&](const Candidate& candidate) {
     return likelihoods.at(candidate.row).right >= *query.cut;
   };
   for (const auto& [row, likelihood] : likelihoods) {
     if (!(matching.best >= likelihood.right)) matching.best = likelihood.right;
   }
-  matching.more = !candidates.complete && !candidates.best.empty() && passes(candidates.best.back());
-  matching.cut_hits = static_cast<int64_t>(
-      std::erase_if(candidates.best, [&](const Candidate& candidate) { return !passes(candidate); }));
-  if (words.change()) words.ranks = fuse_ranks(words.ranking, query.word_share, candidates.best);
+  matching.more = !candidates.complete && !candidates.best.empty() && is_likely(candidates.best.back());
+  for (const Candidate& candidate : candidates.best) {
+    bool passes = is_likely(candidate);
+    const WordRanking::Place* place = place_of(words.ranking, candidate.row);
+    if (!passes && place != nullptr && place->evidence.all) {
+      SACCADE_ASSIGN(passes, caption_is(collection, candidate.id, asked));
+    }
+    if (passes) left.push_back(candidate);
+  }
+  matching.cut_hits = std::ssize(candidates.best) - std::ssize(left);
+  candidates.best = std::move(left);
+  if (words.change()) {
+    words.ranks = fuse_ranks(words.ranking, query.word_share, words.scale, candidates.best);
+  }
   Folding folding = fold(candidates, collection, query, std::ssize(candidates.best));
   matching.passed = std::ssize(folding.groups);
   if (matching.passed > query.k) folding.groups.resize(static_cast<size_t>(query.k));
@@ -155,10 +264,10 @@ Folding cut_and_fold(Candidates candidates, Words& words, const std::map<int64_t
 }
 
 // `late`: the query's rows of late interaction, or nullptr: by the one row alone. `by`: what hits are judged
-// by, or nullptr: they are not. `by_words`: whether the query's words are looked at.
-Result<SearchAnswer> search_with(const Collection& collection, std::span<const float> row,
+// by, or nullptr: they are not. `logit_scale`: the encoder's; without it the query's words are not looked at.
+Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<const float> row,
                                  const PackedQuery* late, const Judge* by, const SearchQuery& query,
-                                 ThreadPool& pool, bool by_words, RowFinder& finder) {
+                                 ThreadPool& pool, std::optional<double> logit_scale, RowFinder& finder) {
   SACCADE_TRY(check(query));
   if (static_cast<int64_t>(row.size()) != collection.info().checkpoint.dim) {
     return fail(ErrorCode::kMismatch, "the query's row has {} columns, the collection's have {}", row.size(),
@@ -180,26 +289,32 @@ Result<SearchAnswer> search_with(const Collection& collection, std::span<const f
                         ? collection.item_count()
                         : std::ranges::count_if(allowed, [](uint8_t flag) { return flag != 0; });
   if (late != nullptr) answer.late_scored = 0;
-  std::optional<int64_t> without;
-  if (query.without != 0) {
-    SACCADE_ASSIGN(const Item item, collection.item(query.without));
-    without = item.row;
+  std::set<int64_t> without;
+  for (const QueryImage& image : query.images) {
+    const auto* stored = std::get_if<QueryImage::Stored>(&image.content);
+    if (stored == nullptr) continue;
+    SACCADE_ASSIGN(const Item item, collection.item(stored->id));
+    if (!without.insert(item.row).second) continue;
     answer.searched -= allowed[static_cast<size_t>(item.row)] != 0 ? 1 : 0;
   }
   if (answer.searched == 0) return answer;
 
   Words words;
   // With a query image, the text describes a change rather than the wanted image, so word search is skipped.
-  if (by_words && query.word_share != 0 && has_words(query) && !query.has_image()) {
+  if (logit_scale && query.word_share != 0 && query.text.has_words() && query.images.empty()) {
     SACCADE_ASSIGN(words.ranking, rank_by_words(collection, query, allowed));
     answer.words = words.ranking.report;
+    const bool judged = by != nullptr && by->texts != nullptr;
+    if (late == nullptr && (words.change() || judged)) {
+      words.scale = scale_of(collection, query, row, *logit_scale);
+    }
   }
   SACCADE_TRY(check_stop(query));
   // Word matches are candidates whatever the rank of their rows.
   std::vector<int64_t> brought;
   brought.reserve(words.ranking.places.size());
   for (const auto& [place, ignored] : words.ranking.places) {
-    if (place != without) brought.push_back(place);
+    if (!without.contains(place)) brought.push_back(place);
   }
   const CandidateRows rows{allowed, brought, without, query.stop};
   Folding folding;
@@ -214,8 +329,9 @@ Result<SearchAnswer> search_with(const Collection& collection, std::span<const f
     }
     answer.rescored = candidates.rescored;
     join_brought(candidates);
-    likelihoods = judge(collection, row, *by, candidates, answer);
-    folding = cut_and_fold(std::move(candidates), words, likelihoods, collection, query, answer);
+    likelihoods = judge(collection, row, *by, candidates, words, answer);
+    SACCADE_ASSIGN(folding,
+                   cut_and_fold(std::move(candidates), words, likelihoods, collection, query, answer));
     folding.settled = true;
   }
   for (int64_t count = first_count(query, answer.searched, late != nullptr, by != nullptr, words.change());
@@ -238,7 +354,8 @@ Result<SearchAnswer> search_with(const Collection& collection, std::span<const f
     if (!candidates.complete && std::ssize(candidates.best) < kWordDepth) continue;
     join_brought(candidates);
     Candidates fused = candidates;
-    words.ranks = fuse_ranks(words.ranking, query.word_share, fused.best);
+    if (late != nullptr) words.scale = late_scale(fused.best);
+    words.ranks = fuse_ranks(words.ranking, query.word_share, words.scale, fused.best);
     folding = fold(fused, collection, query, query.k);
   }
   SACCADE_TRY(check_stop(query));
@@ -253,7 +370,7 @@ Result<SearchAnswer> search_with(const Collection& collection, std::span<const f
     SACCADE_ASSIGN(hit.words, word_hit(collection, *ranked->second->by_words, words.ranking.report));
   }
   if (by == nullptr) return answer;
-  if (!query.cut) likelihoods = judge(collection, row, *by, candidates, answer);
+  if (!query.cut) likelihoods = judge(collection, row, *by, candidates, words, answer);
   for (SearchHit& hit : answer.hits) {
     const auto found = likelihoods.find(hit.item.row);
     if (found == likelihoods.end()) continue;
@@ -266,8 +383,8 @@ Result<SearchAnswer> search_with(const Collection& collection, std::span<const f
 }
 
 // Explains each hit by the patches that the text's rows matched.
-Status explain(const Collection& collection, const Preprocessing& preprocessing, const EncodedQuery& encoded,
-               const PackedQuery& packed, SearchAnswer& answer) {
+Status explain(const CollectionReader& collection, const Preprocessing& preprocessing,
+               const EncodedQuery& encoded, const PackedQuery& packed, SearchAnswer& answer) {
   const LateSettings& settings = *collection.info().settings.late;
   for (SearchHit& hit : answer.hits) {
     SACCADE_ASSIGN(const auto matches, max_sim_matches(collection.late_rows(hit.item.row), packed));
@@ -306,51 +423,67 @@ void drop_shown(const std::set<int64_t>& shown, SearchAnswer& answer) {
   });
 }
 
-Result<EncodedQuery> encode_query(const Collection& collection, EncoderBackend& encoder,
+Result<QueryImage> stored_image(const CollectionReader& collection, int64_t id) {
+  SACCADE_ASSIGN(const Item item, collection.item(id));
+  return QueryImage{QueryImage::Stored{id, item.path}};
+}
+
+Result<EncodedQuery> encode_query(const CollectionReader& collection, EncoderBackend& encoder,
                                   const SearchQuery& query) {
   SACCADE_TRY(check(query));
   SACCADE_TRY(check_query_size(query));
+  if (const QueryImage::Stored* alone = stored_alone(query)) {
+    SACCADE_TRY(collection.check_files().in("collection"));
+    SACCADE_ASSIGN(const Item item, collection.item(alone->id));
+    const auto row = collection.rows().row(item.row);
+    EncodedQuery encoded;
+    encoded.row.assign(row.begin(), row.end());
+    return encoded;
+  }
   SACCADE_TRY(check_same_checkpoint(collection.info(),
                                     {"the encoder", "", encoder.info().fingerprint, encoder.info().dim}));
   if (collection.has_late_rows()) SACCADE_TRY(check_grid(encoder, *collection.info().settings.late));
-  if (query.fusion.composer != nullptr) SACCADE_TRY(query.fusion.composer->check_encoder(encoder));
+  if (Composer* composer = query.composer()) SACCADE_TRY(composer->check_encoder(encoder));
   return encode_query_rows(collection.info().settings, encoder, query, collection.has_late_rows());
 }
 
-Result<SearchAnswer> search_row(const Collection& collection, std::span<const float> row,
+Result<SearchAnswer> search_row(const CollectionReader& collection, std::span<const float> row,
                                 const SearchQuery& query, ThreadPool& pool) {
   OwnPass finder;
   SACCADE_ASSIGN(SearchAnswer answer,
-                 search_with(collection, row, nullptr, nullptr, query, pool, false, finder));
+                 search_with(collection, row, nullptr, nullptr, query, pool, std::nullopt, finder));
   order_hits(answer);
   return answer;
 }
 
-Result<SearchAnswer> search_encoded(const Collection& collection, EncoderBackend& encoder,
+Result<SearchAnswer> search_encoded(const CollectionReader& collection, EncoderBackend& encoder,
                                     const EncodedQuery& encoded, const SearchQuery& query, ThreadPool& pool) {
   OwnPass finder;
   return search_encoded(collection, encoder, encoded, query, pool, finder);
 }
 
-Result<SearchAnswer> search_encoded(const Collection& collection, EncoderBackend& encoder,
+Result<SearchAnswer> search_encoded(const CollectionReader& collection, EncoderBackend& encoder,
                                     const EncodedQuery& encoded, const SearchQuery& query, ThreadPool& pool,
                                     RowFinder& finder) {
   if (query.cut && !(*query.cut >= 0 && *query.cut <= 1)) {
     return fail(ErrorCode::kUsage, "the cut is {}, expected a probability", *query.cut);
   }
   const Judge judge = judge_of(collection, query);
-  if (query.cut && (judge.kind == nullptr || !judge.kind->model.tells)) {
+  if (query.cut && !judge.tells()) {
     return fail(ErrorCode::kUnsupported, "nothing can be cut by its likelihood: {}", judge.reason);
   }
   SearchAnswer answer;
   const bool late = collection.has_late_rows();
+  const double logit_scale = double{encoder.info().logit_scale};
   if (!late || encoded.late.rows() == 0) {
     const Judge* by = query.background != nullptr && !late ? &judge : nullptr;
-    SACCADE_ASSIGN(answer, search_with(collection, encoded.row, nullptr, by, query, pool, true, finder));
+    SACCADE_ASSIGN(answer,
+                   search_with(collection, encoded.row, nullptr, by, query, pool, logit_scale, finder));
   } else {
     SACCADE_ASSIGN(const PackedQuery packed,
                    pack_query(encoded.late.view(), collection.info().settings.late->precision));
-    SACCADE_ASSIGN(answer, search_with(collection, encoded.row, &packed, nullptr, query, pool, true, finder));
+    SACCADE_ASSIGN(answer,
+                   search_with(collection, encoded.row, &packed, nullptr, query, pool, logit_scale, finder));
     if (query.explain) SACCADE_TRY(explain(collection, encoder.preprocessing(), encoded, packed, answer));
   }
   answer.tokens = encoded.tokens;
@@ -359,8 +492,8 @@ Result<SearchAnswer> search_encoded(const Collection& collection, EncoderBackend
   return answer;
 }
 
-Result<SearchAnswer> search(const Collection& collection, EncoderBackend& encoder, const SearchQuery& query,
-                            ThreadPool& pool) {
+Result<SearchAnswer> search(const CollectionReader& collection, EncoderBackend& encoder,
+                            const SearchQuery& query, ThreadPool& pool) {
   SACCADE_ASSIGN(const EncodedQuery encoded, encode_query(collection, encoder, query));
   return search_encoded(collection, encoder, encoded, query, pool);
 }

@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "saccade/collection/collection_writer.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/search/query_language.h"
@@ -110,19 +111,19 @@ class SearchTest : public testing::Test {
     const Status status = writer_->commit(change);
     ASSERT_TRUE(status.has_value()) << status.error().message;
   }
-  Collection open() {
-    auto collection = Collection::open(folder_ / "collection");
+  CollectionReader open() {
+    auto collection = CollectionReader::open(folder_ / "collection");
     EXPECT_TRUE(collection.has_value()) << collection.error().message;
     return *std::move(collection);
   }
   SearchAnswer answer_to(const SearchQuery& query) {
-    const Collection collection = open();
+    const CollectionReader collection = open();
     auto answer = search(collection, encoder_, query, pool_);
     EXPECT_TRUE(answer.has_value()) << answer.error().message;
     return answer.has_value() ? *std::move(answer) : SearchAnswer{};
   }
   Error error_of(const SearchQuery& query) {
-    const Collection collection = open();
+    const CollectionReader collection = open();
     auto answer = search(collection, encoder_, query, pool_);
     EXPECT_FALSE(answer.has_value());
     return answer.has_value() ? Error{} : answer.error();
@@ -191,7 +192,7 @@ class LeavesWhileFinding final : public RowFinder {
 
 TEST_F(SearchTest, StopsWhereItIsAsked) {
   add({put("b", axis(1)), put("a", axis(0))});
-  const Collection collection = open();
+  const CollectionReader collection = open();
   SearchQuery query = text_query("a");
   LeavesWhileFinding finder;
   query.stop = finder.leaves_.get_token();
@@ -328,8 +329,8 @@ TEST_F(SearchTest, FramesSayTheirSecondAndALivePhotoIsShownOnce) {
                                                   "/pictures/trip.mp4#t=61.250", "/pictures/trip.jpg"));
   const Json json = answer_json(answer);
   EXPECT_EQ(json["hits"][0]["second"], Json());
-  EXPECT_EQ(json["hits"][0]["folded"][1]["path"], "/pictures/IMG_1.MOV");
-  EXPECT_EQ(json["hits"][0]["folded"][1]["second"], 1.5);
+  EXPECT_EQ(json["hits"][0]["near_duplicates"][1]["path"], "/pictures/IMG_1.MOV");
+  EXPECT_EQ(json["hits"][0]["near_duplicates"][1]["second"], 1.5);
   EXPECT_EQ(json["hits"][1]["path"], "/pictures/trip.mp4");
   EXPECT_EQ(json["hits"][1]["second"], 61.25);
 }
@@ -422,8 +423,8 @@ TEST_F(SearchTest, RowsInEightBitsChangeNoAnswer) {
   ASSERT_TRUE(coded->remove_path("/pictures/12xxxxx").has_value());
   add(std::move(change.puts));
   ASSERT_TRUE(writer_->remove_path("/pictures/12xxxxx").has_value());
-  const Collection with = *Collection::open(folder_ / "coded");
-  const Collection without = open();
+  const CollectionReader with = *CollectionReader::open(folder_ / "coded");
+  const CollectionReader without = open();
   ASSERT_EQ(with.int8_rows().count, 3'000);
   for (const char* text : {"a", "abc", "gh", "z", "bbbh"}) {
     for (const int64_t k : {1, 7, 50}) {
@@ -460,7 +461,7 @@ TEST_F(SearchTest, RemovedPicturesAreNeverHits) {
 TEST_F(SearchTest, PicturesAndTextWithPictures) {
   add({put("red", axis(0)), put("green", axis(1)), put("redgreen", {1, 1}), put("blue", axis(2))});
   SearchQuery query;
-  query.image = picture("green.png", 0, 255, 0);
+  query.images = {{picture("green.png", 0, 255, 0)}};
   const SearchAnswer by_picture = answer_to(query);
   EXPECT_EQ(by_picture.hits[0].item.path, "/pictures/green");
   EXPECT_FALSE(by_picture.tokens.has_value());
@@ -470,11 +471,11 @@ TEST_F(SearchTest, PicturesAndTextWithPictures) {
   EXPECT_NEAR(both.hits[0].score, 1, 1e-6);
   EXPECT_TRUE(both.tokens.has_value());
 
-  query.image = picture("red.png", 255, 0, 0);
+  query.images = {{picture("red.png", 255, 0, 0)}};
   query.text = "z";
   EXPECT_EQ(error_of(query).code, ErrorCode::kBadData);
   EXPECT_THAT(error_of(query).message, HasSubstr("cancel out"));
-  query.image = folder_ / "none.png";
+  query.images = {{folder_ / "none.png"}};
   EXPECT_EQ(error_of(query).code, ErrorCode::kNotFound);
   EXPECT_THAT(error_of(query).message, HasSubstr("none.png"));
 }
@@ -482,64 +483,65 @@ TEST_F(SearchTest, PicturesAndTextWithPictures) {
 TEST_F(SearchTest, PicturesComeAsBytesToo) {
   add({put("red", axis(0)), put("green", axis(1))});
   SearchQuery query;
-  query.image = picture("green.png", 0, 255, 0);
+  query.images = {{picture("green.png", 0, 255, 0)}};
   const SearchAnswer by_file = answer_to(query);
   SearchQuery bytes;
-  bytes.image_bytes = std::make_shared<std::string>(read_file(query.image).value());
+  const std::string content = read_file(query.images.front().name()).value();
+  bytes.images = {QueryImage::of_bytes("", content)};
   const SearchAnswer by_bytes = answer_to(bytes);
   ASSERT_EQ(paths(by_bytes), paths(by_file));
   EXPECT_EQ(by_bytes.hits[0].score, by_file.hits[0].score);
   EXPECT_TRUE(answer_json(by_bytes)["query"]["image"].is_null());
-  bytes.image = "a name that is no file's";
+  bytes.images = {QueryImage::of_bytes("a name that is no file's", content)};
   EXPECT_EQ(paths(answer_to(bytes)), paths(by_file));
-  bytes.image_bytes = std::make_shared<std::string>("no picture");
+  bytes.images = {QueryImage::of_bytes("a name that is no file's", "no picture")};
   EXPECT_THAT(error_of(bytes).message, HasSubstr("picture a name that is no file's: not an image"));
 }
 
 TEST_F(SearchTest, WeightsSayHowMuchEachPartCounts) {
   add({put("red", axis(0)), put("green", axis(1)), put("redgreen", {1, 1})});
   SearchQuery query = text_query("a", 3);  // red
-  query.image = picture("green.png", 0, 255, 0);
+  query.images = {{picture("green.png", 0, 255, 0)}};
   EXPECT_EQ(paths(answer_to(query))[0], "/pictures/redgreen");
-  query.fusion = {.text_weight = 3, .image_weight = 1};
+  query.fusion = Fusion{.text_weight = 3, .image_weight = 1};
   const SearchAnswer red = answer_to(query);
   EXPECT_EQ(paths(red)[0], "/pictures/red");
   EXPECT_NEAR(red.hits[0].score, 3 / std::sqrt(10.0), 1e-6);
-  query.fusion = {.text_weight = 1, .image_weight = -1};  // red, but not green
+  query.fusion = Fusion{.text_weight = 1, .image_weight = -1};  // red, but not green
   EXPECT_THAT(paths(answer_to(query)),
               testing::ElementsAre("/pictures/red", "/pictures/redgreen", "/pictures/green"));
-  query.fusion = {.text_weight = 0, .image_weight = 0};
+  query.fusion = Fusion{.text_weight = 0, .image_weight = 0};
   EXPECT_THAT(error_of(query).message, HasSubstr("cancel out"));
-  query.fusion = {.text_weight = std::nanf(""), .image_weight = 1};
+  query.fusion = Fusion{.text_weight = std::nanf(""), .image_weight = 1};
   EXPECT_EQ(error_of(query).code, ErrorCode::kUsage);
   // A part alone is not weighed.
-  query.image.clear();
-  query.fusion = {.text_weight = -2, .image_weight = 1};
+  query.images.clear();
+  query.fusion = Fusion{.text_weight = -2, .image_weight = 1};
   EXPECT_NEAR(answer_to(query).hits[0].score, 1, 1e-6);
 }
 
 TEST_F(SearchTest, APictureAndATextAreComposedAsAsked) {
   add({put("red", axis(0)), put("green", axis(1)), put("redgreen", {1, 1})});
   SearchQuery query = text_query("a", 3);  // red
-  query.image = picture("green.png", 0, 255, 0);
+  query.images = {{picture("green.png", 0, 255, 0)}};
   // A third of the way from green to red: 30 degrees.
-  query.fusion = {.method = Compose::kSlerp, .text_weight = 1, .image_weight = 2};
+  query.fusion = Fusion{.method = Compose::kSlerp, .text_weight = 1, .image_weight = 2};
   const SearchAnswer slerp = answer_to(query);
   EXPECT_EQ(paths(slerp)[0], "/pictures/redgreen");
   EXPECT_NEAR(slerp.hits[1].score, std::cos(std::acos(-1.0) / 6), 1e-6);
   EXPECT_EQ(composed_note(slerp),
             "the query lies on the great circle from the picture's row to the text's, 0.33 of the way");
   // Green, moved by what red differs by from green.
-  query.fusion = {.method = Compose::kDirection, .was = "b"};
+  query.fusion = Fusion{.method = Compose::kDirection, .was = "b"};
   const SearchAnswer moved = answer_to(query);
   EXPECT_EQ(paths(moved)[0], "/pictures/red");
   EXPECT_NEAR(moved.hits[0].score, 1, 1e-6);
   EXPECT_EQ(answer_json(moved)["query"]["compose"]["was"], "b");
-  query.fusion = {.method = Compose::kSlerp, .text_weight = -1, .image_weight = 2};
+  query.fusion = Fusion{.method = Compose::kSlerp, .text_weight = -1, .image_weight = 2};
   EXPECT_EQ(error_of(query).code, ErrorCode::kUsage);
   // A single part needs no composition, and the answer reports none.
-  query.image.clear();
-  query.fusion = {.method = Compose::kSlerp};
+  query.images.clear();
+  query.fusion = Fusion{.method = Compose::kSlerp};
   EXPECT_NEAR(answer_to(query).hits[0].score, 1, 1e-6);
   EXPECT_EQ(composed_note(answer_to(query)), "");
   EXPECT_TRUE(answer_json(answer_to(query))["query"]["compose"].is_null());
@@ -548,8 +550,7 @@ TEST_F(SearchTest, APictureAndATextAreComposedAsAsked) {
 // "No pictures" would be a wrong answer to a query that nothing can be compared with.
 SearchQuery typed_query(const std::string& typed) {
   SearchQuery query;
-  const Status read = read_query_text(typed, query);
-  EXPECT_TRUE(read) << read.error().message;
+  query.text = read_query_text(typed).value();
   return query;
 }
 
@@ -599,7 +600,7 @@ TEST_F(SearchTest, SeveralPicturesHaveWeightsToo) {
   SearchQuery query;
   const std::vector<std::string> named = {picture("red.png", 255, 0, 0).string(),
                                           picture("green.png", 0, 255, 0).string() + ":2"};
-  ASSERT_TRUE(set_query_pictures(named, query));
+  query.images = read_query_images(named).value();
   SearchAnswer answer = answer_to(query);
   EXPECT_EQ(paths(answer), (std::vector<std::string>{"/pictures/b", "/pictures/a", "/pictures/c"}));
   EXPECT_NEAR(answer.hits[0].score, 2 / std::sqrt(5.0), 1e-5);
@@ -611,19 +612,19 @@ TEST_F(SearchTest, SeveralPicturesHaveWeightsToo) {
   // A picture's weight counts beside one that is not wanted, and so does a text's: c x 3 - a.
   SearchQuery weighed;
   const std::vector<std::string> against = {named[0] + ":-1"};
-  ASSERT_TRUE(set_query_pictures(against, weighed));
-  ASSERT_TRUE(read_query_text("c:3", weighed));
+  weighed.images = read_query_images(against).value();
+  weighed.text = read_query_text("c:3", weighed.images).value();
   const SearchAnswer beside = answer_to(weighed);
   EXPECT_NEAR(beside.hits[0].score, 3 / std::sqrt(10.0), 1e-5);
   EXPECT_EQ(understood_note(beside), "searched for \"c\" x 3; not like picture \"" + named[0] + "\" x 1");
   SearchQuery both;
   const std::vector<std::string> pictures = {named[0] + ":3",
                                              picture("blue.png", 0, 0, 255).string() + ":-1"};
-  ASSERT_TRUE(set_query_pictures(pictures, both));
+  both.images = read_query_images(pictures).value();
   EXPECT_NEAR(answer_to(both).hits[0].score, 3 / std::sqrt(10.0), 1e-5);
   // Like neither: a picture that is not wanted, and a text that is.
-  query.image_weight = -1;
-  query.more_images.clear();
+  query.images.resize(1);
+  query.images.front().weight = -1;
   answer = answer_to(query);
   EXPECT_NEAR(answer.hits[0].score, 1 / std::sqrt(2.0), 1e-5);
   EXPECT_EQ(answer.hits.back().item.path, "/pictures/a");
@@ -636,9 +637,9 @@ TEST_F(SearchTest, QueriesThatAreNoNumbersAreErrors) {
   EXPECT_THAT(error_of(text_query("a")).message,
               HasSubstr("the text: the encoder gave: a row of length nan"));
   SearchQuery query;
-  query.image = picture("green.png", 0, 255, 0);
+  query.images = {{picture("green.png", 0, 255, 0)}};
   EXPECT_THAT(error_of(query).message, HasSubstr("the picture: the encoder gave: a row of length nan"));
-  const Collection collection = open();
+  const CollectionReader collection = open();
   std::vector<float> row = axis(0);
   EXPECT_TRUE(search_row(collection, row, text_query(""), pool_).has_value());
   row[3] = std::nanf("");
@@ -652,7 +653,7 @@ TEST_F(SearchTest, RowsThatAreCutOffAreAnErrorNotTheEnd) {
   std::vector<CollectionChange::Put> puts;
   for (int i = 0; i < 1'000; ++i) puts.push_back(put(std::to_string(i), axis(i % kDim)));
   add(std::move(puts));
-  const Collection collection = open();
+  const CollectionReader collection = open();
   const auto query = text_query("a", 1);
   EXPECT_TRUE(search(collection, encoder_, query, pool_).has_value());
   std::filesystem::resize_file(folder_ / "collection" / "rows-1.f32", 100);
@@ -670,7 +671,7 @@ TEST_F(SearchTest, WrongQueriesAreRefused) {
   encoder_.info_.fingerprint[0] = '2';
   EXPECT_EQ(error_of(text_query("a")).code, ErrorCode::kMismatch);
 
-  const Collection collection = open();
+  const CollectionReader collection = open();
   LetterEncoder silent(false);
   const auto answer = search(collection, silent, text_query("a"), pool_);
   ASSERT_FALSE(answer.has_value());
@@ -690,7 +691,7 @@ TEST_F(SearchTest, JsonHasTheDocumentedFields) {
   EXPECT_EQ(
       dump_json(json["hits"][0]),
       R"({"rank":1,"id":1,"path":"/pictures/a","second":null,"score":1.0,"likelihood":null,"date":0,"dated_by":"file",)"
-      R"("caption":"picture a","width":10,"height":10,"format":"png","facts":{},"folded":[{"id":2,"path":"/pictures/same","second":null,"score":1.0,"same_bytes":true}],"vector_rank":null,"words":null})");
+      R"("caption":"picture a","width":10,"height":10,"format":"png","file_here":true,"facts":{},"near_duplicates":[{"id":2,"path":"/pictures/same","second":null,"score":1.0,"same_bytes":true}],"vector_rank":null,"keywords":null})");
   EXPECT_EQ(json["searched"], 3);
   EXPECT_THAT(dump_json(json), HasSubstr("/pictures/b\xEF\xBF\xBD"));
 }

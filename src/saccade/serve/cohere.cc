@@ -77,21 +77,18 @@ Result<std::vector<std::string>> types_of(const Json& json) {
 }
 
 Json embeddings_as(std::string_view type, const Matrix<float>& rows) {
+  if (type != "base64") return rows_json(rows);
   Json list = Json::array();
   for (int64_t i = 0; i < rows.rows(); ++i) {
     const auto row = rows.row(i);
-    if (type == "base64") {
-      list.push_back(encode_base64({reinterpret_cast<const char*>(row.data()), row.size_bytes()}));
-    } else {
-      list.emplace_back(std::vector<float>(row.begin(), row.end()));
-    }
+    list.push_back(encode_base64({reinterpret_cast<const char*>(row.data()), row.size_bytes()}));
   }
   return list;
 }
 
 Result<HttpResponse> embed(const Context& context, const HttpRequest& request,
                            const std::vector<std::string>&) {
-  SACCADE_ASSIGN(const Json json, json_body(context, request, kFields));
+  SACCADE_ASSIGN(const UntrustedJson json, json_body(context, request, kFields));
   SACCADE_ASSIGN(const std::string name, json_field_or<std::string>(json, "model", ""));
   SACCADE_ASSIGN(ServedModel * model, context.served.model(name));
   // An embedding is the same whatever it is for.

@@ -71,7 +71,7 @@ bool skip_empty_lines(beast::flat_buffer& buffer, int& lines) {
 
 }  // namespace
 
-void HttpServer::State::observe(const HttpRequest& request, HttpExchange exchange) const {
+void HttpServerState::observe(const HttpRequest& request, HttpExchange exchange) const {
   if (!handlers.observe) return;
   exchange.method = request.method;
   exchange.path = request.path;
@@ -80,8 +80,8 @@ void HttpServer::State::observe(const HttpRequest& request, HttpExchange exchang
   handlers.observe(exchange);
 }
 
-awaitable<error_code> HttpServer::State::read_head_of(Connection& connection, beast::flat_buffer& buffer,
-                                                      Parser& parser) {
+awaitable<error_code> HttpServerState::read_head_of(Connection& connection, beast::flat_buffer& buffer,
+                                                    Parser& parser) {
   error_code error;
   const auto most = static_cast<size_t>(options.header_bytes);
   size_t read = 0;  // the parser's own limit is one on the first line and one on the rest
@@ -106,7 +106,7 @@ awaitable<error_code> HttpServer::State::read_head_of(Connection& connection, be
 }
 
 // Serves one request. Returns true if another one may follow.
-awaitable<bool> HttpServer::State::serve_one(Connection& connection, beast::flat_buffer& buffer) {
+awaitable<bool> HttpServerState::serve_one(Connection& connection, beast::flat_buffer& buffer) {
   if (stopping) co_return false;
   connection.set_idle(true);
   if (buffer.size() == 0) {
@@ -181,9 +181,8 @@ awaitable<bool> HttpServer::State::serve_one(Connection& connection, beast::flat
   co_return written&& again;
 }
 
-awaitable<void> HttpServer::State::give_up(Connection& connection, const HttpRequest& request,
-                                           const error_code& error, std::string_view what,
-                                           int64_t most_bytes) {
+awaitable<void> HttpServerState::give_up(Connection& connection, const HttpRequest& request,
+                                         const error_code& error, std::string_view what, int64_t most_bytes) {
   const int status = status_of(error);
   if (status == 0) co_return;
   std::string message = fmt::format("no HTTP {}: {}", what, error.message());
@@ -197,9 +196,9 @@ awaitable<void> HttpServer::State::give_up(Connection& connection, const HttpReq
 }
 
 // All that can be known before a body is read; then the body.
-awaitable<bool> HttpServer::State::take_body(Connection& connection, beast::flat_buffer& buffer,
-                                             Parser& parser, const HttpRequest& request,
-                                             const Admission& admission, Held& held) {
+awaitable<bool> HttpServerState::take_body(Connection& connection, beast::flat_buffer& buffer, Parser& parser,
+                                           const HttpRequest& request, const Admission& admission,
+                                           Held& held) {
   if (admission.answer) {
     co_await answer_and_close(connection, request, *admission.answer);
     co_return false;
@@ -222,9 +221,8 @@ awaitable<bool> HttpServer::State::take_body(Connection& connection, beast::flat
   co_return whole;
 }
 
-awaitable<bool> HttpServer::State::read_body(Connection& connection, beast::flat_buffer& buffer,
-                                             Parser& parser, const HttpRequest& request, int64_t most,
-                                             Held& held) {
+awaitable<bool> HttpServerState::read_body(Connection& connection, beast::flat_buffer& buffer, Parser& parser,
+                                           const HttpRequest& request, int64_t most, Held& held) {
   const auto started = Clock::now();
   const asio::const_buffer none;
   if (const auto expected = request.header("expect"); expected && lower_ascii(*expected) == "100-continue") {
@@ -267,7 +265,7 @@ awaitable<bool> HttpServer::State::read_body(Connection& connection, beast::flat
 }
 
 // The answer to a request that no handler is called for.
-HttpResponse HttpServer::State::not_begun(const HttpRequest& request, double waited) const {
+HttpResponse HttpServerState::not_begun(const HttpRequest& request, double waited) const {
   if (!stopping && waited <= options.queue_seconds) {
     HttpResponse nobody_reads_this;
     nobody_reads_this.status = 499;
@@ -279,8 +277,8 @@ HttpResponse HttpServer::State::not_begun(const HttpRequest& request, double wai
   return response;
 }
 
-void HttpServer::State::run(const HttpRequest& request, bool gone, double waited,
-                            HttpResponse& response) noexcept {
+void HttpServerState::run(const HttpRequest& request, bool gone, double waited,
+                          HttpResponse& response) noexcept {
   const auto refuse = [&](int status, const char* message) {
     try {
       response = handlers.refuse(request, status, message);
@@ -305,8 +303,8 @@ void HttpServer::State::run(const HttpRequest& request, bool gone, double waited
 
 // The handler runs on a worker. The connection's coroutine looks after the request meanwhile, holding no
 // thread; it answers itself what no worker has taken in time.
-awaitable<void> HttpServer::State::handle(Connection& connection, HttpRequest& request, bool at_once,
-                                          bool probes, HttpResponse& response, double& queued) {
+awaitable<void> HttpServerState::handle(Connection& connection, HttpRequest& request, bool at_once,
+                                        bool probes, HttpResponse& response, double& queued) {
   const auto started = Clock::now();
   const auto turn = std::make_shared<Turn>(connection.shared_from_this(), std::move(request));
   const StopsAtEnd ends{turn};
@@ -344,8 +342,8 @@ awaitable<void> HttpServer::State::handle(Connection& connection, HttpRequest& r
   response = std::move(turn->response);
 }
 
-awaitable<bool> HttpServer::State::write(Connection& connection, const HttpResponse& response,
-                                         bool keep_alive, bool head_only, const std::string& id) {
+awaitable<bool> HttpServerState::write(Connection& connection, const HttpResponse& response, bool keep_alive,
+                                       bool head_only, const std::string& id) {
   const int64_t total = response.file ? response.file->bytes : static_cast<int64_t>(response.body.size());
   const std::string head = head_of(response, total, keep_alive, id);
   const bool no_body = head_only || response.status == 204 || response.status == 304;
@@ -375,8 +373,8 @@ awaitable<bool> HttpServer::State::write(Connection& connection, const HttpRespo
   co_return true;
 }
 
-awaitable<void> HttpServer::State::write_events(Connection& connection, const HttpResponse& response,
-                                                const std::string& id) {
+awaitable<void> HttpServerState::write_events(Connection& connection, const HttpResponse& response,
+                                              const std::string& id) {
   std::string text = head_of(response, std::nullopt, false, id);
   const asio::const_buffer none;
   asio::steady_timer timer(connection.executor());
@@ -401,15 +399,15 @@ awaitable<void> HttpServer::State::write_events(Connection& connection, const Ht
   co_await connection.linger(kLingerSeconds, kLingerBytes);
 }
 
-awaitable<void> HttpServer::State::refuse_and_close(Connection& connection, const HttpRequest& request,
-                                                    int status, const std::string& message) {
+awaitable<void> HttpServerState::refuse_and_close(Connection& connection, const HttpRequest& request,
+                                                  int status, const std::string& message) {
   HttpResponse response = handlers.refuse(request, status, message);
   if (status == 429 || status == 503) response.headers.emplace_back("Retry-After", "1");
   co_await answer_and_close(connection, request, response);
 }
 
-awaitable<void> HttpServer::State::answer_and_close(Connection& connection, const HttpRequest& request,
-                                                    const HttpResponse& response) {
+awaitable<void> HttpServerState::answer_and_close(Connection& connection, const HttpRequest& request,
+                                                  const HttpResponse& response) {
   const auto started = Clock::now();
   connection.set_idle(false);
   const bool head_only = request.method == "HEAD";

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "saccade/serve/http/http_connection.h"
-#include "saccade/serve/http/http_server.h"
+#include "saccade/serve/http/http_server_options.h"
 #include "saccade/serve/http_head.h"
 
 #include <boost/asio/io_context.hpp>
@@ -72,9 +72,9 @@ class Held {
   int64_t amount_ = 0;
 };
 
-struct HttpServer::State {
-  State(HttpServerOptions given, HttpHandlers called, std::shared_ptr<asio::ssl::context> secret,
-        std::string files)
+struct HttpServerState {
+  HttpServerState(HttpServerOptions given, HttpHandlers called, std::shared_ptr<asio::ssl::context> secret,
+                  std::string files)
       : options(std::move(given)),
         handlers(std::move(called)),
         tls(std::move(secret)),

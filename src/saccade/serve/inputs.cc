@@ -142,6 +142,15 @@ HttpResponse with_tokens(HttpResponse response, int64_t tokens, int64_t dropped_
   return response;
 }
 
+Json rows_json(const Matrix<float>& rows) {
+  Json list = Json::array();
+  for (int64_t i = 0; i < rows.rows(); ++i) {
+    const auto row = rows.row(i);
+    list.emplace_back(std::vector<float>(row.begin(), row.end()));
+  }
+  return list;
+}
+
 Result<TokenizedInputs> tokenize_inputs(const Context& context, const ServedModel& model,
                                         const EncoderBackend& encoder, std::span<const Input* const> inputs) {
   TokenizedInputs result;
@@ -158,7 +167,8 @@ Result<TokenizedInputs> tokenize_inputs(const Context& context, const ServedMode
       result.texts.push_back(std::move(framed));
       continue;
     }
-    if (input.text.empty()) return fail(ErrorCode::kUsage, "input {}: an empty text", i);
+    if (input.text.empty() && !input.may_be_empty)
+      return fail(ErrorCode::kUsage, "input {}: an empty text", i);
     SACCADE_TRY(check_text(context, input.text).in(fmt::format("input {}", i)));
     TokenizedText text = encoder.tokenizer()->encode(input.text, model.info.context);
     if (text.used > input.most_tokens) {

@@ -21,6 +21,7 @@ struct Input {
   std::vector<int32_t> tokens = {};
   // Maximum number of tokens of the text, start and end excluded; the model's own limit also applies.
   int64_t most_tokens = kWholeText;
+  bool may_be_empty = false;  // an empty text is encoded as its start and end tokens, not refused
 
   [[nodiscard]] bool is_text() const { return picture.empty() && address.empty(); }
 };
@@ -34,6 +35,9 @@ struct EncodedInputs {
   int64_t tokens = 0;          // read
   int64_t dropped_tokens = 0;  // of texts too long for the model
 };
+
+// The embeddings as lists of numbers: [[0.1, ...], ...].
+Json rows_json(const Matrix<float>& rows);
 
 // kUsage for none, more than ServiceOptions::most_inputs, and an empty text; kUnsupported where the model
 // reads no texts, or no pictures; errors of fetch_pictures. Errors about one input name its number, from 0.

@@ -191,26 +191,15 @@ Status Jobs::run(Job& job) {
     job.state.total = update.total;
     ++job.state.version;
   };
-  Lent lent{*served.model};
-  const EncoderSource encoder = [&] { return lent(); };
-  ThreadPool pool(options_.threads);
+  served.take_notes();  // of what was before
+  const std::array<fs::path, 1> inputs = {job.path};
+  SACCADE_ASSIGN(const IngestReport report, served.core().index(inputs, job.options, progress, stop));
   {
-    SACCADE_ASSIGN(CollectionWriter writer, CollectionWriter::open(served.folder()));
-    const std::array<fs::path, 1> inputs = {job.path};
-    SACCADE_ASSIGN(const IngestReport report,
-                   ingest(writer, encoder, inputs, job.options, pool, progress, stop));
     const std::lock_guard lock(mutex_);
     job.state.report = ingest_json(report);
+    job.state.notes = served.take_notes();
     ++job.state.version;
   }
-  SACCADE_TRY(served.follow());
-  if (stop.stop_requested()) return {};
-  const std::shared_ptr<const Snapshot> now = served.now();
-  if (now->collection.item_count() == 0) return {};
-  SACCADE_ASSIGN(const bool due, background_is_due(now->collection));
-  if (!due) return {};
-  SACCADE_ASSIGN(EncoderBackend * loaded, encoder());
-  SACCADE_TRY(refresh_background(now->collection, *loaded, pool, stop));
   return served.follow();
 }
 

@@ -19,8 +19,8 @@
 #include "saccade/collection/ingest/ingest.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
+#include "saccade/serve/files/uploads.h"
 #include "saccade/serve/served.h"
-#include "saccade/serve/uploads.h"
 
 namespace saccade::serve {
 
@@ -34,7 +34,6 @@ struct JobOptions {
   // Maximum total size of these files in bytes; further uploads are refused. 0: no limit.
   int64_t uploads_bytes = 0;
   IngestOptions ingest;      // limits and places
-  int threads = 0;           // that decode, as ThreadPool's
   size_t waiting = 16;       // jobs that have not begun
   size_t finished = 64;      // jobs that are remembered
   double turn_seconds = 10;  // that a picture waits while the collection is changed by another request
@@ -47,11 +46,12 @@ struct JobState {
   std::string state;  // "waiting", "running", "done", "cancelled", "failed"
   std::string what;   // that it does now: "indexing"
   int64_t done = 0;
-  int64_t total = 0;    // 0: not known
-  double seconds = 0;   // since it began, or that it took
-  std::string error;    // why it failed
-  Json report;          // ingest_json; null before the end
-  int64_t version = 0;  // grows with each change
+  int64_t total = 0;               // 0: not known
+  double seconds = 0;              // since it began, or that it took
+  std::string error;               // why it failed
+  Json report;                     // ingest_json; null before the end
+  std::vector<std::string> notes;  // of the engine, once it has ended
+  int64_t version = 0;             // grows with each change
 
   [[nodiscard]] bool ended() const { return state != "waiting" && state != "running"; }
 };

@@ -12,8 +12,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "saccade/serve/files/thumbnails.h"
 #include "saccade/serve/test_serving.h"
-#include "saccade/serve/thumbnails.h"
 
 namespace saccade::serve {
 namespace {
@@ -55,7 +55,7 @@ class Changing : public ServingTest {
     request.path = "/api/collections/my pictures/pictures";
     request.headers = {{"content-type", "multipart/form-data; boundary=b"}};
     request.body =
-        "--b\r\nContent-Disposition: form-data; name=\"picture\"; filename=\"../../../etc/x.png\"\r\n\r\n" +
+        "--b\r\nContent-Disposition: form-data; name=\"image\"; filename=\"../../../etc/x.png\"\r\n\r\n" +
         bytes + "\r\n";
     if (!caption.empty())
       request.body += "--b\r\nContent-Disposition: form-data; name=\"caption\"\r\n\r\n" + caption + "\r\n";
@@ -80,7 +80,7 @@ class Changing : public ServingTest {
 TEST_F(Changing, AFolderThatTheOperatorNamedIsIndexed) {
   const Json there = json_of(get("/api/jobs"));
   EXPECT_EQ(there["folders"], Json::array({"more", "more-2"}));
-  EXPECT_EQ(there["takes_pictures"], true);
+  EXPECT_EQ(there["takes_images"], true);
   const HttpResponse started = post("/api/collections/my pictures/jobs", R"({"folder": "more"})");
   ASSERT_EQ(started.status, 202) << started.body;
   const Json job = json_of(started);
@@ -90,7 +90,7 @@ TEST_F(Changing, AFolderThatTheOperatorNamedIsIndexed) {
   EXPECT_EQ(done["report"]["added"], 4) << done;
   EXPECT_EQ(done["done"], done["total"]);
   EXPECT_EQ(items(), 10);  // seen at once
-  EXPECT_EQ(json_of(get("/api/search?q=red&k=20&fold=false"))["hits"].size(), 10U);
+  EXPECT_EQ(json_of(get("/api/search?q=red&k=20&group_duplicates=false"))["hits"].size(), 10U);
 
   // No path of a client's reaches the disk.
   for (const char* folder : {"../more", "/etc", "", "more/", "pictures"}) {
@@ -187,7 +187,7 @@ TEST_F(Changing, PicturesAreTakenInAndOut) {
   ASSERT_EQ(added.status, 201) << added.body;
   const Json picture = json_of(added);
   EXPECT_EQ(picture["caption"], "a striped thing");
-  EXPECT_EQ(header(added, "Location"), "/api/collections/my%20pictures/pictures/" + picture["id"].dump());
+  EXPECT_EQ(header(added, "Location"), "/api/collections/my%20pictures/images/" + picture["id"].dump());
   EXPECT_EQ(items(), 7);
   const fs::path file = picture["path"].get<std::string>();
   EXPECT_EQ(file.parent_path(), fs::canonical(uploads_ / "my pictures"));
@@ -327,7 +327,7 @@ TEST_F(Changing, ThumbnailsAreKeptWithinABoundAndInTheFormThatTheClientTakes) {
   ASSERT_TRUE(served_->collections().front()->follow());
   int64_t id = 0;
   const Json list = json_of(get("/api/collections/my pictures/pictures?k=20"));
-  for (const Json& picture : list["pictures"]) {
+  for (const Json& picture : list["images"]) {
     if (picture["width"] == 300) id = picture["id"].get<int64_t>();
   }
   ASSERT_EQ(id, 7);

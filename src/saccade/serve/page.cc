@@ -38,9 +38,12 @@ struct PageFile {
   std::string_view bytes;
 };
 
-std::array<PageFile, 5> page_files() {
+std::array<PageFile, 6> page_files() {
   return {{
       {"/", "text/html; charset=utf-8", {saccade_page_html, saccade_page_html_end}},
+      {"/docs",
+       "text/html; charset=utf-8",
+       {saccade_page_html, saccade_page_html_end}},  // shows openapi.json
       {"/page.js", "text/javascript; charset=utf-8", {saccade_page_script, saccade_page_script_end}},
       {"/page.css", "text/css; charset=utf-8", {saccade_page_style, saccade_page_style_end}},
       {"/icon.svg", "image/svg+xml", {saccade_page_icon, saccade_page_icon_end}},
@@ -76,7 +79,7 @@ Format page_format() {
       response.body = file.bytes;
       return response;
     };
-    const bool is_page = file.path == "/";
+    const bool is_page = file.type.starts_with("text/html");
     format.routes.push_back({"GET", file.path, answer, Right::kNone, false, is_page});
   }
   format.error = own_format().error;

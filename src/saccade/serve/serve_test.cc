@@ -1,6 +1,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <set>
 #include <stop_token>
@@ -17,13 +18,17 @@
 #include "saccade/core/files/safetensors.h"
 #include "saccade/core/process/limited_process.h"
 #include "saccade/core/source_dir.h"
+#include "saccade/core/test_environment.h"
 #include "saccade/core/test_folder.h"
+#include "saccade/engine.h"
+#include "saccade/engine/core.h"
+#include "saccade/engine/search_query.h"
 #include "saccade/image/decode/video.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/search/composed/collection_composer.h"
 #include "saccade/search/search.h"
 #include "saccade/serve/service.h"
-#include "saccade/serve/shared_encoder.h"
+#include "saccade/serve/shared/shared_encoder.h"
 #include "saccade/serve/test_serving.h"
 
 namespace saccade::serve {
@@ -36,31 +41,115 @@ using testing::SizeIs;
 
 using Serving = ServingTest;
 
-TEST_F(Serving, SearchesAsTheLibraryDoes) {
-  const HttpResponse response = get("/api/search?q=red+stripes&k=3");
-  ASSERT_EQ(response.status, 200) << response.body;
-  const Json json = json_of(response);
-  const auto snapshot = served_->collections().front()->now();
-  SearchQuery query;
-  query.text = "red stripes";
-  query.k = 3;
-  const auto answer =
-      search(snapshot->collection, *served_->models().front()->encoder().value(), query, pool_);
-  ASSERT_TRUE(answer);
-  const Json expected = answer_json(*answer);
-  ASSERT_THAT(json["hits"], SizeIs(3));
-  for (size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(json["hits"][i]["id"], expected["hits"][i]["id"]);
-    EXPECT_EQ(json["hits"][i]["score"], expected["hits"][i]["score"]);
+// Checks that `actual` has all of `expected`, with equal values; it may have more fields.
+void expect_all_of(const Json& expected, const Json& actual, const std::string& where) {
+  if (expected.is_object()) {
+    ASSERT_TRUE(actual.is_object()) << where;
+    for (const auto& [key, value] : expected.items()) {
+      ASSERT_TRUE(actual.contains(key)) << where << "." << key;
+      expect_all_of(value, actual[key], where + "." + key);
+    }
+  } else if (expected.is_array()) {
+    ASSERT_TRUE(actual.is_array() && actual.size() == expected.size()) << where;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      expect_all_of(expected[i], actual[i], fmt::format("{}[{}]", where, i));
+    }
+  } else {
+    EXPECT_EQ(expected, actual) << where;
   }
-  EXPECT_EQ(json["hits"][0]["file"],
-            "/api/collections/my%20pictures/pictures/" + json["hits"][0]["id"].dump() + "/file");
-  // The same by a body, and the second page of it.
-  const Json again =
+}
+
+TEST_F(Serving, SearchesAsTheEngineDoes) {
+  for (const char* name :
+       {"red stripes.png", "stripes.png"}) {  // copies, so that there is something to group
+    saccade::test::write_text(pictures_ / name, saccade::test::png(4));
+  }
+  add(6);
+  ASSERT_TRUE(served_->collections().front()->follow());
+  const auto engine = Engine::open(folder_.string());
+  ASSERT_TRUE(engine) << engine.error().message;
+  EngineCoreOptions core_options;  // as the command line has it, with all of the answer
+  core_options.folder = folder_;
+  const auto core = EngineCore::open(std::move(core_options));
+  ASSERT_TRUE(core) << core.error().message;
+  const std::string picture = saccade::test::png(4);
+  const auto image = [&] { return ImageInput::bytes(picture); };
+  struct Asked {
+    std::map<std::string, Json> body;
+    Query query;
+    SearchOptions options = {};
+    int64_t like = 0;
+  };
+  using OwnComposer = EngineCore::OwnComposer;
+  const std::vector<Asked> all = {
+      {{{"text", "red stripes"}, {"k", 3}}, "red stripes", {.k = 3}},
+      {{{"text", "but red -blue \"two stripes\""}}, "but red -blue \"two stripes\""},
+      {{{"text", "but -red"}, {"literal", true}}, Query::literal("but -red")},
+      {{{"text", "stripes"}, {"keyword_weight", 0}, {"group_duplicates", false}},
+       "stripes",
+       {.keyword_weight = 0, .group_duplicates = false}},
+      {{{"text", "a"}, {"filter", "id>2"}, {"sort", "date"}}, "a", {.filter = "id>2", .order = Order::kDate}},
+      {{{"text", std::string(400, 'a') + " b"}, {"long_query", "chunk"}},
+       std::string(400, 'a') + " b",
+       {.chunk_long_text = true}},
+      {{{"image", data_address(4)}, {"k", 2}}, Query::image(image()), {.k = 2}},
+      {{{"image", data_address(4)}, {"text", "but at night"}}, Query::image(image()).but("but at night")},
+      {{{"image", data_address(4)}, {"text", "but at night"}, {"literal", true}},
+       Query::literal("but at night").and_image(image())},
+      {{{"image", data_address(4)}, {"text", "red"}, {"compose", "slerp"}, {"weight", 0.3}},
+       Query::image(image()).but("red").compose(Compose::kSlerp, 0.3)},
+      {{{"image", data_address(4)}, {"text", "red"}, {"compose", "direction"}, {"was", "blue"}},
+       Query::image(image()).but("red").compose(Compose::kDirection).was("blue")},
+      {{{"like", 2}, {"k", 4}}, "", {.k = 4}, 2},
+      {{{"like", 5}, {"group_duplicates", false}}, "", {.group_duplicates = false}, 5},
+  };
+  for (const Asked& asked : all) {
+    const std::string body = Json(asked.body).dump();
+    const HttpResponse response = post("/api/search", body);
+    ASSERT_EQ(response.status, 200) << body << response.body;
+    const Json json = json_of(response);
+    EngineCore::SearchCall call;
+    call.like = asked.like;
+    call.literal = asked.query.is_literal();
+    if (asked.query.method()) call.own_composer = OwnComposer::kNo;
+    const auto query =
+        asked.like != 0 ? search_query(asked.options) : search_query(asked.query, asked.options);
+    ASSERT_TRUE(query) << query.error().message;
+    const auto whole = (*core)->search(*query, call);
+    ASSERT_TRUE(whole) << whole.error().message;
+    expect_all_of(answer_json(*whole), json, body);
+    const auto answer = asked.like != 0 ? engine->like(asked.like, asked.options)
+                                        : engine->search(asked.query, asked.options);
+    ASSERT_TRUE(answer) << answer.error().message;
+    ASSERT_EQ(json["hits"].size(), answer->hits.size()) << body;
+    EXPECT_EQ(json["searched"], answer->searched);
+    for (size_t i = 0; i < answer->hits.size(); ++i) {
+      const Hit& hit = answer->hits[i];
+      EXPECT_EQ(json["hits"][i]["rank"], hit.rank) << body;
+      EXPECT_EQ(json["hits"][i]["id"], hit.id) << body;
+      EXPECT_EQ(json["hits"][i]["path"], hit.path.string()) << body;
+      EXPECT_EQ(static_cast<float>(json["hits"][i]["score"].get<double>()), hit.score) << body;
+      EXPECT_EQ(json["hits"][i]["near_duplicates"].size(), hit.near_duplicates.size()) << body;
+    }
+    std::vector<std::string> notes;
+    for (const char* name : {"tokens", "effective_length", "matching", "understood", "keywords", "compose"}) {
+      const Json& note = json["notes"][name];
+      const bool read_whole =
+          std::string_view(name) == "tokens" && (note.is_null() || json["tokens"]["dropped"] == 0);
+      if (!note.is_null() && !read_whole) notes.push_back(note.get<std::string>());
+    }
+    EXPECT_EQ(notes, answer->notes) << body;
+  }
+  // A page of hits is part of the whole answer.
+  const Json whole = json_of(post("/api/search", R"({"text": "red stripes", "k": 5})"));
+  const Json page =
       json_of(post("/api/collections/my pictures/search", R"({"text": "red stripes", "k": 2, "offset": 1})"));
-  ASSERT_THAT(again["hits"], SizeIs(2));
-  EXPECT_EQ(again["hits"][0]["id"], expected["hits"][1]["id"]);
-  EXPECT_EQ(again["hits"][0]["rank"], 2);
+  ASSERT_THAT(page["hits"], SizeIs(2));
+  EXPECT_EQ(page["hits"][0], whole["hits"][1]);
+  EXPECT_EQ(page["hits"][1], whole["hits"][2]);
+  EXPECT_EQ(page["query"]["k"], 2);
+  EXPECT_EQ(whole["hits"][0]["file"],
+            "/api/collections/my%20pictures/images/" + whole["hits"][0]["id"].dump() + "/file");
 }
 
 TEST_F(Serving, SearchesByAPictureAndByOneOfItsOwn) {
@@ -68,7 +157,7 @@ TEST_F(Serving, SearchesByAPictureAndByOneOfItsOwn) {
   ASSERT_THAT(by_picture["hits"], SizeIs(2));
   EXPECT_THAT(by_picture["hits"][0]["path"].get<std::string>(), HasSubstr("p4.png"));
   const auto id = by_picture["hits"][0]["id"].get<int64_t>();
-  const Json like = json_of(get("/api/search?like=" + std::to_string(id) + "&k=5&fold=false"));
+  const Json like = json_of(get("/api/search?like=" + std::to_string(id) + "&k=5&group_duplicates=false"));
   ASSERT_THAT(like["hits"], SizeIs(5));
   for (const Json& hit : like["hits"]) EXPECT_NE(hit["id"], id);
   EXPECT_EQ(like["hits"][0]["rank"], 1);
@@ -110,7 +199,7 @@ TEST_F(Serving, ACollectionsComposerMakesTheQuery) {
   ASSERT_TRUE(write_safetensors(composer / "model.safetensors", tensors));
 
   const auto composed = [&](const Json& more) {
-    Json body = {{"image", data_address(4)}, {"text", "red"}, {"k", 3}, {"fold", false}};
+    Json body = {{"image", data_address(4)}, {"text", "red"}, {"k", 3}, {"group_duplicates", false}};
     body.update(more);
     return post("/api/search", body.dump());
   };
@@ -131,24 +220,24 @@ TEST_F(Serving, ACollectionsComposerMakesTheQuery) {
   EXPECT_EQ(composed({{"compose", "composer"}, {"weight", 0.5}}).status, 400);
 
   // A collection that grows does not load it again.
-  const Composer* const opened = served.now()->composer.get();
+  const Composer* const opened = served.now()->composer().value().get();
   ASSERT_NE(opened, nullptr);
   add(6);
   ASSERT_TRUE(served.follow());
   EXPECT_EQ(served.now()->collection.item_count(), 7);
-  EXPECT_EQ(served.now()->composer.get(), opened);
+  EXPECT_EQ(served.now()->composer().value().get(), opened);
   ASSERT_TRUE(forget_composer(served.folder()));
   ASSERT_TRUE(served.follow());
-  EXPECT_EQ(served.now()->composer, nullptr);
+  EXPECT_EQ(served.now()->composer().value(), nullptr);
 }
 
 TEST_F(Serving, SendsPicturesWholeInPartsAndSmall) {
-  const Json first = json_of(get("/api/collections/my pictures/pictures/1"));
+  const Json first = json_of(get("/api/collections/my pictures/images/1"));
   EXPECT_EQ(first["format"], "png");
   EXPECT_EQ(first["width"], 20);
   HttpRequest request;
   request.method = "GET";
-  request.path = "/api/collections/my pictures/pictures/1/file";
+  request.path = "/api/collections/my pictures/images/1/file";
   const HttpResponse whole = ask(request);
   ASSERT_EQ(whole.status, 200) << whole.body;
   EXPECT_EQ(whole.content_type, "image/png");
@@ -169,30 +258,32 @@ TEST_F(Serving, SendsPicturesWholeInPartsAndSmall) {
   request.headers = {{"range", "bytes=1-3"}, {"if-range", "\"another\""}};
   EXPECT_EQ(ask(request).status, 200);
 
-  const HttpResponse small = get("/api/collections/my pictures/pictures/1/thumbnail?size=16");
+  const HttpResponse small = get("/api/collections/my pictures/images/1/thumbnail?size=16");
   ASSERT_EQ(small.status, 200) << small.body;
   const auto decoded = decode_image(std::as_bytes(std::span(small.body)));
   ASSERT_TRUE(decoded);
   EXPECT_EQ(decoded->image.width, 16);
-  EXPECT_EQ(get("/api/collections/my pictures/pictures/1/thumbnail?size=15").status, 400);
+  EXPECT_EQ(get("/api/collections/my pictures/images/1/thumbnail?size=15").status, 400);
   fs::remove(pictures_ / "p0.png");
-  EXPECT_EQ(get("/api/collections/my pictures/pictures/1/file").status, 404);
-  EXPECT_EQ(get("/api/collections/my pictures/pictures/77/file").status, 404);
-  EXPECT_EQ(get("/api/collections/my pictures/pictures/x/file").status, 400);
+  EXPECT_EQ(get("/api/collections/my pictures/images/1/file").status, 404);
+  EXPECT_EQ(get("/api/collections/my pictures/images/77/file").status, 404);
+  EXPECT_EQ(get("/api/collections/my pictures/images/x/file").status, 400);
 }
 
 TEST_F(Serving, OneOfItsOwnPicturesAndWordsAreOneQuery) {
-  const Json uploaded = json_of(
-      post("/api/search",
-           Json{{"image", data_address(4)}, {"text", "red"}, {"compose", "slerp"}, {"k", 6}, {"fold", false}}
-               .dump()));
-  const Json own = json_of(get("/api/search?q=a&k=6&fold=false"));
+  const Json uploaded = json_of(post("/api/search", Json{{"image", data_address(4)},
+                                                         {"text", "red"},
+                                                         {"compose", "slerp"},
+                                                         {"k", 6},
+                                                         {"group_duplicates", false}}
+                                                        .dump()));
+  const Json own = json_of(get("/api/search?q=a&k=6&group_duplicates=false"));
   int64_t fourth = 0;
   for (const Json& hit : own["hits"]) {
     if (hit["path"].get<std::string>().ends_with("p4.png")) fourth = hit["id"].get<int64_t>();
   }
   const Json composed =
-      json_of(get(fmt::format("/api/search?like={}&q=red&compose=slerp&k=6&fold=false", fourth)));
+      json_of(get(fmt::format("/api/search?like={}&q=red&compose=slerp&k=6&group_duplicates=false", fourth)));
   ASSERT_THAT(composed["hits"], SizeIs(5));  // all but the picture itself, as ranked for its bytes
   std::vector<int64_t> expected;
   for (const Json& hit : uploaded["hits"]) {
@@ -210,7 +301,8 @@ TEST_F(Serving, OneOfItsOwnPicturesAndWordsAreOneQuery) {
 
 TEST_F(Serving, PagesByDateRepeatNothingAndOmitNothing) {
   for (const std::string like : {"", "&like=2"}) {
-    const std::string query = like.empty() ? "/api/search?q=red&fold=false" : "/api/search?fold=false" + like;
+    const std::string query = like.empty() ? "/api/search?q=red&group_duplicates=false"
+                                           : "/api/search?group_duplicates=false" + like;
     const Json all = json_of(get(query + "&k=10"));
     std::set<int64_t> expected;
     for (const Json& hit : all["hits"]) expected.insert(hit["id"].get<int64_t>());
@@ -251,15 +343,16 @@ TEST_F(Serving, WordsThatLeadIntoAChangeAreNotEncoded) {
 TEST_F(Serving, ReadsTheTextAsAPersonMeansIt) {
   const Json plain = json_of(get("/api/search?q=red+stripes&k=2"));
   EXPECT_TRUE(plain["notes"]["understood"].is_null());
-  const Json parts = json_of(post("/api/search", R"({"text": "red:2 -green", "k": 2, "words": 0.5})"));
+  const Json parts =
+      json_of(post("/api/search", R"({"text": "red:2 -green", "k": 2, "keyword_weight": 0.5})"));
   ASSERT_THAT(parts["query"]["parts"], SizeIs(2));
   EXPECT_EQ(parts["query"]["parts"][0]["text"], "red");
   EXPECT_EQ(parts["query"]["parts"][0]["weight"], 2.0);
   EXPECT_LT(parts["query"]["parts"][1]["weight"].get<double>(), 0);
   EXPECT_TRUE(parts["notes"]["understood"].is_string());
-  EXPECT_EQ(parts["words"]["share"], 0.5);
+  EXPECT_EQ(parts["keywords"]["weight"], 0.5);
   EXPECT_EQ(get("/api/search?q=red:11").status, 400);
-  EXPECT_EQ(get("/api/search?q=red&words=2").status, 400);
+  EXPECT_EQ(get("/api/search?q=red&keyword_weight=2").status, 400);
 }
 
 TEST_F(Serving, SaysWhyAHitIsOne) {
@@ -285,24 +378,24 @@ TEST_F(Serving, ListsPicturesNewestFirstAndCountsThem) {
   }
   add(6);  // and takes the new times in
   ASSERT_TRUE(served_->collections().front()->follow());
-  const Json all = json_of(get("/api/collections/my pictures/pictures?k=3&offset=1"));
+  const Json all = json_of(get("/api/collections/my pictures/images?k=3&offset=1"));
   EXPECT_EQ(all["total"], 7);
-  ASSERT_THAT(all["pictures"], SizeIs(3));
-  EXPECT_THAT(all["pictures"][0]["path"].get<std::string>(), HasSubstr("p0.png"));  // p6 is the newest
-  EXPECT_THAT(all["pictures"][2]["path"].get<std::string>(), HasSubstr("p2.png"));
-  EXPECT_EQ(all["pictures"][0]["width"], 20);
-  EXPECT_EQ(json_of(get("/api/collections/my pictures/pictures?offset=7"))["pictures"].size(), 0U);
+  ASSERT_THAT(all["images"], SizeIs(3));
+  EXPECT_THAT(all["images"][0]["path"].get<std::string>(), HasSubstr("p0.png"));  // p6 is the newest
+  EXPECT_THAT(all["images"][2]["path"].get<std::string>(), HasSubstr("p2.png"));
+  EXPECT_EQ(all["images"][0]["width"], 20);
+  EXPECT_EQ(json_of(get("/api/collections/my pictures/images?offset=7"))["images"].size(), 0U);
   const Json facets = json_of(get("/api/collections/my pictures/facets"));
   ASSERT_THAT(facets["facets"], SizeIs(1));  // dates alone tell these pictures apart
   for (const Json& value : facets["facets"][0]["values"]) {
     HttpRequest request;
     request.method = "GET";
-    request.path = "/api/collections/my pictures/pictures";
+    request.path = "/api/collections/my pictures/images";
     request.query = {{"filter", value["filter"].get<std::string>()}};
     EXPECT_EQ(json_of(ask(request))["total"], value["items"]);
   }
-  EXPECT_EQ(get("/api/collections/my pictures/pictures?filter=width>").status, 400);
-  EXPECT_EQ(get("/api/collections/my pictures/pictures?k=0").status, 400);
+  EXPECT_EQ(get("/api/collections/my pictures/images?filter=width>").status, 400);
+  EXPECT_EQ(get("/api/collections/my pictures/images?k=0").status, 400);
   EXPECT_EQ(get("/api/collections/my pictures/facets?k=0").status, 400);
 }
 
@@ -322,14 +415,14 @@ TEST_F(Serving, ListsByWhenPicturesWereTaken) {
     ASSERT_TRUE(writer.commit(change));
   }
   ASSERT_TRUE(served_->collections().front()->follow());
-  const Json all = json_of(get("/api/collections/my pictures/pictures?k=2"));
-  EXPECT_THAT(all["pictures"][0]["path"].get<std::string>(), HasSubstr("p4.png"));
-  EXPECT_THAT(all["pictures"][1]["path"].get<std::string>(), HasSubstr("p6.png"));
-  EXPECT_EQ(all["pictures"][1]["second"], Json());
+  const Json all = json_of(get("/api/collections/my pictures/images?k=2"));
+  EXPECT_THAT(all["images"][0]["path"].get<std::string>(), HasSubstr("p4.png"));
+  EXPECT_THAT(all["images"][1]["path"].get<std::string>(), HasSubstr("p6.png"));
+  EXPECT_EQ(all["images"][1]["second"], Json());
   // Each says which date it goes by.
   const auto facts_of = [&](size_t place) {
-    return json_of(get(fmt::format("/api/collections/my pictures/pictures/{}",
-                                   all["pictures"][place]["id"].get<int64_t>())));
+    return json_of(get(
+        fmt::format("/api/collections/my pictures/images/{}", all["images"][place]["id"].get<int64_t>())));
   };
   EXPECT_EQ(facts_of(0)["dated_by"], "taken");
   EXPECT_EQ(facts_of(0)["facts"], Json({{"taken", "2096-10-02T07:06:40"}}));
@@ -370,7 +463,7 @@ TEST_F(Serving, FramesAreShownAndTheirVideosSent) {
     id = writer.find_path(frame_name(clip, 2000)).value()->id;
   }
   ASSERT_TRUE(served_->collections().front()->follow());
-  const std::string path = fmt::format("/api/collections/my pictures/pictures/{}", id);
+  const std::string path = fmt::format("/api/collections/my pictures/images/{}", id);
   const Json facts = json_of(get(path));
   EXPECT_EQ(facts["path"], clip);
   EXPECT_EQ(facts["second"], 2.0);
@@ -385,6 +478,50 @@ TEST_F(Serving, FramesAreShownAndTheirVideosSent) {
   EXPECT_LT(image.pixels[0], 60);
   fs::remove(clip);
   EXPECT_EQ(get(path + "/thumbnail?size=64").status, 404);
+}
+
+// Whoever may write to an indexed folder puts a link to another video there while a thumbnail is being made.
+TEST_F(Serving, AFramesThumbnailIsOfTheFileThatWasOpened) {
+  const auto tools = find_video_tools();
+  if (!tools) GTEST_SKIP() << "ffmpeg and ffprobe are not installed";
+  const auto make_clip = [&](const fs::path& file, const std::string& colour) {
+    const std::vector<std::string> arguments = {
+        "-nostdin", "-v",    "error",      "-f", "lavfi", "-i", "color=" + colour + ":s=64x48:d=1:r=5",
+        "-c:v",     "mpeg4", file.string()};
+    const auto made = run_limited(tools->ffmpeg, arguments, {.memory_bytes = int64_t{8} << 30});
+    ASSERT_TRUE(made && made->code == 0);
+  };
+  const std::string clip = (pictures_ / "clip.mp4").string();
+  const fs::path secret = temporary_.path() / "secret.mp4";
+  make_clip(clip, "red");
+  make_clip(secret, "blue");
+  int64_t id = 0;
+  {
+    CollectionWriter writer = CollectionWriter::open(folder_).value();
+    CollectionChange change;
+    CollectionChange::Put& put = change.puts.emplace_back(test::put_of(frame_name(clip, 0), 1));
+    put.item.format = kVideoFormat;
+    put.values = writer.row_values(0).value();
+    ASSERT_TRUE(writer.commit(change));
+    id = writer.find_path(frame_name(clip, 0)).value()->id;
+  }
+  ASSERT_TRUE(served_->collections().front()->follow());
+  const fs::path programs = temporary_.path() / "programs";
+  fs::create_directories(programs);
+  for (const fs::path& program : {tools->ffmpeg, tools->ffprobe}) {
+    const fs::path script = programs / program.filename();
+    test::write_text(script, fmt::format("#!/bin/sh\nln -sf '{}' '{}'\nexec '{}' \"$@\"\n", secret.string(),
+                                         clip, program.string()));
+    fs::permissions(script, fs::perms::owner_all);
+  }
+  const test::TestVariable path("PATH", programs.string() + ":/usr/bin:/bin");
+  const HttpResponse small =
+      get(fmt::format("/api/collections/my pictures/pictures/{}/thumbnail?size=64", id));
+  ASSERT_EQ(small.status, 200) << small.body;
+  ASSERT_TRUE(fs::is_symlink(clip));
+  const Image image = decode_image(std::as_bytes(std::span(small.body))).value().image;
+  EXPECT_GT(image.pixels[0], 200);  // red
+  EXPECT_LT(image.pixels[2], 60);
 }
 
 TEST_F(Serving, ThePageIsServedUnderAPolicyThatRunsItsScriptAlone) {
@@ -480,8 +617,17 @@ TEST_F(Serving, KeysLetInThoseWhoHaveThem) {
     request.headers = {{"authorization", bearer}};
     EXPECT_EQ(ask(request).status, 200) << bearer;
   }
+  // As clients write http://anybody:KEY@host, and http://:KEY@host.
+  for (const std::string pair : {"anybody:0123456789abcdef", ":0123456789abcdef"}) {
+    request.headers = {{"authorization", "Basic " + encode_base64(pair)}};
+    EXPECT_EQ(ask(request).status, 200) << pair;
+  }
+  for (const std::string pair : {"anybody:0123456789abcdee", "0123456789abcdef:", "0123456789abcdef", ":"}) {
+    request.headers = {{"authorization", "Basic " + encode_base64(pair)}};
+    EXPECT_EQ(ask(request).status, 401) << pair;
+  }
   for (const char* wrong : {"Bearer 0123456789abcdee", "Bearer", "Bearer ", "", "Basic 0123456789abcdef",
-                            "Bearer0123456789abcdef", "0123456789abcdef"}) {
+                            "Bearer0123456789abcdef", "0123456789abcdef", "Basic"}) {
     request.headers = {{"authorization", wrong}};
     EXPECT_EQ(ask(request).status, 401) << wrong;
   }
@@ -492,6 +638,62 @@ TEST_F(Serving, KeysLetInThoseWhoHaveThem) {
   EXPECT_EQ(ask(request).status, 200);
   request.headers = {{"x-api-key", "wrong"}, {"cookie", cookie.substr(0, cookie.find(';'))}};
   EXPECT_EQ(ask(request).status, 200);
+}
+
+TEST_F(Serving, AKeyOfOtherCollectionsSeesNothingOfThisOne) {
+  const fs::path path = temporary_.path() / "keys";
+  ASSERT_TRUE(
+      write_file_atomic(path,
+                        "read stranger-0123456789 elsewhere\nread reader-0123456789 my%20pictures elsewhere\n"
+                        "write writer-0123456789 elsewhere\nread writer-0123456789\n"));
+  fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write);
+  keys_ = Keys::read(path).value();
+  const auto with = [&](const char* key, const char* method, const std::string& at,
+                        const std::string& body = "") {
+    HttpRequest request;
+    request.method = method;
+    const size_t question = std::min(at.find('?'), at.size());
+    request.path = at.substr(0, question);
+    request.query = parse_query(std::string_view(at).substr(std::min(question + 1, at.size())));
+    request.body = body;
+    request.headers = {{"x-api-key", key}};
+    return ask(request);
+  };
+  const std::string own = "/api/collections/my pictures";
+  const char* stranger = "stranger-0123456789";
+  const char* reader = "reader-0123456789";
+  const char* writer = "writer-0123456789";
+  EXPECT_EQ(json_of(with(stranger, "GET", "/api/collections"))["collections"].size(), 0U);
+  EXPECT_EQ(json_of(with(reader, "GET", "/api/collections"))["collections"].size(), 1U);
+  EXPECT_EQ(json_of(with(stranger, "GET", "/indices-list")).size(), 0U);
+  for (const std::string& at : {own, own + "/search?q=red", own + "/facets", own + "/images",
+                                own + "/images/1", own + "/images/1/file", own + "/images/1/thumbnail",
+                                std::string("/api/search?q=red&collection=my+pictures")}) {
+    const HttpResponse refused = with(stranger, "GET", at);
+    EXPECT_EQ(refused.status, 404) << at;
+    EXPECT_THAT(refused.body, HasSubstr("there are: none")) << at;
+    EXPECT_EQ(with(reader, "GET", at).status, 200) << at;
+  }
+  const std::string knn = R"({"text": "red", "indice_name": "my pictures"})";
+  EXPECT_EQ(with(stranger, "POST", "/knn-service", knn).status, 404);
+  EXPECT_EQ(with(reader, "POST", "/knn-service", knn).status, 200);
+  EXPECT_EQ(with(stranger, "POST", "/metadata", R"({"ids": [1], "indice_name": "my pictures"})").status, 404);
+  EXPECT_EQ(with(stranger, "GET", "/api/search?q=red").status, 404);
+  EXPECT_EQ(with(reader, "GET", "/api/search?q=red").status, 200) << "the only one";
+  EXPECT_THAT(with(reader, "GET", "/metrics").body, HasSubstr("saccade_collection_pictures"));
+  EXPECT_THAT(with(stranger, "GET", "/metrics").body, Not(HasSubstr("saccade_collection_pictures")));
+  // A key that may write elsewhere may only read here.
+  EXPECT_EQ(with(writer, "GET", own).status, 200);
+  const HttpResponse change = with(writer, "DELETE", own + "/images/1");
+  EXPECT_EQ(change.status, 403);
+  EXPECT_THAT(change.body, HasSubstr("may not change this collection"));
+  EXPECT_EQ(with(reader, "DELETE", own + "/images/1").status, 403);
+  // Another file of keys holds at once.
+  ASSERT_TRUE(write_file_atomic(path, "read stranger-0123456789 my%20pictures\n"));
+  fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write);
+  EXPECT_TRUE(keys_.follow().value());
+  EXPECT_EQ(with(stranger, "GET", own).status, 200);
+  EXPECT_EQ(with(reader, "GET", own).status, 401);
 }
 
 TEST_F(Serving, AHeaderSettlesWhatNeedsNoKeyAndWhatIsAnsweredAtOnce) {
@@ -513,7 +715,8 @@ TEST_F(Serving, AHeaderSettlesWhatNeedsNoKeyAndWhatIsAnsweredAtOnce) {
   const Admission session = admit("POST", "/api/session");
   EXPECT_FALSE(session.answer || session.at_once);
   EXPECT_TRUE(session.open);
-  for (const char* at : {"/healthz", "/readyz", "/health", "/ping"}) {
+  for (const char* at :
+       {"/healthz", "/readyz", "/health", "/ping", "/.well-known/live", "/.well-known/ready"}) {
     const Admission health = admit("GET", at);
     EXPECT_TRUE(!health.answer && health.open && health.at_once) << at;
   }

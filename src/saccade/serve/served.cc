@@ -2,20 +2,17 @@
 
 #include <algorithm>
 #include <chrono>
-#include <tuple>
-#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "saccade/core/files/file_stamp.h"
-#include "saccade/core/files/files.h"
+#include "saccade/search/composed/collection_composer.h"
+#include "saccade/serve/shared/shared_rows.h"
 
 namespace saccade::serve {
 namespace {
-
-constexpr int64_t kMostOfComposerFile = 1 << 20;
 
 // Returns a string that changes with the collection: the stamps of the files that every change touches. It is
 // empty while a further change might leave the stamps as they are. The collection must then be checked again
@@ -59,80 +56,94 @@ Result<std::filesystem::path> find_checkpoint_of(const CheckpointId& made_with,
 
 }  // namespace
 
-Result<std::shared_ptr<const std::vector<NewestFirst::Place>>> NewestFirst::of(const Collection& collection) {
+Result<std::shared_ptr<const std::vector<PlaceByDate>>> NewestFirst::of(const CollectionReader& collection) {
   const std::lock_guard lock(mutex_);
   if (order_) return order_;
-  // Capture dates of items whose files have one, like the filter's `date`.
-  std::unordered_map<int64_t, int64_t> taken;
-  SACCADE_TRY(collection.for_each_facts([&](int64_t id, const ItemFacts& facts) -> Status {
-    if (facts.picture.taken) taken.emplace(id, *facts.picture.taken * 1'000'000'000);
-    return {};
-  }));
-  std::vector<std::tuple<int64_t, std::string, Place>> dated;
-  SACCADE_TRY(collection.for_each_item([&](const Item& item) -> Status {
-    const auto known = taken.find(item.id);
-    dated.emplace_back(-(known == taken.end() ? item.mtime_ns : known->second), item.hash,
-                       Place{item.id, item.row});
-    return {};
-  }));
-  std::ranges::sort(dated, [](const auto& a, const auto& b) {
-    return std::tie(std::get<0>(a), std::get<1>(a), std::get<2>(a).id) <
-           std::tie(std::get<0>(b), std::get<1>(b), std::get<2>(b).id);
-  });
-  std::vector<Place> order;
-  for (const auto& [date, hash, place] : dated) order.push_back(place);
-  order_ = std::make_shared<const std::vector<Place>>(std::move(order));
+  SACCADE_ASSIGN(std::vector<PlaceByDate> order, newest_first(collection));
+  order_ = std::make_shared<const std::vector<PlaceByDate>>(std::move(order));
   return order_;
 }
 
 Result<std::unique_ptr<ServedCollection>> ServedCollection::open(std::string name,
-                                                                 const std::filesystem::path& folder) {
-  std::unique_ptr<ServedCollection> served(new ServedCollection(std::move(name), folder));
+                                                                 const std::filesystem::path& folder,
+                                                                 int threads, NoteCallback note) {
+  std::unique_ptr<ServedCollection> served(new ServedCollection(std::move(name), std::move(note)));
+  EngineCoreOptions options;
+  options.folder = folder;
+  options.threads = threads;
+  options.note = [raw = served.get()](const Note& told) { raw->keep_note(told); };
+  options.lend = [raw = served.get()]() -> Result<EngineEncoder> {
+    SACCADE_ASSIGN(std::shared_ptr<EncoderBackend> encoder, raw->model->encoder());
+    return raw->model->engine_encoder(std::move(encoder));
+  };
+  options.row_finder = [](const CollectionReader& collection) {
+    return std::make_unique<SharedRows>(collection.alive());
+  };
+  options.open_composer = true;
   served->state_ = state_of(folder);
-  SACCADE_ASSIGN(served->snapshot_, served->read());
+  SACCADE_ASSIGN(served->core_, EngineCore::open(std::move(options)));
+  SACCADE_TRY(served->core_->snapshot());  // that there is a collection
   return served;
 }
 
-Result<std::shared_ptr<const Snapshot>> ServedCollection::read() const {
-  SACCADE_ASSIGN(Collection collection, Collection::open(folder_));
-  std::shared_ptr<const Background> background;
-  if (!collection.has_late_rows()) {
-    // Missing or damaged calibration is rebuilt by the next `saccade index`. Until then answers have no match
-    // probabilities.
-    if (auto read = read_background(collection))
-      background = std::make_shared<const Background>(*std::move(read));
-  }
-  // The one that is open goes on where nothing else is named: some hold a text tower of their own, and a
-  // collection that grows is read every second.
-  std::string named = read_file(folder_ / kCollectionComposerFile, kMostOfComposerFile).value_or("");
-  const std::shared_ptr<const Snapshot> last = now();
-  std::shared_ptr<Composer> composer;
-  if (last && !named.empty() && named == last->composer_named) {
-    composer = last->composer;
-  } else {
-    SACCADE_ASSIGN(composer, open_collection_composer(collection));
-  }
-  auto rows = std::make_shared<SharedRows>(collection.alive());
-  return std::make_shared<const Snapshot>(Snapshot{std::move(collection), std::move(background),
-                                                   std::move(named), std::move(composer), std::move(rows),
-                                                   std::make_shared<NewestFirst>()});
+void ServedCollection::keep_note(const Note& note) {
+  if (note_) note_({fmt::format("collection {}: {}", name_, note.text), note.warning});
+  constexpr size_t kMostNotes = 64;
+  const std::lock_guard lock(mutex_);
+  if (notes_.size() < kMostNotes) notes_.push_back(note.text);
+  if (note.warning && warnings_.size() < kMostNotes) warnings_.push_back(note.text);
 }
 
-std::shared_ptr<const Snapshot> ServedCollection::now() const {
+std::vector<std::string> ServedCollection::warnings() const {
   const std::lock_guard lock(mutex_);
-  return snapshot_;
+  return warnings_;
+}
+
+std::vector<std::string> ServedCollection::take_notes() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(notes_, {});
+}
+
+std::shared_ptr<const CollectionSnapshot> ServedCollection::now() const {
+  return *core_->snapshot();  // there is one from open() on
+}
+
+Result<std::shared_ptr<const std::vector<PlaceByDate>>> ServedCollection::newest(
+    const std::shared_ptr<const CollectionSnapshot>& snapshot) const {
+  std::shared_ptr<NewestFirst> newest;
+  {
+    const std::lock_guard lock(mutex_);
+    if (ordered_.lock() != snapshot) {
+      ordered_ = snapshot;
+      newest_ = std::make_shared<NewestFirst>();
+    }
+    newest = newest_;
+  }
+  return newest->of(snapshot->collection);
 }
 
 Status ServedCollection::follow() {
   const std::lock_guard one_at_a_time(following_);
-  const std::string state = state_of(folder_);
+  Status followed = follow_files();
+  const std::lock_guard lock(mutex_);
+  failures_ = followed ? 0 : failures_ + 1;
+  followed_ = followed;
+  return followed;
+}
+
+Status ServedCollection::following() const {
+  const std::lock_guard lock(mutex_);
+  return failures_ < kPatience ? Status() : followed_;
+}
+
+Status ServedCollection::follow_files() {
+  const std::string state = state_of(folder());
   if (!state.empty() && state == state_) return {};
-  SACCADE_ASSIGN(std::shared_ptr<const Snapshot> snapshot, read());
-  SACCADE_TRY(check_same_checkpoint(snapshot->collection.info(), model->id));
   {
     const std::lock_guard lock(mutex_);
-    snapshot_ = std::move(snapshot);
+    warnings_.clear();  // of the last state: what still holds is noted again
   }
+  SACCADE_TRY(core_->refresh());
   state_ = state;
   return {};
 }
@@ -148,12 +159,13 @@ Result<std::unique_ptr<Served>> Served::open(const ServedOptions& options) {
     for (int number = 2; served->collection(name).has_value(); ++number)
       name = fmt::format("{}-{}", base, number);
     const auto opened = [&]() -> Result<std::unique_ptr<ServedCollection>> {
-      SACCADE_ASSIGN(auto collection, ServedCollection::open(name, whole));
+      SACCADE_ASSIGN(auto collection,
+                     ServedCollection::open(name, whole, options.encoder.threads, options.note));
       const CollectionInfo& info = collection->now()->collection.info();
       SACCADE_ASSIGN(const auto checkpoint, find_checkpoint_of(info.checkpoint, options));
       BackendOptions encoder = options.encoder;
       encoder.precision = info.settings.precision;
-      SACCADE_ASSIGN(collection->model, served->models_.add(checkpoint, encoder));
+      SACCADE_ASSIGN(collection->model, served->models_.add(checkpoint, encoder, options.note));
       SACCADE_TRY(check_same_checkpoint(info, collection->model->id));
       return collection;
     };
@@ -162,7 +174,7 @@ Result<std::unique_ptr<Served>> Served::open(const ServedOptions& options) {
   }
   for (const std::string& checkpoint : options.checkpoints) {
     SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(checkpoint));
-    SACCADE_TRY(served->models_.add(folder, options.encoder));
+    SACCADE_TRY(served->models_.add(folder, options.encoder, options.note));
   }
   if (served->models().empty()) {
     return fail(ErrorCode::kUsage, "nothing to serve: name a collection or a checkpoint");

@@ -12,71 +12,77 @@
 #include <thread>
 #include <vector>
 
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
+#include "saccade/collection/newest.h"
 #include "saccade/core/error.h"
-#include "saccade/search/background.h"
-#include "saccade/search/composed/collection_composer.h"
+#include "saccade/engine/core.h"
 #include "saccade/serve/served_models.h"
-#include "saccade/serve/shared_rows.h"
 
 namespace saccade::serve {
 
-// Order of a collection's images, newest first, by the date they were taken, or the file's time if that is
-// unknown. Files of one date, such as from an archive, are shuffled by their hashes, which do not depend on
-// their content's look. Sorted at first use, and cached. Thread-safe.
+// A collection's images, newest first (newest_first). Sorted at first use, and cached. Thread-safe.
 class NewestFirst {
  public:
-  struct Place {
-    int64_t id = 0;
-    int64_t row = 0;
-  };
   // `collection` must be the same each time.
-  Result<std::shared_ptr<const std::vector<Place>>> of(const Collection& collection);
+  Result<std::shared_ptr<const std::vector<PlaceByDate>>> of(const CollectionReader& collection);
 
  private:
   std::mutex mutex_;
-  std::shared_ptr<const std::vector<Place>> order_;
+  std::shared_ptr<const std::vector<PlaceByDate>> order_;
 };
 
-// A collection at one moment; it stays as it is while anybody holds it.
-struct Snapshot {
-  Collection collection;
-  std::shared_ptr<const Background> background;  // nullptr: nothing was measured
-  std::string composer_named;                    // what its composer.json says; empty: nothing
-  std::shared_ptr<Composer> composer;            // that it names; nullptr: none
-  std::shared_ptr<SharedRows> rows;              // its searches share passes
-  std::shared_ptr<NewestFirst> newest;
-};
-
+// A collection that is served: an engine over it, which borrows the encoder of its model and shares passes over the rows
+// between searches.
 class ServedCollection {
  public:
-  // Errors are Collection::open's.
-  static Result<std::unique_ptr<ServedCollection>> open(std::string name,
-                                                        const std::filesystem::path& folder);
+  // Errors are EngineCore::open's.
+  static Result<std::unique_ptr<ServedCollection>> open(std::string name, const std::filesystem::path& folder,
+                                                        int threads, NoteCallback note);
+  ServedCollection(const ServedCollection&) = delete;
+  ServedCollection& operator=(const ServedCollection&) = delete;
 
   [[nodiscard]] const std::string& name() const { return name_; }
-  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
-  // Returns the snapshot of the last check. Thread-safe.
-  [[nodiscard]] std::shared_ptr<const Snapshot> now() const;
-  // Reopens the collection if its files have changed since, or within the last two seconds. If that fails,
-  // returns the error and keeps the old snapshot. Thread-safe.
+  [[nodiscard]] const std::filesystem::path& folder() const { return core_->options().folder; }
+  [[nodiscard]] EngineCore& core() const { return *core_; }
+  // Returns the snapshot of the last check. It stays as it is while anybody holds it. Thread-safe.
+  [[nodiscard]] std::shared_ptr<const CollectionSnapshot> now() const;
+  // Returns the order of a snapshot's images, newest first. Thread-safe.
+  Result<std::shared_ptr<const std::vector<PlaceByDate>>> newest(
+      const std::shared_ptr<const CollectionSnapshot>& snapshot) const;
+  // Reopens the collection if its files have changed since, or within the last two seconds. That also finds another
+  // collection in its place, such as behind a link that now leads elsewhere. If it cannot be opened, or is of another
+  // checkpoint, returns the error and keeps the old snapshot. Thread-safe.
   Status follow();
+  // Returns the error of follow() if the last kPatience calls in a row have failed: what is served is no longer what lies
+  // in the folder. Thread-safe.
+  [[nodiscard]] Status following() const;
+  static constexpr int kPatience = 3;
+  // Takes the notes of the engine since the last call. Thread-safe.
+  std::vector<std::string> take_notes();
+  // Returns the engine's warnings about the collection as it is now, such as of damaged calibration data. Thread-safe.
+  [[nodiscard]] std::vector<std::string> warnings() const;
 
   ServedModel* model = nullptr;  // of its checkpoint
   // Lock held by a request that changes the collection, so that requests of this server take turns.
   std::timed_mutex writing;
 
  private:
-  ServedCollection(std::string name, std::filesystem::path folder)
-      : name_(std::move(name)), folder_(std::move(folder)) {}
-  [[nodiscard]] Result<std::shared_ptr<const Snapshot>> read() const;
+  ServedCollection(std::string name, NoteCallback note) : name_(std::move(name)), note_(std::move(note)) {}
+  void keep_note(const Note& note);
+  Status follow_files();
 
   const std::string name_;
-  const std::filesystem::path folder_;
+  const NoteCallback note_;
+  std::unique_ptr<EngineCore> core_;
   std::mutex following_;
   std::string state_;  // of its files when it was opened, if they had settled; guarded by following_
   mutable std::mutex mutex_;
-  std::shared_ptr<const Snapshot> snapshot_;
+  mutable std::weak_ptr<const CollectionSnapshot> ordered_;  // whose order this is
+  mutable std::shared_ptr<NewestFirst> newest_;
+  std::vector<std::string> notes_;
+  std::vector<std::string> warnings_;
+  Status followed_;   // the last follow(); guarded by mutex_, like
+  int failures_ = 0;  // the number of those in a row that failed
 };
 
 struct ServedOptions {
@@ -87,6 +93,7 @@ struct ServedOptions {
   BackendOptions encoder;
   ModelLimits models;
   double follow_seconds = 1;  // how often collections are looked at
+  NoteCallback note = {};     // what the operator should know; called on any thread
 };
 
 class Served {

@@ -8,7 +8,7 @@
 
 #include "saccade/model/checkpoints/fingerprint.h"
 #include "saccade/model/options/precision.h"
-#include "saccade/search/explain_hits.h"
+#include "saccade/search/explain/explain_hits.h"
 
 namespace saccade::serve {
 namespace {
@@ -43,8 +43,8 @@ Result<std::shared_ptr<SharedEncoder>> ServedModel::encoder() {
   return owner_->encoder_of(*this);
 }
 
-Result<ServedModel*> ServedModels::add(const std::filesystem::path& checkpoint,
-                                       const BackendOptions& options) {
+Result<ServedModel*> ServedModels::add(const std::filesystem::path& checkpoint, const BackendOptions& options,
+                                       const NoteCallback& note) {
   SACCADE_ASSIGN(const std::string fingerprint, checkpoint_fingerprint(checkpoint, options.fingerprints));
   for (const auto& model : models_) {
     if (model->id.fingerprint == fingerprint && model->info.precision == options.precision)
@@ -52,6 +52,11 @@ Result<ServedModel*> ServedModels::add(const std::filesystem::path& checkpoint,
   }
   SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(checkpoint.string(), options));
   auto model = std::make_unique<ServedModel>();
+  const NoteCallback kept = [&](const Note& told) {
+    if (told.warning) model->warnings.push_back(told.text);
+    if (note) note(told);
+  };
+  note_of_loaded(loaded, kept);
   model->owner_ = this;
   model->options_ = options;
   model->id = std::move(loaded.id);
@@ -64,9 +69,7 @@ Result<ServedModel*> ServedModels::add(const std::filesystem::path& checkpoint,
   model->late_interaction = loaded.encoder->late_interaction() != nullptr;
   model->pair_scorer = loaded.encoder->pair_scorer() != nullptr;
   model->explains = check_explains(*loaded.encoder, {}).has_value();
-  if (const auto measured = read_measured_lengths(model->id.path, model->id.fingerprint)) {
-    model->measured_length = longest_measured(*measured);
-  }
+  model->measured_length = measured_length_of(model->id, kept);
   model->bytes = bytes_of(model->info);
   if (limits_.memory > 0 && model->bytes > limits_.memory) {
     return fail(ErrorCode::kLimit, "{}: its parameters take {} bytes, and all models may take {}",

@@ -11,12 +11,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "saccade/core/error.h"
+#include "saccade/engine/core.h"
 #include "saccade/model/checkpoints/locate.h"
-#include "saccade/model/options/effective_length.h"
-#include "saccade/serve/shared_encoder.h"
+#include "saccade/serve/shared/shared_encoder.h"
 
 namespace saccade::serve {
 
@@ -33,12 +34,17 @@ class ServedModel {
   bool pair_scorer = false;
   bool explains = false;  // check_explains
   std::optional<MeasuredLength> measured_length;
-  int64_t bytes = 0;  // of memory that its encoder takes, by its parameters
+  std::vector<std::string> warnings;  // about the checkpoint, for people
+  int64_t bytes = 0;                  // of memory that its encoder takes, by its parameters
 
   // Returns the encoder, loaded now if it is not. It stays loaded while anybody holds it. kCancelled if
   // others hold the memory for longer than a client should wait; errors of load_checkpoint; kMismatch if
   // another checkpoint has replaced it. Thread-safe; concurrent callers wait for the one that loads it.
   [[nodiscard]] Result<std::shared_ptr<SharedEncoder>> encoder();
+  // Returns this model's encoder, lent to one user, as engines take it.
+  [[nodiscard]] EngineEncoder engine_encoder(std::shared_ptr<EncoderBackend> lent) const {
+    return {std::move(lent), name, measured_length};
+  }
 
  private:
   friend class ServedModels;
@@ -66,8 +72,9 @@ class ServedModels {
   ServedModels& operator=(const ServedModels&) = delete;
 
   // Adds a checkpoint and loads it, unless the same one exists in the same precision. kLimit if it alone
-  // exceeds the memory limit. Not thread-safe.
-  Result<ServedModel*> add(const std::filesystem::path& checkpoint, const BackendOptions& options);
+  // exceeds the memory limit. `note` is told what people should know of it. Not thread-safe.
+  Result<ServedModel*> add(const std::filesystem::path& checkpoint, const BackendOptions& options,
+                           const NoteCallback& note = {});
   [[nodiscard]] const std::vector<std::unique_ptr<ServedModel>>& all() const { return models_; }
 
   // Thread-safe.

@@ -81,6 +81,52 @@ TEST_F(Following, ACollectionOfAnotherCheckpointInItsPlaceIsNotTaken) {
   EXPECT_EQ(served_->collections().front()->now()->collection.item_count(), 6);
 }
 
+// Deployments switch a link: from one collection to the next, made elsewhere.
+TEST_F(Following, ALinkThatLeadsToAnotherCollectionIsFollowed) {
+  const fs::path first = folder_;
+  const fs::path second = temporary_.path() / "second";
+  const fs::path other = temporary_.path() / "other";
+  const fs::path link = temporary_.path() / "photos";
+  const fs::path fresh = temporary_.path() / "photos.new";
+  const auto lead_to = [&](const fs::path& folder) {
+    fs::create_directory_symlink(folder, fresh);
+    fs::rename(fresh, link);  // at once, as `mv -T` does
+  };
+  lead_to(first);
+  folder_ = second;
+  add(6);  // one of seven images
+  folder_ = first;
+  ASSERT_TRUE(CollectionWriter::create(other, test::fake_checkpoint()));
+  served_.reset();
+  ServedOptions options;
+  options.collections = {link};
+  options.follow_seconds = 0.05;
+  served_ = Served::open(options).value();
+  make({});
+  const std::string own = "/api/collections/photos";
+  ASSERT_EQ(json_of(get(own))["items"], 6);
+  const auto soon = [&](const auto& holds) {
+    for (int i = 0; i < 500 && !holds(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return holds();
+  };
+
+  lead_to(second);
+  EXPECT_TRUE(soon([&] { return json_of(get(own))["items"] == 7; }));
+  EXPECT_EQ(get("/readyz").status, 200);
+
+  // One that cannot be served: what was there goes on, and the server says that it is not what lies there.
+  lead_to(other);
+  EXPECT_TRUE(soon([&] { return get("/readyz").status == 503; }));
+  EXPECT_THAT(get("/readyz").body, HasSubstr("another checkpoint"));
+  EXPECT_EQ(json_of(get(own))["items"], 7);
+  EXPECT_THAT(json_of(get(own))["warnings"].dump(), HasSubstr("the old content is served"));
+  EXPECT_EQ(get("/healthz").status, 200);
+
+  lead_to(first);
+  EXPECT_TRUE(soon([&] { return json_of(get(own))["items"] == 6 && get("/readyz").status == 200; }));
+  EXPECT_THAT(json_of(get(own))["warnings"].dump(), testing::Not(HasSubstr("the old content is served")));
+}
+
 TEST_F(Following, RowsThatAreCutOffAreUnavailableUntilTheyAreReadAnew) {
   served_.reset();  // nothing follows meanwhile
   ServedOptions options;

@@ -9,8 +9,9 @@
 #include <fmt/ranges.h>
 
 #include "saccade/core/base64.h"
-#include "saccade/serve/indexed_files.h"
-#include "saccade/serve/remote_pictures.h"
+#include "saccade/search/listing.h"
+#include "saccade/serve/files/indexed_files.h"
+#include "saccade/serve/files/remote_pictures.h"
 #include "saccade/serve/request_origin.h"
 
 namespace saccade::serve {
@@ -53,19 +54,33 @@ std::string cookie(const HttpRequest& request, std::string_view name) {
   return {};
 }
 
-// The most that any of a request's keys allows: "Bearer KEY" of Authorization, X-API-Key, and a browser's
-// cookie. One that is wrong hides none of the others.
-Right right_of(const Keys& keys, const HttpRequest& request) {
-  constexpr std::string_view kBearer = "bearer ";
-  Right right = keys.right_of(cookie(request, kKeyCookie));
-  if (const auto key = request.header("x-api-key")) right = std::max(right, keys.right_of(*key));
-  if (const auto given = request.header("authorization")) {
-    const bool bearer = lower_ascii(given->substr(0, kBearer.size())) == kBearer;
-    const size_t key = given->find_first_not_of(' ', kBearer.size());
-    if (bearer && key != std::string_view::npos) right = std::max(right, keys.right_of(given->substr(key)));
-  }
-  return right;
+// Returns the key in an Authorization header: "Bearer KEY", or the password of "Basic" (RFC 7617), which is
+// what clients make of http://user:KEY@host. "" if there is none.
+std::string key_of_authorization(std::string_view header) {
+  const size_t space = std::min(header.find(' '), header.size());
+  const size_t begin = header.find_first_not_of(' ', space);
+  if (begin == std::string_view::npos) return {};
+  const std::string scheme = lower_ascii(header.substr(0, space));
+  header.remove_prefix(begin);
+  if (scheme == "bearer") return std::string(header);
+  if (scheme != "basic") return {};
+  const Result<std::string> pair = decode_base64(header);
+  const size_t colon = pair ? pair->find(':') : std::string::npos;
+  return colon == std::string::npos ? std::string() : pair->substr(colon + 1);
 }
+
+// What a request's keys allow together: those of Authorization, X-API-Key, and a browser's cookie. One that is wrong hides
+// none of the others.
+Access access_of(const Keys& keys, const HttpRequest& request) {
+  Access access = keys.access_of(cookie(request, kKeyCookie));
+  if (const auto key = request.header("x-api-key")) access.add(keys.access_of(*key));
+  if (const auto given = request.header("authorization"))
+    access.add(keys.access_of(key_of_authorization(*given)));
+  return access;
+}
+
+// Routes below it change or read the collection that its part names.
+constexpr std::string_view kOfOneCollection = "/api/collections/{name}/";
 
 // No fewer values than the JSON has: separators outside of strings, and one.
 int64_t most_values_in(std::string_view json) {
@@ -131,6 +146,39 @@ Result<std::shared_ptr<EncoderBackend>> Context::lend(ServedModel& model) const 
   return std::make_shared<LentEncoder>(std::move(shared), gone);
 }
 
+Result<ServedCollection*> Context::collection(std::string_view name) const {
+  if (access.everywhere() != Right::kNone) return served.collection(name);
+  std::vector<std::string> allowed;
+  for (const auto& one : served.collections()) {
+    if (access.in(one->name()) != Right::kNone) allowed.push_back(one->name());
+  }
+  if (name.empty() && allowed.size() == 1) return served.collection(allowed.front());
+  if (std::ranges::find(allowed, name) != allowed.end()) return served.collection(name);
+  if (name.empty() && !allowed.empty()) {
+    return fail(ErrorCode::kUsage, "several collections are served: name one of {}",
+                fmt::join(allowed, ", "));
+  }
+  return fail(ErrorCode::kNotFound, "no collection \"{}\"; there are: {}", name,
+              allowed.empty() ? "none" : fmt::format("{}", fmt::join(allowed, ", ")));
+}
+
+Result<SearchAnswer> search_served(const Context& context, const ServedCollection& served, SearchQuery query,
+                                   EngineCore::SearchCall call) {
+  // A list by date needs no encoder.
+  EngineEncoder encoder;
+  if (!is_listing(query) || call.like != 0) {
+    SACCADE_ASSIGN(std::shared_ptr<EncoderBackend> lent, context.lend(*served.model));
+    encoder = served.model->engine_encoder(std::move(lent));
+    call.encoder = &encoder;
+  }
+  query.limits = context.limits();
+  query.stop = context.stop;
+  call.pool = &context.pool;
+  call.stop = context.stop;
+  call.spent = [&](std::string_view stage, double seconds) { context.metrics.spent(stage, seconds); };
+  return served.core().search(std::move(query), call);
+}
+
 DecodeOptions Context::limits() const {
   DecodeOptions limits = options.limits;
   limits.stop = stop;
@@ -138,20 +186,30 @@ DecodeOptions Context::limits() const {
   return limits;
 }
 
+std::vector<Format> all_formats() {
+  return {own_format(),    page_format(),   openai_format(),
+          cohere_format(), rerank_format(), clip_retrieval_format(),
+          immich_format(), tei_format(),    weaviate_format()};
+}
+
 Service::Service(ServiceOptions options, const Served& served, const Keys& keys, ThreadPool& pool,
                  Metrics& metrics, Jobs* jobs, Thumbnails* thumbnails, RemotePictures* remote)
     : options_(std::move(options)),
       files_(std::make_unique<IndexedFiles>()),
-      context_{options_, served, keys, pool, metrics, jobs, thumbnails, remote, *files_, {}, {}, {}} {
-  formats_.push_back(own_format());
-  formats_.push_back(page_format());
-  formats_.push_back(openai_format());
-  formats_.push_back(cohere_format());
-  formats_.push_back(rerank_format());
-  formats_.push_back(clip_retrieval_format());
-  formats_.push_back(immich_format());
-  formats_.push_back(tei_format());
-}
+      context_{options_,
+               served,
+               keys,
+               pool,
+               metrics,
+               jobs,
+               thumbnails,
+               remote,
+               *files_,
+               {},
+               {},
+               {},
+               Access(Right::kWrite)},
+      formats_(all_formats()) {}
 
 Service::~Service() = default;
 
@@ -198,8 +256,15 @@ std::optional<HttpResponse> Service::refused(const HttpRequest& request, const F
   if (is_of_another_page(request, found.route->opened_by_link)) {
     return refuse(request, 403, "a page of another site asks: pages that this server shows may");
   }
-  const Right has = right_of(context_.keys, request);
-  if (has >= found.route->right) return std::nullopt;
+  const Access access = access_of(context_.keys, request);
+  const Right has = access.anywhere();
+  if (has >= found.route->right) {
+    // A collection that the keys do not allow at all is not there (Context::collection).
+    if (!found.route->path.starts_with(kOfOneCollection)) return std::nullopt;
+    const Right here = access.in(found.parts.front());
+    if (here == Right::kNone || here >= found.route->right) return std::nullopt;
+    return refuse(request, 403, "this key may not change this collection");
+  }
   if (has != Right::kNone) return refuse(request, 403, "this key may not change anything");
   HttpResponse response =
       refuse(request, 401, "a key is needed: Authorization: Bearer KEY, or X-API-Key: KEY");
@@ -236,6 +301,7 @@ HttpResponse Service::handle(const HttpRequest& request) const {
 HttpResponse Service::answer(const HttpRequest& request, const Found& found) const {
   Context context = context_;
   context.stop = request.stop;
+  context.access = access_of(context_.keys, request);
   context.gone = [&request, start = Clock::now(), most = options_.encode_seconds] {
     return request.gone() || std::chrono::duration<double>(Clock::now() - start).count() > most;
   };
@@ -262,16 +328,17 @@ HttpResponse error_response(const ErrorForm& form, const Error& error) {
   return response;
 }
 
-Result<Json> client_json(const Context& context, std::string_view text) {
+Result<UntrustedJson> client_json(const Context& context, std::string_view text) {
   if (const int64_t values = most_values_in(text); values > context.options.most_values) {
     return fail(ErrorCode::kLimit, "some {} values, at most {} are taken", values,
                 context.options.most_values);
   }
-  return parse_json(text);
+  SACCADE_ASSIGN(Json json, parse_json(text));
+  return UntrustedJson(std::move(json));
 }
 
-Result<Json> json_object(const Context& context, const HttpRequest& request) {
-  SACCADE_ASSIGN(Json json, client_json(context, request.body).in("body"));
+Result<UntrustedJson> json_object(const Context& context, const HttpRequest& request) {
+  SACCADE_ASSIGN(UntrustedJson json, client_json(context, request.body).in("body"));
   if (!json.is_object()) return fail(ErrorCode::kBadData, "body: {}, expected an object", json_kind(json));
   return json;
 }
@@ -285,9 +352,9 @@ Status check_fields(const Json& json, std::span<const std::string_view> fields) 
   return {};
 }
 
-Result<Json> json_body(const Context& context, const HttpRequest& request,
-                       std::span<const std::string_view> fields) {
-  SACCADE_ASSIGN(Json json, json_object(context, request));
+Result<UntrustedJson> json_body(const Context& context, const HttpRequest& request,
+                                std::span<const std::string_view> fields) {
+  SACCADE_ASSIGN(UntrustedJson json, json_object(context, request));
   SACCADE_TRY(check_fields(json, fields));
   return json;
 }

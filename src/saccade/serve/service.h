@@ -17,6 +17,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/core/threads.h"
+#include "saccade/core/untrusted_json.h"
 #include "saccade/image/image.h"
 #include "saccade/serve/http/http.h"
 #include "saccade/serve/http/keys.h"
@@ -43,6 +44,8 @@ struct ServiceOptions {
   // True to refuse a Host other than this machine's own names. This keeps a web page in a local browser from
   // querying a server without keys through a name that it has pointed here (DNS rebinding).
   bool own_host_only = true;
+  // False if no list of towns names the places of images. An answer without images then says so if the filter asks for one.
+  bool have_towns = true;
 };
 
 // Context that every handler receives.
@@ -61,6 +64,10 @@ struct Context {
   std::function<bool()> gone = {};
   std::shared_ptr<RemoteRequest> fetches = {};  // likewise; nullptr: nothing is fetched
   std::stop_token stop = {};                    // HttpRequest::stop of the request at hand
+  Access access = Access(Right::kWrite);        // of the keys of the request at hand
+
+  // Returns Served::collection of those that the request's keys allow: others are not there for it.
+  [[nodiscard]] Result<ServedCollection*> collection(std::string_view name) const;
 
   // Limits for decoding the images of the request at hand: it stops with the request, and waits for a decoder
   // no longer than ServiceOptions::encode_seconds.
@@ -70,6 +77,11 @@ struct Context {
   // Errors of ServedModel::encoder.
   [[nodiscard]] Result<std::shared_ptr<EncoderBackend>> lend(ServedModel& model) const;
 };
+
+// Searches a collection as its engine does, with its model's encoder lent to the request at hand, and counts the time of the
+// stages. Errors of Context::lend and EngineCore::search.
+Result<SearchAnswer> search_served(const Context& context, const ServedCollection& served, SearchQuery query,
+                                   EngineCore::SearchCall call);
 
 // Cookie of a browser that has logged in with a key once (POST /api/session).
 inline constexpr std::string_view kKeyCookie = "saccade_key";
@@ -101,6 +113,9 @@ Format rerank_format();          // rerank.cc: ranks, as Jina, Cohere, infinity 
 Format clip_retrieval_format();  // clip_retrieval.cc
 Format immich_format();          // immich.cc
 Format tei_format();             // tei.cc: Text Embeddings Inference
+Format weaviate_format();        // weaviate.cc: the inference container of Weaviate's multi2vec-clip
+// All of them, in the order in which routes are looked for.
+std::vector<Format> all_formats();
 
 // Errors as clients of OpenAI's and vLLM's ("error"), Cohere's ("message") and Jina's ("detail") read them;
 // infinity's reads a list as "detail" of 422.
@@ -147,14 +162,14 @@ HttpResponse json_response(const Json& json, int status = 200);
 HttpResponse error_response(const ErrorForm& form, const Error& error);
 // Parses JSON that a client sent: kBadData names the position; kLimit, before anything is parsed, for more
 // values than ServiceOptions::most_values.
-Result<Json> client_json(const Context& context, std::string_view text);
+Result<UntrustedJson> client_json(const Context& context, std::string_view text);
 // The body as a JSON object. Errors of client_json.
-Result<Json> json_object(const Context& context, const HttpRequest& request);
+Result<UntrustedJson> json_object(const Context& context, const HttpRequest& request);
 // kUsage for another field than these, with those that are known.
 Status check_fields(const Json& json, std::span<const std::string_view> fields);
 // Both.
-Result<Json> json_body(const Context& context, const HttpRequest& request,
-                       std::span<const std::string_view> fields);
+Result<UntrustedJson> json_body(const Context& context, const HttpRequest& request,
+                                std::span<const std::string_view> fields);
 // kLimit for a text longer than ServiceOptions::most_text_bytes.
 Status check_text(const Context& context, std::string_view text);
 // Returns true if a client's image field is a remote address, "https://...", rather than a data: address or

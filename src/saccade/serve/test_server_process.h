@@ -24,7 +24,7 @@
 
 #include <fmt/format.h>
 
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_writer.h"
 #include "saccade/core/error.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/rows.h"

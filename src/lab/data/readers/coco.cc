@@ -20,10 +20,10 @@ Status add_image(const Json& record, Places& places, Dataset& dataset) {
   SACCADE_ASSIGN(const auto id, json_field<int64_t>(record, "id"));
   SACCADE_ASSIGN(item.id, json_field<std::string>(record, "file_name"));
   item.image.path = item.id;
-  if (!places.emplace(id, dataset.items.size()).second) {
+  if (!places.emplace(id, dataset.as<CaptionedImages>().items.size()).second) {
     return fail(ErrorCode::kBadData, "a second image with id {}", id);
   }
-  dataset.items.push_back(std::move(item));
+  dataset.as<CaptionedImages>().items.push_back(std::move(item));
   return {};
 }
 
@@ -34,7 +34,7 @@ Status add_annotation(const Json& record, const Places& places, Dataset& dataset
   if (place == places.end()) {
     return fail(ErrorCode::kBadData, "its \"image_id\" {} is the id of no image", image);
   }
-  add_caption(dataset, dataset.items[place->second], std::move(caption));
+  add_caption(dataset, dataset.as<CaptionedImages>().items[place->second], std::move(caption));
   return {};
 }
 

@@ -28,12 +28,12 @@ Status add_winoground(const Json& record, Dataset& dataset) {
     item.images.emplace_back().path = image;
   }
   SACCADE_ASSIGN(item.kind, json_field_or<std::string>(record, "collapsed_tag", ""));
-  dataset.compositions.push_back(std::move(item));
+  dataset.as<CompositionTests>().items.push_back(std::move(item));
   return {};
 }
 
 Result<Dataset> read_winoground(const Candidate& candidate, const DatasetOptions& options) {
-  Dataset dataset;
+  Dataset dataset{.content = CompositionTests()};
   note_file(candidate, dataset);
   if (candidate.outline && candidate.outline->array) {
     const auto each = [&](int64_t, const Json& record) { return add_winoground(record, dataset); };
@@ -85,12 +85,12 @@ Status add_sugar_crepe(const std::string& kind, const std::string& key, std::str
   for (const char* field : {"caption", "negative_caption"}) {
     SACCADE_ASSIGN(item.captions.emplace_back(), json_field<std::string>(record, field));
   }
-  dataset.compositions.push_back(std::move(item));
+  dataset.as<CompositionTests>().items.push_back(std::move(item));
   return {};
 }
 
 Result<Dataset> read_sugar_crepe(const Candidate& candidate, const DatasetOptions& options) {
-  Dataset dataset;
+  Dataset dataset{.content = CompositionTests()};
   std::vector<fs::path> files = {candidate.path};
   if (candidate.folder) files = sugar_crepe_files(candidate);
   for (const fs::path& path : files) {

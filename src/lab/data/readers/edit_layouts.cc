@@ -101,7 +101,7 @@ Result<std::vector<std::string>> id_list(const Json& record, const char* field) 
 }
 
 void add_picture(std::string id, fs::path path, const std::string& gallery, Dataset& dataset) {
-  GalleryPicture& picture = dataset.gallery.emplace_back();
+  GalleryPicture& picture = dataset.as<EditQueries>().gallery.emplace_back();
   picture.id = std::move(id);
   picture.image.path = std::move(path);
   picture.gallery = gallery;
@@ -112,13 +112,14 @@ Status read_queries(const fs::path& path, const std::function<Status(int64_t, co
                     Dataset& dataset) {
   SACCADE_ASSIGN(const Candidate file, look_at(path));
   note_file(file, dataset);
-  const GalleryIndex pictures(dataset);
+  auto& edits = dataset.as<EditQueries>();
+  const GalleryIndex pictures(edits);
   return for_each_record(file.text,
                          [&](int64_t number, const Json& record) -> Status {
                            EditQuery query;
                            SACCADE_TRY(add(number, record, query));
                            SACCADE_TRY(check_edit(query, pictures));
-                           dataset.edits.push_back(std::move(query));
+                           edits.items.push_back(std::move(query));
                            return {};
                          })
       .in(path.filename().string());
@@ -166,7 +167,7 @@ Status read_fashion_iq_file(const fs::path& path, Dataset& dataset) {
 }
 
 Result<Dataset> read_fashion_iq(const Candidate& candidate, const DatasetOptions& options) {
-  Dataset dataset;
+  Dataset dataset{.content = EditQueries()};
   std::vector<fs::path> files = {candidate.path};
   if (candidate.folder) files = files_below(candidate, "captions", {"cap."}, is_fashion_iq_file);
   for (const fs::path& file : files) SACCADE_TRY(read_fashion_iq_file(file, dataset));
@@ -222,7 +223,7 @@ Status read_cirr_file(const fs::path& path, Dataset& dataset) {
 }
 
 Result<Dataset> read_cirr(const Candidate& candidate, const DatasetOptions& options) {
-  Dataset dataset;
+  Dataset dataset{.content = EditQueries()};
   std::vector<fs::path> files = {candidate.path};
   if (candidate.folder) files = files_below(candidate, "captions", {"cap."}, is_cirr_file);
   for (const fs::path& file : files) SACCADE_TRY(read_cirr_file(file, dataset));
@@ -271,7 +272,7 @@ Status add_circo_query(const Json& record, const std::string& split, EditQuery& 
 }
 
 Result<Dataset> read_circo(const Candidate& candidate, const DatasetOptions& options) {
-  Dataset dataset;
+  Dataset dataset{.content = EditQueries()};
   std::vector<fs::path> files = {candidate.path};
   if (candidate.folder) files = files_below(candidate, "annotations", {"val.", "test."}, is_circo_file);
   const fs::path folder =
@@ -311,12 +312,12 @@ Status add_pair(const Json& record, int64_t number, Dataset& dataset) {
     }
   }
   if (query.reference.empty()) return fail(ErrorCode::kBadData, "\"q_img\" is empty");
-  dataset.edits.push_back(std::move(query));
+  dataset.as<EditQueries>().items.push_back(std::move(query));
   return {};
 }
 
 Result<Dataset> read_edit_pairs(const Candidate& candidate, const DatasetOptions& options) {
-  Dataset dataset;
+  Dataset dataset{.content = EditQueries()};
   note_file(candidate, dataset);
   const auto each = [&](int64_t number, std::string_view line) -> Status {
     const std::string at = fmt::format("line {}", number);
@@ -326,7 +327,7 @@ Result<Dataset> read_edit_pairs(const Candidate& candidate, const DatasetOptions
     return add_pair(*json, number, dataset).in(at);
   };
   SACCADE_TRY(for_each_line(candidate.text, each));
-  gather_galleries(dataset);
+  gather_galleries(dataset.as<EditQueries>());
   SACCADE_TRY(place_images(dataset, candidate.path.parent_path(), {}, options));
   return dataset;
 }

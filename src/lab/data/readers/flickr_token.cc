@@ -74,7 +74,7 @@ Result<Dataset> read(const Candidate& candidate, const DatasetOptions& options) 
   };
   SACCADE_TRY(for_each_line(candidate.text, each));
   std::unordered_map<std::string_view, bool> captioned;
-  for (const DatasetItem& item : dataset.items) captioned.emplace(item.id, true);
+  for (const DatasetItem& item : dataset.as<CaptionedImages>().items) captioned.emplace(item.id, true);
   for (const auto& [image, split] : splits) {
     if (!captioned.contains(image)) dataset.exclude("images of a split's list without captions", image);
   }

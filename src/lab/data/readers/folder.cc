@@ -69,7 +69,7 @@ Result<Dataset> read_folder(const Candidate& candidate, const DatasetOptions& /*
       SACCADE_TRY(add_caption_lines(content, item).in(text));
       break;
     }
-    dataset.items.push_back(std::move(item));
+    dataset.as<CaptionedImages>().items.push_back(std::move(item));
   }
   for (const std::string& text : texts) {
     if (!used.contains(text)) dataset.exclude("text files without an image", text);
@@ -103,7 +103,7 @@ Result<Dataset> read_urban1k(const Candidate& candidate, const DatasetOptions& o
       SACCADE_TRY(check_utf8(content, text));
       add_caption(dataset, item, std::string(trim(content)));
     }
-    dataset.items.push_back(std::move(item));
+    dataset.as<CaptionedImages>().items.push_back(std::move(item));
   }
   for (const std::string& name : captions.names) {
     if (name.ends_with(".txt") && !used.contains(name)) dataset.exclude("text files without an image", name);

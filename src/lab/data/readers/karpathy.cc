@@ -25,7 +25,7 @@ Status add_image(const Json& record, Dataset& dataset) {
     SACCADE_ASSIGN(auto raw, json_field<std::string>(sentence, "raw"));
     add_caption(dataset, item, std::move(raw));
   }
-  dataset.items.push_back(std::move(item));
+  dataset.as<CaptionedImages>().items.push_back(std::move(item));
   return {};
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "lab/data/dataset.h"
+#include "lab/data/read_dataset.h"
 #include "lab/data/test_read.h"
 #include "lab/data/test_tar.h"
 #include "saccade/core/test_clock.h"
@@ -27,7 +28,7 @@ std::string shown(const test::TestFolder& folder, const DatasetItem& item) {
 
 std::vector<std::string> shown(const test::TestFolder& folder, const Dataset& dataset) {
   std::vector<std::string> all;
-  for (const DatasetItem& item : dataset.items) all.push_back(shown(folder, item));
+  for (const DatasetItem& item : dataset.as<CaptionedImages>().items) all.push_back(shown(folder, item));
   return all;
 }
 
@@ -54,8 +55,8 @@ TEST(Layouts, Karpathy) {
     EXPECT_THAT(excluded(dataset),
                 ElementsAre("1 empty captions (val2014/a.jpg)", "1 images without captions (c.jpg)"));
   }
-  EXPECT_EQ(read(folder, "dataset.json", "#split=test").items.size(), 1U);
-  EXPECT_EQ(read(folder, "dataset.json", "#images=/elsewhere").items[0].image.path,
+  EXPECT_EQ(read(folder, "dataset.json", "#split=test").as<CaptionedImages>().items.size(), 1U);
+  EXPECT_EQ(read(folder, "dataset.json", "#images=/elsewhere").as<CaptionedImages>().items[0].image.path,
             "/elsewhere/val2014/a.jpg");
   folder.write(
       "bad.json",
@@ -78,8 +79,9 @@ TEST(Layouts, CocoCaptions) {
     "annotations": [{"image_id": 1, "id": 5, "caption": "a"}, {"image_id": 1, "id": 6, "caption": "b"}]})");
   const Dataset dataset = read(folder, "annotations/captions_val2017.json");
   EXPECT_EQ(dataset.layout, "coco");
-  EXPECT_EQ(dataset.items[0].image.path.lexically_normal(), folder.path() / "val2017/1.jpg");
-  EXPECT_THAT(dataset.items[0].captions, ElementsAre("a", "b"));
+  EXPECT_EQ(dataset.as<CaptionedImages>().items[0].image.path.lexically_normal(),
+            folder.path() / "val2017/1.jpg");
+  EXPECT_THAT(dataset.as<CaptionedImages>().items[0].captions, ElementsAre("a", "b"));
   EXPECT_THAT(excluded(dataset), ElementsAre("1 images without captions (2.jpg)"));
   folder.write(
       "bad.json",
@@ -108,7 +110,7 @@ TEST(Layouts, CocoIdsMayBeHostile) {
     }
     folder.write("images.json", json + "]}");
     const double begun = test::thread_seconds();
-    EXPECT_EQ(read(folder, "images.json").items.size(), 1U);
+    EXPECT_EQ(read(folder, "images.json").as<CaptionedImages>().items.size(), 1U);
     return test::thread_seconds() - begun;
   };
   EXPECT_LT(seconds_with(buckets), 5 * seconds_with(1) + 0.1);
@@ -160,7 +162,7 @@ TEST(Layouts, Tables) {
   const Dataset named =
       read(folder, "b.tsv", "#image-column=Where,caption-column=Words,split-column=part,group-column=show");
   EXPECT_THAT(shown(folder, named), ElementsAre("1 images/1.jpg train: [A dog]"));
-  EXPECT_EQ(named.items[0].group, "p");
+  EXPECT_EQ(named.as<CaptionedImages>().items[0].group, "p");
   folder.write("short.csv", "image,caption\n1.jpg,a\n2.jpg\n");
   EXPECT_THAT(error_of(folder, "short.csv"), HasSubstr("line 3: 1 fields, the header has 2"));
   folder.write("latin.csv", "image,caption\n1.jpg,caf\xe9\n");
@@ -183,7 +185,8 @@ TEST(Layouts, RocoAndFactify) {
   EXPECT_THAT(shown(folder, roco),
               ElementsAre("ROCO_1 all_data/train/radiology/images/P1.jpg train: [A scan]",
                           "ROCO_2 all_data/test/P2.jpg test: [Another]"));
-  EXPECT_EQ(read(folder, "all_data/train/radiologytraindata.csv").items[0].split, "train");
+  EXPECT_EQ(read(folder, "all_data/train/radiologytraindata.csv").as<CaptionedImages>().items[0].split,
+            "train");
 
   folder.write("images/d1.jpg", "x");
   folder.write("factify.csv",
@@ -194,7 +197,10 @@ TEST(Layouts, RocoAndFactify) {
   EXPECT_THAT(shown(folder, documents), ElementsAre("d1.jpg images/d1.jpg : [A long\ndocument]"));
   EXPECT_THAT(excluded(documents),
               ElementsAre("1 images that are web addresses, not files (https://example.org/d2.jpg)"));
-  EXPECT_EQ(read(folder, "factify.csv", "#image-column=claim_image,caption-column=claim").items.size(), 2U);
+  EXPECT_EQ(read(folder, "factify.csv", "#image-column=claim_image,caption-column=claim")
+                .as<CaptionedImages>()
+                .items.size(),
+            2U);
 }
 
 TEST(Layouts, RecordsAndShareGpt4v) {
@@ -216,7 +222,7 @@ TEST(Layouts, RecordsAndShareGpt4v) {
       R"([{"image": "1.jpg", "caption": ["a", "b"]}, {"image": "2.jpg", "caption": "c"}, {"image": "1.jpg", "caption": "d"}])");
   const Dataset records = read(folder, "karpathy_test.json");
   EXPECT_EQ(records.layout, "records");
-  EXPECT_THAT(records.items[0].captions, ElementsAre("a", "b", "d"));
+  EXPECT_THAT(records.as<CaptionedImages>().items[0].captions, ElementsAre("a", "b", "d"));
 }
 
 TEST(Layouts, Compositions) {
@@ -229,8 +235,8 @@ TEST(Layouts, Compositions) {
   const Dataset winoground =
       read(folder, "data/examples.jsonl", "#images=" + (folder.path() / "images").string());
   EXPECT_EQ(winoground.layout, "winoground");
-  ASSERT_EQ(winoground.compositions.size(), 1U);
-  const CompositionItem& item = winoground.compositions[0];
+  ASSERT_EQ(winoground.as<CompositionTests>().items.size(), 1U);
+  const CompositionItem& item = winoground.as<CompositionTests>().items[0];
   EXPECT_EQ(item.images[1].path, folder.path() / "images/ex_0_img_1.png");
   EXPECT_THAT(item.captions, ElementsAre("some plants", "plants some"));
   EXPECT_EQ(item.kind, "Object");
@@ -247,10 +253,11 @@ TEST(Layouts, Compositions) {
   for (const char* path : {"sugar", "sugar/data"}) {
     const Dataset sugar = read(folder, path);
     EXPECT_EQ(sugar.layout, "sugar_crepe");
-    ASSERT_EQ(sugar.compositions.size(), 3U);
-    EXPECT_EQ(sugar.compositions[2].id, "swap_obj/7");
-    EXPECT_EQ(sugar.compositions[2].kind, "swap_obj");
-    EXPECT_EQ(sugar.compositions[0].images[0].path.lexically_normal(), folder.path() / "sugar/val2017/1.jpg");
+    ASSERT_EQ(sugar.as<CompositionTests>().items.size(), 3U);
+    EXPECT_EQ(sugar.as<CompositionTests>().items[2].id, "swap_obj/7");
+    EXPECT_EQ(sugar.as<CompositionTests>().items[2].kind, "swap_obj");
+    EXPECT_EQ(sugar.as<CompositionTests>().items[0].images[0].path.lexically_normal(),
+              folder.path() / "sugar/val2017/1.jpg");
     EXPECT_EQ(sugar.files.size(), 2U);
   }
 }
@@ -274,8 +281,8 @@ TEST(Layouts, WebDataset) {
                                                   "train/0/x wds/train/0.tar:x.jpg train: [y]"));
   EXPECT_THAT(excluded(dataset), ElementsAre("1 captions without an image (test/0/s2)",
                                              "1 images without captions (test/0/s1)"));
-  EXPECT_EQ(read_image_bytes(dataset.items[1].image).value(), "PNG3");
-  EXPECT_EQ(read(folder, "wds/train/0.tar").items[0].id, "x");
+  EXPECT_EQ(read_image_bytes(dataset.as<CaptionedImages>().items[1].image).value(), "PNG3");
+  EXPECT_EQ(read(folder, "wds/train/0.tar").as<CaptionedImages>().items[0].id, "x");
   folder.write("wds/test/nshards.txt", "3\n");
   EXPECT_THAT(error_of(folder, "wds"), HasSubstr("test: nshards.txt says 3 shards, 2 are there"));
   folder.write("cut.tar", first.substr(0, 2000));

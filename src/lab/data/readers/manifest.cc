@@ -5,7 +5,7 @@
 #include <set>
 
 #include "lab/data/edit_queries.h"
-#include "lab/data/readers/parquet.h"
+#include "lab/data/readers/parquet_image.h"
 #include "lab/data/readers/reader.h"
 #include "saccade/core/json.h"
 
@@ -143,7 +143,7 @@ Status parse_ratings(const Json& json, std::vector<double>& ratings) {
   return {};
 }
 
-Result<RatedText> parse_rated(const Json& json, const fs::path& folder, std::string_view number) {
+Result<RatedText> parse_rated(const Json& json, const fs::path& folder, int64_t number) {
   RatedText item;
   SACCADE_ASSIGN(item.text, json_field<std::string>(json, "text"));
   if (data::trim(item.text).empty()) return fail(ErrorCode::kBadData, "\"text\" is empty");
@@ -183,7 +183,7 @@ Result<GalleryPicture> parse_gallery_picture(const Json& json, const fs::path& f
   return picture;
 }
 
-Result<EditQuery> parse_edit(const Json& json, std::string_view number) {
+Result<EditQuery> parse_edit(const Json& json, int64_t number) {
   EditQuery query;
   SACCADE_ASSIGN(query.reference, json_field<std::string>(json, "reference"));
   SACCADE_TRY(check_path(query.reference, "reference"));
@@ -211,54 +211,92 @@ Result<EditQuery> parse_edit(const Json& json, std::string_view number) {
 }
 
 // Converts images of galleries without images of their own to paths, then looks up every name.
-Status settle_galleries(const fs::path& folder, const std::vector<int64_t>& lines, Dataset& dataset) {
-  const size_t given = dataset.gallery.size();
-  gather_galleries(dataset);
-  for (size_t i = given; i < dataset.gallery.size(); ++i) {
-    SACCADE_TRY(check_path(dataset.gallery[i].id, "a picture's name"));
-    dataset.gallery[i].image.path = folder / dataset.gallery[i].id;
+Status settle_galleries(const fs::path& folder, const std::vector<int64_t>& lines, EditQueries& edits) {
+  const size_t given = edits.gallery.size();
+  gather_galleries(edits);
+  for (size_t i = given; i < edits.gallery.size(); ++i) {
+    SACCADE_TRY(check_path(edits.gallery[i].id, "a picture's name"));
+    edits.gallery[i].image.path = folder / edits.gallery[i].id;
   }
-  const GalleryIndex pictures(dataset);
-  for (size_t q = 0; q < dataset.edits.size(); ++q) {
-    SACCADE_TRY(check_edit(dataset.edits[q], pictures).in(fmt::format("line {}", lines[q])));
+  const GalleryIndex pictures(edits);
+  for (size_t q = 0; q < edits.items.size(); ++q) {
+    SACCADE_TRY(check_edit(edits.items[q], pictures).in(fmt::format("line {}", lines[q])));
   }
   return {};
 }
 
-// Returns the id of the item that the last line added.
-const std::string* last_id(const Dataset& dataset) {
-  if (!dataset.edits.empty()) return &dataset.edits.back().id;
-  if (!dataset.rated.empty()) return &dataset.rated.back().id;
-  if (!dataset.items.empty()) return &dataset.items.back().id;
-  return dataset.compositions.empty() ? nullptr : &dataset.compositions.back().id;
-}
+// The dataset of a manifest, line by line.
+class ManifestLines {
+ public:
+  explicit ManifestLines(const fs::path& folder) : folder_(folder) {}
 
-// Adds the item of a line. `number` is the line's.
-Status add_line(std::string_view line, const fs::path& folder, std::string_view number, Dataset& dataset) {
-  SACCADE_ASSIGN(const Json json, parse_json(line));
-  if (!json.is_object()) return fail(ErrorCode::kBadData, "{}, not an object", json_kind(json));
-  if (is_rated_text(json)) {
-    SACCADE_ASSIGN(dataset.rated.emplace_back(), parse_rated(json, folder, number));
-  } else if (json.contains("reference")) {
-    SACCADE_ASSIGN(dataset.edits.emplace_back(), parse_edit(json, number));
-  } else if (json.contains("picture")) {
-    SACCADE_ASSIGN(dataset.gallery.emplace_back(), parse_gallery_picture(json, folder));
-  } else if (json.contains("images")) {
-    SACCADE_ASSIGN(dataset.compositions.emplace_back(), parse_composition(json, folder));
-  } else {
-    SACCADE_ASSIGN(dataset.items.emplace_back(), parse_item(json, folder));
+  // Adds the item of a line.
+  Status add(int64_t number, std::string_view line) {
+    SACCADE_ASSIGN(const std::string* id, add_item(line, number).in(fmt::format("line {}", number)));
+    if (id != nullptr && !ids_.insert(*id).second) {
+      return fail(ErrorCode::kBadData, "line {}: a second item with id \"{}\"", number, *id);
+    }
+    return {};
   }
-  const auto sorts = static_cast<int>(!dataset.items.empty()) +
-                     static_cast<int>(!dataset.compositions.empty()) +
-                     static_cast<int>(!dataset.rated.empty()) +
-                     static_cast<int>(!dataset.edits.empty() || !dataset.gallery.empty());
-  if (sorts > 1) {
+
+  Result<Dataset> finish() {
+    if (auto* edits = std::get_if<EditQueries>(&dataset_.content)) {
+      SACCADE_TRY(settle_galleries(folder_, edit_lines_, *edits));
+    }
+    return std::move(dataset_);
+  }
+
+ private:
+  // Returns the content, of the kind that the first line has decided.
+  template <typename Kind>
+  Result<Kind*> content() {
+    if (dataset_.size() == 0 && pictures_.empty()) dataset_.content.emplace<Kind>();
+    if (auto* kind = std::get_if<Kind>(&dataset_.content)) return kind;
     return fail(ErrorCode::kBadData,
                 "\"image\", \"images\", \"visual\" and \"reference\" belong to different sorts of lines: a "
                 "manifest has one sort (lines with \"picture\" go with \"reference\")");
   }
-  return {};
-}
+
+  // Returns the item's id; null for an image of a gallery.
+  Result<const std::string*> add_item(std::string_view line, int64_t number) {
+    SACCADE_ASSIGN(const Json json, parse_json(line));
+    if (!json.is_object()) return fail(ErrorCode::kBadData, "{}, not an object", json_kind(json));
+    if (is_rated_text(json)) return added<RatedTexts>(parse_rated(json, folder_, number));
+    if (json.contains("reference")) {
+      edit_lines_.push_back(number);
+      return added<EditQueries>(parse_edit(json, number));
+    }
+    if (json.contains("picture")) {
+      SACCADE_TRY(add_picture(json));
+      return nullptr;
+    }
+    if (json.contains("images")) return added<CompositionTests>(parse_composition(json, folder_));
+    return added<CaptionedImages>(parse_item(json, folder_));
+  }
+
+  template <typename Kind, typename Item>
+  Result<const std::string*> added(Result<Item> item) {
+    if (!item) return fail(std::move(item).error());
+    SACCADE_ASSIGN(Kind * kind, content<Kind>());
+    return &kind->items.emplace_back(*std::move(item)).id;
+  }
+
+  Status add_picture(const Json& json) {
+    SACCADE_ASSIGN(GalleryPicture picture, parse_gallery_picture(json, folder_));
+    SACCADE_ASSIGN(EditQueries * edits, content<EditQueries>());
+    if (!pictures_.emplace(picture.gallery, picture.id).second) {
+      return fail(ErrorCode::kBadData, "a second picture with id \"{}\" in its gallery", picture.id);
+    }
+    edits->gallery.push_back(std::move(picture));
+    return {};
+  }
+
+  const fs::path& folder_;
+  Dataset dataset_;
+  std::set<std::string> ids_;
+  std::set<std::pair<std::string, std::string>> pictures_;
+  std::vector<int64_t> edit_lines_;  // [items of EditQueries]
+};
 
 // Returns an absolute path without "..". Symbolic links are kept if possible: ".." after a link does not lead
 // to the parent that the name suggests.
@@ -294,103 +332,134 @@ void put(Json& line, const char* key, const std::string& value) {
   if (!value.empty()) line[key] = value;
 }
 
+// Formats items as lines of a manifest.
+class ManifestText {
+ public:
+  ManifestText(fs::path base, std::span<const Json> more) : base_(std::move(base)), more_(more) {}
+
+  Status operator()(const CaptionedImages& images) {
+    for (const DatasetItem& item : images.items) {
+      SACCADE_ASSIGN(Json image, image_json(item.image, base_));
+      Json line = {{"id", item.id}, {"image", std::move(image)}, {"captions", item.captions}};
+      put(line, "split", item.split);
+      put(line, "group", item.group);
+      put(line, "source", item.source);
+      put(line, "licence", item.licence);
+      SACCADE_TRY(add(item.id, line));
+    }
+    return {};
+  }
+  Status operator()(const CompositionTests& tests) {
+    for (const CompositionItem& item : tests.items) {
+      Json images = Json::array();
+      for (const ImageRef& image : item.images) {
+        SACCADE_ASSIGN(images.emplace_back(), image_json(image, base_));
+      }
+      Json line = {{"id", item.id}, {"images", std::move(images)}, {"captions", item.captions}};
+      put(line, "kind", item.kind);
+      put(line, "split", item.split);
+      SACCADE_TRY(add(item.id, line));
+    }
+    return {};
+  }
+  Status operator()(const RatedTexts& texts) {
+    for (const RatedText& item : texts.items) {
+      Json line = {
+          {"id", item.id}, {"text", item.text}, {"visual", item.visual ? Json(*item.visual) : Json()}};
+      if (!item.ratings.empty()) line["ratings"] = item.ratings;
+      if (item.image) {
+        SACCADE_ASSIGN(line["image"], image_json(*item.image, base_));
+      }
+      put(line, "split", item.split);
+      put(line, "group", item.group);
+      put(line, "source", item.source);
+      put(line, "licence", item.licence);
+      SACCADE_TRY(add(item.id, line));
+    }
+    return {};
+  }
+  Status operator()(const EditQueries& edits) {
+    for (const GalleryPicture& picture : edits.gallery) {
+      SACCADE_ASSIGN(Json image, image_json(picture.image, base_));
+      Json line = {{"picture", std::move(image)}, {"id", picture.id}};
+      put(line, "gallery", picture.gallery);
+      SACCADE_TRY(add(picture.id, line));
+    }
+    for (const EditQuery& query : edits.items) {
+      Json line = {{"id", query.id}, {"reference", query.reference}, {"texts", query.texts}};
+      for (const auto& [key, list] :
+           {std::pair("paraphrases", &query.paraphrases), std::pair("targets", &query.targets),
+            std::pair("subset", &query.subset), std::pair("negatives", &query.negatives)}) {
+        if (!list->empty()) line[key] = *list;
+      }
+      put(line, "shared_concept", query.shared_concept);
+      put(line, "kind", query.kind);
+      put(line, "gallery", query.gallery);
+      put(line, "group", query.group);
+      put(line, "split", query.split);
+      SACCADE_TRY(add(query.id, line));
+    }
+    return {};
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  Status add(const std::string& id, Json& line) {
+    if (!more_.empty()) line.update(more_[number_++]);
+    try {
+      text_ += line.dump() + "\n";
+    } catch (const nlohmann::json::exception&) {
+      return fail(ErrorCode::kBadData, "item \"{}\": a name or caption that is not UTF-8", id);
+    }
+    return {};
+  }
+
+  fs::path base_;
+  std::span<const Json> more_;
+  size_t number_ = 0;
+  std::string text_;
+};
+
+bool is_manifest(const data::Candidate& candidate) {
+  if (candidate.folder) return false;
+  const std::string extension = candidate.extension();
+  if (extension == ".jsonl" || extension == ".ndjson") return true;
+  if (!candidate.outline || candidate.outline->array) return false;
+  const auto has = [&](const char* key) { return !candidate.outline->member(key).empty(); };
+  return has("image") || has("images") || (has("text") && has("visual")) ||
+         (has("reference") && has("texts")) || (has("picture") && has("gallery"));
+}
+
+Result<Dataset> read_manifest(const data::Candidate& candidate, const DatasetOptions& options) {
+  SACCADE_ASSIGN(
+      Dataset dataset,
+      parse_manifest(candidate.text, options.images.empty() ? candidate.path.parent_path() : options.images));
+  data::note_file(candidate, dataset);
+  return dataset;
+}
+
 }  // namespace
 
 Result<Dataset> parse_manifest(std::string_view text, const fs::path& folder) {
-  Dataset dataset;
-  std::set<std::string> ids;
-  std::set<std::pair<std::string, std::string>> pictures;
-  std::vector<int64_t> edit_lines;
-  const Status read = data::for_each_line(text, [&](int64_t number, std::string_view line) -> Status {
-    const std::string at = std::to_string(number);
-    SACCADE_TRY(add_line(line, folder, at, dataset).in("line " + at));
-    if (dataset.gallery.size() > pictures.size()) {
-      const GalleryPicture& picture = dataset.gallery.back();
-      if (!pictures.emplace(picture.gallery, picture.id).second) {
-        return fail(ErrorCode::kBadData, "line {}: a second picture with id \"{}\" in its gallery", number,
-                    picture.id);
-      }
-      return {};
-    }
-    if (dataset.edits.size() > edit_lines.size()) edit_lines.push_back(number);
-    const std::string* id = last_id(dataset);
-    if (id != nullptr && !ids.insert(*id).second) {
-      return fail(ErrorCode::kBadData, "line {}: a second item with id \"{}\"", number, *id);
-    }
-    return {};
-  });
-  if (!read) return fail(read.error());
-  SACCADE_TRY(settle_galleries(folder, edit_lines, dataset));
-  return dataset;
+  ManifestLines lines(folder);
+  SACCADE_TRY(data::for_each_line(
+      text, [&](int64_t number, std::string_view line) { return lines.add(number, line); }));
+  return lines.finish();
 }
 
 Result<std::string> format_manifest(const Dataset& dataset, const fs::path& folder,
                                     std::span<const Json> more) {
   SACCADE_ASSIGN(fs::path base, plain_path(folder));
   if (!base.has_filename()) base = base.parent_path();  // "a/" is "a"
-  std::string text;
-  size_t number = 0;
-  const auto add = [&](const std::string& id, Json& line) -> Status {
-    if (!more.empty()) line.update(more[number++]);
-    try {
-      text += line.dump() + "\n";
-    } catch (const nlohmann::json::exception&) {
-      return fail(ErrorCode::kBadData, "item \"{}\": a name or caption that is not UTF-8", id);
-    }
-    return {};
-  };
-  for (const DatasetItem& item : dataset.items) {
-    SACCADE_ASSIGN(Json image, image_json(item.image, base));
-    Json line = {{"id", item.id}, {"image", std::move(image)}, {"captions", item.captions}};
-    put(line, "split", item.split);
-    put(line, "group", item.group);
-    put(line, "source", item.source);
-    put(line, "licence", item.licence);
-    SACCADE_TRY(add(item.id, line));
-  }
-  for (const CompositionItem& item : dataset.compositions) {
-    Json images = Json::array();
-    for (const ImageRef& image : item.images) {
-      SACCADE_ASSIGN(images.emplace_back(), image_json(image, base));
-    }
-    Json line = {{"id", item.id}, {"images", std::move(images)}, {"captions", item.captions}};
-    put(line, "kind", item.kind);
-    put(line, "split", item.split);
-    SACCADE_TRY(add(item.id, line));
-  }
-  for (const RatedText& item : dataset.rated) {
-    Json line = {{"id", item.id}, {"text", item.text}, {"visual", item.visual ? Json(*item.visual) : Json()}};
-    if (!item.ratings.empty()) line["ratings"] = item.ratings;
-    if (item.image) {
-      SACCADE_ASSIGN(line["image"], image_json(*item.image, base));
-    }
-    put(line, "split", item.split);
-    put(line, "group", item.group);
-    put(line, "source", item.source);
-    put(line, "licence", item.licence);
-    SACCADE_TRY(add(item.id, line));
-  }
-  for (const GalleryPicture& picture : dataset.gallery) {
-    SACCADE_ASSIGN(Json image, image_json(picture.image, base));
-    Json line = {{"picture", std::move(image)}, {"id", picture.id}};
-    put(line, "gallery", picture.gallery);
-    SACCADE_TRY(add(picture.id, line));
-  }
-  for (const EditQuery& query : dataset.edits) {
-    Json line = {{"id", query.id}, {"reference", query.reference}, {"texts", query.texts}};
-    for (const auto& [key, list] :
-         {std::pair("paraphrases", &query.paraphrases), std::pair("targets", &query.targets),
-          std::pair("subset", &query.subset), std::pair("negatives", &query.negatives)}) {
-      if (!list->empty()) line[key] = *list;
-    }
-    put(line, "shared_concept", query.shared_concept);
-    put(line, "kind", query.kind);
-    put(line, "gallery", query.gallery);
-    put(line, "group", query.group);
-    put(line, "split", query.split);
-    SACCADE_TRY(add(query.id, line));
-  }
-  return text;
+  ManifestText text(std::move(base), more);
+  SACCADE_TRY(std::visit([&](const auto& kind) { return text(kind); }, dataset.content));
+  return text.take();
 }
 
+namespace data {
+
+const Reader kManifest = {"manifest", "JSON Lines, one item a line: Saccade's own", is_manifest,
+                          read_manifest};
+
+}  // namespace data
 }  // namespace saccade::lab

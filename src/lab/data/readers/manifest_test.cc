@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lab/data/read_dataset.h"
 #include "saccade/core/test_folder.h"
 
 namespace saccade::lab {
@@ -18,15 +19,15 @@ TEST(Manifest, ReadsEveryField) {
       "{\"image\": \"3.png\"}",
       "/data");
   ASSERT_TRUE(dataset) << dataset.error().message;
-  ASSERT_EQ(dataset->items.size(), 3U);
-  const DatasetItem& first = dataset->items[0];
+  ASSERT_EQ(dataset->as<CaptionedImages>().items.size(), 3U);
+  const DatasetItem& first = dataset->as<CaptionedImages>().items[0];
   EXPECT_EQ(first.image.path, "/data/a/1.png");
   EXPECT_EQ(first.captions, (std::vector<std::string>{"one", "two"}));
   EXPECT_EQ(first.id + first.source + first.licence + first.group + first.split, "xsMITgtrain");
-  EXPECT_EQ(dataset->items[1].image.path, "/abs/2.png");
-  EXPECT_EQ(dataset->items[1].captions, std::vector<std::string>{"single"});
-  EXPECT_EQ(dataset->items[2].id, "3.png");
-  EXPECT_TRUE(dataset->items[2].captions.empty());
+  EXPECT_EQ(dataset->as<CaptionedImages>().items[1].image.path, "/abs/2.png");
+  EXPECT_EQ(dataset->as<CaptionedImages>().items[1].captions, std::vector<std::string>{"single"});
+  EXPECT_EQ(dataset->as<CaptionedImages>().items[2].id, "3.png");
+  EXPECT_TRUE(dataset->as<CaptionedImages>().items[2].captions.empty());
 }
 
 TEST(Manifest, ErrorsNameTheLine) {
@@ -65,20 +66,20 @@ TEST(Manifest, ReadsRatedTexts) {
       "{\"text\": \"one day\", \"visual\": null, \"image\": null}\n",
       "/data");
   ASSERT_TRUE(dataset) << dataset.error().message;
-  ASSERT_EQ(dataset->rated.size(), 3U);
-  const RatedText& first = dataset->rated[0];
+  ASSERT_EQ(dataset->as<RatedTexts>().items.size(), 3U);
+  const RatedText& first = dataset->as<RatedTexts>().items[0];
   EXPECT_EQ(first.id, "line 1");
   EXPECT_EQ(first.visual, std::optional(true));
   EXPECT_EQ(first.ratings, (std::vector<double>{7, 6.5}));
   ASSERT_TRUE(first.image);
   EXPECT_EQ(first.image->path, "/data/b.png");
   EXPECT_EQ(first.split, "train");
-  const RatedText& second = dataset->rated[1];
+  const RatedText& second = dataset->as<RatedTexts>().items[1];
   EXPECT_EQ(second.visual, std::optional(false));
   EXPECT_EQ(second.id + second.source + second.group, "nsg");
   EXPECT_FALSE(second.image);
-  EXPECT_FALSE(dataset->rated[2].visual);
-  EXPECT_EQ(dataset->sort(), "rated texts");
+  EXPECT_FALSE(dataset->as<RatedTexts>().items[2].visual);
+  EXPECT_EQ(dataset->kind(), "rated texts");
   EXPECT_EQ(dataset->size(), 3);
 }
 
@@ -91,7 +92,7 @@ TEST(Manifest, RatedTextsComeBackFromTheirManifest) {
   ASSERT_TRUE(dataset) << dataset.error().message;
   const auto again = parse_manifest(format_manifest(*dataset, "/data").value(), "/data");
   ASSERT_TRUE(again) << again.error().message;
-  EXPECT_EQ(again->rated, dataset->rated);
+  EXPECT_EQ(again->as<RatedTexts>().items, dataset->as<RatedTexts>().items);
 }
 
 TEST(Manifest, ErrorsOfRatedTextsNameTheLine) {
@@ -118,7 +119,7 @@ TEST(Manifest, ErrorsOfRatedTextsNameTheLine) {
 }
 
 TEST(Manifest, EmptyIsEmpty) {
-  EXPECT_TRUE(parse_manifest("", "")->items.empty());
+  EXPECT_TRUE(parse_manifest("", "")->as<CaptionedImages>().items.empty());
 }
 
 TEST(Manifest, WhatIsWrittenReadsTheSame) {
@@ -129,11 +130,12 @@ TEST(Manifest, WhatIsWrittenReadsTheSame) {
     return made;
   };
   Dataset dataset;
-  dataset.items = {item("a", {.path = "/data/photos/in/a.jpg", .member = {}}),
-                   item("b", {.path = "/data/photos/b.jpg", .member = {}}),
-                   item("c", {.path = "/elsewhere/c.jpg", .member = {}}),
-                   item("d", {.path = "/data/photos/0.tar", .member = "d.jpg", .offset = 512, .size = 9})};
-  DatasetItem& full = dataset.items[0];
+  dataset.as<CaptionedImages>().items = {
+      item("a", {.path = "/data/photos/in/a.jpg", .member = {}}),
+      item("b", {.path = "/data/photos/b.jpg", .member = {}}),
+      item("c", {.path = "/elsewhere/c.jpg", .member = {}}),
+      item("d", {.path = "/data/photos/0.tar", .member = "d.jpg", .offset = 512, .size = 9})};
+  DatasetItem& full = dataset.as<CaptionedImages>().items[0];
   full.captions = {"x \"y\"\n", "\xc3\xa9"};
   full.source = "s";
   full.licence = "MIT";
@@ -143,10 +145,11 @@ TEST(Manifest, WhatIsWrittenReadsTheSame) {
   ASSERT_TRUE(text) << text.error().message;
   EXPECT_NE(text->find("\"image\":\"in/a.jpg\""), std::string::npos) << *text;
   EXPECT_NE(text->find("\"image\":\"/elsewhere/c.jpg\""), std::string::npos) << *text;
-  EXPECT_EQ(parse_manifest(*text, "/data/photos")->items, dataset.items);
+  EXPECT_EQ(parse_manifest(*text, "/data/photos")->as<CaptionedImages>().items,
+            dataset.as<CaptionedImages>().items);
 
   Dataset pairs;
-  pairs.compositions = {
+  pairs.content.emplace<CompositionTests>().items = {
       {.id = "0",
        .images = {{.path = "/data/0.png", .member = {}}, {.path = "/data/1.png", .member = {}}},
        .captions = {"some grass", "grass some"},
@@ -159,9 +162,10 @@ TEST(Manifest, WhatIsWrittenReadsTheSame) {
        .split = {}}};
   const auto lines = format_manifest(pairs, "/data");
   ASSERT_TRUE(lines) << lines.error().message;
-  EXPECT_EQ(parse_manifest(*lines, "/data")->compositions, pairs.compositions);
+  EXPECT_EQ(parse_manifest(*lines, "/data")->as<CompositionTests>().items,
+            pairs.as<CompositionTests>().items);
 
-  dataset.items[0].captions = {"caf\xe9"};  // Latin-1
+  dataset.as<CaptionedImages>().items[0].captions = {"caf\xe9"};  // Latin-1
   const auto refused = format_manifest(dataset, "/data");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message, "item \"a\": a name or caption that is not UTF-8");

@@ -18,6 +18,7 @@
 
 #include "lab/data/readers/parquet_columns.h"
 #include "lab/data/readers/parquet_file.h"
+#include "lab/data/readers/parquet_image.h"
 
 namespace saccade::lab::data {
 namespace {
@@ -38,9 +39,10 @@ class Rows {
   Result<DatasetItem*> picture_item(const std::string& id, const ImageRef& image, const std::string& file,
                                     const std::string& split, bool may_repeat) {
     if (may_repeat) {
-      const auto [place, fresh] = places_.emplace(id, Place{dataset_.items.size(), file});
+      const auto [place, fresh] =
+          places_.emplace(id, Place{dataset_.as<CaptionedImages>().items.size(), file});
       if (!fresh) {
-        DatasetItem& item = dataset_.items[place->second.item];
+        DatasetItem& item = dataset_.as<CaptionedImages>().items[place->second.item];
         if (place->second.file != file || item.split != split) {
           return fail(ErrorCode::kBadData,
                       "id \"{}\" has image \"{}\", split \"{}\" here, and \"{}\", \"{}\" before", id, file,
@@ -53,7 +55,7 @@ class Rows {
     item.id = id;
     item.image = image;
     item.split = split;
-    return &dataset_.items.emplace_back(std::move(item));
+    return &dataset_.as<CaptionedImages>().items.emplace_back(std::move(item));
   }
   [[nodiscard]] Dataset& dataset() { return dataset_; }
 
@@ -291,9 +293,7 @@ Result<Dataset> read_parquet(const std::vector<ParquetShard>& shards, const fs::
     drop_uncaptioned(part);
     const std::string hints[] = {folder.lexically_relative(place).string()};
     SACCADE_TRY(place_images(part, place, hints, options));
-    std::move(part.items.begin(), part.items.end(), std::back_inserter(dataset.items));
-    std::move(part.files.begin(), part.files.end(), std::back_inserter(dataset.files));
-    for (const Exclusion& exclusion : part.excluded) dataset.exclude(exclusion);
+    add_part(std::move(part), dataset);
   }
   return dataset;
 }

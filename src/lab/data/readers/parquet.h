@@ -1,6 +1,6 @@
 // Hugging Face's Parquet datasets: shards of rows, with images in a column of bytes or named by path.
-// Internal to the module. Code that needs Arrow is in parquet.cc, parquet_columns.cc and parquet_file.cc; a
-// build without it has parquet_absent.cc instead.
+// Internal to the module. Code that needs Arrow is in parquet.cc, parquet_columns.cc, parquet_file.cc and
+// parquet_image.cc; a build without it has parquet_absent.cc instead.
 #pragma once
 
 #include <filesystem>
@@ -26,21 +26,12 @@ struct ParquetShard {
 // some are missing, or if two names of one split disagree.
 Result<std::vector<ParquetShard>> find_parquet_shards(const Candidate& candidate);
 
-// Returns the location of an image in a Parquet file: a row, counted from 0, of its image column.
-ImageRef parquet_picture(const std::filesystem::path& path, const std::string& column, int64_t row);
-
-// Returns true if this build has Arrow. Otherwise the two functions below return kUnsupported.
+// Returns true if this build has Arrow. Otherwise read_parquet and read_parquet_image return kUnsupported.
 bool has_parquet();
 
 // Reads the shards' records. Images are not opened, unless a file does not tell how many are null. `folder`
 // is the dataset's. Memory: a row group's texts.
 Result<Dataset> read_parquet(const std::vector<ParquetShard>& shards, const std::filesystem::path& folder,
                              const DatasetOptions& options);
-
-// Reads an image's bytes: read_image_bytes of an image with a column. It opens the file, skips the pages
-// before the row's, and decodes that one. Errors: kBadData for a corrupt file, a missing row or a null;
-// kLimit for an image above max_bytes. Thread-safe. Cost: the file's footer, and of its column the pages'
-// headers and one page.
-Result<std::string> read_parquet_image(const ImageRef& image, int64_t max_bytes);
 
 }  // namespace saccade::lab::data

@@ -1,5 +1,6 @@
 // Parquet in a build without Arrow: every function returns an error.
 #include "lab/data/readers/parquet.h"
+#include "lab/data/readers/parquet_image.h"
 
 namespace saccade::lab::data {
 namespace {

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lab/data/read_dataset.h"
 #include "lab/data/readers/parquet.h"
+#include "lab/data/readers/parquet_image.h"
 #include "saccade/core/test_folder.h"
 
 namespace saccade::lab {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "lab/data/readers/parquet.h"
+#include "lab/data/readers/parquet_image.h"
 
 namespace saccade::lab::data {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "lab/data/readers/manifest.h"
 #include "lab/data/readers/parquet.h"
+#include "lab/data/readers/parquet_image.h"
 #include "saccade/core/test_folder.h"
 
 namespace saccade::lab::data {
@@ -105,8 +106,10 @@ TEST(ParquetShards, PicturesInManifests) {
       "\n";
   const auto dataset = parse_manifest(line, "/somewhere");
   ASSERT_TRUE(dataset) << dataset.error().message;
-  EXPECT_EQ(dataset->items[0].image, parquet_picture("/somewhere/data/0.parquet", "image", 17));
-  EXPECT_EQ(dataset->items[0].image.name(), "/somewhere/data/0.parquet: row 17 of image");
+  EXPECT_EQ(dataset->as<CaptionedImages>().items[0].image,
+            parquet_picture("/somewhere/data/0.parquet", "image", 17));
+  EXPECT_EQ(dataset->as<CaptionedImages>().items[0].image.name(),
+            "/somewhere/data/0.parquet: row 17 of image");
   EXPECT_EQ(format_manifest(*dataset, "/somewhere").value(), line);
   const auto error_of = [](std::string_view text) { return parse_manifest(text, "/").error().message; };
   EXPECT_THAT(error_of(R"({"image": {"path": "a", "column": "image", "row": -1}})"),
@@ -115,7 +118,10 @@ TEST(ParquetShards, PicturesInManifests) {
               HasSubstr("\"column\" is empty"));
   EXPECT_THAT(error_of(R"({"image": {"path": "a", "column": "image"}})"), HasSubstr("\"row\" is missing"));
   // Without an id, rows of one file are distinct.
-  EXPECT_EQ(parse_manifest(R"({"image": {"path": "a", "column": "i", "row": 3}})", "/")->items[0].id,
+  EXPECT_EQ(parse_manifest(R"({"image": {"path": "a", "column": "i", "row": 3}})", "/")
+                ->as<CaptionedImages>()
+                .items[0]
+                .id,
             "a: row 3");
 }
 

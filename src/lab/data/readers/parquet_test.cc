@@ -18,8 +18,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lab/data/read_dataset.h"
 #include "lab/data/readers/manifest.h"
 #include "lab/data/readers/parquet_file.h"
+#include "lab/data/readers/parquet_image.h"
 #include "saccade/core/json.h"
 #include "saccade/core/test_folder.h"
 
@@ -147,7 +149,7 @@ Dataset read(const TestFolder& folder, const std::string& name, const std::strin
   const auto again = read_dataset(folder.write("converted.jsonl", manifest.value()));
   fs::remove(folder.path() / "converted.jsonl");
   EXPECT_TRUE(again) << again.error().message;
-  EXPECT_EQ(again->items, dataset->items);
+  EXPECT_EQ(again->as<CaptionedImages>().items, dataset->as<CaptionedImages>().items);
   EXPECT_EQ(again->hash, dataset->hash);
   return *std::move(dataset);
 }
@@ -161,7 +163,7 @@ Error error_of(const TestFolder& folder, const std::string& name, const std::str
 
 std::vector<std::vector<std::string>> captions(const Dataset& dataset) {
   std::vector<std::vector<std::string>> all;
-  for (const DatasetItem& item : dataset.items) all.push_back(item.captions);
+  for (const DatasetItem& item : dataset.as<CaptionedImages>().items) all.push_back(item.captions);
   return all;
 }
 
@@ -198,13 +200,14 @@ class ParquetWritings : public testing::Test {
   }
 
   void compare(const Dataset& dataset) const {
-    ASSERT_EQ(dataset.items.size(), expected_.items.size());
-    for (size_t i = 0; i < expected_.items.size(); ++i) {
-      const DatasetItem& item = dataset.items[i];
-      EXPECT_EQ(item.captions, expected_.items[i].captions);
+    ASSERT_EQ(dataset.as<CaptionedImages>().items.size(), expected_.as<CaptionedImages>().items.size());
+    for (size_t i = 0; i < expected_.as<CaptionedImages>().items.size(); ++i) {
+      const DatasetItem& item = dataset.as<CaptionedImages>().items[i];
+      EXPECT_EQ(item.captions, expected_.as<CaptionedImages>().items[i].captions);
       const auto content = read_image_bytes(item.image);
       ASSERT_TRUE(content) << content.error().message;
-      EXPECT_EQ(*content, read_image_bytes(expected_.items[i].image).value()) << item.image.name();
+      EXPECT_EQ(*content, read_image_bytes(expected_.as<CaptionedImages>().items[i].image).value())
+          << item.image.name();
     }
   }
 
@@ -260,16 +263,17 @@ TEST_F(ParquetWritings, ShardsAndSplits) {
   const Dataset dataset = read(folder_, "hub");
   EXPECT_EQ(dataset.split_sizes, expected_.split_sizes);
   EXPECT_EQ(dataset.files.size(), 3U);
-  EXPECT_EQ(dataset.items[0].id, "test-00000-of-00001/0");
-  EXPECT_EQ(dataset.items[40 + 26].id, "train-00001-of-00002/1");
-  EXPECT_EQ(dataset.items[40 + 26].image.name(),
+  EXPECT_EQ(dataset.as<CaptionedImages>().items[0].id, "test-00000-of-00001/0");
+  EXPECT_EQ(dataset.as<CaptionedImages>().items[40 + 26].id, "train-00001-of-00002/1");
+  EXPECT_EQ(dataset.as<CaptionedImages>().items[40 + 26].image.name(),
             (folder_.path() / "hub/data/train-00001-of-00002.parquet").string() + ": row 1 of image");
-  EXPECT_EQ(read_image_bytes(dataset.items[40 + 26].image).value(), picture(26));
+  EXPECT_EQ(read_image_bytes(dataset.as<CaptionedImages>().items[40 + 26].image).value(), picture(26));
   const Dataset test = read(folder_, "hub", "#split=test");
-  ASSERT_EQ(test.items.size(), 40U);
-  EXPECT_EQ(read_image_bytes(test.items[39].image).value(), picture(99));
+  ASSERT_EQ(test.as<CaptionedImages>().items.size(), 40U);
+  EXPECT_EQ(read_image_bytes(test.as<CaptionedImages>().items[39].image).value(), picture(99));
   // A single file has the same ids as in its folder.
-  EXPECT_EQ(read(folder_, "hub/data/test-00000-of-00001.parquet").items, test.items);
+  EXPECT_EQ(read(folder_, "hub/data/test-00000-of-00001.parquet").as<CaptionedImages>().items,
+            test.as<CaptionedImages>().items);
   fs::remove(folder_.path() / "hub/data/train-00000-of-00002.parquet");
   EXPECT_THAT(error_of(folder_, "hub").message, HasSubstr("has 2 shards by their names, 1 are there"));
 }
@@ -284,7 +288,8 @@ TEST_F(ParquetWritings, ManyThreadsReadOneFile) {
   for (size_t t = 0; t < right.size(); ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < kCount; ++i) {
-        const auto content = read_image_bytes(dataset.items[static_cast<size_t>(i)].image);
+        const auto content =
+            read_image_bytes(dataset.as<CaptionedImages>().items[static_cast<size_t>(i)].image);
         right[t] += content && *content == picture(i) ? 1 : 0;
       }
     });
@@ -340,7 +345,7 @@ TEST(Parquet, PicturesOfEverySort) {
                             const std::string& features = "") {
     write(folder.path() / "x.parquet", columns, {.features = features});
     std::vector<std::string> all;
-    for (const DatasetItem& item : read(folder, "x.parquet", keys).items) {
+    for (const DatasetItem& item : read(folder, "x.parquet", keys).as<CaptionedImages>().items) {
       all.push_back(read_image_bytes(item.image).value());
     }
     return all;
@@ -375,12 +380,12 @@ TEST(Parquet, PicturesInFiles) {
   write(folder.path() / "hub/test/metadata.parquet",
         {{"file_name", texts({"1.jpg"})}, {"text", texts({"e"})}});
   const Dataset dataset = read(folder, "hub");
-  ASSERT_EQ(dataset.items.size(), 2U);
-  EXPECT_EQ(dataset.items[0].id, "test/1.jpg");
-  EXPECT_EQ(dataset.items[0].split, "test");
-  EXPECT_EQ(read_image_bytes(dataset.items[0].image).value(), "eins");
-  EXPECT_EQ(dataset.items[1].image.path, folder.path() / "hub/train/1.jpg");
-  EXPECT_THAT(dataset.items[1].captions, ElementsAre("a", "c"));
+  ASSERT_EQ(dataset.as<CaptionedImages>().items.size(), 2U);
+  EXPECT_EQ(dataset.as<CaptionedImages>().items[0].id, "test/1.jpg");
+  EXPECT_EQ(dataset.as<CaptionedImages>().items[0].split, "test");
+  EXPECT_EQ(read_image_bytes(dataset.as<CaptionedImages>().items[0].image).value(), "eins");
+  EXPECT_EQ(dataset.as<CaptionedImages>().items[1].image.path, folder.path() / "hub/train/1.jpg");
+  EXPECT_THAT(dataset.as<CaptionedImages>().items[1].captions, ElementsAre("a", "c"));
   EXPECT_THAT(excluded(dataset),
               ElementsAre("1 images that are web addresses, not files (http://example.org/2.jpg)",
                           "1 captions without an image (train/metadata/3)"));
@@ -416,13 +421,14 @@ TEST(Parquet, IdsSplitsAndGroups) {
   write(folder.path() / "train.parquet", columns({"a", "a", "c"}, {"restval", "restval", std::nullopt}));
   const Dataset plain = read(folder, "train.parquet");
   EXPECT_EQ(plain.split_sizes, (std::map<std::string, int64_t>{{"restval", 2}, {"train", 1}}));
-  EXPECT_EQ(plain.items[2].id, "train/2");
+  EXPECT_EQ(plain.as<CaptionedImages>().items[2].id, "train/2");
   const Dataset named = read(folder, "train.parquet", "#id-column=cocoid,group-column=show");
   EXPECT_THAT(captions(named), ElementsAre(ElementsAre("one", "uno"), ElementsAre("three")));
-  EXPECT_EQ(named.items[0].id, "7");
-  EXPECT_EQ(named.items[1].group, "q");
-  EXPECT_EQ(read_image_bytes(named.items[1].image).value(), "C");
-  EXPECT_EQ(read(folder, "train.parquet", "#split-column=caption").items[1].split, "uno");
+  EXPECT_EQ(named.as<CaptionedImages>().items[0].id, "7");
+  EXPECT_EQ(named.as<CaptionedImages>().items[1].group, "q");
+  EXPECT_EQ(read_image_bytes(named.as<CaptionedImages>().items[1].image).value(), "C");
+  EXPECT_EQ(read(folder, "train.parquet", "#split-column=caption").as<CaptionedImages>().items[1].split,
+            "uno");
   write(folder.path() / "x.parquet", columns({"a", "b", "c"}, {"t", "t", "t"}));
   EXPECT_THAT(error_of(folder, "x.parquet", "#id-column=cocoid").message,
               HasSubstr("x.parquet: row group 0: row 1: id \"7\" has image \"b\", split \"t\" here, and "
@@ -443,7 +449,7 @@ TEST(Parquet, NullsAreCounted) {
     EXPECT_THAT(captions(dataset), ElementsAre(ElementsAre("one"), ElementsAre("four")));
     EXPECT_THAT(excluded(dataset), ElementsAre("1 captions without an image (x/1)", "1 empty captions (x/3)",
                                                "2 images without captions (x/2)"));
-    EXPECT_EQ(read_image_bytes(dataset.items[1].image).value(), "D");
+    EXPECT_EQ(read_image_bytes(dataset.as<CaptionedImages>().items[1].image).value(), "D");
     const auto null = read_image_bytes(data::parquet_picture(folder.path() / "x.parquet", "image", 1));
     ASSERT_FALSE(null);
     EXPECT_THAT(null.error().message, HasSubstr("x.parquet: row 1 of image: null, no picture"));

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
-#include "lab/data/readers/manifest.h"
 #include "lab/data/readers/piece_file.h"
 #include "saccade/core/hash.h"
 #include "saccade/image/image.h"
@@ -16,40 +16,34 @@ namespace fs = std::filesystem;
 
 constexpr size_t kTried = 64;  // names looked for to find the folder of the images
 
-bool is_manifest(const Candidate& candidate) {
-  if (candidate.folder) return false;
-  const std::string extension = candidate.extension();
-  if (extension == ".jsonl" || extension == ".ndjson") return true;
-  if (!candidate.outline || candidate.outline->array) return false;
-  const auto has = [&](const char* key) { return !candidate.outline->member(key).empty(); };
-  return has("image") || has("images") || (has("text") && has("visual")) ||
-         (has("reference") && has("texts")) || (has("picture") && has("gallery"));
-}
-
-Result<Dataset> read_manifest(const Candidate& candidate, const DatasetOptions& options) {
-  SACCADE_ASSIGN(
-      Dataset dataset,
-      parse_manifest(candidate.text, options.images.empty() ? candidate.path.parent_path() : options.images));
-  note_file(candidate, dataset);
-  return dataset;
-}
-
 // Returns the images that are files.
-std::vector<ImageRef*> images_of(Dataset& dataset) {
-  std::vector<ImageRef*> images;
-  for (DatasetItem& item : dataset.items) {
-    if (!item.image.in_archive()) images.push_back(&item.image);
+std::vector<ImageRef*> images_of(CaptionedImages& images) {
+  std::vector<ImageRef*> files;
+  for (DatasetItem& item : images.items) {
+    if (!item.image.in_archive()) files.push_back(&item.image);
   }
-  for (CompositionItem& item : dataset.compositions) {
-    for (ImageRef& image : item.images) images.push_back(&image);
+  return files;
+}
+std::vector<ImageRef*> images_of(CompositionTests& tests) {
+  std::vector<ImageRef*> files;
+  for (CompositionItem& item : tests.items) {
+    for (ImageRef& image : item.images) files.push_back(&image);
   }
-  for (RatedText& item : dataset.rated) {
-    if (item.image && !item.image->in_archive()) images.push_back(&*item.image);
+  return files;
+}
+std::vector<ImageRef*> images_of(RatedTexts& texts) {
+  std::vector<ImageRef*> files;
+  for (RatedText& item : texts.items) {
+    if (item.image && !item.image->in_archive()) files.push_back(&*item.image);
   }
-  for (GalleryPicture& picture : dataset.gallery) {
-    if (!picture.image.in_archive()) images.push_back(&picture.image);
+  return files;
+}
+std::vector<ImageRef*> images_of(EditQueries& edits) {
+  std::vector<ImageRef*> files;
+  for (GalleryPicture& picture : edits.gallery) {
+    if (!picture.image.in_archive()) files.push_back(&picture.image);
   }
-  return images;
+  return files;
 }
 
 bool is_digit(char c) {
@@ -57,9 +51,6 @@ bool is_digit(char c) {
 }
 
 }  // namespace
-
-const Reader kManifest = {"manifest", "JSON Lines, one item a line: Saccade's own", is_manifest,
-                          read_manifest};
 
 std::span<const Reader* const> readers() {
   static constexpr std::array<const Reader*, 19> kReaders = {
@@ -147,6 +138,13 @@ Result<std::optional<Candidate>> find_records(const Candidate& folder) {
     if (found) break;
   }
   return found;
+}
+
+void add_part(Dataset part, Dataset& dataset) {
+  std::ranges::move(part.as<CaptionedImages>().items,
+                    std::back_inserter(dataset.as<CaptionedImages>().items));
+  std::ranges::move(part.files, std::back_inserter(dataset.files));
+  for (const Exclusion& exclusion : part.excluded) dataset.exclude(exclusion);
 }
 
 void note_file(const Candidate& file, Dataset& dataset) {
@@ -244,7 +242,7 @@ Status add_caption_lines(std::string_view text, DatasetItem& item) {
 }
 
 void drop_uncaptioned(Dataset& dataset) {
-  std::erase_if(dataset.items, [&](const DatasetItem& item) {
+  std::erase_if(dataset.as<CaptionedImages>().items, [&](const DatasetItem& item) {
     if (item.captions.empty()) dataset.exclude("images without captions", item.id);
     return item.captions.empty();
   });
@@ -253,15 +251,15 @@ void drop_uncaptioned(Dataset& dataset) {
 Result<DatasetItem*> RowCollector::item(const std::string& id, const std::string& image,
                                         const std::string& split) {
   if (image.empty()) return fail(ErrorCode::kBadData, "no image named");
-  const auto [place, fresh] = places_.emplace(id, dataset_.items.size());
+  const auto [place, fresh] = places_.emplace(id, items_.size());
   if (fresh) {
     DatasetItem item;
     item.id = id;
     item.image.path = image;
     item.split = split;
-    dataset_.items.push_back(std::move(item));
+    items_.push_back(std::move(item));
   }
-  DatasetItem& item = dataset_.items[place->second];
+  DatasetItem& item = items_[place->second];
   if (item.image.path != image) {
     return fail(ErrorCode::kBadData, "id \"{}\" has image {} here and {} before", id, image,
                 item.image.path.string());
@@ -275,7 +273,8 @@ Result<DatasetItem*> RowCollector::item(const std::string& id, const std::string
 
 Status place_images(Dataset& dataset, const fs::path& folder, std::span<const std::string> hints,
                     const DatasetOptions& options) {
-  const std::vector<ImageRef*> images = images_of(dataset);
+  const std::vector<ImageRef*> images =
+      std::visit([](auto& kind) { return images_of(kind); }, dataset.content);
   if (images.empty()) return {};
   bool with_endings = true;
   for (const ImageRef* image : images) {

@@ -40,7 +40,7 @@ struct Reader {
   std::string_view name;
   std::string_view what;
   bool (*recognizes)(const Candidate& candidate);
-  // Fills items, compositions, rated or edits with gallery, excluded and files; read_dataset does the rest.
+  // Fills content, excluded and files; read_dataset does the rest.
   Result<Dataset> (*read)(const Candidate& candidate, const DatasetOptions& options);
 };
 
@@ -71,6 +71,9 @@ std::span<const Reader* const> readers();
 // there or in data/ or annotations/, or one of these two folders if it is a layout itself. Returns kBadData
 // naming them if there are several; `nullopt` if there are none.
 Result<std::optional<Candidate>> find_records(const Candidate& folder);
+
+// Adds the images, files and exclusions of a part of a dataset of images with captions.
+void add_part(Dataset part, Dataset& dataset);
 
 // Adds a file of records to dataset.files.
 void note_file(const Candidate& file, Dataset& dataset);
@@ -103,13 +106,13 @@ void drop_uncaptioned(Dataset& dataset);
 // Collects rows of an image and a caption. Rows with one id are one item with several captions.
 class RowCollector {
  public:
-  explicit RowCollector(Dataset& dataset) : dataset_(dataset) {}
+  explicit RowCollector(Dataset& dataset) : items_(dataset.as<CaptionedImages>().items) {}
   // Returns the item of a row. Returns kBadData for an empty image name, and for an id that had another image
   // or split before.
   Result<DatasetItem*> item(const std::string& id, const std::string& image, const std::string& split = "");
 
  private:
-  Dataset& dataset_;
+  std::vector<DatasetItem>& items_;
   std::unordered_map<std::string, size_t> places_;
 };
 

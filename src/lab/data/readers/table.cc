@@ -210,9 +210,7 @@ Result<Dataset> read_roco(const Candidate& candidate, const DatasetOptions& opti
     const bool other = name.starts_with("non");
     const std::string hints[] = {other ? "non-radiology/images" : "radiology/images"};
     SACCADE_ASSIGN(part, finish(std::move(part), file.path.parent_path(), hints, options));
-    std::move(part.items.begin(), part.items.end(), std::back_inserter(dataset.items));
-    std::move(part.files.begin(), part.files.end(), std::back_inserter(dataset.files));
-    for (const Exclusion& exclusion : part.excluded) dataset.exclude(exclusion);
+    add_part(std::move(part), dataset);
   }
   return dataset;
 }

@@ -192,7 +192,7 @@ Status add_sample(Sample sample, const std::vector<std::string>& classes, Datase
   } else if (sample.number) {
     SACCADE_TRY(class_caption(*sample.number, classes, item));
   }
-  dataset.items.push_back(std::move(item));
+  dataset.as<CaptionedImages>().items.push_back(std::move(item));
   return {};
 }
 

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/eval/figures/figure_json.h"
 #include "lab/eval/figures/relevance.h"
 #include "lab/eval/retrieval/retrieval_figures.h"
 #include "lab/eval/rows/pair_scores.h"

@@ -16,39 +16,6 @@ namespace {
 
 constexpr int64_t kAtOnce = 256;  // asked texts whose references' tokens are held together
 
-// An encoder whose image embeddings are its token states. It has a fingerprint of its own, so that they are
-// cached like the embeddings of late interaction.
-class TokenEncoder : public EncoderBackend, public LateInteraction {
- public:
-  TokenEncoder(EncoderBackend& encoder, TokenStates& states)
-      : encoder_(encoder), states_(states), info_(encoder.info()) {
-    info_.fingerprint += " tokens";
-  }
-  const EncoderInfo& info() const override { return info_; }
-  const Preprocessing& preprocessing() const override { return encoder_.preprocessing(); }
-  const Tokenizer* tokenizer() const override { return encoder_.tokenizer(); }
-  Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
-    return encoder_.encode_images(pixels);
-  }
-  Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
-    return encoder_.encode_texts(texts);
-  }
-  LateInteraction* late_interaction() override { return this; }
-  Result<RowSets> encode_image_rows(MatrixView<const float> pixels) override {
-    return states_.image_tokens(pixels);
-  }
-  Result<RowSets> encode_text_rows(std::span<const TokenizedText> texts) override {
-    return states_.text_tokens(texts);
-  }
-  int patch_rows() const override { return 0; }
-  int patch_columns() const override { return 0; }
-
- private:
-  EncoderBackend& encoder_;
-  TokenStates& states_;
-  EncoderInfo info_;
-};
-
 // A reference image with one text.
 struct Said {
   int64_t asked = 0;
@@ -96,10 +63,13 @@ Result<RowSets> picture_tokens(const EncodedContext& context, TokenStates& state
     if (fresh) pictures.push_back(task.pictures[static_cast<size_t>(one.reference)].image);
     which.push_back(place->second);
   }
-  TokenEncoder tokens(context.encoder, states);
+  // Cached like the embeddings of late interaction.
+  const ImageFunction tokens{" tokens", context.encoder.info().dim, true,
+                             [&](auto pixels) { return states.image_tokens(pixels); }};
   EmbedOptions options = context.embed;
   options.progress = {};
-  SACCADE_ASSIGN(const EmbeddedPictures embedded, embed_pictures(tokens, pictures, options, context.pool));
+  SACCADE_ASSIGN(const EmbeddedPictures embedded,
+                 embed_pictures(context.encoder, tokens, pictures, options, context.pool));
   if (!embedded.failed.empty()) return fail(embedded.failed.front().second);
   return gather(embedded.rows.sets, which);
 }

@@ -87,28 +87,6 @@ std::vector<int64_t> drawn_queries(int64_t queries, int64_t count, uint64_t seed
   return drawn;
 }
 
-// An encoder whose embeddings are not normalized, under a fingerprint of their own.
-class RawEncoder : public EncoderBackend {
- public:
-  RawEncoder(EncoderBackend& encoder, RawRows& raw) : encoder_(encoder), raw_(raw), info_(encoder.info()) {
-    info_.fingerprint += " raw";
-  }
-  const EncoderInfo& info() const override { return info_; }
-  const Preprocessing& preprocessing() const override { return encoder_.preprocessing(); }
-  const Tokenizer* tokenizer() const override { return encoder_.tokenizer(); }
-  Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
-    return raw_.raw_image_rows(pixels);
-  }
-  Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
-    return raw_.raw_text_rows(texts);
-  }
-
- private:
-  EncoderBackend& encoder_;
-  RawRows& raw_;
-  EncoderInfo info_;
-};
-
 }  // namespace
 
 std::span<const EnumName<ComposeBy>> enum_names(ComposeBy) {
@@ -175,6 +153,7 @@ Json ComposedStudy::protocol() const {
 }
 
 Status ComposedStudy::add_dataset(const NamedDataset& dataset) {
+  SACCADE_TRY(dataset.dataset.need<EditQueries>());
   Measured& one = datasets_.emplace_back();
   one.dataset = dataset.dataset;
   const bool first = datasets_.size() == 1 && !options_.choose_on.empty();
@@ -187,7 +166,7 @@ Status ComposedStudy::add_dataset(const NamedDataset& dataset) {
   }
   // Embeddings from files belong to the queries' original wordings, and weights are chosen on these.
   if (given_ || first) {
-    for (EditQuery& query : one.dataset.edits) query.paraphrases.clear();
+    for (EditQuery& query : one.dataset.as<EditQueries>().items) query.paraphrases.clear();
   }
   // Reports queries that cannot be asked before anything is encoded.
   SACCADE_ASSIGN(const ComposedTask task, composed_task(one.dataset, options_.protocol, {}));
@@ -205,7 +184,8 @@ Status ComposedStudy::add_dataset(const NamedDataset& dataset) {
 
 std::vector<ImageRef> ComposedStudy::pictures(size_t dataset) const {
   std::vector<ImageRef> pictures;
-  for (const GalleryPicture& each : datasets_[dataset].dataset.gallery) pictures.push_back(each.image);
+  for (const GalleryPicture& each : datasets_[dataset].dataset.as<EditQueries>().gallery)
+    pictures.push_back(each.image);
   return pictures;
 }
 
@@ -279,7 +259,11 @@ Status ComposedStudy::encode_raw_parts(const EncodedContext& context, const Comp
     if (options_.methods.empty()) return {};
     return fail(ErrorCode::kUnsupported, "this checkpoint's rows have no length but 1: no --method raw-sum");
   }
-  RawEncoder raw(context.encoder, *raw_rows);
+  const int64_t dim = context.encoder.info().dim;
+  const ImageFunction raw_images{" raw", dim, false,
+                                 [&](auto pixels) { return one_each(raw_rows->raw_image_rows(pixels)); }};
+  const TextFunction raw_texts{" raw", dim, false,
+                               [&](auto some) { return one_each(raw_rows->raw_text_rows(some)); }};
   // Each reference once.
   std::vector<ImageRef> pictures;
   std::unordered_map<int64_t, int64_t> places;
@@ -295,10 +279,10 @@ Status ComposedStudy::encode_raw_parts(const EncodedContext& context, const Comp
       if (numbers.try_emplace(text, std::ssize(texts)).second) texts.push_back(text);
     }
   }
-  SACCADE_ASSIGN(const EmbeddedPictures embedded, embed_pictures(raw, pictures, context.embed, context.pool));
+  SACCADE_ASSIGN(const EmbeddedPictures embedded,
+                 embed_pictures(context.encoder, raw_images, pictures, context.embed, context.pool));
   if (!embedded.failed.empty()) return fail(embedded.failed.front().second);
-  const EncodedContext as_raw{context, raw, context.pictures, context.embed};
-  SACCADE_ASSIGN(const EmbeddedTexts said, embed_study_texts(as_raw, texts));
+  SACCADE_ASSIGN(const EmbeddedTexts said, embed_study_texts(context, raw_texts, texts));
   parts.raw_pictures = select(embedded.rows.sets.rows.view(), references);
   parts.raw_texts = asked_rows(task, numbers, said.rows.sets.rows.view(), false);
   return {};
@@ -493,11 +477,11 @@ Status ComposedStudy::measure_file(const StudyContext& context, const std::files
       return fail(ErrorCode::kBadData, "\"query_embeds\" of width {}, \"gallery_embeds\" of width {}",
                   queries.columns(), gallery.columns());
     }
-    if (queries.rows() != std::ssize(one.dataset.edits) ||
-        gallery.rows() != std::ssize(one.dataset.gallery)) {
+    const auto& edits = one.dataset.as<EditQueries>();
+    if (queries.rows() != std::ssize(edits.items) || gallery.rows() != std::ssize(edits.gallery)) {
       return fail(ErrorCode::kMismatch,
                   "{} queries and {} pictures, the dataset has {} and {}, in the order of its files",
-                  queries.rows(), gallery.rows(), one.dataset.edits.size(), one.dataset.gallery.size());
+                  queries.rows(), gallery.rows(), edits.items.size(), edits.gallery.size());
     }
     std::vector<int64_t> asked;
     for (const ComposedTask::Asked& each : task.asked) {

@@ -124,11 +124,11 @@ std::vector<std::vector<std::string>> join(std::vector<std::string> texts, JoinT
 }
 
 // Returns which images stay, according to the gallery option.
-std::vector<bool> kept_pictures(const Dataset& dataset, const GalleryIndex& index,
+std::vector<bool> kept_pictures(const EditQueries& edits, const GalleryIndex& index,
                                 const ComposedProtocol& protocol, std::span<const int64_t> unreadable) {
-  std::vector<bool> kept(dataset.gallery.size(), protocol.gallery == GalleryPictures::kOriginal);
+  std::vector<bool> kept(edits.gallery.size(), protocol.gallery == GalleryPictures::kOriginal);
   if (protocol.gallery == GalleryPictures::kNamed) {
-    for (const EditQuery& query : dataset.edits) {
+    for (const EditQuery& query : edits.items) {
       kept[*index.find(query.gallery, query.reference)] = true;
       for (const std::string& target : query.targets) kept[*index.find(query.gallery, target)] = true;
     }
@@ -139,8 +139,8 @@ std::vector<bool> kept_pictures(const Dataset& dataset, const GalleryIndex& inde
 
 class TaskMaker {
  public:
-  TaskMaker(const Dataset& dataset, const ComposedProtocol& protocol)
-      : dataset_(dataset), protocol_(protocol), index_(dataset) {}
+  TaskMaker(const Dataset& dataset, const EditQueries& edits, const ComposedProtocol& protocol)
+      : dataset_(dataset), edits_(edits), protocol_(protocol), index_(edits) {}
 
   Result<ComposedTask> make(std::span<const int64_t> unreadable) {
     task_.layout = dataset_.layout;
@@ -148,8 +148,8 @@ class TaskMaker {
                              (protocol_.reference == ReferenceRanked::kLayout && dataset_.layout == "cirr");
     task_.recall_first = protocol_.recall == RecallTarget::kFirst ||
                          (protocol_.recall == RecallTarget::kLayout && dataset_.layout == "circo");
-    number_pictures(kept_pictures(dataset_, index_, protocol_, unreadable));
-    for (size_t q = 0; q < dataset_.edits.size(); ++q) add_query(q);
+    number_pictures(kept_pictures(edits_, index_, protocol_, unreadable));
+    for (size_t q = 0; q < edits_.items.size(); ++q) add_query(q);
     task_.excluded = std::move(counts_.excluded);
     if (task_.queries.empty()) {
       return fail(ErrorCode::kBadData, "{}: no edit query is left whose pictures can be read", dataset_.name);
@@ -159,12 +159,12 @@ class TaskMaker {
 
  private:
   void number_pictures(const std::vector<bool>& kept) {
-    number_.assign(dataset_.gallery.size(), -1);
+    number_.assign(edits_.gallery.size(), -1);
     std::map<std::string, size_t> galleries;
     for (size_t i = 0; i < kept.size(); ++i) {
       if (!kept[i]) continue;
       number_[i] = std::ssize(task_.pictures);
-      const GalleryPicture& picture = dataset_.gallery[i];
+      const GalleryPicture& picture = edits_.gallery[i];
       const auto [place, fresh] = galleries.try_emplace(picture.gallery, task_.galleries.size());
       if (fresh) task_.galleries.emplace_back().name = picture.gallery;
       task_.galleries[place->second].pictures.push_back(number_[i]);
@@ -191,7 +191,7 @@ class TaskMaker {
   }
 
   void add_query(size_t at) {
-    const EditQuery& edit = dataset_.edits[at];
+    const EditQuery& edit = edits_.items[at];
     ComposedTask::Query query;
     query.source = static_cast<int64_t>(at);
     query.reference = number(edit, edit.reference);
@@ -242,6 +242,7 @@ class TaskMaker {
   }
 
   const Dataset& dataset_;
+  const EditQueries& edits_;
   const ComposedProtocol& protocol_;
   const GalleryIndex index_;
   ComposedTask task_;
@@ -274,16 +275,13 @@ bool ComposedTask::has_targets() const {
 
 Result<ComposedTask> composed_task(const Dataset& dataset, const ComposedProtocol& protocol,
                                    std::span<const int64_t> unreadable) {
-  if (dataset.edits.empty()) {
-    return fail(ErrorCode::kUsage, "{}: {}, not edit queries: `saccade eval {}` takes it", dataset.name,
-                dataset.sort(), dataset.measured_by());
-  }
+  SACCADE_ASSIGN(const EditQueries* edits, dataset.need<EditQueries>());
   const bool any =
-      std::ranges::any_of(dataset.edits, [](const auto& query) { return !query.shared_concept.empty(); });
+      std::ranges::any_of(edits->items, [](const auto& query) { return !query.shared_concept.empty(); });
   if (protocol.concepts == SharedConcept::kWith && !any) {
     return fail(ErrorCode::kUsage, "{}: no query has a shared concept, so none can be said", dataset.name);
   }
-  return TaskMaker(dataset, protocol).make(unreadable);
+  return TaskMaker(dataset, *edits, protocol).make(unreadable);
 }
 
 }  // namespace saccade::lab

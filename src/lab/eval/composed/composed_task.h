@@ -107,7 +107,7 @@ struct ComposedTask {
   [[nodiscard]] bool has_targets() const;
 };
 
-// Makes the task. `unreadable`: numbers in Dataset::gallery, ascending. They are left out, together with the
+// Makes the task. `unreadable`: numbers in EditQueries::gallery, ascending. They are left out, together with the
 // queries whose reference, target or subset contains one. Queries whose only target is a reference that is
 // not ranked are left out and counted. Returns kUsage for a dataset of another kind, for kWith if no query
 // has a shared concept, and if nothing is left.

@@ -32,12 +32,10 @@ Matrix<float> random_rows(int64_t count, uint64_t seed) {
 
 // Two galleries of 70 images, 60 queries with one to three targets, subsets, negatives and paraphrases.
 Dataset made_dataset() {
-  Dataset dataset;
-  dataset.name = "made";
-  dataset.layout = "manifest";
+  Dataset dataset{.name = "made", .layout = "manifest", .content = EditQueries()};
   for (int g = 0; g < 2; ++g) {
     for (int i = 0; i < 70; ++i) {
-      GalleryPicture& picture = dataset.gallery.emplace_back();
+      GalleryPicture& picture = dataset.as<EditQueries>().gallery.emplace_back();
       picture.id = fmt::format("p{}", i);
       picture.gallery = fmt::format("g{}", g);
       picture.image.path = picture.gallery + picture.id;
@@ -51,7 +49,7 @@ Dataset made_dataset() {
     }
   };
   for (int q = 0; q < 60; ++q) {
-    EditQuery& query = dataset.edits.emplace_back();
+    EditQuery& query = dataset.as<EditQueries>().items.emplace_back();
     query.id = fmt::format("q{}", q);
     query.gallery = fmt::format("g{}", q % 2);
     query.kind = q % 2 == 0 ? "even" : "odd";
@@ -89,8 +87,8 @@ Slow count_slowly(const Dataset& dataset, const ComposedTask& task, const Matrix
   Slow slow;
   const auto sorted = [&](int64_t a, const std::string& gallery, const std::string& hidden) {
     std::vector<std::pair<double, std::string>> scored;
-    for (size_t p = 0; p < dataset.gallery.size(); ++p) {
-      const GalleryPicture& picture = dataset.gallery[p];
+    for (size_t p = 0; p < dataset.as<EditQueries>().gallery.size(); ++p) {
+      const GalleryPicture& picture = dataset.as<EditQueries>().gallery[p];
       if (picture.gallery != gallery || picture.id == hidden) continue;
       double dot = 0;
       for (int64_t i = 0; i < kDim; ++i)
@@ -107,7 +105,7 @@ Slow count_slowly(const Dataset& dataset, const ComposedTask& task, const Matrix
   };
   std::map<std::string, std::pair<double, double>> wordings;
   for (size_t a = 0; a < task.asked.size(); ++a) {
-    const EditQuery& query = dataset.edits[static_cast<size_t>(task.asked[a].query)];
+    const EditQuery& query = dataset.as<EditQueries>().items[static_cast<size_t>(task.asked[a].query)];
     const auto ids =
         sorted(static_cast<int64_t>(a), query.gallery, task.remove_reference ? query.reference : "");
     const auto found = [&](size_t k) {
@@ -202,8 +200,8 @@ TEST(ComposedFigures, AreThoseOfASlowCount) {
 // Two images with equal embeddings tie; each policy resolves the tie in its own way.
 TEST(ComposedFigures, TiesAreDeclared) {
   Dataset dataset = made_dataset();
-  dataset.edits.resize(1);
-  EditQuery& query = dataset.edits[0];
+  dataset.as<EditQueries>().items.resize(1);
+  EditQuery& query = dataset.as<EditQueries>().items[0];
   query.targets = {"p9"};
   query.subset = {query.reference, "p9", "p4"};
   const auto task = composed_task(dataset, {.reference = ReferenceRanked::kRemove}, {});
@@ -248,7 +246,7 @@ TEST(ComposedTask, JoinsTexts) {
 
 TEST(ComposedTask, Knobs) {
   Dataset dataset = made_dataset();
-  for (EditQuery& query : dataset.edits) {
+  for (EditQuery& query : dataset.as<EditQueries>().items) {
     query.paraphrases.clear();
     query.texts.push_back("and more");
   }
@@ -270,7 +268,7 @@ TEST(ComposedTask, Knobs) {
 
   // The union contains only the references and targets.
   std::set<std::pair<std::string, std::string>> named;
-  for (const EditQuery& query : dataset.edits) {
+  for (const EditQuery& query : dataset.as<EditQueries>().items) {
     named.emplace(query.gallery, query.reference);
     for (const std::string& target : query.targets) named.emplace(query.gallery, target);
   }
@@ -292,7 +290,7 @@ TEST(ComposedTask, Knobs) {
   EXPECT_EQ(rest.excluded[0].count + std::ssize(rest.queries), 60);
 
   // A query whose only target is its reference has nothing to find if references are not ranked.
-  dataset.edits[0].targets = {dataset.edits[0].reference};
+  dataset.as<EditQueries>().items[0].targets = {dataset.as<EditQueries>().items[0].reference};
   EXPECT_EQ(make({.reference = ReferenceRanked::kKeep}).queries.size(), 60U);
   EXPECT_EQ(make({.reference = ReferenceRanked::kRemove}).excluded[0].reason,
             "edit queries whose only target is their reference, which is not ranked");
@@ -301,7 +299,7 @@ TEST(ComposedTask, Knobs) {
   EXPECT_THAT(refused.error().message, HasSubstr("no query has a shared concept"));
   Dataset captions;
   captions.name = "photos";
-  captions.items.resize(1);
+  captions.as<CaptionedImages>().items.resize(1);
   EXPECT_THAT(composed_task(captions, {}, {}).error().message,
               HasSubstr("photos: images with captions, not edit queries: `saccade eval retrieval` takes it"));
 }
@@ -310,8 +308,9 @@ TEST(ComposedTask, Knobs) {
 TEST(ComposedFigures, MeanOfKinds) {
   Dataset dataset = made_dataset();
   dataset.layout = "fashion_iq";
-  for (EditQuery& query : dataset.edits) query.subset.clear();
-  std::erase_if(dataset.edits, [](const EditQuery& query) { return query.kind == "odd" && query.id > "q3"; });
+  for (EditQuery& query : dataset.as<EditQueries>().items) query.subset.clear();
+  std::erase_if(dataset.as<EditQueries>().items,
+                [](const EditQuery& query) { return query.kind == "odd" && query.id > "q3"; });
   const auto task = composed_task(dataset, {}, {});
   ASSERT_TRUE(task);
   ThreadPool pool(2);
@@ -341,18 +340,18 @@ TEST(ComposedFigures, MeanOfKinds) {
 TEST(ComposedFigures, KindsAreDrawnIndependently) {
   Dataset dataset = made_dataset();
   dataset.layout = "fashion_iq";
-  std::erase_if(dataset.edits, [](const EditQuery& query) { return query.kind == "odd"; });
-  for (EditQuery& query : dataset.edits) {
+  std::erase_if(dataset.as<EditQueries>().items, [](const EditQuery& query) { return query.kind == "odd"; });
+  for (EditQuery& query : dataset.as<EditQueries>().items) {
     query.subset.clear();
     query.paraphrases.clear();
   }
-  const size_t half = dataset.edits.size();
+  const size_t half = dataset.as<EditQueries>().items.size();
   for (size_t q = 0; q < half; ++q) {
-    EditQuery twin = dataset.edits[q];
+    EditQuery twin = dataset.as<EditQueries>().items[q];
     twin.id += " twin";
     twin.gallery = "g1";
     twin.kind = "odd";
-    dataset.edits.push_back(std::move(twin));
+    dataset.as<EditQueries>().items.push_back(std::move(twin));
   }
   const auto task = composed_task(dataset, {}, {});
   ASSERT_TRUE(task) << task.error().message;
@@ -379,9 +378,11 @@ TEST(ComposedFigures, KindsAreDrawnIndependently) {
 
 TEST(ComposedFigures, DepthsBeyondTheGalleryAreNoFigures) {
   Dataset dataset = made_dataset();
-  std::erase_if(dataset.gallery, [](const GalleryPicture& each) { return each.gallery == "g1"; });
-  std::erase_if(dataset.edits, [](const EditQuery& query) { return query.gallery == "g1"; });
-  dataset.edits.resize(8);
+  std::erase_if(dataset.as<EditQueries>().gallery,
+                [](const GalleryPicture& each) { return each.gallery == "g1"; });
+  std::erase_if(dataset.as<EditQueries>().items,
+                [](const EditQuery& query) { return query.gallery == "g1"; });
+  dataset.as<EditQueries>().items.resize(8);
   const auto task = composed_task(dataset, {.gallery = GalleryPictures::kNamed}, {});
   ASSERT_TRUE(task);
   ASSERT_LT(task->pictures.size(), 50U);
@@ -400,7 +401,7 @@ class ServerFiles : public testing::Test {
   void SetUp() override {
     dataset_ = made_dataset();
     dataset_.layout = "cirr";
-    for (EditQuery& query : dataset_.edits) query.targets.clear();
+    for (EditQuery& query : dataset_.as<EditQueries>().items) query.targets.clear();
     auto task = composed_task(dataset_, {}, {});
     ASSERT_TRUE(task) << task.error().message;
     task_ = *std::move(task);
@@ -460,16 +461,16 @@ TEST_F(ServerFiles, Cirr) {
   EXPECT_THAT(refused(file, [](Json& json) { json["version"] = "rc1"; }), HasSubstr("expected \"rc2\""));
   EXPECT_THAT(refused(file, [](Json& json) { json["more"] = std::string(5'000'000, 'x'); }),
               HasSubstr("the server takes 5000000"));
-  EXPECT_THAT(
-      refused((*files)[1],
-              [&](Json& json) {
-                for (int p = 0; p < 70; ++p) {
-                  const std::string id = fmt::format("p{}", p);
-                  if (std::ranges::find(dataset_.edits[7].subset, id) == dataset_.edits[7].subset.end())
-                    json["q7"][0] = id;
-                }
-              }),
-      HasSubstr("none of the pictures"));
+  EXPECT_THAT(refused((*files)[1],
+                      [&](Json& json) {
+                        for (int p = 0; p < 70; ++p) {
+                          const std::string id = fmt::format("p{}", p);
+                          if (std::ranges::find(dataset_.as<EditQueries>().items[7].subset, id) ==
+                              dataset_.as<EditQueries>().items[7].subset.end())
+                            json["q7"][0] = id;
+                        }
+                      }),
+              HasSubstr("none of the pictures"));
 }
 
 TEST_F(ServerFiles, CircoNumbersItsQueriesAndPictures) {

@@ -10,6 +10,7 @@
 
 #include "lab/data/readers/manifest.h"
 #include "lab/eval/rows/pair_scores.h"
+#include "saccade/core/files/file_lock.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/model/options/precision.h"
@@ -428,6 +429,7 @@ class Corpus {
     report_.positive = thresholds.positive;
     report_.negative = thresholds.negative;
     Dataset dataset;
+    auto& rated = dataset.content.emplace<RatedTexts>().items;
     std::vector<Json> more;
     for (Best* best : order) {
       const bool visual = best->similarity > thresholds.positive;
@@ -435,7 +437,7 @@ class Corpus {
       best->item.visual = visual;
       if (!visual) best->item.image.reset();
       ++(visual ? report_.visual : report_.non_visual);
-      dataset.rated.push_back(std::move(best->item));
+      rated.push_back(std::move(best->item));
       more.push_back({{"similarity", best->similarity}});
     }
     SACCADE_ASSIGN(const std::string manifest, format_manifest(dataset, options_.output, more));

@@ -77,15 +77,17 @@ Status EditsStudy::add_dataset(const NamedDataset& dataset) {
   engine_ = list.engine;
   SACCADE_ASSIGN(counts_, read_pseudo_targets(options_.generated, dataset.dataset));
   dataset_ = dataset.dataset;
-  dataset_.edits.clear();
+  const auto& all = dataset.dataset.as<EditQueries>().items;
+  auto& edits = dataset_.as<EditQueries>().items;
+  edits.clear();
   for (size_t i = 0; i < counts_.pictures.size(); ++i) {
-    if (!counts_.pictures[i] || dataset.dataset.edits[i].targets.empty()) continue;
-    EditQuery& query = dataset_.edits.emplace_back(dataset.dataset.edits[i]);
+    if (!counts_.pictures[i] || all[i].targets.empty()) continue;
+    EditQuery& query = edits.emplace_back(all[i]);
     query.paraphrases.clear();
     query.subset.clear();
     generated_.push_back(*counts_.pictures[i]);
   }
-  if (dataset_.edits.empty()) {
+  if (edits.empty()) {
     return fail(ErrorCode::kUsage, "{}: no query has both a generated picture and a target", dataset.name);
   }
   // Reports queries that cannot be asked before anything is encoded.
@@ -95,13 +97,14 @@ Status EditsStudy::add_dataset(const NamedDataset& dataset) {
 
 std::vector<ImageRef> EditsStudy::pictures(size_t /*dataset*/) const {
   std::vector<ImageRef> pictures;
-  for (const GalleryPicture& each : dataset_.gallery) pictures.push_back(each.image);
+  for (const GalleryPicture& each : dataset_.as<EditQueries>().gallery) pictures.push_back(each.image);
   pictures.insert(pictures.end(), generated_.begin(), generated_.end());
   return pictures;
 }
 
 Result<SettledTask> EditsStudy::settle(size_t /*dataset*/, std::span<const int64_t> unreadable) {
-  const int64_t gallery = std::ssize(dataset_.gallery);
+  const auto& edits = dataset_.as<EditQueries>();
+  const int64_t gallery = std::ssize(edits.gallery);
   // Queries whose generated image cannot be read.
   std::set<std::string> gone;
   std::vector<int64_t> gallery_gone;
@@ -109,15 +112,16 @@ Result<SettledTask> EditsStudy::settle(size_t /*dataset*/, std::span<const int64
     if (number < gallery) {
       gallery_gone.push_back(number);
     } else {
-      gone.insert(dataset_.edits[static_cast<size_t>(number - gallery)].id);
+      gone.insert(edits.items[static_cast<size_t>(number - gallery)].id);
     }
   }
   Dataset readable = dataset_;
-  std::erase_if(readable.edits, [&](const EditQuery& query) { return gone.contains(query.id); });
+  std::erase_if(readable.as<EditQueries>().items,
+                [&](const EditQuery& query) { return gone.contains(query.id); });
   SACCADE_ASSIGN(task_, composed_task(readable, options_.protocol, gallery_gone));
   std::map<std::string_view, int64_t> numbers;
-  for (size_t i = 0; i < dataset_.edits.size(); ++i) {
-    numbers.emplace(dataset_.edits[i].id, static_cast<int64_t>(i));
+  for (size_t i = 0; i < edits.items.size(); ++i) {
+    numbers.emplace(edits.items[i].id, static_cast<int64_t>(i));
   }
   SettledTask settled{.pictures = task_->source,
                       .texts = std::ssize(task_->asked),

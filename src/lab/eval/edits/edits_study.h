@@ -67,7 +67,7 @@ class EditsStudy : public Study {
   const EditsOptions& options_;
   const EvaluationOptions& evaluation_;
   Dataset dataset_;                  // its queries that have an image and a target
-  std::vector<ImageRef> generated_;  // [dataset_.edits]
+  std::vector<ImageRef> generated_;  // [items of dataset_]
   PseudoTargets counts_;
   Json engine_;
   std::optional<ComposedTask> task_;

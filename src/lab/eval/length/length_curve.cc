@@ -58,16 +58,6 @@ Matrix<double> resample_subsets(std::span<const SubsetHits> subsets, const Boots
   return resampled;
 }
 
-// Returns the narrowest of 1, 2, 5, 10, 20, 50, ... that gives at most 64 bins.
-int64_t bin_width(int64_t largest) {
-  constexpr int64_t kMaxBins = 64;
-  for (int64_t step = 1;; step *= 10) {
-    for (const int64_t width : {step, 2 * step, 5 * step}) {
-      if (largest / width < kMaxBins) return width;
-    }
-  }
-}
-
 // Returns true if the largest figure is above `chance` in nearly all resamples. The confidence is split among
 // all figures from which the largest was picked.
 bool is_above(double chance, const Estimates& estimates, double confidence) {
@@ -86,28 +76,6 @@ std::optional<int64_t> length_at(std::span<const int64_t> lengths, const std::op
 }
 
 }  // namespace
-
-TokenLengths token_lengths(std::span<const int64_t> own_tokens, std::optional<int64_t> limit) {
-  TokenLengths result;
-  result.lengths = lengths_of({own_tokens.begin(), own_tokens.end()});
-  result.limit = limit;
-  if (limit) result.beyond = std::ranges::count_if(own_tokens, [&](int64_t n) { return n > *limit; });
-  if (own_tokens.empty()) return result;
-  result.width = bin_width(result.lengths.max);
-  result.counts.resize(static_cast<size_t>(result.lengths.max / result.width + 1));
-  for (const int64_t n : own_tokens) ++result.counts[static_cast<size_t>(n / result.width)];
-  return result;
-}
-
-std::vector<int64_t> default_lengths(int64_t last) {
-  std::vector<int64_t> lengths;
-  for (int64_t n = 2; n < last;) {
-    lengths.push_back(n);
-    n += n < 20 ? 1 : n < 60 ? 5 : n < 120 ? 10 : n < 260 ? 20 : n < 510 ? 50 : n;
-  }
-  lengths.push_back(last);
-  return lengths;
-}
 
 std::optional<size_t> effective_place(std::span<const double> curve, double share) {
   if (std::ranges::any_of(curve, [](double value) { return std::isnan(value); })) return std::nullopt;

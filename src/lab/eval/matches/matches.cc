@@ -18,7 +18,7 @@ namespace {
 constexpr std::array<double, 4> kCuts = {0.3, 0.5, 0.7, 0.9};
 constexpr int kBins = 10;
 constexpr double kRare = 0.1;
-constexpr int64_t kEverydayShare = 3;  // as search/background.cc
+constexpr int64_t kEverydayShare = 3;  // as search/matching/background.cc
 
 std::vector<int64_t> pictures_of_half(const MatchTask& task, bool learned) {
   std::vector<int64_t> numbers;

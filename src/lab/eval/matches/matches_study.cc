@@ -36,16 +36,13 @@ Json MatchStudy::protocol() const {
 }
 
 Status MatchStudy::add_dataset(const NamedDataset& dataset) {
-  if (dataset.dataset.items.empty()) {
-    return fail(ErrorCode::kUsage,
-                "{}: a test of composition: matches are measured on pictures with captions", dataset.name);
-  }
-  const bool captions = std::ranges::any_of(dataset.dataset.items, [](const DatasetItem& item) {
+  SACCADE_ASSIGN(const CaptionedImages* images, dataset.dataset.need<CaptionedImages>());
+  const bool captions = std::ranges::any_of(images->items, [](const DatasetItem& item) {
     return std::ranges::any_of(item.captions, [](const std::string& text) { return !text.empty(); });
   });
   if (!captions)
     return fail(ErrorCode::kUsage, "{}: no captions: nothing says which hits are right", dataset.name);
-  datasets_.push_back({.items = dataset.dataset.items});
+  datasets_.push_back({.items = images->items});
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <unordered_map>
 
+#include "lab/data/read_dataset.h"
 #include "lab/eval/figures/ranking.h"
 #include "lab/eval/figures/relevance.h"
 #include "lab/eval/rows/pair_scores.h"
@@ -16,25 +17,24 @@ Result<OneCaptionSet> load_one_caption_set(const DatasetSource& source, const Pr
                                            const DecodeOptions& decode) {
   SACCADE_ASSIGN(Dataset dataset, read_dataset(source));
   const std::string where = source.path.string();
-  if (dataset.items.empty()) {
-    return fail(ErrorCode::kUsage, "{}: {}, not images with their captions", where, dataset.sort());
-  }
+  SACCADE_ASSIGN(const CaptionedImages* images, dataset.need<CaptionedImages>());
+  const std::vector<DatasetItem>& items = images->items;
   Preprocessing on_white = preprocessing;
   on_white.alpha = AlphaPolicy::kComposite;
-  for (const DatasetItem& item : dataset.items) {
+  for (const DatasetItem& item : items) {
     if (item.captions.empty())
       return fail(ErrorCode::kBadData, "{}: {}: no caption", where, item.image.name());
   }
   const PixelOptions options = pixel_options(on_white, decode);
   PixelBatch batch = read_pixels(
-      static_cast<int64_t>(dataset.items.size()),
+      static_cast<int64_t>(items.size()),
       [&](int64_t i) {
-        return read_image_bytes(dataset.items[static_cast<size_t>(i)].image, options.decode.max_bytes);
+        return read_image_bytes(items[static_cast<size_t>(i)].image, options.decode.max_bytes);
       },
       options, pool);
   if (!batch.failed.empty()) {
     const auto& [i, error] = batch.failed.front();
-    const std::string name = dataset.items[static_cast<size_t>(i)].image.name();
+    const std::string name = items[static_cast<size_t>(i)].image.name();
     const Error named = error.message.find(name) == std::string::npos ? error.in(name) : error;
     return fail(ErrorCode::kBadData, "{}: {}", where, named.message);
   }
@@ -44,7 +44,7 @@ Result<OneCaptionSet> load_one_caption_set(const DatasetSource& source, const Pr
                     .texts = {},
                     .labels = {}};
   std::unordered_map<std::string, int64_t> labels;
-  for (const DatasetItem& item : dataset.items) {
+  for (const DatasetItem& item : items) {
     const std::string& caption = item.captions.front();
     set.labels.push_back(labels.emplace(caption, static_cast<int64_t>(labels.size())).first->second);
     set.texts.push_back(tokenizer.encode(caption, context));

@@ -46,6 +46,23 @@ std::vector<double> chance_of(int64_t right, int64_t gallery, std::span<const in
   return figures;
 }
 
+// Returns the image of each query, which is the cluster of the bootstrap. A text without a right image counts
+// nowhere; it gets image 0.
+std::vector<int64_t> owners(const Relevance& relevance, std::span<const int64_t> image_of_text,
+                            Direction direction) {
+  if (direction == Direction::kTextToImage && !image_of_text.empty()) {
+    return {image_of_text.begin(), image_of_text.end()};
+  }
+  std::vector<int64_t> own(static_cast<size_t>(relevance.queries(direction)));
+  for (int64_t q = 0; q < std::ssize(own); ++q) {
+    const auto right = relevance.right(direction, q);
+    own[static_cast<size_t>(q)] = direction == Direction::kImageToText ? q
+                                  : right.empty()                      ? 0
+                                                                       : right.front();
+  }
+  return own;
+}
+
 }  // namespace
 
 std::vector<std::string> retrieval_names(std::span<const int64_t> ks) {
@@ -117,6 +134,23 @@ QueryCounts count_queries(const QueryRanks& ranks) {
     counts.tied += ranks.tied[static_cast<size_t>(q)];
   }
   return counts;
+}
+
+Result<RetrievalOutcome> evaluate_retrieval(const PairScores& scores, const Relevance& relevance,
+                                            std::span<const int64_t> image_of_text, const TieBreak& ties,
+                                            const BootstrapOptions& bootstrap, ThreadPool& pool) {
+  RetrievalOutcome outcome;
+  for (const Direction direction : {Direction::kTextToImage, Direction::kImageToText}) {
+    DirectionOutcome& one =
+        direction == Direction::kTextToImage ? outcome.text_to_image : outcome.image_to_text;
+    SACCADE_ASSIGN(one.ranks, rank_right_answers(scores, relevance, direction, ties, pool));
+    one.counts = count_queries(one.ranks);
+    const ClusteredSample sample = retrieval_sample(
+        one.ranks, kRecallDepths, owners(relevance, image_of_text, direction), relevance.images());
+    one.estimates = estimate(sample, bootstrap, pool);
+    one.figures = figures_of(one.estimates, bootstrap.confidence);
+  }
+  return outcome;
 }
 
 }  // namespace saccade::lab

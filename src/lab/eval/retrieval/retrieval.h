@@ -9,6 +9,7 @@
 // A query without a right answer in the gallery is excluded and counted separately.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -21,6 +22,7 @@
 namespace saccade::lab {
 
 inline constexpr int64_t kNdcgDepth = 10;
+inline constexpr std::array<int64_t, 3> kRecallDepths = {1, 5, 10};
 
 // Returns the figures' names in their order: r<k> for all k, recall<k> for all k, mrr, ndcg10, mean_rank;
 // then median_rank.
@@ -48,5 +50,27 @@ struct QueryCounts {
   int64_t several_right = 0;  // with more than one right answer
 };
 QueryCounts count_queries(const QueryRanks& ranks);
+
+// Figures of both directions, with r@k and recall@k for kRecallDepths.
+struct DirectionOutcome {
+  QueryCounts counts;
+  QueryRanks ranks;
+  Estimates estimates;  // resampled by image: outcomes of two models on one task can be paired
+  std::vector<Figure> figures;
+};
+struct RetrievalOutcome {
+  DirectionOutcome text_to_image;
+  DirectionOutcome image_to_text;
+  [[nodiscard]] const DirectionOutcome& of(Direction direction) const {
+    return direction == Direction::kTextToImage ? text_to_image : image_to_text;
+  }
+};
+
+// Evaluates retrieval in both directions. scores: of the relevance's texts and images. The bootstrap's clusters
+// are the images; image_of_text: that of each text, or empty: its first right one. Errors: those of
+// rank_right_answers. Cost: all scores twice, once per direction, and the bootstrap.
+Result<RetrievalOutcome> evaluate_retrieval(const PairScores& scores, const Relevance& relevance,
+                                            std::span<const int64_t> image_of_text, const TieBreak& ties,
+                                            const BootstrapOptions& bootstrap, ThreadPool& pool);
 
 }  // namespace saccade::lab

@@ -3,20 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <numeric>
+
+#include "lab/eval/figures/figure_json.h"
 
 namespace saccade::lab {
 namespace {
 
 constexpr std::array<Direction, 2> kDirections = {Direction::kTextToImage, Direction::kImageToText};
-
-// Returns the image of each query, which is the cluster of the bootstrap.
-std::vector<int64_t> owners(const RetrievalTask& task, Direction direction) {
-  if (direction == Direction::kTextToImage) return task.image_of_text;
-  std::vector<int64_t> own(task.images.size());
-  std::iota(own.begin(), own.end(), 0);
-  return own;
-}
 
 // Blanks r@k and recall@k for a gallery with fewer than k answers, since they would be 1 for any model.
 void blank_beyond(int64_t gallery, Json& figures) {
@@ -73,18 +66,7 @@ Result<TieBreak> tie_break(TiePolicy policy, const RetrievalTask& task) {
 Result<RetrievalOutcome> evaluate_retrieval(const PairScores& scores, const RetrievalTask& task,
                                             const TieBreak& ties, const BootstrapOptions& bootstrap,
                                             ThreadPool& pool) {
-  RetrievalOutcome outcome;
-  for (const Direction direction : kDirections) {
-    DirectionOutcome& one =
-        direction == Direction::kTextToImage ? outcome.text_to_image : outcome.image_to_text;
-    SACCADE_ASSIGN(one.ranks, rank_right_answers(scores, task.relevance, direction, ties, pool));
-    one.counts = count_queries(one.ranks);
-    const ClusteredSample sample = retrieval_sample(one.ranks, kRecallDepths, owners(task, direction),
-                                                    static_cast<int64_t>(task.images.size()));
-    one.estimates = estimate(sample, bootstrap, pool);
-    one.figures = figures_of(one.estimates, bootstrap.confidence);
-  }
-  return outcome;
+  return evaluate_retrieval(scores, task.relevance, task.image_of_text, ties, bootstrap, pool);
 }
 
 std::vector<std::vector<RunAnswer>> top_answers(const PairScores& scores, const Relevance& relevance,

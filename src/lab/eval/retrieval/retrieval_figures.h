@@ -18,29 +18,13 @@
 
 namespace saccade::lab {
 
-inline constexpr std::array<int64_t, 3> kRecallDepths = {1, 5, 10};
 // Number of answers that a run keeps of each query.
 inline constexpr int64_t kTopAnswers = 5;
-
-struct DirectionOutcome {
-  QueryCounts counts;
-  QueryRanks ranks;
-  Estimates estimates;  // resampled by image: outcomes of two models on one task can be paired
-  std::vector<Figure> figures;
-};
-struct RetrievalOutcome {
-  DirectionOutcome text_to_image;
-  DirectionOutcome image_to_text;
-  [[nodiscard]] const DirectionOutcome& of(Direction direction) const {
-    return direction == Direction::kTextToImage ? text_to_image : image_to_text;
-  }
-};
 
 // Returns the tie policy with the task's data for it. Returns kBadData for kTrec over duplicate ids.
 Result<TieBreak> tie_break(TiePolicy policy, const RetrievalTask& task);
 
-// Evaluates retrieval. scores: [task's texts, task's pictures]. Errors: those of rank_right_answers. Cost:
-// all scores twice, once per direction, and the bootstrap.
+// Evaluates retrieval. scores: [task's texts, task's pictures].
 Result<RetrievalOutcome> evaluate_retrieval(const PairScores& scores, const RetrievalTask& task,
                                             const TieBreak& ties, const BootstrapOptions& bootstrap,
                                             ThreadPool& pool);

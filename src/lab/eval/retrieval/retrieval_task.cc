@@ -87,12 +87,9 @@ std::vector<ImageRef> pictures_of(const RetrievalSource& source) {
 }
 
 Result<RetrievalSource> retrieval_source(const Dataset& dataset) {
-  if (dataset.items.empty()) {
-    return fail(ErrorCode::kUsage, "{}: {}, not pictures with their captions: `saccade eval {}` takes it",
-                dataset.name, dataset.sort(), dataset.measured_by());
-  }
+  SACCADE_ASSIGN(const CaptionedImages* images, dataset.need<CaptionedImages>());
   RetrievalSource source;
-  for (const DatasetItem& item : dataset.items) {
+  for (const DatasetItem& item : images->items) {
     const auto image = static_cast<int64_t>(source.images.size());
     source.images.push_back({item.id, item.image});
     for (const std::string& caption : item.captions) source.texts.push_back({caption, image});

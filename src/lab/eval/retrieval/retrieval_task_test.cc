@@ -26,7 +26,7 @@ constexpr std::array kPolicies = {CaptionPolicy::kAll, CaptionPolicy::kFirst5, C
 RetrievalSource source_of(const std::vector<std::vector<std::string>>& captions) {
   Dataset dataset;
   for (size_t i = 0; i < captions.size(); ++i) {
-    DatasetItem& item = dataset.items.emplace_back();
+    DatasetItem& item = dataset.as<CaptionedImages>().items.emplace_back();
     item.id = fmt::format("p{}", i);
     item.image.path = fmt::format("p{}.png", i);
     item.captions = captions[i];
@@ -138,7 +138,7 @@ TEST(CaptionPolicies, AnotherGalleryIsAnErrorOrSaid) {
   EXPECT_THAT(nothing.error().message, HasSubstr("no picture with a text is left"));
 
   Dataset composition;
-  composition.compositions.resize(1);
+  composition.content.emplace<CompositionTests>().items.resize(1);
   EXPECT_EQ(retrieval_source(composition).error().code, ErrorCode::kUsage);
   RetrievalSource unknown = source_of({{"a"}});
   unknown.captions_known = false;

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "lab/data/read_dataset.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/rows.h"
 #include "saccade/image/decode/decoder_versions.h"
@@ -23,26 +24,21 @@ constexpr size_t kTextBatch = 256;
 constexpr int kSpaceVersion = 2;
 
 // Returns a description of everything that affects an embedding apart from its input.
-std::string space_of(EncoderBackend& encoder, std::string_view what) {
-  std::string space = fmt::format("{} of version {}\ncheckpoint {}\nprecision {}\n{}\n", what, kSpaceVersion,
-                                  encoder.info().fingerprint, enum_name(encoder.info().precision),
-                                  encoder.late_interaction() != nullptr ? "late interaction" : "one row");
+template <typename Input>
+std::string space_of(const EncoderInfo& info, const EmbeddingFunction<Input>& function,
+                     std::string_view what) {
+  std::string space = fmt::format("{} of version {}\ncheckpoint {}{}\nprecision {}\n{}\n", what,
+                                  kSpaceVersion, info.fingerprint, function.key, enum_name(info.precision),
+                                  function.late ? "late interaction" : "one row");
   for (const auto& [name, version] : library_versions()) space += fmt::format("{} {}\n", name, version);
   return space + fmt::format("computed with {}\n", instruction_set());
 }
 
-std::string space_of_pictures(EncoderBackend& encoder, const EmbedOptions& options,
-                              const Preprocessing& preprocessing) {
-  std::string space = space_of(encoder, options.as_stored ? "pictures as stored" : "pictures");
+std::string space_of_pictures(const EncoderInfo& info, const ImageFunction& function,
+                              const EmbedOptions& options, const Preprocessing& preprocessing) {
+  std::string space = space_of(info, function, options.as_stored ? "pictures as stored" : "pictures");
   for (const auto& [name, version] : decoder_versions()) space += fmt::format("{} {}\n", name, version);
   return space + preprocessing.describe();
-}
-
-RowSets one_each(Matrix<float> rows) {
-  RowSets sets;
-  for (int64_t i = 0; i < rows.rows(); ++i) sets.begin.push_back(i + 1);
-  sets.rows = std::move(rows);
-  return sets;
 }
 
 // Gathers items' embeddings in order: from the cache, from equal earlier items, or from the encoder.
@@ -142,9 +138,9 @@ class Gatherer {
 // A batch of images.
 class PictureBatch {
  public:
-  PictureBatch(EncoderBackend& encoder, const Preprocessing& preprocessing, const EmbedOptions& options,
+  PictureBatch(const ImageFunction& function, const Preprocessing& preprocessing, const EmbedOptions& options,
                ThreadPool& pool)
-      : encoder_(encoder),
+      : function_(function),
         pixels_(pixel_options(preprocessing,
                               {.apply_orientation = !options.as_stored, .processes = options.processes})),
         pool_(pool) {}
@@ -202,12 +198,7 @@ class PictureBatch {
         [&](int64_t i) -> Result<std::string> { return bytes[static_cast<size_t>(i)]; }, pixels_, pool_);
     RowSets sets;
     if (const MatrixView<const float> readable = batch.rows(); readable.rows() > 0) {
-      if (LateInteraction* late = encoder_.late_interaction()) {
-        SACCADE_ASSIGN(sets, late->encode_image_rows(readable));
-      } else {
-        SACCADE_ASSIGN(Matrix<float> rows, encoder_.encode_images(readable));
-        sets = one_each(std::move(rows));
-      }
+      SACCADE_ASSIGN(sets, function_.encode(readable));
     }
     size_t next = 0;
     auto failed = batch.failed.begin();
@@ -228,7 +219,7 @@ class PictureBatch {
     return {};
   }
 
-  EncoderBackend& encoder_;
+  const ImageFunction& function_;
   const PixelOptions pixels_;
   ThreadPool& pool_;
 };
@@ -259,16 +250,52 @@ Preprocessing with_transparency(const Preprocessing& preprocessing, Transparency
   return result;
 }
 
+Result<RowSets> one_each(Result<Matrix<float>> rows) {
+  if (!rows) return fail(std::move(rows).error());
+  RowSets sets;
+  for (int64_t i = 0; i < rows->rows(); ++i) sets.begin.push_back(i + 1);
+  sets.rows = *std::move(rows);
+  return sets;
+}
+
+ImageFunction own_images(EncoderBackend& encoder) {
+  LateInteraction* late = encoder.late_interaction();
+  return {.key = "",
+          .dim = encoder.info().dim,
+          .late = late != nullptr,
+          .encode = [&encoder, late](MatrixView<const float> pixels) {
+            return late != nullptr ? late->encode_image_rows(pixels)
+                                   : one_each(encoder.encode_images(pixels));
+          }};
+}
+
+TextFunction own_texts(EncoderBackend& encoder) {
+  LateInteraction* late = encoder.late_interaction();
+  return {.key = "",
+          .dim = encoder.info().dim,
+          .late = late != nullptr,
+          .encode = [&encoder, late](std::span<const TokenizedText> texts) {
+            return late != nullptr ? late->encode_text_rows(texts) : one_each(encoder.encode_texts(texts));
+          }};
+}
+
 Result<EmbeddedPictures> embed_pictures(EncoderBackend& encoder, std::span<const ImageRef> pictures,
                                         const EmbedOptions& options, ThreadPool& pool) {
+  return embed_pictures(encoder, own_images(encoder), pictures, options, pool);
+}
+
+Result<EmbeddedPictures> embed_pictures(EncoderBackend& encoder, const ImageFunction& function,
+                                        std::span<const ImageRef> pictures, const EmbedOptions& options,
+                                        ThreadPool& pool) {
   if (encoder.info().image_height == 0) {
     return fail(ErrorCode::kUnsupported, "the checkpoint's encoder ({}) reads texts only",
                 encoder.info().family);
   }
   const Preprocessing preprocessing = with_transparency(encoder.preprocessing(), options.transparency);
-  Gatherer gatherer(options, space_of_pictures(encoder, options, preprocessing), encoder.info().dim);
+  Gatherer gatherer(options, space_of_pictures(encoder.info(), function, options, preprocessing),
+                    function.dim);
   EmbeddedPictures result;
-  PictureBatch batch(encoder, preprocessing, options, pool);
+  PictureBatch batch(function, preprocessing, options, pool);
   const auto step = static_cast<size_t>(std::max(1, options.batch));
   Status status;
   for (size_t first = 0; first < pictures.size() && status; first += step) {
@@ -283,20 +310,20 @@ Result<EmbeddedPictures> embed_pictures(EncoderBackend& encoder, std::span<const
   }
   gatherer.flush();  // keeps the finished embeddings after an error
   SACCADE_TRY(std::move(status));
-  result.rows = gatherer.finish(encoder.late_interaction() != nullptr);
+  result.rows = gatherer.finish(function.late);
   return result;
 }
 
 Result<EmbeddedRows> embed_texts(EncoderBackend& encoder, std::span<const TokenizedText> texts,
                                  const EmbedOptions& options) {
-  Gatherer gatherer(options, space_of(encoder, "texts"), encoder.info().dim);
+  return embed_texts(encoder, own_texts(encoder), texts, options);
+}
+
+Result<EmbeddedRows> embed_texts(EncoderBackend& encoder, const TextFunction& function,
+                                 std::span<const TokenizedText> texts, const EmbedOptions& options) {
+  Gatherer gatherer(options, space_of(encoder.info(), function, "texts"), function.dim);
   std::vector<std::string> keys(texts.size());
   for (size_t i = 0; i < texts.size(); ++i) keys[i] = sha256_hex(std::as_bytes(std::span(texts[i].ids)));
-  const auto encode = [&](std::span<const TokenizedText> some) -> Result<RowSets> {
-    if (LateInteraction* late = encoder.late_interaction()) return late->encode_text_rows(some);
-    SACCADE_ASSIGN(Matrix<float> rows, encoder.encode_texts(some));
-    return one_each(std::move(rows));
-  };
   const auto all = [&]() -> Status {
     for (size_t i = 0; i < texts.size();) {
       if (options.stop.stop_requested()) {
@@ -312,7 +339,7 @@ Result<EmbeddedRows> embed_texts(EncoderBackend& encoder, std::span<const Tokeni
                run.insert(keys[end]).second) {
           ++end;
         }
-        SACCADE_ASSIGN(const RowSets sets, encode(texts.subspan(i, end - i)));
+        SACCADE_ASSIGN(const RowSets sets, function.encode(texts.subspan(i, end - i)));
         for (size_t t = i; t < end; ++t) {
           const int64_t begin = sets.begin[t - i];
           const auto rows = sets.rows.view().slice(begin, sets.begin[t - i + 1] - begin);
@@ -327,7 +354,7 @@ Result<EmbeddedRows> embed_texts(EncoderBackend& encoder, std::span<const Tokeni
   Status status = all();
   gatherer.flush();
   SACCADE_TRY(std::move(status));
-  return gatherer.finish(encoder.late_interaction() != nullptr);
+  return gatherer.finish(function.late);
 }
 
 EmbeddedRows select_rows(const EmbeddedRows& rows, std::span<const int64_t> which) {

@@ -62,6 +62,24 @@ struct EmbeddedPictures {
   std::vector<std::pair<int64_t, Error>> failed;  // ascending by number
 };
 
+// Function that encodes inputs, and its key in the cache beside the encoder's fingerprint. Functions of one
+// encoder with different results have different keys; the encoder's own embeddings have none.
+template <typename Input>
+struct EmbeddingFunction {
+  std::string key;
+  int64_t dim = 0;
+  bool late = false;  // MaxSim compares an item's rows
+  std::function<Result<RowSets>(Input)> encode;
+};
+using ImageFunction = EmbeddingFunction<MatrixView<const float>>;  // of pixels as encode_images has them
+using TextFunction = EmbeddingFunction<std::span<const TokenizedText>>;
+
+// Return the encoder's own embeddings. The encoder is borrowed.
+ImageFunction own_images(EncoderBackend& encoder);
+TextFunction own_texts(EncoderBackend& encoder);
+// Returns row sets of one row per item.
+Result<RowSets> one_each(Result<Matrix<float>> rows);
+
 // Embeds images. The key is the SHA-256 of an image's bytes: an image that changes under its name is encoded
 // again, equal ones are encoded once. Unreadable images are listed, not errors. Reading and decoding run on
 // the pool, one batch at a time. Errors: kUnsupported for encoders without an image tower; kBadData for an
@@ -69,11 +87,17 @@ struct EmbeddedPictures {
 // the cache.
 Result<EmbeddedPictures> embed_pictures(EncoderBackend& encoder, std::span<const ImageRef> pictures,
                                         const EmbedOptions& options, ThreadPool& pool);
+// Likewise with a function of the encoder in place of its own embeddings.
+Result<EmbeddedPictures> embed_pictures(EncoderBackend& encoder, const ImageFunction& function,
+                                        std::span<const ImageRef> pictures, const EmbedOptions& options,
+                                        ThreadPool& pool);
 
 // Embeds texts. The key is the SHA-256 of a text's ids, so truncated texts have keys of their own. Errors are
 // as above.
 Result<EmbeddedRows> embed_texts(EncoderBackend& encoder, std::span<const TokenizedText> texts,
                                  const EmbedOptions& options);
+Result<EmbeddedRows> embed_texts(EncoderBackend& encoder, const TextFunction& function,
+                                 std::span<const TokenizedText> texts, const EmbedOptions& options);
 
 // Returns the items `which`, in that order.
 EmbeddedRows select_rows(const EmbeddedRows& rows, std::span<const int64_t> which);

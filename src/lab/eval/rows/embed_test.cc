@@ -342,6 +342,33 @@ TEST_F(Embed, TextsAreKnownByTheirTokens) {
   }
 }
 
+TEST_F(Embed, FunctionsOfOneEncoderAreCachedUnderTheirKeys) {
+  ColourEncoder encoder;
+  (void)embed(encoder, options_);
+  ASSERT_EQ(encoder.images, 7);
+  // The first two values of each image's embedding, as two rows.
+  const ImageFunction halves{" halves", 1, true, [&](MatrixView<const float> pixels) -> Result<RowSets> {
+                               SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_images(pixels));
+                               RowSets sets{Matrix<float>(2 * rows.rows(), 1)};
+                               for (int64_t i = 0; i < rows.rows(); ++i) {
+                                 std::ranges::copy(rows.row(i).first(2), sets.rows.values().begin() + 2 * i);
+                                 sets.begin.push_back(2 * (i + 1));
+                               }
+                               return sets;
+                             }};
+  for (const int64_t encoded : {14, 14}) {  // the second time from the cache
+    const auto result = embed_pictures(encoder, halves, pictures_, options_, pool_);
+    ASSERT_TRUE(result) << result.error().message;
+    EXPECT_EQ(encoder.images, encoded);
+    EXPECT_TRUE(result->rows.late);
+    EXPECT_EQ(result->rows.sets.begin.back(), 14);
+    const std::vector<float> own = fresh();
+    for (size_t i = 0; i < 14; ++i) EXPECT_EQ(values(result->rows)[i], own[4 * (i / 2) + i % 2]);
+  }
+  EXPECT_EQ(values(embed(encoder, options_).rows), fresh());
+  EXPECT_EQ(encoder.images, 14);
+}
+
 TEST_F(Embed, ScoresAreCosinesOrMaxSim) {
   write(7, two_colours({255, 0, 0}, {0, 255, 0}));
   for (const bool late : {false, true}) {

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <system_error>
 
-#include "lab/eval/run/run.h"
+#include "lab/eval/run/run_record.h"
+#include "saccade/core/files/file_lock.h"
 #include "saccade/core/files/temporary_files.h"
 
 namespace saccade::lab {

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/data/read_dataset.h"
 #include "lab/eval/figures/figure_json.h"
 #include "lab/eval/figures/projection.h"
 #include "lab/eval/visualness/picture_rank.h"
@@ -25,9 +26,8 @@ constexpr int64_t kMapPoints = 400;  // points of each kind
 Result<Dataset> read_rated(const std::string& given) {
   SACCADE_ASSIGN(const DatasetSource source, parse_dataset_source(given));
   SACCADE_ASSIGN(Dataset dataset, read_dataset(source));
-  if (!dataset.rated.empty()) return dataset;
-  return fail(ErrorCode::kUsage, "{}: {}, not rated texts (see saccade help datasets)", given,
-              dataset.sort());
+  SACCADE_TRY(dataset.need<RatedTexts>());
+  return dataset;
 }
 
 std::vector<std::string_view> views_of(const std::vector<std::string>& texts) {
@@ -154,7 +154,7 @@ Json VisualnessStudy::protocol() const {
       evaluation_.bootstrap.resamples, picture_words(evaluation_.embed));
   Json validation = Json::array();
   for (const auto& [given, dataset] : validation_) {
-    validation.push_back({{"name", dataset.name}, {"sha256", dataset.hash}, {"texts", dataset.rated.size()}});
+    validation.push_back({{"name", dataset.name}, {"sha256", dataset.hash}, {"texts", dataset.size()}});
   }
   Json json = {
       {"words", std::move(words)},
@@ -176,7 +176,7 @@ Result<VisualnessStudy::Texts> VisualnessStudy::texts_of(const Dataset& dataset)
   Texts texts;
   std::map<std::string, int64_t> pictures;
   std::map<std::string, int64_t> clusters;
-  for (const RatedText& item : dataset.rated) {
+  for (const RatedText& item : dataset.as<RatedTexts>().items) {
     texts.texts.push_back(item.text);
     texts.visual.push_back(item.visual);
     int64_t picture = -1;
@@ -202,10 +202,7 @@ Result<VisualnessStudy::Texts> VisualnessStudy::texts_of(const Dataset& dataset)
 }
 
 Status VisualnessStudy::add_dataset(const NamedDataset& dataset) {
-  if (dataset.dataset.rated.empty()) {
-    return fail(ErrorCode::kUsage, "{}: {}, not rated texts (see saccade help datasets)", dataset.given,
-                dataset.dataset.sort());
-  }
+  SACCADE_TRY(dataset.dataset.need<RatedTexts>());
   Judged one;
   one.name = dataset.name;
   SACCADE_ASSIGN(one.texts, texts_of(dataset.dataset).in(dataset.name));

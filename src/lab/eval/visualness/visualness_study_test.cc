@@ -40,7 +40,7 @@ class LetterClassifier : public ColourEncoder, public TextClassifier {
     mutable_info().image_height = mutable_info().image_width = 0;
     mutable_info().fingerprint = "classifier";
   }
-  TextClassifier* text_classifier() override { return this; }
+  EncoderCapabilities capabilities() override { return {.text_classifier = this}; }
   const std::vector<std::string>& labels() const override { return labels_; }
   Result<Matrix<float>> classify_texts(std::span<const TokenizedText> batch) override {
     Matrix<float> logits(std::ssize(batch), 2);

@@ -43,7 +43,7 @@ class AttendingEncoder : public ColourEncoder, public TextClassifier {
     mutable_info().context = 77;
   }
   [[nodiscard]] const Tokenizer* tokenizer() const override { return tokenizer_.get(); }
-  TextClassifier* text_classifier() override { return this; }
+  EncoderCapabilities capabilities() override { return {.text_classifier = this}; }
   const std::vector<std::string>& labels() const override { return labels_; }
   Result<Matrix<float>> classify_texts(std::span<const TokenizedText>) override { return Matrix<float>(); }
   Result<AttentionMaps> attention_maps(const TokenizedText& text) override {

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "lab/eval/figures/figure_json.h"
 #include "saccade/core/files/safetensors.h"
 
 namespace saccade::lab {
@@ -96,12 +97,9 @@ CompositionVerdict judge(const CompositionScores& s, bool two_pictures) {
 }
 
 Result<CompositionTask> composition_task(const Dataset& dataset) {
-  if (dataset.compositions.empty()) {
-    return fail(ErrorCode::kUsage, "{}: {}, not tests of composition: `saccade eval {}` takes it",
-                dataset.name, dataset.sort(), dataset.measured_by());
-  }
+  SACCADE_ASSIGN(const CompositionTests* tests, dataset.need<CompositionTests>());
   CompositionTask task;
-  task.items = dataset.compositions;
+  task.items = tests->items;
   task.two_pictures = task.items.front().images.size() == 2;
   std::unordered_map<std::string, int64_t> numbers;
   for (const CompositionItem& item : task.items) {
@@ -126,17 +124,17 @@ Result<CompositionTask> composition_task(const Dataset& dataset) {
 
 Result<CompositionTask> without_pictures(const CompositionTask& task, std::span<const int64_t> pictures) {
   Dataset rest;
+  auto& items = rest.content.emplace<CompositionTests>().items;
   for (size_t i = 0; i < task.items.size(); ++i) {
     const bool gone = std::ranges::any_of(
         task.picture_of[i], [&](int64_t picture) { return std::ranges::binary_search(pictures, picture); });
     if (gone) {
       rest.exclude("items with a picture that cannot be read", task.items[i].id);
     } else {
-      rest.compositions.push_back(task.items[i]);
+      items.push_back(task.items[i]);
     }
   }
-  if (rest.compositions.empty())
-    return fail(ErrorCode::kBadData, "no item is left whose pictures can be read");
+  if (items.empty()) return fail(ErrorCode::kBadData, "no item is left whose pictures can be read");
   SACCADE_ASSIGN(CompositionTask result, composition_task(rest));
   std::unordered_map<std::string, int64_t> numbers;
   for (size_t p = 0; p < task.pictures.size(); ++p) numbers.emplace(task.pictures[p].name(), task.source[p]);

@@ -35,9 +35,10 @@ CompositionItem item(const std::string& id, const std::string& kind,
 }
 CompositionTask pairs(int count) {
   Dataset dataset;
+  auto& items = dataset.content.emplace<CompositionTests>().items;
   for (int i = 0; i < count; ++i) {
-    dataset.compositions.push_back(item(std::to_string(i), i % 2 == 0 ? "object" : "relation",
-                                        {fmt::format("{}a.png", i), fmt::format("{}b.png", i)}));
+    items.push_back(item(std::to_string(i), i % 2 == 0 ? "object" : "relation",
+                         {fmt::format("{}a.png", i), fmt::format("{}b.png", i)}));
   }
   return composition_task(dataset).value();
 }
@@ -141,8 +142,9 @@ TEST(Composition, FiguresAreSharesByKind) {
 // Items of one image are resampled together with those that share it.
 TEST(Composition, ItemsOfOnePictureAreOneCluster) {
   Dataset dataset;
+  auto& items = dataset.content.emplace<CompositionTests>().items;
   for (int i = 0; i < 6; ++i) {
-    dataset.compositions.push_back(item(std::to_string(i), "swap", {i < 5 ? "a.jpg" : "b.jpg"}));
+    items.push_back(item(std::to_string(i), "swap", {i < 5 ? "a.jpg" : "b.jpg"}));
   }
   const auto task = composition_task(dataset);
   ASSERT_TRUE(task);
@@ -166,8 +168,9 @@ TEST(Composition, ItemsOfOnePictureAreOneCluster) {
 // Images connect items in a chain, by the second image, or not at all.
 TEST(Composition, ItemsThatPicturesConnectAreOneCluster) {
   Dataset dataset;
-  dataset.compositions = {item("0", "k", {"a", "b"}), item("1", "k", {"c", "d"}), item("2", "k", {"e", "b"}),
-                          item("3", "k", {"f", "g"}), item("4", "k", {"d", "e"}), item("5", "k", {"h", "g"})};
+  dataset.content.emplace<CompositionTests>().items = {
+      item("0", "k", {"a", "b"}), item("1", "k", {"c", "d"}), item("2", "k", {"e", "b"}),
+      item("3", "k", {"f", "g"}), item("4", "k", {"d", "e"}), item("5", "k", {"h", "g"})};
   const CompositionTask task = composition_task(dataset).value();
   ThreadPool pool(1);
   // Items 0, 1, 2 and 4 are right, connected through 4; items 3 and 5 are wrong. So a resample draws two of
@@ -185,8 +188,9 @@ TEST(Composition, ItemsThatPicturesConnectAreOneCluster) {
 
 TEST(Composition, WithoutPicturesTheOthersAreKnownByTheirNumbers) {
   Dataset dataset;
-  dataset.compositions = {item("0", "k", {"gone", "x"}), item("1", "k", {"y", "x"}),
-                          item("2", "k", {"z", "lost"}), item("3", "k", {"x", "z"})};
+  dataset.content.emplace<CompositionTests>().items = {
+      item("0", "k", {"gone", "x"}), item("1", "k", {"y", "x"}), item("2", "k", {"z", "lost"}),
+      item("3", "k", {"x", "z"})};
   const CompositionTask whole = composition_task(dataset).value();
   EXPECT_THAT(whole.source, ElementsAre(0, 1, 2, 3, 4));
   const std::vector<int64_t> unreadable = {0, 4};
@@ -205,9 +209,9 @@ TEST(Composition, WithoutPicturesTheOthersAreKnownByTheirNumbers) {
 
 TEST(Composition, WhatDoesNotFitIsAnError) {
   Dataset dataset;
-  dataset.items.resize(1);
+  dataset.as<CaptionedImages>().items.resize(1);
   EXPECT_EQ(composition_task(dataset).error().code, ErrorCode::kUsage);
-  dataset.compositions = {item("one", "k", {"a", "b"}), item("two", "k", {"c"})};
+  dataset.content.emplace<CompositionTests>().items = {item("one", "k", {"a", "b"}), item("two", "k", {"c"})};
   EXPECT_THAT(composition_task(dataset).error().message,
               HasSubstr("item one has 2 pictures, item two has 1"));
 

@@ -68,15 +68,15 @@ std::string tau_charts(const ReportData& data, const LoadedRun& run, const std::
       "of the text become one.";
   recall.data.name = "composed-tau-" + dataset;
   recall.data.columns = {text_column("composer", "name"), text_column("colour", "series"),
-                         number_column("tau", "tau"),     figure_column("r10, %", "value"),
-                         figure_column("r1, %", "r1"),    number_column("tokens matched, %", "matched")};
+                         number_column("tau", "tau"),     figure_column("r10", "value"),
+                         figure_column("r1", "r1"),       number_column("tokens matched", "matched")};
   Chart matched;
   matched.title = dataset + ": matched tokens against tau";
   matched.words = "Share of the texts' tokens that meet one of the reference's, start and end among them.";
   matched.table = false;
   matched.data.name = "composed-matched-" + dataset;
   matched.data.columns = {text_column("composer", "name"), text_column("colour", "series"),
-                          number_column("tau", "tau"), number_column("tokens matched, %", "value")};
+                          number_column("tau", "tau"), number_column("tokens matched", "value")};
   const bool several = run.run->info.checkpoints.size() > 1;
   for (const Json& each : curves) {
     if (json_text(each, "dataset") != dataset) continue;
@@ -85,11 +85,11 @@ std::string tau_charts(const ReportData& data, const LoadedRun& run, const std::
     const Json& figures = json_member(each, "figures");
     const double tau = json_number(each, "tau");
     recall.data.rows.push_back({text_cell(name), text_cell(key), number_cell(tau),
-                                figure_cell(json_member(figures, "r10"), Unit::kPercent),
-                                figure_cell(json_member(figures, "r1"), Unit::kPercent),
-                                number_cell(json_number(each, "matched"), Unit::kPercent)});
+                                figure_cell(json_member(figures, "r10"), Unit::kShare),
+                                figure_cell(json_member(figures, "r1"), Unit::kShare),
+                                number_cell(json_number(each, "matched"), Unit::kShare)});
     matched.data.rows.push_back({text_cell(name), text_cell(key), number_cell(tau),
-                                 number_cell(json_number(each, "matched"), Unit::kPercent)});
+                                 number_cell(json_number(each, "matched"), Unit::kShare)});
   }
   if (recall.data.rows.empty()) return {};
   recall.legend = matched.legend = methods.all;
@@ -111,7 +111,7 @@ std::string similarity_chart(const ReportData& data, const LoadedRun& run, const
   chart.data.name = "composed-tokens-" + dataset;
   chart.data.columns = {text_column("model", "name"), text_column("colour", "series"),
                         text_column("cosine from", "bin"), number_column("pairs", "pairs"),
-                        number_column("share, %", "share")};
+                        number_column("share", "share")};
   // Outer bins that are empty for all checkpoints are left out.
   double first = INFINITY;
   double last = -INFINITY;
@@ -143,7 +143,7 @@ std::string similarity_chart(const ReportData& data, const LoadedRun& run, const
       if (fresh) bins.push_back(bin);
       const double count = counts[i].is_number() ? counts[i].get<double>() : 0;
       chart.data.rows.push_back({text_cell(series.name), text_cell(series_key(series)), text_cell(bin),
-                                 number_cell(count), number_cell(count / pairs, Unit::kPercent)});
+                                 number_cell(count), number_cell(count / pairs, Unit::kShare)});
     }
   }
   if (chart.data.rows.empty()) return {};
@@ -166,7 +166,7 @@ Table figures_table(const ReportData& data, const LoadedRun& run, const std::str
           !json_member(json_member(result, "figures"), name).is_object())
         continue;
       shown.push_back(name);
-      table.columns.push_back(figure_column(name + ", %", name));
+      table.columns.push_back(figure_column(name, name));
       break;
     }
   }
@@ -179,7 +179,7 @@ Table figures_table(const ReportData& data, const LoadedRun& run, const std::str
                              text_cell(kind.empty() ? json_text(result, "of") : kind),
                              number_cell(json_number(result, "queries"))};
     for (const std::string& name : shown) {
-      row.push_back(figure_cell(json_member(json_member(result, "figures"), name), Unit::kPercent));
+      row.push_back(figure_cell(json_member(json_member(result, "figures"), name), Unit::kShare));
     }
     table.rows.push_back(std::move(row));
   }

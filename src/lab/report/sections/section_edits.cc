@@ -26,7 +26,7 @@ std::vector<const Json*> of_dataset(const Json& metrics, const char* list, const
 }
 
 Cell recall_cell(const Json& result, const char* name) {
-  return figure_cell(json_member(json_member(result, "figures"), name), Unit::kPercent);
+  return figure_cell(json_member(json_member(result, "figures"), name), Unit::kShare);
 }
 
 // Table of queries by the generated image, and of the baselines that need no engine.
@@ -35,8 +35,7 @@ Table methods_table(const ReportData& data, const LoadedRun& run, const std::str
   table.name = "edits-" + dataset;
   table.caption = dataset + ": share of queries with a target among the first k, asked by one picture or row";
   table.columns = {text_column("model", "model"), text_column("asked by", "method"),
-                   number_column("queries", "queries"), figure_column("r1, %", "r1"),
-                   figure_column("r5, %", "r5")};
+                   number_column("queries", "queries"), figure_column("r1", "r1"), figure_column("r5", "r5")};
   for (const Json* result : of_dataset(run.run->metrics, "results", dataset, "all")) {
     table.rows.push_back({text_cell(data.series_of(run, json_text(*result, "model")).name),
                           text_cell(json_text(*result, "method")),
@@ -54,8 +53,8 @@ Table kinds_table(const ReportData& data, const LoadedRun& run, const std::strin
   table.columns = {text_column("model", "model"),
                    text_column("kind", "kind"),
                    number_column("queries", "queries"),
-                   figure_column("r1, %", "r1"),
-                   figure_column("r5, %", "r5"),
+                   figure_column("r1", "r1"),
+                   figure_column("r5", "r5"),
                    figure_column("cosine", "cosine"),
                    figure_column("the reference's", "reference_cosine")};
   std::vector<const Json*> results = of_dataset(run.run->metrics, "results", dataset, "kind");

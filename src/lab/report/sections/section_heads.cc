@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "lab/report/run_sections.h"
+#include "lab/report/verdicts.h"
 #include "saccade/core/counts.h"
 #include "saccade/pages/html.h"
 
@@ -84,22 +85,22 @@ std::vector<TableRow> table_rows(const ReportData& data, const HeadRun& run) {
 }
 
 void add_recall_columns(Table& table) {
-  table.columns.push_back(figure_column("mean recall, %", "mean_recall"));
+  table.columns.push_back(figure_column("mean recall", "mean_recall"));
   for (const Direction direction : kBothDirections) {
     for (const std::string_view name : kRecalls) {
       table.columns.push_back(
-          figure_column(fmt::format("{}, R@{}, %", direction_words(direction), name.substr(1)),
+          figure_column(fmt::format("{}, R@{}", direction_words(direction), name.substr(1)),
                         fmt::format("{}_{}", direction_name(direction), name)));
     }
   }
 }
 
 void add_recall_cells(const Json& figures, std::vector<Cell>& row) {
-  row.push_back(figure_cell(json_member(figures, "mean_recall"), Unit::kPercent));
+  row.push_back(figure_cell(json_member(figures, "mean_recall"), Unit::kShare));
   for (const Direction direction : kBothDirections) {
     for (const std::string_view name : kRecalls) {
       row.push_back(
-          figure_cell(json_member(json_member(figures, direction_name(direction)), name), Unit::kPercent));
+          figure_cell(json_member(json_member(figures, direction_name(direction)), name), Unit::kShare));
     }
   }
 }
@@ -124,20 +125,24 @@ Table verdict_table(const HeadRun& run) {
   table.name = "heads-differences-" + run.dataset;
   table.caption =
       fmt::format("{}: paired differences, over the same resamples of pictures and seeds", run.dataset);
-  table.columns = {text_column("a", "a"), text_column("b", "b"), text_column("by mean recall", "verdict")};
+  table.columns = {text_column("a", "a"), text_column("b", "b")};
   add_recall_columns(table);
   const Json& verdicts = json_member(run.run->run->metrics, "verdicts");
   if (!verdicts.is_array()) return table;
-  std::vector<std::vector<Cell>> without;  // a head, which stand behind comparisons of heads
-  for (const Json& verdict : verdicts) {
-    if (json_text(verdict, "dataset") != run.dataset) continue;
-    const std::string b = json_text(verdict, "b");
-    std::vector<Cell> row = {text_cell(json_text(verdict, "a")), text_cell(b),
-                             verdict_cell(json_member(verdict, "mean_recall"), "a", "b", false)};
-    add_recall_cells(verdict, row);
-    (b == "no head" ? without : table.rows).push_back(std::move(row));
+  Verdicts by_mean_recall;
+  // Comparisons of heads come first, those with no head behind them.
+  for (const bool without : {false, true}) {
+    for (const Json& verdict : verdicts) {
+      const std::string b = json_text(verdict, "b");
+      if (json_text(verdict, "dataset") != run.dataset || (b == "no head") != without) continue;
+      std::vector<Cell> row = {text_cell(json_text(verdict, "a")), text_cell(b)};
+      add_recall_cells(verdict, row);
+      table.rows.push_back(std::move(row));
+      by_mean_recall.add(json_member(verdict, "mean_recall"), "a", "b");
+    }
   }
-  std::ranges::move(without, std::back_inserter(table.rows));
+  table.caption += "; p and verdict by mean recall";
+  by_mean_recall.finish(table, run.run->run->info.confidence);
   return table;
 }
 
@@ -147,7 +152,7 @@ Chart recall_bars(const ReportData& data, const HeadRun& run) {
   chart.words = "R@1, R@5 and R@10 in both directions; the table has the intervals.";
   chart.data.name = "heads-recall-" + run.dataset;
   chart.data.columns = {text_column("figure", "bin"), text_column("colour", "series"),
-                        text_column("model", "name"), number_column("share, %", "share")};
+                        text_column("model", "name"), number_column("share", "share")};
   std::vector<std::string> bins;
   for (const Direction direction : kBothDirections) {
     for (const std::string_view name : kRecalls) {
@@ -159,7 +164,7 @@ Chart recall_bars(const ReportData& data, const HeadRun& run) {
         const Json& figure = json_member(json_member(*row.figures, direction_name(direction)), name);
         chart.data.rows.push_back({text_cell(bins.back()), text_cell(series_key(row.series)),
                                    text_cell(row.name),
-                                   number_cell(json_number(figure, "value"), Unit::kPercent)});
+                                   number_cell(json_number(figure, "value"), Unit::kShare)});
       }
     }
   }
@@ -177,7 +182,7 @@ Chart cells_chart(const ReportData& data, const HeadRun& run, const std::string&
       "The mean of R@1, R@5 and R@10 of both directions; bands are intervals over queries and seeds.";
   chart.data.name = fmt::format("heads-by-{}-{}", x, run.dataset);
   chart.data.columns = {number_column(x_title, x), text_column("colour", "series"),
-                        text_column("head", "name"), figure_column("mean recall, %", "value")};
+                        text_column("head", "name"), figure_column("mean recall", "value")};
   std::set<double> places;
   for (const Json* cell : run.cells) {
     if (json_number(*cell, other) != fixed) continue;
@@ -188,7 +193,7 @@ Chart cells_chart(const ReportData& data, const HeadRun& run, const std::string&
     places.insert(json_number(*cell, x));
     chart.data.rows.push_back({number_cell(json_number(*cell, x)), text_cell(series_key(series)),
                                text_cell(series.name),
-                               figure_cell(json_member(*cell, "mean_recall"), Unit::kPercent)});
+                               figure_cell(json_member(*cell, "mean_recall"), Unit::kShare)});
   }
   if (places.size() < 2) chart.data.rows.clear();
   chart.spec =

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "lab/report/run_sections.h"
+#include "lab/report/verdicts.h"
 #include "saccade/pages/html.h"
 
 namespace saccade::lab {
@@ -59,7 +60,7 @@ double add_curve(const Json& direction, const Series& series, const std::string&
     if (!std::isfinite(n)) continue;
     last = std::max(last, n);
     data.rows.push_back({text_cell(name), text_cell(series_key(series)), number_cell(n),
-                         figure_cell(json_member(point, "r1"), Unit::kPercent)});
+                         figure_cell(json_member(point, "r1"), Unit::kShare)});
   }
   return last;
 }
@@ -68,7 +69,7 @@ Table curve_table(std::string name) {
   Table table;
   table.name = std::move(name);
   table.columns = {text_column("series", "name"), text_column("colour", "series"),
-                   number_column("tokens kept", "n"), figure_column("R@1, %", "value")};
+                   number_column("tokens kept", "n"), figure_column("R@1", "value")};
   return table;
 }
 
@@ -106,9 +107,9 @@ Table lengths_table(const std::string& dataset, const std::vector<Entry>& entrie
                    text_column("direction", "direction"),
                    figure_column("effective length", "effective"),
                    number_column("of it the text's own", "own"),
-                   number_column("share, %", "share"),
+                   number_column("share", "share"),
                    number_column("room for", "limit"),
-                   number_column("best R@1, %", "best"),
+                   number_column("best R@1", "best"),
                    text_column("", "remark"),
                    figure_column("of subsets of images", "subsets")};
   for (const Entry& entry : entries) {
@@ -128,8 +129,8 @@ Table lengths_table(const std::string& dataset, const std::vector<Entry>& entrie
       table.rows.push_back(
           {text_cell(entry.series.name), text_cell(direction_name(direction), direction_words(direction)),
            length_cell(effective), number_cell(json_number(effective, "tokens")),
-           number_cell(json_number(effective, "share"), Unit::kPercent),
-           number_cell(json_number(*entry.result, "limit")), number_cell(best, Unit::kPercent),
+           number_cell(json_number(effective, "share"), Unit::kShare),
+           number_cell(json_number(*entry.result, "limit")), number_cell(best, Unit::kShare),
            is_noise ? text_cell("chance", "no better than guessing: there is no effective length")
                     : text_cell(end ? "at the end" : "", end ? "at the end: more might help" : ""),
            length_cell(json_member(effective, "subsets"))});
@@ -143,13 +144,10 @@ Table chunking_table(const std::string& dataset, const std::vector<Entry>& entri
   table.name = "chunking-" + dataset;
   table.caption =
       dataset + ": whole texts in chunks, pooled, against texts cut at the model's limit (R@1, paired)";
-  table.columns = {text_column("model", "model"),
-                   text_column("chunks", "chunks"),
-                   text_column("pooling", "pooling"),
-                   text_column("direction", "direction"),
-                   figure_column("chunks \xE2\x88\x92 cut, %", "difference"),
-                   number_column("p", "p_value"),
-                   text_column("verdict", "verdict")};
+  table.columns = {text_column("model", "model"), text_column("chunks", "chunks"),
+                   text_column("pooling", "pooling"), text_column("direction", "direction"),
+                   figure_column("chunks \xE2\x88\x92 cut", "difference")};
+  Verdicts verdicts;
   for (const Entry& entry : entries) {
     const Json& chunking = json_member(*entry.result, "chunking");
     if (!chunking.is_array()) continue;
@@ -159,12 +157,12 @@ Table chunking_table(const std::string& dataset, const std::vector<Entry>& entri
         table.rows.push_back({text_cell(entry.series.name), text_cell(json_text(one, "chunks")),
                               text_cell(json_text(one, "pooling")),
                               text_cell(direction_name(direction), direction_words(direction)),
-                              figure_cell(difference.is_object() ? difference : Json(), Unit::kPercent),
-                              number_cell(json_number(difference, "p_value")),
-                              verdict_cell(difference, "chunks", "cut", false)});
+                              figure_cell(difference.is_object() ? difference : Json(), Unit::kShare)});
+        verdicts.add(difference, "chunks", "cut");
       }
     }
   }
+  verdicts.finish(table, entries.front().run->run->info.confidence);
   return table;
 }
 
@@ -219,7 +217,7 @@ Chart token_chart(const std::string& dataset, const Entry& entry) {
   chart.data.name = fmt::format("tokens-{}-{}", dataset, entry.series.name);
   chart.data.columns = {text_column("model", "name"), text_column("colour", "series"),
                         text_column("tokens", "bin"), number_column("texts", "texts"),
-                        number_column("share, %", "share")};
+                        number_column("share", "share")};
   if (!counts.is_array() || !(width >= 1)) return chart;
   double total = 0;
   for (const Json& count : counts) total += count.is_number() ? count.get<double>() : 0;
@@ -231,7 +229,7 @@ Chart token_chart(const std::string& dataset, const Entry& entry) {
     const double count = counts[i].is_number() ? counts[i].get<double>() : 0;
     chart.data.rows.push_back({text_cell(entry.series.name), text_cell(series_key(entry.series)),
                                text_cell(bins.back()), number_cell(count),
-                               number_cell(count / total, Unit::kPercent)});
+                               number_cell(count / total, Unit::kShare)});
   }
   chart.spec = bars_spec(bins, chart.legend, "tokens", "share of texts");
   return chart;

@@ -149,14 +149,14 @@ Result<std::string> maps_of(const LoadedRun& run, const Series& series, const Ru
                                                      sample.rows.view().slice(images, texts), pool));
   gaps.rows.push_back({text_cell(embeddings.dataset), text_cell(series.name), count_cell(images),
                        count_cell(texts), number_cell(gap.distance),
-                       number_cell(gap.other_kind_share, Unit::kPercent),
-                       number_cell(gap.other_kind_chance, Unit::kPercent)});
+                       number_cell(gap.other_kind_share, Unit::kShare),
+                       number_cell(gap.other_kind_chance, Unit::kShare)});
   SACCADE_ASSIGN(const PrincipalComponents components, principal_components(sample.rows.view(), 2, pool));
   std::string html = page.chart(
       map_chart(sample, components.coordinates, labels, "PCA", title,
                 fmt::format("The first two principal components, with {}% and {}% of the variance.",
-                            number_text(components.share[0], Unit::kPercent),
-                            number_text(components.share[1], Unit::kPercent))));
+                            number_text(components.share[0], Unit::kShare),
+                            number_text(components.share[1], Unit::kShare))));
   SACCADE_ASSIGN(const Tsne map, tsne(sample.rows.view(), {}, pool, progress, stop));
   return html + page.chart(map_chart(
                     sample, map.points, labels, "t-SNE", title,
@@ -179,8 +179,8 @@ Result<std::string> maps_section(const ReportData& data, const RunPageOptions& o
                   number_column("images", "images"),
                   number_column("texts", "texts"),
                   number_column("distance of centroids", "distance"),
-                  number_column("nearest neighbour of the other kind, %", "other_kind"),
-                  number_column("were they mixed, %", "other_kind_mixed")};
+                  number_column("nearest neighbour of the other kind", "other_kind"),
+                  number_column("were they mixed", "other_kind_mixed")};
   std::string panels;
   for (const LoadedRun& run : data.runs) {
     for (const RunEmbeddings& embeddings : run.run->embeddings) {

@@ -28,7 +28,7 @@ Chart calibration_chart(const std::string& dataset, const Kind& kind, const std:
       "where promises come true, both are the same.";
   chart.data.name = fmt::format("calibration-{}-{}", dataset, kind.key);
   chart.data.columns = {text_column("model", "name"), text_column("colour", "series"),
-                        number_column("promised", "promised"), figure_column("came true, %", "value"),
+                        number_column("promised", "promised"), figure_column("came true", "value"),
                         number_column("hits", "hits")};
   for (const Entry& entry : entries) {
     const Json& bins = json_member(*entry.figures, "calibration");
@@ -37,7 +37,7 @@ Chart calibration_chart(const std::string& dataset, const Kind& kind, const std:
     for (const Json& bin : bins) {
       chart.data.rows.push_back({text_cell(entry.series.name), text_cell(series_key(entry.series)),
                                  number_cell(json_number(bin, "promised")),
-                                 figure_cell(json_member(bin, "came"), Unit::kPercent),
+                                 figure_cell(json_member(bin, "came"), Unit::kShare),
                                  number_cell(json_number(bin, "hits"))});
     }
   }
@@ -54,7 +54,7 @@ Table summary_table(const std::string& dataset, const Kind& kind, const std::vec
       dataset, kind.words);
   table.columns = {text_column("model", "model"),
                    number_column("asked", "asked"),
-                   figure_column("first hit right, %", "first_right"),
+                   figure_column("first hit right", "first_right"),
                    figure_column("there or not", "found_auroc"),
                    figure_column("by cosine", "cosine_auroc"),
                    figure_column("right or wrong hit", "hit_auroc"),
@@ -66,7 +66,7 @@ Table summary_table(const std::string& dataset, const Kind& kind, const std::vec
       return figure_cell(json_member(figures, name), Unit::kNumber);
     };
     table.rows.push_back({text_cell(entry.series.name), number_cell(json_number(figures, "asked")),
-                          figure_cell(json_member(figures, "first_right"), Unit::kPercent),
+                          figure_cell(json_member(figures, "first_right"), Unit::kShare),
                           auroc("found_auroc"), auroc("cosine_auroc"), auroc("hit_auroc"),
                           auroc("hit_cosine_auroc"), text_cell(json_text(figures, "reason"))});
   }
@@ -83,20 +83,18 @@ Table cuts_table(const std::string& dataset, const Kind& kind, const std::vector
   table.columns = {text_column("model", "model"),
                    number_column("cut", "cut"),
                    number_column("hits", "hits"),
-                   number_column("promised, %", "promised"),
-                   figure_column("precision, %", "precision"),
-                   figure_column("found, %", "found"),
-                   figure_column("false found, %", "false_found")};
+                   number_column("promised", "promised"),
+                   figure_column("precision", "precision"),
+                   figure_column("found", "found"),
+                   figure_column("false found", "false_found")};
   for (const Entry& entry : entries) {
     const Json& cuts = json_member(*entry.figures, "cuts");
     if (!cuts.is_array()) continue;
     for (const Json& cut : cuts) {
-      const auto share = [&](const char* name) {
-        return figure_cell(json_member(cut, name), Unit::kPercent);
-      };
+      const auto share = [&](const char* name) { return figure_cell(json_member(cut, name), Unit::kShare); };
       table.rows.push_back({text_cell(entry.series.name), number_cell(json_number(cut, "cut")),
                             number_cell(json_number(cut, "hits")),
-                            number_cell(json_number(cut, "promised"), Unit::kPercent), share("precision"),
+                            number_cell(json_number(cut, "promised"), Unit::kShare), share("precision"),
                             share("found"), share("false_found")});
     }
   }

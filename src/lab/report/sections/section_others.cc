@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "lab/report/run_sections.h"
+#include "lab/report/verdicts.h"
 #include "saccade/pages/html.h"
 
 namespace saccade::lab {
@@ -32,7 +33,7 @@ Chart composition_chart(const std::string& dataset, const std::vector<Compositio
   chart.table = false;
   chart.data.name = "scores-" + dataset;
   chart.data.columns = {text_column("score", "group"), text_column("colour", "series"),
-                        text_column("model", "name"), figure_column("value, %", "value")};
+                        text_column("model", "name"), figure_column("value", "value")};
   std::vector<std::string> groups;
   for (const std::string_view score : kScores) {
     bool any = false;
@@ -41,7 +42,7 @@ Chart composition_chart(const std::string& dataset, const std::vector<Compositio
       if (kind_of(*each.result) != "all" || !figure.is_object()) continue;
       any = true;
       chart.data.rows.push_back({text_cell(score), text_cell(series_key(each.series)),
-                                 text_cell(each.series.name), figure_cell(figure, Unit::kPercent)});
+                                 text_cell(each.series.name), figure_cell(figure, Unit::kShare)});
     }
     if (any) groups.emplace_back(score);
   }
@@ -56,16 +57,16 @@ Table composition_table(const std::string& dataset, const std::vector<Compositio
   Table table;
   table.name = "composition-" + dataset;
   table.caption = dataset + ": scores by kind of change; comparisons are strict, so that ties count as wrong";
-  table.columns = {text_column("model", "model"),     text_column("kind", "kind"),
-                   number_column("items", "items"),   number_column("tied", "tied"),
-                   figure_column("text, %", "text"),  figure_column("image, %", "image"),
-                   figure_column("group, %", "group")};
+  table.columns = {text_column("model", "model"),   text_column("kind", "kind"),
+                   number_column("items", "items"), number_column("tied", "tied"),
+                   figure_column("text", "text"),   figure_column("image", "image"),
+                   figure_column("group", "group")};
   for (const CompositionResult& each : results) {
     std::vector<Cell> row = {text_cell(each.series.name), text_cell(kind_of(*each.result)),
                              number_cell(json_number(*each.result, "items")),
                              number_cell(json_number(*each.result, "tied"))};
     for (const std::string_view score : kScores) {
-      row.push_back(figure_cell(json_member(json_member(*each.result, "scores"), score), Unit::kPercent));
+      row.push_back(figure_cell(json_member(json_member(*each.result, "scores"), score), Unit::kShare));
     }
     table.rows.push_back(std::move(row));
   }
@@ -76,13 +77,9 @@ Table composition_differences(const ReportData& data, const LoadedRun& run, cons
   Table table;
   table.name = "differences-" + dataset;
   table.caption = dataset + ": paired differences";
-  table.columns = {text_column("a", "a"),
-                   text_column("b", "b"),
-                   text_column("kind", "kind"),
-                   text_column("score", "score"),
-                   figure_column("a \xE2\x88\x92 b, %", "difference"),
-                   number_column("p", "p_value"),
-                   text_column("verdict", "verdict")};
+  table.columns = {text_column("a", "a"), text_column("b", "b"), text_column("kind", "kind"),
+                   text_column("score", "score"), figure_column("a \xE2\x88\x92 b", "difference")};
+  Verdicts verdicts;
   const Json& comparisons = json_member(run.run->metrics, "comparisons");
   if (!comparisons.is_array()) return table;
   for (const Json& comparison : comparisons) {
@@ -93,11 +90,11 @@ Table composition_differences(const ReportData& data, const LoadedRun& run, cons
       const Json& difference = json_member(json_member(comparison, "scores"), score);
       if (!difference.is_object()) continue;
       table.rows.push_back({text_cell(a), text_cell(b), text_cell(kind_of(comparison)), text_cell(score),
-                            figure_cell(difference, Unit::kPercent),
-                            number_cell(json_number(difference, "p_value")),
-                            verdict_cell(difference, a, b, false)});
+                            figure_cell(difference, Unit::kShare)});
+      verdicts.add(difference, a, b);
     }
   }
+  verdicts.finish(table, run.run->info.confidence);
   return table;
 }
 

@@ -1,4 +1,4 @@
-// Protocol and inputs of the measurements: the first section of a page.
+// Protocol and inputs of the measurements: the last section of a page, folded.
 #include <fmt/format.h>
 
 #include "lab/report/run_sections.h"
@@ -66,10 +66,10 @@ std::string run_html(const LoadedRun& loaded) {
   for (const RunDataset& dataset : info.datasets) facts += entry("dataset", dataset_html(dataset));
   for (const RunCheckpoint& checkpoint : info.checkpoints)
     facts += entry("model", checkpoint_html(checkpoint));
-  facts += entry("intervals", info.resamples > 0 ? fmt::format("{}% from {} resamples, seed {}",
-                                                               number_text(info.confidence, Unit::kPercent),
-                                                               count_cell(info.resamples).html, info.seed)
-                                                 : std::string("none"));
+  facts += entry("intervals", info.resamples > 0
+                                  ? fmt::format("{:.3g}% from {} resamples, seed {}", 100 * info.confidence,
+                                                count_cell(info.resamples).html, info.seed)
+                                  : std::string("none"));
   std::string origin;
   std::string libraries = "Saccade " + escape_html(info.saccade);
   for (const auto& [name, version] : info.libraries) {
@@ -90,9 +90,11 @@ std::string run_html(const LoadedRun& loaded) {
 
 std::string protocol_section(const ReportData& data) {
   if (data.runs.empty()) return {};
-  std::string html = "<section id=\"protocol\"><h2>What was measured</h2>\n";
+  std::string html =
+      "<section id=\"protocol\"><h2>Protocols</h2>\n<details><summary>What was measured and how: protocols, inputs and their "
+      "hashes, intervals, machines, commands</summary>\n";
   for (const LoadedRun& run : data.runs) html += run_html(run);
-  return html + "</section>\n";
+  return html + "</details></section>\n";
 }
 
 }  // namespace saccade::lab

@@ -6,7 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "lab/report/headlines.h"
 #include "lab/report/run_sections.h"
+#include "lab/report/verdicts.h"
 #include "saccade/pages/html.h"
 
 namespace saccade::lab {
@@ -18,12 +20,12 @@ struct FigureName {
   Unit unit;
   bool lower_is_better = false;
 };
-constexpr std::array kFigures = {FigureName{"r1", "R@1, %", Unit::kPercent},
-                                 FigureName{"r5", "R@5, %", Unit::kPercent},
-                                 FigureName{"r10", "R@10, %", Unit::kPercent},
-                                 FigureName{"recall1", "recall@1, %", Unit::kPercent},
-                                 FigureName{"recall5", "recall@5, %", Unit::kPercent},
-                                 FigureName{"recall10", "recall@10, %", Unit::kPercent},
+constexpr std::array kFigures = {FigureName{"r1", "R@1", Unit::kShare},
+                                 FigureName{"r5", "R@5", Unit::kShare},
+                                 FigureName{"r10", "R@10", Unit::kShare},
+                                 FigureName{"recall1", "recall@1", Unit::kShare},
+                                 FigureName{"recall5", "recall@5", Unit::kShare},
+                                 FigureName{"recall10", "recall@10", Unit::kShare},
                                  FigureName{"mrr", "MRR", Unit::kNumber},
                                  FigureName{"ndcg10", "nDCG@10", Unit::kNumber},
                                  FigureName{"median_rank", "median rank", Unit::kNumber, true},
@@ -48,14 +50,7 @@ std::vector<Group> group_results(const ReportData& data) {
     if (run.run->info.kind != "retrieval" || !results.is_array()) continue;
     for (const Json& result : results) {
       const std::string name = json_text(result, "dataset");
-      std::string hash;
-      for (const RunDataset& dataset : run.run->info.datasets) {
-        if (dataset.name == name) hash = dataset.sha256 + dataset.pictures_sha256;
-      }
-      Json protocol = run.run->info.protocol;
-      if (protocol.is_object()) protocol.erase("words");
-      const std::string key =
-          fmt::format("{}\n{}\n{}\n{}", name, hash, dump_json(protocol), run.run->info.confidence);
+      const std::string key = comparability(run.run->info, name);
       const auto found = std::ranges::find(keys, key);
       const auto at = static_cast<size_t>(found - keys.begin());
       if (found == keys.end()) {
@@ -95,7 +90,7 @@ Chart recall_chart(const ReportData& data, const Group& group, Direction directi
   chart.legend = series_in(data, group);
   chart.data.name = fmt::format("recall-{}-{}", group.dataset, direction_name(direction));
   chart.data.columns = {text_column("figure", "group"), text_column("colour", "series"),
-                        text_column("model", "name"), figure_column("value, %", "value")};
+                        text_column("model", "name"), figure_column("value", "value")};
   std::vector<std::string> figures;
   for (const FigureName& figure : std::span(kFigures).first(3)) {
     figures.emplace_back(figure.heading.substr(0, figure.heading.find(',')));
@@ -104,7 +99,7 @@ Chart recall_chart(const ReportData& data, const Group& group, Direction directi
       chart.data.rows.push_back(
           {text_cell(figures.back()), text_cell(series_key(series)), text_cell(series.name),
            figure_cell(json_member(json_member(*entry.result, direction_name(direction)), figure.key),
-                       Unit::kPercent)});
+                       Unit::kShare)});
     }
   }
   chart.spec = interval_spec(figures, chart.legend, "share of queries");
@@ -148,17 +143,10 @@ Table figures_table(const ReportData& data, const Group& group, Direction direct
 Table differences_table(const ReportData& data, const Group& group) {
   Table table;
   table.name = "differences-" + group.dataset;
-  table.caption = fmt::format(
-      "{}: paired differences, over the same resamples. p-values are two-sided and not corrected for "
-      "many comparisons",
-      group.dataset);
-  table.columns = {text_column("a", "a"),
-                   text_column("b", "b"),
-                   text_column("direction", "direction"),
-                   text_column("figure", "figure"),
-                   figure_column("a \xE2\x88\x92 b", "difference"),
-                   number_column("p", "p_value"),
-                   text_column("verdict", "verdict")};
+  table.caption = fmt::format("{}: paired differences, over the same resamples", group.dataset);
+  table.columns = {text_column("a", "a"), text_column("b", "b"), text_column("direction", "direction"),
+                   text_column("figure", "figure"), figure_column("a \xE2\x88\x92 b", "difference")};
+  Verdicts verdicts;
   std::set<const LoadedRun*> done;  // a run's entries need not stand together: guessing comes last
   for (const Entry& entry : group.entries) {
     if (!done.insert(entry.run).second) continue;
@@ -175,13 +163,13 @@ Table differences_table(const ReportData& data, const Group& group) {
           const auto figure = std::ranges::find(kFigures, key, &FigureName::key);
           table.rows.push_back({text_cell(a), text_cell(b),
                                 text_cell(direction_name(direction), direction_words(direction)),
-                                text_cell(key, figure->heading), figure_cell(difference, figure->unit),
-                                number_cell(json_number(difference, "p_value")),
-                                verdict_cell(difference, a, b, figure->lower_is_better)});
+                                text_cell(key, figure->heading), figure_cell(difference, figure->unit)});
+          verdicts.add(difference, a, b, figure->lower_is_better);
         }
       }
     }
   }
+  verdicts.finish(table, group.entries.front().run->run->info.confidence);
   return table;
 }
 
@@ -217,7 +205,7 @@ Chart ranks_chart(const ReportData& data, const Group& group, Direction directio
   chart.data.name = fmt::format("ranks-{}-{}", group.dataset, direction_name(direction));
   chart.data.columns = {text_column("model", "name"), text_column("colour", "series"),
                         text_column("ranks", "bin"), number_column("queries", "queries"),
-                        number_column("share, %", "share")};
+                        number_column("share", "share")};
   const std::vector<int64_t> begins = rank_bins(static_cast<int64_t>(std::ceil(last)));
   std::vector<std::string> bins;
   for (size_t i = 0; i < begins.size(); ++i) {
@@ -237,7 +225,7 @@ Chart ranks_chart(const ReportData& data, const Group& group, Direction directio
     for (size_t i = 0; i < bins.size(); ++i) {
       const double share = static_cast<double>(counts[i]) / static_cast<double>(ranks[series.colour].size());
       chart.data.rows.push_back({text_cell(series.name), text_cell(series_key(series)), text_cell(bins[i]),
-                                 count_cell(counts[i]), number_cell(share, Unit::kPercent)});
+                                 count_cell(counts[i]), number_cell(share, Unit::kShare)});
     }
   }
   chart.spec = bars_spec(bins, chart.legend, "rank", "share of queries");

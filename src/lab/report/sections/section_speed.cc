@@ -127,15 +127,15 @@ Chart pareto_chart(const std::string& dataset, const std::vector<Point>& points)
       "at each speed.";
   chart.data.name = "pareto-" + dataset;
   chart.data.columns = {text_column("model", "name"), text_column("colour", "series"),
-                        figure_column("images/s", "x"), figure_column("R@1, %", "y"),
-                        number_column("on the frontier, %", "frontier")};
+                        figure_column("images/s", "x"), figure_column("R@1", "y"),
+                        number_column("on the frontier", "frontier")};
   for (const Point& point : points) {
     chart.legend.push_back(point.series);
     const double frontier = on_frontier(point, points) ? point.y() : std::numeric_limits<double>::quiet_NaN();
     chart.data.rows.push_back({text_cell(point.series.name), text_cell(series_key(point.series)),
                                figure_cell(*point.speed, Unit::kNumber),
-                               figure_cell(*point.recall, Unit::kPercent),
-                               number_cell(frontier, Unit::kPercent)});
+                               figure_cell(*point.recall, Unit::kShare),
+                               number_cell(frontier, Unit::kShare)});
   }
   chart.spec = pareto_spec(chart.legend, "images a second", "R@1");
   return chart;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "lab/report/run_sections.h"
+#include "lab/report/verdicts.h"
 #include "saccade/pages/html.h"
 
 namespace saccade::lab {
@@ -21,8 +22,8 @@ struct FigureName {
   std::string_view key;
   std::string_view heading;
 };
-constexpr std::array kFigures = {FigureName{"f1", "F1, %"}, FigureName{"precision", "precision, %"},
-                                 FigureName{"recall", "recall, %"}, FigureName{"accuracy", "accuracy, %"}};
+constexpr std::array kFigures = {FigureName{"f1", "F1"}, FigureName{"precision", "precision"},
+                                 FigureName{"recall", "recall"}, FigureName{"accuracy", "accuracy"}};
 
 bool is_checkpoint(const LoadedRun& run, const std::string& name) {
   const auto named = [&](const RunCheckpoint& checkpoint) { return checkpoint.name == name; };
@@ -61,7 +62,7 @@ Table methods_table(const std::string& dataset, const std::vector<Entry>& entrie
   for (const Entry& entry : entries) {
     std::vector<Cell> row = {text_cell(entry.series.name), text_cell(json_text(*entry.result, "method"))};
     for (const FigureName& figure : kFigures) {
-      row.push_back(figure_cell(json_member(*entry.result, figure.key), Unit::kPercent));
+      row.push_back(figure_cell(json_member(*entry.result, figure.key), Unit::kShare));
     }
     row.push_back(number_cell(json_number(*entry.result, "threshold")));
     if (pictures > 0) row.push_back(figure_cell(json_member(*entry.result, "mrr"), Unit::kNumber));
@@ -77,13 +78,13 @@ Chart methods_chart(const std::string& dataset, const std::vector<Entry>& entrie
   chart.table = false;
   chart.data.name = "visualness-f1-" + dataset;
   chart.data.columns = {text_column("method", "group"), text_column("colour", "series"),
-                        text_column("name", "name"), figure_column("F1, %", "value")};
+                        text_column("name", "name"), figure_column("F1", "value")};
   std::vector<std::string> groups;
   for (const Entry& entry : entries) {
     groups.push_back(entry.series.name);
     chart.data.rows.push_back({text_cell(entry.series.name), text_cell(series_key(entry.series)),
                                text_cell(entry.series.name),
-                               figure_cell(json_member(*entry.result, "f1"), Unit::kPercent)});
+                               figure_cell(json_member(*entry.result, "f1"), Unit::kShare)});
     const auto same = [&](const Series& series) { return series_key(series) == series_key(entry.series); };
     if (std::ranges::any_of(chart.legend, same)) continue;
     chart.legend.push_back(entry.series);
@@ -133,7 +134,7 @@ Table ambiguous_table(const std::string& dataset, const std::vector<Entry>& entr
                    number_column("75%", "q75"),
                    number_column("95%", "q95"),
                    number_column("bimodality (even 0.56, two ends 1)", "bimodality"),
-                   number_column("called visual, %", "called_visual")};
+                   number_column("called visual", "called_visual")};
   for (const Entry& entry : entries) {
     const Json& ambiguous = json_member(*entry.result, "ambiguous");
     const Json& quantiles = json_member(ambiguous, "quantiles");
@@ -143,7 +144,7 @@ Table ambiguous_table(const std::string& dataset, const std::vector<Entry>& entr
       row.push_back(number_cell(each.is_number() ? each.get<double>() : std::nan("")));
     }
     row.push_back(number_cell(json_number(ambiguous, "bimodality")));
-    row.push_back(number_cell(json_number(ambiguous, "called_visual"), Unit::kPercent));
+    row.push_back(number_cell(json_number(ambiguous, "called_visual"), Unit::kShare));
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -153,9 +154,9 @@ Table differences_table(const ReportData& data, const LoadedRun& run, const std:
   Table table;
   table.name = "visualness-differences-" + dataset;
   table.caption = dataset + ": paired differences";
-  table.columns = {text_column("a", "a"),           text_column("b", "b"),
-                   text_column("figure", "figure"), figure_column("a \xE2\x88\x92 b, %", "difference"),
-                   number_column("p", "p_value"),   text_column("verdict", "verdict")};
+  table.columns = {text_column("a", "a"), text_column("b", "b"), text_column("figure", "figure"),
+                   figure_column("a \xE2\x88\x92 b", "difference")};
+  Verdicts verdicts;
   const Json& comparisons = json_member(run.run->metrics, "comparisons");
   if (!comparisons.is_array()) return table;
   for (const Json& comparison : comparisons) {
@@ -166,10 +167,11 @@ Table differences_table(const ReportData& data, const LoadedRun& run, const std:
       const Json& difference = json_member(json_member(comparison, "scores"), figure);
       if (!difference.is_object()) continue;
       table.rows.push_back(
-          {text_cell(a), text_cell(b), text_cell(figure), figure_cell(difference, Unit::kPercent),
-           number_cell(json_number(difference, "p_value")), verdict_cell(difference, a, b, false)});
+          {text_cell(a), text_cell(b), text_cell(figure), figure_cell(difference, Unit::kShare)});
+      verdicts.add(difference, a, b);
     }
   }
+  verdicts.finish(table, run.run->info.confidence);
   return table;
 }
 

@@ -13,6 +13,7 @@
 
 #include "lab/data/edit_queries.h"
 #include "lab/data/generated.h"
+#include "lab/data/read_dataset.h"
 #include "lab/eval/evaluation.h"
 #include "lab/train/math/step_random.h"
 #include "saccade/core/counts.h"
@@ -90,10 +91,8 @@ class DataReader {
 
   Status add_training(const NamedDataset& named) {
     const Dataset& dataset = named.dataset;
-    if (dataset.edits.empty()) {
-      return fail(ErrorCode::kUsage, "{}, not edit queries, which composers are trained on", dataset.sort());
-    }
-    const GalleryIndex index(dataset);
+    SACCADE_ASSIGN(const EditQueries* edits, dataset.need<EditQueries>());
+    const GalleryIndex index(*edits);
     PseudoTargets pseudo;
     if (options_.align == AlignTargets::kPseudo) {
       SACCADE_ASSIGN(
@@ -101,8 +100,8 @@ class DataReader {
     }
     int64_t without_target = 0;
     int64_t without_text = 0;
-    for (size_t q = 0; q < dataset.edits.size(); ++q) {
-      const EditQuery& query = dataset.edits[q];
+    for (size_t q = 0; q < edits->items.size(); ++q) {
+      const EditQuery& query = edits->items[q];
       std::vector<std::string> wordings;
       for (const auto& said : said_texts(query.texts, query.shared_concept, {}))
         wordings.push_back(said.front());
@@ -114,25 +113,22 @@ class DataReader {
       }
       ComposedTriplet triplet;
       SACCADE_ASSIGN(const size_t reference, index.at(query.gallery, query.reference));
-      triplet.reference = picture(dataset.gallery[reference].image);
+      triplet.reference = picture(edits->gallery[reference].image);
       triplet.group = static_cast<int32_t>(
           group_numbers_.of(query.group.empty() ? fmt::format("\n{}", query.id) : query.group).first);
       triplet.targets_begin = static_cast<int32_t>(data_.targets.size());
       triplet.texts_begin = static_cast<int32_t>(data_.wordings.size());
       for (const std::string& target : query.targets) {
         SACCADE_ASSIGN(const size_t place, index.at(query.gallery, target));
-        data_.targets.push_back(picture(dataset.gallery[place].image));
+        data_.targets.push_back(picture(edits->gallery[place].image));
       }
       for (const std::string& wording : wordings) data_.wordings.push_back(text(wording));
       if (!pseudo.pictures.empty() && pseudo.pictures[q]) triplet.pseudo = picture(*pseudo.pictures[q]);
       data_.triplets.push_back(triplet);
     }
-    Json described = {{"name", named.name},
-                      {"layout", dataset.layout},
-                      {"sha256", dataset.hash},
-                      {"queries", dataset.edits.size()},
-                      {"without_target", without_target},
-                      {"without_text", without_text}};
+    Json described = {
+        {"name", named.name},        {"layout", dataset.layout},         {"sha256", dataset.hash},
+        {"queries", dataset.size()}, {"without_target", without_target}, {"without_text", without_text}};
     if (!pseudo.pictures.empty()) {
       described["pseudo_targets"] = {{"there", pseudo.there},
                                      {"failed", pseudo.failed},
@@ -144,14 +140,13 @@ class DataReader {
   }
 
   Status add_held_out(NamedDataset named, const char* role, std::vector<HeldOutQueries>& sets) {
-    if (named.dataset.edits.empty()) {
-      return fail(ErrorCode::kUsage, "{}: {}, not edit queries", named.name, named.dataset.sort());
-    }
+    SACCADE_TRY(named.dataset.need<EditQueries>());
     HeldOutQueries& set = sets.emplace_back();
     set.name = named.name;
     set.dataset = std::move(named.dataset);
-    for (EditQuery& query : set.dataset.edits) query.paraphrases.clear();
-    for (const GalleryPicture& each : set.dataset.gallery) picture(each.image);
+    auto& edits = set.dataset.as<EditQueries>();
+    for (EditQuery& query : edits.items) query.paraphrases.clear();
+    for (const GalleryPicture& each : edits.gallery) picture(each.image);
     SACCADE_ASSIGN(set.task, composed_task(set.dataset, {}, {}));
     if (!set.task.has_targets()) {
       return fail(ErrorCode::kUsage, "{}: its targets are kept back, so nothing can be measured", set.name);
@@ -331,8 +326,8 @@ Status settle_composed_data(const ComposedTrainingOptions& options, const ItemFi
   for (size_t i = 0; i < data.texts.size(); ++i) text_numbers[data.texts[i]] = static_cast<int64_t>(i);
   const auto settle = [&](HeldOutQueries& set) -> Status {
     std::vector<int64_t> missing;
-    for (size_t i = 0; i < set.dataset.gallery.size(); ++i) {
-      if (!pictures.has(picture_numbers.at(set.dataset.gallery[i].image.name()))) {
+    for (size_t i = 0; i < set.dataset.as<EditQueries>().gallery.size(); ++i) {
+      if (!pictures.has(picture_numbers.at(set.dataset.as<EditQueries>().gallery[i].image.name()))) {
         missing.push_back(static_cast<int64_t>(i));
       }
     }

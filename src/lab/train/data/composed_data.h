@@ -13,7 +13,7 @@
 
 #include "lab/eval/composed/composed_task.h"
 #include "lab/train/data/item_file.h"
-#include "lab/train/recipes/train_composed.h"
+#include "lab/train/options/composed_options.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/core/threads.h"

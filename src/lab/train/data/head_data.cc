@@ -31,57 +31,27 @@ constexpr int64_t kPicturesAtOnce = 4096;
 constexpr size_t kTextsAtOnce = 16'384;
 constexpr int64_t kRowsAtOnce = 8192;
 
-// An encoder whose embeddings are a head's inputs, so that embed.h computes and caches them like any other's.
-class InputEncoder : public EncoderBackend {
- public:
-  InputEncoder(EncoderBackend& encoder, const HeadInput& input, int64_t width)
-      : encoder_(encoder), input_(input), info_(encoder.info()) {
-    info_.dim = width;
-    info_.fingerprint += "\nread by heads: " + describe(input);
-  }
-  [[nodiscard]] const EncoderInfo& info() const override { return info_; }
-  [[nodiscard]] const Preprocessing& preprocessing() const override { return encoder_.preprocessing(); }
-  [[nodiscard]] const Tokenizer* tokenizer() const override { return encoder_.tokenizer(); }
-  [[nodiscard]] Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
-    return image_head_input(encoder_, input_, pixels);
-  }
-  [[nodiscard]] Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
-    return text_head_input(encoder_, input_, texts);
-  }
-
- private:
-  EncoderBackend& encoder_;
-  HeadInput input_;
-  EncoderInfo info_;
-};
-
-// Inputs of a head. The encoder's own embeddings come from the encoder itself, so that evaluations and heads
-// share them in the cache.
-class Inputs {
- public:
+// Functions that compute a head's inputs. The encoder's own embeddings are cached as such, so that evaluations
+// and heads share them.
+struct Inputs {
   static Result<Inputs> of(EncoderBackend& encoder, const HeadInput& input) {
     SACCADE_ASSIGN(const HeadInputWidths widths, head_input_widths(encoder, input));
-    Inputs inputs;
-    inputs.widths = widths;
-    const bool late = encoder.late_interaction() != nullptr;
-    inputs.images = inputs.texts = &encoder;
-    if (late || input.images != ImageStates::kRows) {
-      inputs.images_ = std::make_unique<InputEncoder>(encoder, input, widths.images);
-      inputs.images = inputs.images_.get();
+    Inputs inputs{own_images(encoder), own_texts(encoder)};
+    const std::string key = "\nread by heads: " + describe(input);
+    if (inputs.images.late || input.images != ImageStates::kRows) {
+      inputs.images = {key, widths.images, false, [&encoder, input](auto pixels) {
+                         return one_each(image_head_input(encoder, input, pixels));
+                       }};
     }
-    if (late || input.texts != TextStates::kRows) {
-      inputs.texts_ = std::make_unique<InputEncoder>(encoder, input, widths.texts);
-      inputs.texts = inputs.texts_.get();
+    if (inputs.texts.late || input.texts != TextStates::kRows) {
+      inputs.texts = {key, widths.texts, false, [&encoder, input](auto texts) {
+                        return one_each(text_head_input(encoder, input, texts));
+                      }};
     }
     return inputs;
   }
-  HeadInputWidths widths;
-  EncoderBackend* images = nullptr;
-  EncoderBackend* texts = nullptr;
-
- private:
-  std::unique_ptr<InputEncoder> images_;
-  std::unique_ptr<InputEncoder> texts_;
+  ImageFunction images;
+  TextFunction texts;
 };
 
 // Collects rows piece by piece in an unnamed file.
@@ -166,15 +136,15 @@ std::vector<std::string> names_of(const std::string& json) {
 }
 
 // Encodes the readable images. place[i] becomes the index of image i among them, or -1.
-Status spool_pictures(EncoderBackend& encoder, std::span<const ImageRef> pictures,
-                      const EmbedOptions& options, ThreadPool& pool, Spool& spool,
-                      std::vector<int64_t>& place, std::vector<std::string>& left_out) {
+Status spool_pictures(EncoderBackend& encoder, const ImageFunction& function,
+                      std::span<const ImageRef> pictures, const EmbedOptions& options, ThreadPool& pool,
+                      Spool& spool, std::vector<int64_t>& place, std::vector<std::string>& left_out) {
   int64_t next = 0;
-  const auto at_once = static_cast<size_t>(rows_at_once(encoder.info().dim, kPicturesAtOnce));
+  const auto at_once = static_cast<size_t>(rows_at_once(function.dim, kPicturesAtOnce));
   for (size_t first = 0; first < pictures.size(); first += at_once) {
     const size_t count = std::min(at_once, pictures.size() - first);
     SACCADE_ASSIGN(const EmbeddedPictures embedded,
-                   embed_pictures(encoder, pictures.subspan(first, count),
+                   embed_pictures(encoder, function, pictures.subspan(first, count),
                                   for_chunk(options, first, pictures.size()), pool));
     for (size_t i = 0; i < count; ++i) {
       const auto& begin = embedded.rows.sets.begin;
@@ -189,7 +159,8 @@ Status spool_pictures(EncoderBackend& encoder, std::span<const ImageRef> picture
   return {};
 }
 
-Status spool_texts(EncoderBackend& encoder, std::span<const std::string_view> texts, const std::string& named,
+Status spool_texts(EncoderBackend& encoder, const TextFunction& function,
+                   std::span<const std::string_view> texts, const std::string& named,
                    const EmbedOptions& options, Spool& spool) {
   int64_t cut = 0;
   for (size_t first = 0; first < texts.size(); first += kTextsAtOnce) {
@@ -200,7 +171,7 @@ Status spool_texts(EncoderBackend& encoder, std::span<const std::string_view> te
       cut += tokenized.back().dropped > 0 ? 1 : 0;
     }
     SACCADE_ASSIGN(const EmbeddedRows rows,
-                   embed_texts(encoder, tokenized, for_chunk(options, first, texts.size())));
+                   embed_texts(encoder, function, tokenized, for_chunk(options, first, texts.size())));
     SACCADE_TRY(spool.write(rows.sets.rows.values()));
   }
   if (cut > 0 && options.warning) {
@@ -281,7 +252,8 @@ Result<BuiltFeatures> build_features(EncoderBackend& encoder, const HeadInput& i
   SACCADE_ASSIGN(Spool texts, Spool::open(fs::path(beside) += "-texts"));
   std::vector<int64_t> place;
   SACCADE_TRY(
-      spool_pictures(*inputs.images, items.pictures, options, pool, images, place, built.left_out).in(named));
+      spool_pictures(encoder, inputs.images, items.pictures, options, pool, images, place, built.left_out)
+          .in(named));
   std::vector<std::string_view> kept;
   std::vector<int64_t> text_image;
   std::vector<int64_t> text_number;
@@ -297,15 +269,15 @@ Result<BuiltFeatures> build_features(EncoderBackend& encoder, const HeadInput& i
         ErrorCode::kBadData, "{}: no picture with a text could be read{}{}", named,
         built.left_out.empty() ? "" : ", the first: ", built.left_out.empty() ? "" : built.left_out.front());
   }
-  SACCADE_TRY(spool_texts(*inputs.texts, kept, named, options, texts).in(named));
+  SACCADE_TRY(spool_texts(encoder, inputs.texts, kept, named, options, texts).in(named));
 
   SACCADE_ASSIGN(const MappedFile image_rows, images.finish());
   SACCADE_ASSIGN(const MappedFile text_rows, texts.finish());
   const auto count = static_cast<int64_t>(kept.size());
   const auto readable = static_cast<int64_t>(items.pictures.size() - built.left_out.size());
   const std::vector<NamedTensor> tensors = {
-      {"image_features", {DType::kF32, {readable, inputs.widths.images}, image_rows.bytes()}},
-      {"text_features", {DType::kF32, {count, inputs.widths.texts}, text_rows.bytes()}},
+      {"image_features", {DType::kF32, {readable, inputs.images.dim}, image_rows.bytes()}},
+      {"text_features", {DType::kF32, {count, inputs.texts.dim}, text_rows.bytes()}},
       {"text_image", {DType::kI64, {count}, std::as_bytes(std::span(text_image))}},
       {"text_number", {DType::kI64, {count}, std::as_bytes(std::span(text_number))}}};
   SACCADE_TRY(write_safetensors(built.file.temporary(), tensors,

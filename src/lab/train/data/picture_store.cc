@@ -6,6 +6,7 @@
 #include <mutex>
 #include <sys/stat.h>
 
+#include "lab/data/read_dataset.h"
 #include "saccade/core/hash.h"
 #include "saccade/image/decode/square.h"
 #include "saccade/image/read_pixels.h"

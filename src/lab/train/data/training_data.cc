@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "lab/data/read_dataset.h"
 #include "lab/train/data/augment.h"
 #include "lab/train/data/epoch_order.h"
 #include "lab/train/data/held_out.h"
@@ -132,10 +133,7 @@ Status check_initial(const DualTrainingOptions& options, TrainingSetup& setup) {
 
 Result<Dataset> read_pictures(const DatasetSource& source) {
   SACCADE_ASSIGN(Dataset dataset, read_dataset(source));
-  if (dataset.items.empty()) {
-    return fail(ErrorCode::kUsage, "{}: {}, not images with their captions", source.path.string(),
-                dataset.sort());
-  }
+  SACCADE_TRY(dataset.need<CaptionedImages>());
   return dataset;
 }
 
@@ -146,7 +144,7 @@ Json describe(const Dataset& dataset) {
   return {{"name", dataset.name},
           {"layout", dataset.layout},
           {"sha256", dataset.hash},
-          {"items", dataset.items.size()},
+          {"items", dataset.size()},
           {"excluded", std::move(excluded)}};
 }
 
@@ -170,7 +168,7 @@ Status load_data(const DualTrainingOptions& options, TrainingSetup& setup) {
   for (const DatasetSource& source : options.datasets) {
     SACCADE_ASSIGN(Dataset dataset, read_pictures(source));
     datasets.push_back(describe(dataset));
-    std::move(dataset.items.begin(), dataset.items.end(), std::back_inserter(setup.items));
+    std::ranges::move(dataset.as<CaptionedImages>().items, std::back_inserter(setup.items));
   }
   tokenize_captions(setup);
   Json held_out = Json::array();

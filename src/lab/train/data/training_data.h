@@ -14,7 +14,7 @@
 #include "lab/eval/retrieval/one_caption.h"
 #include "lab/train/data/picture_store.h"
 #include "lab/train/math/torch.h"
-#include "lab/train/recipes/train_dual.h"
+#include "lab/train/options/dual_options.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/core/threads.h"

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "lab/train/tasks/visualness_task.h"
+#include "lab/data/read_dataset.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/model/checkpoints/checkpoint.h"
@@ -164,17 +164,14 @@ class Gatherer {
     std::vector<std::string> ids;
     for (const DatasetSource& source : sources) {
       SACCADE_ASSIGN(const Dataset dataset, read_dataset(source));
-      if (dataset.rated.empty()) {
-        return fail(ErrorCode::kUsage, "{}: {}, not rated texts (see saccade help datasets)",
-                    source.path.string(), dataset.sort());
-      }
+      SACCADE_ASSIGN(const RatedTexts* rated, dataset.need<RatedTexts>());
       examples.described.push_back(
-          {{"name", dataset.name}, {"sha256", dataset.hash}, {"texts", dataset.rated.size()}});
+          {{"name", dataset.name}, {"sha256", dataset.hash}, {"texts", dataset.size()}});
       for (const Exclusion& exclusion : dataset.excluded) {
         for (int64_t i = 0; i < exclusion.count; ++i)
           examples.exclude(exclusion.reason, exclusion.examples.front());
       }
-      for (const RatedText& item : dataset.rated) {
+      for (const RatedText& item : rated->items) {
         std::optional<VisualnessExample> example = take(item, held_out, trains, examples);
         if (!example) continue;
         const auto [label, fresh] = labels.emplace(example->text.ids, example->visual);

@@ -2,6 +2,7 @@
 // module.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -9,10 +10,11 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lab/train/math/torch.h"
-#include "lab/train/recipes/train_visualness.h"
+#include "lab/train/options/visualness_options.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/core/threads.h"
@@ -27,6 +29,9 @@ namespace saccade::lab {
 
 inline constexpr const char* kVisualnessKind = "train visualness";
 inline constexpr const char* kVisualnessStageKind = "train visualness, a stage";
+
+// A classifier's classes, in the order of its logits.
+inline constexpr std::array<std::string_view, 2> kVisualnessLabels = {"non-visual", "visual"};
 
 struct VisualnessExample {
   TokenizedText text;

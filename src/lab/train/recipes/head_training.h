@@ -11,7 +11,7 @@
 #include "lab/eval/head_figures.h"
 #include "lab/train/data/head_data.h"
 #include "lab/train/loop.h"
-#include "lab/train/recipes/train_head.h"
+#include "lab/train/options/head_options.h"
 #include "lab/train/training_folder.h"
 #include "saccade/model/families/blip2.h"
 

@@ -15,30 +15,6 @@
 #include "saccade/nn/exceptions.h"
 
 namespace saccade::lab {
-
-std::span<const EnumName<AlignTargets>> enum_names(AlignTargets) {
-  static constexpr std::array<EnumName<AlignTargets>, 3> kWords{
-      {{AlignTargets::kNone, "none", "no stage one"},
-       {AlignTargets::kReal, "real", "the triplets' own targets"},
-       {AlignTargets::kPseudo, "pseudo", "targets that a generator drew; the real one where it drew none"}}};
-  return kWords;
-}
-
-std::span<const EnumName<TrainedTowers>> enum_names(TrainedTowers) {
-  static constexpr std::array<EnumName<TrainedTowers>, 3> kWords{
-      {{TrainedTowers::kNone, "none", "the encoder stays as it is"},
-       {TrainedTowers::kText, "text", "the text tower is trained"},
-       {TrainedTowers::kBoth, "both", "both towers are trained"}}};
-  return kWords;
-}
-
-std::span<const EnumName<WrongAnswers>> enum_names(WrongAnswers) {
-  static constexpr std::array<EnumName<WrongAnswers>, 2> kWords{
-      {{WrongAnswers::kTargets, "targets", "the batch's other targets"},
-       {WrongAnswers::kReferences, "references", "those and the batch's references"}}};
-  return kWords;
-}
-
 namespace {
 
 namespace fs = std::filesystem;
@@ -301,12 +277,6 @@ class Recipe {
 };
 
 }  // namespace
-
-double dropout_of(const ComposedTrainingOptions& options) {
-  const bool combines = options.method == "combiner" ||
-                        (options.method == "atf" && options.atf.projection == AtfProjection::kCombiner);
-  return options.dropout.value_or(combines ? 0.5 : 0);
-}
 
 Json composed_training_json(const ComposedTrainingReport& report) {
   Json stages = Json::array();

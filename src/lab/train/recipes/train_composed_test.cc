@@ -15,6 +15,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "lab/data/generated.h"
+#include "lab/data/read_dataset.h"
 #include "lab/eval/composed/composed_figures.h"
 #include "lab/train/math/atf_operations.h"
 #include "lab/train/math/test_shapes.h"
@@ -365,7 +366,7 @@ class TrainComposed : public testing::Test {
     const auto encoder = load_encoder((*composer)->encoder_folder().value()).value();
     const Dataset dataset = read_dataset(DatasetSource(data_.folder() / "held.jsonl")).value();
     Dataset plain = dataset;
-    for (EditQuery& query : plain.edits) query.paraphrases.clear();
+    for (EditQuery& query : plain.as<EditQueries>().items) query.paraphrases.clear();
     const ComposedTask task = composed_task(plain, {}, {}).value();
     ThreadPool pool(1);
     EmbedOptions embed;

@@ -233,18 +233,6 @@ Result<DualTrainingReport> train(const DualTrainingOptions& options, int threads
 
 }  // namespace
 
-std::span<const EnumName<WeightsFormat>> enum_names(WeightsFormat) {
-  static constexpr EnumName<WeightsFormat> kWords[] = {
-      {WeightsFormat::kFp32, "fp32"}, {WeightsFormat::kFp16, "fp16"}, {WeightsFormat::kBf16, "bf16"}};
-  return kWords;
-}
-
-std::span<const EnumName<TrainingDevice>> enum_names(TrainingDevice) {
-  static constexpr EnumName<TrainingDevice> kWords[] = {{TrainingDevice::kCpu, "cpu"},
-                                                        {TrainingDevice::kCuda, "cuda"}};
-  return kWords;
-}
-
 Json dual_training_json(const DualTrainingReport& report) {
   const auto recall_json = [](const Recall& recall) {
     return Json{{"queries", recall.queries}, {"r1", recall.r1}, {"r5", recall.r5}, {"r10", recall.r10}};

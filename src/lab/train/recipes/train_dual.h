@@ -17,51 +17,17 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
 
-#include "lab/data/dataset.h"
 #include "lab/eval/retrieval/one_caption.h"
-#include "lab/train/loop_options.h"
-#include "saccade/core/enum_names.h"
+#include "lab/train/options/dual_options.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/image/image.h"
-#include "saccade/model/encoder.h"
 #include "saccade/progress.h"
 
 namespace saccade::lab {
-
-enum class WeightsFormat { kFp32, kFp16, kBf16 };
-std::span<const EnumName<WeightsFormat>> enum_names(WeightsFormat);  // "fp32", "fp16", "bf16"
-enum class TrainingDevice { kCpu, kCuda };
-std::span<const EnumName<TrainingDevice>> enum_names(TrainingDevice);  // "cpu", "cuda"
-
-struct DualTrainingOptions : TrainingLoopOptions {
-  std::vector<DatasetSource> datasets;  // items without captions are left out
-  std::vector<DatasetSource> held_out;  // scored during training, never trained on
-  // Path of the architecture: {"model": config.json of CLIP, "preprocessor": preprocessor_config.json,
-  // "tokenizer": folder}. The folder is relative to the file. Vocabulary and special ids in "model" are
-  // filled in from the tokenizer. If empty, the architecture is that of `initial`.
-  std::filesystem::path config;
-  // Checkpoint of the initial weights, in the Hugging Face layout (one model.safetensors). It must have the
-  // config's architecture and tokenizer, and any floating type. If empty, weights are random.
-  std::filesystem::path initial;
-  std::filesystem::path cache;  // decoded images; empty: <run>/cache
-
-  int64_t batch = 256;
-  double patch_dropout = 0;  // share of patches dropped in training (FLIP, Li et al. 2023)
-  double unmasked = 0.15;    // share of the steps, the last ones, that look at all patches all the same
-  // Probability that an example's caption is its item's first; otherwise one of all is drawn uniformly.
-  double first_caption = 0.4;
-  Precision precision = Precision::kBf16;
-  WeightsFormat weights = WeightsFormat::kFp32;  // format of the written checkpoint; training's own are fp32
-  TrainingDevice device = TrainingDevice::kCpu;  // kCuda if libtorch supports it
-  int threads = 0;                               // 0: all processors of the process
-  DecoderPool* processes = nullptr;              // decoder processes; nullptr: threads decode
-};
 
 // Result of a dry run: the data, and the estimated cost of the training from two trial steps.
 struct DualTrainingPlan {

@@ -8,6 +8,7 @@
 #include "lab/data/dataset.h"
 #include "lab/data/edit_queries.h"
 #include "lab/data/generated.h"
+#include "lab/data/read_dataset.h"
 #include "lab/train/math/step_random.h"
 #include "lab/train/tasks/editor_task.h"
 #include "saccade/core/counts.h"
@@ -48,12 +49,9 @@ struct Numbering {
 };
 
 Status add_queries(const Dataset& dataset, Numbering& numbering, std::vector<EditorQuery>& queries) {
-  if (dataset.edits.empty()) {
-    return fail(ErrorCode::kUsage, "{}: {}, an editor is trained on edit queries", dataset.name,
-                dataset.sort());
-  }
-  const GalleryIndex gallery(dataset);
-  for (const EditQuery& edit : dataset.edits) {
+  SACCADE_ASSIGN(const EditQueries* edits, dataset.need<EditQueries>());
+  const GalleryIndex gallery(*edits);
+  for (const EditQuery& edit : edits->items) {
     if (edit.targets.empty()) continue;
     EditorQuery query;
     SACCADE_ASSIGN(const size_t reference, gallery.at(edit.gallery, edit.reference));
@@ -62,8 +60,8 @@ Status add_queries(const Dataset& dataset, Numbering& numbering, std::vector<Edi
     texts.insert(texts.end(), edit.paraphrases.begin(), edit.paraphrases.end());
     std::erase_if(texts, [](const std::string& text) { return text.empty(); });
     if (texts.empty()) continue;
-    query.reference = numbering.picture(dataset.gallery[reference].image);
-    query.target = numbering.picture(dataset.gallery[target].image);
+    query.reference = numbering.picture(edits->gallery[reference].image);
+    query.target = numbering.picture(edits->gallery[target].image);
     for (const std::string& text : texts) query.texts.push_back(numbering.text(text));
     queries.push_back(std::move(query));
   }
@@ -71,8 +69,7 @@ Status add_queries(const Dataset& dataset, Numbering& numbering, std::vector<Edi
 }
 
 Json dataset_json(const Dataset& dataset, const std::string& source) {
-  return {
-      {"name", dataset.name}, {"source", source}, {"hash", dataset.hash}, {"queries", dataset.edits.size()}};
+  return {{"name", dataset.name}, {"source", source}, {"hash", dataset.hash}, {"queries", dataset.size()}};
 }
 
 // Reads the named datasets, and adds hashes of their contents to `described`.

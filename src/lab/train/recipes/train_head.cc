@@ -31,11 +31,8 @@ Result<TrainingItems> read_training_items(const HeadTrainingOptions& options) {
   TrainingItems all;
   SACCADE_ASSIGN(all.datasets, read_datasets(options.datasets));
   for (const NamedDataset& named : all.datasets) {
-    if (named.dataset.items.empty()) {
-      return fail(ErrorCode::kUsage, "{}: a test of composition, not images with their captions",
-                  named.given);
-    }
-    for (const DatasetItem& item : named.dataset.items) {
+    SACCADE_ASSIGN(const CaptionedImages* images, named.dataset.need<CaptionedImages>());
+    for (const DatasetItem& item : images->items) {
       for (const std::string& caption : item.captions)
         all.texts.emplace_back(std::ssize(all.images), caption);
       all.images.push_back(&item.image);
@@ -43,7 +40,7 @@ Result<TrainingItems> read_training_items(const HeadTrainingOptions& options) {
     all.description.push_back({{"name", named.name},
                                {"layout", named.dataset.layout},
                                {"sha256", named.dataset.hash},
-                               {"items", named.dataset.items.size()}});
+                               {"items", named.dataset.size()}});
   }
   return all;
 }
@@ -74,9 +71,10 @@ FeatureItems chosen_items(const TrainingItems& all, std::span<const PairSubset> 
 // Returns kUsage if an image of a set is among those of `seen`; adds the set's images.
 Status check_apart(const NamedDataset& dataset, std::string_view role,
                    std::map<std::string, std::string>& seen) {
+  SACCADE_ASSIGN(const CaptionedImages* images, dataset.dataset.need<CaptionedImages>());
   int64_t shared = 0;
   std::string first;
-  for (const DatasetItem& item : dataset.dataset.items) {
+  for (const DatasetItem& item : images->items) {
     const auto found = seen.find(item.image.name());
     if (found == seen.end()) continue;
     if (shared++ == 0) first = fmt::format("{} (in {})", item.image.name(), found->second);
@@ -85,7 +83,7 @@ Status check_apart(const NamedDataset& dataset, std::string_view role,
     return fail(ErrorCode::kUsage, "{}: {} elsewhere in this training too, the first {}: {} must be apart",
                 dataset.name, counted(shared, "picture"), first, role);
   }
-  for (const DatasetItem& item : dataset.dataset.items) seen.emplace(item.image.name(), dataset.name);
+  for (const DatasetItem& item : images->items) seen.emplace(item.image.name(), dataset.name);
   return {};
 }
 
@@ -163,7 +161,8 @@ Status use_datasets(const HeadTrainingOptions& options, std::span<const PairSubs
   SACCADE_ASSIGN(const std::vector<NamedDataset> test, read_datasets(options.test));
   std::map<std::string, std::string> seen;
   for (const NamedDataset& named : all.datasets) {
-    for (const DatasetItem& item : named.dataset.items) seen.emplace(item.image.name(), named.name);
+    for (const DatasetItem& item : named.dataset.as<CaptionedImages>().items)
+      seen.emplace(item.image.name(), named.name);
   }
   for (const NamedDataset& named : held_out) SACCADE_TRY(check_apart(named, "what is held out", seen));
   for (const NamedDataset& named : test) SACCADE_TRY(check_apart(named, "what is tested on", seen));

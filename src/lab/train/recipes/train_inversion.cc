@@ -63,10 +63,12 @@ Result<InversionQueries> read_queries(const NamedDataset& named, const Inversion
                                       std::vector<std::string>& left_out) {
   InversionQueries set;
   set.name = named.name;
+  SACCADE_TRY(named.dataset.need<EditQueries>());
   Dataset dataset = named.dataset;
-  for (EditQuery& query : dataset.edits) query.paraphrases.clear();
+  auto& edits = dataset.as<EditQueries>();
+  for (EditQuery& query : edits.items) query.paraphrases.clear();
   std::vector<ImageRef> pictures;
-  for (const GalleryPicture& picture : dataset.gallery) pictures.push_back(picture.image);
+  for (const GalleryPicture& picture : edits.gallery) pictures.push_back(picture.image);
   SACCADE_ASSIGN(const EmbeddedPictures embedded, embed_pictures(encoder, pictures, embed, pool));
   std::vector<int64_t> unreadable;
   std::vector<int64_t> row_of(pictures.size(), -1);

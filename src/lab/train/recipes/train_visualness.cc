@@ -1,7 +1,6 @@
 #include "lab/train/recipes/train_visualness.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <memory>
 
@@ -20,14 +19,6 @@ namespace saccade::lab {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::array kObjectives = {
-    EnumName<VisualnessObjective>{VisualnessObjective::kOwnPictures, "own-pictures"},
-    EnumName<VisualnessObjective>{VisualnessObjective::kOnePicture, "one-picture"}};
-constexpr std::array kLosses = {EnumName<VisualnessLoss>{VisualnessLoss::kLiteral, "literal"},
-                                EnumName<VisualnessLoss>{VisualnessLoss::kMultiPositive, "multi-positive"}};
-constexpr std::array kParts = {EnumName<TrainedPart>{TrainedPart::kBoth, "both"},
-                               EnumName<TrainedPart>{TrainedPart::kText, "text"}};
 
 Status check_options(const VisualnessTrainingOptions& options) {
   if (options.automatic.datasets.empty() && options.human.datasets.empty()) {
@@ -150,16 +141,6 @@ Result<VisualnessTrainingReport> train(const VisualnessTrainingOptions& options,
 }
 
 }  // namespace
-
-std::span<const EnumName<VisualnessObjective>> enum_names(VisualnessObjective) {
-  return kObjectives;
-}
-std::span<const EnumName<VisualnessLoss>> enum_names(VisualnessLoss) {
-  return kLosses;
-}
-std::span<const EnumName<TrainedPart>> enum_names(TrainedPart) {
-  return kParts;
-}
 
 Json visualness_training_json(const VisualnessTrainingReport& report) {
   Json stages = Json::array();

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "lab/data/read_dataset.h"
 #include "lab/eval/visualness/binary.h"
 #include "lab/train/math/objective.h"
 #include "lab/train/math/test_shapes.h"
@@ -282,13 +283,14 @@ TEST_F(VisualnessTraining, LearnsAndKeepsWhatTheEncoderThenTells) {
     const Dataset validation = read_dataset(validation_).value();
     std::vector<TokenizedText> texts;
     Confusion confusion{};
-    for (const RatedText& item : validation.rated)
+    for (const RatedText& item : validation.as<RatedTexts>().items)
       texts.push_back((*encoder)->tokenizer()->encode(item.text, 24));
     const auto rows = (*encoder)->encode_texts(texts);
     ASSERT_TRUE(rows);
     const auto scores = visualness_scores((*kept)->null_row, rows->view());
     for (size_t i = 0; i < scores.size(); ++i) {
-      ++confusion[*validation.rated[i].visual ? 1 : 0][scores[i] > (*kept)->threshold ? 1 : 0];
+      ++confusion[*validation.as<RatedTexts>().items[i].visual ? 1 : 0]
+                 [scores[i] > (*kept)->threshold ? 1 : 0];
     }
     EXPECT_NEAR(binary_figures(confusion).f1, last.best.f1, 1e-9);
 
@@ -432,14 +434,14 @@ TEST_F(VisualnessTraining, AClassifierLearnsInTwoStagesAndAnswersAsMeasured) {
   EXPECT_EQ(classifier->labels(), (std::vector<std::string>{"non-visual", "visual"}));
   const Dataset validation = read_dataset(validation_).value();
   std::vector<TokenizedText> texts;
-  for (const RatedText& item : validation.rated) {
+  for (const RatedText& item : validation.as<RatedTexts>().items) {
     texts.push_back((*encoder)->tokenizer()->encode(item.text, (*encoder)->info().context));
   }
   const auto scores = visual_probabilities(*classifier, texts);
   ASSERT_TRUE(scores) << scores.error().message;
   Confusion confusion{};
   for (size_t i = 0; i < scores->size(); ++i) {
-    ++confusion[*validation.rated[i].visual ? 1 : 0][(*scores)[i] > 0.5 ? 1 : 0];
+    ++confusion[*validation.as<RatedTexts>().items[i].visual ? 1 : 0][(*scores)[i] > 0.5 ? 1 : 0];
   }
   EXPECT_NEAR(binary_figures(confusion).f1, report.stages[1].best.f1, 1e-9);
 

@@ -10,7 +10,7 @@
 #include "lab/train/data/picture_store.h"
 #include "lab/train/loop.h"
 #include "lab/train/math/variable.h"
-#include "lab/train/recipes/train_editor.h"
+#include "lab/train/options/editor_options.h"
 #include "saccade/core/threads.h"
 
 namespace saccade::lab {

@@ -10,7 +10,7 @@
 #include "lab/train/loop.h"
 #include "lab/train/math/objective.h"
 #include "lab/train/math/variable.h"
-#include "lab/train/recipes/train_head.h"
+#include "lab/train/options/head_options.h"
 
 namespace saccade::lab {
 

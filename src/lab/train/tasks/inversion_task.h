@@ -11,7 +11,7 @@
 #include "lab/train/data/epoch_order.h"
 #include "lab/train/data/inversion_texts.h"
 #include "lab/train/loop.h"
-#include "lab/train/recipes/train_inversion.h"
+#include "lab/train/options/inversion_options.h"
 #include "saccade/core/threads.h"
 #include "saccade/matrix.h"
 #include "saccade/model/composers/composer.h"

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "lab/data/read_dataset.h"
 #include "lab/eval/visualness/binary.h"
 #include "lab/eval/visualness/picture_rank.h"
 #include "lab/train/data/epoch_order.h"

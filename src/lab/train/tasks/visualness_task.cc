@@ -37,31 +37,6 @@ VisualnessFigures visualness_figures(std::span<const double> scores, std::span<c
   return figures;
 }
 
-Json visualness_figures_json(const VisualnessFigures& figures) {
-  const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
-  return {{"f1", figures.f1},
-          {"precision", figures.precision},
-          {"recall", figures.recall},
-          {"accuracy", figures.accuracy},
-          {"threshold", figures.threshold},
-          {"texts", figures.texts},
-          {"mrr", number(figures.mrr)},
-          {"pictures", figures.pictures}};
-}
-
-Result<VisualnessFigures> parse_visualness_figures(const Json& json) {
-  VisualnessFigures figures;
-  SACCADE_ASSIGN(figures.f1, json_field<double>(json, "f1"));
-  SACCADE_ASSIGN(figures.precision, json_field<double>(json, "precision"));
-  SACCADE_ASSIGN(figures.recall, json_field<double>(json, "recall"));
-  SACCADE_ASSIGN(figures.accuracy, json_field<double>(json, "accuracy"));
-  SACCADE_ASSIGN(figures.threshold, json_field<double>(json, "threshold"));
-  SACCADE_ASSIGN(figures.texts, json_field<int64_t>(json, "texts"));
-  SACCADE_ASSIGN(figures.mrr, json_field_or<double>(json, "mrr", std::nan("")));
-  SACCADE_ASSIGN(figures.pictures, json_field<int64_t>(json, "pictures"));
-  return figures;
-}
-
 Status take_weight(const fs::path& folder, const nn::TensorMap& tensors, const std::string& name,
                    const Tensor& parameter) {
   const auto found = tensors.find(name);

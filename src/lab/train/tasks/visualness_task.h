@@ -2,28 +2,24 @@
 // to the module.
 #pragma once
 
-#include <array>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "lab/train/data/visualness_data.h"
 #include "lab/train/loop.h"
 #include "lab/train/math/variable.h"
-#include "lab/train/recipes/train_visualness.h"
+#include "lab/train/options/visualness_options.h"
+#include "lab/train/tasks/visualness_figures.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/core/threads.h"
 #include "saccade/nn/parameters.h"
 
 namespace saccade::lab {
-
-// A classifier's classes, in the order of its logits.
-inline constexpr std::array<std::string_view, 2> kVisualnessLabels = {"non-visual", "visual"};
 
 class VisualnessTask : public TrainingTask {
  public:
@@ -49,8 +45,6 @@ Result<std::unique_ptr<VisualnessTask>> make_classifier_task(const VisualnessTra
 // empty.
 VisualnessFigures visualness_figures(std::span<const double> scores, std::span<const VisualnessExample> items,
                                      double threshold);
-Json visualness_figures_json(const VisualnessFigures& figures);
-Result<VisualnessFigures> parse_visualness_figures(const Json& json);
 
 // Copies the checkpoint's tensor into a parameter. Errors: kMismatch, with the folder, if it has none of that
 // name or one with another number of values; kBadData for values that are not finite.

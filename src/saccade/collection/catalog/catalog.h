@@ -83,16 +83,24 @@ struct FileIdentity {
   // st_dev of the folder that has the path: not the file's where that is a link, or on an overlay. 0: not known.
   int64_t folder_device = 0;
   bool linked = false;  // the path leads through a symbolic link
+  // The item was imported without its file (collection import --no-files): nothing looks for one at the path.
+  // The next `index` that finds the file there clears it.
+  bool elsewhere = false;
 
   [[nodiscard]] bool known() const { return inode != 0; }
   friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
 };
 
+// A size or a time of a file that is not known.
+inline constexpr int64_t kUnknownState = -1;
+
 // One picture of a collection.
 struct Item {
-  int64_t id = 0;        // 1 upward, never given to another item, kept when a file changes or moves
-  int64_t row = -1;      // its row in the rows file
-  std::string path;      // absolute, the bytes the file system uses (mostly, not always, UTF-8)
+  int64_t id = 0;    // 1 upward, never given to another item, kept when a file changes or moves
+  int64_t row = -1;  // its row in the rows file
+  std::string path;  // absolute, the bytes the file system uses (mostly, not always, UTF-8)
+  // Metadata of the file. An item without one (FileIdentity::elsewhere) may lack any of it: an empty hash or
+  // format, a width of 0, and a size and a time of kUnknownState.
   std::string hash;      // SHA-256 of the file, 64 hexadecimal digits
   int64_t size = 0;      // bytes
   int64_t mtime_ns = 0;  // last change of the file, nanoseconds since 1970 UTC
@@ -107,7 +115,6 @@ struct Item {
 // A file that could not be indexed. If its bytes are at fault, it is skipped while its size and time stay the
 // same, unless a retry is requested. Failures that may not depend on the bytes (permission, a failing disk,
 // memory or time that ran out, the encoder) are retried at every run. Their size and time are kUnknownState.
-inline constexpr int64_t kUnknownState = -1;
 struct Failure {
   std::string path;
   ErrorCode code = ErrorCode::kInternal;
@@ -129,6 +136,7 @@ struct CollectionSummary {
   int64_t looked_at = 0;          // items whose pixels are known to be a photograph or not
   int64_t photographs = 0;        // of these (image/metadata/look.h)
   int64_t removed = 0;            // pictures taken out to stay out
+  int64_t without_files = 0;      // items that were imported without their files
   int64_t distinct_contents = 0;  // different hashes
   int64_t file_bytes = 0;         // the pictures' own
   int64_t catalog_bytes = 0;      // catalog.sqlite and its log

@@ -10,7 +10,8 @@
 
 #include <gmock/gmock.h>
 
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
+#include "saccade/collection/collection_writer.h"
 #include "saccade/collection/test_support.h"
 #include "saccade/core/test_folder.h"
 
@@ -60,7 +61,7 @@ Status work(const std::filesystem::path& folder, const WriterOptions& options, K
 }
 
 Content content_of(const std::filesystem::path& folder) {
-  const auto collection = Collection::open(folder);
+  const auto collection = CollectionReader::open(folder);
   if (!collection) {
     ADD_FAILURE() << collection.error().message;
     return {};
@@ -103,7 +104,7 @@ void expect_a_whole_state(const std::filesystem::path& folder) {
 void expect_finished(const std::filesystem::path& folder, Kind kind) {
   EXPECT_EQ(content_of(folder), states().back());
   EXPECT_EQ(test::faults(folder), "");
-  const auto summary = Collection::open(folder).value().summary();
+  const auto summary = CollectionReader::open(folder).value().summary();
   EXPECT_EQ(summary->dead_rows, 0);
   EXPECT_EQ(summary->generation, 2);
   EXPECT_EQ(std::filesystem::file_size(folder / "rows-2.f32"), (2 * kPuts - 1) * 8 * 4U);

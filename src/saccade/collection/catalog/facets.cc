@@ -22,6 +22,7 @@ struct Facts {
   int64_t width = 0;
   int64_t height = 0;
   std::string camera;
+  std::string place;
   std::vector<std::string> keywords;
 };
 
@@ -176,15 +177,15 @@ constexpr std::array<Rule, 3> kShapes = {{
 
 }  // namespace
 
-Result<std::vector<Facet>> collection_facets(const Collection& collection, std::string_view filter) {
+Result<std::vector<Facet>> collection_facets(const CollectionReader& collection, std::string_view filter) {
   std::optional<std::vector<uint8_t>> allowed;
   if (!filter.empty()) {
     SACCADE_ASSIGN(const Filter parsed, parse_filter(filter).in("filter"));
     SACCADE_ASSIGN(allowed, collection.allowed(parsed));
   }
-  std::map<int64_t, PictureFacts> said;
+  std::map<int64_t, ItemFacts> said;
   SACCADE_TRY(collection.for_each_facts([&](int64_t id, const ItemFacts& facts) {
-    if (!facts.picture.empty()) said.emplace(id, facts.picture);
+    if (!facts.picture.empty() || !facts.place.empty()) said.emplace(id, facts);
     return Status{};
   }));
   std::vector<Facts> pictures;
@@ -193,9 +194,12 @@ Result<std::vector<Facet>> collection_facets(const Collection& collection, std::
     const auto row = static_cast<size_t>(item.row);
     if (!allowed || (row < allowed->size() && (*allowed)[row] != 0)) {
       const auto found = said.find(item.id);
-      const PictureFacts facts = found == said.end() ? PictureFacts{} : found->second;
-      pictures.push_back({item.path, item.format, day_of(facts.taken.value_or(whole_seconds(item.mtime_ns))),
-                          item.width, item.height, facts.camera, facts.keywords});
+      const ItemFacts facts = found == said.end() ? ItemFacts{} : found->second;
+      const PictureFacts& picture = facts.picture;
+      const bool dated = picture.taken || item.mtime_ns != kUnknownState;
+      const std::string day = dated ? day_of(picture.taken.value_or(whole_seconds(item.mtime_ns))) : "";
+      pictures.push_back({item.path, item.format, day, item.width, item.height, picture.camera, facts.place,
+                          picture.keywords});
     }
     return {};
   }));
@@ -204,6 +208,7 @@ Result<std::vector<Facet>> collection_facets(const Collection& collection, std::
   for (Facet& facet :
        std::array{folders(pictures), formats(pictures), dates(pictures), by_rules("size", pictures, kSizes),
                   by_rules("shape", pictures, kShapes),
+                  names("place", pictures, [](const Facts& each) { return std::array{each.place}; }),
                   names("camera", pictures, [](const Facts& each) { return std::array{each.camera}; }),
                   names("keyword", pictures, [](const Facts& each) { return each.keywords; })}) {
     const bool says_something =

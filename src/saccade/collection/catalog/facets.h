@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
 #include "saccade/core/error.h"
 
 namespace saccade {
@@ -18,7 +18,7 @@ struct FacetValue {
 };
 
 struct Facet {
-  std::string name;  // "folder", "format", "date", "size", "shape", "camera" or "keyword"
+  std::string name;  // "folder", "format", "date", "size", "shape", "place", "camera" or "keyword"
   std::vector<FacetValue>
       values;  // dates newest first, sizes and shapes ascending, others most pictures first
 };
@@ -30,6 +30,6 @@ inline constexpr size_t kMostFacetValues = 40;
 // year, days where there is one month. A facet of one value that all pictures have says nothing and is left
 // out. At most kMostFacetValues each: of dates the newest, else those of most pictures. kUsage for a broken
 // filter. Cost: one scan of the catalog, and one more for a filter. Thread-safe.
-Result<std::vector<Facet>> collection_facets(const Collection& collection, std::string_view filter);
+Result<std::vector<Facet>> collection_facets(const CollectionReader& collection, std::string_view filter);
 
 }  // namespace saccade

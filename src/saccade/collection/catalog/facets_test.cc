@@ -38,7 +38,9 @@ class Facets : public testing::Test {
     ASSERT_OK(writer);
     writer_.emplace(*std::move(writer));
   }
-  [[nodiscard]] Collection open() const { return Collection::open(temporary_.path() / "c").value(); }
+  [[nodiscard]] CollectionReader open() const {
+    return CollectionReader::open(temporary_.path() / "c").value();
+  }
 
   test::TestFolder temporary_;
   std::optional<CollectionWriter> writer_;
@@ -56,11 +58,13 @@ TEST_F(Facets, OfWhatFilesSayOfThemselves) {
   facts.picture.camera = "Canon \"R5\"";
   facts.picture.taken = 946'684'799;  // 1999, whatever the file's own time
   facts.picture.keywords = {"Paris", "night"};
+  facts.place = "Lyon, Auvergne-Rhône-Alpes, FR";
   change.facts.emplace_back(1, facts);
   facts.picture.keywords = {"paris"};
+  facts.place = "Paris, Île-de-France, FR";
   change.facts.emplace_back(2, facts);
   ASSERT_OK(writer_->commit(change));
-  const Collection collection = open();
+  const CollectionReader collection = open();
   const auto facets = collection_facets(collection, "");
   ASSERT_OK(facets);
   std::map<std::string, std::vector<std::pair<std::string, int64_t>>> found;
@@ -74,6 +78,7 @@ TEST_F(Facets, OfWhatFilesSayOfThemselves) {
   }
   using Values = std::vector<std::pair<std::string, int64_t>>;
   EXPECT_EQ(found["camera"], (Values{{"Canon \"R5\"", 2}}));
+  EXPECT_EQ(found["place"], (Values{{"Lyon, Auvergne-Rhône-Alpes, FR", 1}, {"Paris, Île-de-France, FR", 1}}));
   EXPECT_EQ(found["keyword"], (Values{{"Paris", 2}, {"night", 1}}));
   EXPECT_EQ(found["date"], (Values{{"1999", 2}, {"1970", 1}}));
 }
@@ -85,7 +90,7 @@ TEST_F(Facets, EachValuesFilterLeavesAsManyPicturesAsItSays) {
   put("/all/b[x]\"y\\/d.png", 110, 100, "png", 20 * 365 * kDay);
   put("/all/bc/e.svg", 1000, 1000, "svg", -5 * kDay - 1);
   put("/all/f.svg", 1, 1, "svg", 54 * 365 * kDay);
-  const Collection collection = open();
+  const CollectionReader collection = open();
   const auto facets = collection_facets(collection, "");
   ASSERT_OK(facets);
   std::vector<std::string> names;
@@ -110,7 +115,7 @@ TEST_F(Facets, AreOfWhatAFilterLeaves) {
   put("/a/b/one.png", 10, 10, "png", 0);
   put("/a/b/c/two.png", 10, 10, "png", kDay);
   put("/a/d/three.jpg", 10, 10, "jpeg", 40 * kDay);
-  const Collection collection = open();
+  const CollectionReader collection = open();
   const auto facets = collection_facets(collection, "format=png");
   ASSERT_OK(facets);
   ASSERT_EQ(facets->size(), 2U);  // folder and date: all else is the same

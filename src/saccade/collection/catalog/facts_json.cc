@@ -6,6 +6,7 @@
 
 #include "saccade/collection/catalog/filter.h"
 #include "saccade/collection/catalog/store.h"
+#include "saccade/core/files/file_stamp.h"
 
 namespace saccade {
 namespace {
@@ -37,6 +38,10 @@ Json facts_json(const ItemFacts& facts) {
   text("description", picture.description);
   if (!picture.keywords.empty()) json["keywords"] = picture.keywords;
   return json;
+}
+
+Json file_date_json(const Item& item) {
+  return item.mtime_ns == kUnknownState ? Json() : Json(whole_seconds(item.mtime_ns));
 }
 
 std::string_view dated_by(const ItemFacts& facts) {

@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "saccade/collection/catalog/catalog.h"
 #include "saccade/collection/catalog/item_facts.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
@@ -13,6 +14,9 @@ namespace saccade {
 // "zone_minutes", "camera", "lens", "latitude", "longitude", "place", "rating", "title", "description",
 // "keywords".
 Json facts_json(const ItemFacts& facts);
+
+// Returns the time of the item's file, in seconds since 1970; null if it is not known.
+Json file_date_json(const Item& item);
 
 // Returns the source of the `date` that filters and orders use for such an image. It is "taken" if its file
 // records when it was taken, and "file" if the file's own time is used.

@@ -10,7 +10,7 @@
 #include <span>
 #include <utility>
 
-#include "saccade/collection/catalog/store.h"
+#include "saccade/collection/sql_text.h"
 #include "saccade/core/files/take_text.h"
 #include "saccade/image/metadata/look.h"
 #include "saccade/text/normalize.h"
@@ -47,15 +47,16 @@ struct Field {
 #define SACCADE_FACT(column) "(SELECT " column " FROM facts WHERE facts.id = items.id)"
 constexpr std::array kFields = {
     Field{"id", "id", Kind::kInteger},
-    Field{"width", "width", Kind::kInteger},
-    Field{"height", "height", Kind::kInteger},
-    Field{"pixels", "(width * height)", Kind::kCount},
-    Field{"aspect", "(CAST(width AS REAL) / max(height, 1))", Kind::kDecimal},
-    Field{"size", "size", Kind::kBytes},
+    // NULL where an item without a file lacks them.
+    Field{"width", "nullif(width, 0)", Kind::kInteger},
+    Field{"height", "nullif(height, 0)", Kind::kInteger},
+    Field{"pixels", "nullif(width * height, 0)", Kind::kCount},
+    Field{"aspect", "(CAST(width AS REAL) / nullif(height, 0))", Kind::kDecimal},
+    Field{"size", "nullif(size, -1)", Kind::kBytes},
     // whole_seconds() of the file's time.
     Field{"date",
           "coalesce((SELECT taken FROM facts WHERE facts.id = items.id), "
-          "mtime_ns / 1000000000 - (mtime_ns % 1000000000 < 0))",
+          "nullif(mtime_ns, -1) / 1000000000 - (mtime_ns % 1000000000 < 0))",
           Kind::kDate},
     Field{"taken", SACCADE_FACT("taken"), Kind::kDate},
     Field{"added", "added", Kind::kDate},
@@ -65,7 +66,7 @@ constexpr std::array kFields = {
     Field{"photograph", "coalesce(" SACCADE_FACT("grain") ", 0)", Kind::kFlag},
     Field{"format", "format", Kind::kFormat},
     Field{"hash", "hash", Kind::kText},
-    Field{"path", store::kItemFile, Kind::kText},
+    Field{"path", kItemFile, Kind::kText},
     Field{"caption", "caption", Kind::kName},
     Field{"camera", "coalesce(" SACCADE_FACT("camera") ", '')", Kind::kName},
     Field{"lens", "coalesce(" SACCADE_FACT("lens") ", '')", Kind::kName},

@@ -50,7 +50,7 @@ using SqlValue = std::variant<int64_t, double, std::string>;
 struct Filter {
   std::string sql;
   std::vector<SqlValue> values;
-  // Its conditions one by one: what Collection::why_empty looks at.
+  // Its conditions one by one: what CollectionReader::why_empty looks at.
   struct Condition {
     std::string text;   // as it was written
     std::string field;  // in SQL

@@ -4,7 +4,8 @@
 
 #include <gmock/gmock.h>
 
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
+#include "saccade/collection/collection_writer.h"
 #include "saccade/collection/test_support.h"
 #include "saccade/core/test_folder.h"
 
@@ -42,7 +43,7 @@ class FilterTest : public testing::Test {
     add("/p/cats/cat.jpg", 4000, 3000, "jpeg", 2'097'152, 1717199999, "");  // 2024-05-31T23:59:59
     add("/p/dogs/dog.heic", 1000, 1000, "heif", 5, 1735689600, "dog");      // 2025-01-01T00:00:00
     ASSERT_OK(writer->commit(change));
-    auto collection = Collection::open(folder_.path() / "c");
+    auto collection = CollectionReader::open(folder_.path() / "c");
     ASSERT_OK(collection);
     collection_.emplace(*std::move(collection));
   }
@@ -67,7 +68,7 @@ class FilterTest : public testing::Test {
   }
 
   test::TestFolder folder_;
-  std::optional<Collection> collection_;
+  std::optional<CollectionReader> collection_;
 };
 
 TEST_F(FilterTest, Numbers) {
@@ -228,7 +229,7 @@ TEST(FilterDates, FractionsBefore1970AreRoundedDown) {
     change.puts.push_back(std::move(put));
   }
   ASSERT_OK(writer->commit(change));
-  auto collection = Collection::open(folder.path() / "c");
+  auto collection = CollectionReader::open(folder.path() / "c");
   ASSERT_OK(collection);
   const auto filter = parse_filter("date<1970");
   ASSERT_OK(filter);

@@ -226,7 +226,7 @@ void five_hundred_steps(size_t files, unsigned names, int kill_every, int look_e
       if (model.removed().size() < 3 && !model.items().empty()) {
         const std::string path = model.items().begin()->first;
         ASSERT_OK(writer->remove_path(path));
-        if (Collection::open(folder)->removed()->size() > model.removed().size()) model.remove(path);
+        if (CollectionReader::open(folder)->removed()->size() > model.removed().size()) model.remove(path);
       } else {
         ASSERT_OK(writer->forget_removed(pictures));
         for (const std::string& path : std::set(model.removed())) model.forget(path);
@@ -236,7 +236,7 @@ void five_hundred_steps(size_t files, unsigned names, int kill_every, int look_e
     const auto report = index(folder, pictures);
     ASSERT_OK(report);
     ++runs;
-    const auto collection = Collection::open(folder);
+    const auto collection = CollectionReader::open(folder);
     ASSERT_OK(collection);
     std::map<std::string, std::string> items;
     std::set<int64_t> ids;
@@ -280,7 +280,7 @@ void five_hundred_steps(size_t files, unsigned names, int kill_every, int look_e
   ASSERT_OK(index(folder, pictures));
   ASSERT_OK(index(fresh, pictures, 512));
   const auto content = [&](const fs::path& where) {
-    const auto collection = Collection::open(where);
+    const auto collection = CollectionReader::open(where);
     std::map<std::string, std::vector<float>> rows;
     for (const Item& item : test::all_items(*collection)) {
       const auto row = collection->rows().row(item.row);

@@ -192,6 +192,10 @@ Result<Database> Database::open(const std::filesystem::path& path, Mode mode) {
   return std::move(database).in(path.string());
 }
 
+Result<Database> Database::in_memory() {
+  return open_as(":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, Mode::kCreate);
+}
+
 Status Database::execute(const std::string& sql) {
   const int result = sqlite3_exec(handle_, sql.c_str(), nullptr, nullptr, nullptr);
   if (result != SQLITE_OK) return failure(handle_, result);

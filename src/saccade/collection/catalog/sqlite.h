@@ -87,6 +87,8 @@ class Database {
   };
   // Foreign files are not trusted: no extensions, no functions called by their schema, pages checked as read.
   static Result<Database> open(const std::filesystem::path& path, Mode mode);
+  // An empty database that only this connection sees.
+  static Result<Database> in_memory();
   Database(Database&& other) noexcept
       : handle_(std::exchange(other.handle_, nullptr)), kept_(std::move(other.kept_)) {}
   Database& operator=(Database&& other) noexcept;

@@ -331,6 +331,9 @@ Result<Meta> read_meta(Database& database) {
   SACCADE_ASSIGN(meta.rows, database.integer("SELECT value FROM meta WHERE key = 'rows'").in("catalog"));
   SACCADE_ASSIGN(meta.generation,
                  database.integer("SELECT value FROM meta WHERE key = 'generation'").in("catalog"));
+  SACCADE_ASSIGN(
+      meta.changes,
+      database.integer("SELECT coalesce((SELECT value FROM meta WHERE key = 'changes'), 0)").in("catalog"));
   if (meta.rows < 0 || meta.generation < 1) {
     return fail(ErrorCode::kBadData, "catalog: {} rows in generation {}", meta.rows, meta.generation);
   }
@@ -338,8 +341,10 @@ Result<Meta> read_meta(Database& database) {
 }
 
 Status write_meta(Database& database, const Meta& meta) {
-  SACCADE_ASSIGN(Statement insert,
-                 database.prepare("INSERT OR REPLACE INTO meta VALUES ('rows', ?), ('generation', ?)"));
+  SACCADE_ASSIGN(
+      Statement insert,
+      database.prepare("INSERT OR REPLACE INTO meta VALUES ('rows', ?), ('generation', ?), ('changes', "
+                       "1 + coalesce((SELECT value FROM meta WHERE key = 'changes'), 0))"));
   return insert.bind(meta.rows).bind(meta.generation).run();
 }
 
@@ -348,7 +353,8 @@ Result<Database> open_catalog(const std::filesystem::path& folder, const Collect
   SACCADE_ASSIGN(Database database, Database::open(folder / kCatalogName, mode).in("catalog"));
   SACCADE_ASSIGN(const int64_t version, check_schema(database, info));
   if (mode == Database::Mode::kWrite) {
-    SACCADE_TRY(database.execute("PRAGMA synchronous = FULL").in("catalog"));
+    // Memory for pages, in KiB, taken as it is needed: an import writes all over the index of hashes.
+    SACCADE_TRY(database.execute("PRAGMA synchronous = FULL; PRAGMA cache_size = -131072").in("catalog"));
     SACCADE_TRY(migrate(database).in("catalog"));
   } else if (version < kCatalogSchemaVersion) {
     SACCADE_TRY(stand_in_for_missing(database, version).in("catalog"));
@@ -442,7 +448,7 @@ Item read_item(const Statement& statement) {
   item.caption = statement.text(9);
   item.added = statement.integer(10);
   item.file = {statement.integer(11), statement.integer(12), statement.integer(13),
-               statement.integer(14) != 0};
+               statement.integer(14) == 1, statement.integer(14) == kElsewhere};
   return item;
 }
 
@@ -462,7 +468,7 @@ void bind_identity(Statement& statement, const FileIdentity& file) {
   statement.bind(file.device)
       .bind(file.inode)
       .bind(file.folder_device)
-      .bind(static_cast<int64_t>(file.linked));
+      .bind(file.elsewhere ? kElsewhere : static_cast<int64_t>(file.linked));
 }
 
 void bind_fields(Statement& statement, const Item& item) {

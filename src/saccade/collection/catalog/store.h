@@ -44,6 +44,9 @@ Status write_info(const std::filesystem::path& folder, const CollectionInfo& inf
 struct Meta {
   int64_t rows = 0;        // committed in the rows file
   int64_t generation = 1;  // of the rows file
+  // Number of commits, so that readers can tell whether they see the same; 0 if no program has counted them.
+  int64_t changes = 0;
+  friend bool operator==(const Meta&, const Meta&) = default;
 };
 
 Status create_schema(Database& database, const CollectionInfo& info);
@@ -52,6 +55,7 @@ Status create_schema(Database& database, const CollectionInfo& info);
 // Errors begin with "catalog: ".
 Result<int64_t> check_schema(Database& database, const CollectionInfo& info);
 Result<Meta> read_meta(Database& database);
+// Writes rows and generation, and counts a change.
 Status write_meta(Database& database, const Meta& meta);
 
 // Opens catalog.sqlite and checks it; for writing, it is brought to the newest version.
@@ -64,9 +68,9 @@ Result<int64_t> row_bytes(const Meta& meta, int64_t dim);
 // Returns the layout of the late interaction rows of a collection that has them.
 RowLayout late_layout(const CollectionInfo& info);
 
-// An item's file in SQL: its path, but of a frame (image/frame_name.h) its video's, without "#t=" and time.
-inline constexpr std::string_view kItemFile =
-    "(CASE format WHEN 'video' THEN substr(path, 1, length(rtrim(path, '0123456789.')) - 3) ELSE path END)";
+// Value of the column `linked` of an item without a file on this host (FileIdentity::elsewhere). Versions of the
+// program that do not know it take such an item for one behind a link, whose file they never remove.
+inline constexpr int64_t kElsewhere = 2;
 
 // The columns of `items` and `failures` in the order that the functions below read and bind them.
 inline constexpr std::string_view kItemColumns =

@@ -14,9 +14,9 @@
 namespace saccade::store {
 namespace {
 
-Result<std::string> spaced_words(std::string_view text) {
+Result<std::string> spaced_words(WordSplitter& splitter, std::string_view text) {
   const std::string valid = to_valid_utf8(text);
-  SACCADE_ASSIGN(const std::vector<TextSegment> segments, split_words(valid));
+  SACCADE_ASSIGN(const std::vector<TextSegment> segments, splitter.split(valid));
   std::string words;
   for (const TextSegment& segment : segments) {
     if (!segment.is_word) continue;
@@ -30,7 +30,8 @@ Result<std::string> spaced_words(std::string_view text) {
 // Its tokenizer takes the string apart as it did the fields, so that several words must stand side by
 // side. Empty where it has no word.
 Result<std::string> match_string(std::string_view term) {
-  SACCADE_ASSIGN(const std::string words, spaced_words(term));
+  SACCADE_ASSIGN(WordSplitter splitter, WordSplitter::open());
+  SACCADE_ASSIGN(const std::string words, spaced_words(splitter, term));
   if (words.empty()) return words;
   std::string quoted = "\"";
   for (const char c : words) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
@@ -39,7 +40,12 @@ Result<std::string> match_string(std::string_view term) {
 
 }  // namespace
 
-Result<WordText> word_text(std::string_view named, std::string_view caption) {
+Result<WordTexts> WordTexts::make() {
+  SACCADE_ASSIGN(WordSplitter splitter, WordSplitter::open());
+  return WordTexts(std::move(splitter));
+}
+
+Result<WordText> WordTexts::of(std::string_view named, std::string_view caption) {
   const std::string file = file_of(named);
   const std::string_view path = file;
   const size_t slash = path.rfind('/');
@@ -49,22 +55,35 @@ Result<WordText> word_text(std::string_view named, std::string_view caption) {
   if (const size_t dot = name.rfind('.'); dot != std::string_view::npos && dot > 0)
     name = name.substr(0, dot);
   WordText text;
-  SACCADE_ASSIGN(text.caption, spaced_words(caption));
-  SACCADE_ASSIGN(text.name, spaced_words(name));
-  SACCADE_ASSIGN(text.folders, spaced_words(folders));
+  SACCADE_ASSIGN(text.caption, spaced_words(splitter_, caption));
+  SACCADE_ASSIGN(text.name, spaced_words(splitter_, name));
+  if (folders_ != folders) {
+    SACCADE_ASSIGN(spaced_folders_, spaced_words(splitter_, folders));
+    folders_ = folders;
+  }
+  text.folders = spaced_folders_;
   return text;
 }
 
 Result<WordWriter> WordWriter::make(Database& database) {
+  SACCADE_ASSIGN(WordTexts texts, WordTexts::make());
   SACCADE_ASSIGN(Statement add,
                  database.prepare("INSERT INTO words (rowid, caption, name, folders) VALUES (?,?,?,?)"));
   SACCADE_ASSIGN(Statement remove, database.prepare("DELETE FROM words WHERE rowid = ?"));
-  return WordWriter(std::move(add), std::move(remove));
+  return WordWriter(std::move(texts), std::move(add), std::move(remove));
 }
 
 Status WordWriter::put(int64_t id, std::string_view path, std::string_view caption) {
   SACCADE_TRY(remove(id));
-  SACCADE_ASSIGN(const WordText text, word_text(path, caption));
+  return add(id, path, caption);
+}
+
+Status WordWriter::add(int64_t id, std::string_view path, std::string_view caption) {
+  SACCADE_ASSIGN(const WordText text, texts_.of(path, caption));
+  return add(id, text);
+}
+
+Status WordWriter::add(int64_t id, const WordText& text) {
   add_.bind(id).bind(std::string_view(text.caption));
   return add_.bind(std::string_view(text.name)).bind(std::string_view(text.folders)).run().in("words");
 }
@@ -85,6 +104,7 @@ Status fill_word_index(Database& database) {
 }
 
 Result<WordFaults> word_faults(Database& database) {
+  SACCADE_ASSIGN(WordTexts texts, WordTexts::make());
   WordFaults faults;
   const auto note = [&](int64_t id) {
     if (faults.count++ == 0) faults.first = id;
@@ -96,7 +116,7 @@ Result<WordFaults> word_faults(Database& database) {
   for (;;) {
     SACCADE_ASSIGN(const bool more, items.step());
     if (!more) break;
-    SACCADE_ASSIGN(const WordText text, word_text(items.text(1), items.text(2)));
+    SACCADE_ASSIGN(const WordText text, texts.of(items.text(1), items.text(2)));
     const bool same =
         items.text(3) == text.caption && items.text(4) == text.name && items.text(5) == text.folders;
     if (!same) note(items.integer(0));
@@ -118,45 +138,64 @@ TermLookup::TermLookup(std::span<const int64_t> ids) {
   if (!std::ranges::is_sorted(rows_)) std::ranges::sort(rows_);
 }
 
-int64_t TermLookup::row_of(int64_t id) const {
-  const auto found = std::ranges::lower_bound(rows_, id, {}, &std::pair<int64_t, int64_t>::first);
-  return found != rows_.end() && found->first == id ? found->second : -1;
-}
-
-// visit(row) of each item that has it, by id, until it returns false.
+// Calls visit(row, rank) for each item that has it, by id, until it returns false. `rank` is FTS5's bm25().
 template <typename Visit>
 Status TermLookup::for_each_row(Database& database, const std::string& wanted, const Visit& visit) {
   SACCADE_ASSIGN(const KeptStatement statement,
-                 database.kept("SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid"));
+                 database.kept("SELECT rowid, bm25(words) FROM words WHERE words MATCH ? ORDER BY rowid"));
   statement->bind(std::string_view(wanted));
   auto place = rows_.begin();
   for (;;) {
     SACCADE_ASSIGN(const bool more, statement->step());
     if (!more) return {};
     const int64_t id = statement->integer(0);
-    place = std::ranges::lower_bound(place, rows_.end(), id, {}, &std::pair<int64_t, int64_t>::first);
-    if (place != rows_.end() && place->first == id && !visit(place->second)) return {};
+    if (place == rows_.end()) return {};
+    // Ids are mostly dense: it is no further on than they would be without a gap, and mostly right there.
+    const int64_t furthest = std::min(id - place->first, rows_.end() - place - 1);
+    if (furthest > 0 && place[furthest].first == id) {
+      place += furthest;
+    } else {
+      const auto end = place + std::max<int64_t>(furthest, 0) + 1;
+      place = std::ranges::lower_bound(place, end, id, {}, &std::pair<int64_t, int64_t>::first);
+    }
+    if (place != rows_.end() && place->first == id && !visit(place->second, statement->real(1))) return {};
   }
 }
 
 Result<std::shared_ptr<const TermRows>> TermLookup::rows_of(Database& database, const std::string& term) {
-  if (const auto known = known_.find(term); known != known_.end()) return known->second.having;
+  if (const auto known = known_.find(term); known != known_.end()) return known->second;
   auto made = std::make_shared<TermRows>();
   SACCADE_ASSIGN(const std::string wanted, match_string(term));
   if (!wanted.empty()) {
     const int64_t common = std::max(kFewestCommon, items() / 4) + 1;
-    SACCADE_TRY(for_each_row(database, wanted, [&](int64_t row) {
-      made->rows.push_back(row);
-      return std::ssize(made->rows) < common;
-    }));
-    made->pictures = std::ssize(made->rows);
-    made->common = made->pictures >= common;
+    // Counted first: bm25() reads the length of each item's text, which takes fifty times as long.
+    {
+      SACCADE_ASSIGN(const KeptStatement count,
+                     database.kept("SELECT count(*) FROM words WHERE words MATCH ?"));
+      SACCADE_TRY(count->bind(std::string_view(wanted)).step());
+      made->pictures = std::min(count->integer(0), common);
+      made->common = made->pictures == common;
+    }
+    std::vector<std::pair<int64_t, double>> found;
+    if (!made->common) {
+      SACCADE_TRY(for_each_row(database, wanted, [&](int64_t row, double rank) {
+        found.emplace_back(row, rank);
+        return true;
+      }));
+      made->pictures = std::ssize(found);  // without what is no item
+    }
     const auto have = static_cast<double>(made->pictures);
-    if (!made->common) made->weight = std::log1p((static_cast<double>(items()) - have + 0.5) / (have + 0.5));
-    if (made->common) made->rows.clear();
-    std::ranges::sort(made->rows);
+    const double odds = (static_cast<double>(items()) - have + 0.5) / (have + 0.5);
+    if (!made->common) made->weight = std::log1p(odds);
+    std::ranges::sort(found);
+    // FTS5 gives -idf * grade * (k1 + 1), with ln(odds) as idf, or 1e-6 where that is not above 0
+    // (https://www.sqlite.org/fts5.html, 5.1.1).
+    const double factor = (odds > 1 ? std::log(odds) : 1e-6) * 2.2;
+    for (const auto& [row, rank] : found) {
+      made->rows.push_back(row);
+      made->grades.push_back(static_cast<float>(std::clamp(-rank / factor, 1e-3, 1.0)));
+    }
   }
-  made->rows.shrink_to_fit();
   // Limits of the cache of recent terms; it is cleared when it exceeds one of them.
   constexpr int64_t kMostRows = int64_t{4} << 20;
   constexpr size_t kMostKept = size_t{1} << 16;
@@ -167,72 +206,63 @@ Result<std::shared_ptr<const TermRows>> TermLookup::rows_of(Database& database, 
   constexpr size_t kLongest = 256;
   if (term.size() <= kLongest) {
     kept_rows_ += std::ssize(made->rows);
-    known_[term].having = made;
+    known_[term] = made;
   }
   return made;
 }
 
-constexpr std::pair<std::string_view, uint8_t> kFields[] = {{"caption", 1}, {"name", 2}, {"folders", 4}};
-
-Status TermLookup::look_up_fields(Database& database, const std::string& wanted, Known& known) {
-  const std::vector<int64_t>& rows = known.having->rows;
-  std::vector<uint8_t> fields(rows.size());
-  for (const auto& [field, bit] : kFields) {
-    SACCADE_TRY(for_each_row(database, fmt::format("{} : {}", field, wanted), [&, bit = bit](int64_t row) {
-      const auto at = std::ranges::lower_bound(rows, row);
-      if (at != rows.end() && *at == row) fields[static_cast<size_t>(at - rows.begin())] |= bit;
-      return true;
-    }));
+Result<std::vector<uint8_t>> TermLookup::fields_of(Database& database, int64_t id,
+                                                   std::span<const std::string> terms) {
+  constexpr std::pair<std::string_view, uint8_t> kFields[] = {{"caption", 1}, {"name", 2}, {"folders", 4}};
+  terms = terms.first(std::min(terms.size(), kMostTerms));
+  std::vector<uint8_t> fields(terms.size());
+  SACCADE_ASSIGN(const KeptStatement content,
+                 database.kept("SELECT caption, name, folders FROM words WHERE rowid = ?"));
+  SACCADE_ASSIGN(const bool there, content->bind(id).step());
+  if (!there) return fields;
+  if (!one_) {
+    SACCADE_ASSIGN(one_, Database::in_memory());
+    SACCADE_TRY(one_->execute(std::string(kWordIndexSql)));
   }
-  known.fields = std::move(fields);
-  return {};
-}
-
-Result<uint8_t> TermLookup::fields_of(Database& database, const std::string& term, int64_t id) {
-  SACCADE_ASSIGN(const auto having, rows_of(database, term));
-  const auto at = std::ranges::lower_bound(having->rows, row_of(id));
-  const bool listed = at != having->rows.end() && *at == row_of(id);
-  if (!listed && !having->common) return 0;
-  SACCADE_ASSIGN(const std::string wanted, match_string(term));
-  // Looking all of them up costs about as much as this many times looking for one.
-  constexpr int64_t kAtOnce = 64;
-  const auto known = known_.find(term);
-  if (listed && known != known_.end()) {
-    if (known->second.fields.empty() && ++known->second.asked * kAtOnce >= std::ssize(having->rows)) {
-      SACCADE_TRY(look_up_fields(database, wanted, known->second));
-    }
-    if (!known->second.fields.empty()) {
-      return known->second.fields[static_cast<size_t>(at - having->rows.begin())];
-    }
+  SACCADE_TRY(one_->execute("DELETE FROM words"));
+  {
+    SACCADE_ASSIGN(const KeptStatement add,
+                   one_->kept("INSERT INTO words (rowid, caption, name, folders) VALUES (1, ?, ?, ?)"));
+    for (int field = 0; field < 3; ++field) add->bind(std::string_view(content->text(field)));
+    SACCADE_TRY(add->run());
   }
-  SACCADE_ASSIGN(const KeptStatement statement,
-                 database.kept("SELECT rowid FROM words WHERE words MATCH ? AND rowid = ?"));
-  uint8_t fields = 0;
-  for (const auto& [field, bit] : kFields) {
-    statement->bind(std::string_view(fmt::format("{} : {}", field, wanted))).bind(id);
-    SACCADE_ASSIGN(const bool has, statement->step());
-    if (has) fields |= bit;
-    statement->reset();
+  SACCADE_ASSIGN(const KeptStatement match, one_->kept("SELECT rowid FROM words WHERE words MATCH ?"));
+  for (size_t i = 0; i < terms.size(); ++i) {
+    SACCADE_ASSIGN(const std::string wanted, match_string(terms[i]));
+    if (wanted.empty()) continue;
+    for (const auto& [field, bit] : kFields) {
+      SACCADE_ASSIGN(const bool has,
+                     match->bind(std::string_view(fmt::format("{} : {}", field, wanted))).step());
+      if (!has) continue;
+      fields[i] |= bit;
+      match->reset();
+    }
   }
   return fields;
 }
 
-WordMatches weigh_words(std::span<const std::string> terms,
+WordMatches weigh_words(std::span<const std::string> names,
                         std::span<const std::shared_ptr<const TermRows>> found,
                         std::span<const int64_t> ids) {
   WordMatches matches;
   for (size_t i = 0; i < found.size(); ++i) {
     WordTerm& term = matches.terms.emplace_back();
-    term.text = terms[i];
+    term.text = names[i];
     term.pictures = found[i]->pictures;
     term.common = found[i]->common;
     term.weight = found[i]->weight;
-    if (!found[i]->rows.empty()) matches.weight += term.weight;
+    matches.weight += term.weight;
   }
   // A stretch of rows after the other, so that a query costs as much as there are pictures with its words,
   // and not a number for each row.
   constexpr int64_t kStretch = 512;
   std::array<double, kStretch> weights;
+  std::array<uint64_t, kStretch> has_of;
   std::vector<std::span<const int64_t>> left;  // of each term
   for (const auto& having : found) left.emplace_back(having->rows);
   for (;;) {
@@ -245,7 +275,13 @@ WordMatches weigh_words(std::span<const std::string> terms,
         const auto at = static_cast<size_t>(left[i].front() - first);
         uint64_t& bits = had[at / 64];
         const uint64_t bit = uint64_t{1} << (at % 64);
-        weights[at] = ((bits & bit) != 0 ? weights[at] : 0) + found[i]->weight;
+        if ((bits & bit) == 0) {
+          weights[at] = 0;
+          has_of[at] = 0;
+        }
+        const float grade = *(found[i]->grades.end() - std::ssize(left[i]));
+        weights[at] += found[i]->weight * double{grade};
+        has_of[at] |= uint64_t{1} << i;
         bits |= bit;
       }
     }
@@ -253,19 +289,10 @@ WordMatches weigh_words(std::span<const std::string> terms,
       for (uint64_t bits = had[word]; bits != 0; bits &= bits - 1) {
         const size_t at = 64 * word + static_cast<size_t>(std::countr_zero(bits));
         const int64_t row = first + static_cast<int64_t>(at);
-        if (weights[at] > 0) matches.found.push_back({row, ids[static_cast<size_t>(row)], weights[at]});
+        matches.found.push_back({row, ids[static_cast<size_t>(row)], weights[at], has_of[at]});
       }
     }
   }
-}
-
-Result<std::vector<uint8_t>> word_fields(Database& database, TermLookup& lookup, int64_t id,
-                                         std::span<const std::string> terms) {
-  std::vector<uint8_t> fields(std::min(terms.size(), kMostTerms));
-  for (size_t i = 0; i < fields.size(); ++i) {
-    SACCADE_ASSIGN(fields[i], lookup.fields_of(database, terms[i], id));
-  }
-  return fields;
 }
 
 }  // namespace saccade::store

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,7 +14,9 @@
 
 #include "saccade/collection/catalog/sqlite.h"
 #include "saccade/collection/catalog/word_match.h"
+#include "saccade/collection/catalog/word_text.h"
 #include "saccade/core/error.h"
+#include "saccade/text/words.h"
 
 namespace saccade::store {
 
@@ -26,29 +29,41 @@ inline constexpr std::string_view kWordIndexSql =
 inline constexpr std::string_view kWordIndexTables[] = {"words_data", "words_idx", "words_content",
                                                         "words_docsize", "words_config"};
 
-// Maximum number of terms; later ones are ignored.
+// Maximum number of terms, of which WordMatch::has has a bit each; later ones are ignored.
 inline constexpr size_t kMostTerms = 64;
 // A term that more than a quarter of the items have, and more than so many, tells nothing.
 inline constexpr int64_t kFewestCommon = 32;
 
-// Text of an item in the word index. Words follow Unicode's segmentation (text/words.h) and are separated by
-// one space, so scripts written without spaces have words too.
-struct WordText {
-  std::string caption;
-  std::string name;     // of the file, without its ending
-  std::string folders;  // of the path
+// Makes the texts of items. Those of one folder mostly come one after the other: its words are kept. One thread at
+// a time.
+class WordTexts {
+ public:
+  static Result<WordTexts> make();
+  Result<WordText> of(std::string_view path, std::string_view caption);
+
+ private:
+  explicit WordTexts(WordSplitter splitter) : splitter_(std::move(splitter)) {}
+
+  WordSplitter splitter_;
+  std::string folders_;  // of the last path
+  std::string spaced_folders_;
 };
-Result<WordText> word_text(std::string_view path, std::string_view caption);
 
 // Keeps the index in step; lives within a transaction.
 class WordWriter {
  public:
   static Result<WordWriter> make(Database& database);
+  // Puts an item in place of what is there of it.
   Status put(int64_t id, std::string_view path, std::string_view caption);
+  // Adds an item of which nothing is there.
+  Status add(int64_t id, std::string_view path, std::string_view caption);
+  Status add(int64_t id, const WordText& text);
   Status remove(int64_t id);
 
  private:
-  WordWriter(Statement add, Statement remove) : add_(std::move(add)), remove_(std::move(remove)) {}
+  WordWriter(WordTexts texts, Statement add, Statement remove)
+      : texts_(std::move(texts)), add_(std::move(add)), remove_(std::move(remove)) {}
+  WordTexts texts_;
   Statement add_;
   Statement remove_;
 };
@@ -66,6 +81,7 @@ Result<WordFaults> word_faults(Database& database);
 // The rows that have a term.
 struct TermRows {
   std::vector<int64_t> rows;  // ascending; empty where it is common
+  std::vector<float> grades;  // of each row, in (0, 1): tf / (tf + k1 (1 - b + b length / mean length))
   int64_t pictures = 0;       // that have it, up to the number from which it is common
   bool common = false;
   double weight = 0;  // as WordTerm's
@@ -81,33 +97,23 @@ class TermLookup {
   // Cost: of a term that is not kept, some tenth of a microsecond a picture that has it, of a quarter of all
   // pictures at most.
   Result<std::shared_ptr<const TermRows>> rows_of(Database& database, const std::string& term);
-  // The fields that have it, as Collection::word_fields; 0: none of that item's.
-  Result<uint8_t> fields_of(Database& database, const std::string& term, int64_t id);
-  // -1 where no row is that item's.
-  [[nodiscard]] int64_t row_of(int64_t id) const;
+  // Returns the fields of each term, like CollectionReader::word_fields. Cost: some microseconds a term, whatever the
+  // number of items: the item's text is indexed alone, in memory.
+  Result<std::vector<uint8_t>> fields_of(Database& database, int64_t id, std::span<const std::string> terms);
 
   [[nodiscard]] int64_t items() const { return std::ssize(rows_); }
 
  private:
-  struct Known {
-    std::shared_ptr<const TermRows> having;
-    std::vector<uint8_t> fields;  // of each of its rows; empty: not looked up, but one by one
-    int64_t asked = 0;            // times that one of them was
-  };
-  Status look_up_fields(Database& database, const std::string& wanted, Known& known);
   template <typename Visit>
   Status for_each_row(Database& database, const std::string& wanted, const Visit& visit);
 
   std::vector<std::pair<int64_t, int64_t>> rows_;  // of each id, ascending
-  std::map<std::string, Known> known_;
+  std::map<std::string, std::shared_ptr<const TermRows>> known_;
   int64_t kept_rows_ = 0;
+  std::optional<Database> one_;  // an index of words of one item
 };
 
-// Ranks images like Collection::match_words; `found` is the result of TermLookup for each of the terms.
-WordMatches weigh_words(std::span<const std::string> terms,
+// Ranks images like CollectionReader::match_words; `found` is the result of TermLookup for each of the terms.
+WordMatches weigh_words(std::span<const std::string> names,
                         std::span<const std::shared_ptr<const TermRows>> found, std::span<const int64_t> ids);
-// Returns the fields of each term, like Collection::word_fields.
-Result<std::vector<uint8_t>> word_fields(Database& database, TermLookup& lookup, int64_t id,
-                                         std::span<const std::string> terms);
-
 }  // namespace saccade::store

@@ -35,7 +35,7 @@ class WordIndexTest : public testing::Test {
   }
   // Ids of what the term finds.
   std::vector<int64_t> found(const std::string& term) {
-    const auto collection = Collection::open(folder_);
+    const auto collection = CollectionReader::open(folder_);
     EXPECT_TRUE(collection) << collection.error().message;
     const auto matches = collection->match_words({&term, 1});
     EXPECT_TRUE(matches) << matches.error().message;
@@ -60,7 +60,7 @@ TEST_F(WordIndexTest, FindsWordsOfCaptionsNamesAndFolders) {
   EXPECT_THAT(found("stop sign"), ElementsAre(2));
   EXPECT_THAT(found("sign stop"), IsEmpty()) << "a term of two words has them side by side";
 
-  const auto collection = Collection::open(folder_);
+  const auto collection = CollectionReader::open(folder_);
   const std::vector<std::string> terms = {"red", "fruit", "apple", "bird"};
   EXPECT_THAT(collection->word_fields(1, terms).value(), ElementsAre(2, 4, 2, 0));
   EXPECT_THAT(collection->word_fields(2, terms).value(), ElementsAre(1, 0, 0, 0));
@@ -132,7 +132,7 @@ TEST_F(WordIndexTest, AWordThatAQuarterHasTellsNothing) {
                                               : ""));
   }
   ASSERT_OK(writer->commit(change));
-  const auto collection = Collection::open(folder_);
+  const auto collection = CollectionReader::open(folder_);
   const std::vector<std::string> terms = {"icons", "arrow", "line", "nowhere"};
   const auto matches = collection->match_words(terms);
   ASSERT_OK(matches);
@@ -146,8 +146,50 @@ TEST_F(WordIndexTest, AWordThatAQuarterHasTellsNothing) {
   // BM25's weight of a word, by hand.
   EXPECT_NEAR(matches->terms[1].weight, std::log(1 + 150.5 / 50.5), 1e-12);
   EXPECT_NEAR(matches->terms[3].weight, std::log(1 + 200.5 / 0.5), 1e-12);
-  EXPECT_NEAR(matches->weight, matches->terms[1].weight, 1e-12)
-      << "a word that nothing has tells nothing either";
+  EXPECT_NEAR(matches->weight, matches->terms[1].weight + matches->terms[3].weight, 1e-12)
+      << "a word that no image has counts, a common one does not";
+}
+
+// By the formula, with plain loops. A name and folders are part of the text.
+TEST_F(WordIndexTest, MatchesAreWeighedByBm25) {
+  auto writer = CollectionWriter::create(folder_, test::fake_checkpoint());
+  ASSERT_OK(writer);
+  CollectionChange change;
+  const std::vector<std::string> captions = {
+      "red apple", "a red apple and another red apple on a table", "apple", "red", "", "green pear tree"};
+  for (int i = 0; i < 60; ++i) {
+    change.puts.push_back(captioned(fmt::format("/x/{}.png", i), i,
+                                    i < 6 ? captions[static_cast<size_t>(i)] : "something else"));
+  }
+  ASSERT_OK(writer->commit(change));
+  const auto collection = CollectionReader::open(folder_);
+  const std::vector<std::string> terms = {"red", "apple", "nowhere"};
+  const auto matches = collection->match_words(terms);
+  ASSERT_OK(matches);
+  // Number of words: the caption's, and "x" and the number.
+  double mean = 0;
+  std::vector<double> lengths;
+  for (int i = 0; i < 60; ++i) {
+    const double own = i == 0 ? 2 : i == 1 ? 10 : i == 2 || i == 3 ? 1 : i == 4 ? 0 : i == 5 ? 3 : 2;
+    lengths.push_back(own + 2);
+    mean += lengths.back() / 60;
+  }
+  const double counts[][2] = {{1, 1}, {2, 2}, {0, 1}, {1, 0}};
+  ASSERT_EQ(matches->found.size(), 4U);
+  for (const WordMatch& match : matches->found) {
+    const auto i = static_cast<size_t>(match.id - 1);
+    ASSERT_LT(i, 4U);
+    double weight = 0;
+    uint64_t has = 0;
+    for (size_t t = 0; t < 2; ++t) {
+      const double tf = counts[i][t];
+      weight += matches->terms[t].weight * tf / (tf + 1.2 * (0.25 + 0.75 * lengths[i] / mean));
+      has |= tf > 0 ? uint64_t{1} << t : 0;
+    }
+    EXPECT_NEAR(match.weight, weight, 1e-6) << i;
+    EXPECT_EQ(match.has, has) << i;
+    EXPECT_LT(match.weight, matches->weight);
+  }
 }
 
 // A cached term returns the same as a new look-up, also if items have changed their rows since.
@@ -169,7 +211,7 @@ TEST_F(WordIndexTest, AskedAgainATermSaysTheSame) {
     moved.puts.back().item.id = i + 1;
   }
   ASSERT_OK(writer->commit(moved));
-  const auto collection = Collection::open(folder_);
+  const auto collection = CollectionReader::open(folder_);
   const std::vector<std::string> terms = {"red bell", "35", "bell"};
   const auto first = collection->match_words(terms);
   ASSERT_OK(first);
@@ -203,7 +245,7 @@ TEST_F(WordIndexTest, ACollectionOfTheFirstSchemaBecomesOneWithWords) {
   fs::copy(fs::path(test::kSourceDir) / "tests/data/collection_v1", folder_);
   const std::string term = "apple";
   {
-    const auto old = Collection::open(folder_);
+    const auto old = CollectionReader::open(folder_);
     ASSERT_OK(old);
     EXPECT_EQ(old->item_count(), 3);
     const auto matches = old->match_words({&term, 1});
@@ -212,9 +254,9 @@ TEST_F(WordIndexTest, ACollectionOfTheFirstSchemaBecomesOneWithWords) {
     EXPECT_THAT(matches->found, IsEmpty());
     EXPECT_EQ(test::faults(folder_), "");
   }
-  const auto before = test::paths_of(Collection::open(folder_).value());
+  const auto before = test::paths_of(CollectionReader::open(folder_).value());
   ASSERT_OK(CollectionWriter::open(folder_));
-  const auto collection = Collection::open(folder_);
+  const auto collection = CollectionReader::open(folder_);
   ASSERT_OK(collection);
   EXPECT_EQ(test::paths_of(*collection), before);
   EXPECT_THAT(found("apple"),
@@ -251,7 +293,7 @@ TEST_F(WordIndexTest, ATableThatFtsDoesNotMakeIsForeign) {
     auto database = Database::open(folder_ / "catalog.sqlite", Database::Mode::kWrite);
     ASSERT_OK(database->execute("CREATE TABLE words_extra (x)"));
   }
-  const auto collection = Collection::open(folder_);
+  const auto collection = CollectionReader::open(folder_);
   ASSERT_FALSE(collection);
   EXPECT_THAT(collection.error().message, HasSubstr("words_extra"));
 }

@@ -19,12 +19,16 @@ struct WordTerm {
 struct WordMatch {
   int64_t row = 0;
   int64_t id = 0;
-  double weight = 0;  // of the terms it has
+  // BM25 without its constant factor: the sum, over the terms it has, of the term's weight times tf / (tf + k1
+  // (1 - b + b length / mean length)), which is in (0, 1). Fields count as one text. k1 and b are those of SQLite's
+  // FTS5, 1.2 and 0.75.
+  double weight = 0;
+  uint64_t has = 0;  // the terms it has: bit i for terms[i]
 };
 
 struct WordMatches {
   std::vector<WordTerm> terms;
-  double weight = 0;             // of all terms that some picture has, and that are not common
+  double weight = 0;             // of all terms that are not common: what WordMatch::weight stays below
   std::vector<WordMatch> found;  // pictures that have a term that is not common, by row
   std::string reason;            // why the collection has no words to search; empty where it has
 };

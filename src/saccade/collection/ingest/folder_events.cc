@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
 #include "saccade/collection/ingest/ignore_rules.h"
 
 namespace saccade {

@@ -25,6 +25,7 @@
 #include "saccade/image/decode/video.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/model/options/precision.h"
+#include "saccade/nn/workers.h"
 
 namespace saccade {
 namespace {
@@ -238,8 +239,8 @@ Status Run::check_inputs(const WalkResult& found) {
   for (const std::string& path : found.missing) {
     bool known = false;
     if (options_.prune) {
-      SACCADE_TRY(collection_.for_each_item_under(path, [&](const Item&) {
-        known = true;
+      SACCADE_TRY(collection_.for_each_item_under(path, [&](const Item& item) {
+        known = known || !item.file.elsewhere;
         return Status{};
       }));
     }
@@ -300,7 +301,9 @@ Status Run::look_for_missing(const WalkResult& found) {
   for (const auto* inputs : {&found.folders, &found.missing}) {
     for (const std::string& input : *inputs) {
       SACCADE_TRY(collection_.for_each_item_under(input, [&](const Item& item) {
-        if (seen.find(file_of(item.path)) != seen.end() || !is_gone(item.path)) return Status{};
+        if (item.file.elsewhere || seen.find(file_of(item.path)) != seen.end() || !is_gone(item.path)) {
+          return Status{};
+        }
         gone.insert(item.id);
         if (auto why = why_kept(input, item)) kept[*std::move(why)].emplace(item.id, item.file);
         return Status{};
@@ -325,6 +328,7 @@ Status Run::look_for_missing(const WalkResult& found) {
 
 Result<IngestReport> Run::run(std::span<const std::filesystem::path> inputs) {
   const auto start = Clock::now();
+  const nn::StopScope scope(stop_);
   WalkResult found = walk(inputs, walk_options_of(options_, collection_.folder()), stop_, [&](int64_t count) {
     if (progress_) progress_({"looking for pictures", count, 0, {}});
   });

@@ -100,7 +100,7 @@ Result<std::optional<FileTask>> IngestDecider::offer(const std::string& path, st
 // Removes the item of a file whose new content cannot be read. A limit says nothing about the content unless the
 // size has changed.
 void IngestDecider::remove_unreadable(const FileTask& task, ErrorCode code) {
-  if (!task.existing) return;
+  if (!task.existing || task.existing->file.elsewhere) return;
   if (code == ErrorCode::kLimit && task.state.size == task.existing->size) return;
   change_.removals.push_back(task.existing->id);
 }
@@ -231,6 +231,11 @@ Result<std::optional<std::string>> IngestDecider::take(PreparedFile file) {
 // Handles a file whose bytes are unchanged: its time has changed, or its metadata are read again.
 Status IngestDecider::take_same(Item item, PreparedFile& file) {
   mounts_.note_unchanged(file.task.existing->file.folder_device, item.file.folder_device);
+  if (item.width == 0) {
+    item.width = file.picture.original_width;
+    item.height = file.picture.original_height;
+    item.format = file.picture.format;
+  }
   if (file.facts) {
     SACCADE_ASSIGN(const ItemFacts known, collection_.find_facts(item.id));
     if (known.read != FactsRead::kEverything) fill_gaps(*file.facts, known);
@@ -376,7 +381,9 @@ Status IngestDecider::encode_batch() {
   if (batch_.empty()) return {};
   const auto start = Clock::now();
   const MatrixView<const float> pixels = batch_pixels();
-  SACCADE_TRY(collection_.info().settings.late ? encode_late(pixels) : encode_rows(pixels));
+  const Status encoded = collection_.info().settings.late ? encode_late(pixels) : encode_rows(pixels);
+  // Asked to stop in the middle of a pass: flush() drops the pictures without a row, and the next run takes them.
+  if (!encoded && encoded.error().code != ErrorCode::kCancelled) return encoded;
   batch_.clear();
   report_.seconds.encode += seconds_since(start);
   return {};

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "saccade/collection/collection.h"
-#include "saccade/collection/ingest/ingest.h"
+#include "saccade/collection/collection_writer.h"
+#include "saccade/collection/ingest/ingest_options.h"
 #include "saccade/collection/ingest/ingest_prepare.h"
 #include "saccade/collection/mounts.h"
 #include "saccade/core/error.h"

@@ -96,7 +96,9 @@ void FilePreparer::prepare_one(PreparedFile& file, const std::shared_ptr<Matrix<
     }
     file.same_content = file.task.existing && file.task.existing->hash == file.hash;
     if (file.same_content) {
-      return file.task.wants_facts ? std::optional(std::move(content)) : std::optional<std::string>();
+      const bool measured = file.task.existing->width > 0;  // unless it was imported without its file
+      return file.task.wants_facts || !measured ? std::optional(std::move(content))
+                                                : std::optional<std::string>();
     }
     const auto known = collection_.find_hash(file.hash);
     file.catalog_failed = !known;

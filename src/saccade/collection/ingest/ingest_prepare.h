@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "saccade/collection/catalog/catalog.h"
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_writer.h"
 #include "saccade/collection/file_state.h"
-#include "saccade/collection/ingest/ingest.h"
+#include "saccade/collection/ingest/ingest_options.h"
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/read_pixels.h"

@@ -40,9 +40,9 @@ class IngestTest : public testing::Test {
     ThreadPool pool(threads);
     return ingest(writer, encoder_, inputs, options, pool, {}, std::move(stop));
   }
-  Collection open() { return Collection::open(folder_).value(); }
+  CollectionReader open() { return CollectionReader::open(folder_).value(); }
   std::vector<float> row_of(const std::string& path) {
-    const Collection collection = open();
+    const CollectionReader collection = open();
     const auto row = collection.rows().row(collection.item_of_path(path).value().row);
     return {row.begin(), row.end()};
   }
@@ -68,7 +68,7 @@ TEST_F(IngestTest, TakesInAFolderAndSkipsItTheNextTime) {
   EXPECT_GT(report->bytes_read, 0);
   EXPECT_EQ(test::faults(folder_, true), "");
   {
-    const Collection collection = open();
+    const CollectionReader collection = open();
     // Ids in the order of the walk: a folder's own files, then those below.
     const auto items = test::all_items(collection);
     ASSERT_EQ(items.size(), 3U);
@@ -98,7 +98,7 @@ TEST_F(IngestTest, GivesTheSameCollectionForAnyNumberOfThreadsAndBatchSize) {
     options.batch = batch;
     options.items_per_transaction = 7;
     EXPECT_EQ(run(options, {}, threads).value().added, 40);
-    const Collection collection = open();
+    const CollectionReader collection = open();
     std::vector<std::pair<std::string, std::vector<float>>> items;
     for (const Item& item : test::all_items(collection)) {
       const auto row = collection.rows().row(item.row);
@@ -718,7 +718,7 @@ TEST_F(IngestTest, StopsCleanlyAndGoesOn) {
     EXPECT_TRUE(report->cancelled);
     EXPECT_GT(report->added, 0);
     EXPECT_LT(report->added, 60);
-    EXPECT_EQ(Collection::open(folder_)->item_count(), report->added);
+    EXPECT_EQ(CollectionReader::open(folder_)->item_count(), report->added);
   }
   EXPECT_EQ(test::faults(folder_), "");
   const int64_t before = open().item_count();
@@ -727,6 +727,26 @@ TEST_F(IngestTest, StopsCleanlyAndGoesOn) {
   EXPECT_EQ(rest->unchanged, before);
   EXPECT_EQ(rest->added, 60 - before);
   EXPECT_EQ(open().item_count(), 60);
+  EXPECT_EQ(test::faults(folder_, true), "");
+}
+
+// A pass of the model that ends because it was asked to stop is a stop, not a failure.
+TEST_F(IngestTest, StopsInTheMiddleOfAPassAndGoesOn) {
+  for (int i = 0; i < 30; ++i) add(fmt::format("{:02}.png", i), i);
+  IngestOptions options;
+  options.batch = 5;
+  options.items_per_transaction = 100;
+  encoder_.fail_at_call = 4;
+  encoder_.fail_with = ErrorCode::kCancelled;
+  const auto report = run(options);
+  ASSERT_OK(report);
+  EXPECT_EQ(report->added, 25);
+  EXPECT_EQ(report->failed.size(), 0U);
+  EXPECT_EQ(open().item_count(), 25);
+  const auto rest = run(options);
+  ASSERT_OK(rest);
+  EXPECT_EQ(rest->unchanged, 25);
+  EXPECT_EQ(rest->added, 5);
   EXPECT_EQ(test::faults(folder_, true), "");
 }
 

@@ -114,6 +114,7 @@ Status VideoTaker::take_new(const FileTask& video) {
   options.max_pixels = options_.limits.max_pixels;
   options.threads = pool_.size();
   options.stop = stop_;
+  options.processes = options_.limits.processes;
   auto content = read_video(*options_.video_tools, video.path, options);
   if (content) return take_frames(video, *hash, *std::move(content));
   if (content.error().code == ErrorCode::kCancelled) return {};

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "saccade/collection/collection.h"
-#include "saccade/collection/ingest/ingest.h"
+#include "saccade/collection/collection_writer.h"
 #include "saccade/collection/ingest/ingest_decide.h"
+#include "saccade/collection/ingest/ingest_options.h"
 #include "saccade/collection/ingest/ingest_prepare.h"
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"

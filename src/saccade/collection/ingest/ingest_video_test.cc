@@ -61,7 +61,7 @@ class IngestVideoTest : public testing::Test {
     EXPECT_TRUE(report) << report.error().message;
     return report ? *std::move(report) : IngestReport{};
   }
-  Collection open() { return Collection::open(folder_).value(); }
+  CollectionReader open() { return CollectionReader::open(folder_).value(); }
   // Returns the existing items below the folder of images.
   std::vector<std::string> there() {
     std::vector<std::string> names;
@@ -91,7 +91,7 @@ TEST_F(IngestVideoTest, TakesInARowASceneAndSkipsTheVideoTheNextTime) {
   EXPECT_EQ(first.videos, 1);
   EXPECT_THAT(first.failed, IsEmpty());
   EXPECT_THAT(there(), ElementsAre("a.png", "clip.mp4#t=0.000", "clip.mp4#t=2.000", "clip.mp4#t=4.000"));
-  const Collection collection = open();
+  const CollectionReader collection = open();
   const Item frame = collection.item_of_path(clip + "#t=2.000").value();
   EXPECT_EQ(frame.format, "video");
   EXPECT_EQ(frame.width, 64);
@@ -288,7 +288,7 @@ TEST_F(IngestVideoTest, GivesACaptionToAllFrames) {
   EXPECT_EQ(run().unchanged, 2);
   for (const Item& item : test::all_items(open())) EXPECT_EQ(item.caption, "a swim");
   // Words are the file's, not those of times.
-  const Collection collection = open();
+  const CollectionReader collection = open();
   const std::vector<std::string> terms = {"clip", "000"};
   const std::vector<uint8_t> fields = collection.word_fields(1, terms).value();
   EXPECT_EQ(fields[0], 2);  // its name
@@ -345,7 +345,8 @@ TEST_F(IngestVideoTest, IsMergedExportedAndImported) {
   const fs::path second = temporary_ / "second";
   {
     CollectionWriter writer = CollectionWriter::create(second, test::fake_checkpoint()).value();
-    const auto report = import_rows(writer, exported, {});
+    ThreadPool pool(2);
+    const auto report = import_rows(writer, exported, {}, pool);
     ASSERT_TRUE(report) << report.error().message;
     EXPECT_EQ(report->added, 3);
     EXPECT_THAT(report->failed, IsEmpty());
@@ -356,7 +357,7 @@ TEST_F(IngestVideoTest, IsMergedExportedAndImported) {
     ASSERT_OK(merge_collection(writer, open()));
   }
   for (const fs::path& folder : {second, third}) {
-    EXPECT_EQ(test::paths_of(Collection::open(folder).value()), test::paths_of(open()));
+    EXPECT_EQ(test::paths_of(CollectionReader::open(folder).value()), test::paths_of(open()));
     EXPECT_EQ(test::faults(folder, true), "");
     // As those that were taken in: nothing to do.
     folder_ = folder;

@@ -7,7 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
 #include "saccade/collection/ingest/ignore_rules.h"
 #include "saccade/core/files/files.h"
 #include "saccade/image/frame_name.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "saccade/collection/ingest/ingest.h"
+#include "saccade/collection/ingest/ingest_options.h"
 #include "saccade/core/error.h"
 
 namespace saccade {

@@ -59,7 +59,7 @@ class WatchTest : public testing::Test {
     return (pictures_ / name).string();
   }
   std::vector<std::string> paths() {
-    const auto collection = Collection::open(folder_);
+    const auto collection = CollectionReader::open(folder_);
     return collection ? test::paths_of(*collection) : std::vector<std::string>{"not opened"};
   }
   // Until what is looked at is so, or it has taken far too long.
@@ -117,19 +117,20 @@ TEST_F(WatchTest, FollowsWhatHappensToFilesAndFolders) {
   options_.ingest.prune = true;
   start({pictures_});
   ASSERT_TRUE(soon([&] { return paths() == std::vector<std::string>{first}; }));
-  const int64_t id = Collection::open(folder_)->item_of_path(first)->id;
+  const int64_t id = CollectionReader::open(folder_)->item_of_path(first)->id;
 
   const std::string second = add("sub/deep/second.png", 2);  // folders that were not there
   ASSERT_TRUE(soon([&] { return paths().size() == 2; }));
   fs::rename(first, pictures_ / "sub" / "moved.png");
   ASSERT_TRUE(soon([&] { return !paths().empty() && paths()[1] == (pictures_ / "sub/moved.png").string(); }));
-  EXPECT_EQ(Collection::open(folder_)->item_of_path(pictures_ / "sub/moved.png")->id, id);
+  EXPECT_EQ(CollectionReader::open(folder_)->item_of_path(pictures_ / "sub/moved.png")->id, id);
 
-  const std::string hash = Collection::open(folder_)->item_of_path(second)->hash;
+  const std::string hash = CollectionReader::open(folder_)->item_of_path(second)->hash;
   add("sub/deep/second.png", 22);  // written anew
-  ASSERT_TRUE(soon([&] { return Collection::open(folder_)->item_of_path(second)->hash != hash; }));
+  ASSERT_TRUE(soon([&] { return CollectionReader::open(folder_)->item_of_path(second)->hash != hash; }));
   test::write_text(pictures_ / "sub/deep/second.txt", "a caption");
-  ASSERT_TRUE(soon([&] { return Collection::open(folder_)->item_of_path(second)->caption == "a caption"; }));
+  ASSERT_TRUE(
+      soon([&] { return CollectionReader::open(folder_)->item_of_path(second)->caption == "a caption"; }));
 
   fs::rename(pictures_ / "sub", pictures_ / "renamed");
   ASSERT_TRUE(soon([&] {
@@ -186,9 +187,9 @@ TEST_F(WatchTest, TakesInWhatAWalkWouldAndKeepsWhatIsDeletedIfAsked) {
   fs::remove(kept);
   const std::string last = add("last.png", 5);
   ASSERT_TRUE(soon([&] { return paths() == std::vector<std::string>{kept, last}; }));
-  ASSERT_TRUE(soon([&] { return Collection::open(folder_)->failures()->size() == 1; }));
+  ASSERT_TRUE(soon([&] { return CollectionReader::open(folder_)->failures()->size() == 1; }));
   fs::remove(pictures_ / "broken.png");  // a failure vanishes with its file
-  ASSERT_TRUE(soon([&] { return Collection::open(folder_)->failures()->empty(); }));
+  ASSERT_TRUE(soon([&] { return CollectionReader::open(folder_)->failures()->empty(); }));
 }
 
 // A folder whose file system goes keeps its pictures even with `prune`; renaming it away

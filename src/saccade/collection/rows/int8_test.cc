@@ -5,7 +5,8 @@
 
 #include <gmock/gmock.h>
 
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
+#include "saccade/collection/collection_writer.h"
 #include "saccade/collection/test_support.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/index/exact_search.h"
@@ -35,12 +36,12 @@ class Int8File : public testing::Test {
     ASSERT_OK(writer);
     ASSERT_OK(writer->update_int8_rows());
   }
-  [[nodiscard]] Collection open() const { return Collection::open(folder_).value(); }
+  [[nodiscard]] CollectionReader open() const { return CollectionReader::open(folder_).value(); }
   [[nodiscard]] std::filesystem::path file() const { return folder_ / "rows-1.i8"; }
 
   // Checks that searches over the int8 rows return the same answers as searches without them.
   void expect_right_answers() const {
-    const Collection collection = open();
+    const CollectionReader collection = open();
     ThreadPool pool(2);
     for (int seed = 0; seed < 20; ++seed) {
       const std::vector<float> row = test::unit_row(1'000 + seed);
@@ -57,7 +58,7 @@ class Int8File : public testing::Test {
     }
   }
   void expect_whole(int64_t rows) const {
-    const Collection collection = open();
+    const CollectionReader collection = open();
     EXPECT_EQ(collection.int8_rows().count, rows);
     EXPECT_EQ(collection.summary()->int8_rows, rows);
     EXPECT_EQ(collection.summary()->int8_bytes, static_cast<int64_t>(std::filesystem::file_size(file())));
@@ -77,7 +78,7 @@ class Int8File : public testing::Test {
 TEST_F(Int8File, GrowsWithTheRows) {
   put(1, 50);
   expect_whole(50);
-  const Collection before = open();
+  const CollectionReader before = open();
   put(51, 300);
   expect_whole(300);
   EXPECT_EQ(before.int8_rows().count, 50);  // a snapshot stays what it was
@@ -178,7 +179,7 @@ TEST_F(Int8File, OfOtherRowsIsReplaced) {
 
 TEST_F(Int8File, AFileThatIsCutOffUnderAReaderIsSaid) {
   put(1, 100);
-  const Collection collection = open();
+  const CollectionReader collection = open();
   ASSERT_OK(collection.check_files());
   std::filesystem::resize_file(file(), 1'000);
   const auto status = collection.check_files();
@@ -195,7 +196,7 @@ TEST_F(Int8File, ACollectionMadeBeforeThereWereAnyGetsThem) {
   EXPECT_EQ(open().info().settings.int8_rows, Int8Policy::kAuto);
   info["settings"]["int8_rows"] = "sometimes";
   std::ofstream(folder_ / "collection.json") << info.dump();
-  EXPECT_THAT(Collection::open(folder_).error().message,
+  EXPECT_THAT(CollectionReader::open(folder_).error().message,
               testing::HasSubstr("\"int8_rows\" is \"sometimes\", expected one of auto, on, off"));
 }
 

@@ -4,7 +4,8 @@
 
 #include <gmock/gmock.h>
 
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
+#include "saccade/collection/collection_writer.h"
 #include "saccade/collection/picture.h"
 #include "saccade/collection/rows/late_file.h"
 #include "saccade/collection/rows/late_item.h"
@@ -32,9 +33,9 @@ class LateCollection : public testing::Test {
       test::write_text(pictures_ / fmt::format("{:02}.png", i), test::png(i + 1));
     }
   }
-  Collection open() { return Collection::open(folder_).value(); }
+  CollectionReader open() { return CollectionReader::open(folder_).value(); }
   std::string open_error() {
-    const auto opened = Collection::open(folder_);
+    const auto opened = CollectionReader::open(folder_);
     return opened ? "" : opened.error().message;
   }
   void write_bytes(const std::string& name, std::string bytes) { test::write_text(folder_ / name, bytes); }
@@ -51,7 +52,7 @@ TEST_F(LateCollection, KeepsEveryRowAndTheirMean) {
   test::write_text(pictures_ / "copy.png", test::png(2));  // the bytes of 01.png
   ASSERT_OK(run());
   EXPECT_EQ(test::faults(folder_, true), "");
-  const Collection collection = open();
+  const CollectionReader collection = open();
   ASSERT_TRUE(collection.has_late_rows());
   EXPECT_EQ(collection.info().format_version, 2);
   EXPECT_EQ(collection.info().settings.late->grid.columns, 2);
@@ -88,7 +89,7 @@ TEST_F(LateCollection, PrecisionAndPoolingAreSettledWhenItIsMade) {
   ASSERT_OK(run(test::late_settings_of(RowPrecision::kInt8, 4)));
   EXPECT_EQ(test::faults(folder_), "");
   {
-    const Collection collection = open();
+    const CollectionReader collection = open();
     EXPECT_EQ(collection.late_rows(0).count, 1 + 2);
     EXPECT_EQ(collection.late_rows(0).layout.precision, RowPrecision::kInt8);
     EXPECT_EQ(collection.info().settings.late->pool, 4);
@@ -105,7 +106,7 @@ TEST_F(LateCollection, RemovalAndCompactionKeepTheOthersRows) {
   ASSERT_OK(run());
   std::map<std::string, std::vector<float>> before;
   {
-    const Collection collection = open();
+    const CollectionReader collection = open();
     for (const Item& item : test::all_items(collection)) {
       const Matrix<float> rows = restore_rows(collection.late_rows(item.row));
       before[item.path] = {rows.values().begin(), rows.values().end()};
@@ -123,7 +124,7 @@ TEST_F(LateCollection, RemovalAndCompactionKeepTheOthersRows) {
     ASSERT_OK(writer.commit(change));
   }
   EXPECT_EQ(test::faults(folder_), "");
-  const Collection collection = open();
+  const CollectionReader collection = open();
   EXPECT_EQ(collection.summary()->late_rows, 3 * 6 + 2);
   EXPECT_FALSE(fs::exists(folder_ / "late-1.rows"));
   for (const Item& item : test::all_items(collection)) {

@@ -7,6 +7,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <thread>
+#include <unistd.h>
 
 namespace saccade {
 
@@ -27,6 +28,25 @@ Result<std::optional<Descriptor>> try_lock_file(const std::filesystem::path& pat
     }
     return fail_errno(errno, path.string() + ": lock");
   }
+}
+
+Result<Descriptor> lock_file(const std::filesystem::path& path, std::string_view doing) {
+  SACCADE_ASSIGN(std::optional<Descriptor> taken, try_lock_file(path));
+  if (!taken) {
+    const auto holder = read_file(path, 100);
+    return fail(ErrorCode::kCancelled, "{}: process {} is {}; wait until it ends",
+                path.parent_path().string(), holder && !holder->empty() ? *holder : "(unknown)", doing);
+  }
+  Descriptor lock = *std::move(taken);
+  const auto before = read_file(path, 100);
+  if (!before || before->find_first_not_of("0123456789") != std::string::npos) {
+    return fail(ErrorCode::kUsage,
+                "{}: not a lock of this program, which would hold a process id and no more", path.string());
+  }
+  const std::string id = std::to_string(::getpid());
+  if (::ftruncate(lock.get(), 0) != 0) return fail_errno(errno, path.string() + ": truncate");
+  SACCADE_TRY(write_all(lock.get(), std::as_bytes(std::span(id)), path.string()));
+  return lock;
 }
 
 Result<Descriptor> wait_for_lock_file(const std::filesystem::path& path, const std::stop_token& stop,

@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "saccade/core/files/file_lock.h"
 #include "saccade/core/files/temporary_files.h"
 #include "saccade/core/links.h"
 
@@ -109,25 +108,6 @@ bool is_plain_file_name(std::string_view name) {
 
 Descriptor::~Descriptor() {
   if (value_ >= 0) ::close(value_);
-}
-
-Result<Descriptor> lock_file(const std::filesystem::path& path, std::string_view doing) {
-  SACCADE_ASSIGN(std::optional<Descriptor> taken, try_lock_file(path));
-  if (!taken) {
-    const auto holder = read_file(path, 100);
-    return fail(ErrorCode::kCancelled, "{}: process {} is {}; wait until it ends",
-                path.parent_path().string(), holder && !holder->empty() ? *holder : "(unknown)", doing);
-  }
-  Descriptor lock = *std::move(taken);
-  const auto before = read_file(path, 100);
-  if (!before || (!before->empty() && !is_number(*before))) {
-    return fail(ErrorCode::kUsage,
-                "{}: not a lock of this program, which would hold a process id and no more", path.string());
-  }
-  const std::string id = std::to_string(::getpid());
-  if (::ftruncate(lock.get(), 0) != 0) return fail_errno(errno, path.string() + ": truncate");
-  SACCADE_TRY(write_all(lock.get(), std::as_bytes(std::span(id)), path.string()));
-  return lock;
 }
 
 Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {

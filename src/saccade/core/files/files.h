@@ -31,12 +31,6 @@ class Descriptor {
   int value_ = -1;
 };
 
-// Creates `path` if necessary and holds an advisory lock on it for the lifetime of the descriptor. The kernel
-// releases it when the process ends. Returns kIo if another process holds it, with its id, the folder and
-// what it is `doing` ("writing to this collection"). Returns kUsage for a file that holds more than a process
-// id: it is not a lock file and is kept.
-Result<Descriptor> lock_file(const std::filesystem::path& path, std::string_view doing);
-
 // File mapped read-only. Movable; the bytes are valid as long as the object. A file that another process
 // truncates while it is mapped raises SIGBUS, so map only files that are not rewritten in place.
 class MappedFile {

@@ -13,7 +13,6 @@ std::vector<std::filesystem::path> install_prefixes() {
   };
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!error) add(program.parent_path().parent_path());
   Dl_info info{};
   if (::dladdr(reinterpret_cast<const void*>(&install_prefixes), &info) != 0 && info.dli_fname != nullptr) {
     const std::filesystem::path library = std::filesystem::canonical(info.dli_fname, error);
@@ -22,6 +21,7 @@ std::vector<std::filesystem::path> install_prefixes() {
       add(library.parent_path().parent_path().parent_path());  // PREFIX/lib/x86_64-linux-gnu
     }
   }
+  if (!program.empty()) add(program.parent_path().parent_path());
   return prefixes;
 }
 

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <span>
-#include <string>
-#include <string_view>
+#include <fcntl.h>
+#include <iterator>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -63,9 +65,24 @@ bool read_shape(std::string_view text, int64_t& rows, int64_t& columns) {
   return text.starts_with(')');
 }
 
-Result<Matrix<float>> parse_npy(std::span<const std::byte> bytes) {
-  const std::string_view file(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (!file.starts_with("\x93NUMPY") || file.size() < 12)
+Status read_npy_bytes(int descriptor, char* to, int64_t bytes, int64_t offset) {
+  for (int64_t done = 0; done < bytes;) {
+    const ssize_t got = ::pread(descriptor, to + done, static_cast<size_t>(bytes - done), offset + done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail_errno(errno, "read");
+    if (got == 0) return fail(ErrorCode::kBadData, "ends after {} bytes", offset + done);
+    done += got;
+  }
+  return {};
+}
+
+constexpr int64_t kNpyPrefix = 12;  // up to the header, whose length takes 2 or 4 bytes
+
+}  // namespace
+
+// start: the file's first bytes, as far as there are any up to the header's greatest length.
+Status NpyReader::parse(std::string_view file, int64_t bytes) {
+  if (!file.starts_with("\x93NUMPY") || std::ssize(file) < kNpyPrefix)
     return fail(ErrorCode::kBadData, "no NumPy array file");
   const auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<unsigned char>(file[i])); };
   const bool short_length = byte(6) == 1;
@@ -77,33 +94,59 @@ Result<Matrix<float>> parse_npy(std::span<const std::byte> bytes) {
   }
   const std::string_view header = file.substr(start, length);
   const std::string_view type = behind(header, "descr").substr(0, 5);
-  const size_t width = type == "'<f2'" ? 2 : type == "'<f4'" ? 4 : type == "'<f8'" ? 8 : 0;
-  if (width == 0)
+  width_ = type == "'<f2'" ? 2 : type == "'<f4'" ? 4 : type == "'<f8'" ? 8 : 0;
+  if (width_ == 0)
     return fail(ErrorCode::kUnsupported, "values of type {}, expected '<f2', '<f4' or '<f8'", type);
   if (!behind(header, "fortran_order").starts_with("False")) {
     return fail(ErrorCode::kUnsupported, "columns first (fortran_order), expected rows first");
   }
-  int64_t rows = 0;
-  int64_t columns = 0;
-  if (!read_shape(behind(header, "shape"), rows, columns) || rows < 0 || columns < 1) {
+  if (!read_shape(behind(header, "shape"), rows_, columns_) || rows_ < 0 || columns_ < 1) {
     return fail(ErrorCode::kUnsupported, "a shape that is not (rows, columns)");
   }
-  const std::string_view values = file.substr(start + length);
+  offset_ = static_cast<int64_t>(start + length);
+  const int64_t values = bytes - offset_;
   int64_t count = 0;
-  if (__builtin_mul_overflow(rows, columns, &count) || static_cast<size_t>(count) > values.size() / width) {
-    return fail(ErrorCode::kBadData, "{} bytes of values, {} x {} of {} bytes announced", values.size(), rows,
-                columns, width);
+  if (__builtin_mul_overflow(rows_, columns_, &count) || count > values / width_) {
+    return fail(ErrorCode::kBadData, "{} bytes of values, {} x {} of {} bytes announced", values, rows_,
+                columns_, width_);
   }
-  Matrix<float> matrix(rows, columns);
+  return {};
+}
+
+Result<NpyReader> NpyReader::open(const std::filesystem::path& path) {
+  constexpr int64_t kMostHeader = int64_t{1} << 20;
+  const auto opened = [&]() -> Result<NpyReader> {
+    NpyReader reader;
+    reader.path_ = path.string();
+    reader.file_ = Descriptor(::open(reader.path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    struct stat status = {};
+    if (reader.file_.get() < 0 || ::fstat(reader.file_.get(), &status) != 0) return fail_errno(errno, "open");
+    if (!S_ISREG(status.st_mode)) return fail(ErrorCode::kBadData, "no regular file");
+    std::string start(static_cast<size_t>(std::min<int64_t>(status.st_size, kMostHeader)), '\0');
+    SACCADE_TRY(read_npy_bytes(reader.file_.get(), start.data(), std::ssize(start), 0));
+    SACCADE_TRY(reader.parse(start, status.st_size));
+    return reader;
+  };
+  return opened().in(path.string());
+}
+
+Result<Matrix<float>> NpyReader::read(int64_t first, int64_t count) const {
+  Matrix<float> matrix(count, columns_);
   const auto out = matrix.values();
-  for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
-    const char* at = values.data() + i * width;
-    if (width == 2) {
+  const int64_t bytes = std::ssize(out) * width_;
+  const int64_t offset = offset_ + first * columns_ * width_;
+  if (width_ == sizeof(float)) {
+    SACCADE_TRY(read_npy_bytes(file_.get(), reinterpret_cast<char*>(out.data()), bytes, offset).in(path_));
+    return matrix;
+  }
+  std::string values(static_cast<size_t>(bytes), '\0');
+  SACCADE_TRY(read_npy_bytes(file_.get(), values.data(), bytes, offset).in(path_));
+  for (size_t i = 0; i < out.size(); ++i) {
+    const char* at = values.data() + i * static_cast<size_t>(width_);
+    if (width_ == 2) {
       uint16_t half = 0;
       std::memcpy(&half, at, sizeof half);
       out[i] = fp16_to_float(half);
-    } else if (width == 4) {
-      std::memcpy(&out[i], at, sizeof(float));
     } else {
       double value = 0;
       std::memcpy(&value, at, sizeof value);
@@ -113,11 +156,9 @@ Result<Matrix<float>> parse_npy(std::span<const std::byte> bytes) {
   return matrix;
 }
 
-}  // namespace
-
 Result<Matrix<float>> read_npy(const std::filesystem::path& path) {
-  SACCADE_ASSIGN(const MappedFile file, MappedFile::open(path));
-  return parse_npy(file.bytes()).in(path.string());
+  SACCADE_ASSIGN(const NpyReader reader, NpyReader::open(path));
+  return reader.read(0, reader.rows());
 }
 
 }  // namespace saccade

@@ -55,5 +55,30 @@ TEST(Npy, ReadsWhatItWrites) {
   EXPECT_THAT(back->values(), testing::ElementsAreArray(rows.values()));
 }
 
+TEST(Npy, PartsAreReadAsTheWhole) {
+  const test::TestFolder folder;
+  Matrix<float> rows(7, 3);
+  for (size_t i = 0; i < rows.values().size(); ++i) rows.values()[i] = static_cast<float>(i);
+  const auto path = folder / "b.npy";
+  ASSERT_TRUE(write_npy(path, rows.view()));
+  const auto reader = NpyReader::open(path);
+  ASSERT_TRUE(reader) << reader.error().message;
+  EXPECT_EQ(reader->rows(), 7);
+  EXPECT_EQ(reader->columns(), 3);
+  for (const int64_t first : {0, 2, 6}) {
+    const auto part = reader->read(first, 7 - first);
+    ASSERT_TRUE(part);
+    for (int64_t r = first; r < 7; ++r)
+      EXPECT_THAT(part->row(r - first), testing::ElementsAreArray(rows.row(r)));
+  }
+  EXPECT_EQ(reader->read(7, 0)->rows(), 0);
+  // Cut off after it was opened.
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+  EXPECT_TRUE(reader->read(0, 6));
+  EXPECT_EQ(reader->read(6, 1).error().code, ErrorCode::kBadData);
+  EXPECT_EQ(NpyReader::open(folder / "none.npy").error().code, ErrorCode::kNotFound);
+  EXPECT_FALSE(NpyReader::open(folder.path()));
+}
+
 }  // namespace
 }  // namespace saccade

@@ -88,21 +88,25 @@ std::vector<std::string> limited_command(const fs::path& program, std::span<cons
   // end of this thread is the end of the program. util-linux, which has setpriv, is on every Debian;
   // elsewhere the child's own limits end it.
   const auto ends_with_us = find_program("setpriv");
+  const std::string data =
+      limits.data_bytes > 0 ? fmt::format("ulimit -d {} && ", limits.data_bytes / 1024) : "";
   const std::string script = fmt::format(
-      "ulimit -c 0 && ulimit -S -t {} && ulimit -H -t {} && ulimit -v {} && ulimit -f {} && exec {}\"$0\" \"$@\"",
-      seconds, seconds + 1, limits.memory_bytes / 1024, limits.file_bytes / 512,
+      "ulimit -c 0 && ulimit -S -t {} && ulimit -H -t {} && ulimit -v {} && {}ulimit -f {} && exec {}\"$0\" "
+      "\"$@\"",
+      seconds, seconds + 1, limits.memory_bytes / 1024, data, limits.file_bytes / 512,
       ends_with_us ? "setpriv --pdeathsig KILL -- " : "");
   std::vector<std::string> command = {"sh", "-c", script, program.string()};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return command;
 }
 
-Result<pid_t> spawn(std::vector<std::string> command, const Pipe& out, const Pipe& errors) {
+Result<pid_t> spawn(std::vector<std::string> command, const Pipe& out, const Pipe& errors, int input) {
   std::vector<char*> argv;
   for (std::string& word : command) argv.push_back(word.data());
   argv.push_back(nullptr);
   SpawnSettings settings;
-  posix_spawn_file_actions_addopen(&settings.files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  if (input < 0) posix_spawn_file_actions_addopen(&settings.files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  if (input >= 0) posix_spawn_file_actions_adddup2(&settings.files, input, STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&settings.files, out.write.get(), STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&settings.files, errors.write.get(), STDERR_FILENO);
   pid_t child = 0;
@@ -139,11 +143,12 @@ std::optional<fs::path> find_program(std::string_view name) {
 }
 
 Result<ProcessOutcome> run_limited(const fs::path& program, std::span<const std::string> arguments,
-                                   const ProcessLimits& limits, const std::stop_token& stop) {
+                                   const ProcessLimits& limits, const std::stop_token& stop, int input) {
   const std::string name = program.filename().string();
   SACCADE_ASSIGN(Pipe out, make_pipe());
   SACCADE_ASSIGN(Pipe errors, make_pipe());
-  SACCADE_ASSIGN(const pid_t pid, spawn(limited_command(program, arguments, limits), out, errors).in(name));
+  SACCADE_ASSIGN(const pid_t pid,
+                 spawn(limited_command(program, arguments, limits), out, errors, input).in(name));
   Child child(pid);
   out.write = Descriptor();
   errors.write = Descriptor();

@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <csignal>
+#include <fcntl.h>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <sys/wait.h>
@@ -14,6 +16,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "saccade/core/files/files.h"
 #include "saccade/core/test_folder.h"
 
 namespace saccade {
@@ -33,6 +36,16 @@ TEST(LimitedProcess, GivesOutputErrorsAndCode) {
   EXPECT_EQ(outcome->out, "two words|$(echo no)|");  // and stdin is empty
   EXPECT_EQ(outcome->errors, "wrong\n");
   EXPECT_EQ(outcome->code, 7);
+}
+
+TEST(LimitedProcess, HasADescriptorAsItsInput) {
+  const test::TestFolder folder;
+  const Descriptor file(::open(folder.write("text", "words").c_str(), O_RDONLY | O_CLOEXEC));
+  std::filesystem::remove(folder / "text");
+  const std::vector<std::string> arguments = {"-c", "cat /proc/self/fd/0; cat"};
+  const auto outcome = run_limited("/bin/sh", arguments, {}, {}, file.get());
+  ASSERT_TRUE(outcome) << outcome.error().message;
+  EXPECT_EQ(outcome->out, "wordswords");
 }
 
 TEST(LimitedProcess, TakesMoreErrorsThanItKeeps) {

@@ -698,7 +698,7 @@ Status decode_for(std::span<const std::byte> bytes, const DecodeOptions& options
 }
 
 Result<DecodedImage> decode_image_file(const std::filesystem::path& path, const DecodeOptions& options) {
-  SACCADE_ASSIGN(const std::string content, read_picture_file(path, options.max_bytes, options.stop));
+  SACCADE_ASSIGN(const std::string content, read_picture_file(path, options));
   return decode_image(std::as_bytes(std::span(content)), options).in(path.string());
 }
 

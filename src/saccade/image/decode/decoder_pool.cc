@@ -484,54 +484,61 @@ int64_t DecoderPool::most_working(const Wish& wish) const {
   return options_.memory_bytes > 0 ? std::min(options_.memory_bytes, left) : left;
 }
 
-// Waits until it is this call's turn, and a process and `charge` bytes are free or held by idle processes.
-Status DecoderPool::wait_for_turn(std::unique_lock<std::mutex>& lock, int64_t charge,
-                                  const DecodeOptions& options) {
+// Waits until it is this call's turn, and so many processes and `charge` bytes are free or held by idle processes.
+Status DecoderPool::wait_for_turn(std::unique_lock<std::mutex>& lock, int64_t charge, int processes,
+                                  const Patience& patience) {
   const auto place = waiting_.insert(waiting_.end(), ++tickets_);
   const auto ready = [&] {
-    return place == waiting_.begin() && busy_ < options_.processes &&
+    return place == waiting_.begin() && busy_ + processes <= options_.processes &&
            busy_bytes_ + charge <= options_.budget_bytes;
   };
-  const auto limit = std::chrono::duration<double>(options.max_wait_seconds);
-  const bool waits_long = options.max_wait_seconds > 0;
+  const auto limit = std::chrono::duration<double>(patience.seconds);
+  const bool waits_long = patience.seconds > 0;
   const bool turn =
-      waits_long ? changed_.wait_for(lock, options.stop,
+      waits_long ? changed_.wait_for(lock, patience.stop,
                                      std::chrono::duration_cast<std::chrono::milliseconds>(limit), ready)
-                 : changed_.wait(lock, options.stop, ready);
+                 : changed_.wait(lock, patience.stop, ready);
   waiting_.erase(place);
   changed_.notify_all();
   if (turn) return {};
-  if (options.stop.stop_requested()) {
+  if (patience.stop.stop_requested()) {
     return fail(ErrorCode::kCancelled, "asked to stop while waiting for a decoder");
   }
   return fail(ErrorCode::kCancelled,
-              "waited {} seconds for a decoder: {} are at work, with {} of {} of memory",
-              options.max_wait_seconds, busy_, gibibytes(busy_bytes_), gibibytes(options_.budget_bytes));
+              "waited {} seconds for a decoder: {} are at work, with {} of {} of memory", patience.seconds,
+              busy_, gibibytes(busy_bytes_), gibibytes(options_.budget_bytes));
+}
+
+// Returns true if so much more fits beside the processes at work and the idle ones.
+bool DecoderPool::has_room(int64_t charge, int processes) const {
+  int64_t bytes = busy_bytes_ + charge;
+  for (const auto& idle : free_) bytes += charge_of(idle->granted(), idle->input_bytes());
+  return bytes <= options_.budget_bytes && busy_ + std::ssize(free_) + processes <= options_.processes;
+}
+
+// Takes idle processes out, the longest idle first, until there is room.
+void DecoderPool::end_idle(int64_t charge, int processes, Ended& ended) {
+  while (!free_.empty() && !has_room(charge, processes)) {
+    ended.push_back(std::move(free_.front()));
+    free_.erase(free_.begin());
+  }
 }
 
 Result<DecoderPool::Lease> DecoderPool::acquire(const Wish& wish, const DecodeOptions& options) {
   const int64_t least = charge_of(wish.need, wish.input);
-  std::vector<std::unique_ptr<Process>> ended;  // after the lock: it takes a moment
+  Ended ended;
   std::unique_ptr<Process> process;
   int64_t charge = least;
   {
     std::unique_lock lock(mutex_);
-    SACCADE_TRY(wait_for_turn(lock, least, options));
+    SACCADE_TRY(wait_for_turn(lock, least, 1, {options.stop, options.max_wait_seconds}));
     if (!wish.fresh && !free_.empty()) {
       process = std::move(free_.back());
       free_.pop_back();
       charge = charge_of(larger(process->granted(), wish.need), std::max(process->input_bytes(), wish.input));
     }
-    const auto too_much = [&] {
-      int64_t bytes = busy_bytes_ + charge;
-      for (const auto& idle : free_) bytes += charge_of(idle->granted(), idle->input_bytes());
-      return bytes > options_.budget_bytes || busy_ + std::ssize(free_) >= options_.processes;
-    };
-    while (!free_.empty() && too_much()) {
-      ended.push_back(std::move(free_.front()));
-      free_.erase(free_.begin());
-    }
-    if (process && too_much()) {  // what it has been granted before
+    end_idle(charge, 1, ended);
+    if (process && !has_room(charge, 1)) {  // what it has been granted before
       ended.push_back(std::move(process));
       charge = least;
     }
@@ -546,12 +553,30 @@ Result<DecoderPool::Lease> DecoderPool::acquire(const Wish& wish, const DecodeOp
 }
 
 // Takes nullptr for a process that has ended.
-void DecoderPool::give_back(std::unique_ptr<Process> process, int64_t charge) {
+void DecoderPool::give_back(std::unique_ptr<Process> process, int64_t charge, int processes) {
   const std::lock_guard lock(mutex_);
-  --busy_;
+  busy_ -= processes;
   busy_bytes_ -= charge;
   if (process) free_.push_back(std::move(process));
   changed_.notify_all();
+}
+
+DecoderPool::Reservation::~Reservation() {
+  if (pool_ != nullptr) pool_->give_back(nullptr, bytes_, processes_);
+}
+
+Result<DecoderPool::Reservation> DecoderPool::reserve(int64_t bytes, int processors,
+                                                      const std::stop_token& stop, double max_wait_seconds) {
+  bytes = std::min(bytes, options_.budget_bytes);
+  processors = std::min(processors, options_.processes);
+  Ended ended;
+  std::unique_lock lock(mutex_);
+  SACCADE_TRY(wait_for_turn(lock, bytes, processors, {stop, max_wait_seconds}));
+  end_idle(bytes, processors, ended);
+  busy_ += processors;
+  busy_bytes_ += bytes;
+  lock.unlock();
+  return Reservation(*this, processors, bytes);
 }
 
 Result<DecodedImage> DecoderPool::decode(std::span<const std::byte> bytes, const DecodeOptions& options) {

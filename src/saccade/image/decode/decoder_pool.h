@@ -14,6 +14,8 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <stop_token>
+#include <utility>
 #include <vector>
 
 #include "saccade/core/error.h"
@@ -59,10 +61,35 @@ class DecoderPool {
   // which waits until `use` returns.
   Status decode_for(std::span<const std::byte> bytes, const DecodeOptions& options, const UsePicture& use);
 
+  // Share of the budget and of the processors for another program that decodes (decode/video.h). The destructor
+  // gives it back.
+  class Reservation {
+   public:
+    Reservation(Reservation&& other) noexcept
+        : pool_(std::exchange(other.pool_, nullptr)), processes_(other.processes_), bytes_(other.bytes_) {}
+    Reservation& operator=(Reservation&&) = delete;
+    ~Reservation();
+    [[nodiscard]] int64_t bytes() const { return bytes_; }
+
+   private:
+    friend class DecoderPool;
+    Reservation(DecoderPool& pool, int processes, int64_t bytes)
+        : pool_(&pool), processes_(processes), bytes_(bytes) {}
+    DecoderPool* pool_;  // nullptr: moved from
+    int processes_;
+    int64_t bytes_;
+  };
+  // Waits, in one queue with decode(), until so many bytes and processors are free. More than there are is as much
+  // as all. A stop request, or max_wait_seconds (0: no limit), ends the wait with kCancelled. Thread-safe; a call
+  // must not come from within `use` of decode_for().
+  Result<Reservation> reserve(int64_t bytes, int processors, const std::stop_token& stop = {},
+                              double max_wait_seconds = 0);
+
   // Returns the isolation that the kernel granted: "files: Landlock 7; system calls: seccomp; memory:
   // limited".
   [[nodiscard]] const std::string& isolation() const { return isolation_; }
   [[nodiscard]] int64_t budget_bytes() const { return options_.budget_bytes; }
+  [[nodiscard]] int processes() const { return options_.processes; }
 
  private:
   class Process;
@@ -72,12 +99,20 @@ class DecoderPool {
     size_t input = 0;    // bytes of the file
     bool fresh = false;  // a process that has decoded nothing before
   };
+  struct Patience {
+    std::stop_token stop;
+    double seconds = 0;  // 0: no limit
+  };
+  using Ended = std::vector<std::unique_ptr<Process>>;  // destroyed without the lock: it takes a moment
   explicit DecoderPool(DecoderPoolOptions options);
   Result<Lease> acquire(const Wish& wish, const DecodeOptions& options);
-  Status wait_for_turn(std::unique_lock<std::mutex>& lock, int64_t charge, const DecodeOptions& options);
+  Status wait_for_turn(std::unique_lock<std::mutex>& lock, int64_t charge, int processes,
+                       const Patience& patience);
+  [[nodiscard]] bool has_room(int64_t charge, int processes) const;
+  void end_idle(int64_t charge, int processes, Ended& ended);
   [[nodiscard]] int64_t charge_of(const DecodeNeed& need, size_t input) const;
   [[nodiscard]] int64_t most_working(const Wish& wish) const;
-  void give_back(std::unique_ptr<Process> process, int64_t charge);
+  void give_back(std::unique_ptr<Process> process, int64_t charge, int processes = 1);
 
   DecoderPoolOptions options_;
   std::string isolation_;
@@ -86,8 +121,8 @@ class DecoderPool {
   std::condition_variable_any changed_;
   std::list<uint64_t> waiting_;  // tickets, the longest waiting first
   uint64_t tickets_ = 0;
-  int busy_ = 0;
-  int64_t busy_bytes_ = 0;  // of the budget, for the processes at work
+  int busy_ = 0;            // processes at work, and processors that are reserved
+  int64_t busy_bytes_ = 0;  // of the budget, for both
   std::vector<std::unique_ptr<Process>> free_;
 };
 

@@ -148,7 +148,8 @@ int run_decoder_process(std::span<const std::string> arguments, const DecoderRea
   problem = start_vips();
   if (!problem.empty()) return 1;
   DecoderHello hello;
-  hello.data_bytes = data_bytes();
+  // Shadow memory of sanitizers is not what the budget for decoding is about.
+  if (memory_can_be_limited()) hello.data_bytes = data_bytes();
   const Isolation isolation = isolate(memory);
   hello.landlock = isolation.landlock;
   hello.seccomp = isolation.seccomp ? 1 : 0;

@@ -25,13 +25,6 @@
 namespace saccade {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-// Their shadow is terabytes of memory of the process's own.
-constexpr bool kMemoryCanBeLimited = false;
-#else
-constexpr bool kMemoryCanBeLimited = true;
-#endif
-
 void limit(__rlimit_resource what, rlim_t value) {
   const rlimit both = {value, value};
   (void)::setrlimit(what, &both);
@@ -194,6 +187,14 @@ std::string Isolation::describe() const {
       memory_limited ? "limited" : "not limited");
 }
 
+bool memory_can_be_limited() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return false;
+#else
+  return true;
+#endif
+}
+
 Isolation isolate(int64_t memory_bytes) {
   Isolation got;
   limit(RLIMIT_CORE, 0);
@@ -203,7 +204,7 @@ Isolation isolate(int64_t memory_bytes) {
   }
   const bool no_new_privileges = ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
   if (no_new_privileges) got.landlock = close_files();
-  if (memory_bytes > 0 && kMemoryCanBeLimited) {
+  if (memory_bytes > 0 && memory_can_be_limited()) {
     limit(RLIMIT_DATA, static_cast<rlim_t>(memory_bytes));
     got.memory_limited = true;
   }

@@ -26,4 +26,7 @@ struct Isolation {
 // Call it once, from the only thread. memory_bytes = 0: no limit.
 Isolation isolate(int64_t memory_bytes);
 
+// False in sanitized builds: RLIMIT_DATA would count their shadow memory, terabytes that are never used.
+bool memory_can_be_limited();
+
 }  // namespace saccade

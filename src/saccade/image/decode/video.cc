@@ -6,7 +6,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <fcntl.h>
+#include <functional>
 #include <span>
+#include <sys/stat.h>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,6 +18,7 @@
 #include "saccade/core/files/temporary_folder.h"
 #include "saccade/core/json.h"
 #include "saccade/core/process/limited_process.h"
+#include "saccade/image/decode/decoder_pool.h"
 #include "saccade/image/frame_name.h"
 
 namespace saccade {
@@ -27,6 +31,11 @@ constexpr double kLeastGap = 1;          // seconds between two frames
 constexpr double kPixelsInFull = 150e9;  // decoded in some 5 to 15 minutes of a processor
 constexpr double kAssumedFrameRate = 30;
 constexpr int64_t kFrameBytes = int64_t{32} << 20;
+// Memory of ffmpeg apart from frames, and frames that it holds at a time: references, those between threads and
+// filters. Up to 10 bits a sample.
+constexpr int64_t kProgramBytes = int64_t{192} << 20;
+constexpr int64_t kFrameBytesAPixel = 72;
+constexpr int64_t kUnknownPixels = int64_t{3840} * 2160;  // of a frame, before anything has been read
 
 // Containers that hold a video by themselves. Playlists
 // (HLS, DASH, concat) name other files and are not read.
@@ -40,8 +49,19 @@ std::string scaling() {
       kFrameSide);
 }
 
+// The open file is the program's stdin. By this name it is opened anew, so that it can be sought in.
+constexpr std::string_view kVideoInput = "file:/proc/self/fd/0";
+
+// Programs, the open file and the options of one call.
+struct VideoReading {
+  const VideoTools& tools;
+  int file;
+  const VideoOptions& options;
+  bool whole = false;  // true if all of the video is read, which may take minutes
+};
+
 // Returns the arguments that name the input file, for both programs.
-std::vector<std::string> reading(const fs::path& path) {
+std::vector<std::string> video_input() {
   return {"-v",
           "error",
           "-protocol_whitelist",
@@ -49,17 +69,18 @@ std::vector<std::string> reading(const fs::path& path) {
           "-format_whitelist",
           std::string(kContainers),
           "-i",
-          "file:" + path.string()};
+          std::string(kVideoInput)};
 }
 
 // Returns the additional arguments of ffmpeg, which decodes.
 std::vector<std::string> decoding(const VideoOptions& options) {
-  return {"-nostdin", "-max_pixels", std::to_string(options.max_pixels), "-threads",
-          std::to_string(std::max(1, options.threads))};
+  const std::string threads = std::to_string(std::max(1, options.threads));
+  return {"-nostdin", "-max_pixels", std::to_string(options.max_pixels), "-filter_threads", threads,
+          "-threads", threads};
 }
 
 // Extracts the program's error messages, without addresses and the file's name.
-std::string said(const ProcessOutcome& outcome, const fs::path& path) {
+std::string said(const ProcessOutcome& outcome) {
   std::vector<std::string> lines;
   std::string_view rest = outcome.errors;
   while (!rest.empty()) {
@@ -67,8 +88,7 @@ std::string said(const ProcessOutcome& outcome, const fs::path& path) {
     std::string_view line = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));
     if (line.starts_with('[')) line.remove_prefix(std::min(line.find("] ") + 2, line.size()));
-    const std::string name = "file:" + path.string() + ": ";
-    if (line.starts_with(name)) line.remove_prefix(name.size());
+    if (line.starts_with(kVideoInput)) line.remove_prefix(std::min(kVideoInput.size() + 2, line.size()));
     // ffmpeg reports this for a playlist, or for an image or text of another kind.
     if (line.find("not on whitelist") != std::string_view::npos)
       return "not a container that holds a video itself";
@@ -83,12 +103,17 @@ std::string said(const ProcessOutcome& outcome, const fs::path& path) {
   return text;
 }
 
-tl::unexpected<Error> refused(std::string_view program, const ProcessOutcome& outcome, const fs::path& path) {
-  const std::string why = said(outcome, path);
-  if (outcome.errors.find("annot allocate memory") != std::string::npos) {
-    return fail(ErrorCode::kLimit, "{} ran out of memory", program);
-  }
-  return fail(ErrorCode::kBadData, "no video that {} reads: {}", program, why);
+bool lacks_memory(const ProcessOutcome& outcome) {
+  // The second is that of a thread without room for its stack, the third the loader's of a library.
+  constexpr std::array<std::string_view, 3> kWords = {
+      "annot allocate memory", "Resource temporarily unavailable", "failed to map segment"};
+  return std::ranges::any_of(
+      kWords, [&](std::string_view words) { return outcome.errors.find(words) != std::string::npos; });
+}
+
+tl::unexpected<Error> refused(std::string_view program, const ProcessOutcome& outcome) {
+  if (lacks_memory(outcome)) return fail(ErrorCode::kLimit, "{} ran out of memory", program);
+  return fail(ErrorCode::kBadData, "no video that {} reads: {}", program, said(outcome));
 }
 
 ProcessLimits limits_of(const VideoOptions& options) {
@@ -96,6 +121,31 @@ ProcessLimits limits_of(const VideoOptions& options) {
           .memory_bytes = options.memory_bytes,
           .output_bytes = kFrameBytes,
           .file_bytes = kFrameBytes};
+}
+
+// Runs one of the programs, for frames of so many pixels, with a share of the pool's budget. If that is too little, or
+// may be, it is run once more with as much as there is, after a call of `again`.
+Result<ProcessOutcome> run_program(
+    const VideoReading& reading, const fs::path& program, std::span<const std::string> arguments,
+    int64_t pixels, const std::function<void()>& again = [] {}) {
+  const VideoOptions& options = reading.options;
+  ProcessLimits limits = limits_of(options);
+  DecoderPool* const pool = options.processes;
+  if (pool == nullptr) return run_limited(program, arguments, limits, options.stop, reading.file);
+  const int64_t most = std::min(options.memory_bytes, pool->budget_bytes());
+  // What may take minutes leaves images half of the memory and a processor, while that is enough.
+  const int processors = reading.whole ? std::min(options.threads, pool->processes() - 1) : options.threads;
+  const int64_t first = std::min(kProgramBytes + kFrameBytesAPixel * pixels, reading.whole ? most / 2 : most);
+  for (int64_t bytes = first;; bytes = most) {
+    SACCADE_ASSIGN(const DecoderPool::Reservation share,
+                   pool->reserve(bytes, processors, options.stop, options.max_wait_seconds));
+    limits.data_bytes = bytes;
+    Result<ProcessOutcome> outcome = run_limited(program, arguments, limits, options.stop, reading.file);
+    // A signal is often that of a program that found no memory.
+    const bool lacking = outcome ? lacks_memory(*outcome) : outcome.error().code == ErrorCode::kBadData;
+    if (!lacking || bytes == most) return outcome;
+    again();
+  }
 }
 
 // A number within a text, as ffprobe writes durations.
@@ -136,7 +186,7 @@ bool lies_on_its_side(const Json& stream) {
   });
 }
 
-Result<Video> probe(const VideoTools& tools, const fs::path& path, const VideoOptions& options) {
+Result<Video> probe(const VideoReading& reading) {
   std::vector<std::string> arguments = {"-select_streams",
                                         "V",  // pictures of covers are no video
                                         "-show_entries",
@@ -144,11 +194,11 @@ Result<Video> probe(const VideoTools& tools, const fs::path& path, const VideoOp
                                         "format=duration:format_tags=creation_time",
                                         "-of",
                                         "json"};
-  const std::vector<std::string> file = reading(path);
+  const std::vector<std::string> file = video_input();
   arguments.insert(arguments.end(), file.begin(), file.end());
   SACCADE_ASSIGN(const ProcessOutcome outcome,
-                 run_limited(tools.ffprobe, arguments, limits_of(options), options.stop));
-  if (outcome.code != 0) return refused("ffprobe", outcome, path);
+                 run_program(reading, reading.tools.ffprobe, arguments, kUnknownPixels));
+  if (outcome.code != 0) return refused("ffprobe", outcome);
   SACCADE_ASSIGN(const Json json, parse_json(outcome.out).in("ffprobe"));
   const Json none = Json::object();
   const Json& format = json.contains("format") && json["format"].is_object() ? json["format"] : none;
@@ -163,8 +213,9 @@ Result<Video> probe(const VideoTools& tools, const fs::path& path, const VideoOp
     return fail(ErrorCode::kBadData, "no video that ffprobe reads: pictures of {} x {}", video.width,
                 video.height);
   }
-  if (int64_t{video.width} * video.height > options.max_pixels) {
-    return fail(ErrorCode::kLimit, "{} x {} pixels, limit {}", video.width, video.height, options.max_pixels);
+  if (int64_t{video.width} * video.height > reading.options.max_pixels) {
+    return fail(ErrorCode::kLimit, "{} x {} pixels, limit {}", video.width, video.height,
+                reading.options.max_pixels);
   }
   if (lies_on_its_side(stream)) std::swap(video.width, video.height);
   video.seconds = std::max(number_of(format, "duration"), number_of(stream, "duration"));
@@ -211,32 +262,32 @@ Spacing spacing_of(const Video& video, const VideoOptions& options) {
 }
 
 // Returns the time of the last frame in seconds: reads the whole file, and decodes nothing.
-Result<double> measure(const VideoTools& tools, const fs::path& path, const VideoOptions& options) {
+Result<double> measure(const VideoReading& reading) {
   std::vector<std::string> arguments = {"-nostdin"};
-  const std::vector<std::string> file = reading(path);
+  const std::vector<std::string> file = video_input();
   arguments.insert(arguments.end(), file.begin(), file.end());
   arguments.insert(arguments.end(), {"-map", "0:V:0", "-c", "copy", "-nostats", "-progress", "pipe:1", "-f",
                                      "null", "/dev/null"});
   SACCADE_ASSIGN(const ProcessOutcome outcome,
-                 run_limited(tools.ffmpeg, arguments, limits_of(options), options.stop));
+                 run_program(reading, reading.tools.ffmpeg, arguments, kUnknownPixels));
   constexpr std::string_view kTime = "out_time_us=";
   const size_t found = outcome.out.rfind(kTime);
-  if (found == std::string::npos) return refused("ffmpeg", outcome, path);
+  if (found == std::string::npos) return refused("ffmpeg", outcome);
   const char* const text = outcome.out.c_str() + found + kTime.size();
   return static_cast<double>(std::strtoll(text, nullptr, 10)) * 1e-6;
 }
 
 // Extracts the frames chosen by the spacing. Returns none if the run hit its limits.
-Result<std::vector<VideoFrame>> extract(const VideoTools& tools, const fs::path& path, const Spacing& spacing,
-                                        const VideoOptions& options) {
+Result<std::vector<VideoFrame>> extract(const VideoReading& reading, const Video& video,
+                                        const Spacing& spacing) {
   std::string chosen = fmt::format("isnan(prev_selected_t)+gte(t-prev_selected_t,{:.3f})", spacing.every);
   if (!spacing.key_frames) {
     chosen += fmt::format("+gt(scene,{})*gte(t-prev_selected_t,{:.3f})", kSceneScore, spacing.gap);
   }
   SACCADE_ASSIGN(const TemporaryFolder folder, TemporaryFolder::make());
-  std::vector<std::string> arguments = decoding(options);
+  std::vector<std::string> arguments = decoding(reading.options);
   if (spacing.key_frames) arguments.insert(arguments.end(), {"-skip_frame", "nokey"});
-  const std::vector<std::string> file = reading(path);
+  const std::vector<std::string> file = video_input();
   arguments.insert(arguments.end(), file.begin(), file.end());
   // A frame's file is called by its time in milliseconds.
   std::string pattern;
@@ -246,7 +297,7 @@ Result<std::vector<VideoFrame>> extract(const VideoTools& tools, const fs::path&
                                      "-vf",
                                      fmt::format("select='{}',{}", chosen, scaling()),
                                      "-frames:v",
-                                     std::to_string(options.most_frames),
+                                     std::to_string(reading.options.most_frames),
                                      "-fps_mode",
                                      "passthrough",
                                      "-enc_time_base",
@@ -262,25 +313,27 @@ Result<std::vector<VideoFrame>> extract(const VideoTools& tools, const fs::path&
                                      "-frame_pts",
                                      "1",
                                      pattern + "/%d.jpg"});
-  SACCADE_ASSIGN(const ProcessOutcome outcome,
-                 run_limited(tools.ffmpeg, arguments, limits_of(options), options.stop));
+  const auto empty = [&] {
+    std::error_code error;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder.path(), error))
+      fs::remove(entry.path(), error);
+  };
+  SACCADE_ASSIGN(const ProcessOutcome outcome, run_program(reading, reading.tools.ffmpeg, arguments,
+                                                           int64_t{video.width} * video.height, empty));
   SACCADE_ASSIGN(std::vector<VideoFrame> frames, written(folder.path()));
-  if (frames.empty() && outcome.code != 0) return refused("ffmpeg", outcome, path);
+  if (frames.empty() && outcome.code != 0) return refused("ffmpeg", outcome);
   if (frames.empty()) {
-    return fail(ErrorCode::kBadData, "no video that ffmpeg reads: no frame of it: {}", said(outcome, path));
+    return fail(ErrorCode::kBadData, "no video that ffmpeg reads: no frame of it: {}", said(outcome));
   }
   return frames;
 }
 
-Status check_file(const fs::path& path) {
-  std::error_code error;
-  const fs::file_status state = fs::status(path, error);
-  if (state.type() == fs::file_type::not_found) return fail_errno(ENOENT, path.string());
-  if (error) return fail_errno(error.value(), path.string());
-  if (state.type() != fs::file_type::regular) {
-    return fail(ErrorCode::kUnsupported, "{}: not a regular file", path.string());
-  }
-  return {};
+Result<Descriptor> open_video(const fs::path& path) {
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status = {};
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) return fail_errno(errno, path.string());
+  if (!S_ISREG(status.st_mode)) return fail(ErrorCode::kUnsupported, "{}: not a regular file", path.string());
+  return file;
 }
 
 }  // namespace
@@ -293,58 +346,71 @@ std::optional<VideoTools> find_video_tools() {
 }
 
 Result<Video> read_video(const VideoTools& tools, const fs::path& path, const VideoOptions& options) {
-  SACCADE_TRY(check_file(path));
-  SACCADE_ASSIGN(Video video, probe(tools, path, options));
+  SACCADE_ASSIGN(const Descriptor file, open_video(path));
+  const VideoReading reading{tools, file.get(), options, true};
+  SACCADE_ASSIGN(Video video, probe(reading));
   const Spacing spacing = spacing_of(video, options);
-  SACCADE_ASSIGN(video.frames, extract(tools, path, spacing, options));
+  SACCADE_ASSIGN(video.frames, extract(reading, video, spacing));
   // A frame comes every so often up to the end: headers may say any duration.
   const double last = static_cast<double>(video.frames.back().milliseconds) / 1000;
   const bool all = std::ssize(video.frames) < options.most_frames;
   if (!all || video.seconds <= last + 2 * spacing.every) return video;
-  const Result<double> measured = measure(tools, path, options);
+  const Result<double> measured = measure(reading);
   if (!measured || *measured <= 0 || *measured > 0.9 * video.seconds) return video;
   video.seconds = *measured;
   const Spacing closer = spacing_of(video, options);
   if (closer != spacing) {
-    SACCADE_ASSIGN(video.frames, extract(tools, path, closer, options));
+    SACCADE_ASSIGN(video.frames, extract(reading, video, closer));
   }
   return video;
 }
 
-Result<std::string> read_frame(const VideoTools& tools, const fs::path& path, int64_t milliseconds,
+Result<std::string> read_frame(const VideoTools& tools, int file, int64_t milliseconds,
                                const VideoOptions& options) {
-  SACCADE_TRY(check_file(path));
+  const VideoReading reading{tools, file, options};
   std::vector<std::string> arguments = decoding(options);
   // The first frame that is not before it; its own time may have been rounded up.
   if (milliseconds > 0) {
     arguments.insert(arguments.end(), {"-ss", fmt::format("{}ms", milliseconds - 1)});
   }
-  const std::vector<std::string> file = reading(path);
-  arguments.insert(arguments.end(), file.begin(), file.end());
+  const std::vector<std::string> named = video_input();
+  arguments.insert(arguments.end(), named.begin(), named.end());
   arguments.insert(arguments.end(), {"-map", "0:V:0", "-frames:v", "1", "-vf", scaling(), "-c:v", "mjpeg",
                                      "-q:v", "2", "-threads", "1", "-f", "image2pipe", "-"});
-  SACCADE_ASSIGN(ProcessOutcome outcome,
-                 run_limited(tools.ffmpeg, arguments, limits_of(options), options.stop));
+  SACCADE_ASSIGN(ProcessOutcome outcome, run_program(reading, tools.ffmpeg, arguments, kUnknownPixels));
   if (!outcome.out.empty()) return std::move(outcome.out);
   if (outcome.code != 0) {
     // Since version 7 it is an error to ffmpeg too that no frame comes: is it that the video ends before?
-    const Result<Video> video = probe(tools, path, options);
+    const Result<Video> video = probe(reading);
     const bool ends =
         video && video->seconds > 0 && static_cast<double>(milliseconds) >= 1000 * video->seconds;
-    if (!ends) return refused("ffmpeg", outcome, path);
+    if (!ends) return refused("ffmpeg", outcome);
   }
-  return fail(ErrorCode::kNotFound, "{}: no frame at {}", path.string(),
-              time_text(static_cast<double>(milliseconds) / 1000));
+  return fail(ErrorCode::kNotFound, "no frame at {}", time_text(static_cast<double>(milliseconds) / 1000));
 }
 
-Result<std::string> read_picture_file(const fs::path& path, int64_t max_bytes, const std::stop_token& stop) {
-  auto frame = read_frame_name(settled_frame_name(path.native()));
-  if (!frame && has_video_extension(path)) frame = FrameName{path.string(), 0};
-  if (!frame) return read_file(path, max_bytes);
-  SACCADE_TRY(check_file(frame->file));
+Result<std::string> read_frame(const VideoTools& tools, const fs::path& path, int64_t milliseconds,
+                               const VideoOptions& options) {
+  SACCADE_ASSIGN(const Descriptor file, open_video(path));
+  return read_frame(tools, file.get(), milliseconds, options);
+}
+
+Result<std::string> read_open_frame(int file, int64_t milliseconds, const DecodeOptions& options) {
   const auto tools = find_video_tools();
   if (!tools) return fail(ErrorCode::kUnsupported, "{}", kNoVideoTools);
-  return read_frame(*tools, frame->file, frame->milliseconds, {.stop = stop}).in(frame->file);
+  return read_frame(*tools, file, milliseconds,
+                    {.max_pixels = options.max_pixels,
+                     .stop = options.stop,
+                     .processes = options.processes,
+                     .max_wait_seconds = options.max_wait_seconds});
+}
+
+Result<std::string> read_picture_file(const fs::path& path, const DecodeOptions& options) {
+  auto frame = read_frame_name(settled_frame_name(path.native()));
+  if (!frame && has_video_extension(path)) frame = FrameName{path.string(), 0};
+  if (!frame) return read_file(path, options.max_bytes);
+  SACCADE_ASSIGN(const Descriptor file, open_video(frame->file));
+  return read_open_frame(file.get(), frame->milliseconds, options).in(frame->file);
 }
 
 }  // namespace saccade

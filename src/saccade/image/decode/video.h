@@ -1,8 +1,8 @@
 // Frames of videos, one for each scene, by ffmpeg and ffprobe if they are installed. They run in separate
 // processes under limits that the kernel enforces (core/process/limited_process.h).
 //
-// They read one file and no other: no playlists, no protocols but files' (no network). Each frame is returned
-// as a JPEG and decoded as any untrusted image is (image/decode/decoder_pool.h).
+// They read one file and no other: no playlists, no protocols but files' (no network). The file is the one that is
+// open here, whatever becomes of its path meanwhile. Each frame is returned as a JPEG and decoded as any untrusted image is (image/decode/decoder_pool.h).
 // docs/adr/0014-videos-by-their-frames.md has the reasons.
 #pragma once
 
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "saccade/core/error.h"
+#include "saccade/image/image.h"
 
 namespace saccade {
 
@@ -36,6 +37,11 @@ struct VideoOptions {
   int64_t memory_bytes = int64_t{4} << 30;  // of address space
   int threads = 2;                          // that decode one video
   std::stop_token stop = {};                // asked to stop, the programs are ended: kCancelled
+  // Pool whose budget the programs' memory is taken from; nullptr: memory_bytes alone bounds it. A program first gets
+  // what frames of the video's size need, and is run once more with all there is if that was too little. A whole
+  // video leaves images a processor.
+  DecoderPool* processes = nullptr;
+  double max_wait_seconds = 0;  // for the pool, as in DecodeOptions
 };
 
 struct VideoFrame {
@@ -67,11 +73,17 @@ Result<Video> read_video(const VideoTools& tools, const std::filesystem::path& p
 // Extracts that frame again, as JPEG. Same errors; kNotFound if the file, or the frame, does not exist.
 Result<std::string> read_frame(const VideoTools& tools, const std::filesystem::path& path,
                                int64_t milliseconds, const VideoOptions& options);
+// Likewise, from an open file; errors do not name it.
+Result<std::string> read_frame(const VideoTools& tools, int file, int64_t milliseconds,
+                               const VideoOptions& options);
+
+// Extracts that frame from an open file, as JPEG, with the programs of PATH (kUnsupported without). Uses
+// max_pixels, stop, processes and max_wait_seconds.
+Result<std::string> read_open_frame(int file, int64_t milliseconds, const DecodeOptions& options);
 
 // Returns the bytes of the image of that name. A frame (frame_name.h), or a video, represented by its first
-// frame, is read by read_frame() with the programs of PATH (kUnsupported without). Otherwise returns the
-// file's bytes, as read_file(). Thread-safe.
-Result<std::string> read_picture_file(const std::filesystem::path& path, int64_t max_bytes,
-                                      const std::stop_token& stop = {});
+// frame, is read by read_open_frame(). Otherwise returns the file's bytes, at most max_bytes, as read_file().
+// Thread-safe.
+Result<std::string> read_picture_file(const std::filesystem::path& path, const DecodeOptions& options);
 
 }  // namespace saccade

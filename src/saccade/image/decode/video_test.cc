@@ -9,6 +9,7 @@
 #include "saccade/core/files/files.h"
 #include "saccade/core/process/limited_process.h"
 #include "saccade/core/test_folder.h"
+#include "saccade/image/decode/decoder_pool.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/image/image.h"
 
@@ -160,7 +161,7 @@ TEST_F(VideoTest, FindsAFrameAgainByItsTime) {
   const auto beyond = read_frame(*tools_, file, 60'000, {});
   ASSERT_FALSE(beyond);
   EXPECT_EQ(beyond.error().code, ErrorCode::kNotFound);
-  const auto by_name = read_picture_file(frame_name(file.string(), 0), 1 << 20);
+  const auto by_name = read_picture_file(frame_name(file.string(), 0), {});
   ASSERT_TRUE(by_name) << by_name.error().message;
   EXPECT_EQ(*by_name, *read_frame(*tools_, file, 0, {}));
 }
@@ -309,6 +310,91 @@ TEST_F(VideoTest, IsNotEndedByBombs) {
   const auto starved = read(clip, {.memory_bytes = int64_t{200} << 20});
   ASSERT_FALSE(starved);
   EXPECT_NE(starved.error().code, ErrorCode::kInternal);
+}
+
+// The file that is open is the one that is read, although its path leads elsewhere by then.
+TEST_F(VideoTest, ReadsTheFileThatWasOpened) {
+  const fs::path clip = make("clip.mp4", {"-f", "lavfi", "-i", "color=red:s=64x48:d=1:r=5", "-c:v", "mpeg4"});
+  const fs::path other =
+      make("other.mp4", {"-f", "lavfi", "-i", "color=blue:s=64x48:d=1:r=5", "-c:v", "mpeg4"});
+  // Programs that swap the file before they read it.
+  const auto swapping = [&](const fs::path& program) {
+    const fs::path script = folder_.write("swap " + program.filename().string(),
+                                          fmt::format("#!/bin/sh\nln -sf '{}' '{}'\nexec '{}' \"$@\"\n",
+                                                      other.string(), clip.string(), program.string()));
+    fs::permissions(script, fs::perms::owner_all);
+    return script;
+  };
+  const std::string before = *read_file(clip);
+  const VideoTools tools{swapping(tools_->ffmpeg), swapping(tools_->ffprobe)};
+  const auto frame = read_frame(tools, clip, 0, {});
+  ASSERT_TRUE(frame) << frame.error().message;
+  ASSERT_TRUE(fs::is_symlink(clip));
+  EXPECT_EQ(colour(*frame), "red");
+  fs::remove(clip);
+  folder_.write("clip.mp4", before);
+  const auto video = read_video(tools, clip, {});
+  ASSERT_TRUE(video) << video.error().message;
+  ASSERT_TRUE(fs::is_symlink(clip));
+  EXPECT_EQ(colour(video->frames.at(0).jpeg), "red");
+}
+
+// What the programs may take counts against the decoders' budget.
+TEST_F(VideoTest, TakesItsMemoryFromThePool) {
+  constexpr int64_t kBudget = int64_t{3} << 30;
+  auto pool = DecoderPool::start({.program = SACCADE_DECODER, .budget_bytes = kBudget, .processes = 2});
+  ASSERT_TRUE(pool) << pool.error().message;
+  const VideoOptions options{.processes = pool->get(), .max_wait_seconds = 0.2};
+  const fs::path clip = three_scenes("clip.mp4");
+  EXPECT_TRUE(read(clip, options));
+  EXPECT_TRUE(read_frame(*tools_, clip, 4000, options));
+  {
+    const auto all = (*pool)->reserve(kBudget, 0);
+    ASSERT_TRUE(all);
+    for (const Error& error : {read(clip, options).error(), read_frame(*tools_, clip, 0, options).error()}) {
+      EXPECT_EQ(error.code, ErrorCode::kCancelled);
+      EXPECT_THAT(error.message, HasSubstr("waited 0.2 seconds for a decoder"));
+    }
+  }
+  {
+    // A frame waits for a processor; a whole video, which takes long, leaves images one.
+    const auto processors = (*pool)->reserve(0, 1);
+    EXPECT_FALSE(read_frame(*tools_, clip, 0, options));
+    EXPECT_TRUE(read(clip, options));
+  }
+  // A program that finds no memory is run again with all there is.
+  const fs::path log = folder_ / "limits";
+  const auto starving = [&](const fs::path& program) {
+    const fs::path script = folder_.write(
+        "starving " + program.filename().string(),
+        fmt::format("#!/bin/sh\nulimit -d >>'{}'\nif [ $(ulimit -d) -lt 3145728 ]; then\n  echo 'Cannot "
+                    "allocate memory' >&2\n  exit 1\nfi\nexec '{}' \"$@\"\n",
+                    log.string(), program.string()));
+    fs::permissions(script, fs::perms::owner_all);
+    return script;
+  };
+  const VideoTools tools{starving(tools_->ffmpeg), starving(tools_->ffprobe)};
+  ASSERT_TRUE(read_frame(tools, clip, 0, options));
+  EXPECT_EQ(*read_file(log), "779808\n3145728\n");  // KiB: 192 MiB and 72 bytes a pixel of 3840 x 2160; all
+  fs::remove(log);
+  const auto video = read_video(tools, clip, options);
+  ASSERT_TRUE(video) << video.error().message;
+  EXPECT_THAT(times(*video), ElementsAre(0, 4000, 7000));
+  EXPECT_EQ(*read_file(log), "779808\n3145728\n202008\n3145728\n");  // the frames are 320 x 240
+}
+
+// The kernel holds the programs to it.
+TEST_F(VideoTest, RefusesAVideoThatNeedsMoreThanTheBudget) {
+  auto pool = DecoderPool::start({.program = SACCADE_DECODER, .budget_bytes = int64_t{160} << 20});
+  ASSERT_TRUE(pool) << pool.error().message;
+  const fs::path large =
+      make("large.mkv", {"-f", "lavfi", "-i", "color=red:s=8000x6000:d=1:r=1", "-c:v", "mpeg4"});
+  ASSERT_TRUE(read_frame(*tools_, large, 0, {}));
+  const auto frame = read_frame(*tools_, large, 0, {.processes = pool->get()});
+  ASSERT_FALSE(frame);
+  EXPECT_EQ(frame.error().code, ErrorCode::kLimit) << frame.error().message;
+  EXPECT_THAT(frame.error().message, HasSubstr("ran out of memory"));
+  EXPECT_FALSE(read(large, {.processes = pool->get()}));
 }
 
 TEST(VideoTools, AreSaidToBeMissing) {

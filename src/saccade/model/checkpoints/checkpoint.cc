@@ -4,7 +4,6 @@
 #include <map>
 #include <set>
 
-#include "saccade/model/checkpoints/outline.h"
 #include "saccade/nn/operations.h"
 
 namespace saccade {

@@ -58,4 +58,8 @@ Result<Weights> map_weights(const Checkpoint& checkpoint);
 // mask2).
 Result<nn::TensorMap> rename_to_hugging_face(nn::TensorMap tensors);
 
+// Returns true if a folder appears to be a checkpoint, complete or not: it has a config, or a weight file
+// name of some layout. Reads file names only.
+bool looks_like_checkpoint(const std::filesystem::path& folder);
+
 }  // namespace saccade

@@ -10,7 +10,7 @@
 #include "saccade/hub/select.h"
 #include "saccade/hub/settings.h"
 #include "saccade/model/checkpoints/alias.h"
-#include "saccade/model/checkpoints/outline.h"
+#include "saccade/model/checkpoints/checkpoint.h"
 
 namespace saccade {
 

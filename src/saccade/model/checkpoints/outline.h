@@ -26,10 +26,6 @@ struct CheckpointOutline {
   std::vector<std::filesystem::path> files;
 };
 
-// Returns true if a folder appears to be a checkpoint, complete or not: it has a config, or a weight file
-// name of some layout. Reads file names only.
-bool looks_like_checkpoint(const std::filesystem::path& folder);
-
 // Reads the outline of a checkpoint. Returns the errors of load_encoder for a folder without a checkpoint, or
 // with contradictory files; an unknown family is not an error. Maps the weights and reads their headers.
 Result<CheckpointOutline> outline_checkpoint(const std::filesystem::path& folder);

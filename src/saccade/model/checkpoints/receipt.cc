@@ -170,7 +170,7 @@ Result<RowAgreement> picture_agreement(EncoderBackend& encoder, EncoderBackend& 
 Result<PrecisionReceipt> bundled_receipt(EncoderBackend& encoder, EncoderBackend& reference) {
   PrecisionReceipt receipt;
   receipt.precision = encoder.info().precision;
-  receipt.wide_layers = wide_layers_of(encoder);
+  receipt.wide_layers = encoder.wide_layers();
   if (encoder.info().image_width > 0) {
     SACCADE_ASSIGN(const Matrix<float> pixels, drawings_for(encoder));
     SACCADE_ASSIGN(receipt.pictures, picture_agreement(encoder, reference, pixels.view()));

@@ -1,11 +1,9 @@
 #include "saccade/model/composers/composer.h"
 
-#include <array>
 #include <cmath>
 #include <utility>
 
 #include "saccade/core/rows.h"
-#include "saccade/model/composers/kinds.h"
 #include "saccade/model/composers/token_states.h"
 #include "saccade/model/encoder_parts.h"
 
@@ -15,7 +13,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kOwnEncoder = "encoder";  // its folder in the composer's
-constexpr std::array<const ComposerKind*, 4> kKinds = {&atf_kind, &combiner_kind, &inversion_kind, &sum_kind};
 
 // Returns row `at` of each item, normalized to length 1.
 Matrix<float> rows_at(const RowSets& sets, std::span<const int64_t> at) {
@@ -52,19 +49,6 @@ Result<RowSets> one_row_sets(Result<Matrix<float>> rows) {
 }
 
 }  // namespace
-
-std::span<const ComposerKind* const> composer_kinds() {
-  return kKinds;
-}
-
-Result<const ComposerKind*> find_composer_kind(std::string_view name) {
-  std::string known;
-  for (const ComposerKind* kind : kKinds) {
-    if (kind->name == name) return kind;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", kind->name);
-  }
-  return fail(ErrorCode::kUnsupported, "a composer of kind \"{}\", known are: {}", name, known);
-}
 
 Result<ComposerConfig> composer_config_from_json(const Json& json) {
   ComposerConfig config;

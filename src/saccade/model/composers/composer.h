@@ -86,7 +86,7 @@ class ComposerModel {
                                                  nn::Workspace* workspace) = 0;
 };
 
-// Kind of composer: one value in its own file (composers/), and one line in composer.cc.
+// Kind of composer: one value in its own file (composers/), and one line in kinds.h and kinds.cc.
 struct ComposerKind {
   std::string_view name;
   std::string_view what;  // in words

@@ -1,4 +1,4 @@
-// Kinds of composers, one file each. Internal interface for composer.cc and the trainers.
+// Kinds of composers, one file each. Internal interface for their files and the trainers.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,9 @@ class BertEncoder : public Architecture, public TextClassifier {
   // Unused, because there are no images.
   const Preprocessing& preprocessing() const override { return parts_.preprocessing; }
   const Tokenizer* tokenizer() const override { return parts_.tokenizer.get(); }
-  TextClassifier* text_classifier() override { return parts_.labels.empty() ? nullptr : this; }
+  EncoderCapabilities capabilities() override {
+    return {.text_classifier = parts_.labels.empty() ? nullptr : this};
+  }
   const std::vector<std::string>& labels() const override { return parts_.labels; }
 
   Result<Matrix<float>> encode_images(MatrixView<const float>) override {

@@ -119,12 +119,11 @@ class RetrievalEncoder : public Architecture,
   const EncoderInfo& info() const override { return parts_.info; }
   const Preprocessing& preprocessing() const override { return parts_.preprocessing; }
   const Tokenizer* tokenizer() const override { return parts_.tokenizer.get(); }
-  LateInteraction* late_interaction() override { return this; }
-  PairScorer* pair_scorer() override { return this; }
-  FrozenFeatures* frozen_features() override { return this; }
+  EncoderCapabilities capabilities() override {
+    return {.late_interaction = this, .pair_scorer = this, .frozen_features = this, .picture_mapper = this};
+  }
   int patch_rows() const override { return 0; }
   int patch_columns() const override { return 0; }
-  PictureMapper* picture_mapper() override { return this; }
   Result<PictureMaps> map_pictures(MatrixView<const float> pixels, std::span<const float> target,
                                    MapMethod method) override {
     SACCADE_TRY(check_target(target, parts_.info));
@@ -359,7 +358,7 @@ class FrozenEncoder : public Architecture, public FrozenFeatures, public StateMa
   const EncoderInfo& info() const override { return parts_.info; }
   const Preprocessing& preprocessing() const override { return parts_.preprocessing; }
   const Tokenizer* tokenizer() const override { return parts_.tokenizer.get(); }
-  FrozenFeatures* frozen_features() override { return this; }
+  EncoderCapabilities capabilities() override { return {.frozen_features = this}; }
 
   int64_t image_width(ImageState state) const override {
     switch (state) {

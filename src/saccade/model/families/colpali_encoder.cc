@@ -34,7 +34,7 @@ class ColPaliEncoder : public Architecture, public LateInteraction {
   const Preprocessing& preprocessing() const override { return parts_.preprocessing; }
   const Tokenizer* tokenizer() const override { return parts_.tokenizer.get(); }
   WideLayers wide_layers() const override { return model_.wide_layers(); }
-  LateInteraction* late_interaction() override { return this; }
+  EncoderCapabilities capabilities() override { return {.late_interaction = this}; }
   int patch_rows() const override { return static_cast<int>(config().patch_side()); }
   int patch_columns() const override { return static_cast<int>(config().patch_side()); }
 

@@ -38,9 +38,9 @@ class HeadEncoder : public Architecture, public PictureMapper {
     return head_->text_rows(features.view());
   }
 
-  PictureMapper* picture_mapper() override {
+  EncoderCapabilities capabilities() override {
     StateMapper* below = frozen_->state_mapper();
-    return below != nullptr && below->can_map_states(input().images) ? this : nullptr;
+    return {.picture_mapper = below != nullptr && below->can_map_states(input().images) ? this : nullptr};
   }
   Result<PictureMaps> map_pictures(MatrixView<const float> pixels, std::span<const float> target,
                                    MapMethod method) override {

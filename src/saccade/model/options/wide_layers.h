@@ -9,13 +9,9 @@
 
 namespace saccade {
 
-class EncoderBackend;
-
 struct WideLayers {
   DType dtype = DType::kF32;       // dtype of these layers, if any
   std::vector<std::string> names;  // as the Hugging Face layout has them: "text_model.encoder.layers.0"
 };
-// Returns the layers in higher precision; empty for encoders not made by load_encoder.
-WideLayers wide_layers_of(const EncoderBackend& encoder);
 
 }  // namespace saccade

@@ -7,7 +7,7 @@ using nn::ConvolutionNorm;
 using nn::Tensor;
 
 constexpr double kNormEps = 1e-5;
-constexpr double kInitStd = 0.02;  // these towers are loaded, not trained here
+constexpr double kResNetInitStd = 0.02;  // these towers are loaded, not trained here
 
 Result<ConvolutionNorm> make_convolution(nn::ParameterSource& source, const std::string& prefix,
                                          const std::string& convolution, const std::string& norm, int64_t in,
@@ -100,12 +100,13 @@ Result<ResNetTower> ResNetTower::make(nn::ParameterSource& source, const ResNetS
   }
   const std::string pool = prefix + "attnpool.";
   const int64_t side = image_size / kResNetStride;
-  SACCADE_ASSIGN(tower.positions_,
-                 source.take(pool + "positional_embedding", {side * side + 1, channels}, {0, kInitStd}));
+  SACCADE_ASSIGN(tower.positions_, source.take(pool + "positional_embedding", {side * side + 1, channels},
+                                               {0, kResNetInitStd}));
   SACCADE_ASSIGN(tower.query_key_value_,
                  nn::Linear::make_joint(source, {pool + "q_proj", pool + "k_proj", pool + "v_proj"}, channels,
-                                        channels, kInitStd));
-  SACCADE_ASSIGN(tower.output_, nn::Linear::make(source, pool + "c_proj", channels, projection, kInitStd));
+                                        channels, kResNetInitStd));
+  SACCADE_ASSIGN(tower.output_,
+                 nn::Linear::make(source, pool + "c_proj", channels, projection, kResNetInitStd));
   return tower;
 }
 

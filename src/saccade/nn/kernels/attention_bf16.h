@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "saccade/nn/kernels/kernels.h"
+#include "saccade/nn/kernels/tasks.h"
 
 namespace saccade::nn {
 

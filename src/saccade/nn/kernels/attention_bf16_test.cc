@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "saccade/nn/kernels/kernels.h"
 #include "saccade/nn/operations.h"
 #include "saccade/nn/test_tensors.h"
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <limits>
 
-#include "saccade/nn/kernels/kernels.h"
 #include "saccade/nn/kernels/lanes.h"
+#include "saccade/nn/kernels/tasks.h"
 
 namespace saccade::nn {
 

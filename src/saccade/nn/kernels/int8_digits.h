@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "saccade/core/half.h"
-#include "saccade/nn/kernels/int8_product_kernels.h"
+#include "saccade/nn/kernels/int8_quantize_task.h"
 #include "saccade/nn/kernels/lanes.h"
 
 namespace saccade::nn {

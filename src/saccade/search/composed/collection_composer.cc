@@ -15,8 +15,8 @@ fs::path file_of(const fs::path& collection) {
 
 }  // namespace
 
-Result<std::shared_ptr<Composer>> open_composer_for(const Collection& collection, const fs::path& composer,
-                                                    const BackendOptions& options) {
+Result<std::shared_ptr<Composer>> open_composer_for(const CollectionReader& collection,
+                                                    const fs::path& composer, const BackendOptions& options) {
   SACCADE_ASSIGN(std::shared_ptr<Composer> opened, Composer::open(composer, options));
   const std::string& wanted = opened->config().encoder.fingerprint;
   const CheckpointId& there = collection.info().checkpoint;
@@ -31,7 +31,8 @@ Result<std::shared_ptr<Composer>> open_composer_for(const Collection& collection
   return opened;
 }
 
-Status name_composer(const Collection& collection, const fs::path& composer, const BackendOptions& options) {
+Status name_composer(const CollectionReader& collection, const fs::path& composer,
+                     const BackendOptions& options) {
   SACCADE_ASSIGN(const std::shared_ptr<Composer> opened, open_composer_for(collection, composer, options));
   std::error_code error;
   const fs::path absolute = fs::absolute(composer, error);
@@ -49,7 +50,7 @@ Status forget_composer(const fs::path& collection) {
   return {};
 }
 
-Result<std::shared_ptr<Composer>> open_collection_composer(const Collection& collection,
+Result<std::shared_ptr<Composer>> open_collection_composer(const CollectionReader& collection,
                                                            const BackendOptions& options) {
   const fs::path file = file_of(collection.folder());
   std::error_code error;

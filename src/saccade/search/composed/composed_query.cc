@@ -15,7 +15,6 @@
 #include "saccade/model/composers/composer.h"
 #include "saccade/model/composers/token_states.h"
 #include "saccade/model/encoder.h"
-#include "saccade/search/search.h"
 
 namespace saccade {
 namespace {
@@ -68,10 +67,9 @@ void add_matches(const EncoderBackend& encoder, const std::string& text, const T
 
 }  // namespace
 
-Result<std::vector<EncodedQuery>> compose_query(EncoderBackend& encoder, const SearchQuery& query,
+Result<std::vector<EncodedQuery>> compose_query(EncoderBackend& encoder, Composer& composer,
                                                 MatrixView<const float> pixels,
                                                 const std::vector<std::string>& texts) {
-  Composer& composer = *query.fusion.composer;
   SACCADE_TRY(composer.check_encoder(encoder));
   SACCADE_TRY(check_composer_needs(encoder, composer.kind()));
   SACCADE_ASSIGN(const Composed composed, composer.compose(encoder, pixels, texts));

@@ -10,11 +10,10 @@
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/matrix.h"
-#include "saccade/search/query.h"
+#include "saccade/search/encoded_query.h"
 
 namespace saccade {
 
-struct EncodedQuery;
 class Composer;
 class EncoderBackend;
 
@@ -47,9 +46,8 @@ struct Composition {
   std::vector<Token> met;  // those that met any, in the text's order
 };
 
-// Composes the query's rows once for each of `texts`, which replaces its own text. query.fusion.composer
-// makes them from `pixels`, [1, 3 * height * width]. Errors as Composer::compose.
-Result<std::vector<EncodedQuery>> compose_query(EncoderBackend& encoder, const SearchQuery& query,
+// Composes an image, pixels: [1, 3 * height * width], with each of `texts`. Errors as Composer::compose.
+Result<std::vector<EncodedQuery>> compose_query(EncoderBackend& encoder, Composer& composer,
                                                 MatrixView<const float> pixels,
                                                 const std::vector<std::string>& texts);
 

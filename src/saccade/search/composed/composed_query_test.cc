@@ -86,7 +86,7 @@ class Composing : public testing::Test {
   [[nodiscard]] SearchQuery query(const std::string& text) const {
     SearchQuery query;
     query.text = text;
-    query.image = picture(1);
+    query.images = {{picture(1)}};
     return query;
   }
   Result<EncodedQuery> encode(const SearchQuery& query) const {
@@ -100,12 +100,12 @@ TEST_F(Composing, TheRowIsTheComposers) {
   SearchQuery asked = query("photo of red");
   const EncodedQuery sum = encode(asked).value();
   EXPECT_EQ(sum.composition, nullptr);
-  asked.fusion.composer = composer();
+  asked.fusion = composer();
   const auto encoded = encode(asked);
   ASSERT_TRUE(encoded) << encoded.error().message;
-  const Matrix<float> pixels = query_pixels({}, *encoder_, asked).value();
+  const Matrix<float> pixels = query_pixels({}, *encoder_, asked.images.front(), {}).value();
   const std::vector<std::string> words = {"photo of red"};
-  const Composed expected = asked.fusion.composer->compose(*encoder_, pixels.view(), words).value();
+  const Composed expected = asked.composer()->compose(*encoder_, pixels.view(), words).value();
   const auto row = expected.rows.row(0);
   const std::vector<float> expected_row(row.begin(), row.end());
   EXPECT_THAT(encoded->row, testing::Pointwise(testing::FloatEq(), expected_row));
@@ -114,17 +114,17 @@ TEST_F(Composing, TheRowIsTheComposers) {
   EXPECT_EQ(encoded->tokens->used, 3);
   // Words or a picture alone are what they always were.
   SearchQuery words_alone = asked;
-  words_alone.image.clear();
+  words_alone.images.clear();
   EXPECT_EQ(encode(words_alone)->composition, nullptr);
   SearchQuery picture_alone = asked;
-  picture_alone.text.clear();
+  picture_alone.text = {};
   EXPECT_EQ(encode(picture_alone)->composition, nullptr);
 }
 
 TEST_F(Composing, SaysWhichWordsMetWhichPatches) {
   SearchQuery asked = query("photo of red");
   // At -1 every pair is alike.
-  asked.fusion.composer = composer({{"tau", -1.0}, {"matching", "all"}});
+  asked.fusion = composer({{"tau", -1.0}, {"matching", "all"}});
   const EncodedQuery encoded = encode(asked).value();
   ASSERT_NE(encoded.composition, nullptr);
   const Composition& all = *encoded.composition;
@@ -135,35 +135,33 @@ TEST_F(Composing, SaysWhichWordsMetWhichPatches) {
   EXPECT_EQ(all.rows, 4);
   ASSERT_EQ(all.met.size(), 5U);
   EXPECT_EQ(all.met[0].end, 0U);  // the start is no word
-  EXPECT_EQ(asked.text.substr(all.met[3].begin, all.met[3].end - all.met[3].begin), "red");
+  EXPECT_EQ(asked.text.str().substr(all.met[3].begin, all.met[3].end - all.met[3].begin), "red");
   EXPECT_EQ(all.met[3].patches.size(), 17U);  // the whole and 4 x 4
   EXPECT_TRUE(std::ranges::is_sorted(all.met[3].patches, std::greater<>(), &Composition::Patch::cosine));
   EXPECT_EQ(std::ranges::count_if(all.met[3].patches, &Composition::Patch::whole), 1);
   EXPECT_THAT(composition_note(all),
               HasSubstr("composer atf (atf): 5 of 5 tokens of the text, start and end among "
                         "them, met the picture at tau -1"));
-  const std::string text = composition_text(all, asked.text);
+  const std::string text = composition_text(all, asked.text.str());
   EXPECT_THAT(text, HasSubstr("  red met "));
   EXPECT_THAT(text, HasSubstr(" and 13 more\n"));
-  const Json json = composition_json(all, asked.text);
+  const Json json = composition_json(all, asked.text.str());
   EXPECT_EQ(json["method"], "composer");
   EXPECT_EQ(json["met"][3]["word"], "red");
   EXPECT_EQ(json["met"][0]["word"], nullptr);
   EXPECT_EQ(json["grid"]["rows"], 4);
   // Above 1 none is.
-  asked.fusion.composer = composer({{"tau", 1.5}});
+  asked.fusion = composer({{"tau", 1.5}});
   const EncodedQuery none = encode(asked).value();
   EXPECT_EQ(none.composition->matched, 0);
   EXPECT_THAT(composition_note(*none.composition), HasSubstr("0 of 5 tokens"));
-  EXPECT_EQ(composition_text(*none.composition, asked.text), "");
+  EXPECT_EQ(composition_text(*none.composition, asked.text.str()), "");
 }
 
 TEST_F(Composing, RefusesWhatAComposerCannotAsk) {
   SearchQuery asked = query("photo of red");
-  asked.fusion.composer = composer();
-  asked.parts.resize(2);
-  asked.parts[0].text = "red";
-  asked.parts[1].text = "blue";
+  asked.fusion = composer();
+  asked.text = QueryText("red blue:2", {{"red", 1}, {"blue", 2}}, {});
   const auto refused = encode(asked);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kUsage);
@@ -181,7 +179,7 @@ TEST_F(Composing, ACollectionNamesItsComposer) {
         ingest(*writer, *loaded.encoder, std::vector<fs::path>{folder_.path() / "pictures"}, {}, pool);
     ASSERT_TRUE(report) << report.error().message;
   }
-  const Collection collection = Collection::open(at).value();
+  const CollectionReader collection = CollectionReader::open(at).value();
   EXPECT_EQ(open_collection_composer(collection).value(), nullptr);
   ASSERT_TRUE(name_composer(collection, folder_.path() / "atf"));
   const auto named = open_collection_composer(collection);
@@ -190,7 +188,7 @@ TEST_F(Composing, ACollectionNamesItsComposer) {
   EXPECT_EQ((*named)->name(), "atf");
 
   SearchQuery asked = query("photo of red");
-  asked.fusion.composer = *named;
+  asked.fusion = *named;
   asked.fold_duplicates = false;
   const auto answer = search(collection, *encoder_, asked, pool);
   ASSERT_TRUE(answer) << answer.error().message;

@@ -22,7 +22,7 @@ float dot(std::span<const float> a, std::span<const float> b) {
 
 }  // namespace
 
-Result<CaptionNearness> CaptionNearness::of(const Collection& collection, EncoderBackend& encoder,
+Result<CaptionNearness> CaptionNearness::of(const CollectionReader& collection, EncoderBackend& encoder,
                                             const std::stop_token& stop) {
   SACCADE_ASSIGN(const std::vector<std::string> captions, captions_by_row(collection));
   std::vector<std::string> texts;

@@ -1,5 +1,5 @@
 // Nearness of a text to the texts that calibrated a collection's match probabilities: parts and words of its
-// captions (search/background.h). The calibration holds for such texts. A text about other things also has a
+// captions (search/matching/background.h). The calibration holds for such texts. A text about other things also has a
 // best hit, which stands out as much as a right one does.
 //
 // The nearness of a text is its embedding's largest cosine with those of texts drawn from captions, itself
@@ -11,7 +11,7 @@
 #include <span>
 #include <stop_token>
 
-#include "saccade/collection/collection.h"
+#include "saccade/collection/collection_reader.h"
 #include "saccade/core/error.h"
 #include "saccade/matrix.h"
 #include "saccade/model/encoder.h"
@@ -27,7 +27,7 @@ class CaptionNearness {
 
   // Encodes kMostNearnessTexts texts at most. The encoder is the collection's and reads texts. Errors are
   // those of the catalog and of encoding; kCancelled.
-  static Result<CaptionNearness> of(const Collection& collection, EncoderBackend& encoder,
+  static Result<CaptionNearness> of(const CollectionReader& collection, EncoderBackend& encoder,
                                     const std::stop_token& stop = {});
 
   // `row` of length 1. Cost: as many dot products as texts were drawn. Thread-safe.

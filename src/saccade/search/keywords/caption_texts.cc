@@ -2,11 +2,16 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
+#include <map>
 #include <numeric>
+#include <set>
 #include <span>
 #include <utility>
 
 #include "saccade/core/rows.h"
+#include "saccade/image/frame_name.h"
+#include "saccade/text/caption_queries.h"
 
 namespace saccade {
 namespace {
@@ -15,13 +20,40 @@ constexpr size_t kTextBatch = 64;
 
 }  // namespace
 
-Result<std::vector<std::string>> captions_by_row(const Collection& collection) {
+Result<std::vector<std::string>> captions_by_row(const CollectionReader& collection) {
   std::vector<std::string> captions(static_cast<size_t>(collection.rows().rows()));
   SACCADE_TRY(collection.for_each_item([&](const Item& item) -> Status {
     captions[static_cast<size_t>(item.row)] = item.caption;
     return {};
   }));
   return captions;
+}
+
+Result<std::vector<std::string>> descriptions_by_row(const CollectionReader& collection) {
+  std::vector<std::string> texts(static_cast<size_t>(collection.rows().rows()));
+  std::vector<std::pair<size_t, std::vector<std::string>>> names;  // of items without captions, by row
+  std::map<std::string, int64_t> counts;                           // of names that have a word
+  SACCADE_TRY(collection.for_each_item([&](const Item& item) -> Status {
+    if (!item.caption.empty()) {
+      texts[static_cast<size_t>(item.row)] = item.caption;
+      return {};
+    }
+    std::vector<std::string> words = caption_words(std::filesystem::path(file_of(item.path)).stem().string());
+    std::erase_if(words, [](const std::string& word) {
+      return word.size() < 3 || std::ranges::any_of(word, [](char c) { return c >= '0' && c <= '9'; });
+    });
+    for (const std::string& word : std::set(words.begin(), words.end())) ++counts[word];
+    names.emplace_back(static_cast<size_t>(item.row), std::move(words));
+    return {};
+  }));
+  const int64_t most = std::max<int64_t>(1, std::ssize(names) / 10);
+  for (const auto& [row, words] : names) {
+    std::string& text = texts[row];
+    for (const std::string& word : words) {
+      if (counts[word] <= most) text += (text.empty() ? "" : " ") + word;
+    }
+  }
+  return texts;
 }
 
 Result<Matrix<float>> encode_all_texts(EncoderBackend& encoder, const std::vector<std::string>& texts,

@@ -17,7 +17,8 @@ struct WordHit {
     uint8_t fields = 0;  // WordField
   };
   int64_t rank = 0;   // among all pictures that have words of the query, from 1; equal ones share it
-  double weight = 0;  // of what the query's words weigh, the share that the picture has, (0, 1]
+  double weight = 0;  // share of the query's words that the image has, weighted (evidence.h), (0, 1]
+  bool all = false;   // it has all of them that tell anything
   std::vector<Match> matches;
 };
 
@@ -30,7 +31,7 @@ struct WordSearch {
   };
   double share = 0;  // of words beside vectors, [0, 1]
   std::vector<Term> terms;
-  int64_t pictures = 0;  // that the words brought: that have more than half of what the words weigh
+  int64_t pictures = 0;  // that match: that have a word of the query, and not only one for an attribute
   std::string reason;    // why there was nothing to search; empty where there was
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <set>
 #include <utility>
 
@@ -22,13 +23,44 @@ bool is_small(const std::string& word) {
   return std::ranges::binary_search(kSmallWords, std::string_view(word));
 }
 
-// A picture counts from this share of the words' weight on, which it must be above.
-constexpr double kLeastWeight = 0.5;
+// Weights of the terms that tell anything, and which of them say what a thing is.
+struct Terms {
+  double weight = 0;
+  uint64_t all = 0;
+  uint64_t things = 0;  // all, where there are only words for attributes
+  std::vector<double> weights;
+
+  explicit Terms(const std::vector<WordTerm>& terms) : weights(terms.size()) {
+    for (size_t i = 0; i < terms.size(); ++i) {
+      if (terms[i].common) continue;
+      all |= uint64_t{1} << i;
+      if (!is_attribute(terms[i].text)) things |= uint64_t{1} << i;
+    }
+    if (things == 0) things = all;
+    for (size_t i = 0; i < terms.size(); ++i) {
+      if ((all >> i & 1) != 0) weights[i] = (things >> i & 1) != 0 ? 1 : kAttributeWeight;
+      weight += weights[i];
+    }
+  }
+  [[nodiscard]] double coverage(uint64_t has) const {
+    double sum = 0;
+    for (size_t i = 0; i < weights.size(); ++i) sum += (has >> i & 1) != 0 ? weights[i] : 0;
+    return sum / weight;
+  }
+  // Share of the words for things that no image has.
+  [[nodiscard]] double unknown(const std::vector<WordTerm>& terms) const {
+    int64_t missing = 0;
+    for (size_t i = 0; i < terms.size(); ++i) {
+      missing += (things >> i & 1) != 0 && terms[i].pictures == 0 ? 1 : 0;
+    }
+    return things == 0 ? 0 : static_cast<double>(missing) / std::popcount(things);
+  }
+};
 
 // Rows that have a word of what is not wanted, all words of a part side by side.
-Result<std::set<int64_t>> unwanted_rows(const Collection& collection, const SearchQuery& query) {
+Result<std::set<int64_t>> unwanted_rows(const CollectionReader& collection, const SearchQuery& query) {
   std::vector<std::string> terms;
-  for (const QueryPart& part : query.parts) {
+  for (const QueryPart& part : query.text.parts()) {
     if (part.weight < 0) terms.push_back(part.text);
   }
   std::set<int64_t> rows;
@@ -41,9 +73,9 @@ Result<std::set<int64_t>> unwanted_rows(const Collection& collection, const Sear
 }  // namespace
 
 std::vector<std::string> word_terms(const SearchQuery& query) {
-  std::vector<std::string> terms = query.phrases;
+  std::vector<std::string> terms = query.text.phrases();
   std::set<std::string> known;
-  for (const std::string& phrase : query.phrases) {
+  for (const std::string& phrase : terms) {
     for (std::string& word : caption_words(phrase)) known.insert(std::move(word));
   }
   std::vector<std::string> words;
@@ -52,8 +84,7 @@ std::vector<std::string> word_terms(const SearchQuery& query) {
       if (known.insert(word).second) words.push_back(std::move(word));
     }
   };
-  if (query.parts.empty()) read(query.text);
-  for (const QueryPart& part : query.parts) {
+  for (const QueryPart& part : query.text.parts()) {
     if (part.weight > 0) read(part.text);
   }
   if (!terms.empty() || !std::ranges::all_of(words, is_small)) std::erase_if(words, is_small);
@@ -61,7 +92,7 @@ std::vector<std::string> word_terms(const SearchQuery& query) {
   return terms;
 }
 
-Result<WordRanking> rank_by_words(const Collection& collection, const SearchQuery& query,
+Result<WordRanking> rank_by_words(const CollectionReader& collection, const SearchQuery& query,
                                   std::span<const uint8_t> allowed) {
   if (!(query.word_share >= 0 && query.word_share <= 1)) {
     return fail(ErrorCode::kUsage, "the words' share is {}, expected 0 to 1", query.word_share);
@@ -84,59 +115,64 @@ Result<WordRanking> rank_by_words(const Collection& collection, const SearchQuer
   if (report.terms.empty()) {
     for (const std::string& term : terms) report.terms.push_back({term});
   }
+  const Terms weighed(matches->terms);
+  ranking.words.known = weighed.all != 0;
+  ranking.words.unknown = weighed.unknown(matches->terms);
   std::vector<WordMatch>& found = matches->found;
   std::erase_if(found, [&](const WordMatch& match) {
-    return allowed[static_cast<size_t>(match.row)] == 0 || match.weight <= kLeastWeight * matches->weight;
+    return allowed[static_cast<size_t>(match.row)] == 0 || (match.has & weighed.things) == 0;
   });
   if (found.empty()) return ranking;
   SACCADE_ASSIGN(const std::set<int64_t> unwanted, unwanted_rows(collection, query));
-  std::erase_if(found, [&](const WordMatch& match) { return unwanted.contains(match.row); });
-  report.pictures = std::ssize(found);
-  std::ranges::sort(found, [](const WordMatch& a, const WordMatch& b) {
-    return a.weight > b.weight || (a.weight == b.weight && a.id < b.id);
-  });
-  int64_t rank = 0;
-  for (size_t i = 0; i < found.size(); ++i) {
-    if (i == 0 || found[i].weight < found[i - 1].weight) rank = static_cast<int64_t>(i) + 1;
-    if (rank > kWordDepth) break;
-    ranking.places.emplace_back(found[i].row,
-                                WordRanking::Place{found[i].id, rank, found[i].weight / matches->weight});
+  std::vector<std::pair<int64_t, WordRanking::Place>>& places = ranking.places;
+  for (const WordMatch& match : found) {
+    if (unwanted.contains(match.row)) continue;
+    const bool all = match.has == weighed.all;
+    ranking.words.any_all = ranking.words.any_all || all;
+    places.emplace_back(match.row, WordRanking::Place{.id = match.id,
+                                                      .evidence = {.all = all,
+                                                                   .coverage = weighed.coverage(match.has),
+                                                                   .bm25 = match.weight / matches->weight}});
   }
-  std::ranges::sort(ranking.places, {}, &std::pair<int64_t, WordRanking::Place>::first);
+  report.pictures = std::ssize(places);
+  std::vector<std::pair<double, size_t>> order;
+  for (size_t i = 0; i < places.size(); ++i) order.emplace_back(-places[i].second.evidence.strength(), i);
+  std::ranges::sort(order);
+  int64_t rank = 0;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (i == 0 || order[i].first > order[i - 1].first) rank = static_cast<int64_t>(i) + 1;
+    places[order[i].second].second.rank = rank;
+  }
+  std::erase_if(places, [](const auto& place) { return place.second.rank > kWordDepth; });
   return ranking;
 }
 
-std::vector<FusedRank> fuse_ranks(const WordRanking& words, double share,
+const WordRanking::Place* place_of(const WordRanking& words, int64_t row) {
+  const auto place =
+      std::ranges::lower_bound(words.places, row, {}, &std::pair<int64_t, WordRanking::Place>::first);
+  return place != words.places.end() && place->first == row ? &place->second : nullptr;
+}
+
+std::vector<FusedRank> fuse_ranks(const WordRanking& words, double share, const ScoreScale& scale,
                                   std::vector<Candidate>& candidates) {
   std::vector<FusedRank> fused;
   fused.reserve(candidates.size());
-  // Sums, largest first, and the candidates whose they are; equal ones in the order of scores, then ids.
-  // Those of vectors alone come so.
-  std::vector<std::pair<double, size_t>> by_vectors;
-  std::vector<std::pair<double, size_t>> by_both;
-  by_vectors.reserve(candidates.size());
+  // Highest first; equal ones in the order of scores, then ids.
+  std::vector<std::pair<double, size_t>> order;
+  order.reserve(candidates.size());
   int64_t rank = 0;
   for (size_t i = 0; i < candidates.size(); ++i) {
     const Candidate& candidate = candidates[i];
     if (i == 0 || candidate.score < candidates[i - 1].score) rank = static_cast<int64_t>(i) + 1;
     FusedRank& one = fused.emplace_back();
-    double sum = 0;
     one.row = candidate.row;
-    if (rank <= kWordDepth) {
-      one.by_vectors = rank;
-      sum += (1 - share) / (kRankOffset + static_cast<double>(rank));
-    }
-    const auto place = std::ranges::lower_bound(words.places, candidate.row, {},
-                                                &std::pair<int64_t, WordRanking::Place>::first);
-    if (place != words.places.end() && place->first == candidate.row) {
-      one.by_words = &place->second;
-      sum += share / (kRankOffset + static_cast<double>(place->second.rank));
-    }
-    (one.by_words == nullptr ? by_vectors : by_both).emplace_back(-sum, i);
+    if (rank <= kWordDepth) one.by_vectors = rank;
+    one.by_words = place_of(words, candidate.row);
+    const WordEvidence none;
+    order.emplace_back(
+        -order_of(scale, candidate.score, one.by_words != nullptr ? one.by_words->evidence : none, share), i);
   }
-  std::ranges::sort(by_both);
-  std::vector<std::pair<double, size_t>> order(fused.size());
-  std::ranges::merge(by_vectors, by_both, order.begin());
+  std::ranges::sort(order);
   std::vector<FusedRank> ranks;
   std::vector<Candidate> ordered;
   ranks.reserve(order.size());
@@ -149,11 +185,12 @@ std::vector<FusedRank> fuse_ranks(const WordRanking& words, double share,
   return ranks;
 }
 
-Result<WordHit> word_hit(const Collection& collection, const WordRanking::Place& place,
+Result<WordHit> word_hit(const CollectionReader& collection, const WordRanking::Place& place,
                          const WordSearch& report) {
   WordHit hit;
   hit.rank = place.rank;
-  hit.weight = place.weight;
+  hit.weight = place.evidence.coverage;
+  hit.all = place.evidence.all;
   std::vector<std::string> terms;
   for (const WordSearch::Term& term : report.terms) {
     if (!term.common && term.pictures > 0) terms.push_back(term.text);

@@ -1,9 +1,12 @@
 #include "saccade/search/keywords/word_search.h"
 
 #include <cmath>
+#include <limits>
+#include <map>
 
 #include <gmock/gmock.h>
 
+#include "saccade/collection/collection_writer.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
@@ -70,11 +73,10 @@ class WordSearchTest : public testing::Test {
   }
   SearchAnswer answer_to(const std::string& typed, double share = kWordShare, int64_t k = 10,
                          const std::string& filter = "") {
-    const auto collection = Collection::open(folder_);
+    const auto collection = CollectionReader::open(folder_);
     EXPECT_TRUE(collection) << collection.error().message;
     SearchQuery query;
-    const Status read = read_query_text(typed, query);
-    EXPECT_TRUE(read) << read.error().message;
+    query.text = read_query_text(typed).value();
     query.word_share = share;
     query.k = k;
     query.filter = filter;
@@ -115,11 +117,39 @@ TEST_F(WordSearchTest, AFileCaptionedRedAppleIsTheFirstRedApple) {
   ASSERT_EQ(first.words->matches.size(), 2U);
   EXPECT_EQ(first.words->matches[0].term, "red");
   EXPECT_EQ(first.words->matches[0].fields, kInCaption);
-  EXPECT_FALSE(answer.hits[2].words) << "a stop sign that is red has less than half of the words' weight";
+  EXPECT_TRUE(first.words->all);
+  EXPECT_FALSE(answer.hits[2].words) << "a stop sign that is red is no apple";
   ASSERT_TRUE(answer.words);
   EXPECT_EQ(answer.words->pictures, 1);
   EXPECT_DOUBLE_EQ(answer.words->share, kWordShare);
-  EXPECT_THAT(words_note(answer), HasSubstr("1 picture found by \"red\", \"apple\""));
+  EXPECT_EQ(words_note(answer), "1 of 5 results also matches by caption");
+}
+
+// "red" is rarer than "heart", and images with "red" alone look less like a red heart than hearts do.
+TEST_F(WordSearchTest, AColourAloneNeverLiftsAnImage) {
+  std::vector<CollectionChange::Put> puts;
+  for (int i = 0; i < 10; ++i) puts.push_back(put(fmt::format("/h{}.png", i), 0.8 - 0.01 * i, "heart"));
+  for (int i = 0; i < 3; ++i) puts.push_back(put(fmt::format("/r{}.png", i), 0.75 + 0.01 * i, "red apple"));
+  puts.push_back(put("/both.png", 0.3, "a red heart"));
+  for (int i = 0; i < 40; ++i) puts.push_back(put(fmt::format("/o{}.png", i), 0.01 * i, "bell"));
+  add(std::move(puts));
+  const SearchAnswer answer = answer_to("red heart", kWordShare, 11);
+  EXPECT_EQ(paths(answer).front(), "/both.png") << "all words come first";
+  for (size_t i = 1; i < 11; ++i) {
+    EXPECT_EQ(answer.hits[i].item.path, fmt::format("/h{}.png", i - 1));
+    EXPECT_FALSE(answer.hits[i].words->all);
+  }
+  EXPECT_EQ(words_note(answer), "all 11 results also match by caption");
+  // A colour matches where nothing else is asked for.
+  EXPECT_EQ(answer_to("red").words->pictures, 4);
+}
+
+// Words that no image has count as words that this image lacks.
+TEST_F(WordSearchTest, AKnownAttributeOfAnUnknownThingIsNoMatch) {
+  add({put("/1.png", 0.9, "bell"), put("/2.png", 0.8, "red apple"), put("/3.png", 0.7, "car")});
+  const SearchAnswer answer = answer_to("red gizmo");
+  EXPECT_EQ(answer.words->pictures, 0);
+  EXPECT_EQ(paths(answer), paths(answer_to("red gizmo", 0)));
 }
 
 TEST_F(WordSearchTest, WithoutAMatchNothingChanges) {
@@ -141,27 +171,40 @@ TEST_F(WordSearchTest, WithoutAMatchNothingChanges) {
 }
 
 // By formula, on every picture, with plain loops.
-TEST_F(WordSearchTest, RanksAreFusedAsTheFormulaSays) {
+TEST_F(WordSearchTest, HitsAreOrderedAsTheFormulaSays) {
   std::vector<CollectionChange::Put> puts;
   for (int i = 0; i < 60; ++i) {
     std::string caption = i % 7 == 0 ? "red apple" : i % 5 == 0 ? "green apple" : i % 3 == 0 ? "red car" : "";
     puts.push_back(put(fmt::format("/{}.png", i), std::sin(i * 37.0) * 0.9, caption));
   }
   add(std::move(puts));
+  const auto collection = CollectionReader::open(folder_);
+  SearchQuery query;
+  query.text = "red apple";
+  query.word_share = kWordShare;
+  const std::vector<uint8_t> all(60, 1);
+  const auto ranking = rank_by_words(*collection, query, all);
+  ASSERT_TRUE(ranking);
+  std::vector<float> row = {1, 0, 0, 0};
+  ScoreScale scale = score_scale(collection->rows(), row);
+  scale.separation = estimated_separation(scale.deviation, double{encoder_.info().logit_scale});
   for (const double share : {0.1, 0.5, 0.8, 1.0}) {
     const SearchAnswer answer = answer_to("red apple", share, 60);
     const SearchAnswer by_score = answer_to("red apple", 0, 60);
     ASSERT_EQ(answer.hits.size(), 60U);
     std::map<std::string, int64_t> rank;
     for (const SearchHit& hit : by_score.hits) rank[hit.item.path] = hit.rank;
-    double last = 1;
+    double last = std::numeric_limits<double>::infinity();
     for (const SearchHit& hit : answer.hits) {
       ASSERT_EQ(hit.vector_rank, rank.at(hit.item.path));
-      double sum = (1 - share) / (60.0 + static_cast<double>(*hit.vector_rank));
-      if (hit.words) sum += share / (60.0 + static_cast<double>(hit.words->rank));
-      EXPECT_EQ(hit.words.has_value(), hit.item.caption == "red apple" || hit.item.caption == "green apple")
-          << hit.item.caption;
-      EXPECT_LE(sum, last + 1e-15);
+      const bool apple = hit.item.caption.ends_with("apple");
+      EXPECT_EQ(hit.words.has_value(), apple) << hit.item.caption;
+      WordEvidence evidence;
+      if (apple) evidence = place_of(*ranking, hit.item.row)->evidence;
+      EXPECT_EQ(evidence.all, hit.item.caption == "red apple");
+      EXPECT_NEAR(evidence.coverage, !apple ? 0 : evidence.all ? 1 : 1 / 1.3, 1e-12);
+      const double sum = order_of(scale, double{hit.score}, evidence, share);
+      EXPECT_LE(sum, last + 1e-12);
       last = sum;
     }
   }
@@ -173,12 +216,12 @@ TEST_F(WordSearchTest, WordsBringWhatVectorsDoNotAndEveryAnswerIsAPrefixOfALonge
   puts.push_back(put("/far/needle.png", -0.5));
   add(std::move(puts));
   const SearchAnswer answer = answer_to("needle", 0.5, 10);
-  EXPECT_EQ(paths(answer).front(), "/0.png")
-      << "first by vectors and first by words are equal: the score decides";
-  EXPECT_EQ(paths(answer)[1], "/far/needle.png");
-  EXPECT_FALSE(answer.hits[1].vector_rank) << "below the depth";
-  EXPECT_EQ(answer.hits[1].words->matches[0].fields, kInName);
-  EXPECT_EQ(paths(answer_to("needle", 0.6, 1)).front(), "/far/needle.png");
+  EXPECT_EQ(paths(answer).front(), "/far/needle.png");
+  EXPECT_EQ(paths(answer)[1], "/0.png");
+  EXPECT_FALSE(answer.hits[0].vector_rank) << "below the depth";
+  EXPECT_EQ(answer.hits[0].words->matches[0].fields, kInName);
+  EXPECT_EQ(words_note(answer), "1 of 10 results also matches by file name");
+  EXPECT_EQ(paths(answer_to("needle", 0.005, 1)).front(), "/0.png");
   const std::vector<std::string> all = paths(answer_to("needle", 0.5, 3001));
   ASSERT_EQ(all.size(), 3001U);
   for (const int64_t k : {1, 2, 100, 999, 1000, 1001, 2500}) {
@@ -193,7 +236,7 @@ TEST_F(WordSearchTest, PhrasesStandSideBySide) {
        put("/3.png", 0.7, "red apple tree")});
   EXPECT_EQ(answer_to("red apple").words->pictures, 3);
   EXPECT_EQ(answer_to("\"red apple\"").words->pictures, 2);
-  EXPECT_THAT(paths(answer_to("\"red apple\" tree")), ElementsAre("/3.png", "/1.png", "/2.png"));
+  EXPECT_THAT(paths(answer_to("\"red apple\" tree")), ElementsAre("/3.png", "/2.png", "/1.png"));
 }
 
 TEST_F(WordSearchTest, WhatIsNotWantedIsNotBroughtByWords) {
@@ -223,7 +266,7 @@ TEST_F(WordSearchTest, CopiesAreFoldedUnderTheOneThatWordsBring) {
 TEST_F(WordSearchTest, TermsAreWordsAndPhrases) {
   const auto terms = [](const std::string& typed) {
     SearchQuery query;
-    EXPECT_TRUE(read_query_text(typed, query));
+    query.text = read_query_text(typed).value();
     return word_terms(query);
   };
   EXPECT_THAT(terms("A photo of the Red apple, red!"), ElementsAre("red", "apple"));
@@ -235,7 +278,7 @@ TEST_F(WordSearchTest, TermsAreWordsAndPhrases) {
 
 TEST_F(WordSearchTest, AShareIsFromNoneToAll) {
   add({put("/1.png", 0.9)});
-  const auto collection = Collection::open(folder_);
+  const auto collection = CollectionReader::open(folder_);
   EncodedQuery encoded;
   encoded.row = {1, 0, 0, 0};
   for (const double share : {-0.1, 1.1, std::nan("")}) {
@@ -251,7 +294,7 @@ TEST_F(WordSearchTest, AShareIsFromNoneToAll) {
 TEST_F(WordSearchTest, OlderCollectionsAreSearchedByVectors) {
   const fs::path old = temporary_.path() / "old";
   fs::copy(fs::path(test::kSourceDir) / "tests/data/collection_v1", old);
-  const auto collection = Collection::open(old);
+  const auto collection = CollectionReader::open(old);
   ASSERT_TRUE(collection) << collection.error().message;
   SearchQuery query;
   query.text = "apple";

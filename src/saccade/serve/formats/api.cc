@@ -22,18 +22,29 @@ Json error_json(std::string_view code, std::string_view message) {
 }
 
 Result<Json> described(const ServedCollection& served) {
-  const std::shared_ptr<const Snapshot> snapshot = served.now();
+  const std::shared_ptr<const CollectionSnapshot> snapshot = served.now();
   SACCADE_ASSIGN(const CollectionSummary summary, snapshot->collection.summary());
-  Json json = {
-      {"name", served.name()}, {"model", served.model->name}, {"composer", snapshot->composer != nullptr}};
+  SACCADE_ASSIGN(const std::shared_ptr<Composer> composer, snapshot->composer());
+  Json json = {{"name", served.name()}, {"model", served.model->name}, {"composer", composer != nullptr}};
   json.update(collection_json(snapshot->collection.info(), summary));
+  if (const Status followed = served.following(); !followed) {
+    json["warnings"].push_back("the collection's folder has changed, and the old content is served: " +
+                               followed.error().message);
+  }
+  for (const auto& more : {served.warnings(), served.model->warnings}) {
+    for (const std::string& warning : more) {
+      const Json& all = json["warnings"];
+      if (std::ranges::find(all, Json(warning)) == all.end()) json["warnings"].push_back(warning);
+    }
+  }
   return json;
 }
 
 Result<HttpResponse> collections(const Context& context, const HttpRequest&, const Parts&) {
   Json list = Json::array();
   for (const auto& one : context.served.collections()) {
-    SACCADE_ASSIGN(const ServedCollection* served, context.served.collection(one->name()));
+    if (context.access.in(one->name()) == Right::kNone) continue;
+    SACCADE_ASSIGN(const ServedCollection* served, context.collection(one->name()));
     SACCADE_ASSIGN(Json json, described(*served));
     list.push_back(std::move(json));
   }
@@ -41,7 +52,7 @@ Result<HttpResponse> collections(const Context& context, const HttpRequest&, con
 }
 
 Result<HttpResponse> collection(const Context& context, const HttpRequest&, const Parts& parts) {
-  SACCADE_ASSIGN(const ServedCollection* served, context.served.collection(parts[0]));
+  SACCADE_ASSIGN(const ServedCollection* served, context.collection(parts[0]));
   SACCADE_ASSIGN(const Json json, described(*served));
   return json_response(json);
 }
@@ -60,10 +71,11 @@ Result<HttpResponse> models(const Context& context, const HttpRequest&, const Pa
                     {"dim", info.dim},
                     {"context", info.context},
                     {"reads_texts", model->reads_texts},
-                    {"reads_pictures", info.image_width > 0},
+                    {"reads_images", info.image_width > 0},
                     {"late_interaction", model->late_interaction},
                     {"pair_scorer", model->pair_scorer},
                     {"explains", model->explains},
+                    {"warnings", model->warnings},
                     {"bytes", model->bytes},
                     {"loaded", context.served.model_memory().use_of(*model).loaded}});
   }
@@ -82,7 +94,7 @@ HttpResponse session(const HttpRequest& request, std::string_view value, std::st
 
 Result<HttpResponse> open_session(const Context& context, const HttpRequest& request, const Parts&) {
   constexpr std::array<std::string_view, 1> kFields = {"key"};
-  SACCADE_ASSIGN(const Json json, json_body(context, request, kFields));
+  SACCADE_ASSIGN(const UntrustedJson json, json_body(context, request, kFields));
   SACCADE_ASSIGN(const std::string key, json_field<std::string>(json, "key"));
   // Without configured keys, a key sent by a client is not stored.
   if (!context.keys.asked_for()) return json_response({{"status", "ok"}});
@@ -111,6 +123,13 @@ HttpResponse unavailable(std::string_view message) {
 Result<HttpResponse> ready(const Context& context, const HttpRequest&, const Parts&) {
   for (const auto& served : context.served.collections()) {
     if (!context.served.collection(served->name())) return unavailable("a collection cannot be read now");
+    const Status followed = served->following();
+    if (followed) continue;
+    return unavailable(
+        followed.error().code == ErrorCode::kMismatch
+            ? "a collection's folder now holds one of another checkpoint: the server has to be started "
+              "again to serve it"
+            : "a collection's folder now holds one that cannot be opened");
   }
   return json_response({{"status", "ok"}});
 }
@@ -139,7 +158,7 @@ Result<HttpResponse> metrics(const Context& context, const HttpRequest&, const P
   add("encoder_passes_total", [&](const Use& use) { return number(use.counts.passes); });
   add("encoder_calls_total", [&](const Use& use) { return number(use.counts.calls); });
   add("encoder_texts_total", [&](const Use& use) { return number(use.counts.texts); });
-  add("encoder_pictures_total", [&](const Use& use) { return number(use.counts.pictures); });
+  add("encoder_images_total", [&](const Use& use) { return number(use.counts.pictures); });
   add("encoder_texts_remembered_total", [&](const Use& use) { return number(use.counts.remembered); });
   add("encoder_seconds_total", [&](const Use& use) { return use.counts.seconds; });
   add("model_loads_total", [&](const Use& use) { return number(use.loads); });
@@ -159,8 +178,9 @@ Result<HttpResponse> metrics(const Context& context, const HttpRequest&, const P
                      number(counts.texts + counts.pictures)});
   }
   for (const auto& served : context.served.collections()) {
+    if (context.access.in(served->name()) == Right::kNone) continue;
     const int64_t pictures = served->now()->collection.item_count();
-    values.push_back({"saccade_collection_pictures", "collection", served->name(), number(pictures)});
+    values.push_back({"saccade_collection_images", "collection", served->name(), number(pictures)});
   }
   HttpResponse response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
@@ -178,12 +198,12 @@ Format own_format() {
            {"GET", "/api/collections/{name}/search", search_by_query},
            {"POST", "/api/collections/{name}/search", search_by_body},
            {"GET", "/api/collections/{name}/facets", facets},
-           {"GET", "/api/collections/{name}/pictures", pictures},
-           {"POST", "/api/collections/{name}/pictures", add_picture, Right::kWrite},
-           {"GET", "/api/collections/{name}/pictures/{id}", picture},
-           {"DELETE", "/api/collections/{name}/pictures/{id}", remove_picture, Right::kWrite},
-           {"GET", "/api/collections/{name}/pictures/{id}/file", picture_file},
-           {"GET", "/api/collections/{name}/pictures/{id}/thumbnail", thumbnail},
+           {"GET", "/api/collections/{name}/images", pictures},
+           {"POST", "/api/collections/{name}/images", add_picture, Right::kWrite},
+           {"GET", "/api/collections/{name}/images/{id}", picture},
+           {"DELETE", "/api/collections/{name}/images/{id}", remove_picture, Right::kWrite},
+           {"GET", "/api/collections/{name}/images/{id}/file", picture_file},
+           {"GET", "/api/collections/{name}/images/{id}/thumbnail", thumbnail},
            {"POST", "/api/collections/{name}/jobs", start_job, Right::kWrite},
            {"GET", "/api/jobs", jobs},
            {"GET", "/api/jobs/{id}", job},

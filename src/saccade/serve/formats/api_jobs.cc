@@ -22,18 +22,21 @@ Json job_json(const JobState& job) {
           {"total", job.total},
           {"seconds", job.seconds},
           {"error", job.error.empty() ? Json() : Json(job.error)},
-          {"report", job.report}};
+          {"report", job.report},
+          {"notes", job.notes}};
 }
 
 HttpResponse forbidden(std::string_view message) {
   return json_response({{"error", {{"code", "forbidden"}, {"message", message}}}}, 403);
 }
 
-// The id of a job, in a path.
-Result<int64_t> job_id(const Context& context, const Parts& parts) {
+// The job that a path names. One of a collection that the request's keys do not allow is not there.
+Result<JobState> named_job(const Context& context, const Parts& parts) {
   SACCADE_ASSIGN(const auto id, number_of<int64_t>("id", parts[0]));
   if (context.jobs == nullptr) return fail(ErrorCode::kNotFound, "no job {}", id);
-  return id;
+  SACCADE_ASSIGN(JobState job, context.jobs->job(id));
+  if (context.access.in(job.collection) == Right::kNone) return fail(ErrorCode::kNotFound, "no job {}", id);
+  return job;
 }
 
 }  // namespace
@@ -42,18 +45,20 @@ Result<HttpResponse> jobs(const Context& context, const HttpRequest&, const Part
   Json list = Json::array();
   Json folders = Json::array();
   if (context.jobs != nullptr) {
-    for (const JobState& job : context.jobs->all()) list.push_back(job_json(job));
+    for (const JobState& job : context.jobs->all()) {
+      if (context.access.in(job.collection) != Right::kNone) list.push_back(job_json(job));
+    }
     for (const std::string& folder : context.jobs->folders()) folders.push_back(folder);
   }
   return json_response({{"folders", std::move(folders)},
-                        {"takes_pictures", context.jobs != nullptr && context.jobs->takes_pictures()},
+                        {"takes_images", context.jobs != nullptr && context.jobs->takes_pictures()},
                         {"jobs", std::move(list)}});
 }
 
 Result<HttpResponse> start_job(const Context& context, const HttpRequest& request, const Parts& parts) {
   constexpr std::array<std::string_view, 3> kFields = {"folder", "prune", "retry_failed"};
-  SACCADE_ASSIGN(ServedCollection * collection, context.served.collection(parts[0]));
-  SACCADE_ASSIGN(const Json json, json_body(context, request, kFields));
+  SACCADE_ASSIGN(ServedCollection * collection, context.collection(parts[0]));
+  SACCADE_ASSIGN(const UntrustedJson json, json_body(context, request, kFields));
   SACCADE_ASSIGN(const std::string folder, json_field<std::string>(json, "folder"));
   SACCADE_ASSIGN(const bool prune, json_field_or<bool>(json, "prune", false));
   SACCADE_ASSIGN(const bool retry_failed, json_field_or<bool>(json, "retry_failed", false));
@@ -67,24 +72,25 @@ Result<HttpResponse> start_job(const Context& context, const HttpRequest& reques
 }
 
 Result<HttpResponse> job(const Context& context, const HttpRequest&, const Parts& parts) {
-  SACCADE_ASSIGN(const int64_t id, job_id(context, parts));
-  SACCADE_ASSIGN(const JobState job, context.jobs->job(id));
+  SACCADE_ASSIGN(const JobState job, named_job(context, parts));
   return json_response(job_json(job));
 }
 
 Result<HttpResponse> cancel_job(const Context& context, const HttpRequest&, const Parts& parts) {
-  SACCADE_ASSIGN(const int64_t id, job_id(context, parts));
-  SACCADE_ASSIGN(const JobState job, context.jobs->cancel(id));
+  SACCADE_ASSIGN(const JobState named, named_job(context, parts));
+  if (context.access.in(named.collection) < Right::kWrite) {
+    return forbidden("this key may not change this collection");
+  }
+  SACCADE_ASSIGN(const JobState job, context.jobs->cancel(named.id));
   return json_response(job_json(job));
 }
 
 // An event "job" for each change, the last of them once it has ended.
 Result<HttpResponse> job_events(const Context& context, const HttpRequest&, const Parts& parts) {
-  SACCADE_ASSIGN(const int64_t id, job_id(context, parts));
-  SACCADE_TRY(context.jobs->job(id));
+  SACCADE_ASSIGN(const JobState named, named_job(context, parts));
   HttpResponse response;
   response.content_type = "text/event-stream";
-  response.events = [jobs = context.jobs, id, sent = int64_t{-1},
+  response.events = [jobs = context.jobs, id = named.id, sent = int64_t{-1},
                      ended = false]() mutable -> std::optional<std::string> {
     const Result<JobState> job = jobs->job(id);
     if (ended || !job) return std::nullopt;
@@ -97,28 +103,28 @@ Result<HttpResponse> job_events(const Context& context, const HttpRequest&, cons
 }
 
 Result<HttpResponse> add_picture(const Context& context, const HttpRequest& request, const Parts& parts) {
-  SACCADE_ASSIGN(ServedCollection * collection, context.served.collection(parts[0]));
+  SACCADE_ASSIGN(ServedCollection * collection, context.collection(parts[0]));
   if (context.jobs == nullptr || !context.jobs->takes_pictures()) {
-    return forbidden("this server takes no pictures: it was started without --allow-write");
+    return forbidden("this server takes no images: it was started without --allow-write");
   }
   SACCADE_ASSIGN(const std::vector<FormPart> form,
                  parse_form(request.header("content-type").value_or(""), request.body));
   std::string_view bytes;
   std::string caption;
   for (const FormPart& part : form) {
-    if (part.name == "picture" && part.bytes.empty()) {
-      return fail(ErrorCode::kUsage, "\"picture\": a file of 0 bytes");
+    if (part.name == "image" && part.bytes.empty()) {
+      return fail(ErrorCode::kUsage, "\"image\": a file of 0 bytes");
     }
-    if (part.name == "picture" && bytes.empty()) {
+    if (part.name == "image" && bytes.empty()) {
       bytes = part.bytes;
     } else if (part.name == "caption") {
       caption = std::string(part.bytes);
     } else {
-      return fail(ErrorCode::kUsage, "\"{}\" is not known here, or there twice; there are: picture, caption",
+      return fail(ErrorCode::kUsage, "\"{}\" is not known here, or there twice; there are: image, caption",
                   part.name);
     }
   }
-  if (bytes.empty()) return fail(ErrorCode::kUsage, "the form has no \"picture\"");
+  if (bytes.empty()) return fail(ErrorCode::kUsage, "the form has no \"image\"");
   SACCADE_TRY(check_text(context, caption).in("\"caption\""));
   SACCADE_ASSIGN(const int64_t id, context.jobs->add_picture(*collection, bytes, caption, context.limits()));
   SACCADE_ASSIGN(const Item item, collection->now()->collection.item(id));
@@ -129,9 +135,9 @@ Result<HttpResponse> add_picture(const Context& context, const HttpRequest& requ
 }
 
 Result<HttpResponse> remove_picture(const Context& context, const HttpRequest&, const Parts& parts) {
-  SACCADE_ASSIGN(ServedCollection * collection, context.served.collection(parts[0]));
+  SACCADE_ASSIGN(ServedCollection * collection, context.collection(parts[0]));
   if (context.jobs == nullptr || !context.jobs->takes_pictures()) {
-    return forbidden("this server takes no pictures out: it was started without --allow-write");
+    return forbidden("this server removes no images: it was started without --allow-write");
   }
   SACCADE_ASSIGN(const auto id, number_of<int64_t>("id", parts[1]));
   SACCADE_TRY(context.jobs->remove_picture(*collection, id));

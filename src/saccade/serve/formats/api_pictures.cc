@@ -11,14 +11,15 @@
 
 #include "saccade/collection/catalog/facets.h"
 #include "saccade/collection/catalog/facts_json.h"
+#include "saccade/collection/empty_filter.h"
 #include "saccade/collection/small_picture.h"
-#include "saccade/core/files/file_stamp.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/seconds_since.h"
+#include "saccade/image/decode/video.h"
 #include "saccade/image/frame_name.h"
+#include "saccade/serve/files/indexed_files.h"
+#include "saccade/serve/files/thumbnails.h"
 #include "saccade/serve/formats/api.h"
-#include "saccade/serve/indexed_files.h"
-#include "saccade/serve/thumbnails.h"
 
 namespace saccade::serve {
 namespace {
@@ -35,11 +36,12 @@ Json picture_json(const ServedCollection& served, const Item& item) {
   Json json = {{"id", item.id},
                {"path", file_of(item.path)},
                {"second", second ? Json(*second) : Json()},
-               {"date", whole_seconds(item.mtime_ns)},
+               {"date", file_date_json(item)},
                {"caption", item.caption},
                {"width", item.width},
                {"height", item.height},
-               {"format", item.format}};
+               {"format", item.format},
+               {"file_here", !item.file.elsewhere}};
   add_picture_paths(served, json);
   return json;
 }
@@ -54,24 +56,8 @@ Status check_parameters(const HttpRequest& request, std::span<const std::string_
   return {};
 }
 
-// The ids of the pictures that a filter leaves, newest file first.
-Result<std::vector<int64_t>> newest_first(const Snapshot& snapshot, std::string_view filter) {
-  SACCADE_ASSIGN(const auto order, snapshot.newest->of(snapshot.collection));
-  std::optional<std::vector<uint8_t>> allowed;
-  if (!filter.empty()) {
-    SACCADE_ASSIGN(const Filter parsed, parse_filter(filter).in("filter"));
-    SACCADE_ASSIGN(allowed, snapshot.collection.allowed(parsed));
-  }
-  std::vector<int64_t> ids;
-  for (const auto& [id, place] : *order) {
-    const auto row = static_cast<size_t>(place);
-    if (!allowed || (row < allowed->size() && (*allowed)[row] != 0)) ids.push_back(id);
-  }
-  return ids;
-}
-
 Result<Item> item_of(const Context& context, const Parts& parts) {
-  SACCADE_ASSIGN(const ServedCollection* served, context.served.collection(parts[0]));
+  SACCADE_ASSIGN(const ServedCollection* served, context.collection(parts[0]));
   SACCADE_ASSIGN(const auto id, number_of<int64_t>("id", parts[1]));
   return served->now()->collection.item(id);
 }
@@ -90,9 +76,13 @@ std::string type_of(const Item& item) {
   return format == "heif" ? "image/heic" : "application/octet-stream";
 }
 
-// Decodes what was opened, and nothing that was put in its place since; a frame's video is opened by its path.
+// Decodes what was opened, and nothing that was put in its place since.
 Result<DecodedImage> decode_open(const Item& item, const OpenFile& open, const DecodeOptions& options) {
-  if (item.format == kVideoFormat) return decode_image_file(item.path, options);
+  if (const auto frame = read_frame_name(item.path); frame && item.format == kVideoFormat) {
+    SACCADE_ASSIGN(const std::string jpeg,
+                   read_open_frame(open.file->get(), frame->milliseconds, options).in(frame->file));
+    return decode_image(std::as_bytes(std::span(jpeg)), options).in(item.path);
+  }
   SACCADE_ASSIGN(const std::string bytes, read_open_file(open, options.max_bytes).in(item.path));
   return decode_image(std::as_bytes(std::span(bytes)), options).in(item.path);
 }
@@ -113,7 +103,7 @@ HttpResponse tagged(std::string_view tag) {
 }  // namespace
 
 std::string picture_path(const ServedCollection& collection, int64_t id) {
-  return fmt::format("/api/collections/{}/pictures/{}", escape_part(collection.name()), id);
+  return fmt::format("/api/collections/{}/images/{}", escape_part(collection.name()), id);
 }
 
 void add_picture_paths(const ServedCollection& collection, Json& json) {
@@ -125,16 +115,21 @@ void add_picture_paths(const ServedCollection& collection, Json& json) {
 Result<HttpResponse> pictures(const Context& context, const HttpRequest& request, const Parts& parts) {
   constexpr std::array<std::string_view, 3> kParameters = {"k", "offset", "filter"};
   SACCADE_TRY(check_parameters(request, kParameters));
-  SACCADE_ASSIGN(const ServedCollection* served, context.served.collection(parts[0]));
+  SACCADE_ASSIGN(const ServedCollection* served, context.collection(parts[0]));
   SACCADE_ASSIGN(const auto k, number_of<int64_t>("k", request.parameter("k").value_or("60")));
   SACCADE_ASSIGN(const auto offset, number_of<int64_t>("offset", request.parameter("offset").value_or("0")));
   if (k < 1 || k > context.options.most_hits || offset < 0) {
     return fail(ErrorCode::kUsage, "\"k\": {}, \"offset\": {}: k is 1 to {}, offset 0 or more", k, offset,
                 context.options.most_hits);
   }
-  const std::shared_ptr<const Snapshot> snapshot = served->now();
-  SACCADE_ASSIGN(const std::vector<int64_t> ids,
-                 newest_first(*snapshot, request.parameter("filter").value_or("")));
+  const std::shared_ptr<const CollectionSnapshot> snapshot = served->now();
+  const std::string_view filter = request.parameter("filter").value_or("");
+  SACCADE_ASSIGN(const auto order, served->newest(snapshot));
+  SACCADE_ASSIGN(const std::vector<int64_t> ids, passing_ids(snapshot->collection, *order, filter));
+  std::string nothing;
+  if (ids.empty()) {
+    SACCADE_ASSIGN(nothing, why_filter_is_empty(snapshot->collection, filter, context.options.have_towns));
+  }
   Json list = Json::array();
   for (int64_t i = offset; i < std::min(offset, std::ssize(ids)) + k && i < std::ssize(ids); ++i) {
     SACCADE_ASSIGN(const Item item, snapshot->collection.item(ids[static_cast<size_t>(i)]));
@@ -143,13 +138,14 @@ Result<HttpResponse> pictures(const Context& context, const HttpRequest& request
   return json_response({{"collection", served->name()},
                         {"total", ids.size()},
                         {"offset", offset},
-                        {"pictures", std::move(list)}});
+                        {"nothing", nothing.empty() ? Json() : Json(nothing)},
+                        {"images", std::move(list)}});
 }
 
 Result<HttpResponse> facets(const Context& context, const HttpRequest& request, const Parts& parts) {
   constexpr std::array<std::string_view, 1> kParameters = {"filter"};
   SACCADE_TRY(check_parameters(request, kParameters));
-  SACCADE_ASSIGN(const ServedCollection* served, context.served.collection(parts[0]));
+  SACCADE_ASSIGN(const ServedCollection* served, context.collection(parts[0]));
   SACCADE_ASSIGN(const std::vector<Facet> found,
                  collection_facets(served->now()->collection, request.parameter("filter").value_or("")));
   Json list = Json::array();
@@ -166,8 +162,8 @@ Result<HttpResponse> facets(const Context& context, const HttpRequest& request, 
 Result<Json> picture_facts(const ServedCollection& collection, const Item& item) {
   SACCADE_ASSIGN(const ItemFacts facts, collection.now()->collection.facts(item.id));
   Json json = picture_json(collection, item);
-  json["bytes"] = item.size;
-  json["modified"] = whole_seconds(item.mtime_ns);
+  json["bytes"] = item.size == kUnknownState ? Json() : Json(item.size);
+  json["modified"] = file_date_json(item);
   json["added"] = item.added;
   json["hash"] = item.hash;
   json["dated_by"] = dated_by(facts);
@@ -176,7 +172,7 @@ Result<Json> picture_facts(const ServedCollection& collection, const Item& item)
 }
 
 Result<HttpResponse> picture(const Context& context, const HttpRequest&, const Parts& parts) {
-  SACCADE_ASSIGN(const ServedCollection* served, context.served.collection(parts[0]));
+  SACCADE_ASSIGN(const ServedCollection* served, context.collection(parts[0]));
   SACCADE_ASSIGN(const Item item, item_of(context, parts));
   SACCADE_ASSIGN(const Json facts, picture_facts(*served, item));
   return json_response(facts);

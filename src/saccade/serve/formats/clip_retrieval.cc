@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "saccade/image/frame_name.h"
-#include "saccade/search/row_finder.h"
 #include "saccade/search/search.h"
 #include "saccade/serve/formats/api.h"
 #include "saccade/serve/inputs.h"
@@ -58,8 +57,6 @@ struct Asked {
 Result<Asked> asked_of(const Context& context, const Json& json) {
   Asked asked;
   SearchQuery& query = asked.query;
-  query.limits = context.limits();
-  query.stop = context.stop;
   SACCADE_ASSIGN(const std::string modality, json_field_or<std::string>(json, "modality", "image"));
   if (modality != "image") {
     return fail(ErrorCode::kUnsupported, "\"modality\": \"{}\", pictures alone are searched here", modality);
@@ -79,13 +76,12 @@ Result<Asked> asked_of(const Context& context, const Json& json) {
   query.k = std::min(wanted, context.options.most_hits);
   if (is_given(json, "text")) {
     SACCADE_ASSIGN(query.text, json_field<std::string>(json, "text"));
-    SACCADE_TRY(check_text(context, query.text).in("\"text\""));
+    SACCADE_TRY(check_text(context, query.text.str()).in("\"text\""));
   } else if (is_given(json, "image") || is_given(json, "image_url")) {
     const char* field = is_given(json, "image") ? "image" : "image_url";
     SACCADE_ASSIGN(const std::string image, json_field<std::string>(json, field));
     SACCADE_ASSIGN(std::string bytes, picture_bytes(context, image).in(fmt::format("\"{}\"", field)));
-    query.image = "image";
-    query.image_bytes = std::make_shared<const std::string>(std::move(bytes));
+    query.images = {QueryImage::of_bytes("image", std::move(bytes))};
   } else if (is_given(json, "embedding_input")) {
     const Json& row = json["embedding_input"];
     if (!row.is_array() || row.empty())
@@ -103,17 +99,17 @@ Result<Asked> asked_of(const Context& context, const Json& json) {
 }
 
 Result<HttpResponse> knn_service(const Context& context, const HttpRequest& request, const Parts&) {
-  SACCADE_ASSIGN(const Json json, json_body(context, request, kFields));
+  SACCADE_ASSIGN(const UntrustedJson json, json_body(context, request, kFields));
   SACCADE_ASSIGN(const std::string name, json_field_or<std::string>(json, "indice_name", ""));
-  SACCADE_ASSIGN(const ServedCollection* served, context.served.collection(name));
+  SACCADE_ASSIGN(const ServedCollection* served, context.collection(name));
   SACCADE_ASSIGN(const Asked asked, asked_of(context, json));
-  const std::shared_ptr<const Snapshot> snapshot = served->now();
-  const Collection& collection = snapshot->collection;
-  SACCADE_ASSIGN(const std::shared_ptr<EncoderBackend> encoder, context.lend(*served->model));
   const auto found = [&]() -> Result<SearchAnswer> {
-    if (!asked.row.empty()) return search_row(collection, asked.row, asked.query, context.pool);
-    SACCADE_ASSIGN(const EncodedQuery encoded, encode_query(collection, *encoder, asked.query));
-    return search_encoded(collection, *encoder, encoded, asked.query, context.pool, *snapshot->rows);
+    if (!asked.row.empty()) {
+      return search_row(served->now()->collection, asked.row, asked.query, context.pool);
+    }
+    EngineCore::SearchCall call;
+    call.literal = true;
+    return search_served(context, *served, asked.query, call);
   };
   SACCADE_ASSIGN(const SearchAnswer answer, found());
   Json results = Json::array();
@@ -131,9 +127,9 @@ Result<HttpResponse> knn_service(const Context& context, const HttpRequest& requ
 
 Result<HttpResponse> metadata(const Context& context, const HttpRequest& request, const Parts&) {
   constexpr std::array<std::string_view, 2> kMetadataFields = {"ids", "indice_name"};
-  SACCADE_ASSIGN(const Json json, json_body(context, request, kMetadataFields));
+  SACCADE_ASSIGN(const UntrustedJson json, json_body(context, request, kMetadataFields));
   SACCADE_ASSIGN(const std::string name, json_field_or<std::string>(json, "indice_name", ""));
-  SACCADE_ASSIGN(const ServedCollection* served, context.served.collection(name));
+  SACCADE_ASSIGN(const ServedCollection* served, context.collection(name));
   if (!json.contains("ids") || !json["ids"].is_array()) {
     return fail(ErrorCode::kBadData, "\"ids\" is missing, or no list");
   }
@@ -142,7 +138,7 @@ Result<HttpResponse> metadata(const Context& context, const HttpRequest& request
     return fail(ErrorCode::kUsage, "{} ids, at most {} are taken at a time", ids.size(),
                 context.options.most_hits);
   }
-  const std::shared_ptr<const Snapshot> snapshot = served->now();
+  const std::shared_ptr<const CollectionSnapshot> snapshot = served->now();
   Json list = Json::array();
   for (const Json& id : ids) {
     if (!id.is_number_integer())
@@ -155,7 +151,9 @@ Result<HttpResponse> metadata(const Context& context, const HttpRequest& request
 
 Result<HttpResponse> indices(const Context& context, const HttpRequest&, const Parts&) {
   Json names = Json::array();
-  for (const auto& served : context.served.collections()) names.push_back(served->name());
+  for (const auto& served : context.served.collections()) {
+    if (context.access.in(served->name()) != Right::kNone) names.push_back(served->name());
+  }
   return json_response(names);
 }
 

@@ -22,7 +22,7 @@ struct Asked {
 };
 
 Result<Asked> asked_of(const Context& context, std::string_view entries) {
-  SACCADE_ASSIGN(const Json json, client_json(context, entries).in("\"entries\""));
+  SACCADE_ASSIGN(const UntrustedJson json, client_json(context, entries).in("\"entries\""));
   if (!json.is_object() || json.size() != 1 || !json.contains("clip")) {
     return fail(ErrorCode::kUnsupported, "\"entries\": the task \"clip\" alone is served here");
   }

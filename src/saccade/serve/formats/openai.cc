@@ -136,7 +136,7 @@ Status check_other_fields(const Json& json) {
 
 Result<HttpResponse> embeddings(const Context& context, const HttpRequest& request,
                                 const std::vector<std::string>&) {
-  SACCADE_ASSIGN(Json json, json_body(context, request, kFields));
+  SACCADE_ASSIGN(UntrustedJson json, json_body(context, request, kFields));
   if (request.path == kOfPictures && !json.contains("modality")) json["modality"] = "image";
   SACCADE_ASSIGN(const std::string name, json_field_or<std::string>(json, "model", ""));
   SACCADE_ASSIGN(ServedModel * model, context.served.model(name == kNoModelNamed ? "" : name));

@@ -63,6 +63,7 @@ class Validator {
       faults_.push_back(at + ": none of anyOf");
       return;
     }
+    if (!schema.contains("type")) return;  // any value
     const Json& type = schema["type"];
     const bool fits =
         type.is_array()
@@ -121,24 +122,77 @@ class OpenApi : public ServingTest {
   Json document_;
 };
 
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::ranges::transform(result, result.begin(), [](unsigned char c) { return std::tolower(c); });
+  return result;
+}
+
+// Files that pages are made of.
+bool is_part_of_a_page(std::string_view path) {
+  return path.ends_with(".js") || path.ends_with(".css") || path.ends_with(".svg");
+}
+
 TEST_F(OpenApi, NamesTheRoutesThatThereAreAndNoOthers) {
   EXPECT_EQ(document_["openapi"], "3.1.0");
   std::set<std::string> said;
+  std::set<std::string> tags;
+  for (const Json& tag : document_["tags"]) tags.insert(tag["name"].get<std::string>());
   for (const auto& [path, methods] : document_["paths"].items()) {
-    for (const auto& [method, operation] : methods.items()) said.insert(method + " " + path);
+    for (const auto& [method, operation] : methods.items()) {
+      said.insert(method + " " + path);
+      EXPECT_TRUE(operation.contains("summary")) << path;
+      EXPECT_TRUE(tags.contains(operation["tags"][0].get<std::string>())) << path;
+    }
   }
-  std::set<std::string> there = {"get /api/openapi.json"};  // page.cc has it
-  for (const Route& route : own_format().routes) {
-    std::string method(route.method);
-    std::ranges::transform(method, method.begin(), [](unsigned char c) { return std::tolower(c); });
-    there.insert(method + " " + std::string(route.path));
-    if (there.contains(method + " " + std::string(route.path)) &&
-        said.contains(method + " " + std::string(route.path))) {
-      const Json& operation = document_["paths"][std::string(route.path)][method];
-      EXPECT_EQ(operation.contains("security"), route.right == Right::kNone) << route.path;
+  std::set<std::string> there;
+  for (const Format& format : all_formats()) {
+    for (const Route& route : format.routes) {
+      if (is_part_of_a_page(route.path)) continue;
+      const std::string path(route.path);
+      const std::string method = lower(route.method);
+      there.insert(method + " " + path);
+      if (!said.contains(method + " " + path)) continue;
+      const Json& operation = document_["paths"][path][method];
+      EXPECT_EQ(operation.contains("security"), route.right == Right::kNone) << method << " " << path;
     }
   }
   EXPECT_EQ(said, there);
+}
+
+// Each route's error has the form that the document gives it, and routes that take named fields alone name the same.
+TEST_F(OpenApi, ErrorsAndFieldsOfAllRoutesAreWhatItSays) {
+  int with_fields = 0;
+  for (const Format& format : all_formats()) {
+    for (const Route& route : format.routes) {
+      if (route.method != "POST" || route.path.find('{') != std::string_view::npos) continue;
+      const std::string path(route.path);
+      const HttpResponse broken = post(path, "[");
+      EXPECT_GE(broken.status, 400) << path;
+      EXPECT_THAT(faults(path, "post", broken), IsEmpty()) << path;
+      const Json& content = document_["paths"][path]["post"]["requestBody"]["content"];
+      if (!content.contains("application/json")) continue;
+      Json schema = content["application/json"]["schema"];
+      if (schema.contains("$ref")) {
+        schema = document_.at(Json::json_pointer(schema["$ref"].get<std::string>().substr(1)));
+      }
+      if (!schema.contains("additionalProperties")) continue;
+      ++with_fields;
+      const std::string answer = post(path, R"({"nonsense": 1})").body;
+      for (const auto& [field, ignored] : schema["properties"].items()) {
+        EXPECT_THAT(answer, HasSubstr(field)) << path;
+      }
+      const size_t list = answer.find("there are: ");
+      ASSERT_NE(list, std::string::npos) << path << ": " << answer;
+      const size_t end = answer.find('"', list);
+      EXPECT_EQ(std::count(answer.begin() + static_cast<std::ptrdiff_t>(list),
+                           answer.begin() + static_cast<std::ptrdiff_t>(end), ',') +
+                    1,
+                std::ssize(schema["properties"]))
+          << path << ": " << answer;
+    }
+  }
+  EXPECT_GE(with_fields, 9);
 }
 
 TEST_F(OpenApi, AnswersAreWhatItSays) {
@@ -153,10 +207,25 @@ TEST_F(OpenApi, AnswersAreWhatItSays) {
   EXPECT_THAT(faults("/api/collections", "get", get("/api/collections")), IsEmpty());
   EXPECT_THAT(faults("/api/collections/{name}", "get", get(own)), IsEmpty());
   EXPECT_THAT(faults("/api/collections/{name}/facets", "get", get(own + "/facets")), IsEmpty());
-  EXPECT_THAT(faults("/api/collections/{name}/pictures", "get", get(own + "/pictures")), IsEmpty());
-  EXPECT_THAT(faults("/api/collections/{name}/pictures/{id}", "get", get(own + "/pictures/1")), IsEmpty());
-  EXPECT_THAT(faults("/api/collections/{name}/pictures/{id}", "get", get(own + "/pictures/99")), IsEmpty());
+  EXPECT_THAT(faults("/api/collections/{name}/images", "get", get(own + "/images")), IsEmpty());
+  EXPECT_THAT(faults("/api/collections/{name}/images/{id}", "get", get(own + "/images/1")), IsEmpty());
+  EXPECT_THAT(faults("/api/collections/{name}/images/{id}", "get", get(own + "/images/99")), IsEmpty());
   EXPECT_THAT(faults("/api/models", "get", get("/api/models")), IsEmpty());
+  EXPECT_THAT(faults("/api/search", "get", get("/api/search?filter=id%3E0")), IsEmpty());
+  EXPECT_THAT(faults("/v1/embeddings", "post", post("/v1/embeddings", R"({"input": "a bell"})")), IsEmpty());
+  EXPECT_THAT(faults("/v1/models", "get", get("/v1/models")), IsEmpty());
+  EXPECT_THAT(faults("/models", "get", get("/models")), IsEmpty());
+  EXPECT_THAT(faults("/v2/embed", "post", post("/v2/embed", R"({"texts": ["a bell"]})")), IsEmpty());
+  EXPECT_THAT(faults("/v1/rerank", "post",
+                     post("/v1/rerank", R"({"query": "a bell", "documents": ["a bell", "a car"]})")),
+              IsEmpty());
+  EXPECT_THAT(faults("/rerank", "post", post("/rerank", R"({"query": "a bell", "texts": ["a car"]})")),
+              IsEmpty());
+  EXPECT_THAT(faults("/embed", "post", post("/embed", R"({"inputs": "a bell"})")), IsEmpty());
+  EXPECT_THAT(faults("/info", "get", get("/info")), IsEmpty());
+  EXPECT_THAT(faults("/knn-service", "post", post("/knn-service", R"({"text": "red", "num_images": 2})")),
+              IsEmpty());
+  EXPECT_THAT(faults("/indices-list", "get", get("/indices-list")), IsEmpty());
   JobOptions options;
   options.folders = {pictures_};
   Jobs jobs(options);
@@ -170,7 +239,7 @@ TEST_F(OpenApi, AnswersAreWhatItSays) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_THAT(faults("/api/jobs/{id}", "get", get("/api/jobs/1")), IsEmpty());
   EXPECT_THAT(faults("/api/jobs", "get", get("/api/jobs")), IsEmpty());
-  EXPECT_THAT(faults("/api/collections/{name}/pictures", "post", post(own + "/pictures", "")), IsEmpty());
+  EXPECT_THAT(faults("/api/collections/{name}/images", "post", post(own + "/images", "")), IsEmpty());
   make({});
   EXPECT_THAT(faults("/api/session", "post", post("/api/session", R"({"key": "a"})")), IsEmpty());
   EXPECT_THAT(faults("/healthz", "get", get("/healthz")), IsEmpty());

@@ -95,7 +95,7 @@ Result<HttpResponse> rerank(const Context& context, const Json& json) {
 
 Result<HttpResponse> rerank_route(const Context& context, const HttpRequest& request,
                                   const std::vector<std::string>&) {
-  SACCADE_ASSIGN(const Json json, json_object(context, request));
+  SACCADE_ASSIGN(const UntrustedJson json, json_object(context, request));
   return rerank(context, json);
 }
 

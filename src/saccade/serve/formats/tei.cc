@@ -103,7 +103,7 @@ Result<HttpResponse> similarity(const Context& context, const Json& json) {
 
 Result<HttpResponse> similarity_route(const Context& context, const HttpRequest& request,
                                       const std::vector<std::string>&) {
-  SACCADE_ASSIGN(const Json json, json_object(context, request));
+  SACCADE_ASSIGN(const UntrustedJson json, json_object(context, request));
   return similarity(context, json);
 }
 
@@ -123,25 +123,19 @@ Result<HttpResponse> embed(const Context& context, const Json& json) {
   SACCADE_ASSIGN(const std::vector<Input> inputs, inputs_of(json, "inputs"));
   SACCADE_ASSIGN(const EncodedInputs encoded, encode_inputs(context, *model, inputs));
   SACCADE_TRY(check_truncation(json, encoded.dropped_tokens, *model));
-  Json rows = Json::array();
-  for (int64_t i = 0; i < encoded.rows.rows(); ++i) {
-    Json row = Json::array();
-    for (const float value : encoded.rows.row(i)) row.push_back(value);
-    rows.push_back(std::move(row));
-  }
-  return with_tokens(json_response(rows), encoded.tokens, encoded.dropped_tokens);
+  return with_tokens(json_response(rows_json(encoded.rows)), encoded.tokens, encoded.dropped_tokens);
 }
 
 Result<HttpResponse> embed_route(const Context& context, const HttpRequest& request,
                                  const std::vector<std::string>&) {
-  SACCADE_ASSIGN(const Json json, json_object(context, request));
+  SACCADE_ASSIGN(const UntrustedJson json, json_object(context, request));
   return embed(context, json);
 }
 
 // huggingface_hub asks here for either task.
 Result<HttpResponse> root_route(const Context& context, const HttpRequest& request,
                                 const std::vector<std::string>&) {
-  SACCADE_ASSIGN(const Json json, json_object(context, request));
+  SACCADE_ASSIGN(const UntrustedJson json, json_object(context, request));
   const bool compares = json.contains("inputs") && json["inputs"].is_object();
   return compares ? similarity(context, json) : embed(context, json);
 }
@@ -151,7 +145,7 @@ Result<HttpResponse> rerank(const Context& context, const HttpRequest& request,
                             const std::vector<std::string>&) {
   constexpr std::array<std::string_view, 7> kFields = {
       "query", "texts", "truncate", "return_text", "raw_scores", "truncation_direction", "top_n"};
-  SACCADE_ASSIGN(const Json json, json_object(context, request));
+  SACCADE_ASSIGN(const UntrustedJson json, json_object(context, request));
   if (json.contains("texts") == json.contains("documents"))
     return fail(ErrorCode::kUsage, "either \"texts\" or \"documents\" is needed");
   if (json.contains("documents")) return rerank_documents(context, json);

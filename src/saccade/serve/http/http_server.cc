@@ -32,7 +32,7 @@ std::string state_of(const HttpServerOptions& options) {
 
 }  // namespace
 
-awaitable<void> HttpServer::State::accept() {
+awaitable<void> HttpServerState::accept() {
   asio::steady_timer timer(acceptor.get_executor());
   for (;;) {
     bool failed = false;
@@ -66,7 +66,7 @@ awaitable<void> HttpServer::State::accept() {
 // Memory freed after requests stays in the allocator's arenas, one for a few workers, between blocks still in
 // use. It still counts as the process's, and grows with each load. An idle server returns it to the system,
 // once.
-awaitable<void> HttpServer::State::give_memory_back() {
+awaitable<void> HttpServerState::give_memory_back() {
   asio::steady_timer timer(io.get_executor());
   uint64_t seen = 0;
   uint64_t given_back = 0;
@@ -83,7 +83,7 @@ awaitable<void> HttpServer::State::give_memory_back() {
   }
 }
 
-void HttpServer::State::renew_tls() {
+void HttpServerState::renew_tls() {
   constexpr double kLookSeconds = 1;
   if (!tls || seconds_since(tls_looked) < kLookSeconds) return;
   tls_looked = Clock::now();
@@ -98,7 +98,7 @@ void HttpServer::State::renew_tls() {
   }
 }
 
-void HttpServer::State::receive(tcp::socket socket) {
+void HttpServerState::receive(tcp::socket socket) {
   error_code ignored;
   socket.set_option(tcp::no_delay(true), ignored);
   renew_tls();
@@ -129,7 +129,7 @@ void HttpServer::State::receive(tcp::socket socket) {
   }
 }
 
-std::shared_ptr<Connection> HttpServer::State::choose_idle() {
+std::shared_ptr<Connection> HttpServerState::choose_idle() {
   const auto now = Clock::now().time_since_epoch();
   const Clock::duration least =
       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.evict_seconds));
@@ -144,13 +144,13 @@ std::shared_ptr<Connection> HttpServer::State::choose_idle() {
   return longest != nullptr && longest->choose(since) ? longest : nullptr;
 }
 
-void HttpServer::State::close_idle(const std::shared_ptr<Connection>& connection) {
+void HttpServerState::close_idle(const std::shared_ptr<Connection>& connection) {
   asio::post(connection->executor(), [connection] {
     if (connection->idle()) connection->cancel();
   });
 }
 
-awaitable<void> HttpServer::State::turn_away(std::shared_ptr<Connection> connection) {
+awaitable<void> HttpServerState::turn_away(std::shared_ptr<Connection> connection) {
   Held place;
   if (!place.take(turned_away, 1, options.refusals)) co_return;
   try {
@@ -165,7 +165,7 @@ awaitable<void> HttpServer::State::turn_away(std::shared_ptr<Connection> connect
   connection->close();
 }
 
-awaitable<void> HttpServer::State::serve(std::shared_ptr<Connection> connection) {
+awaitable<void> HttpServerState::serve(std::shared_ptr<Connection> connection) {
   try {
     beast::flat_buffer buffer(static_cast<size_t>(options.header_bytes) + 2 * kSlice);
     connection->limit(options.header_seconds);
@@ -180,7 +180,7 @@ awaitable<void> HttpServer::State::serve(std::shared_ptr<Connection> connection)
   left.notify_all();
 }
 
-void HttpServer::State::stop() {
+void HttpServerState::stop() {
   {
     const std::lock_guard lock(mutex);
     if (stopped) return;
@@ -215,7 +215,7 @@ void HttpServer::State::stop() {
   open.clear();  // no connection outlives `io`
 }
 
-HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+HttpServer::HttpServer(std::unique_ptr<HttpServerState> state) : state_(std::move(state)) {}
 
 HttpServer::~HttpServer() {
   stop();
@@ -235,8 +235,8 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(HttpServerOptions options,
     SACCADE_ASSIGN(tls, tls_context(options.certificate, options.certificate_key));
   }
   try {
-    auto state =
-        std::make_unique<State>(std::move(options), std::move(handlers), std::move(tls), std::move(files));
+    auto state = std::make_unique<HttpServerState>(std::move(options), std::move(handlers), std::move(tls),
+                                                   std::move(files));
     const tcp::endpoint endpoint(address, state->options.port);
     const auto listen = [&] {
       if (state->options.socket >= 0) {

@@ -106,6 +106,76 @@ TEST(Keys, AreReadFromAFileThatItsOwnerAloneCanRead) {
   EXPECT_EQ(Keys::read(folder.path() / "none").error().code, ErrorCode::kNotFound);
 }
 
+TEST(Keys, AreLimitedToCollections) {
+  const saccade::test::TestFolder folder;
+  const auto path = folder.path() / "keys";
+  const auto write = [&](std::string_view text) {
+    ASSERT_TRUE(write_file_atomic(path, text));
+    ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
+  };
+  write(
+      "read everywhere-0123456\nread\tsome-0123456789ab  photos my%20icons \nwrite both-0123456789ab photos\n"
+      "read both-0123456789ab\n");
+  const Keys keys = Keys::read(path).value();
+  EXPECT_THAT(keys.collections(), testing::ElementsAre("my icons", "photos"));
+  const Access everywhere = keys.access_of("everywhere-0123456");
+  EXPECT_EQ(everywhere.everywhere(), Right::kRead);
+  EXPECT_EQ(everywhere.in("photos"), Right::kRead);
+  const Access some = keys.access_of("some-0123456789ab");
+  EXPECT_EQ(some.everywhere(), Right::kNone);
+  EXPECT_EQ(some.anywhere(), Right::kRead);
+  EXPECT_EQ(some.in("photos"), Right::kRead);
+  EXPECT_EQ(some.in("my icons"), Right::kRead);
+  EXPECT_EQ(some.in("other"), Right::kNone);
+  const Access both = keys.access_of("both-0123456789ab");
+  EXPECT_EQ(both.in("photos"), Right::kWrite);
+  EXPECT_EQ(both.in("other"), Right::kRead);
+  Access together = some;
+  together.add(everywhere);
+  EXPECT_EQ(together.in("other"), Right::kRead);
+  EXPECT_EQ(keys.access_of("none").anywhere(), Right::kNone);
+  EXPECT_EQ(Keys().access_of("").in("anything"), Right::kWrite);
+
+  for (const char* wrong :
+       {"admin 0123456789abcdef\n", "0123456789abcdef photos\n", "Read 0123456789abcdef\n"}) {
+    write(wrong);
+    const auto refused = Keys::read(path);
+    ASSERT_FALSE(refused) << wrong;
+    EXPECT_EQ(refused.error().code, ErrorCode::kUsage);
+    EXPECT_THAT(refused.error().message,
+                HasSubstr("line 1: several words that do not begin with read or write"));
+    EXPECT_THAT(refused.error().message, testing::Not(HasSubstr("0123456789abcdef")))
+        << "a key is not repeated";
+  }
+  write("read 0123456789abcdef a%2\n");
+  EXPECT_THAT(Keys::read(path).error().message, HasSubstr("name of a collection"));
+}
+
+TEST(Keys, FollowTheirFile) {
+  const saccade::test::TestFolder folder;
+  const auto path = folder.path() / "keys";
+  const auto write = [&](std::string_view text) {
+    ASSERT_TRUE(write_file_atomic(path, text));
+    ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
+  };
+  write("read first-0123456789\n");
+  const Keys keys = Keys::read(path).value();
+  const Keys copy = keys;  // shares them
+  EXPECT_FALSE(keys.follow().value());
+  write("write second-0123456789\n");
+  EXPECT_TRUE(keys.follow().value());
+  EXPECT_EQ(copy.right_of("first-0123456789"), Right::kNone);
+  EXPECT_EQ(copy.right_of("second-0123456789"), Right::kWrite);
+  // One that is broken, or gone, changes nothing.
+  write("nonsense of several words\n");
+  EXPECT_EQ(keys.follow().error().code, ErrorCode::kUsage);
+  EXPECT_EQ(keys.right_of("second-0123456789"), Right::kWrite);
+  std::filesystem::remove(path);
+  EXPECT_EQ(keys.follow(true).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(keys.right_of("second-0123456789"), Right::kWrite);
+  EXPECT_FALSE(Keys().follow(true).value());
+}
+
 TEST(Metrics, AreInThePrometheusFormat) {
   Metrics metrics;
   metrics.answered("/a", 200, 0.004);

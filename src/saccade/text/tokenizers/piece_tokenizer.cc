@@ -14,7 +14,7 @@ using namespace tokenizer_json;
 namespace {
 
 constexpr std::string_view kModelFiles[] = {"spiece.model", "tokenizer.model"};
-constexpr size_t kMaxAddedTokens = 100'000;
+constexpr size_t kMaxAddedPieces = 100'000;
 
 // Defaults of transformers' classes for values missing from tokenizer_config.json.
 struct Convention {
@@ -47,8 +47,8 @@ const Convention* convention_of(std::string_view tokenizer_class) {
 
 Status read_added_tokens(const TokenizerFiles& files, int64_t vocabulary, AddedTokens& added) {
   return for_each_added_token(
-      files.tokenizer_json, files.config, kMaxAddedTokens, [&](const Json& token, int32_t id) {
-        return added.insert_listed(token, id, static_cast<size_t>(vocabulary), kMaxAddedTokens);
+      files.tokenizer_json, files.config, kMaxAddedPieces, [&](const Json& token, int32_t id) {
+        return added.insert_listed(token, id, static_cast<size_t>(vocabulary), kMaxAddedPieces);
       });
 }
 

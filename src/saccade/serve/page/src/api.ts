@@ -4,16 +4,17 @@ export interface Picture {
   id: number;
   path: string;
   second: number | null; // of a video's frame, where in the video
-  date: number; // of the file, seconds since 1970
+  date: number | null; // of the file, seconds since 1970
   caption: string;
   width: number;
   height: number;
   format: string;
+  file_here: boolean; // false: it was imported without its file
   file: string; // paths on this server
   thumbnail: string;
 }
 
-export interface Folded extends Picture {
+export interface NearDuplicate extends Picture {
   score: number;
   same_bytes: boolean;
 }
@@ -21,8 +22,10 @@ export interface Folded extends Picture {
 export interface Hit extends Picture {
   rank: number;
   score: number | null;
+  match: "strong match" | "likely" | "possible" | "weak match" | null; // by the probability behind it
   likelihood: { right: number | null } | null;
-  folded: Folded[];
+  near_duplicates: NearDuplicate[];
+  keywords: { all: boolean; matches: { term: string; in: string[] }[] } | null; // what it is called matches too
   explanations?: Explanation[];
 }
 
@@ -63,7 +66,7 @@ export interface Job {
 
 export interface JobList {
   folders: string[]; // that may be indexed
-  takes_pictures: boolean;
+  takes_images: boolean;
   jobs: Job[]; // newest first
 }
 
@@ -71,22 +74,24 @@ export interface Answer {
   collection: string;
   searched: number;
   query: { parts?: Part[] };
-  words: { share: number } | null; // where what pictures are called counted too
+  keywords: { weight: number } | null; // where what pictures are called counted too
   tokens: { used: number; dropped: number; chunks: number } | null;
   matching: { tells: boolean; there: number | null; best: number | null } | null;
-  notes: { tokens: string | null; effective_length: string | null; matching: string | null; compose: string | null; understood: string | null };
+  warnings: string[];
+  notes: Record<string, string | null>; // sentences for people, by what they are about
   hits: Hit[];
   seconds: number;
 }
 
 export interface PictureList {
   total: number;
-  pictures: Picture[];
+  nothing: string | null; // why the filter leaves no picture
+  images: Picture[];
 }
 
 export interface PictureFacts extends Picture {
-  bytes: number;
-  modified: number;
+  bytes: number | null; // null: not known
+  modified: number | null;
   added: number;
   hash: string;
   dated_by: "taken" | "file"; // which date filters and orders go by
@@ -103,6 +108,7 @@ export interface CollectionInfo {
   model: string;
   items: number;
   captions: number;
+  warnings: string[];
   composer: boolean; // whether a trained composer makes queries of a picture and words
 }
 
@@ -151,14 +157,14 @@ export interface SearchBody {
   k: number;
   offset?: number;
   filter?: string;
-  fold?: boolean;
+  group_duplicates?: boolean;
   long_query?: "truncate" | "chunk";
   sort?: "score" | "date";
   cut?: number;
   compose?: string;
   weight?: number;
   explain?: boolean;
-  words?: number;
+  keyword_weight?: number;
 }
 
 const base = (collection: string) => `/api/collections/${encodeURIComponent(collection)}`;
@@ -179,10 +185,10 @@ export const api = {
   pictures: (collection: string, offset: number, k: number, filter: string, signal?: AbortSignal) => {
     const query = new URLSearchParams({ offset: String(offset), k: String(k) });
     if (filter) query.set("filter", filter);
-    return ask<PictureList>(`${base(collection)}/pictures?${query}`, { signal });
+    return ask<PictureList>(`${base(collection)}/images?${query}`, { signal });
   },
   picture: (collection: string, id: number, signal?: AbortSignal) =>
-    ask<PictureFacts>(`${base(collection)}/pictures/${id}`, { signal }),
+    ask<PictureFacts>(`${base(collection)}/images/${id}`, { signal }),
   jobs: () => ask<JobList>("/api/jobs"),
   startJob: (collection: string, folder: string) =>
     ask<Job>(`${base(collection)}/jobs`, {
@@ -193,11 +199,11 @@ export const api = {
   cancelJob: (id: number) => ask<Job>(`/api/jobs/${id}`, { method: "DELETE" }),
   addPicture: (collection: string, file: File) => {
     const form = new FormData();
-    form.set("picture", file);
-    return ask<PictureFacts>(`${base(collection)}/pictures`, { method: "POST", body: form });
+    form.set("image", file);
+    return ask<PictureFacts>(`${base(collection)}/images`, { method: "POST", body: form });
   },
   removePicture: (collection: string, id: number) =>
-    ask<null>(`${base(collection)}/pictures/${id}`, { method: "DELETE" }),
+    ask<null>(`${base(collection)}/images/${id}`, { method: "DELETE" }),
   openSession: (key: string) =>
     ask<unknown>("/api/session", {
       method: "POST",

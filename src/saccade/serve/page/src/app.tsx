@@ -1,6 +1,6 @@
 // The page: its state is its address (state.ts); the server answers (api.ts); everything else is drawn from both.
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { ApiError, type CollectionInfo, type Facet, type ModelInfo, type Part, type Picture, api } from "./api";
+import { type Answer, ApiError, type CollectionInfo, type Facet, type ModelInfo, type Part, type Picture, api } from "./api";
 import { ChangeNews, ChangeTools, useChanges } from "./changes";
 import { Filters } from "./filters";
 import { Grid, type GridActions, Skeleton } from "./grid";
@@ -8,8 +8,8 @@ import { AutoIcon, Mark, MoonIcon, SunIcon } from "./icons";
 import { imageOf, pictureIn, takeImage } from "./images";
 import { useResults } from "./results";
 import { SearchField } from "./search_field";
-import { type State, addressOf, datedHits, filterOf, initial, isSearch, stateOf, thereAt } from "./state";
-import { count, counted, duration, percent, sentence } from "./text";
+import { type State, addressOf, datedHits, filterOf, initial, isSearch, stateOf, possibleAt } from "./state";
+import { count, counted, duration, sentence } from "./text";
 import { Viewer } from "./viewer";
 
 // Typing is one step of the history, however many letters it has.
@@ -99,6 +99,40 @@ function Parts({ parts, said }: { parts: Part[]; said: string | null }) {
   );
 }
 
+// Warnings about a collection or its model, each until the reader closes it in this tab.
+const closedKey = "saccade-closed-warnings";
+function Warnings({ texts }: { texts: string[] }) {
+  const [closed, setClosed] = useState<string[]>(() => JSON.parse(sessionStorage.getItem(closedKey) ?? "[]") as string[]);
+  const shown = texts.filter((text) => !closed.includes(text));
+  const close = (text: string) => {
+    const all = [...closed, text];
+    sessionStorage.setItem(closedKey, JSON.stringify(all));
+    setClosed(all);
+  };
+  return (
+    <>
+      {shown.map((text) => (
+        <p key={text} class="banner warning" role="note">
+          <span>{sentence(text)}</span>
+          <button type="button" class="link" onClick={() => close(text)}>Close</button>
+        </p>
+      ))}
+    </>
+  );
+}
+
+// The answer's notes, all that the command line prints too. The tokens and the parts of a text have a place of their own.
+function Notes({ answer }: { answer: Answer }) {
+  const texts = Object.entries(answer.notes)
+    .filter(([kind, text]) => text && kind !== "tokens" && !(kind === "understood" && answer.query.parts))
+    .map(([kind, text]) => [kind, sentence(text!)] as const);
+  return texts.length === 0 ? null : (
+    <ul class="notes" aria-label="Notes on this answer">
+      {texts.map(([kind, text]) => <li key={kind}>{text}</li>)}
+    </ul>
+  );
+}
+
 // Words to begin with: short captions of what is there.
 function suggestionsOf(pictures: Picture[]): string[] {
   const found: string[] = [];
@@ -148,7 +182,8 @@ export function App() {
     };
   }, [started]);
 
-  const collection = collections?.find((one) => one.name === state.collection) ?? collections?.[0] ?? null;
+  // An address that names no collection means the first; one that names an unknown collection is an error.
+  const collection = (state.collection ? collections?.find((one) => one.name === state.collection) : collections?.[0]) ?? null;
   const name = collection?.name ?? "";
   const model = models.find((one) => one.name === collection?.model);
   const [facetsOf, setFacetsOf] = useState("");
@@ -181,7 +216,7 @@ export function App() {
     const ids: number[] = [];
     for (const picture of pictures) {
       ids.push(picture.id);
-      if (unfolded.has(picture.id) && "folded" in picture) ids.push(...picture.folded.map((copy) => copy.id));
+      if (unfolded.has(picture.id) && "near_duplicates" in picture) ids.push(...picture.near_duplicates.map((copy) => copy.id));
     }
     return ids;
   }, [pictures, unfolded]);
@@ -299,6 +334,19 @@ export function App() {
       </main>
     );
   }
+  if (collections && !collection && state.collection) {
+    return (
+      <main class="notice">
+        <h1>{`No collection “${state.collection}”`}</h1>
+        <p>{collections.length > 0 ? "This server has other collections:" : "This server has no collection open."}</p>
+        <p class="choices">
+          {collections.map((one) => (
+            <button key={one.name} type="button" class="chip" onClick={() => change({ ...state, collection: one.name, like: 0, open: 0 })}>{one.name}</button>
+          ))}
+        </p>
+      </main>
+    );
+  }
   if (collections && !collection) {
     return (
       <main class="notice">
@@ -309,17 +357,17 @@ export function App() {
   }
 
   const reference = state.like
-    ? `/api/collections/${encodeURIComponent(name)}/pictures/${state.like}/thumbnail?size=128`
+    ? `/api/collections/${encodeURIComponent(name)}/images/${state.like}/thumbnail?size=128`
     : state.image
       ? imageOf(state.image)
       : null;
   const composed = reference !== null && state.text.trim() !== "";
   const there = answer?.matching?.tells ? answer.matching.there : null;
-  const nothing = there !== null && there < thereAt && pictures.length > 0;
+  const nothing = there !== null && there < possibleAt && pictures.length > 0;
   const referenceGone = error instanceof ApiError && error.status === 404 && state.like !== 0;
   const place = shownIds.indexOf(state.open);
   const known = pictures.find((one) => one.id === state.open) ??
-    pictures.flatMap((one) => ("folded" in one ? one.folded : [])).find((one) => one.id === state.open) ?? null;
+    pictures.flatMap((one) => ("near_duplicates" in one ? one.near_duplicates : [])).find((one) => one.id === state.open) ?? null;
 
   let status = "";
   if (results && !loading) {
@@ -378,8 +426,8 @@ export function App() {
       </header>
       <main>
         <Filters state={state} facets={facets} error={filterError} searching={searching} tells={answer?.matching?.tells ?? false}
-          folds={pictures.some((picture) => "folded" in picture && picture.folded.length > 0)}
-          named={state.text.trim() !== "" && reference === null && ((collection?.captions ?? 0) > 0 || answer?.words != null)}
+          folds={pictures.some((picture) => "near_duplicates" in picture && picture.near_duplicates.length > 0)}
+          named={state.text.trim() !== "" && reference === null && ((collection?.captions ?? 0) > 0 || answer?.keywords != null)}
           change={(part) => change(part)}>
           {!searching && <ChangeTools changes={changes} />}
         </Filters>
@@ -409,6 +457,7 @@ export function App() {
           </div>
         )}
         <p class="status" role="status" aria-live="polite">{status}</p>
+        <Warnings texts={collection?.warnings ?? []} />
         {notice && (
           <p class="banner wrong" role="alert">
             {notice}
@@ -427,16 +476,13 @@ export function App() {
             <button type="button" class="link" onClick={() => change({ whole: false })}>Only the beginning</button>
           </p>
         )}
-        {answer?.query.parts ? (
-          <Parts parts={answer.query.parts} said={answer.notes.understood} />
-        ) : (
-          answer?.notes.understood && <p class="banner quiet">{sentence(answer.notes.understood)}</p>
-        )}
-        {answer?.notes.effective_length && <p class="banner quiet">{sentence(answer.notes.effective_length)}</p>}
+        {answer?.query.parts && <Parts parts={answer.query.parts} said={answer.notes.understood ?? null} />}
+        {(answer?.warnings ?? []).map((text) => <p key={text} class="banner">{sentence(text)}</p>)}
+        {answer && pictures.length > 0 && <Notes answer={answer} />}
         {nothing && !error && (
           <p class="banner nothing">
             <strong>Probably nothing here matches.</strong>
-            {` That there is a picture of it is ${percent(there!)} likely; these are the closest.`}
+            {" These are the closest."}
           </p>
         )}
         <section id="results" class={loading ? "waiting" : ""} aria-busy={loading} aria-label="Pictures" tabIndex={-1}>
@@ -467,7 +513,7 @@ export function App() {
               <h2>{filter || state.likely ? "Nothing is left" : searching ? "Nothing found" : "No pictures yet"}</h2>
               <p>
                 {filter
-                  ? "No picture passes these filters."
+                  ? `No picture passes these filters${results.nothing ? `: ${results.nothing}` : "."}`
                   : state.likely
                     ? sentence(answer?.notes.matching ?? "no picture is likely to be right")
                     : searching ? "The collection has no picture to compare with." : `Fill it with: saccade index -c ${name} FOLDER`}
@@ -490,7 +536,7 @@ export function App() {
           go={go} close={close}
           like={(id) => search({ like: id })}
           but={(id, text) => search({ like: id, text })}
-          remove={changes.list.takes_pictures ? (id) => changes.remove(id, () => change({ open: 0 })) : null} />
+          remove={changes.list.takes_images ? (id) => changes.remove(id, () => change({ open: 0 })) : null} />
       )}
       {dropping && (
         <div class="drop" aria-hidden="true">

@@ -4,7 +4,7 @@ import { ApiError, type Job, type JobList, api } from "./api";
 import { AddIcon, IndexIcon } from "./icons";
 import { count, counted } from "./text";
 
-const nobody: JobList = { folders: [], takes_pictures: false, jobs: [] };
+const nobody: JobList = { folders: [], takes_images: false, jobs: [] };
 const goesOn = (job: Job) => job.state === "waiting" || job.state === "running";
 
 export interface Changes {
@@ -133,7 +133,7 @@ export function ChangeTools({ changes }: { changes: Changes }) {
           {`Index ${folder}`}
         </button>
       ))}
-      {list.takes_pictures && (
+      {list.takes_images && (
         <>
           <button type="button" class="chip" disabled={adding !== null} onClick={() => file.current?.click()}>
             <AddIcon />

@@ -71,7 +71,7 @@ function Popover({ label, active, icon, children }: {
   );
 }
 
-const titles: Record<string, string> = { folder: "Folder", format: "Format", date: "Date", size: "Size", shape: "Shape", camera: "Camera", keyword: "Keyword" };
+const titles: Record<string, string> = { folder: "Folder", format: "Format", date: "Date", size: "Size", shape: "Shape", place: "Place", camera: "Camera", keyword: "Keyword" };
 const valueTitles: Record<string, string> = {
   small: "Small, under 0.1 megapixels",
   medium: "Medium",
@@ -100,7 +100,7 @@ function FilterLanguage({ filter, error, onFilter }: { filter: string; error: st
         onFilter(text);
       }}
     >
-      <label for={id}>Conditions on size, date, format, path and caption</label>
+      <label for={id}>Conditions on size, date, place, camera, format, path and caption</label>
       <input id={id} type="text" value={text} spellcheck={false} autocomplete="off" autocapitalize="off"
         aria-describedby={`${id}-more`} aria-invalid={error !== null} onInput={(event) => setText(event.currentTarget.value)} />
       <p class={error ? "wrong" : "hint"} id={`${id}-more`} role={error ? "alert" : undefined}>
@@ -108,7 +108,7 @@ function FilterLanguage({ filter, error, onFilter }: { filter: string; error: st
       </p>
       {!error && (
         <ul class="examples">
-          {["width>=640 and format=jpeg", 'path~"*holiday*" or date>=2024-06', "caption~*cat* and not size>2MB"].map((example) => (
+          {["width>=640 and format=jpeg", 'path~"*holiday*" or date>=2024-06', "place~Paris and camera~Canon", "caption~*cat* and not size>2MB"].map((example) => (
             <li key={example}>
               <button type="button" onClick={() => setText(example)}>
                 <code>{example}</code>
@@ -210,7 +210,7 @@ export function Filters({ state, facets, error, searching, named: byName, tells,
           )}
           {(tells || state.likely) && (
             <button type="button" class={`chip ${state.likely ? "on" : ""}`} aria-pressed={state.likely}
-              title="Leave out what is less likely than not to be right" onClick={() => change({ likely: !state.likely })}>
+              title="Leave out weak matches" onClick={() => change({ likely: !state.likely })}>
               Likely only
             </button>
           )}

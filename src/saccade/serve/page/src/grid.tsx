@@ -1,13 +1,13 @@
 // Rows of pictures with their own proportions. All sizes come from the catalog, so nothing moves when a picture comes in.
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Folded, Hit, Picture } from "./api";
+import type { NearDuplicate, Hit, Picture } from "./api";
 import { ButIcon, LikeIcon, StackIcon } from "./icons";
 import { likelyAt } from "./state";
-import { nameOf } from "./text";
+import { nameOf, wordsOf } from "./text";
 
 export interface Tile {
-  picture: Picture | Hit | Folded;
+  picture: Picture | Hit | NearDuplicate;
   copyOf: number; // of an unfolded copy: the hit it looks like; 0: none
   copies: number; // folded under it
 }
@@ -84,6 +84,7 @@ function ground(image: HTMLImageElement): "" | "paper" | "slate" {
 
 export function Small({ picture, width, height }: { picture: Picture; width: number; height: number }) {
   const [shown, setShown] = useState<"" | "shown" | "shown paper" | "shown slate" | "broken">("");
+  if (!picture.file_here) return <span class="small broken">{nameOf(picture)} (the file is not on this host)</span>;
   const wanted = Math.max(width, height) * Math.min(2, window.devicePixelRatio || 1);
   const size = wanted > 300 ? 512 : 256;
   return (
@@ -126,6 +127,9 @@ function TileView({ tile, width, height, actions }: { tile: Tile; width: number;
           <ButIcon />
         </button>
       </div>
+      {"keywords" in picture && picture.keywords && (
+        <span class="by-words" title={`Also matches by its words: ${wordsOf(picture)}`}>Aa</span>
+      )}
       {tile.copies > 0 && (
         <button type="button" class="copies" onClick={() => actions.unfold(picture.id)} title="Near-duplicates"
           aria-label={`Show ${tile.copies} near-duplicate${tile.copies > 1 ? "s" : ""} of ${name}`}>
@@ -193,7 +197,7 @@ export function Grid({ pictures, unfolded, byLikelihood, more, loadMore, actions
     const rightOf = (picture: Picture | Hit) => ("likelihood" in picture ? picture.likelihood?.right : null) ?? 1;
     const last = byLikelihood ? pictures.findLastIndex((picture) => rightOf(picture) >= likelyAt) : -1;
     for (const [i, picture] of pictures.entries()) {
-      const folded = "folded" in picture ? picture.folded : [];
+      const folded = "near_duplicates" in picture ? picture.near_duplicates : [];
       const into = last < 0 || i <= last ? likely : unlikely;
       const open = unfolded.has(picture.id);
       into.push({ picture, copyOf: 0, copies: open ? 0 : folded.length });

@@ -1,5 +1,6 @@
 import { render } from "preact";
 import { App } from "./app";
+import { Docs } from "./docs";
 import "./style.css";
 
-render(<App />, document.getElementById("app")!);
+render(location.pathname === "/docs" ? <Docs /> : <App />, document.getElementById("app")!);

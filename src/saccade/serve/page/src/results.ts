@@ -9,6 +9,7 @@ export interface Results {
   answer: Answer | null; // the first page's; null for the newest pictures
   pictures: (Picture | Hit)[];
   total: number; // newest pictures; 0 for a search
+  nothing: string | null; // why a filter leaves none
   more: boolean;
 }
 
@@ -39,8 +40,8 @@ async function read(
 ): Promise<Omit<Results, "key">> {
   if (!isSearch(state)) {
     const list = await api.pictures(collection, offset, pageSize, filter, signal);
-    const more = offset + list.pictures.length < list.total;
-    return { answer: null, pictures: list.pictures, total: list.total, more };
+    const more = offset + list.images.length < list.total;
+    return { answer: null, pictures: list.images, total: list.total, nothing: list.nothing, more };
   }
   const image = state.image ? imageOf(state.image) : null;
   if (state.image && !image) {
@@ -49,7 +50,7 @@ async function read(
   const answer = await api.search(collection, bodyOf(state, image, filter, offset, composer), signal);
   const reached = offset + answer.hits.length;
   const more = !state.byDate && answer.hits.length > 0 && reached < mostHits && answer.hits.length === pageSize;
-  return { answer, pictures: answer.hits, total: 0, more };
+  return { answer, pictures: answer.hits, total: 0, nothing: answer.notes.filter ?? null, more };
 }
 
 export function useResults(state: State, collection: string, filter: string, composer: boolean, ready: boolean, changes: number): Found {

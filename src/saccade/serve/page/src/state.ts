@@ -104,22 +104,22 @@ export const mostHits = 1000;
 export const datedHits = 240;
 // Hits less likely than this are below the line.
 export const likelyAt = 0.5;
-// Where it is less likely than this that there is an answer at all, the page says so.
-export const thereAt = 0.25;
+// Below this a match is weak: "likely only" leaves it out, and where the best one is weak the page says so.
+export const possibleAt = 0.2;
 
 export function bodyOf(state: State, image: string | null, filter: string, offset: number, composer: boolean): SearchBody {
   const body: SearchBody = {
     k: state.byDate ? datedHits : Math.min(pageSize, mostHits - offset),
     offset,
-    fold: state.fold,
+    group_duplicates: state.fold,
     sort: state.byDate ? "date" : "score",
   };
   if (state.text.trim()) body.text = state.text;
   if (state.like) body.like = state.like;
   if (image) body.image = image;
   if (filter) body.filter = filter;
-  if (state.likely) body.cut = likelyAt;
-  if (state.names !== initial.names) body.words = state.names;
+  if (state.likely) body.cut = possibleAt;
+  if (state.names !== initial.names) body.keyword_weight = state.names;
   if (state.whole) body.long_query = "chunk";
   // The collection's composer was trained for it; who moves the balance asks for another way.
   if (body.text && (body.like || body.image) && !(composer && state.weight === initial.weight)) {

@@ -1,5 +1,5 @@
 // Words and figures as people read them.
-import type { Picture } from "./api";
+import type { Hit, Picture } from "./api";
 
 const figures = new Intl.NumberFormat("en");
 export const count = (value: number) => figures.format(value);
@@ -49,3 +49,9 @@ export const breakable = (name: string) => name.split(/(?<=[_.\-])/);
 
 // A note of the server's, as a sentence of its own.
 export const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
+
+// "heart in the caption, icons in the folder": which words of the query its caption, name and folders have.
+export function wordsOf(hit: Hit): string {
+  const named: Record<string, string> = { caption: "the caption", name: "the file name", folders: "the folder" };
+  return (hit.keywords?.matches ?? []).map(({ term, in: fields }) => `${term} in ${named[fields[0] ?? ""] ?? "its words"}`).join(", ");
+}

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { type Hit, type Picture, type PictureFacts, api, wasAborted } from "./api";
 import { ButIcon, CloseIcon, DownloadIcon, LikeIcon, NextIcon, OpenIcon, PreviousIcon, RemoveIcon, WhyIcon } from "./icons";
 import type { State } from "./state";
-import { addressOfFile, breakable, bytes, count, day, fileName, folderOf, nameOf, percent, titleOf } from "./text";
+import { addressOfFile, breakable, bytes, count, day, fileName, folderOf, nameOf, sentence, titleOf, wordsOf } from "./text";
 import { HeatMap, Words, useExplanation } from "./why";
 
 // Formats that browsers show as they are; of others a large copy is shown.
@@ -20,15 +20,18 @@ function Facts({ facts, hit }: { facts: PictureFacts | null; hit: Hit | null }) 
       <div>
         <dt>Size</dt>
         <dd>
-          {count(facts.width)} × {count(facts.height)}
-          <span class="dim"> · {facts.format.toUpperCase()} · {bytes(facts.bytes)}</span>
+          {facts.width > 0 ? `${count(facts.width)} × ${count(facts.height)}` : "not known"}
+          <span class="dim">
+            {facts.format && ` · ${facts.format.toUpperCase()}`}
+            {facts.bytes !== null && ` · ${bytes(facts.bytes)}`}
+          </span>
         </dd>
       </div>
       <div>
         <dt>Date</dt>
         <dd>
-          {day(date)}
-          <span class="dim"> · {taken ? "when it was taken" : "of the file"}</span>
+          {date === null ? "not known" : day(date)}
+          {date !== null && <span class="dim"> · {taken ? "when it was taken" : "of the file"}</span>}
         </dd>
       </div>
       <div>
@@ -39,9 +42,19 @@ function Facts({ facts, hit }: { facts: PictureFacts | null; hit: Hit | null }) 
         <div>
           <dt>Match</dt>
           <dd>
-            {right != null ? `${percent(right)} likely to be right` : `number ${count(hit.rank)}`}
+            {hit.match && right != null ? (
+              <span title={`match probability ${right.toFixed(2)}`}>{sentence(hit.match)}</span>
+            ) : (
+              `number ${count(hit.rank)}`
+            )}
             <span class="dim"> · score {hit.score.toFixed(3)}</span>
           </dd>
+        </div>
+      )}
+      {hit?.keywords && (
+        <div>
+          <dt>Words</dt>
+          <dd>{wordsOf(hit)}</dd>
         </div>
       )}
     </dl>
@@ -122,7 +135,7 @@ export function Viewer({ state, collection, composer, id, known, isHit, explains
       <div class="stage">
         {picture && (
           <div class="frame" style={{ aspectRatio: `${picture.width || 1} / ${picture.height || 1}`, "--shape": String((picture.width || 1) / (picture.height || 1)) }}>
-            <img key={id} class={`large ${why && heat && explanation?.map ? "under-heat" : ""}`} src={shown.has(picture.format) ? picture.file : `${picture.thumbnail}?size=1024`} alt={name} draggable={false} />
+            {picture.file_here && <img key={id} class={`large ${why && heat && explanation?.map ? "under-heat" : ""}`} src={shown.has(picture.format) ? picture.file : `${picture.thumbnail}?size=1024`} alt={name} draggable={false} />}
             {why && heat && explanation?.map && <HeatMap map={explanation.map} />}
           </div>
         )}
@@ -143,6 +156,7 @@ export function Viewer({ state, collection, composer, id, known, isHit, explains
       <div class="about">
         {error && <p class="wrong" role="alert">{error}</p>}
         <h2>{picture ? breakable(titleOf(picture)).map((part) => [part, <wbr key={part} />]) : gone ? "No such picture" : " "}</h2>
+        {picture && !picture.file_here && <p class="wrong">The file is not on this host: the picture was imported without it.</p>}
         {picture?.caption && <p class="caption">{picture.caption}</p>}
         {!gone && (
           <>
@@ -165,14 +179,18 @@ export function Viewer({ state, collection, composer, id, known, isHit, explains
               </button>
               {picture && (
                 <>
-                  <a href={addressOfFile(picture)} target="_blank" rel="noopener">
-                    <OpenIcon />
-                    Open
-                  </a>
-                  <a href={picture.file} download={fileName(picture.path)}>
-                    <DownloadIcon />
-                    Download
-                  </a>
+                  {picture.file_here && (
+                    <>
+                      <a href={addressOfFile(picture)} target="_blank" rel="noopener">
+                        <OpenIcon />
+                        Open
+                      </a>
+                      <a href={picture.file} download={fileName(picture.path)}>
+                        <DownloadIcon />
+                        Download
+                      </a>
+                    </>
+                  )}
                   {remove && (
                     <button type="button" class={sure ? "sure" : ""} onClick={() => (sure ? remove(id) : setSure(true))}
                       title="Out of the collection, to stay out">

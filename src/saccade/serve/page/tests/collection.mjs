@@ -36,7 +36,10 @@ export async function makeCollections({ folder, program, icons, browser, environ
     );
     const path = join(pictures, "cards", `card-${i}.${type}`);
     await page.screenshot({ path, type });
-    if (i === takenCard) execFileSync("exiftool", ["-q", "-overwrite_original", "-DateTimeOriginal=2019:07:14 23:30:00", path]);
+    if (i === takenCard) {
+      const facts = { DateTimeOriginal: "2019:07:14 23:30:00", Make: "Canon", Model: "Canon EOS R5", GPSLatitude: 48.8566, GPSLatitudeRef: "N", GPSLongitude: 2.3522, GPSLongitudeRef: "E" };
+      execFileSync("exiftool", ["-q", "-overwrite_original", ...Object.entries(facts).map(([name, value]) => `-${name}=${value}`), path]);
+    }
     utimesSync(path, 1, Date.UTC(2024, i, 1) / 1000);
     writeFileSync(`${path}.txt`, `card number ${i}`);
     if (i < 2) copyFileSync(path, join(pictures, "cards", `copy-${i}.${type}`));

@@ -75,7 +75,7 @@ async function open(path, { width = 1280, height = 860, ...more } = {}) {
 
 // What stands in the field is answered, and the first pictures are there: the page is at work from the letter on.
 async function settled() {
-  await page.waitForSelector('#results[aria-busy="false"] .tile-link, #results[aria-busy="false"] .notice, main.notice');
+  await page.waitForSelector('#results[aria-busy="false"] .tile-link, #results[aria-busy="false"] .notice, main.notice, main.docs');
 }
 const ids = () => page.$$eval("#results .tile-link", (links) => links.map((link) => Number(link.dataset.id)));
 const parameter = (name) => page.evaluate((wanted) => new URL(location.href).searchParams.get(wanted), name);
@@ -118,10 +118,10 @@ describe("the page", { skip: missing }, () => {
     const tiles = await page.$$eval("#results .tile", (all) =>
       all.slice(0, 8).map((tile) => ({ width: tile.clientWidth, height: tile.clientHeight, id: Number(tile.querySelector("a").dataset.id) })),
     );
-    const list = await api("/api/collections/icons/pictures?k=8");
-    assert.deepEqual(tiles.map((tile) => tile.id), list.pictures.map((picture) => picture.id));
+    const list = await api("/api/collections/icons/images?k=8");
+    assert.deepEqual(tiles.map((tile) => tile.id), list.images.map((picture) => picture.id));
     for (const [i, { width, height }] of tiles.entries()) {
-      const { width: w, height: h } = list.pictures[i];
+      const { width: w, height: h } = list.images[i];
       assert.ok(Math.abs(width / height - w / h) < 0.03 * (w / h), `${width} x ${height} for ${w} x ${h}`);
     }
   });
@@ -296,9 +296,9 @@ describe("the page", { skip: missing }, () => {
   });
 
   test("a picture, large, says which date it goes by", async () => {
-    const { pictures } = await api("/api/collections/cards/pictures?k=60");
+    const { images: pictures } = await api("/api/collections/cards/images?k=60");
     for (const { id, path } of pictures) {
-      const facts = await api(`/api/collections/cards/pictures/${id}`);
+      const facts = await api(`/api/collections/cards/images/${id}`);
       const taken = path.includes(`card-${takenCard}.`);
       assert.equal(facts.dated_by, taken ? "taken" : "file");
       await open(`/?c=cards&open=${id}`);
@@ -314,7 +314,7 @@ describe("the page", { skip: missing }, () => {
     await page.click(".tile-link");
     await page.waitForSelector(".viewer[open] .facts");
     await axe("a picture, large");
-    const facts = await api(`/api/collections/icons/pictures/${first}`);
+    const facts = await api(`/api/collections/icons/images/${first}`);
     const text = await page.textContent(".about");
     for (const wanted of [facts.path.split("/").at(-1), facts.caption, `${facts.width} × ${facts.height}`, facts.format.toUpperCase()]) {
       assert.ok(text.includes(wanted), wanted);
@@ -353,9 +353,9 @@ describe("the page", { skip: missing }, () => {
     const { matching } = await api("/api/collections/icons/search", { text: "the of and", k: 1 });
     assert.equal(matching.tells, true, matching.reason);
     await open("/?q=the+of+and");
-    assert.equal(await page.isVisible(".banner.nothing"), matching.there < 0.25);
+    assert.equal(await page.isVisible(".banner.nothing"), matching.there < 0.2);
     await open("/?q=battery+full&likely=yes");
-    const answer = await api("/api/collections/icons/search", { text: "battery full", k: 60, cut: 0.5 });
+    const answer = await api("/api/collections/icons/search", { text: "battery full", k: 60, cut: 0.2 });
     assert.deepEqual(await ids(), answer.hits.map((hit) => hit.id));
   });
 
@@ -370,7 +370,7 @@ describe("the page", { skip: missing }, () => {
 
   test("finds by what pictures show, by what they are called, or by both", async () => {
     await open("/?q=file");
-    const expected = async (words) => (await api("/api/collections/icons/search", { text: "file", words, k: 60 })).hits.map((hit) => hit.id).slice(0, 20);
+    const expected = async (words) => (await api("/api/collections/icons/search", { text: "file", keyword_weight: words, k: 60 })).hits.map((hit) => hit.id).slice(0, 20);
     const shown = async () => (await ids()).slice(0, 20);
     assert.deepEqual(await shown(), await expected(0.5));
     for (const [place, words] of [[1, 0], [3, 0.9]]) {
@@ -391,6 +391,75 @@ describe("the page", { skip: missing }, () => {
     await page.waitForFunction(() => location.search === "?c=cards");
     await page.waitForFunction(() => document.querySelector(".status").textContent.startsWith("8 pictures"));
     assert.equal(await page.textContent(".welcome h1"), "cards");
+  });
+
+  test("an unknown collection in the address is an error, and not another collection", async () => {
+    await open("/?c=nowhere&q=bell");
+    assert.match(await page.textContent("main.notice h1"), /No collection “nowhere”/);
+    assert.equal((await page.$$("#results")).length, 0);
+    await axe("an unknown collection");
+    await page.click('.choices button:text-is("cards")');
+    await page.waitForSelector("#results .tile-link");
+    assert.equal(await parameter("c"), "cards");
+    assert.equal(await parameter("q"), "bell");
+  });
+
+  test("says what the answer notes, and warns of the collection", async () => {
+    await open("/");
+    const said = { compose: "the query is a sum", matching: "weak", effective_length: null };
+    await page.route("**/search", async (route) => {
+      const json = await (await route.fetch()).json();
+      await route.fulfill({ json: { ...json, notes: { ...said, tokens: "all 4 tokens read" }, warnings: ["the text was cut"] } });
+    });
+    await search("bell");
+    assert.deepEqual(await page.$$eval(".notes li", (all) => all.map((one) => one.textContent)), ["The query is a sum", "Weak"]);
+    await page.waitForSelector('.banner:has-text("The text was cut")');
+    // Warnings come with the collection; this one is made.
+    await page.route("**/api/collections", async (route) => {
+      const json = await (await route.fetch()).json();
+      json.collections[0].warnings = ["all pictures are photographs"];
+      await route.fulfill({ json });
+    });
+    await page.reload();
+    await page.waitForSelector('.banner.warning:has-text("All pictures are photographs")');
+    await axe("a warning");
+    await page.click('.banner.warning button:text("Close")');
+    assert.equal((await page.$$(".banner.warning")).length, 0);
+    await page.reload();
+    await settled();
+    assert.equal((await page.$$(".banner.warning")).length, 0, "closed in this tab");
+  });
+
+  test("a filter that leaves nothing says why", async () => {
+    await open("/?filter=camera~Nikon");
+    const { nothing } = await api("/api/collections/icons/images?filter=camera~Nikon");
+    assert.ok(nothing);
+    assert.ok((await page.textContent("#results .notice")).includes(nothing));
+    await open("/?q=bell&filter=camera~Nikon");
+    assert.ok((await page.textContent("#results .notice")).includes(nothing));
+  });
+
+  test("cameras are filters", async () => {
+    await open("/?c=cards");
+    await page.click('.chip:text-is("Camera")');
+    await page.click('.panel label:has-text("Canon EOS R5")');
+    await page.waitForFunction(() => document.querySelector(".status").textContent.startsWith("1 picture"));
+  });
+
+  test("shows the API, without a network", async () => {
+    await open("/docs", {});
+    await page.waitForSelector(".route");
+    const document_ = await api("/api/openapi.json");
+    const operations = Object.values(document_.paths).flatMap((methods) => Object.keys(methods));
+    assert.equal((await page.$$(".route")).length, operations.length);
+    const first = await page.$('.route:has-text("/api/collections/{name}/search"):has-text("POST")');
+    await (await first.$("summary")).click();
+    assert.match(await first.textContent(), /Body, application\/json: Search/);
+    await axe("the API");
+    await open("/docs", { width: 390, height: 844, colorScheme: "dark" });
+    await page.waitForSelector(".route");
+    assert.ok((await page.evaluate(() => document.body.scrollWidth - innerWidth)) <= 0);
+    await axe("the API at 390");
   });
 
   test("by keyboard alone", async () => {
@@ -495,7 +564,7 @@ describe("the page", { skip: missing }, () => {
     ]);
     await page.waitForSelector('.changes .banner.wrong:has-text("none.png")');
     await page.waitForFunction((n) => document.querySelector(".status").textContent.includes(`${n} pictures`), total + 1);
-    const { pictures } = await api("/api/collections/cards/pictures?k=1");
+    const { images: pictures } = await api("/api/collections/cards/images?k=1");
     assert.ok(pictures[0].path.startsWith(uploads));
     await page.goto(`${address}/?open=${pictures[0].id}`);
     await page.click('.actions button:text("Remove")');

@@ -1,0 +1,82 @@
+#include "load_checkpoint.h"
+
+#include <string>
+#include <vector>
+
+#include "saccade/collection/starter_warning.h"
+#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_choice.h"
+
+#include "choice.h"
+#include "number.h"
+
+namespace saccade::app {
+
+BackendOptions options_of(const EncoderChoice& choice) {
+  BackendOptions options;
+  options.precision = choice.precision.value_or(Precision::kFp32);
+  options.threads = choice.threads;
+  options.fingerprints = user_fingerprint_memory();
+  return options;
+}
+
+void add_encoder_options(CLI::App& command, EncoderChoice& choice) {
+  std::vector<std::string> words;
+  for (const EnumName<Precision>& entry : kPrecisionNames) words.emplace_back(entry.name);
+  words.emplace_back("auto");
+  command
+      .add_option_function<std::string>(
+          "--precision",
+          [&choice](const std::string& word) {
+            choice.precision = from_name<Precision>(word);
+            choice.fastest = !choice.precision;
+          },
+          "number format of the encoder's arithmetic; auto: the fastest on this machine that preserves "
+          "fp32's embeddings (default: fp32, or the collection's own)")
+      ->check(CLI::IsMember(std::move(words)));
+  add_threads_option(command, choice);
+}
+
+void add_threads_option(CLI::App& command, EncoderChoice& choice) {
+  command.add_option("--threads", choice.threads, "number of threads; 0: one per processor")
+      ->transform(whole_number(0, 1024))
+      ->capture_default_str();
+}
+
+Status settle_precision(const std::filesystem::path& named, EncoderChoice& choice, Messages& messages) {
+  if (!choice.fastest) return {};
+  SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(named.string()));
+  SACCADE_ASSIGN(const PrecisionChoice chosen, choose_precision(folder, options_of(choice)));
+  messages.info(precision_choice_text(chosen));
+  choice.precision = chosen.taken;
+  choice.fastest = false;
+  return {};
+}
+
+Result<LoadedEncoder> load_checkpoint(const std::filesystem::path& named, const EncoderChoice& choice,
+                                      bool every_byte) {
+  BackendOptions options = options_of(choice);
+  options.fingerprints.trusted = !every_byte;
+  return saccade::load_checkpoint(named.string(), options);
+}
+
+void warn_of_starter(const CollectionReader& collection, Messages& messages) {
+  if (collection.info().checkpoint.name != kStarterName) return;
+  // So many say enough, and cost every search a millisecond.
+  constexpr int64_t kMost = 1000;
+  // Errors of the collection are reported by the command itself.
+  const auto looked = collection.looked(kMost);
+  if (!looked) return;
+  const std::string text = starter_warning(collection.info(), looked->pictures, looked->photographs);
+  if (!text.empty()) messages.warning(text);
+}
+
+void warn_of_separate_spaces(const LoadedEncoder& loaded, Messages& messages) {
+  if (const auto text = separate_spaces_warning(loaded)) messages.warning(*text);
+}
+
+void warn_of_guessed_preprocessing(const LoadedEncoder& loaded, Messages& messages) {
+  if (const auto text = guessed_preprocessing_warning(loaded)) messages.warning(*text);
+}
+
+}  // namespace saccade::app

@@ -1,0 +1,133 @@
+// saccade eval answers: the order of hits with and without keyword matches, and their match probabilities.
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lab/eval/answers/answers_study.h"
+#include "saccade/core/counts.h"
+
+#include "command_eval.h"
+#include "eval_options.h"
+#include "number.h"
+
+namespace saccade::lab::app {
+namespace {
+
+struct AnswersArguments {
+  EvalArguments eval;
+  AnswersOptions answers;
+};
+
+std::string shown_figure(const Json& figure) {
+  return figure["value"].is_null() ? "-" : figure_text(figure);
+}
+
+std::string orders_text(const Json& result) {
+  std::string text;
+  std::string words = "none";
+  for (const Json& order : result["orders"]) {
+    const std::string of = order["words"].is_null() ? "all queries"
+                                                    : fmt::format("{}{} words", order["words"].get<int64_t>(),
+                                                                  order["words"] == 4 ? " and more" : "");
+    if (of != words) text += fmt::format("  {:<22} {:<24} {:<24}\n", of, "nDCG@10", "first hit right");
+    words = of;
+    text += fmt::format("    {:<20} {:<24} {:<24}\n", order["order"].get<std::string>(),
+                        shown_figure(order["ndcg10"]), shown_figure(order["r1"]));
+  }
+  return text;
+}
+
+std::string calibration_text(const Json& result) {
+  if (!result["tells"].get<bool>()) {
+    return fmt::format("  no match probabilities: {}\n", one_line(result["reason"].get<std::string>()));
+  }
+  std::string text =
+      fmt::format("  match probabilities: expected calibration error {:.3f}; separation {:.2f}{}\n",
+                  result["ece"].get<double>(), result["separation"].get<double>(),
+                  result["shipped"].get<bool>() ? ", estimated" : "");
+  text += fmt::format("    {:<12} {:>7} {:>9} {:>9}\n", "from", "hits", "promised", "right");
+  for (const Json& bin : result["calibration"]) {
+    text += fmt::format("    {:<12.1f} {:>7} {:>9.3f} {:>9.3f}\n", bin["from"].get<double>(),
+                        count_text(bin["hits"].get<int64_t>()), bin["promised"].get<double>(),
+                        bin["came"].get<double>());
+  }
+  text += fmt::format("    {:<12} {:>7} {:<24} {:>9}\n", "cut", "hits", "precision", "recall");
+  for (const Json& cut : result["cuts"]) {
+    text += fmt::format("    {:<12.1f} {:>7} {:<24} {:>9}\n", cut["cut"].get<double>(),
+                        count_text(cut["hits"].get<int64_t>()), shown_figure(cut["precision"]),
+                        cut["recall"].is_null() ? "-" : fmt::format("{:.3f}", cut["recall"].get<double>()));
+  }
+  text += fmt::format("    {:<52} {}\n", "right first hits with 0.5 or more",
+                      shown_figure(result["first_right_above_half"]));
+  text += fmt::format("    {:<52} {}\n", "absent queries told, at 10% false alarms",
+                      shown_figure(result["absent_named"]));
+  text += fmt::format("    {:<52} {}\n", "absent queries with nothing but weak matches",
+                      shown_figure(result["absent_weak"]));
+  text += fmt::format("    {:<52} {}\n", "queries with an answer, the same",
+                      shown_figure(result["present_weak"]));
+  return text;
+}
+
+std::string answers_text(const Evaluation& evaluation) {
+  std::string text;
+  for (const RunDataset& dataset : evaluation.info.datasets) {
+    for (const Json& result : evaluation.metrics["results"]) {
+      if (result["dataset"] != dataset.name) continue;
+      text += fmt::format("{}, {}\n", one_line(dataset.name), one_line(result["model"].get<std::string>()));
+      if (!result["unsupported"].is_null()) {
+        text += "  " + result["unsupported"].get<std::string>() + "\n";
+        continue;
+      }
+      text +=
+          fmt::format("  {} queries with an answer, {} without\n", count_text(result["asked"].get<int64_t>()),
+                      count_text(result["absent"].get<int64_t>()));
+      text += orders_text(result) + calibration_text(result);
+    }
+    text += exclusions_text(dataset);
+  }
+  return text;
+}
+
+Result<Evaluation> measure(const AnswersArguments& arguments, Session& session, ProgressLine& progress) {
+  ThreadPool pool(arguments.eval.encoder.threads);
+  SACCADE_ASSIGN(const EvaluationOptions options, encoding_options(arguments.eval, session, progress));
+  AnswersStudy study(options, arguments.answers);
+  return evaluate(study, options, located_checkpoints(options_of(arguments.eval.encoder)), pool);
+}
+
+Result<int> run(const AnswersArguments& arguments, Session& session) {
+  return run_evaluation(
+      arguments.eval, session, [&](ProgressLine& progress) { return measure(arguments, session, progress); },
+      answers_text);
+}
+
+}  // namespace
+
+void add_eval_answers_command(CLI::App& eval, Command& chosen) {
+  auto arguments = std::make_shared<AnswersArguments>();
+  CLI::App* command = eval.add_subcommand(
+      "answers", "Measure answers to texts: their order with keyword matches, and their match probabilities");
+  add_eval_inputs(*command, arguments->eval);
+  command->add_flag("--leave-out", arguments->eval.evaluation.leave_out,
+                    "leave out pictures that cannot be read, and count them");
+  command
+      ->add_option("--indexed", arguments->answers.indexed,
+                   "number of captions of each picture that are indexed; the others are asked for")
+      ->transform(whole_number(0, 1000))
+      ->capture_default_str();
+  command
+      ->add_option("--queries", arguments->answers.each,
+                   "number of queries of one, two, three and more words, at most")
+      ->transform(whole_number(1, 100'000))
+      ->capture_default_str();
+  command->add_flag("--fitted-half", arguments->answers.fitted,
+                    "ask for the half of the classes that the shipped factors were fitted on, not the other");
+  add_bootstrap_options(*command, arguments->eval);
+  add_run_options(*command, arguments->eval);
+  command->callback(
+      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+}
+
+}  // namespace saccade::lab::app

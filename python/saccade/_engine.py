@@ -1,0 +1,514 @@
+"""Collections of images: index folders, search them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _core
+from ._calibration import Calibration
+from ._encoder import Encoder, PrecisionName, TokenUse
+from ._errors import Error, InvalidInput, error_of
+from ._images import ImageLike
+from ._progress import Progress, ProgressFunction
+from ._query import ComposeMethod, Query
+
+
+@dataclass(frozen=True)
+class NearDuplicate:
+    """An image that was grouped with a better hit that looks the same."""
+
+    id: int
+    path: str
+    score: float
+    same_bytes: bool
+    """The very same file content."""
+
+
+@dataclass(frozen=True)
+class Hit:
+    """An image that was found."""
+
+    rank: int
+    """From 1, by score."""
+    id: int
+    """Of the image; never given to another."""
+    path: str
+    score: float
+    """The cosine in [-1, 1]; with late interaction the MaxSim score."""
+    probability: float | None
+    """Calibrated probability of being right, 0 to 1; None without calibration data."""
+    match: str
+    """"strong match", "likely", "possible", "weak match" or "unknown", by the probability."""
+    by_keywords: bool
+    """A caption, file or folder name matches too."""
+    caption: str
+    width: int
+    """Pixels, after orientation."""
+    height: int
+    format: str
+    """"jpeg", "png", ..."""
+    modified: int
+    """Of the file, nanoseconds since 1970 UTC."""
+    near_duplicates: list[NearDuplicate]
+    """Grouped under this hit, best first."""
+
+
+class Answer(Sequence):
+    """What a search found: a sequence of hits, best first."""
+
+    hits: list[Hit]
+    searched: int
+    """Images that passed the filter; each of them was scored."""
+    tokens: TokenUse | None
+    """Of the query's text."""
+    notes: list[str]
+    """What people should know, a sentence each."""
+
+    def __init__(self, hits: list[Hit], searched: int, tokens: TokenUse | None, notes: list[str]) -> None:
+        self.hits, self.searched, self.tokens, self.notes = hits, searched, tokens, notes
+
+    @classmethod
+    def _of(cls, found: Any) -> Answer:
+        hits, searched, tokens, notes = found
+        for hit in hits:
+            hit["near_duplicates"] = [NearDuplicate(*copy) for copy in hit["near_duplicates"]]
+        return cls([Hit(**hit) for hit in hits], searched, tokens and TokenUse(*tokens), notes)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __getitem__(self, item: Any) -> Any:
+        return self.hits[item]
+
+    def __repr__(self) -> str:
+        return f"Answer({len(self.hits)} hits of {self.searched} images)"
+
+
+@dataclass(frozen=True)
+class FailedFile:
+    """A file that could not be indexed."""
+
+    path: str
+    error: Error
+
+
+@dataclass(frozen=True)
+class IndexReport:
+    """What an index run did, in numbers of files."""
+
+    seen: int
+    added: int
+    updated: int
+    """Images whose file had changed."""
+    moved: int
+    """Images whose file was found under another path."""
+    unchanged: int
+    removed: int
+    """With `prune`."""
+    missing: int
+    """Images whose files are gone, kept without `prune`."""
+    seconds: float
+    failed: list[FailedFile] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def _of(cls, report: dict[str, Any]) -> IndexReport:
+        failed = [FailedFile(path, error_of(error)) for path, error in report.pop("failed")]
+        return cls(failed=failed, **report)
+
+
+@dataclass(frozen=True)
+class IndexedImage:
+    """One image of a collection."""
+
+    id: int
+    """From 1, never given to another image."""
+    row: int
+    """Of `Engine.embeddings`."""
+    path: str
+    hash: str
+    """SHA-256 of the file, 64 hexadecimal digits."""
+    size: int
+    """Bytes."""
+    modified: int
+    """Nanoseconds since 1970 UTC."""
+    width: int
+    """Pixels, after orientation."""
+    height: int
+    format: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class ImageMetadata:
+    """Embedded metadata of an image file (EXIF, XMP and IPTC). It is untrusted: cameras lack clocks, and editors guess."""
+
+    taken: int | None
+    """Local time at which the image was taken, in seconds since 1970 as if it were UTC."""
+    zone_minutes: int | None
+    """Time zone of `taken`, minutes east of UTC."""
+    camera: str
+    lens: str
+    latitude: float | None
+    """Degrees north, WGS 84."""
+    longitude: float | None
+    place: str
+    """Town nearest to that position."""
+    rating: int | None
+    """1 to 5 stars; -1: rejected."""
+    title: str
+    description: str
+    keywords: list[str]
+
+
+@dataclass(frozen=True)
+class EngineInfo:
+    """Facts about a collection."""
+
+    address: str
+    encoder: str
+    """Name of its model."""
+    encoder_folder: str
+    """Folder of the model when the collection was created."""
+    fingerprint: str
+    """SHA-256 of the model."""
+    precision: str
+    images: int
+    dim: int
+    late_interaction: bool
+    """Several vectors for each image."""
+    created: str
+    """UTC, "2026-01-31T12:00:00Z"."""
+
+
+def open(
+    address: str | os.PathLike[str],
+    *,
+    encoder: Encoder | str | os.PathLike[str] | None = None,
+    create: bool = True,
+    precision: PrecisionName | None = None,
+    threads: int = 0,
+) -> Engine:
+    """Open a collection: a folder that holds the embeddings and the catalog of indexed images.
+
+    Args:
+        address: the folder; "~" is the home folder. A new collection is made by the first `index`, nothing before.
+        encoder: model of a new collection, as `load` takes it, or a loaded one; None is the starter. With an existing
+            collection, the new location of its model if that was moved; another model is refused.
+        create: False raises NotFound if there is no collection yet.
+        precision: None is the collection's own, for a new one that of the loaded encoder, or "fp32".
+        threads: 0 uses all processors.
+
+    Raises:
+        NotFound: no collection there and `create` is False, or its model is gone.
+        Mismatch: another model than the collection's.
+        BadData: broken files.
+    """
+    if isinstance(encoder, Encoder):
+        precision = precision or encoder.precision  # type: ignore[assignment]
+        encoder = encoder.folder
+    opened = _core.open(_path(address), os.fsencode(encoder or ""), bool(create), precision, int(threads))
+    return Engine._of(opened, (os.fspath(address), encoder, create, precision, threads))
+
+
+class Engine:
+    """An open collection with its model. Made by `saccade.open`.
+
+    `search`, `like` and everything else that only reads may be used from several threads at once, also while `index` runs.
+    A collection has one writer at a time, in all processes: another one raises SystemFailure with its process id. A search
+    sees the collection as it was when the last `index`, `remove` or `refresh` of this object ended. Ctrl-C ends a call
+    within a second. In a child process made by fork, and where a pickled one is unpickled, the collection is opened again.
+    """
+
+    _core: _core.Engine
+
+    def __init__(self) -> None:
+        raise TypeError("saccade.open() makes engines")
+
+    @classmethod
+    def _of(cls, core: _core.Engine, opened_with: tuple[Any, ...]) -> Engine:
+        engine = object.__new__(cls)
+        engine._core = core
+        engine._opened_with = opened_with
+        engine._writing = threading.Lock()
+        return engine
+
+    def __reduce__(self) -> Any:
+        return (_open_again, self._opened_with)
+
+    def __repr__(self) -> str:
+        return f"Engine({os.fspath(self._opened_with[0])!r}, {len(self)} images)"
+
+    def __len__(self) -> int:
+        return self.info.images
+
+    def index(
+        self,
+        paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+        *,
+        prune: bool = False,
+        retry_failed: bool = False,
+        follow_links: bool = False,
+        hidden: bool = False,
+        exclude: Iterable[str] = (),
+        captions: Mapping[str, str] | None = None,
+        batch_size: int = 32,
+        progress: bool | ProgressFunction = False,
+    ) -> IndexReport:
+        """Add new and changed images and videos below the paths.
+
+        Goes on where an earlier call was stopped; unchanged files are not read. Files that cannot be read are in the
+        report. Ctrl-C raises KeyboardInterrupt, and what is done is kept.
+
+        Args:
+            paths: a file or folder, or several; "~" is the home folder.
+            prune: remove images whose files are gone; otherwise they are only counted.
+            retry_failed: try files again that were found to be broken and have not changed.
+            follow_links: follow links to folders; links to files always are.
+            hidden: include files and folders whose names begin with a dot.
+            exclude: patterns of what to leave out, as lines of a .gitignore file.
+            captions: captions by image path. They win over caption files beside the images.
+            batch_size: images in a pass of the model.
+            progress: see `Encoder.encode_images`.
+
+        Raises:
+            NotFound: none of the paths exists.
+            SystemFailure: the disk is full, or another process is writing.
+        """
+        options = _index_options(prune, retry_failed, follow_links, hidden, exclude, captions, batch_size)
+        with Progress(progress) as function, self._writing:
+            return IndexReport._of(self._core.index(_paths(paths), options, function))
+
+    def watch(
+        self,
+        paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+        on_change: Callable[[IndexReport], Any] | None = None,
+        *,
+        prune: bool = False,
+        follow_links: bool = False,
+        hidden: bool = False,
+        exclude: Iterable[str] = (),
+        captions: Mapping[str, str] | None = None,
+        batch_size: int = 32,
+    ) -> None:
+        """Index changes below the folders as they happen, until Ctrl-C or an exception of `on_change`, which is called
+        after each. Options as for `index`."""
+        options = _index_options(prune, False, follow_links, hidden, exclude, captions, batch_size)
+
+        def tell(report: dict[str, Any]) -> None:
+            if on_change is not None:
+                on_change(IndexReport._of(report))
+
+        with self._writing:
+            self._core.watch(_paths(paths), options, tell)
+
+    def search(
+        self,
+        query: str | Query | None = None,
+        *,
+        image: ImageLike | None = None,
+        but: str | None = None,
+        without: str | Iterable[str] = (),
+        compose: ComposeMethod | None = None,
+        text_weight: float | None = None,
+        k: int = 10,
+        filter: str = "",
+        keyword_weight: float = 0.5,
+        min_probability: float | None = None,
+        group_duplicates: bool = True,
+        order: Literal["score", "date"] = "score",
+        chunk_long_text: bool = False,
+        candidates: int = 1000,
+    ) -> Answer:
+        """Find the images closest to a query.
+
+        Args:
+            query: a text, or a `Query`.
+            image: an image to search by, with or without a text.
+            but: a change in words: "this picture, but ..."
+            without: what is not wanted.
+            compose: how image and text are combined; by default the collection's composer, else "sum".
+            text_weight: weight of the text beside an image, 0 to 1.
+            k: hits wanted.
+            filter: condition on images: "width>=1000 and date>=2024" (`saccade help filters`).
+            keyword_weight: weight of keyword matches (captions, file and folder names) against visual similarity, 0 to 1.
+            min_probability: leave out hits that are less likely to be right, 0 to 1.
+            group_duplicates: show near-duplicates grouped under the best of them.
+            order: "score", or "date" (newest first).
+            chunk_long_text: read a text that is longer than the model's context in chunks.
+            candidates: with late interaction, images scored by all their vectors; 0 is all.
+
+        Raises:
+            InvalidInput: a query without content, a broken filter, or an option out of range.
+            NotFound: nothing was indexed yet.
+            NotFound, BadData, Unsupported, LimitExceeded: reading the query's image.
+        """
+        asked = _query(query, image, but, without, compose, text_weight)
+        return Answer._of(
+            self._core.search(
+                asked, int(k), filter, float(keyword_weight), min_probability, group_duplicates, order, chunk_long_text,
+                int(candidates),
+            )
+        )  # fmt: skip
+
+    def like(
+        self,
+        id: int,
+        *,
+        k: int = 10,
+        filter: str = "",
+        min_probability: float | None = None,
+        group_duplicates: bool = True,
+        order: Literal["score", "date"] = "score",
+        candidates: int = 1000,
+    ) -> Answer:
+        """Find images similar to one of the collection, which is itself left out. Options as for `search`.
+
+        Raises:
+            NotFound: no image has that id.
+        """
+        return Answer._of(
+            self._core.like(
+                int(id), int(k), filter, 0.5, min_probability, group_duplicates, order, False, int(candidates)
+            )
+        )
+
+    @property
+    def info(self) -> EngineInfo:
+        """Facts about the collection; empty before the first `index`."""
+        return EngineInfo(**self._core.info())
+
+    @property
+    def encoder(self) -> Encoder:
+        """The collection's model, loaded if need be. It shares the weights with this engine."""
+        return Encoder._of(self._core.encoder(), self._opened_with[4])
+
+    def image(self, image: int | str | os.PathLike[str]) -> IndexedImage:
+        """Look an image up by its id or path. Raises NotFound."""
+        if isinstance(image, (str, os.PathLike)):
+            return IndexedImage(**self._core.image_by_path(_path(image)))
+        return IndexedImage(**self._core.image_by_id(int(image)))
+
+    def images(self, filter: str = "") -> list[IndexedImage]:
+        """List the images that pass the filter, by id; all without one."""
+        return [IndexedImage(**image) for image in self._core.images(filter)]
+
+    @property
+    def embeddings(self) -> NDArray[np.float32]:
+        """The collection's embeddings as they lie on disk: float32 [rows, dim], a read-only memory map.
+
+        Row `image.row` belongs to an image; rows of removed images stay until the collection is compacted, and `ids` has 0
+        for them. The array stays valid, as it is, when the collection changes. With late interaction a row is the mean of
+        an image's vectors.
+        """
+        return self._core.embeddings()[0]
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """Id of the image of each row of `embeddings`, int64 [rows]; 0 where no image has it."""
+        return self._core.embeddings()[1]
+
+    def allowed(self, filter: str = "") -> NDArray[np.bool_]:
+        """Tell which rows of `embeddings` have an image that passes the filter: boolean [rows], for `saccade.search`."""
+        return self._core.allowed(filter).view(np.bool_)
+
+    def vectors(self, id: int) -> NDArray[np.float32]:
+        """Vectors of an image with late interaction, float32 [n, dim]. Raises Unsupported without late interaction."""
+        return self._core.vectors(int(id))
+
+    def metadata(self, id: int) -> ImageMetadata:
+        """Embedded metadata of an image's file. Raises NotFound."""
+        return ImageMetadata(**self._core.metadata(int(id)))
+
+    def values(self, field: str, most: int = 100) -> dict[str, int]:
+        """Values of a text field ("camera", "keyword", "format", ...) with the number of images that have each, most
+        frequent first. Raises InvalidInput for another field."""
+        return dict(self._core.values(field, int(most)))
+
+    @property
+    def failed(self) -> list[FailedFile]:
+        """Files that could not be indexed, by path."""
+        return [FailedFile(path, error_of(error)) for path, error in self._core.failed()]
+
+    def calibration(self, kind: Literal["text", "image"] = "text") -> Calibration:
+        """Calibration that `index` learned for queries of a kind. Raises NotFound if there is none yet, Unsupported with
+        late interaction."""
+        return Calibration._of(self._core.calibration(kind))
+
+    def remove(self, ids: int | Iterable[int]) -> None:
+        """Remove images by id. Their files stay. Raises NotFound, with nothing removed, if an id is unknown."""
+        listed = [int(ids)] if isinstance(ids, (int, np.integer)) else [int(id) for id in ids]
+        with self._writing:
+            self._core.remove(listed)
+
+    def refresh(self) -> None:
+        """Take up what other processes have written."""
+        with self._writing:
+            self._core.refresh()
+
+
+def _open_again(address: Any, encoder: Any, create: bool, precision: Any, threads: int) -> Engine:
+    return open(address, encoder=encoder, create=create, precision=precision, threads=threads)
+
+
+def _path(path: str | os.PathLike[str]) -> bytes:
+    return os.fsencode(os.path.expanduser(path))
+
+
+def _paths(paths: Any) -> list[bytes]:
+    return [_path(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
+
+
+def _index_options(
+    prune: bool,
+    retry_failed: bool,
+    follow_links: bool,
+    hidden: bool,
+    exclude: Iterable[str],
+    captions: Mapping[str, str] | None,
+    batch_size: int,
+) -> dict[str, Any]:
+    return {
+        "prune": bool(prune),
+        "retry_failed": bool(retry_failed),
+        "follow_links": bool(follow_links),
+        "hidden": bool(hidden),
+        "exclude": [exclude] if isinstance(exclude, str) else list(exclude),
+        "captions": {os.fspath(path): caption for path, caption in (captions or {}).items()},
+        "batch_size": int(batch_size),
+    }
+
+
+def _query(
+    query: str | Query | None,
+    image: Any,
+    but: str | None,
+    without: str | Iterable[str],
+    compose: ComposeMethod | None,
+    text_weight: float | None,
+) -> Query:
+    if isinstance(query, Query):
+        asked = query
+    elif query is None or isinstance(query, str):
+        asked = Query(query)
+    else:
+        raise InvalidInput(f"query: a {type(query).__name__}, expected a string or a saccade.Query")
+    if image is not None:
+        asked = asked.and_image(image)
+    if but is not None:
+        if asked._text is not None:
+            raise InvalidInput("both a text and `but`: give one of them")
+        asked = asked.but(but)
+    without = [without] if isinstance(without, str) else list(without)
+    if without:
+        asked = asked.without(*without)
+    if compose is None and text_weight is not None:
+        compose = "sum"
+    return asked if compose is None else asked.compose(compose, text_weight)

@@ -1,0 +1,45 @@
+"""The same bits as the command line's, where its program is built."""
+
+import json
+import os
+import subprocess
+
+import numpy as np
+import pytest
+from conftest import ROOT, picture
+from PIL import Image
+
+import saccade
+
+PROGRAM = os.environ.get("SACCADE_PROGRAM", str(ROOT / "build/release/bin/saccade"))
+pytestmark = pytest.mark.skipif(not os.access(PROGRAM, os.X_OK), reason=f"no program {PROGRAM}")
+
+
+def run(*arguments):
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, check=True).stdout
+
+
+def test_embeddings(model, starter, pictures, tmp_path):
+    Image.fromarray(np.random.default_rng(1).integers(0, 256, (211, 130, 3), np.uint8)).save(pictures / "noise.jpg")
+    files = sorted(pictures.iterdir())
+    run("embed", "--images", *files, "-m", starter, "-o", tmp_path / "images.npy")
+    np.testing.assert_array_equal(model.encode_images(files), np.load(tmp_path / "images.npy"))
+    texts = ["a red square", "two birds on a branch", "grün"]
+    (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n")
+    run("embed", "--texts", tmp_path / "texts.txt", "-m", starter, "-o", tmp_path / "texts.npy")
+    np.testing.assert_array_equal(model.encode_texts(texts), np.load(tmp_path / "texts.npy"))
+
+
+def test_answers(starter, photos, pictures, tmp_path):
+    for query in ("red", "a dark corner -green", "yellow:2 blue"):
+        told = json.loads(run("search", "-c", tmp_path / "photos.saccade", "--json", query))
+        hits = photos.search(query)
+        assert [(hit["id"], hit["path"], hit["score"]) for hit in told["hits"]] == [
+            (hit.id, hit.path, pytest.approx(hit.score, abs=1e-7)) for hit in hits
+        ]
+    told = json.loads(
+        run("search", "-c", tmp_path / "photos.saccade", "--json", "--image", pictures / "red.png", "green")
+    )
+    hits = photos.search(saccade.Query.image(pictures / "red.png").but("green"))
+    assert [hit["id"] for hit in told["hits"]] == [hit.id for hit in hits]
+    assert picture("red").shape == (40, 60, 3)

@@ -1,0 +1,205 @@
+"""Collections: index, search, like, embeddings, errors."""
+
+import os
+import pickle
+
+import numpy as np
+import pytest
+from conftest import COLORS, picture
+from PIL import Image
+
+import saccade
+
+
+def test_a_new_collection_is_made_by_index(starter, pictures, tmp_path):
+    photos = saccade.open(tmp_path / "c", encoder=starter)
+    assert not (tmp_path / "c").exists() and len(photos) == 0
+    with pytest.raises(saccade.NotFound):
+        photos.search("red")
+    with pytest.raises(saccade.NotFound, match="create"):
+        saccade.open(tmp_path / "c", create=False)
+    (pictures / "broken.png").write_bytes(b"no image")
+    report = photos.index([pictures])
+    assert (report.seen, report.added, report.unchanged) == (5, 4, 0)
+    assert [os.path.basename(one.path) for one in report.failed] == ["broken.png"]
+    assert isinstance(report.failed[0].error, saccade.Error)
+    assert photos.index(str(pictures)).unchanged == 4
+    assert photos.info.images == len(photos) == 4
+    assert photos.info.dim == 192 and photos.info.created.endswith("Z")
+
+
+def test_search(photos, pictures):
+    answer = photos.search("red", k=2)
+    assert len(answer) == 2 and answer.searched == 4
+    hit = answer[0]
+    assert os.path.basename(hit.path) == "red.png" and hit.by_keywords and hit.rank == 1
+    assert (hit.width, hit.height, hit.format) == (60, 40, "png")
+    assert -1 <= hit.score <= 1 and hit.match == "unknown" and hit.probability is None
+    assert answer.tokens.used >= 1 and answer.tokens.dropped == 0
+    assert [one.id for one in answer] == [one.id for one in answer.hits]
+    assert [os.path.basename(one.path) for one in photos.search("red", filter="path~green")] == ["green.png"]
+    assert photos.search("red", filter="width>=1000").hits == []
+
+
+@pytest.mark.parametrize("kind", ["path", "bytes", "array", "pillow"])
+def test_search_by_image(photos, pictures, kind):
+    path = pictures / "blue.png"
+    image = {"path": path, "bytes": path.read_bytes(), "array": picture("blue"), "pillow": Image.open(path)}[kind]
+    best = photos.search(image=image, k=1)[0]
+    assert os.path.basename(best.path) == "blue.png" and best.score == pytest.approx(1, abs=1e-4)
+
+
+def test_composed_queries(photos, pictures):
+    red = pictures / "red.png"
+    queries = [
+        saccade.Query.image(red).but("but green"),
+        saccade.Query("a square").without("red", "blue"),
+        saccade.Query("red").and_image(red, 0.5).and_image(pictures / "blue.png", -1),
+        saccade.Query.image(red).but("a green square").was("a red square").compose("direction"),
+        saccade.Query('"-red"', literal=True),
+    ]
+    for query in queries:
+        assert len(photos.search(query)) == 4
+    same = photos.search(image=red, but="but green")
+    assert [(hit.id, hit.score) for hit in same] == [(hit.id, hit.score) for hit in photos.search(queries[0])]
+    assert photos.search("a square", without=["red", "blue"]).hits == photos.search(queries[1]).hits
+    weights = [photos.search(image=red, but="green", compose="sum", text_weight=w)[0].score for w in (0, 1)]
+    assert weights[0] == pytest.approx(1, abs=1e-4) and weights[1] < 0.9
+    first = saccade.Query("a")
+    assert first.without("b") is not first and first._unwanted == ()
+
+
+def test_wrong_queries(photos, pictures):
+    wrong = [
+        dict(),
+        dict(query="red", but="green"),
+        dict(query=5),
+        dict(query="red", k=0),
+        dict(query="red", filter="colour=blue"),
+        dict(query="red", keyword_weight=2),
+        dict(query="red", min_probability=-1),
+        dict(query="red", order="size"),
+        dict(image=pictures / "red.png", but="x", compose="product"),
+        dict(query=saccade.Query("a").and_image(pictures / "red.png", 0)),
+    ]
+    for arguments in wrong:
+        with pytest.raises(saccade.InvalidInput):
+            photos.search(**arguments)
+    with pytest.raises(saccade.NotFound, match="gone.png"):
+        photos.search(image=pictures / "gone.png")
+    with pytest.raises(saccade.Error):
+        photos.search(image=b"no image")
+
+
+def test_like(photos, pictures):
+    red = photos.image(pictures / "red.png")
+    assert photos.image(red.id) == red and photos.image(str(pictures / "red.png")).hash == red.hash
+    found = photos.like(red.id)
+    assert len(found) == 3 and red.id not in [hit.id for hit in found]
+    with pytest.raises(saccade.NotFound):
+        photos.like(999)
+    with pytest.raises(saccade.NotFound):
+        photos.image(999)
+
+
+def test_embeddings_are_a_read_only_map(photos, pictures):
+    rows, ids = photos.embeddings, photos.ids
+    assert rows.shape == (4, 192) and rows.dtype == np.float32 and ids.dtype == np.int64
+    assert not rows.flags.writeable and not rows.flags.owndata
+    with pytest.raises(ValueError):
+        rows[0, 0] = 1
+    image = photos.image(pictures / "green.png")
+    assert ids[image.row] == image.id
+    np.testing.assert_allclose(rows[image.row], photos.encoder.encode_images(image.path), atol=1e-5)
+    query = photos.encoder.encode_texts("green")
+    indices, scores = saccade.search(rows, query, k=4)
+    by_row = {hit.id: hit.score for hit in photos.search("green", keyword_weight=0)}
+    assert [by_row[ids[index]] for index in indices] == scores.tolist()
+    kept = rows.copy()
+    photos.remove(image.id)
+    assert len(photos) == 3 and photos.ids[image.row] == 0
+    del photos
+    np.testing.assert_array_equal(rows, kept)  # as it was
+
+
+def test_remove_and_images(photos):
+    listed = photos.images()
+    assert [image.id for image in listed] == sorted(image.id for image in listed) and len(listed) == 4
+    assert [os.path.basename(image.path) for image in photos.images("path~blue")] == ["blue.png"]
+    with pytest.raises(saccade.NotFound):
+        photos.remove([listed[0].id, 999])
+    assert len(photos) == 4
+    photos.remove(image.id for image in listed[:2])
+    assert [image.id for image in photos.images()] == [image.id for image in listed[2:]]
+
+
+def test_captions_prune_and_exclude(photos, pictures):
+    (pictures / "yellow.png").unlink()
+    Image.fromarray(picture("red", 64, 64)).save(pictures / "square.png")
+    report = photos.index(pictures, exclude="square.*")
+    assert (report.added, report.missing, report.removed) == (0, 1, 0)
+    report = photos.index(pictures, prune=True, captions={str(pictures / "square.png"): "a tomato"})
+    assert (report.added, report.removed) == (1, 1)
+    assert photos.image(pictures / "square.png").caption == "a tomato"
+    assert photos.search("tomato")[0].caption == "a tomato"
+
+
+def test_a_model_of_its_own_is_refused(photos, tmp_path):
+    from conftest import golden
+
+    address = tmp_path / "photos.saccade"
+    with pytest.raises(saccade.Mismatch):
+        saccade.open(address, encoder=golden("clip-gelu"))
+    again = saccade.open(address, create=False, encoder=photos.encoder)
+    assert again.search("red").hits == photos.search("red").hits
+
+
+def test_refresh_and_pickle(photos, pictures, tmp_path):
+    reader = pickle.loads(pickle.dumps(photos))
+    assert reader.search("red").hits == photos.search("red").hits
+    Image.fromarray(picture("red", 64, 64)).save(pictures / "square.png")
+    photos.index(pictures)
+    assert len(reader) == 4
+    reader.refresh()
+    assert len(reader) == 5
+    assert "5 images" in repr(reader)
+
+
+def test_paths_of_any_bytes(photos, pictures):
+    name = os.fsencode(pictures) + b"/odd \xff name.png"
+    Image.fromarray(picture("red", 80, 80)).save(os.fsdecode(name))
+    assert photos.index(pictures).added == 1
+    hit = photos.search(image=picture("red", 80, 80), k=1, group_duplicates=False)[0]
+    assert os.fsencode(photos.image(os.fsdecode(name)).path) == name
+    assert os.path.exists(hit.path)
+
+
+def test_home_folder(starter, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "Pictures").mkdir()
+    Image.fromarray(picture("red")).save(tmp_path / "Pictures" / "red.png")
+    photos = saccade.open("~/photos.saccade", encoder=starter)
+    assert photos.index("~/Pictures").added == 1
+    assert (tmp_path / "photos.saccade").is_dir()
+
+
+def test_watch_follows_until_the_callback_raises(photos, pictures):
+    import threading
+
+    seen = []
+
+    def on_change(report):
+        seen.append(report)
+        if sum(one.added for one in seen) >= 1:
+            raise StopIteration
+
+    def later():
+        Image.fromarray(picture("blue", 90, 90)).save(pictures / "new.png")
+
+    timer = threading.Timer(1.0, later)
+    timer.start()
+    with pytest.raises(StopIteration):
+        photos.watch(pictures, on_change)
+    timer.join()
+    photos.refresh()
+    assert len(photos) == len(COLORS) + 1

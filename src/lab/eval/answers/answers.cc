@@ -1,0 +1,474 @@
+#include "lab/eval/answers/answers.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lab/eval/figures/figure_json.h"
+#include "saccade/collection/collection_reader.h"
+#include "saccade/collection/collection_writer.h"
+#include "saccade/core/hash.h"
+#include "saccade/core/random.h"
+#include "saccade/search/keywords/caption_texts.h"
+#include "saccade/search/keywords/word_search.h"
+#include "saccade/search/matching/background.h"
+#include "saccade/search/search.h"
+#include "saccade/text/caption_queries.h"
+
+namespace saccade::lab {
+namespace {
+
+constexpr std::array<double, 3> kCuts = {0.2, 0.5, 0.8};
+constexpr int kBins = 10;
+constexpr int64_t kMostWords = 4;
+constexpr double kRankOffset = 60;       // of reciprocal rank fusion, as its authors have it
+constexpr double kConvexKeywords = 0.7;  // chosen on the fitted halves
+
+// Classes whose hash is odd are the held-out half.
+bool is_held_out(const std::string& name) {
+  return (sha256_hex(name).back() & 1) != 0;
+}
+
+std::string class_name(const DatasetItem& item) {
+  return item.group.empty() ? item.id : item.group;
+}
+
+// A caption, or phrases of one, two and three of its words.
+std::vector<std::string> texts_of(const std::string& caption, SplitMix& random) {
+  std::vector<std::string> texts = {caption};
+  const std::vector<std::string> words = caption_words(caption);
+  for (size_t n = 1; n < 4 && words.size() > 3; ++n) {
+    const size_t at = random.below(static_cast<uint32_t>(words.size() - n + 1));
+    std::string text;
+    for (size_t i = at; i < at + n; ++i) text += (i == at ? "" : " ") + words[i];
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+// Number of the query's words that word search looks for.
+int64_t term_count(const std::string& text) {
+  SearchQuery query;
+  query.text = text;
+  return std::ssize(word_terms(query));
+}
+
+void add_absent(const CaptionIndex& truth, AnswersTask& task) {
+  int64_t added = 0;
+  for (const std::string_view word : everyday_words()) {
+    if (added == kAbsentQueries) return;
+    if (!truth.with_all_words(word).empty()) continue;
+    // A class of its own: absent queries do not depend on each other.
+    task.queries.push_back({std::string(word), {}, term_count(std::string(word)), task.clusters++});
+    ++added;
+  }
+}
+
+struct Ranked {
+  std::array<double, std::size(kOrderings)> ndcg = {};
+  std::array<double, std::size(kOrderings)> first = {};
+};
+
+double ndcg(std::span<const int64_t> hits, const std::vector<int64_t>& right) {
+  double sum = 0;
+  double ideal = 0;
+  for (int64_t i = 0; i < kAnswerDepth; ++i) {
+    const double gain = 1 / std::log2(static_cast<double>(i) + 2);
+    if (i < std::ssize(hits) && std::ranges::binary_search(right, hits[static_cast<size_t>(i)])) sum += gain;
+    if (i < std::ssize(right)) ideal += gain;
+  }
+  return ideal > 0 ? sum / ideal : 0;
+}
+
+// Both rankings of a query, for the orders that are no answer of the program.
+struct Both {
+  std::vector<RowScore> best;  // by score, all rows
+  WordRanking words;
+};
+
+std::vector<int64_t> top(std::vector<std::pair<double, int64_t>> sums) {
+  const auto count = std::min(static_cast<size_t>(kAnswerDepth), sums.size());
+  std::ranges::partial_sort(sums, sums.begin() + static_cast<std::ptrdiff_t>(count), std::greater<>());
+  std::vector<int64_t> rows;
+  for (size_t i = 0; i < count; ++i) rows.push_back(sums[i].second);
+  return rows;
+}
+
+// Equal sums are ordered by a hash of the row, so that keywords alone know nothing of the scores.
+std::vector<int64_t> keyword_order(const Both& both) {
+  std::vector<std::pair<double, int64_t>> sums;
+  for (const RowScore& row : both.best) {
+    const WordRanking::Place* place = place_of(both.words, row.row);
+    const double tie = 1e-9 * static_cast<double>(SplitMix(static_cast<uint64_t>(row.row)).below(1000));
+    sums.emplace_back((place != nullptr ? place->evidence.strength() : 0) + tie, row.row);
+  }
+  return top(std::move(sums));
+}
+
+std::vector<int64_t> reciprocal_order(const Both& both) {
+  std::vector<std::pair<double, int64_t>> sums;
+  for (size_t i = 0; i < both.best.size(); ++i) {
+    double sum = 1 / (kRankOffset + static_cast<double>(i) + 1);
+    if (const WordRanking::Place* place = place_of(both.words, both.best[i].row)) {
+      sum += 1 / (kRankOffset + static_cast<double>(place->rank));
+    }
+    sums.emplace_back(sum, both.best[i].row);
+  }
+  return top(std::move(sums));
+}
+
+// Scores of the best 1,000 are scaled to 0 to 1, and BM25 by its maximum.
+std::vector<int64_t> convex_order(const Both& both) {
+  std::vector<std::pair<double, int64_t>> sums;
+  const double high = double{both.best.front().score};
+  const double low = double{both.best[std::min(both.best.size(), size_t{1000}) - 1].score};
+  double most = 0;
+  for (const auto& [row, place] : both.words.places) most = std::max(most, place.evidence.bm25);
+  for (const RowScore& row : both.best) {
+    const WordRanking::Place* place = place_of(both.words, row.row);
+    const double words = place != nullptr ? place->evidence.bm25 / most : 0;
+    sums.emplace_back((1 - kConvexKeywords) * (double{row.score} - low) / std::max(high - low, 1e-9) +
+                          kConvexKeywords * words,
+                      row.row);
+  }
+  return top(std::move(sums));
+}
+
+// What became of one query.
+struct Outcome {
+  Ranked ranked;
+  std::vector<std::pair<double, bool>>
+      hits;         // match probability of the default order's hits, and if it is right
+  double best = 0;  // highest match probability
+};
+
+Figure mean_of(const std::vector<double>& values, const std::vector<int64_t>& clusters, int64_t count,
+               const BootstrapOptions& options, ThreadPool& pool) {
+  if (values.empty()) return {};
+  ClusteredSample sample;
+  sample.mean_names = {"mean"};
+  sample.values = Matrix<double>(std::ssize(values), 1);
+  std::ranges::copy(values, sample.values.values().begin());
+  sample.cluster = clusters;
+  sample.clusters = count;
+  return figures_of(estimate(sample, options, pool), options.confidence).front();
+}
+
+Result<CollectionReader> make_collection(const AnswersTask& task, MatrixView<const float> rows,
+                                         const EncoderBackend& encoder, const std::filesystem::path& folder) {
+  SACCADE_ASSIGN(CollectionWriter writer,
+                 CollectionWriter::create(
+                     folder, {"evaluated", "/evaluated", encoder.info().fingerprint, encoder.info().dim}));
+  constexpr int64_t kTogether = 1000;
+  for (int64_t first = 0; first < rows.rows(); first += kTogether) {
+    CollectionChange change;
+    for (int64_t i = first; i < std::min(first + kTogether, rows.rows()); ++i) {
+      CollectionChange::Put put;
+      put.item.path = fmt::format("/{}", i);
+      put.item.hash = sha256_hex(put.item.path);
+      put.item.width = put.item.height = 1;
+      put.item.format = "png";
+      put.item.caption = task.indexed[static_cast<size_t>(i)];
+      put.values.assign(rows.row(i).begin(), rows.row(i).end());
+      change.puts.push_back(std::move(put));
+    }
+    SACCADE_TRY(writer.commit(change));
+  }
+  return CollectionReader::open(folder);
+}
+
+// Searches for the queries, one after the other.
+class Asker {
+ public:
+  Asker(const CollectionReader& collection, EncoderBackend& encoder,
+        std::shared_ptr<const Background> background, ThreadPool& pool)
+      : collection_(collection), encoder_(encoder), background_(std::move(background)), pool_(pool) {}
+
+  Result<Outcome> ask(const AnswersTask::Query& asked, std::span<const float> row, Matching& matching) {
+    SearchQuery query;
+    query.text = asked.text;
+    query.background = background_;
+    query.word_share = kWordShare;
+    query.fold_duplicates = false;
+    query.k = kAnswerDepth;
+    EncodedQuery encoded;
+    encoded.row.assign(row.begin(), row.end());
+    SACCADE_ASSIGN(const SearchAnswer answer, search_encoded(collection_, encoder_, encoded, query, pool_));
+    Outcome outcome;
+    if (answer.matching) matching = *answer.matching;
+    std::vector<int64_t> shown;
+    for (const SearchHit& hit : answer.hits) {
+      const int64_t number = number_of(hit.item.row);
+      shown.push_back(number);
+      if (!matching.tells || !hit.likelihood) continue;
+      outcome.hits.emplace_back(hit.likelihood->right, std::ranges::binary_search(asked.right, number));
+      outcome.best = std::max(outcome.best, hit.likelihood->right);
+    }
+    if (asked.right.empty()) return outcome;
+    const std::vector<uint8_t> all(static_cast<size_t>(collection_.rows().rows()), 1);
+    Both both;
+    SACCADE_ASSIGN(both.words, rank_by_words(collection_, query, all));
+    SACCADE_ASSIGN(auto best, exact_search(collection_.rows(), {row.data(), 1, std::ssize(row)},
+                                           collection_.rows().rows(), pool_));
+    both.best = std::move(best.front());
+    std::vector<int64_t> by_vectors;
+    for (int64_t i = 0; i < std::min(kAnswerDepth, std::ssize(both.best)); ++i) {
+      by_vectors.push_back(both.best[static_cast<size_t>(i)].row);
+    }
+    const std::vector<int64_t> orders[] = {by_vectors, keyword_order(both), reciprocal_order(both),
+                                           convex_order(both), shown};
+    for (size_t o = 0; o < std::size(orders); ++o) {
+      outcome.ranked.ndcg[o] = ndcg(orders[o], asked.right);
+      outcome.ranked.first[o] =
+          !orders[o].empty() && std::ranges::binary_search(asked.right, orders[o].front()) ? 1 : 0;
+    }
+    return outcome;
+  }
+
+ private:
+  // Rows are in the order in which the items were put.
+  static int64_t number_of(int64_t row) { return row; }
+
+  const CollectionReader& collection_;
+  EncoderBackend& encoder_;
+  std::shared_ptr<const Background> background_;
+  ThreadPool& pool_;
+};
+
+void measure_orders(const AnswersTask& task, const std::vector<Outcome>& outcomes,
+                    const BootstrapOptions& bootstrap, ThreadPool& pool, AnswersFigures& figures) {
+  for (int64_t words = 0; words <= kMostWords; ++words) {
+    std::vector<size_t> chosen;
+    std::vector<int64_t> clusters;
+    for (size_t q = 0; q < static_cast<size_t>(task.present); ++q) {
+      if (words != 0 && std::min(task.queries[q].words, kMostWords) != words) continue;
+      chosen.push_back(q);
+      clusters.push_back(task.queries[q].cluster);
+    }
+    if (chosen.empty()) continue;
+    for (size_t o = 0; o < std::size(kOrderings); ++o) {
+      std::vector<double> gains;
+      std::vector<double> firsts;
+      for (const size_t q : chosen) {
+        gains.push_back(outcomes[q].ranked.ndcg[o]);
+        firsts.push_back(outcomes[q].ranked.first[o]);
+      }
+      figures.orders.push_back({kOrderings[o], words,
+                                mean_of(gains, clusters, task.clusters, bootstrap, pool),
+                                mean_of(firsts, clusters, task.clusters, bootstrap, pool)});
+    }
+  }
+}
+
+void measure_calibration(const AnswersTask& task, const std::vector<Outcome>& outcomes,
+                         const BootstrapOptions& bootstrap, ThreadPool& pool, AnswersFigures& figures) {
+  const auto mean = [&](const std::vector<double>& values, const std::vector<int64_t>& clusters) {
+    return mean_of(values, clusters, task.clusters, bootstrap, pool);
+  };
+  std::array<double, kBins> promised = {};
+  std::array<double, kBins> came = {};
+  std::array<int64_t, kBins> counts = {};
+  int64_t all = 0;
+  double right = 0;
+  for (const Outcome& outcome : outcomes) {
+    for (const auto& [probability, is_right] : outcome.hits) {
+      const auto bin = static_cast<size_t>(std::min(kBins - 1, static_cast<int>(probability * kBins)));
+      promised[bin] += probability;
+      came[bin] += is_right ? 1 : 0;
+      ++counts[bin];
+      ++all;
+      right += is_right ? 1 : 0;
+    }
+  }
+  figures.ece = 0;
+  for (size_t b = 0; b < kBins; ++b) {
+    if (counts[b] == 0) continue;
+    figures.ece += std::abs(promised[b] - came[b]) / static_cast<double>(all);
+    const auto hits = static_cast<double>(counts[b]);
+    figures.bins.push_back({static_cast<double>(b) / kBins, counts[b], promised[b] / hits, came[b] / hits});
+  }
+  for (const double cut : kCuts) {
+    AnswersFigures::Cut one{.cut = cut, .precision = {}};
+    std::vector<double> values;
+    std::vector<int64_t> clusters;
+    double found = 0;
+    for (size_t q = 0; q < outcomes.size(); ++q) {
+      for (const auto& [probability, is_right] : outcomes[q].hits) {
+        if (probability < cut) continue;
+        values.push_back(is_right ? 1 : 0);
+        clusters.push_back(task.queries[q].cluster);
+        found += is_right ? 1 : 0;
+      }
+    }
+    one.hits = std::ssize(values);
+    one.precision = mean(values, clusters);
+    if (right > 0) one.recall = found / right;
+    figures.cuts.push_back(std::move(one));
+  }
+  std::vector<double> above;
+  std::vector<int64_t> above_clusters;
+  std::vector<double> best;
+  for (size_t q = 0; q < static_cast<size_t>(task.present); ++q) {
+    best.push_back(outcomes[q].best);
+    if (outcomes[q].hits.empty() || !outcomes[q].hits.front().second) continue;
+    above.push_back(outcomes[q].hits.front().first >= 0.5 ? 1 : 0);
+    above_clusters.push_back(task.queries[q].cluster);
+  }
+  figures.first_right_above_half = mean(above, above_clusters);
+  constexpr double kWeak = 0.2;
+  std::vector<double> sorted = best;
+  std::ranges::sort(sorted);
+  const double threshold = quantile(sorted, 0.1);
+  std::vector<double> named;
+  std::vector<double> weak[2];
+  std::vector<int64_t> clusters[2];
+  for (size_t q = 0; q < outcomes.size(); ++q) {
+    const bool absent = q >= static_cast<size_t>(task.present);
+    weak[absent ? 1 : 0].push_back(outcomes[q].best < kWeak ? 1 : 0);
+    clusters[absent ? 1 : 0].push_back(task.queries[q].cluster);
+    if (absent) named.push_back(outcomes[q].best < threshold ? 1 : 0);
+  }
+  figures.absent_named = mean(named, clusters[1]);
+  figures.absent_weak = mean(weak[1], clusters[1]);
+  figures.present_weak = mean(weak[0], clusters[0]);
+}
+
+}  // namespace
+
+AnswersTask answers_task(std::span<const DatasetItem> items, std::span<const int64_t> numbers,
+                         int64_t captions, bool fitted, int64_t each) {
+  AnswersTask task;
+  std::map<std::string, int64_t> classes;
+  std::vector<std::string> whole;
+  for (const int64_t number : numbers) {
+    const DatasetItem& item = items[static_cast<size_t>(number)];
+    std::string indexed;
+    std::string all;
+    for (size_t c = 0; c < item.captions.size(); ++c) {
+      if (static_cast<int64_t>(c) < captions) indexed += (c == 0 ? "" : "; ") + item.captions[c];
+      all += (c == 0 ? "" : "; ") + item.captions[c];
+    }
+    task.indexed.push_back(std::move(indexed));
+    whole.push_back(std::move(all));
+    classes.try_emplace(class_name(item), std::ssize(classes));
+  }
+  task.clusters = std::ssize(classes);
+  const CaptionIndex truth(whole);
+  const int64_t most = std::min(kMostRight, std::max<int64_t>(20, std::ssize(numbers) / 10));
+  std::vector<size_t> order(numbers.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  SplitMix random(0);
+  for (size_t i = order.size(); i > 1; --i) {
+    std::swap(order[i - 1], order[random.below(static_cast<uint32_t>(i))]);
+  }
+  std::set<std::string> known;
+  std::array<int64_t, kMostWords + 1> counts = {};
+  for (const size_t i : order) {
+    const DatasetItem& item = items[static_cast<size_t>(numbers[i])];
+    if (is_held_out(class_name(item)) == fitted) continue;
+    const auto held =
+        static_cast<size_t>(captions) < item.captions.size() ? static_cast<size_t>(captions) : 0;
+    for (const std::string& caption : std::span(item.captions).subspan(held)) {
+      for (std::string& text : texts_of(caption, random)) {
+        const int64_t words = term_count(text);
+        int64_t& count = counts[static_cast<size_t>(std::min(words, kMostWords))];
+        if (words == 0 || count >= each || !known.insert(text).second) continue;
+        std::vector<int64_t> right = truth.with_all_words(text);
+        if (right.empty() || std::ssize(right) > most) continue;
+        ++count;
+        task.queries.push_back({std::move(text), std::move(right), words, classes.at(class_name(item))});
+      }
+    }
+  }
+  task.present = std::ssize(task.queries);
+  add_absent(truth, task);
+  return task;
+}
+
+std::string_view ordering_name(Ordering ordering) {
+  switch (ordering) {
+    case Ordering::kVectors:
+      return "vectors";
+    case Ordering::kKeywords:
+      return "keywords";
+    case Ordering::kReciprocalRanks:
+      return "reciprocal ranks";
+    case Ordering::kConvex:
+      return "convex combination";
+    case Ordering::kDefault:
+      break;
+  }
+  return "default";
+}
+
+Result<AnswersFigures> measure_answers(const AnswersTask& task, MatrixView<const float> rows,
+                                       EncoderBackend& encoder, const std::filesystem::path& folder,
+                                       const BootstrapOptions& bootstrap, ThreadPool& pool) {
+  AnswersFigures figures;
+  figures.asked = task.present;
+  figures.absent = std::ssize(task.queries) - task.present;
+  SACCADE_ASSIGN(const CollectionReader collection, make_collection(task, rows, encoder, folder));
+  SACCADE_ASSIGN(Background measured, measure_background(collection, encoder, pool));
+  figures.separation = measured.texts.separation;
+  const auto background = std::make_shared<const Background>(std::move(measured));
+  std::vector<std::string> texts;
+  for (const AnswersTask::Query& query : task.queries) texts.push_back(query.text);
+  SACCADE_ASSIGN(const Matrix<float> encoded, encode_all_texts(encoder, texts));
+  Asker asker(collection, encoder, background, pool);
+  std::vector<Outcome> outcomes;
+  Matching matching;
+  for (size_t q = 0; q < task.queries.size(); ++q) {
+    SACCADE_ASSIGN(outcomes.emplace_back(),
+                   asker.ask(task.queries[q], encoded.row(static_cast<int64_t>(q)), matching).in(texts[q]));
+  }
+  figures.tells = matching.tells;
+  figures.reason = matching.reason;
+  figures.shipped = matching.shipped;
+  measure_orders(task, outcomes, bootstrap, pool, figures);
+  if (figures.tells) measure_calibration(task, outcomes, bootstrap, pool, figures);
+  return figures;
+}
+
+Json answers_figures_json(const AnswersFigures& figures) {
+  Json json = {{"asked", figures.asked},
+               {"absent", figures.absent},
+               {"tells", figures.tells},
+               {"reason", figures.reason.empty() ? Json() : Json(figures.reason)},
+               {"shipped", figures.shipped},
+               {"separation", number_or_null(figures.separation)},
+               {"ece", number_or_null(figures.ece)},
+               {"first_right_above_half", figure_json(figures.first_right_above_half)},
+               {"absent_named", figure_json(figures.absent_named)},
+               {"absent_weak", figure_json(figures.absent_weak)},
+               {"present_weak", figure_json(figures.present_weak)},
+               {"orders", Json::array()},
+               {"calibration", Json::array()},
+               {"cuts", Json::array()}};
+  for (const AnswersFigures::Order& order : figures.orders) {
+    json["orders"].push_back({{"order", ordering_name(order.ordering)},
+                              {"words", order.words == 0 ? Json() : Json(order.words)},
+                              {"ndcg10", figure_json(order.ndcg)},
+                              {"r1", figure_json(order.first)}});
+  }
+  for (const AnswersFigures::Bin& bin : figures.bins) {
+    json["calibration"].push_back({{"from", bin.from},
+                                   {"hits", bin.hits},
+                                   {"promised", number_or_null(bin.promised)},
+                                   {"came", number_or_null(bin.came)}});
+  }
+  for (const AnswersFigures::Cut& cut : figures.cuts) {
+    json["cuts"].push_back({{"cut", cut.cut},
+                            {"hits", cut.hits},
+                            {"precision", figure_json(cut.precision)},
+                            {"recall", number_or_null(cut.recall)}});
+  }
+  return json;
+}
+
+}  // namespace saccade::lab

@@ -1,0 +1,102 @@
+// Evaluation of whole answers to texts: their order, with and without keyword matches, and their match
+// probabilities.
+//
+// A dataset's images become a collection as `saccade index` makes it, of which only the first captions of each image
+// are indexed. Queries are the other captions, and phrases of one, two and three words of them. So some of a query's
+// words are indexed and some are not. Right are the images that have all words of the query in any of their captions,
+// and so the truth is larger than what is indexed. Other queries ask for things that no caption names.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lab/data/dataset.h"
+#include "lab/eval/figures/sample.h"
+#include "saccade/core/error.h"
+#include "saccade/core/json.h"
+#include "saccade/core/threads.h"
+#include "saccade/matrix.h"
+#include "saccade/model/encoder.h"
+
+namespace saccade::lab {
+
+inline constexpr int64_t kAnswerDepth = 10;  // hits that count
+inline constexpr int64_t kAbsentQueries = 200;
+
+struct AnswersTask {
+  struct Query {
+    std::string text;
+    std::vector<int64_t> right;  // images, ascending; empty for a query of absent things
+    int64_t words = 0;           // 1, 2, 3, or more
+    int64_t cluster = 0;         // class of the image whose caption it comes from
+  };
+  std::vector<std::string> indexed;  // what is indexed of each image's captions, joined by "; "; may be empty
+  std::vector<Query> queries;        // with an answer first
+  int64_t present = 0;               // number of queries with an answer
+  int64_t clusters = 0;
+};
+
+// Makes the task of the items with these numbers. `captions`: number of captions that are indexed of each image; images
+// without more of them are asked by those. Queries come from one half of the classes: from that on which the factors
+// of evidence.h were fitted if `fitted`, else from the other. At most `each` queries of one, two, three and more
+// words. Deterministic.
+AnswersTask answers_task(std::span<const DatasetItem> items, std::span<const int64_t> numbers,
+                         int64_t captions, bool fitted, int64_t each);
+
+// Ways to order the hits of a query.
+enum class Ordering { kVectors, kKeywords, kReciprocalRanks, kConvex, kDefault };
+inline constexpr Ordering kOrderings[] = {Ordering::kVectors, Ordering::kKeywords, Ordering::kReciprocalRanks,
+                                          Ordering::kConvex, Ordering::kDefault};
+std::string_view ordering_name(Ordering ordering);
+
+struct AnswersFigures {
+  struct Order {
+    Ordering ordering = Ordering::kDefault;
+    int64_t words = 0;  // of the queries; 0: all
+    Figure ndcg;        // normalized discounted cumulative gain of the first ten hits
+    Figure first;       // share of queries whose first hit is right
+  };
+  struct Bin {
+    double from = 0;
+    int64_t hits = 0;
+    double promised = Figure::kNone;
+    double came = Figure::kNone;
+  };
+  struct Cut {
+    double cut = 0;
+    int64_t hits = 0;
+    Figure precision;
+    double recall =
+        Figure::kNone;  // share of the right hits among the first ten that are at or above the cut
+  };
+  int64_t asked = 0;
+  int64_t absent = 0;
+  std::vector<Order> orders;
+  // Match probabilities of the default order's hits. Absent queries are among them.
+  bool tells = false;
+  std::string reason;
+  bool shipped = false;  // Matching::shipped
+  double separation = 0;
+  double ece = Figure::kNone;  // expected calibration error: ten bins of equal width, weighted by their hits
+  std::vector<Bin> bins;
+  std::vector<Cut> cuts;
+  Figure first_right_above_half;  // of right first hits, those with a match probability of 0.5 or more
+  // Share of absent queries whose best match probability is below that of nine in ten queries with an answer.
+  Figure absent_named;
+  Figure absent_weak;   // share of absent queries whose best hit is a weak match
+  Figure present_weak;  // the same of queries with an answer
+};
+
+// Measures the task with the embeddings of its images, [images, dim]. Makes a collection in `folder`, which must be
+// missing or empty, and removes nothing. Errors: those of the collection, of encoding and of searching.
+Result<AnswersFigures> measure_answers(const AnswersTask& task, MatrixView<const float> rows,
+                                       EncoderBackend& encoder, const std::filesystem::path& folder,
+                                       const BootstrapOptions& bootstrap, ThreadPool& pool);
+
+Json answers_figures_json(const AnswersFigures& figures);
+
+}  // namespace saccade::lab

@@ -1,0 +1,120 @@
+#include "lab/eval/answers/answers_study.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+namespace saccade::lab {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder for the collection, removed at the end.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::error_code error;
+    std::string name = (fs::temp_directory_path(error) / "saccade-answers-XXXXXX").string();
+    if (!error && mkdtemp(name.data()) != nullptr) path_ = name;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+}  // namespace
+
+Json AnswersStudy::protocol() const {
+  std::string words = fmt::format(
+      "Each dataset becomes a collection in which the first {} of each image's captions are indexed. Queries are the "
+      "other captions, and phrases of one, two and three words of captions longer than that; at most {} of each "
+      "number of words. Right are the images that have all words of the query in any of their captions. Queries "
+      "come from {} half of the classes. {} queries more ask for everyday things that no caption names. The first {} "
+      "hits count, near-duplicates not grouped. Intervals: {} resamples of the classes.",
+      answers_.indexed, answers_.each, answers_.fitted ? "the fitted" : "the held-out", kAbsentQueries,
+      kAnswerDepth, options_.bootstrap.resamples);
+  words += fmt::format(" {}", picture_words(options_.embed));
+  Json json = {{"words", std::move(words)},
+               {"indexed", answers_.indexed},
+               {"each", answers_.each},
+               {"half", answers_.fitted ? "fitted" : "held-out"},
+               {"leave_out", options_.leave_out}};
+  json.update(picture_fields(options_.embed));
+  return json;
+}
+
+Status AnswersStudy::add_dataset(const NamedDataset& dataset) {
+  SACCADE_ASSIGN(const CaptionedImages* images, dataset.dataset.need<CaptionedImages>());
+  const bool captions = std::ranges::any_of(images->items, [](const DatasetItem& item) {
+    return std::ranges::any_of(item.captions, [](const std::string& text) { return !text.empty(); });
+  });
+  if (!captions)
+    return fail(ErrorCode::kUsage, "{}: no captions: nothing says which hits are right", dataset.name);
+  datasets_.push_back({.items = images->items});
+  return {};
+}
+
+std::vector<ImageRef> AnswersStudy::pictures(size_t dataset) const {
+  std::vector<ImageRef> pictures;
+  for (const DatasetItem& item : datasets_[dataset].items) pictures.push_back(item.image);
+  return pictures;
+}
+
+Result<SettledTask> AnswersStudy::settle(size_t dataset, std::span<const int64_t> unreadable) {
+  Asked& one = datasets_[dataset];
+  SettledTask settled;
+  for (int64_t i = 0; i < std::ssize(one.items); ++i) {
+    if (!std::ranges::binary_search(unreadable, i)) settled.pictures.push_back(i);
+  }
+  if (settled.pictures.empty()) return fail(ErrorCode::kBadData, "no picture can be read");
+  one.task = answers_task(one.items, settled.pictures, answers_.indexed, answers_.fitted, answers_.each);
+  if (one.task.present == 0)
+    return fail(ErrorCode::kUsage, "no queries: every caption is too common, or has no words");
+  settled.texts = std::ssize(one.task.queries);
+  settled.clusters = one.task.clusters;
+  settled.cluster = "group";
+  return settled;
+}
+
+Status AnswersStudy::measure(const EncodedContext& context) {
+  Asked& one = datasets_[context.dataset];
+  Entry entry{.model = context.model.name};
+  if (context.pictures.late) {
+    entry.unsupported = "late interaction has no match probabilities, and its answers are not measured";
+  } else {
+    const ScratchFolder scratch;
+    if (scratch.path().empty()) return fail(ErrorCode::kIo, "no temporary folder can be made");
+    const Matrix<float> rows = mean_rows(context.pictures);
+    SACCADE_ASSIGN(entry.figures,
+                   measure_answers(one.task, rows.view(), context.encoder, scratch.path() / "collection",
+                                   options_.bootstrap, context.pool));
+  }
+  one.entries.push_back(std::move(entry));
+  return {};
+}
+
+Result<Json> AnswersStudy::metrics(std::span<const RunDataset> datasets) const {
+  Json results = Json::array();
+  for (size_t d = 0; d < datasets_.size(); ++d) {
+    for (const Entry& entry : datasets_[d].entries) {
+      Json result = {{"dataset", datasets[d].name},
+                     {"model", entry.model},
+                     {"unsupported", entry.unsupported.empty() ? Json() : Json(entry.unsupported)}};
+      if (entry.unsupported.empty()) result.update(answers_figures_json(entry.figures));
+      results.push_back(std::move(result));
+    }
+  }
+  return Json{{"results", std::move(results)}};
+}
+
+}  // namespace saccade::lab

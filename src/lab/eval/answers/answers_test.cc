@@ -1,0 +1,161 @@
+#include "lab/eval/answers/answers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "saccade/core/rows.h"
+#include "saccade/core/test_folder.h"
+#include "saccade/text/caption_queries.h"
+
+namespace saccade::lab {
+namespace {
+
+constexpr int64_t kDim = 48;
+
+// A token a letter, so that words can be told again.
+class SpellingTokenizer : public Tokenizer {
+ public:
+  [[nodiscard]] TokenizedText encode(std::string_view text, int64_t) const override {
+    TokenizedText result;
+    for (const char c : text) result.ids.push_back(static_cast<unsigned char>(c));
+    result.used = std::ssize(result.ids);
+    return result;
+  }
+  [[nodiscard]] int64_t vocabulary_size() const override { return 256; }
+  [[nodiscard]] int32_t start_id() const override { return 1; }
+  [[nodiscard]] int32_t end_id() const override { return 2; }
+  [[nodiscard]] int32_t pad_id() const override { return 0; }
+};
+
+// A text is the sum of its words' directions.
+class WordEncoder : public EncoderBackend {
+ public:
+  WordEncoder() {
+    info_.fingerprint = std::string(64, '5');
+    info_.dim = kDim;
+    info_.context = 1000;
+    info_.logit_scale = 20;
+  }
+  [[nodiscard]] const EncoderInfo& info() const override { return info_; }
+  [[nodiscard]] const Preprocessing& preprocessing() const override { return preprocessing_; }
+  [[nodiscard]] const Tokenizer* tokenizer() const override { return &tokenizer_; }
+  [[nodiscard]] Result<Matrix<float>> encode_images(MatrixView<const float>) override {
+    return fail(ErrorCode::kUnsupported, "no pictures here");
+  }
+  [[nodiscard]] Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
+    Matrix<float> rows(std::ssize(texts), kDim);
+    for (int64_t t = 0; t < rows.rows(); ++t) {
+      std::string text;
+      for (const int32_t id : texts[static_cast<size_t>(t)].ids) text += static_cast<char>(id);
+      add(text, rows.row(t));
+      normalize_row(rows.row(t));
+    }
+    return rows;
+  }
+  static void add(const std::string& text, std::span<float> row) {
+    for (const std::string& word : caption_words(text)) {
+      std::mt19937_64 random(std::hash<std::string>()(word));
+      std::normal_distribution<float> normal;
+      for (float& value : row) value += normal(random);
+    }
+  }
+
+ private:
+  EncoderInfo info_;
+  Preprocessing preprocessing_;
+  SpellingTokenizer tokenizer_;
+};
+
+// Two captions of an image name the same two things, in other words.
+std::vector<DatasetItem> made_items(int64_t count) {
+  std::mt19937_64 random(7);
+  std::vector<DatasetItem> items;
+  for (int64_t i = 0; i < count; ++i) {
+    const uint64_t a = random() % 80;
+    const uint64_t b = random() % 80;
+    DatasetItem item;
+    item.id = fmt::format("{}", i);
+    item.captions = {fmt::format("thing{} part{}", a, b), fmt::format("object{} part{}", a, b)};
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
+std::vector<int64_t> all_of(const std::vector<DatasetItem>& items) {
+  std::vector<int64_t> numbers;
+  for (int64_t i = 0; i < std::ssize(items); ++i) numbers.push_back(i);
+  return numbers;
+}
+
+const Figure& ndcg_of(const AnswersFigures& figures, Ordering ordering) {
+  const auto found = std::ranges::find_if(figures.orders, [&](const AnswersFigures::Order& order) {
+    return order.ordering == ordering && order.words == 0;
+  });
+  return found->ndcg;
+}
+
+TEST(AnswersTask, QueriesAreHeldOutAndTheTruthIsAllCaptions) {
+  const std::vector<DatasetItem> items = made_items(400);
+  const AnswersTask task = answers_task(items, all_of(items), 1, false, 100);
+  const AnswersTask other = answers_task(items, all_of(items), 1, true, 100);
+  ASSERT_GT(task.present, 50);
+  EXPECT_EQ(std::ssize(task.queries) - task.present, kAbsentQueries);
+  EXPECT_EQ(task.indexed[3], items[3].captions[0]);
+  for (int64_t q = 0; q < task.present; ++q) {
+    const AnswersTask::Query& query = task.queries[static_cast<size_t>(q)];
+    EXPECT_TRUE(query.text.starts_with("object")) << "the first caption is indexed and not asked for";
+    for (const int64_t image : query.right) {
+      EXPECT_EQ(items[static_cast<size_t>(image)].captions[1], query.text);
+    }
+    for (int64_t o = 0; o < other.present; ++o) {
+      EXPECT_NE(other.queries[static_cast<size_t>(o)].cluster, query.cluster) << "a class is on one side";
+    }
+  }
+}
+
+TEST(Answers, TheDefaultIsAboveBothSidesAndProbabilitiesComeTrue) {
+  const std::vector<DatasetItem> items = made_items(400);
+  const AnswersTask task = answers_task(items, all_of(items), 1, false, 100);
+  WordEncoder encoder;
+  std::mt19937_64 random(3);
+  std::normal_distribution<float> normal;
+  Matrix<float> rows(std::ssize(items), kDim);
+  for (int64_t i = 0; i < rows.rows(); ++i) {
+    for (const std::string& caption : items[static_cast<size_t>(i)].captions)
+      WordEncoder::add(caption, rows.row(i));
+    for (float& value : rows.row(i)) value += 2 * normal(random);
+    normalize_row(rows.row(i));
+  }
+  const test::TestFolder folder;
+  ThreadPool pool(2);
+  const auto figures =
+      measure_answers(task, rows.view(), encoder, folder.path() / "collection", {.resamples = 50}, pool);
+  ASSERT_TRUE(figures) << figures.error().message;
+  EXPECT_EQ(figures->asked, task.present);
+  ASSERT_TRUE(figures->tells) << figures->reason;
+  EXPECT_FALSE(figures->shipped);
+  EXPECT_GT(figures->separation, 1);
+  const double both = ndcg_of(*figures, Ordering::kDefault).value;
+  EXPECT_GT(both, ndcg_of(*figures, Ordering::kVectors).value);
+  EXPECT_GT(both, ndcg_of(*figures, Ordering::kKeywords).value);
+  EXPECT_GT(ndcg_of(*figures, Ordering::kReciprocalRanks).value, 0);
+  EXPECT_GT(ndcg_of(*figures, Ordering::kConvex).value, 0);
+  EXPECT_LT(figures->ece, 0.25);
+  EXPECT_LE(figures->present_weak.value, figures->absent_weak.value);
+  ASSERT_EQ(figures->cuts.size(), 3U);
+  for (size_t c = 1; c < 3; ++c) EXPECT_LE(figures->cuts[c].hits, figures->cuts[c - 1].hits);
+  const Json json = answers_figures_json(*figures);
+  EXPECT_EQ(json["orders"][0]["order"], "vectors");
+  EXPECT_TRUE(json["orders"][0]["words"].is_null());
+}
+
+}  // namespace
+}  // namespace saccade::lab

@@ -1,0 +1,68 @@
+// Data of a report's page, and what its sections share. Internal to the module.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lab/report/page_builder.h"
+#include "lab/report/report_folder.h"
+#include "saccade/core/error.h"
+#include "saccade/core/threads.h"
+#include "saccade/pages/thumbnail.h"
+#include "saccade/progress.h"
+
+namespace saccade::lab {
+
+// An evaluation's run with its items and ranks.
+struct LoadedRun {
+  const Run* run = nullptr;
+  std::string name;  // the folder's
+  std::map<std::string, RunItems> items;
+  std::vector<RunQuery> queries;
+};
+
+// All data of a page.
+struct ReportData {
+  std::vector<LoadedRun> runs;
+  std::vector<const ReportFolder*> trainings;
+  // Colour and name of each run's checkpoints. Those with the same fingerprint and precision are the same
+  // series in all runs.
+  std::map<std::pair<const LoadedRun*, std::string>, Series> series;
+
+  // Returns the series of a name in a run; "chance", and names that the run lacks, are grey.
+  [[nodiscard]] Series series_of(const LoadedRun& run, const std::string& model) const;
+};
+// Reads the items and ranks of all runs, and gives their checkpoints names and colours. `folders` is borrowed.
+Result<ReportData> load_report_data(std::span<const ReportFolder> folders);
+
+// Images of a page; each is decoded once.
+class PictureShelf {
+ public:
+  // Adds an image and returns its number, by which it is requested once all have been decoded.
+  size_t add(const ImageRef& image);
+  // Decodes the images, or returns kCancelled. Their order decides which are left out, whatever the number of
+  // threads.
+  Status decode(const RunPageOptions& options, ThreadPool& pool, const ProgressCallback& progress,
+                const std::stop_token& stop);
+  [[nodiscard]] const Thumbnail& at(size_t number) const { return thumbnails_[number]; }
+
+ private:
+  std::map<std::string, size_t> numbers_;
+  std::vector<ImageRef> images_;
+  std::vector<Thumbnail> thumbnails_;
+};
+
+// Returns "text \u2192 image" or its reverse.
+std::string_view direction_words(Direction direction);
+inline constexpr std::array kBothDirections = {Direction::kTextToImage, Direction::kImageToText};
+// Returns the first `characters` of a text, with "..." if it was cut.
+std::string shortened(std::string_view text, size_t characters);
+
+}  // namespace saccade::lab

@@ -1,0 +1,33 @@
+// Verdicts of paired comparisons, corrected for their number.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lab/report/table.h"
+#include "saccade/core/json.h"
+
+namespace saccade::lab {
+
+// The comparisons of one table, a row each. All of them are corrected together (holm_adjusted), so that the probability of
+// any false "is better" in the table is at most 1 - confidence.
+class Verdicts {
+ public:
+  // Adds the comparison of the table's next row: {"difference", "p_value"} of a run's metrics, null if there is none.
+  void add(const Json& difference, std::string a, std::string b, bool lower_is_better = false);
+  // Appends three columns to the table: p, p after the correction, and the verdict ("a is better", or that they cannot be
+  // told apart). The caption says what was corrected. The table has a row for each add(), in the same order.
+  void finish(Table& table, double confidence) const;
+
+ private:
+  struct Comparison {
+    double difference = 0;
+    double p = 0;
+    std::string a;
+    std::string b;
+    bool lower_is_better = false;
+  };
+  std::vector<Comparison> comparisons_;
+};
+
+}  // namespace saccade::lab

@@ -1,0 +1,28 @@
+// A collection's images by date.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "saccade/collection/collection_reader.h"
+#include "saccade/core/error.h"
+
+namespace saccade {
+
+struct PlaceByDate {
+  int64_t id = 0;
+  int64_t row = 0;
+};
+
+// Returns all images, newest first: by the date they were taken, else by the file's time, as the filter's `date`. Files
+// of one date, such as from an archive, are shuffled by their hashes, which do not depend on their content's look.
+// Thread-safe. Cost: one scan of the catalog.
+Result<std::vector<PlaceByDate>> newest_first(const CollectionReader& collection);
+
+// Returns the ids of those that pass `filter` (parse_filter), in the same order; "" passes all. kUsage for a broken filter.
+Result<std::vector<int64_t>> passing_ids(const CollectionReader& collection,
+                                         std::span<const PlaceByDate> order, std::string_view filter);
+
+}  // namespace saccade

@@ -1,0 +1,26 @@
+#include "saccade/model/composers/kinds.h"
+
+#include <array>
+
+namespace saccade {
+namespace {
+
+constexpr std::array<const ComposerKind*, 4> kComposerKinds = {&atf_kind, &combiner_kind, &inversion_kind,
+                                                               &sum_kind};
+
+}  // namespace
+
+std::span<const ComposerKind* const> composer_kinds() {
+  return kComposerKinds;
+}
+
+Result<const ComposerKind*> find_composer_kind(std::string_view name) {
+  std::string known;
+  for (const ComposerKind* kind : kComposerKinds) {
+    if (kind->name == name) return kind;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", kind->name);
+  }
+  return fail(ErrorCode::kUnsupported, "a composer of kind \"{}\", known are: {}", name, known);
+}
+
+}  // namespace saccade

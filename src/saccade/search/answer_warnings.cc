@@ -1,0 +1,42 @@
+#include "saccade/search/answer_warnings.h"
+
+#include <fmt/format.h>
+
+#include "saccade/core/counts.h"
+
+namespace saccade {
+
+std::string scored_note(const SearchAnswer& answer) {
+  if (answer.late_scored) {
+    return *answer.late_scored == answer.searched
+               ? fmt::format("exact: {} scored by all their rows", counted(answer.searched, "picture"))
+               : fmt::format("{} searched by their rows' mean, the best {} scored by all their rows",
+                             counted(answer.searched, "picture"), count_text(*answer.late_scored));
+  }
+  if (!answer.rescored) return {};
+  return fmt::format("exact: {} looked at in eight bits, {} of them in full",
+                     counted(answer.searched, "picture"), count_text(*answer.rescored));
+}
+
+std::vector<std::string> answer_warnings(const SearchAnswer& answer) {
+  std::vector<std::string> warnings;
+  if (answer.tokens && answer.tokens->dropped > 0) {
+    warnings.push_back("the text was cut: " + tokens_text(*answer.tokens));
+  }
+  if (!answer.reranking) return warnings;
+  const Reranking& reranking = *answer.reranking;
+  if (reranking.tokens && reranking.tokens->dropped > 0) {
+    warnings.push_back("the text was cut for re-ranking: " + tokens_text(*reranking.tokens));
+  }
+  const int64_t left_out = reranking.missing + reranking.changed + reranking.unreadable;
+  if (left_out > 0) {
+    warnings.push_back(
+        fmt::format("{} of {} could not be re-ranked: {} gone, {} changed since they were taken in, "
+                    "{} unreadable",
+                    count_text(left_out), counted(reranking.depth, "picture"), count_text(reranking.missing),
+                    count_text(reranking.changed), count_text(reranking.unreadable)));
+  }
+  return warnings;
+}
+
+}  // namespace saccade

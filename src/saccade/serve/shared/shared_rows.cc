@@ -1,0 +1,85 @@
+#include "saccade/serve/shared/shared_rows.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace saccade::serve {
+namespace {
+
+// With rows in eight bits, as many as these serve.
+constexpr size_t kInt8Queries = 16;
+
+tl::unexpected<Error> no_memory() {
+  return fail(ErrorCode::kCancelled, "no memory for a pass over the rows now: try again in a second");
+}
+
+}  // namespace
+
+// Call of one search, which waits for its end.
+struct SharedRows::Call : SharedCall {
+  std::span<const float> query;
+  int64_t k = 0;
+  std::span<const int64_t> wanted;
+  Result<FoundRows> found = no_memory();
+};
+
+void SharedRows::run(std::span<Call* const> calls, const SearchedRows& searched, ThreadPool& pool) const {
+  const auto found_for = [&](std::span<Call* const> some) -> Result<FoundRows> {
+    const auto dim = static_cast<int64_t>(some.front()->query.size());
+    Matrix<float> queries(std::ssize(some), dim);
+    std::vector<std::span<const int64_t>> wanted;
+    int64_t k = 0;
+    for (size_t i = 0; i < some.size(); ++i) {
+      std::ranges::copy(some[i]->query, queries.row(static_cast<int64_t>(i)).begin());
+      k = std::max(k, some[i]->k);
+      wanted.push_back(some[i]->wanted);
+    }
+    return find_rows(searched, queries.view(), k, pool, wanted);
+  };
+  Result<FoundRows> found = found_for(calls);
+  for (size_t i = 0; i < calls.size(); ++i) {
+    Call& call = *calls[i];
+    if (!found) {
+      // Nobody gets the error of another's query.
+      call.found = calls.size() == 1 ? std::move(found) : found_for(calls.subspan(i, 1));
+      continue;
+    }
+    FoundRows own;
+    own.best.push_back(std::move(found->best[i]));
+    // The best k are the first of any more.
+    if (std::ssize(own.best.front()) > call.k) own.best.front().resize(static_cast<size_t>(call.k));
+    own.wanted.push_back(std::move(found->wanted[i]));
+    if (!found->rescored.empty()) own.rescored.push_back(found->rescored[i]);
+    call.found = std::move(own);
+  }
+}
+
+Result<FoundRows> SharedRows::find(const SearchedRows& searched, std::span<const float> query, int64_t k,
+                                   std::span<const int64_t> wanted, ThreadPool& pool) {
+  const bool alone = searched.allowed.data() != alive_.data() || k < 0 ||
+                     static_cast<int64_t>(query.size()) != searched.rows.columns();
+  if (alone) {
+    return find_rows(searched, {query.data(), 1, static_cast<int64_t>(query.size())}, k, pool, {&wanted, 1});
+  }
+  Call own;
+  own.query = query;
+  own.k = k;
+  own.wanted = wanted;
+  // The largest `k` decides the depth of a pass, so a call that wants many more hits than others runs its
+  // own.
+  const size_t most = searched.int8.count > 0 ? kInt8Queries : kQueries;
+  const auto takes = [most](const Call& other, std::span<Call* const> taken) {
+    const int64_t first = taken.front()->k;
+    return taken.size() < most && other.k <= 4 * first && first <= 4 * other.k;
+  };
+  passes_.join(own, takes, {}, [&](std::span<Call* const> calls) { run(calls, searched, pool); });
+  return std::move(own.found);
+}
+
+SharedRows::Counts SharedRows::counts() const {
+  const auto counts = passes_.counts();
+  return {counts.passes, counts.calls};
+}
+
+}  // namespace saccade::serve
