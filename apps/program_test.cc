@@ -202,7 +202,8 @@ TEST(OptionKinds, EveryOptionSaysWhatItTakes) {
     for (CLI::Option* option : command.get_options()) {
       const std::string type = option->get_type_name();
       SCOPED_TRACE(command.get_name() + " " + option->get_name());
-      if (option->get_items_expected_max() == 0 || option->get_positional()) continue;
+      const bool hidden = option->get_group().empty();  // an old name
+      if (option->get_items_expected_max() == 0 || option->get_positional() || hidden) continue;
       ++kinds;
       EXPECT_NE(type, "");
       EXPECT_FALSE(type.starts_with("INT") || type.starts_with("UINT") || type.starts_with("FLOAT"));
@@ -239,9 +240,9 @@ TEST(OptionKinds, ListsAreTakenInOneWord) {
     }
     return std::string();
   };
-  EXPECT_EQ(takes({"eval", "speed", "--precision", "fp32,int8"}), "");
-  EXPECT_EQ(takes({"eval", "speed", "--precision", "fp32", "--precision", "int8"}), "");
-  EXPECT_NE(takes({"eval", "speed", "--precision", "fp32,int9"}), "");
+  EXPECT_EQ(takes({"eval", "speed", "--dataset", "d", "--precision", "fp32,int8"}), "");
+  EXPECT_EQ(takes({"eval", "speed", "--dataset", "d", "--precision", "fp32", "--precision", "int8"}), "");
+  EXPECT_NE(takes({"eval", "speed", "--dataset", "d", "--precision", "fp32,int9"}), "");
 }
 
 TEST(Nearest, SuggestsWhatWasMeant) {

@@ -16,6 +16,7 @@
 #include "saccade/search/fusion.h"
 #include "saccade/search/keywords/word_search.h"
 #include "saccade/search/query_language.h"
+#include "saccade/search/listing.h"
 #include "saccade/search/search.h"
 
 #include "answers.h"
@@ -156,6 +157,7 @@ Result<int> answer_lines(const SearchArguments& arguments, const SearchQuery& co
     const auto answered = [&]() -> Result<Json> {
       SearchQuery query = common;
       SACCADE_ASSIGN(query.text, read_query_text(*line, query.images));
+      if (is_listing(query)) return fail(ErrorCode::kUsage, "the line is empty");
       SACCADE_ASSIGN(const SearchAnswer answer, searcher.answer(query, 0, session));
       return answer_json(answer);
     }();

@@ -137,7 +137,7 @@ TEST_F(BadInput, OptionsOfLateInteractionAreRefusedByName) {
   const Outcome away = run({"index", "pictures", "-c", "c", "--captions", "away.jsonl"});
   EXPECT_EQ(away.code, 0) << away.err;
   EXPECT_THAT(away.err,
-              HasSubstr("--captions away.jsonl: none of the 1 picture it has captions for is among the"));
+              HasSubstr("--captions away.jsonl: its captions are for 1 picture, none of which is among the"));
   const std::string before = snapshot("c");
   expect_failure({"index", "pictures", "-c", "c", "--rows-precision", "fp16"}, 2,
                  {"--rows-precision", "the collection has one embedding an image"});
@@ -538,7 +538,7 @@ TEST_F(BadInput, CtrlCStopsCleanlyAndTheSameCommandGoesOn) {
                                           return errors.find("indexing ") != std::string_view::npos;
                                         }});
   EXPECT_EQ(stopped.code, 1) << stopped.err;
-  EXPECT_THAT(stopped.err, HasSubstr("goes on from here"));
+  EXPECT_THAT(stopped.err, HasSubstr("the same command resumes"));
   const auto first = parse_json(stopped.out);
   ASSERT_TRUE(first.has_value()) << stopped.out;
   EXPECT_EQ((*first)["cancelled"], true);

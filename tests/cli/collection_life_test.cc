@@ -63,7 +63,7 @@ TEST_F(Life, ABackupIsWholeWhileImagesAreIndexed) {
   const auto backed_up = [&](int number) {
     std::string script = commands;
     for (const auto& [from, to] : {std::pair<std::string, std::string>{"photos/", "c/"},
-                                   {"backup", fmt::format("backup-{}", number)}}) {
+                                   {" backup", fmt::format(" backup-{}", number)}}) {
       for (size_t at = script.find(from); at != std::string::npos; at = script.find(from, at + to.size()))
         script.replace(at, from.size(), to);
     }

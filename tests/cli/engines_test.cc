@@ -227,7 +227,7 @@ TEST_F(EnginesCli, SentencesWithoutAPictureAreIllustrated) {
                                           "--overwrite",
                                           "--json"};
   const Json json = json_of(run(words, with_key()));
-  EXPECT_EQ(json["pictures"].size(), 0U);
+  EXPECT_EQ(json["images"].size(), 0U);
   ASSERT_EQ(json["generated"].size(), 2U);  // none for the non-visual sentence
   const std::string written = read("out.md");
   for (const Json& one : json["generated"]) {

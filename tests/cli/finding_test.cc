@@ -259,7 +259,7 @@ TEST_F(Finding, MoreOfAQueryIsUnderstoodAndSaid) {
   const Outcome two =
       run({"search", "-c", "c", "--image", "pictures/red.png", "--image", "pictures/green.png:2", "--json"});
   EXPECT_THAT(json_of(two)["hits"][0]["path"].get<std::string>(), EndsWith("green.png"));
-  expect_failure({"search", "-c", "c", "red", "-green"}, 2, {"-green", "in quotes, or behind --"});
+  expect_failure({"search", "-c", "c", "red", "-green"}, 2, {"-green", "in quotes, or after --"});
   expect_failure({"search", "-c", "c", "red:99"}, 2, {"red", "99", "up to 10"});
   expect_failure({"search", "-c", "c", "--image", "pictures/red.png:0"}, 2, {"--image", "weighs 0"});
   // Explains a hit by each word of each part, with its position in the input.

@@ -98,7 +98,7 @@ TEST_F(HostilePictures, CtrlCDoesNotWaitForThem) {
                                  return begun && now - *begun > std::chrono::seconds(3 * kSlower);
                                }});
   EXPECT_EQ(stopped.code, 1) << stopped.err;
-  EXPECT_THAT(stopped.err, HasSubstr("goes on from here"));
+  EXPECT_THAT(stopped.err, HasSubstr("the same command resumes"));
   EXPECT_EQ(json_of(stopped)["failed"].size(), 0U) << stopped.out;
   const Outcome next = run({"index", "p", "-c", "c", "-m", "model", "--max-seconds", "0.5", "--json"});
   EXPECT_EQ(next.code, 3) << next.err;

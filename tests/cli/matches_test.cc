@@ -126,7 +126,7 @@ TEST_F(MatchesCli, AnswersSayHowLikelyTheirHitsAre) {
   EXPECT_THAT(nothing.err, HasSubstr("nothing matches: no picture has a match probability of 1 or more"));
   const auto page = read_file(folder_ / "page.html");
   ASSERT_TRUE(page.has_value());
-  EXPECT_THAT(*page, HasSubstr("nothing matches: no picture"));
+  EXPECT_THAT(*page, HasSubstr("Nothing matches: no picture"));
   ASSERT_EQ(run({"search", "-c", "c", "red", "heart", "--html", "page.html"}).code, 0);
   EXPECT_THAT(read_file(folder_ / "page.html").value_or(""), HasSubstr("title=\"match probability 0."));
 

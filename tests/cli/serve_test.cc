@@ -238,7 +238,7 @@ TEST_F(ServeCommand, WithFewDescriptorsFilesAreOpenedAndConnectionsRefused) {
 TEST_F(ServeCommand, WhatItRefusesToStartWith) {
   expect_failure({"serve", "--listen", "127.0.0.1:0"}, 2, {"no collection yet", "-c"});
   make_collection();
-  expect_failure({"serve", "-c", "none", "--listen", "127.0.0.1:0"}, 1, {"none", "no collection here"});
+  expect_failure({"serve", "-c", "none", "--listen", "127.0.0.1:0"}, 1, {"none", "no collection there"});
   expect_failure({"serve", "-c", "c", "--listen", "7700"}, 2, {"--listen 7700", "127.0.0.1:7700"});
   expect_failure({"serve", "-c", "c", "--listen", "127.0.0.1:70000"}, 2, {"--listen"});
   expect_failure({"serve", "-c", "c", "--listen", "0.0.0.0:0"}, 2, {"--key-file", "--no-key"});

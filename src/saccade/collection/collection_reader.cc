@@ -71,14 +71,18 @@ struct Snapshot {
 
 struct CollectionReader::State {
   std::filesystem::path folder;
+  std::filesystem::path files;  // of the snapshot: what `folder` led to then, if it is a link
   CollectionInfo info;
   // The connection holds a read transaction open, so that every look-up sees the snapshot.
   mutable std::mutex mutex;
   mutable Database database;
   mutable Snapshot snapshot;  // all but `terms` changes in refresh() alone
 
-  State(std::filesystem::path path, CollectionInfo what, Database opened)
-      : folder(std::move(path)), info(std::move(what)), database(std::move(opened)) {}
+  State(std::filesystem::path path, std::filesystem::path resolved, CollectionInfo what, Database opened)
+      : folder(std::move(path)),
+        files(std::move(resolved)),
+        info(std::move(what)),
+        database(std::move(opened)) {}
 
   // what(): the item, for people.
   template <typename What>
@@ -136,6 +140,15 @@ Status scan_parts(Database& database, std::vector<Database>& others, int64_t end
   SACCADE_TRY(own);
   for (Status& result : results) SACCADE_TRY(result);
   return {};
+}
+
+// Where the folder's files lie. A link on the way may be switched to another collection at any time, and what was read
+// before belongs to the first.
+std::filesystem::path files_of(const std::filesystem::path& folder) {
+  std::error_code error;
+  const std::filesystem::path resolved = std::filesystem::canonical(folder, error);
+  if (error) return folder;  // opening it says why
+  return resolved == std::filesystem::absolute(folder, error).lexically_normal() ? folder : resolved;
 }
 
 // Reads which item has which row, and counts the items of rows from `begin` to before `end`.
@@ -220,10 +233,11 @@ CollectionReader::~CollectionReader() = default;
 
 Result<CollectionReader> CollectionReader::open(const std::filesystem::path& folder) {
   const auto opened = [&]() -> Result<CollectionReader> {
-    SACCADE_ASSIGN(CollectionInfo info, store::read_info(folder));
-    SACCADE_ASSIGN(Database database, store::open_catalog(folder, info, Database::Mode::kRead));
-    auto state = std::make_unique<State>(folder, std::move(info), std::move(database));
-    SACCADE_ASSIGN(state->snapshot, take_snapshot(state->database, folder, state->info));
+    const std::filesystem::path files = files_of(folder);
+    SACCADE_ASSIGN(CollectionInfo info, store::read_info(files));
+    SACCADE_ASSIGN(Database database, store::open_catalog(files, info, Database::Mode::kRead));
+    auto state = std::make_unique<State>(folder, files, std::move(info), std::move(database));
+    SACCADE_ASSIGN(state->snapshot, take_snapshot(state->database, files, state->info));
     return CollectionReader(std::move(state));
   };
   return opened().in("open collection");
@@ -269,17 +283,17 @@ Status CollectionReader::check_files() const {
     return fail(ErrorCode::kBadData, "{}: cut off to {} bytes since it was opened, {} are needed",
                 path.string(), size, bytes);
   };
-  SACCADE_TRY(check(state_->folder / store::kCatalogName, state_->snapshot.catalog_bytes));
-  SACCADE_TRY(check(store::rows_path(state_->folder, meta.generation),
+  SACCADE_TRY(check(state_->files / store::kCatalogName, state_->snapshot.catalog_bytes));
+  SACCADE_TRY(check(store::rows_path(state_->files, meta.generation),
                     meta.rows * state_->info.checkpoint.dim * static_cast<int64_t>(sizeof(float))));
   if (const Int8Rows int8 = int8_rows(); int8.count > 0) {
     SACCADE_TRY(
-        check(store::int8_path(state_->folder, meta.generation), store::int8_offset(int8.count, int8.dim)));
+        check(store::int8_path(state_->files, meta.generation), store::int8_offset(int8.count, int8.dim)));
   }
   if (!has_late_rows()) return {};
-  SACCADE_TRY(check(store::late_ends_path(state_->folder, meta.generation),
+  SACCADE_TRY(check(store::late_ends_path(state_->files, meta.generation),
                     meta.rows * static_cast<int64_t>(sizeof(int64_t))));
-  return check(store::late_rows_path(state_->folder, meta.generation),
+  return check(store::late_rows_path(state_->files, meta.generation),
                state_->snapshot.late.stored_rows() * stored_row_bytes(store::late_layout(state_->info)));
 }
 
@@ -506,7 +520,7 @@ Result<CollectionSummary> CollectionReader::summary() const {
                                               kItemFile, store::kElsewhere)));
   for (const std::string_view ending : {"", "-wal"}) {
     std::error_code error;
-    const auto path = (state_->folder / store::kCatalogName).string().append(ending);
+    const auto path = (state_->files / store::kCatalogName).string().append(ending);
     const auto size = std::filesystem::file_size(path, error);
     if (!error) summary.catalog_bytes += static_cast<int64_t>(size);
   }
@@ -533,10 +547,11 @@ Result<std::vector<Failure>> CollectionReader::failures() const {
 Status CollectionReader::refresh() {
   const std::lock_guard lock(state_->mutex);
   // A second connection first: if anything fails, the old snapshot is as it was.
-  SACCADE_ASSIGN(
-      Database database,
-      store::open_catalog(state_->folder, state_->info, Database::Mode::kRead).in("refresh collection"));
-  SACCADE_ASSIGN(Snapshot snapshot, take_snapshot(database, state_->folder, state_->info));
+  std::filesystem::path files = files_of(state_->folder);
+  SACCADE_ASSIGN(Database database,
+                 store::open_catalog(files, state_->info, Database::Mode::kRead).in("refresh collection"));
+  SACCADE_ASSIGN(Snapshot snapshot, take_snapshot(database, files, state_->info));
+  state_->files = std::move(files);
   state_->database = std::move(database);
   state_->snapshot = std::move(snapshot);
   return {};

@@ -28,7 +28,7 @@ class Listing : public testing::Test {
              {"/old.jpg", 1'000}, {"/new.png", 3'000}, {"/middle.jpg", 2'000}, {"/photo.jpg", 500}}) {
       change.puts.push_back(test::put_of(path, static_cast<int>(seconds)));
       change.puts.back().item.mtime_ns = seconds * kSecond;
-      change.puts.back().item.format = path.substr(path.rfind('.') + 1);
+      change.puts.back().item.format = path.ends_with(".jpg") ? "jpeg" : "png";
     }
     ASSERT_OK(writer->commit(change));
     CollectionChange facts;

@@ -685,12 +685,12 @@ TEST_F(SearchTest, JsonHasTheDocumentedFields) {
   const Json json = answer_json(answer_to(text_query("a", 2)));
   EXPECT_EQ(
       dump_json(json["query"]),
-      R"({"text":"a","image":null,"k":2,"filter":null,"fold_duplicates":true,"cut":null,"order":"score","compose":null,"parts":null})");
+      R"({"text":"a","image":null,"k":2,"filter":null,"group_duplicates":true,"cut":null,"order":"score","compose":null,"parts":null})");
   EXPECT_EQ(dump_json(json["tokens"]), R"({"used":1,"dropped":0,"chunks":1})");
   EXPECT_TRUE(json["effective_length"].is_null());
   EXPECT_EQ(
       dump_json(json["hits"][0]),
-      R"({"rank":1,"id":1,"path":"/pictures/a","second":null,"score":1.0,"likelihood":null,"date":0,"dated_by":"file",)"
+      R"({"rank":1,"id":1,"path":"/pictures/a","second":null,"score":1.0,"match":null,"likelihood":null,"date":0,"dated_by":"file",)"
       R"("caption":"picture a","width":10,"height":10,"format":"png","file_here":true,"facts":{},"near_duplicates":[{"id":2,"path":"/pictures/same","second":null,"score":1.0,"same_bytes":true}],"vector_rank":null,"keywords":null})");
   EXPECT_EQ(json["searched"], 3);
   EXPECT_THAT(dump_json(json), HasSubstr("/pictures/b\xEF\xBF\xBD"));

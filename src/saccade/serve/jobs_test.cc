@@ -52,7 +52,7 @@ class Changing : public ServingTest {
   HttpResponse send(const std::string& bytes, const std::string& caption = "") const {
     HttpRequest request;
     request.method = "POST";
-    request.path = "/api/collections/my pictures/pictures";
+    request.path = "/api/collections/my pictures/images";
     request.headers = {{"content-type", "multipart/form-data; boundary=b"}};
     request.body =
         "--b\r\nContent-Disposition: form-data; name=\"image\"; filename=\"../../../etc/x.png\"\r\n\r\n" +
@@ -65,7 +65,7 @@ class Changing : public ServingTest {
   HttpResponse take_out(int64_t id) const {
     HttpRequest request;
     request.method = "DELETE";
-    request.path = "/api/collections/my pictures/pictures/" + std::to_string(id);
+    request.path = "/api/collections/my pictures/images/" + std::to_string(id);
     return ask(request);
   }
   [[nodiscard]] int64_t items() const {
@@ -200,7 +200,7 @@ TEST_F(Changing, PicturesAreTakenInAndOut) {
   const HttpResponse nothing = send("");
   EXPECT_EQ(nothing.status, 400);
   EXPECT_THAT(json_of(nothing)["error"]["message"].get<std::string>(), HasSubstr("a file of 0 bytes"));
-  EXPECT_EQ(post("/api/collections/my pictures/pictures", "{}").status, 400);
+  EXPECT_EQ(post("/api/collections/my pictures/images", "{}").status, 400);
   EXPECT_EQ(std::distance(fs::directory_iterator(uploads_ / "my pictures"), fs::directory_iterator()), 1);
 
   EXPECT_EQ(take_out(picture["id"].get<int64_t>()).status, 204);
@@ -211,7 +211,7 @@ TEST_F(Changing, PicturesAreTakenInAndOut) {
   EXPECT_EQ(take_out(1).status, 204);
   EXPECT_TRUE(fs::exists(pictures_ / "p0.png"));
   EXPECT_EQ(items(), 5);
-  EXPECT_EQ(get("/api/collections/my pictures/pictures/1").status, 404);
+  EXPECT_EQ(get("/api/collections/my pictures/images/1").status, 404);
   // Uploading a removed image brings it back, whether its file exists or not.
   EXPECT_EQ(send(test::png(20)).status, 201);
   EXPECT_EQ(send(test::png(0)).status, 201);
@@ -272,8 +272,8 @@ TEST_F(Changing, OnlyThoseWhoMayWriteChangeAnything) {
   const std::string jobs = "/api/collections/my pictures/jobs";
   EXPECT_EQ(status("", "POST", jobs), 401);
   EXPECT_EQ(status("reader-0123456789", "POST", jobs), 403);
-  EXPECT_EQ(status("reader-0123456789", "DELETE", "/api/collections/my pictures/pictures/1"), 403);
-  EXPECT_EQ(status("reader-0123456789", "POST", "/api/collections/my pictures/pictures"), 403);
+  EXPECT_EQ(status("reader-0123456789", "DELETE", "/api/collections/my pictures/images/1"), 403);
+  EXPECT_EQ(status("reader-0123456789", "POST", "/api/collections/my pictures/images"), 403);
   EXPECT_EQ(status("reader-0123456789", "DELETE", "/api/jobs/1"), 403);
   EXPECT_EQ(status("reader-0123456789", "GET", "/api/jobs"), 200);
   EXPECT_EQ(status("writer-0123456789", "POST", jobs), 202);
@@ -314,7 +314,7 @@ TEST_F(Changing, ThumbnailsAreKeptWithinABoundAndInTheFormThatTheClientTakes) {
   const auto thumbnail = [&](const std::string& accept) {
     HttpRequest request;
     request.method = "GET";
-    request.path = "/api/collections/my pictures/pictures/7/thumbnail";
+    request.path = "/api/collections/my pictures/images/7/thumbnail";
     request.query = {{"size", "100"}};
     request.headers = {{"accept", accept}};
     return ask(request);
@@ -326,7 +326,7 @@ TEST_F(Changing, ThumbnailsAreKeptWithinABoundAndInTheFormThatTheClientTakes) {
   add(6);
   ASSERT_TRUE(served_->collections().front()->follow());
   int64_t id = 0;
-  const Json list = json_of(get("/api/collections/my pictures/pictures?k=20"));
+  const Json list = json_of(get("/api/collections/my pictures/images?k=20"));
   for (const Json& picture : list["images"]) {
     if (picture["width"] == 300) id = picture["id"].get<int64_t>();
   }

@@ -74,7 +74,7 @@ TEST_F(OtherPages, MayNotAskForWorkEitherAndMayLeadToThePage) {
   EXPECT_EQ(status(search, {{"sec-fetch-site", "cross-site"}}), 403);
   EXPECT_EQ(status(search, {{"sec-fetch-site", "same-site"}}), 403);  // another port of this machine
   EXPECT_EQ(status(search, {{"origin", "http://evil.example"}}), 403);
-  EXPECT_EQ(status("/api/collections/my pictures/pictures/1/thumbnail", {{"sec-fetch-site", "cross-site"}}),
+  EXPECT_EQ(status("/api/collections/my pictures/images/1/thumbnail", {{"sec-fetch-site", "cross-site"}}),
             403);
   const std::vector<NamedValue> link = {
       {"sec-fetch-site", "cross-site"}, {"sec-fetch-mode", "navigate"}, {"sec-fetch-dest", "document"}};

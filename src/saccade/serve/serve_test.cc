@@ -516,7 +516,7 @@ TEST_F(Serving, AFramesThumbnailIsOfTheFileThatWasOpened) {
   }
   const test::TestVariable path("PATH", programs.string() + ":/usr/bin:/bin");
   const HttpResponse small =
-      get(fmt::format("/api/collections/my pictures/pictures/{}/thumbnail?size=64", id));
+      get(fmt::format("/api/collections/my pictures/images/{}/thumbnail?size=64", id));
   ASSERT_EQ(small.status, 200) << small.body;
   ASSERT_TRUE(fs::is_symlink(clip));
   const Image image = decode_image(std::as_bytes(std::span(small.body))).value().image;
@@ -680,8 +680,8 @@ TEST_F(Serving, AKeyOfOtherCollectionsSeesNothingOfThisOne) {
   EXPECT_EQ(with(stranger, "POST", "/metadata", R"({"ids": [1], "indice_name": "my pictures"})").status, 404);
   EXPECT_EQ(with(stranger, "GET", "/api/search?q=red").status, 404);
   EXPECT_EQ(with(reader, "GET", "/api/search?q=red").status, 200) << "the only one";
-  EXPECT_THAT(with(reader, "GET", "/metrics").body, HasSubstr("saccade_collection_pictures"));
-  EXPECT_THAT(with(stranger, "GET", "/metrics").body, Not(HasSubstr("saccade_collection_pictures")));
+  EXPECT_THAT(with(reader, "GET", "/metrics").body, HasSubstr("saccade_collection_images"));
+  EXPECT_THAT(with(stranger, "GET", "/metrics").body, Not(HasSubstr("saccade_collection_images")));
   // A key that may write elsewhere may only read here.
   EXPECT_EQ(with(writer, "GET", own).status, 200);
   const HttpResponse change = with(writer, "DELETE", own + "/images/1");

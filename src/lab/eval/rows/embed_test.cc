@@ -346,12 +346,12 @@ TEST_F(Embed, FunctionsOfOneEncoderAreCachedUnderTheirKeys) {
   ColourEncoder encoder;
   (void)embed(encoder, options_);
   ASSERT_EQ(encoder.images, 7);
-  // The first two values of each image's embedding, as two rows.
+  // The first two values of each image's embedding, plus one, as two rows.
   const ImageFunction halves{" halves", 1, true, [&](MatrixView<const float> pixels) -> Result<RowSets> {
                                SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_images(pixels));
                                RowSets sets{Matrix<float>(2 * rows.rows(), 1)};
                                for (int64_t i = 0; i < rows.rows(); ++i) {
-                                 std::ranges::copy(rows.row(i).first(2), sets.rows.values().begin() + 2 * i);
+                                 for (int64_t j = 0; j < 2; ++j) sets.rows.row(2 * i + j)[0] = 1 + rows.row(i)[j];
                                  sets.begin.push_back(2 * (i + 1));
                                }
                                return sets;
@@ -363,7 +363,7 @@ TEST_F(Embed, FunctionsOfOneEncoderAreCachedUnderTheirKeys) {
     EXPECT_TRUE(result->rows.late);
     EXPECT_EQ(result->rows.sets.begin.back(), 14);
     const std::vector<float> own = fresh();
-    for (size_t i = 0; i < 14; ++i) EXPECT_EQ(values(result->rows)[i], own[4 * (i / 2) + i % 2]);
+    for (size_t i = 0; i < 14; ++i) EXPECT_EQ(values(result->rows)[i], 1 + own[4 * (i / 2) + i % 2]);
   }
   EXPECT_EQ(values(embed(encoder, options_).rows), fresh());
   EXPECT_EQ(encoder.images, 14);

@@ -41,7 +41,8 @@ std::vector<OverviewRow> rows_of(const std::vector<HeadlineColumn>& columns) {
   std::ranges::stable_sort(rows, [](const OverviewRow& a, const OverviewRow& b) {
     if (std::isnan(a.mean_rank) || std::isnan(b.mean_rank))
       return std::isnan(b.mean_rank) && !std::isnan(a.mean_rank);
-    return a.mean_rank < b.mean_rank;
+    if (a.mean_rank != b.mean_rank) return a.mean_rank < b.mean_rank;
+    return a.ranked > b.ranked;  // first in three columns is more than first in one
   });
   return rows;
 }

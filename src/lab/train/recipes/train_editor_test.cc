@@ -287,7 +287,7 @@ TEST_F(Learning, SaysWhatIsWrong) {
   options.precision = Precision::kFp32;
   folder.write("pairs.jsonl", "{\"image\": \"red.png\", \"captions\": [\"red\"]}\n");
   options.datasets = {(folder / "pairs.jsonl").string()};
-  EXPECT_THAT(error(), HasSubstr("images with captions, an editor is trained on edit queries"));
+  EXPECT_THAT(error(), HasSubstr("images with captions, not edit queries"));
   EXPECT_FALSE(std::filesystem::exists(options.run));
 }
 

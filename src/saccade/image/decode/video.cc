@@ -32,7 +32,8 @@ constexpr double kPixelsInFull = 150e9;  // decoded in some 5 to 15 minutes of a
 constexpr double kAssumedFrameRate = 30;
 constexpr int64_t kFrameBytes = int64_t{32} << 20;
 // Memory of ffmpeg apart from frames, and frames that it holds at a time: references, those between threads and
-// filters. Up to 10 bits a sample.
+// filters. Up to 10 bits a sample. With less than the first, ffmpeg 5.1 finds memory neither to decode nor to end, and
+// loops.
 constexpr int64_t kProgramBytes = int64_t{192} << 20;
 constexpr int64_t kFrameBytesAPixel = 72;
 constexpr int64_t kUnknownPixels = int64_t{3840} * 2160;  // of a frame, before anything has been read
@@ -133,9 +134,14 @@ Result<ProcessOutcome> run_program(
   DecoderPool* const pool = options.processes;
   if (pool == nullptr) return run_limited(program, arguments, limits, options.stop, reading.file);
   const int64_t most = std::min(options.memory_bytes, pool->budget_bytes());
+  if (most < kProgramBytes) {
+    return fail(ErrorCode::kLimit, "{} needs {} MiB of memory, the budget for decoding is {} MiB",
+                program.filename().string(), kProgramBytes >> 20, most >> 20);
+  }
   // What may take minutes leaves images half of the memory and a processor, while that is enough.
   const int processors = reading.whole ? std::min(options.threads, pool->processes() - 1) : options.threads;
-  const int64_t first = std::min(kProgramBytes + kFrameBytesAPixel * pixels, reading.whole ? most / 2 : most);
+  const int64_t first = std::min(kProgramBytes + kFrameBytesAPixel * pixels,
+                                 reading.whole ? std::max(most / 2, kProgramBytes) : most);
   for (int64_t bytes = first;; bytes = most) {
     SACCADE_ASSIGN(const DecoderPool::Reservation share,
                    pool->reserve(bytes, processors, options.stop, options.max_wait_seconds));

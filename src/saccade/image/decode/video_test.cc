@@ -383,18 +383,24 @@ TEST_F(VideoTest, TakesItsMemoryFromThePool) {
   EXPECT_EQ(*read_file(log), "779808\n3145728\n202008\n3145728\n");  // the frames are 320 x 240
 }
 
-// The kernel holds the programs to it.
 TEST_F(VideoTest, RefusesAVideoThatNeedsMoreThanTheBudget) {
-  auto pool = DecoderPool::start({.program = SACCADE_DECODER, .budget_bytes = int64_t{160} << 20});
-  ASSERT_TRUE(pool) << pool.error().message;
   const fs::path large =
       make("large.mkv", {"-f", "lavfi", "-i", "color=red:s=8000x6000:d=1:r=1", "-c:v", "mpeg4"});
   ASSERT_TRUE(read_frame(*tools_, large, 0, {}));
-  const auto frame = read_frame(*tools_, large, 0, {.processes = pool->get()});
+  const auto with_budget = [](int64_t mebibytes) {
+    return DecoderPool::start({.program = SACCADE_DECODER, .budget_bytes = mebibytes << 20}).value();
+  };
+  // Less than the programs take for any video.
+  const auto little = with_budget(160);
+  const auto frame = read_frame(*tools_, large, 0, {.processes = little.get()});
   ASSERT_FALSE(frame);
   EXPECT_EQ(frame.error().code, ErrorCode::kLimit) << frame.error().message;
-  EXPECT_THAT(frame.error().message, HasSubstr("ran out of memory"));
-  EXPECT_FALSE(read(large, {.processes = pool->get()}));
+  EXPECT_THAT(frame.error().message, HasSubstr("needs 192 MiB of memory, the budget for decoding is 160 MiB"));
+  EXPECT_FALSE(read(large, {.processes = little.get()}));
+  // Enough for small ones: the kernel holds the programs to it.
+  const auto some = with_budget(300);
+  EXPECT_TRUE(read_frame(*tools_, three_scenes("clip.mp4"), 0, {.processes = some.get()}));
+  EXPECT_FALSE(read_frame(*tools_, large, 0, {.processes = some.get()}));
 }
 
 TEST(VideoTools, AreSaidToBeMissing) {

@@ -90,7 +90,7 @@ TEST_F(IndexedFilesTest, AFrameIsItsVideosContent) {
 class LinkedFiles : public ServingTest {};
 
 TEST_F(LinkedFiles, AreNotSentInAnIndexedFilesPlace) {
-  const std::string at = "/api/collections/my pictures/pictures/1/";
+  const std::string at = "/api/collections/my pictures/images/1/";
   EXPECT_EQ(get(at + "file").status, 200);
   test::write_text(temporary_.path() / "secret", "of the server's user alone");
   fs::remove(pictures_ / "p0.png");
@@ -119,7 +119,7 @@ TEST_F(CutCatalog, IsUnavailableUntilItIsWholeAgain) {
   const std::string catalog = read_file(folder_ / "catalog.sqlite").value();
   fs::resize_file(folder_ / "catalog.sqlite", 0);
   for (const char* path : {"/api/search?q=red", "/api/collections/my pictures", "/api/collections", "/readyz",
-                           "/api/collections/my pictures/pictures", "/api/collections/my pictures/pictures/1",
+                           "/api/collections/my pictures/images", "/api/collections/my pictures/images/1",
                            "/api/collections/my pictures/facets"}) {
     const HttpResponse response = get(path);
     EXPECT_EQ(response.status, 503) << path << response.body;

@@ -42,7 +42,7 @@ class Uploading : public ServingTest {
   HttpResponse send(const std::string& bytes) const {
     HttpRequest request;
     request.method = "POST";
-    request.path = "/api/collections/my pictures/pictures";
+    request.path = "/api/collections/my pictures/images";
     request.headers = {{"content-type", "multipart/form-data; boundary=b"}};
     request.body = "--b\r\nContent-Disposition: form-data; name=\"image\"\r\n\r\n" + bytes + "\r\n--b--\r\n";
     return ask(request);
@@ -50,7 +50,7 @@ class Uploading : public ServingTest {
   HttpResponse take_out(const Json& id) const {
     HttpRequest request;
     request.method = "DELETE";
-    request.path = "/api/collections/my pictures/pictures/" + id.dump();
+    request.path = "/api/collections/my pictures/images/" + id.dump();
     return ask(request);
   }
   // Names of all files that were sent, and of their marks.

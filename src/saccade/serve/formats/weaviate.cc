@@ -49,7 +49,7 @@ Result<std::vector<Input>> vectorizer_inputs(const Json& json, const char* field
 Result<HttpResponse> vectorize(const Context& context, const HttpRequest& request,
                                const std::vector<std::string>&) {
   constexpr std::array<std::string_view, 2> kFields = {"texts", "images"};
-  SACCADE_ASSIGN(const Json json, json_body(context, request, kFields));
+  SACCADE_ASSIGN(const UntrustedJson json, json_body(context, request, kFields));
   SACCADE_ASSIGN(ServedModel * model, context.served.model(""));
   SACCADE_ASSIGN(std::vector<Input> texts, vectorizer_inputs(json, "texts"));
   SACCADE_ASSIGN(std::vector<Input> images, vectorizer_inputs(json, "images"));
