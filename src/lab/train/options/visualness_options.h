@@ -54,7 +54,7 @@ struct VisualnessTrainingOptions {
   // Options of TIP-CLIP; a classifier takes none of the four.
   NullPicture null_picture = {};
   VisualnessObjective objective = VisualnessObjective::kOwnPictures;
-  // The study's loss, which did better on validation texts wherever both were measured (docs/studies.md).
+  // The study's loss, which did better on validation texts wherever both were measured (docs/studies/visualness.md).
   VisualnessLoss loss = VisualnessLoss::kLiteral;
   TrainedPart part = TrainedPart::kBoth;
 

@@ -9,7 +9,8 @@
 //            CLIP4Cir's Combiner (combiner.h), which gets the pooled vector as its third input
 //   row      that, or its sum with both embeddings (with the Combiner: their weighted mean); of length 1
 //
-// Every choice that the paper leaves open is an option; docs/studies.md reports the effect of each.
+// Every choice that the paper leaves open is an option. docs/studies/composed-retrieval.md has the effects of the
+// options that were measured.
 #pragma once
 
 #include <cmath>

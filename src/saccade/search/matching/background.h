@@ -34,7 +34,7 @@ namespace saccade {
 inline constexpr double kBackgroundGrowth = 1.5;
 // Bounds on the number of calibration texts, which is otherwise a tenth of the number of images. A text costs
 // about an eighth of an image. Past 10,000 images the cost therefore falls below 2 % of indexing. The cost of
-// fewer texts was measured on four libraries of icons (docs/studies.md). With 192 in place of 256 the AUROC
+// fewer texts was measured on four libraries of icons (docs/match-probabilities.md). With 192 in place of 256 the AUROC
 // of right against wrong hits changes by -0.005 to 0.006. With 128, hits of one of the four can no longer be
 // judged.
 inline constexpr int64_t kFewestBackgroundTexts = 192;

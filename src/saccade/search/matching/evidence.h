@@ -18,7 +18,7 @@
 //                 whether any image has all words
 //
 // where w is the weight of keywords, 0.5 by default. The factors were fitted on libraries of icons, emoji, drawings
-// and photographs, by queries whose words are not all indexed; docs/studies.md says how well they do on libraries
+// and photographs, by queries whose words are not all indexed; docs/answers.md says how well they do on libraries
 // that they were not fitted on.
 #pragma once
 
