@@ -297,7 +297,8 @@ void add_train_composed_command(CLI::App& train, Command& chosen) {
        {"Of --method combiner and inversion",
         {"--projection-width", "--hidden-width", "--dropout", "--sentence", "--noise", "--inversion-width"}},
        {"Optimizer and schedule",
-        {"--steps", "--learning-rate", "--warmup", "--weight-decay", "--max-gradient-norm", "--seed"}},
+        {"--steps", "--learning-rate", "--warmup", "--schedule", "--weight-decay", "--adam-beta1",
+         "--adam-beta2", "--adam-epsilon", "--max-gradient-norm", "--seed"}},
        {"The run",
         {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--resamples", "--dry-run"}}});
   command->callback([arguments, &chosen] {
