@@ -19,6 +19,7 @@
 #include "lab/eval/composed/composed_figures.h"
 #include "lab/train/math/atf_operations.h"
 #include "lab/train/math/test_shapes.h"
+#include "lab/train/recipes/test_edits.h"
 #include "lab/train/recipes/train_inversion.h"
 #include "lab/train/tasks/composed_training_task.h"
 #include "saccade/core/hash.h"
@@ -301,37 +302,9 @@ TEST(TrainedAtf, LeavesOutHiddenValuesInTrainingAlone) {
 class TrainComposed : public testing::Test {
  protected:
   TrainComposed() {
-    write_manifest("train.jsonl", {"square", "post", "frame"});
+    data_.folder().write("train.jsonl", test::shape_edits({"square", "post", "frame"}));
     // Its two copies differ, so that no target ties with its copy.
-    write_manifest("held.jsonl", {"bar"});
-  }
-
-  void write_manifest(const std::string& name, const std::vector<std::string>& shapes) {
-    const std::vector<std::string> colours = {"red", "green", "blue", "yellow"};
-    std::string lines;
-    for (const std::string& shape : shapes) {
-      for (int copy = 0; copy < 2; ++copy) {
-        for (const std::string& from : colours) {
-          lines += fmt::format(
-              "{{\"picture\": \"{0}-{1}-{2}.png\", \"id\": \"{0}-{1}-{2}\", \"gallery\": \"g\"}}\n", from,
-              shape, copy);
-        }
-      }
-    }
-    for (const std::string& shape : shapes) {
-      for (int copy = 0; copy < 2; ++copy) {
-        for (const std::string& from : colours) {
-          for (const std::string& to : colours) {
-            if (from == to) continue;
-            lines += fmt::format(
-                "{{\"id\": \"{0}-{1}-{2}-{3}\", \"reference\": \"{0}-{1}-{2}\", \"texts\": [\"in {3}\"], \"paraphrases\": "
-                "[\"make it {3}\"], \"targets\": [\"{3}-{1}-{2}\"], \"gallery\": \"g\", \"group\": \"{1}-{2}\"}}\n",
-                from, shape, copy, to);
-          }
-        }
-      }
-    }
-    (void)data_.folder().write(name, lines);
+    data_.folder().write("held.jsonl", test::shape_edits({"bar"}));
   }
 
   [[nodiscard]] ComposedTrainingOptions options(const std::string& run) const {
