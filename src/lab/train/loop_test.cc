@@ -179,7 +179,8 @@ TEST_F(Loop, AnotherOptimizerIsAnotherTraining) {
     EXPECT_EQ(refused.error().code, ErrorCode::kMismatch);
     return refused.error().message;
   };
-  EXPECT_THAT(refusal([](auto& o) { o.adam_beta1 = 0.8; }), HasSubstr("\"adam_beta1\" is 0.9 there, 0.8 here"));
+  EXPECT_THAT(refusal([](auto& o) { o.adam_beta1 = 0.8; }),
+              HasSubstr("\"adam_beta1\" is 0.9 there, 0.8 here"));
   EXPECT_THAT(refusal([](auto& o) { o.adam_beta2 = 0.999; }),
               HasSubstr("\"adam_beta2\" is 0.98 there, 0.999 here"));
   EXPECT_THAT(refusal([](auto& o) { o.adam_epsilon = 1e-8; }), HasSubstr("\"adam_epsilon\""));

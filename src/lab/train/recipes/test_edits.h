@@ -14,7 +14,8 @@ inline const std::vector<std::string>& shape_colours() {
 }
 
 // Returns a manifest of all changes of colour of these shapes: 24 queries a shape, a group per image's shape
-// and copy. The query "red-bar-0-green" asks for "in green" or "make it green" from the reference "red-bar-0".
+// and copy. The query "red-bar-0-green" asks for "in green" or "make it green" from the reference
+// "red-bar-0".
 inline std::string shape_edits(const std::vector<std::string>& shapes) {
   std::string lines;
   for (const std::string& shape : shapes) {

@@ -121,8 +121,8 @@ class StageOne : public testing::Test {
   }
 
   // Writes pseudo-targets of all changes to green and blue into "drawn": an image of its own each, but one
-  // image for "red-frame-0-green" and "red-frame-0-blue". Those of "red-square-0-green" and "red-post-0-green"
-  // failed: the one is not there, the other cannot be read.
+  // image for "red-frame-0-green" and "red-frame-0-blue". Those of "red-square-0-green" and
+  // "red-post-0-green" failed: the one is not there, the other cannot be read.
   void draw_greens_and_blues() {
     std::map<std::string, std::string> files;
     int number = 0;
