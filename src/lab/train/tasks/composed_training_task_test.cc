@@ -34,7 +34,7 @@ struct OpenStage {
   std::unique_ptr<ComposedTrainingTask> task;
 };
 
-// What a triplet's names say of it, whatever the reader made of them.
+// Names of a triplet and its real target, from its reference's file and its text.
 struct NamedTriplet {
   std::string id;    // "red-bar-0-green"
   std::string to;    // "green"
