@@ -272,6 +272,10 @@ TEST(Numbers, AreReadAsWritten) {
   std::string zero = "0";
   EXPECT_EQ(real_number(0)(zero), "");
   EXPECT_EQ(real_number(0, 1, Lowest::kExcluded)(zero), "\"0\", expected a number above 0 to 1");
+  const CLI::Validator below_one = real_number(0, 1, Lowest::kIncluded, Highest::kExcluded);
+  EXPECT_EQ(below_one(zero), "");
+  std::string one = "1";
+  EXPECT_EQ(below_one(one), "\"1\", expected a number from 0 to below 1");
 }
 
 TEST(Npy, IsWhatNumPyReads) {

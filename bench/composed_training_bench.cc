@@ -104,6 +104,7 @@ Result<std::unique_ptr<Training>> make_training(int64_t picture_tokens, int64_t 
   for (int64_t i = 0; i < kPictures; ++i) begin.push_back(begin.back() + picture_tokens * kDim * 2);
   SACCADE_ASSIGN(made->pictures.file, random_items(folder / "pictures", begin));
   made->pictures.tokens.assign(kPictures, picture_tokens);
+  made->options.atf = attention_atf_options();
   made->options.atf.picture_tokens = picture_tokens;
   made->options.atf.text_places = encoder.info().context;
   ComposedStage stage;

@@ -72,7 +72,7 @@ Result<Queries> queries(int64_t n, double tau) {
     made.words.emplace_back(kWords[i % 4]);
     made.texts.push_back(made.encoder->tokenizer()->encode(made.words.back(), info.context));
   }
-  AtfOptions atf;
+  AtfOptions atf = attention_atf_options();
   atf.merge.tau = tau;
   atf.merge.matching = MergeMatching::kBest;
   atf.picture_tokens = made.encoder->token_states()->picture_tokens();

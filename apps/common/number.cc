@@ -43,12 +43,16 @@ CLI::Validator whole_number(int64_t lowest, int64_t highest) {
                          [=](int64_t value) { return value >= lowest && value <= highest; });
 }
 
-CLI::Validator real_number(double lowest, double highest, Lowest bound) {
+CLI::Validator real_number(double lowest, double highest, Lowest bound, Highest top) {
   const bool above = bound == Lowest::kExcluded;
+  const bool below = top == Highest::kExcluded;
   std::string expected = fmt::format("a number {} {}", above ? "above" : "from", lowest);
-  if (highest < std::numeric_limits<double>::max()) expected += fmt::format(" to {}", highest);
+  if (highest < std::numeric_limits<double>::max()) {
+    expected += fmt::format(" to {}{}", below ? "below " : "", highest);
+  }
   return number<double>(std::move(expected), [=](double value) {
-    return std::isfinite(value) && (above ? value > lowest : value >= lowest) && value <= highest;
+    return std::isfinite(value) && (above ? value > lowest : value >= lowest) &&
+           (below ? value < highest : value <= highest);
   });
 }
 

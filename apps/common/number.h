@@ -17,9 +17,11 @@ inline constexpr int64_t kMostWhole = std::numeric_limits<int64_t>::max();
 CLI::Validator whole_number(int64_t lowest, int64_t highest = kMostWhole);
 
 enum class Lowest { kIncluded, kExcluded };
+enum class Highest { kIncluded, kExcluded };
 
-// A number from `lowest` (or just above) to `highest`; never a NaN or an infinity. As whole_number.
+// A number from `lowest` (or just above) to `highest` (or just below); never a NaN or an infinity. As
+// whole_number.
 CLI::Validator real_number(double lowest, double highest = std::numeric_limits<double>::max(),
-                           Lowest bound = Lowest::kIncluded);
+                           Lowest bound = Lowest::kIncluded, Highest top = Highest::kIncluded);
 
 }  // namespace saccade::app

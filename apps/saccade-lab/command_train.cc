@@ -140,11 +140,9 @@ void add_step_options(CLI::App& command, TrainingLoopOptions& options) {
       ->capture_default_str();
 }
 
-void add_loop_options(CLI::App& command, TrainingLoopOptions& options) {
+void add_optimizer_options(CLI::App& command, OptimizerOptions& options) {
   const CLI::Validator above_zero = real_number(0, std::numeric_limits<double>::max(), Lowest::kExcluded);
-  add_path(command, "-o,--run", options.run,
-           "folder for the training's files; a training that is already in it goes on")
-      ->required();
+  const CLI::Validator below_one = real_number(0, 1, Lowest::kIncluded, Highest::kExcluded);
   command.add_option("--learning-rate", options.learning_rate, "peak learning rate of AdamW")
       ->transform(above_zero)
       ->capture_default_str();
@@ -152,14 +150,38 @@ void add_loop_options(CLI::App& command, TrainingLoopOptions& options) {
       .add_option("--warmup", options.warmup, "share of steps with a rising learning rate (warm-up), 0 to 1")
       ->transform(real_number(0, 1))
       ->capture_default_str();
+  add_choice(command, "--schedule", options.schedule,
+             "learning rate after the warm-up: half a cosine down to 0, or constant");
   command.add_option("--weight-decay", options.weight_decay, "weight decay of AdamW, for matrices only")
       ->transform(real_number(0))
+      ->capture_default_str();
+  command
+      .add_option("--adam-beta1", options.adam_beta1,
+                  "AdamW's decay rate of the running mean of gradients, 0 to below 1")
+      ->transform(below_one)
+      ->capture_default_str();
+  command
+      .add_option("--adam-beta2", options.adam_beta2,
+                  "AdamW's decay rate of the running mean of squared gradients, 0 to below 1")
+      ->transform(below_one)
+      ->capture_default_str();
+  command
+      .add_option("--adam-epsilon", options.adam_epsilon,
+                  "constant that AdamW adds to the denominator of an update, above 0")
+      ->transform(above_zero)
       ->capture_default_str();
   command
       .add_option("--max-gradient-norm", options.max_gradient_norm,
                   "maximum gradient norm; larger gradients are scaled down")
       ->transform(above_zero)
       ->capture_default_str();
+}
+
+void add_loop_options(CLI::App& command, TrainingLoopOptions& options) {
+  add_path(command, "-o,--run", options.run,
+           "folder for the training's files; a training that is already in it goes on")
+      ->required();
+  add_optimizer_options(command, options);
   command.add_option("--seed", options.seed, "random seed: weights, order, captions, augmentation")
       ->transform(whole_number(0))
       ->capture_default_str();
@@ -226,8 +248,9 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
                 {{"Data", {"--dataset", "--held-out", "--cache", "--first-caption"}},
                  {"Model", {"--config", "--initial", "--weights"}},
                  {"Optimizer and schedule",
-                  {"--steps", "--batch", "--learning-rate", "--warmup", "--weight-decay",
-                   "--max-gradient-norm", "--seed", "--patch-dropout", "--unmasked"}},
+                  {"--steps", "--batch", "--learning-rate", "--warmup", "--schedule", "--weight-decay",
+                   "--adam-beta1", "--adam-beta2", "--adam-epsilon", "--max-gradient-norm", "--seed",
+                   "--patch-dropout", "--unmasked"}},
                  {"The run", {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--dry-run"}},
                  {"Device and speed", {"--device", "--precision", "--threads"}}});
   command->callback([arguments, &chosen] {

@@ -30,7 +30,9 @@ void add_choice_of(CLI::App& command, const std::string& name, E& value,
       ->default_str(std::string(enum_name(value)));
 }
 
-// -o and the options of a training loop, whatever it trains.
+// Optimizer and schedule of any training.
+void add_optimizer_options(CLI::App& command, OptimizerOptions& options);
+// -o and the options of a training loop, whatever it trains, those of the optimizer among them.
 void add_loop_options(CLI::App& command, TrainingLoopOptions& options);
 // --steps and --evaluate-every, of trainings that are not counted in epochs.
 void add_step_options(CLI::App& command, TrainingLoopOptions& options);

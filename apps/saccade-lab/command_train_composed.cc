@@ -23,8 +23,25 @@
 namespace saccade::lab::app {
 namespace {
 
+// Our variant of adaptive token fusion: the kind atf with other defaults.
+constexpr const char* kAtfAttention = "atf-attention";
+
+// The options of the fusion that were given. Those that were not are the method's.
+struct FusionArguments {
+  std::optional<double> tau;
+  std::optional<MergeMatching> matching;
+  std::optional<MergeWeights> weights;
+  std::optional<AtfPlaces> places;
+  std::optional<AtfPooling> pooling;
+  std::optional<int64_t> heads;
+  std::optional<AtfProjection> projection;
+  std::optional<int64_t> width;
+  std::optional<AtfResidual> residual;
+};
+
 struct Arguments {
   ComposedTrainingOptions options;
+  FusionArguments fusion;
   InversionTrainingOptions inversion;  // what --method inversion alone is asked
   std::string texts;
   EvalArguments eval;  // how pictures are read, and how figures are resampled
@@ -115,6 +132,31 @@ Result<int> run_inversion(const Arguments& arguments, Session& session) {
                       report->left_out);
 }
 
+Result<AtfOptions> fusion_options(const FusionArguments& given, AtfOptions options) {
+  options.merge.tau = given.tau.value_or(options.merge.tau);
+  options.merge.matching = given.matching.value_or(options.merge.matching);
+  options.merge.weights = given.weights.value_or(options.merge.weights);
+  options.places = given.places.value_or(options.places);
+  options.pooling = given.pooling.value_or(options.pooling);
+  options.heads = given.heads.value_or(options.heads);
+  options.projection = given.projection.value_or(options.projection);
+  options.hidden_width = given.width.value_or(options.hidden_width);
+  // The Combiner's weighted mean of both embeddings is the residual.
+  if (options.projection == AtfProjection::kCombiner) options.residual = AtfResidual::kSum;
+  options.residual = given.residual.value_or(options.residual);
+  const bool attends = options.pooling == AtfPooling::kAsked || options.pooling == AtfPooling::kLearned;
+  if (given.heads && !attends) {
+    return fail(ErrorCode::kUsage, "--heads {} is for attention: --pooling is {}, expected asked or learned",
+                *given.heads, enum_name(options.pooling));
+  }
+  if (given.width && options.projection == AtfProjection::kLinear) {
+    return fail(ErrorCode::kUsage,
+                "--fusion-width {}: --projection linear has no hidden layer, expected mlp, both or combiner",
+                *given.width);
+  }
+  return options;
+}
+
 Result<int> run_train_composed(const Arguments& arguments, Session& session) {
   if (arguments.options.method == "inversion") return run_inversion(arguments, session);
   if (!arguments.texts.empty()) {
@@ -123,6 +165,13 @@ Result<int> run_train_composed(const Arguments& arguments, Session& session) {
   if (arguments.options.datasets.empty()) return fail(ErrorCode::kUsage, "name edit queries with --dataset");
   ProgressLine progress(session.quiet);
   ComposedTrainingOptions options = arguments.options;
+  if (options.method == kAtfAttention) {
+    options.method = "atf";
+    options.atf = attention_atf_options();
+  }
+  if (options.method == "atf") {
+    SACCADE_ASSIGN(options.atf, fusion_options(arguments.fusion, options.atf));
+  }
   const EvaluationOptions evaluation = evaluation_options(arguments.eval, session, progress);
   options.embed = evaluation.embed;
   options.bootstrap = evaluation.bootstrap;
@@ -187,7 +236,7 @@ void add_peer_options(CLI::App& command, Arguments& arguments) {
   command
       .add_option_function<double>(
           "--dropout", [&options](double share) { options.dropout = share; },
-          "dropout probability, 0 to 0.95 (default: 0.5; atf without a combiner: 0)")
+          "dropout probability of hidden values, 0 to 0.95 (default: 0.5; atf without a combiner: 0)")
       ->transform(real_number(0, 0.95));
   command.add_option("--texts", arguments.texts, "inversion: file of training texts, one per line");
   command
@@ -232,29 +281,49 @@ void add_stage_options(CLI::App& command, ComposedTrainingOptions& options) {
                 "number format of matrix products in trained towers");
 }
 
-void add_atf_options(CLI::App& command, AtfOptions& options) {
+// "all; atf-attention: mutual", or what both have.
+template <typename Value, typename Words>
+std::string default_of(const Value& study, const Value& ours, const Words& words) {
+  const std::string usual(words(study));
+  return study == ours ? usual : fmt::format("{}; {}: {}", usual, kAtfAttention, words(ours));
+}
+
+void add_atf_options(CLI::App& command, FusionArguments& given) {
+  const AtfOptions study;
+  const AtfOptions ours = attention_atf_options();
+  const auto name = [](const auto value) { return enum_name(value); };
+  const auto number = [](const auto value) { return fmt::format("{}", value); };
   command
-      .add_option(
-          "--tau", options.merge.tau,
+      .add_option_function<double>(
+          "--tau", [&given](double value) { given.tau = value; },
           "atf: minimum cosine similarity of an image token and a text token that are merged; above 1: none")
       ->transform(real_number(-1, 2))
-      ->capture_default_str();
-  add_choice(command, "--matching", options.merge.matching,
-             "atf: which of the pairs at or above --tau are merged");
-  add_choice(command, "--merge-weights", options.merge.weights, "atf: weights of the merged tokens");
-  add_choice(command, "--places", options.places, "atf: position encoding of the tokens");
-  add_choice(command, "--pooling", options.pooling, "atf: pooling of the tokens");
-  command.add_option("--heads", options.heads, "atf: number of heads of attention pooling")
-      ->transform(whole_number(1, 1024))
-      ->capture_default_str();
-  add_choice(command, "--projection", options.projection, "atf: projection of the pooled embedding");
+      ->default_str(default_of(study.merge.tau, ours.merge.tau, number));
+  add_choice(command, "--matching", given.matching, "atf: which of the pairs at or above --tau are merged")
+      ->default_str(default_of(study.merge.matching, ours.merge.matching, name));
+  add_choice(command, "--merge-weights", given.weights, "atf: weights of the merged tokens")
+      ->default_str(default_of(study.merge.weights, ours.merge.weights, name));
+  add_choice(command, "--places", given.places, "atf: position encoding of the tokens")
+      ->default_str(default_of(study.places, ours.places, name));
+  add_choice(command, "--pooling", given.pooling, "atf: pooling of the tokens")
+      ->default_str(default_of(study.pooling, ours.pooling, name));
   command
-      .add_option(
-          "--fusion-width", options.hidden_width,
+      .add_option_function<int64_t>(
+          "--heads", [&given](int64_t value) { given.heads = value; },
+          "atf: number of heads of attention pooling")
+      ->transform(whole_number(1, 1024))
+      ->default_str(default_of(study.heads, ours.heads, number));
+  add_choice(command, "--projection", given.projection, "atf: projection of the pooled embedding")
+      ->default_str(default_of(study.projection, ours.projection, name));
+  command
+      .add_option_function<int64_t>(
+          "--fusion-width", [&given](int64_t value) { given.width = value; },
           "atf: hidden width of the projection (default: four times the embedding width; its combiner: "
           "eight times)")
       ->transform(whole_number(1, 1 << 20));
-  add_choice(command, "--residual", options.residual, "atf: residual connection of the projection");
+  add_choice(command, "--residual", given.residual,
+             "atf: residual connection of the projection; that of --projection combiner is sum")
+      ->default_str(default_of(study.residual, ours.residual, name));
 }
 
 }  // namespace
@@ -267,13 +336,14 @@ void add_train_composed_command(CLI::App& train, Command& chosen) {
   command
       ->add_option(
           "--method", arguments->options.method,
-          "composer that stage two trains: atf (adaptive token fusion), combiner (CLIP4Cir's), sum (the "
-          "towers alone), "
-          "none (stage one only); or inversion (textual inversion, from --texts alone)")
-      ->check(CLI::IsMember({"atf", "combiner", "sum", "none", "inversion"}))
+          "composer that stage two trains: atf (adaptive token fusion as in TMCIR), atf-attention (our "
+          "variant of it: attention over the tokens, added to the sum of both embeddings), combiner "
+          "(CLIP4Cir's), sum (the towers alone), none (stage one only); or inversion (textual inversion, from "
+          "--texts alone)")
+      ->check(CLI::IsMember({"atf", kAtfAttention, "combiner", "sum", "none", "inversion"}))
       ->capture_default_str();
   add_stage_options(*command, arguments->options);
-  add_atf_options(*command, arguments->options.atf);
+  add_atf_options(*command, arguments->fusion);
   add_peer_options(*command, *arguments);
   add_loop_options(*command, arguments->options);
   add_step_options(*command, arguments->options);
@@ -291,13 +361,14 @@ void add_train_composed_command(CLI::App& train, Command& chosen) {
        {"Stage one: alignment of texts with images",
         {"--align", "--pseudo-targets", "--min-cosine", "--align-towers", "--align-steps", "--align-rate"}},
        {"Stage two: towers trained with the composer", {"--towers", "--tower-rate", "--tower-precision"}},
-       {"Of --method atf",
+       {"Of --method atf and atf-attention",
         {"--tau", "--matching", "--merge-weights", "--places", "--pooling", "--heads", "--projection",
          "--fusion-width", "--residual"}},
        {"Of --method combiner and inversion",
         {"--projection-width", "--hidden-width", "--dropout", "--sentence", "--noise", "--inversion-width"}},
        {"Optimizer and schedule",
-        {"--steps", "--learning-rate", "--warmup", "--weight-decay", "--max-gradient-norm", "--seed"}},
+        {"--steps", "--learning-rate", "--warmup", "--schedule", "--weight-decay", "--adam-beta1",
+         "--adam-beta2", "--adam-epsilon", "--max-gradient-norm", "--seed"}},
        {"The run",
         {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--resamples", "--dry-run"}}});
   command->callback([arguments, &chosen] {

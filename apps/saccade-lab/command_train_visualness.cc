@@ -153,24 +153,7 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
   command->add_option("--human-epochs", options.human.epochs, "number of epochs of the second stage")
       ->transform(above_zero)
       ->default_str("2, for a classifier 3");
-  command
-      ->add_option("--learning-rate", options.learning_rate,
-                   "initial learning rate of a stage; it decays to 0")
-      ->transform(above_zero)
-      ->capture_default_str();
-  command
-      ->add_option("--warmup", options.warmup,
-                   "share of a stage's steps with a rising learning rate (warm-up), 0 to 1")
-      ->transform(real_number(0, 1))
-      ->capture_default_str();
-  command->add_option("--weight-decay", options.weight_decay, "weight decay of AdamW, for matrices only")
-      ->transform(real_number(0))
-      ->capture_default_str();
-  command
-      ->add_option("--max-gradient-norm", options.max_gradient_norm,
-                   "maximum gradient norm; larger gradients are scaled down")
-      ->transform(above_zero)
-      ->capture_default_str();
+  add_optimizer_options(*command, options);
   command->add_option("--batch", options.batch, "batch size: number of texts, at least 2")
       ->transform(whole_number(2))
       ->default_str("128, for a classifier 32");
@@ -204,7 +187,8 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
                  {"Model", {"-m", "--config", "--train", "--dropout"}},
                  {"Optimizer and schedule",
                   {"--objective", "--loss", "--automatic-epochs", "--human-epochs", "--learning-rate",
-                   "--warmup", "--weight-decay", "--max-gradient-norm", "--batch", "--seed"}},
+                   "--warmup", "--schedule", "--weight-decay", "--adam-beta1", "--adam-beta2",
+                   "--adam-epsilon", "--max-gradient-norm", "--batch", "--seed"}},
                  {"The run", {"-o", "--dry-run"}},
                  {"Device and speed", {"--device", "--precision", "--threads"}}});
   command->callback(

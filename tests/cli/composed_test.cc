@@ -347,6 +347,55 @@ TEST_F(ComposedCli, AComposerIsTrainedAskedAndMeasured) {
   EXPECT_TRUE(found);
 }
 
+// atf is the study's fusion, atf-attention ours; an option of either changes it alone.
+TEST_F(ComposedCli, TheFusionsAreRecordedByTheirOptions) {
+  const auto words = [](const std::string& folder, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"-q",       "train", "composed",   "--dataset", "test.jsonl",
+                                          "-m",       "model", "--steps",    "1",         "--batch",
+                                          "2",        "--together", "1",     "-o",        folder};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  const auto options_of = [&](const std::string& folder, const std::vector<std::string>& more) {
+    const Outcome trained = run(words(folder, more));
+    EXPECT_EQ(trained.code, 0) << trained.err;
+    const Json description = read_json(folder_ / folder / "run.json").value_or(Json());
+    EXPECT_EQ(description["method"], "atf");
+    EXPECT_EQ(read_json(folder_ / folder / "fuse/model/config.json").value_or(Json())["options"],
+              description["atf"]);
+    return description["atf"];
+  };
+  const Json study = options_of("study", {});
+  EXPECT_EQ(study["matching"], "all");
+  EXPECT_EQ(study["weights"], "similarity");
+  EXPECT_EQ(study["pooling"], "mean");
+  EXPECT_EQ(study["projection"], "linear");
+  EXPECT_EQ(study["residual"], "none");
+  const Json ours = options_of("ours", {"--method", "atf-attention"});
+  EXPECT_EQ(ours["matching"], "mutual");
+  EXPECT_EQ(ours["weights"], "equal");
+  EXPECT_EQ(ours["pooling"], "asked");
+  EXPECT_EQ(ours["projection"], "mlp");
+  EXPECT_EQ(ours["residual"], "sum");
+  Json changed = ours;
+  changed["tau"] = 0.5;
+  changed["heads"] = 2;
+  EXPECT_EQ(options_of("changed", {"--method", "atf-attention", "--tau", "0.5", "--heads", "2"}), changed);
+  EXPECT_EQ(options_of("same", {"--matching", "mutual", "--merge-weights", "equal", "--pooling", "asked",
+                                "--projection", "mlp", "--residual", "sum"}),
+            ours);
+  // The Combiner brings a residual of its own.
+  EXPECT_EQ(options_of("combined", {"--projection", "combiner"})["residual"], "sum");
+  expect_failure(words("no", {"--projection", "combiner", "--residual", "none"}), 2,
+                 {"residual none with projection combiner", "take residual sum"});
+  expect_failure(words("no", {"--heads", "8"}), 2, {"--heads 8", "--pooling is mean"});
+  expect_failure(words("no", {"--fusion-width", "8"}), 2, {"--fusion-width 8", "no hidden layer"});
+  expect_failure(words("no", {"--dropout", "0.5"}), 2, {"dropout is 0.5", "no hidden values"});
+  expect_failure(words("study", {"--method", "atf-attention"}), 1,
+                 {"holds another training", "\"atf/matching\" is \"all\" there, \"mutual\" here"});
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "no"));
+}
+
 TEST_F(ComposedCli, APageShowsTauTokensAndQueries) {
   const Outcome trained = run({"-q", "train", "composed", "--dataset", "test.jsonl", "-m", "model", "--steps",
                                "1", "--batch", "2", "--together", "1", "-o", "fused"});

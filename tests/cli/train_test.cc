@@ -78,10 +78,35 @@ TEST_F(Train, WhatItRefuses) {
   expect_failure(training("run", {}, "9"), 2, {"batch of 9"});
   expect_failure(training("run", {"--steps", "-1"}), 2, {"--steps"});
   expect_failure(training("run", {"--device", "abacus"}), 2, {"abacus"});
+  expect_failure(training("run", {"--adam-beta1", "1.5"}), 2,
+                 {"--adam-beta1", "\"1.5\", expected a number from 0 to below 1"});
+  expect_failure(training("run", {"--adam-beta2", "1"}), 2,
+                 {"--adam-beta2", "\"1\", expected a number from 0 to below 1"});
+  expect_failure(training("run", {"--adam-epsilon", "0"}), 2,
+                 {"--adam-epsilon", "\"0\", expected a number above 0"});
+  expect_failure(training("run", {"--schedule", "linear"}), 2, {"--schedule", "linear", "constant"});
   expect_failure({"train", "dual", "-o", "run"}, 2, {"--dataset"});
   write("data/model.json", "{");
   expect_failure(training("run"), 1, {"data/model.json"});
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+}
+
+// The optimizer's options are recorded, also where they are the defaults, and a run keeps to its own.
+TEST_F(Train, TheOptimizerIsRecordedAndStays) {
+  const std::vector<std::string> own = {"--steps",  "2", "--schedule",   "constant", "--warmup",
+                                        "0",        "--adam-beta2",      "0.999",    "--adam-epsilon",
+                                        "1e-8"};
+  ASSERT_EQ(run(training("run", own)).code, 0);
+  const Json description = read_json(folder_ / "run/run.json").value();
+  EXPECT_EQ(description["schedule"], "constant");
+  EXPECT_EQ(description["adam_beta1"], 0.9);
+  EXPECT_EQ(description["adam_beta2"], 0.999);
+  EXPECT_EQ(description["adam_epsilon"], 1e-8);
+  const Json line = parse_json(read_file(folder_ / "run/metrics.jsonl").value()).value();
+  EXPECT_EQ(line["learning_rate"], description["learning_rate"]);  // the last step's is the peak
+  expect_failure(training("run", {"--steps", "2"}), 1,
+                 {"run folder run holds another training", "\"adam_beta2\" is 0.999 there, 0.98 here",
+                  "\"schedule\" is \"constant\" there, \"cosine\" here"});
 }
 
 TEST_F(Train, AFolderWithSomethingElseIsLeftAlone) {

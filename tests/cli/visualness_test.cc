@@ -198,6 +198,7 @@ TEST_F(Visualness, WhatTheyRefuse) {
                  {"NULL picture is one of the texts' own pictures", "red0.png"});
   expect_failure(learn("no", {"--null", "data/gone.png"}), 1, {"gone.png"});
   expect_failure(learn("no", {"--null", "random:x"}), 2, {"no seed"});
+  expect_failure(learn("no", {"--adam-beta1", "1"}), 2, {"--adam-beta1", "a number from 0 to below 1"});
   expect_failure(learn("no", {"--human", "data/cards.jsonl"}), 2, {"not rated texts"});
   write("data/broken.jsonl", "{\"text\": \"a\", \"visual\": 1}\n");
   expect_failure(learn("no", {"--automatic", "data/broken.jsonl"}), 1,

@@ -23,6 +23,9 @@ constexpr const char* kStateFile = "state.safetensors";
 
 AdamWOptions adamw_options(const TrainingLoopOptions& options, const TrainingTask& task) {
   AdamWOptions adamw;
+  adamw.beta1 = options.adam_beta1;
+  adamw.beta2 = options.adam_beta2;
+  adamw.epsilon = options.adam_epsilon;
   adamw.weight_decay = options.weight_decay;
   for (const auto& [name, parameter] : task.parameters()) {
     if (const double rate = task.rate_of(name); rate != 1) adamw.rates.emplace(name, rate);
@@ -36,15 +39,28 @@ Result<std::string> metadata_of(const SafeTensors& file, const char* key) {
   return found->second;
 }
 
+Status check_positive(const char* name, double value) {
+  if (value > 0 && std::isfinite(value)) return {};
+  return fail(ErrorCode::kUsage, "{} is {}, expected above 0", name, value);
+}
+
 }  // namespace
+
+void describe_optimizer(const OptimizerOptions& options, Json& description) {
+  description["learning_rate"] = options.learning_rate;
+  description["warmup"] = options.warmup;
+  description["schedule"] = enum_name(options.schedule);
+  description["weight_decay"] = options.weight_decay;
+  description["adam_beta1"] = options.adam_beta1;
+  description["adam_beta2"] = options.adam_beta2;
+  description["adam_epsilon"] = options.adam_epsilon;
+  description["max_gradient_norm"] = options.max_gradient_norm;
+}
 
 Json describe_training(const Json& task, const TrainingLoopOptions& options) {
   Json description = task;
   description["steps"] = options.steps;
-  description["learning_rate"] = options.learning_rate;
-  description["warmup"] = options.warmup;
-  description["weight_decay"] = options.weight_decay;
-  description["max_gradient_norm"] = options.max_gradient_norm;
+  describe_optimizer(options, description);
   description["evaluate_every"] = options.evaluate_every;
   if (options.patience > 0) description["patience"] = options.patience;
   description["seed"] = options.seed;
@@ -55,24 +71,31 @@ Json bootstrap_json(const BootstrapOptions& bootstrap) {
   return {{"resamples", bootstrap.resamples}, {"seed", bootstrap.seed}, {"confidence", bootstrap.confidence}};
 }
 
-Status check_loop_options(const TrainingLoopOptions& options) {
-  const auto positive = [](const char* name, double value) -> Status {
-    if (value > 0 && std::isfinite(value)) return {};
-    return fail(ErrorCode::kUsage, "{} is {}, expected above 0", name, value);
-  };
-  if (options.steps < 0) return fail(ErrorCode::kUsage, "steps is {}, expected 0 or more", options.steps);
-  SACCADE_TRY(positive("learning rate", options.learning_rate));
-  SACCADE_TRY(positive("largest gradient norm", options.max_gradient_norm));
-  SACCADE_TRY(positive("steps between evaluations", static_cast<double>(options.evaluate_every)));
-  SACCADE_TRY(positive("steps between checkpoints", static_cast<double>(options.checkpoint_every)));
-  if (options.patience < 0) {
-    return fail(ErrorCode::kUsage, "patience is {}, expected 0 or more", options.patience);
+Status check_optimizer_options(const OptimizerOptions& options) {
+  SACCADE_TRY(check_positive("learning rate", options.learning_rate));
+  SACCADE_TRY(check_positive("largest gradient norm", options.max_gradient_norm));
+  SACCADE_TRY(check_positive("Adam's epsilon", options.adam_epsilon));
+  for (const auto& [name, beta] : {std::pair{"beta1", options.adam_beta1}, {"beta2", options.adam_beta2}}) {
+    if (!(beta >= 0 && beta < 1)) {
+      return fail(ErrorCode::kUsage, "Adam's {} is {}, expected 0 to below 1", name, beta);
+    }
   }
   if (!(options.warmup >= 0 && options.warmup <= 1)) {
     return fail(ErrorCode::kUsage, "warm-up is {}, expected 0 to 1", options.warmup);
   }
   if (!(options.weight_decay >= 0)) {
     return fail(ErrorCode::kUsage, "weight decay is {}, expected 0 or more", options.weight_decay);
+  }
+  return {};
+}
+
+Status check_loop_options(const TrainingLoopOptions& options) {
+  if (options.steps < 0) return fail(ErrorCode::kUsage, "steps is {}, expected 0 or more", options.steps);
+  SACCADE_TRY(check_optimizer_options(options));
+  SACCADE_TRY(check_positive("steps between evaluations", static_cast<double>(options.evaluate_every)));
+  SACCADE_TRY(check_positive("steps between checkpoints", static_cast<double>(options.checkpoint_every)));
+  if (options.patience < 0) {
+    return fail(ErrorCode::kUsage, "patience is {}, expected 0 or more", options.patience);
   }
   return {};
 }
@@ -132,7 +155,10 @@ bool TrainingLoop::is_done() const {
 
 double TrainingLoop::learning_rate(int64_t step) const {
   return LearningRateSchedule{
-      .peak = options_.learning_rate, .warmup = options_.warmup, .steps = options_.steps}
+      .peak = options_.learning_rate,
+      .warmup = options_.warmup,
+      .steps = options_.steps,
+      .shape = options_.schedule}
       .at(step);
 }
 

@@ -73,9 +73,12 @@ struct TrainingOutcome {
   double steps_per_second = 0;  // rate of this call
 };
 
-// Checks the options. Returns kUsage, naming the option.
+// Check the options. They return kUsage, naming the option.
+Status check_optimizer_options(const OptimizerOptions& options);
 Status check_loop_options(const TrainingLoopOptions& options);
 
+// Adds the optimizer's options and the schedule to a description.
+void describe_optimizer(const OptimizerOptions& options, Json& description);
 // Returns run.json: the task's description, then the options.
 Json describe_training(const Json& task, const TrainingLoopOptions& options);
 

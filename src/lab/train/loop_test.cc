@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lab/train/math/adamw.h"
 #include "lab/train/math/step_random.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/test_folder.h"
@@ -126,6 +127,86 @@ TEST_F(Loop, LearnsBoundsAndSaysWhatItDid) {
   EXPECT_EQ(description["line"], "3 x - 1");
   EXPECT_EQ(description["steps"], 20);
   EXPECT_EQ(description["learning_rate"], 0.3);
+  EXPECT_EQ(description["schedule"], "cosine");
+  EXPECT_EQ(description["adam_beta1"], 0.9);
+  EXPECT_EQ(description["adam_beta2"], 0.98);
+  EXPECT_EQ(description["adam_epsilon"], 1e-6);
+}
+
+// The loop's steps are those of an optimizer with the same constants, at a constant rate.
+TEST_F(Loop, TheOptimizerHasItsOptions) {
+  options_.schedule = RateSchedule::kConstant;
+  options_.warmup = 0;
+  options_.adam_beta1 = 0.5;
+  options_.adam_beta2 = 0.7;
+  options_.adam_epsilon = 1e-2;
+  LineTask task;
+  ASSERT_TRUE(train(task));
+  LineTask same;
+  AdamW optimizer(same.parameters(),
+                  {.beta1 = 0.5, .beta2 = 0.7, .epsilon = 1e-2, .weight_decay = options_.weight_decay});
+  for (int64_t step = 0; step < options_.steps; ++step) {
+    const StepLoss loss = same.prepare(step).value();
+    loss().backward();
+    optimizer.clip_gradients(options_.max_gradient_norm);
+    optimizer.step(options_.learning_rate);
+    const torch::NoGradGuard no_grad;
+    same.after_update();
+  }
+  for (const auto& [name, parameter] : task.parameters()) {
+    EXPECT_TRUE(torch::equal(parameter, same.parameters().at(name))) << name;
+  }
+  for (const Json& line : metrics()) EXPECT_EQ(line["learning_rate"], 0.3);
+  const Json description = read_json(options_.run / "run.json").value();
+  EXPECT_EQ(description["schedule"], "constant");
+  EXPECT_EQ(description["adam_beta1"], 0.5);
+  EXPECT_EQ(description["adam_beta2"], 0.7);
+  EXPECT_EQ(description["adam_epsilon"], 1e-2);
+}
+
+TEST_F(Loop, AnotherOptimizerIsAnotherTraining) {
+  LineTask task;
+  ASSERT_TRUE(train(task));
+  const std::string state = read_file(options_.run / "state.safetensors").value();
+  const TrainingLoopOptions first = options_;
+  const auto refusal = [&](auto change) {
+    options_ = first;
+    change(options_);
+    LineTask other;
+    const auto refused = train(other);
+    EXPECT_FALSE(refused);
+    if (refused) return std::string();
+    EXPECT_EQ(refused.error().code, ErrorCode::kMismatch);
+    return refused.error().message;
+  };
+  EXPECT_THAT(refusal([](auto& o) { o.adam_beta1 = 0.8; }),
+              HasSubstr("\"adam_beta1\" is 0.9 there, 0.8 here"));
+  EXPECT_THAT(refusal([](auto& o) { o.adam_beta2 = 0.999; }),
+              HasSubstr("\"adam_beta2\" is 0.98 there, 0.999 here"));
+  EXPECT_THAT(refusal([](auto& o) { o.adam_epsilon = 1e-8; }), HasSubstr("\"adam_epsilon\""));
+  EXPECT_THAT(refusal([](auto& o) { o.schedule = RateSchedule::kConstant; }),
+              HasSubstr("\"schedule\" is \"cosine\" there, \"constant\" here"));
+  EXPECT_EQ(read_file(options_.run / "state.safetensors").value(), state);
+}
+
+TEST(LoopOptions, OutOfRangeAreRefusedByName) {
+  const auto refusal = [](auto change) {
+    TrainingLoopOptions options;
+    change(options);
+    const Status refused = check_loop_options(options);
+    EXPECT_FALSE(refused);
+    if (refused) return std::string();
+    EXPECT_EQ(refused.error().code, ErrorCode::kUsage);
+    return refused.error().message;
+  };
+  EXPECT_TRUE(check_loop_options({}));
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(refusal([](auto& o) { o.adam_beta1 = 1; }), "Adam's beta1 is 1, expected 0 to below 1");
+  EXPECT_EQ(refusal([](auto& o) { o.adam_beta2 = -0.5; }), "Adam's beta2 is -0.5, expected 0 to below 1");
+  EXPECT_THAT(refusal([](auto& o) { o.adam_beta2 = kNan; }), HasSubstr("Adam's beta2 is nan"));
+  EXPECT_EQ(refusal([](auto& o) { o.adam_epsilon = 0; }), "Adam's epsilon is 0, expected above 0");
+  EXPECT_THAT(refusal([](auto& o) { o.warmup = 1.5; }), HasSubstr("warm-up is 1.5, expected 0 to 1"));
+  EXPECT_THAT(refusal([](auto& o) { o.max_gradient_norm = 0; }), HasSubstr("gradient norm is 0"));
 }
 
 TEST_F(Loop, GoesOnExactlyWhereItStopped) {

@@ -114,19 +114,20 @@ TEST(InfoNce, SpreadingOverCopiesIsTheLiteralLoss) {
   EXPECT_GT(std::abs(std::get<0>(loss_of(pictures, texts, positives, true)) - literal), 1e-3);
 }
 
-TEST(AdamW, FollowsTorch) {
+void expect_torchs_adamw(const AdamWOptions& options) {
   torch::manual_seed(2);
   const Tensor matrix = torch::randn({3, 4}).requires_grad_(true);
   const Tensor vector = torch::randn({4}).requires_grad_(true);
   const Tensor matrix2 = matrix.detach().clone().requires_grad_(true);
   const Tensor vector2 = vector.detach().clone().requires_grad_(true);
-  AdamWOptions options;
-  options.weight_decay = 0.3;
-  AdamW ours({{"matrix", matrix}, {"vector", vector}}, options);
-  const auto torch_options = [](double decay) {
-    return torch::optim::AdamWOptions(0.01).betas({0.9, 0.98}).eps(1e-6).weight_decay(decay);
+  const auto torch_options = [&](double decay) {
+    return torch::optim::AdamWOptions(0.01)
+        .betas({options.beta1, options.beta2})
+        .eps(options.epsilon)
+        .weight_decay(decay);
   };
-  torch::optim::AdamW decayed({matrix2}, torch_options(0.3));
+  AdamW ours({{"matrix", matrix}, {"vector", vector}}, options);
+  torch::optim::AdamW decayed({matrix2}, torch_options(options.weight_decay));
   torch::optim::AdamW plain({vector2}, torch_options(0));
   for (int step = 0; step < 20; ++step) {
     const Tensor x = torch::randn({5, 3});
@@ -141,6 +142,12 @@ TEST(AdamW, FollowsTorch) {
   }
   EXPECT_LT(max_difference(matrix, matrix2), 1e-5);
   EXPECT_LT(max_difference(vector, vector2), 1e-5);
+}
+
+TEST(AdamW, FollowsTorch) {
+  expect_torchs_adamw({.weight_decay = 0.3});
+  expect_torchs_adamw({.beta1 = 0.6, .beta2 = 0.999, .epsilon = 1e-2, .weight_decay = 0.1});
+  expect_torchs_adamw({.beta1 = 0, .beta2 = 0, .epsilon = 1e-8, .weight_decay = 0});
 }
 
 TEST(AdamW, ClipsTheJointNorm) {

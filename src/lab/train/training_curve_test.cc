@@ -146,7 +146,7 @@ TEST_F(TrainingCurve, NoticesSlips) {
   EXPECT_GT(last_loss_off_by(), 1e-4);
 }
 
-TEST(LearningRateSchedule, RisesToThePeakAndFallsToZero) {
+TEST(LearningRateSchedule, RisesToThePeakAndFallsToZeroOrStays) {
   const LearningRateSchedule schedule{.peak = 2, .warmup = 0.1, .steps = 100};
   EXPECT_DOUBLE_EQ(schedule.at(0), 0.2);
   EXPECT_DOUBLE_EQ(schedule.at(9), 2);
@@ -155,6 +155,10 @@ TEST(LearningRateSchedule, RisesToThePeakAndFallsToZero) {
   for (int64_t step = 11; step < 100; ++step) EXPECT_LT(schedule.at(step), schedule.at(step - 1));
   EXPECT_GT(schedule.at(99), 0);
   EXPECT_NEAR(schedule.at(100), 0, 1e-12);
+  const LearningRateSchedule constant{
+      .peak = 2, .warmup = 0.1, .steps = 100, .shape = RateSchedule::kConstant};
+  for (int64_t step = 0; step < 10; ++step) EXPECT_DOUBLE_EQ(constant.at(step), schedule.at(step));
+  for (int64_t step = 10; step < 100; ++step) EXPECT_DOUBLE_EQ(constant.at(step), 2);
   // Without warm-up, and with a training of one step, the rate is still above 0.
   EXPECT_DOUBLE_EQ((LearningRateSchedule{.peak = 2, .warmup = 0, .steps = 10}.at(0)), 2);
   EXPECT_DOUBLE_EQ((LearningRateSchedule{.peak = 2, .warmup = 1, .steps = 1}.at(0)), 2);

@@ -66,7 +66,7 @@ class ComposersInTheTable : public testing::Test {
     ASSERT_TRUE(write_file_atomic(folder_.path() / "test.jsonl", manifest));
     ASSERT_TRUE(write_file_atomic(folder_.path() / "val.jsonl", val));
     write_composer("added", "sum", Json::object());
-    AtfOptions atf;
+    AtfOptions atf = attention_atf_options();
     atf.merge.tau = 0.2;
     atf.picture_tokens = encoder_->token_states()->picture_tokens();
     atf.text_places = encoder_->info().context;

@@ -17,7 +17,7 @@ struct AdamWOptions {
   // none.
   double weight_decay = 0.1;
   // Learning rates of parameters, relative to that of the others.
-  std::map<std::string, double> rates;
+  std::map<std::string, double> rates = {};
 };
 
 class AdamW {

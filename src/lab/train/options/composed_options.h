@@ -45,7 +45,7 @@ struct ComposedTrainingOptions : TrainingLoopOptions {
   std::string model;                  // the encoder's checkpoint
 
   std::string method = "atf";  // a composer's kind; "none" runs only stage one
-  AtfOptions atf;              // the encoder's token counts are filled in
+  AtfOptions atf;              // the study's fusion; the encoder's token counts are filled in
   CombinerShape combiner;      // options of the Combiner: `dim` is filled in, and published widths replace 0
   // Dropout probability; `nullopt` uses dropout_of().
   std::optional<double> dropout;

@@ -3,17 +3,38 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
+
+#include "saccade/core/enum_names.h"
 
 namespace saccade::lab {
 
-struct TrainingLoopOptions {
+// Course of the learning rate after the warm-up.
+enum class RateSchedule {
+  kCosine,    // half a cosine, from the peak down to 0
+  kConstant,  // the peak, to the last step
+};
+std::span<const EnumName<RateSchedule>> enum_names(RateSchedule);
+
+// Optimizer (AdamW) and learning rate of every training.
+struct OptimizerOptions {
+  double learning_rate = 1e-3;  // the peak
+  double warmup = 0.05;         // share of the steps with a rising learning rate, linear from 0
+  RateSchedule schedule = RateSchedule::kCosine;
+  double weight_decay = 0.1;
+  // Decay rates of the running means of gradients and of their squares, 0 to below 1. 0.98 and 1e-6 are
+  // CLIP's values for vision transformers (Radford et al. 2021, table 18); PyTorch's defaults are 0.999 and
+  // 1e-8.
+  double adam_beta1 = 0.9;
+  double adam_beta2 = 0.98;
+  double adam_epsilon = 1e-6;  // added to the root of the mean of squares, above 0
+  double max_gradient_norm = 1.0;
+};
+
+struct TrainingLoopOptions : OptimizerOptions {
   std::filesystem::path run;  // the folder it writes into
 
-  int64_t steps = 10'000;       // 0: the untrained model, written and scored
-  double learning_rate = 1e-3;  // the peak
-  double warmup = 0.05;         // share of the steps, linear from 0; then a half cosine down to 0
-  double weight_decay = 0.1;
-  double max_gradient_norm = 1.0;
+  int64_t steps = 10'000;          // 0: the untrained model, written and scored
   int64_t evaluate_every = 500;    // steps
   int64_t checkpoint_every = 500;  // steps
   // Number of consecutive evaluations without a better figure after which the training stops; 0 disables

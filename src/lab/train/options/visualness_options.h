@@ -9,6 +9,7 @@
 
 #include "lab/data/dataset.h"
 #include "lab/eval/rows/embed.h"
+#include "lab/train/options/loop_options.h"
 #include "saccade/core/enum_names.h"
 #include "saccade/model/encoder.h"
 #include "saccade/model/visualness.h"
@@ -38,7 +39,15 @@ struct VisualnessStage {
   double epochs = 0;                    // 0: the study's, 5 and then 2; of a classifier 7 and then 3
 };
 
-struct VisualnessTrainingOptions {
+struct VisualnessTrainingOptions : OptimizerOptions {
+  VisualnessTrainingOptions() {
+    // The study's Adam from 5e-5 on, without weight decay. It states no warm-up and no schedule; those are
+    // ours.
+    learning_rate = 5e-5;
+    warmup = 0;
+    weight_decay = 0;
+  }
+
   // Initial checkpoint, as find_checkpoint takes it: CLIP's architecture or BERT's, in Hugging Face's layout.
   std::string checkpoint;
   // Path of a config used in its place, for a classifier with random weights: {"model": config.json of BERT,
@@ -58,13 +67,8 @@ struct VisualnessTrainingOptions {
   VisualnessLoss loss = VisualnessLoss::kLiteral;
   TrainedPart part = TrainedPart::kBoth;
 
-  // The study's values: Adam from 5e-5 on, and a batch of 32 for a classifier. It states no other batch, no
-  // warm-up and no schedule; those are ours.
-  double learning_rate = 5e-5;
-  double warmup = 0;
-  double weight_decay = 0;
-  double max_gradient_norm = 1;
-  int64_t batch = 0;  // 0: 128; of a classifier 32
+  // 0: 128, which is ours; of a classifier 32, the study's.
+  int64_t batch = 0;
   // Dropout probability of a classifier's input from the first token; its blocks have no dropout.
   double dropout = 0.1;
   uint64_t seed = 1;

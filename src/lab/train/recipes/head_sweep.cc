@@ -72,8 +72,7 @@ Json describe(const HeadSweepOptions& options, const HeadData& data) {
   description["epochs"] = options.epochs;
   description["batch"] = options.batch;
   description["hard_negatives"] = options.hard_negatives;
-  description["learning_rate"] = options.learning_rate;
-  description["weight_decay"] = options.weight_decay;
+  describe_optimizer(options, description);
   description["patience"] = options.patience;
   return description;
 }

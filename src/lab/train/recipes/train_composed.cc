@@ -43,6 +43,13 @@ Status check_options(const ComposedTrainingOptions& options) {
   if (const double dropout = dropout_of(options); !(dropout >= 0 && dropout < 1)) {
     return fail(ErrorCode::kUsage, "dropout is {}, expected 0 to below 1", dropout);
   }
+  const bool linear = options.method == "atf" && options.atf.projection == AtfProjection::kLinear;
+  if (linear && dropout_of(options) > 0) {
+    return fail(ErrorCode::kUsage,
+                "dropout is {}: projection linear has no hidden values, expected 0, or projection mlp, both or "
+                "combiner",
+                dropout_of(options));
+  }
   if (const Status fits = check_atf_options(options.atf); !fits) {
     return fail(ErrorCode::kUsage, "{}", fits.error().message);
   }

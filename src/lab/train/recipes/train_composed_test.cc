@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <numeric>
 #include <set>
+#include <sstream>
 #include <string>
 #include <sys/resource.h>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "lab/eval/composed/composed_figures.h"
 #include "lab/train/math/atf_operations.h"
 #include "lab/train/math/test_shapes.h"
+#include "lab/train/recipes/test_edits.h"
 #include "lab/train/recipes/train_inversion.h"
 #include "lab/train/tasks/composed_training_task.h"
 #include "saccade/core/hash.h"
@@ -91,7 +93,7 @@ TEST(TrainedAtf, MergesGradientsAreFiniteDifferencesInDouble) {
   }
 }
 
-// Computes all of it in plain operations in double, for the default options' shape.
+// Computes all of it in plain operations in double, for the shapes of the study's fusion and of our variant.
 Tensor plain_atf(const TorchMap& p, const AtfOptions& options, const AtfInput& input, const Tensor& v,
                  const Tensor& t, const TokenMerge& merge) {
   const auto linear = [&](const std::string& name, const Tensor& x) {
@@ -104,8 +106,11 @@ Tensor plain_atf(const TorchMap& p, const AtfOptions& options, const AtfInput& i
       const MergedToken& token = merge.tokens[static_cast<size_t>(k)];
       Tensor x = token.picture >= 0 ? v[e][token.picture] : t[e][token.text];
       if (token.is_average()) {
-        const Tensor s = at::sigmoid(p.at("share"));
-        x = (1 - s) * x + s * t[e][token.text];
+        const Tensor& text = t[e][token.text];
+        const Tensor cosine = at::relu((x * text).sum() / (x.norm() * text.norm()));
+        const Tensor s = options.merge.weights == MergeWeights::kLearned ? at::sigmoid(p.at("share"))
+                                                                         : cosine / (1 + cosine);
+        x = (1 - s) * x + s * text;
       }
       x = x + p.at("picture_places")[token.picture >= 0 ? token.picture : kPictureTokens] +
           p.at("text_places")[token.text >= 0 ? token.text : kTextPlaces];
@@ -114,6 +119,10 @@ Tensor plain_atf(const TorchMap& p, const AtfOptions& options, const AtfInput& i
                        p.at("norm.bias"));
     }
     const Tensor all = torch::stack(tokens);
+    if (options.pooling == AtfPooling::kMean) {
+      rows.push_back(linear("out", all.mean(0)));
+      continue;
+    }
     const Tensor sum = input.pictures[e] + input.texts[e];
     const Tensor asked = linear("query", sum).view({options.heads, kDim});
     const Tensor weights = at::softmax(at::matmul(asked, all.t()) / std::sqrt(static_cast<double>(kDim)), -1);
@@ -123,11 +132,9 @@ Tensor plain_atf(const TorchMap& p, const AtfOptions& options, const AtfInput& i
   return torch::stack(rows);
 }
 
-TEST(TrainedAtf, GradientsAreAutogradsInDoubleAndRowsAreInferences) {
+void expect_plain_gradients(AtfOptions options) {
   const AtfInput input;
-  AtfOptions options;
-  options.merge = {0.6, MergeMatching::kAll, MergeWeights::kLearned};
-  options.heads = 2;
+  options.merge.tau = 0.6;
   options.picture_tokens = kPictureTokens;
   options.text_places = kTextPlaces;
   InitializedParameters source(5);
@@ -189,6 +196,19 @@ TEST(TrainedAtf, GradientsAreAutogradsInDoubleAndRowsAreInferences) {
                                    borrow_torch(input.texts.to(at::kFloat)), borrow_torch(v.detach()),
                                    borrow_torch(t.detach()), input.lengths};
   EXPECT_LT(test::max_difference(inference->forward(same), borrow_torch(rows.detach().contiguous())), 1e-5);
+}
+
+TEST(TrainedAtf, GradientsAreAutogradsInDoubleAndRowsAreInferences) {
+  AtfOptions ours = attention_atf_options();
+  ours.merge.matching = MergeMatching::kAll;
+  ours.merge.weights = MergeWeights::kLearned;
+  ours.heads = 2;
+  expect_plain_gradients(ours);
+}
+
+// Every pair at or above tau, weighted by similarity, the mean, one layer, nothing added.
+TEST(TrainedAtf, TheStudysFusionIsTheDefault) {
+  expect_plain_gradients({});
 }
 
 // Tests every option with frozen tokens, with a width that is not a multiple of a vector's, on one thread and
@@ -264,7 +284,7 @@ TEST(TrainedAtf, OnePassIsThePlainOperationsUnderEveryOption) {
 TEST(TrainedAtf, LeavesOutHiddenValuesInTrainingAlone) {
   const AtfInput input;
   for (const AtfProjection projection : {AtfProjection::kMlp, AtfProjection::kCombiner}) {
-    AtfOptions options;
+    AtfOptions options = attention_atf_options();
     options.projection = projection;
     options.picture_tokens = kPictureTokens;
     options.text_places = kTextPlaces;
@@ -301,37 +321,9 @@ TEST(TrainedAtf, LeavesOutHiddenValuesInTrainingAlone) {
 class TrainComposed : public testing::Test {
  protected:
   TrainComposed() {
-    write_manifest("train.jsonl", {"square", "post", "frame"});
+    data_.folder().write("train.jsonl", test::shape_edits({"square", "post", "frame"}));
     // Its two copies differ, so that no target ties with its copy.
-    write_manifest("held.jsonl", {"bar"});
-  }
-
-  void write_manifest(const std::string& name, const std::vector<std::string>& shapes) {
-    const std::vector<std::string> colours = {"red", "green", "blue", "yellow"};
-    std::string lines;
-    for (const std::string& shape : shapes) {
-      for (int copy = 0; copy < 2; ++copy) {
-        for (const std::string& from : colours) {
-          lines += fmt::format(
-              "{{\"picture\": \"{0}-{1}-{2}.png\", \"id\": \"{0}-{1}-{2}\", \"gallery\": \"g\"}}\n", from,
-              shape, copy);
-        }
-      }
-    }
-    for (const std::string& shape : shapes) {
-      for (int copy = 0; copy < 2; ++copy) {
-        for (const std::string& from : colours) {
-          for (const std::string& to : colours) {
-            if (from == to) continue;
-            lines += fmt::format(
-                "{{\"id\": \"{0}-{1}-{2}-{3}\", \"reference\": \"{0}-{1}-{2}\", \"texts\": [\"in {3}\"], \"paraphrases\": "
-                "[\"make it {3}\"], \"targets\": [\"{3}-{1}-{2}\"], \"gallery\": \"g\", \"group\": \"{1}-{2}\"}}\n",
-                from, shape, copy, to);
-          }
-        }
-      }
-    }
-    (void)data_.folder().write(name, lines);
+    data_.folder().write("held.jsonl", test::shape_edits({"bar"}));
   }
 
   [[nodiscard]] ComposedTrainingOptions options(const std::string& run) const {
@@ -406,6 +398,7 @@ class TrainComposed : public testing::Test {
 
 TEST_F(TrainComposed, FusionLearnsMoreThanTheSumKnows) {
   ComposedTrainingOptions untrained = options("untrained");
+  untrained.atf = attention_atf_options();  // which begins at the plain sum
   untrained.steps = 0;
   const ComposedTrainingReport before = train(untrained);
   // A test set that is the held-out one in other paraphrases, which are not asked, has the same figures.
@@ -414,6 +407,7 @@ TEST_F(TrainComposed, FusionLearnsMoreThanTheSumKnows) {
     manifest.replace(at, 7, "turn it");
   (void)data_.folder().write("test.jsonl", manifest);
   ComposedTrainingOptions tested = options("run");
+  tested.atf = attention_atf_options();
   tested.steps = 200;
   tested.evaluate_every = 50;
   tested.test = {(data_.folder() / "test.jsonl").string()};
@@ -427,6 +421,35 @@ TEST_F(TrainComposed, FusionLearnsMoreThanTheSumKnows) {
   EXPECT_GT(r1(after.stages[0]), r1(before.stages[0]) + 0.2);
 
   expect_as_measured(after.stages[0]);
+}
+
+// Training lowers the loss of the study's own fusion, which begins at nothing, and the composer records it.
+TEST_F(TrainComposed, TheStudysFusionTrainsByDefault) {
+  ComposedTrainingOptions study = options("study");
+  study.steps = 200;
+  const ComposedTrainingReport report = train(study);
+  ASSERT_EQ(report.stages.size(), 1U);
+  std::vector<double> losses;
+  std::istringstream lines(test::read(study.run / "fuse/metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    losses.push_back(parse_json(line).value()["loss"].get<double>());
+  }
+  ASSERT_EQ(losses.size(), 10U);
+  EXPECT_LT(losses.back(), losses.front());
+  const Json run = read_json(study.run / "run.json").value();
+  const Json config = read_json(report.stages[0].model / "config.json").value();
+  for (const Json& recorded : {run["atf"], config["options"]}) {
+    EXPECT_EQ(recorded["matching"], "all");
+    EXPECT_EQ(recorded["weights"], "similarity");
+    EXPECT_EQ(recorded["pooling"], "mean");
+    EXPECT_EQ(recorded["projection"], "linear");
+    EXPECT_EQ(recorded["residual"], "none");
+  }
+  EXPECT_TRUE(Composer::open(report.stages[0].model));
+
+  ComposedTrainingOptions dropped = options("dropped");
+  dropped.dropout = 0.5;
+  EXPECT_THAT(refusal(dropped, ErrorCode::kUsage), HasSubstr("projection linear has no hidden values"));
 }
 
 TEST_F(TrainComposed, TowersTrainWithAComposerOfTheirOwn) {

@@ -41,6 +41,7 @@ Status check_options(const VisualnessTrainingOptions& options) {
   if (!(options.dropout >= 0 && options.dropout < 1)) {
     return fail(ErrorCode::kUsage, "dropout is {}, expected 0 to below 1", options.dropout);
   }
+  SACCADE_TRY(check_optimizer_options(options));
   if (options.precision == Precision::kInt8) {
     return fail(ErrorCode::kUsage, "precision int8 is for encoding: training is in fp32 or bf16");
   }
@@ -56,13 +57,10 @@ Status check_options(const VisualnessTrainingOptions& options) {
 TrainingLoopOptions loop_options(const VisualnessTrainingOptions& options, const VisualnessData& data,
                                  const VisualnessExamples& stage) {
   TrainingLoopOptions loop;
+  static_cast<OptimizerOptions&>(loop) = options;
   const double an_epoch = static_cast<double>(stage.items.size()) / static_cast<double>(data.batch);
   loop.run = options.run / stage.name;
   loop.steps = std::max<int64_t>(1, std::llround(std::ceil(stage.epochs * an_epoch)));
-  loop.learning_rate = options.learning_rate;
-  loop.warmup = options.warmup;
-  loop.weight_decay = options.weight_decay;
-  loop.max_gradient_norm = options.max_gradient_norm;
   loop.evaluate_every = std::max<int64_t>(1, std::llround(std::ceil(an_epoch)));
   loop.checkpoint_every = loop.evaluate_every;
   loop.seed = options.seed;

@@ -345,6 +345,9 @@ TEST_F(VisualnessTraining, StoppedItGoesOnToTheSameWeights) {
     const Error error = refusal(other);
     EXPECT_EQ(error.code, ErrorCode::kMismatch);
     EXPECT_NE(error.message.find("null_picture/seed"), std::string::npos) << error.message;
+    other = whole;
+    other.adam_beta2 = 0.999;
+    EXPECT_NE(refusal(other).message.find("stages/automatic/adam_beta2"), std::string::npos);
   }
 }
 
@@ -403,6 +406,9 @@ TEST_F(VisualnessTraining, WhatItRefuses) {
   bad = good;
   bad.precision = Precision::kInt8;
   expect(bad, ErrorCode::kUsage, "precision int8");
+  bad = good;
+  bad.adam_epsilon = 0;
+  expect(bad, ErrorCode::kUsage, "Adam's epsilon is 0, expected above 0");
   bad = good;
   bad.checkpoint = (fs::path(test::kSourceDir) / "tests/golden/siglip").string();
   expect(bad, ErrorCode::kUnsupported, "family siglip");

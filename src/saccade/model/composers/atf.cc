@@ -109,10 +109,21 @@ Result<AtfOptions> atf_options_from_json(const Json& json) {
   return options;
 }
 
+AtfOptions attention_atf_options() {
+  AtfOptions options;
+  options.merge.matching = MergeMatching::kMutual;
+  options.merge.weights = MergeWeights::kEqual;
+  options.pooling = AtfPooling::kAsked;
+  options.projection = AtfProjection::kMlp;
+  options.residual = AtfResidual::kSum;
+  return options;
+}
+
 Status check_atf_options(const AtfOptions& options) {
   if (options.projection == AtfProjection::kCombiner && options.residual != AtfResidual::kSum) {
     return fail(ErrorCode::kBadData,
-                "residual {} with projection combiner: its weighted mean of both rows stands for their sum",
+                "residual {} with projection combiner: its weighted mean of both rows stands for their sum; "
+                "take residual sum",
                 enum_name(options.residual));
   }
   return {};

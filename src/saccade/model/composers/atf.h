@@ -9,8 +9,10 @@
 //            CLIP4Cir's Combiner (combiner.h), which gets the pooled vector as its third input
 //   row      that, or its sum with both embeddings (with the Combiner: their weighted mean); of length 1
 //
-// Every choice that the paper leaves open is an option. docs/studies/composed-retrieval.md has the effects of the
-// options that were measured.
+// The defaults are the paper's own fusion: every pair at or above tau merged, weighted by similarity, the
+// mean, one layer, nothing added. The paper names neither the form of the position encodings nor a norm;
+// learned tables and the norm behind them are ours. Every choice is an option, and composers record all of
+// theirs. docs/studies/composed-retrieval.md reports measurements.
 #pragma once
 
 #include <cmath>
@@ -62,14 +64,18 @@ std::span<const EnumName<AtfResidual>> enum_names(AtfResidual);
 struct AtfOptions {
   MergeOptions merge;
   AtfPlaces places = AtfPlaces::kLearned;
-  AtfPooling pooling = AtfPooling::kAsked;
+  AtfPooling pooling = AtfPooling::kMean;
   int64_t heads = 4;  // heads of attention pooling
-  AtfProjection projection = AtfProjection::kMlp;
+  AtfProjection projection = AtfProjection::kLinear;
   int64_t hidden_width = 0;  // 0: four times the shared space's, of the Combiner's networks eight times
-  AtfResidual residual = AtfResidual::kSum;
+  AtfResidual residual = AtfResidual::kNone;
   int64_t picture_tokens = 0;  // number of tokens from the encoder
   int64_t text_places = 0;     // the encoder's context
 };
+// Returns the options of our own variant, which `train composed` calls atf-attention: mutually nearest tokens
+// merged with equal weights, attention with the sum of both embeddings as query, an MLP, and its output added
+// to that sum.
+AtfOptions attention_atf_options();
 // Returns kBadData for incompatible options.
 Status check_atf_options(const AtfOptions& options);
 // Parses the options. kBadData names the field.

@@ -271,6 +271,36 @@ TEST(Atf, MatchesAsTheOptionsSay) {
   EXPECT_TRUE(matches(MergeMatching::kAll, 2).empty());
 }
 
+// The study's fusion as far as it says, and our variant in the form in which composers have recorded it since
+// the first.
+TEST(Atf, DefaultsAreTheStudysAndRecordedOptionsStay) {
+  AtfOptions study;
+  study.picture_tokens = 17;
+  study.text_places = 32;
+  EXPECT_EQ(atf_options_json(study), parse_json(R"({"tau": 0.7, "matching": "all", "weights": "similarity",
+      "places": "learned", "pooling": "mean", "heads": 4, "projection": "linear", "hidden_width": 0,
+      "residual": "none", "picture_tokens": 17, "text_places": 32})")
+                                         .value());
+  EXPECT_TRUE(check_atf_options(study));
+  const Json recorded = parse_json(R"({"tau": 0.7, "matching": "mutual", "weights": "equal",
+      "places": "learned", "pooling": "asked", "heads": 4, "projection": "mlp", "hidden_width": 0,
+      "residual": "sum", "picture_tokens": 17, "text_places": 32})")
+                            .value();
+  AtfOptions ours = attention_atf_options();
+  ours.picture_tokens = 17;
+  ours.text_places = 32;
+  EXPECT_EQ(atf_options_json(ours), recorded);
+  const auto read = atf_options_from_json(recorded);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(atf_options_json(*read), recorded);
+  // No default stands for an option that a composer does not record.
+  for (const auto& [key, value] : recorded.items()) {
+    Json without = recorded;
+    without.erase(key);
+    EXPECT_FALSE(atf_options_from_json(without)) << key;
+  }
+}
+
 TEST(Atf, OptionsComeBack) {
   AtfOptions options;
   options.merge = {0.25, MergeMatching::kAll, MergeWeights::kLearned};

@@ -162,7 +162,7 @@ class ComposerFolder {
     const auto encoder = load_encoder(fs::path(kSourceDir) / "models/starter").value();
     config.kind = kind;
     config.dim = encoder->info().dim;
-    AtfOptions options;
+    AtfOptions options = attention_atf_options();
     options.picture_tokens = encoder->token_states()->picture_tokens();
     options.text_places = encoder->info().context;
     options.residual = AtfResidual::kNone;

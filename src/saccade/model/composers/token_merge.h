@@ -1,8 +1,9 @@
 // First half of adaptive token fusion (TMCIR, arXiv 2504.10995): merging of image tokens with text tokens.
 //
 // The paper computes the cosine of every visual token with every text token. Pairs at or above tau = 0.7
-// become weighted averages plus a positional encoding; the others are kept with positional residuals. It
-// leaves open which of several matching pairs are taken, and the averages' weights. Both are options here.
+// become weighted averages plus a positional encoding; the others are kept with positional residuals. Read
+// literally, every such pair is merged, also where a token is in several, and the weights are the
+// similarity's. These are the defaults; the formula of the weights is ours, as the paper gives none.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +35,8 @@ std::span<const EnumName<MergeWeights>> enum_names(MergeWeights);
 
 struct MergeOptions {
   double tau = 0.7;  // above 1, nothing is merged
-  MergeMatching matching = MergeMatching::kMutual;
-  MergeWeights weights = MergeWeights::kEqual;
+  MergeMatching matching = MergeMatching::kAll;
+  MergeWeights weights = MergeWeights::kSimilarity;
 };
 
 // Token of the fused sequence: an average of an image token and a text token, or one of them alone.

@@ -97,7 +97,7 @@ TEST_F(WeaviatesModule, ErrorsAreTheSentenceThatItReads) {
   refused(R"({"texts":"a"})", 422, "\"texts\"");
   refused(R"({"texts":["a",1]})", 422, "\"texts\" 1: ");
   refused(R"({"images":["not base64"]})", 422, "\"images\" 0: ");
-  refused(R"({"images":[")" + image(1) + R"(",")" + encode_base64("no image") + R"("]})", 422,
+  refused(R"({"images":[")" + image(1) + R"(",")" + encode_base64("no image") + R"("]})", 415,
           "\"images\": input 1");
   refused(R"({"image":["a"]})", 400, "\"image\" is not known here");
   refused("[]", 422, "body");
