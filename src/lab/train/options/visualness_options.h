@@ -10,7 +10,7 @@
 #include "lab/data/dataset.h"
 #include "lab/eval/rows/embed.h"
 #include "saccade/core/enum_names.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/model/visualness.h"
 
 namespace saccade::lab {
