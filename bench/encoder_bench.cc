@@ -39,7 +39,7 @@
 
 #include "saccade/core/seconds_since.h"
 #include "saccade/core/threads.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/model/explain/relevance_map.h"
 
 #include "random_checkpoint.h"

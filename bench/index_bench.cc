@@ -42,8 +42,8 @@
 #include "saccade/core/source_dir.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/decode/decoder_pool.h"
-#include "saccade/image/image.h"
-#include "saccade/model/encoder.h"
+#include "saccade/image/image_codec.h"
+#include "saccade/model/encoder_backend.h"
 
 #include "random_checkpoint.h"
 

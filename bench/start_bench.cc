@@ -22,7 +22,7 @@
 
 #include "saccade/core/files/files.h"
 #include "saccade/core/source_dir.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 
 #include "random_checkpoint.h"
 

@@ -12,7 +12,7 @@
 #include "saccade/core/source_dir.h"
 #include "saccade/model/checkpoints/checkpoint.h"
 #include "saccade/model/checkpoints/outline.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 
 #include "fuzz.h"
 #include "mutators.h"

@@ -2,7 +2,7 @@
 // preprocessed.
 #include <vector>
 
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/image/preprocess.h"
 
 #include "fuzz.h"

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "saccade/collection/starter_warning.h"
-#include "saccade/model/options/precision.h"
 #include "saccade/model/options/precision_choice.h"
+#include "saccade/model/options/precision_names.h"
 
 #include "choice.h"
 #include "number.h"

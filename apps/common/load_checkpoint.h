@@ -10,7 +10,7 @@
 #include "saccade/collection/collection_reader.h"
 #include "saccade/core/error.h"
 #include "saccade/model/checkpoints/locate.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 
 #include "console.h"
 

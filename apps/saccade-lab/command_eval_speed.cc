@@ -9,7 +9,7 @@
 
 #include "lab/eval/speed_evaluation.h"
 #include "saccade/core/counts.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 
 #include "choice.h"
 #include "command_eval.h"

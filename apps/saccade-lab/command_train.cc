@@ -15,7 +15,7 @@
 #include "lab/data/read_dataset.h"
 #include "lab/train/recipes/train_dual.h"
 #include "saccade/model/checkpoints/locate.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 
 #include "choice.h"
 #include "command_help.h"

@@ -11,7 +11,7 @@
 
 #include "lab/train/recipes/train_composed.h"
 #include "lab/train/recipes/train_inversion.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 
 #include "choice.h"
 #include "command_help.h"

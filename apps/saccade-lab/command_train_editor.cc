@@ -9,7 +9,7 @@
 
 #include "lab/train/recipes/train_editor.h"
 #include "saccade/model/checkpoints/fingerprint.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 
 #include "choice.h"
 #include "command_help.h"

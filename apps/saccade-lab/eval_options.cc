@@ -7,7 +7,7 @@
 #include "saccade/core/counts.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/user_folders.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 #include "saccade/version.h"
 
 #include "choice.h"

@@ -16,7 +16,7 @@
 #include "saccade/collection/verify.h"
 #include "saccade/core/output_file.h"
 #include "saccade/model/checkpoints/locate.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 #include "saccade/pages/duplicates_page.h"
 #include "saccade/search/composed/collection_composer.h"
 #include "saccade/search/composed/composer_trial.h"

@@ -14,12 +14,12 @@
 #include "saccade/collection/ingest/ingest.h"
 #include "saccade/search/search.h"
 
-#include "answers.h"
 #include "core_options.h"
 #include "ingest_report.h"
 #include "load_checkpoint.h"
 #include "number.h"
 #include "outputs.h"
+#include "print_answers.h"
 #include "product_commands.h"
 #include "towns.h"
 

@@ -20,7 +20,7 @@
 #include "saccade/core/files/safetensors.h"
 #include "saccade/core/output_file.h"
 #include "saccade/core/threads.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/image/read_pixels.h"
 
 #include "load_checkpoint.h"

@@ -15,7 +15,7 @@
 #include "saccade/model/conform/conform.h"
 #include "saccade/model/conform/conform_record.h"
 #include "saccade/model/options/effective_length.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 #include "saccade/version.h"
 
 #include "load_checkpoint.h"

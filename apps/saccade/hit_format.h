@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/search/answer.h"
+#include "saccade/search/search_answer.h"
 
 namespace saccade::app {
 

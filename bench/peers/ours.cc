@@ -23,8 +23,8 @@
 #include "saccade/core/json.h"
 #include "saccade/core/threads.h"
 #include "saccade/index/exact_search.h"
-#include "saccade/model/encoder.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/encoder_backend.h"
+#include "saccade/model/options/precision_names.h"
 
 #include "random_checkpoint.h"
 

@@ -13,7 +13,7 @@
 
 #include "bindings.h"
 #include "call.h"
-#include "convert.h"
+#include "conversions.h"
 
 namespace saccade::python {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "bindings.h"
-#include "convert.h"
+#include "conversions.h"
 
 namespace saccade::python {
 namespace {

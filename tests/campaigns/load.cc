@@ -31,7 +31,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/files/temporary_folder.h"
 #include "saccade/core/seconds_since.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/serve/test_load.h"
 #include "saccade/serve/test_server_process.h"

@@ -12,7 +12,7 @@
 #include "saccade/core/files/safetensors.h"
 #include "saccade/core/json.h"
 #include "saccade/core/source_dir.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 
 #include "outcome_json.h"
 #include "run_program.h"

@@ -14,7 +14,7 @@
 #include "saccade/core/process/limited_process.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/image/decode/raw.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 
 #include "outcome_json.h"
 #include "run_program.h"

@@ -20,7 +20,7 @@
 #include "saccade/core/hash.h"
 #include "saccade/core/json.h"
 #include "saccade/core/source_dir.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 
 namespace saccade::test {
 namespace {

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "saccade/core/files/files.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 
 #include "chromium.h"
 #include "run_program.h"

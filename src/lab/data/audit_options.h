@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "saccade/core/error.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/image/preprocess.h"
 #include "saccade/matrix.h"
 #include "saccade/tokenizer.h"

@@ -6,7 +6,7 @@
 #include "lab/data/audit_images.h"
 #include "lab/data/read_dataset.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 
 namespace saccade::lab {
 namespace {

@@ -11,7 +11,7 @@
 #include "lab/data/read_dataset.h"
 #include "lab/data/test_read.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 
 namespace saccade::lab {
 namespace {

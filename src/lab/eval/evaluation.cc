@@ -13,7 +13,7 @@
 #include "saccade/core/counts.h"
 #include "saccade/core/hash.h"
 #include "saccade/model/checkpoints/build_versions.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 
 namespace saccade::lab {
 namespace {

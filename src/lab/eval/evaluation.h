@@ -26,7 +26,7 @@
 #include "saccade/core/json.h"
 #include "saccade/core/threads.h"
 #include "saccade/model/checkpoints/locate.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 
 namespace saccade::lab {
 

@@ -14,7 +14,7 @@
 #include "saccade/core/hash.h"
 #include "saccade/core/random.h"
 #include "saccade/core/rows.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/index/exact_search.h"
 #include "saccade/index/max_sim.h"
 

@@ -22,8 +22,8 @@
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/core/threads.h"
-#include "saccade/image/image.h"
-#include "saccade/model/encoder.h"
+#include "saccade/image/image_codec.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/progress.h"
 
 namespace saccade::lab {

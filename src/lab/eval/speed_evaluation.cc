@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "saccade/core/threads.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 
 namespace saccade::lab {
 namespace {

@@ -14,7 +14,7 @@
 #include "lab/eval/speed.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 
 namespace saccade::lab {
 

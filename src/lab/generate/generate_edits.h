@@ -17,7 +17,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/core/threads.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/imagegen/image_engine.h"
 #include "saccade/progress.h"
 

@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/imagegen/http_engine.h"
 #include "saccade/model/checkpoints/locate.h"
 

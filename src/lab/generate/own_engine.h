@@ -8,7 +8,7 @@
 #include "lab/editor/editor.h"
 #include "saccade/core/error.h"
 #include "saccade/imagegen/image_engine.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 
 namespace saccade::lab {
 

@@ -9,7 +9,7 @@
 #include "lab/data/dataset.h"
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 
 namespace saccade::lab {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lab/data/dataset.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/pages/thumbnail.h"
 
 namespace saccade::lab {

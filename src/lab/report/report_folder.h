@@ -10,7 +10,7 @@
 #include "lab/eval/run/run.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 
 namespace saccade::lab {
 

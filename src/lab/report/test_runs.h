@@ -20,7 +20,7 @@
 #include "lab/eval/run/run.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 
 namespace saccade::test {}  // namespace saccade::test
 namespace saccade::lab::test {

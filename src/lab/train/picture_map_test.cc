@@ -16,7 +16,7 @@
 #include "saccade/core/files/safetensors.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/model/explain/relevance_map.h"
 #include "saccade/model/families/blip2.h"
 #include "saccade/model/families/head.h"

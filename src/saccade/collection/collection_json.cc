@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "saccade/collection/starter_warning.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 
 namespace saccade {
 namespace {

@@ -24,7 +24,7 @@
 #include "saccade/core/hash.h"
 #include "saccade/core/rows.h"
 #include "saccade/image/frame_name.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 
 namespace saccade {
 namespace {

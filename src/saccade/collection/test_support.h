@@ -18,8 +18,8 @@
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/image/image.h"
-#include "saccade/model/encoder.h"
+#include "saccade/image/image_codec.h"
+#include "saccade/model/encoder_backend.h"
 
 #define ASSERT_OK(...)                                                       \
   do {                                                                       \

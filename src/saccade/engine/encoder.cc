@@ -8,7 +8,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/files/files.h"
 #include "saccade/engine/encoder_state.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/image/read_pixels.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/model/explain/relevance_map.h"

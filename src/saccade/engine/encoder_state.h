@@ -11,7 +11,7 @@
 #include "saccade/core/threads.h"
 #include "saccade/encoder.h"
 #include "saccade/engine/lazy_decoders.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/model/visualness.h"
 
 namespace saccade {

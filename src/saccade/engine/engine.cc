@@ -10,7 +10,7 @@
 #include "saccade/engine/core.h"
 #include "saccade/engine/encoder_state.h"
 #include "saccade/engine/lazy_decoders.h"
-#include "saccade/engine/search_query.h"
+#include "saccade/engine/query_conversion.h"
 
 namespace saccade {
 namespace {

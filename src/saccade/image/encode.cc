@@ -2,7 +2,7 @@
 
 #include "saccade/image/decode/vips_support.h"
 #include "saccade/image/decode/webp.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 
 namespace saccade {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "saccade/core/error.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/image/metadata/facts.h"
 
 namespace saccade {

@@ -9,7 +9,7 @@
 
 #include "saccade/core/files/safetensors.h"
 #include "saccade/core/source_dir.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 
 namespace saccade {
 namespace {

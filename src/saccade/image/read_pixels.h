@@ -12,7 +12,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/image/image_view.h"
 #include "saccade/image/preprocess.h"
 #include "saccade/matrix.h"

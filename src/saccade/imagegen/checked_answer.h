@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "saccade/core/error.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 
 namespace saccade {
 

@@ -19,7 +19,7 @@
 #include "saccade/core/json.h"
 #include "saccade/hub/client.h"
 #include "saccade/hub/settings.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/image/image_view.h"
 
 namespace saccade {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/imagegen/image_engine.h"
 #include "saccade/progress.h"
 

@@ -9,7 +9,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/model/checkpoints/checkpoint.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/model/options/wide_layers.h"
 #include "saccade/nn/parameters.h"
 

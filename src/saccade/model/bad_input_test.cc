@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "saccade/model/checkpoints/outline.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/model/model_test_support.h"
 
 namespace saccade {

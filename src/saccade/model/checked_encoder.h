@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 
 namespace saccade {
 

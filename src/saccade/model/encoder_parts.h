@@ -17,7 +17,7 @@
 #include "saccade/matrix.h"
 #include "saccade/model/checkpoints/checkpoint.h"
 #include "saccade/model/checkpoints/outline.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/nn/exceptions.h"
 #include "saccade/nn/operations.h"
 #include "saccade/nn/parameters.h"

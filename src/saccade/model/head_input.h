@@ -9,7 +9,7 @@
 #include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/matrix.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 
 namespace saccade {
 

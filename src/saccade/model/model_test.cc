@@ -10,7 +10,7 @@
 #include "saccade/core/source_dir.h"
 #include "saccade/model/checkpoints/checkpoint.h"
 #include "saccade/model/conform/conform.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/model/families/clip.h"
 #include "saccade/model/model_test_support.h"
 #include "saccade/nn/parameters.h"

@@ -15,7 +15,7 @@
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/model/conform/conform.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/nn/operations.h"
 #include "saccade/nn/parameters.h"
 #include "saccade/nn/test_tensors.h"

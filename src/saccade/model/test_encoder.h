@@ -10,8 +10,8 @@
 
 #include <fmt/format.h>
 
-#include "saccade/image/image.h"
-#include "saccade/model/encoder.h"
+#include "saccade/image/image_codec.h"
+#include "saccade/model/encoder_backend.h"
 
 namespace saccade {
 

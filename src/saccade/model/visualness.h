@@ -21,8 +21,8 @@
 #include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/image/image.h"
-#include "saccade/model/encoder.h"
+#include "saccade/image/image_codec.h"
+#include "saccade/model/encoder_backend.h"
 
 namespace saccade {
 

@@ -7,7 +7,7 @@
 #include "saccade/collection/duplicates.h"
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/progress.h"
 
 namespace saccade {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/pages/html.h"
 
 namespace saccade {

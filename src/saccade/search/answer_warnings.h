@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "saccade/search/answer.h"
+#include "saccade/search/search_answer.h"
 
 namespace saccade {
 

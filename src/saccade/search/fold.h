@@ -7,7 +7,7 @@
 
 #include "saccade/collection/collection_reader.h"
 #include "saccade/search/candidates.h"
-#include "saccade/search/query.h"
+#include "saccade/search/search_query.h"
 
 namespace saccade {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "saccade/core/error.h"
-#include "saccade/search/query.h"
+#include "saccade/search/search_query.h"
 
 namespace saccade {
 

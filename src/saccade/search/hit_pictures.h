@@ -12,7 +12,7 @@
 #include "saccade/core/threads.h"
 #include "saccade/image/preprocess.h"
 #include "saccade/matrix.h"
-#include "saccade/search/answer.h"
+#include "saccade/search/search_answer.h"
 
 namespace saccade {
 

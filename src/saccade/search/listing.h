@@ -3,7 +3,7 @@
 
 #include "saccade/collection/collection_reader.h"
 #include "saccade/core/error.h"
-#include "saccade/search/answer.h"
+#include "saccade/search/search_answer.h"
 
 namespace saccade {
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/search/query.h"
+#include "saccade/search/search_query.h"
 
 namespace saccade {
 

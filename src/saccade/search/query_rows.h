@@ -9,9 +9,9 @@
 
 #include "saccade/collection/catalog/catalog.h"
 #include "saccade/core/error.h"
-#include "saccade/model/encoder.h"
-#include "saccade/search/answer.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/search/encoded_query.h"
+#include "saccade/search/search_answer.h"
 
 namespace saccade {
 

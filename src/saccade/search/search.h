@@ -9,9 +9,9 @@
 #include "saccade/collection/collection_reader.h"
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
-#include "saccade/model/encoder.h"
-#include "saccade/search/answer.h"
-#include "saccade/search/query.h"
+#include "saccade/model/encoder_backend.h"
+#include "saccade/search/search_answer.h"
+#include "saccade/search/search_query.h"
 
 namespace saccade {
 

@@ -22,7 +22,7 @@
 #include "saccade/core/test_folder.h"
 #include "saccade/engine.h"
 #include "saccade/engine/core.h"
-#include "saccade/engine/search_query.h"
+#include "saccade/engine/query_conversion.h"
 #include "saccade/image/decode/video.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/search/composed/collection_composer.h"

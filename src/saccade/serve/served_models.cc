@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "saccade/model/checkpoints/fingerprint.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 #include "saccade/search/explain/explain_hits.h"
 
 namespace saccade::serve {

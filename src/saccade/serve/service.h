@@ -18,7 +18,7 @@
 #include "saccade/core/json.h"
 #include "saccade/core/threads.h"
 #include "saccade/core/untrusted_json.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/serve/http/http.h"
 #include "saccade/serve/http/keys.h"
 #include "saccade/serve/metrics.h"

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "lab/data/readers/reader.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 
 namespace saccade::lab::data {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "lab/data/readers/piece_file.h"
 #include "saccade/core/hash.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/text/utf8.h"
 
 namespace saccade::lab::data {

@@ -7,7 +7,7 @@
 #include "lab/data/readers/piece_file.h"
 #include "lab/data/readers/reader.h"
 #include "lab/data/readers/tar.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 
 namespace saccade::lab::data {
 namespace {

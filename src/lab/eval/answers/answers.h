@@ -20,7 +20,7 @@
 #include "saccade/core/json.h"
 #include "saccade/core/threads.h"
 #include "saccade/matrix.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 
 namespace saccade::lab {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "saccade/core/rows.h"
-#include "saccade/model/composers/compose.h"
+#include "saccade/model/composers/compose_embeddings.h"
 #include "saccade/model/composers/token_states.h"
 
 namespace saccade::lab {

@@ -19,7 +19,7 @@
 #include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/model/composers/compose.h"
+#include "saccade/model/composers/compose_embeddings.h"
 #include "saccade/model/composers/composer.h"
 
 namespace saccade::lab {

@@ -13,7 +13,7 @@
 #include "saccade/core/files/file_lock.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 
 namespace saccade::lab {
 namespace {

@@ -9,7 +9,7 @@
 #include "lab/eval/edits/edits_study.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/model/test_encoder.h"
 
 namespace saccade::lab {

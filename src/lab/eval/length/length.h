@@ -29,7 +29,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/core/threads.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/model/options/long_text.h"
 #include "saccade/text/token_parts.h"
 #include "saccade/tokenizer.h"

@@ -14,9 +14,9 @@
 #include "lab/data/dataset.h"
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/matrix.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/preprocessing.h"
 #include "saccade/tokenizer.h"
 

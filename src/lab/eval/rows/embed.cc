@@ -13,7 +13,7 @@
 #include "saccade/image/decode/decoder_versions.h"
 #include "saccade/image/read_pixels.h"
 #include "saccade/model/checkpoints/build_versions.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 
 namespace saccade::lab {
 namespace {

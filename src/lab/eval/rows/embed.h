@@ -17,9 +17,9 @@
 #include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/matrix.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/progress.h"
 
 namespace saccade::lab {

@@ -8,7 +8,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/files/safetensors.h"
 #include "saccade/matrix.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 
 namespace saccade::lab {
 

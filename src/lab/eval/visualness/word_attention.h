@@ -15,7 +15,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/model/explain/text_attention.h"
 #include "saccade/progress.h"
 #include "saccade/search/visualness/lexicon.h"

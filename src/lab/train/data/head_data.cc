@@ -17,7 +17,7 @@
 #include "saccade/core/hash.h"
 #include "saccade/core/rows.h"
 #include "saccade/model/checkpoints/build_versions.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 
 namespace saccade::lab {
 namespace {

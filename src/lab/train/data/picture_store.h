@@ -11,7 +11,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/threads.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/progress.h"
 
 namespace saccade::lab {

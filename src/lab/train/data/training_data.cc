@@ -11,7 +11,7 @@
 #include "lab/train/math/step_random.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 
 namespace saccade::lab {
 namespace {

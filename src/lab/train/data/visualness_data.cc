@@ -10,7 +10,7 @@
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/model/checkpoints/checkpoint.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 
 namespace saccade::lab {
 namespace {

@@ -16,7 +16,7 @@
 #include "saccade/core/json.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 
 namespace saccade::lab::test {
 

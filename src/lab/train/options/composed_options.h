@@ -14,7 +14,7 @@
 #include "saccade/core/enum_names.h"
 #include "saccade/model/composers/atf.h"
 #include "saccade/model/composers/combiner.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 
 namespace saccade::lab {
 

@@ -9,8 +9,8 @@
 #include "lab/data/dataset.h"
 #include "lab/train/options/loop_options.h"
 #include "saccade/core/enum_names.h"
-#include "saccade/image/image.h"
-#include "saccade/model/encoder.h"
+#include "saccade/image/image_codec.h"
+#include "saccade/model/encoder_backend.h"
 
 namespace saccade::lab {
 

@@ -8,8 +8,8 @@
 
 #include "lab/editor/editor.h"
 #include "lab/train/options/loop_options.h"
-#include "saccade/image/image.h"
-#include "saccade/model/encoder.h"
+#include "saccade/image/image_codec.h"
+#include "saccade/model/encoder_backend.h"
 
 namespace saccade::lab {
 

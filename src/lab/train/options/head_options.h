@@ -11,7 +11,7 @@
 #include "lab/eval/retrieval/retrieval_task.h"
 #include "lab/eval/rows/embed.h"
 #include "lab/train/options/loop_options.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/model/families/head.h"
 
 namespace saccade::lab {

@@ -9,7 +9,7 @@
 #include "lab/eval/figures/sample.h"
 #include "lab/eval/rows/embed.h"
 #include "lab/train/options/loop_options.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 
 namespace saccade::lab {
 

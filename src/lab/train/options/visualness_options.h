@@ -11,7 +11,7 @@
 #include "lab/eval/rows/embed.h"
 #include "lab/train/options/loop_options.h"
 #include "saccade/core/enum_names.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/model/visualness.h"
 
 namespace saccade::lab {

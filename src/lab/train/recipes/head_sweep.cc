@@ -11,7 +11,7 @@
 #include "lab/train/recipes/head_training.h"
 #include "saccade/core/counts.h"
 #include "saccade/model/checkpoints/build_versions.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 #include "saccade/nn/exceptions.h"
 
 namespace saccade::lab {

@@ -11,7 +11,7 @@
 #include "saccade/core/hash.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/model/composers/token_states.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 #include "saccade/nn/exceptions.h"
 
 namespace saccade::lab {

@@ -14,7 +14,7 @@
 #include "saccade/core/counts.h"
 #include "saccade/core/threads.h"
 #include "saccade/model/checkpoints/locate.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 #include "saccade/nn/exceptions.h"
 
 namespace saccade::lab {

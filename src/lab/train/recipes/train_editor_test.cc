@@ -11,7 +11,7 @@
 #include "lab/editor/test_editor.h"
 #include "lab/train/tasks/editor_task.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 
 namespace saccade::lab {
 namespace {

@@ -14,7 +14,7 @@
 #include "saccade/index/late_rows.h"
 #include "saccade/index/patch_pool.h"
 #include "saccade/model/checkpoints/checkpoint_id.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 
 namespace saccade {
 

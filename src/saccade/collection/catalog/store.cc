@@ -12,7 +12,7 @@
 #include "saccade/core/json.h"
 #include "saccade/core/word_field.h"
 #include "saccade/image/frame_name.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 
 namespace saccade::store {
 namespace {

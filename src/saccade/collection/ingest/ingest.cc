@@ -24,7 +24,7 @@
 #include "saccade/core/seconds_since.h"
 #include "saccade/image/decode/video.h"
 #include "saccade/image/frame_name.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 #include "saccade/nn/workers.h"
 
 namespace saccade {

@@ -14,7 +14,7 @@
 #include "saccade/collection/ingest/ingest_options.h"
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/progress.h"
 
 namespace saccade {

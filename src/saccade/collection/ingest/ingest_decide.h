@@ -21,7 +21,7 @@
 #include "saccade/collection/mounts.h"
 #include "saccade/core/error.h"
 #include "saccade/matrix.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 
 namespace saccade {
 

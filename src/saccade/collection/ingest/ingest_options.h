@@ -11,7 +11,7 @@
 #include "saccade/collection/catalog/catalog.h"
 #include "saccade/core/error.h"
 #include "saccade/image/decode/video.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 
 namespace saccade {
 

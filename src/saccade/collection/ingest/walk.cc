@@ -11,7 +11,7 @@
 #include "saccade/collection/ingest/ignore_rules.h"
 #include "saccade/core/files/files.h"
 #include "saccade/image/frame_name.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 
 namespace saccade {
 namespace {

@@ -7,7 +7,7 @@
 #include "saccade/collection/catalog/catalog.h"
 #include "saccade/core/error.h"
 #include "saccade/matrix.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 
 namespace saccade {
 

@@ -18,7 +18,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/image/decode/deadline.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 
 namespace saccade {
 

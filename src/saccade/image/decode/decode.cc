@@ -33,7 +33,7 @@
 #include "saccade/image/decode/video.h"
 #include "saccade/image/decode/vips_support.h"
 #include "saccade/image/icc_profile.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/image/image_view.h"
 
 namespace saccade {

@@ -21,7 +21,7 @@
 #include "saccade/image/decode/svg_content.h"
 #include "saccade/image/decode/svg_size.h"
 #include "saccade/image/icc_profile.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/image/preprocess.h"
 
 namespace saccade {

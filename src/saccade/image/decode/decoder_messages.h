@@ -16,7 +16,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/files/files.h"
 #include "saccade/image/decode_need.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/image/metadata/facts.h"
 
 namespace saccade {

@@ -20,7 +20,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/image/decode_need.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/image/image_view.h"
 
 namespace saccade {

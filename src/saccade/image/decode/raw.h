@@ -9,7 +9,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/image/decode/decode_here.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 
 namespace saccade {
 

@@ -2,7 +2,7 @@
 // sending to others.
 #pragma once
 
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/image/image_view.h"
 
 namespace saccade {

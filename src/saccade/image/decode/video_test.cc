@@ -11,7 +11,7 @@
 #include "saccade/core/test_folder.h"
 #include "saccade/image/decode/decoder_pool.h"
 #include "saccade/image/frame_name.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 
 namespace saccade {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "saccade/core/error.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 
 namespace saccade {
 

@@ -1,6 +1,6 @@
 #include "saccade/model/checkpoints/build_versions.h"
 
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/nn/versions.h"
 #include "saccade/text/normalize.h"
 

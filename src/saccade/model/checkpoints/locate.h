@@ -13,7 +13,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/model/checkpoints/checkpoint_id.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 
 namespace saccade {
 

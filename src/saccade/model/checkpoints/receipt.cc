@@ -9,7 +9,7 @@
 
 #include "saccade/core/counts.h"
 #include "saccade/image/preprocess.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 
 namespace saccade {
 namespace {

@@ -30,7 +30,7 @@
 #include "saccade/core/json.h"
 #include "saccade/matrix.h"
 #include "saccade/model/checkpoints/checkpoint.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/model/named_encoder.h"
 #include "saccade/nn/parameters.h"
 #include "saccade/nn/workspace.h"

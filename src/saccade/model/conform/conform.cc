@@ -5,7 +5,7 @@
 #include <set>
 
 #include "saccade/model/architecture.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 #include "saccade/nn/exceptions.h"
 
 namespace saccade {

@@ -9,7 +9,7 @@
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/user_folders.h"
 #include "saccade/core/hash.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 
 namespace saccade {
 namespace {

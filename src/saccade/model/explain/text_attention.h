@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "saccade/core/error.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/tokenizer.h"
 
 namespace saccade {

@@ -8,7 +8,7 @@
 
 #include "saccade/model/architecture.h"
 #include "saccade/model/conform/conform.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/model/model_test_support.h"
 
 namespace saccade {

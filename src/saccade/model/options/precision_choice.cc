@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 #include "saccade/nn/exceptions.h"
 #include "saccade/nn/linear/product_speed.h"
 

@@ -6,7 +6,7 @@
 
 #include <gmock/gmock.h>
 
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/model/families/clip.h"
 #include "saccade/model/model_test_support.h"
 #include "saccade/nn/workspace.h"

@@ -13,7 +13,7 @@
 #include "saccade/collection/collection_reader.h"
 #include "saccade/core/error.h"
 #include "saccade/model/composers/composer.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 
 namespace saccade {
 

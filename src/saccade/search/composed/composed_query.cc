@@ -14,7 +14,7 @@
 #include "saccade/core/rows.h"
 #include "saccade/model/composers/composer.h"
 #include "saccade/model/composers/token_states.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 
 namespace saccade {
 namespace {

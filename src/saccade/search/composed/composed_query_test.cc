@@ -15,7 +15,7 @@
 #include "saccade/core/rows.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/model/composers/atf.h"
 #include "saccade/model/composers/composer.h"

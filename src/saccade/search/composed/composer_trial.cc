@@ -12,7 +12,7 @@
 
 #include "saccade/core/rows.h"
 #include "saccade/index/exact_search.h"
-#include "saccade/model/composers/compose.h"
+#include "saccade/model/composers/compose_embeddings.h"
 #include "saccade/search/keywords/caption_texts.h"
 #include "saccade/text/caption_queries.h"
 

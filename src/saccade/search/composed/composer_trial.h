@@ -13,7 +13,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
 #include "saccade/model/composers/composer.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 
 namespace saccade {
 

@@ -9,7 +9,7 @@
 #include "saccade/collection/collection_reader.h"
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/model/explain/relevance_map.h"
 #include "saccade/progress.h"
 #include "saccade/search/search.h"

@@ -21,7 +21,7 @@
 #include "saccade/core/files/files.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/index/max_sim.h"
 #include "saccade/search/query_language.h"
 #include "saccade/search/test_letters.h"

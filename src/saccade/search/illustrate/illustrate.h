@@ -33,9 +33,9 @@
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
 #include "saccade/index/likelihood.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/progress.h"
-#include "saccade/search/query.h"
+#include "saccade/search/search_query.h"
 
 namespace saccade {
 

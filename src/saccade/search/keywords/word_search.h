@@ -18,7 +18,7 @@
 #include "saccade/search/candidates.h"
 #include "saccade/search/keywords/word_answer.h"
 #include "saccade/search/matching/evidence.h"
-#include "saccade/search/query.h"
+#include "saccade/search/search_query.h"
 
 namespace saccade {
 

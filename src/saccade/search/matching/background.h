@@ -25,7 +25,7 @@
 #include "saccade/core/threads.h"
 #include "saccade/index/likelihood.h"
 #include "saccade/matrix.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/text/caption_queries.h"
 
 namespace saccade {

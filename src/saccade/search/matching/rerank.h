@@ -12,7 +12,7 @@
 #include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/progress.h"
 #include "saccade/search/search.h"
 

@@ -13,7 +13,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/model/checkpoints/locate.h"
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/progress.h"
 
 namespace saccade {

@@ -12,7 +12,7 @@
 
 #include "saccade/collection/collection_json.h"
 #include "saccade/model/conform/conform_record.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 
 namespace saccade::serve {
 namespace {

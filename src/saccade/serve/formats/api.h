@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "saccade/collection/catalog/catalog.h"
-#include "saccade/search/answer.h"
+#include "saccade/search/search_answer.h"
 #include "saccade/serve/service.h"
 
 namespace saccade::serve {

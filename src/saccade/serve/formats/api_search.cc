@@ -16,9 +16,9 @@
 #include "saccade/collection/empty_filter.h"
 #include "saccade/core/enum_names.h"
 #include "saccade/core/seconds_since.h"
-#include "saccade/engine/search_query.h"
-#include "saccade/search/answer.h"
+#include "saccade/engine/query_conversion.h"
 #include "saccade/search/answer_warnings.h"
+#include "saccade/search/search_answer.h"
 #include "saccade/serve/formats/api.h"
 #include "saccade/serve/formats/multipart.h"
 

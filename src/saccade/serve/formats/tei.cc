@@ -17,7 +17,7 @@
 
 #include <fmt/format.h>
 
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 #include "saccade/serve/formats/rerank_formats.h"
 #include "saccade/serve/inputs.h"
 #include "saccade/serve/service.h"

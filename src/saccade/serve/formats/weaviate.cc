@@ -16,7 +16,7 @@
 #include <fmt/format.h>
 
 #include "saccade/core/base64.h"
-#include "saccade/model/options/precision.h"
+#include "saccade/model/options/precision_names.h"
 #include "saccade/serve/inputs.h"
 #include "saccade/serve/service.h"
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <utility>
 
-#include "saccade/model/encoder.h"
+#include "saccade/model/encoder_backend.h"
 #include "saccade/serve/shared/remembered_texts.h"
 #include "saccade/serve/shared/shared_passes.h"
 

@@ -16,7 +16,7 @@
 #include "saccade/search/encoded_query.h"
 #include "saccade/search/explain/explain.h"
 #include "saccade/search/keywords/word_answer.h"
-#include "saccade/search/query.h"
+#include "saccade/search/search_query.h"
 
 namespace saccade {
 

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "saccade/core/enum_names.h"
-#include "saccade/image/image.h"
-#include "saccade/model/composers/compose.h"
+#include "saccade/image/image_codec.h"
+#include "saccade/model/composers/compose_embeddings.h"
 #include "saccade/model/options/effective_length.h"
 #include "saccade/model/options/long_text.h"
 #include "saccade/search/query_text.h"
@@ -81,7 +81,7 @@ struct QueryImage {
   [[nodiscard]] const std::string* bytes() const;
 };
 
-// Fusion of a query's text and images into one row (model/composers/compose.h). By default it is the sum of
+// Fusion of a query's text and images into one row (model/composers/compose_embeddings.h). By default it is the sum of
 // both. Late interaction supports only the sum, and the rows of each side are multiplied by its weight too. A
 // negative weight searches for images unlike that side.
 struct Fusion {

@@ -1,9 +1,9 @@
-#include "saccade/engine/search_query.h"
+#include "saccade/engine/query_conversion.h"
 
 #include <cmath>
 #include <utility>
 
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/search/fusion.h"
 #include "saccade/search/listing.h"
 #include "saccade/search/query_language.h"

@@ -4,7 +4,7 @@
 #include "saccade/core/error.h"
 #include "saccade/engine.h"
 #include "saccade/query.h"
-#include "saccade/search/query.h"
+#include "saccade/search/search_query.h"
 
 namespace saccade {
 

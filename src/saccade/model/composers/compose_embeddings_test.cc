@@ -1,4 +1,4 @@
-#include "saccade/model/composers/compose.h"
+#include "saccade/model/composers/compose_embeddings.h"
 
 #include <cmath>
 #include <limits>

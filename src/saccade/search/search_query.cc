@@ -1,4 +1,4 @@
-#include "saccade/search/query.h"
+#include "saccade/search/search_query.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "convert.h"
+#include "conversions.h"
 
 #include <array>
 

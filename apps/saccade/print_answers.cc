@@ -1,4 +1,4 @@
-#include "answers.h"
+#include "print_answers.h"
 
 #include <algorithm>
 #include <cmath>
