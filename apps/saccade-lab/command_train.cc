@@ -244,15 +244,15 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
       ->transform(whole_number(0, 1024))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "print the result as JSON");
-  group_options(*command,
-                {{"Data", {"--dataset", "--held-out", "--cache", "--first-caption"}},
-                 {"Model", {"--config", "--initial", "--weights"}},
-                 {"Optimizer and schedule",
-                  {"--steps", "--batch", "--learning-rate", "--warmup", "--schedule", "--weight-decay",
-                   "--adam-beta1", "--adam-beta2", "--adam-epsilon", "--max-gradient-norm", "--seed",
-                   "--patch-dropout", "--unmasked"}},
-                 {"The run", {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--dry-run"}},
-                 {"Device and speed", {"--device", "--precision", "--threads"}}});
+  group_options(
+      *command,
+      {{"Data", {"--dataset", "--held-out", "--cache", "--first-caption"}},
+       {"Model", {"--config", "--initial", "--weights"}},
+       {"Optimizer and schedule",
+        {"--steps", "--batch", "--learning-rate", "--warmup", "--schedule", "--weight-decay", "--adam-beta1",
+         "--adam-beta2", "--adam-epsilon", "--max-gradient-norm", "--seed", "--patch-dropout", "--unmasked"}},
+       {"The run", {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--dry-run"}},
+       {"Device and speed", {"--device", "--precision", "--threads"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_train_dual(*arguments, session); };
   });

@@ -182,15 +182,14 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
                       "cache folder for image embeddings (default: saccade/embeddings in ~/.cache)");
   command->add_flag("--dry-run", options.dry_run, "check options and data without training");
   command->add_flag("--json", arguments->json, "print the result as JSON");
-  group_options(*command,
-                {{"Data", {"--automatic", "--human", "--validation", "--null", "--cache"}},
-                 {"Model", {"-m", "--config", "--train", "--dropout"}},
-                 {"Optimizer and schedule",
-                  {"--objective", "--loss", "--automatic-epochs", "--human-epochs", "--learning-rate",
-                   "--warmup", "--schedule", "--weight-decay", "--adam-beta1", "--adam-beta2",
-                   "--adam-epsilon", "--max-gradient-norm", "--batch", "--seed"}},
-                 {"The run", {"-o", "--dry-run"}},
-                 {"Device and speed", {"--device", "--precision", "--threads"}}});
+  group_options(*command, {{"Data", {"--automatic", "--human", "--validation", "--null", "--cache"}},
+                           {"Model", {"-m", "--config", "--train", "--dropout"}},
+                           {"Optimizer and schedule",
+                            {"--objective", "--loss", "--automatic-epochs", "--human-epochs",
+                             "--learning-rate", "--warmup", "--schedule", "--weight-decay", "--adam-beta1",
+                             "--adam-beta2", "--adam-epsilon", "--max-gradient-norm", "--batch", "--seed"}},
+                           {"The run", {"-o", "--dry-run"}},
+                           {"Device and speed", {"--device", "--precision", "--threads"}}});
   command->callback(
       [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
 }

@@ -15,8 +15,8 @@
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/search/fusion.h"
 #include "saccade/search/keywords/word_search.h"
-#include "saccade/search/query_language.h"
 #include "saccade/search/listing.h"
+#include "saccade/search/query_language.h"
 #include "saccade/search/search.h"
 
 #include "choice.h"

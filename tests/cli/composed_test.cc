@@ -350,9 +350,9 @@ TEST_F(ComposedCli, AComposerIsTrainedAskedAndMeasured) {
 // atf is the study's fusion, atf-attention ours; an option of either changes it alone.
 TEST_F(ComposedCli, TheFusionsAreRecordedByTheirOptions) {
   const auto words = [](const std::string& folder, const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {"-q",       "train", "composed",   "--dataset", "test.jsonl",
-                                          "-m",       "model", "--steps",    "1",         "--batch",
-                                          "2",        "--together", "1",     "-o",        folder};
+    std::vector<std::string> arguments = {"-q", "train",      "composed", "--dataset", "test.jsonl",
+                                          "-m", "model",      "--steps",  "1",         "--batch",
+                                          "2",  "--together", "1",        "-o",        folder};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   };

@@ -93,9 +93,9 @@ TEST_F(Train, WhatItRefuses) {
 
 // The optimizer's options are recorded, also where they are the defaults, and a run keeps to its own.
 TEST_F(Train, TheOptimizerIsRecordedAndStays) {
-  const std::vector<std::string> own = {"--steps",  "2", "--schedule",   "constant", "--warmup",
-                                        "0",        "--adam-beta2",      "0.999",    "--adam-epsilon",
-                                        "1e-8"};
+  const std::vector<std::string> own = {"--steps",        "2",   "--schedule",   "constant",
+                                        "--warmup",       "0",   "--adam-beta2", "0.999",
+                                        "--adam-epsilon", "1e-8"};
   ASSERT_EQ(run(training("run", own)).code, 0);
   const Json description = read_json(folder_ / "run/run.json").value();
   EXPECT_EQ(description["schedule"], "constant");

@@ -154,11 +154,10 @@ bool TrainingLoop::is_done() const {
 }
 
 double TrainingLoop::learning_rate(int64_t step) const {
-  return LearningRateSchedule{
-      .peak = options_.learning_rate,
-      .warmup = options_.warmup,
-      .steps = options_.steps,
-      .shape = options_.schedule}
+  return LearningRateSchedule{.peak = options_.learning_rate,
+                              .warmup = options_.warmup,
+                              .steps = options_.steps,
+                              .shape = options_.schedule}
       .at(step);
 }
 

@@ -515,8 +515,7 @@ TEST_F(Serving, AFramesThumbnailIsOfTheFileThatWasOpened) {
     fs::permissions(script, fs::perms::owner_all);
   }
   const test::TestVariable path("PATH", programs.string() + ":/usr/bin:/bin");
-  const HttpResponse small =
-      get(fmt::format("/api/collections/my pictures/images/{}/thumbnail?size=64", id));
+  const HttpResponse small = get(fmt::format("/api/collections/my pictures/images/{}/thumbnail?size=64", id));
   ASSERT_EQ(small.status, 200) << small.body;
   ASSERT_TRUE(fs::is_symlink(clip));
   const Image image = decode_image(std::as_bytes(std::span(small.body))).value().image;

@@ -351,7 +351,8 @@ TEST_F(Embed, FunctionsOfOneEncoderAreCachedUnderTheirKeys) {
                                SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_images(pixels));
                                RowSets sets{Matrix<float>(2 * rows.rows(), 1)};
                                for (int64_t i = 0; i < rows.rows(); ++i) {
-                                 for (int64_t j = 0; j < 2; ++j) sets.rows.row(2 * i + j)[0] = 1 + rows.row(i)[j];
+                                 for (int64_t j = 0; j < 2; ++j)
+                                   sets.rows.row(2 * i + j)[0] = 1 + rows.row(i)[j];
                                  sets.begin.push_back(2 * (i + 1));
                                }
                                return sets;

@@ -21,9 +21,9 @@ inline std::string shape_edits(const std::vector<std::string>& shapes) {
   for (const std::string& shape : shapes) {
     for (int copy = 0; copy < 2; ++copy) {
       for (const std::string& from : shape_colours()) {
-        lines += fmt::format(
-            "{{\"picture\": \"{0}-{1}-{2}.png\", \"id\": \"{0}-{1}-{2}\", \"gallery\": \"g\"}}\n", from,
-            shape, copy);
+        lines +=
+            fmt::format("{{\"picture\": \"{0}-{1}-{2}.png\", \"id\": \"{0}-{1}-{2}\", \"gallery\": \"g\"}}\n",
+                        from, shape, copy);
       }
     }
   }

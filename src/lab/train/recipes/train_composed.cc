@@ -45,10 +45,11 @@ Status check_options(const ComposedTrainingOptions& options) {
   }
   const bool linear = options.method == "atf" && options.atf.projection == AtfProjection::kLinear;
   if (linear && dropout_of(options) > 0) {
-    return fail(ErrorCode::kUsage,
-                "dropout is {}: projection linear has no hidden values, expected 0, or projection mlp, both or "
-                "combiner",
-                dropout_of(options));
+    return fail(
+        ErrorCode::kUsage,
+        "dropout is {}: projection linear has no hidden values, expected 0, or projection mlp, both or "
+        "combiner",
+        dropout_of(options));
   }
   if (const Status fits = check_atf_options(options.atf); !fits) {
     return fail(ErrorCode::kUsage, "{}", fits.error().message);

@@ -16,7 +16,7 @@
 #include "lab/train/math/test_shapes.h"
 #include "lab/train/recipes/test_edits.h"
 #include "lab/train/recipes/train_composed.h"
-#include "saccade/image/image.h"
+#include "saccade/image/image_codec.h"
 
 namespace saccade::lab {
 namespace {
@@ -84,10 +84,10 @@ class StageOne : public testing::Test {
     for (const std::string& text : made->data.texts) {
       made->texts.push_back(encoder.tokenizer()->encode(text, encoder.info().context));
     }
-    made->pictures = store_picture_tokens(made->loaded, made->data, false,
-                                          data_.folder() / fmt::format("states-{}", opened_++), options.embed,
-                                          pool_)
-                         .value();
+    made->pictures =
+        store_picture_tokens(made->loaded, made->data, false,
+                             data_.folder() / fmt::format("states-{}", opened_++), options.embed, pool_)
+            .value();
     EXPECT_TRUE(settle_composed_data(options, made->pictures.file, made->data));
     ComposedStage stage;
     stage.align = align;

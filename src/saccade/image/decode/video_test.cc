@@ -395,7 +395,8 @@ TEST_F(VideoTest, RefusesAVideoThatNeedsMoreThanTheBudget) {
   const auto frame = read_frame(*tools_, large, 0, {.processes = little.get()});
   ASSERT_FALSE(frame);
   EXPECT_EQ(frame.error().code, ErrorCode::kLimit) << frame.error().message;
-  EXPECT_THAT(frame.error().message, HasSubstr("needs 192 MiB of memory, the budget for decoding is 160 MiB"));
+  EXPECT_THAT(frame.error().message,
+              HasSubstr("needs 192 MiB of memory, the budget for decoding is 160 MiB"));
   EXPECT_FALSE(read(large, {.processes = little.get()}));
   // Enough for small ones: the kernel holds the programs to it.
   const auto some = with_budget(300);
