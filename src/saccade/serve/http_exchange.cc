@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/memory_reserve.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/serve/http_server_state.h"
 
@@ -246,6 +247,12 @@ awaitable<bool> HttpServerState::read_body(Connection& connection, beast::flat_b
         co_return false;
       }
       counted = read;
+      // A body that goes on would take what was set aside for the others.
+      if (!restore_memory_reserve()) {
+        const std::string message = "no memory for this now";
+        co_await refuse_and_close(connection, request, 503, message);
+        co_return false;
+      }
       if (parser.is_done()) co_return true;
       if (!error && buffer.size() > 0) continue;
       // The parser leaves nothing in the buffer but a chunk's header, or a trailer, that has not ended.
@@ -277,7 +284,7 @@ HttpResponse HttpServerState::not_begun(const HttpRequest& request, double waite
   return response;
 }
 
-void HttpServerState::run(const HttpRequest& request, bool gone, double waited,
+void HttpServerState::run(const HttpRequest& request, bool gone, bool memory, double waited,
                           HttpResponse& response) noexcept {
   const auto refuse = [&](int status, const char* message) {
     try {
@@ -290,6 +297,7 @@ void HttpServerState::run(const HttpRequest& request, bool gone, double waited,
     }
   };
   try {
+    if (!memory) throw std::bad_alloc();
     const bool begins = !gone && !stopping && waited <= options.queue_seconds;
     response = begins ? handlers.handle(request) : not_begun(request, waited);
   } catch (const std::bad_alloc&) {
@@ -309,10 +317,12 @@ awaitable<void> HttpServerState::handle(Connection& connection, HttpRequest& req
   const auto turn = std::make_shared<Turn>(connection.shared_from_this(), std::move(request));
   const StopsAtEnd ends{turn};
   const asio::const_buffer none;
-  asio::post(at_once ? at_once_workers : workers, [this, turn, started] {
+  asio::post(at_once ? at_once_workers : workers, [this, turn, started, at_once] {
     if (!turn->take()) return;
     turn->queued = seconds_since(started);
-    run(turn->request, turn->connection->gone(), turn->queued, turn->response);
+    // Where the reserve was needed, nothing larger than an answer at once is begun.
+    const bool memory = at_once || restore_memory_reserve();
+    run(turn->request, turn->connection->gone(), memory, turn->queued, turn->response);
     asio::post(turn->connection->executor(), [turn] {
       turn->done = true;
       turn->looks.cancel();

@@ -109,7 +109,8 @@ struct HttpServerState {
   awaitable<void> give_up(Connection& connection, const HttpRequest& request, const error_code& error,
                           std::string_view what, int64_t most_bytes);
   HttpResponse not_begun(const HttpRequest& request, double waited) const;
-  void run(const HttpRequest& request, bool gone, double waited, HttpResponse& response) noexcept;
+  void run(const HttpRequest& request, bool gone, bool memory, double waited,
+           HttpResponse& response) noexcept;
   void observe(const HttpRequest& request, HttpExchange exchange) const;
   void stop();
 

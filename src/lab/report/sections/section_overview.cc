@@ -39,10 +39,9 @@ std::vector<OverviewRow> rows_of(const std::vector<HeadlineColumn>& columns) {
   }
   for (OverviewRow& row : rows) row.mean_rank /= static_cast<double>(row.ranked);
   std::ranges::stable_sort(rows, [](const OverviewRow& a, const OverviewRow& b) {
-    if (std::isnan(a.mean_rank) || std::isnan(b.mean_rank))
-      return std::isnan(b.mean_rank) && !std::isnan(a.mean_rank);
-    if (a.mean_rank != b.mean_rank) return a.mean_rank < b.mean_rank;
-    return a.ranked > b.ranked;  // first in three columns is more than first in one
+    // The first of one column is not ahead of the second of three: ranks over fewer columns do not compare.
+    if (a.ranked != b.ranked) return a.ranked > b.ranked;
+    return a.ranked > 0 && a.mean_rank < b.mean_rank;
   });
   return rows;
 }
@@ -99,7 +98,7 @@ Table overview_table(const std::vector<HeadlineColumn>& columns, const std::vect
   }
   if (ranked > 1) {
     table.caption += fmt::format(". The rank is the mean over {} columns{}", ranked,
-                                 some_missing ? ", or over those that a model has" : "");
+                                 some_missing ? "; models that lack some of them come last" : "");
   }
   return table;
 }

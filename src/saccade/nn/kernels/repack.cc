@@ -32,7 +32,7 @@ void repack(const Tensor& rows, const memory::desc& place, const memory& packed)
                 plain.raw());
   memory destination(place, engine, packed.get_data_handle());
   dnnl::stream stream(engine);
-  check_code_memory();
+  const CompileMemory room;
   dnnl::reorder(source, destination).execute(stream, source, destination);
   stream.wait();
 }

@@ -6,7 +6,7 @@
 
 namespace saccade::nn {
 
-void check_code_memory() {
+CompileMemory::CompileMemory() {
   // Of all kernels of one primitive, at most 256 KiB each, and what other threads may take meanwhile.
   constexpr size_t kCode = size_t{16} << 20;
   void* room =

@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 
+#include "saccade/core/memory_reserve.h"
 #include "saccade/nn/activation.h"
 #include "saccade/nn/tensor.h"
 
@@ -46,9 +47,15 @@ inline void append_activation(dnnl::post_ops& operations, Activation activation)
   }
 }
 
-// Throws std::bad_alloc where the address space has no room for what oneDNN compiles: it writes its code without
-// looking whether it got memory for it, and the process would end. To be called before anything is compiled.
-void check_code_memory();
+// Address space for what oneDNN compiles, to be made before anything is described or compiled: oneDNN does not look
+// whether it got memory for its code and its records, and the process would end. Lends the process's reserve meanwhile.
+class CompileMemory {
+ public:
+  CompileMemory();  // throws std::bad_alloc where there is no room
+
+ private:
+  LentMemoryReserve reserve_;
+};
 
 // Primitives that were compiled before, by what they are for: making one costs as much as a small product.
 template <typename Key, typename Made>
@@ -60,7 +67,7 @@ class PrimitiveCache {
     const std::lock_guard lock(mutex_);
     auto found = made_.find(key);
     if (found == made_.end()) {
-      check_code_memory();
+      const CompileMemory room;
       if (made_.size() >= 256) made_.clear();  // texts of many lengths: bounded
       found = made_.emplace(key, make()).first;
     }

@@ -88,6 +88,7 @@ struct PackedLinear::State {
   [[nodiscard]] dnnl::matmul::primitive_desc describe(int64_t rows, int64_t outputs,
                                                       const memory::desc& weights_desc, Activation activation,
                                                       DType result, bool accumulate) const {
+    const CompileMemory room;
     dnnl::post_ops operations;
     if (accumulate) operations.append_sum(1.0F);
     append_activation(operations, activation);

@@ -5,6 +5,7 @@
 #include <malloc.h>
 
 #include "saccade/core/files/file_stamp.h"
+#include "saccade/core/memory_reserve.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/serve/http_server_state.h"
 
@@ -17,6 +18,8 @@ namespace {
 
 // Interval between checks for idleness. The server is idle if a whole interval brought no request.
 constexpr auto kIdlePause = std::chrono::seconds(1);
+// For refusing what there is no memory for, and ending what has begun.
+constexpr size_t kMemoryReserve = size_t{32} << 20;
 constexpr std::string_view kFull =
     "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
@@ -77,9 +80,12 @@ awaitable<void> HttpServerState::give_memory_back() {
     const bool idle = now == seen && requests == 0;
     seen = now;
     if (!idle || now == given_back) continue;
-    given_back = now;
-    // Runs on a worker, so that I/O threads do not wait for it.
-    asio::post(workers, [] { (void)::malloc_trim(0); });
+    try {
+      // Runs on a worker, so that I/O threads do not wait for it.
+      asio::post(workers, [] { (void)::malloc_trim(0); });
+      given_back = now;
+    } catch (const std::bad_alloc&) {  // in a second there may be memory
+    }
   }
 }
 
@@ -234,6 +240,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(HttpServerOptions options,
   if (!options.certificate.empty()) {
     SACCADE_ASSIGN(tls, tls_context(options.certificate, options.certificate_key));
   }
+  keep_memory_reserve(kMemoryReserve);
   try {
     auto state = std::make_unique<HttpServerState>(std::move(options), std::move(handlers), std::move(tls),
                                                    std::move(files));
@@ -257,7 +264,15 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(HttpServerOptions options,
     asio::co_spawn(state->acceptor.get_executor(), state->accept(), asio::detached);
     asio::co_spawn(state->io, state->give_memory_back(), asio::detached);
     for (int i = 0; i < kReadingThreads; ++i) {
-      state->threads.emplace_back([raw = state.get()] { raw->io.run(); });
+      state->threads.emplace_back([raw = state.get()] {
+        for (;;) {
+          try {
+            raw->io.run();
+            return;
+          } catch (const std::bad_alloc&) {  // of one handler: the others go on
+          }
+        }
+      });
     }
     return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
   } catch (const std::exception& problem) {
