@@ -12,12 +12,11 @@ namespace saccade::lab {
 namespace {
 
 constexpr std::array<std::string_view, 3> kRecalls = {"r1", "r5", "r10"};
-constexpr std::array<Direction, 2> kDirections = {Direction::kTextToImage, Direction::kImageToText};
 
 // Converts {"t2i_r1": X, ...} to {"t2i": {"r1": X, ...}, ...}.
 Json by_direction(const Json& flat) {
   Json json = Json::object();
-  for (const Direction direction : kDirections) {
+  for (const Direction direction : kBothDirections) {
     for (const std::string_view name : kRecalls) {
       json[std::string(direction_name(direction))][std::string(name)] =
           flat[fmt::format("{}_{}", direction_name(direction), name)];
@@ -35,13 +34,13 @@ std::string interval_text(const Figure& figure) {
 
 Estimates recall_estimates(const RetrievalOutcome& outcome) {
   Estimates result;
-  const auto count = static_cast<int64_t>(kDirections.size() * kRecalls.size());
+  const auto count = static_cast<int64_t>(kBothDirections.size() * kRecalls.size());
   const Estimates& first = outcome.text_to_image.estimates;
   result.resampled = Matrix<double>(first.resampled.rows(), count + 1);
   result.left_out = Matrix<double>(first.left_out.rows(), count + 1);
   int64_t column = 0;
   double sum = 0;
-  for (const Direction direction : kDirections) {
+  for (const Direction direction : kBothDirections) {
     const Estimates& from = outcome.of(direction).estimates;
     for (const std::string_view name : kRecalls) {
       const auto at = std::ranges::find(from.names, name) - from.names.begin();

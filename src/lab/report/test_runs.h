@@ -13,9 +13,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "lab/eval/figures/figure_json.h"
 #include "lab/eval/length/length.h"
 #include "lab/eval/retrieval/retrieval.h"
+#include "lab/eval/retrieval/retrieval_metrics.h"
 #include "lab/eval/rows/pair_scores.h"
 #include "lab/eval/run/run.h"
 #include "saccade/core/files/files.h"
@@ -116,7 +116,7 @@ inline void write_retrieval_run(const std::filesystem::path& folder, const std::
   std::normal_distribution<float> normal;
   Matrix<float> truth(kImages, kDim);
   for (float& value : truth.values()) value = normal(random);
-  Json results = Json::array();
+  RetrievalMetrics metrics;
   std::vector<std::map<Direction, Estimates>> all;
   for (size_t m = 0; m < models.size(); ++m) {
     Matrix<float> images(kImages, kDim);
@@ -136,7 +136,7 @@ inline void write_retrieval_run(const std::filesystem::path& folder, const std::
     fill(texts, true);
     const auto scores = dot_scores(texts.view(), images.view());
     ASSERT_TRUE(scores.has_value());
-    Json result = {{"dataset", "drawings"}, {"model", models[m]}, {"images", kImages}, {"texts", kTexts}};
+    RetrievalResult result = {.dataset = "drawings", .model = models[m], .images = kImages, .texts = kTexts};
     all.emplace_back();
     for (const Direction direction : {Direction::kTextToImage, Direction::kImageToText}) {
       const bool by_text = direction == Direction::kTextToImage;
@@ -144,13 +144,7 @@ inline void write_retrieval_run(const std::filesystem::path& folder, const std::
       ASSERT_TRUE(ranks.has_value());
       const ClusteredSample sample = retrieval_sample(*ranks, ks, by_text ? text_image : each_image, kImages);
       Estimates estimates = estimate(sample, bootstrap, pool);
-      const QueryCounts counts = count_queries(*ranks);
-      Json one = {{"queries", counts.queries},
-                  {"without_answer", counts.without_answer},
-                  {"tied", counts.tied},
-                  {"several_right", counts.several_right}};
-      one.update(figures_json(figures_of(estimates, 0.95)));
-      result[std::string(direction_name(direction))] = std::move(one);
+      result.directions.of(direction) = {count_queries(*ranks), figures_of(estimates, 0.95)};
       all.back().emplace(direction, std::move(estimates));
       for (int64_t q = 0; q < ranks->queries(); ++q) {
         RunQuery query;
@@ -171,32 +165,30 @@ inline void write_retrieval_run(const std::filesystem::path& folder, const std::
         ASSERT_TRUE(writer->add_query(query).has_value());
       }
     }
-    results.push_back(std::move(result));
+    metrics.results.push_back(std::move(result));
     ASSERT_TRUE(writer->add_embeddings("drawings", models[m], images.view(), texts.view(), text_image, {})
                     .has_value());
   }
-  Json guess = {{"dataset", "drawings"}, {"model", "chance"}, {"images", kImages}, {"texts", kTexts}};
-  for (const Direction direction : {Direction::kTextToImage, Direction::kImageToText}) {
-    Json one = {{"queries", relevance->queries(direction)}};
+  RetrievalResult guess = {
+      .dataset = "drawings", .model = std::string(kChance), .images = kImages, .texts = kTexts};
+  for (const Direction direction : kBothDirections) {
+    RetrievalDirection& one = guess.directions.of(direction);
+    one.counts.queries = relevance->queries(direction);
     const std::vector<double> values = chance_figures(*relevance, direction, ks);
     const std::vector<std::string> names = retrieval_names(ks);
-    for (size_t i = 0; i < values.size(); ++i) {
-      one[names[i]] = {{"value", values[i]}, {"low", nullptr}, {"high", nullptr}};
-    }
-    guess[std::string(direction_name(direction))] = std::move(one);
+    for (size_t i = 0; i < values.size(); ++i) one.figures.push_back({.name = names[i], .value = values[i]});
   }
-  results.push_back(std::move(guess));
-  Json comparisons = Json::array();
+  metrics.results.push_back(std::move(guess));
   for (size_t b = 1; b < models.size(); ++b) {
-    Json comparison = {{"dataset", "drawings"}, {"a", models[0]}, {"b", models[b]}};
-    for (const Direction direction : {Direction::kTextToImage, Direction::kImageToText}) {
+    RetrievalComparison comparison = {.dataset = "drawings", .a = models[0], .b = models[b]};
+    for (const Direction direction : kBothDirections) {
       const auto differences = paired_differences(all[0].at(direction), all[b].at(direction), 0.95);
       ASSERT_TRUE(differences.has_value());
-      comparison[std::string(direction_name(direction))] = differences_json(*differences);
+      comparison.directions.of(direction) = *differences;
     }
-    comparisons.push_back(std::move(comparison));
+    metrics.comparisons.push_back(std::move(comparison));
   }
-  const Status finished = writer->finish(info, {{"results", results}, {"comparisons", comparisons}});
+  const Status finished = writer->finish(info, record_json(metrics));
   ASSERT_TRUE(finished.has_value()) << finished.error().message;
 }
 

@@ -31,6 +31,12 @@ void Verdicts::add(const Json& difference, std::string a, std::string b, bool lo
                           std::move(a), std::move(b), lower_is_better});
 }
 
+void Verdicts::add(const Difference* difference, std::string a, std::string b, bool lower_is_better) {
+  const Difference none;
+  const Difference& one = difference == nullptr ? none : *difference;
+  comparisons_.push_back({one.figure.value, one.p_value, std::move(a), std::move(b), lower_is_better});
+}
+
 void Verdicts::finish(Table& table, double confidence) const {
   table.columns.push_back(number_column("p", "p_value"));
   table.columns.push_back(number_column("p, Holm", "p_holm"));

@@ -13,7 +13,8 @@ namespace saccade::lab {
 // any false "is better" in the table is at most 1 - confidence.
 class Verdicts {
  public:
-  // Adds the comparison of the table's next row: {"difference", "p_value"} of a run's metrics, null if there is none.
+  // Adds the comparison of the table's next row; nullptr if there is none.
+  void add(const Difference* difference, std::string a, std::string b, bool lower_is_better = false);
   void add(const Json& difference, std::string a, std::string b, bool lower_is_better = false);
   // Appends three columns to the table: p, p after the correction, and the verdict ("a is better", or that they cannot be
   // told apart). The caption says what was corrected. The table has a row for each add(), in the same order.

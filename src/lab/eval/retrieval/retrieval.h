@@ -48,6 +48,12 @@ struct QueryCounts {
   int64_t without_answer = 0;
   int64_t tied = 0;
   int64_t several_right = 0;  // with more than one right answer
+  static void fields(auto& self, auto& field) {
+    field("queries", self.queries);
+    field("without_answer", self.without_answer);
+    field("tied", self.tied);
+    field("several_right", self.several_right);
+  }
 };
 QueryCounts count_queries(const QueryRanks& ranks);
 

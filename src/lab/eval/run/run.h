@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lab/eval/run/record_fields.h"
 #include "lab/eval/run/run_folder.h"
 #include "lab/eval/run/run_record.h"
 #include "saccade/core/error.h"
@@ -90,6 +91,12 @@ struct Run {
 // unfinished one); kBadData, naming file and field, for an invalid format, and for files that are missing or
 // changed.
 Result<Run> read_run(const std::filesystem::path& folder);
+// Returns the contents of metrics.json as the type of the run's kind, such as RetrievalMetrics. kBadData names the file and
+// the key.
+template <typename Metrics>
+Result<Metrics> read_metrics(const Run& run) {
+  return read_record<Metrics>(run.metrics).in((run.folder / "metrics.json").string());
+}
 // Calls `line` for every line of one of the run's files of JSON lines, in order. Errors name file and line.
 // The first error of `line` stops the reading.
 Status read_run_lines(const Run& run, const std::string& name,

@@ -105,10 +105,10 @@ Table stages_table(const std::vector<Measured>& all) {
 struct Point {
   Series series;
   const Json* speed = nullptr;
-  const Json* recall = nullptr;
+  const Figure* recall = nullptr;
 
   [[nodiscard]] double x() const { return json_number(*speed, "value"); }
-  [[nodiscard]] double y() const { return json_number(*recall, "value"); }
+  [[nodiscard]] double y() const { return recall == nullptr ? std::nan("") : recall->value; }
 };
 
 // Returns true if no measured model is both faster and more accurate.
@@ -134,7 +134,7 @@ Chart pareto_chart(const std::string& dataset, const std::vector<Point>& points)
     const double frontier = on_frontier(point, points) ? point.y() : std::numeric_limits<double>::quiet_NaN();
     chart.data.rows.push_back({text_cell(point.series.name), text_cell(series_key(point.series)),
                                figure_cell(*point.speed, Unit::kNumber),
-                               figure_cell(*point.recall, Unit::kShare),
+                               figure_cell(point.recall, Unit::kShare),
                                number_cell(frontier, Unit::kShare)});
   }
   chart.spec = pareto_spec(chart.legend, "images a second", "R@1");
@@ -146,18 +146,18 @@ Chart pareto_chart(const std::string& dataset, const std::vector<Point>& points)
 std::string pareto_html(const ReportData& data, const std::vector<Measured>& speeds, PageBuilder& page) {
   std::string html;
   for (const LoadedRun& run : data.runs) {
-    const Json& results = json_member(run.run->metrics, "results");
-    if (run.run->info.kind != "retrieval" || !results.is_array()) continue;
+    const auto* metrics = std::get_if<RetrievalMetrics>(&run.metrics);
+    if (metrics == nullptr) continue;
     for (const RunDataset& dataset : run.run->info.datasets) {
       std::vector<Point> points;
-      for (const Json& result : results) {
-        if (json_text(result, "dataset") != dataset.name || json_text(result, "model") == "chance") continue;
-        const Series series = data.series_of(run, json_text(result, "model"));
+      for (const RetrievalResult& result : metrics->results) {
+        if (result.dataset != dataset.name || result.model == kChance) continue;
+        const Series series = data.series_of(run, result.model);
         const auto speed = std::ranges::find_if(
             speeds, [&](const Measured& each) { return each.series.colour == series.colour; });
         if (speed == speeds.end()) continue;
         const Point point{series, &json_member(*speed->result, "images_per_s"),
-                          &json_member(json_member(result, "t2i"), "r1")};
+                          find_named(result.directions.t2i.figures, "r1")};
         if (point.x() > 0 && std::isfinite(point.y())) points.push_back(point);
       }
       if (!points.empty()) html += page.chart(pareto_chart(dataset.name, points));

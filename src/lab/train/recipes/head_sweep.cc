@@ -111,7 +111,7 @@ class SetStudy {
   // first width and seed. Their ranks and embeddings go into the run.
   Status measure(std::vector<RunCheckpoint>& checkpoints, RunWriter& run) {
     SACCADE_TRY(run.add_items(set_.name, set_.task.items));
-    results_.push_back(chance_result_json(set_.name, set_.task));
+    results_.push_back(record_json(chance_result(set_.name, set_.task)));
     SACCADE_ASSIGN(std::optional<RetrievalOutcome> own, measure_own(set_, options_.bootstrap, pool_));
     if (own) {
       pretrained_ = recall_estimates(*own);
@@ -211,7 +211,7 @@ class SetStudy {
 
   Status keep(const std::string& name, const PairScores& scores, const RetrievalOutcome& outcome,
               const Matrix<float>& images, const Matrix<float>& texts, RunWriter& run) {
-    results_.push_back(retrieval_result_json(set_.name, name, set_.task, outcome));
+    results_.push_back(record_json(retrieval_result(set_.name, name, set_.task, outcome)));
     SACCADE_TRY(add_ranks(run, set_.name, name, scores, set_.task, outcome, pool_));
     const auto selected = [](const Matrix<float>& from, std::span<const int64_t> which) {
       Matrix<float> rows(std::ssize(which), from.columns());
