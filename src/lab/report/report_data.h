@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lab/eval/retrieval/retrieval_metrics.h"
+#include "lab/eval/winoground/composition_metrics.h"
 #include "lab/report/page_builder.h"
 #include "lab/report/report_folder.h"
 #include "saccade/core/error.h"
@@ -23,7 +24,7 @@
 namespace saccade::lab {
 
 // metrics.json of the kinds that have a section. A run of another kind has none.
-using RunMetrics = std::variant<std::monostate, RetrievalMetrics>;
+using RunMetrics = std::variant<std::monostate, RetrievalMetrics, CompositionMetrics>;
 
 // An evaluation's run with its figures, items and ranks.
 struct LoadedRun {

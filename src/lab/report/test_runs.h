@@ -18,6 +18,7 @@
 #include "lab/eval/retrieval/retrieval_metrics.h"
 #include "lab/eval/rows/pair_scores.h"
 #include "lab/eval/run/run.h"
+#include "lab/eval/winoground/composition_metrics.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 #include "saccade/image/image.h"
@@ -281,33 +282,18 @@ inline Json length_result(const std::string& dataset, const std::string& domain,
 }
 
 inline Json winoground_metrics(const std::string& model) {
-  const auto figure = [](double value) {
-    return Json{{"value", value}, {"low", value - 0.05}, {"high", value + 0.05}};
+  const auto scores = [](double text, double image, double group, double half) {
+    std::vector<Figure> figures;
+    for (const auto& [name, value] : {std::pair("text", text), {"image", image}, {"group", group}}) {
+      figures.push_back({.name = name, .value = value, .low = value - half, .high = value + half});
+    }
+    return figures;
   };
-  return {
-      {"results",
-       Json::array({{{"dataset", "drawings"},
-                     {"model", model},
-                     {"kind", nullptr},
-                     {"items", 40},
-                     {"tied", 1},
-                     {"scores", {{"text", figure(0.3)}, {"image", figure(0.11)}, {"group", figure(0.08)}}}},
-                    {{"dataset", "drawings"},
-                     {"model", model},
-                     {"kind", "Object"},
-                     {"items", 22},
-                     {"tied", 0},
-                     {"scores", {{"text", figure(0.35)}, {"image", figure(0.14)}, {"group", figure(0.1)}}}},
-                    {{"dataset", "drawings"},
-                     {"model", "chance"},
-                     {"kind", nullptr},
-                     {"items", 40},
-                     {"tied", 0},
-                     {"scores",
-                      {{"text", {{"value", 0.25}}},
-                       {"image", {{"value", 0.25}}},
-                       {"group", {{"value", 1.0 / 6}}}}}}})},
-      {"comparisons", Json::array()}};
+  CompositionMetrics metrics;
+  metrics.results = {{"drawings", model, std::nullopt, 40, 1, scores(0.3, 0.11, 0.08, 0.05)},
+                     {"drawings", model, "Object", 22, 0, scores(0.35, 0.14, 0.1, 0.05)},
+                     {"drawings", "chance", std::nullopt, 40, 0, scores(0.25, 0.25, 1.0 / 6, Figure::kNone)}};
+  return record_json(metrics);
 }
 
 }  // namespace saccade::lab::test

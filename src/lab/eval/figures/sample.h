@@ -11,6 +11,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -55,6 +56,9 @@ struct Estimates {
 // of clusters. So samples over the same clusters are resampled alike. Thread-safe. Cost: resamples *
 // (clusters * means + queries * medians).
 Estimates estimate(const ClusteredSample& sample, const BootstrapOptions& options, ThreadPool& pool);
+
+// Name of the model that stands for random guessing among those of a run.
+inline constexpr std::string_view kChance = "chance";
 
 struct Figure {
   static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();

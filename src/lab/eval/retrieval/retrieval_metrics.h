@@ -13,9 +13,6 @@
 
 namespace saccade::lab {
 
-// The model that stands for random guessing in the figures of all kinds.
-inline constexpr std::string_view kChance = "chance";
-
 struct RetrievalDirection {
   QueryCounts counts;
   std::vector<Figure> figures;  // retrieval_names
