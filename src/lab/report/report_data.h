@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "lab/eval/length/length_metrics.h"
 #include "lab/eval/retrieval/retrieval_metrics.h"
 #include "lab/eval/winoground/composition_metrics.h"
 #include "lab/report/page_builder.h"
@@ -24,7 +25,7 @@
 namespace saccade::lab {
 
 // metrics.json of the kinds that have a section. A run of another kind has none.
-using RunMetrics = std::variant<std::monostate, RetrievalMetrics, CompositionMetrics>;
+using RunMetrics = std::variant<std::monostate, RetrievalMetrics, CompositionMetrics, LengthMetrics>;
 
 // An evaluation's run with its figures, items and ranks.
 struct LoadedRun {

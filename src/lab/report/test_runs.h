@@ -276,9 +276,11 @@ inline Json length_result(const std::string& dataset, const std::string& domain,
   }
   for (int64_t text = 0; text < 60; ++text) study.text_tokens.push_back(3 + text * text / 36);
   study.token_lengths = token_lengths(study.text_tokens, 75);
-  Json result = {{"dataset", dataset}, {"domain", domain}, {"model", model}};
-  result.update(length_outcome_json(study, 0.95));
-  return result;
+  LengthResult result = saccade::lab::length_result(study, 0.95);
+  result.dataset = dataset;
+  result.domain = domain;
+  result.model = model;
+  return record_json(result);
 }
 
 inline Json winoground_metrics(const std::string& model) {

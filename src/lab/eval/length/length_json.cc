@@ -1,108 +1,75 @@
-// JSON of the length study as stored in runs: docs/runs.md.
+// The length study as runs hold it: docs/runs.md.
 #include <algorithm>
 #include <numeric>
-#include <string>
 
-#include "lab/eval/figures/figure_json.h"
 #include "lab/eval/length/length.h"
 
 namespace saccade::lab {
 namespace {
 
-Json length_json(const std::optional<int64_t>& length) {
-  return length ? Json(*length) : Json();
-}
-
-Json effective_json(const LengthOutcome& study, const LengthCurve& curve, double share) {
+EffectiveLengthRecord effective_record(const LengthOutcome& study, const LengthCurve& curve, double share) {
   const EffectiveLength& effective = curve.effective;
-  Json json = {{"value", length_json(effective.value)},
-               {"low", length_json(effective.low)},
-               {"high", length_json(effective.high)},
-               {"share", share},
-               {"at_end", effective.at_end},
-               {"tokens", effective.value ? Json(*effective.value - study.first) : Json()},
-               {"subsets", nullptr}};
-  if (curve.subset_values.empty()) return json;
-  Json values = Json::array();
-  for (const auto& value : curve.subset_values) values.push_back(length_json(value));
-  json["subsets"] = {{"value", length_json(curve.subset_effective.value)},
-                     {"low", length_json(curve.subset_effective.low)},
-                     {"high", length_json(curve.subset_effective.high)},
-                     {"values", std::move(values)}};
-  return json;
+  EffectiveLengthRecord record = {.value = effective.value,
+                                  .low = effective.low,
+                                  .high = effective.high,
+                                  .share = share,
+                                  .at_end = effective.at_end,
+                                  .tokens = {},
+                                  .subsets = {}};
+  if (effective.value) record.tokens = *effective.value - study.first;
+  if (curve.subset_values.empty()) return record;
+  const EffectiveLength& subsets = curve.subset_effective;
+  record.subsets = {subsets.value, subsets.low, subsets.high, curve.subset_values};
+  return record;
 }
 
-Json curve_json(const LengthOutcome& study, const LengthCurve& curve, double share) {
-  Json points = Json::array();
+LengthCurveRecord curve_record(const LengthOutcome& study, const LengthCurve& curve, double share) {
+  LengthCurveRecord record;
   for (const LengthPoint& point : curve.points) {
-    Json json = {{"n", point.n}, {"r1", figure_json(point.r1)}, {"subsets", nullptr}};
-    if (!point.subsets.empty()) {
-      const double sum = std::accumulate(point.subsets.begin(), point.subsets.end(), 0.0);
-      json["subsets"] = {{"mean", sum / static_cast<double>(point.subsets.size())},
-                         {"low", *std::ranges::min_element(point.subsets)},
-                         {"high", *std::ranges::max_element(point.subsets)},
-                         {"values", point.subsets}};
-    }
-    points.push_back(std::move(json));
+    LengthPointRecord& one = record.curve.emplace_back();
+    one.n = point.n;
+    one.r1 = point.r1;
+    if (point.subsets.empty()) continue;
+    const double sum = std::accumulate(point.subsets.begin(), point.subsets.end(), 0.0);
+    const auto [low, high] = std::ranges::minmax(point.subsets);
+    one.subsets = {sum / static_cast<double>(point.subsets.size()), low, high, point.subsets};
   }
-  return {{"curve", std::move(points)},
-          {"effective", effective_json(study, curve, share)},
-          {"chance", curve.chance},
-          {"above_chance", curve.above_chance}};
+  record.effective = effective_record(study, curve, share);
+  record.chance = curve.chance;
+  record.above_chance = curve.above_chance;
+  return record;
 }
 
-Json curves_json(const LengthOutcome& study, const LengthCurves& curves, double share) {
-  return {{"t2i", curve_json(study, curves.t2i, share)}, {"i2t", curve_json(study, curves.i2t, share)}};
-}
-
-Json difference_json(const Difference& difference) {
-  Json json = figure_json(difference.figure);
-  json["p_value"] = difference.p_value;
-  json["told_apart"] = difference.told_apart;
-  return json;
+LengthCurvesRecord curves_record(const LengthOutcome& study, const LengthCurves& curves, double share) {
+  return {curve_record(study, curves.t2i, share), curve_record(study, curves.i2t, share)};
 }
 
 }  // namespace
 
-Json token_lengths_json(const TokenLengths& lengths) {
-  const Lengths& all = lengths.lengths;
-  return {{"count", all.count},
-          {"min", all.min},
-          {"median", all.median},
-          {"mean", all.mean},
-          {"p95", all.p95},
-          {"max", all.max},
-          {"limit", length_json(lengths.limit)},
-          {"beyond_limit", lengths.limit ? Json(lengths.beyond) : Json()},
-          {"histogram", {{"width", lengths.width}, {"counts", lengths.counts}}}};
-}
-
-Json length_outcome_json(const LengthOutcome& study, double share) {
-  Json json = {{"images", study.images},
-               {"texts", study.texts},
-               {"queries", {{"t2i", study.queries_t2i}, {"i2t", study.queries_i2t}}},
-               {"first", study.first},
-               {"limit", study.limit},
-               {"subset_items", study.subset_items == 0 ? Json() : Json(study.subset_items)}};
-  json.update(curves_json(study, study.plain, share));
-  Json permuted;
-  if (study.permuted) permuted = curves_json(study, *study.permuted, share);
-  json["controls"] = {{"texts_of_sentences", study.texts_of_sentences},
-                      {"sentences_permuted", std::move(permuted)},
-                      {"last_tokens", study.last ? curves_json(study, *study.last, share) : Json()}};
-  json["chunking"] = Json::array();
+LengthResult length_result(const LengthOutcome& study, double share) {
+  LengthResult result;
+  result.images = study.images;
+  result.texts = study.texts;
+  result.queries = {study.queries_t2i, study.queries_i2t};
+  result.first = study.first;
+  result.limit = study.limit;
+  result.subset_items = study.subset_items;
+  result.curves = curves_record(study, study.plain, share);
+  result.texts_of_sentences = study.texts_of_sentences;
+  if (study.permuted) result.sentences_permuted = curves_record(study, *study.permuted, share);
+  if (study.last) result.last_tokens = curves_record(study, *study.last, share);
   for (const ChunkedTexts& chunked : study.chunked) {
-    Json one = {{"chunks", enum_name(chunked.chunking)},
-                {"pooling", chunked.pooling ? enum_name(*chunked.pooling) : "joined"},
-                {"chunk_count", chunked.chunks}};
-    one.update(curves_json(study, chunked.curves, share));
-    one["t2i"]["difference"] = difference_json(chunked.t2i);
-    one["i2t"]["difference"] = difference_json(chunked.i2t);
-    json["chunking"].push_back(std::move(one));
+    ChunkingRecord& one = result.chunking.emplace_back();
+    one.chunks = enum_name(chunked.chunking);
+    one.pooling = chunked.pooling ? enum_name(*chunked.pooling) : "joined";
+    one.chunk_count = chunked.chunks;
+    one.curves = curves_record(study, chunked.curves, share);
+    one.curves.t2i.difference = chunked.t2i;
+    one.curves.i2t.difference = chunked.i2t;
   }
-  json["token_lengths"] = token_lengths_json(study.token_lengths);
-  json["encoded_texts"] = study.encoded;
-  return json;
+  result.token_lengths = study.token_lengths;
+  result.encoded_texts = study.encoded;
+  return result;
 }
 
 }  // namespace saccade::lab
