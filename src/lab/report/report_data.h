@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "lab/eval/composed/composed_metrics.h"
 #include "lab/eval/length/length_metrics.h"
 #include "lab/eval/retrieval/retrieval_metrics.h"
 #include "lab/eval/winoground/composition_metrics.h"
@@ -25,7 +26,7 @@
 namespace saccade::lab {
 
 // metrics.json of the kinds that have a section. A run of another kind has none.
-using RunMetrics = std::variant<std::monostate, RetrievalMetrics, CompositionMetrics, LengthMetrics>;
+using RunMetrics = std::variant<std::monostate, RetrievalMetrics, CompositionMetrics, LengthMetrics, ComposedMetrics>;
 
 // An evaluation's run with its figures, items and ranks.
 struct LoadedRun {

@@ -336,43 +336,43 @@ TEST_F(RunPage, SpeedAgainstAccuracy) {
 }
 
 TEST_F(RunPage, FiguresThatAreNotThere) {
-  test::write_plain_run(
-      folder_ / "nulls", "retrieval", {"m"},
-      {{"results",
-        Json::array({{{"dataset", "drawings"}, {"model", "m"}, {"t2i", {{"r1", {{"value", nullptr}}}}}},
-                     {{"dataset", "drawings"}, {"model", 7}},
-                     nullptr,
-                     3,
-                     "x"})},
-       {"comparisons", {{"a", 1}}}});
+  RetrievalMetrics nulls;
+  nulls.results.push_back({.dataset = "drawings", .model = "m"});
+  nulls.results[0].directions.t2i.figures.push_back({.name = "r1"});
+  test::write_plain_run(folder_ / "nulls", "retrieval", {"m"}, record_json(nulls));
   EXPECT_THAT(page({"nulls"}), HasSubstr("\xE2\x80\x93"));
-  for (const char* kind : {"retrieval", "winoground", "length", "speed", "composed", "edits"}) {
-    test::write_plain_run(folder_ / kind, kind, {}, {{"results", Json::array()}});
+  const auto expect_kind = [&]<typename Metrics>(const Metrics& none) {
+    const std::string kind(Metrics::kKind);
+    test::write_plain_run(folder_ / kind, kind, {}, record_json(none));
     EXPECT_THAT(page({kind}), HasSubstr("<section id=\"protocol")) << kind;
-    test::write_plain_run(
-        folder_ / (std::string(kind) + "-odd"), kind, {"m"},
-        {{"results",
-          {nullptr,
-           {{"dataset", "drawings"},
-            {"chunking", 1},
-            {"t2i", {{"curve", {1, nullptr, {{"n", 3}}}}}},
-            {"token_lengths", {{"histogram", {{"counts", {"x"}}, {"width", 0}}}}}}}},
-         {"likeness", {nullptr, 3, {{"dataset", "drawings"}, {"of", "all"}, {"cosine", "x"}}}}});
-    EXPECT_THAT(page({std::string(kind) + "-odd"}), HasSubstr("<section id=\"protocol")) << kind;
-  }
+    Json odd = record_json(none);
+    odd["results"] = Json::array({nullptr, 3});
+    test::write_plain_run(folder_ / (kind + "-odd"), kind, {"m"}, odd);
+    const std::vector<ReportFolder> folders = {read_report_folder(folder_ / (kind + "-odd")).value()};
+    const auto refused = run_tables(folders);
+    ASSERT_FALSE(refused) << kind;
+    EXPECT_EQ(refused.error().code, ErrorCode::kBadData);
+    EXPECT_THAT(refused.error().message,
+                HasSubstr(kind + "-odd/metrics.json: \"results[0]\" is null (null), expected an object"));
+  };
+  expect_kind(RetrievalMetrics());
+  expect_kind(CompositionMetrics());
+  expect_kind(LengthMetrics());
+  expect_kind(ComposedMetrics());
   fs::create_directories(folder_ / "young");
   ASSERT_TRUE(write_file_atomic(folder_ / "young" / "metrics.jsonl", "").has_value());
   EXPECT_THAT(page({"young"}), HasSubstr("no evaluation yet"));
 }
 
 TEST_F(RunPage, OneNameOfTwoCheckpoints) {
-  test::write_plain_run(folder_ / "one", "retrieval", {"m"}, {{"results", Json::array()}});
+  RetrievalMetrics metrics;
+  test::write_plain_run(folder_ / "one", "retrieval", {"m"}, record_json(metrics));
   RunInfo other = test::small_info("retrieval", {"m"});
   other.checkpoints[0].fingerprint = "other";
   auto writer = RunWriter::open(folder_ / "two", other, false);
   ASSERT_TRUE(writer.has_value());
-  ASSERT_TRUE(writer->finish(other, {{"results", Json::array({{{"dataset", "drawings"}, {"model", "m"}}})}})
-                  .has_value());
+  metrics.results.push_back({.dataset = "drawings", .model = "m"});
+  ASSERT_TRUE(writer->finish(other, record_json(metrics)).has_value());
   EXPECT_THAT(page({"one", "two"}), HasSubstr("m (two)"));
 }
 

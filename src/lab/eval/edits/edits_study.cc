@@ -253,7 +253,7 @@ Result<Json> EditsStudy::metrics(std::span<const RunDataset> datasets) const {
                    {"method", outcome.method},
                    {"texts_cut", outcome.cut.texts},
                    {"reference_ranked", !task_->remove_reference}};
-      json.update(composed_group_json(group));
+      json.update(record_json(group));
       results.push_back(std::move(json));
     }
   }
@@ -261,13 +261,13 @@ Result<Json> EditsStudy::metrics(std::span<const RunDataset> datasets) const {
     if (a.method != kGenerated) continue;
     for (const Outcome& b : outcomes_) {
       if (b.model != a.model || b.method == a.method || a.groups.empty()) continue;
-      SACCADE_ASSIGN(Json figures, composed_difference_json(a.groups.front(), b.groups.front(),
-                                                            evaluation_.bootstrap.confidence));
+      SACCADE_ASSIGN(const std::vector<Difference> figures,
+                     composed_differences(a.groups.front(), b.groups.front(), evaluation_.bootstrap.confidence));
       comparisons.push_back({{"dataset", name},
                              {"model", a.model},
                              {"a", a.method},
                              {"b", b.method},
-                             {"figures", std::move(figures)}});
+                             {"figures", record_json(figures)}});
     }
   }
   for (const Likeness& one : likeness_) {
