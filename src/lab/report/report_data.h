@@ -15,6 +15,7 @@
 #include "lab/eval/composed/composed_metrics.h"
 #include "lab/eval/length/length_metrics.h"
 #include "lab/eval/retrieval/retrieval_metrics.h"
+#include "lab/eval/speed_metrics.h"
 #include "lab/eval/winoground/composition_metrics.h"
 #include "lab/report/page_builder.h"
 #include "lab/report/report_folder.h"
@@ -26,7 +27,7 @@
 namespace saccade::lab {
 
 // metrics.json of the kinds that have a section. A run of another kind has none.
-using RunMetrics = std::variant<std::monostate, RetrievalMetrics, CompositionMetrics, LengthMetrics, ComposedMetrics>;
+using RunMetrics = std::variant<std::monostate, RetrievalMetrics, CompositionMetrics, LengthMetrics, ComposedMetrics, SpeedMetrics>;
 
 // An evaluation's run with its figures, items and ranks.
 struct LoadedRun {

@@ -359,6 +359,7 @@ TEST_F(RunPage, FiguresThatAreNotThere) {
   expect_kind(CompositionMetrics());
   expect_kind(LengthMetrics());
   expect_kind(ComposedMetrics());
+  expect_kind(SpeedMetrics());
   fs::create_directories(folder_ / "young");
   ASSERT_TRUE(write_file_atomic(folder_ / "young" / "metrics.jsonl", "").has_value());
   EXPECT_THAT(page({"young"}), HasSubstr("no evaluation yet"));

@@ -18,6 +18,7 @@
 #include "lab/eval/retrieval/retrieval_metrics.h"
 #include "lab/eval/rows/pair_scores.h"
 #include "lab/eval/run/run.h"
+#include "lab/eval/speed_metrics.h"
 #include "lab/eval/winoground/composition_metrics.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
@@ -207,29 +208,25 @@ inline void write_plain_run(const std::filesystem::path& folder, const std::stri
 inline void write_speed_run(const std::filesystem::path& folder, const std::vector<std::string>& models,
                             const std::vector<double>& images_per_s) {
   RunInfo info = small_info("speed", models);
-  Json results = Json::array();
+  SpeedMetrics metrics;
   for (size_t i = 0; i < models.size(); ++i) {
     info.checkpoints[i].name += "-fp32";
-    const auto spread = [](double value) {
-      return Json{{"value", value}, {"low", value * 0.9}, {"high", value * 1.1}};
-    };
-    const Json latency = {{"p50", 12.5}, {"p95", 14}, {"p99", nullptr}, {"max", 20}, {"samples", 90}};
-    results.push_back(
-        {{"dataset", "drawings"},
-         {"model", info.checkpoints[i].name},
-         {"precision", "fp32"},
-         {"batch", 32},
-         {"images_per_s", spread(images_per_s[i])},
-         {"texts_per_s", spread(images_per_s[i] * 4)},
-         {"queries_per_s", nullptr},
-         {"stages", {{"read", 0.001}, {"decode", 0.004}, {"preprocess", 0.002}, {"encode", 0.03}}},
-         {"latency_ms", {{"text", latency}, {"image", nullptr}}},
-         {"load_s", 0.4},
-         {"memory", {{"peak_bytes", int64_t{300} << 20}}}});
+    const auto spread = [](double value) { return Spread{value, value * 0.9, value * 1.1}; };
+    SpeedRecord& one = metrics.results.emplace_back();
+    one.dataset = "drawings";
+    one.model = info.checkpoints[i].name;
+    one.precision = "fp32";
+    one.batch = 32;
+    one.images_per_s = spread(images_per_s[i]);
+    one.texts_per_s = spread(images_per_s[i] * 4);
+    one.stages = {{"read", 0.001}, {"decode", 0.004}, {"preprocess", 0.002}, {"encode", 0.03}};
+    one.text_latency = {.samples = 90, .p50 = 12.5, .p95 = 14, .max = 20, .stages = {}};
+    one.load_s = 0.4;
+    one.peak_bytes = int64_t{300} << 20;
   }
   auto writer = RunWriter::open(folder, info, false);
   ASSERT_TRUE(writer.has_value()) << writer.error().message;
-  const Status finished = writer->finish(info, {{"results", results}});
+  const Status finished = writer->finish(info, record_json(metrics));
   ASSERT_TRUE(finished.has_value()) << finished.error().message;
 }
 
