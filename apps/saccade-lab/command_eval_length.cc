@@ -50,10 +50,10 @@ std::string curves_text(const std::string& what, const LengthCurvesRecord& curve
       last = fmt::format("{:+.3f} to the cut text{}", curve.difference->figure.value,
                          curve.difference->told_apart ? "" : ": cannot be told apart");
     }
-    text += fmt::format("  {:<34} {:<15} {:<16} {:<22} {}\n", what, direction_text(direction),
-                        curve.above_chance ? effective_words(effective) + (effective.at_end ? " end" : "")
-                                           : "chance",
-                        figure_text(curve.curve.back().r1), last);
+    text += fmt::format(
+        "  {:<34} {:<15} {:<16} {:<22} {}\n", what, direction_text(direction),
+        curve.above_chance ? effective_words(effective) + (effective.at_end ? " end" : "") : "chance",
+        figure_text(curve.curve.back().r1), last);
   }
   return text;
 }
@@ -75,9 +75,9 @@ std::string result_text(const LengthResult& result) {
   }
   if (result.last_tokens) text += curves_text("last n", *result.last_tokens);
   for (const ChunkingRecord& chunked : result.chunking) {
-    text += curves_text(fmt::format("{} chunks, {}", chunked.chunks == "equal" ? "equal" : "sentence",
-                                    chunked.pooling),
-                        chunked.curves);
+    text += curves_text(
+        fmt::format("{} chunks, {}", chunked.chunks == "equal" ? "equal" : "sentence", chunked.pooling),
+        chunked.curves);
   }
   return text;
 }
@@ -95,15 +95,15 @@ std::string token_lengths_text(const std::vector<TokenLengthsResult>& results) {
   for (const TokenLengthsResult& result : results) {
     const TokenLengths& tokens = result.token_lengths;
     const Lengths& lengths = tokens.lengths;
-    const std::string beyond =
-        tokens.limit ? fmt::format("{} ({:.2f}%) of more than {}", count_text(tokens.beyond),
-                                   100.0 * static_cast<double>(tokens.beyond) /
-                                       static_cast<double>(std::max<int64_t>(1, lengths.count)),
-                                   *tokens.limit)
-                     : std::string("-");
-    text += fmt::format("{:<20} {:<24} {:>9} {:>5} {:>7} {:>7.2f} {:>5} {:>6}  {}\n", one_line(result.dataset),
-                        one_line(result.tokenizer), count_text(lengths.count), lengths.min, lengths.median,
-                        lengths.mean, lengths.p95, lengths.max, beyond);
+    const std::string beyond = tokens.limit
+                                   ? fmt::format("{} ({:.2f}%) of more than {}", count_text(tokens.beyond),
+                                                 100.0 * static_cast<double>(tokens.beyond) /
+                                                     static_cast<double>(std::max<int64_t>(1, lengths.count)),
+                                                 *tokens.limit)
+                                   : std::string("-");
+    text += fmt::format("{:<20} {:<24} {:>9} {:>5} {:>7} {:>7.2f} {:>5} {:>6}  {}\n",
+                        one_line(result.dataset), one_line(result.tokenizer), count_text(lengths.count),
+                        lengths.min, lengths.median, lengths.mean, lengths.p95, lengths.max, beyond);
   }
   return text;
 }

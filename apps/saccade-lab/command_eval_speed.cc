@@ -61,7 +61,8 @@ std::string details_text(const SpeedRecord& result) {
           spread_text("texts", result.texts_per_s, result.text_stages) +
           spread_text("queries", result.queries_per_s, result.query_stages);
   if (std::isfinite(result.mean_tokens)) {
-    text += fmt::format("    texts of {:.1f} tokens on average, {} cut\n", result.mean_tokens, result.texts_cut);
+    text +=
+        fmt::format("    texts of {:.1f} tokens on average, {} cut\n", result.mean_tokens, result.texts_cut);
   }
   return text + fmt::format("    scored by {} against {}, {} of them random\n", result.scored_by,
                             counted(result.gallery, "picture"), count_text(result.random_rows));

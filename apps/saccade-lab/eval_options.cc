@@ -141,13 +141,6 @@ Result<int> answer(const Evaluation& evaluation, bool json, Session& session,
   return evaluation.some_unreadable ? kSomeFailed : kDone;
 }
 
-std::string text_by_dataset(const Evaluation& evaluation,
-                            const std::function<std::string(const RunDataset&, const Json&)>& text) {
-  std::string all;
-  for (const RunDataset& dataset : evaluation.info.datasets) all += text(dataset, evaluation.metrics);
-  return all;
-}
-
 Result<int> run_evaluation(const EvalArguments& arguments, Session& session,
                            const std::function<Result<Evaluation>(ProgressLine&)>& measure,
                            const std::function<Result<std::string>(const Evaluation&)>& text) {
@@ -175,30 +168,9 @@ std::string difference_text(const std::string& a, const std::string& b, std::str
                             const Difference* difference) {
   if (difference == nullptr || !std::isfinite(difference->figure.low)) return {};
   const Figure& figure = difference->figure;
-  return fmt::format("  {} - {}, {}: {:+.3f} [{:+.3f}, {:+.3f}], p {:.3f}{}\n", one_line(a), one_line(b), what,
-                     figure.value, figure.low, figure.high, difference->p_value,
+  return fmt::format("  {} - {}, {}: {:+.3f} [{:+.3f}, {:+.3f}], p {:.3f}{}\n", one_line(a), one_line(b),
+                     what, figure.value, figure.low, figure.high, difference->p_value,
                      difference->told_apart ? "" : ": cannot be told apart");
-}
-
-std::string figure_text(const Json& figure) {
-  if (!figure["value"].is_number()) return "-";
-  const std::string value = fmt::format("{:.3f}", figure["value"].get<double>());
-  if (!figure["low"].is_number()) return value;
-  // Resampling is uninformative for a rate of zero. The text is as wide as the others, for columns.
-  const auto wilson = figure.find("wilson_high");
-  if (wilson != figure.end() && wilson->is_number()) {
-    return fmt::format("{} [Wilson {:.3f}]", value, wilson->get<double>());
-  }
-  return fmt::format("{} [{:.3f}, {:.3f}]", value, figure["low"].get<double>(), figure["high"].get<double>());
-}
-
-std::string difference_text(const Json& comparison, std::string_view what, const Json& figure) {
-  if (!figure["low"].is_number()) return {};
-  return fmt::format(
-      "  {} - {}, {}: {:+.3f} [{:+.3f}, {:+.3f}], p {:.3f}{}\n", one_line(comparison["a"].get<std::string>()),
-      one_line(comparison["b"].get<std::string>()), what, figure["difference"].get<double>(),
-      figure["low"].get<double>(), figure["high"].get<double>(), figure["p_value"].get<double>(),
-      figure["told_apart"].get<bool>() ? "" : ": cannot be told apart");
 }
 
 std::string exclusions_text(const RunDataset& dataset) {

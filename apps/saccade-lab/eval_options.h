@@ -47,7 +47,6 @@ Result<int> answer(const Evaluation& evaluation, bool json, Session& session,
 
 // Of each dataset measured, one after the other; `text` of one is given the run's metrics.
 template <typename Metrics>
-  requires(!std::is_same_v<Metrics, Json>)
 Result<std::string> text_by_dataset(const Evaluation& evaluation,
                                     std::string (*text)(const RunDataset&, const Metrics&)) {
   SACCADE_ASSIGN(const Metrics metrics, read_record<Metrics>(evaluation.metrics));
@@ -55,8 +54,6 @@ Result<std::string> text_by_dataset(const Evaluation& evaluation,
   for (const RunDataset& dataset : evaluation.info.datasets) all += text(dataset, metrics);
   return all;
 }
-std::string text_by_dataset(const Evaluation& evaluation,
-                            const std::function<std::string(const RunDataset&, const Json&)>& text);
 
 // The whole of a command that evaluates: `measure` under a line of progress, then answer().
 Result<int> run_evaluation(const EvalArguments& arguments, Session& session,
@@ -67,11 +64,9 @@ Result<int> run_evaluation(const EvalArguments& arguments, Session& session,
 std::string_view direction_text(Direction direction);
 // "0.123 [0.101, 0.145]"
 std::string figure_text(const Figure& figure);
-std::string figure_text(const Json& figure);
 // Returns a line on the difference `a` - `b`; empty without an interval, or without a difference (nullptr).
 std::string difference_text(const std::string& a, const std::string& b, std::string_view what,
                             const Difference* difference);
-std::string difference_text(const Json& comparison, std::string_view what, const Json& figure);
 // A line for each reason.
 std::string exclusions_text(const RunDataset& dataset);
 

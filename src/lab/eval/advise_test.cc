@@ -117,7 +117,8 @@ Run winoground(const std::vector<Group>& models) {
   for (const Group& one : models) names.push_back(one.model);
   Run run = make_run("winoground", "pairs", names);
   CompositionMetrics metrics;
-  const auto add = [&](const std::string& model, const std::optional<std::string>& kind, const Figure& group) {
+  const auto add = [&](const std::string& model, const std::optional<std::string>& kind,
+                       const Figure& group) {
     metrics.results.push_back({"pairs", model, kind, 9, 0, {group}});
   };
   add("chance", std::nullopt, figure("group", 0.167, -1));

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "lab/eval/run/record_fields.h"
+
 namespace saccade::lab {
 
 // Median, minimum and maximum over passes; NaN without passes.
@@ -16,11 +18,7 @@ struct Spread {
   double value = std::numeric_limits<double>::quiet_NaN();
   double low = std::numeric_limits<double>::quiet_NaN();
   double high = std::numeric_limits<double>::quiet_NaN();
-  static void fields(auto& self, auto& field) {
-    field("value", self.value);
-    field("low", self.low);
-    field("high", self.high);
-  }
+  static void fields(auto& self, auto& field) { SACCADE_FIELDS(value, low, high); }
 };
 
 // Stages of some work, each with its time.
@@ -35,14 +33,7 @@ struct Latency {
   double p99 = std::numeric_limits<double>::quiet_NaN();
   double max = std::numeric_limits<double>::quiet_NaN();
   StageTimes stages;  // each stage's own median
-  static void fields(auto& self, auto& field) {
-    field("p50", self.p50);
-    field("p95", self.p95);
-    field("p99", self.p99);
-    field("max", self.max);
-    field("samples", self.samples);
-    field("stages", self.stages);
-  }
+  static void fields(auto& self, auto& field) { SACCADE_FIELDS(p50, p95, p99, max, samples, stages); }
 };
 
 // A checkpoint in one precision. What was not measured is nullopt or NaN.
@@ -73,29 +64,13 @@ struct SpeedRecord {
   int64_t peak_load_bytes = 0;
   int64_t peak_bytes = 0;
   static void fields(auto& self, auto& field) {
-    field("dataset", self.dataset);
-    field("model", self.model);
-    field("precision", self.precision);
-    field("batch", self.batch);
-    field("images", self.images);
-    field("texts", self.texts);
-    field("images_per_s", self.images_per_s);
-    field("texts_per_s", self.texts_per_s);
-    field("queries_per_s", self.queries_per_s);
-    field("stages", self.stages);
-    field("text_stages", self.text_stages);
-    field("query_stages", self.query_stages);
+    SACCADE_FIELDS(dataset, model, precision, batch, images, texts, images_per_s, texts_per_s, queries_per_s,
+                   stages, text_stages, query_stages);
     field.object("latency_ms", [&](auto& in) {
       in("text", self.text_latency);
       in("image", self.image_latency);
     });
-    field("mean_tokens", self.mean_tokens);
-    field("texts_cut", self.texts_cut);
-    field("scored_by", self.scored_by);
-    field("rows_per_image", self.rows_per_image);
-    field("gallery", self.gallery);
-    field("random_rows", self.random_rows);
-    field("load_s", self.load_s);
+    SACCADE_FIELDS(mean_tokens, texts_cut, scored_by, rows_per_image, gallery, random_rows, load_s);
     field.object("memory", [&](auto& in) {
       in("before_load_bytes", self.before_load_bytes);
       in("after_load_bytes", self.after_load_bytes);

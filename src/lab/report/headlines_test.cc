@@ -31,8 +31,7 @@ class Headlines : public testing::Test {
     std::vector<std::string> names;
     for (const Model& model : models) {
       names.push_back(model.name);
-      metrics.results.push_back(
-          {"drawings", model.name, std::nullopt, 9, 0, group(model.value, model.half)});
+      metrics.results.push_back({"drawings", model.name, std::nullopt, 9, 0, group(model.value, model.half)});
       if (with_part) metrics.results.push_back({"drawings", model.name, "Object", 5, 0, group(0.9, 0.01)});
     }
     metrics.results.push_back({"drawings", "chance", std::nullopt, 9, 0, group(0.99, Figure::kNone)});
@@ -44,20 +43,8 @@ class Headlines : public testing::Test {
   }
   std::vector<HeadlineColumn> columns(const std::vector<std::string>& names) {
     folders_.clear();
-    data_ = {};
     for (const std::string& name : names) folders_.push_back(read_report_folder(folder_ / name).value());
-    for (const ReportFolder& folder : folders_) {
-      LoadedRun run;
-      run.run = &*folder.run;
-      run.name = folder.folder.filename().string();
-      data_.runs.push_back(std::move(run));
-    }
-    size_t colour = 0;
-    for (const LoadedRun& run : data_.runs) {
-      for (const RunCheckpoint& checkpoint : run.run->info.checkpoints) {
-        data_.series.emplace(std::pair{&run, checkpoint.name}, Series{checkpoint.name, colour++});
-      }
-    }
+    data_ = load_report_data(folders_).value();
     return headlines(data_);
   }
   static const Headline& of(const HeadlineColumn& column, const std::string& model) {

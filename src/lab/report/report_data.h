@@ -13,9 +13,13 @@
 #include <vector>
 
 #include "lab/eval/composed/composed_metrics.h"
+#include "lab/eval/edits/edits_metrics.h"
+#include "lab/eval/head_metrics.h"
 #include "lab/eval/length/length_metrics.h"
+#include "lab/eval/matches/matches_metrics.h"
 #include "lab/eval/retrieval/retrieval_metrics.h"
 #include "lab/eval/speed_metrics.h"
+#include "lab/eval/visualness/visualness_metrics.h"
 #include "lab/eval/winoground/composition_metrics.h"
 #include "lab/report/page_builder.h"
 #include "lab/report/report_folder.h"
@@ -27,7 +31,9 @@
 namespace saccade::lab {
 
 // metrics.json of the kinds that have a section. A run of another kind has none.
-using RunMetrics = std::variant<std::monostate, RetrievalMetrics, CompositionMetrics, LengthMetrics, ComposedMetrics, SpeedMetrics>;
+using RunMetrics =
+    std::variant<std::monostate, RetrievalMetrics, CompositionMetrics, LengthMetrics, ComposedMetrics,
+                 SpeedMetrics, VisualnessMetrics, EditsMetrics, MatchesMetrics, HeadsMetrics>;
 
 // An evaluation's run with its figures, items and ranks.
 struct LoadedRun {

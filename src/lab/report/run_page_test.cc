@@ -59,15 +59,20 @@ TEST(ReportTable, CellsShowAndSave) {
   EXPECT_EQ(count_cell(-123).html, "-123");
   EXPECT_EQ(count_cell(-1234).html, "-1,234");
   EXPECT_EQ(count_cell(999).html, "999");
-  const Cell figure = figure_cell({{"value", 0.5}, {"low", 0.25}, {"high", 0.75}}, Unit::kShare);
+  const Figure half = {.value = 0.5, .low = 0.25, .high = 0.75};
+  const Cell figure = figure_cell(&half, Unit::kShare);
   EXPECT_EQ(figure.html, "0.500 <small>[0.250, 0.750]</small>");
   EXPECT_EQ(dump_json(figure.values), "[0.5,0.25,0.75]");
-  EXPECT_EQ(figure_cell({{"value", 0}, {"low", 0}, {"high", 0}, {"wilson_high", 0.00383}}, Unit::kShare).html,
+  const Figure zero = {.value = 0, .low = 0, .high = 0, .wilson_high = 0.00383};
+  EXPECT_EQ(figure_cell(&zero, Unit::kShare).html,
             "0.000 <small>[0.000, 0.000]</small> <small>(Wilson: up to 0.004)</small>");
-  // Tests figures without an interval, without a number, and empty ones, and values that are not objects.
-  EXPECT_EQ(figure_cell({{"value", 0.5}, {"low", nullptr}, {"high", nullptr}}, Unit::kShare).html, "0.500");
-  EXPECT_EQ(figure_cell({{"value", "1"}}, Unit::kShare).html, "\xE2\x80\x93");
-  EXPECT_EQ(dump_json(figure_cell(Json(), Unit::kShare).values), "[null,null,null]");
+  // Tests figures without an interval, without a number, and none.
+  const Figure bare = {.value = 0.5};
+  EXPECT_EQ(figure_cell(&bare, Unit::kShare).html, "0.500");
+  const Figure blank;
+  EXPECT_EQ(figure_cell(&blank, Unit::kShare).html, "\xE2\x80\x93");
+  const Figure* none = nullptr;
+  EXPECT_EQ(dump_json(figure_cell(none, Unit::kShare).values), "[null,null,null]");
   EXPECT_EQ(dump_json(figure_cell(kNaN, kNaN, kNaN, Unit::kNumber).values), "[null,null,null]");
 }
 
@@ -92,8 +97,9 @@ TEST(ReportTable, VerdictsNameTheBetter) {
     Verdicts all;
     Table table;
     table.caption = "differences";
-    for (const auto& [difference, p] : differences_and_p) {
-      all.add({{"difference", difference}, {"p_value", p}}, "<a>", "b", lower);
+    for (const auto& [value, p] : differences_and_p) {
+      const Difference difference = {.figure = {.value = value}, .p_value = p};
+      all.add(&difference, "<a>", "b", lower);
       table.rows.push_back({text_cell("row")});
     }
     table.columns = {text_column("row", "row")};
@@ -116,7 +122,7 @@ TEST(ReportTable, VerdictsNameTheBetter) {
   Verdicts none;
   Table table;
   table.rows.push_back({});
-  none.add(Json(), "a", "b");
+  none.add(nullptr, "a", "b");
   none.finish(table, 0.95);
   EXPECT_EQ(table.rows[0].back().html, "");
   EXPECT_EQ(table.caption, "") << "nothing was corrected";
@@ -360,6 +366,10 @@ TEST_F(RunPage, FiguresThatAreNotThere) {
   expect_kind(LengthMetrics());
   expect_kind(ComposedMetrics());
   expect_kind(SpeedMetrics());
+  expect_kind(VisualnessMetrics());
+  expect_kind(EditsMetrics());
+  expect_kind(MatchesMetrics());
+  expect_kind(HeadsMetrics());
   fs::create_directories(folder_ / "young");
   ASSERT_TRUE(write_file_atomic(folder_ / "young" / "metrics.jsonl", "").has_value());
   EXPECT_THAT(page({"young"}), HasSubstr("no evaluation yet"));

@@ -99,16 +99,6 @@ Cell figure_cell(const Difference* difference, Unit unit) {
   return figure_cell(difference == nullptr ? nullptr : &difference->figure, unit);
 }
 
-Cell figure_cell(const Json& figure, Unit unit) {
-  const bool difference = figure.is_object() && figure.contains("difference");
-  Cell cell = figure_cell(json_number(figure, difference ? "difference" : "value"),
-                          json_number(figure, "low"), json_number(figure, "high"), unit);
-  if (const double zero = json_number(figure, "wilson_high"); std::isfinite(zero)) {
-    cell.html += fmt::format(" <small>(Wilson: up to {})</small>", number_text(zero, unit));
-  }
-  return cell;
-}
-
 Json table_json(const Table& table) {
   Json columns = Json::array();
   for (const Column& column : table.columns) {

@@ -46,9 +46,6 @@ Cell figure_cell(double value, double low, double high, Unit unit);
 // The same of a run's figure or difference; nullptr: there is none.
 Cell figure_cell(const Figure* figure, Unit unit);
 Cell figure_cell(const Difference* difference, Unit unit);
-// Returns a cell from {"value", "low", "high"} or {"difference", ...} of a run's metrics. Values that are
-// missing, null or not numbers are NaN.
-Cell figure_cell(const Json& figure, Unit unit);
 
 // Returns "43.2" and the like; "-" for NaN.
 std::string number_text(double value, Unit unit);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lab/eval/figures/sample.h"
+#include "lab/eval/run/record_fields.h"
 
 namespace saccade::lab {
 
@@ -22,10 +23,7 @@ struct ComposedFigures {
   static void fields(auto& self, auto& field) {
     field("of", self.of);
     field.or_null("name", self.name);
-    field("queries", self.queries);
-    field("gallery", self.gallery);
-    field("tied", self.tied);
-    field("figures", self.figures);
+    SACCADE_FIELDS(queries, gallery, tied, figures);
   }
 };
 
@@ -45,14 +43,10 @@ struct ComposedResult {
   std::string recall;  // RecallTarget's name
   ComposedFigures group;
   static void fields(auto& self, auto& field) {
-    field("dataset", self.dataset);
-    field("model", self.model);
-    field("method", self.method);
-    field("weight", self.weight);
+    SACCADE_FIELDS(dataset, model, method, weight);
     field.or_null("weight_from", self.weight_from);
     field.or_null("composer", self.composer);
-    field("tau", self.tau);
-    field("tokens_matched", self.tokens_matched);
+    SACCADE_FIELDS(tau, tokens_matched);
     field.added("texts_cut", self.texts_cut);
     field.added("tokens_dropped", self.tokens_dropped);
     field.added("reference_ranked", self.reference_ranked);
@@ -68,13 +62,7 @@ struct ComposedChoice {
   std::string method;
   double weight = 0;
   double r10 = 0;
-  static void fields(auto& self, auto& field) {
-    field("dataset", self.dataset);
-    field("model", self.model);
-    field("method", self.method);
-    field("weight", self.weight);
-    field("r10", self.r10);
-  }
+  static void fields(auto& self, auto& field) { SACCADE_FIELDS(dataset, model, method, weight, r10); }
 };
 
 // Figures of a composer at one tau.
@@ -86,12 +74,7 @@ struct TauPoint {
   std::vector<Figure> figures;
   std::string dataset;
   static void fields(auto& self, auto& field) {
-    field("model", self.model);
-    field("method", self.method);
-    field("tau", self.tau);
-    field("matched", self.matched);
-    field("figures", self.figures);
-    field("dataset", self.dataset);
+    SACCADE_FIELDS(model, method, tau, matched, figures, dataset);
   }
 };
 
@@ -106,14 +89,7 @@ struct TokenSimilarities {
   std::string model;
   std::string dataset;
   static void fields(auto& self, auto& field) {
-    field("queries", self.queries);
-    field("pairs", self.pairs);
-    field("mean", self.mean);
-    field("low", self.low);
-    field("width", self.width);
-    field("counts", self.counts);
-    field("model", self.model);
-    field("dataset", self.dataset);
+    SACCADE_FIELDS(queries, pairs, mean, low, width, counts, model, dataset);
   }
 };
 
@@ -122,23 +98,14 @@ struct ComposedComparison {
   struct Side {
     std::string model;
     std::string method;
-    static void fields(auto& self, auto& field) {
-      field("model", self.model);
-      field("method", self.method);
-    }
+    static void fields(auto& self, auto& field) { SACCADE_FIELDS(model, method); }
   };
   std::string dataset;
   std::string of;
   Side a;
   Side b;
   std::vector<Difference> figures;
-  static void fields(auto& self, auto& field) {
-    field("dataset", self.dataset);
-    field("of", self.of);
-    field("a", self.a);
-    field("b", self.b);
-    field("figures", self.figures);
-  }
+  static void fields(auto& self, auto& field) { SACCADE_FIELDS(dataset, of, a, b, figures); }
 };
 
 struct ComposedMetrics {

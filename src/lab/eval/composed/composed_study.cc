@@ -406,11 +406,8 @@ Status ComposedStudy::measure_composer(const EncodedContext& context, const Comp
     return compose_task(*changed, context, task);
   };
   if (has_tau && !options_.taus.empty()) {
-    ComposedChoice best{.dataset = chosen_on_,
-                        .model = context.model.name,
-                        .method = measured.name,
-                        .weight = 0,
-                        .r10 = -1};
+    ComposedChoice best{
+        .dataset = chosen_on_, .model = context.model.name, .method = measured.name, .weight = 0, .r10 = -1};
     for (const double tau : options_.taus) {
       SACCADE_ASSIGN(const ComposedRows made, rows_at(tau));
       SACCADE_ASSIGN(const auto answers,

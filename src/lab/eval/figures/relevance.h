@@ -8,11 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 
 namespace saccade::lab {
 
 enum class Direction { kTextToImage, kImageToText };
+std::span<const EnumName<Direction>> enum_names(Direction);
 // Returns "t2i" or "i2t".
 std::string_view direction_name(Direction direction);
 inline constexpr std::array kBothDirections = {Direction::kTextToImage, Direction::kImageToText};

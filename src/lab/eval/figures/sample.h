@@ -62,7 +62,7 @@ inline constexpr std::string_view kChance = "chance";
 
 struct Figure {
   static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-  std::string name;
+  std::string name = {};
   double value = kNone;
   double low = kNone;  // percentile
   double high = kNone;
@@ -103,7 +103,7 @@ std::vector<Figure> figures_of(const Estimates& estimates, double confidence);
 
 // The difference a - b of two systems on the same clusters, for each figure.
 struct Difference {
-  Figure figure;
+  Figure figure = {};
   double p_value = Figure::kNone;  // two-sided
   bool told_apart = false;         // p_value is at most 1 - confidence
   bool blank = false;              // nothing is compared: all of it is null

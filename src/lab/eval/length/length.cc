@@ -17,7 +17,6 @@
 namespace saccade::lab {
 namespace {
 
-
 constexpr std::array<int64_t, 1> kFirst = {1};
 
 size_t place_of(Direction direction) {

@@ -11,6 +11,7 @@
 #include "lab/data/audit.h"
 #include "lab/eval/figures/relevance.h"
 #include "lab/eval/figures/sample.h"
+#include "lab/eval/run/record_fields.h"
 
 namespace saccade::lab {
 
@@ -47,21 +48,12 @@ struct LengthPointRecord {
     double low = 0;  // the smallest
     double high = 0;
     std::vector<double> values;
-    static void fields(auto& self, auto& field) {
-      field("mean", self.mean);
-      field("low", self.low);
-      field("high", self.high);
-      field("values", self.values);
-    }
+    static void fields(auto& self, auto& field) { SACCADE_FIELDS(mean, low, high, values); }
   };
   int64_t n = 0;
   BriefFigure r1;
   std::optional<Subsets> subsets;
-  static void fields(auto& self, auto& field) {
-    field("n", self.n);
-    field("r1", self.r1);
-    field("subsets", self.subsets);
-  }
+  static void fields(auto& self, auto& field) { SACCADE_FIELDS(n, r1, subsets); }
 };
 
 // EffectiveLength, with the share that it is of, and its part that is the text's own.
@@ -71,12 +63,7 @@ struct EffectiveLengthRecord {
     std::optional<int64_t> low;
     std::optional<int64_t> high;
     std::vector<std::optional<int64_t>> values;
-    static void fields(auto& self, auto& field) {
-      field("value", self.value);
-      field("low", self.low);
-      field("high", self.high);
-      field("values", self.values);
-    }
+    static void fields(auto& self, auto& field) { SACCADE_FIELDS(value, low, high, values); }
   };
   std::optional<int64_t> value;
   std::optional<int64_t> low;
@@ -86,26 +73,20 @@ struct EffectiveLengthRecord {
   std::optional<int64_t> tokens;
   std::optional<Subsets> subsets;
   static void fields(auto& self, auto& field) {
-    field("value", self.value);
-    field("low", self.low);
-    field("high", self.high);
-    field("share", self.share);
-    field("at_end", self.at_end);
-    field("tokens", self.tokens);
-    field("subsets", self.subsets);
+    SACCADE_FIELDS(value, low, high, share, at_end, tokens, subsets);
   }
 };
 
 // Difference of texts in chunks minus texts cut at the limit.
 struct ChunkDifference : Difference {
   ChunkDifference() = default;
-  ChunkDifference(Difference difference) : Difference(std::move(difference)) {}  // NOLINT(google-explicit-constructor)
+  ChunkDifference(Difference difference)
+      : Difference(std::move(difference)) {}  // NOLINT(google-explicit-constructor)
   static void fields(auto& self, auto& field) {
     field("value", self.figure.value);
     field("low", self.figure.low);
     field("high", self.figure.high);
-    field("p_value", self.p_value);
-    field("told_apart", self.told_apart);
+    SACCADE_FIELDS(p_value, told_apart);
   }
 };
 
@@ -116,8 +97,7 @@ struct LengthCurveRecord {
   bool above_chance = true;                   // otherwise the effective length is that of noise
   std::optional<ChunkDifference> difference;  // of chunked texts
   static void fields(auto& self, auto& field) {
-    field("curve", self.curve);
-    field("effective", self.effective);
+    SACCADE_FIELDS(curve, effective);
     field.added("chance", self.chance);
     field.added("above_chance", self.above_chance);
     field.if_set("difference", self.difference);
@@ -131,9 +111,7 @@ struct ChunkingRecord {
   int64_t chunk_count = 0;
   LengthCurvesRecord curves;
   static void fields(auto& self, auto& field) {
-    field("chunks", self.chunks);
-    field("pooling", self.pooling);
-    field("chunk_count", self.chunk_count);
+    SACCADE_FIELDS(chunks, pooling, chunk_count);
     self.curves.fields(self.curves, field);
   }
 };
@@ -159,12 +137,7 @@ struct LengthResult {
   static void fields(auto& self, auto& field) {
     field("dataset", self.dataset);
     field.or_null("domain", self.domain);
-    field("model", self.model);
-    field("images", self.images);
-    field("texts", self.texts);
-    field("queries", self.queries);
-    field("first", self.first);
-    field("limit", self.limit);
+    SACCADE_FIELDS(model, images, texts, queries, first, limit);
     field.or_null("subset_items", self.subset_items);
     self.curves.fields(self.curves, field);
     field.object("controls", [&](auto& in) {
@@ -172,9 +145,7 @@ struct LengthResult {
       in("sentences_permuted", self.sentences_permuted);
       in("last_tokens", self.last_tokens);
     });
-    field("chunking", self.chunking);
-    field("token_lengths", self.token_lengths);
-    field("encoded_texts", self.encoded_texts);
+    SACCADE_FIELDS(chunking, token_lengths, encoded_texts);
   }
 };
 
@@ -194,13 +165,9 @@ struct TokenLengthsResult {
   std::optional<int64_t> context;
   TokenLengths token_lengths;
   static void fields(auto& self, auto& field) {
-    field("dataset", self.dataset);
-    field("dataset_sha256", self.dataset_sha256);
+    SACCADE_FIELDS(dataset, dataset_sha256);
     field.or_null("domain", self.domain);
-    field("tokenizer", self.tokenizer);
-    field("vocabulary", self.vocabulary);
-    field("context", self.context);
-    field("token_lengths", self.token_lengths);
+    SACCADE_FIELDS(tokenizer, vocabulary, context, token_lengths);
   }
 };
 

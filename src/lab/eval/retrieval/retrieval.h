@@ -18,6 +18,7 @@
 #include "lab/eval/figures/ranking.h"
 #include "lab/eval/figures/relevance.h"
 #include "lab/eval/figures/sample.h"
+#include "lab/eval/run/record_fields.h"
 
 namespace saccade::lab {
 
@@ -49,10 +50,7 @@ struct QueryCounts {
   int64_t tied = 0;
   int64_t several_right = 0;  // with more than one right answer
   static void fields(auto& self, auto& field) {
-    field("queries", self.queries);
-    field("without_answer", self.without_answer);
-    field("tied", self.tied);
-    field("several_right", self.several_right);
+    SACCADE_FIELDS(queries, without_answer, tied, several_right);
   }
 };
 QueryCounts count_queries(const QueryRanks& ranks);

@@ -5,7 +5,6 @@
 #include <string_view>
 #include <utility>
 
-
 namespace saccade::lab {
 namespace {
 

@@ -10,6 +10,7 @@
 #include "lab/eval/figures/relevance.h"
 #include "lab/eval/figures/sample.h"
 #include "lab/eval/retrieval/retrieval.h"
+#include "lab/eval/run/record_fields.h"
 
 namespace saccade::lab {
 
@@ -33,10 +34,7 @@ struct RetrievalResult {
   std::optional<int64_t> texts_cut = {};
   std::optional<int64_t> tokens_dropped = {};
   static void fields(auto& self, auto& field) {
-    field("dataset", self.dataset);
-    field("model", self.model);
-    field("images", self.images);
-    field("texts", self.texts);
+    SACCADE_FIELDS(dataset, model, images, texts);
     self.directions.fields(self.directions, field);
     field.if_set("texts_cut", self.texts_cut);
     field.if_set("tokens_dropped", self.tokens_dropped);
@@ -50,9 +48,7 @@ struct RetrievalComparison {
   std::string b;
   ByDirection<std::vector<Difference>> directions = {};
   static void fields(auto& self, auto& field) {
-    field("dataset", self.dataset);
-    field("a", self.a);
-    field("b", self.b);
+    SACCADE_FIELDS(dataset, a, b);
     self.directions.fields(self.directions, field);
   }
 };
@@ -61,10 +57,7 @@ struct RetrievalMetrics {
   static constexpr std::string_view kKind = "retrieval";
   std::vector<RetrievalResult> results;
   std::vector<RetrievalComparison> comparisons;
-  static void fields(auto& self, auto& field) {
-    field("results", self.results);
-    field("comparisons", self.comparisons);
-  }
+  static void fields(auto& self, auto& field) { SACCADE_FIELDS(results, comparisons); }
 };
 
 }  // namespace saccade::lab

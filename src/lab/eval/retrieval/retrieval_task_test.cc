@@ -277,7 +277,8 @@ TEST(CaptionPolicies, DeeperThanTheGalleryIsNoFigure) {
   matrix(0, 1) = 1;
   const auto outcome = evaluate_retrieval(MatrixScores(std::move(matrix)), task, {}, {}, pool);
   ASSERT_TRUE(outcome);
-  for (const RetrievalResult& record : {retrieval_result("d", "m", task, *outcome), chance_result("d", task)}) {
+  for (const RetrievalResult& record :
+       {retrieval_result("d", "m", task, *outcome), chance_result("d", task)}) {
     const Json result = record_json(record);
     const auto back = read_record<RetrievalResult>(result);
     ASSERT_TRUE(back) << back.error().message;

@@ -217,7 +217,8 @@ class Gatherer {
     }
     for (const RetrievalComparison& one : metrics.comparisons) {
       if (one.dataset != chosen.dataset->name) continue;
-      SACCADE_TRY(add_difference(chosen, one.a, one.b, one.directions.t2i, kHitAt1, result_.accuracy_differences));
+      SACCADE_TRY(
+          add_difference(chosen, one.a, one.b, one.directions.t2i, kHitAt1, result_.accuracy_differences));
     }
     return {};
   }

@@ -5,42 +5,57 @@
 //   struct Point {
 //     int64_t n = 0;
 //     std::optional<double> share;
-//     static void fields(auto& self, auto& field) {
-//       field("n", self.n);
-//       field("share", self.share);
-//     }
+//     static void fields(auto& self, auto& field) { SACCADE_FIELDS(n, share); }
 //   };
 //
 // record_json() calls it to write {"n": 3, "share": null}, read_record<Point>() to read that. `field` has these forms:
 //
 // clang-format off
+//   SACCADE_FIELDS(a, b)          field("a", self.a); field("b", self.b);
 //   field(key, value)             always written; must be there to be read
 //   field.added(key, value)       the same, but older runs lack it: the value stays as it was
 //   field.or_null(key, value)     null stands for T(): an empty text, 0; older runs may lack it
 //   field.nullable(key, value, b) null if b, which reading sets
 //   field.if_set(key, value)      left out while it is nullopt or NaN
+//   field.whole(key, values)      doubles, whole ones without a point
 //   field.object(key, list)       an object whose fields list(in) names
 //   field.rest(values)            the last: members of this object itself, each under its value's own name
 // clang-format on
 //
-// Values are booleans, whole numbers, texts, Json as it is, doubles (null for one that is not finite), optionals (null
-// or missing for nullopt), records, and vectors of all these. A vector of pairs of name and value is an object, and so
-// is a vector of records that have a name: those with `static auto& record_name(auto& self)`.
+// Values are booleans, whole numbers, texts, enums by their names (core/enum_names.h), Json as it is, doubles (null for
+// one that is not finite), optionals (null or missing for nullopt), records, and vectors of all these. A map is an
+// object; so is a vector of pairs of name and value, and a vector of records that have a name: those with
+// `static auto& record_name(auto& self)`.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
+
+#define SACCADE_FIELDS_PARENTHESES ()
+// Each level reads its argument four times more than the one before: enough for 20 fields.
+#define SACCADE_FIELDS_READ(...) __VA_ARGS__
+#define SACCADE_FIELDS_READ_4(...) \
+  SACCADE_FIELDS_READ(SACCADE_FIELDS_READ(SACCADE_FIELDS_READ(SACCADE_FIELDS_READ(__VA_ARGS__))))
+#define SACCADE_FIELDS_READ_16(...) \
+  SACCADE_FIELDS_READ_4(SACCADE_FIELDS_READ_4(SACCADE_FIELDS_READ_4(SACCADE_FIELDS_READ_4(__VA_ARGS__))))
+#define SACCADE_FIELDS_NEXT() SACCADE_FIELDS_EACH
+#define SACCADE_FIELDS_EACH(name, ...) \
+  field(#name, self.name);             \
+  __VA_OPT__(SACCADE_FIELDS_NEXT SACCADE_FIELDS_PARENTHESES(__VA_ARGS__))
+// Lists the fields whose keys are the members' names, in a record's fields(self, field).
+#define SACCADE_FIELDS(...) SACCADE_FIELDS_READ_16(SACCADE_FIELDS_EACH(__VA_ARGS__)) static_assert(true)
 
 namespace saccade::lab {
 
@@ -53,11 +68,17 @@ inline constexpr bool kIsVector = false;
 template <typename T>
 inline constexpr bool kIsVector<std::vector<T>> = true;
 template <typename T>
+inline constexpr bool kIsMap = false;
+template <typename T>
+inline constexpr bool kIsMap<std::map<std::string, T>> = true;
+template <typename T>
 inline constexpr bool kIsPair = false;
 template <typename T>
 inline constexpr bool kIsPair<std::pair<std::string, T>> = true;
 template <typename T>
-concept NamedRecord = requires(T& value) { T::record_name(value); };
+concept NamedRecord = requires(T& value) {
+  T::record_name(value);
+};
 
 class RecordWriter {
  public:
@@ -82,6 +103,14 @@ class RecordWriter {
     Json set = json_of(value);
     if (!set.is_null()) json[std::string(key)] = std::move(set);
   }
+  void whole(std::string_view key, const std::vector<double>& values) {
+    Json array = Json::array();
+    for (const double value : values) {
+      const bool is_whole = value == std::floor(value) && std::abs(value) < 1e15;
+      array.push_back(is_whole ? Json(static_cast<int64_t>(value)) : json_of(value));
+    }
+    json[std::string(key)] = std::move(array);
+  }
   template <typename List>
   void object(std::string_view key, const List& list) {
     RecordWriter in;
@@ -97,10 +126,16 @@ class RecordWriter {
   static Json json_of(const T& value) {
     if constexpr (std::is_floating_point_v<T>) {
       return std::isfinite(value) ? Json(value) : Json();
-    } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string> || std::is_same_v<T, Json>) {
+    } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string> ||
+                         std::is_same_v<T, Json>) {
       return value;
+    } else if constexpr (std::is_enum_v<T>) {
+      return std::string(enum_name(value));
     } else if constexpr (kIsOptional<T>) {
       return value ? json_of(*value) : Json();
+    } else if constexpr (kIsMap<T>) {
+      return list_json(
+          std::vector<std::pair<std::string, typename T::mapped_type>>(value.begin(), value.end()));
     } else if constexpr (kIsVector<T>) {
       return list_json(value);
     } else {
@@ -164,6 +199,7 @@ class RecordReader {
   void if_set(std::string_view key, T& value) {
     added(key, value);
   }
+  void whole(std::string_view key, std::vector<double>& values) { (*this)(key, values); }
   template <typename List>
   void object(std::string_view key, const List& list) {
     if (const Json* found = find(key)) {
@@ -175,7 +211,7 @@ class RecordReader {
   template <NamedRecord T>
   void rest(std::vector<T>& values) {
     for (const auto& [key, json] : object_.items()) {
-      if (!json.is_object() || taken_.contains(key)) continue;
+      if (!json.is_object() || std::ranges::find(taken_, key) != taken_.end()) continue;
       keep(read_named(key, json, values));
     }
   }
@@ -188,10 +224,19 @@ class RecordReader {
       SACCADE_ASSIGN(value, detail::json_as<double>(key, json));
     } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
       SACCADE_ASSIGN(value, detail::json_as<T>(key, json));
+    } else if constexpr (std::is_enum_v<T>) {
+      SACCADE_ASSIGN(const std::string name, detail::json_as<std::string>(key, json));
+      const std::optional<T> found = from_name<T>(name);
+      if (!found) return detail::wrong_kind(key, json, "one of " + list_of_names<T>());
+      value = *found;
     } else if constexpr (std::is_same_v<T, Json>) {
       value = json;
     } else if constexpr (kIsOptional<T>) {
       if (!json.is_null()) return read(key, json, value.emplace());
+    } else if constexpr (kIsMap<T>) {
+      std::vector<std::pair<std::string, typename T::mapped_type>> members;
+      SACCADE_TRY(read_list(key, json, members));
+      value.insert(members.begin(), members.end());
     } else if constexpr (kIsVector<T>) {
       return read_list(key, json, value);
     } else {
@@ -202,7 +247,8 @@ class RecordReader {
 
  private:
   const Json* find(std::string_view key) {
-    const auto found = object_.find(*taken_.emplace(key).first);
+    taken_.push_back(key);
+    const auto found = object_.find(std::string(key));
     return found == object_.end() ? nullptr : &*found;
   }
   void keep(Status status) {
@@ -248,7 +294,7 @@ class RecordReader {
   }
 
   const Json& object_;
-  std::set<std::string, std::less<>> taken_;
+  std::vector<std::string_view> taken_;  // keys that were asked for
   Status status_;
 };
 

@@ -2,10 +2,12 @@
 #include "lab/eval/run/record_fields.h"
 
 #include <functional>
+#include <map>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lab/eval/figures/ranking.h"
 #include "lab/eval/figures/relevance.h"
 #include "lab/eval/figures/sample.h"
 
@@ -17,19 +19,19 @@ using testing::HasSubstr;
 struct RecordPart {
   int64_t n = 0;
   std::optional<double> share;
-  static void fields(auto& self, auto& field) {
-    field("n", self.n);
-    field("share", self.share);
-  }
+  static void fields(auto& self, auto& field) { SACCADE_FIELDS(n, share); }
 };
 
 struct WholeRecord {
   std::string name;
   double value = 0;
   bool is_right = false;
+  TiePolicy ties = TiePolicy::kPessimistic;
   std::string reason;
   std::vector<RecordPart> parts;
   std::vector<std::pair<std::string, double>> stages;
+  std::map<std::string, std::string> versions;
+  std::vector<double> ranks;
   std::vector<std::optional<int64_t>> lengths;
   std::optional<RecordPart> part;
   int64_t inner = 0;
@@ -39,26 +41,22 @@ struct WholeRecord {
   Json details;
   std::vector<Figure> figures;
   static void fields(auto& self, auto& field) {
-    field("name", self.name);
-    field("value", self.value);
-    field("is_right", self.is_right);
+    SACCADE_FIELDS(name, value, is_right, ties);
     field.or_null("reason", self.reason);
-    field("parts", self.parts);
-    field("stages", self.stages);
-    field("lengths", self.lengths);
-    field("part", self.part);
+    SACCADE_FIELDS(parts, stages, versions);
+    field.whole("ranks", self.ranks);
+    SACCADE_FIELDS(lengths, part);
     field.object("deep", [&](auto& in) { in("inner", self.inner); });
     field.added("young", self.young);
     field.if_set("cut", self.cut);
-    field("ways", self.ways);
-    field("details", self.details);
+    SACCADE_FIELDS(ways, details);
     field.rest(self.figures);
   }
 };
 
 constexpr const char* kWholeRecord =
-    R"({"name":"a","value":0.5,"is_right":true,"reason":null,"parts":[{"n":1,"share":null},{"n":2,"share":0.25}],)"
-    R"("stages":{"read":0.5,"decode":null},"lengths":[3,null],"part":null,"deep":{"inner":4},"young":8,)"
+    R"({"name":"a","value":0.5,"is_right":true,"ties":"mean","reason":null,"parts":[{"n":1,"share":null},{"n":2,"share":0.25}],)"
+    R"("stages":{"read":0.5,"decode":null},"versions":{"a":"1","b":"2"},"ranks":[1,2.5],"lengths":[3,null],"part":null,"deep":{"inner":4},"young":8,)"
     R"("ways":{"t2i":{"n":5,"share":null},"i2t":{"n":6,"share":null}},"details":[1],)"
     R"("r1":{"value":0.5,"low":0.25,"high":0.75,"bca_low":null,"bca_high":null},)"
     R"("r5":{"value":0.0,"low":0.0,"high":0.0,"bca_low":null,"bca_high":null,"wilson_high":0.5}})";
@@ -99,6 +97,8 @@ TEST(Records, FaultsNameTheirKeysAndWhatIsExpected) {
   EXPECT_EQ(error_of([](Json& json) { json.erase("name"); }), "\"name\" is missing");
   EXPECT_EQ(error_of([](Json& json) { json["is_right"] = 1; }),
             "\"is_right\" is a number (1), expected true or false");
+  EXPECT_EQ(error_of([](Json& json) { json["ties"] = "none"; }),
+            "\"ties\" is a string (\"none\"), expected one of " + list_of_names<TiePolicy>());
   EXPECT_EQ(error_of([](Json& json) { json["value"] = "much"; }),
             "\"value\" is a string (\"much\"), expected a number");
   EXPECT_EQ(error_of([](Json& json) { json["parts"][1].erase("n"); }), "\"parts[1]\": \"n\" is missing");
@@ -110,7 +110,8 @@ TEST(Records, FaultsNameTheirKeysAndWhatIsExpected) {
             "\"stages\" is an array ([]), expected an object");
   EXPECT_EQ(error_of([](Json& json) { json["stages"]["read"] = true; }),
             "\"stages\": \"read\" is true or false (true), expected a number");
-  EXPECT_EQ(error_of([](Json& json) { json["deep"] = nullptr; }), "\"deep\" is null (null), expected an object");
+  EXPECT_EQ(error_of([](Json& json) { json["deep"] = nullptr; }),
+            "\"deep\" is null (null), expected an object");
   EXPECT_EQ(error_of([](Json& json) { json["deep"]["inner"] = "x"; }),
             "\"deep\": \"inner\" is a string (\"x\"), expected a whole number");
   EXPECT_EQ(error_of([](Json& json) { json["ways"].erase("i2t"); }), "\"ways\": \"i2t\" is missing");

@@ -5,7 +5,8 @@
 #include <unistd.h>
 
 #include "lab/data/dataset_json.h"
-#include "lab/eval/figures/figure_json.h"
+#include "lab/eval/figures/sample.h"
+#include "lab/eval/run/record_fields.h"
 #include "saccade/core/files/files.h"
 
 namespace saccade::lab {
@@ -232,7 +233,7 @@ Json run_query_json(const RunQuery& query) {
   Json top = Json::array();
   for (const RunAnswer& answer : query.top) {
     top.push_back(
-        {{"answer", answer.answer}, {"score", number_or_null(answer.score)}, {"right", answer.right}});
+        {{"answer", answer.answer}, {"score", record_json(answer.score)}, {"right", answer.right}});
   }
   return {
       {"dataset", query.dataset}, {"model", query.model},      {"direction", direction_name(query.direction)},

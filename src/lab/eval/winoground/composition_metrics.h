@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lab/eval/figures/sample.h"
+#include "lab/eval/run/record_fields.h"
 
 namespace saccade::lab {
 
@@ -19,14 +20,7 @@ struct CompositionResult {
   int64_t items = 0;
   int64_t tied = 0;
   std::vector<Figure> scores = {};  // "text", and for items of two images "image" and "group"
-  static void fields(auto& self, auto& field) {
-    field("dataset", self.dataset);
-    field("model", self.model);
-    field("kind", self.kind);
-    field("items", self.items);
-    field("tied", self.tied);
-    field("scores", self.scores);
-  }
+  static void fields(auto& self, auto& field) { SACCADE_FIELDS(dataset, model, kind, items, tied, scores); }
 };
 
 // The paired differences a - b of two models.
@@ -36,23 +30,14 @@ struct CompositionComparison {
   std::string b;
   std::optional<std::string> kind = {};
   std::vector<Difference> scores = {};
-  static void fields(auto& self, auto& field) {
-    field("dataset", self.dataset);
-    field("a", self.a);
-    field("b", self.b);
-    field("kind", self.kind);
-    field("scores", self.scores);
-  }
+  static void fields(auto& self, auto& field) { SACCADE_FIELDS(dataset, a, b, kind, scores); }
 };
 
 struct CompositionMetrics {
   static constexpr std::string_view kKind = "winoground";
   std::vector<CompositionResult> results;
   std::vector<CompositionComparison> comparisons;
-  static void fields(auto& self, auto& field) {
-    field("results", self.results);
-    field("comparisons", self.comparisons);
-  }
+  static void fields(auto& self, auto& field) { SACCADE_FIELDS(results, comparisons); }
 };
 
 }  // namespace saccade::lab

@@ -89,8 +89,9 @@ Result<Json> CompositionStudy::metrics(std::span<const RunDataset> datasets) con
     for (const auto& [model, outcome] : one.outcomes) add_results(name, model, outcome, metrics);
     for (size_t a = 0; a < one.outcomes.size(); ++a) {
       for (size_t b = a + 1; b < one.outcomes.size(); ++b) {
-        SACCADE_TRY(add_comparisons(name, one.outcomes[a].first, one.outcomes[a].second, one.outcomes[b].first,
-                                    one.outcomes[b].second, options_.bootstrap.confidence, metrics));
+        SACCADE_TRY(add_comparisons(name, one.outcomes[a].first, one.outcomes[a].second,
+                                    one.outcomes[b].first, one.outcomes[b].second,
+                                    options_.bootstrap.confidence, metrics));
       }
     }
   }

@@ -117,15 +117,15 @@ std::string similarity_chart(const ReportData& data, const LoadedRun& run, const
     if (each.dataset != dataset || each.pairs <= 0) continue;
     const Series series = data.series_of(run, each.model);
     chart.legend.push_back(series);
-    chart.words +=
-        fmt::format(" {}: mean {}.", series.name, number_text(each.mean, Unit::kNumber));
+    chart.words += fmt::format(" {}: mean {}.", series.name, number_text(each.mean, Unit::kNumber));
     const bool fresh = bins.empty();
     for (size_t i = first; i < each.counts.size() && i <= last; ++i) {
       const std::string bin = fmt::format("{:.2f}", each.low + static_cast<double>(i) * each.width);
       if (fresh) bins.push_back(bin);
       const auto count = static_cast<double>(each.counts[i]);
       chart.data.rows.push_back({text_cell(series.name), text_cell(series_key(series)), text_cell(bin),
-                                 number_cell(count), number_cell(count / static_cast<double>(each.pairs), Unit::kShare)});
+                                 number_cell(count),
+                                 number_cell(count / static_cast<double>(each.pairs), Unit::kShare)});
     }
   }
   if (chart.data.rows.empty()) return {};

@@ -204,7 +204,8 @@ Result<std::string> composed_examples(const ReportData& data, const RunPageOptio
   if (options.examples <= 0) return std::string();
   std::vector<Group> groups;
   for (const LoadedRun& run : data.runs) {
-    if (!std::holds_alternative<ComposedMetrics>(run.metrics) || !run.run->files.contains("composed.jsonl")) continue;
+    if (!std::holds_alternative<ComposedMetrics>(run.metrics) || !run.run->files.contains("composed.jsonl"))
+      continue;
     for (const RunDataset& dataset : run.run->info.datasets) {
       const auto items = run.items.find(dataset.name);
       // Embeddings from a file have no images to show.

@@ -43,7 +43,8 @@ std::vector<Domain> group_by_domain(const ReportData& data) {
 }
 
 // Adds the rows of a curve. Returns the largest n.
-int64_t add_curve(const LengthCurveRecord& curve, const Series& series, const std::string& name, Table& data) {
+int64_t add_curve(const LengthCurveRecord& curve, const Series& series, const std::string& name,
+                  Table& data) {
   int64_t last = 0;
   for (const LengthPointRecord& point : curve.curve) {
     last = std::max(last, point.n);
@@ -121,8 +122,9 @@ Table lengths_table(const std::string& dataset, const std::vector<Entry>& entrie
            number_cell(effective == nullptr ? Figure::kNone : number_of(effective->tokens)),
            number_cell(effective == nullptr ? Figure::kNone : effective->share, Unit::kShare),
            number_cell(entry.result->limit), number_cell(best, Unit::kShare),
-           effective == nullptr ? text_cell("chance", "no better than guessing: there is no effective length")
-                                : text_cell(end ? "at the end" : "", end ? "at the end: more might help" : ""),
+           effective == nullptr
+               ? text_cell("chance", "no better than guessing: there is no effective length")
+               : text_cell(end ? "at the end" : "", end ? "at the end: more might help" : ""),
            length_cell(effective != nullptr && effective->subsets ? &*effective->subsets : nullptr)});
     }
   }

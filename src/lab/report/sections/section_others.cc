@@ -62,8 +62,7 @@ Table composition_table(const std::string& dataset, const std::vector<Compositio
                    figure_column("group", "group")};
   for (const CompositionEntry& each : results) {
     std::vector<Cell> row = {text_cell(each.series.name), text_cell(kind_words(each.result->kind)),
-                             number_cell(each.result->items),
-                             number_cell(each.result->tied)};
+                             number_cell(each.result->items), number_cell(each.result->tied)};
     for (const std::string_view score : kScores) {
       row.push_back(figure_cell(find_named(each.result->scores, score), Unit::kShare));
     }
@@ -86,8 +85,8 @@ Table composition_differences(const ReportData& data, const LoadedRun& run, cons
     for (const std::string_view score : kScores) {
       const Difference* difference = find_named(comparison.scores, score);
       if (difference == nullptr) continue;
-      table.rows.push_back({text_cell(a), text_cell(b), text_cell(kind_words(comparison.kind)), text_cell(score),
-                            figure_cell(difference, Unit::kShare)});
+      table.rows.push_back({text_cell(a), text_cell(b), text_cell(kind_words(comparison.kind)),
+                            text_cell(score), figure_cell(difference, Unit::kShare)});
       verdicts.add(difference, a, b);
     }
   }

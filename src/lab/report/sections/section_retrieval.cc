@@ -57,9 +57,10 @@ std::vector<Group> group_results(const ReportData& data) {
         groups.push_back(Group{result.dataset, {}});
       }
       // Every run measures chance; it is shown once.
-      const bool again = result.model == kChance && std::ranges::any_of(groups[at].entries, [](const Entry& entry) {
-                           return entry.result->model == kChance;
-                         });
+      const bool again =
+          result.model == kChance && std::ranges::any_of(groups[at].entries, [](const Entry& entry) {
+            return entry.result->model == kChance;
+          });
       if (!again) groups[at].entries.push_back({&run, &result});
     }
   }
@@ -230,9 +231,9 @@ Chart ranks_chart(const ReportData& data, const Group& group, Direction directio
 std::string group_html(const ReportData& data, const Group& group, PageBuilder& page) {
   const RetrievalResult& first = *group.entries.front().result;
   const Json& protocol = group.entries.front().run->run->info.protocol;
-  std::string html = fmt::format("<h3>{}</h3>\n<p class=\"soft\">{} images, {} texts",
-                                 escape_html(group.dataset), number_cell(first.images).html,
-                                 number_cell(first.texts).html);
+  std::string html =
+      fmt::format("<h3>{}</h3>\n<p class=\"soft\">{} images, {} texts", escape_html(group.dataset),
+                  number_cell(first.images).html, number_cell(first.texts).html);
   for (const auto& [key, words] : {std::pair{"captions", "captions"}, std::pair{"ties", "ties"}}) {
     const std::string value = json_text(protocol, key);
     if (!value.empty()) html += fmt::format("; {}: {}", words, escape_html(value));

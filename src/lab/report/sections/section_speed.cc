@@ -135,8 +135,7 @@ Chart pareto_chart(const std::string& dataset, const std::vector<Point>& points)
     chart.legend.push_back(point.series);
     const double frontier = on_frontier(point, points) ? point.y() : std::numeric_limits<double>::quiet_NaN();
     chart.data.rows.push_back({text_cell(point.series.name), text_cell(series_key(point.series)),
-                               spread_cell(*point.speed),
-                               figure_cell(point.recall, Unit::kShare),
+                               spread_cell(*point.speed), figure_cell(point.recall, Unit::kShare),
                                number_cell(frontier, Unit::kShare)});
   }
   chart.spec = pareto_spec(chart.legend, "images a second", "R@1");
