@@ -87,7 +87,7 @@ Result<ReportData> load_report_data(std::span<const ReportFolder> folders) {
     }
     if (folder.run->files.contains("ranks.jsonl")) {
       SACCADE_TRY(read_run_lines(*folder.run, "ranks.jsonl", [&](const Json& line) -> Status {
-                    SACCADE_ASSIGN(RunQuery query, parse_run_query(line));
+                    SACCADE_ASSIGN(RunQuery query, read_record<RunQuery>(line));
                     loaded.queries.push_back(std::move(query));
                     return {};
                   }).in(context()));

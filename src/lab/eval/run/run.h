@@ -42,7 +42,7 @@ class RunWriter {
   // Appends a line to a file of JSON lines ("ranks.jsonl"); finish() puts it in place.
   Status add_line(const std::string& name, const Json& line);
   Status add_items(const std::string& dataset, const RunItems& items);
-  Status add_query(const RunQuery& query) { return add_line("ranks.jsonl", run_query_json(query)); }
+  Status add_query(const RunQuery& query) { return add_line("ranks.jsonl", record_json(query)); }
   // Adds embeddings. images: [n, d], texts: [m, d]; text_image: [m], -1 for a text without an image.
   Status add_embeddings(const std::string& dataset, const std::string& model, MatrixView<const float> images,
                         MatrixView<const float> texts, std::span<const int64_t> text_image,
