@@ -72,10 +72,10 @@ struct SpeedRecord {
     });
     SACCADE_FIELDS(mean_tokens, texts_cut, scored_by, rows_per_image, gallery, random_rows, load_s);
     field.object("memory", [&](auto& in) {
-      in("before_load_bytes", self.before_load_bytes);
-      in("after_load_bytes", self.after_load_bytes);
-      in("peak_load_bytes", self.peak_load_bytes);
-      in("peak_bytes", self.peak_bytes);
+      in.added("before_load_bytes", self.before_load_bytes);
+      in.added("after_load_bytes", self.after_load_bytes);
+      in.added("peak_load_bytes", self.peak_load_bytes);
+      in.added("peak_bytes", self.peak_bytes);
     });
   }
 };

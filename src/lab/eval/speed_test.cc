@@ -214,6 +214,9 @@ TEST_F(SpeedOfEncoder, LateInteractionIsScoredByAllItsRows) {
   const auto back = read_record<SpeedRecord>(json);
   ASSERT_TRUE(back) << back.error().message;
   EXPECT_EQ(dump_json(record_json(*back)), dump_json(json));
+  Json older = json;
+  older["memory"] = {{"peak_bytes", 5}};  // as once written
+  EXPECT_EQ(read_record<SpeedRecord>(older).value().peak_bytes, 5);
 }
 
 TEST_F(SpeedOfEncoder, WhatIsNotMeasuredIsNull) {
