@@ -28,10 +28,10 @@ using namespace saccade::lab;
 using namespace saccade::lab::app;
 
 TEST(FigureText, AZeroHasWilsonsEnd) {
-  EXPECT_EQ(figure_text({{"value", 0.25}, {"low", 0.2}, {"high", 0.3}}), "0.250 [0.200, 0.300]");
-  EXPECT_EQ(figure_text({{"value", 0.0}, {"low", 0.0}, {"high", 0.0}, {"wilson_high", 0.00383}}),
-            "0.000 [Wilson 0.004]");
-  EXPECT_EQ(figure_text({{"value", nullptr}, {"low", nullptr}, {"high", nullptr}}), "-");
+  EXPECT_EQ(figure_text({.value = 0.25, .low = 0.2, .high = 0.3}), "0.250 [0.200, 0.300]");
+  EXPECT_EQ(figure_text({.value = 0, .low = 0, .high = 0, .wilson_high = 0.00383}), "0.000 [Wilson 0.004]");
+  EXPECT_EQ(figure_text({.value = 0.25}), "0.250");
+  EXPECT_EQ(figure_text({}), "-");
 }
 
 TEST(EndWithin, EndsTheProcessWhereSomethingIsStillAtWork) {

@@ -1,4 +1,5 @@
 // saccade eval answers: the order of hits with and without keyword matches, and their match probabilities.
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,74 +21,62 @@ struct AnswersArguments {
   AnswersOptions answers;
 };
 
-std::string shown_figure(const Json& figure) {
-  return figure["value"].is_null() ? "-" : figure_text(figure);
-}
-
-std::string orders_text(const Json& result) {
+std::string orders_text(const AnswersFigures& figures) {
   std::string text;
   std::string words = "none";
-  for (const Json& order : result["orders"]) {
-    const std::string of = order["words"].is_null() ? "all queries"
-                                                    : fmt::format("{}{} words", order["words"].get<int64_t>(),
-                                                                  order["words"] == 4 ? " and more" : "");
+  for (const AnswersFigures::Order& order : figures.orders) {
+    const std::string of = order.words == 0
+                               ? "all queries"
+                               : fmt::format("{}{} words", order.words, order.words == 4 ? " and more" : "");
     if (of != words) text += fmt::format("  {:<22} {:<24} {:<24}\n", of, "nDCG@10", "first hit right");
     words = of;
-    text += fmt::format("    {:<20} {:<24} {:<24}\n", order["order"].get<std::string>(),
-                        shown_figure(order["ndcg10"]), shown_figure(order["r1"]));
+    text += fmt::format("    {:<20} {:<24} {:<24}\n", enum_name(order.ordering), figure_text(order.ndcg),
+                        figure_text(order.first));
   }
   return text;
 }
 
-std::string calibration_text(const Json& result) {
-  if (!result["tells"].get<bool>()) {
-    return fmt::format("  no match probabilities: {}\n", one_line(result["reason"].get<std::string>()));
-  }
+std::string calibration_text(const AnswersFigures& figures) {
+  if (!figures.tells) return fmt::format("  no match probabilities: {}\n", one_line(figures.reason));
   std::string text =
       fmt::format("  match probabilities: expected calibration error {:.3f}; separation {:.2f}{}\n",
-                  result["ece"].get<double>(), result["separation"].get<double>(),
-                  result["shipped"].get<bool>() ? ", estimated" : "");
+                  figures.ece, figures.separation, figures.shipped ? ", estimated" : "");
   text += fmt::format("    {:<12} {:>7} {:>9} {:>9}\n", "from", "hits", "promised", "right");
-  for (const Json& bin : result["calibration"]) {
-    text += fmt::format("    {:<12.1f} {:>7} {:>9.3f} {:>9.3f}\n", bin["from"].get<double>(),
-                        count_text(bin["hits"].get<int64_t>()), bin["promised"].get<double>(),
-                        bin["came"].get<double>());
+  for (const AnswersFigures::Bin& bin : figures.bins) {
+    text += fmt::format("    {:<12.1f} {:>7} {:>9.3f} {:>9.3f}\n", bin.from, count_text(bin.hits),
+                        bin.promised, bin.came);
   }
   text += fmt::format("    {:<12} {:>7} {:<24} {:>9}\n", "cut", "hits", "precision", "recall");
-  for (const Json& cut : result["cuts"]) {
-    text += fmt::format("    {:<12.1f} {:>7} {:<24} {:>9}\n", cut["cut"].get<double>(),
-                        count_text(cut["hits"].get<int64_t>()), shown_figure(cut["precision"]),
-                        cut["recall"].is_null() ? "-" : fmt::format("{:.3f}", cut["recall"].get<double>()));
+  for (const AnswersFigures::Cut& cut : figures.cuts) {
+    text += fmt::format("    {:<12.1f} {:>7} {:<24} {:>9}\n", cut.cut, count_text(cut.hits),
+                        figure_text(cut.precision),
+                        std::isfinite(cut.recall) ? fmt::format("{:.3f}", cut.recall) : "-");
   }
   text += fmt::format("    {:<52} {}\n", "right first hits with 0.5 or more",
-                      shown_figure(result["first_right_above_half"]));
+                      figure_text(figures.first_right_above_half));
   text += fmt::format("    {:<52} {}\n", "absent queries told, at 10% false alarms",
-                      shown_figure(result["absent_named"]));
+                      figure_text(figures.absent_named));
   text += fmt::format("    {:<52} {}\n", "absent queries with nothing but weak matches",
-                      shown_figure(result["absent_weak"]));
-  text += fmt::format("    {:<52} {}\n", "queries with an answer, the same",
-                      shown_figure(result["present_weak"]));
+                      figure_text(figures.absent_weak));
+  text +=
+      fmt::format("    {:<52} {}\n", "queries with an answer, the same", figure_text(figures.present_weak));
   return text;
 }
 
-std::string answers_text(const Evaluation& evaluation) {
+std::string dataset_text(const RunDataset& dataset, const AnswersMetrics& metrics) {
   std::string text;
-  for (const RunDataset& dataset : evaluation.info.datasets) {
-    for (const Json& result : evaluation.metrics["results"]) {
-      if (result["dataset"] != dataset.name) continue;
-      text += fmt::format("{}, {}\n", one_line(dataset.name), one_line(result["model"].get<std::string>()));
-      if (!result["unsupported"].is_null()) {
-        text += "  " + result["unsupported"].get<std::string>() + "\n";
-        continue;
-      }
-      text +=
-          fmt::format("  {} queries with an answer, {} without\n", count_text(result["asked"].get<int64_t>()),
-                      count_text(result["absent"].get<int64_t>()));
-      text += orders_text(result) + calibration_text(result);
+  for (const AnswersResult& result : metrics.results) {
+    if (result.dataset != dataset.name) continue;
+    text += fmt::format("{}, {}\n", one_line(dataset.name), one_line(result.model));
+    if (!result.unsupported.empty()) {
+      text += "  " + result.unsupported + "\n";
+      continue;
     }
-    text += exclusions_text(dataset);
+    text += fmt::format("  {} queries with an answer, {} without\n", count_text(result.figures.asked),
+                        count_text(result.figures.absent));
+    text += orders_text(result.figures) + calibration_text(result.figures);
   }
-  return text;
+  return text + exclusions_text(dataset);
 }
 
 Result<Evaluation> measure(const AnswersArguments& arguments, Session& session, ProgressLine& progress) {
@@ -100,7 +89,7 @@ Result<Evaluation> measure(const AnswersArguments& arguments, Session& session, 
 Result<int> run(const AnswersArguments& arguments, Session& session) {
   return run_evaluation(
       arguments.eval, session, [&](ProgressLine& progress) { return measure(arguments, session, progress); },
-      answers_text);
+      [](const Evaluation& evaluation) { return text_by_dataset(evaluation, dataset_text); });
 }
 
 }  // namespace

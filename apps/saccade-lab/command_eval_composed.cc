@@ -1,4 +1,5 @@
 // saccade eval composed: how well "this picture, but ..." finds the picture that is meant.
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -29,78 +30,64 @@ struct ComposedArguments {
   Similarity similarity = Similarity::kCosine;
 };
 
-std::string name_of(const Json& result) {
-  std::string name = result["method"].get<std::string>();
-  if (result["tau"].is_number()) name += fmt::format(" {:.2g}", result["tau"].get<double>());
-  if (result["weight"].is_number()) name += fmt::format(" {:.2g}", result["weight"].get<double>());
+std::string name_of(const ComposedResult& result) {
+  std::string name = result.method;
+  if (result.tau) name += fmt::format(" {:.2g}", *result.tau);
+  if (result.weight) name += fmt::format(" {:.2g}", *result.weight);
   return name;
 }
 
-// The figures' names that any of the results has, in the order of the first that has each.
-std::vector<std::string> columns_of(const std::vector<const Json*>& results,
-                                    const std::vector<std::string>& wanted) {
-  std::vector<std::string> columns;
-  for (const std::string& name : wanted) {
-    for (const Json* result : results) {
-      if (!(*result)["figures"].contains(name)) continue;
-      columns.push_back(name);
-      break;
-    }
-  }
-  return columns;
-}
-
-std::string table_text(const std::vector<const Json*>& results, const std::vector<std::string>& wanted) {
-  const std::vector<std::string> columns = columns_of(results, wanted);
+// The table of those of the figures that any of the results has.
+std::string table_text(const std::vector<const ComposedResult*>& results, std::vector<std::string> columns) {
+  std::erase_if(columns, [&](const std::string& name) {
+    return std::ranges::none_of(results, [&](const ComposedResult* result) {
+      return find_named(result->group.figures, name) != nullptr;
+    });
+  });
   if (columns.empty()) return {};
   std::string text = fmt::format("  {:<20} {:<18} {:<14}", "model", "method", "of");
   for (const std::string& column : columns) text += fmt::format(" {:<22}", column);
   text += "\n";
-  for (const Json* result : results) {
-    const std::string of = (*result)["name"].is_null() ? (*result)["of"].get<std::string>()
-                                                       : (*result)["name"].get<std::string>();
-    text += fmt::format("  {:<20} {:<18} {:<14}", one_line((*result)["model"].get<std::string>()),
-                        name_of(*result), one_line(of));
+  for (const ComposedResult* result : results) {
+    const ComposedFigures& group = result->group;
+    text += fmt::format("  {:<20} {:<18} {:<14}", one_line(result->model), name_of(*result),
+                        one_line(group.name.empty() ? group.of : group.name));
     for (const std::string& column : columns) {
-      const Json& figures = (*result)["figures"];
-      text += fmt::format(" {:<22}", figures.contains(column) ? figure_text(figures[column]) : "-");
+      const Figure* figure = find_named(group.figures, column);
+      text += fmt::format(" {:<22}", figure == nullptr ? "-" : figure_text(*figure));
     }
     text += "\n";
   }
   return text;
 }
 
-std::string dataset_text(const RunDataset& dataset, const Json& metrics) {
+std::string dataset_text(const RunDataset& dataset, const ComposedMetrics& metrics) {
   std::string text = fmt::format("{}: {} asked, {}\n", one_line(dataset.name), counted(dataset.texts, "text"),
                                  counted(dataset.images, "picture"));
-  for (const Json& chosen : metrics["chosen"]) {
-    if (chosen["dataset"] != dataset.name) continue;
-    text += fmt::format("  {:<20} {:<18} weight {:.2f} chosen here, r10 {:.3f}\n",
-                        one_line(chosen["model"].get<std::string>()), chosen["method"].get<std::string>(),
-                        chosen["weight"].get<double>(), chosen["r10"].get<double>());
+  for (const ComposedChoice& chosen : metrics.chosen) {
+    if (chosen.dataset != dataset.name) continue;
+    text += fmt::format("  {:<20} {:<18} weight {:.2f} chosen here, r10 {:.3f}\n", one_line(chosen.model),
+                        chosen.method, chosen.weight, chosen.r10);
   }
-  std::vector<const Json*> results;
-  for (const Json& result : metrics["results"]) {
-    if (result["dataset"] == dataset.name) results.push_back(&result);
+  std::vector<const ComposedResult*> results;
+  for (const ComposedResult& result : metrics.results) {
+    if (result.dataset == dataset.name) results.push_back(&result);
   }
   text += table_text(results, {"r1", "r5", "r10", "r50"});
   text += table_text(results, {"map5", "map10", "map25", "map50"});
   text += table_text(results, {"r_subset1", "r_subset2", "r_subset3", "mean_r5_r_subset1", "mean_r10_r50"});
   text += table_text(results,
                      {"reference1", "negative1", "negative_above", "best_r10", "worst_r10", "swing_r10"});
-  for (const Json& comparison : metrics["comparisons"]) {
-    if (comparison["dataset"] != dataset.name || comparison["of"] != "all") continue;
+  for (const ComposedComparison& comparison : metrics.comparisons) {
+    if (comparison.dataset != dataset.name || comparison.of != "all") continue;
     // Skips comparisons of two checkpoints with two methods, which are not informative.
-    if (comparison["a"]["model"] != comparison["b"]["model"] &&
-        comparison["a"]["method"] != comparison["b"]["method"])
-      continue;
-    const auto side = [&](const char* key) {
-      const std::string model = comparison[key]["model"].get<std::string>();
-      const std::string method = comparison[key]["method"].get<std::string>();
-      return comparison["a"]["model"] == comparison["b"]["model"] ? method
-                                                                  : fmt::format("{} {}", model, method);
+    const bool one_model = comparison.a.model == comparison.b.model;
+    if (!one_model && comparison.a.method != comparison.b.method) continue;
+    const auto side = [&](const ComposedComparison::Side& one) {
+      return one_model ? one.method : fmt::format("{} {}", one.model, one.method);
     };
-    text += difference_text(Json{{"a", side("a")}, {"b", side("b")}}, "R@10", comparison["figures"]["r10"]);
+    text += difference_text(side(comparison.a), side(comparison.b), "R@10",
+                            find_named(comparison.figures, "r10"));
   }
   return text + exclusions_text(dataset);
 }
@@ -130,8 +117,8 @@ Result<Evaluation> measure(ComposedArguments& arguments, Session& session, Progr
 Result<int> run(ComposedArguments& arguments, Session& session) {
   return run_evaluation(
       arguments.eval, session, [&](ProgressLine& progress) { return measure(arguments, session, progress); },
-      [&](const Evaluation& evaluation) {
-        std::string text = text_by_dataset(evaluation, dataset_text);
+      [&](const Evaluation& evaluation) -> Result<std::string> {
+        SACCADE_ASSIGN(std::string text, text_by_dataset(evaluation, dataset_text));
         if (!arguments.server_files.empty()) {
           text += fmt::format("files for the servers: {}\n", one_line(arguments.server_files));
         }

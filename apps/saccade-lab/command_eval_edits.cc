@@ -1,4 +1,5 @@
 // saccade eval edits: how good the pictures of `saccade generate edits` are.
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -30,36 +31,35 @@ struct EditsArguments {
   bool note = false;
 };
 
-std::string row_text(const Json& result) {
-  const std::string of = result["name"].is_null() ? "all" : result["name"].get<std::string>();
+std::string row_text(const EditsResult& result) {
   const auto figure = [&](const char* name) {
-    return result["figures"].contains(name) ? figure_text(result["figures"][name]) : std::string("-");
+    const Figure* found = find_named(result.group.figures, name);
+    return found == nullptr ? "-" : figure_text(*found);
   };
-  return fmt::format("  {:<20} {:<18} {:<26} {:>7} {:<22} {}\n", one_line(result["model"].get<std::string>()),
-                     result["method"].get<std::string>(), one_line(of),
-                     count_text(result["queries"].get<int64_t>()), figure("r1"), figure("r5"));
+  return fmt::format("  {:<20} {:<18} {:<26} {:>7} {:<22} {}\n", one_line(result.model), result.method,
+                     result.group.name.empty() ? "all" : one_line(result.group.name),
+                     count_text(result.group.queries), figure("r1"), figure("r5"));
 }
 
-std::string dataset_text(const RunDataset& dataset, const Json& metrics) {
+std::string dataset_text(const RunDataset& dataset, const EditsMetrics& metrics) {
   std::string text = fmt::format("{}: {}\n  {:<20} {:<18} {:<26} {:>7} {:<22} {}\n", one_line(dataset.name),
                                  counted(dataset.texts, "generated picture"), "model", "asked by", "kind",
                                  "queries", "r1", "r5");
-  for (const Json& result : metrics["results"]) {
-    if (result["of"] == "all") text += row_text(result);
+  for (const EditsResult& result : metrics.results) {
+    if (result.group.of == "all") text += row_text(result);
   }
-  for (const Json& result : metrics["results"]) {
-    if (result["of"] == "kind" && result["method"] == "generated") text += row_text(result);
+  for (const EditsResult& result : metrics.results) {
+    if (result.group.of == "kind" && result.method == kByGenerated) text += row_text(result);
   }
-  for (const Json& one : metrics["likeness"]) {
-    if (one["of"] != "all") continue;
-    text += fmt::format("{}: cosine with the target {}, the reference's own {}\n",
-                        one_line(one["model"].get<std::string>()), figure_text(one["cosine"]),
-                        figure_text(one["reference_cosine"]));
-    if (one["correlation"]["value"].is_number()) {
+  for (const EditsLikeness& one : metrics.likeness) {
+    if (one.of != "all") continue;
+    text += fmt::format("{}: cosine with the target {}, the reference's own {}\n", one_line(one.model),
+                        figure_text(one.cosine), figure_text(one.reference_cosine));
+    if (one.correlation && std::isfinite(one.correlation->value)) {
       text += fmt::format(
           "  rank correlation of that cosine with what asking by the picture gains over reference + text: "
           "{}\n",
-          figure_text(one["correlation"]));
+          figure_text(*one.correlation));
     }
   }
   return text + exclusions_text(dataset);

@@ -28,95 +28,82 @@ struct LengthArguments {
   int64_t context = 0;
 };
 
-std::string length_words(const Json& length) {
-  return length.is_number() ? std::to_string(length.get<int64_t>()) : "-";
+std::string length_words(const std::optional<int64_t>& length) {
+  return length ? std::to_string(*length) : "-";
 }
 
 // "14 [11, 17]"
-std::string effective_words(const Json& effective) {
-  std::string text = length_words(effective["value"]);
-  if (effective["low"].is_number()) {
-    text += fmt::format(" [{}, {}]", length_words(effective["low"]), length_words(effective["high"]));
-  }
-  return text + (effective["at_end"].get<bool>() ? " end" : "");
+template <typename Effective>
+std::string effective_words(const Effective& effective) {
+  if (!effective.low) return length_words(effective.value);
+  return fmt::format("{} [{}, {}]", length_words(effective.value), length_words(effective.low),
+                     length_words(effective.high));
 }
 
-std::string effective_subsets(const Json& subsets) {
-  std::string text = length_words(subsets["value"]);
-  if (!subsets["low"].is_number()) return text;
-  return text + fmt::format(" [{}, {}]", length_words(subsets["low"]), length_words(subsets["high"]));
-}
-
-std::string curves_text(const std::string& what, const Json& curves) {
+std::string curves_text(const std::string& what, const LengthCurvesRecord& curves) {
   std::string text;
-  for (const auto& [key, words] : {std::pair("t2i", "text to image"), std::pair("i2t", "image to text")}) {
-    const Json& curve = curves[key];
-    const Json& effective = curve["effective"];
-    std::string last = effective["subsets"].is_null() ? "" : effective_subsets(effective["subsets"]);
-    if (curve.contains("difference")) {
-      const Json& difference = curve["difference"];
-      last = fmt::format("{:+.3f} to the cut text{}", difference["value"].get<double>(),
-                         difference["told_apart"] == true ? "" : ": cannot be told apart");
+  for (const Direction direction : kBothDirections) {
+    const LengthCurveRecord& curve = curves.of(direction);
+    const EffectiveLengthRecord& effective = curve.effective;
+    std::string last = effective.subsets ? effective_words(*effective.subsets) : "";
+    if (curve.difference) {
+      last = fmt::format("{:+.3f} to the cut text{}", curve.difference->figure.value,
+                         curve.difference->told_apart ? "" : ": cannot be told apart");
     }
-    text += fmt::format("  {:<34} {:<15} {:<16} {:<22} {}\n", what, words,
-                        curve["above_chance"] == true ? effective_words(effective) : "chance",
-                        figure_text(curve["curve"].back()["r1"]), last);
+    text += fmt::format(
+        "  {:<34} {:<15} {:<16} {:<22} {}\n", what, direction_text(direction),
+        curve.above_chance ? effective_words(effective) + (effective.at_end ? " end" : "") : "chance",
+        figure_text(curve.curve.back().r1), last);
   }
   return text;
 }
 
-std::string result_text(const Json& result) {
-  const Json& tokens = result["token_lengths"];
+std::string result_text(const LengthResult& result) {
+  const TokenLengths& tokens = result.token_lengths;
   std::string text = fmt::format(
       "{}{}, {}: {}, {}; tokens a text: median {}, 95% within {}, longest {}; room for {}, {} longer\n",
-      one_line(result["dataset"].get<std::string>()),
-      result["domain"].is_null() ? "" : " (" + one_line(result["domain"].get<std::string>()) + ")",
-      one_line(result["model"].get<std::string>()), counted(result["images"].get<int64_t>(), "picture"),
-      counted(result["texts"].get<int64_t>(), "text"), tokens["median"].get<int64_t>(),
-      tokens["p95"].get<int64_t>(), tokens["max"].get<int64_t>(), length_words(tokens["limit"]),
-      count_text(tokens["beyond_limit"].get<int64_t>()));
+      one_line(result.dataset), result.domain.empty() ? "" : " (" + one_line(result.domain) + ")",
+      one_line(result.model), counted(result.images, "picture"), counted(result.texts, "text"),
+      tokens.lengths.median, tokens.lengths.p95, tokens.lengths.max, length_words(tokens.limit),
+      count_text(tokens.beyond));
   text += fmt::format("  {:<34} {:<15} {:<16} {:<22} {}\n", "", "direction", "effective n", "R@1 at the end",
                       "subsets");
-  text += curves_text("first n", result);
-  const Json& controls = result["controls"];
-  if (!controls["sentences_permuted"].is_null()) {
-    text += curves_text(fmt::format("first n, sentences moved ({})",
-                                    count_text(controls["texts_of_sentences"].get<int64_t>())),
-                        controls["sentences_permuted"]);
+  text += curves_text("first n", result.curves);
+  if (result.sentences_permuted) {
+    text += curves_text(fmt::format("first n, sentences moved ({})", count_text(result.texts_of_sentences)),
+                        *result.sentences_permuted);
   }
-  if (!controls["last_tokens"].is_null()) text += curves_text("last n", controls["last_tokens"]);
-  for (const Json& chunked : result["chunking"]) {
-    text += curves_text(fmt::format("{} chunks, {}", chunked["chunks"] == "equal" ? "equal" : "sentence",
-                                    chunked["pooling"].get<std::string>()),
-                        chunked);
+  if (result.last_tokens) text += curves_text("last n", *result.last_tokens);
+  for (const ChunkingRecord& chunked : result.chunking) {
+    text += curves_text(
+        fmt::format("{} chunks, {}", chunked.chunks == "equal" ? "equal" : "sentence", chunked.pooling),
+        chunked.curves);
   }
   return text;
 }
 
-std::string answer_text(const Evaluation& evaluation) {
+Result<std::string> answer_text(const Evaluation& evaluation) {
+  SACCADE_ASSIGN(const auto metrics, read_record<LengthMetrics>(evaluation.metrics));
   std::string text;
-  for (const Json& result : evaluation.metrics["results"]) text += result_text(result);
+  for (const LengthResult& result : metrics.results) text += result_text(result);
   return text;
 }
 
-std::string token_lengths_text(const Json& results) {
+std::string token_lengths_text(const std::vector<TokenLengthsResult>& results) {
   std::string text = fmt::format("{:<20} {:<24} {:>9} {:>5} {:>7} {:>7} {:>5} {:>6}  {}\n", "dataset",
                                  "tokenizer", "texts", "min", "median", "mean", "95%", "max", "too long");
-  for (const Json& result : results) {
-    const Json& lengths = result["token_lengths"];
-    const auto whole = [&](const char* key) { return lengths[key].get<int64_t>(); };
-    const std::string beyond =
-        lengths["limit"].is_number()
-            ? fmt::format("{} ({:.2f}%) of more than {}", count_text(whole("beyond_limit")),
-                          100.0 * static_cast<double>(whole("beyond_limit")) /
-                              static_cast<double>(std::max<int64_t>(1, whole("count"))),
-                          whole("limit"))
-            : std::string("-");
+  for (const TokenLengthsResult& result : results) {
+    const TokenLengths& tokens = result.token_lengths;
+    const Lengths& lengths = tokens.lengths;
+    const std::string beyond = tokens.limit
+                                   ? fmt::format("{} ({:.2f}%) of more than {}", count_text(tokens.beyond),
+                                                 100.0 * static_cast<double>(tokens.beyond) /
+                                                     static_cast<double>(std::max<int64_t>(1, lengths.count)),
+                                                 *tokens.limit)
+                                   : std::string("-");
     text += fmt::format("{:<20} {:<24} {:>9} {:>5} {:>7} {:>7.2f} {:>5} {:>6}  {}\n",
-                        one_line(result["dataset"].get<std::string>()),
-                        one_line(result["tokenizer"].get<std::string>()), count_text(whole("count")),
-                        whole("min"), whole("median"), lengths["mean"].get<double>(), whole("p95"),
-                        whole("max"), beyond);
+                        one_line(result.dataset), one_line(result.tokenizer), count_text(lengths.count),
+                        lengths.min, lengths.median, lengths.mean, lengths.p95, lengths.max, beyond);
   }
   return text;
 }
@@ -144,10 +131,10 @@ Result<int> run(const LengthArguments& arguments, Session& session) {
   if (arguments.token_lengths) {
     EvaluationOptions options = evaluation_options(arguments.eval, session, progress);
     SACCADE_ASSIGN(options.checkpoints, checkpoints_of(arguments.eval));
-    SACCADE_ASSIGN(const Json json,
+    SACCADE_ASSIGN(const std::vector<TokenLengthsResult> results,
                    measure_token_lengths(asked, options, checkpoints, arguments.context, pool));
-    SACCADE_TRY(arguments.eval.json ? session.out.write_json(json)
-                                    : session.out.write(token_lengths_text(json["results"])));
+    SACCADE_TRY(arguments.eval.json ? session.out.write_json({{"results", record_json(results)}})
+                                    : session.out.write(token_lengths_text(results)));
     return kDone;
   }
   SACCADE_ASSIGN(const EvaluationOptions options, encoding_options(arguments.eval, session, progress));

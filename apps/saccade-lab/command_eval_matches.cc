@@ -1,4 +1,5 @@
 // saccade eval matches: whether what search promises of its hits comes true.
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,62 +22,44 @@ struct MatchesArguments {
   MatchOptions match;
 };
 
-std::string figure_or_dash(const Json& figure) {
-  return figure["value"].is_null() ? "-" : figure_text(figure);
-}
-
-std::string queries_text(const std::string& name, const Json& figures) {
-  std::string text = fmt::format("  {}: learned from {}, asked {}\n", name,
-                                 count_text(figures["learned"].get<int64_t>()) + " labelled queries",
-                                 count_text(figures["asked"].get<int64_t>()));
+std::string queries_text(const std::string& name, const MatchFigures& figures) {
+  std::string text =
+      fmt::format("  {}: learned from {}, asked {}\n", name,
+                  count_text(figures.learned) + " labelled queries", count_text(figures.asked));
   text += fmt::format("    {:<44} {}\n", "first hit right, where there is an answer",
-                      figure_or_dash(figures["first_right"]));
+                      figure_text(figures.first_right));
   text += fmt::format("    {:<44} {}  by cosine {}\n", "AUROC, an answer there against none",
-                      figure_or_dash(figures["found_auroc"]), figure_or_dash(figures["cosine_auroc"]));
+                      figure_text(figures.found_auroc), figure_text(figures.cosine_auroc));
   text += fmt::format("    {:<44} {}  by cosine {}\n", "AUROC, right hits against wrong ones",
-                      figure_or_dash(figures["hit_auroc"]), figure_or_dash(figures["hit_cosine_auroc"]));
-  if (!figures["tells"].get<bool>()) {
-    return text +
-           fmt::format("    nothing can be told: {}\n", one_line(figures["reason"].get<std::string>()));
-  }
+                      figure_text(figures.hit_auroc), figure_text(figures.hit_cosine_auroc));
+  if (!figures.tells) return text + fmt::format("    nothing can be told: {}\n", one_line(figures.reason));
   text += fmt::format("    {:<12} {:>7} {:>9}  {}\n", "promised", "hits", "mean", "came true");
-  for (const Json& bin : figures["calibration"]) {
-    text += fmt::format("    {:<12} {:>7} {:>9.3f}  {}\n",
-                        fmt::format("{:.1f} to {:.1f}", bin["from"].get<double>(), bin["to"].get<double>()),
-                        count_text(bin["hits"].get<int64_t>()), bin["promised"].get<double>(),
-                        figure_or_dash(bin["came"]));
+  for (const MatchFigures::Bin& bin : figures.bins) {
+    text += fmt::format("    {:<12} {:>7} {:>9.3f}  {}\n", fmt::format("{:.1f} to {:.1f}", bin.from, bin.to),
+                        count_text(bin.hits), bin.promised, figure_text(bin.came));
   }
   text += fmt::format("    {:<12} {:>7} {:>9}  {:<22} {:<22} {:<22}\n", "cut", "hits", "promised",
                       "precision", "found", "false found");
-  for (const Json& cut : figures["cuts"]) {
-    const std::string promised =
-        cut["promised"].is_null() ? std::string("-") : fmt::format("{:.3f}", cut["promised"].get<double>());
-    text += fmt::format("    {:<12} {:>7} {:>9}  {:<22} {:<22} {:<22}\n",
-                        fmt::format("{:.1f}", cut["cut"].get<double>()),
-                        count_text(cut["hits"].get<int64_t>()), promised, figure_or_dash(cut["precision"]),
-                        figure_or_dash(cut["found"]), figure_or_dash(cut["false_found"]));
+  for (const MatchFigures::Cut& cut : figures.cuts) {
+    text += fmt::format("    {:<12} {:>7} {:>9}  {:<22} {:<22} {:<22}\n", fmt::format("{:.1f}", cut.cut),
+                        count_text(cut.hits),
+                        std::isfinite(cut.promised) ? fmt::format("{:.3f}", cut.promised) : "-",
+                        figure_text(cut.precision), figure_text(cut.found), figure_text(cut.false_found));
   }
   return text;
 }
 
-std::string answer_text(const Evaluation& evaluation) {
+std::string dataset_text(const RunDataset& dataset, const MatchesMetrics& metrics) {
   std::string text;
-  for (const RunDataset& dataset : evaluation.info.datasets) {
-    for (const Json& result : evaluation.metrics["results"]) {
-      if (result["dataset"] != dataset.name) continue;
-      text += fmt::format("{}, {}: {} classes\n", one_line(dataset.name),
-                          one_line(result["model"].get<std::string>()),
-                          count_text(result["classes"].get<int64_t>()));
-      if (!result["unsupported"].is_null()) {
-        text += "  " + result["unsupported"].get<std::string>() + "\n";
-        continue;
-      }
-      text += queries_text("searched by text", result["text"]);
-      text += queries_text("searched by picture", result["picture"]);
-    }
-    text += exclusions_text(dataset);
+  for (const MatchesResult& result : metrics.results) {
+    if (result.dataset != dataset.name) continue;
+    text += fmt::format("{}, {}: {} classes\n", one_line(dataset.name), one_line(result.model),
+                        count_text(result.classes));
+    if (!result.unsupported.empty()) text += "  " + result.unsupported + "\n";
+    if (result.texts) text += queries_text("searched by text", *result.texts);
+    if (result.pictures) text += queries_text("searched by picture", *result.pictures);
   }
-  return text;
+  return text + exclusions_text(dataset);
 }
 
 Result<Evaluation> measure(const MatchesArguments& arguments, Session& session, ProgressLine& progress) {
@@ -89,7 +72,7 @@ Result<Evaluation> measure(const MatchesArguments& arguments, Session& session, 
 Result<int> run(const MatchesArguments& arguments, Session& session) {
   return run_evaluation(
       arguments.eval, session, [&](ProgressLine& progress) { return measure(arguments, session, progress); },
-      answer_text);
+      [](const Evaluation& evaluation) { return text_by_dataset(evaluation, dataset_text); });
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // saccade eval retrieval: how well checkpoints find a dataset's pictures by
 // their captions, and the other way.
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -25,37 +26,44 @@ struct RetrievalArguments {
   std::vector<std::string> scores;
 };
 
-std::string row_text(const std::string& model, std::string_view words, const Json& figures) {
+std::string row_text(const std::string& model, std::string_view words, const std::vector<Figure>& figures) {
+  const auto figure = [&](const char* name) {
+    const Figure* found = find_named(figures, name);
+    return found == nullptr ? Figure() : *found;
+  };
   const auto plain = [&](const char* name, const char* format) {
-    const Json& value = figures[name]["value"];
-    return value.is_number() ? fmt::format(fmt::runtime(format), value.get<double>()) : std::string("-");
+    const double value = figure(name).value;
+    return std::isfinite(value) ? fmt::format(fmt::runtime(format), value) : std::string("-");
   };
   return fmt::format("  {:<24} {:<14} {:<22} {:<22} {:<22} {:>6} {:>8} {:>8}\n", one_line(model), words,
-                     figure_text(figures["r1"]), figure_text(figures["r5"]), figure_text(figures["r10"]),
+                     figure_text(figure("r1")), figure_text(figure("r5")), figure_text(figure("r10")),
                      plain("mrr", "{:.3f}"), plain("ndcg10", "{:.3f}"), plain("median_rank", "{:g}"));
 }
 
-std::string dataset_text(const RunDataset& dataset, const Json& metrics) {
+std::string dataset_text(const RunDataset& dataset, const RetrievalMetrics& metrics) {
   std::string text = fmt::format("{}: {}, {}\n", one_line(dataset.name), counted(dataset.images, "picture"),
                                  counted(dataset.texts, "text"));
   text += fmt::format("  {:<24} {:<14} {:<22} {:<22} {:<22} {:>6} {:>8} {:>8}\n", "model", "direction", "R@1",
                       "R@5", "R@10", "MRR", "nDCG@10", "median");
   int64_t tied = 0;
-  for (const Json& result : metrics["results"]) {
-    if (result["dataset"] != dataset.name) continue;
-    for (const auto& [key, words] : {std::pair("t2i", "text to image"), std::pair("i2t", "image to text")}) {
-      text += row_text(result["model"].get<std::string>(), words, result[key]);
-      tied += result[key]["tied"].get<int64_t>();
+  for (const RetrievalResult& result : metrics.results) {
+    if (result.dataset != dataset.name) continue;
+    for (const Direction direction : kBothDirections) {
+      const RetrievalDirection& one = result.directions.of(direction);
+      text += row_text(result.model, direction_text(direction), one.figures);
+      tied += one.counts.tied;
     }
   }
   if (tied > 0) {
     text += fmt::format("  {}: a wrong answer has exactly a right one's score\n",
                         tied == 1 ? std::string("1 tied query") : count_text(tied) + " tied queries");
   }
-  for (const Json& comparison : metrics["comparisons"]) {
-    if (comparison["dataset"] != dataset.name) continue;
-    text += difference_text(comparison, "text to image, R@1", comparison["t2i"]["r1"]) +
-            difference_text(comparison, "image to text, R@1", comparison["i2t"]["r1"]);
+  for (const RetrievalComparison& comparison : metrics.comparisons) {
+    if (comparison.dataset != dataset.name) continue;
+    for (const Direction direction : kBothDirections) {
+      text += difference_text(comparison.a, comparison.b, fmt::format("{}, R@1", direction_text(direction)),
+                              find_named(comparison.directions.of(direction), "r1"));
+    }
   }
   return text + exclusions_text(dataset);
 }

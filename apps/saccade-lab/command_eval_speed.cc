@@ -1,6 +1,8 @@
 // saccade eval speed: throughput of images, texts and queries, time per stage, latency of a query, and
 // memory. The command starts itself once for each checkpoint and precision (lab/eval/speed_evaluation.h).
+#include <cmath>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,49 +29,48 @@ struct SpeedArguments {
   SpeedEvaluationOptions speed;
 };
 
-std::string number_text(const Json& value) {
-  return value.is_number() ? fmt::format("{:.4g}", value.get<double>()) : std::string("-");
+std::string number_text(double value) {
+  return std::isfinite(value) ? fmt::format("{:.4g}", value) : std::string("-");
 }
 
-std::string median_text(const Json& spread) {
-  return spread.is_null() ? std::string("-") : number_text(spread["value"]);
+std::string median_text(const std::optional<Spread>& spread) {
+  return spread ? number_text(spread->value) : std::string("-");
 }
 
-std::string latency_text(const Json& latency) {
-  if (latency.is_null()) return fmt::format(" {:>24}", "-");
-  return fmt::format(" {:>8}{:>8}{:>8}", number_text(latency["p50"]), number_text(latency["p95"]),
-                     number_text(latency["p99"]));
+std::string latency_text(const std::optional<Latency>& latency) {
+  if (!latency) return fmt::format(" {:>24}", "-");
+  return fmt::format(" {:>8}{:>8}{:>8}", number_text(latency->p50), number_text(latency->p95),
+                     number_text(latency->p99));
 }
 
 // Formats the spread of a throughput over the passes, and its stages in milliseconds per item.
-std::string spread_text(const char* what, const Json& spread, const Json& stages) {
-  if (spread.is_null()) return {};
-  std::string text = fmt::format("    {}: {} to {} a second; ms each:", what, number_text(spread["low"]),
-                                 number_text(spread["high"]));
-  for (const auto& [name, seconds] : stages.items()) {
-    text += fmt::format(" {} {:.3g}", name, 1000 * seconds.get<double>());
+std::string spread_text(const char* what, const std::optional<Spread>& spread,
+                        const std::optional<StageTimes>& stages) {
+  if (!spread) return {};
+  std::string text = fmt::format("    {}: {} to {} a second; ms each:", what, number_text(spread->low),
+                                 number_text(spread->high));
+  for (const auto& [name, seconds] : stages.value_or(StageTimes())) {
+    text += fmt::format(" {} {:.3g}", name, 1000 * seconds);
   }
   return text + "\n";
 }
 
-std::string details_text(const Json& result) {
-  std::string text = fmt::format("  {}\n", one_line(result["model"].get<std::string>()));
-  text += spread_text("pictures", result["images_per_s"], result["stages"]) +
-          spread_text("texts", result["texts_per_s"], result["text_stages"]) +
-          spread_text("queries", result["queries_per_s"], result["query_stages"]);
-  if (result["mean_tokens"].is_number()) {
-    text += fmt::format("    texts of {:.1f} tokens on average, {} cut\n",
-                        result["mean_tokens"].get<double>(), result["texts_cut"].get<int64_t>());
+std::string details_text(const SpeedRecord& result) {
+  std::string text = fmt::format("  {}\n", one_line(result.model));
+  text += spread_text("pictures", result.images_per_s, result.stages) +
+          spread_text("texts", result.texts_per_s, result.text_stages) +
+          spread_text("queries", result.queries_per_s, result.query_stages);
+  if (std::isfinite(result.mean_tokens)) {
+    text +=
+        fmt::format("    texts of {:.1f} tokens on average, {} cut\n", result.mean_tokens, result.texts_cut);
   }
-  return text + fmt::format("    scored by {} against {}, {} of them random\n",
-                            result["scored_by"].get<std::string>(),
-                            counted(result["gallery"].get<int64_t>(), "picture"),
-                            count_text(result["random_rows"].get<int64_t>()));
+  return text + fmt::format("    scored by {} against {}, {} of them random\n", result.scored_by,
+                            counted(result.gallery, "picture"), count_text(result.random_rows));
 }
 
-std::string answer_text(const Evaluation& evaluation) {
+Result<std::string> answer_text(const Evaluation& evaluation) {
   const RunInfo& info = evaluation.info;
-  const Json& results = evaluation.metrics["results"];
+  SACCADE_ASSIGN(const auto metrics, read_record<SpeedMetrics>(evaluation.metrics));
   const RunDataset& dataset = info.datasets.front();
   std::string text =
       fmt::format("{}: {}, {}; {}, {}\n", one_line(dataset.name), counted(dataset.images, "picture"),
@@ -81,17 +82,14 @@ std::string answer_text(const Evaluation& evaluation) {
   text += fmt::format("  {:<24} {:>10} {:>8} {:>9} {:>8}{:>8}{:>8} {:>8}{:>8}{:>8} {:>7} {:>9} {:>9}\n",
                       "model", "pictures/s", "texts/s", "queries/s", "p50", "p95", "p99", "p50", "p95", "p99",
                       "load s", "loaded", "peak");
-  for (const Json& result : results) {
-    const Json& memory = result["memory"];
-    text +=
-        fmt::format("  {:<24} {:>10} {:>8} {:>9}{}{} {:>7.2f} {:>9} {:>9}\n",
-                    one_line(result["model"].get<std::string>()), median_text(result["images_per_s"]),
-                    median_text(result["texts_per_s"]), median_text(result["queries_per_s"]),
-                    latency_text(result["latency_ms"]["text"]), latency_text(result["latency_ms"]["image"]),
-                    result["load_s"].get<double>(), size_text(memory["after_load_bytes"].get<int64_t>()),
-                    size_text(memory["peak_bytes"].get<int64_t>()));
+  for (const SpeedRecord& result : metrics.results) {
+    text += fmt::format("  {:<24} {:>10} {:>8} {:>9}{}{} {:>7.2f} {:>9} {:>9}\n", one_line(result.model),
+                        median_text(result.images_per_s), median_text(result.texts_per_s),
+                        median_text(result.queries_per_s), latency_text(result.text_latency),
+                        latency_text(result.image_latency), result.load_s, size_text(result.after_load_bytes),
+                        size_text(result.peak_bytes));
   }
-  for (const Json& result : results) text += details_text(result);
+  for (const SpeedRecord& result : metrics.results) text += details_text(result);
   return text + "protocol: " + info.protocol["words"].get<std::string>() + "\n";
 }
 
@@ -146,7 +144,8 @@ Result<int> run_eval_speed(const SpeedArguments& arguments, Session& session) {
   if (arguments.eval.json) {
     SACCADE_TRY(session.out.write_json(speed_evaluation_json(*evaluation)));
   } else {
-    SACCADE_TRY(session.out.write(answer_text(*evaluation)));
+    SACCADE_ASSIGN(const std::string text, answer_text(*evaluation));
+    SACCADE_TRY(session.out.write(text));
   }
   return kDone;
 }

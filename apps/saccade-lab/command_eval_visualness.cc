@@ -27,63 +27,52 @@ struct VisualnessArguments {
   std::vector<std::string> vectors;
 };
 
-bool is_of(const Json& entry, const std::string& dataset) {
-  return entry["dataset"] == dataset;
+std::string figures_line(const VisualnessResult& result) {
+  std::string text = fmt::format("  {:<34}", one_line(result.model));
+  for (const Figure& figure : result.figures) text += fmt::format(" {:<21}", figure_text(figure));
+  return text + fmt::format(" {:>9.4f}\n", result.threshold);
 }
 
-std::string figures_line(const Json& result) {
-  std::string text = fmt::format("  {:<34}", one_line(result["model"].get<std::string>()));
-  for (const std::string_view name : BinaryFigures::kNames) {
-    text += fmt::format(" {:<21}", figure_text(result[std::string(name)]));
-  }
-  return text + fmt::format(" {:>9.4f}\n", result["threshold"].get<double>());
-}
-
-std::string attention_line(const Json& result) {
-  const Json& attention = result["attention"];
-  if (!attention.is_object()) return {};
-  if (!attention["r"].is_number()) {
-    return fmt::format("  {}: too few words of the lexicon for a correlation\n",
-                       one_line(result["model"].get<std::string>()));
+std::string attention_line(const VisualnessResult& result) {
+  if (!result.attention) return {};
+  const AttentionRatings& attention = *result.attention;
+  if (!std::isfinite(attention.r)) {
+    return fmt::format("  {}: too few words of the lexicon for a correlation\n", one_line(result.model));
   }
   return fmt::format(
       "  {}: attention to words and their rating: r {:+.3f} [{:+.3f}, {:+.3f}], p {:.2g}, {}\n",
-      one_line(result["model"].get<std::string>()), attention["r"].get<double>(),
-      attention["low"].get<double>(), attention["high"].get<double>(), attention["p"].get<double>(),
-      counted(attention["words"].get<int64_t>(), "word"));
+      one_line(result.model), attention.r, attention.low, attention.high, attention.p,
+      counted(attention.words, "word"));
 }
 
-std::string ambiguous_line(const Json& result) {
-  const Json& ambiguous = result["ambiguous"];
-  if (!ambiguous.is_object()) return {};
+std::string ambiguous_line(const VisualnessResult& result) {
+  if (!result.ambiguous) return {};
   return fmt::format(
       "  {}: {} ambiguous, {:.0f}% of them called visual, bimodality {:.2f} (even 0.56, two ends 1)\n",
-      one_line(result["model"].get<std::string>()), counted(ambiguous["texts"].get<int64_t>(), "text"),
-      100 * ambiguous["called_visual"].get<double>(), ambiguous["bimodality"].get<double>());
+      one_line(result.model), counted(result.ambiguous->texts, "text"), 100 * result.ambiguous->called_visual,
+      result.ambiguous->bimodality);
 }
 
-std::string dataset_text(const RunDataset& dataset, const Json& metrics) {
+std::string dataset_text(const RunDataset& dataset, const VisualnessMetrics& metrics) {
   std::string text = fmt::format("{}: {}\n", one_line(dataset.name), counted(dataset.texts, "text"));
   text += fmt::format("  {:<34} {:<21} {:<21} {:<21} {:<21} {:>9}\n", "method", "F1", "precision", "recall",
                       "accuracy", "threshold");
-  for (const Json& result : metrics["results"]) {
-    if (is_of(result, dataset.name)) text += figures_line(result);
+  for (const VisualnessResult& result : metrics.results) {
+    if (result.dataset == dataset.name) text += figures_line(result);
   }
-  for (const Json& result : metrics["results"]) {
-    if (!is_of(result, dataset.name)) continue;
-    const Json& mrr = result["mrr"];
-    if (mrr.is_object()) {
-      text += fmt::format("  {}: MRR {} of {} with {}\n", one_line(result["model"].get<std::string>()),
-                          figure_text(mrr), counted(mrr["texts"].get<int64_t>(), "text"),
-                          counted(mrr["pictures"].get<int64_t>(), "picture"));
+  for (const VisualnessResult& result : metrics.results) {
+    if (result.dataset != dataset.name) continue;
+    if (result.mrr) {
+      text +=
+          fmt::format("  {}: MRR {} of {} with {}\n", one_line(result.model), figure_text(result.mrr->mrr),
+                      counted(result.mrr->texts, "text"), counted(result.mrr->pictures, "picture"));
     }
     text += attention_line(result) + ambiguous_line(result);
   }
-  for (const Json& comparison : metrics["comparisons"]) {
-    if (!is_of(comparison, dataset.name)) continue;
+  for (const VisualnessComparison& comparison : metrics.comparisons) {
+    if (comparison.dataset != dataset.name) continue;
     for (const char* name : {"f1", "mrr"}) {
-      const auto figure = comparison["scores"].find(name);
-      if (figure != comparison["scores"].end()) text += difference_text(comparison, name, *figure);
+      text += difference_text(comparison.a, comparison.b, name, find_named(comparison.scores, name));
     }
   }
   return text + exclusions_text(dataset);

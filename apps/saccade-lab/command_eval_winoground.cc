@@ -20,25 +20,24 @@ struct WinogroundArguments {
   std::vector<std::string> scores;
 };
 
-std::string dataset_text(const RunDataset& dataset, const Json& metrics) {
+std::string dataset_text(const RunDataset& dataset, const CompositionMetrics& metrics) {
   std::string text = fmt::format("{}: {}\n", one_line(dataset.name), counted(dataset.compositions, "item"));
   text += fmt::format("  {:<24} {:<20} {:>6} {:>5}  {:<22} {:<22} {:<22}\n", "model", "kind", "items", "tied",
                       "text", "image", "group");
-  for (const Json& result : metrics["results"]) {
-    if (result["dataset"] != dataset.name) continue;
+  for (const CompositionResult& result : metrics.results) {
+    if (result.dataset != dataset.name) continue;
     const auto score = [&](const char* name) {
-      return result["scores"].contains(name) ? figure_text(result["scores"][name]) : std::string();
+      const Figure* figure = find_named(result.scores, name);
+      return figure == nullptr ? std::string() : figure_text(*figure);
     };
-    text += fmt::format("  {:<24} {:<20} {:>6} {:>5}  {:<22} {:<22} {:<22}\n",
-                        one_line(result["model"].get<std::string>()),
-                        result["kind"].is_null() ? "all" : one_line(result["kind"].get<std::string>()),
-                        count_text(result["items"].get<int64_t>()), count_text(result["tied"].get<int64_t>()),
-                        score("text"), score("image"), score("group"));
+    text += fmt::format("  {:<24} {:<20} {:>6} {:>5}  {:<22} {:<22} {:<22}\n", one_line(result.model),
+                        result.kind ? one_line(*result.kind) : "all", count_text(result.items),
+                        count_text(result.tied), score("text"), score("image"), score("group"));
   }
-  for (const Json& comparison : metrics["comparisons"]) {
-    if (comparison["dataset"] != dataset.name || !comparison["kind"].is_null()) continue;
-    for (const auto& [name, figure] : comparison["scores"].items()) {
-      text += difference_text(comparison, name + " score", figure);
+  for (const CompositionComparison& comparison : metrics.comparisons) {
+    if (comparison.dataset != dataset.name || comparison.kind) continue;
+    for (const Difference& difference : comparison.scores) {
+      text += difference_text(comparison.a, comparison.b, difference.figure.name + " score", &difference);
     }
   }
   return text + exclusions_text(dataset);

@@ -54,7 +54,8 @@ std::string sets_text(const Json& sets, std::string_view role) {
     text += fmt::format("  {}, {}: {} queries\n", role, one_line(set["name"].get<std::string>()),
                         count_text(set["queries"].get<int64_t>()));
     for (const char* name : {"r1", "r5", "r10"}) {
-      text += fmt::format("    R@{:<3} {}\n", name + 1, figure_text(set["figures"][name]));
+      text += fmt::format("    R@{:<3} {}\n", name + 1,
+                          figure_text(read_record<Figure>(set["figures"][name]).value_or(Figure())));
     }
     if (set.contains("matched_tokens")) {
       text += fmt::format("    tokens matched at tau: {:.1f}%\n", 100 * set["matched_tokens"].get<double>());

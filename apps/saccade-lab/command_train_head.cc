@@ -35,12 +35,14 @@ struct HeadArguments {
 };
 
 std::string figures_text(const Json& result) {
+  const auto recall = read_record<RecallOf<Figure>>(result).value_or(RecallOf<Figure>());
   std::string text = fmt::format("  {:<24}", one_line(result["model"].get<std::string>()));
-  for (const char* direction : {"t2i", "i2t"}) {
-    for (const char* name : {"r1", "r5", "r10"})
-      text += fmt::format(" {:<22}", figure_text(result[direction][name]));
+  for (const Direction direction : kBothDirections) {
+    for (const Figure& figure : recall.directions.of(direction)) {
+      text += fmt::format(" {:<22}", figure_text(figure));
+    }
   }
-  return text + figure_text(result["mean_recall"]) + "\n";
+  return text + figure_text(recall.mean_recall) + "\n";
 }
 
 std::string outcome_text(const Json& set) {
@@ -99,24 +101,22 @@ std::string sweep_text(const HeadSweepReport& report) {
   std::string text =
       fmt::format("{} of {} trained\n", count_text(report.trained), counted(report.heads, "head"));
   text += left_out_text(report.left_out);
-  const Json& metrics = report.metrics;
-  if (!metrics.contains("cells")) return text;
+  if (!report.finished) return text;
   text += fmt::format("{:<24} {:<8} {:>8} {:>6}   {:<22} {:<22} {}\n", "measured on", "head", "pairs",
                       "width", "text to image, R@1", "image to text, R@1", "mean recall");
-  const auto row = [&](const Json& cell, const std::string& kind, const std::string& pairs,
-                       const std::string& width) {
-    text += fmt::format("{:<24} {:<8} {:>8} {:>6}   {:<22} {:<22} {}\n",
-                        one_line(cell["dataset"].get<std::string>()), kind, pairs, width,
-                        figure_text(cell["t2i"]["r1"]), figure_text(cell["i2t"]["r1"]),
-                        figure_text(cell["mean_recall"]));
+  const auto row = [&](const std::string& dataset, const RecallOf<Figure>& recall, const std::string& kind,
+                       const std::string& pairs, const std::string& width) {
+    // R@1 is the first.
+    text += fmt::format("{:<24} {:<8} {:>8} {:>6}   {:<22} {:<22} {}\n", one_line(dataset), kind, pairs,
+                        width, figure_text(recall.directions.t2i.front()),
+                        figure_text(recall.directions.i2t.front()), figure_text(recall.mean_recall));
   };
-  for (const Json& own : metrics["pretrained"]) row(own, "no head", "", "");
-  for (const Json& cell : metrics["cells"]) {
-    row(cell, cell["kind"].get<std::string>(), count_text(cell["pairs"].get<int64_t>()),
-        std::to_string(cell["width"].get<int64_t>()));
+  for (const HeadlessRecall& own : report.metrics.pretrained) row(own.dataset, own.recall, "no head", "", "");
+  for (const HeadCell& cell : report.metrics.cells) {
+    row(cell.dataset, cell.recall, cell.kind, count_text(cell.pairs), std::to_string(cell.width));
   }
-  for (const Json& verdict : metrics["verdicts"]) {
-    text += fmt::format("{}\n", one_line(verdict["words"].get<std::string>()));
+  for (const HeadVerdict& one : report.metrics.verdicts) {
+    text += fmt::format("{}\n", one_line(one.verdict.words));
   }
   return text;
 }

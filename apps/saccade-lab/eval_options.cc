@@ -1,6 +1,7 @@
 #include "eval_options.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -129,51 +130,47 @@ Result<EvaluationOptions> encoding_options(const EvalArguments& arguments, Sessi
 }
 
 Result<int> answer(const Evaluation& evaluation, bool json, Session& session,
-                   const std::function<std::string(const Evaluation&)>& text) {
+                   const std::function<Result<std::string>(const Evaluation&)>& text) {
   if (json) {
     SACCADE_TRY(session.out.write_json(evaluation_json(evaluation)));
   } else {
+    SACCADE_ASSIGN(const std::string figures, text(evaluation));
     SACCADE_TRY(session.out.write(
-        text(evaluation) + "protocol: " + evaluation.info.protocol["words"].get<std::string>() + "\n"));
+        figures + "protocol: " + evaluation.info.protocol["words"].get<std::string>() + "\n"));
   }
   return evaluation.some_unreadable ? kSomeFailed : kDone;
 }
 
-std::string text_by_dataset(const Evaluation& evaluation,
-                            const std::function<std::string(const RunDataset&, const Json&)>& text) {
-  std::string all;
-  for (const RunDataset& dataset : evaluation.info.datasets) all += text(dataset, evaluation.metrics);
-  return all;
-}
-
 Result<int> run_evaluation(const EvalArguments& arguments, Session& session,
                            const std::function<Result<Evaluation>(ProgressLine&)>& measure,
-                           const std::function<std::string(const Evaluation&)>& text) {
+                           const std::function<Result<std::string>(const Evaluation&)>& text) {
   ProgressLine progress(session.quiet);
   SACCADE_ASSIGN(const Evaluation evaluation, measure(progress));
   progress.clear();
   return answer(evaluation, arguments.json, session, text);
 }
 
-std::string figure_text(const Json& figure) {
-  if (!figure["value"].is_number()) return "-";
-  const std::string value = fmt::format("{:.3f}", figure["value"].get<double>());
-  if (!figure["low"].is_number()) return value;
+std::string figure_text(const Figure& figure) {
+  if (!std::isfinite(figure.value)) return "-";
+  if (!std::isfinite(figure.low)) return fmt::format("{:.3f}", figure.value);
   // Resampling is uninformative for a rate of zero. The text is as wide as the others, for columns.
-  const auto wilson = figure.find("wilson_high");
-  if (wilson != figure.end() && wilson->is_number()) {
-    return fmt::format("{} [Wilson {:.3f}]", value, wilson->get<double>());
+  if (std::isfinite(figure.wilson_high)) {
+    return fmt::format("{:.3f} [Wilson {:.3f}]", figure.value, figure.wilson_high);
   }
-  return fmt::format("{} [{:.3f}, {:.3f}]", value, figure["low"].get<double>(), figure["high"].get<double>());
+  return fmt::format("{:.3f} [{:.3f}, {:.3f}]", figure.value, figure.low, figure.high);
 }
 
-std::string difference_text(const Json& comparison, std::string_view what, const Json& figure) {
-  if (!figure["low"].is_number()) return {};
-  return fmt::format(
-      "  {} - {}, {}: {:+.3f} [{:+.3f}, {:+.3f}], p {:.3f}{}\n", one_line(comparison["a"].get<std::string>()),
-      one_line(comparison["b"].get<std::string>()), what, figure["difference"].get<double>(),
-      figure["low"].get<double>(), figure["high"].get<double>(), figure["p_value"].get<double>(),
-      figure["told_apart"].get<bool>() ? "" : ": cannot be told apart");
+std::string_view direction_text(Direction direction) {
+  return direction == Direction::kTextToImage ? "text to image" : "image to text";
+}
+
+std::string difference_text(const std::string& a, const std::string& b, std::string_view what,
+                            const Difference* difference) {
+  if (difference == nullptr || !std::isfinite(difference->figure.low)) return {};
+  const Figure& figure = difference->figure;
+  return fmt::format("  {} - {}, {}: {:+.3f} [{:+.3f}, {:+.3f}], p {:.3f}{}\n", one_line(a), one_line(b),
+                     what, figure.value, figure.low, figure.high, difference->p_value,
+                     difference->told_apart ? "" : ": cannot be told apart");
 }
 
 std::string exclusions_text(const RunDataset& dataset) {

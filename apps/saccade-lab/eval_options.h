@@ -43,21 +43,30 @@ Result<EvaluationOptions> encoding_options(const EvalArguments& arguments, Sessi
 // Prints the evaluation, as JSON or as `text` makes it with the protocol in a last line, and says with which
 // code the program ends.
 Result<int> answer(const Evaluation& evaluation, bool json, Session& session,
-                   const std::function<std::string(const Evaluation&)>& text);
+                   const std::function<Result<std::string>(const Evaluation&)>& text);
 
 // Of each dataset measured, one after the other; `text` of one is given the run's metrics.
-std::string text_by_dataset(const Evaluation& evaluation,
-                            const std::function<std::string(const RunDataset&, const Json&)>& text);
+template <typename Metrics>
+Result<std::string> text_by_dataset(const Evaluation& evaluation,
+                                    std::string (*text)(const RunDataset&, const Metrics&)) {
+  SACCADE_ASSIGN(const Metrics metrics, read_record<Metrics>(evaluation.metrics));
+  std::string all;
+  for (const RunDataset& dataset : evaluation.info.datasets) all += text(dataset, metrics);
+  return all;
+}
 
 // The whole of a command that evaluates: `measure` under a line of progress, then answer().
 Result<int> run_evaluation(const EvalArguments& arguments, Session& session,
                            const std::function<Result<Evaluation>(ProgressLine&)>& measure,
-                           const std::function<std::string(const Evaluation&)>& text);
+                           const std::function<Result<std::string>(const Evaluation&)>& text);
 
+// "text to image" or its reverse.
+std::string_view direction_text(Direction direction);
 // "0.123 [0.101, 0.145]"
-std::string figure_text(const Json& figure);
-// Returns a line on `a` - `b` of a comparison; empty without an interval.
-std::string difference_text(const Json& comparison, std::string_view what, const Json& figure);
+std::string figure_text(const Figure& figure);
+// Returns a line on the difference `a` - `b`; empty without an interval, or without a difference (nullptr).
+std::string difference_text(const std::string& a, const std::string& b, std::string_view what,
+                            const Difference* difference);
 // A line for each reason.
 std::string exclusions_text(const RunDataset& dataset);
 

@@ -108,6 +108,13 @@ struct Exclusion {
   std::string reason;  // "images without captions"
   int64_t count = 0;
   std::vector<std::string> examples;  // the first few, by name
+
+  // JSON of runs (lab/eval/run/record_fields.h).
+  static void fields(auto& self, auto& field) {
+    field("reason", self.reason);
+    field("count", self.count);
+    field("examples", self.examples);
+  }
 };
 
 // A file of records (not of images) from which the items came.

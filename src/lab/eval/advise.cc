@@ -4,7 +4,7 @@
 #include <cmath>
 #include <functional>
 
-#include "lab/eval/figures/figure_json.h"
+#include "lab/eval/run/record_fields.h"
 
 namespace saccade::lab {
 namespace {
@@ -399,11 +399,9 @@ class Adviser {
 
 Json model_json(const AdvisedModel& model) {
   const MeasuredModel& measured = model.measured;
-  const auto spread = [](const std::optional<Spread>& one) -> Json {
-    if (!one) return {};
-    return {{"value", one->value}, {"low", one->low}, {"high", one->high}};
+  const auto figure = [](const std::optional<Figure>& one) {
+    return one ? record_json(BriefFigure(*one)) : Json();
   };
-  const auto figure = [](const std::optional<Figure>& one) { return one ? figure_json(*one) : Json(); };
   const auto maybe = [](const auto& value) { return value ? Json(*value) : Json(); };
   const MeasuredSpeed speed = measured.speed.value_or(MeasuredSpeed());
   const std::string& precision = measured.checkpoint.precision;
@@ -412,7 +410,7 @@ Json model_json(const AdvisedModel& model) {
                {"precision", precision.empty() ? Json() : Json(precision)},
                {"accuracy", figure(measured.accuracy)},
                {"composition", figure(measured.composition)},
-               {"images_per_s", spread(speed.images_per_s)},
+               {"images_per_s", record_json(speed.images_per_s)},
                {"text_p95_ms", maybe(speed.text_p95_ms)},
                {"peak_bytes", maybe(speed.peak_bytes)},
                {"effective_tokens",

@@ -7,6 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lab/eval/length/length_metrics.h"
+#include "lab/eval/retrieval/retrieval_metrics.h"
+#include "lab/eval/winoground/composition_metrics.h"
+
 namespace saccade::lab {
 namespace {
 
@@ -21,17 +25,13 @@ using testing::SizeIs;
 // In a test's body `Run` is the test's own.
 using ARun = Run;
 
-Json figure(double value, double half) {
-  if (half < 0) return {{"value", value}, {"low", nullptr}, {"high", nullptr}};
-  return {{"value", value}, {"low", value - half}, {"high", value + half}};
+Figure figure(const char* name, double value, double half) {
+  if (half < 0) return {.name = name, .value = value};
+  return {.name = name, .value = value, .low = value - half, .high = value + half};
 }
 
-Json difference(double value, double half, bool told_apart) {
-  return {{"difference", value},
-          {"low", value - half},
-          {"high", value + half},
-          {"p_value", 0.5},
-          {"told_apart", told_apart}};
+Difference difference(double value, double half, bool told_apart) {
+  return {.figure = figure("r1", value, half), .p_value = 0.5, .told_apart = told_apart};
 }
 
 Run make_run(const std::string& kind, const std::string& dataset, const std::vector<std::string>& models,
@@ -54,7 +54,6 @@ Run make_run(const std::string& kind, const std::string& dataset, const std::vec
     checkpoint.context = 77;
   }
   run.info.machine = {.processor = "some processor", .threads = 2, .memory_bytes = 1};
-  run.metrics = {{"results", Json::array()}, {"comparisons", Json::array()}};
   return run;
 }
 
@@ -67,37 +66,45 @@ Run retrieval(const std::vector<Accuracy>& models, const std::string& dataset = 
   std::vector<std::string> names;
   for (const Accuracy& one : models) names.push_back(one.model);
   Run run = make_run("retrieval", dataset, names);
-  run.metrics["results"].push_back(
-      {{"dataset", dataset}, {"model", "chance"}, {"t2i", {{"r1", figure(0.1, -1)}}}});
-  for (const Accuracy& one : models) {
-    run.metrics["results"].push_back(
-        {{"dataset", dataset}, {"model", one.model}, {"t2i", {{"r1", figure(one.r1, one.half)}}}});
-  }
+  RetrievalMetrics metrics;
+  const auto add = [&](const std::string& model, const Figure& r1) {
+    RetrievalResult& result = metrics.results.emplace_back();
+    result.dataset = dataset;
+    result.model = model;
+    result.directions.t2i.figures = {r1};
+  };
+  add("chance", figure("r1", 0.1, -1));
+  for (const Accuracy& one : models) add(one.model, figure("r1", one.r1, one.half));
+  run.metrics = record_json(metrics);
   return run;
 }
-void add_comparison(Run& run, const std::string& a, const std::string& b, const Json& r1) {
-  run.metrics["comparisons"].push_back(
-      {{"dataset", run.info.datasets.front().name}, {"a", a}, {"b", b}, {"t2i", {{"r1", r1}}}});
+void add_comparison(Run& run, const std::string& a, const std::string& b, const Difference& r1) {
+  RetrievalMetrics metrics = read_metrics<RetrievalMetrics>(run).value();
+  metrics.comparisons.push_back(
+      {.dataset = run.info.datasets.front().name, .a = a, .b = b, .directions = {{r1}, {}}});
+  run.metrics = record_json(metrics);
 }
 
 struct Speed {
   std::string model;
   double images_per_s;
-  Json p95 = 10;
+  double p95 = 10;
   int64_t peak = 1000;
 };
 Run speed(const std::vector<Speed>& models, const std::string& dataset = "photos") {
   std::vector<std::string> names;
   for (const Speed& one : models) names.push_back(one.model);
   Run run = make_run("speed", dataset, names);
+  SpeedMetrics metrics;
   for (const Speed& one : models) {
-    run.metrics["results"].push_back({{"dataset", dataset},
-                                      {"model", one.model},
-                                      {"images_per_s", figure(one.images_per_s, 1)},
-                                      {"queries_per_s", nullptr},
-                                      {"latency_ms", {{"text", {{"p95", one.p95}, {"samples", 12}}}}},
-                                      {"memory", {{"peak_bytes", one.peak}}}});
+    SpeedRecord& result = metrics.results.emplace_back();
+    result.dataset = dataset;
+    result.model = one.model;
+    result.images_per_s = {one.images_per_s, one.images_per_s - 1, one.images_per_s + 1};
+    result.text_latency = {.samples = 12, .p95 = one.p95, .stages = {}};
+    result.peak_bytes = one.peak;
   }
+  run.metrics = record_json(metrics);
   return run;
 }
 
@@ -109,21 +116,23 @@ Run winoground(const std::vector<Group>& models) {
   std::vector<std::string> names;
   for (const Group& one : models) names.push_back(one.model);
   Run run = make_run("winoground", "pairs", names);
-  const auto add = [&](const std::string& model, const Json& kind, const Json& group) {
-    run.metrics["results"].push_back(
-        {{"dataset", "pairs"}, {"model", model}, {"kind", kind}, {"scores", {{"group", group}}}});
+  CompositionMetrics metrics;
+  const auto add = [&](const std::string& model, const std::optional<std::string>& kind,
+                       const Figure& group) {
+    metrics.results.push_back({"pairs", model, kind, 9, 0, {group}});
   };
-  add("chance", nullptr, figure(0.167, -1));
+  add("chance", std::nullopt, figure("group", 0.167, -1));
   for (const Group& one : models) {
-    add(one.model, nullptr, figure(one.group, 0.02));
-    add(one.model, "relation", figure(0.9, 0.02));
+    add(one.model, std::nullopt, figure("group", one.group, 0.02));
+    add(one.model, "relation", figure("group", 0.9, 0.02));
   }
+  run.metrics = record_json(metrics);
   return run;
 }
 
 struct Length {
   std::string model;
-  Json tokens;
+  std::optional<int64_t> tokens;
   bool at_end = false;
   bool above_chance = true;
 };
@@ -131,14 +140,18 @@ Run length(const std::vector<Length>& models) {
   std::vector<std::string> names;
   for (const Length& one : models) names.push_back(one.model);
   Run run = make_run("length", "photos", names);
+  LengthMetrics metrics;
   for (const Length& one : models) {
-    run.metrics["results"].push_back(
-        {{"dataset", "photos"},
-         {"model", one.model},
-         {"t2i",
-          {{"effective", {{"tokens", one.tokens}, {"at_end", one.at_end}, {"share", 0.95}}},
-           {"above_chance", one.above_chance}}}});
+    LengthResult& result = metrics.results.emplace_back();
+    result.dataset = "photos";
+    result.model = one.model;
+    LengthCurveRecord& curve = result.curves.t2i;
+    curve.effective.tokens = one.tokens;
+    curve.effective.at_end = one.at_end;
+    curve.effective.share = 0.95;
+    curve.above_chance = one.above_chance;
   }
+  run.metrics = record_json(metrics);
   return run;
 }
 
@@ -308,7 +321,7 @@ TEST(Advise, WhatNobodyMeasuredIsSaidAndJudgesNobody) {
 
 TEST(Advise, WhatOthersHaveMeasuredIsNeededToBeJudged) {
   const std::vector<ARun> runs = {retrieval({{"a", 0.5}, {"b", 0.3}}),
-                                  speed({{"b", 50}, {"fast", 90}, {"c", 9, nullptr}})};
+                                  speed({{"b", 50}, {"fast", 90}, {"c", 9, Figure::kNone}})};
   AdviceQuestion question;
   question.max_latency_ms = 100;
   const Advice advice = advice_of(runs, question);
@@ -417,7 +430,10 @@ TEST(Advise, BrokenMetricsAreNamed) {
   EXPECT_THAT(error_of({run}, {}, ErrorCode::kBadData), HasSubstr("\"z\""));
   run = retrieval({{"a", 0.5}});
   run.metrics["results"][1]["t2i"]["r1"]["value"] = "much";
-  EXPECT_THAT(error_of({run}, {}, ErrorCode::kBadData), HasSubstr("value"));
+  EXPECT_THAT(error_of({run}, {}, ErrorCode::kBadData),
+              HasSubstr("retrieval/metrics.json: \"results[1]\": \"t2i\": \"r1\": \"value\" is a string"));
+  run.metrics["results"][1]["t2i"].erase("r1");
+  EXPECT_THAT(error_of({run}, {}, ErrorCode::kBadData), HasSubstr("metrics.json: \"r1\" is missing"));
   ARun fast = speed({{"a", 5}});
   fast.metrics["results"][0].erase("latency_ms");
   EXPECT_THAT(error_of({retrieval({{"a", 0.5}}), fast}, {}, ErrorCode::kBadData), HasSubstr("latency_ms"));

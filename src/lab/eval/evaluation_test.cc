@@ -336,12 +336,11 @@ TEST_F(EvaluationTest, TokensAreCountedForTokenizersWithAndWithoutAModel) {
   folder_.write("model/config.json", "{}");
   const auto result = measure_token_lengths({}, options_, source_, 0, pool_);
   ASSERT_TRUE(result) << result.error().message;
-  const Json& lengths = (*result)["results"][0]["token_lengths"];
-  EXPECT_EQ((*result)["results"][0]["context"], 16);
-  EXPECT_EQ(lengths["max"], 4);
-  EXPECT_EQ(lengths["limit"], 14);
+  EXPECT_EQ(result->front().context, 16);
+  EXPECT_EQ(result->front().token_lengths.lengths.max, 4);
+  EXPECT_EQ(result->front().token_lengths.limit, 14);
   const auto narrow = measure_token_lengths({}, options_, source_, 5, pool_);
-  EXPECT_EQ((*narrow)["results"][0]["token_lengths"]["beyond_limit"], 3);
+  EXPECT_EQ(narrow->front().token_lengths.beyond, 3);
 }
 
 TEST_F(EvaluationTest, FilesStandForCheckpoints) {

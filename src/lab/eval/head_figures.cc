@@ -5,26 +5,25 @@
 
 #include <fmt/format.h>
 
-#include "lab/eval/figures/figure_json.h"
 #include "saccade/core/random.h"
 
 namespace saccade::lab {
 namespace {
 
 constexpr std::array<std::string_view, 3> kRecalls = {"r1", "r5", "r10"};
-constexpr std::array<Direction, 2> kDirections = {Direction::kTextToImage, Direction::kImageToText};
 
-// Converts {"t2i_r1": X, ...} to {"t2i": {"r1": X, ...}, ...}.
-Json by_direction(const Json& flat) {
-  Json json = Json::object();
-  for (const Direction direction : kDirections) {
+// Converts {"t2i_r1", "t2i_r5", ..., "i2t_r10", "mean_recall"}, the order of recall_estimates.
+template <typename T>
+RecallOf<T> by_direction(const std::vector<T>& flat) {
+  RecallOf<T> recall;
+  auto next = flat.begin();
+  for (const Direction direction : kBothDirections) {
     for (const std::string_view name : kRecalls) {
-      json[std::string(direction_name(direction))][std::string(name)] =
-          flat[fmt::format("{}_{}", direction_name(direction), name)];
+      T::record_name(recall.directions.of(direction).emplace_back(*next++)) = name;
     }
   }
-  json[std::string(kMeanRecall)] = flat[std::string(kMeanRecall)];
-  return json;
+  recall.mean_recall = *next;
+  return recall;
 }
 
 std::string interval_text(const Figure& figure) {
@@ -35,13 +34,13 @@ std::string interval_text(const Figure& figure) {
 
 Estimates recall_estimates(const RetrievalOutcome& outcome) {
   Estimates result;
-  const auto count = static_cast<int64_t>(kDirections.size() * kRecalls.size());
+  const auto count = static_cast<int64_t>(kBothDirections.size() * kRecalls.size());
   const Estimates& first = outcome.text_to_image.estimates;
   result.resampled = Matrix<double>(first.resampled.rows(), count + 1);
   result.left_out = Matrix<double>(first.left_out.rows(), count + 1);
   int64_t column = 0;
   double sum = 0;
-  for (const Direction direction : kDirections) {
+  for (const Direction direction : kBothDirections) {
     const Estimates& from = outcome.of(direction).estimates;
     for (const std::string_view name : kRecalls) {
       const auto at = std::ranges::find(from.names, name) - from.names.begin();
@@ -96,8 +95,8 @@ Result<Estimates> mean_over_trainings(std::span<const Estimates> trainings, uint
   return mean;
 }
 
-Json recall_json(const Estimates& estimates, double confidence) {
-  return by_direction(figures_json(figures_of(estimates, confidence)));
+RecallOf<Figure> recall_figures(const Estimates& estimates, double confidence) {
+  return by_direction(figures_of(estimates, confidence));
 }
 
 Result<Verdict> compare_recall(const std::string& a_name, const Estimates& a, const std::string& b_name,
@@ -106,11 +105,12 @@ Result<Verdict> compare_recall(const std::string& a_name, const Estimates& a, co
   Verdict verdict;
   verdict.a = a_name;
   verdict.b = b_name;
-  verdict.mean_recall = differences.back();
-  const Figure& figure = verdict.mean_recall.figure;
+  verdict.differences = by_direction(differences);
+  const Difference& mean_recall = verdict.differences.mean_recall;
+  const Figure& figure = mean_recall.figure;
   // Without an interval all comparisons are false, so no claim is made.
-  verdict.better = verdict.mean_recall.told_apart && figure.low > 0;
-  verdict.worse = verdict.mean_recall.told_apart && figure.high < 0;
+  verdict.better = mean_recall.told_apart && figure.low > 0;
+  verdict.worse = mean_recall.told_apart && figure.high < 0;
   if (verdict.better || verdict.worse) {
     verdict.words = fmt::format("{} is {} than {}: mean recall {}", a_name,
                                 verdict.better ? "better" : "worse", b_name, interval_text(figure));
@@ -118,23 +118,12 @@ Result<Verdict> compare_recall(const std::string& a_name, const Estimates& a, co
     verdict.words = fmt::format("{} cannot be called better than {}: there is no interval", a_name, b_name);
   } else {
     const bool holds = figure.low <= 0 && figure.high >= 0;
-    verdict.words = fmt::format("{} cannot be called better than {}: the difference in mean recall is {}, {}",
-                                a_name, b_name, interval_text(figure),
-                                holds ? std::string("an interval that holds 0")
-                                      : fmt::format("with p {:.3f}", verdict.mean_recall.p_value));
+    verdict.words = fmt::format(
+        "{} cannot be called better than {}: the difference in mean recall is {}, {}", a_name, b_name,
+        interval_text(figure),
+        holds ? std::string("an interval that holds 0") : fmt::format("with p {:.3f}", mean_recall.p_value));
   }
-  verdict.differences = by_direction(differences_json(differences));
   return verdict;
-}
-
-Json verdict_json(const Verdict& verdict) {
-  Json json = {{"a", verdict.a},
-               {"b", verdict.b},
-               {"better", verdict.better},
-               {"worse", verdict.worse},
-               {"words", verdict.words}};
-  json.update(verdict.differences);
-  return json;
 }
 
 }  // namespace saccade::lab

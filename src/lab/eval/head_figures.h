@@ -9,17 +9,14 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "lab/eval/figures/sample.h"
+#include "lab/eval/head_metrics.h"
 #include "lab/eval/retrieval/retrieval_figures.h"
 #include "saccade/core/error.h"
-#include "saccade/core/json.h"
 
 namespace saccade::lab {
-
-inline constexpr std::string_view kMeanRecall = "mean_recall";
 
 // Returns "t2i_r1", "t2i_r5", "t2i_r10", "i2t_r1", "i2t_r5", "i2t_r10", "mean_recall". Both directions use
 // the same resamples of images.
@@ -31,25 +28,11 @@ Estimates recall_estimates(const RetrievalOutcome& outcome);
 // estimates. Errors: kMismatch if the samples do not fit together; kUsage without trainings.
 Result<Estimates> mean_over_trainings(std::span<const Estimates> trainings, uint64_t seed);
 
-// Returns {"t2i": {"r1": FIGURE, "r5", "r10"}, "i2t": {...}, "mean_recall": FIGURE}.
-Json recall_json(const Estimates& estimates, double confidence);
+// Returns the figures with their intervals.
+RecallOf<Figure> recall_figures(const Estimates& estimates, double confidence);
 
-// Verdict on the comparison of a with b.
-struct Verdict {
-  std::string a;
-  std::string b;
-  Difference mean_recall;
-  bool better = false;  // a is, and it shows
-  bool worse = false;
-  // Verdict as a sentence: "mlp is better than linear: mean recall +0.031 [0.012, 0.050]", or that it cannot
-  // be called better.
-  std::string words;
-  Json differences;  // as recall_json, of differences
-};
 // Compares two models. Returns kMismatch if they are not of the same queries and bootstrap.
 Result<Verdict> compare_recall(const std::string& a_name, const Estimates& a, const std::string& b_name,
                                const Estimates& b, double confidence);
-// Returns {"a", "b", "better", "worse", "words", "t2i", "i2t", "mean_recall"}.
-Json verdict_json(const Verdict& verdict);
 
 }  // namespace saccade::lab

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "lab/eval/rows/pair_scores.h"
+#include "lab/eval/run/record_fields.h"
 
 namespace saccade::lab {
 namespace {
@@ -59,7 +60,11 @@ TEST(HeadFigures, MeanRecallIsTheMeanOfSix) {
       EXPECT_NEAR((*rows)(r, 6), mean, 1e-12);
     }
   }
-  const Json json = recall_json(estimates, 0.95);
+  const RecallOf<Figure> recall = recall_figures(estimates, 0.95);
+  const Json json = record_json(recall);
+  const auto back = read_record<RecallOf<Figure>>(json);
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_EQ(dump_json(record_json(*back)), dump_json(json));
   EXPECT_EQ(json["t2i"]["r5"]["value"], value(one.text_to_image, 1));
   EXPECT_EQ(json["i2t"]["r5"]["low"], one.image_to_text.figures[1].low);
   EXPECT_LT(json["mean_recall"]["low"], json["mean_recall"]["high"]);
@@ -115,7 +120,7 @@ TEST(HeadFigures, OnlyWhatShowsIsCalledBetter) {
                             .value();
   EXPECT_FALSE(blind.better);
   EXPECT_THAT(blind.words, HasSubstr("there is no interval"));
-  const Json json = verdict_json(better);
+  const Json json = record_json(better);
   EXPECT_EQ(json["better"], true);
   EXPECT_EQ(json["t2i"]["r1"]["told_apart"], true);
 }

@@ -8,7 +8,6 @@
 #include <sstream>
 
 #include "lab/data/read_dataset.h"
-#include "lab/eval/figures/figure_json.h"
 #include "lab/eval/figures/sample.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
@@ -397,28 +396,15 @@ double percentile(std::span<const double> sorted, double share) {
   return quantile(sorted, share);
 }
 
-Json spread_json(const Spread& spread) {
-  return {{"value", number_or_null(spread.value)},
-          {"low", number_or_null(spread.low)},
-          {"high", number_or_null(spread.high)}};
-}
-Json per_second_json(const Throughput& throughput) {
-  return throughput.items == 0 ? Json() : spread_json(throughput.per_second);
+std::optional<Spread> per_second(const Throughput& throughput) {
+  return throughput.items == 0 ? std::nullopt : std::optional(throughput.per_second);
 }
 // Returns seconds per item.
-Json stages_json(const Throughput& throughput) {
-  if (throughput.items == 0) return {};
-  Json json = Json::object();
-  for (const StageTime& stage : throughput.stages) json[stage.name] = number_or_null(stage.seconds.value);
-  return json;
-}
-Json latency_json(const Latency& latency) {
-  if (latency.samples == 0) return {};
-  Json stages = Json::object();
-  for (const auto& [name, milliseconds] : latency.stages) stages[name] = milliseconds;
-  return {{"p50", number_or_null(latency.p50)}, {"p95", number_or_null(latency.p95)},
-          {"p99", number_or_null(latency.p99)}, {"max", number_or_null(latency.max)},
-          {"samples", latency.samples},         {"stages", std::move(stages)}};
+std::optional<StageTimes> stage_times(const Throughput& throughput) {
+  if (throughput.items == 0) return std::nullopt;
+  StageTimes times;
+  for (const StageTime& stage : throughput.stages) times.emplace_back(stage.name, stage.seconds.value);
+  return times;
 }
 
 }  // namespace
@@ -543,24 +529,26 @@ ProcessMemory process_memory() {
   return memory;
 }
 
-Json speed_json(const SpeedResult& result) {
-  return {{"batch", result.batch},
-          {"images", result.images.items},
-          {"texts", result.texts.items},
-          {"images_per_s", per_second_json(result.images)},
-          {"texts_per_s", per_second_json(result.texts)},
-          {"queries_per_s", per_second_json(result.queries)},
-          {"stages", stages_json(result.images)},
-          {"text_stages", stages_json(result.texts)},
-          {"query_stages", stages_json(result.queries)},
-          {"latency_ms",
-           {{"text", latency_json(result.text_latency)}, {"image", latency_json(result.image_latency)}}},
-          {"mean_tokens", number_or_null(result.mean_tokens)},
-          {"texts_cut", result.texts_cut},
-          {"scored_by", result.late ? "maxsim" : "cosine"},
-          {"rows_per_image", result.rows_per_image},
-          {"gallery", result.gallery},
-          {"random_rows", result.random_rows}};
+SpeedRecord speed_record(const SpeedResult& result) {
+  SpeedRecord record;
+  record.batch = result.batch;
+  record.images = result.images.items;
+  record.texts = result.texts.items;
+  record.images_per_s = per_second(result.images);
+  record.texts_per_s = per_second(result.texts);
+  record.queries_per_s = per_second(result.queries);
+  record.stages = stage_times(result.images);
+  record.text_stages = stage_times(result.texts);
+  record.query_stages = stage_times(result.queries);
+  if (result.text_latency.samples > 0) record.text_latency = result.text_latency;
+  if (result.image_latency.samples > 0) record.image_latency = result.image_latency;
+  record.mean_tokens = result.mean_tokens;
+  record.texts_cut = result.texts_cut;
+  record.scored_by = result.late ? "maxsim" : "cosine";
+  record.rows_per_image = result.rows_per_image;
+  record.gallery = result.gallery;
+  record.random_rows = result.random_rows;
+  return record;
 }
 
 std::string speed_words(const SpeedOptions& options, int64_t limit) {

@@ -19,8 +19,8 @@
 #include "lab/data/dataset.h"
 #include "lab/eval/rows/embed.h"
 #include "lab/eval/run/run.h"
+#include "lab/eval/speed_metrics.h"
 #include "saccade/core/error.h"
-#include "saccade/core/json.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/image_codec.h"
 #include "saccade/model/encoder_backend.h"
@@ -50,12 +50,6 @@ struct SpeedOptions {
   std::stop_token stop = {};
 };
 
-// Median, minimum and maximum over passes; NaN without passes.
-struct Spread {
-  double value = std::numeric_limits<double>::quiet_NaN();
-  double low = std::numeric_limits<double>::quiet_NaN();
-  double high = std::numeric_limits<double>::quiet_NaN();
-};
 Spread spread_of(std::vector<double> values);
 
 struct StageTime {
@@ -67,17 +61,6 @@ struct Throughput {
   int64_t items = 0;  // a pass
   Spread per_second;  // by all stages together
   std::vector<StageTime> stages;
-};
-
-// Latencies of single items, in milliseconds. Percentiles use linear interpolation. They are NaN if fewer
-// than one sample is expected beyond (p95 of fewer than 20, p99 of fewer than 100).
-struct Latency {
-  int64_t samples = 0;
-  double p50 = std::numeric_limits<double>::quiet_NaN();
-  double p95 = std::numeric_limits<double>::quiet_NaN();
-  double p99 = std::numeric_limits<double>::quiet_NaN();
-  double max = std::numeric_limits<double>::quiet_NaN();
-  std::vector<std::pair<std::string, double>> stages;  // each stage's own median
 };
 
 // Stopwatch for the stages of some work. begin() starts the time. end_stage(s) adds the time since the
@@ -148,8 +131,8 @@ struct ProcessMemory {
 };
 ProcessMemory process_memory();
 
-// Returns the speed fields of a line of metrics.json (docs/runs.md).
-Json speed_json(const SpeedResult& result);
+// Returns the result as runs hold it, without names, loading and memory.
+SpeedRecord speed_record(const SpeedResult& result);
 // Returns the measurement's protocol as sentences.
 std::string speed_words(const SpeedOptions& options, int64_t limit);
 

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/eval/run/record_fields.h"
 #include "saccade/core/threads.h"
 #include "saccade/model/options/precision_names.h"
 
@@ -17,7 +18,7 @@ namespace {
 struct Measured {
   RunDataset dataset;
   RunCheckpoint checkpoint;
-  Json result;
+  SpeedRecord result;
 };
 
 Json protocol_of(const SpeedEvaluationOptions& options) {
@@ -39,12 +40,13 @@ Json protocol_of(const SpeedEvaluationOptions& options) {
 
 Result<Measured> parse_measured(const Json& json) {
   SACCADE_ASSIGN(RunInfo info, parse_run_info(json));
-  if (info.datasets.size() != 1 || info.checkpoints.size() != 1 || json["results"].size() != 1) {
+  SACCADE_ASSIGN(SpeedMetrics metrics, read_record<SpeedMetrics>(json));
+  if (info.datasets.size() != 1 || info.checkpoints.size() != 1 || metrics.results.size() != 1) {
     return fail(ErrorCode::kInternal, "its process answered with {} datasets and {} checkpoints",
                 info.datasets.size(), info.checkpoints.size());
   }
   return Measured{std::move(info.datasets.front()), std::move(info.checkpoints.front()),
-                  json["results"].front()};
+                  std::move(metrics.results.front())};
 }
 
 class SpeedEvaluation {
@@ -60,7 +62,7 @@ class SpeedEvaluation {
     SACCADE_TRY(measure_all(elsewhere));
     SACCADE_TRY(gather());
     Evaluation evaluation;
-    evaluation.metrics = {{"results", results_}};
+    evaluation.metrics = record_json(metrics_);
     if (writer) SACCADE_TRY(writer->finish(info_, evaluation.metrics));
     evaluation.info = std::move(info_);
     return evaluation;
@@ -82,7 +84,7 @@ class SpeedEvaluation {
     described.bootstrap.seed = options_.speed.seed;
     described.bootstrap.resamples = 0;
     threads_ = options_.encoder.threads > 0 ? options_.encoder.threads : available_processors();
-    info_ = describe_run("speed", described, protocol_of(options_), threads_);
+    info_ = describe_run(SpeedMetrics::kKind, described, protocol_of(options_), threads_);
     RunDataset& dataset = info_.datasets.emplace_back(describe_dataset(datasets.front()));
     dataset.images = std::ssize(inputs_.images);
     dataset.texts = std::ssize(inputs_.texts);
@@ -139,15 +141,15 @@ class SpeedEvaluation {
     measured.dataset = info_.datasets.front();
     measured.dataset.pictures_sha256 = result.pictures_sha256;
     measured.checkpoint = describe_checkpoint(loaded);
-    measured.result = {{"dataset", measured.dataset.name},
-                       {"model", measured.checkpoint.name},
-                       {"precision", enum_name(task.precision)}};
-    measured.result.update(speed_json(result));
-    measured.result["load_s"] = load_seconds;
-    measured.result["memory"] = {{"before_load_bytes", before.resident_bytes},
-                                 {"after_load_bytes", after.resident_bytes},
-                                 {"peak_load_bytes", after.peak_bytes},
-                                 {"peak_bytes", process_memory().peak_bytes}};
+    measured.result = speed_record(result);
+    measured.result.dataset = measured.dataset.name;
+    measured.result.model = measured.checkpoint.name;
+    measured.result.precision = enum_name(task.precision);
+    measured.result.load_s = load_seconds;
+    measured.result.before_load_bytes = before.resident_bytes;
+    measured.result.after_load_bytes = after.resident_bytes;
+    measured.result.peak_load_bytes = after.peak_bytes;
+    measured.result.peak_bytes = process_memory().peak_bytes;
     return measured;
   }
 
@@ -172,9 +174,9 @@ class SpeedEvaluation {
       }
       if (dataset.pictures_sha256.empty()) dataset.pictures_sha256 = one.dataset.pictures_sha256;
       one.checkpoint.name = names[i];
-      one.result["model"] = names[i];
+      one.result.model = names[i];
       info_.checkpoints.push_back(one.checkpoint);
-      results_.push_back(one.result);
+      metrics_.results.push_back(one.result);
     }
     return {};
   }
@@ -186,7 +188,7 @@ class SpeedEvaluation {
   SpeedInputs inputs_;
   std::vector<SpeedTask> tasks_;
   std::vector<Measured> measured_;
-  Json results_ = Json::array();
+  SpeedMetrics metrics_;
 };
 
 }  // namespace

@@ -208,9 +208,15 @@ TEST_F(SpeedOfEncoder, LateInteractionIsScoredByAllItsRows) {
   EXPECT_TRUE(result->late);
   EXPECT_EQ(result->rows_per_image, 2);
   EXPECT_EQ(result->random_rows, 3);
-  const Json json = speed_json(*result);
+  const Json json = record_json(speed_record(*result));
   EXPECT_EQ(json["scored_by"], "maxsim");
   EXPECT_GT(json["queries_per_s"]["value"].get<double>(), 0);
+  const auto back = read_record<SpeedRecord>(json);
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_EQ(dump_json(record_json(*back)), dump_json(json));
+  Json older = json;
+  older["memory"] = {{"peak_bytes", 5}};  // as once written
+  EXPECT_EQ(read_record<SpeedRecord>(older).value().peak_bytes, 5);
 }
 
 TEST_F(SpeedOfEncoder, WhatIsNotMeasuredIsNull) {
@@ -218,7 +224,7 @@ TEST_F(SpeedOfEncoder, WhatIsNotMeasuredIsNull) {
   inputs_.texts = {};
   auto result = measure(encoder);
   ASSERT_TRUE(result) << result.error().message;
-  Json json = speed_json(*result);
+  Json json = record_json(speed_record(*result));
   for (const char* key : {"texts_per_s", "queries_per_s", "text_stages", "query_stages", "mean_tokens"}) {
     EXPECT_TRUE(json[key].is_null()) << key;
   }
@@ -230,7 +236,7 @@ TEST_F(SpeedOfEncoder, WhatIsNotMeasuredIsNull) {
   inputs_ = {{}, {"r", "gggggggggggggggggggg"}};
   result = measure(encoder);
   ASSERT_TRUE(result) << result.error().message;
-  json = speed_json(*result);
+  json = record_json(speed_record(*result));
   EXPECT_TRUE(json["images_per_s"].is_null());
   EXPECT_TRUE(json["stages"].is_null());
   EXPECT_EQ(json["random_rows"], 8);

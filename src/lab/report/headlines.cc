@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <set>
+#include <optional>
+#include <type_traits>
 
 #include <fmt/format.h>
 
 #include "lab/eval/figures/holm.h"
+#include "lab/eval/run/record_fields.h"
 #include "lab/report/table.h"
 
 namespace saccade::lab {
@@ -15,50 +16,145 @@ namespace {
 
 constexpr double kPRounding = 1e-9;
 
-// A study's headline figure: where a result of the run's metrics has it.
+// A model's figure on a whole dataset, not on a part of it such as one kind of change.
+struct HeadlineValue {
+  std::string dataset;
+  std::string model;
+  std::string method;  // of composed search
+  Figure figure;
+};
+// Two models on a dataset, in either order.
+struct HeadlinePair {
+  std::string_view dataset;
+  std::string_view a;
+  std::string_view b;
+};
+
+// A study's headline figure.
 struct HeadlineFigure {
-  std::string_view study;
   std::string_view name;
-  std::vector<std::string> path;  // from a result
+  std::string_view key;  // behind the dataset's name
+  std::vector<HeadlineValue> (*values)(const RunMetrics& run) = nullptr;
+  // The p-value of the paired difference, NaN if the run has not compared the two. nullptr: no run compares.
+  double (*p_value)(const RunMetrics& run, const HeadlinePair& pair) = nullptr;
   Unit unit = Unit::kShare;
   bool quality = true;
 };
 
-std::vector<HeadlineFigure> all_headlines() {
-  return {{"retrieval", "R@1, text \xE2\x86\x92 image", {"t2i", "r1"}},
-          {"retrieval", "R@1, image \xE2\x86\x92 text", {"i2t", "r1"}},
-          {"winoground", "group score", {"scores", "group"}},
-          {"composed", "R@10, composed", {"figures", "r10"}},
-          {"visualness", "F1, visualness", {"f1"}},
-          {"length", "effective length, text \xE2\x86\x92 image", {"t2i", "effective"}, Unit::kNumber},
-          {"speed", "images/s", {"images_per_s"}, Unit::kNumber, false}};
+// Returns the values in a run of that kind. `figure` of a result is nullopt where it has none, or is of a part.
+template <typename Metrics, typename Get>
+std::vector<HeadlineValue> values_in(const RunMetrics& run, const Get& figure) {
+  std::vector<HeadlineValue> values;
+  const auto* metrics = std::get_if<Metrics>(&run);
+  if (metrics == nullptr) return values;
+  for (const auto& result : metrics->results) {
+    const std::optional<Figure> found = figure(result);
+    if (!found) continue;
+    HeadlineValue& value = values.emplace_back();
+    value.dataset = result.dataset;
+    value.model = result.model;
+    if constexpr (std::is_same_v<Metrics, ComposedMetrics>) value.method = result.method;
+    value.figure = *found;
+  }
+  return values;
 }
 
-const Json& at_path(const Json& result, const std::vector<std::string>& path) {
-  const Json* found = &result;
-  for (const std::string& key : path) found = &json_member(*found, key);
-  return *found;
+// `difference` of a comparison is nullptr where it has none, or is of a part.
+template <typename Metrics, typename Get>
+double p_value_in(const RunMetrics& run, const HeadlinePair& pair, const Get& difference) {
+  if (const auto* metrics = std::get_if<Metrics>(&run)) {
+    for (const auto& comparison : metrics->comparisons) {
+      const bool these = (comparison.a == pair.a && comparison.b == pair.b) ||
+                         (comparison.a == pair.b && comparison.b == pair.a);
+      if (!these || comparison.dataset != pair.dataset) continue;
+      if (const Difference* found = difference(comparison)) return found->p_value;
+    }
+  }
+  return Figure::kNone;
 }
 
-// Results of a part of the dataset, such as one kind of change, are no headline.
-bool is_whole(const Json& result) {
-  const std::string of = json_text(result, "of");
-  return json_text(result, "kind").empty() && (of.empty() || of == "all");
+std::optional<Figure> copy_of(const Figure* figure) {
+  return figure == nullptr ? std::nullopt : std::optional(*figure);
+}
+
+template <Direction kDirection>
+std::vector<HeadlineValue> hits_at_1(const RunMetrics& run) {
+  return values_in<RetrievalMetrics>(run, [](const RetrievalResult& result) {
+    return copy_of(find_named(result.directions.of(kDirection).figures, "r1"));
+  });
+}
+template <Direction kDirection>
+double p_of_hits(const RunMetrics& run, const HeadlinePair& pair) {
+  return p_value_in<RetrievalMetrics>(run, pair, [](const RetrievalComparison& comparison) {
+    return find_named(comparison.directions.of(kDirection), "r1");
+  });
+}
+
+std::vector<HeadlineValue> group_scores(const RunMetrics& run) {
+  return values_in<CompositionMetrics>(run, [](const CompositionResult& result) {
+    return result.kind.value_or("").empty() ? copy_of(find_named(result.scores, "group")) : std::nullopt;
+  });
+}
+double p_of_groups(const RunMetrics& run, const HeadlinePair& pair) {
+  return p_value_in<CompositionMetrics>(run, pair, [](const CompositionComparison& comparison) {
+    return comparison.kind.value_or("").empty() ? find_named(comparison.scores, "group") : nullptr;
+  });
+}
+
+std::vector<HeadlineValue> composed_hits(const RunMetrics& run) {
+  return values_in<ComposedMetrics>(run, [](const ComposedResult& result) {
+    return result.group.of == "all" ? copy_of(find_named(result.group.figures, "r10")) : std::nullopt;
+  });
+}
+
+std::vector<HeadlineValue> visualness_f1(const RunMetrics& run) {
+  return values_in<VisualnessMetrics>(
+      run, [](const VisualnessResult& result) { return std::optional(result.f1()); });
+}
+double p_of_f1(const RunMetrics& run, const HeadlinePair& pair) {
+  return p_value_in<VisualnessMetrics>(run, pair, [](const VisualnessComparison& comparison) {
+    return find_named(comparison.scores, BinaryFigures::kNames.front());
+  });
 }
 
 // The effective length of a curve that is not above chance is that of noise.
-bool is_noise(const Json& result, const HeadlineFigure& figure) {
-  if (figure.study != "length") return false;
-  const Json& above = json_member(json_member(result, figure.path.front()), "above_chance");
-  return above.is_boolean() && !above.get<bool>();
+std::vector<HeadlineValue> effective_lengths(const RunMetrics& run) {
+  return values_in<LengthMetrics>(run, [](const LengthResult& result) -> std::optional<Figure> {
+    const LengthCurveRecord& curve = result.curves.t2i;
+    if (!curve.above_chance || !curve.effective.value) return std::nullopt;
+    const auto number = [](const std::optional<int64_t>& n) {
+      return n ? static_cast<double>(*n) : Figure::kNone;
+    };
+    return Figure{.value = number(curve.effective.value),
+                  .low = number(curve.effective.low),
+                  .high = number(curve.effective.high)};
+  });
 }
 
-Series headline_series(const ReportData& data, const LoadedRun& run, const Json& result) {
-  Series series = data.series_of(run, json_text(result, "model"));
-  const std::string method = json_text(result, "method");
-  if (run.run->info.kind == "composed" && !method.empty()) {
-    series.name = fmt::format("{}, {}", method, series.name);
-  }
+std::vector<HeadlineValue> image_speeds(const RunMetrics& run) {
+  return values_in<SpeedMetrics>(run, [](const SpeedRecord& result) -> std::optional<Figure> {
+    if (!result.images_per_s) return std::nullopt;
+    const Spread& spread = *result.images_per_s;
+    return Figure{.value = spread.value, .low = spread.low, .high = spread.high};
+  });
+}
+
+std::vector<HeadlineFigure> all_headlines() {
+  constexpr Direction kT2i = Direction::kTextToImage;
+  constexpr Direction kI2t = Direction::kImageToText;
+  return {{"R@1, text \xE2\x86\x92 image", "t2i_r1", hits_at_1<kT2i>, p_of_hits<kT2i>},
+          {"R@1, image \xE2\x86\x92 text", "i2t_r1", hits_at_1<kI2t>, p_of_hits<kI2t>},
+          {"group score", "scores_group", group_scores, p_of_groups},
+          {"R@10, composed", "figures_r10", composed_hits},
+          {"F1, visualness", "f1", visualness_f1, p_of_f1},
+          {"effective length, text \xE2\x86\x92 image", "t2i_effective", effective_lengths, nullptr,
+           Unit::kNumber},
+          {"images/s", "images_per_s", image_speeds, nullptr, Unit::kNumber, false}};
+}
+
+Series headline_series(const ReportData& data, const LoadedRun& run, const HeadlineValue& value) {
+  Series series = data.series_of(run, value.model);
+  if (!value.method.empty()) series.name = fmt::format("{}, {}", value.method, series.name);
   return series;
 }
 
@@ -80,31 +176,14 @@ void rank_models(HeadlineColumn& column) {
   }
 }
 
-// Returns the p-value of the paired difference of two models' figures, if the run has compared them.
-double paired_p(const Headline& a, const Headline& b, const std::string& dataset,
-                const std::vector<std::string>& path) {
-  const double none = std::numeric_limits<double>::quiet_NaN();
-  if (a.run != b.run) return none;
-  const Json& comparisons = json_member(a.run->run->metrics, "comparisons");
-  if (!comparisons.is_array()) return none;
-  for (const Json& comparison : comparisons) {
-    const std::string first = json_text(comparison, "a");
-    const std::string second = json_text(comparison, "b");
-    const bool these = (first == a.model && second == b.model) || (first == b.model && second == a.model);
-    if (!these || json_text(comparison, "dataset") != dataset || !is_whole(comparison)) continue;
-    return json_number(at_path(comparison, path), "p_value");
-  }
-  return none;
-}
-
 void mark_ties(HeadlineColumn& column, const HeadlineFigure& figure) {
   const auto best = std::ranges::find_if(column.models, &Headline::best);
   if (best == column.models.end()) return;
   std::vector<double> p_values;
   for (const Headline& one : column.models) {
-    const bool compares = figure.study != "composed" && !one.best;
-    p_values.push_back(compares ? paired_p(*best, one, column.dataset, figure.path)
-                                : std::numeric_limits<double>::quiet_NaN());
+    const bool compares = figure.p_value != nullptr && !one.best && one.run == best->run;
+    p_values.push_back(compares ? figure.p_value(one.run->metrics, {column.dataset, best->model, one.model})
+                                : Figure::kNone);
   }
   const std::vector<double> adjusted = holm_adjusted(p_values);
   for (size_t i = 0; i < column.models.size(); ++i) {
@@ -133,31 +212,27 @@ std::vector<HeadlineColumn> headlines(const ReportData& data) {
     std::vector<HeadlineColumn> own;
     std::vector<std::string> keys;
     for (const LoadedRun& run : data.runs) {
-      const Json& results = json_member(run.run->metrics, "results");
-      if (run.run->info.kind != figure.study || !results.is_array()) continue;
-      for (const Json& result : results) {
-        const std::string model = json_text(result, "model");
-        const double value = json_number(at_path(result, figure.path), "value");
-        if (!has_checkpoint(run, model) || !is_whole(result) || is_noise(result, figure) ||
-            !std::isfinite(value))
-          continue;
-        const std::string dataset = json_text(result, "dataset");
-        const std::string key = comparability(run.run->info, dataset);
+      for (const HeadlineValue& value : figure.values(run.metrics)) {
+        if (!has_checkpoint(run, value.model) || !std::isfinite(value.figure.value)) continue;
+        const std::string key = comparability(run.run->info, value.dataset);
         const auto found = std::ranges::find(keys, key);
         const auto at = static_cast<size_t>(found - keys.begin());
         if (found == keys.end()) {
           keys.push_back(key);
-          std::string path;
-          for (const std::string& part : figure.path) path += "_" + part;
-          own.push_back({dataset, std::string(figure.name), dataset + path, figure.unit, figure.quality, {}});
+          own.push_back({value.dataset,
+                         std::string(figure.name),
+                         fmt::format("{}_{}", value.dataset, figure.key),
+                         figure.unit,
+                         figure.quality,
+                         {}});
         }
         Headline one;
-        one.series = headline_series(data, run, result);
-        one.value = value;
-        one.low = json_number(at_path(result, figure.path), "low");
-        one.high = json_number(at_path(result, figure.path), "high");
+        one.series = headline_series(data, run, value);
+        one.value = value.figure.value;
+        one.low = value.figure.low;
+        one.high = value.figure.high;
         one.run = &run;
-        one.model = model;
+        one.model = value.model;
         const bool again = std::ranges::any_of(
             own[at].models, [&](const Headline& other) { return other.series.name == one.series.name; });
         if (!again) own[at].models.push_back(std::move(one));

@@ -21,58 +21,30 @@ class Headlines : public testing::Test {
     double value;
     double half;  // of the interval
   };
-  static Json figure(double value, double half) {
-    return {{"value", value}, {"low", value - half}, {"high", value + half}};
+  static std::vector<Figure> group(double value, double half) {
+    return {{.name = "group", .value = value, .low = value - half, .high = value + half}};
   }
   // A run of winoground with these group scores, and these p-values against the first model.
   void write(const std::string& name, const std::vector<Model>& models,
              const std::vector<double>& p_values = {}, bool with_part = false) const {
-    Json results = Json::array();
-    Json comparisons = Json::array();
+    CompositionMetrics metrics;
     std::vector<std::string> names;
     for (const Model& model : models) {
       names.push_back(model.name);
-      results.push_back({{"dataset", "drawings"},
-                         {"model", model.name},
-                         {"kind", nullptr},
-                         {"scores", {{"group", figure(model.value, model.half)}}}});
-      if (with_part) {
-        results.push_back({{"dataset", "drawings"},
-                           {"model", model.name},
-                           {"kind", "Object"},
-                           {"scores", {{"group", figure(0.9, 0.01)}}}});
-      }
+      metrics.results.push_back({"drawings", model.name, std::nullopt, 9, 0, group(model.value, model.half)});
+      if (with_part) metrics.results.push_back({"drawings", model.name, "Object", 5, 0, group(0.9, 0.01)});
     }
-    results.push_back({{"dataset", "drawings"},
-                       {"model", "chance"},
-                       {"kind", nullptr},
-                       {"scores", {{"group", {{"value", 0.99}}}}}});
+    metrics.results.push_back({"drawings", "chance", std::nullopt, 9, 0, group(0.99, Figure::kNone)});
     for (size_t i = 0; i < p_values.size(); ++i) {
-      comparisons.push_back({{"dataset", "drawings"},
-                             {"a", names[0]},
-                             {"b", names[i + 1]},
-                             {"kind", nullptr},
-                             {"scores", {{"group", {{"difference", 0.1}, {"p_value", p_values[i]}}}}}});
+      const Difference difference = {.figure = {.name = "group", .value = 0.1}, .p_value = p_values[i]};
+      metrics.comparisons.push_back({"drawings", names[0], names[i + 1], std::nullopt, {difference}});
     }
-    test::write_plain_run(folder_ / name, "winoground", names,
-                          {{"results", results}, {"comparisons", comparisons}});
+    test::write_plain_run(folder_ / name, "winoground", names, record_json(metrics));
   }
   std::vector<HeadlineColumn> columns(const std::vector<std::string>& names) {
     folders_.clear();
-    data_ = {};
     for (const std::string& name : names) folders_.push_back(read_report_folder(folder_ / name).value());
-    for (const ReportFolder& folder : folders_) {
-      LoadedRun run;
-      run.run = &*folder.run;
-      run.name = folder.folder.filename().string();
-      data_.runs.push_back(std::move(run));
-    }
-    size_t colour = 0;
-    for (const LoadedRun& run : data_.runs) {
-      for (const RunCheckpoint& checkpoint : run.run->info.checkpoints) {
-        data_.series.emplace(std::pair{&run, checkpoint.name}, Series{checkpoint.name, colour++});
-      }
-    }
+    data_ = load_report_data(folders_).value();
     return headlines(data_);
   }
   static const Headline& of(const HeadlineColumn& column, const std::string& model) {

@@ -51,6 +51,23 @@ void name_series(ReportData& data) {
   }
 }
 
+// Reads the run's metrics as the type of its kind, if that is one of `Kinds`.
+template <typename... Kinds>
+Status read_kind(const Run& run, std::variant<std::monostate, Kinds...>& metrics) {
+  Status status;
+  const auto read = [&]<typename Metrics>(const Metrics* /*kind*/) {
+    if (run.info.kind != Metrics::kKind) return;
+    Result<Metrics> result = read_metrics<Metrics>(run);
+    if (result) {
+      metrics = *std::move(result);
+    } else {
+      status = fail(std::move(result).error());
+    }
+  };
+  (read(static_cast<const Kinds*>(nullptr)), ...);
+  return status;
+}
+
 }  // namespace
 
 Result<ReportData> load_report_data(std::span<const ReportFolder> folders) {
@@ -63,13 +80,14 @@ Result<ReportData> load_report_data(std::span<const ReportFolder> folders) {
     LoadedRun loaded;
     loaded.run = &*folder.run;
     loaded.name = folder_name(folder.folder);
+    SACCADE_TRY(read_kind(*folder.run, loaded.metrics));
     const auto context = [&] { return folder.folder.string(); };
     if (folder.run->files.contains("items.jsonl")) {
       SACCADE_ASSIGN(loaded.items, read_run_items(*folder.run).in(context()));
     }
     if (folder.run->files.contains("ranks.jsonl")) {
       SACCADE_TRY(read_run_lines(*folder.run, "ranks.jsonl", [&](const Json& line) -> Status {
-                    SACCADE_ASSIGN(RunQuery query, parse_run_query(line));
+                    SACCADE_ASSIGN(RunQuery query, read_record<RunQuery>(line));
                     loaded.queries.push_back(std::move(query));
                     return {};
                   }).in(context()));

@@ -9,8 +9,18 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "lab/eval/composed/composed_metrics.h"
+#include "lab/eval/edits/edits_metrics.h"
+#include "lab/eval/head_metrics.h"
+#include "lab/eval/length/length_metrics.h"
+#include "lab/eval/matches/matches_metrics.h"
+#include "lab/eval/retrieval/retrieval_metrics.h"
+#include "lab/eval/speed_metrics.h"
+#include "lab/eval/visualness/visualness_metrics.h"
+#include "lab/eval/winoground/composition_metrics.h"
 #include "lab/report/page_builder.h"
 #include "lab/report/report_folder.h"
 #include "saccade/core/error.h"
@@ -20,10 +30,16 @@
 
 namespace saccade::lab {
 
-// An evaluation's run with its items and ranks.
+// metrics.json of the kinds that have a section. A run of another kind has none.
+using RunMetrics =
+    std::variant<std::monostate, RetrievalMetrics, CompositionMetrics, LengthMetrics, ComposedMetrics,
+                 SpeedMetrics, VisualnessMetrics, EditsMetrics, MatchesMetrics, HeadsMetrics>;
+
+// An evaluation's run with its figures, items and ranks.
 struct LoadedRun {
   const Run* run = nullptr;
   std::string name;  // the folder's
+  RunMetrics metrics;
   std::map<std::string, RunItems> items;
   std::vector<RunQuery> queries;
 };
@@ -39,7 +55,7 @@ struct ReportData {
   // Returns the series of a name in a run; "chance", and names that the run lacks, are grey.
   [[nodiscard]] Series series_of(const LoadedRun& run, const std::string& model) const;
 };
-// Reads the items and ranks of all runs, and gives their checkpoints names and colours. `folders` is borrowed.
+// Reads the figures, items and ranks of all runs, and gives their checkpoints names and colours. `folders` is borrowed.
 Result<ReportData> load_report_data(std::span<const ReportFolder> folders);
 
 // Images of a page; each is decoded once.
@@ -61,7 +77,6 @@ class PictureShelf {
 
 // Returns "text \u2192 image" or its reverse.
 std::string_view direction_words(Direction direction);
-inline constexpr std::array kBothDirections = {Direction::kTextToImage, Direction::kImageToText};
 // Returns the first `characters` of a text, with "..." if it was cut.
 std::string shortened(std::string_view text, size_t characters);
 

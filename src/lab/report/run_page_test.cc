@@ -59,15 +59,20 @@ TEST(ReportTable, CellsShowAndSave) {
   EXPECT_EQ(count_cell(-123).html, "-123");
   EXPECT_EQ(count_cell(-1234).html, "-1,234");
   EXPECT_EQ(count_cell(999).html, "999");
-  const Cell figure = figure_cell({{"value", 0.5}, {"low", 0.25}, {"high", 0.75}}, Unit::kShare);
+  const Figure half = {.value = 0.5, .low = 0.25, .high = 0.75};
+  const Cell figure = figure_cell(&half, Unit::kShare);
   EXPECT_EQ(figure.html, "0.500 <small>[0.250, 0.750]</small>");
   EXPECT_EQ(dump_json(figure.values), "[0.5,0.25,0.75]");
-  EXPECT_EQ(figure_cell({{"value", 0}, {"low", 0}, {"high", 0}, {"wilson_high", 0.00383}}, Unit::kShare).html,
+  const Figure zero = {.value = 0, .low = 0, .high = 0, .wilson_high = 0.00383};
+  EXPECT_EQ(figure_cell(&zero, Unit::kShare).html,
             "0.000 <small>[0.000, 0.000]</small> <small>(Wilson: up to 0.004)</small>");
-  // Tests figures without an interval, without a number, and empty ones, and values that are not objects.
-  EXPECT_EQ(figure_cell({{"value", 0.5}, {"low", nullptr}, {"high", nullptr}}, Unit::kShare).html, "0.500");
-  EXPECT_EQ(figure_cell({{"value", "1"}}, Unit::kShare).html, "\xE2\x80\x93");
-  EXPECT_EQ(dump_json(figure_cell(Json(), Unit::kShare).values), "[null,null,null]");
+  // Tests figures without an interval, without a number, and none.
+  const Figure bare = {.value = 0.5};
+  EXPECT_EQ(figure_cell(&bare, Unit::kShare).html, "0.500");
+  const Figure blank;
+  EXPECT_EQ(figure_cell(&blank, Unit::kShare).html, "\xE2\x80\x93");
+  const Figure* none = nullptr;
+  EXPECT_EQ(dump_json(figure_cell(none, Unit::kShare).values), "[null,null,null]");
   EXPECT_EQ(dump_json(figure_cell(kNaN, kNaN, kNaN, Unit::kNumber).values), "[null,null,null]");
 }
 
@@ -92,8 +97,9 @@ TEST(ReportTable, VerdictsNameTheBetter) {
     Verdicts all;
     Table table;
     table.caption = "differences";
-    for (const auto& [difference, p] : differences_and_p) {
-      all.add({{"difference", difference}, {"p_value", p}}, "<a>", "b", lower);
+    for (const auto& [value, p] : differences_and_p) {
+      const Difference difference = {.figure = {.value = value}, .p_value = p};
+      all.add(&difference, "<a>", "b", lower);
       table.rows.push_back({text_cell("row")});
     }
     table.columns = {text_column("row", "row")};
@@ -116,7 +122,7 @@ TEST(ReportTable, VerdictsNameTheBetter) {
   Verdicts none;
   Table table;
   table.rows.push_back({});
-  none.add(Json(), "a", "b");
+  none.add(nullptr, "a", "b");
   none.finish(table, 0.95);
   EXPECT_EQ(table.rows[0].back().html, "");
   EXPECT_EQ(table.caption, "") << "nothing was corrected";
@@ -336,43 +342,48 @@ TEST_F(RunPage, SpeedAgainstAccuracy) {
 }
 
 TEST_F(RunPage, FiguresThatAreNotThere) {
-  test::write_plain_run(
-      folder_ / "nulls", "retrieval", {"m"},
-      {{"results",
-        Json::array({{{"dataset", "drawings"}, {"model", "m"}, {"t2i", {{"r1", {{"value", nullptr}}}}}},
-                     {{"dataset", "drawings"}, {"model", 7}},
-                     nullptr,
-                     3,
-                     "x"})},
-       {"comparisons", {{"a", 1}}}});
+  RetrievalMetrics nulls;
+  nulls.results.push_back({.dataset = "drawings", .model = "m"});
+  nulls.results[0].directions.t2i.figures.push_back({.name = "r1"});
+  test::write_plain_run(folder_ / "nulls", "retrieval", {"m"}, record_json(nulls));
   EXPECT_THAT(page({"nulls"}), HasSubstr("\xE2\x80\x93"));
-  for (const char* kind : {"retrieval", "winoground", "length", "speed", "composed", "edits"}) {
-    test::write_plain_run(folder_ / kind, kind, {}, {{"results", Json::array()}});
+  const auto expect_kind = [&]<typename Metrics>(const Metrics& none) {
+    const std::string kind(Metrics::kKind);
+    test::write_plain_run(folder_ / kind, kind, {}, record_json(none));
     EXPECT_THAT(page({kind}), HasSubstr("<section id=\"protocol")) << kind;
-    test::write_plain_run(
-        folder_ / (std::string(kind) + "-odd"), kind, {"m"},
-        {{"results",
-          {nullptr,
-           {{"dataset", "drawings"},
-            {"chunking", 1},
-            {"t2i", {{"curve", {1, nullptr, {{"n", 3}}}}}},
-            {"token_lengths", {{"histogram", {{"counts", {"x"}}, {"width", 0}}}}}}}},
-         {"likeness", {nullptr, 3, {{"dataset", "drawings"}, {"of", "all"}, {"cosine", "x"}}}}});
-    EXPECT_THAT(page({std::string(kind) + "-odd"}), HasSubstr("<section id=\"protocol")) << kind;
-  }
+    Json odd = record_json(none);
+    odd["results"] = Json::array({nullptr, 3});
+    test::write_plain_run(folder_ / (kind + "-odd"), kind, {"m"}, odd);
+    const std::vector<ReportFolder> folders = {read_report_folder(folder_ / (kind + "-odd")).value()};
+    const auto refused = run_tables(folders);
+    ASSERT_FALSE(refused) << kind;
+    EXPECT_EQ(refused.error().code, ErrorCode::kBadData);
+    EXPECT_THAT(refused.error().message,
+                HasSubstr(kind + "-odd/metrics.json: \"results[0]\" is null (null), expected an object"));
+  };
+  expect_kind(RetrievalMetrics());
+  expect_kind(CompositionMetrics());
+  expect_kind(LengthMetrics());
+  expect_kind(ComposedMetrics());
+  expect_kind(SpeedMetrics());
+  expect_kind(VisualnessMetrics());
+  expect_kind(EditsMetrics());
+  expect_kind(MatchesMetrics());
+  expect_kind(HeadsMetrics());
   fs::create_directories(folder_ / "young");
   ASSERT_TRUE(write_file_atomic(folder_ / "young" / "metrics.jsonl", "").has_value());
   EXPECT_THAT(page({"young"}), HasSubstr("no evaluation yet"));
 }
 
 TEST_F(RunPage, OneNameOfTwoCheckpoints) {
-  test::write_plain_run(folder_ / "one", "retrieval", {"m"}, {{"results", Json::array()}});
+  RetrievalMetrics metrics;
+  test::write_plain_run(folder_ / "one", "retrieval", {"m"}, record_json(metrics));
   RunInfo other = test::small_info("retrieval", {"m"});
   other.checkpoints[0].fingerprint = "other";
   auto writer = RunWriter::open(folder_ / "two", other, false);
   ASSERT_TRUE(writer.has_value());
-  ASSERT_TRUE(writer->finish(other, {{"results", Json::array({{{"dataset", "drawings"}, {"model", "m"}}})}})
-                  .has_value());
+  metrics.results.push_back({.dataset = "drawings", .model = "m"});
+  ASSERT_TRUE(writer->finish(other, record_json(metrics)).has_value());
   EXPECT_THAT(page({"one", "two"}), HasSubstr("m (two)"));
 }
 

@@ -86,14 +86,17 @@ Cell figure_cell(double value, double low, double high, Unit unit) {
   return Cell{std::move(html), {number_json(value), number_json(low), number_json(high)}};
 }
 
-Cell figure_cell(const Json& figure, Unit unit) {
-  const bool difference = figure.is_object() && figure.contains("difference");
-  Cell cell = figure_cell(json_number(figure, difference ? "difference" : "value"),
-                          json_number(figure, "low"), json_number(figure, "high"), unit);
-  if (const double zero = json_number(figure, "wilson_high"); std::isfinite(zero)) {
-    cell.html += fmt::format(" <small>(Wilson: up to {})</small>", number_text(zero, unit));
+Cell figure_cell(const Figure* figure, Unit unit) {
+  if (figure == nullptr) return figure_cell(Figure::kNone, Figure::kNone, Figure::kNone, unit);
+  Cell cell = figure_cell(figure->value, figure->low, figure->high, unit);
+  if (std::isfinite(figure->wilson_high)) {
+    cell.html += fmt::format(" <small>(Wilson: up to {})</small>", number_text(figure->wilson_high, unit));
   }
   return cell;
+}
+
+Cell figure_cell(const Difference* difference, Unit unit) {
+  return figure_cell(difference == nullptr ? nullptr : &difference->figure, unit);
 }
 
 Json table_json(const Table& table) {

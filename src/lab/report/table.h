@@ -1,11 +1,13 @@
 // Tables of figures: as HTML, and as JSON inside the page, from which its script makes files to save.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "lab/eval/figures/sample.h"
 #include "saccade/core/json.h"
 
 namespace saccade::lab {
@@ -36,10 +38,14 @@ Cell text_cell(std::string_view text, std::string_view shown);
 Cell count_cell(int64_t count);
 // Returns a cell with a number. NaN is shown as a dash and saved as an empty field.
 Cell number_cell(double value, Unit unit = Unit::kNumber);
+template <std::integral T>
+Cell number_cell(T value) {
+  return number_cell(static_cast<double>(value));
+}
 Cell figure_cell(double value, double low, double high, Unit unit);
-// Returns a cell from {"value", "low", "high"} or {"difference", ...} of a run's metrics. Values that are
-// missing, null or not numbers are NaN.
-Cell figure_cell(const Json& figure, Unit unit);
+// The same of a run's figure or difference; nullptr: there is none.
+Cell figure_cell(const Figure* figure, Unit unit);
+Cell figure_cell(const Difference* difference, Unit unit);
 
 // Returns "43.2" and the like; "-" for NaN.
 std::string number_text(double value, Unit unit);

@@ -1,5 +1,7 @@
 #include "lab/report/tables_text.h"
 
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +16,7 @@ Table sample() {
   Cell best = figure_cell(0.5, 0.25, 0.75, Unit::kShare);
   best.html = "<b>0.500</b> <small>[0.250, 0.750]</small>";
   table.rows.push_back({text_cell("=a&b_\"c\""), best, count_cell(1234)});
-  table.rows.push_back({text_cell("x|y"), figure_cell(Json(), Unit::kShare), count_cell(2)});
+  table.rows.push_back({text_cell("x|y"), figure_cell(NAN, NAN, NAN, Unit::kShare), count_cell(2)});
   return table;
 }
 

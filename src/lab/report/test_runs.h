@@ -13,11 +13,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "lab/eval/figures/figure_json.h"
 #include "lab/eval/length/length.h"
 #include "lab/eval/retrieval/retrieval.h"
+#include "lab/eval/retrieval/retrieval_metrics.h"
 #include "lab/eval/rows/pair_scores.h"
 #include "lab/eval/run/run.h"
+#include "lab/eval/speed_metrics.h"
+#include "lab/eval/winoground/composition_metrics.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 #include "saccade/image/image_codec.h"
@@ -116,7 +118,7 @@ inline void write_retrieval_run(const std::filesystem::path& folder, const std::
   std::normal_distribution<float> normal;
   Matrix<float> truth(kImages, kDim);
   for (float& value : truth.values()) value = normal(random);
-  Json results = Json::array();
+  RetrievalMetrics metrics;
   std::vector<std::map<Direction, Estimates>> all;
   for (size_t m = 0; m < models.size(); ++m) {
     Matrix<float> images(kImages, kDim);
@@ -136,7 +138,7 @@ inline void write_retrieval_run(const std::filesystem::path& folder, const std::
     fill(texts, true);
     const auto scores = dot_scores(texts.view(), images.view());
     ASSERT_TRUE(scores.has_value());
-    Json result = {{"dataset", "drawings"}, {"model", models[m]}, {"images", kImages}, {"texts", kTexts}};
+    RetrievalResult result = {.dataset = "drawings", .model = models[m], .images = kImages, .texts = kTexts};
     all.emplace_back();
     for (const Direction direction : {Direction::kTextToImage, Direction::kImageToText}) {
       const bool by_text = direction == Direction::kTextToImage;
@@ -144,13 +146,7 @@ inline void write_retrieval_run(const std::filesystem::path& folder, const std::
       ASSERT_TRUE(ranks.has_value());
       const ClusteredSample sample = retrieval_sample(*ranks, ks, by_text ? text_image : each_image, kImages);
       Estimates estimates = estimate(sample, bootstrap, pool);
-      const QueryCounts counts = count_queries(*ranks);
-      Json one = {{"queries", counts.queries},
-                  {"without_answer", counts.without_answer},
-                  {"tied", counts.tied},
-                  {"several_right", counts.several_right}};
-      one.update(figures_json(figures_of(estimates, 0.95)));
-      result[std::string(direction_name(direction))] = std::move(one);
+      result.directions.of(direction) = {count_queries(*ranks), figures_of(estimates, 0.95)};
       all.back().emplace(direction, std::move(estimates));
       for (int64_t q = 0; q < ranks->queries(); ++q) {
         RunQuery query;
@@ -171,32 +167,30 @@ inline void write_retrieval_run(const std::filesystem::path& folder, const std::
         ASSERT_TRUE(writer->add_query(query).has_value());
       }
     }
-    results.push_back(std::move(result));
+    metrics.results.push_back(std::move(result));
     ASSERT_TRUE(writer->add_embeddings("drawings", models[m], images.view(), texts.view(), text_image, {})
                     .has_value());
   }
-  Json guess = {{"dataset", "drawings"}, {"model", "chance"}, {"images", kImages}, {"texts", kTexts}};
-  for (const Direction direction : {Direction::kTextToImage, Direction::kImageToText}) {
-    Json one = {{"queries", relevance->queries(direction)}};
+  RetrievalResult guess = {
+      .dataset = "drawings", .model = std::string(kChance), .images = kImages, .texts = kTexts};
+  for (const Direction direction : kBothDirections) {
+    RetrievalDirection& one = guess.directions.of(direction);
+    one.counts.queries = relevance->queries(direction);
     const std::vector<double> values = chance_figures(*relevance, direction, ks);
     const std::vector<std::string> names = retrieval_names(ks);
-    for (size_t i = 0; i < values.size(); ++i) {
-      one[names[i]] = {{"value", values[i]}, {"low", nullptr}, {"high", nullptr}};
-    }
-    guess[std::string(direction_name(direction))] = std::move(one);
+    for (size_t i = 0; i < values.size(); ++i) one.figures.push_back({.name = names[i], .value = values[i]});
   }
-  results.push_back(std::move(guess));
-  Json comparisons = Json::array();
+  metrics.results.push_back(std::move(guess));
   for (size_t b = 1; b < models.size(); ++b) {
-    Json comparison = {{"dataset", "drawings"}, {"a", models[0]}, {"b", models[b]}};
-    for (const Direction direction : {Direction::kTextToImage, Direction::kImageToText}) {
+    RetrievalComparison comparison = {.dataset = "drawings", .a = models[0], .b = models[b]};
+    for (const Direction direction : kBothDirections) {
       const auto differences = paired_differences(all[0].at(direction), all[b].at(direction), 0.95);
       ASSERT_TRUE(differences.has_value());
-      comparison[std::string(direction_name(direction))] = differences_json(*differences);
+      comparison.directions.of(direction) = *differences;
     }
-    comparisons.push_back(std::move(comparison));
+    metrics.comparisons.push_back(std::move(comparison));
   }
-  const Status finished = writer->finish(info, {{"results", results}, {"comparisons", comparisons}});
+  const Status finished = writer->finish(info, record_json(metrics));
   ASSERT_TRUE(finished.has_value()) << finished.error().message;
 }
 
@@ -214,29 +208,25 @@ inline void write_plain_run(const std::filesystem::path& folder, const std::stri
 inline void write_speed_run(const std::filesystem::path& folder, const std::vector<std::string>& models,
                             const std::vector<double>& images_per_s) {
   RunInfo info = small_info("speed", models);
-  Json results = Json::array();
+  SpeedMetrics metrics;
   for (size_t i = 0; i < models.size(); ++i) {
     info.checkpoints[i].name += "-fp32";
-    const auto spread = [](double value) {
-      return Json{{"value", value}, {"low", value * 0.9}, {"high", value * 1.1}};
-    };
-    const Json latency = {{"p50", 12.5}, {"p95", 14}, {"p99", nullptr}, {"max", 20}, {"samples", 90}};
-    results.push_back(
-        {{"dataset", "drawings"},
-         {"model", info.checkpoints[i].name},
-         {"precision", "fp32"},
-         {"batch", 32},
-         {"images_per_s", spread(images_per_s[i])},
-         {"texts_per_s", spread(images_per_s[i] * 4)},
-         {"queries_per_s", nullptr},
-         {"stages", {{"read", 0.001}, {"decode", 0.004}, {"preprocess", 0.002}, {"encode", 0.03}}},
-         {"latency_ms", {{"text", latency}, {"image", nullptr}}},
-         {"load_s", 0.4},
-         {"memory", {{"peak_bytes", int64_t{300} << 20}}}});
+    const auto spread = [](double value) { return Spread{value, value * 0.9, value * 1.1}; };
+    SpeedRecord& one = metrics.results.emplace_back();
+    one.dataset = "drawings";
+    one.model = info.checkpoints[i].name;
+    one.precision = "fp32";
+    one.batch = 32;
+    one.images_per_s = spread(images_per_s[i]);
+    one.texts_per_s = spread(images_per_s[i] * 4);
+    one.stages = {{"read", 0.001}, {"decode", 0.004}, {"preprocess", 0.002}, {"encode", 0.03}};
+    one.text_latency = {.samples = 90, .p50 = 12.5, .p95 = 14, .max = 20, .stages = {}};
+    one.load_s = 0.4;
+    one.peak_bytes = int64_t{300} << 20;
   }
   auto writer = RunWriter::open(folder, info, false);
   ASSERT_TRUE(writer.has_value()) << writer.error().message;
-  const Status finished = writer->finish(info, {{"results", results}});
+  const Status finished = writer->finish(info, record_json(metrics));
   ASSERT_TRUE(finished.has_value()) << finished.error().message;
 }
 
@@ -283,39 +273,26 @@ inline Json length_result(const std::string& dataset, const std::string& domain,
   }
   for (int64_t text = 0; text < 60; ++text) study.text_tokens.push_back(3 + text * text / 36);
   study.token_lengths = token_lengths(study.text_tokens, 75);
-  Json result = {{"dataset", dataset}, {"domain", domain}, {"model", model}};
-  result.update(length_outcome_json(study, 0.95));
-  return result;
+  LengthResult result = saccade::lab::length_result(study, 0.95);
+  result.dataset = dataset;
+  result.domain = domain;
+  result.model = model;
+  return record_json(result);
 }
 
 inline Json winoground_metrics(const std::string& model) {
-  const auto figure = [](double value) {
-    return Json{{"value", value}, {"low", value - 0.05}, {"high", value + 0.05}};
+  const auto scores = [](double text, double image, double group, double half) {
+    std::vector<Figure> figures;
+    for (const auto& [name, value] : {std::pair("text", text), {"image", image}, {"group", group}}) {
+      figures.push_back({.name = name, .value = value, .low = value - half, .high = value + half});
+    }
+    return figures;
   };
-  return {
-      {"results",
-       Json::array({{{"dataset", "drawings"},
-                     {"model", model},
-                     {"kind", nullptr},
-                     {"items", 40},
-                     {"tied", 1},
-                     {"scores", {{"text", figure(0.3)}, {"image", figure(0.11)}, {"group", figure(0.08)}}}},
-                    {{"dataset", "drawings"},
-                     {"model", model},
-                     {"kind", "Object"},
-                     {"items", 22},
-                     {"tied", 0},
-                     {"scores", {{"text", figure(0.35)}, {"image", figure(0.14)}, {"group", figure(0.1)}}}},
-                    {{"dataset", "drawings"},
-                     {"model", "chance"},
-                     {"kind", nullptr},
-                     {"items", 40},
-                     {"tied", 0},
-                     {"scores",
-                      {{"text", {{"value", 0.25}}},
-                       {"image", {{"value", 0.25}}},
-                       {"group", {{"value", 1.0 / 6}}}}}}})},
-      {"comparisons", Json::array()}};
+  CompositionMetrics metrics;
+  metrics.results = {{"drawings", model, std::nullopt, 40, 1, scores(0.3, 0.11, 0.08, 0.05)},
+                     {"drawings", model, "Object", 22, 0, scores(0.35, 0.14, 0.1, 0.05)},
+                     {"drawings", "chance", std::nullopt, 40, 0, scores(0.25, 0.25, 1.0 / 6, Figure::kNone)}};
+  return record_json(metrics);
 }
 
 }  // namespace saccade::lab::test

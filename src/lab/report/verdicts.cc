@@ -26,9 +26,10 @@ Cell verdict_of(double difference, double adjusted, double level, const std::str
 
 }  // namespace
 
-void Verdicts::add(const Json& difference, std::string a, std::string b, bool lower_is_better) {
-  comparisons_.push_back({json_number(difference, "difference"), json_number(difference, "p_value"),
-                          std::move(a), std::move(b), lower_is_better});
+void Verdicts::add(const Difference* difference, std::string a, std::string b, bool lower_is_better) {
+  const Difference none;
+  const Difference& one = difference == nullptr ? none : *difference;
+  comparisons_.push_back({one.figure.value, one.p_value, std::move(a), std::move(b), lower_is_better});
 }
 
 void Verdicts::finish(Table& table, double confidence) const {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "lab/eval/figures/sample.h"
 #include "lab/report/table.h"
-#include "saccade/core/json.h"
 
 namespace saccade::lab {
 
@@ -13,8 +13,8 @@ namespace saccade::lab {
 // any false "is better" in the table is at most 1 - confidence.
 class Verdicts {
  public:
-  // Adds the comparison of the table's next row: {"difference", "p_value"} of a run's metrics, null if there is none.
-  void add(const Json& difference, std::string a, std::string b, bool lower_is_better = false);
+  // Adds the comparison of the table's next row; nullptr if there is none.
+  void add(const Difference* difference, std::string a, std::string b, bool lower_is_better = false);
   // Appends three columns to the table: p, p after the correction, and the verdict ("a is better", or that they cannot be
   // told apart). The caption says what was corrected. The table has a row for each add(), in the same order.
   void finish(Table& table, double confidence) const;

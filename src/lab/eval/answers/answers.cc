@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "lab/eval/figures/figure_json.h"
 #include "saccade/collection/collection_reader.h"
 #include "saccade/collection/collection_writer.h"
 #include "saccade/core/hash.h"
@@ -391,20 +390,13 @@ AnswersTask answers_task(std::span<const DatasetItem> items, std::span<const int
   return task;
 }
 
-std::string_view ordering_name(Ordering ordering) {
-  switch (ordering) {
-    case Ordering::kVectors:
-      return "vectors";
-    case Ordering::kKeywords:
-      return "keywords";
-    case Ordering::kReciprocalRanks:
-      return "reciprocal ranks";
-    case Ordering::kConvex:
-      return "convex combination";
-    case Ordering::kDefault:
-      break;
-  }
-  return "default";
+std::span<const EnumName<Ordering>> enum_names(Ordering /*unused*/) {
+  static constexpr EnumName<Ordering> kNames[] = {{Ordering::kVectors, "vectors"},
+                                                  {Ordering::kKeywords, "keywords"},
+                                                  {Ordering::kReciprocalRanks, "reciprocal ranks"},
+                                                  {Ordering::kConvex, "convex combination"},
+                                                  {Ordering::kDefault, "default"}};
+  return kNames;
 }
 
 Result<AnswersFigures> measure_answers(const AnswersTask& task, MatrixView<const float> rows,
@@ -433,42 +425,6 @@ Result<AnswersFigures> measure_answers(const AnswersTask& task, MatrixView<const
   measure_orders(task, outcomes, bootstrap, pool, figures);
   if (figures.tells) measure_calibration(task, outcomes, bootstrap, pool, figures);
   return figures;
-}
-
-Json answers_figures_json(const AnswersFigures& figures) {
-  Json json = {{"asked", figures.asked},
-               {"absent", figures.absent},
-               {"tells", figures.tells},
-               {"reason", figures.reason.empty() ? Json() : Json(figures.reason)},
-               {"shipped", figures.shipped},
-               {"separation", number_or_null(figures.separation)},
-               {"ece", number_or_null(figures.ece)},
-               {"first_right_above_half", figure_json(figures.first_right_above_half)},
-               {"absent_named", figure_json(figures.absent_named)},
-               {"absent_weak", figure_json(figures.absent_weak)},
-               {"present_weak", figure_json(figures.present_weak)},
-               {"orders", Json::array()},
-               {"calibration", Json::array()},
-               {"cuts", Json::array()}};
-  for (const AnswersFigures::Order& order : figures.orders) {
-    json["orders"].push_back({{"order", ordering_name(order.ordering)},
-                              {"words", order.words == 0 ? Json() : Json(order.words)},
-                              {"ndcg10", figure_json(order.ndcg)},
-                              {"r1", figure_json(order.first)}});
-  }
-  for (const AnswersFigures::Bin& bin : figures.bins) {
-    json["calibration"].push_back({{"from", bin.from},
-                                   {"hits", bin.hits},
-                                   {"promised", number_or_null(bin.promised)},
-                                   {"came", number_or_null(bin.came)}});
-  }
-  for (const AnswersFigures::Cut& cut : figures.cuts) {
-    json["cuts"].push_back({{"cut", cut.cut},
-                            {"hits", cut.hits},
-                            {"precision", figure_json(cut.precision)},
-                            {"recall", number_or_null(cut.recall)}});
-  }
-  return json;
 }
 
 }  // namespace saccade::lab

@@ -16,8 +16,9 @@
 
 #include "lab/data/dataset.h"
 #include "lab/eval/figures/sample.h"
+#include "lab/eval/run/record_fields.h"
+#include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
-#include "saccade/core/json.h"
 #include "saccade/core/threads.h"
 #include "saccade/matrix.h"
 #include "saccade/model/encoder_backend.h"
@@ -51,27 +52,35 @@ AnswersTask answers_task(std::span<const DatasetItem> items, std::span<const int
 enum class Ordering { kVectors, kKeywords, kReciprocalRanks, kConvex, kDefault };
 inline constexpr Ordering kOrderings[] = {Ordering::kVectors, Ordering::kKeywords, Ordering::kReciprocalRanks,
                                           Ordering::kConvex, Ordering::kDefault};
-std::string_view ordering_name(Ordering ordering);
+std::span<const EnumName<Ordering>> enum_names(Ordering);
 
 struct AnswersFigures {
   struct Order {
     Ordering ordering = Ordering::kDefault;
     int64_t words = 0;  // of the queries; 0: all
-    Figure ndcg;        // normalized discounted cumulative gain of the first ten hits
-    Figure first;       // share of queries whose first hit is right
+    BriefFigure ndcg;   // normalized discounted cumulative gain of the first ten hits
+    BriefFigure first;  // share of queries whose first hit is right
+    static void fields(auto& self, auto& field) {
+      field("order", self.ordering);
+      field.or_null("words", self.words);
+      field("ndcg10", self.ndcg);
+      field("r1", self.first);
+    }
   };
   struct Bin {
     double from = 0;
     int64_t hits = 0;
     double promised = Figure::kNone;
     double came = Figure::kNone;
+    static void fields(auto& self, auto& field) { SACCADE_FIELDS(from, hits, promised, came); }
   };
   struct Cut {
     double cut = 0;
     int64_t hits = 0;
-    Figure precision;
+    BriefFigure precision;
     double recall =
         Figure::kNone;  // share of the right hits among the first ten that are at or above the cut
+    static void fields(auto& self, auto& field) { SACCADE_FIELDS(cut, hits, precision, recall); }
   };
   int64_t asked = 0;
   int64_t absent = 0;
@@ -84,11 +93,39 @@ struct AnswersFigures {
   double ece = Figure::kNone;  // expected calibration error: ten bins of equal width, weighted by their hits
   std::vector<Bin> bins;
   std::vector<Cut> cuts;
-  Figure first_right_above_half;  // of right first hits, those with a match probability of 0.5 or more
+  BriefFigure first_right_above_half;  // of right first hits, those with a match probability of 0.5 or more
   // Share of absent queries whose best match probability is below that of nine in ten queries with an answer.
-  Figure absent_named;
-  Figure absent_weak;   // share of absent queries whose best hit is a weak match
-  Figure present_weak;  // the same of queries with an answer
+  BriefFigure absent_named;
+  BriefFigure absent_weak;   // share of absent queries whose best hit is a weak match
+  BriefFigure present_weak;  // the same of queries with an answer
+  static void fields(auto& self, auto& field) {
+    SACCADE_FIELDS(asked, absent, tells);
+    field.or_null("reason", self.reason);
+    SACCADE_FIELDS(shipped, separation, ece, first_right_above_half, absent_named, absent_weak, present_weak,
+                   orders);
+    field("calibration", self.bins);
+    field("cuts", self.cuts);
+  }
+};
+
+// A model on a dataset, as runs hold it.
+struct AnswersResult {
+  std::string dataset;
+  std::string model;
+  std::string unsupported = {};  // reason if nothing was measured
+  AnswersFigures figures = {};   // without such a reason
+  static void fields(auto& self, auto& field) {
+    SACCADE_FIELDS(dataset, model);
+    field.or_null("unsupported", self.unsupported);
+    if (self.unsupported.empty()) AnswersFigures::fields(self.figures, field);
+  }
+};
+
+// metrics.json of a run.
+struct AnswersMetrics {
+  static constexpr std::string_view kKind = "answers";
+  std::vector<AnswersResult> results;
+  static void fields(auto& self, auto& field) { field("results", self.results); }
 };
 
 // Measures the task with the embeddings of its images, [images, dim]. Makes a collection in `folder`, which must be
@@ -96,7 +133,5 @@ struct AnswersFigures {
 Result<AnswersFigures> measure_answers(const AnswersTask& task, MatrixView<const float> rows,
                                        EncoderBackend& encoder, const std::filesystem::path& folder,
                                        const BootstrapOptions& bootstrap, ThreadPool& pool);
-
-Json answers_figures_json(const AnswersFigures& figures);
 
 }  // namespace saccade::lab

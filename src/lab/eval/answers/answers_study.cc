@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "lab/eval/run/record_fields.h"
+
 namespace saccade::lab {
 namespace {
 
@@ -88,33 +90,30 @@ Result<SettledTask> AnswersStudy::settle(size_t dataset, std::span<const int64_t
 
 Status AnswersStudy::measure(const EncodedContext& context) {
   Asked& one = datasets_[context.dataset];
-  Entry entry{.model = context.model.name};
+  AnswersResult result = {.dataset = {}, .model = context.model.name};
   if (context.pictures.late) {
-    entry.unsupported = "late interaction has no match probabilities, and its answers are not measured";
+    result.unsupported = "late interaction has no match probabilities, and its answers are not measured";
   } else {
     const ScratchFolder scratch;
     if (scratch.path().empty()) return fail(ErrorCode::kIo, "no temporary folder can be made");
     const Matrix<float> rows = mean_rows(context.pictures);
-    SACCADE_ASSIGN(entry.figures,
+    SACCADE_ASSIGN(result.figures,
                    measure_answers(one.task, rows.view(), context.encoder, scratch.path() / "collection",
                                    options_.bootstrap, context.pool));
   }
-  one.entries.push_back(std::move(entry));
+  one.results.push_back(std::move(result));
   return {};
 }
 
 Result<Json> AnswersStudy::metrics(std::span<const RunDataset> datasets) const {
-  Json results = Json::array();
+  AnswersMetrics metrics;
   for (size_t d = 0; d < datasets_.size(); ++d) {
-    for (const Entry& entry : datasets_[d].entries) {
-      Json result = {{"dataset", datasets[d].name},
-                     {"model", entry.model},
-                     {"unsupported", entry.unsupported.empty() ? Json() : Json(entry.unsupported)}};
-      if (entry.unsupported.empty()) result.update(answers_figures_json(entry.figures));
-      results.push_back(std::move(result));
+    for (AnswersResult result : datasets_[d].results) {
+      result.dataset = datasets[d].name;
+      metrics.results.push_back(std::move(result));
     }
   }
-  return Json{{"results", std::move(results)}};
+  return record_json(metrics);
 }
 
 }  // namespace saccade::lab

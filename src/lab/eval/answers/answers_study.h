@@ -23,7 +23,7 @@ class AnswersStudy : public Study {
   AnswersStudy(const EvaluationOptions& options, AnswersOptions answers)
       : options_(options), answers_(answers) {}
 
-  [[nodiscard]] std::string_view kind() const override { return "answers"; }
+  [[nodiscard]] std::string_view kind() const override { return AnswersMetrics::kKind; }
   [[nodiscard]] Json protocol() const override;
   // Adds a dataset. Returns kUsage for tests of composition, and for a dataset without captions.
   Status add_dataset(const NamedDataset& dataset) override;
@@ -33,15 +33,10 @@ class AnswersStudy : public Study {
   [[nodiscard]] Result<Json> metrics(std::span<const RunDataset> datasets) const override;
 
  private:
-  struct Entry {
-    std::string model;
-    std::string unsupported = {};  // reason if nothing was measured
-    AnswersFigures figures = {};
-  };
   struct Asked {
     std::vector<DatasetItem> items;
     AnswersTask task = {};
-    std::vector<Entry> entries = {};
+    std::vector<AnswersResult> results = {};  // without the dataset's name
   };
 
   const EvaluationOptions& options_;

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "lab/eval/run/record_fields.h"
 #include "saccade/core/rows.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/text/caption_queries.h"
@@ -152,7 +153,10 @@ TEST(Answers, TheDefaultIsAboveBothSidesAndProbabilitiesComeTrue) {
   EXPECT_LE(figures->present_weak.value, figures->absent_weak.value);
   ASSERT_EQ(figures->cuts.size(), 3U);
   for (size_t c = 1; c < 3; ++c) EXPECT_LE(figures->cuts[c].hits, figures->cuts[c - 1].hits);
-  const Json json = answers_figures_json(*figures);
+  const Json json = record_json(*figures);
+  const auto back = read_record<AnswersFigures>(json);
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_EQ(dump_json(record_json(*back)), dump_json(json));
   EXPECT_EQ(json["orders"][0]["order"], "vectors");
   EXPECT_TRUE(json["orders"][0]["words"].is_null());
 }

@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "lab/eval/figures/figure_json.h"
 #include "lab/eval/figures/relevance.h"
 #include "lab/eval/retrieval/retrieval_figures.h"
 #include "lab/eval/rows/pair_scores.h"
@@ -436,6 +435,7 @@ void finish(double confidence, ComposedGroup& group) {
       group.figures.push_back(std::move(figure));
     }
   }
+  if (group.queries == 0) group.gallery = 0;
 }
 
 }  // namespace
@@ -486,19 +486,14 @@ std::vector<ComposedGroup> composed_groups(const ComposedTask& task, std::span<c
   return groups;
 }
 
-Json composed_group_json(const ComposedGroup& group) {
-  return {{"of", group.of},           {"name", group.name.empty() ? Json() : Json(group.name)},
-          {"queries", group.queries}, {"gallery", group.queries == 0 ? 0 : group.gallery},
-          {"tied", group.tied},       {"figures", figures_json(group.figures)}};
-}
-
-Result<Json> composed_difference_json(const ComposedGroup& a, const ComposedGroup& b, double confidence) {
-  Json figures = Json::object();
+Result<std::vector<Difference>> composed_differences(const ComposedGroup& a, const ComposedGroup& b,
+                                                     double confidence) {
+  std::vector<Difference> all;
   for (size_t e = 0; e < std::min(a.estimates.size(), b.estimates.size()); ++e) {
-    SACCADE_ASSIGN(const auto differences, paired_differences(a.estimates[e], b.estimates[e], confidence));
-    figures.update(differences_json(differences));
+    SACCADE_ASSIGN(const auto some, paired_differences(a.estimates[e], b.estimates[e], confidence));
+    all.insert(all.end(), some.begin(), some.end());
   }
-  return figures;
+  return all;
 }
 
 }  // namespace saccade::lab

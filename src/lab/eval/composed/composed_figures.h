@@ -24,11 +24,11 @@
 #include <string>
 #include <vector>
 
+#include "lab/eval/composed/composed_metrics.h"
 #include "lab/eval/composed/composed_task.h"
 #include "lab/eval/figures/ranking.h"
 #include "lab/eval/figures/sample.h"
 #include "saccade/core/error.h"
-#include "saccade/core/json.h"
 #include "saccade/core/threads.h"
 #include "saccade/matrix.h"
 
@@ -58,23 +58,16 @@ Result<std::vector<ComposedAnswer>> rank_composed(const ComposedTask& task, Matr
 double recall_at(const ComposedTask& task, std::span<const ComposedAnswer> answers, double k);
 
 // Metrics of a group of queries.
-struct ComposedGroup {
-  std::string of;    // "all", "kind", or "mean of kinds": each kind counts once
-  std::string name;  // name of the kind
-  int64_t queries = 0;
-  int64_t gallery = 0;  // images of the smallest gallery
-  int64_t tied = 0;
+struct ComposedGroup : ComposedFigures {
   std::vector<Estimates> estimates;  // for all queries; for those with negatives; for those with paraphrases
-  std::vector<Figure> figures;
 };
 // Returns the metrics of all queries, of each kind if there are several, and of the mean over kinds for
 // Fashion-IQ's layout. Queries without targets are not counted.
 std::vector<ComposedGroup> composed_groups(const ComposedTask& task, std::span<const ComposedAnswer> answers,
                                            const BootstrapOptions& bootstrap, ThreadPool& pool);
 
-// Returns {"of", "name", "queries", "gallery", "tied", "figures"}.
-Json composed_group_json(const ComposedGroup& group);
 // Returns the difference a - b of each metric.
-Result<Json> composed_difference_json(const ComposedGroup& a, const ComposedGroup& b, double confidence);
+Result<std::vector<Difference>> composed_differences(const ComposedGroup& a, const ComposedGroup& b,
+                                                     double confidence);
 
 }  // namespace saccade::lab

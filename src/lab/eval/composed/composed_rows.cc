@@ -151,13 +151,14 @@ Result<ComposedRows> compose_task(Composer& composer, const EncodedContext& cont
   return result;
 }
 
-Result<Json> token_similarities(const EncodedContext& context, const ComposedTask& task,
-                                std::span<const int64_t> which) {
+Result<std::optional<TokenSimilarities>> token_similarities(const EncodedContext& context,
+                                                            const ComposedTask& task,
+                                                            std::span<const int64_t> which) {
   constexpr int64_t kBins = 40;
   constexpr double kLow = -1;
   constexpr double kWidth = 2.0 / kBins;
   TokenStates* states = context.encoder.token_states();
-  if (states == nullptr || context.encoder.tokenizer() == nullptr) return Json();
+  if (states == nullptr || context.encoder.tokenizer() == nullptr) return std::nullopt;
   std::vector<Said> said;
   for (size_t a = 0; a < task.asked.size(); ++a) {
     const ComposedTask::Asked& asked = task.asked[a];
@@ -194,12 +195,14 @@ Result<Json> token_similarities(const EncodedContext& context, const ComposedTas
       }
     }
   }
-  return Json{{"queries", std::ssize(said)},
-              {"pairs", pairs},
-              {"mean", pairs > 0 ? Json(sum / static_cast<double>(pairs)) : Json()},
-              {"low", kLow},
-              {"width", kWidth},
-              {"counts", std::move(counts)}};
+  TokenSimilarities similarities;
+  similarities.queries = std::ssize(said);
+  similarities.pairs = pairs;
+  similarities.low = kLow;
+  similarities.width = kWidth;
+  similarities.counts = std::move(counts);
+  if (pairs > 0) similarities.mean = sum / static_cast<double>(pairs);
+  return similarities;
 }
 
 }  // namespace saccade::lab

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "lab/eval/composed/composed_metrics.h"
 #include "lab/eval/composed/composed_task.h"
 #include "lab/eval/evaluation.h"
 #include "saccade/core/error.h"
-#include "saccade/core/json.h"
 #include "saccade/matrix.h"
 #include "saccade/model/composers/composer.h"
 
@@ -29,10 +30,9 @@ Result<ComposedRows> compose_task(Composer& composer, const EncodedContext& cont
                                   const ComposedTask& task);
 
 // Measures token similarity: cosines of each reference token with each text token, over the queries `which`
-// in their original wording.
-//   {"queries", "pairs", "mean", "low", "width", "counts": a histogram of the cosines}
-// Returns null for encoders without token states.
-Result<Json> token_similarities(const EncodedContext& context, const ComposedTask& task,
-                                std::span<const int64_t> which);
+// in their original wording. Model and dataset stay without names. Returns `nullopt` for encoders without token states.
+Result<std::optional<TokenSimilarities>> token_similarities(const EncodedContext& context,
+                                                            const ComposedTask& task,
+                                                            std::span<const int64_t> which);
 
 }  // namespace saccade::lab

@@ -136,6 +136,9 @@ TEST_F(ComposersInTheTable, AComposerIsALineBesideTheMethods) {
   }
   EXPECT_TRUE(compared);
   EXPECT_EQ(evaluation->info.protocol["composers"][1]["name"], "atf");
+  const auto back = read_record<ComposedMetrics>(metrics);
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_EQ(dump_json(record_json(*back)), dump_json(metrics));
   ASSERT_EQ(metrics["token_similarities"].size(), 1U);
   EXPECT_EQ(metrics["token_similarities"][0]["queries"], 4);
 
@@ -195,7 +198,7 @@ TEST_F(ComposersInTheTable, RowsAreTheComposersOwn) {
 
   // Computes the tokens' cosines one by one.
   const std::vector<int64_t> which = {0, 5};
-  const Json counted = token_similarities(context, task, which).value();
+  const TokenSimilarities counted = token_similarities(context, task, which).value().value();
   double sum = 0;
   int64_t pairs = 0;
   std::vector<int64_t> counts(40, 0);
@@ -220,11 +223,10 @@ TEST_F(ComposersInTheTable, RowsAreTheComposersOwn) {
       }
     }
   }
-  EXPECT_EQ(counted["pairs"], pairs);
-  EXPECT_NEAR(counted["mean"].get<double>(), sum / static_cast<double>(pairs), 1e-4);
+  EXPECT_EQ(counted.pairs, pairs);
+  EXPECT_NEAR(counted.mean, sum / static_cast<double>(pairs), 1e-4);
   int64_t moved = 0;  // a cosine at a bin's edge may fall on either side
-  for (size_t i = 0; i < counts.size(); ++i)
-    moved += std::abs(counted["counts"][i].get<int64_t>() - counts[i]);
+  for (size_t i = 0; i < counts.size(); ++i) moved += std::abs(counted.counts[i] - counts[i]);
   EXPECT_LE(moved, 4);
 }
 

@@ -317,7 +317,11 @@ Result<Matrix<float>> ComposedStudy::query_rows(ComposeBy method, double weight,
 
 Status ComposedStudy::choose(const StudyContext& context, const ComposedTask& task, const Parts& parts,
                              MatrixView<const float> pictures, ComposeBy method) {
-  Chosen best{.model = context.model.name, .method = std::string(enum_name(method)), .weight = 0, .r10 = -1};
+  ComposedChoice best{.dataset = chosen_on_,
+                      .model = context.model.name,
+                      .method = std::string(enum_name(method)),
+                      .weight = 0,
+                      .r10 = -1};
   for (const double weight : tried_weights(method)) {
     SACCADE_ASSIGN(const Matrix<float> rows, query_rows(method, weight, parts, context.pool));
     SACCADE_ASSIGN(const auto answers,
@@ -332,16 +336,15 @@ Status ComposedStudy::choose(const StudyContext& context, const ComposedTask& ta
 }
 
 std::pair<double, std::string> ComposedStudy::weight_of(ComposeBy method, const std::string& model) const {
-  if (const Chosen* chosen = chosen_of(model, enum_name(method))) {
+  if (const ComposedChoice* chosen = chosen_of(model, enum_name(method))) {
     return {chosen->weight, "chosen on " + chosen_on_};
   }
   if (options_.weight) return {*options_.weight, "given"};
   return {default_weight(*compose_of(method)), "default"};
 }
 
-const ComposedStudy::Chosen* ComposedStudy::chosen_of(const std::string& model,
-                                                      std::string_view method) const {
-  for (const Chosen& chosen : chosen_) {
+const ComposedChoice* ComposedStudy::chosen_of(const std::string& model, std::string_view method) const {
+  for (const ComposedChoice& chosen : chosen_) {
     if (chosen.model == model && chosen.method == method) return &chosen;
   }
   return nullptr;
@@ -403,7 +406,8 @@ Status ComposedStudy::measure_composer(const EncodedContext& context, const Comp
     return compose_task(*changed, context, task);
   };
   if (has_tau && !options_.taus.empty()) {
-    Chosen best{.model = context.model.name, .method = measured.name, .weight = 0, .r10 = -1};
+    ComposedChoice best{
+        .dataset = chosen_on_, .model = context.model.name, .method = measured.name, .weight = 0, .r10 = -1};
     for (const double tau : options_.taus) {
       SACCADE_ASSIGN(const ComposedRows made, rows_at(tau));
       SACCADE_ASSIGN(const auto answers,
@@ -416,16 +420,15 @@ Status ComposedStudy::measure_composer(const EncodedContext& context, const Comp
         }
         continue;
       }
-      Json curve = {{"model", context.model.name},
-                    {"method", measured.name},
-                    {"tau", tau},
-                    {"matched", made.tokens > 0 ? Json(static_cast<double>(made.matched) /
-                                                       static_cast<double>(made.tokens))
-                                                : Json()}};
-      for (const ComposedGroup& group : composed_groups(task, answers, evaluation_.bootstrap, context.pool)) {
-        if (group.of == "all") curve["figures"] = composed_group_json(group)["figures"];
+      TauPoint& point = one.curves.emplace_back();
+      point.model = context.model.name;
+      point.method = measured.name;
+      point.tau = tau;
+      if (made.tokens > 0) {
+        point.matched = static_cast<double>(made.matched) / static_cast<double>(made.tokens);
       }
-      one.curves.push_back(std::move(curve));
+      // The first group is that of all queries.
+      point.figures = composed_groups(task, answers, evaluation_.bootstrap, context.pool).front().figures;
     }
     if (choosing) chosen_.push_back(std::move(best));
   }
@@ -437,7 +440,7 @@ Status ComposedStudy::measure_composer(const EncodedContext& context, const Comp
   outcome.composer = &measured;
   outcome.cut = cut;
   ComposedRows made;
-  if (const Chosen* chosen = has_tau ? chosen_of(outcome.model, measured.name) : nullptr) {
+  if (const ComposedChoice* chosen = has_tau ? chosen_of(outcome.model, measured.name) : nullptr) {
     outcome.tau = chosen->weight;
     outcome.weight_from = "chosen on " + chosen_on_;
     SACCADE_ASSIGN(made, rows_at(chosen->weight));
@@ -458,10 +461,10 @@ Status ComposedStudy::measure_similarities(const EncodedContext& context, const 
   if (options_.token_queries <= 0 || chooses(context.dataset)) return {};
   const std::vector<int64_t> which =
       drawn_queries(std::ssize(task.queries), options_.token_queries, evaluation_.bootstrap.seed);
-  SACCADE_ASSIGN(Json similarities, token_similarities(context, task, which));
-  if (similarities.is_null()) return {};
-  similarities["model"] = context.model.name;
-  datasets_[context.dataset].similarities.push_back(std::move(similarities));
+  SACCADE_ASSIGN(std::optional<TokenSimilarities> similarities, token_similarities(context, task, which));
+  if (!similarities) return {};
+  similarities->model = context.model.name;
+  datasets_[context.dataset].similarities.push_back(*std::move(similarities));
   return {};
 }
 

@@ -70,7 +70,7 @@ class ComposedStudy : public Study {
                 std::span<const MeasuredComposer> composers = {}, bool given = false)
       : options_(options), evaluation_(evaluation), composers_(composers), given_(given) {}
 
-  [[nodiscard]] std::string_view kind() const override { return "composed"; }
+  [[nodiscard]] std::string_view kind() const override { return ComposedMetrics::kKind; }
   [[nodiscard]] Json protocol() const override;
   // Adds a dataset. Returns kUsage for a dataset of another kind, for one that is used both to choose weights
   // and to measure, and for one without targets if no server files are written.
@@ -101,8 +101,8 @@ class ComposedStudy : public Study {
     RunItems items;  // the task's images, and behind them those that were generated
     std::vector<std::optional<size_t>> generated;  // [the task's queries]: number of the image in `items`
     std::vector<Outcome> outcomes;
-    Json curves = Json::array();        // recall against tau
-    Json similarities = Json::array();  // token_similarities, by checkpoint
+    std::vector<TauPoint> curves;                 // without the dataset's name
+    std::vector<TokenSimilarities> similarities;  // by checkpoint, without the dataset's name
   };
   // Parts of the query embeddings, [asked, dim] each. `was` is used by direction. The raw ones, for raw-sum,
   // are empty if the encoder has none.
@@ -113,17 +113,11 @@ class ComposedStudy : public Study {
     Matrix<float> raw_pictures;
     Matrix<float> raw_texts;
   };
-  struct Chosen {
-    std::string model;
-    std::string method;
-    double weight = 0;  // weight, or a composer's tau
-    double r10 = 0;
-  };
 
   [[nodiscard]] bool chooses(size_t dataset) const { return !options_.choose_on.empty() && dataset == 0; }
   [[nodiscard]] std::vector<ComposeBy> methods() const;
   [[nodiscard]] std::pair<double, std::string> weight_of(ComposeBy method, const std::string& model) const;
-  [[nodiscard]] const Chosen* chosen_of(const std::string& model, std::string_view method) const;
+  [[nodiscard]] const ComposedChoice* chosen_of(const std::string& model, std::string_view method) const;
   // Measures every composer of the context's encoder.
   Status measure_composers(const EncodedContext& context, const ComposedTask& task, const CutTexts& cut,
                            MatrixView<const float> pictures);
@@ -149,7 +143,7 @@ class ComposedStudy : public Study {
   const bool given_;
   std::vector<Measured> datasets_;
   std::string chosen_on_;  // the dataset's name
-  std::vector<Chosen> chosen_;
+  std::vector<ComposedChoice> chosen_;
 };
 
 // Runs evaluate() with the dataset for choosing weights in front of the others, and the composers'

@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "lab/eval/figures/figure_json.h"
 #include "lab/eval/rows/embed.h"
+#include "lab/eval/run/record_fields.h"
 #include "lab/eval/run/run_folder.h"
 #include "lab/eval/visualness/word_attention.h"
 #include "saccade/core/counts.h"
@@ -18,7 +18,6 @@
 namespace saccade::lab {
 namespace {
 
-constexpr const char* kGenerated = "generated";
 constexpr const char* kReference = "reference";
 constexpr const char* kSum = "reference + text";
 
@@ -160,7 +159,7 @@ Status EditsStudy::measure(const EncodedContext& context) {
     normalize_row(sum.row(q));
   }
   std::map<std::string, std::vector<double>> ranks;
-  for (const auto& [method, asked] : {std::pair<const char*, const Matrix<float>*>{kGenerated, &generated},
+  for (const auto& [method, asked] : {std::pair<const char*, const Matrix<float>*>{kByGenerated, &generated},
                                       {kReference, &reference},
                                       {kSum, &sum}}) {
     SACCADE_ASSIGN(const std::vector<ComposedAnswer> answers,
@@ -171,7 +170,7 @@ Status EditsStudy::measure(const EncodedContext& context) {
                          .cut = embedded.cut,
                          .groups = composed_groups(task, answers, evaluation_.bootstrap, context.pool)});
   }
-  SACCADE_TRY(add_likeness(context, pictures, generated.view(), ranks[kGenerated], ranks[kSum]));
+  SACCADE_TRY(add_likeness(context, pictures, generated.view(), ranks[kByGenerated], ranks[kSum]));
   if (context.run == nullptr) return {};
   for (int64_t q = 0; q < queries; ++q) {
     const auto at = static_cast<size_t>(q);
@@ -184,7 +183,7 @@ Status EditsStudy::measure(const EncodedContext& context) {
                                                       {"text", texts[at]},
                                                       {"target", edit.targets.front()},
                                                       {"cosine", quality_.at(edit.id).cosine},
-                                                      {"rank", ranks[kGenerated][at]},
+                                                      {"rank", ranks[kByGenerated][at]},
                                                       {"reference_rank", ranks[kReference][at]},
                                                       {"sum_rank", ranks[kSum][at]}}));
   }
@@ -218,13 +217,16 @@ Status EditsStudy::add_likeness(const EncodedContext& context, MatrixView<const 
           clusters.emplace(task.cluster[members[i]], std::ssize(clusters)).first->second);
     }
     sample.clusters = std::ssize(clusters);
-    Likeness& likeness = likeness_.emplace_back();
+    EditsLikeness& likeness = likeness_.emplace_back();
     likeness.model = context.model.name;
     likeness.of = kind.empty() ? "all" : "kind";
     likeness.name = kind;
     likeness.queries = std::ssize(members);
-    likeness.figures =
+    const std::vector<Figure> figures =
         figures_of(estimate(sample, evaluation_.bootstrap, context.pool), evaluation_.bootstrap.confidence);
+    likeness.cosine = figures[0];
+    likeness.reference_cosine = figures[1];
+    likeness.gain = figures[2];
     if (!kind.empty()) continue;
     std::vector<double> cosines;
     std::vector<double> gains;
@@ -234,56 +236,34 @@ Status EditsStudy::add_likeness(const EncodedContext& context, MatrixView<const 
     }
     const Correlation spearman =
         pearson(ranks_of(cosines), ranks_of(gains), evaluation_.bootstrap.confidence);
-    likeness.correlation =
-        figure_json({.name = "spearman", .value = spearman.r, .low = spearman.low, .high = spearman.high});
+    likeness.correlation = Figure{.value = spearman.r, .low = spearman.low, .high = spearman.high};
   }
   return {};
 }
 
 Result<Json> EditsStudy::metrics(std::span<const RunDataset> datasets) const {
   const std::string& name = datasets.front().name;
-  Json results = Json::array();
-  Json comparisons = Json::array();
-  Json likeness = Json::array();
+  EditsMetrics metrics;
+  metrics.engine = engine_;
+  metrics.likeness = likeness_;
+  for (EditsLikeness& one : metrics.likeness) one.dataset = name;
   for (const Outcome& outcome : outcomes_) {
     for (const ComposedGroup& group : outcome.groups) {
       if (group.queries == 0) continue;
-      Json json = {{"dataset", name},
-                   {"model", outcome.model},
-                   {"method", outcome.method},
-                   {"texts_cut", outcome.cut.texts},
-                   {"reference_ranked", !task_->remove_reference}};
-      json.update(composed_group_json(group));
-      results.push_back(std::move(json));
+      metrics.results.push_back(
+          {name, outcome.model, outcome.method, outcome.cut.texts, !task_->remove_reference, group});
     }
   }
   for (const Outcome& a : outcomes_) {
-    if (a.method != kGenerated) continue;
+    if (a.method != kByGenerated) continue;
     for (const Outcome& b : outcomes_) {
       if (b.model != a.model || b.method == a.method || a.groups.empty()) continue;
-      SACCADE_ASSIGN(Json figures, composed_difference_json(a.groups.front(), b.groups.front(),
-                                                            evaluation_.bootstrap.confidence));
-      comparisons.push_back({{"dataset", name},
-                             {"model", a.model},
-                             {"a", a.method},
-                             {"b", b.method},
-                             {"figures", std::move(figures)}});
+      SACCADE_ASSIGN(std::vector<Difference> figures, composed_differences(a.groups.front(), b.groups.front(),
+                                                                           evaluation_.bootstrap.confidence));
+      metrics.comparisons.push_back({name, a.model, a.method, b.method, std::move(figures)});
     }
   }
-  for (const Likeness& one : likeness_) {
-    Json json = {{"dataset", name},
-                 {"model", one.model},
-                 {"of", one.of},
-                 {"name", one.name.empty() ? Json() : Json(one.name)},
-                 {"queries", one.queries}};
-    for (const Figure& figure : one.figures) json[figure.name] = figure_json(figure);
-    json["correlation"] = one.correlation;
-    likeness.push_back(std::move(json));
-  }
-  return Json{{"engine", engine_},
-              {"results", std::move(results)},
-              {"comparisons", std::move(comparisons)},
-              {"likeness", std::move(likeness)}};
+  return record_json(metrics);
 }
 
 Result<Evaluation> evaluate_edits(const EditsOptions& edits, bool note, const EvaluationOptions& options,

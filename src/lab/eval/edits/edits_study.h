@@ -12,6 +12,7 @@
 #include "lab/data/generated.h"
 #include "lab/eval/composed/composed_figures.h"
 #include "lab/eval/composed/composed_task.h"
+#include "lab/eval/edits/edits_metrics.h"
 #include "lab/eval/evaluation.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
@@ -30,7 +31,7 @@ class EditsStudy : public Study {
   EditsStudy(const EditsOptions& options, const EvaluationOptions& evaluation)
       : options_(options), evaluation_(evaluation) {}
 
-  [[nodiscard]] std::string_view kind() const override { return "edits"; }
+  [[nodiscard]] std::string_view kind() const override { return EditsMetrics::kKind; }
   [[nodiscard]] Json protocol() const override;
   // Adds the dataset. Returns kUsage for a second one, and if no query has both a generated image and a
   // target.
@@ -50,16 +51,6 @@ class EditsStudy : public Study {
     CutTexts cut;
     std::vector<ComposedGroup> groups;
   };
-  // Similarity of generated images to their targets, and whether more similar ones help more. One object
-  // covers one checkpoint, and all queries or those of a kind.
-  struct Likeness {
-    std::string model;
-    std::string of;    // "all" or "kind"
-    std::string name;  // name of the kind
-    int64_t queries = 0;
-    std::vector<Figure> figures;  // cosine, reference_cosine, gain
-    Json correlation;             // correlation of cosine and gain, only over all queries
-  };
   Status add_likeness(const EncodedContext& context, MatrixView<const float> pictures,
                       MatrixView<const float> generated, std::span<const double> generated_rank,
                       std::span<const double> sum_rank);
@@ -72,7 +63,7 @@ class EditsStudy : public Study {
   Json engine_;
   std::optional<ComposedTask> task_;
   std::vector<Outcome> outcomes_;
-  std::vector<Likeness> likeness_;
+  std::vector<EditsLikeness> likeness_;  // without the dataset's name
   std::map<std::string, GeneratedQuality> quality_;
 };
 

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "lab/eval/edits/edits_study.h"
+#include "lab/eval/run/record_fields.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/image/image_codec.h"
@@ -102,6 +103,9 @@ TEST_F(EditsStudyTest, CountsByHand) {
   EXPECT_EQ(find(results, "reference", "all", Json())["figures"]["r1"]["value"], 0);
   EXPECT_TRUE(find(results, "reference + text", "all", Json())["figures"].contains("r5"));
   EXPECT_EQ(evaluation->metrics["comparisons"].size(), 2U);
+  const auto back = read_record<EditsMetrics>(evaluation->metrics);
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_EQ(dump_json(record_json(*back)), dump_json(evaluation->metrics));
 
   // Red of 240, 10, 10 against 250, 0, 0, each with 1/2 beside the colours, computed by hand.
   const auto row = [](double r, double g, double b) {

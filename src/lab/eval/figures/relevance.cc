@@ -5,8 +5,14 @@
 
 namespace saccade::lab {
 
+std::span<const EnumName<Direction>> enum_names(Direction /*unused*/) {
+  static constexpr EnumName<Direction> kNames[] = {{Direction::kTextToImage, "t2i"},
+                                                   {Direction::kImageToText, "i2t"}};
+  return kNames;
+}
+
 std::string_view direction_name(Direction direction) {
-  return direction == Direction::kTextToImage ? "t2i" : "i2t";
+  return enum_name(direction);
 }
 
 Result<Relevance> Relevance::from_pairs(int64_t texts, int64_t images,

@@ -1,19 +1,38 @@
 // Relevance judgements between texts and images, in both directions.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 
 namespace saccade::lab {
 
 enum class Direction { kTextToImage, kImageToText };
+std::span<const EnumName<Direction>> enum_names(Direction);
 // Returns "t2i" or "i2t".
 std::string_view direction_name(Direction direction);
+inline constexpr std::array kBothDirections = {Direction::kTextToImage, Direction::kImageToText};
+
+// A value each way.
+template <typename T>
+struct ByDirection {
+  T t2i = {};
+  T i2t = {};
+  [[nodiscard]] T& of(Direction direction) { return direction == Direction::kTextToImage ? t2i : i2t; }
+  [[nodiscard]] const T& of(Direction direction) const {
+    return direction == Direction::kTextToImage ? t2i : i2t;
+  }
+  // JSON: {"t2i", "i2t"} (lab/eval/run/record_fields.h).
+  static void fields(auto& self, auto& field) {
+    for (const Direction direction : kBothDirections) field(direction_name(direction), self.of(direction));
+  }
+};
 
 // A relation between texts 0..texts-1 and images 0..images-1. Immutable; reading from many threads is safe.
 class Relevance {

@@ -11,6 +11,8 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "saccade/core/error.h"
@@ -55,9 +57,12 @@ struct Estimates {
 // (clusters * means + queries * medians).
 Estimates estimate(const ClusteredSample& sample, const BootstrapOptions& options, ThreadPool& pool);
 
+// Name of the model that stands for random guessing among those of a run.
+inline constexpr std::string_view kChance = "chance";
+
 struct Figure {
   static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-  std::string name;
+  std::string name = {};
   double value = kNone;
   double low = kNone;  // percentile
   double high = kNone;
@@ -67,15 +72,50 @@ struct Figure {
   // (1927)). Each cluster counts as a trial without a success. Resamples of such a mean are all 0, so their
   // own interval has no width.
   double wilson_high = kNone;
+
+  // JSON: {"value", "low", "high", "bca_low", "bca_high"}, and "wilson_high" where there is one; a list of figures is an
+  // object by their names (lab/eval/run/record_fields.h).
+  static auto& record_name(auto& self) { return self.name; }
+  static void intervals(auto& self, auto& field) {
+    field("low", self.low);
+    field("high", self.high);
+    field("bca_low", self.bca_low);
+    field("bca_high", self.bca_high);
+    field.if_set("wilson_high", self.wilson_high);
+  }
+  static void fields(auto& self, auto& field) {
+    field("value", self.value);
+    intervals(self, field);
+  }
+};
+// A figure of which runs keep the percentile interval alone: {"value", "low", "high"}.
+struct BriefFigure : Figure {
+  BriefFigure() = default;
+  BriefFigure(Figure figure) : Figure(std::move(figure)) {}  // NOLINT(google-explicit-constructor)
+  static void fields(auto& self, auto& field) {
+    field("value", self.value);
+    field("low", self.low);
+    field("high", self.high);
+  }
 };
 // Returns every figure with its intervals; NaN for a missing one.
 std::vector<Figure> figures_of(const Estimates& estimates, double confidence);
 
 // The difference a - b of two systems on the same clusters, for each figure.
 struct Difference {
-  Figure figure;
+  Figure figure = {};
   double p_value = Figure::kNone;  // two-sided
   bool told_apart = false;         // p_value is at most 1 - confidence
+  bool blank = false;              // nothing is compared: all of it is null
+
+  // JSON: as a figure's, with "difference" in place of "value", and "p_value" and "told_apart".
+  static auto& record_name(auto& self) { return self.figure.name; }
+  static void fields(auto& self, auto& field) {
+    field("difference", self.figure.value);
+    Figure::intervals(self.figure, field);
+    field("p_value", self.p_value);
+    field.nullable("told_apart", self.told_apart, self.blank);
+  }
 };
 // Computes paired differences. Both estimates must come from the same options over the same clusters;
 // kMismatch if their sizes or names differ. p = 2 (1 + the smaller of the resamples with a difference <= 0

@@ -17,8 +17,6 @@
 namespace saccade::lab {
 namespace {
 
-constexpr std::array kDirections = {Direction::kTextToImage, Direction::kImageToText};
-
 constexpr std::array<int64_t, 1> kFirst = {1};
 
 size_t place_of(Direction direction) {
@@ -201,7 +199,7 @@ class Study {
   [[nodiscard]] Hits empty_hits(const std::vector<int64_t>& lengths, bool with_subsets) {
     Hits hits;
     const auto columns = static_cast<int64_t>(lengths.size());
-    for (const Direction direction : kDirections) {
+    for (const Direction direction : kBothDirections) {
       HitTable& table = hits.whole[place_of(direction)];
       table.lengths = lengths;
       for (const int64_t n : lengths) table.sample.mean_names.push_back(fmt::format("r1 at {}", n));
@@ -251,7 +249,7 @@ class Study {
   // Ranks by the texts' embeddings and fills column `column`.
   Status enter(const EmbeddedRows& texts, int64_t column, Hits& hits) {
     if (stop_.stop_requested()) return fail(ErrorCode::kCancelled, "stopped");
-    for (const Direction direction : kDirections) {
+    for (const Direction direction : kBothDirections) {
       const size_t d = place_of(direction);
       Matrix<double>& values = hits.whole[d].sample.values;
       int64_t row = 0;
@@ -262,7 +260,7 @@ class Study {
       const Subset& subset = subsets_[s];
       const EmbeddedRows some_texts = select_rows(texts, subset.texts);
       const EmbeddedRows some_images = select_rows(*model_.images, subset.images);
-      for (const Direction direction : kDirections) {
+      for (const Direction direction : kBothDirections) {
         SubsetHits& part = hits.subsets[place_of(direction)][s];
         SACCADE_TRY(rank(some_texts, some_images, subset.relevance, direction, [&](int64_t q, bool hit) {
           part.sums(subset_owner(subset, direction, q), column) += hit ? 1 : 0;
@@ -274,7 +272,7 @@ class Study {
 
   [[nodiscard]] LengthCurves curves_of(const Hits& hits) {
     LengthCurves curves;
-    for (const Direction direction : kDirections) {
+    for (const Direction direction : kBothDirections) {
       const size_t d = place_of(direction);
       curves.of(direction) =
           length_curve(hits.whole[d], hits.subsets[d], options_.share, options_.bootstrap, pool_);
@@ -413,7 +411,7 @@ class Study {
 
   // Computes the curves that continue the plain ones, and the difference of their ends.
   Status summarize(const Hits& hits, ChunkedTexts& result) {
-    for (const Direction direction : kDirections) {
+    for (const Direction direction : kBothDirections) {
       const HitTable& short_ones = plain_.whole[place_of(direction)];
       const HitTable& long_ones = hits.whole[place_of(direction)];
       HitTable joined;

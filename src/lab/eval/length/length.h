@@ -22,12 +22,11 @@
 #include <string_view>
 #include <vector>
 
-#include "lab/data/audit.h"
 #include "lab/eval/figures/relevance.h"
 #include "lab/eval/length/length_curve.h"
+#include "lab/eval/length/length_metrics.h"
 #include "lab/eval/rows/embed.h"
 #include "saccade/core/error.h"
-#include "saccade/core/json.h"
 #include "saccade/core/threads.h"
 #include "saccade/model/encoder_backend.h"
 #include "saccade/model/options/long_text.h"
@@ -36,16 +35,6 @@
 
 namespace saccade::lab {
 
-// Lengths of texts in their own tokens, without start, end and prompt.
-struct TokenLengths {
-  Lengths lengths;
-  std::optional<int64_t> limit;  // own tokens that a model has room for
-  int64_t beyond = 0;            // texts that have more
-  // Histogram. counts[i] is the number of texts of i * width .. (i + 1) * width - 1 tokens; the last one is
-  // not 0.
-  int64_t width = 1;
-  std::vector<int64_t> counts;
-};
 TokenLengths token_lengths(std::span<const int64_t> own_tokens, std::optional<int64_t> limit);
 
 // Returns the default lengths: every one from 2 to 20, then in steps of 5 to 60, of 10 to 120, of 20 to 260
@@ -129,8 +118,7 @@ struct LengthOptions {
 Result<LengthOutcome> study_length(const LengthTexts& texts, const LengthModel& model,
                                    const LengthOptions& options, ThreadPool& pool, std::stop_token stop = {});
 
-// Returns the study as stored in runs (docs/runs.md): "t2i", "i2t", "controls", "chunking", "token_lengths".
-Json length_outcome_json(const LengthOutcome& study, double share);
-Json token_lengths_json(const TokenLengths& lengths);
+// Returns the study as runs hold it, without names.
+LengthResult length_result(const LengthOutcome& study, double share);
 
 }  // namespace saccade::lab

@@ -46,16 +46,7 @@ struct LengthCurve {
   bool above_chance = false;
 };
 
-struct LengthCurves {
-  LengthCurve t2i;
-  LengthCurve i2t;
-  [[nodiscard]] LengthCurve& of(Direction direction) {
-    return direction == Direction::kTextToImage ? t2i : i2t;
-  }
-  [[nodiscard]] const LengthCurve& of(Direction direction) const {
-    return direction == Direction::kTextToImage ? t2i : i2t;
-  }
-};
+using LengthCurves = ByDirection<LengthCurve>;
 
 // Hits at rank 1: whether each query had a relevant answer first, at every length. One column per length, one
 // cluster per image.

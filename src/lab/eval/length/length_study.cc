@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/eval/run/record_fields.h"
 #include "saccade/core/files/files.h"
 #include "saccade/tokenizer.h"
 
@@ -13,10 +14,6 @@ namespace saccade::lab {
 namespace {
 
 namespace fs = std::filesystem;
-
-Json text_or_null(const std::string& text) {
-  return text.empty() ? Json() : Json(text);
-}
 
 // Joins all captions of an image to one text, one per line.
 void join_captions(RetrievalSource& source) {
@@ -156,21 +153,20 @@ Status LengthStudy::measure(const EncodedContext& context) {
   SACCADE_ASSIGN(const LengthModel model, length_model(context.encoder, context.pictures, context.embed));
   SACCADE_ASSIGN(const LengthOutcome outcome,
                  study_length(texts, model, study_.length, context.pool, context.embed.stop));
-  Json result = {{"dataset", context.described.name},
-                 {"domain", text_or_null(one.domain)},
-                 {"model", context.model.name}};
-  result.update(length_outcome_json(outcome, study_.length.share));
-  one.results.push_back(std::move(result));
+  LengthResult& result = one.results.emplace_back(length_result(outcome, study_.length.share));
+  result.dataset = context.described.name;
+  result.domain = one.domain;
+  result.model = context.model.name;
   remember(outcome, context);
   return {};
 }
 
 Result<Json> LengthStudy::metrics(std::span<const RunDataset>) const {
-  Json results = Json::array();
+  LengthMetrics metrics;
   for (const Measured& one : datasets_) {
-    for (const Json& result : one.results) results.push_back(result);
+    metrics.results.insert(metrics.results.end(), one.results.begin(), one.results.end());
   }
-  return Json{{"results", std::move(results)}};
+  return record_json(metrics);
 }
 
 // Stores the result for the checkpoint's card.
@@ -216,29 +212,30 @@ Status LengthStudy::write_cards(const Evaluation& evaluation) const {
   return {};
 }
 
-Result<Json> measure_token_lengths(const LengthStudyOptions& study, const EvaluationOptions& options,
-                                   const CheckpointSource& checkpoints, int64_t context, ThreadPool& pool) {
+Result<std::vector<TokenLengthsResult>> measure_token_lengths(const LengthStudyOptions& study,
+                                                              const EvaluationOptions& options,
+                                                              const CheckpointSource& checkpoints,
+                                                              int64_t context, ThreadPool& pool) {
   SACCADE_ASSIGN(const std::vector<NamedDataset> datasets, read_datasets(options.datasets));
   std::vector<RetrievalSource> sources;
   for (const NamedDataset& dataset : datasets) {
     SACCADE_ASSIGN(sources.emplace_back(), length_source(dataset, study));
   }
-  Json results = Json::array();
+  std::vector<TokenLengthsResult> results;
   for (const std::string& given : options.checkpoints) {
     SACCADE_ASSIGN(NamedTokenizer named, find_tokenizer(given, checkpoints));
     if (context > 0) named.context = context;
     for (size_t d = 0; d < datasets.size(); ++d) {
-      const TokenLengths lengths = lengths_of_texts(sources[d], named, pool);
-      results.push_back({{"dataset", datasets[d].name},
-                         {"dataset_sha256", datasets[d].dataset.hash},
-                         {"domain", d < study.domains.size() ? text_or_null(study.domains[d]) : Json()},
-                         {"tokenizer", named.name},
-                         {"vocabulary", named.tokenizer->vocabulary_size()},
-                         {"context", named.context ? Json(*named.context) : Json()},
-                         {"token_lengths", token_lengths_json(lengths)}});
+      results.push_back({.dataset = datasets[d].name,
+                         .dataset_sha256 = datasets[d].dataset.hash,
+                         .domain = d < study.domains.size() ? study.domains[d] : "",
+                         .tokenizer = named.name,
+                         .vocabulary = named.tokenizer->vocabulary_size(),
+                         .context = named.context,
+                         .token_lengths = lengths_of_texts(sources[d], named, pool)});
     }
   }
-  return Json{{"results", std::move(results)}};
+  return results;
 }
 
 }  // namespace saccade::lab

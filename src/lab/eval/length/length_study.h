@@ -30,7 +30,7 @@ class LengthStudy : public Study {
   // Borrows `options`.
   LengthStudy(LengthStudyOptions study, const EvaluationOptions& options);
 
-  [[nodiscard]] std::string_view kind() const override { return "length"; }
+  [[nodiscard]] std::string_view kind() const override { return LengthMetrics::kKind; }
   [[nodiscard]] Json protocol() const override;
   Status add_dataset(const NamedDataset& dataset) override;
   [[nodiscard]] std::vector<ImageRef> pictures(size_t dataset) const override;
@@ -47,7 +47,7 @@ class LengthStudy : public Study {
     std::string domain;
     RetrievalSource source;
     std::optional<RetrievalTask> task = {};
-    std::vector<Json> results = {};  // a model each
+    std::vector<LengthResult> results = {};  // a model each
   };
   void remember(const LengthOutcome& outcome, const EncodedContext& context);
 
@@ -57,12 +57,13 @@ class LengthStudy : public Study {
   std::map<std::string, std::vector<MeasuredLength>> measured_;  // by the checkpoint's path
 };
 
-// Measures the token lengths of the datasets' texts, for each tokenizer and in it each dataset. Returns
-// "results": {"dataset", "dataset_sha256", "domain", "tokenizer", "vocabulary", "context", "token_lengths"}.
+// Measures the token lengths of the datasets' texts, for each tokenizer and in it each dataset.
 // A tokenizer is a checkpoint's, as its encoder uses it, or that of a folder with tokenizer files and no
 // model. `context`: maximum tokens of a text, in place of the files' value; 0 uses the files' value. Returns
 // kUsage for a checkpoint without a tokenizer.
-Result<Json> measure_token_lengths(const LengthStudyOptions& study, const EvaluationOptions& options,
-                                   const CheckpointSource& checkpoints, int64_t context, ThreadPool& pool);
+Result<std::vector<TokenLengthsResult>> measure_token_lengths(const LengthStudyOptions& study,
+                                                              const EvaluationOptions& options,
+                                                              const CheckpointSource& checkpoints,
+                                                              int64_t context, ThreadPool& pool);
 
 }  // namespace saccade::lab

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "lab/eval/length/length_curve.h"
+#include "lab/eval/run/record_fields.h"
 #include "saccade/core/random.h"
 #include "saccade/text/sentences.h"
 
@@ -525,8 +526,12 @@ TEST(StudyLength, IsTheSameFromOneSeed) {
   const auto run = [&](int threads, uint64_t seed) {
     ThreadPool pool(threads);
     options.bootstrap.seed = seed;
-    return dump_json(
-        length_outcome_json(study_length(world.texts, world.model(9), options, pool).value(), 0.95));
+    const Json json =
+        record_json(length_result(study_length(world.texts, world.model(9), options, pool).value(), 0.95));
+    const auto back = read_record<LengthResult>(json);
+    EXPECT_TRUE(back) << back.error().message;
+    EXPECT_EQ(dump_json(record_json(back.value())), dump_json(json));
+    return dump_json(json);
   };
   EXPECT_EQ(run(1, 4), run(3, 4));
   EXPECT_NE(run(1, 4), run(1, 5));

@@ -7,7 +7,6 @@
 #include <numeric>
 #include <utility>
 
-#include "lab/eval/figures/figure_json.h"
 #include "lab/eval/run/run.h"
 #include "saccade/core/random.h"
 #include "saccade/text/caption_queries.h"
@@ -362,39 +361,6 @@ Result<MatchFigures> measure_matches(MatrixView<const float> rows, const MatchQu
     figures.cuts.push_back(std::move(cut));
   }
   return figures;
-}
-
-Json match_figures_json(const MatchFigures& figures) {
-  Json json = {{"tells", figures.tells},
-               {"reason", figures.reason.empty() ? Json() : Json(figures.reason)},
-               {"learned", figures.learned},
-               {"asked", figures.asked},
-               {"gain", figures.gain},
-               {"gain_error", figures.gain_error},
-               {"first_right", figure_json(figures.first_right)},
-               {"found_auroc", figure_json(figures.found_auroc)},
-               {"cosine_auroc", figure_json(figures.cosine_auroc)},
-               {"hit_auroc", figure_json(figures.hit_auroc)},
-               {"hit_cosine_auroc", figure_json(figures.hit_cosine_auroc)},
-               {"rare", figure_json(figures.rare)},
-               {"calibration", Json::array()},
-               {"cuts", Json::array()}};
-  for (const MatchFigures::Bin& bin : figures.bins) {
-    json["calibration"].push_back({{"from", bin.from},
-                                   {"to", bin.to},
-                                   {"hits", bin.hits},
-                                   {"promised", number_or_null(bin.promised)},
-                                   {"came", figure_json(bin.came)}});
-  }
-  for (const MatchFigures::Cut& cut : figures.cuts) {
-    json["cuts"].push_back({{"cut", cut.cut},
-                            {"hits", cut.hits},
-                            {"promised", number_or_null(cut.promised)},
-                            {"precision", figure_json(cut.precision)},
-                            {"found", figure_json(cut.found)},
-                            {"false_found", figure_json(cut.false_found)}});
-  }
-  return json;
 }
 
 }  // namespace saccade::lab

@@ -10,8 +10,8 @@
 
 #include "lab/data/dataset.h"
 #include "lab/eval/figures/sample.h"
+#include "lab/eval/matches/matches_metrics.h"
 #include "saccade/core/error.h"
-#include "saccade/core/json.h"
 #include "saccade/core/threads.h"
 #include "saccade/index/likelihood.h"
 #include "saccade/matrix.h"
@@ -44,48 +44,12 @@ MatchQueries asked_texts(const MatchTask& task);
 MatchQueries learned_pictures(const MatchTask& task);
 MatchQueries asked_pictures(const MatchTask& task);
 
-// Figures of one kind of query. They are NaN without data.
-struct MatchFigures {
-  // Hits with a match probability between two numbers, and the number of them that are relevant.
-  struct Bin {
-    double from = 0;
-    double to = 0;
-    int64_t hits = 0;
-    double promised = Figure::kNone;
-    Figure came = {};
-  };
-  struct Cut {
-    double cut = 0;
-    int64_t hits = 0;  // at or above it
-    double promised = Figure::kNone;
-    Figure precision = {};
-    Figure found = {};        // share of queries with an answer there of which any hit is shown
-    Figure false_found = {};  // the same of queries without one
-  };
-  bool tells = false;
-  std::string reason;
-  int64_t learned = 0;  // labelled queries
-  int64_t asked = 0;
-  double gain = 0;  // MatchModel's
-  double gain_error = 0;
-  Figure first_right;   // share of queries with an answer there whose first hit is right
-  Figure found_auroc;   // queries with an answer against the same without: by Judgement::there
-  Figure cosine_auroc;  // by the best score
-  Figure hit_auroc;     // right hits against wrong ones, by likelihood; of all asked, first ten hits each
-  Figure hit_cosine_auroc;
-  Figure rare;  // share of queries without an answer with a p-value of at most 0.1
-  std::vector<Bin> bins;
-  std::vector<Cut> cuts;
-};
-
 // Computes the figures. rows: [pictures, dim]; learned and asked: one row per query. Errors: those of
 // exact_search; never kCancelled.
 Result<MatchFigures> measure_matches(MatrixView<const float> rows, const MatchQueries& learned,
                                      const Matrix<float>& learned_rows, const MatchQueries& asked,
                                      const Matrix<float>& asked_rows, double temperature,
                                      const BootstrapOptions& bootstrap, ThreadPool& pool);
-
-Json match_figures_json(const MatchFigures& figures);
 
 // Returns the AUROC: how often a value of `high` is above one of `low`, ties half. The interval resamples
 // clusters.

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "lab/eval/run/record_fields.h"
+
 namespace saccade::lab {
 namespace {
 
@@ -94,34 +96,28 @@ Result<MatchFigures> MatchStudy::measure_pictures(const EncodedContext& context,
 
 Status MatchStudy::measure(const EncodedContext& context) {
   Judged& one = datasets_[context.dataset];
-  Entry entry{.model = context.model.name};
+  MatchesResult result = {.dataset = {}, .model = context.model.name, .classes = one.task.classes};
   if (context.pictures.late) {
-    entry.unsupported =
+    result.unsupported =
         "of late interaction nothing is measured: its scores grow with the text's number of tokens";
   } else {
     const Matrix<float> rows = mean_rows(context.pictures);
-    SACCADE_ASSIGN(entry.texts, measure_texts(context, one.task, rows));
-    SACCADE_ASSIGN(entry.pictures, measure_pictures(context, one.task, rows));
+    SACCADE_ASSIGN(result.texts, measure_texts(context, one.task, rows));
+    SACCADE_ASSIGN(result.pictures, measure_pictures(context, one.task, rows));
   }
-  one.entries.push_back(std::move(entry));
+  one.results.push_back(std::move(result));
   return {};
 }
 
 Result<Json> MatchStudy::metrics(std::span<const RunDataset> datasets) const {
-  Json results = Json::array();
+  MatchesMetrics metrics;
   for (size_t d = 0; d < datasets_.size(); ++d) {
-    const Judged& one = datasets_[d];
-    for (const Entry& entry : one.entries) {
-      results.push_back(
-          {{"dataset", datasets[d].name},
-           {"model", entry.model},
-           {"classes", one.task.classes},
-           {"unsupported", entry.unsupported.empty() ? Json() : Json(entry.unsupported)},
-           {"text", entry.unsupported.empty() ? match_figures_json(entry.texts) : Json()},
-           {"picture", entry.unsupported.empty() ? match_figures_json(entry.pictures) : Json()}});
+    for (MatchesResult result : datasets_[d].results) {
+      result.dataset = datasets[d].name;
+      metrics.results.push_back(std::move(result));
     }
   }
-  return Json{{"results", std::move(results)}};
+  return record_json(metrics);
 }
 
 }  // namespace saccade::lab

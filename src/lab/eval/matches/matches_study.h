@@ -23,7 +23,7 @@ class MatchStudy : public Study {
   // Borrows `options`.
   MatchStudy(const EvaluationOptions& options, MatchOptions match) : options_(options), match_(match) {}
 
-  [[nodiscard]] std::string_view kind() const override { return "matches"; }
+  [[nodiscard]] std::string_view kind() const override { return MatchesMetrics::kKind; }
   [[nodiscard]] Json protocol() const override;
   // Adds a dataset. Returns kUsage for tests of composition, and for a dataset without captions.
   Status add_dataset(const NamedDataset& dataset) override;
@@ -33,16 +33,10 @@ class MatchStudy : public Study {
   [[nodiscard]] Result<Json> metrics(std::span<const RunDataset> datasets) const override;
 
  private:
-  struct Entry {
-    std::string model;
-    std::string unsupported = {};  // reason if nothing was measured
-    MatchFigures texts = {};
-    MatchFigures pictures = {};
-  };
   struct Judged {
     std::vector<DatasetItem> items;
     MatchTask task = {};
-    std::vector<Entry> entries = {};
+    std::vector<MatchesResult> results = {};  // without the dataset's name
   };
   Result<MatchFigures> measure_texts(const EncodedContext& context, const MatchTask& task,
                                      const Matrix<float>& rows) const;

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "lab/eval/run/record_fields.h"
 #include "saccade/core/rows.h"
 #include "saccade/text/caption_queries.h"
 
@@ -169,7 +170,12 @@ TEST_F(MatchStudyTest, PromisesComeTrueAndWhatKnowsNothingSaysSo) {
   EXPECT_FALSE(nothing->reason.empty());
   EXPECT_TRUE(nothing->cuts.empty());
   EXPECT_NEAR(nothing->found_auroc.value, 0.5, 0.1);
-  const Json json = match_figures_json(*nothing);
+  const Json json = record_json(*nothing);
+  for (const MatchFigures* each : {&*figures, &*nothing}) {
+    const auto back = read_record<MatchFigures>(record_json(*each));
+    ASSERT_TRUE(back) << back.error().message;
+    EXPECT_EQ(dump_json(record_json(*back)), dump_json(record_json(*each)));
+  }
   EXPECT_EQ(json["tells"], false);
   EXPECT_TRUE(json["cuts"].empty());
 }

@@ -18,6 +18,7 @@
 #include "lab/eval/figures/ranking.h"
 #include "lab/eval/figures/relevance.h"
 #include "lab/eval/figures/sample.h"
+#include "lab/eval/run/record_fields.h"
 
 namespace saccade::lab {
 
@@ -48,6 +49,9 @@ struct QueryCounts {
   int64_t without_answer = 0;
   int64_t tied = 0;
   int64_t several_right = 0;  // with more than one right answer
+  static void fields(auto& self, auto& field) {
+    SACCADE_FIELDS(queries, without_answer, tied, several_right);
+  }
 };
 QueryCounts count_queries(const QueryRanks& ranks);
 

@@ -1,24 +1,18 @@
 #include "lab/eval/retrieval/retrieval_figures.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
-
-#include "lab/eval/figures/figure_json.h"
+#include <string_view>
+#include <utility>
 
 namespace saccade::lab {
 namespace {
 
-constexpr std::array<Direction, 2> kDirections = {Direction::kTextToImage, Direction::kImageToText};
-
-// Blanks r@k and recall@k for a gallery with fewer than k answers, since they would be 1 for any model.
-void blank_beyond(int64_t gallery, Json& figures) {
-  for (const int64_t k : kRecallDepths) {
-    if (k <= gallery) continue;
-    for (const char* name : {"r", "recall"}) {
-      for (auto& [key, value] : figures[fmt::format("{}{}", name, k)].items()) value = nullptr;
-    }
-  }
+// True for r@k and recall@k of a gallery with fewer than k answers, which would be 1 for any model.
+bool is_beyond(int64_t gallery, std::string_view name) {
+  return std::ranges::any_of(kRecallDepths, [&](int64_t k) {
+    return k > gallery && (name == fmt::format("r{}", k) || name == fmt::format("recall{}", k));
+  });
 }
 
 // Returns the numbers of the `count` largest scores, in their order; ties go by number. `count` is small, so
@@ -39,15 +33,11 @@ std::vector<int64_t> best_of(std::span<const float> scores, int64_t count) {
   return best;
 }
 
-Json direction_json(const QueryCounts& counts, std::span<const Figure> figures, int64_t gallery) {
-  Json json = {{"queries", counts.queries},
-               {"without_answer", counts.without_answer},
-               {"tied", counts.tied},
-               {"several_right", counts.several_right}};
-  Json values = figures_json(figures);
-  blank_beyond(gallery, values);
-  json.update(values);
-  return json;
+RetrievalDirection direction_of(const QueryCounts& counts, std::vector<Figure> figures, int64_t gallery) {
+  for (Figure& figure : figures) {
+    if (is_beyond(gallery, figure.name)) figure = {.name = std::move(figure.name)};
+  }
+  return {counts, std::move(figures)};
 }
 
 }  // namespace
@@ -99,23 +89,23 @@ std::vector<std::vector<RunAnswer>> top_answers(const PairScores& scores, const 
   return result;
 }
 
-Json retrieval_result_json(const std::string& dataset, const std::string& model, const RetrievalTask& task,
-                           const RetrievalOutcome& outcome) {
-  Json json = {
-      {"dataset", dataset}, {"model", model}, {"images", task.images.size()}, {"texts", task.texts.size()}};
-  for (const Direction direction : kDirections) {
+RetrievalResult retrieval_result(const std::string& dataset, const std::string& model,
+                                 const RetrievalTask& task, const RetrievalOutcome& outcome) {
+  RetrievalResult result = {
+      .dataset = dataset, .model = model, .images = std::ssize(task.images), .texts = std::ssize(task.texts)};
+  for (const Direction direction : kBothDirections) {
     const DirectionOutcome& one = outcome.of(direction);
-    json[std::string(direction_name(direction))] = direction_json(one.counts, one.figures, one.ranks.gallery);
+    result.directions.of(direction) = direction_of(one.counts, one.figures, one.ranks.gallery);
   }
-  return json;
+  return result;
 }
 
-Json chance_result_json(const std::string& dataset, const RetrievalTask& task) {
-  Json json = {{"dataset", dataset},
-               {"model", "chance"},
-               {"images", task.images.size()},
-               {"texts", task.texts.size()}};
-  for (const Direction direction : kDirections) {
+RetrievalResult chance_result(const std::string& dataset, const RetrievalTask& task) {
+  RetrievalResult result = {.dataset = dataset,
+                            .model = std::string(kChance),
+                            .images = std::ssize(task.images),
+                            .texts = std::ssize(task.texts)};
+  for (const Direction direction : kBothDirections) {
     QueryCounts counts;
     for (int64_t q = 0; q < task.relevance.queries(direction); ++q) {
       const size_t right = task.relevance.right(direction, q).size();
@@ -129,30 +119,33 @@ Json chance_result_json(const std::string& dataset, const RetrievalTask& task) {
       figure.name = name;
       if (figures.size() <= guess.size()) figure.value = guess[figures.size() - 1];
     }
-    json[std::string(direction_name(direction))] =
-        direction_json(counts, figures, task.relevance.gallery(direction));
+    result.directions.of(direction) =
+        direction_of(counts, std::move(figures), task.relevance.gallery(direction));
   }
-  return json;
+  return result;
 }
 
-Result<Json> comparison_json(const std::string& dataset, const std::string& a_name, const RetrievalOutcome& a,
-                             const std::string& b_name, const RetrievalOutcome& b, double confidence) {
-  Json json = {{"dataset", dataset}, {"a", a_name}, {"b", b_name}};
-  for (const Direction direction : kDirections) {
-    SACCADE_ASSIGN(const std::vector<Difference> differences,
+Result<RetrievalComparison> compare_retrieval(const std::string& dataset, const std::string& a_name,
+                                              const RetrievalOutcome& a, const std::string& b_name,
+                                              const RetrievalOutcome& b, double confidence) {
+  RetrievalComparison comparison = {.dataset = dataset, .a = a_name, .b = b_name};
+  for (const Direction direction : kBothDirections) {
+    SACCADE_ASSIGN(std::vector<Difference> differences,
                    paired_differences(a.of(direction).estimates, b.of(direction).estimates, confidence)
                        .in(fmt::format("{} and {} on {}", a_name, b_name, dataset)));
-    Json values = differences_json(differences);
-    blank_beyond(a.of(direction).ranks.gallery, values);
-    json[std::string(direction_name(direction))] = std::move(values);
+    for (Difference& difference : differences) {
+      if (!is_beyond(a.of(direction).ranks.gallery, difference.figure.name)) continue;
+      difference = {.figure = {.name = std::move(difference.figure.name)}, .blank = true};
+    }
+    comparison.directions.of(direction) = std::move(differences);
   }
-  return json;
+  return comparison;
 }
 
 Status add_ranks(RunWriter& run, const std::string& dataset, const std::string& model,
                  const PairScores& scores, const RetrievalTask& task, const RetrievalOutcome& outcome,
                  ThreadPool& pool) {
-  for (const Direction direction : kDirections) {
+  for (const Direction direction : kBothDirections) {
     const auto top = top_answers(scores, task.relevance, direction, kTopAnswers, pool);
     const QueryRanks& ranks = outcome.of(direction).ranks;
     for (int64_t q = 0; q < ranks.queries(); ++q) {

@@ -9,11 +9,11 @@
 #include "lab/eval/figures/ranking.h"
 #include "lab/eval/figures/sample.h"
 #include "lab/eval/retrieval/retrieval.h"
+#include "lab/eval/retrieval/retrieval_metrics.h"
 #include "lab/eval/retrieval/retrieval_task.h"
 #include "lab/eval/rows/pair_scores.h"
 #include "lab/eval/run/run.h"
 #include "saccade/core/error.h"
-#include "saccade/core/json.h"
 #include "saccade/core/threads.h"
 
 namespace saccade::lab {
@@ -34,13 +34,14 @@ Result<RetrievalOutcome> evaluate_retrieval(const PairScores& scores, const Retr
 std::vector<std::vector<RunAnswer>> top_answers(const PairScores& scores, const Relevance& relevance,
                                                 Direction direction, int64_t depth, ThreadPool& pool);
 
-// Returns an entry of metrics.json's "results" (docs/runs.md), and the one of chance.
-Json retrieval_result_json(const std::string& dataset, const std::string& model, const RetrievalTask& task,
-                           const RetrievalOutcome& outcome);
-Json chance_result_json(const std::string& dataset, const RetrievalTask& task);
-// Returns an entry of "comparisons": a - b. Returns kMismatch if they are not of one task and bootstrap.
-Result<Json> comparison_json(const std::string& dataset, const std::string& a_name, const RetrievalOutcome& a,
-                             const std::string& b_name, const RetrievalOutcome& b, double confidence);
+// Returns the results of a model and of chance, as runs hold them. Figures that would be 1 for any model are blank.
+RetrievalResult retrieval_result(const std::string& dataset, const std::string& model,
+                                 const RetrievalTask& task, const RetrievalOutcome& outcome);
+RetrievalResult chance_result(const std::string& dataset, const RetrievalTask& task);
+// Returns the differences a - b. Returns kMismatch if they are not of one task and bootstrap.
+Result<RetrievalComparison> compare_retrieval(const std::string& dataset, const std::string& a_name,
+                                              const RetrievalOutcome& a, const std::string& b_name,
+                                              const RetrievalOutcome& b, double confidence);
 
 // Adds one line per query to the run's ranks.
 Status add_ranks(RunWriter& run, const std::string& dataset, const std::string& model,

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/eval/run/record_fields.h"
 #include "saccade/core/hash.h"
 
 namespace saccade::lab {
@@ -83,10 +84,9 @@ Status RetrievalStudy::rank(const StudyContext& context, const PairScores& score
   }
   SACCADE_ASSIGN(RetrievalOutcome outcome,
                  evaluate_retrieval(scores, *one.task, one.ties, options_.bootstrap, context.pool));
-  Json result = retrieval_result_json(dataset, model, *one.task, outcome);
-  result["texts_cut"] = cut.texts;
-  result["tokens_dropped"] = cut.tokens;
-  one.results.push_back(std::move(result));
+  RetrievalResult& result = one.results.emplace_back(retrieval_result(dataset, model, *one.task, outcome));
+  result.texts_cut = cut.texts;
+  result.tokens_dropped = cut.tokens;
   if (context.run != nullptr) {
     SACCADE_TRY(add_ranks(*context.run, dataset, model, scores, *one.task, outcome, context.pool));
   }
@@ -95,23 +95,22 @@ Status RetrievalStudy::rank(const StudyContext& context, const PairScores& score
 }
 
 Result<Json> RetrievalStudy::metrics(std::span<const RunDataset> datasets) const {
-  Json results = Json::array();
-  Json comparisons = Json::array();
+  RetrievalMetrics metrics;
   for (size_t d = 0; d < datasets_.size(); ++d) {
     const Ranked& one = datasets_[d];
     const std::string& name = datasets[d].name;
-    results.push_back(chance_result_json(name, *one.task));
-    for (const Json& result : one.results) results.push_back(result);
+    metrics.results.push_back(chance_result(name, *one.task));
+    metrics.results.insert(metrics.results.end(), one.results.begin(), one.results.end());
     for (size_t a = 0; a < one.outcomes.size(); ++a) {
       for (size_t b = a + 1; b < one.outcomes.size(); ++b) {
         SACCADE_ASSIGN(
-            comparisons.emplace_back(),
-            comparison_json(name, one.outcomes[a].first, one.outcomes[a].second, one.outcomes[b].first,
-                            one.outcomes[b].second, options_.bootstrap.confidence));
+            metrics.comparisons.emplace_back(),
+            compare_retrieval(name, one.outcomes[a].first, one.outcomes[a].second, one.outcomes[b].first,
+                              one.outcomes[b].second, options_.bootstrap.confidence));
       }
     }
   }
-  return Json{{"results", std::move(results)}, {"comparisons", std::move(comparisons)}};
+  return record_json(metrics);
 }
 
 namespace {

@@ -29,7 +29,7 @@ class RetrievalStudy : public Study {
                  std::string rank_by = "encoder", Similarity similarity = Similarity::kCosine)
       : retrieval_(retrieval), options_(options), rank_by_(std::move(rank_by)), similarity_(similarity) {}
 
-  [[nodiscard]] std::string_view kind() const override { return "retrieval"; }
+  [[nodiscard]] std::string_view kind() const override { return RetrievalMetrics::kKind; }
   [[nodiscard]] Json protocol() const override;
   Status add_dataset(const NamedDataset& dataset) override;
   // Adds images and texts that are known without a dataset.
@@ -48,7 +48,7 @@ class RetrievalStudy : public Study {
     std::optional<RetrievalTask> task = {};
     TieBreak ties = {};
     std::vector<std::pair<std::string, RetrievalOutcome>> outcomes = {};  // by model
-    std::vector<Json> results = {};
+    std::vector<RetrievalResult> results = {};
   };
   Status rank(const StudyContext& context, const PairScores& scores, const CutTexts& cut);
 

@@ -277,8 +277,12 @@ TEST(CaptionPolicies, DeeperThanTheGalleryIsNoFigure) {
   matrix(0, 1) = 1;
   const auto outcome = evaluate_retrieval(MatrixScores(std::move(matrix)), task, {}, {}, pool);
   ASSERT_TRUE(outcome);
-  for (const Json& result :
-       {retrieval_result_json("d", "m", task, *outcome), chance_result_json("d", task)}) {
+  for (const RetrievalResult& record :
+       {retrieval_result("d", "m", task, *outcome), chance_result("d", task)}) {
+    const Json result = record_json(record);
+    const auto back = read_record<RetrievalResult>(result);
+    ASSERT_TRUE(back) << back.error().message;
+    EXPECT_EQ(dump_json(record_json(*back)), dump_json(result));
     EXPECT_TRUE(result["t2i"]["r1"]["value"].is_number());
     EXPECT_TRUE(result["t2i"]["r5"]["value"].is_null());  // of 3 images
     EXPECT_TRUE(result["t2i"]["recall5"]["value"].is_null());
@@ -286,12 +290,18 @@ TEST(CaptionPolicies, DeeperThanTheGalleryIsNoFigure) {
     EXPECT_TRUE(result["i2t"]["r10"]["low"].is_null());
     EXPECT_TRUE(result["t2i"]["mrr"]["value"].is_number());
   }
-  const auto comparison = comparison_json("d", "m", *outcome, "n", *outcome, 0.95);
-  ASSERT_TRUE(comparison);
-  EXPECT_TRUE((*comparison)["t2i"]["r5"]["difference"].is_null());
-  EXPECT_EQ((*comparison)["t2i"]["r1"]["difference"], 0);
-  EXPECT_EQ((*comparison)["t2i"]["r1"]["told_apart"], false);
-  EXPECT_EQ((*comparison)["t2i"]["r1"]["p_value"], 1);
+  const auto record = compare_retrieval("d", "m", *outcome, "n", *outcome, 0.95);
+  ASSERT_TRUE(record);
+  const Json comparison = record_json(*record);
+  EXPECT_EQ(dump_json(comparison["t2i"]["r5"]),
+            R"({"difference":null,"low":null,"high":null,"bca_low":null,"bca_high":null,"p_value":null,)"
+            R"("told_apart":null})");
+  EXPECT_EQ(comparison["t2i"]["r1"]["difference"], 0);
+  EXPECT_EQ(comparison["t2i"]["r1"]["told_apart"], false);
+  EXPECT_EQ(comparison["t2i"]["r1"]["p_value"], 1);
+  const auto back = read_record<RetrievalComparison>(comparison);
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_EQ(dump_json(record_json(*back)), dump_json(comparison));
 }
 
 }  // namespace

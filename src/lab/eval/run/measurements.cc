@@ -5,68 +5,26 @@
 #include <map>
 #include <set>
 
+#include "lab/eval/length/length_metrics.h"
+#include "lab/eval/retrieval/retrieval_metrics.h"
+#include "lab/eval/winoground/composition_metrics.h"
+
 namespace saccade::lab {
 namespace {
 
 using Key = std::pair<std::string, std::string>;  // fingerprint, precision
 
+constexpr const char* kHitAt1 = "r1";
+
 std::string folder_of(const Run& run) {
   return run.folder.string();
 }
 
-// Returns a number of a figure; NaN for null.
-Result<double> number(const Json& object, const char* key) {
-  return json_field_or<double>(object, key, Figure::kNone);
-}
-
-Result<const Json*> object_in(const Json& json, const char* key) {
-  if (!json.is_object()) return detail::wrong_kind(key, json, "an object around it");
-  const auto found = json.find(key);
-  if (found == json.end()) return fail(ErrorCode::kBadData, "\"{}\" is missing", key);
-  if (!found->is_object()) return detail::wrong_kind(key, *found, "an object");
-  return &*found;
-}
-
-Result<std::vector<const Json*>> list_of(const Run& run, const char* key) {
-  const std::string where = (run.folder / "metrics.json").string();
-  if (!run.metrics.is_object()) return fail(ErrorCode::kBadData, "{}: not an object", where);
-  std::vector<const Json*> list;
-  const auto found = run.metrics.find(key);
-  if (found == run.metrics.end()) {
-    return fail(ErrorCode::kBadData, "{}: \"{}\" is missing", where, key);
-  }
-  if (!found->is_array()) {
-    return fail(ErrorCode::kBadData, "{}: \"{}\" is {}, expected an array", where, key, json_kind(*found));
-  }
-  for (const Json& one : *found) list.push_back(&one);
-  return list;
-}
-
-Result<Figure> parse_figure(const Json& figures, const char* name, const char* value_name = "value") {
-  SACCADE_ASSIGN(const Json* json, object_in(figures, name));
-  Figure figure;
-  figure.name = name;
-  SACCADE_ASSIGN(figure.value, number(*json, value_name).in(name));
-  SACCADE_ASSIGN(figure.low, number(*json, "low").in(name));
-  SACCADE_ASSIGN(figure.high, number(*json, "high").in(name));
-  return figure;
-}
-
-Result<Difference> parse_difference(const Json& figures, const char* name) {
-  Difference difference;
-  SACCADE_ASSIGN(difference.figure, parse_figure(figures, name, "difference"));
-  SACCADE_ASSIGN(const Json* json, object_in(figures, name));
-  SACCADE_ASSIGN(difference.p_value, number(*json, "p_value").in(name));
-  SACCADE_ASSIGN(difference.told_apart, json_field<bool>(*json, "told_apart").in(name));
-  return difference;
-}
-
-Result<std::optional<Spread>> parse_spread(const Json& result, const char* name) {
-  const auto found = result.find(name);
-  if (found == result.end() || found->is_null()) return std::optional<Spread>();
-  SACCADE_ASSIGN(const Figure figure, parse_figure(result, name));
-  if (!std::isfinite(figure.value)) return std::optional<Spread>();
-  return std::optional(Spread{figure.value, figure.low, figure.high});
+// Returns the figure or difference of that name. kBadData if there is none.
+template <typename T>
+Result<T> figure_called(const std::vector<T>& figures, std::string_view name) {
+  if (const T* found = find_named(figures, name)) return *found;
+  return fail(ErrorCode::kBadData, "metrics.json: \"{}\" is missing", name);
 }
 
 // The selected dataset of a run, by its name in that run.
@@ -88,28 +46,14 @@ class Gatherer {
   Result<Measurements> gather() {
     if (runs_.empty()) return fail(ErrorCode::kUsage, "no runs are given");
     SACCADE_TRY(check_names());
-    SACCADE_ASSIGN(const auto retrieval, choose("retrieval"));
-    for (const ChosenRun& chosen : retrieval) SACCADE_TRY(add_accuracy(chosen).in(folder_of(*chosen.run)));
-    if (!retrieval.empty()) result_.accuracy_dataset = retrieval.front().dataset->name;
+    SACCADE_ASSIGN(result_.accuracy_dataset, add_runs(&Gatherer::add_accuracy));
     if (choice_.composition) {
-      SACCADE_ASSIGN(const auto pairs, choose("winoground"));
-      for (const ChosenRun& chosen : pairs) SACCADE_TRY(add_composition(chosen).in(folder_of(*chosen.run)));
-      if (!pairs.empty()) result_.composition_dataset = pairs.front().dataset->name;
+      SACCADE_ASSIGN(result_.composition_dataset, add_runs(&Gatherer::add_composition));
     }
     if (choice_.length) {
-      SACCADE_ASSIGN(const auto lengths, choose("length"));
-      for (const ChosenRun& chosen : lengths) SACCADE_TRY(add_length(chosen).in(folder_of(*chosen.run)));
-      if (!lengths.empty()) result_.length_dataset = lengths.front().dataset->name;
+      SACCADE_ASSIGN(result_.length_dataset, add_runs(&Gatherer::add_length));
     }
-    SACCADE_ASSIGN(const auto speeds, choose("speed"));
-    for (const ChosenRun& chosen : speeds) SACCADE_TRY(add_speed(chosen).in(folder_of(*chosen.run)));
-    if (!speeds.empty()) {
-      result_.speed_dataset = speeds.front().dataset->name;
-      const RunMachine& machine = speeds.front().run->info.machine;
-      result_.speed_machine =
-          fmt::format("{}, {} thread{}", machine.processor.empty() ? "unknown processor" : machine.processor,
-                      machine.threads, machine.threads == 1 ? "" : "s");
-    }
+    SACCADE_ASSIGN(result_.speed_dataset, add_runs(&Gatherer::add_speed));
     remark_other_precisions();
     name_models();
     return std::move(result_);
@@ -133,13 +77,24 @@ class Gatherer {
     return std::ranges::find(choice_.datasets, name) != choice_.datasets.end();
   }
 
+  // Adds all runs of a kind. Returns the name of their dataset, or an empty one without runs.
+  template <typename Metrics>
+  Result<std::string> add_runs(Status (Gatherer::*add)(const ChosenRun&, const Metrics&)) {
+    SACCADE_ASSIGN(const std::vector<ChosenRun> runs, choose(Metrics::kKind));
+    for (const ChosenRun& chosen : runs) {
+      SACCADE_ASSIGN(const auto metrics, read_metrics<Metrics>(*chosen.run));
+      SACCADE_TRY((this->*add)(chosen, metrics).in(folder_of(*chosen.run)));
+    }
+    return runs.empty() ? std::string() : runs.front().dataset->name;
+  }
+
   // Chooses the runs of a kind that can be compared.
   Result<std::vector<ChosenRun>> choose(std::string_view kind) {
     std::vector<ChosenRun> all;
     bool named = false;
     for (const Run& run : runs_) {
       if (run.info.kind != kind) continue;
-      if (kind == "speed" && !is_on_device(run)) continue;
+      if (kind == SpeedMetrics::kKind && !is_on_device(run)) continue;
       for (const RunDataset& dataset : run.info.datasets) {
         all.push_back({&run, &dataset});
         named |= is_chosen(dataset.name);
@@ -189,7 +144,7 @@ class Gatherer {
         return differ(key, dump_json(of_a), dump_json(of_b), key == "device" ? "; --device chooses one" : "");
       }
     }
-    if (kind != "speed") return {};
+    if (kind != SpeedMetrics::kKind) return {};
     const RunMachine& old = a.run->info.machine;
     const RunMachine& other = b.run->info.machine;
     if (old.processor != other.processor) {
@@ -217,17 +172,6 @@ class Gatherer {
     return place->second;
   }
 
-  // Calls `body` with each line of `key` that belongs to the dataset.
-  static Status each(const ChosenRun& chosen, const char* key,
-                     const std::function<Status(const Json&)>& body) {
-    SACCADE_ASSIGN(const auto list, list_of(*chosen.run, key));
-    for (const Json* one : list) {
-      SACCADE_ASSIGN(const std::string dataset, json_field<std::string>(*one, "dataset").in("metrics.json"));
-      if (dataset == chosen.dataset->name) SACCADE_TRY(body(*one).in("metrics.json"));
-    }
-    return {};
-  }
-
   // Sets a figure that must be the same in every run.
   static Status set_figure(MeasuredModel& model, std::optional<Figure> MeasuredModel::*place,
                            const Figure& figure) {
@@ -249,79 +193,67 @@ class Gatherer {
     return {};
   }
 
-  Status add_differences(const ChosenRun& chosen, const std::function<Result<Difference>(const Json&)>& parse,
-                         std::vector<MeasuredDifference>& differences) {
-    return each(chosen, "comparisons", [&](const Json& json) -> Status {
-      if (json.contains("kind") && !json["kind"].is_null()) return {};
-      SACCADE_ASSIGN(const std::string a, json_field<std::string>(json, "a"));
-      SACCADE_ASSIGN(const std::string b, json_field<std::string>(json, "b"));
-      MeasuredDifference& one = differences.emplace_back();
-      SACCADE_ASSIGN(one.a, model(*chosen.run, a));
-      SACCADE_ASSIGN(one.b, model(*chosen.run, b));
-      SACCADE_ASSIGN(one.difference, parse(json));
-      return {};
-    });
+  Status add_difference(const ChosenRun& chosen, const std::string& a, const std::string& b,
+                        const std::vector<Difference>& all, const std::string& name,
+                        std::vector<MeasuredDifference>& differences) {
+    MeasuredDifference& one = differences.emplace_back();
+    SACCADE_ASSIGN(one.a, model(*chosen.run, a));
+    SACCADE_ASSIGN(one.b, model(*chosen.run, b));
+    SACCADE_ASSIGN(one.difference, figure_called(all, name));
+    return {};
   }
 
-  Status add_accuracy(const ChosenRun& chosen) {
-    SACCADE_TRY(each(chosen, "results", [&](const Json& json) -> Status {
-      SACCADE_ASSIGN(const std::string name, json_field<std::string>(json, "model"));
-      SACCADE_ASSIGN(const Json* t2i, object_in(json, "t2i"));
-      SACCADE_ASSIGN(Figure figure, parse_figure(*t2i, "r1").in("t2i"));
-      if (name == "chance") {
+  Status add_accuracy(const ChosenRun& chosen, const RetrievalMetrics& metrics) {
+    for (const RetrievalResult& result : metrics.results) {
+      if (result.dataset != chosen.dataset->name) continue;
+      SACCADE_ASSIGN(Figure figure, figure_called(result.directions.t2i.figures, kHitAt1));
+      if (result.model == kChance) {
         if (std::isfinite(figure.value)) result_.accuracy_chance = figure.value;
-        return {};
+        continue;
       }
-      SACCADE_ASSIGN(const size_t place, model(*chosen.run, name));
+      SACCADE_ASSIGN(const size_t place, model(*chosen.run, result.model));
       figure.name = "text-to-image R@1";
-      return set_figure(result_.models[place], &MeasuredModel::accuracy, figure);
-    }));
-    return add_differences(
-        chosen,
-        [](const Json& json) -> Result<Difference> {
-          SACCADE_ASSIGN(const Json* t2i, object_in(json, "t2i"));
-          return parse_difference(*t2i, "r1");
-        },
-        result_.accuracy_differences);
+      SACCADE_TRY(set_figure(result_.models[place], &MeasuredModel::accuracy, figure));
+    }
+    for (const RetrievalComparison& one : metrics.comparisons) {
+      if (one.dataset != chosen.dataset->name) continue;
+      SACCADE_TRY(
+          add_difference(chosen, one.a, one.b, one.directions.t2i, kHitAt1, result_.accuracy_differences));
+    }
+    return {};
   }
 
-  Status add_composition(const ChosenRun& chosen) {
-    SACCADE_TRY(each(chosen, "results", [&](const Json& json) -> Status {
-      if (json.contains("kind") && !json["kind"].is_null()) return {};
-      SACCADE_ASSIGN(const std::string name, json_field<std::string>(json, "model"));
-      SACCADE_ASSIGN(const Json* scores, object_in(json, "scores"));
-      const char* which = scores->contains("group") && !(*scores)["group"].is_null() ? "group" : "text";
-      SACCADE_ASSIGN(Figure figure, parse_figure(*scores, which).in("scores"));
-      if (name == "chance") {
+  Status add_composition(const ChosenRun& chosen, const CompositionMetrics& metrics) {
+    for (const CompositionResult& result : metrics.results) {
+      if (result.dataset != chosen.dataset->name || result.kind) continue;
+      const char* which = find_named(result.scores, "group") != nullptr ? "group" : "text";
+      SACCADE_ASSIGN(Figure figure, figure_called(result.scores, which));
+      if (result.model == kChance) {
         if (std::isfinite(figure.value)) result_.composition_chance = figure.value;
-        return {};
+        continue;
       }
       result_.composition_figure = which;
       figure.name = fmt::format("{} score", which);
-      SACCADE_ASSIGN(const size_t place, model(*chosen.run, name));
-      return set_figure(result_.models[place], &MeasuredModel::composition, figure);
-    }));
-    return add_differences(
-        chosen,
-        [&](const Json& json) -> Result<Difference> {
-          SACCADE_ASSIGN(const Json* scores, object_in(json, "scores"));
-          return parse_difference(*scores, result_.composition_figure.c_str());
-        },
-        result_.composition_differences);
+      SACCADE_ASSIGN(const size_t place, model(*chosen.run, result.model));
+      SACCADE_TRY(set_figure(result_.models[place], &MeasuredModel::composition, figure));
+    }
+    for (const CompositionComparison& one : metrics.comparisons) {
+      if (one.dataset != chosen.dataset->name || one.kind) continue;
+      SACCADE_TRY(add_difference(chosen, one.a, one.b, one.scores, result_.composition_figure,
+                                 result_.composition_differences));
+    }
+    return {};
   }
 
-  Status add_length(const ChosenRun& chosen) {
-    return each(chosen, "results", [&](const Json& json) -> Status {
-      SACCADE_ASSIGN(const std::string name, json_field<std::string>(json, "model"));
-      SACCADE_ASSIGN(const size_t place, model(*chosen.run, name));
-      SACCADE_ASSIGN(const Json* t2i, object_in(json, "t2i"));
-      SACCADE_ASSIGN(const Json* effective, object_in(*t2i, "effective").in("t2i"));
-      EffectiveTokens length;
-      SACCADE_ASSIGN(const int64_t tokens, json_field_or<int64_t>(*effective, "tokens", -1));
-      if (tokens >= 0) length.tokens = tokens;
-      SACCADE_ASSIGN(length.at_end, json_field<bool>(*effective, "at_end"));
-      SACCADE_ASSIGN(length.share, json_field<double>(*effective, "share"));
-      SACCADE_ASSIGN(length.above_chance, json_field_or<bool>(*t2i, "above_chance", true).in("t2i"));
+  Status add_length(const ChosenRun& chosen, const LengthMetrics& metrics) {
+    for (const LengthResult& result : metrics.results) {
+      if (result.dataset != chosen.dataset->name) continue;
+      SACCADE_ASSIGN(const size_t place, model(*chosen.run, result.model));
+      const LengthCurveRecord& curve = result.curves.t2i;
+      const EffectiveTokens length = {.tokens = curve.effective.tokens,
+                                      .at_end = curve.effective.at_end,
+                                      .share = curve.effective.share,
+                                      .above_chance = curve.above_chance};
       MeasuredModel& measured = result_.models[place];
       if (measured.length && measured.length->tokens != length.tokens) {
         const auto words = [](const EffectiveTokens& one) {
@@ -333,36 +265,38 @@ class Gatherer {
                     measured.name, words(length), words(*measured.length));
       }
       measured.length = length;
-      return {};
-    });
+    }
+    return {};
   }
 
-  static Result<MeasuredSpeed> parse_speed(const Json& json) {
+  static MeasuredSpeed speed_of(const SpeedRecord& record) {
+    const auto known = [](const std::optional<Spread>& spread) {
+      return spread && std::isfinite(spread->value) ? spread : std::nullopt;
+    };
     MeasuredSpeed speed;
-    SACCADE_ASSIGN(speed.images_per_s, parse_spread(json, "images_per_s"));
-    SACCADE_ASSIGN(speed.queries_per_s, parse_spread(json, "queries_per_s"));
-    SACCADE_ASSIGN(const Json* latency, object_in(json, "latency_ms"));
-    const auto text = latency->find("text");
-    if (text != latency->end() && !text->is_null()) {
-      SACCADE_ASSIGN(const double p95, number(*text, "p95").in("latency_ms"));
-      SACCADE_ASSIGN(speed.text_samples, json_field_or<int64_t>(*text, "samples", 0).in("latency_ms"));
-      if (std::isfinite(p95)) speed.text_p95_ms = p95;
+    speed.images_per_s = known(record.images_per_s);
+    speed.queries_per_s = known(record.queries_per_s);
+    if (record.text_latency) {
+      speed.text_samples = record.text_latency->samples;
+      if (std::isfinite(record.text_latency->p95)) speed.text_p95_ms = record.text_latency->p95;
     }
-    SACCADE_ASSIGN(const Json* memory, object_in(json, "memory"));
-    SACCADE_ASSIGN(const int64_t peak, json_field_or<int64_t>(*memory, "peak_bytes", 0).in("memory"));
-    if (peak > 0) speed.peak_bytes = peak;
+    if (record.peak_bytes > 0) speed.peak_bytes = record.peak_bytes;
     return speed;
   }
 
-  Status add_speed(const ChosenRun& chosen) {
-    return each(chosen, "results", [&](const Json& json) -> Status {
-      SACCADE_ASSIGN(const std::string name, json_field<std::string>(json, "model"));
-      SACCADE_ASSIGN(const size_t place, model(*chosen.run, name));
-      SACCADE_ASSIGN(const MeasuredSpeed speed, parse_speed(json));
+  Status add_speed(const ChosenRun& chosen, const SpeedMetrics& metrics) {
+    const RunMachine& machine = chosen.run->info.machine;
+    result_.speed_machine =
+        fmt::format("{}, {} thread{}", machine.processor.empty() ? "unknown processor" : machine.processor,
+                    machine.threads, machine.threads == 1 ? "" : "s");
+    for (const SpeedRecord& result : metrics.results) {
+      if (result.dataset != chosen.dataset->name) continue;
+      SACCADE_ASSIGN(const size_t place, model(*chosen.run, result.model));
+      const MeasuredSpeed speed = speed_of(result);
       MeasuredModel& measured = result_.models[place];
       if (!measured.speed) {
         measured.speed = speed;
-        return {};
+        continue;
       }
       MeasuredSpeed& there = *measured.speed;
       if (there.images_per_s && speed.images_per_s) {
@@ -379,8 +313,8 @@ class Gatherer {
       slower(there.queries_per_s, speed.queries_per_s);
       if (speed.text_p95_ms) there.text_p95_ms = std::max(*speed.text_p95_ms, there.text_p95_ms.value_or(0));
       if (speed.peak_bytes) there.peak_bytes = std::max(*speed.peak_bytes, there.peak_bytes.value_or(0));
-      return {};
-    });
+    }
+    return {};
   }
 
   // Figures do not carry over between precisions. A remark says so if a model's figures are of different

@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lab/eval/run/record_fields.h"
 #include "lab/eval/run/run_folder.h"
 #include "lab/eval/run/run_record.h"
 #include "saccade/core/error.h"
@@ -41,7 +42,7 @@ class RunWriter {
   // Appends a line to a file of JSON lines ("ranks.jsonl"); finish() puts it in place.
   Status add_line(const std::string& name, const Json& line);
   Status add_items(const std::string& dataset, const RunItems& items);
-  Status add_query(const RunQuery& query) { return add_line("ranks.jsonl", run_query_json(query)); }
+  Status add_query(const RunQuery& query) { return add_line("ranks.jsonl", record_json(query)); }
   // Adds embeddings. images: [n, d], texts: [m, d]; text_image: [m], -1 for a text without an image.
   Status add_embeddings(const std::string& dataset, const std::string& model, MatrixView<const float> images,
                         MatrixView<const float> texts, std::span<const int64_t> text_image,
@@ -90,6 +91,12 @@ struct Run {
 // unfinished one); kBadData, naming file and field, for an invalid format, and for files that are missing or
 // changed.
 Result<Run> read_run(const std::filesystem::path& folder);
+// Returns the contents of metrics.json as the type of the run's kind, such as RetrievalMetrics. kBadData names the file and
+// the key.
+template <typename Metrics>
+Result<Metrics> read_metrics(const Run& run) {
+  return read_record<Metrics>(run.metrics).in((run.folder / "metrics.json").string());
+}
 // Calls `line` for every line of one of the run's files of JSON lines, in order. Errors name file and line.
 // The first error of `line` stops the reading.
 Status read_run_lines(const Run& run, const std::string& name,

@@ -8,6 +8,7 @@
 
 #include "lab/data/dataset.h"
 #include "lab/eval/figures/relevance.h"
+#include "lab/eval/run/record_fields.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 
@@ -25,6 +26,15 @@ struct RunDataset {
   int64_t texts = 0;
   int64_t compositions = 0;
   std::vector<Exclusion> excluded;
+  static void fields(auto& self, auto& field) {
+    SACCADE_FIELDS(name, path);
+    field.or_null("layout", self.layout);
+    field.or_null("sha256", self.sha256);
+    field.or_null("pictures_sha256", self.pictures_sha256);
+    SACCADE_FIELDS(images, texts);
+    field.added("compositions", self.compositions);
+    SACCADE_FIELDS(excluded);
+  }
 };
 
 struct RunCheckpoint {
@@ -38,12 +48,19 @@ struct RunCheckpoint {
   int64_t context = 0;
   int64_t image_height = 0;
   int64_t image_width = 0;
+  static void fields(auto& self, auto& field) {
+    SACCADE_FIELDS(name, path, fingerprint);
+    field.or_null("family", self.family);
+    field.or_null("precision", self.precision);
+    SACCADE_FIELDS(parameters, dim, context, image_height, image_width);
+  }
 };
 
 struct RunMachine {
   std::string processor;
   int64_t threads = 0;
   int64_t memory_bytes = 0;
+  static void fields(auto& self, auto& field) { SACCADE_FIELDS(processor, threads, memory_bytes); }
 };
 // Returns this machine's description; unknown values are empty or 0.
 RunMachine this_machine(int threads);
@@ -62,6 +79,12 @@ struct RunInfo {
   std::vector<RunCheckpoint> checkpoints;
   std::map<std::string, std::string> libraries;  // name -> version
   RunMachine machine;
+  static void fields(auto& self, auto& field) {
+    int64_t format = kRunFormat;
+    field("format", format);
+    SACCADE_FIELDS(kind, saccade, command, protocol, seed, resamples, confidence, datasets, checkpoints,
+                   libraries, machine);
+  }
 };
 
 Json run_json(const RunInfo& info);
@@ -93,6 +116,7 @@ struct RunAnswer {
   int64_t answer = 0;  // the index of an image (t2i) or of a text (i2t)
   double score = 0;
   bool right = false;
+  static void fields(auto& self, auto& field) { SACCADE_FIELDS(answer, score, right); }
 };
 struct RunQuery {
   std::string dataset;
@@ -102,9 +126,12 @@ struct RunQuery {
   std::vector<double> ranks;   // ranks of its right answers, ascending; empty: it has none
   bool tied = false;           // a wrong answer has exactly a right one's score
   std::vector<RunAnswer> top;  // the first few answers
+  static void fields(auto& self, auto& field) {
+    SACCADE_FIELDS(dataset, model, direction, query);
+    field.whole("ranks", self.ranks);
+    SACCADE_FIELDS(tied, top);
+  }
 };
-Json run_query_json(const RunQuery& query);
-Result<RunQuery> parse_run_query(const Json& json);
 
 // Location of a dataset's image and text embeddings, for plots: a safetensors file in the format of `eval
 // retrieval --embeddings`.

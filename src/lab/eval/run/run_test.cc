@@ -112,8 +112,8 @@ TEST(Run, WhatIsWrittenComesBack) {
   int64_t lines = 0;
   const Status read = read_run_lines(*run, "ranks.jsonl", [&](const Json& json) -> Status {
     ++lines;
-    SACCADE_ASSIGN(const RunQuery query, parse_run_query(json));
-    EXPECT_EQ(run_query_json(query), run_query_json(example_query()));
+    SACCADE_ASSIGN(const RunQuery query, read_record<RunQuery>(json));
+    EXPECT_EQ(dump_json(record_json(query)), dump_json(record_json(example_query())));
     EXPECT_EQ(query.ranks, example_query().ranks);
     return {};
   });

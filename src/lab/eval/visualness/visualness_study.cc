@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "lab/data/read_dataset.h"
-#include "lab/eval/figures/figure_json.h"
 #include "lab/eval/figures/projection.h"
+#include "lab/eval/run/record_fields.h"
 #include "lab/eval/visualness/picture_rank.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/random.h"
@@ -58,41 +58,31 @@ std::vector<double> picked(std::span<const double> values, std::span<const size_
 // Returns the distribution of the scores of ambiguous texts (the study's A.6): around the middle, or at two
 // ends. `threshold` splits them too. Bimodality is Sarle's (skewness^2 + 1) / kurtosis; a uniform
 // distribution has 5/9, a normal one 1/3, two points 1.
-Json spread_json(std::vector<double> scores, double threshold) {
+std::optional<AmbiguousScores> ambiguous_scores(std::vector<double> scores, double threshold) {
   const auto n = static_cast<double>(scores.size());
-  if (scores.size() < 3) return {};
+  if (scores.size() < 3) return std::nullopt;
   const double mean = std::accumulate(scores.begin(), scores.end(), 0.0) / n;
   std::array<double, 5> moments = {};
   for (const double score : scores) {
     for (int k = 2; k <= 4; ++k) moments[static_cast<size_t>(k)] += std::pow(score - mean, k) / n;
   }
   const double deviation = std::sqrt(moments[2]);
-  if (!(deviation > 0)) return {};
+  if (!(deviation > 0)) return std::nullopt;
   const double skewness = moments[3] / (deviation * deviation * deviation);
   const double kurtosis = moments[4] / (moments[2] * moments[2]);
   const auto above =
       static_cast<double>(std::ranges::count_if(scores, [&](double s) { return s > threshold; }));
   std::ranges::sort(scores);
-  Json quantiles = Json::array();
-  for (const double share : {0.05, 0.25, 0.5, 0.75, 0.95}) {
+  std::vector<double> quantiles;
+  for (const double share : kAmbiguousShares) {
     quantiles.push_back((quantile(scores, share) - mean) / deviation);
   }
-  return {{"texts", scores.size()},
-          {"mean", mean},
-          {"deviation", deviation},
-          {"quantiles", std::move(quantiles)},
-          {"bimodality", (skewness * skewness + 1) / kurtosis},
-          {"called_visual", above / n}};
-}
-
-Json correlation_json(const Correlation& correlation, const WordAttention& attention) {
-  return {{"r", number_or_null(correlation.r)},
-          {"low", number_or_null(correlation.low)},
-          {"high", number_or_null(correlation.high)},
-          {"p", number_or_null(correlation.p)},
-          {"words", correlation.n},
-          {"texts", attention.texts},
-          {"unaligned", attention.unaligned}};
+  return AmbiguousScores{.texts = std::ssize(scores),
+                         .mean = mean,
+                         .deviation = deviation,
+                         .quantiles = std::move(quantiles),
+                         .bimodality = (skewness * skewness + 1) / kurtosis,
+                         .called_visual = above / n};
 }
 
 std::vector<int64_t> sampled(std::vector<int64_t> items, uint64_t seed) {
@@ -289,7 +279,7 @@ Result<VisualnessStudy::Method> VisualnessStudy::judge(const Judged& one, std::s
   }
   method.estimates = estimate_binary(answers, evaluation_.bootstrap, pool);
   method.figures = figures_of(method.estimates, evaluation_.bootstrap.confidence);
-  method.ambiguous = spread_json(std::move(ambiguous), method.threshold.value);
+  method.ambiguous = ambiguous_scores(std::move(ambiguous), method.threshold.value);
   return method;
 }
 
@@ -387,9 +377,8 @@ Result<VisualnessStudy::Retrieval> VisualnessStudy::retrieve(const Judged& one, 
   }
   Retrieval retrieval;
   retrieval.estimates = estimate(sample, evaluation_.bootstrap, pool);
-  retrieval.figure = figures_of(retrieval.estimates, evaluation_.bootstrap.confidence).front();
-  retrieval.texts = std::ssize(ranks);
-  retrieval.pictures = rows.rows();
+  retrieval.figures = {figures_of(retrieval.estimates, evaluation_.bootstrap.confidence).front(),
+                       std::ssize(ranks), rows.rows()};
   return retrieval;
 }
 
@@ -453,8 +442,9 @@ Status VisualnessStudy::measure(const EncodedContext& context) {
                    open_text_attention(encoder, context.model.path, static_cast<int>(context.pool.size())));
     if (reads != nullptr) {
       SACCADE_ASSIGN(const WordAttention attention, attention_by_words(encoder, *reads, texts));
-      method.attention =
-          correlation_json(correlate(attention, *lexicon_, evaluation_.bootstrap.confidence), attention);
+      const Correlation found = correlate(attention, *lexicon_, evaluation_.bootstrap.confidence);
+      method.attention = {found.r, found.low,       found.high,         found.p,
+                          found.n, attention.texts, attention.unaligned};
     }
   }
   if (context.run != nullptr) {
@@ -523,32 +513,26 @@ Status VisualnessStudy::write_maps(const EncodedContext& context, const Judged& 
 }
 
 Result<Json> VisualnessStudy::metrics(std::span<const RunDataset> datasets) const {
-  Json results = Json::array();
-  Json comparisons = Json::array();
+  VisualnessMetrics metrics;
   const double confidence = evaluation_.bootstrap.confidence;
   for (size_t d = 0; d < datasets_.size(); ++d) {
     const Judged& one = datasets_[d];
     const Labelled labels = labelled(one.texts.visual);
     const auto visual = std::ranges::count(labels.truth, uint8_t{1});
     for (const Method& method : one.methods) {
-      Json result = {{"dataset", datasets[d].name},
-                     {"model", method.name},
-                     {"method", method.kind},
-                     {"texts", labels.truth.size()},
-                     {"visual", visual},
-                     {"threshold", method.threshold.value},
-                     {"threshold_from", method.own_threshold ? Json("checkpoint") : one.validated_on}};
-      result.update(figures_json(method.figures));
-      result["details"] = method.details;
-      result["mrr"] = Json();
-      if (method.retrieval) {
-        result["mrr"] = figures_json({&method.retrieval->figure, 1})["mrr"];
-        result["mrr"]["texts"] = method.retrieval->texts;
-        result["mrr"]["pictures"] = method.retrieval->pictures;
-      }
-      result["ambiguous"] = method.ambiguous;
-      result["attention"] = method.attention;
-      results.push_back(std::move(result));
+      VisualnessResult& result = metrics.results.emplace_back();
+      result.dataset = datasets[d].name;
+      result.model = method.name;
+      result.method = method.kind;
+      result.texts = std::ssize(labels.truth);
+      result.visual = visual;
+      result.threshold = method.threshold.value;
+      result.threshold_from = method.own_threshold ? Json("checkpoint") : one.validated_on;
+      std::ranges::copy(method.figures, result.figures.begin());
+      result.details = method.details;
+      if (method.retrieval) result.mrr = method.retrieval->figures;
+      result.ambiguous = method.ambiguous;
+      result.attention = method.attention;
     }
     for (size_t a = 0; a < one.methods.size(); ++a) {
       for (size_t b = a + 1; b < one.methods.size(); ++b) {
@@ -560,14 +544,11 @@ Result<Json> VisualnessStudy::metrics(std::span<const RunDataset> datasets) cons
                          paired_differences(x.retrieval->estimates, y.retrieval->estimates, confidence));
           differences.push_back(mrr.front());
         }
-        comparisons.push_back({{"dataset", datasets[d].name},
-                               {"a", x.name},
-                               {"b", y.name},
-                               {"scores", differences_json(differences)}});
+        metrics.comparisons.push_back({datasets[d].name, x.name, y.name, std::move(differences)});
       }
     }
   }
-  return Json{{"results", std::move(results)}, {"comparisons", std::move(comparisons)}};
+  return record_json(metrics);
 }
 
 }  // namespace saccade::lab

@@ -19,6 +19,7 @@
 
 #include "lab/eval/evaluation.h"
 #include "lab/eval/visualness/binary.h"
+#include "lab/eval/visualness/visualness_metrics.h"
 #include "lab/eval/visualness/word_attention.h"
 #include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
@@ -47,7 +48,7 @@ class VisualnessStudy : public Study {
   static Result<VisualnessStudy> make(const VisualnessOptions& options, const EvaluationOptions& evaluation);
 
   [[nodiscard]] bool takes_text_models() const override { return true; }
-  [[nodiscard]] std::string_view kind() const override { return "visualness"; }
+  [[nodiscard]] std::string_view kind() const override { return VisualnessMetrics::kKind; }
   [[nodiscard]] Json protocol() const override;
   // Adds a dataset. Returns kUsage for datasets of another kind, or with texts of one class only.
   Status add_dataset(const NamedDataset& dataset) override;
@@ -67,9 +68,7 @@ class VisualnessStudy : public Study {
   };
   struct Retrieval {
     Estimates estimates;
-    Figure figure;
-    int64_t texts = 0;
-    int64_t pictures = 0;
+    PictureRank figures;
   };
   struct Method {
     std::string name;
@@ -79,9 +78,9 @@ class VisualnessStudy : public Study {
     bool own_threshold = false;  // the checkpoint's
     Estimates estimates = {};
     std::vector<Figure> figures = {};
-    Json ambiguous = {};
+    std::optional<AmbiguousScores> ambiguous = {};
     std::optional<Retrieval> retrieval = {};
-    Json attention = {};
+    std::optional<AttentionRatings> attention = {};
   };
   struct Judged {
     std::string name;

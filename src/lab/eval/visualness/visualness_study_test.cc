@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lab/eval/run/record_fields.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/model/test_encoder.h"
@@ -118,6 +119,9 @@ TEST_F(VisualnessStudyTest, MeasuresModelsAndRulesInOneTable) {
   ASSERT_TRUE(evaluation) << evaluation.error().message;
   const Json& results = evaluation->metrics["results"];
   ASSERT_EQ(results.size(), 6U);
+  const auto back = read_record<VisualnessMetrics>(evaluation->metrics);
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_EQ(dump_json(record_json(*back)), dump_json(evaluation->metrics));
 
   const Json model = of(*evaluation, "single");
   EXPECT_EQ(model["method"], "null picture");

@@ -6,7 +6,6 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "lab/eval/figures/figure_json.h"
 #include "saccade/core/files/safetensors.h"
 
 namespace saccade::lab {
@@ -15,10 +14,6 @@ namespace {
 std::vector<std::string> score_names(bool two_pictures) {
   if (two_pictures) return {"text", "image", "group"};
   return {"text"};
-}
-
-Json kind_json(const std::optional<std::string>& kind) {
-  return kind ? Json(*kind) : Json();
 }
 
 // Returns the cluster of each member, and the number of clusters. Items that share an image, directly or
@@ -177,55 +172,36 @@ Result<CompositionOutcome> evaluate_compositions(const CompositionTask& task,
   return outcome;
 }
 
-Json composition_results_json(const std::string& dataset, const std::string& model,
-                              const CompositionOutcome& outcome) {
-  Json list = Json::array();
+void add_results(const std::string& dataset, const std::string& model, const CompositionOutcome& outcome,
+                 CompositionMetrics& metrics) {
   for (const CompositionGroup& group : outcome.groups) {
-    list.push_back({{"dataset", dataset},
-                    {"model", model},
-                    {"kind", kind_json(group.kind)},
-                    {"items", group.items},
-                    {"tied", group.tied},
-                    {"scores", figures_json(group.figures)}});
+    metrics.results.push_back({dataset, model, group.kind, group.items, group.tied, group.figures});
   }
-  return list;
 }
 
-Json composition_chance_json(const std::string& dataset, const CompositionTask& task,
-                             const CompositionOutcome& any) {
+void add_chance(const std::string& dataset, const CompositionTask& task, const CompositionOutcome& any,
+                CompositionMetrics& metrics) {
   // Among the 24 orders of four different scores, 6, 6 and 4 are right; among the 2 orders of two scores, 1.
   std::vector<Figure> figures;
   for (const std::string& name : score_names(task.two_pictures)) {
     figures.emplace_back().name = name;
     figures.back().value = !task.two_pictures ? 0.5 : name == "group" ? 1.0 / 6 : 0.25;
   }
-  Json list = Json::array();
   for (const CompositionGroup& group : any.groups) {
-    list.push_back({{"dataset", dataset},
-                    {"model", "chance"},
-                    {"kind", kind_json(group.kind)},
-                    {"items", group.items},
-                    {"tied", 0},
-                    {"scores", figures_json(figures)}});
+    metrics.results.push_back({dataset, std::string(kChance), group.kind, group.items, 0, figures});
   }
-  return list;
 }
 
-Result<Json> composition_comparisons_json(const std::string& dataset, const std::string& a_name,
-                                          const CompositionOutcome& a, const std::string& b_name,
-                                          const CompositionOutcome& b, double confidence) {
-  Json list = Json::array();
+Status add_comparisons(const std::string& dataset, const std::string& a_name, const CompositionOutcome& a,
+                       const std::string& b_name, const CompositionOutcome& b, double confidence,
+                       CompositionMetrics& metrics) {
   for (size_t g = 0; g < a.groups.size(); ++g) {
-    SACCADE_ASSIGN(const std::vector<Difference> differences,
+    SACCADE_ASSIGN(std::vector<Difference> differences,
                    paired_differences(a.groups[g].estimates, b.groups[g].estimates, confidence)
                        .in(fmt::format("{} and {} on {}", a_name, b_name, dataset)));
-    list.push_back({{"dataset", dataset},
-                    {"a", a_name},
-                    {"b", b_name},
-                    {"kind", kind_json(a.groups[g].kind)},
-                    {"scores", differences_json(differences)}});
+    metrics.comparisons.push_back({dataset, a_name, b_name, a.groups[g].kind, std::move(differences)});
   }
-  return list;
+  return {};
 }
 
 Status add_pairs(RunWriter& run, const std::string& dataset, const std::string& model,

@@ -20,8 +20,8 @@
 #include "lab/data/dataset.h"
 #include "lab/eval/figures/sample.h"
 #include "lab/eval/run/run.h"
+#include "lab/eval/winoground/composition_metrics.h"
 #include "saccade/core/error.h"
-#include "saccade/core/json.h"
 #include "saccade/core/threads.h"
 
 namespace saccade::lab {
@@ -77,14 +77,14 @@ Result<CompositionOutcome> evaluate_compositions(const CompositionTask& task,
                                                  std::span<const CompositionScores> scores,
                                                  const BootstrapOptions& bootstrap, ThreadPool& pool);
 
-// Returns entries of metrics.json's "results" (docs/runs.md), those of chance, and of "comparisons".
-Json composition_results_json(const std::string& dataset, const std::string& model,
-                              const CompositionOutcome& outcome);
-Json composition_chance_json(const std::string& dataset, const CompositionTask& task,
-                             const CompositionOutcome& any);
-Result<Json> composition_comparisons_json(const std::string& dataset, const std::string& a_name,
-                                          const CompositionOutcome& a, const std::string& b_name,
-                                          const CompositionOutcome& b, double confidence);
+// Adds the results of a model and of chance, and the comparisons of two models, by kind. Errors as paired_differences.
+void add_results(const std::string& dataset, const std::string& model, const CompositionOutcome& outcome,
+                 CompositionMetrics& metrics);
+void add_chance(const std::string& dataset, const CompositionTask& task, const CompositionOutcome& any,
+                CompositionMetrics& metrics);
+Status add_comparisons(const std::string& dataset, const std::string& a_name, const CompositionOutcome& a,
+                       const std::string& b_name, const CompositionOutcome& b, double confidence,
+                       CompositionMetrics& metrics);
 
 // Adds one line per item to the run's pairs.jsonl.
 Status add_pairs(RunWriter& run, const std::string& dataset, const std::string& model,

@@ -81,29 +81,21 @@ Status CompositionStudy::add_outcome(const StudyContext& context, std::span<cons
 }
 
 Result<Json> CompositionStudy::metrics(std::span<const RunDataset> datasets) const {
-  Json results = Json::array();
-  Json comparisons = Json::array();
-  const auto append = [](Json& to, const Json& list) {
-    for (const Json& entry : list) to.push_back(entry);
-  };
+  CompositionMetrics metrics;
   for (size_t d = 0; d < datasets_.size(); ++d) {
     const Judged& one = datasets_[d];
     const std::string& name = datasets[d].name;
-    append(results, composition_chance_json(name, *one.task, one.outcomes.front().second));
-    for (const auto& [model, outcome] : one.outcomes) {
-      append(results, composition_results_json(name, model, outcome));
-    }
+    add_chance(name, *one.task, one.outcomes.front().second, metrics);
+    for (const auto& [model, outcome] : one.outcomes) add_results(name, model, outcome, metrics);
     for (size_t a = 0; a < one.outcomes.size(); ++a) {
       for (size_t b = a + 1; b < one.outcomes.size(); ++b) {
-        SACCADE_ASSIGN(const Json list,
-                       composition_comparisons_json(name, one.outcomes[a].first, one.outcomes[a].second,
-                                                    one.outcomes[b].first, one.outcomes[b].second,
-                                                    options_.bootstrap.confidence));
-        append(comparisons, list);
+        SACCADE_TRY(add_comparisons(name, one.outcomes[a].first, one.outcomes[a].second,
+                                    one.outcomes[b].first, one.outcomes[b].second,
+                                    options_.bootstrap.confidence, metrics));
       }
     }
   }
-  return Json{{"results", std::move(results)}, {"comparisons", std::move(comparisons)}};
+  return record_json(metrics);
 }
 
 Result<Evaluation> evaluate_given_compositions(std::span<const std::filesystem::path> files,

@@ -21,7 +21,7 @@ class CompositionStudy : public Study {
   explicit CompositionStudy(const EvaluationOptions& options, bool given = false)
       : options_(options), given_(given) {}
 
-  [[nodiscard]] std::string_view kind() const override { return "winoground"; }
+  [[nodiscard]] std::string_view kind() const override { return CompositionMetrics::kKind; }
   [[nodiscard]] Json protocol() const override;
   Status add_dataset(const NamedDataset& dataset) override;
   [[nodiscard]] std::vector<ImageRef> pictures(size_t dataset) const override;

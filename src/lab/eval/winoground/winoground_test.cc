@@ -88,10 +88,12 @@ TEST(Composition, ChanceIsTheMeanOverAllOrders) {
   const std::vector<CompositionScores> scores(2);
   const auto outcome = evaluate_compositions(task, scores, {}, pool);
   ASSERT_TRUE(outcome);
-  const Json chance = composition_chance_json("w", task, *outcome);
-  EXPECT_DOUBLE_EQ(chance[0]["scores"]["text"]["value"], text / count);
-  EXPECT_DOUBLE_EQ(chance[0]["scores"]["image"]["value"], image / count);
-  EXPECT_DOUBLE_EQ(chance[0]["scores"]["group"]["value"], group / count);
+  CompositionMetrics metrics;
+  add_chance("w", task, *outcome, metrics);
+  const std::vector<Figure>& chance = metrics.results[0].scores;
+  EXPECT_DOUBLE_EQ(find_named(chance, "text")->value, text / count);
+  EXPECT_DOUBLE_EQ(find_named(chance, "image")->value, image / count);
+  EXPECT_DOUBLE_EQ(find_named(chance, "group")->value, group / count);
 }
 
 TEST(Composition, FiguresAreSharesByKind) {
@@ -132,10 +134,16 @@ TEST(Composition, FiguresAreSharesByKind) {
         ASSERT_FALSE(group.figures[f].low > group.figures[f].value + 1e-12);
       }
     }
-    const auto same = composition_comparisons_json("w", "a", *outcome, "b", *outcome, 0.95);
-    ASSERT_TRUE(same);
-    EXPECT_EQ((*same)[0]["scores"]["group"]["difference"], 0);
-    EXPECT_EQ((*same)[0]["scores"]["group"]["told_apart"], false);
+    CompositionMetrics metrics;
+    add_results("w", "a", *outcome, metrics);
+    ASSERT_TRUE(add_comparisons("w", "a", *outcome, "b", *outcome, 0.95, metrics));
+    const Json json = record_json(metrics);
+    EXPECT_EQ(json["results"][0]["kind"], nullptr);
+    EXPECT_EQ(json["comparisons"][0]["scores"]["group"]["difference"], 0);
+    EXPECT_EQ(json["comparisons"][0]["scores"]["group"]["told_apart"], false);
+    const auto back = read_record<CompositionMetrics>(json);
+    ASSERT_TRUE(back) << back.error().message;
+    EXPECT_EQ(dump_json(record_json(*back)), dump_json(json));
   }
 }
 
@@ -161,8 +169,10 @@ TEST(Composition, ItemsOfOnePictureAreOneCluster) {
   // Two clusters: a resample is all of one, all of the other, or both.
   EXPECT_EQ(figure.low, 0);
   EXPECT_EQ(figure.high, 1);
-  EXPECT_EQ(composition_chance_json("s", *task, *outcome)[0]["scores"]["text"]["value"], 0.5);
-  EXPECT_FALSE(composition_chance_json("s", *task, *outcome)[0]["scores"].contains("group"));
+  CompositionMetrics metrics;
+  add_chance("s", *task, *outcome, metrics);
+  EXPECT_EQ(find_named(metrics.results[0].scores, "text")->value, 0.5);
+  EXPECT_EQ(find_named(metrics.results[0].scores, "group"), nullptr);
 }
 
 // Images connect items in a chain, by the second image, or not at all.

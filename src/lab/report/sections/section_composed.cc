@@ -1,6 +1,6 @@
 // Composed search: one table of figures per dataset, with a line for each checkpoint and method.
 #include <algorithm>
-#include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -27,13 +27,10 @@ std::vector<Figures> all_figures() {
        {"reference1", "negative1", "negative_above", "best_r10", "worst_r10", "swing_r10"}}};
 }
 
-std::string method_of(const Json& result) {
-  const std::string method = json_text(result, "method");
-  const Json& weight = json_member(result, "weight");
-  if (weight.is_number()) return fmt::format("{} {:.2g}", method, weight.get<double>());
-  const Json& tau = json_member(result, "tau");
-  if (tau.is_number()) return fmt::format("{}, tau {:.2g}", method, tau.get<double>());
-  return method;
+std::string method_of(const ComposedResult& result) {
+  if (result.weight) return fmt::format("{} {:.2g}", result.method, *result.weight);
+  if (result.tau) return fmt::format("{}, tau {:.2g}", result.method, *result.tau);
+  return result.method;
 }
 
 // A method as a series: in the order of the run, checkpoint by checkpoint.
@@ -48,18 +45,15 @@ struct MethodSeries {
   }
 };
 
-std::string name_of(const ReportData& data, const LoadedRun& run, const Json& of, bool several) {
-  const std::string method = json_text(of, "method");
-  if (!several) return method;
-  return fmt::format("{}, {}", method, data.series_of(run, json_text(of, "model")).name);
+std::string name_of(const ReportData& data, const LoadedRun& run, const TauPoint& of, bool several) {
+  if (!several) return of.method;
+  return fmt::format("{}, {}", of.method, data.series_of(run, of.model).name);
 }
 
 // Charts of the recall of composers at several thresholds, and of the share of text tokens that they match
 // there.
 std::string tau_charts(const ReportData& data, const LoadedRun& run, const std::string& dataset,
-                       PageBuilder& page) {
-  const Json& curves = json_member(run.run->metrics, "tau_curves");
-  if (!curves.is_array()) return {};
+                       const std::vector<TauPoint>& curves, PageBuilder& page) {
   MethodSeries methods;
   Chart recall;
   recall.title = dataset + ": recall against tau";
@@ -78,18 +72,15 @@ std::string tau_charts(const ReportData& data, const LoadedRun& run, const std::
   matched.data.columns = {text_column("composer", "name"), text_column("colour", "series"),
                           number_column("tau", "tau"), number_column("tokens matched", "value")};
   const bool several = run.run->info.checkpoints.size() > 1;
-  for (const Json& each : curves) {
-    if (json_text(each, "dataset") != dataset) continue;
+  for (const TauPoint& each : curves) {
+    if (each.dataset != dataset) continue;
     const std::string name = name_of(data, run, each, several);
     const std::string key = series_key(methods.of(name));
-    const Json& figures = json_member(each, "figures");
-    const double tau = json_number(each, "tau");
-    recall.data.rows.push_back({text_cell(name), text_cell(key), number_cell(tau),
-                                figure_cell(json_member(figures, "r10"), Unit::kShare),
-                                figure_cell(json_member(figures, "r1"), Unit::kShare),
-                                number_cell(json_number(each, "matched"), Unit::kShare)});
-    matched.data.rows.push_back({text_cell(name), text_cell(key), number_cell(tau),
-                                 number_cell(json_number(each, "matched"), Unit::kShare)});
+    const Cell share = number_cell(each.matched.value_or(Figure::kNone), Unit::kShare);
+    recall.data.rows.push_back({text_cell(name), text_cell(key), number_cell(each.tau),
+                                figure_cell(find_named(each.figures, "r10"), Unit::kShare),
+                                figure_cell(find_named(each.figures, "r1"), Unit::kShare), share});
+    matched.data.rows.push_back({text_cell(name), text_cell(key), number_cell(each.tau), share});
   }
   if (recall.data.rows.empty()) return {};
   recall.legend = matched.legend = methods.all;
@@ -102,9 +93,7 @@ std::string tau_charts(const ReportData& data, const LoadedRun& run, const std::
 // Chart of the similarity of reference and text tokens, one checkpoint beside the other: before and after
 // they were trained for it.
 std::string similarity_chart(const ReportData& data, const LoadedRun& run, const std::string& dataset,
-                             PageBuilder& page) {
-  const Json& all = json_member(run.run->metrics, "token_similarities");
-  if (!all.is_array()) return {};
+                             const std::vector<TokenSimilarities>& all, PageBuilder& page) {
   Chart chart;
   chart.title = dataset + ": cosines of tokens";
   chart.words = "Each token of a reference with each of its text's.";
@@ -113,37 +102,30 @@ std::string similarity_chart(const ReportData& data, const LoadedRun& run, const
                         text_column("cosine from", "bin"), number_column("pairs", "pairs"),
                         number_column("share", "share")};
   // Outer bins that are empty for all checkpoints are left out.
-  double first = INFINITY;
-  double last = -INFINITY;
-  for (const Json& each : all) {
-    if (json_text(each, "dataset") != dataset) continue;
-    const Json& counts = json_member(each, "counts");
-    for (size_t i = 0; counts.is_array() && i < counts.size(); ++i) {
-      if (!counts[i].is_number() || counts[i].get<double>() <= 0) continue;
-      first = std::min(first, static_cast<double>(i));
-      last = std::max(last, static_cast<double>(i));
+  size_t first = std::numeric_limits<size_t>::max();
+  size_t last = 0;
+  for (const TokenSimilarities& each : all) {
+    if (each.dataset != dataset) continue;
+    for (size_t i = 0; i < each.counts.size(); ++i) {
+      if (each.counts[i] <= 0) continue;
+      first = std::min(first, i);
+      last = std::max(last, i);
     }
   }
   std::vector<std::string> bins;
-  for (const Json& each : all) {
-    if (json_text(each, "dataset") != dataset) continue;
-    const Json& counts = json_member(each, "counts");
-    const double low = json_number(each, "low");
-    const double width = json_number(each, "width");
-    const double pairs = json_number(each, "pairs");
-    if (!counts.is_array() || !(width > 0) || !(pairs > 0)) continue;
-    const Series series = data.series_of(run, json_text(each, "model"));
+  for (const TokenSimilarities& each : all) {
+    if (each.dataset != dataset || each.pairs <= 0) continue;
+    const Series series = data.series_of(run, each.model);
     chart.legend.push_back(series);
-    chart.words +=
-        fmt::format(" {}: mean {}.", series.name, number_text(json_number(each, "mean"), Unit::kNumber));
+    chart.words += fmt::format(" {}: mean {}.", series.name, number_text(each.mean, Unit::kNumber));
     const bool fresh = bins.empty();
-    for (size_t i = 0; i < counts.size(); ++i) {
-      if (static_cast<double>(i) < first || static_cast<double>(i) > last) continue;
-      const std::string bin = fmt::format("{:.2f}", low + static_cast<double>(i) * width);
+    for (size_t i = first; i < each.counts.size() && i <= last; ++i) {
+      const std::string bin = fmt::format("{:.2f}", each.low + static_cast<double>(i) * each.width);
       if (fresh) bins.push_back(bin);
-      const double count = counts[i].is_number() ? counts[i].get<double>() : 0;
+      const auto count = static_cast<double>(each.counts[i]);
       chart.data.rows.push_back({text_cell(series.name), text_cell(series_key(series)), text_cell(bin),
-                                 number_cell(count), number_cell(count / pairs, Unit::kShare)});
+                                 number_cell(count),
+                                 number_cell(count / static_cast<double>(each.pairs), Unit::kShare)});
     }
   }
   if (chart.data.rows.empty()) return {};
@@ -152,34 +134,30 @@ std::string similarity_chart(const ReportData& data, const LoadedRun& run, const
 }
 
 Table figures_table(const ReportData& data, const LoadedRun& run, const std::string& dataset,
-                    const Figures& figures) {
+                    const std::vector<ComposedResult>& results, const Figures& figures) {
   Table table;
   table.name = fmt::format("composed-{}-{}", dataset, figures.names.front());
   table.caption = fmt::format("{}: {}", dataset, figures.what);
   table.columns = {text_column("model", "model"), text_column("method", "method"), text_column("of", "of"),
                    number_column("queries", "queries")};
   std::vector<std::string> shown;
-  const Json& results = json_member(run.run->metrics, "results");
   for (const std::string& name : figures.names) {
-    for (const Json& result : results) {
-      if (json_text(result, "dataset") != dataset ||
-          !json_member(json_member(result, "figures"), name).is_object())
-        continue;
+    for (const ComposedResult& result : results) {
+      if (result.dataset != dataset || find_named(result.group.figures, name) == nullptr) continue;
       shown.push_back(name);
       table.columns.push_back(figure_column(name, name));
       break;
     }
   }
   if (shown.empty()) return table;
-  for (const Json& result : results) {
-    if (json_text(result, "dataset") != dataset) continue;
-    const std::string kind = json_text(result, "name");
-    std::vector<Cell> row = {text_cell(data.series_of(run, json_text(result, "model")).name),
-                             text_cell(method_of(result)),
-                             text_cell(kind.empty() ? json_text(result, "of") : kind),
-                             number_cell(json_number(result, "queries"))};
+  for (const ComposedResult& result : results) {
+    if (result.dataset != dataset) continue;
+    const ComposedFigures& group = result.group;
+    std::vector<Cell> row = {text_cell(data.series_of(run, result.model).name), text_cell(method_of(result)),
+                             text_cell(group.name.empty() ? group.of : group.name),
+                             number_cell(group.queries)};
     for (const std::string& name : shown) {
-      row.push_back(figure_cell(json_member(json_member(result, "figures"), name), Unit::kShare));
+      row.push_back(figure_cell(find_named(group.figures, name), Unit::kShare));
     }
     table.rows.push_back(std::move(row));
   }
@@ -193,15 +171,16 @@ Result<std::string> composed_section(const ReportData& data, const RunPageOption
                                      const std::stop_token& stop) {
   std::string html;
   for (const LoadedRun& run : data.runs) {
-    if (run.run->info.kind != "composed" || !json_member(run.run->metrics, "results").is_array()) continue;
+    const auto* metrics = std::get_if<ComposedMetrics>(&run.metrics);
+    if (metrics == nullptr) continue;
     for (const RunDataset& dataset : run.run->info.datasets) {
       std::string tables;
       for (const Figures& figures : all_figures()) {
-        const Table table = figures_table(data, run, dataset.name, figures);
+        const Table table = figures_table(data, run, dataset.name, metrics->results, figures);
         if (!table.rows.empty()) tables += page.table(table);
       }
-      tables += tau_charts(data, run, dataset.name, page);
-      tables += similarity_chart(data, run, dataset.name, page);
+      tables += tau_charts(data, run, dataset.name, metrics->tau_curves, page);
+      tables += similarity_chart(data, run, dataset.name, metrics->token_similarities, page);
       if (!tables.empty()) html += fmt::format("<h3>{}</h3>\n{}", escape_html(dataset.name), tables);
     }
   }

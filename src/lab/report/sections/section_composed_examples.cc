@@ -37,16 +37,16 @@ uint64_t hash_of(std::string_view text) {
 // Returns the trained and the untrained method with the highest r10, or the two best of one kind.
 std::vector<Shown> choose_methods(const ReportData& data, const LoadedRun& run, const std::string& dataset) {
   struct Found {
-    const Json* result = nullptr;
+    const ComposedResult* result = nullptr;
     double r10 = 0;
     bool trained = false;
   };
   std::vector<Found> found;
-  const Json& results = json_member(run.run->metrics, "results");
-  for (const Json& result : results) {
-    if (json_text(result, "dataset") != dataset || json_text(result, "of") != "all") continue;
-    const double r10 = json_number(json_member(json_member(result, "figures"), "r10"), "value");
-    found.push_back({&result, std::isfinite(r10) ? r10 : -1, json_member(result, "composer").is_string()});
+  for (const ComposedResult& result : std::get<ComposedMetrics>(run.metrics).results) {
+    if (result.dataset != dataset || result.group.of != "all") continue;
+    const Figure* r10 = find_named(result.group.figures, "r10");
+    const bool known = r10 != nullptr && std::isfinite(r10->value);
+    found.push_back({&result, known ? r10->value : -1, !result.composer.empty()});
   }
   std::ranges::stable_sort(found, std::greater<>(), &Found::r10);
   // The best of the other kind comes second.
@@ -59,7 +59,7 @@ std::vector<Shown> choose_methods(const ReportData& data, const LoadedRun& run, 
   std::vector<Shown> shown;
   const bool several = run.run->info.checkpoints.size() > 1;
   for (const Found& each : found) {
-    Shown one{json_text(*each.result, "model"), json_text(*each.result, "method"), {}};
+    Shown one{each.result->model, each.result->method, {}};
     one.name = one.method;
     if (several) one.name += ", " + data.series_of(run, one.model).name;
     shown.push_back(std::move(one));
@@ -204,7 +204,8 @@ Result<std::string> composed_examples(const ReportData& data, const RunPageOptio
   if (options.examples <= 0) return std::string();
   std::vector<Group> groups;
   for (const LoadedRun& run : data.runs) {
-    if (run.run->info.kind != "composed" || !run.run->files.contains("composed.jsonl")) continue;
+    if (!std::holds_alternative<ComposedMetrics>(run.metrics) || !run.run->files.contains("composed.jsonl"))
+      continue;
     for (const RunDataset& dataset : run.run->info.datasets) {
       const auto items = run.items.find(dataset.name);
       // Embeddings from a file have no images to show.

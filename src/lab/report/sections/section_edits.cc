@@ -12,41 +12,30 @@
 namespace saccade::lab {
 namespace {
 
-constexpr const char* kGenerated = "generated";  // method name used by `eval edits`
-
-std::vector<const Json*> of_dataset(const Json& metrics, const char* list, const std::string& dataset,
-                                    std::string_view of) {
-  std::vector<const Json*> found;
-  const Json& all = json_member(metrics, list);
-  if (!all.is_array()) return found;
-  for (const Json& each : all) {
-    if (json_text(each, "dataset") == dataset && json_text(each, "of") == of) found.push_back(&each);
-  }
-  return found;
-}
-
-Cell recall_cell(const Json& result, const char* name) {
-  return figure_cell(json_member(json_member(result, "figures"), name), Unit::kShare);
+Cell recall_cell(const ComposedFigures& group, const char* name) {
+  return figure_cell(find_named(group.figures, name), Unit::kShare);
 }
 
 // Table of queries by the generated image, and of the baselines that need no engine.
-Table methods_table(const ReportData& data, const LoadedRun& run, const std::string& dataset) {
+Table methods_table(const ReportData& data, const LoadedRun& run, const std::string& dataset,
+                    const EditsMetrics& metrics) {
   Table table;
   table.name = "edits-" + dataset;
   table.caption = dataset + ": share of queries with a target among the first k, asked by one picture or row";
   table.columns = {text_column("model", "model"), text_column("asked by", "method"),
                    number_column("queries", "queries"), figure_column("r1", "r1"), figure_column("r5", "r5")};
-  for (const Json* result : of_dataset(run.run->metrics, "results", dataset, "all")) {
-    table.rows.push_back({text_cell(data.series_of(run, json_text(*result, "model")).name),
-                          text_cell(json_text(*result, "method")),
-                          number_cell(json_number(*result, "queries")), recall_cell(*result, "r1"),
-                          recall_cell(*result, "r5")});
+  for (const EditsResult& result : metrics.results) {
+    if (result.dataset != dataset || result.group.of != "all") continue;
+    table.rows.push_back({text_cell(data.series_of(run, result.model).name), text_cell(result.method),
+                          number_cell(result.group.queries), recall_cell(result.group, "r1"),
+                          recall_cell(result.group, "r5")});
   }
   return table;
 }
 
 // Table of the generated images by kind of modification, the most successful kinds first.
-Table kinds_table(const ReportData& data, const LoadedRun& run, const std::string& dataset) {
+Table kinds_table(const ReportData& data, const LoadedRun& run, const std::string& dataset,
+                  const EditsMetrics& metrics) {
   Table table;
   table.name = "edits-kinds-" + dataset;
   table.caption = dataset + ": generated pictures by kind of change; cosines are with the true target";
@@ -57,32 +46,36 @@ Table kinds_table(const ReportData& data, const LoadedRun& run, const std::strin
                    figure_column("r5", "r5"),
                    figure_column("cosine", "cosine"),
                    figure_column("the reference's", "reference_cosine")};
-  std::vector<const Json*> results = of_dataset(run.run->metrics, "results", dataset, "kind");
-  std::erase_if(results, [](const Json* result) { return json_text(*result, "method") != kGenerated; });
-  const auto r1 = [](const Json* result) {
-    return json_number(json_member(json_member(*result, "figures"), "r1"), "value");
+  std::vector<const EditsResult*> results;
+  for (const EditsResult& result : metrics.results) {
+    const bool shown =
+        result.dataset == dataset && result.group.of == "kind" && result.method == kByGenerated;
+    if (shown) results.push_back(&result);
+  }
+  const auto r1 = [](const EditsResult* result) {
+    const Figure* found = find_named(result->group.figures, "r1");
+    return found == nullptr ? Figure::kNone : found->value;
   };
-  std::ranges::stable_sort(results, [&](const Json* a, const Json* b) { return r1(a) > r1(b); });
-  const std::vector<const Json*> likeness = of_dataset(run.run->metrics, "likeness", dataset, "kind");
-  for (const Json* result : results) {
-    const std::string model = json_text(*result, "model");
-    const std::string kind = json_text(*result, "name");
-    const auto like = std::ranges::find_if(likeness, [&](const Json* each) {
-      return json_text(*each, "model") == model && json_text(*each, "name") == kind;
+  std::ranges::stable_sort(results, [&](const auto* a, const auto* b) { return r1(a) > r1(b); });
+  for (const EditsResult* result : results) {
+    const ComposedFigures& group = result->group;
+    const auto like = std::ranges::find_if(metrics.likeness, [&](const EditsLikeness& each) {
+      return each.dataset == dataset && each.of == "kind" && each.model == result->model &&
+             each.name == group.name;
     });
-    const Json none;
-    const Json& alike = like == likeness.end() ? none : **like;
-    table.rows.push_back({text_cell(data.series_of(run, model).name), text_cell(kind),
-                          number_cell(json_number(*result, "queries")), recall_cell(*result, "r1"),
-                          recall_cell(*result, "r5"),
-                          figure_cell(json_member(alike, "cosine"), Unit::kNumber),
-                          figure_cell(json_member(alike, "reference_cosine"), Unit::kNumber)});
+    const EditsLikeness none;
+    const EditsLikeness& alike = like == metrics.likeness.end() ? none : *like;
+    table.rows.push_back({text_cell(data.series_of(run, result->model).name), text_cell(group.name),
+                          number_cell(group.queries), recall_cell(group, "r1"), recall_cell(group, "r5"),
+                          figure_cell(&alike.cosine, Unit::kNumber),
+                          figure_cell(&alike.reference_cosine, Unit::kNumber)});
   }
   return table;
 }
 
 // Table of cosines over all queries, and of their correlation with the gain.
-Table likeness_table(const ReportData& data, const LoadedRun& run, const std::string& dataset) {
+Table likeness_table(const ReportData& data, const LoadedRun& run, const std::string& dataset,
+                     const EditsMetrics& metrics) {
   Table table;
   table.name = "edits-likeness-" + dataset;
   table.caption =
@@ -92,11 +85,13 @@ Table likeness_table(const ReportData& data, const LoadedRun& run, const std::st
   table.columns = {text_column("model", "model"),     number_column("queries", "queries"),
                    figure_column("cosine", "cosine"), figure_column("the reference's", "reference_cosine"),
                    figure_column("gain", "gain"),     figure_column("correlation", "correlation")};
-  for (const Json* one : of_dataset(run.run->metrics, "likeness", dataset, "all")) {
-    const auto figure = [&](const char* name) { return figure_cell(json_member(*one, name), Unit::kNumber); };
-    table.rows.push_back({text_cell(data.series_of(run, json_text(*one, "model")).name),
-                          number_cell(json_number(*one, "queries")), figure("cosine"),
-                          figure("reference_cosine"), figure("gain"), figure("correlation")});
+  for (const EditsLikeness& one : metrics.likeness) {
+    if (one.dataset != dataset || one.of != "all") continue;
+    const Figure* correlation = one.correlation ? &*one.correlation : nullptr;
+    table.rows.push_back({text_cell(data.series_of(run, one.model).name), number_cell(one.queries),
+                          figure_cell(&one.cosine, Unit::kNumber),
+                          figure_cell(&one.reference_cosine, Unit::kNumber),
+                          figure_cell(&one.gain, Unit::kNumber), figure_cell(correlation, Unit::kNumber)});
   }
   return table;
 }
@@ -106,17 +101,18 @@ Table likeness_table(const ReportData& data, const LoadedRun& run, const std::st
 std::string edits_section(const ReportData& data, PageBuilder& page) {
   std::string html;
   for (const LoadedRun& run : data.runs) {
-    if (run.run->info.kind != "edits") continue;
+    const auto* metrics = std::get_if<EditsMetrics>(&run.metrics);
+    if (metrics == nullptr) continue;
     for (const RunDataset& dataset : run.run->info.datasets) {
       std::string tables;
-      for (const Table& table :
-           {methods_table(data, run, dataset.name), likeness_table(data, run, dataset.name),
-            kinds_table(data, run, dataset.name)}) {
+      for (const Table& table : {methods_table(data, run, dataset.name, *metrics),
+                                 likeness_table(data, run, dataset.name, *metrics),
+                                 kinds_table(data, run, dataset.name, *metrics)}) {
         if (!table.rows.empty()) tables += page.table(table);
       }
       if (tables.empty()) continue;
       html += fmt::format("<h3>{}</h3>\n<p class=\"soft\">Engine: {}</p>\n{}", escape_html(dataset.name),
-                          escape_html(dump_json(json_member(run.run->metrics, "engine"))), tables);
+                          escape_html(dump_json(metrics->engine)), tables);
     }
   }
   if (html.empty()) return html;

@@ -22,37 +22,33 @@ constexpr size_t kCaptionsShown = 5;
 struct HeadRun {
   const LoadedRun* run = nullptr;
   std::string dataset;
-  std::vector<const Json*> cells;
-  const Json* pretrained = nullptr;  // null: images and texts have no rows of one width without a head
-  double most_pairs = 0;
-  double first_width = 0;
+  const HeadsMetrics* metrics = nullptr;
+  std::vector<const HeadCell*> cells;
+  const HeadlessRecall* pretrained =
+      nullptr;  // null: images and texts have no rows of one width without a head
+  int64_t most_pairs = 0;
+  int64_t first_width = 0;
 };
 
 std::vector<HeadRun> head_runs(const ReportData& data) {
   std::vector<HeadRun> all;
   for (const LoadedRun& run : data.runs) {
-    if (run.run->info.kind != "heads") continue;
+    const auto* metrics = std::get_if<HeadsMetrics>(&run.metrics);
+    if (metrics == nullptr) continue;
     for (const RunDataset& dataset : run.run->info.datasets) {
       HeadRun one;
       one.run = &run;
       one.dataset = dataset.name;
-      const auto of = [&](const char* key) {
-        std::vector<const Json*> its;
-        const Json& list = json_member(run.run->metrics, key);
-        if (!list.is_array()) return its;
-        for (const Json& each : list) {
-          if (json_text(each, "dataset") == dataset.name) its.push_back(&each);
-        }
-        return its;
-      };
-      one.cells = of("cells");
+      one.metrics = metrics;
+      for (const HeadCell& cell : metrics->cells) {
+        if (cell.dataset == dataset.name) one.cells.push_back(&cell);
+      }
       if (one.cells.empty()) continue;
-      const std::vector<const Json*> pretrained = of("pretrained");
-      if (!pretrained.empty()) one.pretrained = pretrained.front();
-      one.first_width = json_number(*one.cells.front(), "width");
-      for (const Json* cell : one.cells) {
-        if (json_number(*cell, "width") != one.first_width) continue;
-        one.most_pairs = std::max(one.most_pairs, json_number(*cell, "pairs"));
+      const auto own = std::ranges::find(metrics->pretrained, dataset.name, &HeadlessRecall::dataset);
+      if (own != metrics->pretrained.end()) one.pretrained = &*own;
+      one.first_width = one.cells.front()->width;
+      for (const HeadCell* cell : one.cells) {
+        if (cell->width == one.first_width) one.most_pairs = std::max(one.most_pairs, cell->pairs);
       }
       all.push_back(std::move(one));
     }
@@ -64,28 +60,26 @@ std::vector<HeadRun> head_runs(const ReportData& data) {
 struct TableRow {
   Series series;
   std::string name;
-  const Json* figures = nullptr;
+  const RecallOf<Figure>* recall = nullptr;
 };
 
 std::vector<TableRow> table_rows(const ReportData& data, const HeadRun& run) {
   std::vector<TableRow> rows;
   if (run.pretrained != nullptr) {
-    rows.push_back({data.series_of(*run.run, "pretrained"), "pretrained, no head", run.pretrained});
+    rows.push_back({data.series_of(*run.run, "pretrained"), "pretrained, no head", &run.pretrained->recall});
   }
-  for (const Json* cell : run.cells) {
-    if (json_number(*cell, "width") != run.first_width || json_number(*cell, "pairs") != run.most_pairs)
-      continue;
-    const std::string kind = json_text(*cell, "kind");
-    const std::string role = kind == "linear" ? "baseline: linear head"
-                             : kind == "mlp"  ? "improved: MLP head"
-                                              : kind;
-    rows.push_back({data.series_of(*run.run, kind), role, cell});
+  for (const HeadCell* cell : run.cells) {
+    if (cell->width != run.first_width || cell->pairs != run.most_pairs) continue;
+    const std::string role = cell->kind == "linear" ? "baseline: linear head"
+                             : cell->kind == "mlp"  ? "improved: MLP head"
+                                                    : cell->kind;
+    rows.push_back({data.series_of(*run.run, cell->kind), role, &cell->recall});
   }
   return rows;
 }
 
 void add_recall_columns(Table& table) {
-  table.columns.push_back(figure_column("mean recall", "mean_recall"));
+  table.columns.push_back(figure_column("mean recall", std::string(kMeanRecall)));
   for (const Direction direction : kBothDirections) {
     for (const std::string_view name : kRecalls) {
       table.columns.push_back(
@@ -95,12 +89,12 @@ void add_recall_columns(Table& table) {
   }
 }
 
-void add_recall_cells(const Json& figures, std::vector<Cell>& row) {
-  row.push_back(figure_cell(json_member(figures, "mean_recall"), Unit::kShare));
+template <typename T>
+void add_recall_cells(const RecallOf<T>& recall, std::vector<Cell>& row) {
+  row.push_back(figure_cell(&recall.mean_recall, Unit::kShare));
   for (const Direction direction : kBothDirections) {
     for (const std::string_view name : kRecalls) {
-      row.push_back(
-          figure_cell(json_member(json_member(figures, direction_name(direction)), name), Unit::kShare));
+      row.push_back(figure_cell(find_named(recall.directions.of(direction), name), Unit::kShare));
     }
   }
 }
@@ -108,13 +102,13 @@ void add_recall_cells(const Json& figures, std::vector<Cell>& row) {
 Table recall_table(const ReportData& data, const HeadRun& run) {
   Table table;
   table.name = "heads-" + run.dataset;
-  table.caption = fmt::format("{}: no head, baseline and improved, on {} pairs", run.dataset,
-                              count_text(static_cast<int64_t>(run.most_pairs)));
+  table.caption =
+      fmt::format("{}: no head, baseline and improved, on {} pairs", run.dataset, count_text(run.most_pairs));
   table.columns = {text_column("model", "model")};
   add_recall_columns(table);
   for (const TableRow& row : table_rows(data, run)) {
     table.rows.push_back({text_cell(row.name)});
-    add_recall_cells(*row.figures, table.rows.back());
+    add_recall_cells(*row.recall, table.rows.back());
   }
   return table;
 }
@@ -127,18 +121,16 @@ Table verdict_table(const HeadRun& run) {
       fmt::format("{}: paired differences, over the same resamples of pictures and seeds", run.dataset);
   table.columns = {text_column("a", "a"), text_column("b", "b")};
   add_recall_columns(table);
-  const Json& verdicts = json_member(run.run->run->metrics, "verdicts");
-  if (!verdicts.is_array()) return table;
   Verdicts by_mean_recall;
   // Comparisons of heads come first, those with no head behind them.
   for (const bool without : {false, true}) {
-    for (const Json& verdict : verdicts) {
-      const std::string b = json_text(verdict, "b");
-      if (json_text(verdict, "dataset") != run.dataset || (b == "no head") != without) continue;
-      std::vector<Cell> row = {text_cell(json_text(verdict, "a")), text_cell(b)};
-      add_recall_cells(verdict, row);
+    for (const HeadVerdict& one : run.metrics->verdicts) {
+      const Verdict& verdict = one.verdict;
+      if (one.dataset != run.dataset || (verdict.b == "no head") != without) continue;
+      std::vector<Cell> row = {text_cell(verdict.a), text_cell(verdict.b)};
+      add_recall_cells(verdict.differences, row);
       table.rows.push_back(std::move(row));
-      by_mean_recall.add(json_member(verdict, "mean_recall"), "a", "b");
+      by_mean_recall.add(&verdict.differences.mean_recall, "a", "b");
     }
   }
   table.caption += "; p and verdict by mean recall";
@@ -161,10 +153,10 @@ Chart recall_bars(const ReportData& data, const HeadRun& run) {
                                  name.substr(1)));
       for (const TableRow& row : table_rows(data, run)) {
         if (bins.size() == 1) chart.legend.push_back({row.name, row.series.colour});
-        const Json& figure = json_member(json_member(*row.figures, direction_name(direction)), name);
-        chart.data.rows.push_back({text_cell(bins.back()), text_cell(series_key(row.series)),
-                                   text_cell(row.name),
-                                   number_cell(json_number(figure, "value"), Unit::kShare)});
+        const Figure* figure = find_named(row.recall->directions.of(direction), name);
+        chart.data.rows.push_back(
+            {text_cell(bins.back()), text_cell(series_key(row.series)), text_cell(row.name),
+             number_cell(figure == nullptr ? Figure::kNone : figure->value, Unit::kShare)});
       }
     }
   }
@@ -173,31 +165,29 @@ Chart recall_bars(const ReportData& data, const HeadRun& run) {
   return chart;
 }
 
-// Line chart over `x`, a key of the cells: mean recall of each kind with the other key equal to `fixed`.
-Chart cells_chart(const ReportData& data, const HeadRun& run, const std::string& x,
-                  const std::string& x_title, const std::string& other, double fixed) {
+// Line chart over `along`, which is called `x`: mean recall of each kind in the cells whose `other` is `fixed`.
+Chart cells_chart(const ReportData& data, const HeadRun& run, const std::string& x, int64_t HeadCell::*along,
+                  int64_t HeadCell::*other, int64_t fixed) {
   Chart chart;
-  chart.title = fmt::format("{}: mean recall by {}", run.dataset, x_title);
+  chart.title = fmt::format("{}: mean recall by {}", run.dataset, x);
   chart.words =
       "The mean of R@1, R@5 and R@10 of both directions; bands are intervals over queries and seeds.";
   chart.data.name = fmt::format("heads-by-{}-{}", x, run.dataset);
-  chart.data.columns = {number_column(x_title, x), text_column("colour", "series"),
-                        text_column("head", "name"), figure_column("mean recall", "value")};
-  std::set<double> places;
-  for (const Json* cell : run.cells) {
-    if (json_number(*cell, other) != fixed) continue;
-    const Series series = data.series_of(*run.run, json_text(*cell, "kind"));
+  chart.data.columns = {number_column(x, x), text_column("colour", "series"), text_column("head", "name"),
+                        figure_column("mean recall", "value")};
+  std::set<int64_t> places;
+  for (const HeadCell* cell : run.cells) {
+    if (cell->*other != fixed) continue;
+    const Series series = data.series_of(*run.run, cell->kind);
     if (std::ranges::none_of(chart.legend, [&](const Series& there) { return there.name == series.name; })) {
       chart.legend.push_back(series);
     }
-    places.insert(json_number(*cell, x));
-    chart.data.rows.push_back({number_cell(json_number(*cell, x)), text_cell(series_key(series)),
-                               text_cell(series.name),
-                               figure_cell(json_member(*cell, "mean_recall"), Unit::kShare)});
+    places.insert(cell->*along);
+    chart.data.rows.push_back({number_cell(cell->*along), text_cell(series_key(series)),
+                               text_cell(series.name), figure_cell(&cell->recall.mean_recall, Unit::kShare)});
   }
   if (places.size() < 2) chart.data.rows.clear();
-  chart.spec =
-      lines_spec(chart.legend, {.x = x, .x_title = x_title, .y_title = "mean recall", .x_log = true});
+  chart.spec = lines_spec(chart.legend, {.x = x, .x_title = x, .y_title = "mean recall", .x_log = true});
   return chart;
 }
 
@@ -208,11 +198,10 @@ Table cells_table(const HeadRun& run) {
   table.columns = {text_column("head", "kind"), number_column("pairs", "pairs"),
                    number_column("width", "width"), number_column("seeds", "seeds")};
   add_recall_columns(table);
-  for (const Json* cell : run.cells) {
-    const Json& seeds = json_member(*cell, "seeds");
-    table.rows.push_back({text_cell(json_text(*cell, "kind")), number_cell(json_number(*cell, "pairs")),
-                          number_cell(json_number(*cell, "width")), count_cell(std::ssize(seeds))});
-    add_recall_cells(*cell, table.rows.back());
+  for (const HeadCell* cell : run.cells) {
+    table.rows.push_back({text_cell(cell->kind), number_cell(cell->pairs), number_cell(cell->width),
+                          count_cell(std::ssize(cell->seeds))});
+    add_recall_cells(cell->recall, table.rows.back());
   }
   return table;
 }
@@ -301,8 +290,9 @@ Result<std::string> heads_section(const ReportData& data, const RunPageOptions& 
     const HeadRun& run = runs[i];
     html += fmt::format("<h3>{}</h3>\n", escape_html(run.dataset)) + page.table(recall_table(data, run));
     html += "<div class=\"panels\">\n" + page.chart(recall_bars(data, run));
-    for (const Chart& chart : {cells_chart(data, run, "pairs", "pairs", "width", run.first_width),
-                               cells_chart(data, run, "width", "width", "pairs", run.most_pairs)}) {
+    for (const Chart& chart :
+         {cells_chart(data, run, "pairs", &HeadCell::pairs, &HeadCell::width, run.first_width),
+          cells_chart(data, run, "width", &HeadCell::width, &HeadCell::pairs, run.most_pairs)}) {
       if (!chart.data.rows.empty()) html += page.chart(chart);
     }
     html +=

@@ -1,7 +1,8 @@
 // Effective token length: R@1 over the number of tokens kept, and where it stops rising.
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <numeric>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -14,7 +15,7 @@ namespace {
 
 struct Entry {
   const LoadedRun* run = nullptr;
-  const Json* result = nullptr;
+  const LengthResult* result = nullptr;
   Series series;
 };
 
@@ -27,40 +28,28 @@ struct Domain {
 std::vector<Domain> group_by_domain(const ReportData& data) {
   std::vector<Domain> domains;
   for (const LoadedRun& run : data.runs) {
-    const Json& results = json_member(run.run->metrics, "results");
-    if (run.run->info.kind != "length" || !results.is_array()) continue;
-    for (const Json& result : results) {
-      const std::string name = json_text(result, "domain");
-      auto domain = std::ranges::find(domains, name, &Domain::name);
-      if (domain == domains.end()) domain = domains.insert(domain, Domain{name, {}});
-      const std::string dataset = json_text(result, "dataset");
-      auto place =
-          std::ranges::find_if(domain->datasets, [&](const auto& each) { return each.first == dataset; });
-      if (place == domain->datasets.end()) place = domain->datasets.insert(place, {dataset, {}});
-      place->second.push_back({&run, &result, data.series_of(run, json_text(result, "model"))});
+    const auto* metrics = std::get_if<LengthMetrics>(&run.metrics);
+    if (metrics == nullptr) continue;
+    for (const LengthResult& result : metrics->results) {
+      auto domain = std::ranges::find(domains, result.domain, &Domain::name);
+      if (domain == domains.end()) domain = domains.insert(domain, Domain{result.domain, {}});
+      auto place = std::ranges::find_if(domain->datasets,
+                                        [&](const auto& each) { return each.first == result.dataset; });
+      if (place == domain->datasets.end()) place = domain->datasets.insert(place, {result.dataset, {}});
+      place->second.push_back({&run, &result, data.series_of(run, result.model)});
     }
   }
   return domains;
 }
 
-// Returns true if the curve is above chance; otherwise its effective length is that of noise. Older runs do
-// not contain this field.
-bool above_chance(const Json& curve) {
-  const Json& above = json_member(curve, "above_chance");
-  return !above.is_boolean() || above.get<bool>();
-}
-
-// Adds the rows of a curve: {"curve": [{"n", "r1": {...}}, ...]}. Returns the largest n.
-double add_curve(const Json& direction, const Series& series, const std::string& name, Table& data) {
-  double last = 0;
-  const Json& curve = json_member(direction, "curve");
-  if (!curve.is_array()) return last;
-  for (const Json& point : curve) {
-    const double n = json_number(point, "n");
-    if (!std::isfinite(n)) continue;
-    last = std::max(last, n);
-    data.rows.push_back({text_cell(name), text_cell(series_key(series)), number_cell(n),
-                         figure_cell(json_member(point, "r1"), Unit::kShare)});
+// Adds the rows of a curve. Returns the largest n.
+int64_t add_curve(const LengthCurveRecord& curve, const Series& series, const std::string& name,
+                  Table& data) {
+  int64_t last = 0;
+  for (const LengthPointRecord& point : curve.curve) {
+    last = std::max(last, point.n);
+    data.rows.push_back({text_cell(name), text_cell(series_key(series)), number_cell(point.n),
+                         figure_cell(&point.r1, Unit::kShare)});
   }
   return last;
 }
@@ -78,13 +67,13 @@ Chart curve_chart(const std::string& dataset, const std::vector<Entry>& entries,
   chart.title = fmt::format("{}: {}", dataset, direction_words(direction));
   chart.data = curve_table(fmt::format("length-{}-{}", dataset, direction_name(direction)));
   LineAxes axes{.x = "n", .x_title = "tokens kept", .y_title = "R@1"};
-  double last = 0;
+  int64_t last = 0;
   for (const Entry& entry : entries) {
-    const Json& one = json_member(*entry.result, direction_name(direction));
+    const LengthCurveRecord& one = entry.result->curves.of(direction);
     last = std::max(last, add_curve(one, entry.series, entry.series.name, chart.data));
     chart.legend.push_back(entry.series);
-    const double effective = json_number(json_member(one, "effective"), "value");
-    if (std::isfinite(effective) && above_chance(one)) axes.marks.emplace_back(entry.series, effective);
+    const std::optional<int64_t>& effective = one.effective.value;
+    if (effective && one.above_chance) axes.marks.emplace_back(entry.series, *effective);
   }
   chart.words = fmt::format("R@1 of texts cut to their first n tokens, with its interval{}.",
                             axes.marks.empty() ? "" : "; dashed: the effective length");
@@ -93,9 +82,17 @@ Chart curve_chart(const std::string& dataset, const std::vector<Entry>& entries,
   return chart;
 }
 
-// Returns "17 [12, 24]", in tokens.
-Cell length_cell(const Json& effective) {
-  return figure_cell(effective, Unit::kNumber);
+double number_of(const std::optional<int64_t>& length) {
+  return length ? static_cast<double>(*length) : Figure::kNone;
+}
+
+// Returns "17 [12, 24]", in tokens; a dash without a length.
+template <typename Effective>
+Cell length_cell(const Effective* effective) {
+  const Effective none = {};
+  if (effective == nullptr) effective = &none;
+  return figure_cell(number_of(effective->value), number_of(effective->low), number_of(effective->high),
+                     Unit::kNumber);
 }
 
 Table lengths_table(const std::string& dataset, const std::vector<Entry>& entries) {
@@ -114,26 +111,21 @@ Table lengths_table(const std::string& dataset, const std::vector<Entry>& entrie
                    figure_column("of subsets of images", "subsets")};
   for (const Entry& entry : entries) {
     for (const Direction direction : kBothDirections) {
-      const Json& one = json_member(*entry.result, direction_name(direction));
-      const bool is_noise = !above_chance(one);
-      const Json none;
-      const Json& effective = is_noise ? none : json_member(one, "effective");
-      double best = std::numeric_limits<double>::quiet_NaN();
-      const Json& curve = json_member(one, "curve");
-      if (curve.is_array()) {
-        for (const Json& point : curve)
-          best = std::fmax(best, json_number(json_member(point, "r1"), "value"));
-      }
-      const Json& at_end = json_member(effective, "at_end");
-      const bool end = at_end.is_boolean() && at_end.get<bool>();
+      const LengthCurveRecord& one = entry.result->curves.of(direction);
+      const EffectiveLengthRecord* effective = one.above_chance ? &one.effective : nullptr;
+      double best = Figure::kNone;
+      for (const LengthPointRecord& point : one.curve) best = std::fmax(best, point.r1.value);
+      const bool end = effective != nullptr && effective->at_end;
       table.rows.push_back(
           {text_cell(entry.series.name), text_cell(direction_name(direction), direction_words(direction)),
-           length_cell(effective), number_cell(json_number(effective, "tokens")),
-           number_cell(json_number(effective, "share"), Unit::kShare),
-           number_cell(json_number(*entry.result, "limit")), number_cell(best, Unit::kShare),
-           is_noise ? text_cell("chance", "no better than guessing: there is no effective length")
-                    : text_cell(end ? "at the end" : "", end ? "at the end: more might help" : ""),
-           length_cell(json_member(effective, "subsets"))});
+           length_cell(effective),
+           number_cell(effective == nullptr ? Figure::kNone : number_of(effective->tokens)),
+           number_cell(effective == nullptr ? Figure::kNone : effective->share, Unit::kShare),
+           number_cell(entry.result->limit), number_cell(best, Unit::kShare),
+           effective == nullptr
+               ? text_cell("chance", "no better than guessing: there is no effective length")
+               : text_cell(end ? "at the end" : "", end ? "at the end: more might help" : ""),
+           length_cell(effective != nullptr && effective->subsets ? &*effective->subsets : nullptr)});
     }
   }
   return table;
@@ -149,15 +141,13 @@ Table chunking_table(const std::string& dataset, const std::vector<Entry>& entri
                    figure_column("chunks \xE2\x88\x92 cut", "difference")};
   Verdicts verdicts;
   for (const Entry& entry : entries) {
-    const Json& chunking = json_member(*entry.result, "chunking");
-    if (!chunking.is_array()) continue;
-    for (const Json& one : chunking) {
+    for (const ChunkingRecord& one : entry.result->chunking) {
       for (const Direction direction : kBothDirections) {
-        const Json& difference = json_member(json_member(one, direction_name(direction)), "difference");
-        table.rows.push_back({text_cell(entry.series.name), text_cell(json_text(one, "chunks")),
-                              text_cell(json_text(one, "pooling")),
+        const std::optional<ChunkDifference>& found = one.curves.of(direction).difference;
+        const Difference* difference = found ? &*found : nullptr;
+        table.rows.push_back({text_cell(entry.series.name), text_cell(one.chunks), text_cell(one.pooling),
                               text_cell(direction_name(direction), direction_words(direction)),
-                              figure_cell(difference.is_object() ? difference : Json(), Unit::kShare)});
+                              figure_cell(difference, Unit::kShare)});
         verdicts.add(difference, "chunks", "cut");
       }
     }
@@ -172,19 +162,16 @@ Chart controls_chart(const std::string& dataset, const Entry& entry, Direction d
   chart.title = fmt::format("{}, {}: {}", dataset, entry.series.name, direction_words(direction));
   chart.data =
       curve_table(fmt::format("controls-{}-{}-{}", dataset, entry.series.name, direction_name(direction)));
-  const Json& controls = json_member(*entry.result, "controls");
-  const std::string_view key = direction_name(direction);
   LineAxes axes{.x = "n", .x_title = "tokens kept", .y_title = "R@1"};
-  double last = 0;
-  const auto add = [&](const Json& curves, const char* name, size_t colour) {
-    const Json& one = json_member(curves, key);
-    if (!one.is_object()) return;
+  int64_t last = 0;
+  const auto add = [&](const std::optional<LengthCurvesRecord>& curves, const char* name, size_t colour) {
+    if (!curves) return;
     chart.legend.push_back(Series{name, colour});
-    last = std::max(last, add_curve(one, chart.legend.back(), name, chart.data));
+    last = std::max(last, add_curve(curves->of(direction), chart.legend.back(), name, chart.data));
   };
-  add(*entry.result, "first tokens", 0);
-  add(json_member(controls, "sentences_permuted"), "sentences in another order", 2);
-  add(json_member(controls, "last_tokens"), "last tokens", 1);
+  add(entry.result->curves, "first tokens", 0);
+  add(entry.result->sentences_permuted, "sentences in another order", 2);
+  add(entry.result->last_tokens, "last tokens", 1);
   chart.words = "R@1 of texts cut to n tokens:";
   for (const Series& series : chart.legend) {
     chart.words += fmt::format("{} {}", series.name == chart.legend.front().name ? "" : ";", series.name);
@@ -197,20 +184,12 @@ Chart controls_chart(const std::string& dataset, const Entry& entry, Direction d
 
 Chart token_chart(const std::string& dataset, const Entry& entry) {
   Chart chart;
-  const Json& lengths = json_member(*entry.result, "token_lengths");
-  const Json& histogram = json_member(lengths, "histogram");
-  const Json& counts = json_member(histogram, "counts");
-  const double width = json_number(histogram, "width");
+  const TokenLengths& tokens = entry.result->token_lengths;
   chart.title = fmt::format("{}: tokens of a text, {}", dataset, entry.series.name);
-  const double limit = json_number(lengths, "limit");
-  chart.words = fmt::format("Median {}, 95% at most {}, the longest {}",
-                            number_text(json_number(lengths, "median"), Unit::kNumber),
-                            number_text(json_number(lengths, "p95"), Unit::kNumber),
-                            number_text(json_number(lengths, "max"), Unit::kNumber));
-  if (std::isfinite(limit)) {
-    chart.words += fmt::format("; {} are beyond the {} there is room for",
-                               number_text(json_number(lengths, "beyond_limit"), Unit::kNumber),
-                               number_text(limit, Unit::kNumber));
+  chart.words = fmt::format("Median {}, 95% at most {}, the longest {}", tokens.lengths.median,
+                            tokens.lengths.p95, tokens.lengths.max);
+  if (tokens.limit) {
+    chart.words += fmt::format("; {} are beyond the {} there is room for", tokens.beyond, *tokens.limit);
   }
   chart.words += ".";
   chart.legend = {entry.series};
@@ -218,15 +197,13 @@ Chart token_chart(const std::string& dataset, const Entry& entry) {
   chart.data.columns = {text_column("model", "name"), text_column("colour", "series"),
                         text_column("tokens", "bin"), number_column("texts", "texts"),
                         number_column("share", "share")};
-  if (!counts.is_array() || !(width >= 1)) return chart;
-  double total = 0;
-  for (const Json& count : counts) total += count.is_number() ? count.get<double>() : 0;
+  const auto total = static_cast<double>(std::reduce(tokens.counts.begin(), tokens.counts.end()));
   std::vector<std::string> bins;
-  for (size_t i = 0; i < counts.size() && total > 0; ++i) {
-    const double from = static_cast<double>(i) * width;
-    bins.push_back(width <= 1 ? fmt::format("{:.0f}", from)
-                              : fmt::format("{:.0f}\xE2\x80\x93{:.0f}", from, from + width - 1));
-    const double count = counts[i].is_number() ? counts[i].get<double>() : 0;
+  for (size_t i = 0; i < tokens.counts.size() && total > 0; ++i) {
+    const int64_t from = static_cast<int64_t>(i) * tokens.width;
+    bins.push_back(tokens.width <= 1 ? fmt::format("{}", from)
+                                     : fmt::format("{}\xE2\x80\x93{}", from, from + tokens.width - 1));
+    const auto count = static_cast<double>(tokens.counts[i]);
     chart.data.rows.push_back({text_cell(entry.series.name), text_cell(series_key(entry.series)),
                                text_cell(bins.back()), number_cell(count),
                                number_cell(count / total, Unit::kShare)});

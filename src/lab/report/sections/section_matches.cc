@@ -12,12 +12,14 @@ namespace {
 struct Kind {
   const char* key;
   const char* words;
+  std::optional<MatchFigures> MatchesResult::*figures;
 };
-constexpr std::array<Kind, 2> kKinds = {{{"text", "searched by text"}, {"picture", "searched by picture"}}};
+constexpr std::array<Kind, 2> kKinds = {{{"text", "searched by text", &MatchesResult::texts},
+                                         {"picture", "searched by picture", &MatchesResult::pictures}}};
 
 struct Entry {
   Series series;
-  const Json* figures = nullptr;
+  const MatchFigures* figures = nullptr;
 };
 
 Chart calibration_chart(const std::string& dataset, const Kind& kind, const std::vector<Entry>& entries) {
@@ -31,14 +33,12 @@ Chart calibration_chart(const std::string& dataset, const Kind& kind, const std:
                         number_column("promised", "promised"), figure_column("came true", "value"),
                         number_column("hits", "hits")};
   for (const Entry& entry : entries) {
-    const Json& bins = json_member(*entry.figures, "calibration");
-    if (!bins.is_array() || bins.empty()) continue;
+    if (entry.figures->bins.empty()) continue;
     chart.legend.push_back(entry.series);
-    for (const Json& bin : bins) {
+    for (const MatchFigures::Bin& bin : entry.figures->bins) {
       chart.data.rows.push_back({text_cell(entry.series.name), text_cell(series_key(entry.series)),
-                                 number_cell(json_number(bin, "promised")),
-                                 figure_cell(json_member(bin, "came"), Unit::kShare),
-                                 number_cell(json_number(bin, "hits"))});
+                                 number_cell(bin.promised), figure_cell(&bin.came, Unit::kShare),
+                                 number_cell(bin.hits)});
     }
   }
   chart.spec = lines_spec(chart.legend, {.x = "promised", .x_title = "promised", .y_title = "came true"});
@@ -61,14 +61,12 @@ Table summary_table(const std::string& dataset, const Kind& kind, const std::vec
                    figure_column("by cosine", "hit_cosine_auroc"),
                    text_column("nothing can be told", "reason")};
   for (const Entry& entry : entries) {
-    const Json& figures = *entry.figures;
-    const auto auroc = [&](const char* name) {
-      return figure_cell(json_member(figures, name), Unit::kNumber);
-    };
-    table.rows.push_back({text_cell(entry.series.name), number_cell(json_number(figures, "asked")),
-                          figure_cell(json_member(figures, "first_right"), Unit::kShare),
-                          auroc("found_auroc"), auroc("cosine_auroc"), auroc("hit_auroc"),
-                          auroc("hit_cosine_auroc"), text_cell(json_text(figures, "reason"))});
+    const MatchFigures& figures = *entry.figures;
+    const auto auroc = [](const Figure& figure) { return figure_cell(&figure, Unit::kNumber); };
+    table.rows.push_back({text_cell(entry.series.name), number_cell(figures.asked),
+                          figure_cell(&figures.first_right, Unit::kShare), auroc(figures.found_auroc),
+                          auroc(figures.cosine_auroc), auroc(figures.hit_auroc),
+                          auroc(figures.hit_cosine_auroc), text_cell(figures.reason)});
   }
   return table;
 }
@@ -88,14 +86,11 @@ Table cuts_table(const std::string& dataset, const Kind& kind, const std::vector
                    figure_column("found", "found"),
                    figure_column("false found", "false_found")};
   for (const Entry& entry : entries) {
-    const Json& cuts = json_member(*entry.figures, "cuts");
-    if (!cuts.is_array()) continue;
-    for (const Json& cut : cuts) {
-      const auto share = [&](const char* name) { return figure_cell(json_member(cut, name), Unit::kShare); };
-      table.rows.push_back({text_cell(entry.series.name), number_cell(json_number(cut, "cut")),
-                            number_cell(json_number(cut, "hits")),
-                            number_cell(json_number(cut, "promised"), Unit::kShare), share("precision"),
-                            share("found"), share("false_found")});
+    for (const MatchFigures::Cut& cut : entry.figures->cuts) {
+      const auto share = [](const Figure& figure) { return figure_cell(&figure, Unit::kShare); };
+      table.rows.push_back({text_cell(entry.series.name), number_cell(cut.cut), number_cell(cut.hits),
+                            number_cell(cut.promised, Unit::kShare), share(cut.precision), share(cut.found),
+                            share(cut.false_found)});
     }
   }
   return table;
@@ -106,16 +101,16 @@ Table cuts_table(const std::string& dataset, const Kind& kind, const std::vector
 std::string matches_section(const ReportData& data, PageBuilder& page) {
   std::string html;
   for (const LoadedRun& run : data.runs) {
-    const Json& results = json_member(run.run->metrics, "results");
-    if (run.run->info.kind != "matches" || !results.is_array()) continue;
+    const auto* metrics = std::get_if<MatchesMetrics>(&run.metrics);
+    if (metrics == nullptr) continue;
     for (const RunDataset& dataset : run.run->info.datasets) {
       std::string parts;
       for (const Kind& kind : kKinds) {
         std::vector<Entry> entries;
-        for (const Json& result : results) {
-          const Json& figures = json_member(result, kind.key);
-          if (json_text(result, "dataset") != dataset.name || !figures.is_object()) continue;
-          entries.push_back({data.series_of(run, json_text(result, "model")), &figures});
+        for (const MatchesResult& result : metrics->results) {
+          const std::optional<MatchFigures>& figures = result.*kind.figures;
+          if (result.dataset != dataset.name || !figures) continue;
+          entries.push_back({data.series_of(run, result.model), &*figures});
         }
         if (entries.empty()) continue;
         parts += page.table(summary_table(dataset.name, kind, entries));

@@ -14,18 +14,17 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kScores = {"text", "image", "group"};
 
-struct CompositionResult {
+struct CompositionEntry {
   Series series;
-  const Json* result = nullptr;
+  const CompositionResult* result = nullptr;
 };
 
 // Returns the kind of modification; "all" for all together.
-std::string kind_of(const Json& result) {
-  const std::string kind = json_text(result, "kind");
-  return kind.empty() ? "all" : kind;
+std::string kind_words(const std::optional<std::string>& kind) {
+  return kind.value_or("").empty() ? "all" : *kind;
 }
 
-Chart composition_chart(const std::string& dataset, const std::vector<CompositionResult>& results) {
+Chart composition_chart(const std::string& dataset, const std::vector<CompositionEntry>& results) {
   Chart chart;
   chart.title = dataset + ": text, image and group score";
   chart.words =
@@ -37,23 +36,23 @@ Chart composition_chart(const std::string& dataset, const std::vector<Compositio
   std::vector<std::string> groups;
   for (const std::string_view score : kScores) {
     bool any = false;
-    for (const CompositionResult& each : results) {
-      const Json& figure = json_member(json_member(*each.result, "scores"), score);
-      if (kind_of(*each.result) != "all" || !figure.is_object()) continue;
+    for (const CompositionEntry& each : results) {
+      const Figure* figure = find_named(each.result->scores, score);
+      if (kind_words(each.result->kind) != "all" || figure == nullptr) continue;
       any = true;
       chart.data.rows.push_back({text_cell(score), text_cell(series_key(each.series)),
                                  text_cell(each.series.name), figure_cell(figure, Unit::kShare)});
     }
     if (any) groups.emplace_back(score);
   }
-  for (const CompositionResult& each : results) {
-    if (kind_of(*each.result) == "all") chart.legend.push_back(each.series);
+  for (const CompositionEntry& each : results) {
+    if (kind_words(each.result->kind) == "all") chart.legend.push_back(each.series);
   }
   chart.spec = interval_spec(groups, chart.legend, "share of items");
   return chart;
 }
 
-Table composition_table(const std::string& dataset, const std::vector<CompositionResult>& results) {
+Table composition_table(const std::string& dataset, const std::vector<CompositionEntry>& results) {
   Table table;
   table.name = "composition-" + dataset;
   table.caption = dataset + ": scores by kind of change; comparisons are strict, so that ties count as wrong";
@@ -61,12 +60,11 @@ Table composition_table(const std::string& dataset, const std::vector<Compositio
                    number_column("items", "items"), number_column("tied", "tied"),
                    figure_column("text", "text"),   figure_column("image", "image"),
                    figure_column("group", "group")};
-  for (const CompositionResult& each : results) {
-    std::vector<Cell> row = {text_cell(each.series.name), text_cell(kind_of(*each.result)),
-                             number_cell(json_number(*each.result, "items")),
-                             number_cell(json_number(*each.result, "tied"))};
+  for (const CompositionEntry& each : results) {
+    std::vector<Cell> row = {text_cell(each.series.name), text_cell(kind_words(each.result->kind)),
+                             number_cell(each.result->items), number_cell(each.result->tied)};
     for (const std::string_view score : kScores) {
-      row.push_back(figure_cell(json_member(json_member(*each.result, "scores"), score), Unit::kShare));
+      row.push_back(figure_cell(find_named(each.result->scores, score), Unit::kShare));
     }
     table.rows.push_back(std::move(row));
   }
@@ -80,17 +78,15 @@ Table composition_differences(const ReportData& data, const LoadedRun& run, cons
   table.columns = {text_column("a", "a"), text_column("b", "b"), text_column("kind", "kind"),
                    text_column("score", "score"), figure_column("a \xE2\x88\x92 b", "difference")};
   Verdicts verdicts;
-  const Json& comparisons = json_member(run.run->metrics, "comparisons");
-  if (!comparisons.is_array()) return table;
-  for (const Json& comparison : comparisons) {
-    if (json_text(comparison, "dataset") != dataset) continue;
-    const std::string a = data.series_of(run, json_text(comparison, "a")).name;
-    const std::string b = data.series_of(run, json_text(comparison, "b")).name;
+  for (const CompositionComparison& comparison : std::get<CompositionMetrics>(run.metrics).comparisons) {
+    if (comparison.dataset != dataset) continue;
+    const std::string a = data.series_of(run, comparison.a).name;
+    const std::string b = data.series_of(run, comparison.b).name;
     for (const std::string_view score : kScores) {
-      const Json& difference = json_member(json_member(comparison, "scores"), score);
-      if (!difference.is_object()) continue;
-      table.rows.push_back({text_cell(a), text_cell(b), text_cell(kind_of(comparison)), text_cell(score),
-                            figure_cell(difference, Unit::kShare)});
+      const Difference* difference = find_named(comparison.scores, score);
+      if (difference == nullptr) continue;
+      table.rows.push_back({text_cell(a), text_cell(b), text_cell(kind_words(comparison.kind)),
+                            text_cell(score), figure_cell(difference, Unit::kShare)});
       verdicts.add(difference, a, b);
     }
   }
@@ -170,13 +166,13 @@ Chart held_out_chart(const ReportFolder& training, const std::string& name) {
 std::string composition_section(const ReportData& data, PageBuilder& page) {
   std::string html;
   for (const LoadedRun& run : data.runs) {
-    const Json& results = json_member(run.run->metrics, "results");
-    if (run.run->info.kind != "winoground" || !results.is_array()) continue;
+    const auto* metrics = std::get_if<CompositionMetrics>(&run.metrics);
+    if (metrics == nullptr) continue;
     for (const RunDataset& dataset : run.run->info.datasets) {
-      std::vector<CompositionResult> its;
-      for (const Json& result : results) {
-        if (json_text(result, "dataset") != dataset.name) continue;
-        its.push_back({data.series_of(run, json_text(result, "model")), &result});
+      std::vector<CompositionEntry> its;
+      for (const CompositionResult& result : metrics->results) {
+        if (result.dataset != dataset.name) continue;
+        its.push_back({data.series_of(run, result.model), &result});
       }
       if (its.empty()) continue;
       html += fmt::format("<h3>{}</h3>\n<div class=\"panels\">\n{}</div>\n{}", escape_html(dataset.name),

@@ -57,7 +57,7 @@ void own_colours(std::vector<OverviewRow>& rows) {
 }
 
 Cell headline_cell(const Headline* one, Unit unit) {
-  if (one == nullptr) return figure_cell(Json(), unit);
+  if (one == nullptr) return figure_cell(Figure::kNone, Figure::kNone, Figure::kNone, unit);
   Cell cell = figure_cell(one->value, one->low, one->high, unit);
   if (one->best) {
     const size_t end = cell.html.find(" <small>");

@@ -33,7 +33,7 @@ constexpr std::array kFigures = {FigureName{"r1", "R@1", Unit::kShare},
 
 struct Entry {
   const LoadedRun* run = nullptr;
-  const Json* result = nullptr;
+  const RetrievalResult* result = nullptr;
 };
 
 // Results that may share a table: of the same dataset under the same protocol.
@@ -46,28 +46,27 @@ std::vector<Group> group_results(const ReportData& data) {
   std::vector<Group> groups;
   std::vector<std::string> keys;
   for (const LoadedRun& run : data.runs) {
-    const Json& results = json_member(run.run->metrics, "results");
-    if (run.run->info.kind != "retrieval" || !results.is_array()) continue;
-    for (const Json& result : results) {
-      const std::string name = json_text(result, "dataset");
-      const std::string key = comparability(run.run->info, name);
+    const auto* metrics = std::get_if<RetrievalMetrics>(&run.metrics);
+    if (metrics == nullptr) continue;
+    for (const RetrievalResult& result : metrics->results) {
+      const std::string key = comparability(run.run->info, result.dataset);
       const auto found = std::ranges::find(keys, key);
       const auto at = static_cast<size_t>(found - keys.begin());
       if (found == keys.end()) {
         keys.push_back(key);
-        groups.push_back(Group{name, {}});
+        groups.push_back(Group{result.dataset, {}});
       }
       // Every run measures chance; it is shown once.
-      const bool again = json_text(result, "model") == "chance" &&
-                         std::ranges::any_of(groups[at].entries, [](const Entry& entry) {
-                           return json_text(*entry.result, "model") == "chance";
-                         });
+      const bool again =
+          result.model == kChance && std::ranges::any_of(groups[at].entries, [](const Entry& entry) {
+            return entry.result->model == kChance;
+          });
       if (!again) groups[at].entries.push_back({&run, &result});
     }
   }
   for (Group& group : groups) {  // guessing comes last
-    std::ranges::stable_partition(
-        group.entries, [](const Entry& entry) { return json_text(*entry.result, "model") != "chance"; });
+    std::ranges::stable_partition(group.entries,
+                                  [](const Entry& entry) { return entry.result->model != kChance; });
   }
   return groups;
 }
@@ -75,7 +74,7 @@ std::vector<Group> group_results(const ReportData& data) {
 std::vector<Series> series_in(const ReportData& data, const Group& group) {
   std::vector<Series> series;
   for (const Entry& entry : group.entries) {
-    const Series each = data.series_of(*entry.run, json_text(*entry.result, "model"));
+    const Series each = data.series_of(*entry.run, entry.result->model);
     if (std::ranges::none_of(series, [&](const Series& there) { return there.colour == each.colour; })) {
       series.push_back(each);
     }
@@ -95,10 +94,10 @@ Chart recall_chart(const ReportData& data, const Group& group, Direction directi
   for (const FigureName& figure : std::span(kFigures).first(3)) {
     figures.emplace_back(figure.heading.substr(0, figure.heading.find(',')));
     for (const Entry& entry : group.entries) {
-      const Series series = data.series_of(*entry.run, json_text(*entry.result, "model"));
+      const Series series = data.series_of(*entry.run, entry.result->model);
       chart.data.rows.push_back(
           {text_cell(figures.back()), text_cell(series_key(series)), text_cell(series.name),
-           figure_cell(json_member(json_member(*entry.result, direction_name(direction)), figure.key),
+           figure_cell(find_named(entry.result->directions.of(direction).figures, figure.key),
                        Unit::kShare)});
     }
   }
@@ -114,8 +113,7 @@ Table figures_table(const ReportData& data, const Group& group, Direction direct
       fmt::format("{}, {}: figures with their intervals", group.dataset, direction_words(direction));
   bool several = false;
   for (const Entry& entry : group.entries) {
-    const double count = json_number(json_member(*entry.result, direction_name(direction)), "several_right");
-    several = several || count > 0;
+    several = several || entry.result->directions.of(direction).counts.several_right > 0;
   }
   table.columns = {text_column("model", "model"), number_column("queries", "queries")};
   for (const FigureName& figure : kFigures) {
@@ -126,15 +124,15 @@ Table figures_table(const ReportData& data, const Group& group, Direction direct
   table.columns.push_back(number_column("tied queries", "tied"));
   table.columns.push_back(number_column("without answer", "without_answer"));
   for (const Entry& entry : group.entries) {
-    const Json& one = json_member(*entry.result, direction_name(direction));
-    const Series series = data.series_of(*entry.run, json_text(*entry.result, "model"));
-    std::vector<Cell> row = {text_cell(series.name), number_cell(json_number(one, "queries"))};
+    const RetrievalDirection& one = entry.result->directions.of(direction);
+    const Series series = data.series_of(*entry.run, entry.result->model);
+    std::vector<Cell> row = {text_cell(series.name), number_cell(one.counts.queries)};
     for (const FigureName& figure : kFigures) {
       if (!several && figure.key.starts_with("recall")) continue;
-      row.push_back(figure_cell(json_member(one, figure.key), figure.unit));
+      row.push_back(figure_cell(find_named(one.figures, figure.key), figure.unit));
     }
-    row.push_back(number_cell(json_number(one, "tied")));
-    row.push_back(number_cell(json_number(one, "without_answer")));
+    row.push_back(number_cell(one.counts.tied));
+    row.push_back(number_cell(one.counts.without_answer));
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -150,16 +148,14 @@ Table differences_table(const ReportData& data, const Group& group) {
   std::set<const LoadedRun*> done;  // a run's entries need not stand together: guessing comes last
   for (const Entry& entry : group.entries) {
     if (!done.insert(entry.run).second) continue;
-    const Json& comparisons = json_member(entry.run->run->metrics, "comparisons");
-    if (!comparisons.is_array()) continue;
-    for (const Json& comparison : comparisons) {
-      if (json_text(comparison, "dataset") != group.dataset) continue;
-      const std::string a = data.series_of(*entry.run, json_text(comparison, "a")).name;
-      const std::string b = data.series_of(*entry.run, json_text(comparison, "b")).name;
+    for (const RetrievalComparison& comparison : std::get<RetrievalMetrics>(entry.run->metrics).comparisons) {
+      if (comparison.dataset != group.dataset) continue;
+      const std::string a = data.series_of(*entry.run, comparison.a).name;
+      const std::string b = data.series_of(*entry.run, comparison.b).name;
       for (const Direction direction : kBothDirections) {
         for (const std::string_view key : {"r1", "r5", "r10", "mrr", "ndcg10"}) {
-          const Json& difference = json_member(json_member(comparison, direction_name(direction)), key);
-          if (!difference.is_object()) continue;
+          const Difference* difference = find_named(comparison.directions.of(direction), key);
+          if (difference == nullptr) continue;
           const auto figure = std::ranges::find(kFigures, key, &FigureName::key);
           table.rows.push_back({text_cell(a), text_cell(b),
                                 text_cell(direction_name(direction), direction_words(direction)),
@@ -189,7 +185,7 @@ Chart ranks_chart(const ReportData& data, const Group& group, Direction directio
   std::map<size_t, std::vector<double>> ranks;  // by colour
   double last = 1;
   for (const Entry& entry : group.entries) {
-    const std::string model = json_text(*entry.result, "model");
+    const std::string model = entry.result->model;
     for (const RunQuery& query : entry.run->queries) {
       if (query.dataset != group.dataset || query.model != model || query.direction != direction) continue;
       if (query.ranks.empty()) continue;
@@ -233,11 +229,11 @@ Chart ranks_chart(const ReportData& data, const Group& group, Direction directio
 }
 
 std::string group_html(const ReportData& data, const Group& group, PageBuilder& page) {
-  const Json& first = *group.entries.front().result;
+  const RetrievalResult& first = *group.entries.front().result;
   const Json& protocol = group.entries.front().run->run->info.protocol;
-  std::string html = fmt::format("<h3>{}</h3>\n<p class=\"soft\">{} images, {} texts",
-                                 escape_html(group.dataset), number_cell(json_number(first, "images")).html,
-                                 number_cell(json_number(first, "texts")).html);
+  std::string html =
+      fmt::format("<h3>{}</h3>\n<p class=\"soft\">{} images, {} texts", escape_html(group.dataset),
+                  number_cell(first.images).html, number_cell(first.texts).html);
   for (const auto& [key, words] : {std::pair{"captions", "captions"}, std::pair{"ties", "ties"}}) {
     const std::string value = json_text(protocol, key);
     if (!value.empty()) html += fmt::format("; {}: {}", words, escape_html(value));

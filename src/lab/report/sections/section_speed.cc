@@ -13,20 +13,25 @@ namespace {
 
 struct Measured {
   const LoadedRun* run = nullptr;
-  const Json* result = nullptr;
+  const SpeedRecord* result = nullptr;
   Series series;
 };
 
 std::vector<Measured> measured_speeds(const ReportData& data) {
   std::vector<Measured> all;
   for (const LoadedRun& run : data.runs) {
-    const Json& results = json_member(run.run->metrics, "results");
-    if (run.run->info.kind != "speed" || !results.is_array()) continue;
-    for (const Json& result : results) {
-      all.push_back({&run, &result, data.series_of(run, json_text(result, "model"))});
+    const auto* metrics = std::get_if<SpeedMetrics>(&run.metrics);
+    if (metrics == nullptr) continue;
+    for (const SpeedRecord& result : metrics->results) {
+      all.push_back({&run, &result, data.series_of(run, result.model)});
     }
   }
   return all;
+}
+
+Cell spread_cell(const std::optional<Spread>& spread) {
+  const Spread shown = spread.value_or(Spread());
+  return figure_cell(shown.value, shown.low, shown.high, Unit::kNumber);
 }
 
 Table throughput_table(const std::vector<Measured>& all) {
@@ -45,15 +50,13 @@ Table throughput_table(const std::vector<Measured>& all) {
                    text_column("machine", "machine"),
                    text_column("run", "run")};
   for (const Measured& each : all) {
-    const Json& result = *each.result;
+    const SpeedRecord& result = *each.result;
     const RunMachine& machine = each.run->run->info.machine;
-    const double peak = json_number(json_member(result, "memory"), "peak_bytes") / (1U << 20U);
-    table.rows.push_back({text_cell(each.series.name), text_cell(json_text(result, "precision")),
-                          text_cell(json_text(result, "dataset")), number_cell(json_number(result, "batch")),
-                          figure_cell(json_member(result, "images_per_s"), Unit::kNumber),
-                          figure_cell(json_member(result, "texts_per_s"), Unit::kNumber),
-                          figure_cell(json_member(result, "queries_per_s"), Unit::kNumber),
-                          number_cell(std::round(peak)), number_cell(json_number(result, "load_s")),
+    const double peak = static_cast<double>(result.peak_bytes) / (1U << 20U);
+    table.rows.push_back({text_cell(each.series.name), text_cell(result.precision), text_cell(result.dataset),
+                          number_cell(result.batch), spread_cell(result.images_per_s),
+                          spread_cell(result.texts_per_s), spread_cell(result.queries_per_s),
+                          number_cell(std::round(peak)), number_cell(result.load_s),
                           text_cell(fmt::format("{}, {} threads", machine.processor, machine.threads)),
                           text_cell(each.run->name)});
   }
@@ -69,14 +72,13 @@ Table latency_table(const std::vector<Measured>& all) {
                    number_column("p99", "p99"),        number_column("max", "max"),
                    number_column("samples", "samples")};
   for (const Measured& each : all) {
-    for (const char* kind : {"text", "image"}) {
-      const Json& latency = json_member(json_member(*each.result, "latency_ms"), kind);
-      if (!latency.is_object()) continue;
-      std::vector<Cell> row = {text_cell(each.series.name), text_cell(kind)};
-      for (const char* key : {"p50", "p95", "p99", "max", "samples"}) {
-        row.push_back(number_cell(json_number(latency, key)));
-      }
-      table.rows.push_back(std::move(row));
+    for (const auto& [kind, latency] :
+         {std::pair("text", &each.result->text_latency), {"image", &each.result->image_latency}}) {
+      if (!*latency) continue;
+      const Latency& one = **latency;
+      table.rows.push_back({text_cell(each.series.name), text_cell(kind), number_cell(one.p50),
+                            number_cell(one.p95), number_cell(one.p99), number_cell(one.max),
+                            number_cell(one.samples)});
     }
   }
   return table;
@@ -90,11 +92,11 @@ Table stages_table(const std::vector<Measured>& all) {
                    number_column("decode", "decode"), number_column("preprocess", "preprocess"),
                    number_column("encode", "encode")};
   for (const Measured& each : all) {
-    const Json& stages = json_member(*each.result, "stages");
-    if (!stages.is_object()) continue;
+    if (!each.result->stages) continue;
     std::vector<Cell> row = {text_cell(each.series.name)};
-    for (const char* key : {"read", "decode", "preprocess", "encode"}) {
-      row.push_back(number_cell(1000 * json_number(stages, key)));
+    for (const std::string_view name : {"read", "decode", "preprocess", "encode"}) {
+      const auto stage = std::ranges::find(*each.result->stages, name, &StageTimes::value_type::first);
+      row.push_back(number_cell(stage == each.result->stages->end() ? std::nan("") : 1000 * stage->second));
     }
     table.rows.push_back(std::move(row));
   }
@@ -104,11 +106,11 @@ Table stages_table(const std::vector<Measured>& all) {
 // A model's R@1 and speed.
 struct Point {
   Series series;
-  const Json* speed = nullptr;
-  const Json* recall = nullptr;
+  const std::optional<Spread>* speed = nullptr;
+  const Figure* recall = nullptr;
 
-  [[nodiscard]] double x() const { return json_number(*speed, "value"); }
-  [[nodiscard]] double y() const { return json_number(*recall, "value"); }
+  [[nodiscard]] double x() const { return *speed ? (*speed)->value : std::nan(""); }
+  [[nodiscard]] double y() const { return recall == nullptr ? std::nan("") : recall->value; }
 };
 
 // Returns true if no measured model is both faster and more accurate.
@@ -133,8 +135,7 @@ Chart pareto_chart(const std::string& dataset, const std::vector<Point>& points)
     chart.legend.push_back(point.series);
     const double frontier = on_frontier(point, points) ? point.y() : std::numeric_limits<double>::quiet_NaN();
     chart.data.rows.push_back({text_cell(point.series.name), text_cell(series_key(point.series)),
-                               figure_cell(*point.speed, Unit::kNumber),
-                               figure_cell(*point.recall, Unit::kShare),
+                               spread_cell(*point.speed), figure_cell(point.recall, Unit::kShare),
                                number_cell(frontier, Unit::kShare)});
   }
   chart.spec = pareto_spec(chart.legend, "images a second", "R@1");
@@ -146,18 +147,18 @@ Chart pareto_chart(const std::string& dataset, const std::vector<Point>& points)
 std::string pareto_html(const ReportData& data, const std::vector<Measured>& speeds, PageBuilder& page) {
   std::string html;
   for (const LoadedRun& run : data.runs) {
-    const Json& results = json_member(run.run->metrics, "results");
-    if (run.run->info.kind != "retrieval" || !results.is_array()) continue;
+    const auto* metrics = std::get_if<RetrievalMetrics>(&run.metrics);
+    if (metrics == nullptr) continue;
     for (const RunDataset& dataset : run.run->info.datasets) {
       std::vector<Point> points;
-      for (const Json& result : results) {
-        if (json_text(result, "dataset") != dataset.name || json_text(result, "model") == "chance") continue;
-        const Series series = data.series_of(run, json_text(result, "model"));
+      for (const RetrievalResult& result : metrics->results) {
+        if (result.dataset != dataset.name || result.model == kChance) continue;
+        const Series series = data.series_of(run, result.model);
         const auto speed = std::ranges::find_if(
             speeds, [&](const Measured& each) { return each.series.colour == series.colour; });
         if (speed == speeds.end()) continue;
-        const Point point{series, &json_member(*speed->result, "images_per_s"),
-                          &json_member(json_member(result, "t2i"), "r1")};
+        const Point point{series, &speed->result->images_per_s,
+                          find_named(result.directions.t2i.figures, "r1")};
         if (point.x() > 0 && std::isfinite(point.y())) points.push_back(point);
       }
       if (!points.empty()) html += page.chart(pareto_chart(dataset.name, points));

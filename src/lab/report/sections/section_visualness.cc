@@ -14,16 +14,13 @@ namespace {
 
 struct Entry {
   Series series;
-  const Json* result = nullptr;
+  const VisualnessResult* result = nullptr;
   bool is_checkpoint = false;
 };
 
-struct FigureName {
-  std::string_view key;
-  std::string_view heading;
-};
-constexpr std::array kFigures = {FigureName{"f1", "F1"}, FigureName{"precision", "precision"},
-                                 FigureName{"recall", "recall"}, FigureName{"accuracy", "accuracy"}};
+// Headings of BinaryFigures::kNames.
+constexpr std::array<std::string_view, BinaryFigures::kNames.size()> kHeadings = {"F1", "precision", "recall",
+                                                                                  "accuracy"};
 
 bool is_checkpoint(const LoadedRun& run, const std::string& name) {
   const auto named = [&](const RunCheckpoint& checkpoint) { return checkpoint.name == name; };
@@ -39,10 +36,9 @@ Series series_of(const ReportData& data, const LoadedRun& run, const std::string
 }
 
 // Returns the number of images in the MRR's gallery, the same for all methods of a dataset.
-double pictures_of(const std::vector<Entry>& entries) {
+int64_t pictures_of(const std::vector<Entry>& entries) {
   for (const Entry& entry : entries) {
-    if (const Json& mrr = json_member(*entry.result, "mrr"); mrr.is_object())
-      return json_number(mrr, "pictures");
+    if (entry.result->mrr) return entry.result->mrr->pictures;
   }
   return 0;
 }
@@ -50,22 +46,21 @@ double pictures_of(const std::vector<Entry>& entries) {
 Table methods_table(const std::string& dataset, const std::vector<Entry>& entries) {
   Table table;
   table.name = "visualness-" + dataset;
-  const double pictures = pictures_of(entries);
+  const int64_t pictures = pictures_of(entries);
   table.caption = dataset + ": texts told apart, macro-averaged over visual and non-visual";
-  if (pictures > 0) table.caption += fmt::format("; MRR of a text's own picture among {:.0f}", pictures);
+  if (pictures > 0) table.caption += fmt::format("; MRR of a text's own picture among {}", pictures);
   table.columns = {text_column("method", "method"), text_column("kind", "kind")};
-  for (const FigureName& figure : kFigures) {
-    table.columns.push_back(figure_column(std::string(figure.heading), std::string(figure.key)));
+  for (size_t i = 0; i < kHeadings.size(); ++i) {
+    table.columns.push_back(figure_column(std::string(kHeadings[i]), std::string(BinaryFigures::kNames[i])));
   }
   table.columns.push_back(number_column("threshold", "threshold"));
   if (pictures > 0) table.columns.push_back(figure_column("MRR", "mrr"));
   for (const Entry& entry : entries) {
-    std::vector<Cell> row = {text_cell(entry.series.name), text_cell(json_text(*entry.result, "method"))};
-    for (const FigureName& figure : kFigures) {
-      row.push_back(figure_cell(json_member(*entry.result, figure.key), Unit::kShare));
-    }
-    row.push_back(number_cell(json_number(*entry.result, "threshold")));
-    if (pictures > 0) row.push_back(figure_cell(json_member(*entry.result, "mrr"), Unit::kNumber));
+    std::vector<Cell> row = {text_cell(entry.series.name), text_cell(entry.result->method)};
+    for (const Figure& figure : entry.result->figures) row.push_back(figure_cell(&figure, Unit::kShare));
+    row.push_back(number_cell(entry.result->threshold));
+    const Figure* mrr = entry.result->mrr ? &entry.result->mrr->mrr : nullptr;
+    if (pictures > 0) row.push_back(figure_cell(mrr, Unit::kNumber));
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -83,8 +78,7 @@ Chart methods_chart(const std::string& dataset, const std::vector<Entry>& entrie
   for (const Entry& entry : entries) {
     groups.push_back(entry.series.name);
     chart.data.rows.push_back({text_cell(entry.series.name), text_cell(series_key(entry.series)),
-                               text_cell(entry.series.name),
-                               figure_cell(json_member(*entry.result, "f1"), Unit::kShare)});
+                               text_cell(entry.series.name), figure_cell(&entry.result->f1(), Unit::kShare)});
     const auto same = [&](const Series& series) { return series_key(series) == series_key(entry.series); };
     if (std::ranges::any_of(chart.legend, same)) continue;
     chart.legend.push_back(entry.series);
@@ -111,13 +105,11 @@ Table attention_table(const std::string& dataset, const std::vector<Entry>& entr
   table.columns = {text_column("model", "model"), figure_column("r", "r"), text_column("p", "p"),
                    number_column("words", "words")};
   for (const Entry& entry : entries) {
-    const Json& attention = json_member(*entry.result, "attention");
-    if (!attention.is_object()) continue;
+    if (!entry.result->attention) continue;
+    const AttentionRatings& attention = *entry.result->attention;
     table.rows.push_back({text_cell(entry.series.name),
-                          figure_cell(json_number(attention, "r"), json_number(attention, "low"),
-                                      json_number(attention, "high"), Unit::kNumber),
-                          text_cell(p_text(json_number(attention, "p"))),
-                          number_cell(json_number(attention, "words"))});
+                          figure_cell(attention.r, attention.low, attention.high, Unit::kNumber),
+                          text_cell(p_text(attention.p)), number_cell(attention.words)});
   }
   return table;
 }
@@ -136,36 +128,32 @@ Table ambiguous_table(const std::string& dataset, const std::vector<Entry>& entr
                    number_column("bimodality (even 0.56, two ends 1)", "bimodality"),
                    number_column("called visual", "called_visual")};
   for (const Entry& entry : entries) {
-    const Json& ambiguous = json_member(*entry.result, "ambiguous");
-    const Json& quantiles = json_member(ambiguous, "quantiles");
-    if (!quantiles.is_array() || quantiles.size() != 5) continue;
-    std::vector<Cell> row = {text_cell(entry.series.name), number_cell(json_number(ambiguous, "texts"))};
-    for (const Json& each : quantiles) {
-      row.push_back(number_cell(each.is_number() ? each.get<double>() : std::nan("")));
-    }
-    row.push_back(number_cell(json_number(ambiguous, "bimodality")));
-    row.push_back(number_cell(json_number(ambiguous, "called_visual"), Unit::kShare));
+    const std::optional<AmbiguousScores>& ambiguous = entry.result->ambiguous;
+    if (!ambiguous || ambiguous->quantiles.size() != kAmbiguousShares.size()) continue;
+    std::vector<Cell> row = {text_cell(entry.series.name), number_cell(ambiguous->texts)};
+    for (const double each : ambiguous->quantiles) row.push_back(number_cell(each));
+    row.push_back(number_cell(ambiguous->bimodality));
+    row.push_back(number_cell(ambiguous->called_visual, Unit::kShare));
     table.rows.push_back(std::move(row));
   }
   return table;
 }
 
-Table differences_table(const ReportData& data, const LoadedRun& run, const std::string& dataset) {
+Table differences_table(const ReportData& data, const LoadedRun& run, const std::string& dataset,
+                        const std::vector<VisualnessComparison>& comparisons) {
   Table table;
   table.name = "visualness-differences-" + dataset;
   table.caption = dataset + ": paired differences";
   table.columns = {text_column("a", "a"), text_column("b", "b"), text_column("figure", "figure"),
                    figure_column("a \xE2\x88\x92 b", "difference")};
   Verdicts verdicts;
-  const Json& comparisons = json_member(run.run->metrics, "comparisons");
-  if (!comparisons.is_array()) return table;
-  for (const Json& comparison : comparisons) {
-    if (json_text(comparison, "dataset") != dataset) continue;
-    const std::string a = series_of(data, run, json_text(comparison, "a")).name;
-    const std::string b = series_of(data, run, json_text(comparison, "b")).name;
+  for (const VisualnessComparison& comparison : comparisons) {
+    if (comparison.dataset != dataset) continue;
+    const std::string a = series_of(data, run, comparison.a).name;
+    const std::string b = series_of(data, run, comparison.b).name;
     for (const std::string_view figure : {"f1", "accuracy", "mrr"}) {
-      const Json& difference = json_member(json_member(comparison, "scores"), figure);
-      if (!difference.is_object()) continue;
+      const Difference* difference = find_named(comparison.scores, figure);
+      if (difference == nullptr) continue;
       table.rows.push_back(
           {text_cell(a), text_cell(b), text_cell(figure), figure_cell(difference, Unit::kShare)});
       verdicts.add(difference, a, b);
@@ -245,14 +233,13 @@ Result<std::string> maps_html(const ReportData& data, const LoadedRun& run, cons
 Result<std::string> visualness_section(const ReportData& data, PageBuilder& page) {
   std::string html;
   for (const LoadedRun& run : data.runs) {
-    const Json& results = json_member(run.run->metrics, "results");
-    if (run.run->info.kind != "visualness" || !results.is_array()) continue;
+    const auto* metrics = std::get_if<VisualnessMetrics>(&run.metrics);
+    if (metrics == nullptr) continue;
     for (const RunDataset& dataset : run.run->info.datasets) {
       std::vector<Entry> entries;
-      for (const Json& result : results) {
-        if (json_text(result, "dataset") != dataset.name) continue;
-        const std::string model = json_text(result, "model");
-        entries.push_back({series_of(data, run, model), &result, is_checkpoint(run, model)});
+      for (const VisualnessResult& result : metrics->results) {
+        if (result.dataset != dataset.name) continue;
+        entries.push_back({series_of(data, run, result.model), &result, is_checkpoint(run, result.model)});
       }
       if (entries.empty()) continue;
       html += fmt::format("<h3>{}</h3>\n<div class=\"panels\">\n{}</div>\n{}", escape_html(dataset.name),
@@ -260,7 +247,7 @@ Result<std::string> visualness_section(const ReportData& data, PageBuilder& page
                           page.table(methods_table(dataset.name, entries)));
       for (const Table& table :
            {attention_table(dataset.name, entries), ambiguous_table(dataset.name, entries),
-            differences_table(data, run, dataset.name)}) {
+            differences_table(data, run, dataset.name, metrics->comparisons)}) {
         if (!table.rows.empty()) html += page.table(table);
       }
       SACCADE_ASSIGN(const std::string maps, maps_html(data, run, dataset.name, page));

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "lab/eval/composed/composed_figures.h"
+#include "lab/eval/run/record_fields.h"
 
 namespace saccade::lab {
 
@@ -14,7 +15,7 @@ Result<Json> composed_held_out_json(const std::string& name, const ComposedTask&
                  rank_composed(task, asked, pictures, TiePolicy::kPessimistic, 1, pool));
   const std::vector<ComposedGroup> groups = composed_groups(task, answers, bootstrap, pool);
   if (groups.empty()) return fail(ErrorCode::kBadData, "{}: no query with a target", name);
-  Json line = composed_group_json(groups.front());
+  Json line = record_json(groups.front());
   line.erase("of");
   line["name"] = name;
   return line;

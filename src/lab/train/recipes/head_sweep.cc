@@ -103,14 +103,16 @@ Json protocol(const HeadSweepOptions& options, const HeadData& data) {
 // Measures all heads on one set.
 class SetStudy {
  public:
-  SetStudy(const HeadSweepOptions& options, const HeadData& data, const HeadSet& set, ThreadPool& pool)
-      : options_(options), data_(data), set_(set), pool_(pool) {}
+  // Adds the figures to `metrics`.
+  SetStudy(const HeadSweepOptions& options, const HeadData& data, const HeadSet& set, HeadsMetrics& metrics,
+           ThreadPool& pool)
+      : options_(options), data_(data), set_(set), metrics_(metrics), pool_(pool) {}
 
   // Measures the models of the study's tables: no head, and a head of each kind on the most pairs, of the
   // first width and seed. Their ranks and embeddings go into the run.
   Status measure(std::vector<RunCheckpoint>& checkpoints, RunWriter& run) {
     SACCADE_TRY(run.add_items(set_.name, set_.task.items));
-    results_.push_back(chance_result_json(set_.name, set_.task));
+    metrics_.results.push_back(chance_result(set_.name, set_.task));
     SACCADE_ASSIGN(std::optional<RetrievalOutcome> own, measure_own(set_, options_.bootstrap, pool_));
     if (own) {
       pretrained_ = recall_estimates(*own);
@@ -124,51 +126,39 @@ class SetStudy {
     return {};
   }
 
-  [[nodiscard]] Result<Json> metrics() const {
+  // Compares what was measured.
+  Status compare() {
     const double confidence = options_.bootstrap.confidence;
-    Json cells = Json::array();
     std::map<Cell, Estimates> means;
     for (const Cell& cell : cells_of(options_)) {
       const std::vector<Estimates>& trainings = estimates_.at(cell);
       SACCADE_ASSIGN(Estimates mean, mean_over_trainings(trainings, options_.bootstrap.seed));
-      Json json = {{"dataset", set_.name},
-                   {"kind", enum_name(cell.kind)},
-                   {"pairs", pairs_.at(cell)},
-                   {"width", cell.width},
-                   {"seeds", options_.seeds}};
-      json.update(recall_json(mean, confidence));
-      json["by_seed"] = Json::array();
-      for (const Estimates& training : trainings) json["by_seed"].push_back(training.value.back());
-      cells.push_back(std::move(json));
+      HeadCell& one = metrics_.cells.emplace_back();
+      one.dataset = set_.name;
+      one.kind = enum_name(cell.kind);
+      one.pairs = pairs_.at(cell);
+      one.width = cell.width;
+      one.seeds = options_.seeds;
+      one.recall = recall_figures(mean, confidence);
+      for (const Estimates& training : trainings) one.by_seed.push_back(training.value.back());
       means.emplace(cell, std::move(mean));
     }
-    Json verdicts = Json::array();
-    const auto compare = [&](const std::string& a_name, const Cell& a, const std::string& b_name,
-                             const Estimates& b) -> Status {
-      SACCADE_ASSIGN(const Verdict verdict, compare_recall(a_name, means.at(a), b_name, b, confidence));
-      Json json = verdict_json(verdict);
-      json["dataset"] = set_.name;
-      json["pairs"] = pairs_.at(a);
-      json["width"] = a.width;
-      verdicts.push_back(std::move(json));
+    const auto add = [&](const std::string& a_name, const Cell& a, const std::string& b_name,
+                         const Estimates& b) -> Status {
+      SACCADE_ASSIGN(Verdict verdict, compare_recall(a_name, means.at(a), b_name, b, confidence));
+      metrics_.verdicts.push_back({std::move(verdict), set_.name, pairs_.at(a), a.width});
       return {};
     };
     for (const auto& [cell, mean] : means) {
-      if (pretrained_) SACCADE_TRY(compare(words_of(cell), cell, "no head", *pretrained_));
+      if (pretrained_) SACCADE_TRY(add(words_of(cell), cell, "no head", *pretrained_));
     }
     for (const auto& [cell, mean] : means) {
       const Cell other{HeadKind::kLinear, cell.pairs, cell.width};
       if (cell.kind == HeadKind::kLinear || !means.contains(other)) continue;
-      SACCADE_TRY(compare(words_of(cell), cell, words_of(other), means.at(other)));
+      SACCADE_TRY(add(words_of(cell), cell, words_of(other), means.at(other)));
     }
-    Json json = {{"results", results_}, {"cells", std::move(cells)}, {"verdicts", std::move(verdicts)}};
-    json["pretrained"] = Json::array();
-    if (pretrained_) {
-      Json own = {{"dataset", set_.name}};
-      own.update(recall_json(*pretrained_, confidence));
-      json["pretrained"].push_back(std::move(own));
-    }
-    return json;
+    if (pretrained_) metrics_.pretrained.push_back({set_.name, recall_figures(*pretrained_, confidence)});
+    return {};
   }
 
  private:
@@ -210,7 +200,7 @@ class SetStudy {
 
   Status keep(const std::string& name, const PairScores& scores, const RetrievalOutcome& outcome,
               const Matrix<float>& images, const Matrix<float>& texts, RunWriter& run) {
-    results_.push_back(retrieval_result_json(set_.name, name, set_.task, outcome));
+    metrics_.results.push_back(retrieval_result(set_.name, name, set_.task, outcome));
     SACCADE_TRY(add_ranks(run, set_.name, name, scores, set_.task, outcome, pool_));
     const auto selected = [](const Matrix<float>& from, std::span<const int64_t> which) {
       Matrix<float> rows(std::ssize(which), from.columns());
@@ -228,16 +218,16 @@ class SetStudy {
   const HeadSweepOptions& options_;
   const HeadData& data_;
   const HeadSet& set_;
+  HeadsMetrics& metrics_;
   ThreadPool& pool_;
   std::optional<Estimates> pretrained_;
   std::map<Cell, std::vector<Estimates>> estimates_;  // by seed
   std::map<Cell, int64_t> pairs_;                     // number of training pairs of a cell's heads
-  std::vector<Json> results_;
 };
 
-Result<Json> write_run(const HeadSweepOptions& options, const HeadData& data, ThreadPool& pool) {
+Result<HeadsMetrics> write_run(const HeadSweepOptions& options, const HeadData& data, ThreadPool& pool) {
   RunInfo info;
-  info.kind = "heads";
+  info.kind = HeadsMetrics::kKind;
   info.saccade = options.version;
   info.command = options.command;
   info.protocol = protocol(options, data);
@@ -257,17 +247,13 @@ Result<Json> write_run(const HeadSweepOptions& options, const HeadData& data, Th
       info.checkpoints.back().fingerprint = data.features.sha256();
     }
   }
-  Json metrics = {{"results", Json::array()},
-                  {"cells", Json::array()},
-                  {"verdicts", Json::array()},
-                  {"pretrained", Json::array()}};
+  HeadsMetrics metrics;
   for (const HeadSet& set : data.judges()) {
-    SetStudy study(options, data, set, pool);
+    SetStudy study(options, data, set, metrics, pool);
     SACCADE_TRY(study.measure(info.checkpoints, run).in(set.name));
-    SACCADE_ASSIGN(const Json its, study.metrics());
-    for (auto& [key, list] : metrics.items()) list.insert(list.end(), its[key].begin(), its[key].end());
+    SACCADE_TRY(study.compare());
   }
-  SACCADE_TRY(run.finish(info, metrics));
+  SACCADE_TRY(run.finish(info, record_json(metrics)));
   return metrics;
 }
 
@@ -331,9 +317,9 @@ Json head_sweep_json(const HeadSweepReport& report) {
           {"heads", report.heads},
           {"trained", report.trained},
           {"finished", report.finished},
-          {"cells", report.metrics.value("cells", Json::array())},
-          {"pretrained", report.metrics.value("pretrained", Json::array())},
-          {"verdicts", report.metrics.value("verdicts", Json::array())},
+          {"cells", record_json(report.metrics.cells)},
+          {"pretrained", record_json(report.metrics.pretrained)},
+          {"verdicts", record_json(report.metrics.verdicts)},
           {"left_out", report.left_out}};
 }
 

@@ -15,6 +15,7 @@
 #include <stop_token>
 #include <vector>
 
+#include "lab/eval/head_metrics.h"
 #include "lab/train/recipes/train_head.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
@@ -35,7 +36,7 @@ struct HeadSweepReport {
   int64_t trained = 0;
   bool finished = false;
   std::vector<std::string> left_out;
-  Json metrics = Json::object();  // metrics of the run
+  HeadsMetrics metrics;  // of the run
   std::filesystem::path run;
 };
 Json head_sweep_json(const HeadSweepReport& report);

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/eval/run/record_fields.h"
 #include "lab/train/recipes/head_training.h"
 #include "lab/train/tasks/head_task.h"
 #include "saccade/core/counts.h"
@@ -211,7 +212,7 @@ Result<Json> judge(const HeadTrainingOptions& options, const HeadData& data, con
   Json results = Json::array();
   for (const auto& [name, estimates] : models) {
     Json result = {{"model", name}};
-    result.update(recall_json(estimates, confidence));
+    result.update(record_json(recall_figures(estimates, confidence)));
     results.push_back(std::move(result));
   }
   const std::string& ours = heads.front().first;
@@ -226,7 +227,7 @@ Result<Json> judge(const HeadTrainingOptions& options, const HeadData& data, con
   for (const auto& [name, estimates] : models) {
     if (name == ours) continue;
     SACCADE_ASSIGN(const Verdict verdict, compare_recall(ours, mine.second, name, estimates, confidence));
-    verdicts.push_back(verdict_json(verdict));
+    verdicts.push_back(record_json(verdict));
     words.push_back(verdict.words);
   }
   if (data.test.empty()) {

@@ -31,7 +31,7 @@ struct HeadTrainingReport {
   int64_t pairs = 0;   // trained on
   double seconds = 0;  // time of this call's training, without features
   std::vector<std::string> left_out;
-  // Outcome by set: {"set", "results": [{"model", figures as recall_json}], "verdicts": [...]}. Empty while
+  // Outcome by set: {"set", "results": [{"model", figures as RecallOf}], "verdicts": [...]}. Empty while
   // unfinished and without held-out data.
   Json outcome = Json::array();
   std::filesystem::path model;

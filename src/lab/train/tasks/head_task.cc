@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "lab/eval/head_figures.h"
+#include "lab/eval/run/record_fields.h"
 #include "lab/train/math/initial_weights.h"
 #include "lab/train/math/step_random.h"
 #include "saccade/core/files/files.h"
@@ -214,7 +215,7 @@ Result<Json> HeadTask::evaluate() {
     SACCADE_ASSIGN(const RetrievalOutcome outcome,
                    measure_rows(set, view(image_rows), view(text_rows), options_.bootstrap, pool_));
     const Estimates estimates = recall_estimates(outcome);
-    Json intervals = recall_json(estimates, options_.bootstrap.confidence);
+    Json intervals = record_json(recall_figures(estimates, options_.bootstrap.confidence));
     Json line = {{"name", set.name},
                  {"protocol", enum_name(options_.captions)},
                  {"images", std::ssize(set.task.images)},
