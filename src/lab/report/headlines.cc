@@ -139,6 +139,17 @@ std::vector<HeadlineValue> image_speeds(const RunMetrics& run) {
   });
 }
 
+std::vector<HeadlineValue> answers_ndcg(const RunMetrics& run) {
+  return values_in<AnswersMetrics>(run, [](const AnswersResult& result) -> std::optional<Figure> {
+    const auto& orders = result.figures.orders;
+    const auto shown = std::ranges::find_if(orders, [](const AnswersFigures::Order& order) {
+      return order.ordering == Ordering::kDefault && order.words == 0;
+    });
+    if (shown == orders.end()) return std::nullopt;
+    return shown->ndcg;
+  });
+}
+
 std::vector<HeadlineFigure> all_headlines() {
   constexpr Direction kT2i = Direction::kTextToImage;
   constexpr Direction kI2t = Direction::kImageToText;
@@ -146,6 +157,7 @@ std::vector<HeadlineFigure> all_headlines() {
           {"R@1, image \xE2\x86\x92 text", "i2t_r1", hits_at_1<kI2t>, p_of_hits<kI2t>},
           {"group score", "scores_group", group_scores, p_of_groups},
           {"R@10, composed", "figures_r10", composed_hits},
+          {"nDCG@10, answers", "ndcg", answers_ndcg},
           {"F1, visualness", "f1", visualness_f1, p_of_f1},
           {"effective length, text \xE2\x86\x92 image", "t2i_effective", effective_lengths, nullptr,
            Unit::kNumber},

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "lab/eval/answers/answers.h"
 #include "lab/eval/composed/composed_metrics.h"
 #include "lab/eval/edits/edits_metrics.h"
 #include "lab/eval/head_metrics.h"
@@ -33,7 +34,7 @@ namespace saccade::lab {
 // metrics.json of the kinds that have a section. A run of another kind has none.
 using RunMetrics =
     std::variant<std::monostate, RetrievalMetrics, CompositionMetrics, LengthMetrics, ComposedMetrics,
-                 SpeedMetrics, VisualnessMetrics, EditsMetrics, MatchesMetrics, HeadsMetrics>;
+                 SpeedMetrics, VisualnessMetrics, EditsMetrics, MatchesMetrics, AnswersMetrics, HeadsMetrics>;
 
 // An evaluation's run with its figures, items and ranks.
 struct LoadedRun {

@@ -20,13 +20,21 @@ std::string navigation(const std::string& body) {
     std::string_view name;
   };
   constexpr std::array kEntries = {
-      Entry{"result", "Result"},           Entry{"retrieval", "Retrieval"},
-      Entry{"composition", "Composition"}, Entry{"composed", "Composed search"},
-      Entry{"edits", "Generated edits"},   Entry{"heads", "Heads"},
-      Entry{"matches", "Nothing matches"}, Entry{"speed", "Speed"},
-      Entry{"length", "Effective length"}, Entry{"visualness", "Visualness"},
-      Entry{"queries", "Best and worst"},  Entry{"maps", "Maps"},
-      Entry{"training", "Training"},       Entry{"protocol", "Protocols"},
+      Entry{"result", "Result"},
+      Entry{"retrieval", "Retrieval"},
+      Entry{"composition", "Composition"},
+      Entry{"composed", "Composed search"},
+      Entry{"edits", "Generated edits"},
+      Entry{"heads", "Heads"},
+      Entry{"answers", "Answers"},
+      Entry{"matches", "Nothing matches"},
+      Entry{"speed", "Speed"},
+      Entry{"length", "Effective length"},
+      Entry{"visualness", "Visualness"},
+      Entry{"queries", "Best and worst"},
+      Entry{"maps", "Maps"},
+      Entry{"training", "Training"},
+      Entry{"protocol", "Protocols"},
   };
   std::string html = "<nav aria-label=\"Sections\"><ul>\n";
   for (const Entry& entry : kEntries) {
@@ -48,6 +56,7 @@ Result<std::string> page_sections(const ReportData& data, const RunPageOptions& 
   body += edits_section(data, page);
   SACCADE_ASSIGN(const std::string heads, heads_section(data, options, page, pool, progress, stop));
   body += heads;
+  body += answers_section(data, page);
   body += matches_section(data, page);
   body += speed_section(data, page);
   body += length_section(data, page);

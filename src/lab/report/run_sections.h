@@ -15,6 +15,7 @@ namespace saccade::lab {
 // The sections. Each is empty if the runs have no data for it.
 // The table and the chart that open the page.
 std::string overview_section(const ReportData& data, PageBuilder& page);
+std::string answers_section(const ReportData& data, PageBuilder& page);
 std::string protocol_section(const ReportData& data);
 std::string retrieval_section(const ReportData& data, PageBuilder& page);
 Result<std::string> examples_section(const ReportData& data, const RunPageOptions& options, ThreadPool& pool,

@@ -1,0 +1,136 @@
+// Whole answers to texts: their order, and whether their match probabilities come true.
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "lab/report/run_sections.h"
+#include "saccade/pages/html.h"
+
+namespace saccade::lab {
+namespace {
+
+struct AnswersEntry {
+  Series series;
+  const AnswersFigures* figures = nullptr;
+};
+
+std::string query_length(int64_t words) {
+  if (words == 0) return "all";
+  return words == 4 ? "4 and more words" : fmt::format("{} word{}", words, words == 1 ? "" : "s");
+}
+
+Table orders_table(const std::string& dataset, const std::vector<AnswersEntry>& entries) {
+  Table table;
+  table.name = fmt::format("answers-{}", dataset);
+  table.caption = fmt::format(
+      "{}: the first ten hits, ordered by embeddings alone, by keywords alone, by two other ways of fusion, and by "
+      "default",
+      dataset);
+  table.columns = {text_column("model", "model"), text_column("queries", "queries"),
+                   text_column("order", "order"), figure_column("nDCG@10", "ndcg"),
+                   figure_column("first hit right", "first_right")};
+  for (const AnswersEntry& entry : entries) {
+    for (const AnswersFigures::Order& order : entry.figures->orders) {
+      table.rows.push_back({text_cell(entry.series.name), text_cell(query_length(order.words)),
+                            text_cell(std::string(enum_name(order.ordering))),
+                            figure_cell(&order.ndcg, Unit::kShare), figure_cell(&order.first, Unit::kShare)});
+    }
+  }
+  return table;
+}
+
+Chart reliability_chart(const std::string& dataset, const std::vector<AnswersEntry>& entries) {
+  Chart chart;
+  chart.title = fmt::format("{}: match probability and share of right hits", dataset);
+  chart.words =
+      "Hits by their match probability, and the share of them that is right. Where probabilities are calibrated, both are the "
+      "same.";
+  chart.data.name = fmt::format("answers-calibration-{}", dataset);
+  chart.data.columns = {text_column("model", "name"), text_column("colour", "series"),
+                        number_column("match probability", "promised"), figure_column("right", "value"),
+                        number_column("hits", "hits")};
+  for (const AnswersEntry& entry : entries) {
+    if (entry.figures->bins.empty()) continue;
+    chart.legend.push_back(entry.series);
+    for (const AnswersFigures::Bin& bin : entry.figures->bins) {
+      const Figure right{.value = bin.came};
+      chart.data.rows.push_back({text_cell(entry.series.name), text_cell(series_key(entry.series)),
+                                 number_cell(bin.promised), figure_cell(&right, Unit::kShare),
+                                 number_cell(bin.hits)});
+    }
+  }
+  chart.spec =
+      lines_spec(chart.legend, {.x = "promised", .x_title = "match probability", .y_title = "right"});
+  return chart;
+}
+
+Table answers_calibration_table(const std::string& dataset, const std::vector<AnswersEntry>& entries) {
+  Table table;
+  table.name = fmt::format("answers-probabilities-{}", dataset);
+  table.caption = fmt::format(
+      "{}: match probabilities; absent: queries for things that are not there, at 10% of false alarms",
+      dataset);
+  table.columns = {text_column("model", "model"),
+                   number_column("expected calibration error", "ece"),
+                   figure_column("right first hits at 0.5 or above", "first_right_above_half"),
+                   figure_column("absent, and told", "absent_named"),
+                   figure_column("absent, with weak matches alone", "absent_weak"),
+                   figure_column("there, with weak matches alone", "present_weak"),
+                   text_column("no probabilities", "reason")};
+  for (const AnswersEntry& entry : entries) {
+    const AnswersFigures& figures = *entry.figures;
+    const auto share = [](const Figure& figure) { return figure_cell(&figure, Unit::kShare); };
+    table.rows.push_back({text_cell(entry.series.name), number_cell(figures.ece),
+                          share(figures.first_right_above_half), share(figures.absent_named),
+                          share(figures.absent_weak), share(figures.present_weak),
+                          text_cell(figures.reason)});
+  }
+  return table;
+}
+
+Table answers_cuts_table(const std::string& dataset, const std::vector<AnswersEntry>& entries) {
+  Table table;
+  table.name = fmt::format("answers-cuts-{}", dataset);
+  table.caption =
+      fmt::format("{}: hits at or above a cut; recall: of the right hits among the first ten", dataset);
+  table.columns = {text_column("model", "model"), number_column("cut", "cut"), number_column("hits", "hits"),
+                   figure_column("precision", "precision"), figure_column("recall", "recall")};
+  for (const AnswersEntry& entry : entries) {
+    for (const AnswersFigures::Cut& cut : entry.figures->cuts) {
+      const Figure recall{.value = cut.recall};
+      table.rows.push_back({text_cell(entry.series.name), number_cell(cut.cut), number_cell(cut.hits),
+                            figure_cell(&cut.precision, Unit::kShare), figure_cell(&recall, Unit::kShare)});
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string answers_section(const ReportData& data, PageBuilder& page) {
+  std::string html;
+  for (const LoadedRun& run : data.runs) {
+    const auto* metrics = std::get_if<AnswersMetrics>(&run.metrics);
+    if (metrics == nullptr) continue;
+    for (const RunDataset& dataset : run.run->info.datasets) {
+      std::vector<AnswersEntry> entries;
+      for (const AnswersResult& result : metrics->results) {
+        if (result.dataset != dataset.name || !result.unsupported.empty()) continue;
+        entries.push_back({data.series_of(run, result.model), &result.figures});
+      }
+      if (entries.empty()) continue;
+      html += fmt::format("<h3>{}</h3>\n", escape_html(dataset.name));
+      html += page.table(orders_table(dataset.name, entries));
+      const Chart chart = reliability_chart(dataset.name, entries);
+      if (!chart.data.rows.empty()) html += "<div class=\"panels\">\n" + page.chart(chart) + "</div>\n";
+      html += page.table(answers_calibration_table(dataset.name, entries));
+      html += page.table(answers_cuts_table(dataset.name, entries));
+    }
+  }
+  if (html.empty()) return {};
+  return "<section id=\"answers\"><h2>Answers</h2>\n<p class=\"soft\">Each dataset as a collection with some of its captions, "
+         "asked by its other captions, by words of them, and for things that are not there.</p>\n" +
+         html + "</section>\n";
+}
+
+}  // namespace saccade::lab
