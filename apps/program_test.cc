@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "saccade/collection/empty_filter.h"
+#include "saccade/collection/catalog/empty_filter.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/npy.h"
 #include "saccade/core/test_folder.h"

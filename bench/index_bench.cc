@@ -41,7 +41,7 @@
 #include "saccade/core/seconds_since.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/threads.h"
-#include "saccade/image/decode/decoder_pool.h"
+#include "saccade/image/decode/process/decoder_pool.h"
 #include "saccade/image/image_codec.h"
 #include "saccade/model/encoder_backend.h"
 

@@ -32,7 +32,7 @@ add_library(saccade_cmark_gfm INTERFACE)
 target_link_libraries(saccade_cmark_gfm INTERFACE PkgConfig::cmark_gfm ${CMARK_GFM_EXTENSIONS_LIBRARY})
 
 # saccade_late_library(NAME FILE HEADERS...): NAME is an interface library with a library's headers, and not the library
-# itself, which is loaded when it is first needed (src/saccade/core/late_library.h). NAME_FILE is how the loader finds it:
+# itself, which is loaded when it is first needed (src/saccade/core/process/late_library.h). NAME_FILE is how the loader finds it:
 # FILE, a link to the newest, ends in all of its version's numbers; the first of them is what stays the same.
 function(saccade_late_library name file)
   add_library(saccade_${name} INTERFACE)

@@ -8,7 +8,7 @@
 #include "lab/data/readers/json_records.h"
 #include "lab/data/readers/manifest.h"
 #include "lab/data/readers/tar.h"
-#include "saccade/core/csv.h"
+#include "saccade/core/files/csv.h"
 
 #include "fuzz.h"
 #include "mutators.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "saccade/image/decode/decoder_messages.h"
+#include "saccade/image/decode/process/decoder_messages.h"
 
 #include "fuzz.h"
 

@@ -6,7 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "saccade/image/decode/decoder_pool.h"
+#include "saccade/image/decode/process/decoder_pool.h"
 
 #include "console.h"
 

@@ -1,12 +1,12 @@
 // Files that commands write where the user says: --overwrite, and what a command must not replace without it
-// (core/output_file.h).
+// (core/files/output_file.h).
 #pragma once
 
 #include <string>
 
 #include <CLI/CLI.hpp>
 
-#include "saccade/core/output_file.h"
+#include "saccade/core/files/output_file.h"
 
 namespace saccade::app {
 

@@ -1,11 +1,11 @@
-// saccade-decode: the process in which pictures are decoded, started by saccade (image/decode/decoder_process.h).
+// saccade-decode: the process in which pictures are decoded, started by saccade (image/decode/process/decoder_process.h).
 #include <cstdio>
 #include <exception>
 #include <string>
 #include <unistd.h>
 #include <vector>
 
-#include "saccade/image/decode/decoder_process.h"
+#include "saccade/image/decode/process/decoder_process.h"
 
 int main(int argc, char** argv) {
   try {

@@ -19,7 +19,7 @@
 #include "lab/data/readers/manifest.h"
 #include "saccade/collection/ingest/caption_list.h"
 #include "saccade/core/files/files.h"
-#include "saccade/core/output_file.h"
+#include "saccade/core/files/output_file.h"
 
 #include "lab_commands.h"
 #include "load_checkpoint.h"

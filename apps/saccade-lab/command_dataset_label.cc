@@ -9,7 +9,7 @@
 #include "lab/data/ratings.h"
 #include "lab/data/readers/manifest.h"
 #include "saccade/core/files/files.h"
-#include "saccade/core/output_file.h"
+#include "saccade/core/files/output_file.h"
 
 #include "command_dataset.h"
 #include "number.h"

@@ -11,7 +11,7 @@
 #include "lab/report/edits_page.h"
 #include "saccade/core/counts.h"
 #include "saccade/core/files/files.h"
-#include "saccade/core/output_file.h"
+#include "saccade/core/files/output_file.h"
 
 #include "choice.h"
 #include "command_eval.h"

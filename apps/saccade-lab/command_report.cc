@@ -15,7 +15,7 @@
 #include "lab/report/run_page.h"
 #include "lab/report/tables_text.h"
 #include "saccade/core/files/files.h"
-#include "saccade/core/output_file.h"
+#include "saccade/core/files/output_file.h"
 
 #include "choice.h"
 #include "lab_commands.h"

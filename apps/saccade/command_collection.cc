@@ -14,7 +14,7 @@
 #include "saccade/collection/duplicates.h"
 #include "saccade/collection/exchange.h"
 #include "saccade/collection/verify.h"
-#include "saccade/core/output_file.h"
+#include "saccade/core/files/output_file.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/model/options/precision_names.h"
 #include "saccade/pages/duplicates_page.h"

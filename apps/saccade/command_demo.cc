@@ -15,11 +15,11 @@
 #include "saccade/search/search.h"
 
 #include "core_options.h"
-#include "ingest_report.h"
 #include "load_checkpoint.h"
 #include "number.h"
 #include "outputs.h"
-#include "print_answers.h"
+#include "print/ingest_report.h"
+#include "print/print_answers.h"
 #include "product_commands.h"
 #include "towns.h"
 

@@ -13,7 +13,7 @@
 
 #include <fmt/format.h>
 
-#include "saccade/core/output_file.h"
+#include "saccade/core/files/output_file.h"
 #include "saccade/document/document.h"
 #include "saccade/document/prose.h"
 #include "saccade/imagegen/texts.h"

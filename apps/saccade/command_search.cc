@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "saccade/collection/catalog/empty_filter.h"
 #include "saccade/collection/collection_reader.h"
-#include "saccade/collection/empty_filter.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/search/fusion.h"
@@ -22,15 +22,15 @@
 #include "choice.h"
 #include "collection_choice.h"
 #include "command_help.h"
-#include "hit_format.h"
 #include "number.h"
 #include "outputs.h"
-#include "print_answers.h"
+#include "print/hit_format.h"
+#include "print/print_answers.h"
+#include "print/sixel.h"
+#include "print/terminal.h"
 #include "product_commands.h"
 #include "search_prompt.h"
 #include "searcher.h"
-#include "sixel.h"
-#include "terminal.h"
 #include "text_input.h"
 #include "towns.h"
 

@@ -18,7 +18,7 @@
 #include <fmt/format.h>
 
 #include "saccade/core/files/user_folders.h"
-#include "saccade/core/late_library.h"
+#include "saccade/core/process/late_library.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/search/query_language.h"
 

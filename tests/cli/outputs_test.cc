@@ -219,7 +219,8 @@ TEST_F(Outputs, NoCommandWritesPastTheCheck) {
     ++seen;
     const std::string text = read_file(entry.path()).value();
     for (const char* way : {"write_file_atomic(", "AtomicFile::create(", "std::ofstream", "fopen("}) {
-      EXPECT_EQ(text.find(way), std::string::npos) << name << " has " << way << "...; see core/output_file.h";
+      EXPECT_EQ(text.find(way), std::string::npos)
+          << name << " has " << way << "...; see core/files/output_file.h";
     }
   }
   EXPECT_GT(seen, 30);

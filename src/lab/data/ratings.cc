@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "saccade/core/csv.h"
+#include "saccade/core/files/csv.h"
 
 namespace saccade::lab {
 namespace {

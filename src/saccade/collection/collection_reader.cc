@@ -8,11 +8,11 @@
 #include <mutex>
 #include <thread>
 
+#include "saccade/collection/catalog/sql_text.h"
 #include "saccade/collection/catalog/store.h"
 #include "saccade/collection/catalog/word_index.h"
 #include "saccade/collection/rows/int8_file.h"
 #include "saccade/collection/rows/late_file.h"
-#include "saccade/collection/sql_text.h"
 #include "saccade/core/files/file_stamp.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/threads.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <mutex>
 
-#include "saccade/image/decode/decoder_pool.h"
+#include "saccade/image/decode/process/decoder_pool.h"
 
 namespace saccade {
 

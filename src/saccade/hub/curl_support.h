@@ -4,7 +4,7 @@
 #include <curl/curl.h>
 
 #include "saccade/core/error.h"
-#include "saccade/core/late_library.h"
+#include "saccade/core/process/late_library.h"
 
 // Functions used from libcurl. load_curl() must be called first.
 // clang-format off

@@ -6,7 +6,7 @@
 
 #include <gmock/gmock.h>
 
-#include "saccade/collection/empty_filter.h"
+#include "saccade/collection/catalog/empty_filter.h"
 #include "saccade/collection/test_support.h"
 #include "saccade/core/test_folder.h"
 

@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "saccade/core/seconds_since.h"
-#include "saccade/image/decode/decoder_pool.h"
 #include "saccade/image/decode/hostile_pictures.h"
+#include "saccade/image/decode/process/decoder_pool.h"
 #include "saccade/serve/test_serving.h"
 
 namespace saccade::serve {

@@ -9,7 +9,7 @@
 #include "lab/data/readers/reader.h"
 #include "lab/data/readers/tar.h"
 #include "lab/data/test_tar.h"
-#include "saccade/core/csv.h"
+#include "saccade/core/files/csv.h"
 #include "saccade/core/test_folder.h"
 
 namespace saccade::lab::data {

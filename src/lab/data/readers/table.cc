@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "lab/data/readers/reader.h"
-#include "saccade/core/csv.h"
+#include "saccade/core/files/csv.h"
 
 namespace saccade::lab::data {
 namespace {

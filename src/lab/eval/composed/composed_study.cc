@@ -11,7 +11,7 @@
 #include "lab/eval/composed/composed_rows.h"
 #include "lab/eval/composed/server_file.h"
 #include "saccade/core/counts.h"
-#include "saccade/core/output_file.h"
+#include "saccade/core/files/output_file.h"
 #include "saccade/core/random.h"
 #include "saccade/core/rows.h"
 

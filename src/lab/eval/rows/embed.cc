@@ -10,7 +10,7 @@
 #include "lab/data/read_dataset.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/rows.h"
-#include "saccade/image/decode/decoder_versions.h"
+#include "saccade/image/decode/process/decoder_versions.h"
 #include "saccade/image/read_pixels.h"
 #include "saccade/model/checkpoints/build_versions.h"
 #include "saccade/model/options/precision_names.h"

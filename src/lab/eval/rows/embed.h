@@ -35,8 +35,9 @@ Preprocessing with_transparency(const Preprocessing& preprocessing, Transparency
 
 struct EmbedOptions {
   Transparency transparency = Transparency::kWhite;
-  bool as_stored = false;            // EXIF orientation is ignored, as reference pipelines do
-  DecoderPool* processes = nullptr;  // decoders (image/decode/decoder_pool.h); nullptr: calling threads
+  bool as_stored = false;  // EXIF orientation is ignored, as reference pipelines do
+  DecoderPool* processes =
+      nullptr;     // decoders (image/decode/process/decoder_pool.h); nullptr: calling threads
   int batch = 32;  // images decoded at a time; memory: 12 bytes a pixel of the encoder's input each
   std::filesystem::path cache;  // folder of the cache; empty: none
   // Called if the cache cannot be used; embeddings are then computed without it.

@@ -10,7 +10,7 @@
 #include <span>
 #include <utility>
 
-#include "saccade/collection/sql_text.h"
+#include "saccade/collection/catalog/sql_text.h"
 #include "saccade/core/files/take_text.h"
 #include "saccade/image/metadata/look.h"
 #include "saccade/text/normalize.h"

@@ -4,7 +4,7 @@
 #include <system_error>
 #include <unistd.h>
 
-#include "saccade/collection/sql_text.h"
+#include "saccade/collection/catalog/sql_text.h"
 
 namespace saccade {
 namespace {

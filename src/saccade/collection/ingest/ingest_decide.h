@@ -18,7 +18,7 @@
 #include "saccade/collection/collection_writer.h"
 #include "saccade/collection/ingest/ingest_options.h"
 #include "saccade/collection/ingest/ingest_prepare.h"
-#include "saccade/collection/mounts.h"
+#include "saccade/collection/ingest/mounts.h"
 #include "saccade/core/error.h"
 #include "saccade/matrix.h"
 #include "saccade/model/encoder_backend.h"

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "saccade/core/files/links.h"
 #include "saccade/core/files/temporary_files.h"
-#include "saccade/core/links.h"
 
 namespace saccade {
 namespace {

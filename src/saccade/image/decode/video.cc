@@ -18,7 +18,7 @@
 #include "saccade/core/files/temporary_folder.h"
 #include "saccade/core/json.h"
 #include "saccade/core/process/limited_process.h"
-#include "saccade/image/decode/decoder_pool.h"
+#include "saccade/image/decode/process/decoder_pool.h"
 #include "saccade/image/frame_name.h"
 
 namespace saccade {

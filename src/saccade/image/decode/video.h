@@ -2,7 +2,7 @@
 // processes under limits that the kernel enforces (core/process/limited_process.h).
 //
 // They read one file and no other: no playlists, no protocols but files' (no network). The file is the one that is
-// open here, whatever becomes of its path meanwhile. Each frame is returned as a JPEG and decoded as any untrusted image is (image/decode/decoder_pool.h).
+// open here, whatever becomes of its path meanwhile. Each frame is returned as a JPEG and decoded as any untrusted image is (image/decode/process/decoder_pool.h).
 // docs/adr/0014-videos-by-their-frames.md has the reasons.
 #pragma once
 

@@ -9,7 +9,7 @@
 #include "saccade/core/files/files.h"
 #include "saccade/core/process/limited_process.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/image/decode/decoder_pool.h"
+#include "saccade/image/decode/process/decoder_pool.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/image/image_codec.h"
 

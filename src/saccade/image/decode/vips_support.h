@@ -6,7 +6,7 @@
 
 #include <vips/vips.h>
 
-#include "saccade/core/late_library.h"
+#include "saccade/core/process/late_library.h"
 
 // Functions of libvips that are used. start_vips() loads it, and must be called before any of them.
 // clang-format off

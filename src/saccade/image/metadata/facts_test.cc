@@ -9,8 +9,8 @@
 #include "saccade/core/files/files.h"
 #include "saccade/core/process/limited_process.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/image/decode/decoder_messages.h"
-#include "saccade/image/decode/decoder_pool.h"
+#include "saccade/image/decode/process/decoder_messages.h"
+#include "saccade/image/decode/process/decoder_pool.h"
 #include "saccade/image/image_view.h"
 
 namespace saccade {

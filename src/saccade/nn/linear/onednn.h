@@ -10,7 +10,7 @@
 #include <map>
 #include <mutex>
 
-#include "saccade/core/memory_reserve.h"
+#include "saccade/core/process/memory_reserve.h"
 #include "saccade/nn/activation.h"
 #include "saccade/nn/tensor.h"
 

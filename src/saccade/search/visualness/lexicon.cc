@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "saccade/core/csv.h"
+#include "saccade/core/files/csv.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/rows.h"

@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "saccade/collection/catalog/empty_filter.h"
 #include "saccade/collection/catalog/facets.h"
 #include "saccade/collection/catalog/facts_json.h"
-#include "saccade/collection/empty_filter.h"
 #include "saccade/collection/small_picture.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/seconds_since.h"

@@ -12,8 +12,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "saccade/collection/catalog/empty_filter.h"
 #include "saccade/collection/catalog/facts_json.h"
-#include "saccade/collection/empty_filter.h"
 #include "saccade/core/enum_names.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/engine/query_conversion.h"

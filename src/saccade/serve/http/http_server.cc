@@ -5,7 +5,7 @@
 #include <malloc.h>
 
 #include "saccade/core/files/file_stamp.h"
-#include "saccade/core/memory_reserve.h"
+#include "saccade/core/process/memory_reserve.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/serve/http_server_state.h"
 

@@ -1,4 +1,4 @@
-#include "saccade/image/decode/decoder_pool.h"
+#include "saccade/image/decode/process/decoder_pool.h"
 
 #include <algorithm>
 #include <array>
@@ -28,8 +28,8 @@
 #include "saccade/core/seconds_since.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/decode/decode_here.h"
-#include "saccade/image/decode/decoder_messages.h"
-#include "saccade/image/decode/sandbox.h"
+#include "saccade/image/decode/process/decoder_messages.h"
+#include "saccade/image/decode/process/sandbox.h"
 
 namespace saccade {
 namespace {

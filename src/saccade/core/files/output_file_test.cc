@@ -1,4 +1,4 @@
-#include "saccade/core/output_file.h"
+#include "saccade/core/files/output_file.h"
 
 #include <algorithm>
 #include <cstdio>

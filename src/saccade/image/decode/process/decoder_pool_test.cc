@@ -1,4 +1,4 @@
-#include "saccade/image/decode/decoder_pool.h"
+#include "saccade/image/decode/process/decoder_pool.h"
 
 #include <algorithm>
 #include <atomic>
@@ -23,9 +23,9 @@
 #include "saccade/core/seconds_since.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/image/decode/decoder_messages.h"
 #include "saccade/image/decode/hostile_pictures.h"
-#include "saccade/image/decode/sandbox.h"
+#include "saccade/image/decode/process/decoder_messages.h"
+#include "saccade/image/decode/process/sandbox.h"
 #include "saccade/image/read_pixels.h"
 
 namespace saccade {

@@ -1,4 +1,4 @@
-#include "saccade/collection/mounts.h"
+#include "saccade/collection/ingest/mounts.h"
 
 #include <filesystem>
 #include <sys/stat.h>

@@ -6,13 +6,13 @@
 #include <string>
 
 #include "saccade/collection/collection_reader.h"
-#include "saccade/core/output_file.h"
+#include "saccade/core/files/output_file.h"
 #include "saccade/core/threads.h"
 #include "saccade/pages/search_page.h"
 #include "saccade/search/search.h"
 
 #include "command.h"
-#include "terminal.h"
+#include "print/terminal.h"
 
 namespace saccade::app {
 

@@ -1,4 +1,4 @@
-#include "saccade/core/late_library.h"
+#include "saccade/core/process/late_library.h"
 
 #include <dlfcn.h>
 

@@ -1,4 +1,4 @@
-#include "hit_format.h"
+#include "print/hit_format.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "saccade/image/decode/decoder_versions.h"
+#include "saccade/image/decode/process/decoder_versions.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "saccade/core/memory_reserve.h"
+#include "saccade/core/process/memory_reserve.h"
 
 #include <new>
 

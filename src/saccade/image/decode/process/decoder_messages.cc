@@ -1,4 +1,4 @@
-#include "saccade/image/decode/decoder_messages.h"
+#include "saccade/image/decode/process/decoder_messages.h"
 
 #include <algorithm>
 #include <cerrno>

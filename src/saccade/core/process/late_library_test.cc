@@ -1,5 +1,5 @@
 // Tests of libraries loaded at their first use.
-#include "saccade/core/late_library.h"
+#include "saccade/core/process/late_library.h"
 
 #include <zlib.h>
 

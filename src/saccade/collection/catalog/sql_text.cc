@@ -1,4 +1,4 @@
-#include "saccade/collection/sql_text.h"
+#include "saccade/collection/catalog/sql_text.h"
 
 #include <algorithm>
 #include <new>

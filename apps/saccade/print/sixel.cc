@@ -1,10 +1,10 @@
-#include "sixel.h"
+#include "print/sixel.h"
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "saccade/core/late_library.h"
+#include "saccade/core/process/late_library.h"
 
 namespace saccade::app {
 namespace {

@@ -1,4 +1,4 @@
-#include "print_answers.h"
+#include "print/print_answers.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "saccade/collection/catalog/empty_filter.h"
 #include "saccade/collection/catalog/facts_json.h"
-#include "saccade/collection/empty_filter.h"
 #include "saccade/collection/small_picture.h"
 #include "saccade/core/files/file_stamp.h"
 #include "saccade/core/files/files.h"
@@ -19,7 +19,7 @@
 #include "saccade/search/composed/composed_query.h"
 #include "saccade/search/listing.h"
 
-#include "sixel.h"
+#include "print/sixel.h"
 
 namespace saccade::app {
 namespace {

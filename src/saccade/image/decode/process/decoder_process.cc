@@ -1,4 +1,4 @@
-#include "saccade/image/decode/decoder_process.h"
+#include "saccade/image/decode/process/decoder_process.h"
 
 #include <atomic>
 #include <cerrno>
@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "saccade/image/decode/decode_here.h"
-#include "saccade/image/decode/decoder_messages.h"
-#include "saccade/image/decode/sandbox.h"
+#include "saccade/image/decode/process/decoder_messages.h"
+#include "saccade/image/decode/process/sandbox.h"
 #include "saccade/image/decode/vips_support.h"
 
 namespace saccade {

@@ -1,4 +1,4 @@
-#include "saccade/core/csv.h"
+#include "saccade/core/files/csv.h"
 
 namespace saccade {
 

@@ -1,4 +1,4 @@
-#include "saccade/collection/empty_filter.h"
+#include "saccade/collection/catalog/empty_filter.h"
 
 #include <algorithm>
 #include <cctype>

@@ -1,4 +1,4 @@
-#include "saccade/core/output_file.h"
+#include "saccade/core/files/output_file.h"
 
 #include <algorithm>
 #include <array>
@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "saccade/core/files/links.h"
 #include "saccade/core/json.h"
-#include "saccade/core/links.h"
 
 namespace saccade {
 namespace {

@@ -1,4 +1,4 @@
-#include "saccade/image/decode/sandbox.h"
+#include "saccade/image/decode/process/sandbox.h"
 
 #include <array>
 #include <cerrno>

@@ -1,4 +1,4 @@
-#include "terminal.h"
+#include "print/terminal.h"
 
 #include <array>
 #include <chrono>
@@ -15,7 +15,7 @@
 #include "saccade/core/base64.h"
 #include "saccade/core/files/files.h"
 
-#include "sixel.h"
+#include "print/sixel.h"
 
 namespace saccade::app {
 namespace {

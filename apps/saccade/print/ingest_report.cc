@@ -1,4 +1,4 @@
-#include "ingest_report.h"
+#include "print/ingest_report.h"
 
 #include <algorithm>
 #include <utility>

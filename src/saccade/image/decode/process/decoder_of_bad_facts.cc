@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "saccade/image/decode/decoder_process.h"
+#include "saccade/image/decode/process/decoder_process.h"
 
 int main(int argc, char** argv) {
   const saccade::DecoderReaders readers{.facts = [](std::span<const std::byte> bytes) {
