@@ -9,7 +9,8 @@
 //             lists, quotations, tables, code and HTML are excluded. A document with a table of more than
 //             1,000 columns, whose tables' rows lack many cells (16,384 and one for every 16 bytes), or with
 //             tables directly below paragraphs of more than about a thousand lines, is read without
-//             tables: their lines are text
+//             tables: their lines are text. kLimit for paragraphs of tens of thousands of bytes that are mostly
+//             signs of markup, which cmark-gfm takes minutes for
 //   HTML      parsed by Gumbo as browsers do. Running text is a <p>, or a <div> with only text, without an
 //             image in it or directly after it. Navigation, headers, footers, tables, figures, forms, code
 //             and scripts are excluded
@@ -90,8 +91,8 @@ Status find_html_paragraphs(const DecodedText& text, Document& document);
 std::string declared_html_encoding(std::string_view bytes);
 
 // Renders the document's body as HTML. Raw HTML is kept, except for the elements that GitHub filters
-// (<script>, <style>, <iframe> and others); front matter is removed. Returns kInternal if cmark-gfm lacks its
-// extensions.
+// (<script>, <style>, <iframe> and others); front matter is removed. Returns kLimit for paragraphs that take too
+// long, kInternal if cmark-gfm lacks its extensions.
 Result<std::string> render_markdown(std::string_view markdown);
 
 }  // namespace saccade

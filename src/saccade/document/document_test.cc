@@ -283,5 +283,45 @@ TEST(RenderMarkdown, TablesBelowLongParagraphsAreText) {
   EXPECT_TRUE(is_table(head + repeated("| - | 2 |\n| - | - |\n", 20'000)));
 }
 
+// cmark-gfm goes over a paragraph once more for each of some signs. Of these texts it would take a second and more.
+TEST(RenderMarkdown, ParagraphsOfManySignsAreRefused) {
+  for (const char* signs : {"_[^1]", "~[^1]", "~~[a](b)", "_[a](b)", "http://a.b<", "a.b@c.d<", "[^"}) {
+    const auto html = render_markdown(repeated(signs, 40'000));
+    ASSERT_FALSE(html.has_value()) << signs;
+    EXPECT_EQ(html.error().code, ErrorCode::kLimit);
+    EXPECT_TRUE(render_markdown(repeated(signs, 1'000)).has_value()) << signs;
+  }
+  // Blank lines and items of lists divide paragraphs.
+  const std::string piece = repeated("_[^1]", 100);
+  const auto divided = [&](std::string_view begin, std::string_view first = "a") {
+    return render_markdown(std::string(first) + repeated(std::string(begin) + piece, 250)).has_value();
+  };
+  for (const char* begin : {"\n\n", "\n- ", "\n* ", "\n1. ", "\n> \n> "})
+    EXPECT_TRUE(divided(begin)) << begin;
+  EXPECT_TRUE(divided("\n12. ", "1. a"));
+  // These continue a paragraph.
+  for (const char* begin : {"\n", "\n-", "\n2. ", "\n    - ", "\n1.", "\n1- "})
+    EXPECT_FALSE(divided(begin)) << begin;
+  EXPECT_FALSE(divided("\n  2. ", "- a"));
+  EXPECT_FALSE(render_markdown("www.a" + repeated(")", 40'000)).has_value());
+  const auto told = render_markdown("a\n\nb\n" + repeated("_[^1]", 40'000) + "\n\nc");
+  ASSERT_FALSE(told.has_value());
+  EXPECT_THAT(told.error().message,
+              HasSubstr("line 3: a paragraph of 200003 bytes with 80000 signs of markup"));
+  // Each row of a table is read by itself, other lines that begin with a bar are not.
+  const std::string head = "| a | b |\n|---|:--|\n";
+  const std::string row = "| " + repeated("_[^1]", 100) + "|\n";
+  EXPECT_TRUE(render_markdown(head + repeated(row, 400)).has_value());
+  for (const char* before :
+       {"", "| a | b |\n", "    | a | b |\n    |---|---|\n", "| a | b |\n| c |\n", "<!--\n\n", "```\n\n",
+        "| a | b |\n|---|---|\n- a\n", "| a | b |\n|---|---|\n\n"}) {
+    const bool hides = std::string_view(before).ends_with("\n\n") && before[0] != '|';
+    EXPECT_FALSE(render_markdown(before + (hides ? head : "") + repeated(row, 400)).has_value()) << before;
+  }
+  // Running text may be long.
+  EXPECT_TRUE(
+      render_markdown(repeated("Some words, *a few* of them [linked](to) others.\n", 1'000)).has_value());
+}
+
 }  // namespace
 }  // namespace saccade

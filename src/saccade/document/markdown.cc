@@ -6,6 +6,7 @@
 #include <cmark-gfm.h>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "saccade/document/document.h"
@@ -40,6 +41,12 @@ constexpr int64_t kBytesAMissingCell = 16;
 constexpr int64_t kFreeSteps = int64_t{1} << 22;
 constexpr int64_t kStepsAByte = 16;
 constexpr int64_t kStepsAByteAgain = 16;
+// Maximum sum, over all paragraphs, of bytes times signs of markup: this, and 2,048 for every byte of the document. For some
+// signs cmark-gfm goes over a paragraph again for each of them: of 128 KiB of "_[^1]" it reads 18 KiB a second. A
+// product of 1 takes 0.1 to 0.5 ns (0.29.0.gfm.6), so that a document stays below a quarter of a second and a
+// microsecond a byte.
+constexpr int64_t kFreeProduct = int64_t{1} << 29;
+constexpr int64_t kProductAByte = 2048;
 
 struct Parsed {
   std::unique_ptr<cmark_parser, FreeParser> parser;  // has the extensions that a renderer needs
@@ -111,12 +118,112 @@ bool has_bounded_tables(std::string_view markdown) {
   return true;
 }
 
+// Finds the beginnings of list items, at each of which a paragraph ends. Items that are indented by more than three spaces
+// are left out, as are those that continue a paragraph.
+class ListItems {
+ public:
+  // Returns true if the next line begins an item.
+  bool begins(std::string_view line) {
+    const size_t indent = std::min(line.find_first_not_of(' '), line.size());
+    line.remove_prefix(indent);
+    const size_t digits = std::min(line.find_first_not_of("0123456789"), line.size());
+    const size_t marker = digits == 0 ? line.find_first_of("-+*") : line.find_first_of(".)", digits);
+    if (indent > 3 || digits > 9 || marker != digits) return false;
+    const std::string_view text = line.substr(marker + 1);
+    // An empty item continues a paragraph.
+    if (!text.starts_with(' ') || text.find_first_not_of(" \t") == std::string_view::npos) return false;
+    // A number other than 1 continues a paragraph within an item, and one without a list above.
+    if (digits > 0 && line.substr(0, digits) != "1" && static_cast<int64_t>(indent) > indent_) return false;
+    indent_ = static_cast<int64_t>(indent);
+    return true;
+  }
+  // A blank line may end the list.
+  void end() { indent_ = -1; }
+
+ private:
+  int64_t indent_ = -1;  // of the last item
+};
+
+// Finds the rows of tables, each of which counts as a paragraph. Only tables whose lines begin with a bar are found, and
+// none behind code or HTML, within which lines that look like rows are none.
+class TableRows {
+ public:
+  // Returns true if the next line is a row below a table's second line.
+  bool contains(std::string_view line) {
+    const size_t indent = std::min(line.find_first_not_of(' '), line.size());
+    const bool bar = indent <= 3 && line.substr(indent).starts_with('|');
+    hidden_ |= line.substr(indent).starts_with('<') || line.find("```") != std::string_view::npos ||
+               line.find("~~~") != std::string_view::npos;
+    const bool row = in_table_ && bar && !hidden_;
+    in_table_ = row || (bar && !hidden_ && before_ && have_equal_cells(*before_, line) &&
+                        line.find('-') != std::string_view::npos &&
+                        line.find_first_not_of("|:- ") == std::string_view::npos);
+    before_.reset();
+    if (bar) before_ = line;
+    return row;
+  }
+  // A blank line ends a table.
+  void end() {
+    in_table_ = false;
+    before_.reset();
+  }
+
+ private:
+  std::optional<std::string_view> before_;  // the line above, if it begins with a bar
+  bool in_table_ = false;
+  bool hidden_ = false;
+};
+
+// Returns kLimit, with the largest paragraph's line, if the bound above is exceeded.
+Status check_paragraphs(std::string_view markdown, bool tables) {
+  struct Paragraph {
+    int64_t line = 0;
+    int64_t bytes = 0;
+    int64_t signs = 0;
+    [[nodiscard]] int64_t product() const { return bytes * signs; }
+  };
+  const int64_t most = kFreeProduct + std::ssize(markdown) * kProductAByte;
+  int64_t sum = 0;
+  Paragraph largest;
+  Paragraph current;
+  const auto end = [&] {
+    sum += current.product();
+    if (current.product() > largest.product()) largest = current;
+    current = {};
+  };
+  ListItems items;
+  TableRows rows;
+  for (int64_t number = 1; !markdown.empty(); ++number) {
+    const std::string_view line = take_line(markdown);
+    if (is_blank(line)) {
+      end();
+      items.end();
+      rows.end();
+      continue;
+    }
+    const bool row = rows.contains(line) && tables;
+    if (items.begins(line) || row) end();
+    if (current.bytes == 0) current.line = number;
+    current.bytes += std::ssize(line) + 1;
+    current.signs += std::ranges::count_if(
+        line, [](char c) { return std::string_view("_*~[<@:)").find(c) != std::string_view::npos; });
+  }
+  end();
+  if (sum <= most) return {};
+  return fail(
+      ErrorCode::kLimit,
+      "line {}: a paragraph of {} bytes with {} signs of markup takes too long to read; divide it by blank "
+      "lines",
+      largest.line, largest.bytes, largest.signs);
+}
+
 Result<Parsed> parse(std::string_view markdown) {
   static std::once_flag once;  // cmark-gfm's table of extensions is the process's
   std::call_once(once, [] { cmark_gfm_core_extensions_ensure_registered(); });
   Parsed parsed;
   parsed.parser.reset(cmark_parser_new(kOptions));
   const bool tables = has_bounded_tables(markdown);
+  SACCADE_TRY(check_paragraphs(markdown, tables));
   for (const char* name : {"table", "strikethrough", "autolink", "tagfilter"}) {
     if (!tables && std::string_view(name) == "table") continue;
     cmark_syntax_extension* extension = cmark_find_syntax_extension(name);
