@@ -1,4 +1,4 @@
-// Collections whose files were changed: opened, looked through, verified, then written to. An input is a list of changes of
+// Collections whose files, calibration data among them, were changed: opened, looked through, verified, then written to. An input is a list of changes of
 // a small sound collection: the first byte chooses which, then each change is a file (1 byte), an operation (1), a place
 // (4, little-endian), a length (1) and so many bytes.
 #include <algorithm>
@@ -20,6 +20,7 @@
 #include "saccade/core/files/temporary_folder.h"
 #include "saccade/core/hash.h"
 #include "saccade/index/late_rows.h"
+#include "saccade/search/matching/background.h"
 
 #include "fuzz.h"
 
@@ -55,12 +56,27 @@ CollectionChange::Put put_of(int number, bool late) {
   return put;
 }
 
+Background background_of_both_kinds() {
+  Background background;
+  background.fingerprint = sha256_hex("fake");
+  background.items = kItems;
+  background.texts.separation = 1;
+  for (Background::Kind* kind : {&background.text, &background.picture}) {
+    kind->surroundings.mean_query.assign(kDim, 0.25F);
+    kind->surroundings.sample = Matrix<float>(2, kDim);
+    kind->model.tells = true;
+    kind->model.best = kind->model.false_score = {1, 2};
+    kind->model.false_count = {2, 1};
+  }
+  return background;
+}
+
 struct File {
   std::string name;
   std::string bytes;
 };
 
-// A sound collection's files, in the order of their names.
+// A sound collection's files in the order of their names, then its calibration data.
 std::vector<File> files_of(const fs::path& folder, bool late) {
   IngestSettings settings;
   settings.int8_rows = Int8Policy::kOn;
@@ -81,6 +97,8 @@ std::vector<File> files_of(const fs::path& folder, bool late) {
     files.push_back({entry.path().filename().string(), read_file(entry.path()).value()});
   }
   std::ranges::sort(files, {}, &File::name);
+  FUZZ_CHECK(write_background(folder, background_of_both_kinds()));
+  files.push_back({std::string(kBackgroundName), read_file(folder / kBackgroundName).value()});
   return files;
 }
 
@@ -176,6 +194,16 @@ void read_all(const CollectionReader& collection) {
   }
   const std::array<std::string, 2> terms = {"red bell", "cats"};
   (void)collection.match_words(terms);
+  const auto background = read_background(collection);
+  if (!background) {
+    FUZZ_CHECK(!background.error().message.empty());
+    return;
+  }
+  for (const Background::Kind* kind : {&background->text, &background->picture}) {
+    FUZZ_CHECK(kind->model.false_score.size() == kind->model.false_count.size());
+    FUZZ_CHECK(kind->surroundings.mean_query.empty() ||
+               kind->surroundings.sample.columns() == rows.columns());
+  }
 }
 
 void write_some(const fs::path& folder) {

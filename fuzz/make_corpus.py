@@ -394,6 +394,10 @@ def documents() -> None:
         "markdown_mark": b"M\xef\xbb\xbfa\n\nb",
         "markdown_html": "M<div>\na\n</div>\n\n<script>b</script>\n\n<img src=a> c\n",
         "markdown_open": "M```\na\n[a](<b\n",
+        "markdown_signs": "M" + 8 * "_[^1]",
+        "markdown_links": "M" + 8 * "~~[a](b)",
+        "markdown_addresses": "M" + 4 * "http://a.b<",
+        "markdown_brackets": "Mwww.a" + 30 * ")",
         "html": "H<!doctype html><title>t</title><body><p>a<b>c</p><p>d<p>e<div>f<p>g</div><figure></figure><p>h</body>",
         "html_latin": b"H<meta charset=latin1><p>caf\xe9</p>",
         "html_other": "H<meta charset=shift_jis><p>a",
@@ -527,7 +531,7 @@ def collections() -> None:
     put("collection", "page_header", b"\0" + change(0, 0, 4096, b"\x0d\xff\xff\xff\xff"))
     put("collection", "page_size", b"\0" + change(0, 0, 16, b"\x00\x01"))
     put("collection", "info", b"\0" + change(1, 0, 60, b'"dim": -1'))
-    for file in range(6):
+    for file in range(8):
         put("collection", f"cut_{file}", b"\1" + change(file, 3, 5, b""))
         put("collection", f"ones_{file}", b"\1" + change(file, 4, 64, b"x" * 32))
         put("collection", f"longer_{file}", b"\1" + change(file, 1, 128, b"\x7f" * 16))
@@ -628,7 +632,13 @@ def small_texts() -> None:
     page = '<page width="100.0" height="100.0">\n<flow>\n<block xMin="10" yMin="10" xMax="90" yMax="40">\n'
     page += line.format(10, 20) + line.format(22, 32) + "</block>\n</flow>\n</page>\n"
     svg = '<svg xmlns="http://www.w3.org/2000/svg" width="2in" height="3cm"><image href="data:image/png;base64,iVBO"/></svg>'
+    mrc = "0" * 31 + "590" + "0" * 17 + "DOG|noun\n"
     files = {
+        "captions": 'C{"image": "a.jpg", "captions": ["two birds", "a branch"]}\n{"image": "/b.jpg"}\n{"image": "c", "captions": "x"}\n',
+        "captions_bad": 'C{"image": "a.jpg", "captions": [1]}\n', "lexicon": "LWord\tBigram\tConc.M\ndog\t0\t4.9\nhot dog\t1\t4.8\nidea\t0\t1.6\n",
+        "lexicon_mrc": "L" + mrc * 3, "objects": "L# things\ndog\nfire engine\n", "glove": "Wdog 0.1 0.2\ncat 0.1 0.3\nidea -1 0\n",
+        "word2vec": "W3 2\ndog 0.1 0.2\ncat 0.1 0.3\nidea -1 0\n",
+        "word2vec_binary": b"W3 2\n" + b"".join(w + b" " + struct.pack("<2f", 0.5, 1) + b"\n" for w in [b"dog", b"cat", b"idea"]),
         "keys": "K# of the house\n\n0123456789abcdef\r\nwrite another-key-of-somebody\n", "keys_short": "Kabc\n",
         "ignore": "I# c\n*.tmp\ndrafts/\n/private\na/**/b\n!keep.jpg\n\\#x\n[a-z]?.jpg\n**/old\n", "ignore_stars": "I" + "*a" * 20 + "\n",
         "towns": "T# c\n45.76\t4.83\tLyon, FR\n-90\t180\tSouth\n", "towns_bad": "T91\t0\tx\n",

@@ -1,13 +1,16 @@
 // Small texts of many kinds, each read by a parser of its own: the first byte chooses (see the switch).
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <string_view>
 #include <sys/stat.h>
 #include <vector>
 
 #include "lab/data/ratings.h"
+#include "saccade/collection/ingest/caption_list.h"
 #include "saccade/collection/ingest/ignore_rules.h"
 #include "saccade/collection/places.h"
 #include "saccade/core/files/files.h"
@@ -19,6 +22,7 @@
 #include "saccade/image/decode/svg_content.h"
 #include "saccade/image/decode/svg_size.h"
 #include "saccade/image/frame_name.h"
+#include "saccade/search/visualness/lexicon.h"
 #include "saccade/serve/http/address_range.h"
 #include "saccade/serve/http/keys.h"
 #include "saccade/text/html_unescape.h"
@@ -139,7 +143,45 @@ void try_svg(std::string_view text) {
   (void)pictures_within(text);
 }
 
-constexpr std::array<std::string_view, 62> kTokens = {"*",
+void try_captions(std::string_view text) {
+  const auto list = parse_caption_list(text, "/pictures");
+  if (!list) {
+    FUZZ_CHECK(!list.error().message.empty());
+    return;
+  }
+  for (const auto& [image, caption] : *list) FUZZ_CHECK(fs::path(image).is_absolute());
+}
+
+void try_lexicon(std::string_view text) {
+  const fs::path file = folder() / "lexicon";
+  FUZZ_CHECK(write_file_atomic(file, text));
+  if (const auto lexicon = read_lexicon(file)) {
+    const std::array<std::string, 2> words = {"dog", "idea"};
+    FUZZ_CHECK(std::isfinite(mean_rating(*lexicon, words)));
+  } else {
+    FUZZ_CHECK(!lexicon.error().message.empty());
+  }
+  if (const auto objects = read_object_list(file)) {
+    const auto share = object_share(*objects, "a red dog on the lawn");
+    FUZZ_CHECK(share && *share >= 0 && *share <= 1);
+  }
+}
+
+void try_word_vectors(std::string_view text) {
+  const fs::path file = folder() / "vectors";
+  FUZZ_CHECK(write_file_atomic(file, text));
+  Lexicon lexicon;
+  lexicon.words = {{"dog", 600}, {"idea", 200}};
+  WordVectors used;
+  if (const auto expanded = expand_lexicon(lexicon, file, {"cat", "a"}, used)) {
+    FUZZ_CHECK(used.added <= 2 && std::ssize(expanded->words) == 2 + used.added);
+    for (const auto& [word, rating] : expanded->words) FUZZ_CHECK(std::isfinite(rating));
+  } else {
+    FUZZ_CHECK(!expanded.error().message.empty());
+  }
+}
+
+constexpr std::array<std::string_view, 74> kTokens = {"*",
                                                       "**",
                                                       "?",
                                                       "[a-z]",
@@ -201,7 +243,19 @@ constexpr std::array<std::string_view, 62> kTokens = {"*",
                                                       "@",
                                                       "#t=10",
                                                       "model.safetensors",
-                                                      "config.json"};
+                                                      "config.json",
+                                                      "{\"image\": \"a.jpg\", \"captions\": [\"b\"]}\n",
+                                                      "\"captions\"",
+                                                      "null",
+                                                      "Word\tConc.M\n",
+                                                      "dog",
+                                                      "cat",
+                                                      "idea",
+                                                      "|",
+                                                      " 0.5 -1 2e3",
+                                                      "2 3\n",
+                                                      "inf",
+                                                      std::string_view("\0\0\x80\x3f", 4)};
 
 }  // namespace
 
@@ -235,6 +289,15 @@ int fuzz_input(const uint8_t* data, size_t size) {
       break;
     case 'V':
       try_svg(text);
+      break;
+    case 'C':
+      try_captions(text);
+      break;
+    case 'L':
+      try_lexicon(text);
+      break;
+    case 'W':
+      try_word_vectors(text);
       break;
     default:
       (void)html_unescape(text);
