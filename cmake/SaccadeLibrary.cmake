@@ -73,10 +73,11 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/saccadeConfig.cmake.in
                               INSTALL_DESTINATION ${package} PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/saccadeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/saccade.pc.in ${PROJECT_BINARY_DIR}/package/saccade.pc @ONLY)
-install(TARGETS saccade_shared EXPORT saccade COMPONENT library
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(TARGETS saccade_static COMPONENT library ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(EXPORT saccade NAMESPACE saccade:: FILE saccadeTargets.cmake DESTINATION ${package} COMPONENT library)
+install(TARGETS saccade_shared EXPORT saccade
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development
+        FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+install(TARGETS saccade_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+install(EXPORT saccade NAMESPACE saccade:: FILE saccadeTargets.cmake DESTINATION ${package} COMPONENT development)
 install(FILES ${PROJECT_BINARY_DIR}/package/saccadeConfig.cmake ${PROJECT_BINARY_DIR}/package/saccadeConfigVersion.cmake
-        DESTINATION ${package} COMPONENT library)
-install(FILES ${PROJECT_BINARY_DIR}/package/saccade.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
+        DESTINATION ${package} COMPONENT development)
+install(FILES ${PROJECT_BINARY_DIR}/package/saccade.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)

@@ -46,6 +46,17 @@ function(saccade_sanitized_program target)
   endif()
 endfunction()
 
+# saccade_source_path(SOURCE NAME PATH): defines NAME in one source file as a path of the source tree, where a program that
+# is run from its build folder finds what an installed one has under share/saccade. Packages are built without
+# (SACCADE_SOURCE_PATHS off): NAME is then empty.
+function(saccade_source_path source name path)
+  set(whole "")
+  if(SACCADE_SOURCE_PATHS)
+    set(whole "${PROJECT_SOURCE_DIR}/${path}")
+  endif()
+  set_source_files_properties(${source} PROPERTIES COMPILE_DEFINITIONS "${name}=\"${whole}\"")
+endfunction()
+
 # saccade_compile_together(TARGET [ALONE FILES...]): with SACCADE_UNITY, eight of the target's files are one compilation. Most
 # of the time goes into what files include and instantiate alike: this takes less than half of it. Names in unnamed
 # namespaces must then differ within a module; a file for which that would be a burden, as one of many of a kind, is ALONE.

@@ -9,7 +9,9 @@ trap 'rm -rf "$work"' EXIT
 export HOME=$work XDG_STATE_HOME=$work/state XDG_CACHE_HOME=$work/cache
 prefix=$work/prefix
 
-cmake --install "$build" --prefix "$prefix" --component library >/dev/null
+for component in library development; do
+  cmake --install "$build" --prefix "$prefix" --component "$component" >/dev/null
+done
 # The models and the decoding process, which the library finds from where it lies itself.
 mkdir -p "$prefix/share/saccade" "$prefix/libexec/saccade"
 cp -r "$source/models" "$prefix/share/saccade/"

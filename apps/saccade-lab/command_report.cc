@@ -47,7 +47,8 @@ Result<std::string> chart_script(const std::string& named) {
     if (!error) {
       places.push_back(program.parent_path().parent_path() / "share" / "saccade" / "report" / "charts.js");
     }
-    places.emplace_back(SACCADE_SOURCE_CHARTS);
+    if (std::filesystem::path charts = SACCADE_SOURCE_CHARTS; !charts.empty())
+      places.push_back(std::move(charts));
   }
   for (const std::filesystem::path& place : places) {
     std::error_code error;
@@ -57,7 +58,7 @@ Result<std::string> chart_script(const std::string& named) {
       ErrorCode::kNotFound,
       "no script that draws charts in {}: `./dev build` fetches and makes it; --no-charts makes a page "
       "of tables without",
-      places.back().string());
+      places.empty() ? "share/saccade/report" : places.back().string());
 }
 
 namespace {

@@ -60,6 +60,12 @@ struct DemoArguments {
 
 Result<int> run_demo(const DemoArguments& arguments, Session& session) {
   std::error_code error;
+  if (arguments.sample.empty()) {
+    return fail(
+        ErrorCode::kNotFound,
+        "the sample images are not installed with the program: name a folder of images, as in `saccade demo "
+        "~/Pictures`");
+  }
   if (!std::filesystem::is_directory(arguments.sample, error)) {
     return fail(ErrorCode::kNotFound,
                 "no sample pictures in {}: ./dev demo makes them, or name a folder of your own",

@@ -21,8 +21,22 @@ std::vector<std::filesystem::path> install_prefixes() {
       add(library.parent_path().parent_path().parent_path());  // PREFIX/lib/x86_64-linux-gnu
     }
   }
-  if (!program.empty()) add(program.parent_path().parent_path());
+  if (!program.empty()) {
+    const std::filesystem::path prefix = program.parent_path().parent_path();
+    add(prefix);                                                    // PREFIX/bin
+    if (prefix.filename() == "libexec") add(prefix.parent_path());  // PREFIX/libexec/saccade
+  }
   return prefixes;
+}
+
+std::optional<std::filesystem::path> bundled_libraries(const std::string& file,
+                                                       const std::vector<std::filesystem::path>& prefixes) {
+  std::error_code error;
+  for (const std::filesystem::path& prefix : prefixes) {
+    std::filesystem::path folder = prefix / "lib/saccade";
+    if (std::filesystem::is_regular_file(folder / file, error)) return folder;
+  }
+  return std::nullopt;
 }
 
 }  // namespace saccade

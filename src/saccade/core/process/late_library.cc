@@ -2,9 +2,13 @@
 
 #include <dlfcn.h>
 
+#include "saccade/core/files/installed.h"
+
 namespace saccade {
 
-LateLibrary::LateLibrary(const char* file) : handle_(::dlopen(file, RTLD_LAZY | RTLD_LOCAL)) {
+LateLibrary::LateLibrary(const char* file) {
+  const auto bundled = bundled_libraries(file);
+  handle_ = ::dlopen(bundled ? (*bundled / file).c_str() : file, RTLD_LAZY | RTLD_LOCAL);
   if (handle_ == nullptr) failure_ = ::dlerror();
 }
 

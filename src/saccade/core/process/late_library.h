@@ -20,7 +20,8 @@ namespace saccade {
 
 class LateLibrary {
  public:
-  // Loads the library. file: name for the loader, "libvips.so.42". It stays loaded until the process ends.
+  // Loads the library. file: name for the loader, "libvips.so.42". A library of that name that was installed together with
+  // Saccade (bundled_libraries) is preferred to the system's. It stays loaded until the process ends.
   explicit LateLibrary(const char* file);
 
   // Sets `function` to the library's function of that name. Not thread-safe: bind under a std::call_once.

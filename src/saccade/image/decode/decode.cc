@@ -14,13 +14,18 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "saccade/core/files/files.h"
+#include "saccade/core/files/installed.h"
 #include "saccade/image/decode/bmp.h"
 #include "saccade/image/decode/deadline.h"
 #include "saccade/image/decode/decode_here.h"
@@ -48,6 +53,33 @@ constexpr std::array<const char*, 7> kLoaders = {
 
 SACCADE_VIPS_FUNCTIONS(SACCADE_LATE_DEFINE)
 
+std::optional<std::filesystem::path> bundled_vips() {
+  return bundled_libraries(SACCADE_VIPS_FILE);
+}
+
+namespace {
+
+// Starts libvips. One that was installed together with Saccade looks for its modules beside itself: those of the system
+// are another build's. Returns false on failure.
+bool initialize_vips() {
+  const auto bundled = bundled_vips();
+  if (!bundled) return VIPS_INIT("saccade") == 0;
+  constexpr const char* kHome = "VIPSHOME";
+  const char* value = std::getenv(kHome);
+  const std::optional<std::string> before =
+      value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  ::setenv(kHome, bundled->c_str(), 1);
+  const bool started = VIPS_INIT("saccade") == 0;
+  if (before) {
+    ::setenv(kHome, before->c_str(), 1);
+  } else {
+    ::unsetenv(kHome);
+  }
+  return started;
+}
+
+}  // namespace
+
 std::string start_vips() {
   static std::once_flag once;
   static std::string failure;
@@ -60,7 +92,7 @@ std::string start_vips() {
       failure = "libvips does not load: " + library.failure();
       return;
     }
-    if (VIPS_INIT("saccade") != 0) {
+    if (!initialize_vips()) {
       failure = "libvips does not start: " + take_vips_error();
       return;
     }

@@ -1,7 +1,9 @@
 // Shared libvips support of the decoder and the encoders.
 #pragma once
 
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <vips/vips.h>
@@ -35,6 +37,9 @@ using VipsHandle = std::unique_ptr<VipsImage, VipsUnref>;
 // Loads and starts libvips once a process, or says why not (empty: ready). Thread-safe. It then runs without
 // its own threads and caches, loads only the formats we name, and writes nothing to stderr.
 std::string start_vips();
+
+// Returns the folder of the libvips that was installed together with Saccade (bundled_libraries), `nullopt` for the system's.
+std::optional<std::filesystem::path> bundled_vips();
 
 // libvips' error text as one line, and cleared. It keeps one text a process, not one a thread: of two files
 // that fail in the same instant, one may carry the other's words.

@@ -24,7 +24,7 @@ Result<fs::path> shipped_checkpoint(const char* name, const char* variable, cons
   if (named != nullptr && *named != '\0') return fs::path(named);
   std::vector<fs::path> places;
   for (const fs::path& prefix : install_prefixes()) places.push_back(prefix / "share/saccade/models" / name);
-  places.push_back(fs::path(SACCADE_SOURCE_MODELS) / name);
+  if (const fs::path models = SACCADE_SOURCE_MODELS; !models.empty()) places.push_back(models / name);
   for (const fs::path& place : places) {
     if (looks_like_checkpoint(place)) return place;
   }

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
@@ -144,6 +145,11 @@ int run_decoder_process(std::span<const std::string> arguments, const DecoderRea
   if (!follow_to_the_end()) {
     problem = "saccade-decode: no lifeline";
     return 1;
+  }
+  if (bundled_vips()) {
+    // Libraries that came with Saccade load no modules of the system, which are built for other versions of them.
+    ::setenv("GIO_MODULE_DIR", "/nonexistent", 1);
+    ::setenv("GDK_PIXBUF_MODULE_FILE", "/dev/null", 1);
   }
   problem = start_vips();
   if (!problem.empty()) return 1;
