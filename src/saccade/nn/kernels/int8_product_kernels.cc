@@ -8,6 +8,7 @@
 
 #include "saccade/nn/kernels/activation_lanes.h"
 #include "saccade/nn/kernels/int8_digits.h"
+#include "saccade/nn/kernels/tiles.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -121,6 +122,110 @@ SACCADE_INLINE void multiply_rows(const Int8PanelTask& task, int64_t first, int6
   }
 }
 
+// --- the same by tiles ----------------------------------------------------------------------------------
+
+constexpr int64_t kBlockRows = 2 * kTileHeight;
+constexpr int64_t kBlockOutputs = 2 * kTileBytes / 4;
+constexpr int64_t kWeightBytes = 4 * kPanelOutputs;  // of a group of a panel
+
+// Returns the shapes for a block of 1 to kBlockRows rows: tiles 0 to 3 are its sums, 4 and 5 its values, 6 and 7 weights.
+TileShapes block_shapes(int64_t rows) {
+  const int64_t upper = std::min(rows, kTileHeight);
+  const int64_t lower = rows - upper;
+  TileShapes shapes;
+  for (const int tile : {0, 1, 4}) shapes.set(tile, upper, kTileBytes);
+  for (const int tile : {2, 3, 5}) shapes.set(tile, lower, kTileBytes);
+  for (const int tile : {6, 7}) shapes.set(tile, kTileHeight, kTileBytes);
+  return shapes;
+}
+
+// Adds sixteen groups of inputs to the sums of a block.
+template <bool kLower, typename Tiles>
+SACCADE_INLINE void add_groups(Tiles& tiles, const int8_t* low, int64_t row_bytes, const uint8_t* weights) {
+  tiles.template load<6>(weights, kWeightBytes);
+  tiles.template load<7>(weights + kTileBytes, kWeightBytes);
+  tiles.template load<4>(low, row_bytes);
+  tiles.template add_product<0, 4, 6>();
+  tiles.template add_product<1, 4, 7>();
+  if constexpr (kLower) {
+    tiles.template load<5>(low + kTileHeight * row_bytes, row_bytes);
+    tiles.template add_product<2, 5, 6>();
+    tiles.template add_product<3, 5, 7>();
+  }
+}
+
+// Values and weights of the groups after the last whole sixteen, with zeros behind them.
+struct GroupsLeft {
+  alignas(64) int8_t low[kBlockRows * kTileBytes] = {};
+  alignas(64) uint8_t weights[kTileHeight * kWeightBytes] = {};
+};
+
+// Computes sums [kBlockRows, kPanelOutputs] of a block: kBlockOutputs of them, from the output that `weights` and `sums`
+// point to.
+template <bool kLower, typename Tiles>
+SACCADE_INLINE void sum_block(Tiles& tiles, int64_t groups, const int8_t* low, const uint8_t* weights,
+                              const int8_t* low_left, const uint8_t* weights_left, int32_t* sums) {
+  constexpr int64_t kSumBytes = 4 * kPanelOutputs;
+  tiles.template zero<0>();
+  tiles.template zero<1>();
+  if constexpr (kLower) {
+    tiles.template zero<2>();
+    tiles.template zero<3>();
+  }
+  int64_t g = 0;
+  for (; g + kTileHeight <= groups; g += kTileHeight) {
+    add_groups<kLower>(tiles, low + 4 * g, 4 * groups, weights + g * kWeightBytes);
+  }
+  if (g < groups) add_groups<kLower>(tiles, low_left, kTileBytes, weights_left);
+  tiles.template store<0>(sums, kSumBytes);
+  tiles.template store<1>(sums + kTileHeight, kSumBytes);
+  if constexpr (kLower) {
+    tiles.template store<2>(sums + kTileHeight * kPanelOutputs, kSumBytes);
+    tiles.template store<3>(sums + kTileHeight * kPanelOutputs + kTileHeight, kSumBytes);
+  }
+}
+
+// A panel's layout is that of a tile already: a row of it is a group of four inputs for 16 outputs.
+template <int W, typename Tiles>
+SACCADE_INLINE void multiply_by_tiles(const Int8PanelTask& task, int64_t first, int64_t last,
+                                      SparseTile sparse) {
+  alignas(64) int32_t sums[kBlockRows * kPanelOutputs];
+  alignas(64) int32_t high[kPanelOutputs];
+  GroupsLeft left;
+  const int64_t row_bytes = 4 * task.groups;
+  const int64_t whole = task.groups / kTileHeight * kTileHeight;
+  const auto bytes_left = static_cast<size_t>(4 * (task.groups - whole));
+  std::memcpy(left.weights, task.weights + whole * kWeightBytes, bytes_left * kPanelOutputs);
+  Tiles tiles;
+  int64_t shaped = 0;
+  for (int64_t begin = first; begin < last; begin += kBlockRows) {
+    const int64_t rows = std::min(kBlockRows, last - begin);
+    if (rows != shaped) tiles.shape(block_shapes(rows));
+    shaped = rows;
+    const int8_t* low = task.low + begin * row_bytes;
+    for (int64_t r = 0; r < rows; ++r) {
+      std::memcpy(left.low + r * kTileBytes, low + r * row_bytes + 4 * whole, bytes_left);
+    }
+    for (int64_t c = 0; c < kPanelOutputs; c += kBlockOutputs) {
+      if (rows > kTileHeight) {
+        sum_block<true>(tiles, task.groups, low, task.weights + 4 * c, left.low, left.weights + 4 * c,
+                        sums + c);
+      } else {
+        sum_block<false>(tiles, task.groups, low, task.weights + 4 * c, left.low, left.weights + 4 * c,
+                         sums + c);
+      }
+    }
+    for (int64_t row = begin; row < begin + rows; ++row) {
+      const int64_t digits = task.rows[row].second_digits;
+      if (digits > 0) {
+        sparse(task.weights, task.high + row * most_second_digits(task.groups), digits, high);
+      }
+      finish_row<W>(task, row, sums + (row - begin) * kPanelOutputs, digits > 0 ? high : nullptr);
+    }
+  }
+  tiles.release();
+}
+
 // --- one set of functions an instruction set ------------------------------------------------------------
 
 #define SACCADE_TILES(name) \
@@ -156,6 +261,9 @@ void quantize_portable(const QuantizeTask& task, int64_t first, int64_t last) {
 }
 void multiply_portable(const Int8PanelTask& task, int64_t first, int64_t last) {
   multiply_rows<4>(task, first, last, kPortableTiles, sparse_portable);
+}
+void multiply_emulated(const Int8PanelTask& task, int64_t first, int64_t last) {
+  multiply_by_tiles<4, EmulatedTiles>(task, first, last, sparse_portable);
 }
 
 #if defined(__x86_64__)
@@ -322,20 +430,73 @@ SACCADE_AVX512 void quantize_avx512(const QuantizeTask& task, int64_t first, int
 SACCADE_AVX512_VNNI void multiply_avx512_vnni(const Int8PanelTask& task, int64_t first, int64_t last) {
   multiply_rows<16>(task, first, last, kAvx512VnniTiles, sparse_avx512_vnni);
 }
+SACCADE_AMX void multiply_amx(const Int8PanelTask& task, int64_t first, int64_t last) {
+  multiply_by_tiles<16, AmxTiles>(task, first, last, sparse_avx512_vnni);
+}
 
 #endif
 
 }  // namespace
 
-std::span<const Int8Kernels> int8_kernels() {
-  static const std::vector<Int8Kernels> kKernels = kernels_for_cpu<Int8Kernels>({
 #if defined(__x86_64__)
-    {"avx512_vnni", CpuLevel::kAvx512Vnni, quantize_avx512, multiply_avx512_vnni},
-        {"avx_vnni", CpuLevel::kAvxVnni, quantize_avx2, multiply_avx_vnni},
-        {"avx2", CpuLevel::kAvx2, quantize_avx2, multiply_avx2},
+namespace {
+
+// Checks that a product by tiles has the bits that AVX-512 VNNI gives: a few rows and groups past whole tiles. Tiles are rare
+// enough that a virtual machine may offer them and compute something else.
+bool tiles_compute_right() {
+  constexpr int64_t kRows = kBlockRows + 1;
+  constexpr int64_t kGroups = kTileHeight + 2;
+  std::vector<int8_t> low(kRows * kGroups * 4);
+  std::vector<uint8_t> panel(kGroups * kWeightBytes);
+  for (size_t i = 0; i < low.size(); ++i) low[i] = static_cast<int8_t>(i * 41 % 256 - 128);
+  for (size_t i = 0; i < panel.size(); ++i) panel[i] = static_cast<uint8_t>(i * 89 % 256);
+  const std::vector<float> ones(kPanelOutputs, 1);
+  const std::vector<float> bias(kPanelOutputs);
+  const std::vector<int32_t> sums(kPanelOutputs);
+  const std::vector<Int8Row> rows(kRows, Int8Row{.scale = 1});
+  std::vector<float> expected(kRows * kPanelOutputs);
+  std::vector<float> found(expected.size());
+  Int8PanelTask task;
+  task.groups = kGroups;
+  task.weights = panel.data();
+  task.sums = sums.data();
+  task.scales = ones.data();
+  task.bias = bias.data();
+  task.low = low.data();
+  task.rows = rows.data();
+  task.out_stride = kPanelOutputs;
+  task.out = expected.data();
+  multiply_avx512_vnni(task, 0, kRows);
+  task.out = found.data();
+  multiply_amx(task, 0, kRows);
+  return found == expected;
+}
+
+}  // namespace
 #endif
-        {"portable", CpuLevel::kPortable, quantize_portable, multiply_portable},
-  });
+
+const Int8Kernels& emulated_int8_kernel() {
+  static constexpr Int8Kernels kKernel = {"emulated_amx", CpuLevel::kPortable, quantize_portable,
+                                          multiply_emulated};
+  return kKernel;
+}
+
+std::span<const Int8Kernels> int8_kernels() {
+  static const std::vector<Int8Kernels> kKernels = [] {
+    std::vector<Int8Kernels> kernels = kernels_for_cpu<Int8Kernels>({
+#if defined(__x86_64__)
+      {"amx", CpuLevel::kAmx, quantize_avx512, multiply_amx},
+          {"avx512_vnni", CpuLevel::kAvx512Vnni, quantize_avx512, multiply_avx512_vnni},
+          {"avx_vnni", CpuLevel::kAvxVnni, quantize_avx2, multiply_avx_vnni},
+          {"avx2", CpuLevel::kAvx2, quantize_avx2, multiply_avx2},
+#endif
+          {"portable", CpuLevel::kPortable, quantize_portable, multiply_portable},
+    });
+#if defined(__x86_64__)
+    if (kernels.front().level == CpuLevel::kAmx && !tiles_compute_right()) kernels.erase(kernels.begin());
+#endif
+    return kernels;
+  }();
   return kKernels;
 }
 

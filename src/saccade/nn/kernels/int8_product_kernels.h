@@ -46,7 +46,7 @@ struct Int8PanelTask {
 
 // Kernels for quantization and products; both process rows [first, last).
 struct Int8Kernels {
-  std::string_view name;  // "avx512_vnni", "avx_vnni", "avx2", "portable"
+  std::string_view name;  // "amx", "avx512_vnni", "avx_vnni", "avx2", "portable"
   CpuLevel level = CpuLevel::kPortable;
   void (*quantize)(const QuantizeTask& task, int64_t first, int64_t last) = nullptr;
   void (*multiply)(const Int8PanelTask& task, int64_t first, int64_t last) = nullptr;
@@ -54,6 +54,8 @@ struct Int8Kernels {
 
 // Returns the kernels that this processor can run, fastest first; the last is always "portable".
 std::span<const Int8Kernels> int8_kernels();
+// Returns the kernels of "amx" with the tiles' instructions emulated in plain C++, for tests on any processor.
+const Int8Kernels& emulated_int8_kernel();
 // Returns the one that layers compute with: the fastest.
 const Int8Kernels& int8_kernel();
 
