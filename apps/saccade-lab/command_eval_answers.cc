@@ -1,6 +1,7 @@
 // saccade eval answers: the order of hits with and without keyword matches, and their match probabilities.
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -23,15 +24,17 @@ struct AnswersArguments {
 
 std::string orders_text(const AnswersFigures& figures) {
   std::string text;
-  std::string words = "none";
+  std::optional<QueryGroup> group;
   for (const AnswersFigures::Order& order : figures.orders) {
-    const std::string of = order.words == 0
-                               ? "all queries"
-                               : fmt::format("{}{} words", order.words, order.words == 4 ? " and more" : "");
-    if (of != words) text += fmt::format("  {:<22} {:<24} {:<24}\n", of, "nDCG@10", "first hit right");
-    words = of;
-    text += fmt::format("    {:<20} {:<24} {:<24}\n", enum_name(order.ordering), figure_text(order.ndcg),
-                        figure_text(order.first));
+    if (order.group != group) {
+      text += fmt::format("  {:<30} {:<24} {:<24} {}\n",
+                          fmt::format("{}: {}", enum_name(order.group), count_text(order.queries)), "nDCG@10",
+                          "first hit right", "nDCG@10 of the default less this");
+    }
+    group = order.group;
+    text += fmt::format("    {:<28} {:<24} {:<24} {}\n", enum_name(order.ordering), figure_text(order.ndcg),
+                        figure_text(order.first),
+                        order.ordering == Ordering::kDefault ? "" : figure_text(order.lead));
   }
   return text;
 }
@@ -110,6 +113,11 @@ void add_eval_answers_command(CLI::App& eval, Command& chosen) {
       ->add_option("--queries", arguments->answers.each,
                    "number of queries of one, two, three and more words, at most")
       ->transform(whole_number(1, 100'000))
+      ->capture_default_str();
+  command
+      ->add_option("--adjectives", arguments->answers.attributed,
+                   "number of queries of an adjective and the noun behind it, at most")
+      ->transform(whole_number(0, 100'000))
       ->capture_default_str();
   command->add_flag("--fitted-half", arguments->answers.fitted,
                     "ask for the half of the classes that the shipped factors were fitted on, not the other");

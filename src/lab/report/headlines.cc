@@ -143,7 +143,7 @@ std::vector<HeadlineValue> answers_ndcg(const RunMetrics& run) {
   return values_in<AnswersMetrics>(run, [](const AnswersResult& result) -> std::optional<Figure> {
     const auto& orders = result.figures.orders;
     const auto shown = std::ranges::find_if(orders, [](const AnswersFigures::Order& order) {
-      return order.ordering == Ordering::kDefault && order.words == 0;
+      return order.ordering == Ordering::kDefault && order.group == QueryGroup::kAll;
     });
     if (shown == orders.end()) return std::nullopt;
     return shown->ndcg;

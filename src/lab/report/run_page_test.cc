@@ -341,6 +341,58 @@ TEST_F(RunPage, SpeedAgainstAccuracy) {
   EXPECT_TRUE(rows[2][8].is_null());
 }
 
+TEST_F(RunPage, AnswersHaveTheirOrdersAndTheirProbabilities) {
+  const auto figure = [](double value) {
+    BriefFigure brief;
+    brief.value = value;
+    brief.low = value - 0.01;
+    brief.high = value + 0.01;
+    return brief;
+  };
+  AnswersMetrics metrics;
+  for (const double better : {0.0, 0.1}) {
+    AnswersResult& result =
+        metrics.results.emplace_back(AnswersResult{.dataset = "drawings", .model = better > 0 ? "m2" : "m1"});
+    AnswersFigures& figures = result.figures;
+    figures.asked = 40;
+    figures.absent = 20;
+    figures.orders = {
+        {Ordering::kVectors, QueryGroup::kAll, 40, figure(0.3), figure(0.25), figure(0.311 + better)},
+        {Ordering::kDefault, QueryGroup::kAll, 40, figure(0.611 + better), figure(0.512), figure(0)},
+        {Ordering::kDefault, QueryGroup::kAttributed, 7, figure(0.722), figure(0.5), figure(0)}};
+    figures.tells = better == 0;
+    figures.reason = better == 0 ? "" : "60 <queries> are needed";
+    if (!figures.tells) continue;
+    figures.ece = 0.0321;
+    figures.bins = {{0, 300, 0.05, 0.04}, {0.9, 100, 0.95, 0.93}};
+    figures.cuts = {{0.5, 120, figure(0.912), 0.633}};
+    figures.first_right_above_half = figure(0.677);
+    figures.absent_named = figure(0.588);
+    figures.absent_weak = figure(0.499);
+    figures.present_weak = figure(0.055);
+  }
+  metrics.results.push_back({.dataset = "drawings", .model = "m3", .unsupported = "late interaction"});
+  test::write_plain_run(folder_ / "answers", "answers", {"m1", "m2", "m3"}, record_json(metrics));
+  RunPageOptions options;
+  options.chart_script = ";";
+  const std::string html = page({"answers"}, options);
+  EXPECT_EQ(count(html, "<section id=\"answers\""), 1);
+  EXPECT_THAT(html, HasSubstr("href=\"#answers\""));
+  // The page opens with nDCG@10 of the default order over all queries, the best in bold.
+  const std::string opening = html.substr(0, html.find("<section id=\"answers\""));
+  EXPECT_THAT(opening, HasSubstr("nDCG@10"));
+  EXPECT_THAT(opening, HasSubstr("0.711"));
+  EXPECT_THAT(opening, Not(HasSubstr("0.722"))) << "a group of queries is no headline";
+  const std::string section = html.substr(opening.size());
+  EXPECT_THAT(section, HasSubstr("<td>adjective and noun</td><td>default</td>"));
+  EXPECT_THAT(section, HasSubstr("0.311 <small>[0.301, 0.321]</small>"));
+  EXPECT_THAT(section, HasSubstr("0.912 <small>[0.902, 0.922]</small>"));
+  EXPECT_THAT(section, HasSubstr("0.588 <small>[0.578, 0.598]</small>"));
+  EXPECT_THAT(section, HasSubstr("60 &lt;queries&gt; are needed"));
+  EXPECT_THAT(section, HasSubstr("\"name\":\"answers-calibration-drawings\""));
+  EXPECT_THAT(section, Not(HasSubstr("<td>m3</td><td>all")));
+}
+
 TEST_F(RunPage, FiguresThatAreNotThere) {
   RetrievalMetrics nulls;
   nulls.results.push_back({.dataset = "drawings", .model = "m"});
@@ -369,6 +421,7 @@ TEST_F(RunPage, FiguresThatAreNotThere) {
   expect_kind(VisualnessMetrics());
   expect_kind(EditsMetrics());
   expect_kind(MatchesMetrics());
+  expect_kind(AnswersMetrics());
   expect_kind(HeadsMetrics());
   fs::create_directories(folder_ / "young");
   ASSERT_TRUE(write_file_atomic(folder_ / "young" / "metrics.jsonl", "").has_value());

@@ -17,6 +17,7 @@
 #include "saccade/search/keywords/caption_texts.h"
 #include "saccade/search/keywords/word_search.h"
 #include "saccade/search/matching/background.h"
+#include "saccade/search/matching/evidence.h"
 #include "saccade/search/search.h"
 #include "saccade/text/caption_queries.h"
 
@@ -25,7 +26,8 @@ namespace {
 
 constexpr std::array<double, 3> kCuts = {0.2, 0.5, 0.8};
 constexpr int kBins = 10;
-constexpr int64_t kMostWords = 4;
+constexpr int64_t kMostWords = 4;        // counted apart
+constexpr size_t kFewestLetters = 3;     // of a noun
 constexpr double kRankOffset = 60;       // of reciprocal rank fusion, as its authors have it
 constexpr double kConvexKeywords = 0.7;  // chosen on the fitted halves
 
@@ -51,11 +53,36 @@ std::vector<std::string> texts_of(const std::string& caption, SplitMix& random) 
   return texts;
 }
 
+// Adjectives with the word behind them.
+std::vector<std::string> attributed_texts(const std::string& caption) {
+  std::vector<std::string> texts;
+  const std::vector<std::string> words = caption_words(caption);
+  for (size_t i = 1; i < words.size(); ++i) {
+    const std::string& noun = words[i];
+    if (!is_attribute(words[i - 1]) || is_attribute(noun) || noun.size() < kFewestLetters) continue;
+    texts.push_back(words[i - 1] + " " + noun);
+  }
+  return texts;
+}
+
 // Number of the query's words that word search looks for.
 int64_t term_count(const std::string& text) {
   SearchQuery query;
   query.text = text;
   return std::ssize(word_terms(query));
+}
+
+constexpr QueryGroup kByWords[] = {QueryGroup::kOne, QueryGroup::kTwo, QueryGroup::kThree, QueryGroup::kMore};
+
+QueryGroup group_of(int64_t words) {
+  return kByWords[std::clamp<int64_t>(words, 1, kMostWords) - 1];
+}
+
+std::vector<size_t> shuffled(size_t count, SplitMix& random) {
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  for (size_t i = count; i > 1; --i) std::swap(order[i - 1], order[random.below(static_cast<uint32_t>(i))]);
+  return order;
 }
 
 void add_absent(const CaptionIndex& truth, AnswersTask& task) {
@@ -64,7 +91,7 @@ void add_absent(const CaptionIndex& truth, AnswersTask& task) {
     if (added == kAbsentQueries) return;
     if (!truth.with_all_words(word).empty()) continue;
     // A class of its own: absent queries do not depend on each other.
-    task.queries.push_back({std::string(word), {}, term_count(std::string(word)), task.clusters++});
+    task.queries.push_back({std::string(word), {}, QueryGroup::kAbsent, task.clusters++});
     ++added;
   }
 }
@@ -142,10 +169,20 @@ std::vector<int64_t> convex_order(const Both& both) {
 // What became of one query.
 struct Outcome {
   Ranked ranked;
-  std::vector<std::pair<double, bool>>
-      hits;         // match probability of the default order's hits, and if it is right
+  AnswerRecord record;
   double best = 0;  // highest match probability
 };
+
+// Log odds of a score in a softmax over the best ones, as HitFigures::odds.
+double log_odds(std::span<const RowScore> best, double score, double temperature) {
+  const auto exponential = [&](double one) { return std::exp(temperature * (one - double{best[0].score})); };
+  double sum = 0;
+  for (const RowScore& row : best.first(std::min(best.size(), static_cast<size_t>(kCompetitors)))) {
+    sum += exponential(double{row.score});
+  }
+  const double own = exponential(score);
+  return std::clamp(std::log(own / std::max(sum - own, 1e-300)), -20.0, 20.0);
+}
 
 Figure mean_of(const std::vector<double>& values, const std::vector<int64_t>& clusters, int64_t count,
                const BootstrapOptions& options, ThreadPool& pool) {
@@ -199,34 +236,20 @@ class Asker {
     EncodedQuery encoded;
     encoded.row.assign(row.begin(), row.end());
     SACCADE_ASSIGN(const SearchAnswer answer, search_encoded(collection_, encoder_, encoded, query, pool_));
-    Outcome outcome;
     if (answer.matching) matching = *answer.matching;
-    std::vector<int64_t> shown;
-    for (const SearchHit& hit : answer.hits) {
-      const int64_t number = number_of(hit.item.row);
-      shown.push_back(number);
-      if (!matching.tells || !hit.likelihood) continue;
-      outcome.hits.emplace_back(hit.likelihood->right, std::ranges::binary_search(asked.right, number));
-      outcome.best = std::max(outcome.best, hit.likelihood->right);
-    }
-    if (asked.right.empty()) return outcome;
-    const std::vector<uint8_t> all(static_cast<size_t>(collection_.rows().rows()), 1);
+    const std::vector<uint8_t> every(static_cast<size_t>(collection_.rows().rows()), 1);
     Both both;
-    SACCADE_ASSIGN(both.words, rank_by_words(collection_, query, all));
+    SACCADE_ASSIGN(both.words, rank_by_words(collection_, query, every));
     SACCADE_ASSIGN(auto best, exact_search(collection_.rows(), {row.data(), 1, std::ssize(row)},
                                            collection_.rows().rows(), pool_));
     both.best = std::move(best.front());
-    std::vector<int64_t> by_vectors;
-    for (int64_t i = 0; i < std::min(kAnswerDepth, std::ssize(both.best)); ++i) {
-      by_vectors.push_back(both.best[static_cast<size_t>(i)].row);
+    Outcome outcome;
+    outcome.record = record_of(asked, answer, both, row);
+    if (matching.tells) {
+      for (const AnswerRecord::Hit& hit : outcome.record.hits)
+        outcome.best = std::max(outcome.best, hit.probability);
     }
-    const std::vector<int64_t> orders[] = {by_vectors, keyword_order(both), reciprocal_order(both),
-                                           convex_order(both), shown};
-    for (size_t o = 0; o < std::size(orders); ++o) {
-      outcome.ranked.ndcg[o] = ndcg(orders[o], asked.right);
-      outcome.ranked.first[o] =
-          !orders[o].empty() && std::ranges::binary_search(asked.right, orders[o].front()) ? 1 : 0;
-    }
+    if (!asked.right.empty()) outcome.ranked = ranked(asked, answer, both);
     return outcome;
   }
 
@@ -234,33 +257,86 @@ class Asker {
   // Rows are in the order in which the items were put.
   static int64_t number_of(int64_t row) { return row; }
 
+  static Ranked ranked(const AnswersTask::Query& asked, const SearchAnswer& answer, const Both& both) {
+    std::vector<int64_t> by_vectors;
+    for (int64_t i = 0; i < std::min(kAnswerDepth, std::ssize(both.best)); ++i) {
+      by_vectors.push_back(both.best[static_cast<size_t>(i)].row);
+    }
+    std::vector<int64_t> shown;
+    for (const SearchHit& hit : answer.hits) shown.push_back(number_of(hit.item.row));
+    const std::vector<int64_t> orders[] = {by_vectors, keyword_order(both), reciprocal_order(both),
+                                           convex_order(both), shown};
+    Ranked ranked;
+    for (size_t o = 0; o < std::size(orders); ++o) {
+      ranked.ndcg[o] = ndcg(orders[o], asked.right);
+      ranked.first[o] =
+          !orders[o].empty() && std::ranges::binary_search(asked.right, orders[o].front()) ? 1 : 0;
+    }
+    return ranked;
+  }
+
+  // Evidence of the hits, as judged by search.
+  [[nodiscard]] AnswerRecord record_of(const AnswersTask::Query& asked, const SearchAnswer& answer,
+                                       const Both& both, std::span<const float> row) const {
+    const Background::Texts& texts = background_->texts;
+    AnswerRecord record;
+    record.query = asked.text;
+    record.group = asked.group;
+    record.cluster = asked.cluster;
+    record.right = std::ssize(asked.right);
+    record.separation = texts.separation;
+    record.any_all = both.words.words.any_all;
+    record.unknown = both.words.words.unknown;
+    const Surroundings& surroundings = background_->text.surroundings;
+    const ScoreScale scale = score_scale(surroundings.sample.view(), row);
+    const bool described = both.words.words.known && texts.described >= kDescribedShare;
+    for (const SearchHit& hit : answer.hits) {
+      const WordRanking::Place* place = place_of(both.words, hit.item.row);
+      const WordEvidence words = place != nullptr ? place->evidence : WordEvidence();
+      record.hits.push_back({.image = number_of(hit.item.row),
+                             .right = std::ranges::binary_search(asked.right, number_of(hit.item.row)),
+                             .standard = scale.standard(double{hit.score}),
+                             .odds = log_odds(both.best, double{hit.score}, surroundings.temperature),
+                             .known = described || place != nullptr,
+                             .all = words.all,
+                             .coverage = words.coverage,
+                             .bm25 = words.bm25});
+      if (hit.likelihood) record.hits.back().probability = hit.likelihood->right;
+    }
+    return record;
+  }
+
   const CollectionReader& collection_;
   EncoderBackend& encoder_;
   std::shared_ptr<const Background> background_;
   ThreadPool& pool_;
 };
 
+constexpr QueryGroup kGroups[] = {QueryGroup::kAll,   QueryGroup::kOne,  QueryGroup::kTwo,
+                                  QueryGroup::kThree, QueryGroup::kMore, QueryGroup::kAttributed};
+
 void measure_orders(const AnswersTask& task, const std::vector<Outcome>& outcomes,
                     const BootstrapOptions& bootstrap, ThreadPool& pool, AnswersFigures& figures) {
-  for (int64_t words = 0; words <= kMostWords; ++words) {
+  for (const QueryGroup group : kGroups) {
     std::vector<size_t> chosen;
     std::vector<int64_t> clusters;
     for (size_t q = 0; q < static_cast<size_t>(task.present); ++q) {
-      if (words != 0 && std::min(task.queries[q].words, kMostWords) != words) continue;
+      if (group != QueryGroup::kAll && task.queries[q].group != group) continue;
       chosen.push_back(q);
       clusters.push_back(task.queries[q].cluster);
     }
     if (chosen.empty()) continue;
+    const auto mean = [&](const auto& value) {
+      std::vector<double> values;
+      for (const size_t q : chosen) values.push_back(value(outcomes[q].ranked));
+      return mean_of(values, clusters, task.clusters, bootstrap, pool);
+    };
+    constexpr auto kShown = static_cast<size_t>(Ordering::kDefault);
     for (size_t o = 0; o < std::size(kOrderings); ++o) {
-      std::vector<double> gains;
-      std::vector<double> firsts;
-      for (const size_t q : chosen) {
-        gains.push_back(outcomes[q].ranked.ndcg[o]);
-        firsts.push_back(outcomes[q].ranked.first[o]);
-      }
-      figures.orders.push_back({kOrderings[o], words,
-                                mean_of(gains, clusters, task.clusters, bootstrap, pool),
-                                mean_of(firsts, clusters, task.clusters, bootstrap, pool)});
+      figures.orders.push_back({kOrderings[o], group, std::ssize(chosen),
+                                mean([&](const Ranked& one) { return one.ndcg[o]; }),
+                                mean([&](const Ranked& one) { return one.first[o]; }),
+                                mean([&](const Ranked& one) { return one.ndcg[kShown] - one.ndcg[o]; })});
     }
   }
 }
@@ -276,13 +352,14 @@ void measure_calibration(const AnswersTask& task, const std::vector<Outcome>& ou
   int64_t all = 0;
   double right = 0;
   for (const Outcome& outcome : outcomes) {
-    for (const auto& [probability, is_right] : outcome.hits) {
-      const auto bin = static_cast<size_t>(std::min(kBins - 1, static_cast<int>(probability * kBins)));
-      promised[bin] += probability;
-      came[bin] += is_right ? 1 : 0;
+    for (const AnswerRecord::Hit& hit : outcome.record.hits) {
+      if (std::isnan(hit.probability)) continue;
+      const auto bin = static_cast<size_t>(std::min(kBins - 1, static_cast<int>(hit.probability * kBins)));
+      promised[bin] += hit.probability;
+      came[bin] += hit.right ? 1 : 0;
       ++counts[bin];
       ++all;
-      right += is_right ? 1 : 0;
+      right += hit.right ? 1 : 0;
     }
   }
   figures.ece = 0;
@@ -298,11 +375,11 @@ void measure_calibration(const AnswersTask& task, const std::vector<Outcome>& ou
     std::vector<int64_t> clusters;
     double found = 0;
     for (size_t q = 0; q < outcomes.size(); ++q) {
-      for (const auto& [probability, is_right] : outcomes[q].hits) {
-        if (probability < cut) continue;
-        values.push_back(is_right ? 1 : 0);
+      for (const AnswerRecord::Hit& hit : outcomes[q].record.hits) {
+        if (!(hit.probability >= cut)) continue;
+        values.push_back(hit.right ? 1 : 0);
         clusters.push_back(task.queries[q].cluster);
-        found += is_right ? 1 : 0;
+        found += hit.right ? 1 : 0;
       }
     }
     one.hits = std::ssize(values);
@@ -315,8 +392,9 @@ void measure_calibration(const AnswersTask& task, const std::vector<Outcome>& ou
   std::vector<double> best;
   for (size_t q = 0; q < static_cast<size_t>(task.present); ++q) {
     best.push_back(outcomes[q].best);
-    if (outcomes[q].hits.empty() || !outcomes[q].hits.front().second) continue;
-    above.push_back(outcomes[q].hits.front().first >= 0.5 ? 1 : 0);
+    const std::vector<AnswerRecord::Hit>& hits = outcomes[q].record.hits;
+    if (hits.empty() || !hits.front().right) continue;
+    above.push_back(hits.front().probability >= 0.5 ? 1 : 0);
     above_clusters.push_back(task.queries[q].cluster);
   }
   figures.first_right_above_half = mean(above, above_clusters);
@@ -341,7 +419,7 @@ void measure_calibration(const AnswersTask& task, const std::vector<Outcome>& ou
 }  // namespace
 
 AnswersTask answers_task(std::span<const DatasetItem> items, std::span<const int64_t> numbers,
-                         int64_t captions, bool fitted, int64_t each) {
+                         const AnswersOptions& options) {
   AnswersTask task;
   std::map<std::string, int64_t> classes;
   std::vector<std::string> whole;
@@ -350,7 +428,7 @@ AnswersTask answers_task(std::span<const DatasetItem> items, std::span<const int
     std::string indexed;
     std::string all;
     for (size_t c = 0; c < item.captions.size(); ++c) {
-      if (static_cast<int64_t>(c) < captions) indexed += (c == 0 ? "" : "; ") + item.captions[c];
+      if (static_cast<int64_t>(c) < options.indexed) indexed += (c == 0 ? "" : "; ") + item.captions[c];
       all += (c == 0 ? "" : "; ") + item.captions[c];
     }
     task.indexed.push_back(std::move(indexed));
@@ -360,34 +438,52 @@ AnswersTask answers_task(std::span<const DatasetItem> items, std::span<const int
   task.clusters = std::ssize(classes);
   const CaptionIndex truth(whole);
   const int64_t most = std::min(kMostRight, std::max<int64_t>(20, std::ssize(numbers) / 10));
-  std::vector<size_t> order(numbers.size());
-  std::iota(order.begin(), order.end(), size_t{0});
   SplitMix random(0);
-  for (size_t i = order.size(); i > 1; --i) {
-    std::swap(order[i - 1], order[random.below(static_cast<uint32_t>(i))]);
-  }
+  const std::vector<size_t> order = shuffled(numbers.size(), random);
   std::set<std::string> known;
-  std::array<int64_t, kMostWords + 1> counts = {};
-  for (const size_t i : order) {
-    const DatasetItem& item = items[static_cast<size_t>(numbers[i])];
-    if (is_held_out(class_name(item)) == fitted) continue;
-    const auto held =
-        static_cast<size_t>(captions) < item.captions.size() ? static_cast<size_t>(captions) : 0;
-    for (const std::string& caption : std::span(item.captions).subspan(held)) {
-      for (std::string& text : texts_of(caption, random)) {
-        const int64_t words = term_count(text);
-        int64_t& count = counts[static_cast<size_t>(std::min(words, kMostWords))];
-        if (words == 0 || count >= each || !known.insert(text).second) continue;
-        std::vector<int64_t> right = truth.with_all_words(text);
-        if (right.empty() || std::ssize(right) > most) continue;
-        ++count;
-        task.queries.push_back({std::move(text), std::move(right), words, classes.at(class_name(item))});
-      }
+  std::map<QueryGroup, int64_t> counts;
+  const auto add = [&](std::string text, QueryGroup group, const DatasetItem& item) {
+    int64_t& count = counts[group];
+    if (count >= (group == QueryGroup::kAttributed ? options.attributed : options.each)) return;
+    const int64_t words = term_count(text);
+    if (words == 0 || (group == QueryGroup::kAttributed && words != 2) || !known.insert(text).second) return;
+    std::vector<int64_t> right = truth.with_all_words(text);
+    if (right.empty() || std::ssize(right) > most) return;
+    ++count;
+    task.queries.push_back({std::move(text), std::move(right), group, classes.at(class_name(item))});
+  };
+  const auto for_each_caption = [&](const auto& function) {
+    for (const size_t i : order) {
+      const DatasetItem& item = items[static_cast<size_t>(numbers[i])];
+      if (is_held_out(class_name(item)) == options.fitted) continue;
+      const auto indexed = static_cast<size_t>(options.indexed);
+      const size_t held = indexed < item.captions.size() ? indexed : 0;
+      for (const std::string& caption : std::span(item.captions).subspan(held)) function(item, caption);
     }
-  }
+  };
+  for_each_caption([&](const DatasetItem& item, const std::string& caption) {
+    for (std::string& text : texts_of(caption, random)) {
+      const QueryGroup group = group_of(term_count(text));
+      add(std::move(text), group, item);
+    }
+  });
+  for_each_caption([&](const DatasetItem& item, const std::string& caption) {
+    for (std::string& text : attributed_texts(caption)) add(std::move(text), QueryGroup::kAttributed, item);
+  });
   task.present = std::ssize(task.queries);
   add_absent(truth, task);
   return task;
+}
+
+std::span<const EnumName<QueryGroup>> enum_names(QueryGroup /*unused*/) {
+  static constexpr EnumName<QueryGroup> kNames[] = {{QueryGroup::kAll, "all"},
+                                                    {QueryGroup::kOne, "1 word"},
+                                                    {QueryGroup::kTwo, "2 words"},
+                                                    {QueryGroup::kThree, "3 words"},
+                                                    {QueryGroup::kMore, "4 and more words"},
+                                                    {QueryGroup::kAttributed, "adjective and noun"},
+                                                    {QueryGroup::kAbsent, "absent"}};
+  return kNames;
 }
 
 std::span<const EnumName<Ordering>> enum_names(Ordering /*unused*/) {
@@ -399,10 +495,11 @@ std::span<const EnumName<Ordering>> enum_names(Ordering /*unused*/) {
   return kNames;
 }
 
-Result<AnswersFigures> measure_answers(const AnswersTask& task, MatrixView<const float> rows,
-                                       EncoderBackend& encoder, const std::filesystem::path& folder,
-                                       const BootstrapOptions& bootstrap, ThreadPool& pool) {
-  AnswersFigures figures;
+Result<MeasuredAnswers> measure_answers(const AnswersTask& task, MatrixView<const float> rows,
+                                        EncoderBackend& encoder, const std::filesystem::path& folder,
+                                        const BootstrapOptions& bootstrap, ThreadPool& pool) {
+  MeasuredAnswers measured_answers;
+  AnswersFigures& figures = measured_answers.figures;
   figures.asked = task.present;
   figures.absent = std::ssize(task.queries) - task.present;
   SACCADE_ASSIGN(const CollectionReader collection, make_collection(task, rows, encoder, folder));
@@ -424,7 +521,8 @@ Result<AnswersFigures> measure_answers(const AnswersTask& task, MatrixView<const
   figures.shipped = matching.shipped;
   measure_orders(task, outcomes, bootstrap, pool, figures);
   if (figures.tells) measure_calibration(task, outcomes, bootstrap, pool, figures);
-  return figures;
+  for (Outcome& outcome : outcomes) measured_answers.records.push_back(std::move(outcome.record));
+  return measured_answers;
 }
 
 }  // namespace saccade::lab

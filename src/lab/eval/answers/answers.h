@@ -28,12 +28,23 @@ namespace saccade::lab {
 inline constexpr int64_t kAnswerDepth = 10;  // hits that count
 inline constexpr int64_t kAbsentQueries = 200;
 
+struct AnswersOptions {
+  int64_t indexed = 1;       // captions of each image that are indexed
+  int64_t each = 150;        // queries of one, two, three and more words, at most
+  int64_t attributed = 200;  // queries of an adjective and the noun behind it, at most
+  bool fitted = false;       // true: query the half of the classes on which the factors were fitted
+};
+
+// Groups of queries whose figures are given apart.
+enum class QueryGroup { kAll, kOne, kTwo, kThree, kMore, kAttributed, kAbsent };
+std::span<const EnumName<QueryGroup>> enum_names(QueryGroup);
+
 struct AnswersTask {
   struct Query {
     std::string text;
     std::vector<int64_t> right;  // images, ascending; empty for a query of absent things
-    int64_t words = 0;           // 1, 2, 3, or more
-    int64_t cluster = 0;         // class of the image whose caption it comes from
+    QueryGroup group = QueryGroup::kOne;
+    int64_t cluster = 0;  // class of the image whose caption it comes from
   };
   std::vector<std::string> indexed;  // what is indexed of each image's captions, joined by "; "; may be empty
   std::vector<Query> queries;        // with an answer first
@@ -41,12 +52,10 @@ struct AnswersTask {
   int64_t clusters = 0;
 };
 
-// Makes the task of the items with these numbers. `captions`: number of captions that are indexed of each image; images
-// without more of them are asked by those. Queries come from one half of the classes: from that on which the factors
-// of evidence.h were fitted if `fitted`, else from the other. At most `each` queries of one, two, three and more
-// words. Deterministic.
+// Makes the task of the items with these numbers. Images without more captions than are indexed are asked by those.
+// Queries come from one half of the classes. Deterministic.
 AnswersTask answers_task(std::span<const DatasetItem> items, std::span<const int64_t> numbers,
-                         int64_t captions, bool fitted, int64_t each);
+                         const AnswersOptions& options);
 
 // Ways to order the hits of a query.
 enum class Ordering { kVectors, kKeywords, kReciprocalRanks, kConvex, kDefault };
@@ -57,14 +66,18 @@ std::span<const EnumName<Ordering>> enum_names(Ordering);
 struct AnswersFigures {
   struct Order {
     Ordering ordering = Ordering::kDefault;
-    int64_t words = 0;  // of the queries; 0: all
+    QueryGroup group = QueryGroup::kAll;
+    int64_t queries = 0;
     BriefFigure ndcg;   // normalized discounted cumulative gain of the first ten hits
     BriefFigure first;  // share of queries whose first hit is right
+    BriefFigure lead;   // nDCG@10 of the default order less this one's, over the same queries
     static void fields(auto& self, auto& field) {
       field("order", self.ordering);
-      field.or_null("words", self.words);
+      field("group", self.group);
+      field("queries", self.queries);
       field("ndcg10", self.ndcg);
       field("r1", self.first);
+      field("default_leads", self.lead);
     }
   };
   struct Bin {
@@ -128,10 +141,47 @@ struct AnswersMetrics {
   static void fields(auto& self, auto& field) { field("results", self.results); }
 };
 
+// One query with the evidence of its hits in the default order, a line of answers.jsonl. From these lines
+// tools/evidence/fit.py fits the factors of match probabilities (saccade/search/matching/evidence.h).
+struct AnswerRecord {
+  struct Hit {
+    int64_t image = 0;
+    bool right = false;
+    double standard = 0;  // standard score
+    double odds = 0;      // among the kCompetitors best scores
+    bool known = false;   // the image, or most images, have words
+    bool all = false;     // the three figures of WordEvidence
+    double coverage = 0;
+    double bm25 = 0;
+    double probability = Figure::kNone;  // that the program shows
+    static void fields(auto& self, auto& field) {
+      SACCADE_FIELDS(image, right, standard, odds, known, all, coverage, bm25, probability);
+    }
+  };
+  std::string dataset;
+  std::string model;
+  std::string query;
+  QueryGroup group = QueryGroup::kOne;
+  int64_t cluster = 0;
+  int64_t right = 0;  // number of right images
+  double separation = 0;
+  bool any_all = false;  // the figures of QueryWords
+  double unknown = 0;
+  std::vector<Hit> hits;
+  static void fields(auto& self, auto& field) {
+    SACCADE_FIELDS(dataset, model, query, group, cluster, right, separation, any_all, unknown, hits);
+  }
+};
+
+struct MeasuredAnswers {
+  AnswersFigures figures;
+  std::vector<AnswerRecord> records;  // one a query, without dataset and model
+};
+
 // Measures the task with the embeddings of its images, [images, dim]. Makes a collection in `folder`, which must be
 // missing or empty, and removes nothing. Errors: those of the collection, of encoding and of searching.
-Result<AnswersFigures> measure_answers(const AnswersTask& task, MatrixView<const float> rows,
-                                       EncoderBackend& encoder, const std::filesystem::path& folder,
-                                       const BootstrapOptions& bootstrap, ThreadPool& pool);
+Result<MeasuredAnswers> measure_answers(const AnswersTask& task, MatrixView<const float> rows,
+                                        EncoderBackend& encoder, const std::filesystem::path& folder,
+                                        const BootstrapOptions& bootstrap, ThreadPool& pool);
 
 }  // namespace saccade::lab

@@ -11,12 +11,6 @@
 
 namespace saccade::lab {
 
-struct AnswersOptions {
-  int64_t indexed = 1;  // captions of each image that are indexed
-  int64_t each = 150;   // queries of one, two, three and more words, at most
-  bool fitted = false;  // true: query the half of the classes on which the factors were fitted
-};
-
 class AnswersStudy : public Study {
  public:
   // Borrows `options`.

@@ -14,6 +14,7 @@
 #include "lab/eval/run/record_fields.h"
 #include "saccade/core/rows.h"
 #include "saccade/core/test_folder.h"
+#include "saccade/search/matching/evidence.h"
 #include "saccade/text/caption_queries.h"
 
 namespace saccade::lab {
@@ -98,15 +99,15 @@ std::vector<int64_t> all_of(const std::vector<DatasetItem>& items) {
 
 const Figure& ndcg_of(const AnswersFigures& figures, Ordering ordering) {
   const auto found = std::ranges::find_if(figures.orders, [&](const AnswersFigures::Order& order) {
-    return order.ordering == ordering && order.words == 0;
+    return order.ordering == ordering && order.group == QueryGroup::kAll;
   });
   return found->ndcg;
 }
 
 TEST(AnswersTask, QueriesAreHeldOutAndTheTruthIsAllCaptions) {
   const std::vector<DatasetItem> items = made_items(400);
-  const AnswersTask task = answers_task(items, all_of(items), 1, false, 100);
-  const AnswersTask other = answers_task(items, all_of(items), 1, true, 100);
+  const AnswersTask task = answers_task(items, all_of(items), {.each = 100});
+  const AnswersTask other = answers_task(items, all_of(items), {.each = 100, .fitted = true});
   ASSERT_GT(task.present, 50);
   EXPECT_EQ(std::ssize(task.queries) - task.present, kAbsentQueries);
   EXPECT_EQ(task.indexed[3], items[3].captions[0]);
@@ -122,9 +123,28 @@ TEST(AnswersTask, QueriesAreHeldOutAndTheTruthIsAllCaptions) {
   }
 }
 
+TEST(AnswersTask, AdjectivesAreAskedWithTheirNouns) {
+  std::vector<DatasetItem> items;
+  for (int64_t i = 0; i < 200; ++i) {
+    DatasetItem item;
+    item.id = fmt::format("{}", i);
+    item.captions = {"a picture", fmt::format("a very big old thing{} of red and ox", i)};
+    items.push_back(std::move(item));
+  }
+  const AnswersTask task = answers_task(items, all_of(items), {.each = 1, .attributed = 30});
+  int64_t attributed = 0;
+  for (const AnswersTask::Query& query : task.queries) {
+    if (query.group != QueryGroup::kAttributed) continue;
+    ++attributed;
+    EXPECT_TRUE(query.text.starts_with("old thing")) << query.text;
+    EXPECT_EQ(items[static_cast<size_t>(query.right.front())].captions[1].find(query.text), 11U);
+  }
+  EXPECT_EQ(attributed, 30);
+}
+
 TEST(Answers, TheDefaultIsAboveBothSidesAndProbabilitiesComeTrue) {
   const std::vector<DatasetItem> items = made_items(400);
-  const AnswersTask task = answers_task(items, all_of(items), 1, false, 100);
+  const AnswersTask task = answers_task(items, all_of(items), {.each = 100});
   WordEncoder encoder;
   std::mt19937_64 random(3);
   std::normal_distribution<float> normal;
@@ -137,9 +157,10 @@ TEST(Answers, TheDefaultIsAboveBothSidesAndProbabilitiesComeTrue) {
   }
   const test::TestFolder folder;
   ThreadPool pool(2);
-  const auto figures =
+  const auto measured =
       measure_answers(task, rows.view(), encoder, folder.path() / "collection", {.resamples = 50}, pool);
-  ASSERT_TRUE(figures) << figures.error().message;
+  ASSERT_TRUE(measured) << measured.error().message;
+  const AnswersFigures* figures = &measured->figures;
   EXPECT_EQ(figures->asked, task.present);
   ASSERT_TRUE(figures->tells) << figures->reason;
   EXPECT_FALSE(figures->shipped);
@@ -158,7 +179,23 @@ TEST(Answers, TheDefaultIsAboveBothSidesAndProbabilitiesComeTrue) {
   ASSERT_TRUE(back) << back.error().message;
   EXPECT_EQ(dump_json(record_json(*back)), dump_json(json));
   EXPECT_EQ(json["orders"][0]["order"], "vectors");
-  EXPECT_TRUE(json["orders"][0]["words"].is_null());
+  EXPECT_EQ(json["orders"][0]["group"], "all");
+  EXPECT_NEAR(figures->orders[0].lead.value, both - figures->orders[0].ndcg.value, 1e-9);
+  // The evidence of each hit gives its match probability.
+  ASSERT_EQ(measured->records.size(), task.queries.size());
+  for (const AnswerRecord& record : measured->records) {
+    ASSERT_EQ(std::ssize(record.hits), kAnswerDepth) << record.query;
+    for (const AnswerRecord::Hit& hit : record.hits) {
+      const QueryWords query = {.known = hit.known, .any_all = record.any_all, .unknown = record.unknown};
+      const WordEvidence words = {.all = hit.all, .coverage = hit.coverage, .bm25 = hit.bm25};
+      EXPECT_NEAR(match_probability({.separation = record.separation}, hit.standard, hit.odds, words, query),
+                  hit.probability, 1e-6)
+          << record.query;
+    }
+  }
+  const auto record = read_record<AnswerRecord>(record_json(measured->records[0]));
+  ASSERT_TRUE(record) << record.error().message;
+  EXPECT_EQ(dump_json(record_json(*record)), dump_json(record_json(measured->records[0])));
 }
 
 }  // namespace

@@ -14,11 +14,6 @@ struct AnswersEntry {
   const AnswersFigures* figures = nullptr;
 };
 
-std::string query_length(int64_t words) {
-  if (words == 0) return "all";
-  return words == 4 ? "4 and more words" : fmt::format("{} word{}", words, words == 1 ? "" : "s");
-}
-
 Table orders_table(const std::string& dataset, const std::vector<AnswersEntry>& entries) {
   Table table;
   table.name = fmt::format("answers-{}", dataset);
@@ -26,14 +21,19 @@ Table orders_table(const std::string& dataset, const std::vector<AnswersEntry>& 
       "{}: the first ten hits, ordered by embeddings alone, by keywords alone, by two other ways of fusion, and by "
       "default",
       dataset);
-  table.columns = {text_column("model", "model"), text_column("queries", "queries"),
-                   text_column("order", "order"), figure_column("nDCG@10", "ndcg"),
-                   figure_column("first hit right", "first_right")};
+  table.columns = {text_column("model", "model"),
+                   text_column("queries", "queries"),
+                   text_column("order", "order"),
+                   figure_column("nDCG@10", "ndcg"),
+                   figure_column("first hit right", "first_right"),
+                   figure_column("nDCG@10 of the default less this", "default_leads")};
   for (const AnswersEntry& entry : entries) {
     for (const AnswersFigures::Order& order : entry.figures->orders) {
-      table.rows.push_back({text_cell(entry.series.name), text_cell(query_length(order.words)),
-                            text_cell(std::string(enum_name(order.ordering))),
-                            figure_cell(&order.ndcg, Unit::kShare), figure_cell(&order.first, Unit::kShare)});
+      table.rows.push_back(
+          {text_cell(entry.series.name), text_cell(std::string(enum_name(order.group))),
+           text_cell(std::string(enum_name(order.ordering))), figure_cell(&order.ndcg, Unit::kShare),
+           figure_cell(&order.first, Unit::kShare),
+           order.ordering == Ordering::kDefault ? text_cell("") : figure_cell(&order.lead, Unit::kShare)});
     }
   }
   return table;

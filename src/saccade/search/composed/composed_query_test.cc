@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -23,6 +24,8 @@
 #include "saccade/nn/parameters.h"
 #include "saccade/nn/test_tensors.h"
 #include "saccade/search/composed/collection_composer.h"
+#include "saccade/search/composed/composer_trial.h"
+#include "saccade/search/keywords/caption_texts.h"
 #include "saccade/search/query_rows.h"
 
 namespace saccade {
@@ -55,6 +58,22 @@ class Composing : public testing::Test {
   }
   [[nodiscard]] fs::path picture(int number) const {
     return folder_.path() / "pictures" / fmt::format("{}.png", number);
+  }
+  // Adds both embeddings, as the sum does.
+  void write_sum_composer(const std::string& name) const {
+    ComposerConfig config;
+    config.kind = "sum";
+    config.dim = encoder_->info().dim;
+    config.encoder = {"starter", "clip", encoder_->info().fingerprint, kStarter.string()};
+    const fs::path path = folder_.path() / name;
+    fs::create_directories(path);
+    test::RandomParameters source(7);
+    ASSERT_TRUE(source.take("logit_scale", {}, {}));
+    std::vector<NamedTensor> named;
+    for (const auto& [each, tensor] : source.parameters()) named.push_back({each, nn::view_of(tensor)});
+    ASSERT_TRUE(write_file_atomic(path / "config.json", dump_json(composer_config_json(config))));
+    ASSERT_TRUE(write_file_atomic(path / "frozen.json", dump_json({{"path", kStarter.string()}})));
+    ASSERT_TRUE(write_safetensors(path / "model.safetensors", named));
   }
   // Weights are drawn by a seed: what is composed is arbitrary, but always the same.
   void write_composer(const std::string& name, const Json& changed,
@@ -218,6 +237,105 @@ TEST_F(Composing, ACollectionNamesItsComposer) {
   const auto damaged = open_collection_composer(collection);
   ASSERT_FALSE(damaged);
   EXPECT_EQ(damaged.error().code, ErrorCode::kBadData);
+}
+
+// The share of queries that find a right row within ten, the reference left out, by all products.
+double share_found(MatrixView<const float> rows, const std::vector<std::vector<float>>& queries,
+                   const std::vector<int64_t>& references, const std::vector<int64_t>& right) {
+  double found = 0;
+  for (size_t q = 0; q < queries.size(); ++q) {
+    std::vector<std::pair<double, int64_t>> scores;
+    for (int64_t r = 0; r < rows.rows(); ++r) {
+      double sum = 0;
+      for (size_t i = 0; i < queries[q].size(); ++i) sum += double{rows.row(r)[i]} * queries[q][i];
+      if (r != references[q]) scores.emplace_back(-sum, r);
+    }
+    std::ranges::sort(scores);
+    const auto place = std::ranges::find(scores, right[q], &std::pair<double, int64_t>::second);
+    found += place - scores.begin() < kTrialDepth ? 1.0 / static_cast<double>(queries.size()) : 0;
+  }
+  return found;
+}
+
+TEST_F(Composing, IsComparedWithTheSumByCaptionsThatDifferInAWord) {
+  const std::vector<std::string> colours = {"black", "blue", "green", "red", "white", "yellow"};
+  const std::vector<std::string> things = {"apple", "ball", "cat", "door", "fish", "hat"};
+  std::vector<std::string> captions;
+  for (const std::string& colour : colours) {
+    for (const std::string& thing : things) captions.push_back(colour + " " + thing);
+  }
+  const Matrix<float> rows = encode_all_texts(*encoder_, captions).value();
+  const fs::path at = folder_.path() / "captioned";
+  const LoadedEncoder loaded = load_checkpoint(kStarter.string(), {}).value();
+  {
+    CollectionWriter writer = CollectionWriter::create(at, loaded.id).value();
+    CollectionChange change;
+    for (size_t i = 0; i < captions.size(); ++i) {
+      CollectionChange::Put put;
+      put.item.path = fmt::format("/{}", i);
+      put.item.hash = put.item.path;
+      put.item.width = put.item.height = 1;
+      put.item.format = "png";
+      put.item.caption = captions[i];
+      const auto row = rows.row(static_cast<int64_t>(i));
+      put.values.assign(row.begin(), row.end());
+      change.puts.push_back(std::move(put));
+    }
+    ASSERT_TRUE(writer.commit(change));
+  }
+  const CollectionReader collection = CollectionReader::open(at).value();
+  write_sum_composer("adds");
+  const auto adds = Composer::open(folder_.path() / "adds");
+  ASSERT_TRUE(adds) << adds.error().message;
+  ThreadPool pool(1);
+  const auto trial = try_composer(collection, *encoder_, **adds, pool);
+  ASSERT_TRUE(trial) << trial.error().message;
+  EXPECT_EQ(trial->reason, "");
+  // Each caption with the next colour, and with the next thing.
+  std::vector<std::vector<float>> queries;
+  std::vector<int64_t> references;
+  std::vector<int64_t> right;
+  const auto ask = [&](size_t reference, const std::string& change, size_t target) {
+    const Matrix<float> text = encode_all_texts(*encoder_, {change}).value();
+    references.push_back(static_cast<int64_t>(reference));
+    right.push_back(static_cast<int64_t>(target));
+    std::vector<float>& query = queries.emplace_back();
+    for (size_t i = 0; i < text.row(0).size(); ++i) {
+      query.push_back(text.row(0)[i] + rows.row(references.back())[i]);
+    }
+  };
+  for (size_t c = 0; c < 6; ++c) {
+    for (size_t t = 0; t < 6; ++t) {
+      ask(6 * c + t, colours[(c + 1) % 6], 6 * ((c + 1) % 6) + t);
+      ask(6 * c + t, things[(t + 1) % 6], 6 * c + (t + 1) % 6);
+    }
+  }
+  EXPECT_EQ(trial->queries, std::ssize(queries));
+  const double expected = share_found(rows.view(), queries, references, right);
+  EXPECT_GT(expected, 0.2);
+  EXPECT_NEAR(trial->sum, expected, 1e-9);
+  EXPECT_NEAR(trial->composer, expected, 1e-9);
+  EXPECT_FALSE(trial->better) << "it is the sum";
+  EXPECT_THAT(trial_text(*trial), HasSubstr("of 72 captions that differ in one word"));
+
+  // It joins tokens, which a collection does not keep.
+  const auto joins = try_composer(collection, *encoder_, *composer(), pool);
+  ASSERT_TRUE(joins) << joins.error().message;
+  EXPECT_THAT(joins->reason, HasSubstr("needs more than the stored embeddings"));
+  EXPECT_FALSE(joins->better);
+}
+
+TEST(ComposerTrial, IsBetterByTwoStandardErrors) {
+  std::vector<double> composer(100, 0);
+  std::vector<double> sum(100, 0);
+  std::fill_n(composer.begin(), 10, 1);
+  EXPECT_TRUE(compared(composer, sum).better);
+  EXPECT_NEAR(compared(composer, sum).difference, 0.1, 1e-12);
+  // The standard deviation of 10 ones among 100 values is 0.3015.
+  EXPECT_NEAR(compared(composer, sum).error, 0.03015, 1e-4);
+  EXPECT_FALSE(compared(sum, composer).better);
+  std::fill_n(sum.begin() + 10, 8, 1);
+  EXPECT_FALSE(compared(composer, sum).better) << "ten won, eight lost";
 }
 
 }  // namespace

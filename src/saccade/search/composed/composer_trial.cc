@@ -84,6 +84,25 @@ Result<std::vector<double>> found(const CollectionReader& collection, const std:
 
 }  // namespace
 
+ComposerTrial compared(std::span<const double> by_composer, std::span<const double> by_sum) {
+  ComposerTrial trial;
+  trial.queries = std::ssize(by_sum);
+  const auto count = static_cast<double>(trial.queries);
+  for (size_t q = 0; q < by_sum.size(); ++q) {
+    trial.composer += by_composer[q] / count;
+    trial.sum += by_sum[q] / count;
+  }
+  trial.difference = trial.composer - trial.sum;
+  double squares = 0;
+  for (size_t q = 0; q < by_sum.size(); ++q) {
+    const double off = by_composer[q] - by_sum[q] - trial.difference;
+    squares += off * off;
+  }
+  trial.error = std::sqrt(squares / (count - 1) / count);
+  trial.better = trial.difference > 2 * trial.error;
+  return trial;
+}
+
 Result<ComposerTrial> try_composer(const CollectionReader& collection, EncoderBackend& encoder,
                                    Composer& composer, ThreadPool& pool, const std::stop_token& stop) {
   ComposerTrial trial;
@@ -119,20 +138,7 @@ Result<ComposerTrial> try_composer(const CollectionReader& collection, EncoderBa
   SACCADE_ASSIGN(const std::vector<double> by_composer,
                  found(collection, trials, composed.rows.view(), pool));
   SACCADE_ASSIGN(const std::vector<double> by_sum, found(collection, trials, sums.view(), pool));
-  const auto count = static_cast<double>(trial.queries);
-  double squares = 0;
-  for (size_t q = 0; q < trials.size(); ++q) {
-    trial.composer += by_composer[q] / count;
-    trial.sum += by_sum[q] / count;
-  }
-  trial.difference = trial.composer - trial.sum;
-  for (size_t q = 0; q < trials.size(); ++q) {
-    const double off = by_composer[q] - by_sum[q] - trial.difference;
-    squares += off * off;
-  }
-  trial.error = std::sqrt(squares / (count - 1) / count);
-  trial.better = trial.difference > 2 * trial.error;
-  return trial;
+  return compared(by_composer, by_sum);
 }
 
 std::string trial_text(const ComposerTrial& trial) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <stop_token>
 #include <string>
 
@@ -31,6 +32,9 @@ struct ComposerTrial {
   bool better = false;    // the difference is above two standard errors
   std::string reason;     // why nothing was measured; empty if it was
 };
+
+// Compares shares of queries, one value a query: 1 if a right image was found, else 0. At least two queries.
+ComposerTrial compared(std::span<const double> by_composer, std::span<const double> by_sum);
 
 // Measures a composer of the collection's encoder. Reads no image files: a composer that needs them is not measured,
 // and `reason` says so. Errors are those of the catalog, of encoding and of composing; kCancelled. Cost:
