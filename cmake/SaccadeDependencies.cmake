@@ -25,6 +25,7 @@ find_package(JPEG REQUIRED)
 find_package(LibXml2 2.9 REQUIRED)
 find_package(ZLIB REQUIRED)
 # Documents that pictures are found for. The library of cmark-gfm's extensions has no file for pkg-config.
+pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd>=1.4)
 pkg_check_modules(gumbo REQUIRED IMPORTED_TARGET gumbo)
 pkg_check_modules(cmark_gfm REQUIRED IMPORTED_TARGET libcmark-gfm)
 find_library(CMARK_GFM_EXTENSIONS_LIBRARY cmark-gfm-extensions REQUIRED)
@@ -71,28 +72,6 @@ if(Torch_FOUND)
   target_link_libraries(saccade_torch INTERFACE ${TORCH_LIBRARIES})
 else()
   message(STATUS "Training: not built, no libtorch (libtorch-dev) is here")
-endif()
-
-# Arrow reads Parquet datasets. Debian 12 does not have it, and nothing else needs it.
-set(SACCADE_PARQUET AUTO CACHE STRING "Read Parquet datasets, with Arrow: AUTO (where it is found), ON or OFF")
-set_property(CACHE SACCADE_PARQUET PROPERTY STRINGS AUTO ON OFF)
-set(SACCADE_HAS_PARQUET FALSE)
-set(SACCADE_PARQUET_LIBRARIES "")
-if(SACCADE_PARQUET)
-  find_package(Parquet CONFIG QUIET)  # it finds its Arrow; its version file would take one major version only
-  if(Parquet_FOUND AND Parquet_VERSION VERSION_GREATER_EQUAL 25
-     AND TARGET Parquet::parquet_shared AND TARGET Arrow::arrow_shared)
-    set(SACCADE_HAS_PARQUET TRUE)
-    set(SACCADE_PARQUET_LIBRARIES Parquet::parquet_shared Arrow::arrow_shared)
-    message(STATUS "Parquet datasets: read, with Arrow ${Parquet_VERSION}")
-  elseif(SACCADE_PARQUET STREQUAL "AUTO")
-    message(STATUS "Parquet datasets: not read, no Arrow 25 or later (libarrow-dev, libparquet-dev) is here")
-  else()
-    message(FATAL_ERROR "SACCADE_PARQUET is ${SACCADE_PARQUET}, but no Arrow 25 or later with Parquet is found; "
-                        "install libarrow-dev and libparquet-dev, or name their place in CMAKE_PREFIX_PATH")
-  endif()
-else()
-  message(STATUS "Parquet datasets: not read, SACCADE_PARQUET is ${SACCADE_PARQUET}")
 endif()
 
 if(SACCADE_BUILD_TESTS)

@@ -653,8 +653,22 @@ def small_texts() -> None:
         put("small_texts", name, content)
 
 
+def parquet() -> None:
+    """Files that Arrow wrote (tools/reference/parquet.py), and pages: codec, width of runs, sixteenth of the size, bytes."""
+    golden = pathlib.Path(__file__).parent.parent / "tests/golden/parquet"
+    for name in ("damage", "cells-second", "ids", "captions-structs", "nulls-without-statistics",
+                 "writing-gzip-dictionary-2", "refused-brotli", "limits"):
+        put("parquet", name, (golden / f"{name}.parquet").read_bytes())
+    put("parquet", "page_runs", bytes([0, 3, 1, 0x0A, 3, 3, 0x88, 0xC6, 0xFA, 0x20, 5]))
+    put("parquet", "page_snappy", bytes([1, 8, 1]) + b"\x10\x04ab\x35\x02")
+    put("parquet", "page_gzip", bytes([2, 8, 1]) + zlib.compress(b"abcdabcdabcdabcd"))
+    put("parquet", "no_footer", b"PAR1PAR1")
+    put("parquet", "short", b"P")
+
+
 if __name__ == "__main__":
     safetensors()
+    parquet()
     torch_file()
     json_fields()
     tokenizer_text()

@@ -21,7 +21,7 @@ The layout is told from the content; #format=NAME (or --format) names it:
   fashion_iq     Fashion-IQ; also cirr, circo, edit_pairs: edit queries
   flickr_token   lines of IMAGE#N, a tab, a caption
   roco, factify  CSV of these datasets; table: any CSV or TSV with a header
-  webdataset     tar shards; parquet: Hugging Face's shards (needs Arrow)
+  webdataset     tar shards; parquet: Hugging Face's shards
   urban1k        image/1.jpg and caption/1.txt
   folder         images with caption files beside them
   manifest       JSON Lines: {"image": "a.jpg", "captions": ["..."], "split": "train"}

@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 
 #include "lab/data/edit_queries.h"
-#include "lab/data/readers/parquet.h"
 #include "lab/data/readers/parquet_image.h"
 #include "lab/data/readers/piece_file.h"
 #include "lab/data/readers/reader.h"
@@ -254,9 +253,7 @@ Status check_columns(const DatasetOptions& options) {
 std::vector<DatasetLayout> dataset_layouts() {
   std::vector<DatasetLayout> layouts;
   for (const data::Reader* reader : data::readers()) {
-    const bool absent = reader == &data::kParquet && !data::has_parquet();
-    layouts.push_back(
-        {reader->name, absent ? "Parquet shards; not in this build, which has no Arrow" : reader->what});
+    layouts.push_back({reader->name, reader->what});
   }
   return layouts;
 }

@@ -26,12 +26,12 @@ struct DatasetLayout {
   std::string_view name;
   std::string_view what;
 };
-// Returns all layouts. If this build cannot read one, `what` names the missing library.
+// Returns all layouts.
 std::vector<DatasetLayout> dataset_layouts();
 
 // Reads an image's bytes from its file, an archive or a Parquet file. Errors: kLimit above max_bytes;
-// kBadData if an archive ends before its member does; kUnsupported for a Parquet file in a build without
-// Arrow. Thread-safe. Cost for a Parquet file: its footer is parsed and a page decoded, for each image.
+// kBadData if an archive ends before its member does, or for a damaged Parquet file; kUnsupported for one in a
+// codec or encoding that is not read. Thread-safe. Cost for a Parquet file: its footer is parsed and a page decoded, for each image.
 Result<std::string> read_image_bytes(const ImageRef& image, int64_t max_bytes = int64_t{256} << 20);
 
 }  // namespace saccade::lab

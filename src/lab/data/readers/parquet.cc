@@ -2,23 +2,17 @@
 #include "lab/data/readers/parquet.h"
 
 #include <algorithm>
-#include <arrow/record_batch.h>
-#include <arrow/table.h>
-#include <arrow/util/key_value_metadata.h>
-#include <memory>
+#include <map>
 #include <optional>
-#include <parquet/arrow/reader.h>
-#include <parquet/column_reader.h>
-#include <parquet/file_reader.h>
-#include <parquet/metadata.h>
-#include <parquet/statistics.h>
 #include <set>
 #include <unordered_map>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "lab/data/readers/parquet_columns.h"
-#include "lab/data/readers/parquet_file.h"
 #include "lab/data/readers/parquet_image.h"
+#include "lab/data/readers/parquet_pages.h"
 
 namespace saccade::lab::data {
 namespace {
@@ -70,34 +64,25 @@ class Rows {
 };
 
 // Returns which rows of a group have no image bytes; empty if all have them. The file's statistics usually
-// tell; otherwise the column is read.
-Result<std::vector<bool>> rows_without_bytes(parquet::ParquetFileReader& file, int group, int leaf) {
-  const parquet::ColumnDescriptor* column = file.metadata()->schema()->Column(leaf);
-  const auto chunk = file.metadata()->RowGroup(group)->ColumnChunk(leaf);
-  const auto rows = file.metadata()->RowGroup(group)->num_rows();
-  if (column->max_repetition_level() != 0 || column->physical_type() != parquet::Type::BYTE_ARRAY) {
-    return fail(ErrorCode::kBadData, "pictures in a column that is not of one value a row");
+// tell; otherwise the column's levels are read.
+Result<std::vector<bool>> rows_without_bytes(const PieceFile& file, const ParquetFooter& footer, size_t group,
+                                             int leaf) {
+  const ParquetField& column = footer.leaves[static_cast<size_t>(leaf)];
+  const ParquetChunk& chunk = footer.groups[group].columns[static_cast<size_t>(leaf)];
+  if (chunk.values != footer.groups[group].rows) {
+    return fail(ErrorCode::kBadData, "column {}: {} values, {} rows", column.name, chunk.values,
+                footer.groups[group].rows);
   }
-  if (column->max_definition_level() == 0) return std::vector<bool>();
-  const auto statistics = chunk->statistics();
-  if (statistics && statistics->HasNullCount() && statistics->null_count() == 0) return std::vector<bool>();
-  constexpr int64_t kBatch = 256;
-  int16_t levels[kBatch];
-  parquet::ByteArray values[kBatch];
+  if (column.max_definition == 0 || chunk.nulls == 0) return std::vector<bool>();
   std::vector<bool> missing;
-  const auto any = file.RowGroup(group)->Column(leaf);
-  auto& cells = static_cast<parquet::ByteArrayReader&>(*any);
-  while (cells.HasNext() && static_cast<int64_t>(missing.size()) <= rows) {
-    int64_t found = 0;
-    const int64_t read = cells.ReadBatch(kBatch, levels, nullptr, values, &found);
-    if (read <= 0) break;
-    for (int64_t i = 0; i < read; ++i) missing.push_back(levels[i] < column->max_definition_level());
+  ParquetPages pages(file, column, chunk);
+  while (true) {
+    SACCADE_ASSIGN(const bool more, pages.next());
+    if (!more) return missing;
+    SACCADE_ASSIGN(const ParquetPage page, pages.read(false));
+    for (const uint32_t level : page.definition)
+      missing.push_back(level < static_cast<uint32_t>(column.max_definition));
   }
-  if (static_cast<int64_t>(missing.size()) != rows) {
-    return fail(ErrorCode::kBadData, "column {}: {} values, {} rows", column->path()->ToDotString(),
-                missing.size(), rows);
-  }
-  return missing;
 }
 
 class ShardReader {
@@ -106,113 +91,61 @@ class ShardReader {
       : shard_(shard), options_(options), rows_(rows) {}
 
   Status read() {
-    SACCADE_ASSIGN(const ParquetSource source, ParquetSource::open(shard_.path));
-    return guarded([&]() -> Status { return read_file(source); }).in(shard_.name);
+    SACCADE_ASSIGN(const PieceFile file, PieceFile::open(shard_.path));
+    return read_file(file).in(shard_.name);
   }
 
  private:
-  Status read_file(const ParquetSource& source) {
-    parquet::ArrowReaderProperties properties;
-    properties.set_use_threads(false);
-    properties.set_pre_buffer(false);  // its columns are read one after the other
-    parquet::arrow::FileReaderBuilder builder;
-    PARQUET_THROW_NOT_OK(builder.Open(source.stream(), parquet::ReaderProperties(source.pool())));
-    builder.memory_pool(source.pool())->properties(properties);
-    PARQUET_THROW_NOT_OK(builder.Build(&reader_));
-    const auto metadata = reader_->parquet_reader()->metadata();
-    std::string features;
-    if (metadata->key_value_metadata()) {
-      features = metadata->key_value_metadata()->Get("huggingface").ValueOr("");
+  Status read_file(const PieceFile& file) {
+    SACCADE_ASSIGN(const ParquetFooter footer, read_parquet_footer(file));
+    SACCADE_ASSIGN(columns_, choose_parquet_columns(footer, options_));
+    for (size_t group = 0; group < footer.groups.size(); ++group) {
+      SACCADE_TRY(read_group(file, footer, group).in(fmt::format("row group {}", group)));
     }
-    SACCADE_ASSIGN(columns_, choose_parquet_columns(reader_->manifest(), features, options_));
-    choose_leaves();
-    for (int group = 0; group < metadata->num_row_groups(); ++group) {
-      SACCADE_TRY(
-          read_group(group, metadata->RowGroup(group)->num_rows()).in(fmt::format("row group {}", group)));
-    }
-    reader_.reset();
     return {};
   }
 
-  // Chooses the leaves to decode, and the positions of their fields in the tables read.
-  void choose_leaves() {
-    std::set<int> leaves;
-    std::set<int> fields;
-    const auto add = [&](int field, int leaf) {
-      if (leaf < 0) return;
-      leaves.insert(leaf);
-      fields.insert(field);
-    };
-    add(columns_.picture_field, columns_.picture.path_leaf);
-    for (const TextColumn& column : columns_.captions) add(column.field, column.leaf);
-    for (const TextColumn* column : {&columns_.id, &columns_.split, &columns_.group}) {
-      add(column->field, column->leaf);
-    }
-    leaves_.assign(leaves.begin(), leaves.end());
-    fields_.assign(fields.begin(), fields.end());
-  }
-
-  [[nodiscard]] const arrow::Array& column(const arrow::RecordBatch& batch, int field) const {
-    const auto place = std::lower_bound(fields_.begin(), fields_.end(), field) - fields_.begin();
-    return *batch.column(static_cast<int>(place));
-  }
-
-  Status read_group(int group, int64_t rows) {
+  Status read_group(const PieceFile& file, const ParquetFooter& footer, size_t group) {
     std::vector<bool> without_bytes;
     if (columns_.picture.bytes_leaf >= 0) {
-      SACCADE_ASSIGN(without_bytes,
-                     rows_without_bytes(*reader_->parquet_reader(), group, columns_.picture.bytes_leaf));
+      SACCADE_ASSIGN(without_bytes, rows_without_bytes(file, footer, group, columns_.picture.bytes_leaf)
+                                        .in(fmt::format("column \"{}\"", columns_.picture.name)));
     }
-    std::shared_ptr<arrow::Table> table;
-    PARQUET_THROW_NOT_OK(reader_->RowGroup(group)->ReadTable(leaves_, &table));
-    if (table->num_rows() != rows || table->num_columns() != static_cast<int>(fields_.size())) {
-      return fail(ErrorCode::kBadData, "{} rows by its header, {} read", rows, table->num_rows());
+    texts_.clear();
+    const auto decode = [&](const std::string& name, int leaf) -> Status {
+      if (leaf < 0 || texts_.contains(leaf)) return {};
+      SACCADE_ASSIGN(texts_[leaf],
+                     read_parquet_texts(file, footer, group, leaf).in(fmt::format("column \"{}\"", name)));
+      return {};
+    };
+    SACCADE_TRY(decode(columns_.picture.name, columns_.picture.path_leaf));
+    for (const TextColumn& column : columns_.captions) SACCADE_TRY(decode(column.name, column.leaf));
+    for (const TextColumn* column : {&columns_.id, &columns_.split, &columns_.group}) {
+      SACCADE_TRY(decode(column->name, column->leaf));
     }
-    PARQUET_THROW_NOT_OK(table->Validate());
-    arrow::TableBatchReader batches(*table);
-    for (int64_t begin = 0;;) {
-      std::shared_ptr<arrow::RecordBatch> batch;
-      PARQUET_THROW_NOT_OK(batches.ReadNext(&batch));
-      if (!batch) break;
-      for (int64_t i = 0; i < batch->num_rows(); ++i, ++row_) {
-        const bool bytes = columns_.picture.bytes_leaf >= 0 &&
-                           (without_bytes.empty() || !without_bytes[static_cast<size_t>(begin + i)]);
-        SACCADE_TRY(add_row(*batch, i, bytes).in(fmt::format("row {}", row_)));
-      }
-      begin += batch->num_rows();
+    for (int64_t i = 0; i < footer.groups[group].rows; ++i, ++row_) {
+      const bool bytes = columns_.picture.bytes_leaf >= 0 &&
+                         (without_bytes.empty() || !without_bytes[static_cast<size_t>(i)]);
+      SACCADE_TRY(add_row(i, bytes).in(fmt::format("row {}", row_)));
     }
     return {};
   }
 
-  // Returns a text column's cell, checked; `nullopt` for a null, and if there is no such column.
-  Result<std::optional<std::string>> text(const arrow::RecordBatch& batch, int64_t index,
-                                          const TextColumn& which) const {
-    if (which.field < 0) return std::optional<std::string>();
-    const std::string name = fmt::format("column \"{}\"", which.name);
-    SACCADE_ASSIGN(std::optional<std::string> cell, text_of_cell(column(batch, which.field), index).in(name));
-    if (cell) SACCADE_TRY(check_utf8(*cell, name));
+  // Returns a leaf's text in a row, checked; `nullopt` for a null, and if there is no such column.
+  Result<std::optional<std::string>> text(int64_t row, const std::string& column, int leaf) {
+    if (leaf < 0) return std::optional<std::string>();
+    const ParquetTexts& texts = texts_[leaf];
+    std::optional<std::string> cell =
+        texts.values[static_cast<size_t>(texts.begin[static_cast<size_t>(row)])];
+    if (cell) SACCADE_TRY(check_utf8(*cell, fmt::format("column \"{}\"", column)));
     return cell;
   }
 
-  // Returns the row's name of its image file; empty if it has none.
-  Result<std::string> file_name(const arrow::RecordBatch& batch, int64_t index) const {
-    if (columns_.picture.path_leaf < 0) return std::string();
-    const arrow::Array* cells = &column(batch, columns_.picture_field);
-    std::shared_ptr<arrow::Array> inner;
-    if (cells->type_id() == arrow::Type::STRUCT) {
-      if (cells->IsNull(index)) return std::string();
-      inner = static_cast<const arrow::StructArray&>(*cells).field(0);
-      cells = inner.get();
-    }
-    const std::string name = fmt::format("column \"{}\"", columns_.picture.name);
-    SACCADE_ASSIGN(std::optional<std::string> cell, text_of_cell(*cells, index).in(name));
-    if (cell) SACCADE_TRY(check_utf8(*cell, name));
-    return std::move(cell).value_or("");
-  }
-
-  Status add_row(const arrow::RecordBatch& batch, int64_t index, bool bytes) {
+  Status add_row(int64_t index, bool bytes) {
     Dataset& dataset = rows_.dataset();
-    SACCADE_ASSIGN(const std::string file, file_name(batch, index));
+    SACCADE_ASSIGN(const std::optional<std::string> named,
+                   text(index, columns_.picture.name, columns_.picture.path_leaf));
+    const std::string file = named.value_or("");
     const std::string here = fmt::format("{}{}", shard_.prefix, row_);
     if (!bytes && file.empty()) {
       dataset.exclude("captions without an image", here);
@@ -222,9 +155,11 @@ class ShardReader {
       dataset.exclude("images that are web addresses, not files", file);
       return {};
     }
-    SACCADE_ASSIGN(const std::optional<std::string> split, text(batch, index, columns_.split));
-    SACCADE_ASSIGN(const std::optional<std::string> id, text(batch, index, columns_.id));
-    SACCADE_ASSIGN(const std::optional<std::string> group, text(batch, index, columns_.group));
+    SACCADE_ASSIGN(const std::optional<std::string> split,
+                   text(index, columns_.split.name, columns_.split.leaf));
+    SACCADE_ASSIGN(const std::optional<std::string> id, text(index, columns_.id.name, columns_.id.leaf));
+    SACCADE_ASSIGN(const std::optional<std::string> group,
+                   text(index, columns_.group.name, columns_.group.leaf));
     const bool has_ids = columns_.id.field >= 0;
     if (has_ids && !id) {
       return fail(ErrorCode::kBadData, "column \"{}\" is null, which is no id", columns_.id.name);
@@ -242,19 +177,25 @@ class ShardReader {
       SACCADE_ASSIGN(item, rows_.file_item(has_ids ? *id : folder + file, file, of_split));
     }
     if (group) item->group = *group;
-    return add_captions(batch, index, *item);
+    return add_captions(index, *item);
   }
 
-  Status add_captions(const arrow::RecordBatch& batch, int64_t index, DatasetItem& item) {
+  Status add_captions(int64_t index, DatasetItem& item) {
     for (const TextColumn& which : columns_.captions) {
-      const auto add = [&](std::string caption, bool listed) -> Status {
-        if (!listed) return add_caption_field(rows_.dataset(), item, caption);
-        SACCADE_TRY(check_utf8(caption, "a caption"));
-        add_caption(rows_.dataset(), item, std::move(caption));
-        return {};
-      };
-      SACCADE_TRY(for_each_caption(column(batch, which.field), index, add)
-                      .in(fmt::format("column \"{}\"", which.name)));
+      const ParquetTexts& texts = texts_[which.leaf];
+      const auto row = static_cast<size_t>(index);
+      for (int64_t v = texts.begin[row]; v < texts.begin[row + 1]; ++v) {
+        const std::optional<std::string>& cell = texts.values[static_cast<size_t>(v)];
+        if (!cell && !texts.listed) continue;
+        const auto add = [&]() -> Status {
+          if (!texts.listed) return add_caption_field(rows_.dataset(), item, *cell);
+          std::string caption = cell.value_or("");
+          SACCADE_TRY(check_utf8(caption, "a caption"));
+          add_caption(rows_.dataset(), item, std::move(caption));
+          return {};
+        };
+        SACCADE_TRY(add().in(fmt::format("column \"{}\"", which.name)));
+      }
     }
     return {};
   }
@@ -263,17 +204,11 @@ class ShardReader {
   const DatasetOptions& options_;
   Rows& rows_;
   ParquetColumns columns_;
-  std::vector<int> leaves_;
-  std::vector<int> fields_;
-  std::unique_ptr<parquet::arrow::FileReader> reader_;
-  int64_t row_ = 0;  // in the file
+  std::map<int, ParquetTexts> texts_;  // of the row group, by leaf
+  int64_t row_ = 0;                    // in the file
 };
 
 }  // namespace
-
-bool has_parquet() {
-  return true;
-}
 
 Result<Dataset> read_parquet(const std::vector<ParquetShard>& shards, const fs::path& folder,
                              const DatasetOptions& options) {

@@ -1,6 +1,5 @@
 // Hugging Face's Parquet datasets: shards of rows, with images in a column of bytes or named by path.
-// Internal to the module. Code that needs Arrow is in parquet.cc, parquet_columns.cc, parquet_file.cc and
-// parquet_image.cc; a build without it has parquet_absent.cc instead.
+// Internal to the module. parquet_format.h and parquet_pages.h read the format.
 #pragma once
 
 #include <filesystem>
@@ -25,9 +24,6 @@ struct ParquetShard {
 // them, if there are several configurations; kBadData if a name gives the number of shards ("-of-00005") and
 // some are missing, or if two names of one split disagree.
 Result<std::vector<ParquetShard>> find_parquet_shards(const Candidate& candidate);
-
-// Returns true if this build has Arrow. Otherwise read_parquet and read_parquet_image return kUnsupported.
-bool has_parquet();
 
 // Reads the shards' records. Images are not opened, unless a file does not tell how many are null. `folder`
 // is the dataset's. Memory: a row group's texts.

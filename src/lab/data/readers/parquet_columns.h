@@ -1,15 +1,14 @@
-// Roles of a Parquet file's columns, and the texts in their cells. Internal to the module, and to its files
-// that are compiled only with Arrow.
+// Roles of a Parquet file's columns, and the texts in their cells. Internal to the module.
 #pragma once
 
-#include <arrow/array.h>
-#include <functional>
+#include <cstdint>
 #include <optional>
-#include <parquet/arrow/schema.h>
 #include <string>
 #include <vector>
 
 #include "lab/data/dataset.h"
+#include "lab/data/readers/parquet_format.h"
+#include "lab/data/readers/piece_file.h"
 #include "saccade/core/error.h"
 
 namespace saccade::lab::data {
@@ -36,19 +35,19 @@ struct ParquetColumns {
 };
 
 // Chooses the columns that options name, or that are found by the features in the file's "huggingface"
-// metadata, their types and their usual names. `features` is that metadata's JSON, or empty. Errors: kUsage
-// for a column that is missing or unknown, naming all; kBadData for one of an unsuitable type, naming it.
-Result<ParquetColumns> choose_parquet_columns(const parquet::arrow::SchemaManifest& schema,
-                                              const std::string& features, const DatasetOptions& options);
+// metadata, their types and their usual names. Errors: kUsage for a column that is missing or unknown, naming
+// all; kBadData for one of an unsuitable type, naming it.
+Result<ParquetColumns> choose_parquet_columns(const ParquetFooter& footer, const DatasetOptions& options);
 
-// Returns a cell's text, from columns of strings, bytes or integers, also as dictionaries; `nullopt` for a
-// null.
-Result<std::optional<std::string>> text_of_cell(const arrow::Array& column, int64_t index);
-
-// Calls caption() for each text of a cell, nulls in lists as empty texts; `listed` is true for texts of a
-// list. The cell is text, or lists and structs of one field around it.
-Status for_each_caption(const arrow::Array& column, int64_t index,
-                        const std::function<Status(std::string text, bool listed)>& caption,
-                        bool listed = false);
+// The texts of a column in a row group.
+struct ParquetTexts {
+  std::vector<int64_t> begin = {0};  // [rows + 1]: row r has values begin[r] .. begin[r + 1] - 1
+  std::vector<std::optional<std::string>>
+      values;  // nullopt: null. A row of a list has one per element, else one
+  bool listed = false;
+};
+// Reads a leaf of strings, bytes or whole numbers. kBadData if the pages do not have the group's rows.
+Result<ParquetTexts> read_parquet_texts(const PieceFile& file, const ParquetFooter& footer, size_t group,
+                                        int leaf);
 
 }  // namespace saccade::lab::data

@@ -134,10 +134,7 @@ bool recognizes(const Candidate& candidate) {
 }
 
 Result<Dataset> read(const Candidate& candidate, const DatasetOptions& options) {
-  std::vector<ParquetShard> shards;
-  if (has_parquet()) {
-    SACCADE_ASSIGN(shards, find_parquet_shards(candidate));
-  }
+  SACCADE_ASSIGN(const std::vector<ParquetShard> shards, find_parquet_shards(candidate));
   return read_parquet(shards, candidate.folder ? candidate.path : candidate.path.parent_path(), options);
 }
 

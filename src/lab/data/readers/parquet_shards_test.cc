@@ -1,5 +1,4 @@
-// Tests of the files of a Parquet dataset, found by name, and of the names of its images, with and without
-// Arrow.
+// Tests of the files of a Parquet dataset, found by name, and of the names of its images.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
