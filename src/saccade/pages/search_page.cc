@@ -53,8 +53,7 @@ section { padding-top: 32px; }
 .why span.minus { background: none; text-decoration: underline dotted; }
 .marks rect { fill: none; stroke: #e0218a; vector-effect: non-scaling-stroke; stroke-width: 2; }
 .words { padding: 10px 12px 12px; border-top: 1px solid var(--line); font-size: 13px; }
-.line { display: flex; align-items: center; gap: 8px; font-variant-numeric: tabular-nums; }
-.line b { font-size: 14px; }
+.line { display: flex; align-items: center; gap: 6px; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .bar { flex: 1; height: 4px; border-radius: 2px; background: var(--line); overflow: hidden; }
 .bar i { display: block; height: 100%; background: var(--accent); }
 .caption { margin: 6px 0 0; display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 3;

@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import type { NearDuplicate, Hit, Picture } from "./api";
 import { ButIcon, LikeIcon, StackIcon } from "./icons";
 import { likelyAt } from "./state";
-import { nameOf, wordsOf } from "./text";
+import { matchOf, nameOf, wordsOf } from "./text";
 
 export interface Tile {
   picture: Picture | Hit | NearDuplicate;
@@ -116,7 +116,8 @@ function TileView({ tile, width, height, actions }: { tile: Tile; width: number;
   };
   return (
     <li class={`tile ${tile.copyOf ? "copy" : ""}`} style={{ width: `${width}px`, height: `${height}px` }}>
-      <a class="tile-link" href={actions.addressOf(picture.id)} onClick={follow} data-id={picture.id}>
+      <a class="tile-link" href={actions.addressOf(picture.id)} onClick={follow} data-id={picture.id}
+        title={"match" in picture ? matchOf(picture) : undefined}>
         <Small picture={picture} width={width} height={height} />
       </a>
       <div class="tile-actions">

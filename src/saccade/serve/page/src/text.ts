@@ -55,3 +55,9 @@ export function wordsOf(hit: Hit): string {
   const named: Record<string, string> = { caption: "the caption", name: "the file name", folders: "the folder" };
   return (hit.keywords?.matches ?? []).map(({ term, in: fields }) => `${term} in ${named[fields[0] ?? ""] ?? "its words"}`).join(", ");
 }
+
+// "Strong match (match probability 0.93)"; undefined where it is not known.
+export function matchOf(hit: Hit): string | undefined {
+  const right = hit.likelihood?.right;
+  return hit.match && right != null ? `${sentence(hit.match)} (match probability ${right.toFixed(2)})` : undefined;
+}
