@@ -1,4 +1,4 @@
-// saccade collection info|verify|remove|composer|compact|duplicates|merge|export|import.
+// saccade collection info|verify|remove|composer|compact|ann|duplicates|merge|export|import.
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/collection/build_approximate.h"
 #include "saccade/collection/catalog/filter.h"
 #include "saccade/collection/collection_json.h"
 #include "saccade/collection/collection_reader.h"
@@ -20,6 +21,7 @@
 #include "saccade/pages/duplicates_page.h"
 #include "saccade/search/composed/collection_composer.h"
 #include "saccade/search/composed/composer_trial.h"
+#include "saccade/search/matching/tuning_texts.h"
 
 #include "choice.h"
 #include "collection_choice.h"
@@ -41,16 +43,73 @@ struct CollectionArguments {
   std::string filter;              // remove
   bool forget = false;             // remove
   DuplicateOptions duplicates;
-  std::string script;      // duplicates
-  std::string html;        // duplicates
-  bool overwrite = false;  // duplicates
-  std::string folder;      // export, import
-  std::string checkpoint;  // import
-  bool no_files = false;   // import
-  std::string composer;    // composer
-  bool none = false;       // composer
-  bool if_better = false;  // composer
+  std::string script;              // duplicates
+  std::string html;                // duplicates
+  bool overwrite = false;          // duplicates
+  std::string folder;              // export, import
+  std::string checkpoint;          // import
+  bool no_files = false;           // import
+  std::string composer;            // composer
+  bool none = false;               // composer
+  bool if_better = false;          // composer
+  ApproximateOptions approximate;  // ann
 };
+
+std::string recall_text(const ListRecall& recall) {
+  if (!recall.known()) return "not measured";
+  return fmt::format("{:.3f} at {} on {} queries ({} wanted{}), {} estimated and {} scored a query",
+                     recall.measured, kRecallAt, count_text(recall.queries), recall.wanted,
+                     recall.reached() ? "" : ", not reached: such queries are searched exactly",
+                     count_text(recall.probe.scanned), count_text(recall.probe.rescored));
+}
+
+Json recall_json(const ListRecall& recall) {
+  if (!recall.known()) return nullptr;
+  return {{"recall", recall.measured},        {"at", kRecallAt},
+          {"wanted", recall.wanted},          {"queries", recall.queries},
+          {"reached", recall.reached()},      {"scanned", recall.probe.scanned},
+          {"rescored", recall.probe.rescored}};
+}
+
+// Returns what `info --json` and `ann --json` print of the index; null if there is none.
+Json approximate_json(const CollectionReader& collection) {
+  const ApproximateIndex* index = collection.approximate();
+  if (index == nullptr) {
+    const std::string& why = collection.why_not_approximate();
+    return why.empty() ? Json() : Json{{"usable", false}, {"reason", why}};
+  }
+  return {{"usable", true},
+          {"lists", index->lists.lists()},
+          {"rows", std::ssize(index->lists.rows)},
+          {"covered", index->lists.covered},
+          {"used_from", index->from},
+          {"used", collection.rows().rows() >= index->from},
+          {"bytes", index->stamp.size},
+          {"seconds", index->seconds},
+          {"text", recall_json(index->texts)},
+          {"image", recall_json(index->images)}};
+}
+
+// Returns the lines of `info` and `ann` about the index; "" if there is none.
+std::string approximate_text(const CollectionReader& collection) {
+  const ApproximateIndex* index = collection.approximate();
+  if (index == nullptr) {
+    const std::string& why = collection.why_not_approximate();
+    return why.empty() ? "" : fmt::format("approximate  not used: {}\n", one_line(why));
+  }
+  const int64_t rows = collection.rows().rows();
+  std::string text = fmt::format(
+      "approximate  {} in {}, {}, built in {:.0f} s{}\n", counted(std::ssize(index->lists.rows), "row"),
+      counted(index->lists.lists(), "list"), size_text(index->stamp.size), index->seconds,
+      rows < index->from ? fmt::format("; used from {} on", counted(index->from, "row")) : "");
+  text += fmt::format("  text       recall {}\n", recall_text(index->texts));
+  text += fmt::format("  image      recall {}\n", recall_text(index->images));
+  if (rows > index->lists.covered) {
+    text += fmt::format("  added      {}, searched exactly beside it\n",
+                        counted(rows - index->lists.covered, "row"));
+  }
+  return text;
+}
 
 Result<int> run_info(const CollectionArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const CollectionReader collection, CollectionReader::open(arguments.collection));
@@ -63,6 +122,7 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
   if (arguments.json) {
     Json json = {{"collection", collection.folder().string()}};
     json.update(collection_json(info, summary));
+    json["approximate"] = approximate_json(collection);
     if (arguments.failures) {
       json["failed"] = Json::array();
       for (const Failure& failure : failures) {
@@ -105,6 +165,7 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
     text +=
         fmt::format("int8 rows    {}, {}\n", count_text(summary.int8_rows), size_text(summary.int8_bytes));
   }
+  text += approximate_text(collection);
   if (const auto& late = info.settings.late) {
     text += fmt::format("late rows    {} in {}, {}", count_text(summary.late_rows),
                         enum_name(late->precision), size_text(summary.late_bytes));
@@ -274,6 +335,45 @@ Result<int> run_compact(const CollectionArguments& arguments, Session& session) 
     SACCADE_TRY(session.out.write_json({{"collection", arguments.collection}, {"dropped_rows", *dropped}}));
   } else {
     SACCADE_TRY(session.out.write(fmt::format("{} dropped\n", counted(*dropped, "unused row"))));
+  }
+  return kDone;
+}
+
+Result<int> run_ann(const CollectionArguments& arguments, Session& session) {
+  SACCADE_ASSIGN(CollectionReader collection, CollectionReader::open(arguments.collection));
+  if (arguments.none) {
+    SACCADE_ASSIGN(const bool removed, remove_approximate(collection));
+    if (arguments.json) {
+      SACCADE_TRY(session.out.write_json({{"collection", arguments.collection}, {"approximate", nullptr}}));
+    } else {
+      SACCADE_TRY(session.out.write(removed ? "the approximate index was removed: all searches are exact\n"
+                                            : "there is no approximate index: all searches are exact\n"));
+    }
+    return kDone;
+  }
+  ThreadPool pool;
+  ProgressLine progress(session.quiet);
+  ApproximateOptions options = arguments.approximate;
+  const auto build = [&]() -> Status {
+    const CheckpointId& checkpoint = collection.info().checkpoint;
+    SACCADE_ASSIGN(const std::unique_ptr<EncoderBackend> encoder,
+                   load_encoder(checkpoint.path).in("the collection's checkpoint"));
+    SACCADE_ASSIGN(const Matrix<float> texts,
+                   tuning_texts(collection, *encoder, kTuningTexts, session.interrupts.stop_cleanly()));
+    options.texts = texts.view();
+    SACCADE_TRY(
+        build_approximate(collection, options, pool, progress.callback(), session.interrupts.stop_cleanly()));
+    return {};
+  };
+  const Status built = build();
+  progress.clear();
+  SACCADE_TRY(built);
+  SACCADE_TRY(collection.refresh());
+  if (arguments.json) {
+    SACCADE_TRY(session.out.write_json(
+        {{"collection", arguments.collection}, {"approximate", approximate_json(collection)}}));
+  } else {
+    SACCADE_TRY(session.out.write(approximate_text(collection)));
   }
   return kDone;
 }
@@ -492,6 +592,23 @@ void add_collection_command(CLI::App& app, Command& chosen) {
       ->needs(folder);
   composer->add_flag("--none", arguments->none, "use no composer: image and text are added")
       ->excludes(folder);
+  CLI::App* ann =
+      add_part(group, "ann", "Build an approximate index, which makes searches in large collections faster",
+               arguments, chosen, run_ann);
+  ann->add_option(
+         "--recall", arguments->approximate.recall,
+         "share of the best 10 that searches should find, above 0 and below 1; the build finds the effort for it")
+      ->transform(real_number(0, 1))
+      ->capture_default_str();
+  ann->add_option("--from", arguments->approximate.from,
+                  "number of images from which searches use the index; below it they are exact")
+      ->transform(whole_number(0))
+      ->capture_default_str();
+  ann->add_option(
+         "--lists", arguments->approximate.lists.lists,
+         "number of lists that images are divided into (default: four times the square root of their number)")
+      ->transform(whole_number(1));
+  ann->add_flag("--none", arguments->none, "remove the index: all searches are exact");
   add_part(group, "compact", "Free the space of removed images", arguments, chosen, run_compact);
 }
 

@@ -300,6 +300,9 @@ void add_search_command(CLI::App& app, Command& chosen) {
       ->transform(real_number(0, 1));
   add_choice(*command, "--sort", arguments->query.order, "order of the results: best first, or newest first");
   command->add_flag("--all", arguments->all, "do not group near-duplicates");
+  command->add_flag(
+      "--exact", arguments->query.exact,
+      "score all images, even if the collection has an approximate index (saccade collection ann)");
   CLI::Option* group_above =
       command
           ->add_option("--group-above", arguments->query.duplicate_cosine,
@@ -362,7 +365,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
        {"Output", {"--json", "--paths", "-0", "--format", "--html", "--overwrite", "--thumbnails"}},
        {"Explaining and re-ranking",
         {"--explain", "--explain-by", "--rerank", "--rerank-depth", "--rerank-by"}},
-       {"Model and speed", {"-m", "--candidates", "--precision", "--threads"}}});
+       {"Model and speed", {"-m", "--exact", "--candidates", "--precision", "--threads"}}});
   command->callback([arguments, k, &chosen] {
     arguments->k_given = k->count() > 0;
     chosen = [arguments](Session& session) { return run_search(*arguments, session); };

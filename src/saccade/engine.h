@@ -87,6 +87,7 @@ struct SearchOptions {
   Order order = Order::kScore;                 // order of the hits
   bool chunk_long_text = false;  // read a text that is longer than the model's context in chunks
   int64_t candidates = 1000;     // with late interaction: images scored by all their vectors; 0: all
+  bool exact = false;            // score all embeddings, even if the collection has an approximate index
 };
 
 // Facts about a collection. Those of the collection's images are empty before the first index().

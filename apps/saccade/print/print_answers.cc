@@ -168,6 +168,7 @@ std::string stages_text(const SearchAnswer& answer) {
     text += composition_text(*answer.composition, answer.query.text.str());
   }
   if (const std::string note = scored_note(answer); !note.empty()) text += note + "\n";
+  if (const std::string note = approximate_note(answer); !note.empty()) text += one_line(note) + "\n";
   if (answer.reranking) {
     const Reranking& reranking = *answer.reranking;
     text += fmt::format("the best {} of {} re-ranked by {} ({}); in brackets rank and score before\n",

@@ -11,6 +11,7 @@
 #include "saccade/collection/catalog/sql_text.h"
 #include "saccade/collection/catalog/store.h"
 #include "saccade/collection/catalog/word_index.h"
+#include "saccade/collection/rows/approximate_index.h"
 #include "saccade/collection/rows/int8_file.h"
 #include "saccade/collection/rows/late_file.h"
 #include "saccade/core/files/file_stamp.h"
@@ -59,6 +60,8 @@ struct Snapshot {
   MappedFile file;
   store::Int8Reader int8;
   store::LateReader late;
+  std::unique_ptr<const ApproximateIndex> approximate;
+  std::string why_not_approximate;
   std::vector<uint8_t> alive;
   std::vector<int64_t> ids;
   int64_t items = 0;
@@ -181,6 +184,14 @@ Result<Snapshot> read_snapshot(Database& database, const std::filesystem::path& 
                 path.string(), snapshot.file.bytes().size(), snapshot.meta.rows, dim, bytes);
   }
   snapshot.int8 = store::Int8Reader::open(folder, snapshot.meta.generation, snapshot.meta.rows, dim);
+  auto approximate = open_approximate(
+      folder, snapshot.meta.generation,
+      {reinterpret_cast<const float*>(snapshot.file.bytes().data()), snapshot.meta.rows, dim});
+  if (approximate) {
+    snapshot.approximate = *std::move(approximate);
+  } else if (approximate.error().code != ErrorCode::kNotFound) {
+    snapshot.why_not_approximate = approximate.error().message;
+  }
   if (info.settings.late) {
     SACCADE_ASSIGN(snapshot.late, store::LateReader::open(folder, snapshot.meta.generation,
                                                           snapshot.meta.rows, store::late_layout(info)));
@@ -259,6 +270,19 @@ Int8Rows CollectionReader::int8_rows() const {
   return state_->snapshot.int8.rows();
 }
 
+const ApproximateIndex* CollectionReader::approximate() const {
+  return state_->snapshot.approximate.get();
+}
+const std::string& CollectionReader::why_not_approximate() const {
+  return state_->snapshot.why_not_approximate;
+}
+int64_t CollectionReader::generation() const {
+  return state_->snapshot.meta.generation;
+}
+const std::filesystem::path& CollectionReader::files() const {
+  return state_->files;
+}
+
 StoredRows CollectionReader::late_rows(int64_t row) const {
   return state_->snapshot.late.of(row);
 }
@@ -289,6 +313,14 @@ Status CollectionReader::check_files() const {
   if (const Int8Rows int8 = int8_rows(); int8.count > 0) {
     SACCADE_TRY(
         check(store::int8_path(state_->files, meta.generation), store::int8_offset(int8.count, int8.dim)));
+  }
+  if (approximate() != nullptr) {
+    // One that was built anew meanwhile is another file.
+    const FileStamp& opened = approximate()->stamp;
+    const std::filesystem::path path = approximate_path(state_->files, meta.generation);
+    const auto now = file_stamp(path);
+    if (now && now->inode == opened.inode && now->device == opened.device)
+      SACCADE_TRY(check(path, opened.size));
   }
   if (!has_late_rows()) return {};
   SACCADE_TRY(check(store::late_ends_path(state_->files, meta.generation),

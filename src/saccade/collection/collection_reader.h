@@ -7,6 +7,7 @@
 //                      <n> is the generation. Rows past the committed count are debris of a crash.
 //   rows-<n>.i8        the same rows as int8, for collections of many rows (int8_file.h): a cache, which
 //                      may be missing, shorter or damaged, and is written after the commit
+//   rows-<n>.lists     an approximate index of the rows, if one was built (rows/approximate_index.h); may be missing
 //   late-<n>.rows      all rows, if the encoder returns several an item; stored as in settings.late
 //   late-<n>.ends      end offsets of the items' rows in it (late_file.h); the rows file holds their means
 //   background.safetensors  score calibration data (search/matching/background.h); measured from all else, and may be
@@ -41,7 +42,8 @@
 
 namespace saccade {
 
-struct WordMatches;  // word_match.h
+struct ApproximateIndex;  // rows/approximate_index.h
+struct WordMatches;       // word_match.h
 
 inline constexpr std::string_view kBackgroundName = "background.safetensors";
 
@@ -75,6 +77,13 @@ class CollectionReader {
   [[nodiscard]] MatrixView<const float> rows() const;
   // The first of them in eight bits a value, where they are kept so; valid as rows().
   [[nodiscard]] Int8Rows int8_rows() const;
+  // The approximate index; nullptr if there is none that can be used (why_not_approximate). Valid as rows().
+  [[nodiscard]] const ApproximateIndex* approximate() const;
+  // Why the index that is there is not used, in a sentence; empty if it is used, or if there is none.
+  [[nodiscard]] const std::string& why_not_approximate() const;
+  // Generation of the rows file, and the folder in which the snapshot's files lie.
+  [[nodiscard]] int64_t generation() const;
+  [[nodiscard]] const std::filesystem::path& files() const;
   // Returns true if items have late interaction rows (info().settings.late is set).
   [[nodiscard]] bool has_late_rows() const { return info().settings.late.has_value(); }
   // The stored rows of the item of `row`, 0 <= row < rows().rows(); only if has_late_rows(). Valid as rows().

@@ -12,6 +12,7 @@
 #include "saccade/collection/catalog/store.h"
 #include "saccade/collection/catalog/word_index.h"
 #include "saccade/collection/collection_reader.h"
+#include "saccade/collection/rows/approximate_index.h"
 #include "saccade/collection/rows/int8_file.h"
 #include "saccade/collection/rows/late_file.h"
 #include "saccade/core/files/file_lock.h"
@@ -752,6 +753,7 @@ Result<int64_t> CollectionWriter::compact(const ProgressCallback& progress, std:
     std::filesystem::remove(store::late_rows_path(state.folder, old), error);
     std::filesystem::remove(store::late_ends_path(state.folder, old), error);
     std::filesystem::remove(store::int8_path(state.folder, old), error);
+    std::filesystem::remove(approximate_path(state.folder, old), error);
     static_cast<void>(state.update_int8(progress, stop).has_value());  // as after a commit
     return dropped;
   };

@@ -61,6 +61,7 @@ Result<SearchQuery> search_query(const SearchOptions& options) {
   asked.order = options.order == Order::kDate ? HitOrder::kDate : HitOrder::kScore;
   asked.long_text = options.chunk_long_text ? LongText::kChunk : LongText::kTruncate;
   asked.candidates = options.candidates;
+  asked.exact = options.exact;
   return asked;
 }
 

@@ -38,6 +38,8 @@ class BestRows {
     for (; i < rows.size(); ++i) offer(rows[i], scores[i]);
   }
 
+  // Returns a score below which no offered row is kept now.
+  [[nodiscard]] float floor() const { return floor_; }
   // Returns a score below which no row is among the best.
   [[nodiscard]] float least() {
     halve();

@@ -180,8 +180,8 @@ void scan_part(const Scan& scan, int64_t begin, int64_t end, std::span<const Int
 }
 
 // Combines all parts: scores the remaining candidates that may be among the best.
-int64_t settle(const Scan& scan, std::span<Shortlist* const> lists, const float* query, BestRows& best,
-               ThreadPool& pool) {
+int64_t settle(const Scan& scan, std::span<Shortlist* const> lists, const float* query,
+               int64_t first_rescored, BestRows& best, ThreadPool& pool) {
   std::vector<Pending> pending;
   std::vector<float> lows;
   int64_t rescored = 0;
@@ -203,7 +203,7 @@ int64_t settle(const Scan& scan, std::span<Shortlist* const> lists, const float*
   std::ranges::sort(pending, [](const Pending& a, const Pending& b) {
     return a.high > b.high || (a.high == b.high && a.row < b.row);
   });
-  auto together = static_cast<size_t>(kFirstRescored);
+  auto together = static_cast<size_t>(first_rescored);
   for (size_t first = 0; first < pending.size() && !(pending[first].high < best.least());) {
     const auto next = std::span(pending).subspan(first, std::min(together, pending.size() - first));
     constexpr int64_t kGrain = 512;
@@ -227,27 +227,39 @@ int64_t settle(const Scan& scan, std::span<Shortlist* const> lists, const float*
   return rescored;
 }
 
+Scan scan_of(MatrixView<const float> rows, const Int8Rows& int8, std::span<const uint8_t> allowed,
+             int64_t k) {
+  const int64_t columns = int8_columns(int8.dim);
+  return {rows,
+          int8,
+          allowed,
+          k,
+          columns,
+          int8_check_parts(columns),
+          int8_kernels().front().run,
+          dot_kernels().front().run};
+}
+
+// Returns the vectors whose products with the codes are summed: those of the queries, then the checks',
+// [2 m + 2, columns].
+std::vector<int8_t> vectors_of(const Scan& scan, std::span<const Int8Query> queries) {
+  std::vector<int8_t> vectors;
+  for (const Int8Query& query : queries)
+    vectors.insert(vectors.end(), query.parts.begin(), query.parts.end());
+  vectors.insert(vectors.end(), scan.check.begin(), scan.check.end());
+  return vectors;
+}
+
 }  // namespace
 
 BoundedBest bounded_search(MatrixView<const float> rows, const Int8Rows& int8,
                            std::span<const Int8Query> queries, MatrixView<const float> padded, int64_t k,
                            std::span<const uint8_t> allowed, ThreadPool& pool) {
-  const int64_t columns = int8_columns(int8.dim);
-  const Scan scan{rows,
-                  int8,
-                  allowed,
-                  k,
-                  columns,
-                  int8_check_parts(columns),
-                  int8_kernels().front().run,
-                  dot_kernels().front().run};
+  const Scan scan = scan_of(rows, int8, allowed, k);
   BoundedBest found;
   found.best.assign(queries.size(), BestRows(k));
   found.rescored.assign(queries.size(), 0);
-  std::vector<int8_t> vectors;
-  for (const Int8Query& query : queries)
-    vectors.insert(vectors.end(), query.parts.begin(), query.parts.end());
-  vectors.insert(vectors.end(), scan.check.begin(), scan.check.end());
+  const std::vector<int8_t> vectors = vectors_of(scan, queries);
 
   const int64_t parts = (int8.count + kPartRows - 1) / kPartRows;
   const auto count = static_cast<int64_t>(queries.size());
@@ -266,9 +278,50 @@ BoundedBest bounded_search(MatrixView<const float> rows, const Int8Rows& int8,
       const auto at = static_cast<size_t>(q);
       std::vector<Shortlist*> of_query;
       for (auto& of_part : lists) of_query.push_back(&of_part[at]);
-      found.rescored[at] = settle(scan, of_query, padded.row(q).data(), found.best[at], pool);
+      found.rescored[at] = settle(scan, of_query, padded.row(q).data(), kFirstRescored, found.best[at], pool);
     }
   });
+  return found;
+}
+
+BoundedBest bounded_candidates(MatrixView<const float> rows, const Int8Rows& int8, const Int8Query& query,
+                               MatrixView<const float> padded, int64_t k, std::span<const int64_t> candidates,
+                               ThreadPool& pool) {
+  const Scan scan = scan_of(rows, int8, {}, k);
+  const std::span<const Int8Query> queries(&query, 1);
+  const std::vector<int8_t> vectors = vectors_of(scan, queries);
+  constexpr int64_t kPart = 1024;
+  const int64_t stride = int8_row_bytes(int8.dim);
+  const float* own = padded.row(0).data();
+  std::vector<Shortlist> lists;
+  for (int64_t begin = 0; begin < std::ssize(candidates); begin += kPart) lists.emplace_back(scan, own);
+  pool.parallel_for(std::ssize(candidates), kPart, [&](int64_t begin, int64_t end) {
+    Shortlist& list = lists[static_cast<size_t>(begin / kPart)];
+    // The rows lie apart, so that each is fetched while a few before it are scored.
+    constexpr int64_t kAhead = 8;
+    const auto codes_of = [&](int64_t i) { return int8.data + candidates[static_cast<size_t>(i)] * stride; };
+    TileTerms terms;
+    for (int64_t i = begin; i < end; ++i) {
+      if (i + kAhead < end) {
+        for (int64_t at = 0; at < stride; at += 64) __builtin_prefetch(codes_of(i + kAhead) + at);
+      }
+      const int64_t row = candidates[static_cast<size_t>(i)];
+      std::array<int32_t, 4> sums{};
+      scan.sums(codes_of(i), 1, stride, scan.columns, vectors.data(), 4, sums.data());
+      terms.read(scan, row, 1, codes_of(i), &sums[2], &sums[3]);
+      float low = 0;
+      float high = 0;
+      enclose(query, terms, 1, sums.data(), &sums[1], &low, &high);
+      list.offer(row, 1, &low, &high);
+    }
+    list.drop_excluded();
+  });
+  std::vector<Shortlist*> all;
+  for (Shortlist& list : lists) all.push_back(&list);
+  BoundedBest found;
+  found.best.emplace_back(k);
+  // Full rows may lie on the disk: few more than needed are read at a time.
+  found.rescored.push_back(settle(scan, all, own, std::max(2 * k, int64_t{16}), found.best.front(), pool));
   return found;
 }
 

@@ -34,4 +34,10 @@ BoundedBest bounded_search(MatrixView<const float> rows, const Int8Rows& int8,
                            std::span<const Int8Query> queries, MatrixView<const float> padded, int64_t k,
                            std::span<const uint8_t> allowed, ThreadPool& pool);
 
+// Likewise among `candidates`, rows below int8.count in any order, for one query: padded is [1, padded_dim(dim)]. Cost: a
+// read of the candidates' codes, wherever they lie.
+BoundedBest bounded_candidates(MatrixView<const float> rows, const Int8Rows& int8, const Int8Query& query,
+                               MatrixView<const float> padded, int64_t k, std::span<const int64_t> candidates,
+                               ThreadPool& pool);
+
 }  // namespace saccade

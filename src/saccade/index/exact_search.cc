@@ -12,6 +12,7 @@
 #include "saccade/index/best_rows.h"
 #include "saccade/index/bounded_search.h"
 #include "saccade/index/dot_kernels.h"
+#include "saccade/index/listed_rows.h"
 #include "saccade/index/row_sample.h"
 
 namespace saccade {
@@ -95,26 +96,6 @@ void search_part(const Block& block, int64_t begin, int64_t end, std::span<BestR
       const float* of_query = scores.data() + q * scored.size();
       best[q].offer(scored, of_query);
       if (!wanted.empty()) wanted[q].take(scored, of_query);
-    }
-  }
-}
-
-// Scores a list of rows: calls to(i, q, score) for entry i of the list, in [begin, end), and query q.
-template <typename To>
-void score_listed(MatrixView<const float> rows, std::span<const int64_t> list, int64_t begin, int64_t end,
-                  MatrixView<const float> queries, const To& to) {
-  std::array<const float*, kTileRows + kDotRowGroup> tile{};
-  std::vector<float> scores(static_cast<size_t>(kTileRows * queries.rows()));
-  for (int64_t first = begin; first < end; first += kTileRows) {
-    const int64_t count = std::min(kTileRows, end - first);
-    for (int64_t i = 0; i < count + kDotRowGroup; ++i) {
-      tile[static_cast<size_t>(i)] =
-          rows.data() + list[static_cast<size_t>(std::min(first + i, end - 1))] * rows.stride();
-    }
-    dot_kernels().front().run(tile.data(), count, queries.data(), queries.rows(), rows.columns(),
-                              scores.data());
-    for (int64_t q = 0; q < queries.rows(); ++q) {
-      for (int64_t i = 0; i < count; ++i) to(first + i, q, scores[static_cast<size_t>(q * count + i)]);
     }
   }
 }

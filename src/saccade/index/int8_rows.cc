@@ -6,8 +6,8 @@
 #include <cstring>
 #include <limits>
 
-#include "saccade/core/random.h"
 #include "saccade/index/dot_kernels.h"
+#include "saccade/index/rotation.h"
 
 namespace saccade {
 namespace {
@@ -28,40 +28,11 @@ double length_of(std::span<const double> values) {
   return std::sqrt(squares);
 }
 
-// Returns pseudo-random bits that depend only on the column.
-uint64_t column_bits(int64_t column) {
-  return SplitMix(0x5ACC'ADE0, column).next();
-}
-
-// Computes H v. values: [int8_columns(v's length)].
+// Computes H v. values: [signs].
 std::vector<double> rotated(std::span<const float> v, const std::vector<double>& signs) {
   std::vector<double> values(signs.size());
-  for (size_t c = 0; c < v.size(); ++c) values[c] = signs[c] * static_cast<double>(v[c]);
-  const size_t columns = values.size();
-  const size_t block = columns & (~columns + 1);  // the lowest bit that is set
-  for (size_t half = 1; half < block; half *= 2) {
-    for (size_t first = 0; first < columns; first += 2 * half) {
-      double* low = values.data() + first;
-      double* high = low + half;
-      for (size_t i = 0; i < half; ++i) {
-        const double a = low[i];
-        const double b = high[i];
-        low[i] = a + b;
-        high[i] = a - b;
-      }
-    }
-  }
-  const double scale = 1 / std::sqrt(static_cast<double>(block));
-  for (double& value : values) value *= scale;
+  rotate<double>(v, signs, values);
   return values;
-}
-
-std::vector<double> column_signs(int64_t dim) {
-  std::vector<double> signs(static_cast<size_t>(int8_columns(dim)));
-  for (size_t c = 0; c < signs.size(); ++c) {
-    signs[c] = (column_bits(static_cast<int64_t>(c)) & 1) != 0 ? 1.0 : -1.0;
-  }
-  return signs;
 }
 
 // Rounds the values to steps of `scale` and replaces them by their residuals.
@@ -92,7 +63,9 @@ Int8Terms read_int8_terms(const std::byte* row, int64_t columns) {
 }
 
 Int8Encoder::Int8Encoder(int64_t dim)
-    : dim_(dim), signs_(column_signs(dim)), check_parts_(int8_check_parts(int8_columns(dim))) {
+    : dim_(dim),
+      signs_(column_signs<double>(int8_columns(dim))),
+      check_parts_(int8_check_parts(int8_columns(dim))) {
   assert(dim > 0 && dim <= kMaxInt8Columns);
 }
 
@@ -139,7 +112,7 @@ Int8Query make_int8_query(std::span<const float> query) {
   Int8Query made;
   const auto dim = static_cast<int64_t>(query.size());
   const auto columns = static_cast<size_t>(int8_columns(dim));
-  std::vector<double> values = rotated(query, column_signs(dim));
+  std::vector<double> values = rotated(query, column_signs<double>(static_cast<int64_t>(columns)));
   const double length = length_of(values);
   if (!(length <= kMostLength)) return made;
   made.usable = true;

@@ -345,7 +345,8 @@ std::string section_html(const SearchAnswer& answer, size_t number, const std::s
     html += note_html("cut", "a long text: " + length);
   }
   html += note_html("cut", matching_note(answer));
-  for (const std::string& said : {understood_note(answer), words_note(answer), composed_note(answer)}) {
+  for (const std::string& said :
+       {understood_note(answer), words_note(answer), composed_note(answer), approximate_note(answer)}) {
     html += note_html("soft", said);
   }
   html += "</div></div>\n";

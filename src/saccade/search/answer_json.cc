@@ -7,6 +7,7 @@
 #include "saccade/collection/catalog/facts_json.h"
 #include "saccade/core/counts.h"
 #include "saccade/image/frame_name.h"
+#include "saccade/index/list_tuning.h"
 #include "saccade/search/answer_warnings.h"
 #include "saccade/search/composed/composed_query.h"
 #include "saccade/search/search_answer.h"
@@ -284,6 +285,7 @@ std::vector<AnswerNote> answer_notes(const SearchAnswer& answer) {
   add("keywords", words_note(answer));
   add("compose", composed_note(answer));
   add("scored", scored_note(answer));
+  add("approximate", approximate_note(answer));
   return notes;
 }
 
@@ -307,6 +309,13 @@ Json answer_json(const SearchAnswer& answer) {
   json["late"] = nullptr;
   if (answer.late_scored) {
     json["late"] = {{"scored", *answer.late_scored}, {"exact", *answer.late_scored == answer.searched}};
+  }
+  json["approximate"] = nullptr;
+  if (answer.approximate) {
+    json["approximate"] = {{"recall", answer.approximate->recall},
+                           {"at", kRecallAt},
+                           {"queries", answer.approximate->queries},
+                           {"of", answer.approximate->texts ? "text" : "image"}};
   }
   json["rescored"] = answer.rescored ? Json(*answer.rescored) : Json();
   json["rerank"] = answer.reranking ? reranking_json(*answer.reranking) : Json();

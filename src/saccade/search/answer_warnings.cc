@@ -13,9 +13,19 @@ std::string scored_note(const SearchAnswer& answer) {
                : fmt::format("{} searched by their rows' mean, the best {} scored by all their rows",
                              counted(answer.searched, "picture"), count_text(*answer.late_scored));
   }
-  if (!answer.rescored) return {};
+  if (!answer.rescored || answer.approximate) return {};
   return fmt::format("exact: {} looked at in eight bits, {} of them in full",
                      counted(answer.searched, "picture"), count_text(*answer.rescored));
+}
+
+std::string approximate_note(const SearchAnswer& answer) {
+  if (answer.approximate) {
+    return fmt::format("approximate, recall {:.2f} measured on {} {} queries", answer.approximate->recall,
+                       count_text(answer.approximate->queries), answer.approximate->texts ? "text" : "image");
+  }
+  if (answer.why_exact.empty()) return {};
+  return fmt::format("searched exactly: {}. Build the index anew with saccade collection ann.",
+                     answer.why_exact);
 }
 
 std::vector<std::string> answer_warnings(const SearchAnswer& answer) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "saccade/collection/rows/approximate_index.h"
 #include "saccade/index/max_sim.h"
 
 namespace saccade {
@@ -15,21 +16,36 @@ struct ByScore {
   }
 };
 
+// Scores the rows: through the approximate index if it is to be used and that pays, else all.
+Result<FoundRows> find_best(const CollectionReader& collection, std::span<const float> query, int64_t count,
+                            const CandidateRows& rows, ThreadPool& pool, RowFinder& finder,
+                            Candidates& found) {
+  const SearchedRows searched{collection.rows(), rows.allowed, collection.int8_rows(), rows.stop};
+  if (rows.approximate != nullptr && lists_pay(rows.probe, rows.count, count)) {
+    auto near = find_near_rows(searched, rows.approximate->lists, *rows.approximate->checks, rows.probe,
+                               query, count, pool, rows.wanted);
+    found.approximate = near.has_value();
+    if (near || near.error().code != ErrorCode::kBadData) return near;
+    found.why_exact = near.error().message;
+  }
+  return finder.find({collection.rows(), rows.allowed, collection.int8_rows()}, query, count, rows.wanted,
+                     pool);
+}
+
 // whole_ties: of the rows that score as the last, which may go on, none.
 Result<Candidates> by_one_row(const CollectionReader& collection, std::span<const float> query, int64_t count,
                               bool whole_ties, const CandidateRows& rows, ThreadPool& pool,
                               RowFinder& finder) {
   // More, so that as many are left.
   const int64_t asked = count + std::ssize(rows.without);
-  SACCADE_ASSIGN(FoundRows answers, finder.find({collection.rows(), rows.allowed, collection.int8_rows()},
-                                                query, asked, rows.wanted, pool));
+  Candidates found;
+  SACCADE_ASSIGN(FoundRows answers, find_best(collection, query, asked, rows, pool, finder, found));
   const auto candidate = [&](const RowScore& row) {
     return Candidate{row.row, collection.ids()[static_cast<size_t>(row.row)], row.score, row.score};
   };
   std::vector<RowScore>& best = answers.best.front();
   std::erase_if(best, [&](const RowScore& row) { return rows.without.contains(row.row); });
   if (std::ssize(best) > count) best.resize(static_cast<size_t>(count));
-  Candidates found;
   found.complete = static_cast<int64_t>(best.size()) < count;
   if (!found.complete && whole_ties) {
     const float last = best.back().score;

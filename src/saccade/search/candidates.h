@@ -7,15 +7,19 @@
 #include <set>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include "saccade/collection/collection_reader.h"
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
+#include "saccade/index/list_search.h"
 #include "saccade/index/max_sim_kernels.h"
 #include "saccade/search/row_finder.h"
 
 namespace saccade {
+
+struct ApproximateIndex;  // collection/rows/approximate_index.h
 
 struct Candidate {
   int64_t row = 0;
@@ -30,6 +34,9 @@ struct Candidates {
   int64_t scored = 0;               // late interaction: by all their rows
   std::optional<int64_t> rescored;  // FoundRows::rescored, where rows in eight bits were looked at
   bool complete = false;            // nothing ranks behind them
+  bool approximate = false;  // found through the approximate index: a row among the best may be missing
+  std::string why_exact =
+      {};  // why that index was not used after all, in a sentence; empty: it was, or need not be
 };
 
 // Rows from which candidates are chosen.
@@ -39,6 +46,10 @@ struct CandidateRows {
   std::set<int64_t> without = {};        // rows that are never candidates
   // Request to stop between blocks of pictures scored by all their rows: kCancelled.
   std::stop_token stop = {};
+  // Approximate index to look into, with the effort of this kind of query; nullptr: all rows are scored.
+  const ApproximateIndex* approximate = nullptr;
+  ListProbe probe = {};
+  int64_t count = 0;  // allowed rows
 };
 
 // Finds the best candidates by one row per item: at least the first `count`, or all. Rows of equal score at

@@ -8,7 +8,10 @@
 #include <unordered_map>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "saccade/collection/catalog/filter.h"
+#include "saccade/collection/rows/approximate_index.h"
 #include "saccade/collection/rows/late_item.h"
 #include "saccade/core/rows.h"
 #include "saccade/index/max_sim.h"
@@ -263,6 +266,24 @@ Result<Folding> cut_and_fold(Candidates candidates, Words& words,
   return folding;
 }
 
+// Returns the measured recall with which the collection's approximate index answers this kind of query; nullptr if it is not
+// to be used: it is missing, the collection is small, or it does not reach what was wanted of it. why: receives the reason, in
+// a sentence, if an index is there.
+const ListRecall* recall_for(const CollectionReader& collection, const SearchQuery& query, std::string& why) {
+  if (query.exact || collection.has_late_rows()) return nullptr;
+  why = collection.why_not_approximate();
+  const ApproximateIndex* index = collection.approximate();
+  if (index == nullptr || collection.rows().rows() < index->from) return nullptr;
+  const bool text = query.text.has_words();
+  const ListRecall& recall = index->by(text);
+  if (recall.reached()) return &recall;
+  why = recall.known()
+            ? fmt::format("approximate index: recall {:.2f} on {} queries, {:.2f} was wanted",
+                          recall.measured, text ? "text" : "image", recall.wanted)
+            : fmt::format("approximate index: it was not measured on {} queries", text ? "text" : "image");
+  return nullptr;
+}
+
 // `late`: the query's rows of late interaction, or nullptr: by the one row alone. `by`: what hits are judged
 // by, or nullptr: they are not. `logit_scale`: the encoder's; without it the query's words are not looked at.
 Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<const float> row,
@@ -316,7 +337,21 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
   for (const auto& [place, ignored] : words.ranking.places) {
     if (!without.contains(place)) brought.push_back(place);
   }
-  const CandidateRows rows{allowed, brought, without, query.stop};
+  CandidateRows rows{allowed, brought, without, query.stop};
+  rows.count = answer.searched;
+  const ListRecall* recall = recall_for(collection, query, answer.why_exact);
+  if (recall != nullptr) {
+    rows.approximate = collection.approximate();
+    rows.probe = recall->probe;
+  }
+  const auto say_how = [&](const Candidates& found) {
+    answer.rescored = found.rescored;
+    if (!found.why_exact.empty()) answer.why_exact = found.why_exact;
+    answer.approximate.reset();
+    if (!found.approximate) return;
+    answer.approximate = {
+        .recall = recall->measured, .queries = recall->queries, .texts = query.text.has_words()};
+  };
   Folding folding;
   Candidates candidates;
   std::map<int64_t, HitLikelihood> likelihoods;
@@ -327,7 +362,7 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
       SACCADE_ASSIGN(candidates, find_candidates(collection, row, std::min(count, answer.searched + 1), rows,
                                                  pool, finder));
     }
-    answer.rescored = candidates.rescored;
+    say_how(candidates);
     join_brought(candidates);
     likelihoods = judge(collection, row, *by, candidates, words, answer);
     SACCADE_ASSIGN(folding,
@@ -344,7 +379,7 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
     } else {
       SACCADE_ASSIGN(candidates, find_candidates(collection, row, count, rows, pool, finder));
     }
-    answer.rescored = candidates.rescored;
+    say_how(candidates);
     if (!words.change()) {
       folding = fold(candidates, collection, query, query.k);
       continue;

@@ -86,6 +86,13 @@ struct Matching {
   bool more = false;  // the last picture looked at passes too: below it there may be others
 };
 
+// What is known of an answer that was found through the collection's approximate index.
+struct Approximation {
+  double recall = 0;    // share of the best 10 that such a search finds, measured when the index was built
+  int64_t queries = 0;  // that it was measured on
+  bool texts = false;   // these were texts, else images of the collection
+};
+
 struct SearchAnswer {
   SearchQuery query;
   std::optional<TokenCount> tokens;
@@ -97,6 +104,10 @@ struct SearchAnswer {
   // Number of exact rows that were read after a scan of int8 rows, because int8 scores left their rank open.
   // Set only if int8 rows were scanned. The answer is the same either way.
   std::optional<int64_t> rescored;
+  // Set only if a picture among the best may be missing.
+  std::optional<Approximation> approximate = {};
+  // Why the collection's approximate index was not used, in a sentence; empty if it was, or if there is none to use.
+  std::string why_exact = {};
   std::optional<Reranking> reranking;
   std::optional<Matching> matching;
   std::optional<WordSearch> words;                      // with Query::word_share
@@ -130,7 +141,7 @@ struct AnswerNote {
   std::string text;
 };
 // Returns all that people should know of an answer, in this order: "tokens" (how many of the text's were read),
-// "effective_length", "matching", "understood", "keywords", "compose", "scored".
+// "effective_length", "matching", "understood", "keywords", "compose", "scored", "approximate".
 std::vector<AnswerNote> answer_notes(const SearchAnswer& answer);
 
 // The answer as `saccade search --json` prints it (docs/cli.md).

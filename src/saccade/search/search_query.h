@@ -124,6 +124,9 @@ struct SearchQuery {
   // Among the hits shown; ranks stay those by score.
   HitOrder order = HitOrder::kScore;
 
+  // True to score all rows, even if the collection has an approximate index.
+  bool exact = false;
+
   // The share of words beside vectors, [0, 1] (word_search.h); 0: vectors alone.
   double word_share = 0;
   // Request to stop: encode_query and search_encoded end with kCancelled between two steps.

@@ -257,7 +257,7 @@ std::filesystem::path rows_path(const std::filesystem::path& folder, int64_t gen
 
 int64_t generation_of(std::string_view name) {
   constexpr std::pair<std::string_view, std::string_view> kNames[] = {
-      {"rows-", ".f32"}, {"late-", ".rows"}, {"late-", ".ends"}, {"rows-", ".i8"}};
+      {"rows-", ".f32"}, {"late-", ".rows"}, {"late-", ".ends"}, {"rows-", ".i8"}, {"rows-", ".lists"}};
   for (const auto& [prefix, suffix] : kNames) {
     if (!name.starts_with(prefix) || !name.ends_with(suffix)) continue;
     if (name.size() <= prefix.size() + suffix.size()) continue;

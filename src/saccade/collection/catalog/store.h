@@ -34,7 +34,7 @@ inline constexpr std::string_view kLockName = "lock";
 inline constexpr int kSnapshotTries = 5;
 
 std::filesystem::path rows_path(const std::filesystem::path& folder, int64_t generation);
-// The generation of a name as rows_path and those of late_file.h and int8_file.h make them, or 0.
+// The generation of a name as rows_path and those of late_file.h, int8_file.h and approximate_index.h make them, or 0.
 int64_t generation_of(std::string_view name);
 
 Result<CollectionInfo> read_info(const std::filesystem::path& folder);

@@ -31,9 +31,10 @@ Result<E> choice_of(std::string_view name, std::string_view word) {
   return fail(ErrorCode::kUsage, "\"{}\": \"{}\", expected one of {}", name, word, list_of_names<E>());
 }
 
-constexpr std::array<std::string_view, 18> kSearchFields = {
-    "collection", "text", "image", "like",    "k",      "offset", "filter",  "group_duplicates", "long_query",
-    "candidates", "cut",  "sort",  "compose", "weight", "was",    "explain", "keyword_weight",   "literal"};
+constexpr std::array<std::string_view, 19> kSearchFields = {
+    "collection",     "text",       "image", "like", "k",       "offset", "filter", "group_duplicates",
+    "long_query",     "candidates", "cut",   "sort", "compose", "weight", "was",    "explain",
+    "keyword_weight", "literal",    "exact"};
 
 // A query string, or a form's fields, as the object that a body of JSON would be.
 Result<Json> search_parameters(std::span<const NamedValue> fields) {
@@ -44,7 +45,7 @@ Result<Json> search_parameters(std::span<const NamedValue> fields) {
       SACCADE_ASSIGN(json[name], number_of<int64_t>(name, value));
     } else if (name == "cut" || name == "weight" || name == "keyword_weight") {
       SACCADE_ASSIGN(json[name], number_of<double>(name, value));
-    } else if (name == "group_duplicates" || name == "explain" || name == "literal") {
+    } else if (name == "group_duplicates" || name == "explain" || name == "literal" || name == "exact") {
       if (value != "true" && value != "false")
         return fail(ErrorCode::kUsage, "\"{}\": \"{}\", expected true or false", name, value);
       json[name] = value == "true";
@@ -94,6 +95,7 @@ Result<SearchOptions> search_options(const Context& context, const Json& json) {
   SACCADE_ASSIGN(options.group_duplicates,
                  json_field_or<bool>(json, "group_duplicates", options.group_duplicates));
   SACCADE_ASSIGN(options.candidates, json_field_or<int64_t>(json, "candidates", options.candidates));
+  SACCADE_ASSIGN(options.exact, json_field_or<bool>(json, "exact", options.exact));
   SACCADE_ASSIGN(const std::string long_text, json_field_or<std::string>(json, "long_query", "truncate"));
   SACCADE_ASSIGN(const LongText policy, choice_of<LongText>("long_query", long_text));
   options.chunk_long_text = policy == LongText::kChunk;
@@ -173,8 +175,8 @@ Result<SearchRequest> search_request(const Context& context, const Json& json, s
 // image.
 Json notes_json(const SearchAnswer& answer, const std::string& nothing) {
   Json json = Json::object();
-  for (const std::string_view name :
-       {"tokens", "effective_length", "matching", "understood", "keywords", "compose", "scored", "filter"}) {
+  for (const std::string_view name : {"tokens", "effective_length", "matching", "understood", "keywords",
+                                      "compose", "scored", "approximate", "filter"}) {
     json[name] = nullptr;
   }
   for (const AnswerNote& note : answer_notes(answer)) json[note.name] = note.text;

@@ -1,0 +1,40 @@
+// Builds the approximate index of a collection (rows/approximate_index.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+
+#include "saccade/collection/collection_reader.h"
+#include "saccade/collection/rows/approximate_index.h"
+#include "saccade/core/error.h"
+#include "saccade/core/threads.h"
+#include "saccade/index/list_index.h"
+#include "saccade/matrix.h"
+#include "saccade/progress.h"
+
+namespace saccade {
+
+struct ApproximateOptions {
+  double recall = 0.95;  // wanted, at 10
+  int64_t from = kApproximateFrom;
+  ListOptions lists = {};
+  // Embeddings of texts, [m, dim], as they search this collection; a third of them tune, the others measure. May be empty.
+  MatrixView<const float> texts = {};
+  // Number of the collection's rows that are queries by image.
+  int64_t image_queries = 500;
+};
+
+// Builds the index of the collection's current rows, tunes it, and writes it in place of an earlier one; readers take it up
+// with their next snapshot. The collection can be searched and written meanwhile. kUnsupported for late interaction, kUsage
+// without images, kCancelled; errors of build_lists, tune_lists and of writing a file.
+Result<std::unique_ptr<const ApproximateIndex>> build_approximate(const CollectionReader& collection,
+                                                                  const ApproximateOptions& options,
+                                                                  ThreadPool& pool,
+                                                                  const ProgressCallback& progress = {},
+                                                                  const std::stop_token& stop = {});
+
+// Removes the index; true if there was one.
+Result<bool> remove_approximate(const CollectionReader& collection);
+
+}  // namespace saccade

@@ -1,0 +1,56 @@
+// Finds the effort with which a search through lists reaches a wanted recall, and measures that recall.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+#include "saccade/core/error.h"
+#include "saccade/core/threads.h"
+#include "saccade/index/list_search.h"
+#include "saccade/matrix.h"
+
+namespace saccade {
+
+// Number of best rows that recall is measured at.
+inline constexpr int64_t kRecallAt = 10;
+
+// Queries of one kind. Rows of text and rows of images are tuned apart: texts lie elsewhere than images, so that their
+// neighbors are spread over more lists.
+struct TuningQueries {
+  MatrixView<const float> rows;  // [m, dim]
+  std::span<const int64_t> itself =
+      {};  // [m] or empty: the row that a query is a copy of, and that is not counted; or -1
+};
+
+struct ListRecall {
+  ListProbe probe;
+  double wanted = 0;
+  double measured = 0;  // share of the exact kRecallAt best rows that are found, with that probe
+  int64_t queries = 0;  // that it was measured on; none of them was used to find the probe
+  int64_t tuned_with = 0;
+  [[nodiscard]] bool known() const { return queries > 0; }
+  // Returns true if the wanted recall was reached.
+  [[nodiscard]] bool reached() const { return known() && measured >= wanted; }
+};
+
+struct TuningOptions {
+  double recall = 0.95;      // wanted, above 0 and below 1
+  int64_t most_tuned = 250;  // queries that find the probe; the others measure
+  std::stop_token stop = {};
+};
+
+// Tunes with the first queries, a third of them up to most_tuned, and measures on the others. Returns known() == false for
+// fewer than kFewestTuning queries. Cost: an exact search for all queries, and a few approximate ones for each.
+inline constexpr int64_t kFewestTuning = 30;
+Result<ListRecall> tune_lists(const SearchedRows& searched, const ListIndex& index, const ListChecks& checks,
+                              const TuningQueries& queries, const TuningOptions& options, ThreadPool& pool);
+
+// Returns the best k rows of each query but itself, as exact_search, in one pass over the rows: blocks of rows meet all
+// queries.
+Result<std::vector<std::vector<RowScore>>> exact_in_one_pass(const SearchedRows& searched,
+                                                             const TuningQueries& queries, int64_t k,
+                                                             ThreadPool& pool);
+
+}  // namespace saccade
