@@ -357,6 +357,23 @@ TEST(ListTuning, FindsTheEffortForAWantedRecall) {
   EXPECT_FALSE(few->known());
 }
 
+// Queries that tune may be easier than those that come.
+TEST(ListTuning, RaisesTheEffortWhereOtherQueriesNeedMore) {
+  const Mixture data = mixture(20'000, 64, 240);
+  const BuiltLists lists = built(data.rows.view());
+  const ListIndex index = lists.view();
+  ThreadPool pool(2);
+  Matrix<float> queries(240, 64);
+  for (int64_t q = 0; q < 240; ++q) {
+    std::ranges::copy(q < 80 ? data.images.row(q) : data.texts.row(q), queries.row(q).begin());
+  }
+  const auto tuned = tune_lists({data.rows.view()}, index, ListChecks(index.lists()), {queries.view()},
+                                {.recall = 0.95}, pool);
+  ASSERT_TRUE(tuned.has_value());
+  EXPECT_EQ(tuned->tuned_with, 80);
+  EXPECT_TRUE(tuned->reached()) << tuned->measured;
+}
+
 // Filters that leave rows anywhere, and ones that leave rows far from the query, of all sizes.
 TEST(ListSearch, FiltersLoseNoHits) {
   constexpr int64_t kRows = 40'000;

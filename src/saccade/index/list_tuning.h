@@ -28,7 +28,7 @@ struct ListRecall {
   ListProbe probe;
   double wanted = 0;
   double measured = 0;  // share of the exact kRecallAt best rows that are found, with that probe
-  int64_t queries = 0;  // that it was measured on; none of them was used to find the probe
+  int64_t queries = 0;  // that it was measured on; others than those that the probe was found with
   int64_t tuned_with = 0;
   [[nodiscard]] bool known() const { return queries > 0; }
   // Returns true if the wanted recall was reached.
@@ -41,7 +41,8 @@ struct TuningOptions {
   std::stop_token stop = {};
 };
 
-// Tunes with the first queries, a third of them up to most_tuned, and measures on the others. Returns known() == false for
+// Tunes with the first queries, a third of them up to most_tuned, and measures on the others. These are looked at again only if
+// they show that the effort is too small; it is raised then. Returns known() == false for
 // fewer than kFewestTuning queries. Cost: an exact search for all queries, and a few approximate ones for each.
 inline constexpr int64_t kFewestTuning = 30;
 Result<ListRecall> tune_lists(const SearchedRows& searched, const ListIndex& index, const ListChecks& checks,
