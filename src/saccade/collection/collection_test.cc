@@ -652,6 +652,25 @@ TEST(Background, IsDarkOnlyForWhatVanishesOnWhite) {
   EXPECT_EQ(choose_background(test::striped_image(3))[0], 255);  // opaque
 }
 
+TEST(Picture, IsShrunkOnlyBeforeAResizeThatAverages) {
+  Preprocessing preprocessing;
+  const auto side = [&](bool fast) {
+    IngestSettings settings;
+    settings.fast_decode = fast;
+    return picture_decode_options(settings, preprocessing).shrink_to_side;
+  };
+  EXPECT_EQ(side(true), 560);  // 2.5 * 224
+  EXPECT_EQ(side(false), 0);
+  for (const ResizeFilter filter : {ResizeFilter::kNearest, ResizeFilter::kBilinearNoAntialias}) {
+    preprocessing.filter = filter;
+    EXPECT_EQ(side(true), 0);
+  }
+  preprocessing.filter = ResizeFilter::kLanczos;
+  EXPECT_EQ(side(true), 560);  // 2.5 * 224
+  preprocessing.resize_mode = ResizeMode::kNone;
+  EXPECT_EQ(side(true), 0);
+}
+
 TEST(RememberedCollections, WhatAKilledProgramLeftIsNoCollectionAndGoes) {
   const test::TestFolder folder;
   const test::TestVariable state("XDG_STATE_HOME", (folder / "state").string());

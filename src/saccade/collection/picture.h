@@ -19,7 +19,8 @@ namespace saccade {
 std::array<uint8_t, 3> choose_background(const ImageView& image);
 
 // Returns `limits` completed by the collection's settings and the encoder's input size: orientation, the size
-// at which vector images are rendered, shrinking while decoding.
+// at which vector images are rendered, shrinking while decoding. Images are not shrunk for encoders that do not
+// resize, or whose resize reads single pixels without averaging.
 DecodeOptions picture_decode_options(const IngestSettings& settings, const Preprocessing& preprocessing,
                                      DecodeOptions limits = {});
 

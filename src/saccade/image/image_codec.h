@@ -27,8 +27,8 @@ struct DecodeOptions {
   double max_seconds = 30;
   // Vector pictures (SVG) are rendered so that their shorter side has this many pixels.
   int vector_side = 512;
-  // Raster pictures may be decoded at a smaller size, at least this long on their shorter side (JPEG's own
-  // fast scaling, libvips' shrink-on-load). Faster, not bit-exact. 0: never.
+  // JPEGs may be decoded at a half, a quarter or an eighth of their size, at least this long on their shorter side
+  // (libjpeg's own scaling). Faster, not bit-exact. 0: never.
   int shrink_to_side = 0;
   // Number of pixels (as decoded) above which an image is returned without its pixels, before memory is
   // allocated. Callers that share a memory budget call again once they have as much. 0: all images have their
@@ -51,11 +51,26 @@ struct DecodeOptions {
   bool facts = false;
 };
 
+// Place of a whole image in the pixels of a smaller version of it. Where its size is no multiple of the factor, the
+// outermost pixels stand for less than the others.
+struct ShrunkFrom {
+  int width = 0;  // pixels of the whole image, turned as the smaller one; 0: it was not shrunk
+  int height = 0;
+  // Rectangle that the whole image fills, in the smaller one's pixels.
+  double left = 0;
+  double top = 0;
+  double across = 0;
+  double down = 0;
+
+  explicit operator bool() const { return width > 0; }
+};
+
 struct DecodedImage {
   Image image;             // without pixels where they are more than size_only_above
   std::string format;      // "jpeg", "png", "webp", "gif", "tiff", "bmp", "heif", "avif", "svg", ...
   int original_width = 0;  // as stored, after orientation; what the file says for vector pictures
   int original_height = 0;
+  ShrunkFrom shrunk = {};
 };
 
 // Errors: kNotFound, kLimit (size, pixels, time, memory), kUnsupported (not an image we read), kBadData

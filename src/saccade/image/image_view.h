@@ -25,12 +25,17 @@ struct ImageView {
         channels(image.channels),
         mode(image.mode),
         pixels(image.pixels) {}
+  ImageView(const DecodedImage& decoded)  // NOLINT(google-explicit-constructor): likewise
+      : ImageView(decoded.image) {
+    shrunk = decoded.shrunk;
+  }
 
   int width = 0;
   int height = 0;
   int channels = 0;
   PixelMode mode = PixelMode::kRgb;
   std::span<const uint8_t> pixels;  // as Image::pixels
+  ShrunkFrom shrunk = {};           // resizing gives what the whole image would, as nearly as it can
 };
 
 // A DecodedImage likewise.

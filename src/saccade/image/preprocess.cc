@@ -49,20 +49,23 @@ struct Size {
   int64_t height = 0;
 };
 
+// Returns the size that the whole image is resized to.
 Size resized(const ImageView& image, const Preprocessing& p) {
+  const int width = image.shrunk ? image.shrunk.width : image.width;
+  const int height = image.shrunk ? image.shrunk.height : image.height;
   switch (p.resize_mode) {
     case ResizeMode::kSquash:
       return {p.resize_width, p.resize_height};
     case ResizeMode::kShortestEdge: {
       const int64_t side = p.resize_height;
-      if (image.width <= image.height) return {side, side * image.height / image.width};
-      return {side * image.width / image.height, side};
+      if (width <= height) return {side, side * height / width};
+      return {side * width / height, side};
     }
     case ResizeMode::kLongestEdge: {
-      const double ratio = std::max(static_cast<double>(image.height) / p.resize_height,
-                                    static_cast<double>(image.width) / p.resize_width);
-      return {std::max<int64_t>(1, std::llrint(image.width / ratio)),
-              std::max<int64_t>(1, std::llrint(image.height / ratio))};
+      const double ratio = std::max(static_cast<double>(height) / p.resize_height,
+                                    static_cast<double>(width) / p.resize_width);
+      return {std::max<int64_t>(1, std::llrint(width / ratio)),
+              std::max<int64_t>(1, std::llrint(height / ratio))};
     }
     case ResizeMode::kNone:
       break;

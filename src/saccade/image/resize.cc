@@ -80,22 +80,42 @@ struct Weights {
   }
 };
 
-Weights make_weights(int in_size, int64_t out_size, int64_t begin, int count, Filter filter) {
-  const double scale = static_cast<double>(in_size) / static_cast<double>(out_size);
+// One axis of a resize: outputs [begin, begin + count) of out_size.
+struct Axis {
+  int in_size = 0;
+  // Inputs that the outputs stand for: [start, start + extent). Not whole numbers where the image was shrunk.
+  double start = 0;
+  double extent = 0;
+  int64_t out_size = 0;
+  int64_t begin = 0;
+  int count = 0;
+  Filter filter = {};
+
+  [[nodiscard]] Weights weights(int from, int number) const;
+  // The inputs that any output takes: [first, last).
+  [[nodiscard]] std::pair<int, int> inputs() const;
+};
+
+// Returns the weights of `count` outputs from number `from`.
+Weights Axis::weights(int from, int number) const {
+  const int64_t first_output = begin + from;
+  const double scale = extent / static_cast<double>(out_size);
   const double stretch = std::max(scale, 1.0);
   const double support = filter.support * stretch;
   const auto most = static_cast<int>(std::min(std::ceil(support) * 2 + 1, static_cast<double>(in_size)));
   Weights weights;
   weights.stride = (most + 3) / 4 * 4;
-  weights.first.resize(static_cast<size_t>(count));
-  weights.taps.resize(static_cast<size_t>(count));
-  weights.fix.resize(static_cast<size_t>(count) * static_cast<size_t>(weights.stride));
+  weights.first.resize(static_cast<size_t>(number));
+  weights.taps.resize(static_cast<size_t>(number));
+  weights.fix.resize(static_cast<size_t>(number) * static_cast<size_t>(weights.stride));
   std::vector<double> exact(static_cast<size_t>(most));
-  for (int i = 0; i < count; ++i) {
-    const double center = (static_cast<double>(begin + i) + 0.5) * scale;
+  for (int i = 0; i < number; ++i) {
+    const double center = start + (static_cast<double>(first_output + i) + 0.5) * scale;
     // Compared as doubles first: a far-off centre must not overflow the conversion to int.
-    const int first = static_cast<int>(std::max(center - support + 0.5, 0.0));
-    const int last = static_cast<int>(std::min(center + support + 0.5, static_cast<double>(in_size)));
+    // The range of a shrunken image may lie a pixel beyond it.
+    const int first = static_cast<int>(std::clamp(center - support + 0.5, 0.0, in_size - 1.0));
+    const int last =
+        std::max(first + 1, static_cast<int>(std::min(center + support + 0.5, static_cast<double>(in_size))));
     const int taps = last - first;
     double sum = 0;
     for (int t = 0; t < taps; ++t) {
@@ -114,23 +134,10 @@ Weights make_weights(int in_size, int64_t out_size, int64_t begin, int count, Fi
   return weights;
 }
 
-// One axis of a resize: outputs [begin, begin + count) of out_size.
-struct Axis {
-  int in_size = 0;
-  int64_t out_size = 0;
-  int64_t begin = 0;
-  int count = 0;
-  Filter filter = {};
-
-  [[nodiscard]] Weights weights(int from, int number) const {
-    return make_weights(in_size, out_size, begin + from, number, filter);
-  }
-  // The inputs that any output takes: [first, last).
-  [[nodiscard]] std::pair<int, int> inputs() const {
-    const Weights last = weights(count - 1, 1);
-    return {weights(0, 1).first.front(), last.first.front() + last.taps.front()};
-  }
-};
+std::pair<int, int> Axis::inputs() const {
+  const Weights last = weights(count - 1, 1);
+  return {weights(0, 1).first.front(), last.first.front() + last.taps.front()};
+}
 
 // Calls body(weights, from) for blocks of outputs. An image of usual shape needs one block. An image
 // 200,000,000 pixels wide needs several, since all its weights together would take gigabytes.
@@ -486,8 +493,8 @@ void bilinear_without_antialiasing(const ImageView& image, const ResizeWindow& w
 // columns (python-pillow/Pillow#9549). The order changes pixels by a few levels, as they are clipped to 8
 // bits in between.
 bool vertical_first(const ImageView& image, const ResizeWindow& window) {
-  const int64_t rows_lost = image.height - window.full_height;
-  const int64_t columns_lost = image.width - window.full_width;
+  const int64_t rows_lost = (image.shrunk ? image.shrunk.height : image.height) - window.full_height;
+  const int64_t columns_lost = (image.shrunk ? image.shrunk.width : image.width) - window.full_width;
   return rows_lost > 0 && rows_lost > 2 * columns_lost;
 }
 
@@ -504,8 +511,8 @@ Image resize_window(const ImageView& image, const ResizeWindow& window, ResizeFi
   Image out{window.width, window.height, image.channels, image.mode, {}};
   out.pixels.resize(out_stride * static_cast<size_t>(window.height));
 
-  const bool same_width = window.full_width == image.width;
-  const bool same_height = window.full_height == image.height;
+  const bool same_width = window.full_width == image.width && !image.shrunk;
+  const bool same_height = window.full_height == image.height && !image.shrunk;
   if (filter == ResizeFilter::kNearest && !(same_width && same_height)) {
     nearest(image, window, out.pixels.data());
     return out;
@@ -524,8 +531,17 @@ Image resize_window(const ImageView& image, const ResizeWindow& window, ResizeFi
     }
     return out;
   }
-  const Axis across{image.width, window.full_width, window.left, window.width, filter_of(filter)};
-  const Axis down{image.height, window.full_height, window.top, window.height, filter_of(filter)};
+  const ShrunkFrom whole = image.shrunk ? image.shrunk : ShrunkFrom{image.width,
+                                                                    image.height,
+                                                                    0,
+                                                                    0,
+                                                                    static_cast<double>(image.width),
+                                                                    static_cast<double>(image.height)};
+  const Filter kernel_shape = filter_of(filter);
+  const Axis across{image.width, whole.left,   whole.across, window.full_width,
+                    window.left, window.width, kernel_shape};
+  const Axis down{image.height, whole.top,     whole.down,  window.full_height,
+                  window.top,   window.height, kernel_shape};
   if (same_height) {
     source.data = source.row(window.top);
     horizontal(source, 0, window.height, image.channels, across, kernel, target);

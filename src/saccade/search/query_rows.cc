@@ -329,7 +329,7 @@ Result<Matrix<float>> query_pixels(const IngestSettings& settings, EncoderBacken
                                    : decode_image_file(file, options))
                      .in(name));
   Matrix<float> pixels(1, int64_t{3} * preprocessing.output_height() * preprocessing.output_width());
-  SACCADE_TRY(preprocess_picture(decoded.image, preprocessing, settings, pixels.row(0)).in(name));
+  SACCADE_TRY(preprocess_picture(decoded, preprocessing, settings, pixels.row(0)).in(name));
   return pixels;
 }
 

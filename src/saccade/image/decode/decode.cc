@@ -441,23 +441,31 @@ class Decoder {
     return {};
   }
 
-  // Opens the image again at a smaller size, if requested and supported by the format.
+  // Chooses a smaller size for a JPEG, if requested. Opens it again at that size, unless libjpeg decodes it.
+  // libwebp's own scaling is not used: of stripes ten pixels wide, its halves are 8 levels off (root mean square).
   Status choose_size() {
-    if (options_.shrink_to_side <= 0) return {};
+    if (options_.shrink_to_side <= 0 || result_.format != "jpeg") return {};
     const int side = std::min(stored_width_, stored_height_);
     int shrink = 8;
     while (shrink > 1 && side / shrink < options_.shrink_to_side) shrink /= 2;
     if (shrink == 1) return {};
-    if (result_.format == "jpeg") {
-      shrunk_ = true;
-      image_ = load("shrink", shrink);
-    } else if (result_.format == "webp") {
-      image_ = load("scale", 1.0 / shrink);
-    } else {
-      return {};
-    }
+    shrink_ = shrink;
+    if (!from_libjpeg()) image_ = load("shrink", shrink);
     if (!image_) return broken(result_.format);
+    result_.shrunk = {stored_width_,
+                      stored_height_,
+                      0,
+                      0,
+                      static_cast<double>(stored_width_) / shrink,
+                      static_cast<double>(stored_height_) / shrink};
     return {};
+  }
+
+  // Returns true if libjpeg gives the pixels of this JPEG (jpeg.h): grey or RGB, not to be converted. libvips
+  // gives those of the others.
+  [[nodiscard]] bool from_libjpeg() const {
+    return result_.format == "jpeg" && vips_image_get_bands(image_.get()) <= 3 && !converted_ &&
+           (shrink_ == 1 || !options_.convert_to_srgb);
   }
 
   // 8 bits a channel in 1 to 4 channels, except CMYK, which read_pixels converts.
@@ -513,6 +521,11 @@ class Decoder {
     Image& out = result_.image;
     out.width = vips_image_get_width(image_.get());
     out.height = vips_image_get_height(image_.get());
+    const bool from_jpeg = from_libjpeg();
+    if (from_jpeg) {
+      out.width = (out.width + shrink_ - 1) / shrink_;
+      out.height = (out.height + shrink_ - 1) / shrink_;
+    }
     const auto bands = static_cast<size_t>(vips_image_get_bands(image_.get()));
     out.channels = cmyk_ ? 3 : static_cast<int>(bands);
     out.mode = mode(out.channels);
@@ -521,6 +534,7 @@ class Decoder {
     result_.original_height = turned ? stored_width_ : stored_height_;
 
     const bool has_turn = options_.apply_orientation && orientation_ > 1;
+    if (has_turn && result_.shrunk) turn(result_.shrunk, out.width, out.height);
     if (size_only(options_, out.width, out.height)) {
       if (turned) std::swap(out.width, out.height);
       return {};
@@ -539,10 +553,8 @@ class Decoder {
     } else {
       SACCADE_ASSIGN(to, room_for(size, here_, out.pixels));
     }
-    // libvips crops the last row and column of a shrunken image if they represent fewer pixels than the
-    // others.
-    if (result_.format == "jpeg" && !cmyk_ && !shrunk_ && !converted_) {
-      SACCADE_TRY(read_jpeg(bytes_, {out.width, out.height, out.channels}, deadline_, to));
+    if (from_jpeg) {
+      SACCADE_TRY(read_jpeg(bytes_, {out.width, out.height, out.channels, shrink_}, deadline_, to));
       return has_turn ? orient(stored) : Status();
     }
     const RegionHandle region(vips_region_new(image_.get()));
@@ -608,6 +620,24 @@ class Decoder {
     return text;
   }
 
+  // Orientations whose first column, and whose first row, was the last of its axis.
+  [[nodiscard]] bool from_right() const {
+    return orientation_ == 2 || orientation_ == 3 || orientation_ == 7 || orientation_ == 8;
+  }
+  [[nodiscard]] bool from_bottom() const {
+    return orientation_ == 3 || orientation_ == 4 || orientation_ == 6 || orientation_ == 7;
+  }
+
+  // Turns the place of the whole image as the pixels are turned. `width` and `height` are those before.
+  void turn(ShrunkFrom& shrunk, int width, int height) const {
+    if (from_right()) shrunk.left = width - shrunk.left - shrunk.across;
+    if (from_bottom()) shrunk.top = height - shrunk.top - shrunk.down;
+    if (orientation_ < 5) return;
+    std::swap(shrunk.width, shrunk.height);
+    std::swap(shrunk.left, shrunk.top);
+    std::swap(shrunk.across, shrunk.down);
+  }
+
   // EXIF orientations 2 to 8: mirrored where the determinant of the turn is negative.
   Status orient(const std::vector<uint8_t>& stored) {
     Image& image = result_.image;
@@ -621,12 +651,8 @@ class Decoder {
       for (int x = 0; x < image.width; ++x, to += channels) {
         int from_x = swap ? y : x;
         int from_y = swap ? x : y;
-        if (orientation_ == 2 || orientation_ == 3 || orientation_ == 7 || orientation_ == 8) {
-          from_x = width - 1 - from_x;
-        }
-        if (orientation_ == 3 || orientation_ == 4 || orientation_ == 6 || orientation_ == 7) {
-          from_y = height - 1 - from_y;
-        }
+        if (from_right()) from_x = width - 1 - from_x;
+        if (from_bottom()) from_y = height - 1 - from_y;
         const size_t at =
             static_cast<size_t>(from_y) * static_cast<size_t>(width) + static_cast<size_t>(from_x);
         std::memcpy(to, stored.data() + at * channels, channels);
@@ -646,7 +672,7 @@ class Decoder {
   DecodeHeader header_;
   int64_t within_bytes_ = 0;  // working memory for the images within a document
   int orientation_ = 1;
-  bool shrunk_ = false;
+  int shrink_ = 1;          // pixels of a JPEG that one of the image stands for, each way
   bool converted_ = false;  // from the colours of its profile
   int stored_width_ = 0;
   int stored_height_ = 0;
@@ -726,7 +752,8 @@ Status decode_for(std::span<const std::byte> bytes, const DecodeOptions& options
   if (options.processes != nullptr) return options.processes->decode_for(bytes, options, use);
   SACCADE_TRY(check_decode_input(bytes, options));
   SACCADE_ASSIGN(DecodedImage decoded, decode_here(bytes, options));
-  return use({decoded.image, std::move(decoded.format), decoded.original_width, decoded.original_height});
+  return use(
+      {ImageView(decoded), std::move(decoded.format), decoded.original_width, decoded.original_height});
 }
 
 Result<DecodedImage> decode_image_file(const std::filesystem::path& path, const DecodeOptions& options) {

@@ -37,7 +37,7 @@ struct Reading {
   jpeg_decompress_struct info;
   Reporter reporter;
 
-  bool begin(std::span<const std::byte> bytes) {
+  bool begin(std::span<const std::byte> bytes, int shrink) {
     info.err = jpeg_std_error(&reporter.base);
     reporter.base.error_exit = give_up;
     reporter.base.output_message = [](j_common_ptr) {};
@@ -46,6 +46,8 @@ struct Reading {
     jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
     info.src->fill_input_buffer = end_of_file;
     (void)jpeg_read_header(&info, TRUE);
+    info.scale_num = 1;
+    info.scale_denom = static_cast<unsigned>(shrink);
     (void)jpeg_start_decompress(&info);
     return true;
   }
@@ -77,7 +79,7 @@ Status read_jpeg(std::span<const std::byte> bytes, const JpegShape& shape, const
     const ErrorCode code = reading.reporter.code == JERR_OUT_OF_MEMORY ? ErrorCode::kIo : ErrorCode::kBadData;
     return fail(code, "jpeg: {}", reading.reporter.text.data());
   };
-  if (!reading.begin(bytes)) return broken();
+  if (!reading.begin(bytes, shape.shrink)) return broken();
   const jpeg_decompress_struct& info = reading.info;
   if (info.output_width != static_cast<JDIMENSION>(shape.width) ||
       info.output_height != static_cast<JDIMENSION>(shape.height) ||

@@ -15,10 +15,15 @@
 
 namespace saccade {
 
+// Size of what is written.
 struct JpegShape {
   int width = 0;
   int height = 0;
   int channels = 0;  // 1 grey, 3 RGB
+  // 1, 2, 4 or 8: a pixel stands for that many of the file's each way, so that width and height are the file's,
+  // divided and rounded up. libjpeg computes so few from each block's lowest frequencies, and leaves the others
+  // out.
+  int shrink = 1;
 };
 
 // Writes [height, width, channels] to `out`. kBadData, with libjpeg's message, for a broken or truncated

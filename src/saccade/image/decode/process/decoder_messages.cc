@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <fcntl.h>
 #include <string_view>
@@ -75,8 +76,22 @@ DecodeReply reply_of(const Result<DecodedImage>& decoded, bool has_pixels) {
   reply.original_width = decoded->original_width;
   reply.original_height = decoded->original_height;
   reply.has_pixels = has_pixels ? 1 : 0;
+  reply.shrunk = decoded->shrunk;
   put(reply.format, decoded->format);
   return reply;
+}
+
+// Returns true if the place of the whole image may be what a decoder of ours says.
+bool is_plausible(const DecodeReply& reply) {
+  const ShrunkFrom& shrunk = reply.shrunk;
+  const auto within_a_pixel = [](double value, double expected) {
+    return std::abs(value - expected) <= 1;  // false for NaN
+  };
+  if (!shrunk) return shrunk.width == 0;
+  return shrunk.width == reply.original_width && shrunk.height == reply.original_height &&
+         within_a_pixel(shrunk.left, 0) && within_a_pixel(shrunk.top, 0) &&
+         within_a_pixel(shrunk.across, reply.width) && within_a_pixel(shrunk.down, reply.height) &&
+         shrunk.across > 0 && shrunk.down > 0;
 }
 
 Result<ReadReply> read_reply(const DecodeReply& reply, const DecodeOptions& options) {
@@ -96,6 +111,7 @@ Result<ReadReply> read_reply(const DecodeReply& reply, const DecodeOptions& opti
       reply.mode > static_cast<int32_t>(PixelMode::kBilevel)) {
     return nonsense("its sizes");
   }
+  if (!is_plausible(reply)) return nonsense("what it was shrunk from");
   if (reply.height > options.max_pixels / reply.width) return nonsense("more pixels than asked for");
   const std::string_view format = text_of(reply.format);
   const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
@@ -105,7 +121,7 @@ Result<ReadReply> read_reply(const DecodeReply& reply, const DecodeOptions& opti
   if (size_only == (reply.has_pixels != 0)) return nonsense("pixels where none were asked for, or none");
   ReadReply result;
   result.picture = {Image{reply.width, reply.height, reply.channels, static_cast<PixelMode>(reply.mode), {}},
-                    std::string(format), reply.original_width, reply.original_height};
+                    std::string(format), reply.original_width, reply.original_height, reply.shrunk};
   if (!size_only) result.pixels = static_cast<size_t>(count) * static_cast<size_t>(reply.channels);
   return result;
 }

@@ -21,7 +21,7 @@
 
 namespace saccade {
 
-inline constexpr uint32_t kDecoderProtocol = 4;
+inline constexpr uint32_t kDecoderProtocol = 5;
 
 // The descriptors that a decoder begins with.
 inline constexpr int kDecoderSocket = 0;
@@ -65,6 +65,7 @@ struct DecodeReply {
   int32_t original_width = 0;
   int32_t original_height = 0;
   uint32_t has_pixels = 0;
+  ShrunkFrom shrunk = {};
   std::array<char, 16> format = {};                    // padded with zeros
   std::array<char, kDecodeMessageBytes> message = {};  // of an error, likewise
 };

@@ -388,7 +388,8 @@ DecoderPool::Process::Answer DecoderPool::Process::decode(std::span<const std::b
     return {fail(std::move(read).error()), false, false};
   }
   DecodedImage& picture = read->picture;
-  PictureView view{picture.image, std::move(picture.format), picture.original_width, picture.original_height};
+  PictureView view{ImageView(picture), std::move(picture.format), picture.original_width,
+                   picture.original_height};
   if (read->pixels > 0) {
     const auto pixels = output_.map(kDecoderPixels + read->pixels, false);
     if (!pixels) {
@@ -587,7 +588,8 @@ Result<DecodedImage> DecoderPool::decode(std::span<const std::byte> bytes, const
         {image.width, image.height, image.channels, image.mode, {image.pixels.begin(), image.pixels.end()}},
         picture.format,
         picture.original_width,
-        picture.original_height};
+        picture.original_height,
+        image.shrunk};
     return {};
   }));
   return decoded;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
@@ -742,6 +743,11 @@ TEST(DecoderMessages, NothingIsBelieved) {
       [](DecodeReply& r) { r.error = 1000; },
       [](DecodeReply& r) { r.error = -2; },
       [](DecodeReply& r) { r.error = 2; },  // without a word
+      [](DecodeReply& r) { r.shrunk = {29, 20, 0, 0, 30, 20}; },
+      [](DecodeReply& r) { r.shrunk = {30, 20, 5, 0, 30, 20}; },
+      [](DecodeReply& r) { r.shrunk = {30, 20, 0, std::nan(""), 30, 20}; },
+      [](DecodeReply& r) { r.shrunk = {30, 20, 0, 0, 30, 23}; },
+      [](DecodeReply& r) { r.shrunk = {-30, 20, 0, 0, 30, 20}; },
   };
   for (size_t i = 0; i < lies.size(); ++i) {
     DecodeReply reply = reply_of(good, true);
