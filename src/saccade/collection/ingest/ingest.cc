@@ -1,13 +1,15 @@
 // One ingest run: walks the inputs, prepares files block by block (ingest_prepare.h), decides
 // (ingest_decide.h), then handles videos (ingest_video.h).
 //
-// Preparing and encoding alternate, each on all processors. In parallel they would slow each other down: an
-// encoder's threads wait for one another at every layer. If one of them shares its processor with a decoder,
-// all of them are slower.
+// A block of files is prepared while the one before is encoded, so that no processor waits for the last file of a
+// block, for a commit, or for threads of the encoder that wait for one another. The encoder's threads sleep where
+// they wait, and decoders have their processors meanwhile. Where the caller allows fewer threads than there are
+// processors, preparing and encoding alternate, as both together would take twice as many.
 #include "saccade/collection/ingest/ingest.h"
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -84,6 +86,7 @@ class Run {
   std::string caption_of(const std::string& path);
   Result<std::vector<FileTask>> next_block(std::span<const std::string> files);
   Status take_all(const WalkResult& found);
+  Status take_block(std::vector<PreparedFile> files, int64_t count);
   void pass_over_videos(WalkResult& found);
   Status take_videos(const WalkResult& found);
   // Why items are not pruned although their files are gone.
@@ -170,31 +173,49 @@ Status Run::get_encoder() {
 }
 
 Status Run::take_all(const WalkResult& found) {
-  SACCADE_ASSIGN(std::vector<FileTask> tasks, next_block(found.files));
-  if (!tasks.empty()) SACCADE_TRY(get_encoder());
-  while (!tasks.empty() && !stop_.stop_requested()) {
-    const auto start = Clock::now();
-    const auto count = static_cast<int64_t>(tasks.size());
-    std::vector<PreparedFile> files = preparer_->prepare(std::move(tasks));
-    report_.seconds.waiting += seconds_since(start);
-    // Looked for before these are decided, so that the disk is read while they are encoded.
-    SACCADE_ASSIGN(tasks, next_block(found.files));
-    FilePreparer::announce(tasks);
-    for (PreparedFile& file : files) {
-      if (stop_.stop_requested()) break;
-      SACCADE_ASSIGN(std::optional<std::string> again, decider_.take(std::move(file)));
-      if (again) again_.push_back(*std::move(again));
-      --undecided_;
-      tell();
-    }
-    if (stop_.stop_requested()) break;
-    SACCADE_TRY(decider_.end_block());
-    undecided_ -= count - static_cast<int64_t>(files.size());
-    if (tasks.empty() && !again_.empty()) {
+  const bool overlaps = pool_.size() >= available_processors();
+  std::vector<FileTask> tasks;  // looked for, and not started
+  std::deque<int64_t> started;  // files of each block that is being prepared
+  while (!stop_.stop_requested()) {
+    // A second block is started before the first is waited for.
+    if (tasks.empty() && started.size() < (overlaps ? 2 : 1)) {
       SACCADE_ASSIGN(tasks, next_block(found.files));
+      FilePreparer::announce(tasks);
     }
+    if (!tasks.empty()) {
+      SACCADE_TRY(get_encoder());
+      started.push_back(std::ssize(tasks));
+      preparer_->start(std::exchange(tasks, {}));
+      if (overlaps && started.size() < 2) continue;
+    }
+    if (started.empty()) break;
+    const auto start = Clock::now();
+    std::vector<PreparedFile> files = preparer_->finish();
+    report_.seconds.waiting += seconds_since(start);
+    if (!overlaps) {
+      // Looked for before these are decided, so that the disk is read while they are encoded.
+      SACCADE_ASSIGN(tasks, next_block(found.files));
+      FilePreparer::announce(tasks);
+    }
+    SACCADE_TRY(take_block(std::move(files), started.front()));
+    started.pop_front();
   }
+  if (preparer_) preparer_->drop();
   return stop_.stop_requested() ? decider_.stop() : decider_.finish();
+}
+
+// Decides about a block of `count` files, of which those that were begun are in `files`.
+Status Run::take_block(std::vector<PreparedFile> files, int64_t count) {
+  for (PreparedFile& file : files) {
+    if (stop_.stop_requested()) return {};
+    SACCADE_ASSIGN(std::optional<std::string> again, decider_.take(std::move(file)));
+    if (again) again_.push_back(*std::move(again));
+    --undecided_;
+    tell();
+  }
+  if (stop_.stop_requested()) return {};
+  undecided_ -= count - std::ssize(files);
+  return decider_.end_block();
 }
 
 // Videos that were named one by one, where nothing reads them.

@@ -3,6 +3,8 @@
 //
 //   walk -> unchanged? -> block of files -> read, hash, decode, preprocess -> decide -> encode -> transaction
 //          calling thread                            thread pool                    calling thread
+//
+// The pool prepares the next block while the calling thread decides about one.
 #pragma once
 
 #include <filesystem>
@@ -36,8 +38,8 @@ Status check_any_input(std::span<const std::filesystem::path> inputs);
 // the collection's, a failing encoder, and kIo (a full disk). Transactions committed before are kept.
 //
 // Two runs over the same files give the same items. Ids follow the order of inputs, with names sorted within
-// a folder. Memory: pixels_in_flight x 4 bytes, the list of paths, and prepared images (three times the
-// batch, or four times the pool's threads if that is more). Must not be called from inside a task of `pool`.
+// a folder. Memory: pixels_in_flight x 4 bytes, the list of paths, and prepared images (four times the
+// batch, or eight times the pool's threads if that is more). Must not be called from inside a task of `pool`.
 Result<IngestReport> ingest(CollectionWriter& collection, EncoderBackend& encoder,
                             std::span<const std::filesystem::path> inputs, const IngestOptions& options,
                             ThreadPool& pool, const ProgressCallback& progress = {},

@@ -106,7 +106,7 @@ struct IngestReport {
 
   int64_t bytes_read = 0;
   // Seconds of work: read, decode and preprocess summed over
-  // threads; walk, encode and write on the calling thread.
+  // threads; walk, encode and write on the calling thread. The two go on at the same time.
   struct Seconds {
     double total = 0;  // from start to end
     double walk = 0;
@@ -115,7 +115,7 @@ struct IngestReport {
     double preprocess = 0;
     double encode = 0;
     double write = 0;
-    double waiting = 0;  // the calling thread for blocks of pictures, which it helps to prepare
+    double waiting = 0;  // the calling thread for a block of pictures
   } seconds;
 };
 

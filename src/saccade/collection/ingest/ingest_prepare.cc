@@ -1,7 +1,10 @@
 #include "saccade/collection/ingest/ingest_prepare.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <exception>
 #include <fcntl.h>
 #include <mutex>
 #include <unistd.h>
@@ -11,6 +14,7 @@
 #include "saccade/collection/places.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
+#include "saccade/core/seconds_since.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/image/metadata/look.h"
 
@@ -20,9 +24,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // A stop ends what is being decoded, not only what waits for it.
-DecodeOptions with_stop(const IngestOptions& options, const std::stop_token& stop) {
+DecodeOptions with_stop(const IngestOptions& options, std::stop_token stop) {
   DecodeOptions limits = options.limits;
-  limits.stop = stop;
+  limits.stop = std::move(stop);
   limits.facts = options.facts;
   return limits;
 }
@@ -33,11 +37,29 @@ FactsRead facts_of(const DecodeOptions& limits) {
   return limits.processes != nullptr ? FactsRead::kEverything : FactsRead::kPixels;
 }
 
-// Results of the threads of one call.
-struct FilePreparer::Work {
-  std::mutex mutex;
+// Files that are prepared together. Threads take them one by one.
+struct FilePreparer::Block {
+  explicit Block(std::vector<FileTask> given)
+      : tasks(std::move(given)), files(tasks.size()), begun(tasks.size()) {}
+
+  std::vector<FileTask> tasks;
+  std::vector<PreparedFile> files;
+  std::vector<uint8_t> begun;
+  std::shared_ptr<Matrix<float>> pixels;  // a row for each file
+  std::atomic<size_t> next{0};            // the first file that no thread has taken
+
+  std::mutex mutex;  // of what follows
+  std::condition_variable done;
+  int working = 0;  // threads that are at it, or will be
+  std::exception_ptr thrown;
   double read_seconds = 0;
   int64_t bytes_read = 0;
+
+  // Waits until no thread works on it.
+  void wait() {
+    std::unique_lock lock(mutex);
+    done.wait(lock, [this] { return working == 0; });
+  }
 };
 
 FilePreparer::FilePreparer(const CollectionWriter& collection, const EncoderBackend& encoder,
@@ -47,10 +69,21 @@ FilePreparer::FilePreparer(const CollectionWriter& collection, const EncoderBack
       facts_(options.facts),
       places_(options.places),
       pool_(pool),
-      stop_(std::move(stop)),
+      with_caller_(std::move(stop), [this] { ended_.request_stop(); }),
       reader_(picture_decode_options(collection.info().settings, encoder.preprocessing(),
-                                     with_stop(options, stop_)),
+                                     with_stop(options, ended_.get_token())),
               options.pixels_in_flight, pool.size()) {}
+
+FilePreparer::~FilePreparer() {
+  drop();
+}
+
+void FilePreparer::drop() {
+  if (started_.empty()) return;
+  ended_.request_stop();
+  for (const auto& block : started_) block->wait();
+  started_.clear();
+}
 
 // New memory for every block would cost a page fault for each 4 KiB of it.
 std::shared_ptr<Matrix<float>> FilePreparer::block_of(int64_t rows) {
@@ -76,8 +109,9 @@ ItemFacts FilePreparer::item_facts(const PictureView& picture) const {
   return facts;
 }
 
-void FilePreparer::prepare_one(PreparedFile& file, const std::shared_ptr<Matrix<float>>& block, int64_t row,
-                               Work& work) {
+void FilePreparer::prepare_one(Block& block, size_t number) {
+  PreparedFile& file = block.files[number];
+  file.task = std::move(block.tasks[number]);
   // The file's bytes, unless what the catalog knows of them says that they need not be decoded.
   const auto bytes = [&]() -> Result<std::optional<std::string>> {
     const auto start = Clock::now();
@@ -90,9 +124,9 @@ void FilePreparer::prepare_one(PreparedFile& file, const std::shared_ptr<Matrix<
       file.hash = sha256_hex(content);
     }
     {
-      const std::lock_guard lock(work.mutex);
-      work.read_seconds += std::chrono::duration<double>(Clock::now() - start).count();
-      work.bytes_read += static_cast<int64_t>(content.size());
+      const std::lock_guard lock(block.mutex);
+      block.read_seconds += seconds_since(start);
+      block.bytes_read += static_cast<int64_t>(content.size());
     }
     file.same_content = file.task.existing && file.task.existing->hash == file.hash;
     if (file.same_content) {
@@ -118,32 +152,70 @@ void FilePreparer::prepare_one(PreparedFile& file, const std::shared_ptr<Matrix<
       if (file.facts) file.facts->picture = frame->facts;
     }
     if (file.same_content) return {};
-    file.block = block;
-    file.row = row;
-    return preprocess_picture(picture.image, preprocessing_, collection_.info().settings, block->row(row));
+    file.block = block.pixels;
+    file.row = static_cast<int64_t>(number);
+    return preprocess_picture(picture.image, preprocessing_, collection_.info().settings,
+                              block.pixels->row(file.row));
   };
   PictureReader::Outcome outcome = reader_.read(bytes, file.task.state.size, use);
   file.error = std::move(outcome.error);
   file.of_the_bytes = outcome.of_the_bytes;
 }
 
-std::vector<PreparedFile> FilePreparer::prepare(std::vector<FileTask> tasks) {
-  std::vector<PreparedFile> files(tasks.size());
-  std::vector<uint8_t> begun(tasks.size());
-  const std::shared_ptr<Matrix<float>> block = block_of(static_cast<int64_t>(tasks.size()));
-  Work work;
-  pool_.parallel_for(static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      if (stop_.stop_requested()) return;
-      begun[i] = 1;
-      files[i].task = std::move(tasks[i]);
-      prepare_one(files[i], block, static_cast<int64_t>(i), work);
+// Takes files of the block until there are none.
+void FilePreparer::work_on(Block& block) {
+  std::exception_ptr thrown;
+  try {
+    while (!ended_.stop_requested()) {
+      const size_t number = block.next++;
+      if (number >= block.tasks.size()) break;
+      block.begun[number] = 1;
+      prepare_one(block, number);
     }
-  });
-  files.resize(static_cast<size_t>(std::ranges::find(begun, 0) - begun.begin()));
-  read_seconds_ += work.read_seconds;
-  bytes_read_ += work.bytes_read;
-  return files;
+  } catch (...) {
+    thrown = std::current_exception();
+    block.next = block.tasks.size();
+  }
+  const std::lock_guard lock(block.mutex);
+  if (thrown && !block.thrown) block.thrown = thrown;
+  if (--block.working == 0) block.done.notify_all();
+}
+
+void FilePreparer::start(std::vector<FileTask> tasks) {
+  const auto block = std::make_shared<Block>(std::move(tasks));
+  block->pixels = block_of(std::ssize(block->tasks));
+  const int threads = static_cast<int>(std::min<int64_t>(pool_.size(), std::ssize(block->tasks)));
+  started_.push_back(block);
+  for (int i = 0; i < threads; ++i) {
+    {
+      const std::lock_guard lock(block->mutex);
+      ++block->working;
+    }
+    try {
+      pool_.submit([this, block] { work_on(*block); });
+    } catch (...) {  // out of memory: the threads that were reached do it all, if there are any
+      const std::lock_guard lock(block->mutex);
+      if (--block->working == 0) block->thrown = std::current_exception();
+      break;
+    }
+  }
+}
+
+std::vector<PreparedFile> FilePreparer::finish() {
+  const std::shared_ptr<Block> block = std::move(started_.front());
+  started_.pop_front();
+  block->wait();
+  if (block->thrown) std::rethrow_exception(block->thrown);
+  read_seconds_ += block->read_seconds;
+  bytes_read_ += block->bytes_read;
+  block->files.resize(static_cast<size_t>(std::ranges::find(block->begun, 0) - block->begun.begin()));
+  return std::move(block->files);
+}
+
+std::vector<PreparedFile> FilePreparer::prepare(std::vector<FileTask> tasks) {
+  if (tasks.empty()) return {};
+  start(std::move(tasks));
+  return finish();
 }
 
 void FilePreparer::announce(std::span<const FileTask> tasks) {

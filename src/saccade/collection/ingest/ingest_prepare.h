@@ -1,10 +1,12 @@
 // The first half of taking pictures in: what a file is. Not for use outside this module.
 //
-// Files are read, hashed, decoded and preprocessed on all threads; nothing is decided and nothing is changed
-// here (that is ingest_decide.h).
+// Files are read, hashed, decoded and preprocessed on a pool's threads, in blocks, while the caller decides about
+// and encodes those before. Nothing is decided and nothing is changed here (that is ingest_decide.h).
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -66,19 +68,32 @@ class FilePreparer {
  public:
   FilePreparer(const CollectionWriter& collection, const EncoderBackend& encoder,
                const IngestOptions& options, ThreadPool& pool, std::stop_token stop);
+  // As drop().
+  ~FilePreparer();
+  FilePreparer(const FilePreparer&) = delete;
+  FilePreparer& operator=(const FilePreparer&) = delete;
 
-  // Prepares files and returns them in the order of the tasks. When stopped, tasks that have not begun are
-  // omitted, so the result may be shorter. Must not be called from inside a task of the pool.
+  // Starts preparing a block of files on the pool's threads, behind the blocks started before it.
+  void start(std::vector<FileTask> tasks);
+  // Waits for the oldest block that was started, and returns its files in the order of the tasks. When stopped,
+  // tasks that have not begun are omitted, so the result may be shorter. Rethrows an exception of a thread (out
+  // of memory). Must not be called from inside a task of the pool.
+  std::vector<PreparedFile> finish();
+  // Ends the blocks that were started, and waits for what their threads are doing. The preparer is of no more use
+  // then.
+  void drop();
+  // Prepares one block: start() and finish(). No other block may be started.
   std::vector<PreparedFile> prepare(std::vector<FileTask> tasks);
   // Tells the system that these files will be read soon, so that it may fetch them meanwhile.
   static void announce(std::span<const FileTask> tasks);
 
-  // Adds the work done until now: seconds.read, decode and preprocess, and bytes_read.
+  // Adds the work of finished blocks: seconds.read, decode and preprocess, and bytes_read.
   void add_to(IngestReport& report) const;
 
  private:
-  struct Work;
-  void prepare_one(PreparedFile& file, const std::shared_ptr<Matrix<float>>& block, int64_t row, Work& work);
+  struct Block;
+  void prepare_one(Block& block, size_t number);
+  void work_on(Block& block);
   [[nodiscard]] ItemFacts item_facts(const PictureView& picture) const;
   std::shared_ptr<Matrix<float>> block_of(int64_t rows);
 
@@ -87,8 +102,10 @@ class FilePreparer {
   const bool facts_;
   const Gazetteer* const places_;
   ThreadPool& pool_;
-  std::stop_token stop_;
+  std::stop_source ended_;  // by the caller's stop, or by drop()
+  std::stop_callback<std::function<void()>> with_caller_;
   PictureReader reader_;
+  std::deque<std::shared_ptr<Block>> started_;
   // Pixels of blocks: memory that nobody holds any more is taken for the next block.
   std::vector<std::shared_ptr<Matrix<float>>> blocks_;
   double read_seconds_ = 0;

@@ -3,8 +3,11 @@
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
+#include <optional>
+#include <poll.h>
 #include <set>
 #include <spawn.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +16,7 @@
 
 #include "saccade/collection/test_support.h"
 #include "saccade/core/test_folder.h"
+#include "saccade/core/threads.h"
 
 namespace saccade {
 namespace {
@@ -109,6 +113,62 @@ TEST_F(IngestTest, GivesTheSameCollectionForAnyNumberOfThreadsAndBatchSize) {
   const auto one = content(1, 1);
   EXPECT_EQ(content(4, 32), one);
   EXPECT_EQ(content(3, 5), one);
+}
+
+// Counts reads of a file, by inotify. Opening it is no read.
+class ReadsOf {
+ public:
+  explicit ReadsOf(const std::string& path) : events_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
+    EXPECT_GE(::inotify_add_watch(events_.get(), path.c_str(), IN_ACCESS), 0);
+  }
+  // Waits until the file is read, for so many milliseconds at most.
+  [[nodiscard]] bool wait(int milliseconds) const {
+    pollfd one{events_.get(), POLLIN, 0};
+    return ::poll(&one, 1, milliseconds) == 1;
+  }
+
+ private:
+  Descriptor events_;
+};
+
+// An encoder that watches a file during its first call.
+class WatchingEncoder : public test::FakeEncoder {
+ public:
+  Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
+    if (calls == 0) read_meanwhile = reads_->wait(milliseconds_);
+    return FakeEncoder::encode_images(pixels);
+  }
+  void watch(const std::string& path, int milliseconds) {
+    reads_.emplace(path);
+    milliseconds_ = milliseconds;
+  }
+  bool read_meanwhile = false;
+
+ private:
+  std::optional<ReadsOf> reads_;
+  int milliseconds_ = 0;
+};
+
+TEST_F(IngestTest, TheNextBlockIsPreparedWhileOneIsEncoded) {
+  const int batch = std::max(32, 2 * available_processors());  // and so the files of a block
+  for (int i = 0; i < 2 * batch; ++i) add(fmt::format("{:04}.png", i), i);
+  const std::string last = (pictures_ / fmt::format("{:04}.png", 2 * batch - 1)).string();
+  const auto index = [&](int threads, int milliseconds) {
+    folder_ = temporary_.path() / fmt::format("c-{}", threads);
+    WatchingEncoder encoder;
+    encoder.watch(last, milliseconds);
+    CollectionWriter writer = CollectionWriter::create(folder_, test::fake_checkpoint()).value();
+    ThreadPool pool(threads);
+    IngestOptions options;
+    options.batch = batch;
+    EXPECT_EQ(ingest(writer, encoder, std::vector<fs::path>{pictures_}, options, pool)->added, 2 * batch);
+    return encoder.read_meanwhile;
+  };
+  EXPECT_TRUE(index(available_processors(), 20'000));
+  // Fewer threads than processors were allowed: decoders and the encoder do not work at the same time.
+  if (available_processors() > 1) {
+    EXPECT_FALSE(index(available_processors() - 1, 200));
+  }
 }
 
 TEST_F(IngestTest, NoticesChangedTouchedMovedAndDeletedFiles) {
