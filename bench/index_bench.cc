@@ -8,6 +8,14 @@
 //                                    without, alternating: medians of milliseconds of processor and of
 //                                    wall time per image, and the median over the turns of the
 //                                    processes' cost, as a share of the whole
+//   large/<photographs>/<encoder>    indexing photographs of 12 megapixels, or those of SACCADE_BENCH_PICTURES,
+//                                    decoded exactly and at a smaller size (--fast-decode), alternating:
+//                                    medians of images per second, of milliseconds of processor time per
+//                                    image, of the share of the processors' time that was used, and of the
+//                                    stages' milliseconds per image; and the median ratio of the two rates
+//   cosines/<pictures>/<encoder>     cosines between the embeddings of both ways of decoding, least and mean,
+//                                    of the pictures that differ. SACCADE_BENCH_KEEP names a folder that keeps
+//                                    the two collections.
 //   memory/10000_pictures/<encoder>  the peak resident memory while the process indexed 10,000 of them
 //
 // Images: a folder named by SACCADE_BENCH_PICTURES; the sample collection in build/sample, if it has been
@@ -35,6 +43,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include "saccade/collection/collection_reader.h"
 #include "saccade/collection/collection_writer.h"
 #include "saccade/collection/ingest/ingest.h"
 #include "saccade/core/files/files.h"
@@ -178,6 +187,11 @@ FolderSource existing(const fs::path& path) {
   return [path](Inputs&) -> Result<fs::path> { return path; };
 }
 
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
 // --- benchmarks -----------------------------------------------------------------------------------------
 
 // Returns the processor time of this process, and of the children that it has waited for.
@@ -200,13 +214,15 @@ struct Indexed {
 };
 
 Result<Indexed> index_into(const fs::path& folder, const fs::path& pictures, const std::string& name,
-                           const fs::path& checkpoint, EncoderBackend& encoder, bool processes = true) {
+                           const fs::path& checkpoint, EncoderBackend& encoder, bool processes = true,
+                           IngestSettings settings = {}) {
+  settings.precision = encoder.info().precision;
   const auto start = std::chrono::steady_clock::now();
   const double before = processor_seconds();
   Indexed indexed;
   {
     const CheckpointId id{name, checkpoint.string(), encoder.info().fingerprint, encoder.info().dim};
-    SACCADE_ASSIGN(CollectionWriter writer, CollectionWriter::open_or_create(folder, id));
+    SACCADE_ASSIGN(CollectionWriter writer, CollectionWriter::open_or_create(folder, id, settings));
     std::unique_ptr<DecoderPool> decoders;
     if (processes) {
       SACCADE_ASSIGN(decoders, DecoderPool::start({SACCADE_DECODER}));
@@ -349,6 +365,53 @@ void compare_rates(benchmark::State& state, Inputs& inputs, const NamedSource& c
   state.SetLabel(fmt::format("{} threads", available_processors()));
 }
 
+void compare_embeddings(benchmark::State& state, Inputs& inputs, const NamedSource& pictures,
+                        const NamedSource& checkpoint) {
+  const auto files = pictures.folder(inputs);
+  if (!files) return state.SkipWithError(files.error().message.c_str());
+  const auto folder = checkpoint.folder(inputs);
+  if (!folder) return state.SkipWithError(folder.error().message.c_str());
+  const auto encoder = load_encoder(*folder, {.precision = checkpoint.precision, .threads = 0});
+  if (!encoder) return state.SkipWithError(encoder.error().message.c_str());
+  const std::string keep = environment("SACCADE_BENCH_KEEP");
+  for (auto unused : state) {
+    std::vector<CollectionReader> collections;
+    for (const bool fast : {false, true}) {
+      IngestSettings settings;
+      settings.fast_decode = fast;
+      const fs::path made = keep.empty()
+                                ? inputs.fresh()
+                                : fs::path(keep) / fmt::format("{}-{}-{}", pictures.name, checkpoint.name,
+                                                               fast ? "fast" : "exact");
+      const auto indexed = index_into(made, *files, checkpoint.name, *folder, **encoder, true, settings);
+      if (!indexed) return state.SkipWithError(indexed.error().message.c_str());
+      auto opened = CollectionReader::open(made);
+      if (!opened) return state.SkipWithError(opened.error().message.c_str());
+      collections.push_back(*std::move(opened));
+    }
+    // Both have the same files in the same order.
+    const auto exact = collections[0].rows();
+    const auto fast = collections[1].rows();
+    if (exact.rows() != fast.rows()) return state.SkipWithError("the collections have different items");
+    int64_t different = 0;
+    double least = 1;
+    double sum = 0;
+    for (int64_t row = 0; row < exact.rows(); ++row) {
+      if (std::ranges::equal(exact.row(row), fast.row(row))) continue;
+      double cosine = 0;
+      for (int64_t c = 0; c < exact.columns(); ++c) cosine += double{exact(row, c)} * fast(row, c);
+      ++different;
+      least = std::min(least, cosine);
+      sum += cosine;
+    }
+    state.counters["pictures"] = static_cast<double>(exact.rows());
+    state.counters["different"] = static_cast<double>(different);
+    state.counters["least"] = least;
+    state.counters["mean"] = different > 0 ? sum / static_cast<double>(different) : 1;
+    state.SetIterationTime(1);
+  }
+}
+
 // JPEGs of one size, enough for a run to take some seconds.
 struct Jpegs {
   const char* name;
@@ -403,9 +466,50 @@ void compare_processes(benchmark::State& state, Inputs& inputs, const Jpegs& jpe
   state.SetLabel(fmt::format("{} threads", available_processors()));
 }
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
+void compare_large(benchmark::State& state, Inputs& inputs, const NamedSource& pictures,
+                   const NamedSource& checkpoint) {
+  constexpr int kRounds = 3;
+  const auto photographs = pictures.folder(inputs);
+  if (!photographs) return state.SkipWithError(photographs.error().message.c_str());
+  const auto folder = checkpoint.folder(inputs);
+  if (!folder) return state.SkipWithError(folder.error().message.c_str());
+  const auto encoder = load_encoder(*folder, {.precision = checkpoint.precision, .threads = 0});
+  if (!encoder) return state.SkipWithError(encoder.error().message.c_str());
+  for (auto unused : state) {
+    std::map<std::string, std::vector<double>> figures;
+    double total = 0;
+    for (int round = 0; round <= kRounds; ++round) {
+      std::array<double, 2> rate{};
+      for (int turn = 0; turn < 2; ++turn) {
+        IngestSettings settings;
+        settings.fast_decode = (round + turn) % 2 == 0;  // the order alternates too
+        const fs::path collection = inputs.fresh();
+        const auto indexed =
+            index_into(collection, *photographs, checkpoint.name, *folder, **encoder, true, settings);
+        if (!indexed) return state.SkipWithError(indexed.error().message.c_str());
+        std::error_code ignored;
+        fs::remove_all(collection, ignored);
+        if (round == 0) continue;  // memory and files come into the caches
+        const IngestReport::Seconds& seconds = indexed->report.seconds;
+        const auto count = static_cast<double>(indexed->report.added);
+        const std::string name = settings.fast_decode ? "fast_" : "exact_";
+        rate[settings.fast_decode ? 1 : 0] = count / seconds.total;
+        total += seconds.total;
+        figures[name + "per_s"].push_back(count / seconds.total);
+        figures[name + "cpu_ms"].push_back(1e3 * indexed->processor / count);
+        figures[name + "busy"].push_back(indexed->processor / indexed->seconds / available_processors());
+        figures[name + "read_ms"].push_back(1e3 * seconds.read / count);
+        figures[name + "decode_ms"].push_back(1e3 * seconds.decode / count);
+        figures[name + "resize_ms"].push_back(1e3 * seconds.preprocess / count);
+        figures[name + "encode_ms"].push_back(1e3 * seconds.encode / count);
+        figures[name + "wait_ms"].push_back(1e3 * seconds.waiting / count);
+      }
+      if (round > 0) figures["times"].push_back(rate[1] / rate[0]);
+    }
+    for (const auto& [name, values] : figures) state.counters[name] = median(values);
+    state.SetIterationTime(total);
+  }
+  state.SetLabel(fmt::format("{} threads", available_processors()));
 }
 
 std::vector<NamedSource> checkpoints() {
@@ -424,6 +528,7 @@ std::vector<NamedSource> checkpoints() {
   };
   found.push_back({"random_ViT-B32", random_b32, Precision::kBf16});
   found.push_back({"random_ViT-B32_fp32", random_b32, Precision::kFp32});
+  found.push_back({"random_ViT-B32_int8", random_b32, Precision::kInt8});
   return found;
 }
 
@@ -484,6 +589,33 @@ int run(int argc, char** argv) {
           ->UseManualTime()
           ->Unit(benchmark::kSecond);
     }
+  }
+  NamedSource large{"4000x3000", [](Inputs& made) {
+                      return made.folder("12MP", [](const fs::path& path) {
+                        return make_photographs(path, 48, 4000, 3000);
+                      });
+                    }};
+  if (const std::string own = environment("SACCADE_BENCH_PICTURES"); !own.empty())
+    large = {"own", existing(own)};
+  for (const NamedSource& checkpoint : checkpoints()) {
+    if (checkpoint.name == "toy") continue;
+    benchmark::RegisterBenchmark(fmt::format("large/{}/{}", large.name, checkpoint.name).c_str(),
+                                 [&inputs, large, checkpoint](benchmark::State& state) {
+                                   compare_large(state, inputs, large, checkpoint);
+                                 })
+        ->Iterations(1)
+        ->UseManualTime()
+        ->Unit(benchmark::kSecond);
+  }
+  for (const NamedSource& checkpoint : checkpoints()) {
+    if (checkpoint.name == "toy") continue;
+    benchmark::RegisterBenchmark(fmt::format("cosines/{}/{}", large.name, checkpoint.name).c_str(),
+                                 [&inputs, large, checkpoint](benchmark::State& state) {
+                                   compare_embeddings(state, inputs, large, checkpoint);
+                                 })
+        ->Iterations(1)
+        ->UseManualTime()
+        ->Unit(benchmark::kSecond);
   }
   const NamedSource many{"10000", [](Inputs& made) {
                            return made.folder(
