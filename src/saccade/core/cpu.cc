@@ -25,6 +25,15 @@ bool cpuid_bit(unsigned subleaf, char where, unsigned bit) {
   return ((where == 'a' ? a : d) >> bit & 1U) != 0;
 }
 
+// Reads the bit of F16C, which clang 14's __builtin_cpu_supports does not know.
+bool has_f16c() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
 // Linux grants the tiles' registers to a process that asks (Documentation/arch/x86/xstate.rst).
 bool amx_is_granted() {
   constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
@@ -38,8 +47,7 @@ uint32_t detect() {
   uint32_t levels = 1;
 #if defined(__x86_64__)
   const auto add = [&levels](CpuLevel level) { levels |= 1U << static_cast<unsigned>(level); };
-  const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
-                    __builtin_cpu_supports("f16c") != 0;
+  const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 && has_f16c();
   if (!avx2) return levels;
   add(CpuLevel::kAvx2);
   if (cpuid_bit(1, 'a', 4)) add(CpuLevel::kAvxVnni);
