@@ -65,11 +65,45 @@ std::vector<std::string> attributed_texts(const std::string& caption) {
   return texts;
 }
 
-// Number of the query's words that word search looks for.
-int64_t term_count(const std::string& text) {
+// The query's words that word search looks for.
+std::vector<std::string> terms_of(const std::string& text) {
   SearchQuery query;
   query.text = text;
-  return std::ssize(word_terms(query));
+  return word_terms(query);
+}
+
+// Cuts a word's English inflection off, so that "tanks" and "tank", "riding", "rides" and "ride" are the same.
+std::string uninflected(std::string word) {
+  const auto cut = [&](std::string_view ending, size_t least) {
+    if (word.size() < ending.size() + least || !word.ends_with(ending)) return false;
+    word.resize(word.size() - ending.size());
+    return true;
+  };
+  if (cut("ies", 2)) {
+    word += 'y';
+  } else if (!word.ends_with("ss") && !word.ends_with("us") && !word.ends_with("is")) {
+    cut("s", 3);
+  }
+  const std::string_view vowels = "aeiouy";
+  const auto has_vowel = [&](std::string_view part) {
+    return part.find_first_of(vowels) != std::string_view::npos;
+  };
+  const std::string_view all = word;
+  const bool verb = (all.ends_with("ing") && has_vowel(all.substr(0, all.size() - 3)) && cut("ing", 3)) ||
+                    (all.ends_with("ed") && has_vowel(all.substr(0, all.size() - 2)) && cut("ed", 3));
+  const size_t size = word.size();
+  if (verb && size > 3 && word[size - 1] == word[size - 2] &&
+      std::string_view("lsz").find(word[size - 1]) == std::string_view::npos) {
+    word.pop_back();
+  }
+  cut("e", 3);
+  return word;
+}
+
+std::string joined_uninflected(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += uninflected(word) + " ";
+  return text;
 }
 
 constexpr QueryGroup kByWords[] = {QueryGroup::kOne, QueryGroup::kTwo, QueryGroup::kThree, QueryGroup::kMore};
@@ -89,7 +123,7 @@ void add_absent(const CaptionIndex& truth, AnswersTask& task) {
   int64_t added = 0;
   for (const std::string_view word : everyday_words()) {
     if (added == kAbsentQueries) return;
-    if (!truth.with_all_words(word).empty()) continue;
+    if (!truth.with_all_words(joined_uninflected(terms_of(std::string(word)))).empty()) continue;
     // A class of its own: absent queries do not depend on each other.
     task.queries.push_back({std::string(word), {}, QueryGroup::kAbsent, task.clusters++});
     ++added;
@@ -432,7 +466,7 @@ AnswersTask answers_task(std::span<const DatasetItem> items, std::span<const int
       all += (c == 0 ? "" : "; ") + item.captions[c];
     }
     task.indexed.push_back(std::move(indexed));
-    whole.push_back(std::move(all));
+    whole.push_back(joined_uninflected(caption_words(all)));
     classes.try_emplace(class_name(item), std::ssize(classes));
   }
   task.clusters = std::ssize(classes);
@@ -445,9 +479,10 @@ AnswersTask answers_task(std::span<const DatasetItem> items, std::span<const int
   const auto add = [&](std::string text, QueryGroup group, const DatasetItem& item) {
     int64_t& count = counts[group];
     if (count >= (group == QueryGroup::kAttributed ? options.attributed : options.each)) return;
-    const int64_t words = term_count(text);
+    const std::vector<std::string> terms = terms_of(text);
+    const int64_t words = std::ssize(terms);
     if (words == 0 || (group == QueryGroup::kAttributed && words != 2) || !known.insert(text).second) return;
-    std::vector<int64_t> right = truth.with_all_words(text);
+    std::vector<int64_t> right = truth.with_all_words(joined_uninflected(terms));
     if (right.empty() || std::ssize(right) > most) return;
     ++count;
     task.queries.push_back({std::move(text), std::move(right), group, classes.at(class_name(item))});
@@ -463,7 +498,7 @@ AnswersTask answers_task(std::span<const DatasetItem> items, std::span<const int
   };
   for_each_caption([&](const DatasetItem& item, const std::string& caption) {
     for (std::string& text : texts_of(caption, random)) {
-      const QueryGroup group = group_of(term_count(text));
+      const QueryGroup group = group_of(std::ssize(terms_of(text)));
       add(std::move(text), group, item);
     }
   });

@@ -2,9 +2,9 @@
 // probabilities.
 //
 // A dataset's images become a collection as `saccade index` makes it, of which only the first captions of each image
-// are indexed. Queries are the other captions, and phrases of one, two and three words of them. So some of a query's
-// words are indexed and some are not. Right are the images that have all words of the query in any of their captions,
-// and so the truth is larger than what is indexed. Other queries ask for things that no caption names.
+// are indexed. Queries are the other captions, and phrases of one, two and three words of them. Right are the images that have all
+// words of the query in any of their captions, indexed or not. Function words and inflection do not count: "two tanks" is right for
+// "a tank". Other queries ask for things that no caption names.
 #pragma once
 
 #include <cstdint>

@@ -40,7 +40,7 @@ Json AnswersStudy::protocol() const {
   std::string words = fmt::format(
       "Each dataset becomes a collection in which the first {} of each image's captions are indexed. Queries are the "
       "other captions, and phrases of one, two and three words of captions longer than that; at most {} of each "
-      "number of words, and at most {} of an adjective and the noun behind it. Right are the images that have all words of the query in any of their captions. Queries "
+      "number of words, and at most {} of an adjective and the noun behind it. Right are the images that have all words of the query in any of their captions; function words and inflection do not count. Queries "
       "come from {} half of the classes. {} queries more ask for everyday things that no caption names. The first {} "
       "hits count, near-duplicates not grouped. Intervals: {} resamples of the classes.",
       answers_.indexed, answers_.each, answers_.attributed, answers_.fitted ? "the fitted" : "the held-out",

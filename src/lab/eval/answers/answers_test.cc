@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <random>
 #include <string>
 #include <string_view>
@@ -121,6 +122,36 @@ TEST(AnswersTask, QueriesAreHeldOutAndTheTruthIsAllCaptions) {
       EXPECT_NE(other.queries[static_cast<size_t>(o)].cluster, query.cluster) << "a class is on one side";
     }
   }
+}
+
+TEST(AnswersTask, FunctionWordsAndInflectionDecideNothing) {
+  const std::vector<std::vector<std::string>> captions = {{"x", "a tank"},   {"x", "two big tanks"},
+                                                          {"x", "riding"},   {"x", "he rides here"},
+                                                          {"x", "a pony"},   {"x", "there are ponies"},
+                                                          {"x", "stopping"}, {"x", "stopped"},
+                                                          {"x", "a bus"},    {"x", "glass"}};
+  std::vector<DatasetItem> items;
+  for (size_t i = 0; i < 200; ++i) {
+    DatasetItem item;
+    item.id = fmt::format("{}", i);
+    item.captions =
+        i < captions.size() ? captions[i] : std::vector<std::string>{"x", fmt::format("other{}", i)};
+    items.push_back(std::move(item));
+  }
+  std::map<std::string, std::vector<int64_t>> right;
+  for (const bool fitted : {false, true}) {
+    for (AnswersTask::Query& query :
+         answers_task(items, all_of(items), {.each = 1000, .fitted = fitted}).queries) {
+      right[query.text] = std::move(query.right);
+    }
+  }
+  EXPECT_EQ(right["a tank"], (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(right["two big tanks"], (std::vector<int64_t>{1}));
+  EXPECT_EQ(right["riding"], (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(right["a pony"], (std::vector<int64_t>{4, 5}));
+  EXPECT_EQ(right["stopped"], (std::vector<int64_t>{6, 7}));
+  EXPECT_EQ(right["a bus"], (std::vector<int64_t>{8}));
+  EXPECT_EQ(right["glass"], (std::vector<int64_t>{9}));
 }
 
 TEST(AnswersTask, AdjectivesAreAskedWithTheirNouns) {
