@@ -150,7 +150,7 @@ LONG = {
     "texts": "model.encode_texts(['two birds on a branch'] * 2_000_000)",
     "one pass": "model.encode_pixels(numpy.zeros((15_000, 3, 64, 64), numpy.float32), batch_size=15_000)",
     "search": "saccade.search(numpy.zeros((1_000_000, 512), numpy.float32), numpy.ones((3000, 512), numpy.float32))",
-    "lists": "saccade.maxsim(*[saccade.MultiEmbeddings(numpy.zeros((20_000, 128), numpy.float32), range(20_001))] * 2)",
+    "lists": "saccade.maxsim(*[saccade.MultiEmbeddings(numpy.zeros((8_000, 128), numpy.float32), range(8_001))] * 2)",
 }
 
 
