@@ -20,10 +20,10 @@ constexpr std::array<Kind, 14> kKinds = {{
      " collection run cache index-folder allow-write editor composer pseudo-targets server-files generated "},
     {"FILE",
      " html script queries key-file tls-certificate tls-key token-file config charts io lexicon objects null vectors scores "
-     "workflow texts captions features embeddings "},
+     "workflow texts captions features embeddings classes templates "},
     {"PATH", " output images image "},
     {"CHECKPOINT", " model rerank initial visualness against "},
-    {"DATASET", " dataset held-out test validation choose-on automatic human "},
+    {"DATASET", " dataset held-out test validation choose-on automatic human retrieval composition long "},
     {"ADDRESS:PORT", " listen "},
     {"URL", " endpoint "},
     {"HOST", " fetch-from "},

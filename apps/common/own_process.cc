@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -18,7 +19,8 @@
 namespace saccade::app {
 namespace {
 
-constexpr int kLookMilliseconds = 100;  // how often somebody who asks to stop is heard
+constexpr const char* kStarter = "SACCADE_STARTED_BY";  // process id of the starter, in the environment
+constexpr int kLookMilliseconds = 100;                  // how often somebody who asks to stop is heard
 
 // Everything until the other end is closed.
 std::string read_all(int pipe, pid_t child, const std::stop_token& stop) {
@@ -42,7 +44,17 @@ std::string read_all(int pipe, pid_t child, const std::stop_token& stop) {
 }  // namespace
 
 Result<OwnProcess> run_own_process(std::span<const std::string> arguments, const std::stop_token& stop) {
-  return run_process("/proc/self/exe", arguments, {}, stop);
+  const std::string starter = fmt::format("{}={}", kStarter, ::getpid());
+  return run_process("/proc/self/exe", arguments, std::span(&starter, 1), stop);
+}
+
+void end_with_starter() {
+  const char* starter = std::getenv(kStarter);  // NOLINT(concurrency-mt-unsafe)
+  if (starter == nullptr) return;
+  const std::string id = starter;
+  ::unsetenv(kStarter);  // NOLINT(concurrency-mt-unsafe): processes that this one starts have another starter
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (fmt::format("{}", ::getppid()) != id) ::raise(SIGTERM);  // it had gone before
 }
 
 Result<OwnProcess> run_process(const std::filesystem::path& program, std::span<const std::string> arguments,

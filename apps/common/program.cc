@@ -15,6 +15,7 @@
 #include "command_help.h"
 #include "nearest.h"
 #include "option_kinds.h"
+#include "own_process.h"
 
 namespace saccade::app {
 namespace {
@@ -63,6 +64,7 @@ std::string parse_error_text(const CLI::App& app, const CLI::App& deepest, const
 
 int parse_and_run(const Program& program, int argc, char** argv) {
   fill_standard_streams();
+  end_with_starter();
   signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error of write(), not the end
   Interrupts interrupts;
   Output out;

@@ -8,6 +8,7 @@ void add_eval_command(CLI::App& app, Command& chosen) {
   group->require_subcommand(1);
   add_eval_retrieval_command(*group, chosen);
   add_eval_winoground_command(*group, chosen);
+  add_eval_classification_command(*group, chosen);
   add_eval_length_command(*group, chosen);
   add_eval_answers_command(*group, chosen);
   add_eval_matches_command(*group, chosen);
@@ -15,6 +16,7 @@ void add_eval_command(CLI::App& app, Command& chosen) {
   add_eval_composed_command(*group, chosen);
   add_eval_edits_command(*group, chosen);
   add_eval_speed_command(*group, chosen);
+  add_eval_study_command(*group, chosen);
   add_eval_advise_command(*group, chosen);
 }
 

@@ -15,6 +15,8 @@ void add_eval_length_command(CLI::App& eval, Command& chosen);
 void add_eval_answers_command(CLI::App& eval, Command& chosen);
 void add_eval_matches_command(CLI::App& eval, Command& chosen);
 void add_eval_speed_command(CLI::App& eval, Command& chosen);
+void add_eval_classification_command(CLI::App& eval, Command& chosen);
+void add_eval_study_command(CLI::App& eval, Command& chosen);
 void add_eval_advise_command(CLI::App& eval, Command& chosen);
 void add_eval_visualness_command(CLI::App& eval, Command& chosen);
 

@@ -1,4 +1,6 @@
 // saccade eval advise: which of the models that runs have measured to take.
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -6,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "lab/eval/advise.h"
+#include "lab/eval/study/leaderboard.h"
 
 #include "command_eval.h"
 #include "number.h"
@@ -22,6 +25,11 @@ struct AdviseArguments {
 Result<int> run_advise(const AdviseArguments& arguments, Session& session) {
   std::vector<Run> runs;
   for (const std::string& folder : arguments.runs) {
+    if (is_study(folder)) {
+      SACCADE_ASSIGN(const Leaderboard board, read_leaderboard(folder));
+      std::ranges::move(leaderboard_runs(board, folder), std::back_inserter(runs));
+      continue;
+    }
     SACCADE_ASSIGN(Run run, read_run(folder));
     runs.push_back(std::move(run));
   }
@@ -44,7 +52,7 @@ void add_eval_advise_command(CLI::App& eval, Command& chosen) {
       ->add_option(
           "RUN", arguments->runs,
           "run folders of eval retrieval, winoground, length and speed, joined by checkpoint fingerprint "
-          "and precision")
+          "and precision, or the folder of an eval study")
       ->required();
   command->add_option("--dataset", question.datasets,
                       "names of the datasets to use, if runs of one kind have several");

@@ -2,6 +2,7 @@
 // their captions, and the other way.
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "choice.h"
 #include "command_eval.h"
 #include "eval_options.h"
+#include "number.h"
 
 namespace saccade::lab::app {
 namespace {
@@ -21,6 +23,9 @@ namespace {
 struct RetrievalArguments {
   EvalArguments eval;
   RetrievalOptions retrieval;
+  std::optional<RetrievalProtocol> protocol;
+  std::string rerank;
+  int64_t rerank_depth = kRerankDepth;
   Similarity similarity = Similarity::kCosine;
   std::vector<std::string> embeddings;
   std::vector<std::string> scores;
@@ -40,6 +45,40 @@ std::string row_text(const std::string& model, std::string_view words, const std
                      plain("mrr", "{:.3f}"), plain("ndcg10", "{:.3f}"), plain("median_rank", "{:g}"));
 }
 
+// Returns the lines of the symmetric protocol; empty if it was not measured.
+std::string symmetric_text(const RetrievalResult& result) {
+  if (!result.symmetric) return {};
+  std::string text;
+  for (const Direction direction : kBothDirections) {
+    text += row_text(result.model, direction == Direction::kTextToImage ? "t2i symmetric" : "i2t symmetric",
+                     result.symmetric->directions.of(direction).figures);
+  }
+  for (const Direction direction : kBothDirections) {
+    text += difference_text(result.model, "symmetric", fmt::format("{}, R@1", direction_text(direction)),
+                            find_named(result.symmetric->gain.of(direction), "r1"));
+  }
+  return text;
+}
+
+// Returns the curve over depth; empty if nothing was reranked.
+std::string rerank_text(const RetrievalResult& result) {
+  if (!result.rerank) return {};
+  const RerankResult& rerank = *result.rerank;
+  std::string text = fmt::format("  {}, reranked by {} ({}): {:.3g} s a query\n", one_line(result.model),
+                                 one_line(rerank.second), rerank.by, rerank.seconds_per_query);
+  for (const RerankPoint& point : rerank.points) {
+    for (const Direction direction : kBothDirections) {
+      const Figure* r1 = find_named(point.figures.of(direction), "r1");
+      const Difference* gain = find_named(point.gain.of(direction), "r1");
+      if (r1 == nullptr || gain == nullptr) continue;
+      text += fmt::format("    first {:>5}, {:<14} R@1 {:<22} {:+.3f}{}\n", point.depth,
+                          direction_text(direction), figure_text(*r1), gain->figure.value,
+                          gain->told_apart ? "" : ": cannot be told apart");
+    }
+  }
+  return text;
+}
+
 std::string dataset_text(const RunDataset& dataset, const RetrievalMetrics& metrics) {
   std::string text = fmt::format("{}: {}, {}\n", one_line(dataset.name), counted(dataset.images, "picture"),
                                  counted(dataset.texts, "text"));
@@ -53,6 +92,14 @@ std::string dataset_text(const RunDataset& dataset, const RetrievalMetrics& metr
       text += row_text(result.model, direction_text(direction), one.figures);
       tied += one.counts.tied;
     }
+    if (result.gap && std::isfinite(result.gap->figure.low)) {
+      const Figure& gap = result.gap->figure;
+      text += fmt::format(
+          "  {:<24} {:<14} {:+.3f} [{:+.3f}, {:+.3f}]: R@1 of image to text minus text to image\n",
+          one_line(result.model), "gap", gap.value, gap.low, gap.high);
+    }
+    text += symmetric_text(result);
+    text += rerank_text(result);
   }
   if (tied > 0) {
     text += fmt::format("  {}: a wrong answer has exactly a right one's score\n",
@@ -70,12 +117,14 @@ std::string dataset_text(const RunDataset& dataset, const RetrievalMetrics& metr
 
 Result<Evaluation> measure(const RetrievalArguments& arguments, Session& session, ProgressLine& progress) {
   ThreadPool pool(arguments.eval.encoder.threads);
+  RetrievalOptions retrieval = arguments.retrieval;
+  if (arguments.protocol) use_protocol(*arguments.protocol, retrieval);
   if (!arguments.embeddings.empty() || !arguments.scores.empty()) {
     const bool rows = !arguments.embeddings.empty();
     const std::vector<std::string>& paths = rows ? arguments.embeddings : arguments.scores;
     return evaluate_given_retrieval(
-        {.files = {paths.begin(), paths.end()}, .rows = rows, .similarity = arguments.similarity},
-        arguments.retrieval, evaluation_options(arguments.eval, session, progress), pool);
+        {.files = {paths.begin(), paths.end()}, .rows = rows, .similarity = arguments.similarity}, retrieval,
+        evaluation_options(arguments.eval, session, progress), pool);
   }
   if (arguments.eval.evaluation.datasets.empty()) {
     return fail(ErrorCode::kUsage,
@@ -83,7 +132,16 @@ Result<Evaluation> measure(const RetrievalArguments& arguments, Session& session
                 "--embeddings or --scores");
   }
   SACCADE_ASSIGN(const EvaluationOptions options, encoding_options(arguments.eval, session, progress));
-  RetrievalStudy study(arguments.retrieval, options);
+  RetrievalStudy study(retrieval, options);
+  std::optional<LoadedEncoder> second;
+  if (!arguments.rerank.empty()) {
+    const CheckpointSource source = located_checkpoints(options_of(arguments.eval.encoder));
+    SACCADE_ASSIGN(second, source.load(arguments.rerank, options.precisions.front()));
+    study.rerank_by({.encoder = second->encoder.get(),
+                     .name = second->id.name,
+                     .fingerprint = second->encoder->info().fingerprint,
+                     .depth = arguments.rerank_depth});
+  }
   return evaluate(study, options, located_checkpoints(options_of(arguments.eval.encoder)), pool);
 }
 
@@ -104,8 +162,24 @@ void add_eval_retrieval_command(CLI::App& eval, Command& chosen) {
       *command, "--captions", arguments->retrieval.captions,
       "captions used as texts: all, the first of each image, distinct ones only, or one per image in both "
       "directions");
+  add_choice(
+      *command, "--protocol", arguments->protocol,
+      "named protocol, which sets the captions: seven-models, karpathy, clip-benchmark, long-clip or symmetric")
+      ->excludes(command->get_option("--captions"));
+  command->add_flag(
+      "--symmetric", arguments->retrieval.symmetric,
+      "measure the symmetric protocol as well (each image with its first caption), with the difference");
   add_choice(*command, "--ties", arguments->retrieval.ties,
              "ranking of ties: against the model, in its favor, mean rank, by index, or as trec_eval does");
+  command->add_option(
+      "--rerank", arguments->rerank,
+      "checkpoint that puts the first answers in its own order, by its matching head where it has one");
+  command
+      ->add_option("--rerank-depth", arguments->rerank_depth,
+                   "number of answers that --rerank judges, for every query; the curve has smaller ones too")
+      ->transform(whole_number(2, 1'000'000))
+      ->capture_default_str()
+      ->needs(command->get_option("--rerank"));
   command->add_flag(
       "--leave-out", arguments->eval.evaluation.leave_out,
       "skip images that are unreadable or have no text, and texts without an image, and count them");
@@ -115,7 +189,9 @@ void add_eval_retrieval_command(CLI::App& eval, Command& chosen) {
   auto* scores = command->add_option("--scores", arguments->scores,
                                      "evaluate scores in FILE.safetensors: scores [m, n], text_image [m]");
   embeddings->excludes(scores);
-  for (auto* option : {embeddings, scores}) option->excludes(command->get_option("--model"));
+  for (auto* option : {embeddings, scores}) {
+    option->excludes(command->get_option("--model"))->excludes(command->get_option("--rerank"));
+  }
   add_choice(*command, "--similarity", arguments->similarity, "similarity measure for --embeddings");
   add_bootstrap_options(*command, arguments->eval);
   add_run_options(*command, arguments->eval);

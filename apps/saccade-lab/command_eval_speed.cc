@@ -64,6 +64,15 @@ std::string details_text(const SpeedRecord& result) {
     text +=
         fmt::format("    texts of {:.1f} tokens on average, {} cut\n", result.mean_tokens, result.texts_cut);
   }
+  if (result.benchmark) {
+    text +=
+        fmt::format("    benchmark pass: {} queries a second over {}, {}; seconds:",
+                    number_text(result.benchmark->queries_per_s),
+                    counted(result.benchmark->images, "picture"), counted(result.benchmark->texts, "text"));
+    for (const auto& [name, seconds] : result.benchmark->seconds)
+      text += fmt::format(" {} {:.3g}", name, seconds);
+    text += "\n";
+  }
   return text + fmt::format("    scored by {} against {}, {} of them random\n", result.scored_by,
                             counted(result.gallery, "picture"), count_text(result.random_rows));
 }
@@ -114,6 +123,7 @@ std::vector<std::string> command_for(const SpeedTask& task, const SpeedArguments
   add("--gallery", speed.gallery);
   add("--limit", arguments.speed.limit);
   add("--seed", speed.seed);
+  if (speed.benchmark) words.emplace_back("--benchmark-pass");
   return words;
 }
 
@@ -187,6 +197,10 @@ void add_eval_speed_command(CLI::App& eval, Command& chosen) {
   command->add_option("--seed", speed.seed, "seed of the random vectors")
       ->transform(whole_number(0))
       ->capture_default_str();
+  command->add_flag(
+      "--benchmark-pass", speed.benchmark,
+      "also time one pass as the benchmark of seven models does: all images, first captions, all captions and "
+      "scores; its rate is that study's QPS");
   add_choice(*command, "--transparent", options.embed.transparency,
              "background of transparent images: white, or the checkpoint's");
   add_run_options(*command, arguments->eval);

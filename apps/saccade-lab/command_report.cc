@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/report/leaderboard_table.h"
 #include "lab/report/run_page.h"
 #include "lab/report/tables_text.h"
 #include "saccade/core/files/files.h"
@@ -68,12 +69,9 @@ Result<int> run_report_tables(const ReportArguments& arguments, Session& session
   const OutputRules rules{.overwrite = arguments.overwrite};
   const bool to_file = !arguments.output.empty();
   if (to_file) SACCADE_TRY(check_output(arguments.output, OutputKind::kDocument, rules).in("tables"));
-  std::vector<ReportFolder> folders;
-  for (const std::string& run : arguments.runs) {
-    SACCADE_ASSIGN(ReportFolder folder, read_report_folder(run));
-    folders.push_back(std::move(folder));
-  }
-  SACCADE_ASSIGN(const std::vector<Table> tables, run_tables(folders));
+  SACCADE_ASSIGN(const ReportInputs inputs, read_report_inputs(arguments.runs));
+  SACCADE_ASSIGN(std::vector<Table> tables, run_tables(inputs.folders));
+  if (inputs.leaderboard) tables.insert(tables.begin(), leaderboard_table(*inputs.leaderboard));
   const std::string text = tables_text(tables, *arguments.tables);
   if (!to_file) {
     SACCADE_TRY(session.out.write(text));
@@ -99,22 +97,19 @@ Result<int> run_report(const ReportArguments& arguments, Session& session) {
   if (!arguments.no_charts) {
     SACCADE_ASSIGN(options.chart_script, chart_script(arguments.charts));
   }
-  std::vector<ReportFolder> folders;
-  for (const std::string& run : arguments.runs) {
-    SACCADE_ASSIGN(ReportFolder folder, read_report_folder(run));
-    folders.push_back(std::move(folder));
-  }
+  SACCADE_ASSIGN(const ReportInputs inputs, read_report_inputs(arguments.runs));
+  if (inputs.leaderboard) options.leaderboard = &*inputs.leaderboard;
   ThreadPool pool;
   std::string html;
   {
     ProgressLine progress(session.quiet);
-    SACCADE_ASSIGN(html,
-                   run_page(folders, options, pool, progress.callback(), session.interrupts.stop_cleanly()));
+    SACCADE_ASSIGN(html, run_page(inputs.folders, options, pool, progress.callback(),
+                                  session.interrupts.stop_cleanly()));
   }
   SACCADE_TRY(write_output(arguments.output, OutputKind::kHtml, rules, html).in("page"));
   SACCADE_TRY(
       session.out.write(fmt::format("{} of {} in {}\n", size_text(std::ssize(html)),
-                                    counted(std::ssize(folders), "run"), one_line(arguments.output))));
+                                    counted(std::ssize(inputs.folders), "run"), one_line(arguments.output))));
   return kDone;
 }
 
@@ -124,7 +119,10 @@ void add_report_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<ReportArguments>();
   CLI::App* command =
       app.add_subcommand("report", "Make an HTML page of runs: tables, charts, best and worst queries, maps");
-  command->add_option("RUN", arguments->runs, "run folders written by eval or train with -o")->required();
+  command
+      ->add_option("RUN", arguments->runs,
+                   "run folders written by eval or train with -o, and the folder of an eval study")
+      ->required();
   command->add_option("-o,--output", arguments->output,
                       "HTML file to write; with --format a file for the tables (default: standard output)");
   add_choice(

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 
+#include "lab/eval/figures/tiers.h"
 #include "lab/eval/run/record_fields.h"
 
 namespace saccade::lab {
@@ -262,14 +263,10 @@ class Adviser {
       return x != y ? x > y : speed(a) != speed(b) ? speed(a) > speed(b) : name(a) < name(b);
     });
     int64_t tier = 0;
-    while (!left_.empty()) {
+    for (std::vector<size_t>&equals :
+         tiers_of(left_, [&](size_t one, size_t best) { return compare(one, best).apart; })) {
       ++tier;
-      const size_t best = left_.front();
-      std::vector<size_t> equals = {best};
-      std::vector<size_t> behind;
-      for (size_t i = 1; i < left_.size(); ++i) {
-        (compare(left_[i], best).apart ? behind : equals).push_back(left_[i]);
-      }
+      best_of_tier_.push_back(equals.front());
       std::ranges::stable_sort(equals, [&](size_t a, size_t b) { return speed(a) > speed(b); });
       for (const size_t model : equals) {
         AdvisedModel& advised = advice_.ranked.emplace_back();
@@ -278,8 +275,6 @@ class Adviser {
         advised.tier = tier;
         order_.push_back(model);
       }
-      best_of_tier_.push_back(best);
-      left_ = std::move(behind);
     }
   }
 

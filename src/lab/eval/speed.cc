@@ -179,6 +179,12 @@ class Measurement {
     if (reads) SACCADE_TRY(texts());
     if (reads) SACCADE_TRY(queries(gallery));
     if (sees) SACCADE_TRY(image_queries(gallery));
+    if (options_.benchmark) {
+      if (!sees || !reads) {
+        return fail(ErrorCode::kUsage, "the benchmark's pass needs images and texts, and an encoder of both");
+      }
+      SACCADE_TRY(benchmark_pass());
+    }
     return std::move(result_);
   }
 
@@ -272,14 +278,6 @@ class Measurement {
     return texts;
   }
 
-  void keep(const EmbeddedRows& rows, std::vector<float>& values) {
-    values.insert(values.end(), rows.sets.rows.values().begin(), rows.sets.rows.values().end());
-    std::vector<int64_t>& begin = gallery_rows_.sets.begin;
-    for (size_t i = 1; i < rows.sets.begin.size(); ++i) {
-      begin.push_back(begin.back() + rows.sets.begin[i] - rows.sets.begin[i - 1]);
-    }
-  }
-
   // The embeddings of the first pass are used for the gallery.
   Status images() {
     const std::span<const ImageRef> all = inputs_.images;
@@ -294,7 +292,7 @@ class Measurement {
         SACCADE_TRY(tell("timing pictures", done, passes() * static_cast<int64_t>(all.size())));
         SACCADE_ASSIGN(const EmbeddedRows rows,
                        embed(all.subspan(i, count), watch, first ? &hashes : nullptr));
-        if (first && gallery_rows_.size() < options_.gallery) keep(rows, values);
+        if (first && gallery_rows_.size() < options_.gallery) append(rows, values, gallery_rows_);
         done += static_cast<int64_t>(count);
       }
       return {};
@@ -302,8 +300,7 @@ class Measurement {
     SACCADE_ASSIGN(result_.images, measure_throughput(kImageStages, static_cast<int64_t>(all.size()),
                                                       options_, clock_, pass));
     result_.pictures_sha256 = hash_of_hashes(hashes);
-    gallery_rows_.sets.rows = Matrix<float>(gallery_rows_.sets.begin.back(), encoder_.info().dim);
-    std::ranges::copy(values, gallery_rows_.sets.rows.data());
+    finish_rows(values, gallery_rows_);
     return {};
   }
 
@@ -376,6 +373,81 @@ class Measurement {
       return {};
     };
     SACCADE_ASSIGN(result_.image_latency, measure_latency(kImageQueryStages, count, options_, clock_, one));
+    return {};
+  }
+
+  // Encodes texts in batches, and adds their rows to `all`.
+  Status encode_all(std::span<const std::string> texts, EmbeddedRows& all) {
+    std::vector<float> values;
+    for (size_t i = 0; i < texts.size(); i += static_cast<size_t>(options_.batch)) {
+      SACCADE_TRY(tell("timing a benchmark pass", static_cast<int64_t>(i), std::ssize(texts)));
+      const size_t end = std::min(texts.size(), i + static_cast<size_t>(options_.batch));
+      std::vector<TokenizedText> tokenized;
+      for (size_t t = i; t < end; ++t) {
+        tokenized.push_back(encoder_.tokenizer()->encode(texts[t], encoder_.info().context));
+      }
+      SACCADE_ASSIGN(const EmbeddedRows rows, encode_texts(tokenized));
+      append(rows, values, all);
+    }
+    finish_rows(values, all);
+    return {};
+  }
+  static void append(const EmbeddedRows& rows, std::vector<float>& values, EmbeddedRows& all) {
+    values.insert(values.end(), rows.sets.rows.values().begin(), rows.sets.rows.values().end());
+    for (size_t i = 1; i < rows.sets.begin.size(); ++i) {
+      all.sets.begin.push_back(all.sets.begin.back() + rows.sets.begin[i] - rows.sets.begin[i - 1]);
+    }
+  }
+  void finish_rows(const std::vector<float>& values, EmbeddedRows& all) const {
+    all.late = result_.late;
+    all.sets.rows = Matrix<float>(all.sets.begin.back(), encoder_.info().dim);
+    std::ranges::copy(values, all.sets.rows.data());
+  }
+  // Computes every score of these texts with these images. Nothing is kept.
+  Status score_all(const EmbeddedRows& texts, const EmbeddedRows& images) {
+    SACCADE_ASSIGN(const auto scores, scores_of(texts, images));
+    pool_.parallel_for(scores->texts(), 16, [&](int64_t begin, int64_t end) {
+      Matrix<float> block(end - begin, scores->images());
+      scores->score(begin, end - begin, 0, scores->images(), block.data(), scores->images(), 1);
+    });
+    return {};
+  }
+
+  Status benchmark_pass() {
+    BenchmarkPass& pass = result_.benchmark.emplace();
+    pass.images = std::ssize(inputs_.images);
+    pass.queries = std::ssize(inputs_.texts);
+    pass.texts = std::ssize(inputs_.captions);
+    EmbeddedRows images;
+    std::vector<float> values;
+    StageWatch image_watch(clock_, kImageStages.size());
+    const auto step = static_cast<size_t>(options_.batch);
+    for (size_t i = 0; i < inputs_.images.size(); i += step) {
+      SACCADE_TRY(tell("timing a benchmark pass", static_cast<int64_t>(i), pass.images));
+      const auto some = std::span(inputs_.images).subspan(i, std::min(step, inputs_.images.size() - i));
+      SACCADE_ASSIGN(const EmbeddedRows rows, embed(some, image_watch, nullptr));
+      append(rows, values, images);
+    }
+    finish_rows(values, images);
+    StageWatch watch(clock_, 3);
+    EmbeddedRows queries;
+    EmbeddedRows texts;
+    watch.begin();
+    SACCADE_TRY(encode_all(inputs_.texts, queries));
+    watch.end_stage(0);
+    SACCADE_TRY(encode_all(inputs_.captions, texts));
+    watch.end_stage(1);
+    SACCADE_TRY(score_all(queries, images));
+    SACCADE_TRY(score_all(texts, images));
+    watch.end_stage(2);
+    for (size_t s = 0; s < kImageStages.size(); ++s) {
+      pass.seconds.emplace_back(fmt::format("{} images", kImageStages[s]), image_watch.seconds()[s]);
+    }
+    pass.seconds.emplace_back("encode queries", watch.seconds()[0]);
+    pass.seconds.emplace_back("encode texts", watch.seconds()[1]);
+    pass.seconds.emplace_back("score", watch.seconds()[2]);
+    const double seconds = image_watch.seconds()[2] + image_watch.seconds()[3] + watch.total();
+    pass.queries_per_s = static_cast<double>(pass.queries) / std::max(seconds, 1e-9);
     return {};
   }
 
@@ -485,12 +557,15 @@ SpeedInputs speed_inputs(const Dataset& dataset, int64_t limit) {
       if (full()) break;
       inputs.images.push_back(item.image);
       if (!item.captions.empty()) inputs.texts.push_back(item.captions.front());
+      const auto count = std::min<int64_t>(std::ssize(item.captions), kBenchmarkCaptions);
+      inputs.captions.insert(inputs.captions.end(), item.captions.begin(), item.captions.begin() + count);
     }
   } else if (const auto* tests = dataset.find<CompositionTests>()) {
     for (const CompositionItem& item : tests->items) {
       for (size_t i = 0; i < item.images.size() && !full(); ++i) {
         inputs.images.push_back(item.images[i]);
         inputs.texts.push_back(item.captions[i]);
+        inputs.captions.push_back(item.captions[i]);
       }
     }
   }
@@ -542,6 +617,7 @@ SpeedRecord speed_record(const SpeedResult& result) {
   record.query_stages = stage_times(result.queries);
   if (result.text_latency.samples > 0) record.text_latency = result.text_latency;
   if (result.image_latency.samples > 0) record.image_latency = result.image_latency;
+  record.benchmark = result.benchmark;
   record.mean_tokens = result.mean_tokens;
   record.texts_cut = result.texts_cut;
   record.scored_by = result.late ? "maxsim" : "cosine";

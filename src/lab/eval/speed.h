@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -43,6 +44,7 @@ struct SpeedOptions {
   // Number of candidates with late interaction. The best by the cosine with their rows' mean are rescored by
   // all their rows, as in search.
   int64_t candidates = 1000;
+  bool benchmark = false;            // true to time a BenchmarkPass as well
   uint64_t seed = 0;                 // seed of the gallery's random embeddings
   DecoderPool* processes = nullptr;  // decoder processes; nullptr: threads decode (DecodeOptions)
   ProgressCallback progress = {};
@@ -96,9 +98,12 @@ Result<Latency> measure_latency(std::span<const std::string_view> stages, int64_
 struct SpeedInputs {
   std::vector<ImageRef> images;
   std::vector<std::string> texts;
+  std::vector<std::string> captions =
+      {};  // the first kBenchmarkCaptions of each image: texts of a BenchmarkPass
 };
-// Returns the first `limit` images of a dataset (0: all) and the first caption of each that has one; for a
-// test of composition, each item's images and captions. Duplicate images are kept.
+inline constexpr int64_t kBenchmarkCaptions = 5;
+// Returns the first `limit` images of a dataset (0: all), the first caption of each that has one, and its first captions; for
+// a test of composition, each item's images and captions. Duplicate images are kept.
 SpeedInputs speed_inputs(const Dataset& dataset, int64_t limit);
 
 struct SpeedResult {
@@ -108,6 +113,7 @@ struct SpeedResult {
   Throughput queries;     // texts: tokenize, encode, score
   Latency text_latency;   // the same, one at a time
   Latency image_latency;  // read, decode, preprocess, encode, score
+  std::optional<BenchmarkPass> benchmark;
   double mean_tokens = std::numeric_limits<double>::quiet_NaN();  // ids a text, start and end included
   int64_t texts_cut = 0;                                          // texts longer than the context
   int64_t gallery = 0;

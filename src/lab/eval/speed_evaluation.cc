@@ -24,18 +24,20 @@ struct Measured {
 Json protocol_of(const SpeedEvaluationOptions& options) {
   const SpeedOptions& speed = options.speed;
   const char* waiting = std::getenv("OMP_WAIT_POLICY");  // NOLINT(concurrency-mt-unsafe)
-  return {{"words", speed_words(speed, options.limit)},
-          {"device", "cpu"},
-          {"batch", speed.batch},
-          {"repeats", speed.repeats},
-          {"warm_up", speed.warm_up},
-          {"limit", options.limit},
-          {"queries", speed.queries},
-          {"gallery", speed.gallery},
-          {"answers", speed.answers},
-          {"candidates", speed.candidates},
-          {"transparent", enum_name(options.evaluation.embed.transparency)},
-          {"wait_policy", waiting == nullptr ? Json() : Json(waiting)}};
+  Json json = {{"words", speed_words(speed, options.limit)},
+               {"device", "cpu"},
+               {"batch", speed.batch},
+               {"repeats", speed.repeats},
+               {"warm_up", speed.warm_up},
+               {"limit", options.limit},
+               {"queries", speed.queries},
+               {"gallery", speed.gallery},
+               {"answers", speed.answers},
+               {"candidates", speed.candidates},
+               {"transparent", enum_name(options.evaluation.embed.transparency)},
+               {"wait_policy", waiting == nullptr ? Json() : Json(waiting)}};
+  if (speed.benchmark) json["benchmark"] = true;
+  return json;
 }
 
 Result<Measured> parse_measured(const Json& json) {

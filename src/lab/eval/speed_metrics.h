@@ -36,6 +36,20 @@ struct Latency {
   static void fields(auto& self, auto& field) { SACCADE_FIELDS(p50, p95, p99, max, samples, stages); }
 };
 
+// One pass over everything, as the benchmark of seven models times it. Its QPS is the number of first captions divided by one
+// time: preprocessing and encoding of all images, encoding of the first captions and of all captions, and all scores of both
+// directions. Reading and decoding are timed, but not in the rate.
+struct BenchmarkPass {
+  int64_t images = 0;
+  int64_t queries = 0;  // first captions
+  int64_t texts = 0;    // the first five captions of each image
+  double queries_per_s = std::numeric_limits<double>::quiet_NaN();
+  StageTimes seconds;  // of the whole pass
+  static void fields(auto& self, auto& field) {
+    SACCADE_FIELDS(images, queries, texts, queries_per_s, seconds);
+  }
+};
+
 // A checkpoint in one precision. What was not measured is nullopt or NaN.
 struct SpeedRecord {
   std::string dataset;
@@ -52,6 +66,7 @@ struct SpeedRecord {
   std::optional<StageTimes> query_stages;
   std::optional<Latency> text_latency;
   std::optional<Latency> image_latency;
+  std::optional<BenchmarkPass> benchmark;
   double mean_tokens = std::numeric_limits<double>::quiet_NaN();
   int64_t texts_cut = 0;
   std::string scored_by;  // "cosine" or "maxsim"
@@ -70,6 +85,7 @@ struct SpeedRecord {
       in("text", self.text_latency);
       in("image", self.image_latency);
     });
+    field.if_set("benchmark", self.benchmark);
     SACCADE_FIELDS(mean_tokens, texts_cut, scored_by, rows_per_image, gallery, random_rows, load_s);
     field.object("memory", [&](auto& in) {
       in.added("before_load_bytes", self.before_load_bytes);

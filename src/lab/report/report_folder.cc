@@ -32,4 +32,22 @@ Result<ReportFolder> read_report_folder(const std::filesystem::path& folder) {
   return result;
 }
 
+Result<ReportInputs> read_report_inputs(std::span<const std::string> folders) {
+  ReportInputs inputs;
+  for (const std::string& folder : folders) {
+    if (!is_study(folder)) {
+      SACCADE_ASSIGN(inputs.folders.emplace_back(), read_report_folder(folder));
+      continue;
+    }
+    if (inputs.leaderboard) return fail(ErrorCode::kUsage, "{}: a report shows one study", folder);
+    SACCADE_ASSIGN(inputs.leaderboard, read_leaderboard(folder));
+    for (Run& run : leaderboard_runs(*inputs.leaderboard, folder)) {
+      ReportFolder& part = inputs.folders.emplace_back();
+      part.folder = run.folder;
+      part.run = std::move(run);
+    }
+  }
+  return inputs;
+}
+
 }  // namespace saccade::lab

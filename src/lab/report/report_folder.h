@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "lab/eval/run/run.h"
+#include "lab/eval/study/leaderboard.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/image/image_codec.h"
@@ -23,6 +25,15 @@ struct ReportFolder {
 // Reads a folder. Returns kNotFound for a folder that holds neither; otherwise errors as read_run.
 Result<ReportFolder> read_report_folder(const std::filesystem::path& folder);
 
+// What a report shows. A study's folder gives one folder per part, and its leaderboard.
+struct ReportInputs {
+  std::vector<ReportFolder> folders;
+  std::optional<Leaderboard> leaderboard;
+};
+// Reads folders of runs, trainings and at most one study. Errors as read_report_folder and read_leaderboard; kUsage for two
+// studies.
+Result<ReportInputs> read_report_inputs(std::span<const std::string> folders);
+
 struct RunPageOptions {
   std::string title = "Saccade: report";
   // Script that draws charts (made by tools/report/bundle.mjs). If empty, their data are shown as tables.
@@ -32,6 +43,7 @@ struct RunPageOptions {
   int thumbnail_side = 168;    // pixels: twice the displayed size, for high-resolution screens
   int64_t max_pictures = 600;  // maximum of thumbnails; the page says how many are missing
   int64_t max_picture_bytes = int64_t{6} << 20;  // maximum of their total size in the page
+  const Leaderboard* leaderboard = nullptr;      // borrowed; shown first on the page of a study
   DecodeOptions limits;                          // limits for decoding the images, which are read in place
 };
 

@@ -20,6 +20,7 @@ std::string navigation(const std::string& body) {
     std::string_view name;
   };
   constexpr std::array kEntries = {
+      Entry{"leaderboard", "Leaderboard"},
       Entry{"result", "Result"},
       Entry{"retrieval", "Retrieval"},
       Entry{"composition", "Composition"},
@@ -48,7 +49,9 @@ std::string navigation(const std::string& body) {
 Result<std::string> page_sections(const ReportData& data, const RunPageOptions& options, PageBuilder& page,
                                   ThreadPool& pool, const ProgressCallback& progress,
                                   const std::stop_token& stop) {
-  std::string body = overview_section(data, page);
+  std::string body =
+      options.leaderboard == nullptr ? std::string() : leaderboard_section(*options.leaderboard, page);
+  body += overview_section(data, page);
   body += retrieval_section(data, page);
   body += composition_section(data, page);
   SACCADE_ASSIGN(const std::string composed, composed_section(data, options, page, pool, progress, stop));

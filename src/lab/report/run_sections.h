@@ -4,6 +4,7 @@
 #include <stop_token>
 #include <string>
 
+#include "lab/eval/study/leaderboard.h"
 #include "lab/report/page_builder.h"
 #include "lab/report/report_data.h"
 #include "saccade/core/error.h"
@@ -13,6 +14,8 @@
 namespace saccade::lab {
 
 // The sections. Each is empty if the runs have no data for it.
+// The leaderboard that opens the page of a study.
+std::string leaderboard_section(const Leaderboard& board, PageBuilder& page);
 // The table and the chart that open the page.
 std::string overview_section(const ReportData& data, PageBuilder& page);
 std::string answers_section(const ReportData& data, PageBuilder& page);

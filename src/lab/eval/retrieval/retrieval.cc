@@ -136,19 +136,33 @@ QueryCounts count_queries(const QueryRanks& ranks) {
   return counts;
 }
 
+DirectionOutcome outcome_of_ranks(QueryRanks ranks, std::span<const int64_t> owner, int64_t clusters,
+                                  const BootstrapOptions& bootstrap, ThreadPool& pool) {
+  DirectionOutcome one;
+  one.ranks = std::move(ranks);
+  one.counts = count_queries(one.ranks);
+  const ClusteredSample sample = retrieval_sample(one.ranks, kRecallDepths, owner, clusters);
+  one.estimates = estimate(sample, bootstrap, pool);
+  one.figures = figures_of(one.estimates, bootstrap.confidence);
+  return one;
+}
+
+Result<DirectionOutcome> evaluate_direction(const PairScores& scores, const Relevance& relevance,
+                                            Direction direction, std::span<const int64_t> image_of_text,
+                                            const TieBreak& ties, const BootstrapOptions& bootstrap,
+                                            ThreadPool& pool) {
+  SACCADE_ASSIGN(QueryRanks ranks, rank_right_answers(scores, relevance, direction, ties, pool));
+  return outcome_of_ranks(std::move(ranks), owners(relevance, image_of_text, direction), relevance.images(),
+                          bootstrap, pool);
+}
+
 Result<RetrievalOutcome> evaluate_retrieval(const PairScores& scores, const Relevance& relevance,
                                             std::span<const int64_t> image_of_text, const TieBreak& ties,
                                             const BootstrapOptions& bootstrap, ThreadPool& pool) {
   RetrievalOutcome outcome;
-  for (const Direction direction : {Direction::kTextToImage, Direction::kImageToText}) {
-    DirectionOutcome& one =
-        direction == Direction::kTextToImage ? outcome.text_to_image : outcome.image_to_text;
-    SACCADE_ASSIGN(one.ranks, rank_right_answers(scores, relevance, direction, ties, pool));
-    one.counts = count_queries(one.ranks);
-    const ClusteredSample sample = retrieval_sample(
-        one.ranks, kRecallDepths, owners(relevance, image_of_text, direction), relevance.images());
-    one.estimates = estimate(sample, bootstrap, pool);
-    one.figures = figures_of(one.estimates, bootstrap.confidence);
+  for (const Direction direction : kBothDirections) {
+    SACCADE_ASSIGN(outcome.of(direction),
+                   evaluate_direction(scores, relevance, direction, image_of_text, ties, bootstrap, pool));
   }
   return outcome;
 }

@@ -65,10 +65,22 @@ struct DirectionOutcome {
 struct RetrievalOutcome {
   DirectionOutcome text_to_image;
   DirectionOutcome image_to_text;
+  [[nodiscard]] DirectionOutcome& of(Direction direction) {
+    return direction == Direction::kTextToImage ? text_to_image : image_to_text;
+  }
   [[nodiscard]] const DirectionOutcome& of(Direction direction) const {
     return direction == Direction::kTextToImage ? text_to_image : image_to_text;
   }
 };
+
+// Evaluates one direction, as evaluate_retrieval does.
+Result<DirectionOutcome> evaluate_direction(const PairScores& scores, const Relevance& relevance,
+                                            Direction direction, std::span<const int64_t> image_of_text,
+                                            const TieBreak& ties, const BootstrapOptions& bootstrap,
+                                            ThreadPool& pool);
+// Returns the figures of ranks that are known already. owner[q]: the cluster (image) of query q, of `clusters`.
+DirectionOutcome outcome_of_ranks(QueryRanks ranks, std::span<const int64_t> owner, int64_t clusters,
+                                  const BootstrapOptions& bootstrap, ThreadPool& pool);
 
 // Evaluates retrieval in both directions. scores: of the relevance's texts and images. The bootstrap's clusters
 // are the images; image_of_text: that of each text, or empty: its first right one. Errors: those of

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
+#include <numeric>
 #include <string_view>
 #include <utility>
+
+#include "lab/eval/rows/given.h"
 
 namespace saccade::lab {
 namespace {
@@ -33,6 +37,24 @@ std::vector<int64_t> best_of(std::span<const float> scores, int64_t count) {
   return best;
 }
 
+// Blanks the differences of figures that would be 1 for any model.
+void blank_beyond(int64_t gallery, std::vector<Difference>& differences) {
+  for (Difference& difference : differences) {
+    if (!is_beyond(gallery, difference.figure.name)) continue;
+    difference = {.figure = {.name = std::move(difference.figure.name)}, .blank = true};
+  }
+}
+
+// Scores of a task's first captions.
+struct FirstScores {
+  FirstScores(const PairScores& all, const RetrievalTask& task) : images(task.images.size()) {
+    std::iota(images.begin(), images.end(), 0);
+    scores = selected_scores(all, task.first->texts, images);
+  }
+  std::vector<int64_t> images;  // borrowed by the scores
+  std::unique_ptr<PairScores> scores;
+};
+
 RetrievalDirection direction_of(const QueryCounts& counts, std::vector<Figure> figures, int64_t gallery) {
   for (Figure& figure : figures) {
     if (is_beyond(gallery, figure.name)) figure = {.name = std::move(figure.name)};
@@ -56,7 +78,52 @@ Result<TieBreak> tie_break(TiePolicy policy, const RetrievalTask& task) {
 Result<RetrievalOutcome> evaluate_retrieval(const PairScores& scores, const RetrievalTask& task,
                                             const TieBreak& ties, const BootstrapOptions& bootstrap,
                                             ThreadPool& pool) {
-  return evaluate_retrieval(scores, task.relevance, task.image_of_text, ties, bootstrap, pool);
+  if (!task.first_queries) {
+    return evaluate_retrieval(scores, task.relevance, task.image_of_text, ties, bootstrap, pool);
+  }
+  const FirstScores first(scores, task);
+  RetrievalOutcome outcome;
+  SACCADE_ASSIGN(outcome.text_to_image,
+                 evaluate_direction(*first.scores, task.first->relevance, Direction::kTextToImage, {}, ties,
+                                    bootstrap, pool));
+  SACCADE_ASSIGN(outcome.image_to_text, evaluate_direction(scores, task.relevance, Direction::kImageToText,
+                                                           task.image_of_text, ties, bootstrap, pool));
+  return outcome;
+}
+
+Result<RetrievalOutcome> evaluate_symmetric(const PairScores& scores, const RetrievalTask& task,
+                                            TiePolicy policy, const BootstrapOptions& bootstrap,
+                                            ThreadPool& pool) {
+  SACCADE_ASSIGN(TieBreak ties, tie_break(policy, task));
+  if (policy == TiePolicy::kTrec) {
+    std::vector<std::string> ids;
+    for (const int64_t text : task.first->texts) ids.push_back(task.text_ids[static_cast<size_t>(text)]);
+    SACCADE_ASSIGN(ties.text_order, trec_order(ids));
+  }
+  const FirstScores first(scores, task);
+  return evaluate_retrieval(*first.scores, task.first->relevance, {}, ties, bootstrap, pool);
+}
+
+Result<SymmetricRetrieval> symmetric_retrieval(const RetrievalOutcome& standard,
+                                               const RetrievalOutcome& symmetric, double confidence) {
+  SymmetricRetrieval result;
+  for (const Direction direction : kBothDirections) {
+    const DirectionOutcome& one = symmetric.of(direction);
+    result.directions.of(direction) = direction_of(one.counts, one.figures, one.ranks.gallery);
+    SACCADE_ASSIGN(result.gain.of(direction),
+                   paired_differences(standard.of(direction).estimates, one.estimates, confidence));
+    blank_beyond(one.ranks.gallery, result.gain.of(direction));
+  }
+  return result;
+}
+
+Result<Difference> retrieval_gap(const RetrievalOutcome& outcome, double confidence) {
+  SACCADE_ASSIGN(
+      std::vector<Difference> differences,
+      paired_differences(outcome.image_to_text.estimates, outcome.text_to_image.estimates, confidence));
+  const Difference* found = find_named(differences, "r1");
+  if (found == nullptr) return fail(ErrorCode::kInternal, "no R@1 among the figures");
+  return *found;
 }
 
 std::vector<std::vector<RunAnswer>> top_answers(const PairScores& scores, const Relevance& relevance,
@@ -107,20 +174,21 @@ RetrievalResult chance_result(const std::string& dataset, const RetrievalTask& t
                             .texts = std::ssize(task.texts)};
   for (const Direction direction : kBothDirections) {
     QueryCounts counts;
-    for (int64_t q = 0; q < task.relevance.queries(direction); ++q) {
-      const size_t right = task.relevance.right(direction, q).size();
+    const bool of_first = task.first_queries && direction == Direction::kTextToImage;
+    const Relevance& relevance = of_first ? task.first->relevance : task.relevance;
+    for (int64_t q = 0; q < relevance.queries(direction); ++q) {
+      const size_t right = relevance.right(direction, q).size();
       ++(right == 0 ? counts.without_answer : counts.queries);
       counts.several_right += right > 1 ? 1 : 0;
     }
-    const std::vector<double> guess = chance_figures(task.relevance, direction, kRecallDepths);
+    const std::vector<double> guess = chance_figures(relevance, direction, kRecallDepths);
     std::vector<Figure> figures;
     for (const std::string& name : retrieval_names(kRecallDepths)) {
       Figure& figure = figures.emplace_back();
       figure.name = name;
       if (figures.size() <= guess.size()) figure.value = guess[figures.size() - 1];
     }
-    result.directions.of(direction) =
-        direction_of(counts, std::move(figures), task.relevance.gallery(direction));
+    result.directions.of(direction) = direction_of(counts, std::move(figures), relevance.gallery(direction));
   }
   return result;
 }
@@ -133,10 +201,7 @@ Result<RetrievalComparison> compare_retrieval(const std::string& dataset, const 
     SACCADE_ASSIGN(std::vector<Difference> differences,
                    paired_differences(a.of(direction).estimates, b.of(direction).estimates, confidence)
                        .in(fmt::format("{} and {} on {}", a_name, b_name, dataset)));
-    for (Difference& difference : differences) {
-      if (!is_beyond(a.of(direction).ranks.gallery, difference.figure.name)) continue;
-      difference = {.figure = {.name = std::move(difference.figure.name)}, .blank = true};
-    }
+    blank_beyond(a.of(direction).ranks.gallery, differences);
     comparison.directions.of(direction) = std::move(differences);
   }
   return comparison;
@@ -146,14 +211,18 @@ Status add_ranks(RunWriter& run, const std::string& dataset, const std::string& 
                  const PairScores& scores, const RetrievalTask& task, const RetrievalOutcome& outcome,
                  ThreadPool& pool) {
   for (const Direction direction : kBothDirections) {
-    const auto top = top_answers(scores, task.relevance, direction, kTopAnswers, pool);
+    const bool of_first = task.first_queries && direction == Direction::kTextToImage;
+    const std::vector<std::vector<RunAnswer>> top =
+        of_first ? top_answers(*FirstScores(scores, task).scores, task.first->relevance, direction,
+                               kTopAnswers, pool)
+                 : top_answers(scores, task.relevance, direction, kTopAnswers, pool);
     const QueryRanks& ranks = outcome.of(direction).ranks;
     for (int64_t q = 0; q < ranks.queries(); ++q) {
       const auto index = static_cast<size_t>(q);
       SACCADE_TRY(run.add_query({.dataset = dataset,
                                  .model = model,
                                  .direction = direction,
-                                 .query = q,
+                                 .query = of_first ? task.first->texts[index] : q,
                                  .ranks = {ranks.of(q).begin(), ranks.of(q).end()},
                                  .tied = ranks.tied[index] != 0,
                                  .top = top[index]}));

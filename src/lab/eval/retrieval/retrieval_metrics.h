@@ -23,6 +23,38 @@ struct RetrievalDirection {
   }
 };
 
+// The symmetric protocol beside the run's own: each image with its first caption, as many texts as images.
+struct SymmetricRetrieval {
+  ByDirection<RetrievalDirection> directions = {};
+  ByDirection<std::vector<Difference>> gain = {};  // the run's protocol minus this one, paired by image
+  static void fields(auto& self, auto& field) {
+    self.directions.fields(self.directions, field);
+    field.object("gain", [&](auto& in) { self.gain.fields(self.gain, in); });
+  }
+};
+
+// Figures once the first `depth` answers to every query are in the order of a second model (lab/eval/retrieval/retrieval_rerank.h).
+struct RerankPoint {
+  int64_t depth = 0;
+  ByDirection<std::vector<Figure>> figures = {};   // r1, r5, r10
+  ByDirection<std::vector<Difference>> gain = {};  // over the first model alone
+  static void fields(auto& self, auto& field) {
+    field("depth", self.depth);
+    self.figures.fields(self.figures, field);
+    field.object("gain", [&](auto& in) { self.gain.fields(self.gain, in); });
+  }
+};
+struct RerankResult {
+  std::string second;            // name of the second checkpoint
+  std::string by;                // "match", "maxsim" or "cosine"
+  int64_t pairs = 0;             // of a text and an image that it scored
+  double seconds_per_query = 0;  // of both directions, decoding among them
+  std::vector<RerankPoint> points = {};
+  static void fields(auto& self, auto& field) {
+    SACCADE_FIELDS(second, by, pairs, seconds_per_query, points);
+  }
+};
+
 // A model on a dataset.
 struct RetrievalResult {
   std::string dataset;
@@ -33,11 +65,17 @@ struct RetrievalResult {
   // Texts longer than the context, and the tokens that were dropped; nullopt where nothing was encoded here.
   std::optional<int64_t> texts_cut = {};
   std::optional<int64_t> tokens_dropped = {};
+  std::optional<Difference> gap = {};  // R@1 of image to text minus that of text to image, paired by image
+  std::optional<SymmetricRetrieval> symmetric = {};
+  std::optional<RerankResult> rerank = {};
   static void fields(auto& self, auto& field) {
     SACCADE_FIELDS(dataset, model, images, texts);
     self.directions.fields(self.directions, field);
     field.if_set("texts_cut", self.texts_cut);
     field.if_set("tokens_dropped", self.tokens_dropped);
+    field.if_set("gap", self.gap);
+    field.if_set("symmetric", self.symmetric);
+    field.if_set("rerank", self.rerank);
   }
 };
 

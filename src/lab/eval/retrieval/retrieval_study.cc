@@ -11,11 +11,18 @@ namespace saccade::lab {
 
 Json RetrievalStudy::protocol() const {
   const bool encodes = rank_by_ == "encoder";
-  std::string words = fmt::format(
+  std::string words =
+      retrieval_.protocol ? fmt::format("{} ", meaning_of(*retrieval_.protocol)) : std::string();
+  words += fmt::format(
       "Text to image: {}. Image to text: every picture is a query over all texts, and all of its own are "
       "right answers. r@k is the share of queries with a right answer among the first k. Ranks are counted "
       "over the whole gallery; {}. Intervals: {} resamples of the pictures with their queries.",
-      meaning_of(retrieval_.captions), meaning_of(retrieval_.ties), options_.bootstrap.resamples);
+      retrieval_.first_queries ? meaning_of(CaptionPolicy::kFirst1) : meaning_of(retrieval_.captions),
+      meaning_of(retrieval_.ties), options_.bootstrap.resamples);
+  if (retrieval_.symmetric) {
+    words +=
+        " The symmetric protocol is measured beside it: each image with its first caption, in both directions.";
+  }
   words += encodes ? " " + picture_words(options_.embed) : fmt::format(" Computed elsewhere: {}.", rank_by_);
   Json json = {{"words", std::move(words)},
                {"captions", enum_name(retrieval_.captions)},
@@ -23,6 +30,14 @@ Json RetrievalStudy::protocol() const {
                {"leave_out", options_.leave_out},
                {"rank_by", rank_by_}};
   if (encodes) json.update(picture_fields(options_.embed));
+  if (retrieval_.protocol) json["protocol"] = enum_name(*retrieval_.protocol);
+  if (retrieval_.first_queries) json["queries"] = enum_name(CaptionPolicy::kFirst1);
+  if (retrieval_.symmetric) json["symmetric"] = true;
+  if (rerank_.encoder != nullptr) {
+    json["rerank"] = {{"fingerprint", rerank_.fingerprint},
+                      {"by", rerank_method(*rerank_.encoder)},
+                      {"depth", rerank_.depth}};
+  }
   if (rank_by_ == "embeddings") json["similarity"] = enum_name(similarity_);
   return json;
 }
@@ -42,9 +57,21 @@ std::vector<ImageRef> RetrievalStudy::pictures(size_t dataset) const {
 }
 
 Result<SettledTask> RetrievalStudy::settle(size_t dataset, std::span<const int64_t> unreadable) {
+  if (rerank_.encoder != nullptr && retrieval_.ties != TiePolicy::kPessimistic) {
+    return fail(ErrorCode::kUsage, "reranking counts ties against the models: ties are {}",
+                enum_name(retrieval_.ties));
+  }
   Ranked& one = datasets_[dataset];
   SACCADE_ASSIGN(one.task,
                  make_retrieval_task(one.source, retrieval_.captions, unreadable, options_.leave_out));
+  if ((retrieval_.symmetric || retrieval_.first_queries) && !one.task->first) {
+    return fail(
+        ErrorCode::kUsage,
+        "captions {} compares captions: the symmetric protocol and queries of first captions go with all, first5 "
+        "or first1",
+        enum_name(retrieval_.captions));
+  }
+  one.task->first_queries = retrieval_.first_queries;
   SACCADE_ASSIGN(one.ties, tie_break(retrieval_.ties, *one.task));
   return SettledTask{.pictures = one.task->images,
                      .texts = std::ssize(one.task->texts),
@@ -60,6 +87,13 @@ Status RetrievalStudy::measure(const EncodedContext& context) {
   SACCADE_ASSIGN(const EmbeddedTexts texts, embed_study_texts(context, captions));
   SACCADE_ASSIGN(const auto scores, scores_of(texts.rows, context.pictures));
   SACCADE_TRY(rank(context, *scores, texts.cut));
+  if (rerank_.encoder != nullptr) {
+    Ranked& one = datasets_[context.dataset];
+    SACCADE_ASSIGN(one.results.back().rerank,
+                   evaluate_rerank(rerank_, *scores, task, one.outcomes.back().second, context.embed,
+                                   options_.bootstrap, context.pool)
+                       .in(fmt::format("reranking by {}", rerank_.name)));
+  }
   if (context.run == nullptr) return {};
   const Matrix<float> image_means = mean_rows(context.pictures);
   const Matrix<float> text_means = mean_rows(texts.rows);
@@ -87,6 +121,13 @@ Status RetrievalStudy::rank(const StudyContext& context, const PairScores& score
   RetrievalResult& result = one.results.emplace_back(retrieval_result(dataset, model, *one.task, outcome));
   result.texts_cut = cut.texts;
   result.tokens_dropped = cut.tokens;
+  const double confidence = options_.bootstrap.confidence;
+  SACCADE_ASSIGN(result.gap, retrieval_gap(outcome, confidence));
+  if (retrieval_.symmetric) {
+    SACCADE_ASSIGN(const RetrievalOutcome symmetric,
+                   evaluate_symmetric(scores, *one.task, retrieval_.ties, options_.bootstrap, context.pool));
+    SACCADE_ASSIGN(result.symmetric, symmetric_retrieval(outcome, symmetric, confidence));
+  }
   if (context.run != nullptr) {
     SACCADE_TRY(add_ranks(*context.run, dataset, model, scores, *one.task, outcome, context.pool));
   }

@@ -11,16 +11,13 @@
 #include "lab/eval/evaluation.h"
 #include "lab/eval/figures/ranking.h"
 #include "lab/eval/retrieval/retrieval_figures.h"
+#include "lab/eval/retrieval/retrieval_protocols.h"
+#include "lab/eval/retrieval/retrieval_rerank.h"
 #include "lab/eval/retrieval/retrieval_task.h"
 #include "lab/eval/rows/given.h"
 #include "saccade/core/error.h"
 
 namespace saccade::lab {
-
-struct RetrievalOptions {
-  CaptionPolicy captions = CaptionPolicy::kAll;
-  TiePolicy ties = TiePolicy::kPessimistic;
-};
 
 class RetrievalStudy : public Study {
  public:
@@ -28,6 +25,9 @@ class RetrievalStudy : public Study {
   RetrievalStudy(const RetrievalOptions& retrieval, const EvaluationOptions& options,
                  std::string rank_by = "encoder", Similarity similarity = Similarity::kCosine)
       : retrieval_(retrieval), options_(options), rank_by_(std::move(rank_by)), similarity_(similarity) {}
+
+  // Reranks the answers of every model by a second one, borrowed.
+  void rerank_by(RerankChoice choice) { rerank_ = std::move(choice); }
 
   [[nodiscard]] std::string_view kind() const override { return RetrievalMetrics::kKind; }
   [[nodiscard]] Json protocol() const override;
@@ -56,6 +56,7 @@ class RetrievalStudy : public Study {
   const EvaluationOptions& options_;
   std::string rank_by_;
   Similarity similarity_;
+  RerankChoice rerank_;
   std::vector<Ranked> datasets_;
 };
 

@@ -125,6 +125,8 @@ Result<RetrievalTask> make_retrieval_task(const RetrievalSource& source, Caption
   const int64_t taken = captions_taken(policy);
   std::vector<int64_t> seen(source.images.size());
   std::unordered_map<std::string_view, size_t> by_words;
+  std::vector<std::pair<int64_t, int64_t>> first;  // text (its place among these), image
+  FirstCaptions firsts;
   for (size_t t = 0; t < source.texts.size(); ++t) {
     const SourceText& text = source.texts[t];
     if (!filter.keep_text[t]) continue;
@@ -139,6 +141,10 @@ Result<RetrievalTask> make_retrieval_task(const RetrievalSource& source, Caption
         if (right.back() != image) right.push_back(image);
         continue;
       }
+    }
+    if (ordinal == 0) {
+      first.emplace_back(std::ssize(firsts.texts), image);
+      firsts.texts.push_back(std::ssize(task.texts));
     }
     task.texts.push_back(static_cast<int64_t>(t));
     task.items.texts.push_back({text.caption, {image}});
@@ -160,6 +166,11 @@ Result<RetrievalTask> make_retrieval_task(const RetrievalSource& source, Caption
     }
     for (size_t t = 0; t < right.size(); ++t) task.items.texts[t].images = std::move(right[t]);
     return task;
+  }
+  if (!by_caption) {
+    SACCADE_ASSIGN(firsts.relevance, Relevance::from_pairs(std::ssize(firsts.texts), std::ssize(task.images),
+                                                           std::move(first)));
+    task.first = std::move(firsts);
   }
   std::vector<std::pair<int64_t, int64_t>> pairs;
   for (size_t t = 0; t < task.items.texts.size(); ++t) {

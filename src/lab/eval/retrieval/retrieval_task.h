@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,6 +44,12 @@ Result<RetrievalSource> retrieval_source(const Dataset& dataset);
 // Returns the source's images by number.
 std::vector<ImageRef> pictures_of(const RetrievalSource& source);
 
+// The first caption of every image. They are the queries of some protocols, and the only texts of the symmetric one.
+struct FirstCaptions {
+  std::vector<int64_t> texts;  // [images]: their numbers in the task, ascending
+  Relevance relevance;         // of these texts, in this order, and the task's images
+};
+
 struct RetrievalTask {
   RunItems items;               // images and texts
   std::vector<int64_t> images;  // numbers of the images in the source, ascending
@@ -50,7 +57,10 @@ struct RetrievalTask {
   Relevance relevance;
   std::vector<int64_t> image_of_text;  // the first right image of each text: its cluster
   std::vector<std::string> text_ids;   // unique: "ID#k", k the caption's number at its image, from 0
-  std::vector<Exclusion> excluded;     // in addition to the dataset's own exclusions
+  std::optional<FirstCaptions> first;  // nullopt for policies that compare captions
+  // True if only the first captions are queries of text to image. All texts are still the gallery of image to text.
+  bool first_queries = false;
+  std::vector<Exclusion> excluded;  // in addition to the dataset's own exclusions
 };
 
 // Makes the task. `unreadable`: images by number, ascending, that have no embeddings. An image that cannot be

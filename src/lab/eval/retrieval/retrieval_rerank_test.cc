@@ -1,0 +1,141 @@
+// Tests of reranking: ranks against sorted lists, and a second encoder that knows better.
+#include "lab/eval/retrieval/retrieval_rerank.h"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lab/eval/retrieval/retrieval_study.h"
+#include "saccade/core/test_folder.h"
+#include "saccade/model/test_encoder.h"
+
+namespace saccade::lab {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(RerankDepths, GrowToTheLast) {
+  EXPECT_THAT(rerank_depths(128), ElementsAre(2, 5, 10, 20, 50, 100, 128));
+  EXPECT_THAT(rerank_depths(10), ElementsAre(2, 5, 10));
+  EXPECT_THAT(rerank_depths(2), ElementsAre(2));
+}
+
+// Against lists that are sorted: the first `depth` by the new scores, wrong ones first among equals, then the rest.
+TEST(Reranked, AreThePlacesInTheNewOrder) {
+  std::mt19937 random(9);
+  ThreadPool pool(1);
+  for (int round = 0; round < 200; ++round) {
+    const int64_t images = 3 + static_cast<int64_t>(random() % 12);
+    const int64_t texts = 8;
+    std::vector<std::pair<int64_t, int64_t>> pairs;
+    for (int64_t t = 0; t < texts; ++t) {
+      for (int64_t i = 0; i < images; ++i) {
+        if (random() % 4 == 0) pairs.emplace_back(t, i);
+      }
+    }
+    const auto relevance = Relevance::from_pairs(texts, images, pairs);
+    Matrix<float> scores(texts, images);
+    std::vector<float> values(static_cast<size_t>(texts * images));
+    std::iota(values.begin(), values.end(), 0.0F);
+    std::ranges::shuffle(values, random);
+    std::ranges::copy(values, scores.data());
+    const auto source = given_scores({DType::kF32, {texts, images}, std::as_bytes(scores.values())});
+    const auto first = rank_right_answers(**source, *relevance, Direction::kTextToImage, {}, pool);
+    const auto depth = static_cast<int64_t>(1 + random() % static_cast<uint64_t>(images));
+    std::vector<JudgedAnswers> judged;
+    std::vector<std::vector<double>> expected;
+    for (int64_t q = 0; q < texts; ++q) {
+      std::vector<int64_t> order(static_cast<size_t>(images));
+      std::iota(order.begin(), order.end(), 0);
+      std::ranges::sort(order, [&](int64_t a, int64_t b) { return scores(q, a) > scores(q, b); });
+      JudgedAnswers& one = judged.emplace_back();
+      for (const int64_t answer : order) {
+        one.answers.push_back(answer);
+        one.scores.push_back(static_cast<float>(random() % 4));  // often equal
+      }
+      const auto right = relevance->right(Direction::kTextToImage, q);
+      std::vector<size_t> places(static_cast<size_t>(depth));
+      std::iota(places.begin(), places.end(), size_t{0});
+      std::ranges::stable_sort(places, [&](size_t a, size_t b) {
+        if (one.scores[a] != one.scores[b]) return one.scores[a] > one.scores[b];
+        return !std::ranges::binary_search(right, order[a]) && std::ranges::binary_search(right, order[b]);
+      });
+      std::vector<int64_t> sorted;
+      for (const size_t place : places) sorted.push_back(order[place]);
+      sorted.insert(sorted.end(), order.begin() + depth, order.end());
+      std::vector<double>& ranks = expected.emplace_back();
+      for (size_t place = 0; place < sorted.size(); ++place) {
+        if (std::ranges::binary_search(right, sorted[place])) ranks.push_back(static_cast<double>(place) + 1);
+      }
+    }
+    const QueryRanks ranks = reranked(*first, judged, *relevance, Direction::kTextToImage, depth);
+    for (int64_t q = 0; q < texts; ++q) {
+      EXPECT_EQ(std::vector<double>(ranks.of(q).begin(), ranks.of(q).end()),
+                expected[static_cast<size_t>(q)]);
+    }
+  }
+}
+
+// The first encoder gives every text the same row. The second one knows the colours.
+TEST(Rerank, TheSecondEncoderDecidesAmongTheFirstAnswers) {
+  test::TestFolder folder;
+  const std::vector<std::array<uint8_t, 3>> colours = {{250, 0, 0}, {0, 250, 0}, {0, 0, 250}, {250, 250, 0}};
+  const std::vector<std::string> captions = {"r", "g", "b", "rg"};
+  std::string manifest;
+  for (size_t i = 0; i < colours.size(); ++i) {
+    folder.write(fmt::format("{}.png", i), one_colour(colours[i][0], colours[i][1], colours[i][2]));
+    manifest += fmt::format(R"({{"image": "{}.png", "captions": ["{}"]}})", i, captions[i]) + "\n";
+  }
+  folder.write("set.jsonl", manifest);
+  EvaluationOptions options;
+  options.datasets = {(folder / "set.jsonl").string()};
+  options.checkpoints = {"blind"};
+  options.bootstrap.resamples = 50;
+  CheckpointSource source;
+  source.find = [](const std::string& given) -> Result<std::filesystem::path> { return given; };
+  source.fingerprint = [](const std::string& given) -> Result<std::string> { return given; };
+  source.load = [](const std::string& given, Precision) -> Result<LoadedEncoder> {
+    auto encoder = std::make_unique<ColourEncoder>();
+    encoder->mutable_info().fingerprint = "blind";
+    // Rows of texts and images are the same apart from a little that says nothing.
+    encoder->spoil = [](Matrix<float>& rows) {
+      for (int64_t i = 0; i < rows.rows(); ++i) {
+        std::ranges::fill(rows.row(i), 0.5F);
+      }
+    };
+    LoadedEncoder loaded;
+    loaded.id.name = given;
+    loaded.id.path = "/models/" + given;
+    loaded.encoder = std::move(encoder);
+    return loaded;
+  };
+  ThreadPool pool(2);
+  for (const bool late : {false, true}) {
+    ColourEncoder second(late);
+    RetrievalStudy study({}, options);
+    study.rerank_by({.encoder = &second, .name = "second", .fingerprint = "second", .depth = 4});
+    const auto evaluation = evaluate(study, options, source, pool);
+    ASSERT_TRUE(evaluation) << evaluation.error().message;
+    EXPECT_EQ(evaluation->info.protocol["rerank"]["by"], late ? "maxsim" : "cosine");
+    const auto metrics = read_record<RetrievalMetrics>(evaluation->metrics);
+    ASSERT_TRUE(metrics) << metrics.error().message;
+    const RetrievalResult& result = metrics->results.back();
+    ASSERT_TRUE(result.rerank);
+    ASSERT_EQ(result.rerank->points.size(), 2U);  // 2 and 4
+    EXPECT_EQ(find_named(result.directions.t2i.figures, "r1")->value,
+              0);  // all are equal: ties count against it
+    const RerankPoint& last = result.rerank->points.back();
+    EXPECT_EQ(last.depth, 4);
+    EXPECT_EQ(find_named(last.figures.t2i, "r1")->value, 1);
+    EXPECT_EQ(find_named(last.gain.t2i, "r1")->figure.value, 1);
+    EXPECT_EQ(result.rerank->pairs, 16);
+    // Of the first two answers only images 0 and 1 are right for anything.
+    EXPECT_EQ(find_named(result.rerank->points.front().figures.t2i, "r1")->value, 0.5);
+  }
+}
+
+}  // namespace
+}  // namespace saccade::lab

@@ -1,0 +1,200 @@
+// The section that opens a study's page: the leaderboard, and accuracy beside speed.
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "lab/report/leaderboard_table.h"
+#include "lab/report/run_sections.h"
+#include "saccade/core/counts.h"
+#include "saccade/pages/html.h"
+
+namespace saccade::lab {
+namespace {
+
+constexpr std::array<std::pair<const char*, const char*>, 3> kHits{
+    {{"r1", "R@1"}, {"r5", "R@5"}, {"r10", "R@10"}}};
+
+Cell spread_cell(const std::optional<Spread>& spread) {
+  if (!spread) return figure_cell(Figure::kNone, Figure::kNone, Figure::kNone, Unit::kNumber);
+  return figure_cell(spread->value, spread->low, spread->high, Unit::kNumber);
+}
+
+// Returns a difference as text: with its sign.
+Cell difference_cell(const std::optional<Difference>& difference) {
+  if (!difference) return figure_cell(static_cast<const Difference*>(nullptr), Unit::kShare);
+  Cell cell = figure_cell(&*difference, Unit::kShare);
+  if (difference->figure.value > 0) cell.html = fmt::format("+{}", cell.html);
+  return cell;
+}
+
+Cell length_cell(const LeaderboardRow& row, const std::string& dataset) {
+  const auto found = std::ranges::find(row.lengths, dataset, &LeaderboardLength::dataset);
+  const auto number = [](const std::optional<int64_t>& value) {
+    return value ? static_cast<double>(*value) : Figure::kNone;
+  };
+  if (found == row.lengths.end()) {
+    return figure_cell(Figure::kNone, Figure::kNone, Figure::kNone, Unit::kNumber);
+  }
+  Cell cell = figure_cell(number(found->value), number(found->low), number(found->high), Unit::kNumber);
+  if (!found->above_chance) cell.html = "no better than chance";
+  if (found->above_chance && found->at_end) cell.html += " <small>(texts end)</small>";
+  return cell;
+}
+
+// A column, and its cell in a row.
+struct BoardColumn {
+  Column column;
+  std::function<Cell(const LeaderboardRow&)> cell;
+};
+
+std::vector<BoardColumn> columns_of(const Leaderboard& board) {
+  std::vector<BoardColumn> columns;
+  const auto measured = [&](auto has) { return std::ranges::any_of(board.rows, has); };
+  const auto add = [&](Column column, std::function<Cell(const LeaderboardRow&)> cell) {
+    columns.push_back({std::move(column), std::move(cell)});
+  };
+  add(number_column("rank", "rank"), [](const LeaderboardRow& row) {
+    return row.rank ? count_cell(*row.rank) : number_cell(Figure::kNone);
+  });
+  add(text_column("model", "model"), [](const LeaderboardRow& row) { return text_cell(row.model); });
+  for (const Direction direction : kBothDirections) {
+    const bool to_image = direction == Direction::kTextToImage;
+    if (!measured([&](const LeaderboardRow& row) { return !row.retrieval.of(direction).empty(); })) continue;
+    for (const auto& [name, heading] : kHits) {
+      add(figure_column(fmt::format("{} {}", to_image ? "T2I" : "I2T", heading),
+                        fmt::format("{}_{}", direction_name(direction), name)),
+          [direction, name = name](const LeaderboardRow& row) {
+            return figure_cell(find_named(row.retrieval.of(direction), name), Unit::kShare);
+          });
+    }
+  }
+  if (measured([](const LeaderboardRow& row) { return row.gap.has_value(); })) {
+    add(figure_column("I2T - T2I", "gap"),
+        [](const LeaderboardRow& row) { return difference_cell(row.gap); });
+  }
+  for (const Direction direction : kBothDirections) {
+    if (!measured([&](const LeaderboardRow& row) { return row.symmetric.of(direction).has_value(); }))
+      continue;
+    add(figure_column(
+            fmt::format("{} R@1 over symmetric", direction == Direction::kTextToImage ? "T2I" : "I2T"),
+            fmt::format("{}_over_symmetric", direction_name(direction))),
+        [direction](const LeaderboardRow& row) { return difference_cell(row.symmetric.of(direction)); });
+  }
+  for (const char* name : {"text", "image", "group"}) {
+    if (!measured([&](const LeaderboardRow& row) { return find_named(row.composition, name) != nullptr; }))
+      continue;
+    add(figure_column(fmt::format("{} score", name), fmt::format("{}_score", name)),
+        [name](const LeaderboardRow& row) {
+          return figure_cell(find_named(row.composition, name), Unit::kShare);
+        });
+  }
+  if (measured([](const LeaderboardRow& row) { return row.benchmark.has_value(); })) {
+    add(number_column("QPS", "qps"), [](const LeaderboardRow& row) {
+      return number_cell(row.benchmark ? row.benchmark->queries_per_s : Figure::kNone);
+    });
+  }
+  if (measured([](const LeaderboardRow& row) { return row.images_per_s.has_value(); })) {
+    add(figure_column("images/s", "images_per_s"),
+        [](const LeaderboardRow& row) { return spread_cell(row.images_per_s); });
+    add(figure_column("texts/s", "texts_per_s"),
+        [](const LeaderboardRow& row) { return spread_cell(row.texts_per_s); });
+    add(figure_column("queries/s", "queries_per_s"),
+        [](const LeaderboardRow& row) { return spread_cell(row.queries_per_s); });
+  }
+  add(number_column("parameters", "parameters"), [](const LeaderboardRow& row) {
+    return row.parameters > 0 ? count_cell(row.parameters) : number_cell(Figure::kNone);
+  });
+  add(text_column("vectors", "vectors"), [](const LeaderboardRow& row) {
+    return text_cell(row.scored_by.empty() ? "" : row.scored_by == "maxsim" ? "late interaction" : "dense");
+  });
+  std::vector<std::string> lengths;
+  for (const LeaderboardRow& row : board.rows) {
+    for (const LeaderboardLength& one : row.lengths) {
+      if (std::ranges::find(lengths, one.dataset) == lengths.end()) lengths.push_back(one.dataset);
+    }
+  }
+  for (const std::string& dataset : lengths) {
+    add(figure_column(fmt::format("effective length, {}", dataset), fmt::format("length_{}", dataset)),
+        [dataset](const LeaderboardRow& row) { return length_cell(row, dataset); });
+  }
+  if (measured([](const LeaderboardRow& row) { return !row.missing.empty(); })) {
+    add(text_column("not measured", "missing"),
+        [](const LeaderboardRow& row) { return text_cell(fmt::format("{}", fmt::join(row.missing, ", "))); });
+  }
+  return columns;
+}
+
+// Returns the chart of R@1 against the benchmark's QPS; empty without both.
+Chart speed_chart(const Leaderboard& board) {
+  Chart chart;
+  chart.title = "Accuracy and speed";
+  chart.words =
+      "R@1 of text to image against the benchmark's queries per second. The line joins models that no other "
+      "surpasses in both.";
+  chart.table = false;
+  chart.data.name = "leaderboard-chart";
+  chart.data.columns = {text_column("model", "name"), text_column("colour", "series"),
+                        figure_column("QPS", "x"), figure_column("R@1", "y"),
+                        number_column("frontier", "frontier")};
+  struct Point {
+    const LeaderboardRow* row;
+    const Figure* r1;
+  };
+  std::vector<Point> points;
+  for (const LeaderboardRow& row : board.rows) {
+    const Figure* r1 = find_named(row.retrieval.t2i, "r1");
+    if (row.benchmark && r1 != nullptr) points.push_back({&row, r1});
+  }
+  for (size_t i = 0; i < points.size(); ++i) {
+    const auto& [row, r1] = points[i];
+    const double qps = row->benchmark->queries_per_s;
+    const bool surpassed = std::ranges::any_of(points, [&](const Point& other) {
+      const double other_qps = other.row->benchmark->queries_per_s;
+      return other.r1->value >= r1->value && other_qps >= qps &&
+             (other.r1->value > r1->value || other_qps > qps);
+    });
+    const Series series{row->model, i};
+    chart.legend.push_back(series);
+    chart.data.rows.push_back({text_cell(row->model), text_cell(series_key(series)),
+                               figure_cell(qps, qps, qps, Unit::kNumber),
+                               figure_cell(r1->value, r1->low, r1->high, Unit::kShare),
+                               number_cell(surpassed ? Figure::kNone : r1->value)});
+  }
+  if (points.size() > 1) chart.spec = pareto_spec(chart.legend, "queries per second", "R@1, text to image");
+  return chart;
+}
+
+}  // namespace
+
+Table leaderboard_table(const Leaderboard& board) {
+  Table table;
+  table.name = "leaderboard";
+  table.caption =
+      board.ranked_by.empty()
+          ? "Nothing to rank by was measured"
+          : fmt::format("Ranked by {}; models that cannot be told apart share a rank", board.ranked_by);
+  const std::vector<BoardColumn> columns = columns_of(board);
+  for (const BoardColumn& one : columns) table.columns.push_back(one.column);
+  for (const LeaderboardRow& row : board.rows) {
+    std::vector<Cell>& cells = table.rows.emplace_back();
+    for (const BoardColumn& one : columns) cells.push_back(one.cell(row));
+  }
+  return table;
+}
+
+std::string leaderboard_section(const Leaderboard& board, PageBuilder& page) {
+  std::string html =
+      fmt::format("<section id=\"leaderboard\"><h2>Leaderboard</h2>\n<p class=\"soft\">{}.</p>\n",
+                  counted(std::ssize(board.rows), "model"));
+  html += page.table(leaderboard_table(board));
+  for (const std::string& note : board.notes)
+    html += fmt::format("<p class=\"note\">{}</p>\n", escape_html(note));
+  const Chart chart = speed_chart(board);
+  if (!chart.spec.is_null()) html += page.chart(chart);
+  return html + "</section>\n";
+}
+
+}  // namespace saccade::lab

@@ -1,0 +1,137 @@
+// Tests of `saccade eval study` as a user runs it: its figures are those of the single commands, and it goes on after a kill.
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "saccade/core/files/files.h"
+#include "saccade/core/json.h"
+
+#include "run_program.h"
+
+namespace saccade::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+class StudyCommand : public ProgramTest {
+ protected:
+  void SetUp() override {
+    ProgramTest::SetUp();
+    std::string manifest;
+    for (int i = 0; i < 6; ++i) {
+      const std::string name = "images/" + std::to_string(i) + ".png";
+      picture(name, 40 * i, 200 - 30 * i, 20 + 10 * i);
+      manifest += R"({"image": ")" + name + R"(", "captions": [")" +
+                  std::string(1, static_cast<char>('a' + i)) + R"( card", "one more ab"]})" + "\n";
+    }
+    write("set.jsonl", manifest);
+    write(
+        "pairs.jsonl",
+        "{\"id\": \"a\", \"images\": [\"images/0.png\", \"images/1.png\"], \"captions\": [\"ab\", \"ba\"]}\n"
+        "{\"id\": \"b\", \"images\": [\"images/2.png\", \"images/3.png\"], \"captions\": [\"cd\", \"dc\"]}\n");
+    fs::copy(folder_ / "model", folder_ / "other");
+    write("other/README.md", "another name");
+  }
+  Outcome study(std::vector<std::string> more, const RunOptions& options = {}) const {
+    std::vector<std::string> arguments = {"-q",          "eval",        "study",     "-m",
+                                          "model",       "--retrieval", "set.jsonl", "--composition",
+                                          "pairs.jsonl", "--long",      "set.jsonl", "--resamples",
+                                          "50",          "--threads",   "1",         "--speed-limit",
+                                          "4",           "-o",          "study"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments, options);
+  }
+};
+
+TEST_F(StudyCommand, FiguresAreThoseOfTheSingleCommandsAndAdviceReadsIt) {
+  const Outcome plan = study({"--plan", "--json"});
+  ASSERT_EQ(plan.code, 0) << plan.err;
+  const Json planned = parse_json(plan.out).value();
+  ASSERT_EQ(planned["pieces"].size(), 4U);
+  EXPECT_GT(planned["pieces"][0]["seconds"].get<double>(), 0);
+  EXPECT_EQ(planned["pieces"][0]["done"], false);
+  EXPECT_FALSE(fs::exists(folder_ / "study/models"));
+
+  const Outcome outcome = study({"--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json board = parse_json(outcome.out).value();
+  ASSERT_EQ(board["rows"].size(), 1U);
+  const Json& row = board["rows"][0];
+  EXPECT_EQ(row["rank"], 1);
+  EXPECT_EQ(row["model"], "model");
+  EXPECT_EQ(row["scored_by"], "cosine");
+  EXPECT_GT(row["benchmark"]["queries_per_s"].get<double>(), 0);
+  EXPECT_EQ(row["benchmark"]["queries"], 4);
+  EXPECT_EQ(row["benchmark"]["texts"], 8);
+  EXPECT_EQ(row["lengths"].size(), 1U);
+  EXPECT_TRUE(row["missing"].empty());
+
+  const Outcome retrieval =
+      run({"-q", "eval", "retrieval", "-m", "model", "--dataset", "set.jsonl", "--protocol", "seven-models",
+           "--symmetric", "--resamples", "50", "--threads", "1", "--json"});
+  ASSERT_EQ(retrieval.code, 0) << retrieval.err;
+  const Json single = parse_json(retrieval.out).value();
+  EXPECT_EQ(single["protocol"]["protocol"], "seven-models");
+  EXPECT_EQ(single["results"][1]["t2i"]["queries"], 6);
+  EXPECT_EQ(single["results"][1]["texts"], 12);
+  EXPECT_EQ(row["retrieval"]["t2i"]["r1"], single["results"][1]["t2i"]["r1"]);
+  EXPECT_EQ(row["retrieval"]["i2t"]["r5"], single["results"][1]["i2t"]["r5"]);
+  EXPECT_EQ(row["gap"], single["results"][1]["gap"]);
+  EXPECT_EQ(row["symmetric"]["i2t"], single["results"][1]["symmetric"]["gain"]["i2t"]["r1"]);
+  const Outcome test = run({"-q", "eval", "winoground", "-m", "model", "--dataset", "pairs.jsonl",
+                            "--resamples", "50", "--threads", "1", "--json"});
+  EXPECT_EQ(row["composition"], parse_json(test.out).value()["results"][1]["scores"]);
+
+  for (const char* file : {"leaderboard.html", "leaderboard.csv", "leaderboard.md", "leaderboard.json"}) {
+    EXPECT_TRUE(fs::exists(folder_ / "study" / file)) << file;
+  }
+  EXPECT_THAT(read_file(folder_ / "study/leaderboard.html").value(),
+              HasSubstr("<section id=\"leaderboard\">"));
+  EXPECT_THAT(read_file(folder_ / "study/leaderboard.md").value(), HasSubstr("| group score |"));
+  const Outcome advice = run({"eval", "advise", "study", "--composition", "--json"});
+  ASSERT_EQ(advice.code, 0) << advice.err;
+  EXPECT_EQ(parse_json(advice.out).value()["ranked_by"], "group score");
+  const Outcome report = run({"report", "study", "--format", "csv"});
+  ASSERT_EQ(report.code, 0) << report.err;
+  EXPECT_THAT(report.out, HasSubstr("# leaderboard"));
+}
+
+// Returns a run.json below a folder; an empty path where there is none, or no such folder yet.
+fs::path run_below(const fs::path& folder) {
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().filename() == "run.json") return entry->path();
+  }
+  return {};
+}
+
+TEST_F(StudyCommand, GoesOnAfterAKillAndTakesMoreModels) {
+  // It is killed once the retrieval of the first model has begun.
+  RunOptions kill;
+  kill.stop_signal = SIGKILL;
+  kill.stop_when = [&](std::string_view) { return !run_below(folder_ / "study").empty(); };
+  const Outcome killed = study({"-m", "other"}, kill);
+  EXPECT_EQ(killed.code, 128 + SIGKILL);
+  ASSERT_TRUE(fs::exists(folder_ / "study/study.json"));
+  EXPECT_FALSE(fs::exists(folder_ / "study/leaderboard.json"));
+  const fs::path first_run = run_below(folder_ / "study/models");
+  ASSERT_FALSE(first_run.empty());
+  const auto written = fs::last_write_time(first_run);
+
+  const Outcome outcome = study({"-m", "other", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(fs::last_write_time(first_run), written);  // not measured again
+  const Json board = parse_json(outcome.out).value();
+  ASSERT_EQ(board["rows"].size(), 1U);  // the same weights under another name are one model
+
+  const Outcome other = study({"--protocol", "karpathy"});
+  EXPECT_EQ(other.code, 1);
+  EXPECT_THAT(other.err, HasSubstr("holds a study of other measurements"));
+}
+
+}  // namespace
+}  // namespace saccade::test
