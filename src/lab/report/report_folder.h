@@ -25,7 +25,7 @@ struct ReportFolder {
 // Reads a folder. Returns kNotFound for a folder that holds neither; otherwise errors as read_run.
 Result<ReportFolder> read_report_folder(const std::filesystem::path& folder);
 
-// What a report shows. A study's folder gives one folder per part, and its leaderboard.
+// Contents of a report. A study's folder gives one folder per part, and its leaderboard.
 struct ReportInputs {
   std::vector<ReportFolder> folders;
   std::optional<Leaderboard> leaderboard;

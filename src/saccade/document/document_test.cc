@@ -283,7 +283,7 @@ TEST(RenderMarkdown, TablesBelowLongParagraphsAreText) {
   EXPECT_TRUE(is_table(head + repeated("| - | 2 |\n| - | - |\n", 20'000)));
 }
 
-// cmark-gfm goes over a paragraph once more for each of some signs. Of these texts it would take a second and more.
+// cmark-gfm goes over a paragraph once more for each of some signs. These texts would take it a second and more.
 TEST(RenderMarkdown, ParagraphsOfManySignsAreRefused) {
   for (const char* signs : {"_[^1]", "~[^1]", "~~[a](b)", "_[a](b)", "http://a.b<", "a.b@c.d<", "[^"}) {
     const auto html = render_markdown(repeated(signs, 40'000));

@@ -51,7 +51,7 @@ struct DecodeOptions {
   bool facts = false;
 };
 
-// Place of a whole image in the pixels of a smaller version of it. Where its size is no multiple of the factor, the
+// Place of a whole image in the pixels of a smaller version of it. If its size is no multiple of the factor, the
 // outermost pixels stand for less than the others.
 struct ShrunkFrom {
   int width = 0;  // pixels of the whole image, turned as the smaller one; 0: it was not shrunk

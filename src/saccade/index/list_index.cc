@@ -66,7 +66,7 @@ void take_nearest(const Padded& padded, MatrixView<const float> directions, int6
   for (size_t q = 0; q < best.size(); ++q) {
     for (int64_t i = 0; i < width; ++i) {
       const float score = scores[q * static_cast<size_t>(width) + static_cast<size_t>(i)];
-      // Of equal ones the first, in whatever order they are looked at.
+      // The first of equal ones wins, in whatever order they are looked at.
       if (score > best[q].score || (score == best[q].score && begin + i < best[q].direction)) {
         best[q] = {begin + i, score};
       }

@@ -88,7 +88,7 @@ struct Scan {
   }
 };
 
-// What a part of a scan has found.
+// Results of a part of a scan.
 struct PartOfScan {
   BestRows best;
   int64_t allowed = 0;   // rows seen that are; not counted if none are left out

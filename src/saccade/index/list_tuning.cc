@@ -207,7 +207,7 @@ Result<ListRecall> tune_lists(const SearchedRows& searched, const ListIndex& ind
       std::sqrt(options.recall * (1 - options.recall) / (2 * static_cast<double>(recall.tuned_with)));
   Tuner tuner(stoppable, index, checks, queries, with, pool);
   SACCADE_ASSIGN(recall.probe, tuner.find(options.recall + std::min(error, (1 - options.recall) / 2)));
-  // Where they do worse all the same, the effort is raised in steps: with 250 tuning queries, a recall of 0.96 among them was
+  // The effort is raised in steps if they do worse all the same: with 250 tuning queries, a recall of 0.96 among them was
   // seen to be 0.947 among 500 others.
   constexpr double kStep = 1.3;
   for (;;) {

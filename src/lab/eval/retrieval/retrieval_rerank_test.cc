@@ -132,7 +132,7 @@ TEST(Rerank, TheSecondEncoderDecidesAmongTheFirstAnswers) {
     EXPECT_EQ(find_named(last.figures.t2i, "r1")->value, 1);
     EXPECT_EQ(find_named(last.gain.t2i, "r1")->figure.value, 1);
     EXPECT_EQ(result.rerank->pairs, 16);
-    // Of the first two answers only images 0 and 1 are right for anything.
+    // Only images 0 and 1 of the first two answers are right for anything.
     EXPECT_EQ(find_named(result.rerank->points.front().figures.t2i, "r1")->value, 0.5);
   }
 }
