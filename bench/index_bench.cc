@@ -597,25 +597,19 @@ int run(int argc, char** argv) {
                     }};
   if (const std::string own = environment("SACCADE_BENCH_PICTURES"); !own.empty())
     large = {"own", existing(own)};
-  for (const NamedSource& checkpoint : checkpoints()) {
-    if (checkpoint.name == "toy") continue;
-    benchmark::RegisterBenchmark(fmt::format("large/{}/{}", large.name, checkpoint.name).c_str(),
-                                 [&inputs, large, checkpoint](benchmark::State& state) {
-                                   compare_large(state, inputs, large, checkpoint);
-                                 })
-        ->Iterations(1)
-        ->UseManualTime()
-        ->Unit(benchmark::kSecond);
-  }
-  for (const NamedSource& checkpoint : checkpoints()) {
-    if (checkpoint.name == "toy") continue;
-    benchmark::RegisterBenchmark(fmt::format("cosines/{}/{}", large.name, checkpoint.name).c_str(),
-                                 [&inputs, large, checkpoint](benchmark::State& state) {
-                                   compare_embeddings(state, inputs, large, checkpoint);
-                                 })
-        ->Iterations(1)
-        ->UseManualTime()
-        ->Unit(benchmark::kSecond);
+  const std::pair<const char*, decltype(&compare_large)> comparisons[] = {{"large", &compare_large},
+                                                                          {"cosines", &compare_embeddings}};
+  for (const auto& [name, compare] : comparisons) {
+    for (const NamedSource& checkpoint : checkpoints()) {
+      if (checkpoint.name == "toy") continue;
+      benchmark::RegisterBenchmark(fmt::format("{}/{}/{}", name, large.name, checkpoint.name).c_str(),
+                                   [&inputs, large, checkpoint, compare = compare](benchmark::State& state) {
+                                     compare(state, inputs, large, checkpoint);
+                                   })
+          ->Iterations(1)
+          ->UseManualTime()
+          ->Unit(benchmark::kSecond);
+    }
   }
   const NamedSource many{"10000", [](Inputs& made) {
                            return made.folder(
