@@ -38,6 +38,13 @@ struct ImageRef {
   [[nodiscard]] std::string name() const;
   friend bool operator==(const ImageRef&, const ImageRef&) = default;
 };
+// Returns the images of items, in their order. `Items` is a range of records with a member `image`.
+template <typename Items>
+std::vector<ImageRef> image_list(const Items& items) {
+  std::vector<ImageRef> images;
+  for (const auto& item : items) images.push_back(item.image);
+  return images;
+}
 
 struct DatasetItem {
   std::string id;  // unique in its dataset

@@ -68,9 +68,7 @@ Status AnswersStudy::add_dataset(const NamedDataset& dataset) {
 }
 
 std::vector<ImageRef> AnswersStudy::pictures(size_t dataset) const {
-  std::vector<ImageRef> pictures;
-  for (const DatasetItem& item : datasets_[dataset].items) pictures.push_back(item.image);
-  return pictures;
+  return image_list(datasets_[dataset].items);
 }
 
 Result<SettledTask> AnswersStudy::settle(size_t dataset, std::span<const int64_t> unreadable) {

@@ -195,9 +195,7 @@ Status ClassificationStudy::add_dataset(const NamedDataset& dataset) {
 }
 
 std::vector<ImageRef> ClassificationStudy::pictures(size_t dataset) const {
-  std::vector<ImageRef> pictures;
-  for (const RunImage& image : datasets_[dataset].images) pictures.push_back(image.image);
-  return pictures;
+  return image_list(datasets_[dataset].images);
 }
 
 Result<SettledTask> ClassificationStudy::settle(size_t dataset, std::span<const int64_t> unreadable) {

@@ -183,10 +183,7 @@ Status ComposedStudy::add_dataset(const NamedDataset& dataset) {
 }
 
 std::vector<ImageRef> ComposedStudy::pictures(size_t dataset) const {
-  std::vector<ImageRef> pictures;
-  for (const GalleryPicture& each : datasets_[dataset].dataset.as<EditQueries>().gallery)
-    pictures.push_back(each.image);
-  return pictures;
+  return image_list(datasets_[dataset].dataset.as<EditQueries>().gallery);
 }
 
 Result<SettledTask> ComposedStudy::settle(size_t dataset, std::span<const int64_t> unreadable) {

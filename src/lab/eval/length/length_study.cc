@@ -132,7 +132,7 @@ Status LengthStudy::add_dataset(const NamedDataset& dataset) {
 }
 
 std::vector<ImageRef> LengthStudy::pictures(size_t dataset) const {
-  return pictures_of(datasets_[dataset].source);
+  return image_list(datasets_[dataset].source.images);
 }
 
 Result<SettledTask> LengthStudy::settle(size_t dataset, std::span<const int64_t> unreadable) {

@@ -49,9 +49,7 @@ Status MatchStudy::add_dataset(const NamedDataset& dataset) {
 }
 
 std::vector<ImageRef> MatchStudy::pictures(size_t dataset) const {
-  std::vector<ImageRef> pictures;
-  for (const DatasetItem& item : datasets_[dataset].items) pictures.push_back(item.image);
-  return pictures;
+  return image_list(datasets_[dataset].items);
 }
 
 Result<SettledTask> MatchStudy::settle(size_t dataset, std::span<const int64_t> unreadable) {

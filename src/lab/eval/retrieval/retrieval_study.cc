@@ -53,7 +53,7 @@ void RetrievalStudy::add_source(RetrievalSource source) {
 }
 
 std::vector<ImageRef> RetrievalStudy::pictures(size_t dataset) const {
-  return pictures_of(datasets_[dataset].source);
+  return image_list(datasets_[dataset].source.images);
 }
 
 Result<SettledTask> RetrievalStudy::settle(size_t dataset, std::span<const int64_t> unreadable) {

@@ -80,12 +80,6 @@ std::span<const EnumName<CaptionPolicy>> enum_names(CaptionPolicy) {
   return kWords;
 }
 
-std::vector<ImageRef> pictures_of(const RetrievalSource& source) {
-  std::vector<ImageRef> pictures;
-  for (const RunImage& image : source.images) pictures.push_back(image.image);
-  return pictures;
-}
-
 Result<RetrievalSource> retrieval_source(const Dataset& dataset) {
   SACCADE_ASSIGN(const CaptionedImages* images, dataset.need<CaptionedImages>());
   RetrievalSource source;

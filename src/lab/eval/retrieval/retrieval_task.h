@@ -41,8 +41,6 @@ struct RetrievalSource {
 };
 // Returns a dataset's items and all their captions, in order. Returns kUsage for a test of composition.
 Result<RetrievalSource> retrieval_source(const Dataset& dataset);
-// Returns the source's images by number.
-std::vector<ImageRef> pictures_of(const RetrievalSource& source);
 
 // The first caption of every image. They are the queries of some protocols, and the only texts of the symmetric one.
 struct FirstCaptions {

@@ -311,7 +311,7 @@ Result<HeadSet> head_set_of_dataset(const NamedDataset& dataset, EncoderBackend&
   EmbedOptions embed = options;
   embed.progress_detail = dataset.name;
   FeatureItems items;
-  items.pictures = pictures_of(source);
+  items.pictures = image_list(source.images);
   for (const SourceText& text : source.texts) {
     items.texts.emplace_back(text.caption);
     items.text_image.push_back(text.image);
