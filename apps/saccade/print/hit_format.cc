@@ -45,7 +45,7 @@ struct Field {
 constexpr auto kFields = std::to_array<Field>({
     {"rank", [](const SearchHit& hit) { return fmt::format("{}", hit.rank); }},
     {"score", [](const SearchHit& hit) { return fmt::format("{:.6f}", hit.score); }},
-    {"likelihood",
+    {"match_probability",
      [](const SearchHit& hit) {
        return hit.likelihood ? fmt::format("{:.4f}", hit.likelihood->right) : std::string();
      }},

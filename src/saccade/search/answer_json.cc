@@ -337,7 +337,7 @@ Json answer_json(const SearchAnswer& answer) {
                             {"second", second_json(hit.item)},
                             {"score", std::isfinite(hit.score) ? Json(shortest(hit.score)) : Json()},
                             {"match", match_of(hit) == Match::kUnknown ? Json() : Json(name(match_of(hit)))},
-                            {"likelihood", likelihood_json(hit)},
+                            {"match_probability", likelihood_json(hit)},
                             {"date", file_date_json(hit.item)},
                             {"dated_by", dated_by(hit.facts)},
                             {"caption", hit.item.caption},

@@ -505,7 +505,7 @@ Result<SearchAnswer> search_encoded(const CollectionReader& collection, EncoderB
   }
   const Judge judge = judge_of(collection, query);
   if (query.cut && !judge.tells()) {
-    return fail(ErrorCode::kUnsupported, "nothing can be cut by its likelihood: {}", judge.reason);
+    return fail(ErrorCode::kUnsupported, "hits have no match probabilities to cut by: {}", judge.reason);
   }
   SearchAnswer answer;
   const bool late = collection.has_late_rows();

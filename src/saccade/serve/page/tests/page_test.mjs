@@ -360,8 +360,8 @@ describe("the page", { skip: missing }, () => {
     // Each picture says how likely it is right, in words, and with the probability behind them.
     const said = await page.$$eval("#results .tile-link", (links) => links.map((link) => link.title));
     assert.ok(said.length > 0);
-    assert.deepEqual(said, answer.hits.slice(0, said.length).map(({ match, likelihood }) =>
-      `${match[0].toUpperCase()}${match.slice(1)} (match probability ${likelihood.right.toFixed(2)})`));
+    assert.deepEqual(said, answer.hits.slice(0, said.length).map(({ match, match_probability }) =>
+      `${match[0].toUpperCase()}${match.slice(1)} (match probability ${match_probability.right.toFixed(2)})`));
   });
 
   test("shows how a text of several parts was understood", async () => {
