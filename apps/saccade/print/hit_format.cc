@@ -19,8 +19,9 @@ std::string name_of(const std::string& path) {
 
 std::string words_of(const SearchHit& hit) {
   std::string words;
-  if (!hit.words) return words;
-  for (const WordHit::Match& match : hit.words->matches) words += (words.empty() ? "" : " ") + match.term;
+  if (!hit.keywords) return words;
+  for (const KeywordHit::Match& match : hit.keywords->matches)
+    words += (words.empty() ? "" : " ") + match.term;
   return words;
 }
 

@@ -539,7 +539,7 @@ TEST_F(SearchTest, APictureAndATextAreComposedAsAsked) {
   EXPECT_EQ(answer_json(moved)["query"]["compose"]["was"], "b");
   query.fusion = Fusion{.method = Compose::kSlerp, .text_weight = -1, .image_weight = 2};
   EXPECT_EQ(error_of(query).code, ErrorCode::kUsage);
-  // A single part needs no composition, and the answer reports none.
+  // A single part is not composed, and the answer reports no composer.
   query.images.clear();
   query.fusion = Fusion{.method = Compose::kSlerp};
   EXPECT_NEAR(answer_to(query).hits[0].score, 1, 1e-6);

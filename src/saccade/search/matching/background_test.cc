@@ -150,7 +150,7 @@ class BackgroundTest : public testing::Test {
     query.cut = cut;
     query.order = order;
     query.k = k;
-    query.word_share = words;
+    query.keyword_weight = words;
     return search(collection, encoder_, query, pool_);
   }
 
