@@ -14,7 +14,7 @@
 #include "saccade/image/frame_name.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/search/fusion.h"
-#include "saccade/search/keywords/word_search.h"
+#include "saccade/search/keywords/keyword_search.h"
 #include "saccade/search/listing.h"
 #include "saccade/search/query_language.h"
 #include "saccade/search/search.h"
@@ -264,7 +264,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
   CLI::Option* keyword_weight =
       command
           ->add_option(
-              "--keyword-weight", arguments->query.word_share,
+              "--keyword-weight", arguments->query.keyword_weight,
               "weight of keyword matches (captions, file and folder names) against visual similarity, 0 to 1")
           ->transform(real_number(0, 1))
           ->default_val(kWordShare);

@@ -20,8 +20,10 @@
 namespace saccade {
 namespace {
 
-constexpr std::array<EnumName<Likeness>, 3> kLikenessNames{
-    {{Likeness::kSameBytes, "bytes"}, {Likeness::kSamePicture, "picture"}, {Likeness::kBurst, "burst"}}};
+constexpr std::array<EnumName<Likeness>, 4> kLikenessNames{{{Likeness::kSameBytes, "bytes"},
+                                                            {Likeness::kSamePicture, "image"},
+                                                            {Likeness::kBurst, "burst"},
+                                                            {Likeness::kSamePicture, "picture"}}};
 
 // Sets that grow together; each remembers the loosest link that made it.
 class Sets {

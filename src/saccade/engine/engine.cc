@@ -20,7 +20,7 @@ Hit hit_of(const SearchHit& found) {
           .id = found.item.id,
           .path = found.item.path,
           .score = found.score,
-          .by_keywords = found.words.has_value(),
+          .by_keywords = found.keywords.has_value(),
           .caption = found.item.caption,
           .width = found.item.width,
           .height = found.item.height,

@@ -18,7 +18,7 @@
 #include "saccade/model/composers/composer.h"
 #include "saccade/search/candidates.h"
 #include "saccade/search/fold.h"
-#include "saccade/search/keywords/word_search.h"
+#include "saccade/search/keywords/keyword_search.h"
 #include "saccade/search/matching/background.h"
 #include "saccade/search/matching/evidence.h"
 #include "saccade/search/query_language.h"
@@ -72,7 +72,7 @@ const QueryImage::Stored* stored_alone(const SearchQuery& query) {
 
 // Word search state of one search.
 struct Words {
-  WordRanking ranking;
+  KeywordRanking ranking;
   ScoreScale scale;              // of the query's scores
   std::vector<FusedRank> ranks;  // of the candidates, in their order
 
@@ -124,7 +124,7 @@ Judge judge_of(const CollectionReader& collection, const SearchQuery& query) {
   const Background& background = *query.background;
   const Background::Kind& kind = query.images.empty() ? background.text : background.picture;
   if (kind.surroundings.mean_query.empty()) return {.reason = kind.model.reason};
-  if (query.images.empty() && query.word_share > 0)
+  if (query.images.empty() && query.keyword_weight > 0)
     return {.kind = &kind, .texts = &background.texts, .reason = {}};
   return {.kind = &kind, .reason = kind.model.reason};
 }
@@ -212,7 +212,7 @@ std::map<int64_t, HitLikelihood> judge(const CollectionReader& collection, std::
     QueryWords asked = words.ranking.words;
     const bool described = asked.known && judge.texts->described >= kDescribedShare;
     for (size_t i = 0; i < best.size(); ++i) {
-      const WordRanking::Place* place = place_of(words.ranking, best[i].row);
+      const KeywordRanking::Place* place = place_of(words.ranking, best[i].row);
       asked.known = described || place != nullptr;
       judgement.hits[i].right = match_probability(words.scale, double{best[i].score}, odds[i],
                                                   place != nullptr ? place->evidence : WordEvidence(), asked);
@@ -249,7 +249,7 @@ Result<Folding> cut_and_fold(Candidates candidates, Words& words,
   matching.more = !candidates.complete && !candidates.best.empty() && is_likely(candidates.best.back());
   for (const Candidate& candidate : candidates.best) {
     bool passes = is_likely(candidate);
-    const WordRanking::Place* place = place_of(words.ranking, candidate.row);
+    const KeywordRanking::Place* place = place_of(words.ranking, candidate.row);
     if (!passes && place != nullptr && place->evidence.all) {
       SACCADE_ASSIGN(passes, caption_is(collection, candidate.id, asked));
     }
@@ -258,7 +258,7 @@ Result<Folding> cut_and_fold(Candidates candidates, Words& words,
   matching.cut_hits = std::ssize(candidates.best) - std::ssize(left);
   candidates.best = std::move(left);
   if (words.change()) {
-    words.ranks = fuse_ranks(words.ranking, query.word_share, words.scale, candidates.best);
+    words.ranks = fuse_ranks(words.ranking, query.keyword_weight, words.scale, candidates.best);
   }
   Folding folding = fold(candidates, collection, query, std::ssize(candidates.best));
   matching.passed = std::ssize(folding.groups);
@@ -322,9 +322,9 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
 
   Words words;
   // With a query image, the text describes a change rather than the wanted image, so word search is skipped.
-  if (logit_scale && query.word_share != 0 && query.text.has_words() && query.images.empty()) {
-    SACCADE_ASSIGN(words.ranking, rank_by_words(collection, query, allowed));
-    answer.words = words.ranking.report;
+  if (logit_scale && query.keyword_weight != 0 && query.text.has_words() && query.images.empty()) {
+    SACCADE_ASSIGN(words.ranking, rank_by_keywords(collection, query, allowed));
+    answer.keywords = words.ranking.report;
     const bool judged = by != nullptr && by->texts != nullptr;
     if (late == nullptr && (words.change() || judged)) {
       words.scale = scale_of(collection, query, row, *logit_scale);
@@ -390,7 +390,7 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
     join_brought(candidates);
     Candidates fused = candidates;
     if (late != nullptr) words.scale = late_scale(fused.best);
-    words.ranks = fuse_ranks(words.ranking, query.word_share, words.scale, fused.best);
+    words.ranks = fuse_ranks(words.ranking, query.keyword_weight, words.scale, fused.best);
     folding = fold(fused, collection, query, query.k);
   }
   SACCADE_TRY(check_stop(query));
@@ -402,7 +402,7 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
     if (ranked == ranks.end()) continue;
     hit.vector_rank = ranked->second->by_vectors;
     if (ranked->second->by_words == nullptr) continue;
-    SACCADE_ASSIGN(hit.words, word_hit(collection, *ranked->second->by_words, words.ranking.report));
+    SACCADE_ASSIGN(hit.keywords, keyword_hit(collection, *ranked->second->by_words, words.ranking.report));
   }
   if (by == nullptr) return answer;
   if (!query.cut) likelihoods = judge(collection, row, *by, candidates, words, answer);
@@ -505,7 +505,7 @@ Result<SearchAnswer> search_encoded(const CollectionReader& collection, EncoderB
   }
   const Judge judge = judge_of(collection, query);
   if (query.cut && !judge.tells()) {
-    return fail(ErrorCode::kUnsupported, "nothing can be cut by its likelihood: {}", judge.reason);
+    return fail(ErrorCode::kUnsupported, "hits have no match probabilities to cut by: {}", judge.reason);
   }
   SearchAnswer answer;
   const bool late = collection.has_late_rows();
@@ -522,7 +522,7 @@ Result<SearchAnswer> search_encoded(const CollectionReader& collection, EncoderB
     if (query.explain) SACCADE_TRY(explain(collection, encoder.preprocessing(), encoded, packed, answer));
   }
   answer.tokens = encoded.tokens;
-  answer.composition = encoded.composition;
+  answer.composer_report = encoded.composer_report;
   order_hits(answer);
   return answer;
 }

@@ -15,7 +15,7 @@
 #include "saccade/match.h"
 #include "saccade/search/encoded_query.h"
 #include "saccade/search/explain/explain.h"
-#include "saccade/search/keywords/word_answer.h"
+#include "saccade/search/keywords/keyword_answer.h"
 #include "saccade/search/search_query.h"
 
 namespace saccade {
@@ -39,7 +39,7 @@ struct SearchHit {
   std::vector<TokenMatch> matches;           // with Query::explain: one a row of the text
   std::vector<HitExplanation> explanations;  // after explain_hits: one an encoder
   std::optional<HitLikelihood> likelihood;   // with Query::background, of the encoder's own score
-  std::optional<WordHit> words;        // with Query::word_share, where the picture has words of the query
+  std::optional<KeywordHit> keywords;  // with Query::keyword_weight, where the picture has words of the query
   std::optional<int64_t> vector_rank;  // beside it: by the score alone; nothing where it is too low to count
   // Rank and score before reranking; the hit's `score` is the old one if it was not reranked.
   struct Retrieval {
@@ -110,8 +110,9 @@ struct SearchAnswer {
   std::string why_exact = {};
   std::optional<Reranking> reranking;
   std::optional<Matching> matching;
-  std::optional<WordSearch> words;                      // with Query::word_share
-  std::shared_ptr<const Composition> composition = {};  // how a composer made the query; nullptr: none did
+  std::optional<KeywordSearch> keywords;  // with Query::keyword_weight
+  std::shared_ptr<const ComposerReport> composer_report =
+      {};  // how a composer made the query; nullptr: none did
 };
 
 // Returns the strength of the hit's match, by its match probability.

@@ -128,7 +128,7 @@ struct SearchQuery {
   bool exact = false;
 
   // The share of words beside vectors, [0, 1] (word_search.h); 0: vectors alone.
-  double word_share = 0;
+  double keyword_weight = 0;
   // Request to stop: encode_query and search_encoded end with kCancelled between two steps.
   std::stop_token stop = {};
 

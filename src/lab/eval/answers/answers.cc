@@ -15,7 +15,7 @@
 #include "saccade/core/hash.h"
 #include "saccade/core/random.h"
 #include "saccade/search/keywords/caption_texts.h"
-#include "saccade/search/keywords/word_search.h"
+#include "saccade/search/keywords/keyword_search.h"
 #include "saccade/search/matching/background.h"
 #include "saccade/search/matching/evidence.h"
 #include "saccade/search/search.h"
@@ -149,7 +149,7 @@ double ndcg(std::span<const int64_t> hits, const std::vector<int64_t>& right) {
 // Both rankings of a query, for the orders that are no answer of the program.
 struct Both {
   std::vector<RowScore> best;  // by score, all rows
-  WordRanking words;
+  KeywordRanking words;
 };
 
 std::vector<int64_t> top(std::vector<std::pair<double, int64_t>> sums) {
@@ -164,7 +164,7 @@ std::vector<int64_t> top(std::vector<std::pair<double, int64_t>> sums) {
 std::vector<int64_t> keyword_order(const Both& both) {
   std::vector<std::pair<double, int64_t>> sums;
   for (const RowScore& row : both.best) {
-    const WordRanking::Place* place = place_of(both.words, row.row);
+    const KeywordRanking::Place* place = place_of(both.words, row.row);
     const double tie = 1e-9 * static_cast<double>(SplitMix(static_cast<uint64_t>(row.row)).below(1000));
     sums.emplace_back((place != nullptr ? place->evidence.strength() : 0) + tie, row.row);
   }
@@ -175,7 +175,7 @@ std::vector<int64_t> reciprocal_order(const Both& both) {
   std::vector<std::pair<double, int64_t>> sums;
   for (size_t i = 0; i < both.best.size(); ++i) {
     double sum = 1 / (kRankOffset + static_cast<double>(i) + 1);
-    if (const WordRanking::Place* place = place_of(both.words, both.best[i].row)) {
+    if (const KeywordRanking::Place* place = place_of(both.words, both.best[i].row)) {
       sum += 1 / (kRankOffset + static_cast<double>(place->rank));
     }
     sums.emplace_back(sum, both.best[i].row);
@@ -191,7 +191,7 @@ std::vector<int64_t> convex_order(const Both& both) {
   double most = 0;
   for (const auto& [row, place] : both.words.places) most = std::max(most, place.evidence.bm25);
   for (const RowScore& row : both.best) {
-    const WordRanking::Place* place = place_of(both.words, row.row);
+    const KeywordRanking::Place* place = place_of(both.words, row.row);
     const double words = place != nullptr ? place->evidence.bm25 / most : 0;
     sums.emplace_back((1 - kConvexKeywords) * (double{row.score} - low) / std::max(high - low, 1e-9) +
                           kConvexKeywords * words,
@@ -264,7 +264,7 @@ class Asker {
     SearchQuery query;
     query.text = asked.text;
     query.background = background_;
-    query.word_share = kWordShare;
+    query.keyword_weight = kWordShare;
     query.fold_duplicates = false;
     query.k = kAnswerDepth;
     EncodedQuery encoded;
@@ -273,7 +273,7 @@ class Asker {
     if (answer.matching) matching = *answer.matching;
     const std::vector<uint8_t> every(static_cast<size_t>(collection_.rows().rows()), 1);
     Both both;
-    SACCADE_ASSIGN(both.words, rank_by_words(collection_, query, every));
+    SACCADE_ASSIGN(both.words, rank_by_keywords(collection_, query, every));
     SACCADE_ASSIGN(auto best, exact_search(collection_.rows(), {row.data(), 1, std::ssize(row)},
                                            collection_.rows().rows(), pool_));
     both.best = std::move(best.front());
@@ -325,7 +325,7 @@ class Asker {
     const ScoreScale scale = score_scale(surroundings.sample.view(), row);
     const bool described = both.words.words.known && texts.described >= kDescribedShare;
     for (const SearchHit& hit : answer.hits) {
-      const WordRanking::Place* place = place_of(both.words, hit.item.row);
+      const KeywordRanking::Place* place = place_of(both.words, hit.item.row);
       const WordEvidence words = place != nullptr ? place->evidence : WordEvidence();
       record.hits.push_back({.image = number_of(hit.item.row),
                              .right = std::ranges::binary_search(asked.right, number_of(hit.item.row)),

@@ -10,7 +10,7 @@
 #include "saccade/collection/catalog/word_index.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
-#include "saccade/core/word_field.h"
+#include "saccade/core/name_field.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/model/options/precision_names.h"
 
@@ -82,7 +82,7 @@ ErrorCode code_from_name(std::string_view name) {
 
 Result<LateSettings> parse_late(const Json& json) {
   LateSettings late;
-  SACCADE_ASSIGN(late.precision, word_field<RowPrecision>(json, "precision"));
+  SACCADE_ASSIGN(late.precision, name_field<RowPrecision>(json, "precision"));
   SACCADE_ASSIGN(const std::string pooling, json_field<std::string>(json, "pooling"));
   if (pooling != kGridMean) {
     return fail(ErrorCode::kUnsupported, "\"pooling\" is \"{}\", this program knows {}", pooling, kGridMean);
@@ -127,11 +127,11 @@ Result<CollectionInfo> parse_info(const Json& json) {
   const Json& settings = json["settings"];
   SACCADE_ASSIGN(info.settings.apply_orientation, json_field<bool>(settings, "apply_orientation"));
   SACCADE_ASSIGN(info.settings.fast_decode, json_field<bool>(settings, "fast_decode"));
-  SACCADE_ASSIGN(info.settings.background, word_field<BackgroundPolicy>(settings, "background"));
+  SACCADE_ASSIGN(info.settings.background, name_field<BackgroundPolicy>(settings, "background"));
   SACCADE_ASSIGN(info.settings.convert_to_srgb, json_field_or<bool>(settings, "convert_to_srgb", false));
   // Collections made before there were any have none of their own opinion.
   if (settings.contains("int8_rows")) {
-    SACCADE_ASSIGN(info.settings.int8_rows, word_field<Int8Policy>(settings, "int8_rows"));
+    SACCADE_ASSIGN(info.settings.int8_rows, name_field<Int8Policy>(settings, "int8_rows"));
   }
   // Collections from before it was kept say nothing.
   SACCADE_ASSIGN(const std::string precision, json_field_or<std::string>(settings, "precision", "fp32"));

@@ -318,7 +318,8 @@ Result<IllustratePlan> choose_pictures(const CollectionReader& collection, Encod
                                        std::span<const DocumentSentence> sentences,
                                        const IllustrateOptions& options, ThreadPool& pool) {
   if (!(options.least >= 0 && options.least <= 1)) {
-    return fail(ErrorCode::kUsage, "the least likelihood is {}, expected a probability", options.least);
+    return fail(ErrorCode::kUsage, "minimum match probability {}: expected a probability, 0 to 1",
+                options.least);
   }
   if (options.per_paragraph < 1 || options.at_most < 0 || options.candidates < 1) {
     return fail(ErrorCode::kUsage,

@@ -310,7 +310,7 @@ Result<Background> measure_background(const CollectionReader& collection, Encode
   if (collection.has_late_rows()) {
     return fail(
         ErrorCode::kUnsupported,
-        "of late interaction no likelihood is measured: its scores grow with the text's number of tokens");
+        "match probabilities are not measured for late interaction: its scores grow with the text's number of tokens");
   }
   const auto start = std::chrono::steady_clock::now();
   SACCADE_TRY(check_same_checkpoint(collection.info(),

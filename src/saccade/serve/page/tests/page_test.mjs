@@ -362,8 +362,8 @@ describe("the page", { skip: missing }, () => {
     const bells = await api("/api/collections/icons/search", { text: "bell", k: 60 });
     const said = await page.$$eval("#results .tile-link", (links) => links.map((link) => link.title));
     assert.ok(said.length > 0);
-    assert.deepEqual(said, bells.hits.slice(0, said.length).map(({ match, likelihood }) =>
-      `${match[0].toUpperCase()}${match.slice(1)} (match probability ${likelihood.right.toFixed(2)})`));
+    assert.deepEqual(said, bells.hits.slice(0, said.length).map(({ match, match_probability }) =>
+      `${match[0].toUpperCase()}${match.slice(1)} (match probability ${match_probability.right.toFixed(2)})`));
   });
 
   test("shows how a text of several parts was understood", async () => {
