@@ -48,7 +48,7 @@ std::string curves_text(const std::string& what, const LengthCurvesRecord& curve
     std::string last = effective.subsets ? effective_words(*effective.subsets) : "";
     if (curve.difference) {
       last = fmt::format("{:+.3f} to the cut text{}", curve.difference->figure.value,
-                         curve.difference->told_apart ? "" : ": cannot be told apart");
+                         curve.difference->significant ? "" : ": cannot be told apart");
     }
     text += fmt::format(
         "  {:<34} {:<15} {:<16} {:<22} {}\n", what, direction_text(direction),

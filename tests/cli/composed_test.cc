@@ -41,7 +41,7 @@ class ComposedCli : public ProgramTest {
   static std::string queries(const std::string& split, const std::vector<std::vector<std::string>>& all) {
     std::string text;
     for (const char* name : {"red", "green", "blue", "dark", "light", "grey"}) {
-      text += fmt::format(R"({{"picture": "pictures/{}.png", "id": "{}"}})", name, name) + "\n";
+      text += fmt::format(R"({{"gallery_image": "pictures/{}.png", "id": "{}"}})", name, name) + "\n";
     }
     for (const auto& each : all) {
       text +=

@@ -92,7 +92,7 @@ TEST_F(LengthCommand, WritesARunWithCurvesControlsAndChunks) {
   EXPECT_EQ(result["chunking"][0]["pooling"], "mean");
   EXPECT_EQ(result["chunking"][0]["chunk_count"], 6);
   EXPECT_EQ(result["chunking"][5]["t2i"]["curve"].back()["n"], 29);
-  EXPECT_TRUE(result["chunking"][5]["t2i"]["difference"]["told_apart"].is_boolean());
+  EXPECT_TRUE(result["chunking"][5]["t2i"]["difference"]["significant"].is_boolean());
   const Json metrics = read_json(folder_ / "run/metrics.json").value();
   EXPECT_EQ(metrics["results"], answer["results"]);
 

@@ -172,8 +172,8 @@ TEST_F(MatchesCli, EvalSaysWhetherPromisesComeTrue) {
     EXPECT_GE(figures[name]["high"].get<double>(), figures[name]["value"].get<double>()) << name;
   }
   // No image has the words of another's caption, so image queries have nothing to find.
-  EXPECT_EQ(result["picture"]["asked"], 0);
-  EXPECT_TRUE(result["picture"]["found_auroc"]["value"].is_null());
+  EXPECT_EQ(result["image"]["asked"], 0);
+  EXPECT_TRUE(result["image"]["found_auroc"]["value"].is_null());
   EXPECT_THAT(run({"eval", "matches", "--dataset", "shapes.jsonl", "-m", "starter"}).out,
               HasSubstr("AUROC, an answer there against none"));
   ASSERT_EQ(run({"report", "run", "-o", "page.html", "--no-charts"}).code, 0);

@@ -299,7 +299,7 @@ class Measurement {
     };
     SACCADE_ASSIGN(result_.images, measure_throughput(kImageStages, static_cast<int64_t>(all.size()),
                                                       options_, clock_, pass));
-    result_.pictures_sha256 = hash_of_hashes(hashes);
+    result_.images_sha256 = hash_of_hashes(hashes);
     finish_rows(values, gallery_rows_);
     return {};
   }

@@ -46,7 +46,7 @@ Json AnswersStudy::protocol() const {
       answers_.indexed, answers_.each, answers_.attributed, answers_.fitted ? "the fitted" : "the held-out",
       kAbsentQueries, kAnswerDepth, options_.bootstrap.resamples);
   words += fmt::format(" {}", picture_words(options_.embed));
-  Json json = {{"words", std::move(words)},
+  Json json = {{"description", std::move(words)},
                {"indexed", answers_.indexed},
                {"each", answers_.each},
                {"attributed", answers_.attributed},

@@ -107,7 +107,7 @@ Json LengthStudy::protocol() const {
       meaning_of(study_.captions), 100 * length.share, length.subsets, length.subset_items);
   if (study_.join_captions) words += " All captions of a picture are one text, a line each.";
   words += fmt::format(" {}", picture_words(options_.embed));
-  Json json = {{"words", std::move(words)},
+  Json json = {{"description", std::move(words)},
                {"captions", enum_name(study_.captions)},
                {"join_captions", study_.join_captions},
                {"ties", "pessimistic"}};

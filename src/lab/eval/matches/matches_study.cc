@@ -29,7 +29,7 @@ Json MatchStudy::protocol() const {
       "is right taken away. The first {} hits count. Intervals: {} resamples of the classes.",
       match_.texts, kMostAsked, kJudgedHits, options_.bootstrap.resamples);
   words += fmt::format(" {}", picture_words(options_.embed));
-  Json json = {{"words", std::move(words)},
+  Json json = {{"description", std::move(words)},
                {"texts", match_.texts},
                {"halves_seed", match_.seed},
                {"leave_out", options_.leave_out}};

@@ -22,7 +22,6 @@
 
 namespace saccade::lab {
 
-inline constexpr int64_t kNdcgDepth = 10;
 inline constexpr std::array<int64_t, 3> kRecallDepths = {1, 5, 10};
 
 // Returns the figures' names in their order: r<k> for all k, recall<k> for all k, mrr, ndcg10, mean_rank;

@@ -24,7 +24,7 @@ Json RetrievalStudy::protocol() const {
         " The symmetric protocol is measured beside it: each image with its first caption, in both directions.";
   }
   words += encodes ? " " + picture_words(options_.embed) : fmt::format(" Computed elsewhere: {}.", rank_by_);
-  Json json = {{"words", std::move(words)},
+  Json json = {{"description", std::move(words)},
                {"captions", enum_name(retrieval_.captions)},
                {"ties", enum_name(retrieval_.ties)},
                {"leave_out", options_.leave_out},

@@ -295,9 +295,9 @@ TEST(CaptionPolicies, DeeperThanTheGalleryIsNoFigure) {
   const Json comparison = record_json(*record);
   EXPECT_EQ(dump_json(comparison["t2i"]["r5"]),
             R"({"difference":null,"low":null,"high":null,"bca_low":null,"bca_high":null,"p_value":null,)"
-            R"("told_apart":null})");
+            R"("significant":null})");
   EXPECT_EQ(comparison["t2i"]["r1"]["difference"], 0);
-  EXPECT_EQ(comparison["t2i"]["r1"]["told_apart"], false);
+  EXPECT_EQ(comparison["t2i"]["r1"]["significant"], false);
   EXPECT_EQ(comparison["t2i"]["r1"]["p_value"], 1);
   const auto back = read_record<RetrievalComparison>(comparison);
   ASSERT_TRUE(back) << back.error().message;
