@@ -140,7 +140,7 @@ ClassRanks rank_classes(MatrixView<const float> scores, std::span<const int64_t>
 
 Json ClassificationStudy::protocol() const {
   return {
-      {"words",
+      {"description",
        fmt::format(
            "Each image gets the class whose prompts score highest; a class's embedding is the mean of its {} prompts'. "
            "Its right class is {} of the dataset. Ties count against the model. Intervals: {} resamples of the "

@@ -186,7 +186,7 @@ class LeaderboardMaker {
         bare.seed = run.seed;
         bare.resamples = run.resamples;
         bare.confidence = run.confidence;
-        bare.protocol.erase("words");
+        bare.protocol.erase("description");
         for (RunDataset& dataset : bare.datasets) dataset.path.clear();
         return record_json(bare);
       };
