@@ -13,7 +13,7 @@ namespace saccade::app {
 void add_collection_option(CLI::App& command, std::string& collection) {
   command.add_option(
       "-c,--collection", collection,
-      "folder of the collection (default: $SACCADE_COLLECTION, else .saccade in this folder or a parent, "
+      "folder of the collection, or weaviate://HOST:PORT/Name (default: $SACCADE_COLLECTION, else .saccade in this folder or a parent, "
       "else the only collection found)");
 }
 

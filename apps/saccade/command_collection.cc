@@ -138,9 +138,11 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
   text += fmt::format("checkpoint   {} ({}...), {} columns, from {}\n", one_line(info.checkpoint.name),
                       info.checkpoint.fingerprint.substr(0, 12), info.checkpoint.dim,
                       one_line(info.checkpoint.path));
-  text += fmt::format("pictures     {}, {} different, {} with a caption, {}\n", count_text(summary.items),
-                      count_text(summary.distinct_contents), count_text(summary.captions),
-                      size_text(summary.file_bytes));
+  const std::string different = summary.distinct_contents == kUnknownState
+                                    ? std::string()
+                                    : fmt::format(", {} different", count_text(summary.distinct_contents));
+  text += fmt::format("pictures     {}{}, {} with a caption, {}\n", count_text(summary.items), different,
+                      count_text(summary.captions), size_text(summary.file_bytes));
   if (!summary.formats.empty()) {
     text += "formats     ";
     for (const auto& [format, count] : summary.formats)
@@ -159,8 +161,12 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
     text += fmt::format("kept out     {} (saccade collection remove --forget lets them in)\n",
                         counted(summary.removed, "picture"));
   }
-  text += fmt::format("on disk      rows {}, catalog {}\n", size_text(summary.row_bytes),
-                      size_text(summary.catalog_bytes));
+  if (const VectorIndex* index = collection.index()) {
+    text += fmt::format("engine       {}, rows {}\n", index->engine(), size_text(summary.row_bytes));
+  } else {
+    text += fmt::format("on disk      rows {}, catalog {}\n", size_text(summary.row_bytes),
+                        size_text(summary.catalog_bytes));
+  }
   if (summary.int8_rows > 0) {
     text +=
         fmt::format("int8 rows    {}, {}\n", count_text(summary.int8_rows), size_text(summary.int8_bytes));

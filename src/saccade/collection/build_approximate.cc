@@ -43,6 +43,7 @@ Result<std::unique_ptr<const ApproximateIndex>> build_approximate(const Collecti
                                                                   const ProgressCallback& progress,
                                                                   const std::stop_token& stop) {
   const auto made = [&]() -> Result<std::unique_ptr<const ApproximateIndex>> {
+    SACCADE_TRY(collection.check_has_rows("an approximate index"));
     if (collection.has_late_rows()) {
       return fail(ErrorCode::kUnsupported, "collections of late interaction are searched exactly");
     }
@@ -77,6 +78,7 @@ Result<std::unique_ptr<const ApproximateIndex>> build_approximate(const Collecti
 }
 
 Result<bool> remove_approximate(const CollectionReader& collection) {
+  SACCADE_TRY(collection.check_has_rows("an approximate index"));
   std::error_code error;
   const std::filesystem::path path = approximate_path(collection.files(), collection.generation());
   const bool removed = std::filesystem::remove(path, error);

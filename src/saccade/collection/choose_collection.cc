@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/collection_reader.h"
+#include "saccade/collection/weaviate/address.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/temporary_files.h"
 #include "saccade/core/files/user_folders.h"
@@ -89,6 +90,7 @@ std::vector<fs::path> remembered_collections() {
 }
 
 void remember_collection(const fs::path& folder) {
+  if (weaviate::is_address(folder)) return;
   const auto state = user_state_folder();
   std::error_code error;
   const fs::path whole = fs::weakly_canonical(folder, error);

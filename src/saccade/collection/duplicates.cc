@@ -324,6 +324,7 @@ std::span<const EnumName<Likeness>> enum_names(Likeness) {
 Result<DuplicateReport> find_duplicates(const CollectionReader& collection, const DuplicateOptions& options,
                                         ThreadPool& pool, const ProgressCallback& progress,
                                         std::stop_token stop) {
+  SACCADE_TRY(collection.check_has_rows("looking for duplicates"));
   return Finder(collection, options, pool, progress, std::move(stop)).find().in("look for duplicates");
 }
 

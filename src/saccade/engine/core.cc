@@ -202,7 +202,7 @@ Result<LoadedEncoder> EngineCore::load_encoder() const {
       options_.precision.value_or(now ? (*now)->collection.info().settings.precision : Precision::kFp32);
   if (options.precision == Precision::kAuto) {
     SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(checkpoint.string()));
-    SACCADE_ASSIGN(const PrecisionChoice chosen, choose_precision(folder, options));
+    SACCADE_ASSIGN(const PrecisionChoice chosen, choose_precision(folder, options, user_precision_memory()));
     note(precision_choice_text(chosen), false);
     options.precision = chosen.taken;
   }

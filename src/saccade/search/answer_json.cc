@@ -316,6 +316,10 @@ Json answer_json(const SearchAnswer& answer) {
                            {"at", kRecallAt},
                            {"queries", answer.approximate->queries},
                            {"of", answer.approximate->texts ? "text" : "image"}};
+  } else if (answer.by_engine) {
+    json["approximate"] = {{"engine", answer.by_engine->engine},
+                           {"compared", answer.by_engine->compared},
+                           {"exact_filter", answer.by_engine->exact_filter}};
   }
   json["rescored"] = answer.rescored ? Json(*answer.rescored) : Json();
   json["rerank"] = answer.reranking ? reranking_json(*answer.reranking) : Json();

@@ -114,6 +114,9 @@ Judge judge_of(const CollectionReader& collection, const SearchQuery& query) {
     return {.reason =
                 "of late interaction nothing is measured: its scores grow with the text's number of tokens"};
   }
+  if (query.background == nullptr && collection.index() != nullptr) {
+    return {.reason = "the collection is in a vector database, which is not measured"};
+  }
   if (query.background == nullptr) {
     return {.reason = "the collection has not been measured: `saccade index` does that"};
   }
@@ -131,13 +134,24 @@ Judge judge_of(const CollectionReader& collection, const SearchQuery& query) {
 
 constexpr int64_t kScaleRows = 256;
 
+// The collection that a window's items are from (search_index).
+struct Whole {
+  int64_t searched = 0;                         // number of its items that the filter leaves
+  std::shared_ptr<const Matrix<float>> sample;  // rows of its items
+};
+
 // Returns the scale of a query's scores by one row: from the calibration's sample of the rows, or from one of the
 // same size.
 ScoreScale scale_of(const CollectionReader& collection, const SearchQuery& query, std::span<const float> row,
-                    double logit_scale) {
+                    double logit_scale, const Whole* whole) {
   if (query.background != nullptr && query.background->text.surroundings.sample.rows() > 0) {
     ScoreScale scale = score_scale(query.background->text.surroundings.sample.view(), row);
     scale.separation = query.background->texts.separation;
+    return scale;
+  }
+  if (whole != nullptr && whole->sample != nullptr) {
+    ScoreScale scale = score_scale(whole->sample->view(), row);
+    scale.separation = estimated_separation(scale.deviation, logit_scale);
     return scale;
   }
   const MatrixView<const float> rows = collection.rows();
@@ -285,10 +299,12 @@ const ListRecall* recall_for(const CollectionReader& collection, const SearchQue
 }
 
 // `late`: the query's rows of late interaction, or nullptr: by the one row alone. `by`: what hits are judged
-// by, or nullptr: they are not. `logit_scale`: the encoder's; without it the query's words are not looked at.
+// by, or nullptr: they are not. `logit_scale`: the encoder's; without it the query's words are not looked at. `whole`: what
+// the collection is a window of; `nullptr`: it is whole.
 Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<const float> row,
                                  const PackedQuery* late, const Judge* by, const SearchQuery& query,
-                                 ThreadPool& pool, std::optional<double> logit_scale, RowFinder& finder) {
+                                 ThreadPool& pool, std::optional<double> logit_scale, RowFinder& finder,
+                                 const Whole* whole = nullptr) {
   SACCADE_TRY(check(query));
   if (static_cast<int64_t>(row.size()) != collection.info().checkpoint.dim) {
     return fail(ErrorCode::kMismatch, "the query's row has {} columns, the collection's have {}", row.size(),
@@ -314,11 +330,15 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
   for (const QueryImage& image : query.images) {
     const auto* stored = std::get_if<QueryImage::Stored>(&image.content);
     if (stored == nullptr) continue;
-    SACCADE_ASSIGN(const Item item, collection.item(stored->id));
+    auto found = collection.item(stored->id);
+    // An item that is not in the window can be no hit.
+    if (!found && whole != nullptr && found.error().code == ErrorCode::kNotFound) continue;
+    SACCADE_ASSIGN(const Item item, std::move(found));
     if (!without.insert(item.row).second) continue;
     answer.searched -= allowed[static_cast<size_t>(item.row)] != 0 ? 1 : 0;
   }
-  if (answer.searched == 0) return answer;
+  if (whole != nullptr) answer.searched = whole->searched - std::ssize(without);
+  if (answer.searched <= 0) return answer;
 
   Words words;
   // With a query image, the text describes a change rather than the wanted image, so word search is skipped.
@@ -327,7 +347,7 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
     answer.keywords = words.ranking.report;
     const bool judged = by != nullptr && by->texts != nullptr;
     if (late == nullptr && (words.change() || judged)) {
-      words.scale = scale_of(collection, query, row, *logit_scale);
+      words.scale = scale_of(collection, query, row, *logit_scale, whole);
     }
   }
   SACCADE_TRY(check_stop(query));
@@ -439,6 +459,66 @@ Status explain(const CollectionReader& collection, const Preprocessing& preproce
   return {};
 }
 
+// Number of images that a vector index is first asked for: enough for the hits with a few near-duplicates each, and for a
+// fusion with keywords.
+constexpr int64_t kFirstWindow = 256;
+
+// Searches a collection that has an index of its own: asks it for the nearest items, and ranks these by their full rows like
+// the rows of a folder. Asks for more while they do not suffice.
+Result<SearchAnswer> search_index(const CollectionReader& collection, std::span<const float> row,
+                                  const Judge* by, const SearchQuery& query, ThreadPool& pool,
+                                  std::optional<double> logit_scale) {
+  SACCADE_TRY(check(query));
+  if (query.exact) SACCADE_TRY(collection.check_has_rows("an exact search"));
+  const VectorIndex& index = *collection.index();
+  if (static_cast<int64_t>(row.size()) != collection.info().checkpoint.dim) {
+    return fail(ErrorCode::kMismatch, "the query's row has {} columns, the collection's have {}", row.size(),
+                collection.info().checkpoint.dim);
+  }
+  if (query.k > index.most()) {
+    return fail(ErrorCode::kUsage, "k is {}, but {} finds at most {}", query.k, index.engine(), index.most());
+  }
+  std::optional<Filter> filter;
+  if (!query.filter.empty()) {
+    SACCADE_ASSIGN(filter, parse_filter(query.filter).in("filter"));
+  }
+  NearestQuery asked{.row = row, .filter = filter ? &*filter : nullptr};
+  std::vector<std::string> terms;
+  std::vector<std::string> unwanted;
+  if (logit_scale && query.word_share != 0 && query.text.has_words() && query.images.empty()) {
+    terms = word_terms(query);
+    for (const QueryPart& part : query.text.parts()) {
+      if (part.weight < 0) unwanted.push_back(part.text);
+    }
+  }
+  asked.terms = terms;
+  asked.counted = unwanted;
+  const int64_t least = query.rescore > 0 ? query.rescore : kFirstWindow;
+  asked.count = std::min(std::max(4 * query.k + 32, least), index.most());
+  Whole whole;
+  SACCADE_ASSIGN(whole.sample, index.sample());
+  OwnPass finder;
+  for (;; asked.count = std::min(4 * asked.count, index.most())) {
+    SACCADE_TRY(check_stop(query));
+    SACCADE_ASSIGN(NearestItems nearest, index.nearest(asked));
+    whole.searched = nearest.searched;
+    const int64_t compared = std::ssize(nearest.items);
+    SACCADE_ASSIGN(const CollectionReader window,
+                   CollectionReader::of_items({collection.info(), std::move(nearest.items),
+                                               std::move(nearest.words), collection.folder()}));
+    SACCADE_ASSIGN(SearchAnswer answer,
+                   search_with(window, row, nullptr, by, query, pool, logit_scale, finder, &whole));
+    const bool enough = std::ssize(answer.hits) >= query.k;
+    if (!enough && !nearest.complete && asked.count < index.most()) continue;
+    for (SearchHit& hit : answer.hits) {
+      hit.item.path = index.path_here(hit.item.path);
+      for (SearchHit::Folded& copy : hit.folded) copy.item.path = index.path_here(copy.item.path);
+    }
+    answer.by_engine = EngineSearch{index.engine(), compared, nearest.exact};
+    return answer;
+  }
+}
+
 }  // namespace
 
 void order_hits(SearchAnswer& answer) {
@@ -469,9 +549,14 @@ Result<EncodedQuery> encode_query(const CollectionReader& collection, EncoderBac
   SACCADE_TRY(check_query_size(query));
   if (const QueryImage::Stored* alone = stored_alone(query)) {
     SACCADE_TRY(collection.check_files().in("collection"));
+    EncodedQuery encoded;
+    if (const VectorIndex* index = collection.index()) {
+      SACCADE_ASSIGN(WholeItem whole, index->whole(alone->id));
+      encoded.row = std::move(whole.values);
+      return encoded;
+    }
     SACCADE_ASSIGN(const Item item, collection.item(alone->id));
     const auto row = collection.rows().row(item.row);
-    EncodedQuery encoded;
     encoded.row.assign(row.begin(), row.end());
     return encoded;
   }
@@ -485,8 +570,10 @@ Result<EncodedQuery> encode_query(const CollectionReader& collection, EncoderBac
 Result<SearchAnswer> search_row(const CollectionReader& collection, std::span<const float> row,
                                 const SearchQuery& query, ThreadPool& pool) {
   OwnPass finder;
-  SACCADE_ASSIGN(SearchAnswer answer,
-                 search_with(collection, row, nullptr, nullptr, query, pool, std::nullopt, finder));
+  auto found = collection.index() != nullptr
+                   ? search_index(collection, row, nullptr, query, pool, std::nullopt)
+                   : search_with(collection, row, nullptr, nullptr, query, pool, std::nullopt, finder);
+  SACCADE_ASSIGN(SearchAnswer answer, std::move(found));
   order_hits(answer);
   return answer;
 }
@@ -510,8 +597,10 @@ Result<SearchAnswer> search_encoded(const CollectionReader& collection, EncoderB
   SearchAnswer answer;
   const bool late = collection.has_late_rows();
   const double logit_scale = double{encoder.info().logit_scale};
-  if (!late || encoded.late.rows() == 0) {
-    const Judge* by = query.background != nullptr && !late ? &judge : nullptr;
+  const Judge* by = query.background != nullptr && !late ? &judge : nullptr;
+  if (collection.index() != nullptr) {
+    SACCADE_ASSIGN(answer, search_index(collection, encoded.row, by, query, pool, logit_scale));
+  } else if (!late || encoded.late.rows() == 0) {
     SACCADE_ASSIGN(answer,
                    search_with(collection, encoded.row, nullptr, by, query, pool, logit_scale, finder));
   } else {

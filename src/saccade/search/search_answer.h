@@ -93,6 +93,13 @@ struct Approximation {
   bool texts = false;   // these were texts, else images of the collection
 };
 
+// Search by the index of a vector database, which may miss hits.
+struct EngineSearch {
+  std::string engine;        // "Weaviate 1.35.2"
+  int64_t compared = 0;      // images that it found, which were compared by their full rows
+  bool exact_filter = true;  // false: `searched` also counts images that do not meet the filter
+};
+
 struct SearchAnswer {
   SearchQuery query;
   std::optional<TokenCount> tokens;
@@ -104,8 +111,9 @@ struct SearchAnswer {
   // Number of exact rows that were read after a scan of int8 rows, because int8 scores left their rank open.
   // Set only if int8 rows were scanned. The answer is the same either way.
   std::optional<int64_t> rescored;
-  // Set only if a picture among the best may be missing.
+  // Set only if a picture among the best may be missing: at most one of these two.
   std::optional<Approximation> approximate = {};
+  std::optional<EngineSearch> by_engine = {};
   // Why the collection's approximate index was not used, in a sentence; empty if it was, or if there is none to use.
   std::string why_exact = {};
   std::optional<Reranking> reranking;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "saccade/collection/weaviate/address.h"
 #include "saccade/core/files/file_stamp.h"
 #include "saccade/search/composed/collection_composer.h"
 #include "saccade/serve/shared/shared_rows.h"
@@ -18,6 +19,7 @@ namespace {
 // empty while a further change might leave the stamps as they are. The collection must then be checked again
 // the next time.
 std::string state_of(const std::filesystem::path& folder) {
+  if (weaviate::is_address(folder)) return {};
   std::string state;
   for (const std::string_view name :
        {std::string_view("collection.json"), std::string_view("catalog.sqlite"),
@@ -151,10 +153,16 @@ Status ServedCollection::follow_files() {
 Result<std::unique_ptr<Served>> Served::open(const ServedOptions& options) {
   std::unique_ptr<Served> served(new Served(options.models));
   for (const std::filesystem::path& folder : options.collections) {
-    std::error_code error;
-    const std::filesystem::path whole = std::filesystem::absolute(folder, error).lexically_normal();
-    const std::string base =
-        whole.has_filename() ? whole.filename().string() : whole.parent_path().filename().string();
+    std::filesystem::path whole = folder;
+    std::string base;
+    if (weaviate::is_address(folder)) {
+      SACCADE_ASSIGN(const weaviate::Address address, weaviate::parse_address(folder));
+      base = address.name;
+    } else {
+      std::error_code error;
+      whole = std::filesystem::absolute(folder, error).lexically_normal();
+      base = whole.has_filename() ? whole.filename().string() : whole.parent_path().filename().string();
+    }
     std::string name = base;
     for (int number = 2; served->collection(name).has_value(); ++number)
       name = fmt::format("{}-{}", base, number);
@@ -210,12 +218,17 @@ Result<ServedCollection*> Served::collection(std::string_view name) const {
   }
   // The open collection could still answer, but with images that the user has deleted.
   std::error_code not_there;
-  if (!std::filesystem::exists((*found)->folder() / "collection.json", not_there)) {
+  const bool in_folder = !weaviate::is_address((*found)->folder());
+  if (in_folder && !std::filesystem::exists((*found)->folder() / "collection.json", not_there)) {
     return fail(ErrorCode::kCancelled,
                 "the collection {} is no longer where it was: it is served again once it is back",
                 (*found)->name());
   }
   const Status whole = (*found)->now()->collection.check_files();
+  if (!whole && !in_folder) {
+    return fail(ErrorCode::kCancelled, "the collection {} cannot be searched now: {}", (*found)->name(),
+                whole.error().message);
+  }
   if (!whole) {
     return fail(ErrorCode::kCancelled, "the collection {} is not whole, and is served again once it is: {}",
                 (*found)->name(), whole.error().message);

@@ -107,8 +107,10 @@ class Served {
   }
   [[nodiscard]] const std::vector<std::unique_ptr<ServedModel>>& models() const { return models_.all(); }
   [[nodiscard]] const ServedModels& model_memory() const { return models_; }
-  // Returns the collection of that name, or the only one if the name is empty. kNotFound lists the existing
-  // names. kCancelled for one whose folder is gone, or whose files another program has truncated.
+  // Returns the collection of that name, or the only one if the name is empty. A collection in a vector database has the name
+  // of its class. kNotFound lists the existing
+  // names. kCancelled for one whose folder is gone, whose files another program has truncated, or whose
+  // engine does not answer.
   [[nodiscard]] Result<ServedCollection*> collection(std::string_view name) const;
   // Likewise; the first where the name is empty.
   [[nodiscard]] Result<ServedModel*> model(std::string_view name) const;

@@ -279,7 +279,11 @@ Result<CollectionInfo> read_info(const std::filesystem::path& folder) {
   return parse_info(json).in(path.string());
 }
 
-Status write_info(const std::filesystem::path& folder, const CollectionInfo& info) {
+Result<CollectionInfo> info_of_json(const Json& json) {
+  return parse_info(json);
+}
+
+Json info_json(const CollectionInfo& info) {
   Json json = {{"format", "saccade collection"},
                {"format_version", info.format_version},
                {"product_version", info.product_version},
@@ -303,7 +307,11 @@ Status write_info(const std::filesystem::path& folder, const CollectionInfo& inf
                                 {"grid_rows", late->grid.rows},
                                 {"grid_columns", late->grid.columns}};
   }
-  return write_file_atomic(folder / kInfoName, dump_json(json, 2) + "\n");
+  return json;
+}
+
+Status write_info(const std::filesystem::path& folder, const CollectionInfo& info) {
+  return write_file_atomic(folder / kInfoName, dump_json(info_json(info), 2) + "\n");
 }
 
 Status create_schema(Database& database, const CollectionInfo& info) {
@@ -319,6 +327,30 @@ Status create_schema(Database& database, const CollectionInfo& info) {
   insert.bind(std::string_view(info.checkpoint.fingerprint)).bind(info.checkpoint.dim);
   SACCADE_TRY(insert.run());
   SACCADE_TRY(write_meta(database, Meta{}));
+  return transaction.commit();
+}
+
+Status fill_catalog(Database& database, std::span<const WholeItem> items) {
+  SACCADE_ASSIGN(Transaction transaction, Transaction::begin(database));
+  SACCADE_ASSIGN(
+      Statement add,
+      database.prepare("INSERT INTO items (path, hash, size, mtime_ns, width, height, format, caption, "
+                       "added, device, inode, folder_device, linked, row, id) "
+                       "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"));
+  SACCADE_ASSIGN(Statement add_facts,
+                 database.prepare(fmt::format("INSERT INTO facts ({}) VALUES "
+                                              "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                                              kFactsColumns)));
+  SACCADE_ASSIGN(WordWriter words, WordWriter::make(database));
+  int64_t row = 0;
+  for (const WholeItem& whole : items) {
+    bind_fields(add, whole.item);
+    SACCADE_TRY(add.bind(row++).bind(whole.item.id).run().in(whole.item.path));
+    bind_facts(add_facts, whole.item.id, whole.facts);
+    SACCADE_TRY(add_facts.run());
+    SACCADE_TRY(words.add(whole.item.id, whole.item.path, whole.item.caption));
+  }
+  SACCADE_TRY(write_meta(database, Meta{std::ssize(items), 1}));
   return transaction.commit();
 }
 

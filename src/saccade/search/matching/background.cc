@@ -352,6 +352,7 @@ Status write_background(const std::filesystem::path& folder, const Background& b
 }
 
 Result<Background> read_background(const CollectionReader& collection) {
+  if (collection.index() != nullptr) return fail(ErrorCode::kNotFound, "a vector database is not measured");
   const std::filesystem::path path = collection.folder() / kBackgroundName;
   const auto read = [&]() -> Result<Background> {
     std::error_code error;
@@ -388,7 +389,7 @@ Result<Background> read_background(const CollectionReader& collection) {
 }
 
 Result<bool> background_is_due(const CollectionReader& collection) {
-  if (collection.has_late_rows()) return false;
+  if (collection.has_late_rows() || collection.index() != nullptr) return false;
   const auto there = read_background(collection);
   if (!there) return true;
   SACCADE_ASSIGN(const CollectionSummary summary, collection.summary());
