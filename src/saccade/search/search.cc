@@ -485,7 +485,7 @@ Result<SearchAnswer> search_index(const CollectionReader& collection, std::span<
   NearestQuery asked{.row = row, .filter = filter ? &*filter : nullptr};
   std::vector<std::string> terms;
   std::vector<std::string> unwanted;
-  if (logit_scale && query.word_share != 0 && query.text.has_words() && query.images.empty()) {
+  if (logit_scale && query.keyword_weight != 0 && query.text.has_words() && query.images.empty()) {
     terms = word_terms(query);
     for (const QueryPart& part : query.text.parts()) {
       if (part.weight < 0) unwanted.push_back(part.text);

@@ -238,7 +238,8 @@ class Chooser {
 };
 
 // Adds the entries of a page to the texts of its rows.
-Status add_page(const ParquetField& leaf, const ParquetPage& page, ParquetTexts& texts) {
+Status add_page(const ParquetField& leaf, const ParquetPage& page, int64_t rows, int64_t most_bytes,
+                ParquetTexts& texts) {
   const auto most = static_cast<uint32_t>(leaf.max_definition);
   const auto element = static_cast<uint32_t>(leaf.repeated_definition);
   size_t next = 0;
@@ -247,10 +248,14 @@ Status add_page(const ParquetField& leaf, const ParquetPage& page, ParquetTexts&
     const uint32_t level = page.definition.empty() ? most : page.definition[at];
     const bool begins = page.repetition.empty() || page.repetition[at] == 0;
     if (begins) texts.begin.push_back(texts.begin.back());
+    if (std::ssize(texts.begin) - 1 > rows) {
+      return fail(ErrorCode::kBadData, "{} rows by its footer, more are in its pages", rows);
+    }
     if (texts.begin.size() == 1) return fail(ErrorCode::kBadData, "a column that begins inside of a row");
     if (level < element) continue;  // an empty list, or none
     ++texts.begin.back();
     std::optional<std::string>& value = texts.values.emplace_back();
+    texts.bytes += static_cast<int64_t>(sizeof(value));
     if (level < most) continue;
     if (leaf.type == ParquetType::kBytes)
       value = std::string(page.texts[next]);
@@ -258,6 +263,11 @@ Status add_page(const ParquetField& leaf, const ParquetPage& page, ParquetTexts&
       value = leaf.is_unsigned ? fmt::format("{}", static_cast<uint64_t>(page.numbers[next]))
                                : fmt::format("{}", page.numbers[next]);
     ++next;
+    texts.bytes += std::ssize(*value);
+    if (texts.bytes > most_bytes) {
+      return fail(ErrorCode::kLimit, "its texts take more than {} bytes of memory in one row group",
+                  most_bytes);
+    }
   }
   return {};
 }
@@ -269,7 +279,7 @@ Result<ParquetColumns> choose_parquet_columns(const ParquetFooter& footer, const
 }
 
 Result<ParquetTexts> read_parquet_texts(const PieceFile& file, const ParquetFooter& footer, size_t group,
-                                        int leaf) {
+                                        int leaf, int64_t most_bytes) {
   const auto column = static_cast<size_t>(leaf);
   ParquetTexts texts;
   texts.listed = footer.leaves[column].max_repetition > 0;
@@ -278,7 +288,7 @@ Result<ParquetTexts> read_parquet_texts(const PieceFile& file, const ParquetFoot
     SACCADE_ASSIGN(const bool more, pages.next());
     if (!more) break;
     SACCADE_ASSIGN(const ParquetPage page, pages.read(true));
-    SACCADE_TRY(add_page(footer.leaves[column], page, texts));
+    SACCADE_TRY(add_page(footer.leaves[column], page, footer.groups[group].rows, most_bytes, texts));
   }
   if (std::ssize(texts.begin) - 1 != footer.groups[group].rows) {
     return fail(ErrorCode::kBadData, "{} rows by its footer, {} read", footer.groups[group].rows,

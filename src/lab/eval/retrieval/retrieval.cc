@@ -21,8 +21,8 @@ void for_each_figure(std::span<const int64_t> ks, const Call& call) {
   }
 }
 
-// Returns the image of each query, which is the cluster of the bootstrap. A text without a right image counts
-// nowhere; it gets image 0.
+}  // namespace
+
 std::vector<int64_t> owners(const Relevance& relevance, std::span<const int64_t> image_of_text,
                             Direction direction) {
   if (direction == Direction::kTextToImage && !image_of_text.empty()) {
@@ -37,8 +37,6 @@ std::vector<int64_t> owners(const Relevance& relevance, std::span<const int64_t>
   }
   return own;
 }
-
-}  // namespace
 
 std::vector<std::string> retrieval_names(std::span<const int64_t> ks) {
   std::vector<std::string> names;

@@ -77,6 +77,10 @@ Result<DirectionOutcome> evaluate_direction(const PairScores& scores, const Rele
                                             Direction direction, std::span<const int64_t> image_of_text,
                                             const TieBreak& ties, const BootstrapOptions& bootstrap,
                                             ThreadPool& pool);
+// Returns the image of each query, which is the cluster of the bootstrap. A text without a right image counts nowhere; it gets
+// image 0. `image_of_text` may be empty: then a text's image is its first right one.
+std::vector<int64_t> owners(const Relevance& relevance, std::span<const int64_t> image_of_text,
+                            Direction direction);
 // Returns the figures of ranks that are known already. owner[q]: the cluster (image) of query q, of `clusters`.
 DirectionOutcome outcome_of_ranks(QueryRanks ranks, std::span<const int64_t> owner, int64_t clusters,
                                   const BootstrapOptions& bootstrap, ThreadPool& pool);

@@ -57,9 +57,8 @@ std::vector<ImageRef> RetrievalStudy::pictures(size_t dataset) const {
 }
 
 Result<SettledTask> RetrievalStudy::settle(size_t dataset, std::span<const int64_t> unreadable) {
-  if (rerank_.encoder != nullptr && retrieval_.ties != TiePolicy::kPessimistic) {
-    return fail(ErrorCode::kUsage, "reranking counts ties against the models: ties are {}",
-                enum_name(retrieval_.ties));
+  if (rerank_.encoder != nullptr) {
+    SACCADE_TRY(check_rerank(rerank_, retrieval_.ties, retrieval_.first_queries));
   }
   Ranked& one = datasets_[dataset];
   SACCADE_ASSIGN(one.task,
