@@ -275,14 +275,17 @@ void add_eval_study_command(CLI::App& eval, Command& chosen) {
       ->transform(whole_number(0))
       ->capture_default_str();
   command->add_flag("--no-speed", arguments->no_speed, "do not measure speed");
-  command->add_flag("--plan", arguments->plan_only, "print the plan with its estimates, and measure nothing");
+  auto* plan = command->add_flag("--plan", arguments->plan_only,
+                                 "print the plan with its estimates, and measure nothing");
   add_bootstrap_options(*command, arguments->eval);
   command
       ->add_option("-o,--run", arguments->eval.run,
                    "folder of the study; the same command goes on where it stopped")
       ->required();
-  command->add_flag("--overwrite", options.overwrite,
-                    "measure everything again in a folder that has a study");
+  command
+      ->add_flag("--overwrite", options.overwrite,
+                 "remove what the folder's study measured, and measure everything again")
+      ->excludes(plan);
   command->add_flag("--json", arguments->eval.json, "print the leaderboard as JSON");
   group_options(*command, {{"Models, data and encoding",
                             {"-m", "--retrieval", "--composition", "--long", "--domain", "--protocol",

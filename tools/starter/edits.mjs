@@ -230,7 +230,7 @@ function lines_of(split, gallery, triplets, changes, others) {
   });
   for (const record of others) add(record);
   // A gallery stands with the split of its name.
-  const shown = gallery === split ? [...pictures].sort((a, b) => by_text(a[0], b[0])).map(([id, image]) => ({gallery_image: image, id, gallery})) : [];
+  const shown = gallery === split ? [...pictures].sort((a, b) => by_text(a[0], b[0])).map(([id, image]) => ({picture: image, id, gallery})) : [];
   return [...shown, ...queries];
 }
 

@@ -158,7 +158,7 @@ std::vector<Shown> shown(const SearchAnswer& answer) {
   for (const SearchHit& hit : answer.hits) {
     Shown one{hit.item.path, std::isfinite(hit.score) ? hit.score : 0};
     for (const SearchHit::Folded& copy : hit.folded) one.folded.push_back(copy.item.path);
-    one.by_words = hit.words.has_value();
+    one.by_words = hit.keywords.has_value();
     hits.push_back(one);
   }
   return hits;
@@ -255,7 +255,7 @@ TEST(WeaviateProtocol, AClassAnswersLikeAFolder) {
     SearchQuery query;
     query.k = 5;
     query.text = QueryText(text);
-    query.word_share = 0.5;
+    query.keyword_weight = 0.5;
     EncodedQuery encoded;
     encoded.row = row;
     const auto theirs = search_encoded(*remote, encoder, encoded, query, pool);
@@ -263,7 +263,7 @@ TEST(WeaviateProtocol, AClassAnswersLikeAFolder) {
     ASSERT_OK(theirs);
     ASSERT_OK(ours);
     EXPECT_EQ(shown(*theirs), shown(*ours)) << text;
-    EXPECT_EQ(theirs->words->pictures, ours->words->pictures) << text;
+    EXPECT_EQ(theirs->keywords->pictures, ours->keywords->pictures) << text;
   }
   {
     SearchQuery query;

@@ -110,8 +110,8 @@ test('the splits hold apart what they say, and the same sets give the same file'
     assert.equal(run(), text);
     const lines = text.trim().split('\n').map((line) => JSON.parse(line));
     const galleries = new Map();
-    for (const {gallery_image, id, gallery} of lines.filter((line) => line.gallery_image)) {
-      galleries.set(`${gallery} ${id}`, gallery_image);
+    for (const {picture, id, gallery} of lines.filter((line) => line.picture)) {
+      galleries.set(`${gallery} ${id}`, picture);
     }
     const queries = lines.filter((line) => line.reference);
     const of = (split) => queries.filter((query) => query.split === split);

@@ -313,7 +313,7 @@ class LeaderboardMaker {
 
   using Apart = std::map<std::pair<size_t, size_t>, bool>;
   static void add_difference(Apart& apart, size_t a, size_t b, const Difference& difference) {
-    apart[{std::min(a, b), std::max(a, b)}] = difference.told_apart;
+    apart[{std::min(a, b), std::max(a, b)}] = difference.significant;
   }
 
   // Ranks the rows, and puts them in that order. Models without the figure come last.

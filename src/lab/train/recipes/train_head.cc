@@ -218,9 +218,9 @@ Result<Json> judge(const HeadTrainingOptions& options, const HeadData& data, con
   const std::string& ours = heads.front().first;
   const auto& mine = *std::ranges::find(models, ours, &std::pair<std::string, Estimates>::first);
   Json verdicts = Json::array();
-  Json words = Json::array();
+  Json sentences = Json::array();
   if (!own) {
-    words.push_back(fmt::format(
+    sentences.push_back(fmt::format(
         "{} cannot be compared with no head: pictures' features of width {} and texts' of {} have no cosine",
         ours, set.features.image_width(), set.features.text_width()));
   }
