@@ -265,7 +265,7 @@ TEST_F(Cli, EmbedAndEvalLookAtPicturesAsStoredWhenAsked) {
     const auto about = read_json(folder_ / folder / "run.json");
     ASSERT_TRUE(about.has_value());
     EXPECT_EQ((*about)["protocol"]["as_stored"], as_stored);
-    EXPECT_THAT((*about)["protocol"]["words"].get<std::string>(),
+    EXPECT_THAT((*about)["protocol"]["description"].get<std::string>(),
                 HasSubstr(as_stored ? "EXIF orientation is ignored" : "EXIF orientation is applied"));
   }
 }

@@ -71,7 +71,7 @@ TEST_F(LengthCommand, WritesARunWithCurvesControlsAndChunks) {
   const Json answer = json_of(run(arguments));
   EXPECT_EQ(answer["kind"], "length");
   EXPECT_EQ(answer["protocol"]["share"], 0.95);
-  EXPECT_THAT(answer["protocol"]["words"].get<std::string>(), HasSubstr("Ties count against the model"));
+  EXPECT_THAT(answer["protocol"]["description"].get<std::string>(), HasSubstr("Ties count against the model"));
   ASSERT_EQ(answer["results"].size(), 1U);
   const Json& result = answer["results"][0];
   EXPECT_EQ(result["dataset"], "cards");

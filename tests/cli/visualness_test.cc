@@ -113,7 +113,7 @@ TEST_F(Visualness, WhatIsTrainedIndexesSearchesMeasuresAndScores) {
     }
   }
   EXPECT_EQ(by_model["objects named (objects)"]["f1"]["value"], 1);
-  EXPECT_EQ(by_model["model"]["method"], "null picture");
+  EXPECT_EQ(by_model["model"]["method"], "null image");
   EXPECT_EQ(by_model["model-2"]["method"], "trained");
   EXPECT_EQ(by_model["model-2"]["mrr"]["images"], 4);
 
@@ -166,7 +166,7 @@ TEST_F(Visualness, AClassifierIsTrainedMeasuredAndScores) {
                                     "lexicon.txt", "--resamples", "20", "-o", "measured", "--json"}));
   int64_t models = 0;
   for (const Json& result : measured["results"]) {
-    if (result["method"] != "classifier" && result["method"] != "null picture") continue;
+    if (result["method"] != "classifier" && result["method"] != "null image") continue;
     ++models;
     EXPECT_TRUE(result["f1"]["value"].is_number());
     // Attention of each model: over words that occur twice and are rated.

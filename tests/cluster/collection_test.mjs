@@ -84,6 +84,11 @@ async function exported(collection, to) {
 }
 
 const startAt = async (at) => (servers[at] = await startNode(folder, nodes, at));
+// None is ready before all of them have formed the cluster, and a node that joins needs the first one's port.
+const startAll = () => Promise.all([0, 1, 2].map(async (at) => {
+  await new Promise((resolve) => setTimeout(resolve, at * 2000));
+  await startAt(at);
+}));
 function kill(child) {
   return new Promise((resolve) => {
     child.on("exit", resolve);
@@ -95,11 +100,7 @@ before(async () => {
   for (const made of ["home", "drawings"]) mkdirSync(join(folder, made));
   for (let at = 0; at < 3; at++) nodes.push(await nodePorts());
   hosts = nodes.map((node) => `127.0.0.1:${node.http}`).join(",");
-  // None is ready before all of them have formed the cluster.
-  await Promise.all([0, 1, 2].map(async (at) => {
-    await new Promise((resolve) => setTimeout(resolve, at * 2000));
-    await startAt(at);
-  }));
+  await startAll();
   for (const [name, image] of Object.entries(drawings)) writeFileSync(join(folder, "drawings", `${name}.svg`), image);
 }, { timeout: 300_000 });
 
@@ -250,7 +251,7 @@ test("an engine that is down is one sentence, and a server recovers without rest
   assert.equal(down.code, 1);
   assert.match(down.err, /Weaviate does not answer/);
   assert.equal(down.err.trim().split("\n").length, 1, down.err);
-  await Promise.all([0, 1, 2].map(startAt));
+  await startAll();
   for (const end = Date.now() + 60_000; (await ask(`${served}/readyz`)).status !== 200;) {
     assert.ok(Date.now() < end, "not ready again after 60 s");
     await new Promise((resolve) => setTimeout(resolve, 500));

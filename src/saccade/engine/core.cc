@@ -10,6 +10,7 @@
 #include "saccade/collection/ingest/walk.h"
 #include "saccade/collection/rows/late_item.h"
 #include "saccade/collection/starter_warning.h"
+#include "saccade/collection/weaviate/address.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/image/read_pixels.h"
@@ -154,6 +155,10 @@ Result<std::unique_ptr<EngineCore>> EngineCore::open(EngineCoreOptions options) 
 Result<std::shared_ptr<const CollectionSnapshot>> EngineCore::snapshot() const {
   const std::lock_guard lock(mutex_);
   if (snapshot_) return snapshot_;
+  if (weaviate::is_address(options_.folder)) {
+    return fail(ErrorCode::kNotFound, "{}: the Weaviate cluster has no class of this name; `saccade index` creates it",
+                options_.folder.string());
+  }
   return fail(ErrorCode::kNotFound, "{}: no collection there", options_.folder.string());
 }
 

@@ -131,7 +131,8 @@ CollectionChange::Put put_of(int number) {
   double squares = 0;
   for (int64_t c = 0; c < kDim; ++c) {
     const int of = number == kItems - 1 ? 0 : number;
-    const auto value = static_cast<float>((of * 7 + c * c * 3 + of * c) % 11 - 5);
+    // No two cosines are alike: hits of one score have no order.
+    const auto value = static_cast<float>((of * of * 7 + c * c * 31 + of * c * 13 + of * 29) % 97 - 48);
     put.values.push_back(value);
     squares += double{value} * double{value};
   }
@@ -282,6 +283,7 @@ TEST(WeaviateProtocol, AClassAnswersLikeAFolder) {
   ASSERT_OK(summary);
   EXPECT_EQ(summary->formats, near->summary()->formats);
   EXPECT_EQ(summary->captions, near->summary()->captions);
+  EXPECT_EQ(summary->looked_at, near->summary()->looked_at);
   EXPECT_EQ(summary->photographs, near->summary()->photographs);
   EXPECT_EQ(summary->failures, 1);
   {
@@ -299,6 +301,19 @@ TEST(WeaviateProtocol, AClassAnswersLikeAFolder) {
   ASSERT_OK(near->refresh());
   EXPECT_EQ(remote->item_count(), near->item_count());
   EXPECT_EQ(remote->removed().value().size(), near->removed().value().size());
+  {
+    // Weaviate keeps numbers of removed objects, which its Not would yield.
+    SearchQuery query;
+    query.k = 50;
+    query.filter = "not caption~boat";
+    const auto theirs = search_row(*remote, row, query, pool);
+    const auto ours = search_row(*near, row, query, pool);
+    ASSERT_OK(theirs);
+    ASSERT_OK(ours);
+    EXPECT_EQ(shown(*theirs), shown(*ours));
+    EXPECT_EQ(theirs->searched, ours->searched);
+    EXPECT_EQ(remote->summary()->captions, near->summary()->captions);
+  }
   ASSERT_OK(export_collection(*remote, folder.path() / "theirs"));
   ASSERT_OK(export_collection(*near, folder.path() / "ours"));
   const auto lines = [&](const char* name) {

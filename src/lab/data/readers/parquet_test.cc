@@ -208,6 +208,19 @@ TEST(ParquetCells, AreThoseThatArrowReads) {
       for (size_t group = 0; group < footer->groups.size(); ++group) {
         const auto texts = data::read_parquet_texts(*file, *footer, group, leaf->leaf);
         ASSERT_TRUE(texts) << texts.error().message;
+        int64_t bytes = 0;
+        for (const auto& value : texts->values) bytes += std::ssize(value.value_or(std::string()));
+        EXPECT_EQ(texts->bytes,
+                  bytes + std::ssize(texts->values) * int64_t{sizeof(std::optional<std::string>)});
+        if (bytes > 0) {
+          const auto less = data::read_parquet_texts(*file, *footer, group, leaf->leaf, texts->bytes - 1);
+          ASSERT_FALSE(less);
+          EXPECT_EQ(less.error().code, ErrorCode::kLimit);
+          data::ParquetFooter fewer = *footer;
+          --fewer.groups[group].rows;
+          EXPECT_EQ(data::read_parquet_texts(*file, fewer, group, leaf->leaf).error().code,
+                    ErrorCode::kBadData);
+        }
         EXPECT_EQ(texts->listed, field.name == "lists");
         for (size_t row = 0; row + 1 < texts->begin.size(); ++row) {
           Json list = Json::array();

@@ -135,6 +135,23 @@ TEST(Rerank, TheSecondEncoderDecidesAmongTheFirstAnswers) {
     // Only images 0 and 1 of the first two answers are right for anything.
     EXPECT_EQ(find_named(result.rerank->points.front().figures.t2i, "r1")->value, 0.5);
   }
+
+  // What reranking cannot measure is refused before any encoder is loaded.
+  source.load = [](const std::string&, Precision) -> Result<LoadedEncoder> {
+    return fail(ErrorCode::kInternal, "loaded");
+  };
+  ColourEncoder second;
+  const RerankChoice choice = {.encoder = &second, .name = "second", .fingerprint = "second", .depth = 4};
+  for (const auto& [retrieval, reason] :
+       {std::pair(RetrievalOptions{.first_queries = true}, "seven-models"),
+        std::pair(RetrievalOptions{.ties = TiePolicy::kOptimistic}, "optimistic")}) {
+    RetrievalStudy study(retrieval, options);
+    study.rerank_by(choice);
+    const auto refused = evaluate(study, options, source, pool);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kUsage) << refused.error().message;
+    EXPECT_THAT(refused.error().message, testing::HasSubstr(reason));
+  }
 }
 
 }  // namespace

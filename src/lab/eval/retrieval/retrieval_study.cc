@@ -43,6 +43,9 @@ Json RetrievalStudy::protocol() const {
 }
 
 Status RetrievalStudy::add_dataset(const NamedDataset& dataset) {
+  if (rerank_.encoder != nullptr) {
+    SACCADE_TRY(check_rerank(rerank_, retrieval_.ties, retrieval_.first_queries));
+  }
   SACCADE_ASSIGN(RetrievalSource source, retrieval_source(dataset.dataset));
   add_source(std::move(source));
   return {};
@@ -57,9 +60,6 @@ std::vector<ImageRef> RetrievalStudy::pictures(size_t dataset) const {
 }
 
 Result<SettledTask> RetrievalStudy::settle(size_t dataset, std::span<const int64_t> unreadable) {
-  if (rerank_.encoder != nullptr) {
-    SACCADE_TRY(check_rerank(rerank_, retrieval_.ties, retrieval_.first_queries));
-  }
   Ranked& one = datasets_[dataset];
   SACCADE_ASSIGN(one.task,
                  make_retrieval_task(one.source, retrieval_.captions, unreadable, options_.leave_out));

@@ -35,13 +35,14 @@ inline constexpr auto kRenamedFields = std::to_array<RenamedKey>({
 // The description of a protocol, in a protocol.
 inline constexpr RenamedKey kProtocolDescription = {"description", "words"};
 
-// Renames a member of an object, if it has one of the earlier name and none of the new one.
+// Renames a member of an object, if it has one of the earlier name and none of the new one. The member keeps its place.
 inline void use_current_key(Json& json, const RenamedKey& key) {
-  const auto found = json.find(std::string(key.earlier));
-  if (found == json.end() || json.contains(std::string(key.now))) return;
-  Json value = std::move(*found);
-  json.erase(found);
-  json[std::string(key.now)] = std::move(value);
+  if (!json.contains(std::string(key.earlier)) || json.contains(std::string(key.now))) return;
+  Json renamed = Json::object();
+  for (auto& [name, value] : json.items()) {
+    renamed[name == key.earlier ? std::string(key.now) : name] = std::move(value);
+  }
+  json = std::move(renamed);
 }
 
 // Renames all of kRenamedKeys in the JSON and in what it holds.

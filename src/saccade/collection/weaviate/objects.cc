@@ -156,6 +156,7 @@ Json properties_of(const Address& address, const Item& item, const ItemFacts& fa
   if (item.width != 0 && item.height != 0) number("pixels", item.width * item.height);
   if (item.height != 0) number("aspect", static_cast<double>(item.width) / static_cast<double>(item.height));
   if (item.size != kUnknownState) number("size", item.size);
+  if (facts.read != FactsRead::kNothing) number("grain", facts.grain);
   if (picture.taken) number("taken", *picture.taken);
   if (picture.taken || item.mtime_ns != kUnknownState) {
     number("date", picture.taken ? *picture.taken : whole_seconds(item.mtime_ns));

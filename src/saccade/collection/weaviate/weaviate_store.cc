@@ -24,6 +24,21 @@ std::string where_argument(const std::string& where) {
   return where.empty() ? "" : " where:" + where;
 }
 
+// Returns a condition for a request that sorts. Weaviate 1.35 reads the objects that meet a single comparison only up to
+// the request's limit, and sorts these; it reads all that meet an Or.
+std::string sorted_where(const std::string& where) {
+  if (where.empty()) return where;
+  return fmt::format("{{operator:Or,operands:[{},{}]}}", where, equals("path", "-"));  // no path is stored so
+}
+
+// Returns the condition that an image was analyzed, and has at least this grain.
+std::string grain_from(double least) {
+  FilterNode node{.kind = FilterNode::Kind::kCondition, .field = "photograph"};
+  node.compare = FilterNode::Compare::kAtLeast;
+  node.value = least;
+  return where_of(node).graphql;
+}
+
 constexpr std::string_view kFields = "{item _additional{id}}";
 constexpr std::string_view kFieldsWithVector = "{item _additional{id vector}}";
 
@@ -58,8 +73,11 @@ Result<Opened> open_cluster(const std::filesystem::path& text) {
     SACCADE_ASSIGN(Address address, parse_address(text));
     SACCADE_ASSIGN(ClientOptions options, client_options([](const char* name) { return std::getenv(name); }));
     auto client = std::make_shared<const Client>(std::move(address), std::move(options));
-    SACCADE_ASSIGN(const Json meta, client->call({.path = "/v1/meta"}));
+    SACCADE_ASSIGN(const Json meta, client->call({.path = "/v1/meta", .may_lack = true}));
     Opened found;
+    if (meta.is_null()) {
+      return fail(ErrorCode::kBadData, "{}: not a Weaviate server: it has no /v1/meta", text.string());
+    }
     SACCADE_ASSIGN(found.version, json_field<std::string>(meta, "version").in("not a Weaviate server"));
     SACCADE_TRY(check_version(found.version));
     found.client = std::move(client);
@@ -306,7 +324,10 @@ Status Store::for_each_row(const RowVisitor& visit) const {
 }
 
 Result<LookedAt> Store::looked(int64_t /*most*/) const {
-  return LookedAt{};
+  LookedAt looked;
+  SACCADE_ASSIGN(looked.pictures, state_->count(grain_from(0)));
+  SACCADE_ASSIGN(looked.photographs, state_->count(grain_from(kPhotographGrain)));
+  return looked;
 }
 
 Result<std::vector<RemovedPicture>> Store::removed() const {
@@ -353,20 +374,19 @@ Result<std::vector<FieldValue>> Store::values_of(std::string_view field, int64_t
 }
 
 Result<CollectionSummary> Store::summary() const {
-  FilterNode photographs{.kind = FilterNode::Kind::kCondition, .field = "photograph"};
-  photographs.compare = FilterNode::Compare::kAtLeast;
-  photographs.value = kPhotographGrain;
   SACCADE_ASSIGN(const Json data,
                  state_->client().ask(fmt::format(
                      "{{Aggregate{{all:{0}{{meta{{count}} size{{sum}}}} "
-                     "captions:{0}(where:{{operator:Not,operands:[{1}]}}){{meta{{count}}}} "
-                     "photographs:{0}(where:{2}){{meta{{count}}}} "
+                     "captions:{0}(where:{1}){{meta{{count}}}} "
+                     "looked:{0}(where:{2}){{meta{{count}}}} photographs:{0}(where:{3}){{meta{{count}}}} "
                      "formats:{0}(groupBy:[\"format\"]){{groupedBy{{value}} meta{{count}}}}}}}}",
-                     state_->name(), equals("caption", kept_text("")), where_of(photographs).graphql)));
+                     state_->name(), not_met(equals("caption", kept_text(""))), grain_from(0),
+                     grain_from(kPhotographGrain))));
   const Json& found = data["Aggregate"];
   CollectionSummary summary;
   SACCADE_ASSIGN(summary.items, count_in(found, "all"));
   SACCADE_ASSIGN(summary.captions, count_in(found, "captions"));
+  SACCADE_ASSIGN(summary.looked_at, count_in(found, "looked"));
   SACCADE_ASSIGN(summary.photographs, count_in(found, "photographs"));
   summary.rows = summary.items;
   summary.distinct_contents = kUnknownState;
@@ -513,7 +533,7 @@ Result<NearestItems> Store::newest(const Filter* filter, int64_t count) const {
       state_->client().ask(fmt::format(
           "{{Get{{x:{0}(limit:{1} sort:[{{path:[\"date\"],order:desc}},{{path:[\"hash\"],order:asc}}]{2}){3}}} "
           "Aggregate{{met:{0}{4}{{meta{{count}}}}}}}}",
-          state_->name(), count, where_argument(where), kFields,
+          state_->name(), count, where_argument(sorted_where(where)), kFields,
           where.empty() ? "" : "(where:" + where + ")")));
   SACCADE_ASSIGN(found.searched, count_in(data["Aggregate"], "met"));
   SACCADE_ASSIGN(found.items, items_in(Address(), data["Get"]["x"]));

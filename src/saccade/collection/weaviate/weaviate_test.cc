@@ -57,14 +57,18 @@ std::string where(std::string_view filter, bool exact = true) {
 TEST(WeaviateWhere, FiltersAsConditions) {
   EXPECT_EQ(where("width>=640"), R"({path:["width"],operator:GreaterThanEqual,valueNumber:640})");
   EXPECT_EQ(where("caption=\"\""), R"({path:["caption"],operator:Equal,valueText:"=="})");
+  // Weaviate's Not yields removed objects too: those without a format.
+  const std::string stored = R"(,{path:["format"],operator:Like,valueText:"=*="}]})";
   EXPECT_EQ(where("caption!~D\u00d6G"),
-            "{operator:Not,operands:[{path:[\"caption\"],operator:Like,valueText:\"=*d\u00f6g*=\"}]}");
+            "{operator:And,operands:[{operator:Not,operands:[{path:[\"caption\"],operator:Like,"
+            "valueText:\"=*d\u00f6g*=\"}]}" +
+                stored);
   EXPECT_EQ(where("path~\"a?*b\""), R"({path:["path"],operator:Like,valueText:"=a?*b="})");
   EXPECT_EQ(where("path~ships"), R"({path:["path_folded"],operator:Like,valueText:"=*ships*="})");
   EXPECT_EQ(where("size=1 or (width=2 and not height=3)"),
-            R"({operator:Or,operands:[{path:["size"],operator:Equal,valueNumber:1},)"
+            R"({operator:And,operands:[{operator:Or,operands:[{path:["size"],operator:Equal,valueNumber:1},)"
             R"({operator:And,operands:[{path:["width"],operator:Equal,valueNumber:2},)"
-            R"({operator:Not,operands:[{path:["height"],operator:Equal,valueNumber:3}]}]}]})");
+            R"({operator:Not,operands:[{path:["height"],operator:Equal,valueNumber:3}]}]}]})" + stored);
 }
 
 TEST(WeaviateWhere, ASetOfCharactersIsAWeakerCondition) {
@@ -75,7 +79,8 @@ TEST(WeaviateWhere, ASetOfCharactersIsAWeakerCondition) {
             R"({path:["width"],operator:Equal,valueNumber:1})");
   EXPECT_EQ(where("width=1 or not caption~\"a[b-d]e\"", false), "");
   EXPECT_EQ(where("not not caption~\"a[b-d]e\"", false),
-            std::string("{operator:Not,operands:[{operator:Not,operands:[") + kPrefix + "]}]}");
+            std::string("{operator:And,operands:[{operator:Not,operands:[{operator:Not,operands:[") + kPrefix +
+                R"(]}]},{path:["format"],operator:Like,valueText:"=*="}]})");
 }
 
 TEST(WeaviateWhere, TextsAreKeptWithoutWildcardsAndControlCharacters) {

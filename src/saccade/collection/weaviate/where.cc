@@ -59,6 +59,7 @@ struct Part {
   Kind kind = Kind::kTrue;
   std::string text;
   bool exact = true;
+  bool negated = false;  // has a Not
 };
 
 std::string condition(std::string_view property, std::string_view op, const std::string& value_key,
@@ -68,6 +69,15 @@ std::string condition(std::string_view property, std::string_view op, const std:
 
 std::string like(std::string_view property, const std::string& pattern) {
   return condition(property, "Like", "valueText", graphql_string(pattern));
+}
+
+std::string negation(const std::string& condition_text) {
+  return fmt::format("{{operator:Not,operands:[{}]}}", condition_text);
+}
+
+// Met by every object that is stored: Weaviate's index has few different formats, and none of a removed object.
+std::string stored() {
+  return like("format", "=*=");
 }
 
 // superset: whether the result may hold for more items than the condition does, or for fewer, where it is not exact.
@@ -115,7 +125,8 @@ Part part_of(const FilterNode& node, bool superset) {
   if (node.kind == Kind::kNot) {
     Part inner = part_of(node.children.front(), !superset);
     if (inner.kind == Part::Kind::kText) {
-      inner.text = fmt::format("{{operator:Not,operands:[{}]}}", inner.text);
+      inner.text = negation(inner.text);
+      inner.negated = true;
     } else {
       inner.kind = inner.kind == Part::Kind::kTrue ? Part::Kind::kFalse : Part::Kind::kTrue;
     }
@@ -130,6 +141,7 @@ Part part_of(const FilterNode& node, bool superset) {
   for (const FilterNode& child : node.children) {
     Part part = part_of(child, superset);
     joined.exact = joined.exact && part.exact;
+    joined.negated = joined.negated || part.negated;
     if (part.kind == decides) joined.kind = decides;
     if (part.kind != Part::Kind::kText) continue;
     operands += (operands.empty() ? "" : ",") + part.text;
@@ -165,6 +177,10 @@ std::string path_under(std::string_view path) {
                      like("path", "=" + escaped(folder) + "/*="));
 }
 
+std::string not_met(const std::string& condition) {
+  return both(negation(condition), stored());
+}
+
 std::string both(const std::string& a, const std::string& b) {
   if (a.empty() || b.empty()) return a + b;
   return fmt::format("{{operator:And,operands:[{},{}]}}", a, b);
@@ -174,7 +190,7 @@ Where where_of(const FilterNode& filter) {
   const Part part = part_of(filter, true);
   Where where;
   where.exact = part.exact;
-  if (part.kind == Part::Kind::kText) where.graphql = part.text;
+  if (part.kind == Part::Kind::kText) where.graphql = part.negated ? both(part.text, stored()) : part.text;
   // No property begins otherwise than with "=".
   if (part.kind == Part::Kind::kFalse) where.graphql = equals("path", "-");
   return where;

@@ -29,6 +29,9 @@ std::string kept_text(std::string_view text);
 std::string equals(std::string_view property, std::string_view text);
 // Returns the condition that an object's UUID is one of these, in GraphQL's form.
 std::string any_of_ids(const std::vector<std::string>& ids);
+// Returns the condition that an object does not meet another one. Weaviate's Not also yields objects that were removed or
+// written again since; every stored object has a format, by which these are left out.
+std::string not_met(const std::string& condition);
 // Returns the condition that a stored path is `path` or below it as a folder.
 std::string path_under(std::string_view path);
 
