@@ -270,6 +270,16 @@ TEST_F(SpeedOfEncoder, BadInputIsNamed) {
   EXPECT_EQ(result.error().code, ErrorCode::kLimit);
 }
 
+TEST_F(SpeedOfEncoder, ABenchmarkPassWithoutTextsIsRefusedAtOnce) {
+  ColourEncoder encoder;
+  inputs_.texts = {};
+  options_.benchmark = true;
+  const auto result = measure(encoder);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::kUsage);
+  EXPECT_EQ(encoder.images, 0);
+}
+
 TEST_F(SpeedOfEncoder, StopsWhenAsked) {
   ColourEncoder encoder;
   std::stop_source source;

@@ -59,11 +59,25 @@ TEST(Leaderboard, HasTheColumnsThatWereMeasured) {
 
 TEST(Leaderboard, OpensThePage) {
   PageBuilder page(true);
-  const std::string html = leaderboard_section(board(), page);
+  const std::string html = leaderboard_section(board(), {}, page);
   EXPECT_THAT(html, HasSubstr("<section id=\"leaderboard\">"));
   EXPECT_THAT(html, HasSubstr("A note of &lt;all&gt;."));
   EXPECT_THAT(html, HasSubstr("&lt;other&gt;"));
   EXPECT_THAT(html, HasSubstr("Accuracy and speed"));
+}
+
+TEST(Leaderboard, ModelsHaveTheColoursOfTheReport) {
+  lab::Run run;
+  ReportData data;
+  LoadedRun& loaded = data.runs.emplace_back();
+  loaded.run = &run;
+  for (const LeaderboardRow& one : board().rows) run.info.checkpoints.emplace_back().name = one.model;
+  data.series[{&loaded, "dense"}] = {"dense", 5};
+  data.series[{&loaded, "late"}] = {"late", 2};
+  PageBuilder page(true);
+  const std::string html = leaderboard_section(board(), data, page);
+  EXPECT_THAT(html, HasSubstr("var(--s5)\"></i>dense"));
+  EXPECT_THAT(html, HasSubstr("var(--s2)\"></i>late"));
 }
 
 }  // namespace

@@ -182,24 +182,6 @@ ScoreScale late_scale(std::span<const Candidate> candidates) {
   return scale;
 }
 
-// Log odds of each hit in a softmax over the kCompetitors best scores, as HitFigures::odds. candidates: by score.
-std::vector<double> odds_of(std::span<const Candidate> candidates, double temperature) {
-  std::vector<double> odds;
-  double sum = 0;
-  const auto exponential = [&](const Candidate& candidate) {
-    return std::exp(temperature * (double{candidate.score} - double{candidates.front().score}));
-  };
-  for (const Candidate& one :
-       candidates.first(std::min(candidates.size(), static_cast<size_t>(kCompetitors)))) {
-    sum += exponential(one);
-  }
-  for (const Candidate& one : candidates) {
-    const double own = exponential(one);
-    odds.push_back(std::clamp(std::log(own / std::max(sum - own, 1e-300)), -20.0, 20.0));
-  }
-  return odds;
-}
-
 // Of each candidate; none where nothing is known. Fills answer.matching.
 std::map<int64_t, HitLikelihood> judge(const CollectionReader& collection, std::span<const float> row,
                                        const Judge& judge, const Candidates& candidates, const Words& words,
@@ -222,14 +204,13 @@ std::map<int64_t, HitLikelihood> judge(const CollectionReader& collection, std::
     matching.shipped = !judge.texts->measured;
     matching.labelled = judge.texts->labelled;
     matching.there = 0;
-    const std::vector<double> odds = odds_of(candidates.best, judge.kind->surroundings.temperature);
-    QueryWords asked = words.ranking.words;
-    const bool described = asked.known && judge.texts->described >= kDescribedShare;
+    const LogOdds log_odds(best, judge.kind->surroundings.temperature);
     for (size_t i = 0; i < best.size(); ++i) {
       const KeywordRanking::Place* place = place_of(words.ranking, best[i].row);
-      asked.known = described || place != nullptr;
-      judgement.hits[i].right = match_probability(words.scale, double{best[i].score}, odds[i],
-                                                  place != nullptr ? place->evidence : WordEvidence(), asked);
+      const double score{best[i].score};
+      judgement.hits[i].right = match_probability(words.scale, score, log_odds.of(score),
+                                                  place != nullptr ? place->evidence : WordEvidence(),
+                                                  words_for(words.ranking, place, judge.texts->described));
       matching.there = std::max(matching.there, judgement.hits[i].right);
     }
   }

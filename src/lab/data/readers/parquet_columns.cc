@@ -100,8 +100,8 @@ class Chooser {
 
   Result<ParquetColumns> choose() {
     ParquetColumns columns;
-    SACCADE_ASSIGN(columns.picture_field, picture_field());
-    const ParquetField& picture = fields_[static_cast<size_t>(columns.picture_field)];
+    SACCADE_ASSIGN(const int picture_at, picture_field());
+    const ParquetField& picture = at(picture_at);
     const auto column = picture_column(picture);
     if (!column) return unfit(picture, "struct<bytes: binary, path: string>, binary, or names of files");
     columns.picture = *column;
@@ -109,11 +109,11 @@ class Chooser {
     SACCADE_ASSIGN(columns.id, text_column("id"));
     SACCADE_ASSIGN(columns.split, text_column("split"));
     SACCADE_ASSIGN(columns.group, text_column("group"));
-    if (columns.split.field < 0) {
+    if (columns.split.leaf < 0) {
       // A column of that name is used unless it holds something else, such as a class number.
       const int field = find_exactly("split");
       if (field >= 0 && is_single(at(field)) && at(field).text) {
-        columns.split = {"split", field, at(field).leaf};
+        columns.split = {"split", at(field).leaf};
       }
     }
     return columns;
@@ -196,7 +196,7 @@ class Chooser {
 
   Result<std::vector<TextColumn>> captions() const {
     const auto column = [&](int field) -> TextColumn {
-      return {at(field).name, field, caption_leaf(at(field)).value_or(-1)};
+      return {at(field).name, caption_leaf(at(field)).value_or(-1)};
     };
     constexpr std::string_view kExpected =
         "a string, a list of strings, or a list of structs with one of the fields raw, caption, text, "
@@ -229,7 +229,7 @@ class Chooser {
     if (!is_single(found) || !(found.text || found.is_bytes() || found.whole_number)) {
       return unfit(found, "a string or an integer");
     }
-    return TextColumn{found.name, field, found.leaf};
+    return TextColumn{found.name, found.leaf};
   }
 
   const std::vector<ParquetField>& fields_;

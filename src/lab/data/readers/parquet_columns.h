@@ -21,13 +21,11 @@ struct PictureColumn {
 
 struct TextColumn {
   std::string name;
-  int field = -1;  // index in the schema; -1: there is none
-  int leaf = -1;
+  int leaf = -1;  // -1: there is none
 };
 
 struct ParquetColumns {
   PictureColumn picture;
-  int picture_field = -1;
   std::vector<TextColumn> captions;  // one, or caption_0, caption_1, ...
   TextColumn id;
   TextColumn split;

@@ -207,17 +207,6 @@ struct Outcome {
   double best = 0;  // highest match probability
 };
 
-// Log odds of a score in a softmax over the best ones, as HitFigures::odds.
-double log_odds(std::span<const RowScore> best, double score, double temperature) {
-  const auto exponential = [&](double one) { return std::exp(temperature * (one - double{best[0].score})); };
-  double sum = 0;
-  for (const RowScore& row : best.first(std::min(best.size(), static_cast<size_t>(kCompetitors)))) {
-    sum += exponential(double{row.score});
-  }
-  const double own = exponential(score);
-  return std::clamp(std::log(own / std::max(sum - own, 1e-300)), -20.0, 20.0);
-}
-
 Figure mean_of(const std::vector<double>& values, const std::vector<int64_t>& clusters, int64_t count,
                const BootstrapOptions& options, ThreadPool& pool) {
   if (values.empty()) return {};
@@ -323,15 +312,15 @@ class Asker {
     record.unknown = both.words.words.unknown;
     const Surroundings& surroundings = background_->text.surroundings;
     const ScoreScale scale = score_scale(surroundings.sample.view(), row);
-    const bool described = both.words.words.known && texts.described >= kDescribedShare;
+    const LogOdds log_odds(both.best, surroundings.temperature);
     for (const SearchHit& hit : answer.hits) {
       const KeywordRanking::Place* place = place_of(both.words, hit.item.row);
       const WordEvidence words = place != nullptr ? place->evidence : WordEvidence();
       record.hits.push_back({.image = number_of(hit.item.row),
                              .right = std::ranges::binary_search(asked.right, number_of(hit.item.row)),
                              .standard = scale.standard(double{hit.score}),
-                             .odds = log_odds(both.best, double{hit.score}, surroundings.temperature),
-                             .known = described || place != nullptr,
+                             .odds = log_odds.of(double{hit.score}),
+                             .known = words_for(both.words, place, texts.described).known,
                              .all = words.all,
                              .coverage = words.coverage,
                              .bm25 = words.bm25});

@@ -198,6 +198,8 @@ Result<RerankResult> evaluate_rerank(const RerankChoice& choice, const PairScore
           point.figures.of(direction).push_back(*figure);
         if (const Difference* one = find_named(gain, name)) point.gain.of(direction).push_back(*one);
       }
+      blank_beyond(before.ranks.gallery, point.figures.of(direction));
+      blank_beyond(before.ranks.gallery, point.gain.of(direction));
     }
   }
   return result;

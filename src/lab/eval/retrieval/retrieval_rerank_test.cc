@@ -2,6 +2,7 @@
 #include "lab/eval/retrieval/retrieval_rerank.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <random>
 
@@ -131,6 +132,9 @@ TEST(Rerank, TheSecondEncoderDecidesAmongTheFirstAnswers) {
     EXPECT_EQ(last.depth, 4);
     EXPECT_EQ(find_named(last.figures.t2i, "r1")->value, 1);
     EXPECT_EQ(find_named(last.gain.t2i, "r1")->figure.value, 1);
+    // There are 4 answers in all.
+    EXPECT_TRUE(std::isnan(find_named(last.figures.t2i, "r5")->value));
+    EXPECT_TRUE(find_named(last.gain.t2i, "r10")->blank);
     EXPECT_EQ(result.rerank->pairs, 16);
     // Only images 0 and 1 of the first two answers are right for anything.
     EXPECT_EQ(find_named(result.rerank->points.front().figures.t2i, "r1")->value, 0.5);

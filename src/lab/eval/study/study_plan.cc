@@ -113,6 +113,18 @@ Status save(const StudyWork& work) {
   return write_file_atomic(work.folder / kPlanFile, dump_json(record_json(work.plan)) + "\n");
 }
 
+// Reads the plan of a study. kBadData names the field that is wrong.
+Result<StudyPlan> read_study_plan(const fs::path& folder) {
+  const fs::path path = folder / kPlanFile;
+  SACCADE_ASSIGN(const Json json, read_json(path));
+  SACCADE_ASSIGN(StudyPlan plan, read_record<StudyPlan>(json).in(path.string()));
+  if (plan.format != StudyPlan::kFormat) {
+    return fail(ErrorCode::kUnsupported, "{}: format {}, this program reads {}", path.string(), plan.format,
+                StudyPlan::kFormat);
+  }
+  return plan;
+}
+
 // Returns the plan in the folder, `nullopt` for a folder that is new or empty.
 Result<std::optional<StudyPlan>> plan_there(const fs::path& folder) {
   std::error_code error;
@@ -189,17 +201,6 @@ fs::path StudyWork::piece_folder(const StudyPiece& piece) const {
 bool is_study(const fs::path& folder) {
   std::error_code error;
   return fs::is_regular_file(folder / kPlanFile, error);
-}
-
-Result<StudyPlan> read_study_plan(const fs::path& folder) {
-  const fs::path path = folder / kPlanFile;
-  SACCADE_ASSIGN(const Json json, read_json(path));
-  SACCADE_ASSIGN(StudyPlan plan, read_record<StudyPlan>(json).in(path.string()));
-  if (plan.format != StudyPlan::kFormat) {
-    return fail(ErrorCode::kUnsupported, "{}: format {}, this program reads {}", path.string(), plan.format,
-                StudyPlan::kFormat);
-  }
-  return plan;
 }
 
 std::vector<std::string> piece_words(const StudyWork& work, const StudyPiece& piece) {

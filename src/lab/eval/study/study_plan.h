@@ -120,7 +120,5 @@ std::vector<std::string> piece_words(const StudyWork& work, const StudyPiece& pi
 
 // Returns true if the folder holds a study's plan.
 bool is_study(const std::filesystem::path& folder);
-// Reads the plan of a study. kBadData names the field that is wrong.
-Result<StudyPlan> read_study_plan(const std::filesystem::path& folder);
 
 }  // namespace saccade::lab

@@ -27,6 +27,7 @@
 #include "saccade/search/composed/composer_trial.h"
 #include "saccade/search/keywords/caption_texts.h"
 #include "saccade/search/query_rows.h"
+#include "saccade/search/search.h"
 
 namespace saccade {
 namespace {

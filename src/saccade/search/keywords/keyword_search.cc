@@ -154,6 +154,12 @@ const KeywordRanking::Place* place_of(const KeywordRanking& words, int64_t row) 
   return place != words.places.end() && place->first == row ? &place->second : nullptr;
 }
 
+QueryWords words_for(const KeywordRanking& words, const KeywordRanking::Place* place, double described) {
+  QueryWords its = words.words;
+  its.known = place != nullptr || (its.known && described >= kDescribedShare);
+  return its;
+}
+
 std::vector<FusedRank> fuse_ranks(const KeywordRanking& words, double share, const ScoreScale& scale,
                                   std::vector<Candidate>& candidates) {
   std::vector<FusedRank> fused;

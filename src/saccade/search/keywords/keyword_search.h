@@ -64,6 +64,11 @@ std::vector<FusedRank> fuse_ranks(const KeywordRanking& words, double share, con
 // Returns the place of a row among the keyword matches; `nullptr` if it is none.
 const KeywordRanking::Place* place_of(const KeywordRanking& words, int64_t row);
 
+// Returns the query's words as match_probability takes them for one image. They count as known if the image has some of
+// them, or if enough images have words for none to mean anything. place: of the image; described: share of the
+// collection's images with words.
+QueryWords words_for(const KeywordRanking& words, const KeywordRanking::Place* place, double described);
+
 // Finds the terms that the image has, and their fields.
 Result<KeywordHit> keyword_hit(const CollectionReader& collection, const KeywordRanking::Place& place,
                                const KeywordSearch& report);
