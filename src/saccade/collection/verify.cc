@@ -360,7 +360,14 @@ Result<VerifyReport> verify_index(const std::filesystem::path& address, const Pr
 Result<VerifyReport> verify_collection(const std::filesystem::path& folder, const VerifyOptions& options,
                                        ThreadPool& pool, const ProgressCallback& progress,
                                        std::stop_token stop) {
-  if (weaviate::is_address(folder)) return verify_index(folder, progress, stop).in("verify collection");
+  if (weaviate::is_address(folder)) {
+    if (options.deep) {
+      return fail(ErrorCode::kUnsupported,
+                  "verify collection: {}: a deep check reads the files of a collection in a folder only; leave it out",
+                  folder.string());
+    }
+    return verify_index(folder, progress, stop).in("verify collection");
+  }
   Verifier verifier(folder, options, pool, progress, std::move(stop));
   auto report = verifier.run().in("verify collection");
   if (report) {

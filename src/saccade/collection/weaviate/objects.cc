@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -69,6 +70,7 @@ int64_t id_of(std::string_view uuid) {
 Json class_json(const Address& address, const CollectionInfo& info) {
   Json properties = Json::array();
   properties.push_back(notes_of("item"));
+  properties.push_back(notes_of("row"));
   for (const char* name :
        {"path", "path_folded", "hash", "format", "caption", "camera", "lens", "place", "title"}) {
     properties.push_back(text_property(name));
@@ -120,7 +122,9 @@ Result<CollectionInfo> info_of_class(const Json& schema) {
   return store::info_of_json((*json)["collection"]);
 }
 
-Json properties_of(const Address& address, const Item& item, const ItemFacts& facts, std::string_view words) {
+Json properties_of(const Address& address, const WholeItem& all, std::string_view words) {
+  const Item& item = all.item;
+  const ItemFacts& facts = all.facts;
   const std::string stored = stored_path(address, item.path);
   Json whole = item_json(item, facts);
   const std::string valid = to_valid_utf8(stored);
@@ -130,7 +134,9 @@ Json properties_of(const Address& address, const Item& item, const ItemFacts& fa
   if (item.file.elsewhere) whole["elsewhere"] = true;
   const PictureFacts& picture = facts.picture;
   const std::string file = file_of(stored);
+  const auto* const bytes = reinterpret_cast<const char*>(all.values.data());
   Json json = {{"item", dump_json(whole)},
+               {"row", encode_base64({bytes, all.values.size() * sizeof(float)})},
                {"number", id_of(uuid_of(address.name, stored))},
                {"path", filter_text(file)},
                {"path_folded", filter_text(fold_case(file))},
@@ -194,14 +200,14 @@ Result<WholeItem> item_of(const Address& address, std::string_view uuid, const s
   return read().in(fmt::format("object {}", uuid));
 }
 
-Result<std::vector<float>> vector_of(const Json& json) {
-  if (!json.is_array()) return fail(ErrorCode::kBadData, "an object without a vector");
-  std::vector<float> row;
-  row.reserve(json.size());
-  for (const Json& value : json) {
-    if (!value.is_number()) return fail(ErrorCode::kBadData, "a vector with a value that is no number");
-    row.push_back(value.get<float>());
+Result<std::vector<float>> row_of(const Json& object) {
+  SACCADE_ASSIGN(const std::string text, json_field<std::string>(object, "row"));
+  SACCADE_ASSIGN(const std::string bytes, decode_base64(text).in("row"));
+  if (bytes.size() % sizeof(float) != 0) {
+    return fail(ErrorCode::kBadData, "a row of {} bytes, expected values of {}", bytes.size(), sizeof(float));
   }
+  std::vector<float> row(bytes.size() / sizeof(float));
+  std::memcpy(row.data(), bytes.data(), bytes.size());
   return row;
 }
 

@@ -40,7 +40,7 @@ std::string grain_from(double least) {
 }
 
 constexpr std::string_view kFields = "{item _additional{id}}";
-constexpr std::string_view kFieldsWithVector = "{item _additional{id vector}}";
+constexpr std::string_view kFieldsWithRow = "{item row _additional{id}}";
 
 ErrorCode code_of(std::string_view name) {
   for (int code = 0; code <= static_cast<int>(ErrorCode::kInternal); ++code) {
@@ -108,14 +108,13 @@ Result<Opened> open_class(const std::filesystem::path& text) {
   return opened;
 }
 
-Status for_each_object(const Client& client, std::string_view class_name, bool vectors,
+Status for_each_object(const Client& client, std::string_view class_name,
                        const std::function<Status(const Json& object)>& visit) {
   std::string after;
   for (;;) {
     SACCADE_ASSIGN(const Json page,
-                   client.call({.path = fmt::format("/v1/objects?class={}&limit={}{}{}", class_name, kPage,
-                                                    after.empty() ? "" : "&after=" + after,
-                                                    vectors ? "&include=vector" : "")}));
+                   client.call({.path = fmt::format("/v1/objects?class={}&limit={}{}", class_name, kPage,
+                                                    after.empty() ? "" : "&after=" + after)}));
     const auto objects = page.find("objects");
     if (objects == page.end() || !objects->is_array() || objects->empty()) return {};
     for (const Json& object : *objects) SACCADE_TRY(visit(object));
@@ -132,8 +131,8 @@ Result<std::vector<WholeItem>> items_in(const Address& address, const Json& list
     const Json& more = object["_additional"];
     SACCADE_ASSIGN(const std::string uuid, json_field<std::string>(more, "id"));
     SACCADE_ASSIGN(WholeItem whole, item_of(address, uuid, text));
-    if (more.contains("vector")) {
-      SACCADE_ASSIGN(whole.values, vector_of(more["vector"]));
+    if (object.contains("row")) {
+      SACCADE_ASSIGN(whole.values, row_of(object).in(whole.item.path));
     }
     items.push_back(std::move(whole));
   }
@@ -149,18 +148,18 @@ Result<int64_t> count_in(const Json& aggregate, const std::string& name) {
 }
 
 Result<std::vector<WholeItem>> items_where(const Client& client, const std::string& where, int64_t count,
-                                           bool vectors) {
+                                           bool rows) {
   SACCADE_ASSIGN(const Json data, client.ask(fmt::format(
                                       "{{Get{{x:{}(limit:{} sort:[{{path:[\"number\"],order:asc}}]{}){}}}}}",
                                       client.address().name, count, where_argument(where),
-                                      vectors ? kFieldsWithVector : kFields)));
+                                      rows ? kFieldsWithRow : kFields)));
   return items_in(client.address(), data["Get"]["x"]);
 }
 
-Result<WholeItem> whole_of_id(const Client& client, int64_t id, bool vectors) {
+Result<WholeItem> whole_of_id(const Client& client, int64_t id, bool rows) {
   SACCADE_ASSIGN(std::vector<WholeItem> found,
                  items_where(client, fmt::format("{{path:[\"number\"],operator:Equal,valueNumber:{}}}", id),
-                             2, vectors));
+                             2, rows));
   if (found.empty()) return fail(ErrorCode::kNotFound, "id {}: no such item", id);
   if (found.size() > 1) {
     return fail(ErrorCode::kBadData, "id {} is that of {} and of {}: name one of them by its path", id,
@@ -172,7 +171,7 @@ Result<WholeItem> whole_of_id(const Client& client, int64_t id, bool vectors) {
 Status for_each_note(
     const Client& client,
     const std::function<Status(const std::string& kind, const std::string& path, const Json& note)>& visit) {
-  return for_each_object(client, client.address().name + std::string(kNotes), false,
+  return for_each_object(client, client.address().name + std::string(kNotes),
                          [&](const Json& object) -> Status {
                            if (!object.contains("properties")) return {};
                            const Json& properties = object["properties"];
@@ -301,7 +300,7 @@ Result<Item> Store::item_of_path(const std::filesystem::path& path) const {
 }
 
 Status Store::for_each_item(const std::function<Status(const Item&)>& visit) const {
-  return for_each_object(state_->client(), state_->name(), false, [&](const Json& object) -> Status {
+  return for_each_object(state_->client(), state_->name(), [&](const Json& object) -> Status {
     SACCADE_ASSIGN(const std::string uuid, json_field<std::string>(object, "id"));
     SACCADE_ASSIGN(const std::string text, json_field<std::string>(object["properties"], "item"));
     SACCADE_ASSIGN(const WholeItem whole, item_of(state_->client().address(), uuid, text));
@@ -310,13 +309,13 @@ Status Store::for_each_item(const std::function<Status(const Item&)>& visit) con
 }
 
 Status Store::for_each_row(const RowVisitor& visit) const {
-  return for_each_object(state_->client(), state_->name(), true, [&](const Json& object) -> Status {
+  return for_each_object(state_->client(), state_->name(), [&](const Json& object) -> Status {
     SACCADE_ASSIGN(const std::string uuid, json_field<std::string>(object, "id"));
     SACCADE_ASSIGN(const std::string text, json_field<std::string>(object["properties"], "item"));
     SACCADE_ASSIGN(const WholeItem whole, item_of(state_->client().address(), uuid, text));
-    SACCADE_ASSIGN(const std::vector<float> row, vector_of(object.value("vector", Json())));
+    SACCADE_ASSIGN(const std::vector<float> row, row_of(object["properties"]));
     if (std::ssize(row) != info().checkpoint.dim) {
-      return fail(ErrorCode::kBadData, "{}: a vector of {} values, expected {}", whole.item.path, row.size(),
+      return fail(ErrorCode::kBadData, "{}: a row of {} values, expected {}", whole.item.path, row.size(),
                   info().checkpoint.dim);
     }
     return visit(whole.item, whole.facts, row);
@@ -429,11 +428,11 @@ Result<std::shared_ptr<const Matrix<float>>> Store::sample() const {
     if (state_->sample) return state_->sample;
   }
   SACCADE_ASSIGN(const Json page,
-                 state_->client().call({.path = fmt::format("/v1/objects?class={}&limit={}&include=vector",
-                                                            state_->name(), kSampleRows)}));
+                 state_->client().call({.path = fmt::format("/v1/objects?class={}&limit={}", state_->name(),
+                                                            kSampleRows)}));
   std::vector<std::vector<float>> rows;
   for (const Json& object : page.value("objects", Json::array())) {
-    SACCADE_ASSIGN(rows.emplace_back(), vector_of(object.value("vector", Json())));
+    SACCADE_ASSIGN(rows.emplace_back(), row_of(object.value("properties", Json::object())));
     if (std::ssize(rows.back()) != info().checkpoint.dim) rows.pop_back();
   }
   auto sample = std::make_shared<Matrix<float>>(std::ssize(rows), info().checkpoint.dim);
@@ -497,10 +496,10 @@ Result<NearestItems> Store::nearest(const NearestQuery& query) const {
     }
   }
   std::string asked = fmt::format("{{Get{{near:{}(nearVector:{{vector:[{}]}} limit:{}{}){}", name,
-                                  row_text(query.row), count, where_argument(where), kFieldsWithVector);
+                                  row_text(query.row), count, where_argument(where), kFieldsWithRow);
   if (!words.empty()) {
     asked += fmt::format(" words:{}(bm25:{{query:{},properties:[\"words\"]}} limit:{}{}){}", name,
-                         graphql_string(words), count, where_argument(where), kFieldsWithVector);
+                         graphql_string(words), count, where_argument(where), kFieldsWithRow);
   }
   asked += fmt::format("}} Aggregate{{met:{}{}{{meta{{count}}}}}}}}", name,
                        where.empty() ? "" : "(where:" + where + ")");

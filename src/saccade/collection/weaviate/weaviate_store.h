@@ -36,18 +36,18 @@ Result<Opened> open_class(const std::filesystem::path& address);
 // Returns a client of an address, of which only the version was checked.
 Result<Opened> open_cluster(const std::filesystem::path& address);
 
-// Calls `visit` with each object of a class, with its vector if `vectors`, by UUID.
-Status for_each_object(const Client& client, std::string_view class_name, bool vectors,
+// Calls `visit` with each object of a class, by UUID.
+Status for_each_object(const Client& client, std::string_view class_name,
                        const std::function<Status(const Json& object)>& visit);
-// Reads objects of GraphQL's answer, which has `item` and _additional{id}, and vector if there is one. address: gives their
-// paths.
+// Reads objects of GraphQL's answer, which has `item` and _additional{id}, and `row` if it was asked for. address: gives
+// their paths.
 Result<std::vector<WholeItem>> items_in(const Address& address, const Json& list);
 // Reads the number of `Aggregate{x{meta{count}}}`.
 Result<int64_t> count_in(const Json& aggregate, const std::string& name);
 // Returns the items that meet a condition (where.h), at most `count`, by number.
 Result<std::vector<WholeItem>> items_where(const Client& client, const std::string& where, int64_t count,
-                                           bool vectors);
-Result<WholeItem> whole_of_id(const Client& client, int64_t id, bool vectors);
+                                           bool rows);
+Result<WholeItem> whole_of_id(const Client& client, int64_t id, bool rows);
 // Notes of the second class, by kind: "failure" or "removed".
 Status for_each_note(
     const Client& client,

@@ -143,7 +143,7 @@ Result<Json> Writer::State::object_of(const WholeItem& whole) {
   SACCADE_ASSIGN(const std::string words, stems->of(words_of));
   return Json{{"class", address().name},
               {"id", uuid(whole.item.path)},
-              {"properties", properties_of(address(), whole.item, whole.facts, words)},
+              {"properties", properties_of(address(), whole, words)},
               {"vector", vector_json(whole.values)}};
 }
 
@@ -315,7 +315,7 @@ Result<std::vector<std::string>> Writer::removed_of_hash(std::string_view hash) 
 
 Status Writer::for_each_item_under(std::string_view path,
                                    const std::function<Status(const Item&)>& visit) const {
-  return for_each_object(state_->client(), state_->address().name, false, [&](const Json& object) -> Status {
+  return for_each_object(state_->client(), state_->address().name, [&](const Json& object) -> Status {
     SACCADE_ASSIGN(const std::string uuid, json_field<std::string>(object, "id"));
     SACCADE_ASSIGN(const std::string text, json_field<std::string>(object["properties"], "item"));
     SACCADE_ASSIGN(const WholeItem whole, item_of(state_->address(), uuid, text));
