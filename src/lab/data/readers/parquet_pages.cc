@@ -93,7 +93,7 @@ Result<std::string> unpack_gzip(std::string_view bytes, int64_t size) {
     stream.next_out = reinterpret_cast<Bytef*>(out.data() + begin);
     stream.avail_out = static_cast<uInt>(piece);
     while (state == Z_OK && stream.avail_out > 0) state = inflate(&stream, Z_NO_FLUSH);
-    out.resize(out.size() - stream.avail_out);
+    out.erase(begin + (piece - stream.avail_out));
   }
   if (state != Z_STREAM_END || stream.avail_in != 0 || out.size() != most) return wrong_size(size);
   return out;
