@@ -7,6 +7,7 @@
 #include <limits>
 #include <random>
 #include <set>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -441,6 +442,15 @@ TEST(ListSearch, DamagedListsAreAnError) {
   for (int64_t l = 0; l < index.lists(); ++l) checks.push_back(list_check(index, l));
   index.checks = checks;
   EXPECT_EQ(code(), ErrorCode::kBadData);
+  // A mean that is no number: its list is the first to be looked at, however far it was.
+  index = lists.view();
+  const int64_t last = order_lists(index, data.texts.row(0), pool).back();
+  Matrix<float> means = lists.means.copy();
+  means(last, 3) = kNan;
+  index.means = std::as_const(means).view();
+  EXPECT_EQ(order_lists(index, data.texts.row(0), pool).front(), last);
+  EXPECT_FALSE(find_near_rows({data.rows.view()}, index, ListChecks(index.lists()), {1, 1}, data.texts.row(0),
+                              1, pool));
   // Lists that do not fit.
   index = lists.view();
   index.covered = 2001;
