@@ -466,6 +466,11 @@ TEST(ListIndex, OddCollections) {
                                     {500, 500}, same.row(0), 3, pool);
   ASSERT_TRUE(found.has_value()) << found.error().message;
   expect_same(found->best.front(), exact({same.view()}, same.row(0), 3));
+  const std::vector<int64_t> wanted = {3, 7};
+  const auto no_best = find_near_rows({same.view()}, lists.view(), ListChecks(std::ssize(lists.ends)),
+                                      {500, 500}, same.row(0), 0, pool, wanted);
+  ASSERT_TRUE(no_best.has_value()) << no_best.error().message;
+  EXPECT_EQ(no_best->wanted.front().size(), 2U);
   Matrix<float> one(1, 8);
   one(0, 0) = 1;
   EXPECT_EQ(built(one.view()).rows, (std::vector<uint32_t>{0}));

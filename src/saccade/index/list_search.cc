@@ -317,7 +317,10 @@ Result<FoundRows> find_near_rows(const SearchedRows& searched, const ListIndex& 
     uncovered.allowed = searched.allowed.subspan(static_cast<size_t>(index.covered));
   }
   SACCADE_ASSIGN(FoundRows found, find_rows(uncovered, asked, k, pool, {&late, 1}));
-  if (k == 0) return found;
+  if (k == 0) {
+    found.wanted = {std::vector<float>(wanted.size(), std::numeric_limits<float>::quiet_NaN())};
+    return found;
+  }
   for (RowScore& row : found.best.front()) row.row += index.covered;
 
   ListProbe effort = probe_for(probe, k);
