@@ -471,6 +471,11 @@ TEST(ListIndex, OddCollections) {
                                       {500, 500}, same.row(0), 0, pool, wanted);
   ASSERT_TRUE(no_best.has_value()) << no_best.error().message;
   EXPECT_EQ(no_best->wanted.front().size(), 2U);
+  // Values whose products are infinite, and whose sums are no numbers.
+  Matrix<float> large(500, 32);
+  std::mt19937 random(1);
+  for (float& value : large.values()) value = random() % 2 == 0 ? 1e20F : -1e20F;
+  EXPECT_EQ(built(large.view()).rows.size(), 500U);
   Matrix<float> one(1, 8);
   one(0, 0) = 1;
   EXPECT_EQ(built(one.view()).rows, (std::vector<uint32_t>{0}));
