@@ -15,7 +15,6 @@ namespace {
 // candidates weighs.
 constexpr double kScanCost = 10;
 constexpr double kRescoreCost = 300;
-constexpr int64_t kMostRescored = 16'384;
 constexpr int64_t kFewestRescored = 64;
 
 // The exact neighbors of some queries, and where the index has them.

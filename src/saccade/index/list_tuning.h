@@ -15,6 +15,8 @@ namespace saccade {
 
 // Number of best rows that recall is measured at.
 inline constexpr int64_t kRecallAt = 10;
+// Limit on the rescored rows of a tuned effort.
+inline constexpr int64_t kMostRescored = 16'384;
 
 // Queries of one kind. Rows of text and rows of images are tuned apart: texts lie elsewhere than images, so that their
 // neighbors are spread over more lists.

@@ -119,6 +119,21 @@ TEST_F(ApproximateFile, OfOtherRowsIsNotUsed) {
   EXPECT_THAT(open().why_not_approximate(), HasSubstr("built from other rows"));
 }
 
+TEST_F(ApproximateFile, WithMoreEffortThanThereAreRowsIsNotUsed) {
+  put(1, 100);
+  ThreadPool pool(1);
+  const CollectionReader collection = open();
+  const auto lists = build_lists(collection.rows(), {}, {}, pool);
+  ASSERT_OK(lists);
+  for (const ListProbe& probe : {ListProbe{100, 64}, ListProbe{101, 64}, ListProbe{100, int64_t{1} << 62}}) {
+    ApproximateIndex figures;
+    figures.texts.probe = probe;
+    ASSERT_OK(write_approximate(collection.files(), 1, collection.rows(), *lists, figures));
+    const bool possible = probe.scanned == 100 && probe.rescored == 64;
+    EXPECT_EQ(open().approximate() != nullptr, possible) << open().why_not_approximate();
+  }
+}
+
 TEST_F(ApproximateFile, DamagedOrCutOffIsNotUsed) {
   put(1, 300);
   build();
