@@ -47,6 +47,7 @@ Result<std::unique_ptr<const ApproximateIndex>> build_approximate(const Collecti
     if (collection.has_late_rows()) {
       return fail(ErrorCode::kUnsupported, "collections of late interaction are searched exactly");
     }
+    SACCADE_TRY(check_recall(options.recall));
     const auto start = std::chrono::steady_clock::now();
     SACCADE_TRY(collection.check_files());
     const MatrixView<const float> rows = collection.rows();

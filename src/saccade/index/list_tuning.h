@@ -43,6 +43,9 @@ struct TuningOptions {
   std::stop_token stop = {};
 };
 
+// Checks a wanted recall: kUsage unless it is above 0 and below 1.
+Status check_recall(double recall);
+
 // Tunes with the first queries, a third of them up to most_tuned, and measures on the others. These are looked at again only if
 // they show that the effort is too small; it is raised then. Returns known() == false for
 // fewer than kFewestTuning queries. Cost: an exact search for all queries, and a few approximate ones for each.

@@ -82,6 +82,15 @@ TEST_F(ApproximateFile, IsBuiltOpenedAndRemoved) {
   EXPECT_EQ(open().approximate(), nullptr);
 }
 
+TEST_F(ApproximateFile, IsNotBegunForARecallThatCannotBeReached) {
+  put(1, 100);
+  ThreadPool pool(1);
+  const auto built = build_approximate(open(), {.recall = 1}, pool,
+                                       [](const ProgressUpdate& update) { ADD_FAILURE() << update.what; });
+  ASSERT_FALSE(built.has_value());
+  EXPECT_EQ(built.error().code, ErrorCode::kUsage);
+}
+
 TEST_F(ApproximateFile, StaysRightAsRowsComeAndGoUntilItIsOutgrown) {
   put(1, 400);
   build();
