@@ -35,6 +35,17 @@ ImageQueries image_queries(const CollectionReader& collection, int64_t most) {
   return queries;
 }
 
+// Writes the file, once more if a writer of the collection that opened meanwhile took the temporary file for debris.
+Status write_again(const CollectionReader& collection, const BuiltLists& built,
+                   const ApproximateIndex& figures) {
+  const auto write = [&] {
+    return write_approximate(collection.files(), collection.generation(), collection.rows(), built, figures);
+  };
+  Status written = write();
+  if (!written && written.error().code == ErrorCode::kNotFound) written = write();
+  return written;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<const ApproximateIndex>> build_approximate(const CollectionReader& collection,
@@ -71,9 +82,8 @@ Result<std::unique_ptr<const ApproximateIndex>> build_approximate(const Collecti
     figures.images = images;
     figures.from = options.from;
     figures.seconds = seconds_since(start);
-    const int64_t generation = collection.generation();
-    SACCADE_TRY(write_approximate(collection.files(), generation, rows, built, figures));
-    return open_approximate(collection.files(), generation, rows);
+    SACCADE_TRY(write_again(collection, built, figures));
+    return open_approximate(collection.files(), collection.generation(), rows);
   };
   return made().in("build approximate index");
 }

@@ -1,8 +1,10 @@
 // The file of an approximate index: found where it belongs, and refused if it is damaged, of other rows, or outgrown.
 #include "saccade/collection/rows/approximate_index.h"
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include <gmock/gmock.h>
 
@@ -11,6 +13,7 @@
 #include "saccade/collection/collection_writer.h"
 #include "saccade/collection/test_support.h"
 #include "saccade/core/files/files.h"
+#include "saccade/core/files/temporary_files.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/index/exact_search.h"
 
@@ -89,6 +92,26 @@ TEST_F(ApproximateFile, IsNotBegunForARecallThatCannotBeReached) {
                                        [](const ProgressUpdate& update) { ADD_FAILURE() << update.what; });
   ASSERT_FALSE(built.has_value());
   EXPECT_EQ(built.error().code, ErrorCode::kUsage);
+}
+
+// As a writer does that opens while the file is being written.
+TEST_F(ApproximateFile, IsWrittenThoughItsTemporaryFileIsRemoved) {
+  put(1, 2'000);
+  std::atomic<bool> ended = false;
+  std::thread writer([&] {
+    std::error_code error;
+    while (!ended) {
+      for (std::filesystem::directory_iterator entry(folder_, error), end; !error && entry != end;
+           entry.increment(error)) {
+        if (temporary_of(entry->path().filename().string()) != file().filename().string()) continue;
+        if (std::filesystem::remove(entry->path(), error)) return;
+      }
+    }
+  });
+  build();
+  ended = true;
+  writer.join();
+  expect_right_answers(open());
 }
 
 TEST_F(ApproximateFile, StaysRightAsRowsComeAndGoUntilItIsOutgrown) {
