@@ -83,7 +83,14 @@ Result<std::unique_ptr<const ApproximateIndex>> build_approximate(const Collecti
     figures.from = options.from;
     figures.seconds = seconds_since(start);
     SACCADE_TRY(write_again(collection, built, figures));
-    return open_approximate(collection.files(), collection.generation(), rows);
+    const int64_t generation = collection.generation();
+    SACCADE_ASSIGN(const CollectionReader now, CollectionReader::open(collection.folder()));
+    if (now.generation() != generation) {
+      std::error_code error;
+      std::filesystem::remove(approximate_path(collection.files(), generation), error);
+      return fail(ErrorCode::kMismatch, "the collection was compacted meanwhile: build the index again");
+    }
+    return open_approximate(collection.files(), generation, rows);
   };
   return made().in("build approximate index");
 }

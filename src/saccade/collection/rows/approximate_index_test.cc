@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <thread>
+#include <utility>
 
 #include <gmock/gmock.h>
 
@@ -92,6 +93,23 @@ TEST_F(ApproximateFile, IsNotBegunForARecallThatCannotBeReached) {
                                        [](const ProgressUpdate& update) { ADD_FAILURE() << update.what; });
   ASSERT_FALSE(built.has_value());
   EXPECT_EQ(built.error().code, ErrorCode::kUsage);
+}
+
+TEST_F(ApproximateFile, OfACollectionThatIsCompactedMeanwhileIsAnError) {
+  put(1, 300);
+  ThreadPool pool(1);
+  bool compacted = false;
+  const auto built = build_approximate(open(), {}, pool, [&](const ProgressUpdate&) {
+    if (std::exchange(compacted, true)) return;
+    auto writer = CollectionWriter::open(folder_);
+    ASSERT_OK(writer);
+    ASSERT_OK(writer->remove_ids(std::vector<int64_t>{3}));
+    ASSERT_OK(writer->compact());
+  });
+  EXPECT_TRUE(compacted);
+  ASSERT_FALSE(built.has_value());
+  EXPECT_EQ(built.error().code, ErrorCode::kMismatch);
+  EXPECT_FALSE(std::filesystem::exists(file()));
 }
 
 // As a writer does that opens while the file is being written.
