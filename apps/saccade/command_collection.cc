@@ -605,7 +605,7 @@ void add_collection_command(CLI::App& app, Command& chosen) {
   ann->add_option(
          "--recall", arguments->approximate.recall,
          "share of the best 10 that searches should find, above 0 and below 1; the build finds the effort for it")
-      ->transform(real_number(0, 1))
+      ->transform(real_number(0, 1, Lowest::kExcluded, Highest::kExcluded))
       ->capture_default_str();
   ann->add_option("--from", arguments->approximate.from,
                   "number of images from which searches use the index; below it they are exact")

@@ -151,15 +151,16 @@ Result<int64_t> export_collection(const CollectionReader& collection, const fs::
     if (!fs::is_empty(folder, error) || error) {
       return fail(ErrorCode::kUsage, "{}: not empty; name a new folder", folder.string());
     }
+    const int64_t dim = collection.info().checkpoint.dim;
     std::vector<float> values;
-    std::string lines;
+    values.reserve(static_cast<size_t>(collection.item_count() * dim));
+    SACCADE_ASSIGN(AtomicFile lines, AtomicFile::create(folder / kItemsName));
     int64_t items = 0;
     SACCADE_TRY(
         collection.for_each_row([&](const Item& item, const ItemFacts& facts, std::span<const float> row) {
           values.insert(values.end(), row.begin(), row.end());
-          lines += dump_json(item_json(item, facts)) + "\n";
           ++items;
-          return Status{};
+          return lines.write(dump_json(item_json(item, facts)) + "\n");
         }));
     // The rows come last: an export that was broken off cannot be taken for one of others,
     // which need not name a checkpoint.
@@ -172,8 +173,8 @@ Result<int64_t> export_collection(const CollectionReader& collection, const fs::
                           {"dim", checkpoint.dim}}},
                         {"items", items}};
     SACCADE_TRY(write_file_atomic(folder / kExportName, dump_json(about, 2) + "\n"));
-    SACCADE_TRY(write_file_atomic(folder / kItemsName, lines));
-    SACCADE_TRY(write_npy(folder / kRowsName, MatrixView<const float>(values.data(), items, checkpoint.dim)));
+    SACCADE_TRY(lines.commit());
+    SACCADE_TRY(write_npy(folder / kRowsName, MatrixView<const float>(values.data(), items, dim)));
     return items;
   };
   return exported().in("export");

@@ -128,8 +128,8 @@ Result<HttpResponse> pictures(const Context& context, const HttpRequest& request
   Json list = Json::array();
   if (snapshot->collection.index() != nullptr) {
     const int64_t most = snapshot->collection.index()->most();
-    SACCADE_ASSIGN(const NearestItems newest,
-                   newest_in_index(snapshot->collection, filter, std::min(offset, most) + k));
+    const int64_t count = std::min(std::min(offset, most) + k, most);
+    SACCADE_ASSIGN(const NearestItems newest, newest_in_index(snapshot->collection, filter, count));
     total = newest.searched;
     for (int64_t i = offset; i < std::ssize(newest.items); ++i) {
       list.push_back(picture_json(*served, newest.items[static_cast<size_t>(i)].item));
