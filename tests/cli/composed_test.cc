@@ -394,6 +394,12 @@ TEST_F(ComposedCli, TheFusionsAreRecordedByTheirOptions) {
   expect_failure(words("study", {"--method", "atf-attention"}), 1,
                  {"holds another training", "\"atf/matching\" is \"all\" there, \"mutual\" here"});
   EXPECT_FALSE(std::filesystem::exists(folder_ / "no"));
+
+  // A run keeps to its way of joining texts, too.
+  EXPECT_EQ(read_json(folder_ / "study/run.json").value_or(Json())["join"], "both-orders");
+  expect_failure(words("study", {"--join", "parts"}), 1,
+                 {"holds another training", "\"join\" is \"both-orders\" there, \"parts\" here"});
+  expect_failure(words("no", {"--join", "comma"}), 2, {"--join", "comma", "both-orders", "parts"});
 }
 
 TEST_F(ComposedCli, APageShowsTauTokensAndQueries) {

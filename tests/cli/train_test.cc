@@ -109,6 +109,16 @@ TEST_F(Train, TheOptimizerIsRecordedAndStays) {
                   "\"schedule\" is \"constant\" there, \"cosine\" here"});
 }
 
+TEST_F(Train, EveryTrainingTakesTheOptimizersOptions) {
+  for (const char* recipe : {"composed", "dual", "editor", "head", "visualness"}) {
+    EXPECT_THAT(run({"train", recipe, "--help"}).out,
+                AllOf(HasSubstr("--adam-beta1 NUMBER=0.9 "), HasSubstr("--adam-beta2 NUMBER=0.98 "),
+                      HasSubstr("--adam-epsilon NUMBER=1e-06 "),
+                      HasSubstr("--schedule NAME:{cosine,constant}=cosine")))
+        << recipe;
+  }
+}
+
 TEST_F(Train, AFolderWithSomethingElseIsLeftAlone) {
   write("home/model/model.safetensors", "somebody's weights");
   const std::string before = snapshot("home");
