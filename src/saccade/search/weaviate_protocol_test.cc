@@ -350,6 +350,9 @@ TEST(WeaviateProtocol, WhatIsWrongIsNamed) {
   EXPECT_NE(error().message.find("not a Weaviate server"), std::string::npos) << error().message;
   meta = {.status = 401, .body = R"({"error": [{"message": "anonymous access not enabled"}]})"};
   EXPECT_NE(error().message.find("the key is missing"), std::string::npos) << error().message;
+  EXPECT_EQ(error().code, ErrorCode::kIo);
+  EXPECT_TRUE(is_collection(address))
+      << "a key that is missing hides a collection, and is not the lack of one";
   const test::TestVariable key("SACCADE_WEAVIATE_KEY", "wrong");
   EXPECT_NE(error().message.find("the key is refused"), std::string::npos) << error().message;
   EXPECT_EQ(server.requests().back().header("authorization"), "Bearer wrong");

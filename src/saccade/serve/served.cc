@@ -17,9 +17,13 @@ namespace {
 
 // Returns a string that changes with the collection: the stamps of the files that every change touches. It is
 // empty while a further change might leave the stamps as they are. The collection must then be checked again
-// the next time.
-std::string state_of(const std::filesystem::path& folder) {
-  if (weaviate::is_address(folder)) return {};
+// the next time. For an address: the class that is there, and its number of images.
+Result<std::string> state_of(const std::filesystem::path& folder) {
+  if (weaviate::is_address(folder)) {
+    SACCADE_ASSIGN(const CollectionReader there, CollectionReader::open(folder));
+    const CollectionInfo& info = there.info();
+    return fmt::format("{};{};{}", info.created, info.checkpoint.fingerprint, there.item_count());
+  }
   std::string state;
   for (const std::string_view name :
        {std::string_view("collection.json"), std::string_view("catalog.sqlite"),
@@ -27,7 +31,7 @@ std::string state_of(const std::filesystem::path& folder) {
     auto stamp = file_stamp(folder / name);
     // Whenever root opens the catalog, SQLite sets the owner of its log: that alone is no change.
     if (stamp) stamp->ctime_ns = 0;
-    if (stamp && !is_settled(*stamp)) return {};
+    if (stamp && !is_settled(*stamp)) return std::string();
     state += (stamp ? stamp->text() : "") + ";";
   }
   return state;
@@ -82,7 +86,7 @@ Result<std::unique_ptr<ServedCollection>> ServedCollection::open(std::string nam
     return std::make_unique<SharedRows>(collection.alive());
   };
   options.open_composer = true;
-  served->state_ = state_of(folder);
+  SACCADE_ASSIGN(served->state_, state_of(folder));
   SACCADE_ASSIGN(served->core_, EngineCore::open(std::move(options)));
   SACCADE_TRY(served->core_->snapshot());  // that there is a collection
   return served;
@@ -139,7 +143,7 @@ Status ServedCollection::following() const {
 }
 
 Status ServedCollection::follow_files() {
-  const std::string state = state_of(folder());
+  SACCADE_ASSIGN(const std::string state, state_of(folder()));
   if (!state.empty() && state == state_) return {};
   {
     const std::lock_guard lock(mutex_);
@@ -224,7 +228,8 @@ Result<ServedCollection*> Served::collection(std::string_view name) const {
                 "the collection {} is no longer where it was: it is served again once it is back",
                 (*found)->name());
   }
-  const Status whole = (*found)->now()->collection.check_files();
+  // A cluster that does not answer is noticed by follow(): no request waits for it here.
+  const Status whole = in_folder ? (*found)->now()->collection.check_files() : (*found)->following();
   if (!whole && !in_folder) {
     return fail(ErrorCode::kCancelled, "the collection {} cannot be searched now: {}", (*found)->name(),
                 whole.error().message);

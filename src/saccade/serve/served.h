@@ -49,7 +49,8 @@ class ServedCollection {
   // Returns the order of a snapshot's images, newest first. Thread-safe.
   Result<std::shared_ptr<const std::vector<PlaceByDate>>> newest(
       const std::shared_ptr<const CollectionSnapshot>& snapshot) const;
-  // Reopens the collection if its files have changed since, or within the last two seconds. That also finds another
+  // Reopens the collection if its files have changed since, or within the last two seconds; one in a Weaviate cluster if
+  // its class or its number of images has changed. That also finds another
   // collection in its place, such as behind a link that now leads elsewhere. If it cannot be opened, or is of another
   // checkpoint, returns the error and keeps the old snapshot. Thread-safe.
   Status follow();

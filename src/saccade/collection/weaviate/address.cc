@@ -30,10 +30,11 @@ Status take_option(const std::string& option, Address& address) {
   if (name == "root") {
     const size_t end = value.find('=');
     std::string folder = end == std::string::npos ? "" : value.substr(end + 1);
-    while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
+    while (folder.ends_with('/')) folder.pop_back();
     const std::string root = value.substr(0, end);
     if (root.empty() || root.find('/') != std::string::npos || !folder.starts_with('/')) {
-      return fail(ErrorCode::kUsage, "a root is \"{}\", expected NAME=/FOLDER, without \"/\" in the name",
+      return fail(ErrorCode::kUsage,
+                  "a root is \"{}\", expected NAME=/FOLDER: a folder below /, and no \"/\" in the name",
                   value);
     }
     address.roots.emplace_back(root, folder);
@@ -83,6 +84,13 @@ Result<Address> parse_address(const std::filesystem::path& text) {
       return fail(ErrorCode::kUsage,
                   "the collection's name is \"{}\", expected a capital letter and then letters, digits or _",
                   address.name);
+    }
+    if (address.name.ends_with(kNotes)) {
+      return fail(
+          ErrorCode::kUsage,
+          "the collection's name is \"{}\", but names that end in \"{}\" are of the classes that keep "
+          "failures and removals",
+          address.name, kNotes);
     }
     for (const std::string& host : split(rest.substr(0, slash), ',')) {
       if (host.empty() || host.find_first_of(" @") != std::string::npos) {

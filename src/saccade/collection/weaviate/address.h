@@ -21,6 +21,9 @@
 
 namespace saccade::weaviate {
 
+// Ending of the name of the class that keeps a collection's failures and removals. No collection's name has it.
+inline constexpr std::string_view kNotes = "Notes";
+
 struct Address {
   std::vector<std::string> endpoints;  // "http://host:8080"
   std::string name;

@@ -30,8 +30,6 @@
 
 namespace saccade::weaviate {
 
-inline constexpr std::string_view kNotes = "Notes";
-
 std::string uuid_of(std::string_view class_name, std::string_view stored);
 int64_t id_of(std::string_view uuid);
 

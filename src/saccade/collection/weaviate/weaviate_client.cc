@@ -129,7 +129,7 @@ Result<Json> Client::call(const Request& request) const {
       if (reply->status == 404 && request.may_lack) return Json();
       const std::string said = said_in(reply->body);
       if (reply->status == 401 || reply->status == 403) {
-        return fail(ErrorCode::kNotFound,
+        return fail(ErrorCode::kIo,
                     "{}: the key is {} (SACCADE_WEAVIATE_KEY or SACCADE_WEAVIATE_KEY_FILE): {}", endpoint,
                     options_.key.empty() ? "missing" : "refused", said);
       }

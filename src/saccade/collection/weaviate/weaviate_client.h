@@ -57,8 +57,8 @@ class Client {
     bool may_lack = false;          // status 404 is an answer, of which the result is null
     std::stop_token stop = {};
   };
-  // Sends a request and returns the JSON of a successful answer; null if it has none. kIo if no node answers, with the
-  // reason; kNotFound for a missing or refused key; kBadData with the engine's message for what it refuses.
+  // Sends a request and returns the JSON of a successful answer; null if it has none. kIo with the
+  // reason if no node answers, and for a missing or refused key; kBadData with the engine's message for what it refuses.
   Result<Json> call(const Request& request) const;
   // Asks GraphQL, and returns "data". kBadData for an answer with errors.
   Result<Json> ask(std::string query) const;

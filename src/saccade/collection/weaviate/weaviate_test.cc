@@ -29,7 +29,8 @@ TEST(WeaviateAddress, FaultsAreNamed) {
   for (const char* text :
        {"weaviate://host", "weaviate://host/", "weaviate://host/photos", "weaviate://host/A-b",
         "weaviate:///Photos", "weaviate://key@host/Photos", "weaviate://host/P?root=p",
-        "weaviate://host/P?root=p=relative", "weaviate://host/P?replicas=0", "weaviate://host/P?x=1"}) {
+        "weaviate://host/P?root=p=relative", "weaviate://host/P?root=p=/", "weaviate://host/PhotosNotes",
+        "weaviate://host/P?replicas=0", "weaviate://host/P?x=1"}) {
     const auto address = parse_address(text);
     ASSERT_FALSE(address) << text;
     EXPECT_EQ(address.error().code, ErrorCode::kUsage) << text;
@@ -68,7 +69,8 @@ TEST(WeaviateWhere, FiltersAsConditions) {
   EXPECT_EQ(where("size=1 or (width=2 and not height=3)"),
             R"({operator:And,operands:[{operator:Or,operands:[{path:["size"],operator:Equal,valueNumber:1},)"
             R"({operator:And,operands:[{path:["width"],operator:Equal,valueNumber:2},)"
-            R"({operator:Not,operands:[{path:["height"],operator:Equal,valueNumber:3}]}]}]})" + stored);
+            R"({operator:Not,operands:[{path:["height"],operator:Equal,valueNumber:3}]}]}]})" +
+                stored);
 }
 
 TEST(WeaviateWhere, ASetOfCharactersIsAWeakerCondition) {
@@ -79,8 +81,8 @@ TEST(WeaviateWhere, ASetOfCharactersIsAWeakerCondition) {
             R"({path:["width"],operator:Equal,valueNumber:1})");
   EXPECT_EQ(where("width=1 or not caption~\"a[b-d]e\"", false), "");
   EXPECT_EQ(where("not not caption~\"a[b-d]e\"", false),
-            std::string("{operator:And,operands:[{operator:Not,operands:[{operator:Not,operands:[") + kPrefix +
-                R"(]}]},{path:["format"],operator:Like,valueText:"=*="}]})");
+            std::string("{operator:And,operands:[{operator:Not,operands:[{operator:Not,operands:[") +
+                kPrefix + R"(]}]},{path:["format"],operator:Like,valueText:"=*="}]})");
 }
 
 TEST(WeaviateWhere, TextsAreKeptWithoutWildcardsAndControlCharacters) {
