@@ -19,8 +19,9 @@ LeaderboardRow row(const std::string& model, std::optional<int64_t> rank, double
   one.parameters = 1'234'567;
   one.scored_by = model == "late" ? "maxsim" : "cosine";
   one.retrieval.t2i = {{.name = "r1", .value = r1, .low = r1 - 0.01, .high = r1 + 0.01}};
-  one.gap = Difference{
-      .figure = {.name = "r1", .value = 0.12, .low = 0.1, .high = 0.14}, .p_value = 0.01, .significant = true};
+  one.gap = Difference{.figure = {.name = "r1", .value = 0.12, .low = 0.1, .high = 0.14},
+                       .p_value = 0.01,
+                       .significant = true};
   return one;
 }
 
