@@ -26,16 +26,18 @@ Result<CollectionWriter> CollectionWriter::create(const std::filesystem::path& f
                                                   const CheckpointId& checkpoint,
                                                   const IngestSettings& settings,
                                                   const WriterOptions& options) {
-  SACCADE_ASSIGN(auto writer, weaviate::is_address(folder)
-                                  ? owned(weaviate::Writer::create(folder, checkpoint, settings))
-                                  : owned(FolderWriter::create(folder, checkpoint, settings, options)));
+  SACCADE_ASSIGN(auto writer,
+                 weaviate::is_address(folder)
+                     ? owned(weaviate::Writer::create(folder, checkpoint, settings, options.stop))
+                     : owned(FolderWriter::create(folder, checkpoint, settings, options)));
   return CollectionWriter(std::move(writer));
 }
 
 Result<CollectionWriter> CollectionWriter::open(const std::filesystem::path& folder,
                                                 const WriterOptions& options) {
-  SACCADE_ASSIGN(auto writer, weaviate::is_address(folder) ? owned(weaviate::Writer::open(folder))
-                                                           : owned(FolderWriter::open(folder, options)));
+  SACCADE_ASSIGN(auto writer, weaviate::is_address(folder)
+                                  ? owned(weaviate::Writer::open(folder, options.stop))
+                                  : owned(FolderWriter::open(folder, options)));
   return CollectionWriter(std::move(writer));
 }
 

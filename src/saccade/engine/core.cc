@@ -156,7 +156,8 @@ Result<std::shared_ptr<const CollectionSnapshot>> EngineCore::snapshot() const {
   const std::lock_guard lock(mutex_);
   if (snapshot_) return snapshot_;
   if (weaviate::is_address(options_.folder)) {
-    return fail(ErrorCode::kNotFound, "{}: the Weaviate cluster has no class of this name; `saccade index` creates it",
+    return fail(ErrorCode::kNotFound,
+                "{}: the Weaviate cluster has no class of this name; `saccade index` creates it",
                 options_.folder.string());
   }
   return fail(ErrorCode::kNotFound, "{}: no collection there", options_.folder.string());
@@ -439,9 +440,9 @@ Result<IngestReport> EngineCore::index(std::span<const std::filesystem::path> pa
       SACCADE_ASSIGN(const LoadedEncoder* loaded, encoder());
       SACCADE_ASSIGN(const IngestSettings settings,
                      new_collection_settings(options_.choices, *loaded->encoder));
-      SACCADE_ASSIGN(writer, CollectionWriter::create(options_.folder, loaded->id, settings));
+      SACCADE_ASSIGN(writer, CollectionWriter::create(options_.folder, loaded->id, settings, {.stop = stop}));
     } else {
-      SACCADE_ASSIGN(writer, CollectionWriter::open(options_.folder));
+      SACCADE_ASSIGN(writer, CollectionWriter::open(options_.folder, {.stop = stop}));
     }
     SACCADE_ASSIGN(report, ingest(*writer, source, paths, options, pool(), progress, stop));
   }

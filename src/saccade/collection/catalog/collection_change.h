@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -55,9 +56,11 @@ enum class PathUse {
 struct WriterOptions {
   // Called at each step of a change ("rows written", "rows flushed", "catalog changed", "committed", ...):
   // for tests that kill the process there.
-  std::function<void(std::string_view step)> on_step;
+  std::function<void(std::string_view step)> on_step = {};
   // Number of rows from which Int8Policy::kAuto keeps int8 rows.
   int64_t int8_auto_rows = kInt8AutoRows;
+  // Ends waits for a vector database that cannot take a change now. The change that waits fails with kCancelled.
+  std::stop_token stop = {};
 };
 
 }  // namespace saccade

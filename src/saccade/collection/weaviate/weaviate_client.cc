@@ -16,15 +16,6 @@ using std::chrono::milliseconds;
 constexpr int64_t kMostAnswer = int64_t{1} << 30;
 constexpr size_t kMostSaid = 400;
 
-Status wait(milliseconds time, const std::stop_token& stop) {
-  std::mutex mutex;
-  std::condition_variable_any never;
-  std::unique_lock lock(mutex);
-  never.wait_for(lock, stop, time, [] { return false; });
-  if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped");
-  return {};
-}
-
 // Returns true for a status that another node, or a later time, may not give. Weaviate answers 500 where not enough
 // replicas can be reached.
 bool is_passing(int status) {
@@ -50,6 +41,15 @@ std::string said_in(const std::string& body) {
 
 }  // namespace
 
+Status wait(milliseconds time, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  never.wait_for(lock, stop, time, [] { return false; });
+  if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped");
+  return {};
+}
+
 Result<ClientOptions> client_options(const hub::Environment& environment) {
   ClientOptions options;
   if (const char* key = environment("SACCADE_WEAVIATE_KEY"); key != nullptr) options.key = key;
@@ -64,25 +64,26 @@ Result<ClientOptions> client_options(const hub::Environment& environment) {
   return options;
 }
 
-Result<hub::HttpSession> Client::take_session() const {
+Result<hub::HttpSession> Client::take_session(bool writes) const {
   {
     const std::lock_guard lock(mutex_);
-    if (!free_.empty()) {
-      hub::HttpSession session = std::move(free_.back());
-      free_.pop_back();
+    auto& free = writes ? free_to_write_ : free_to_read_;
+    if (!free.empty()) {
+      hub::HttpSession session = std::move(free.back());
+      free.pop_back();
       return session;
     }
   }
   hub::HttpOptions http;
   http.connect_limit = milliseconds(5'000);
-  http.silence_limit = options_.silence_limit;
+  http.silence_limit = (writes ? options_.writing : options_.reading).silence_limit;
   http.certificates = options_.certificates;
   return hub::HttpSession::open(http);
 }
 
-void Client::give_back(hub::HttpSession session) const {
+void Client::give_back(hub::HttpSession session, bool writes) const {
   const std::lock_guard lock(mutex_);
-  free_.push_back(std::move(session));
+  (writes ? free_to_write_ : free_to_read_).push_back(std::move(session));
 }
 
 Result<Json> Client::call(const Request& request) const {
@@ -110,9 +111,9 @@ Result<Json> Client::call(const Request& request) const {
       const size_t at = next_.load() % endpoints;
       const std::string& endpoint = address_.endpoints[at];
       http.url = endpoint + request.path;
-      SACCADE_ASSIGN(hub::HttpSession session, take_session());
-      hub::HttpResult reply = session.send(http, nullptr, request.stop);
-      give_back(std::move(session));
+      SACCADE_ASSIGN(hub::HttpSession session, take_session(request.writes));
+      hub::HttpResult reply = session.send(http, nullptr, request.writes ? std::stop_token() : request.stop);
+      give_back(std::move(session), request.writes);
       if (!reply) {
         if (reply.error().error.code == ErrorCode::kCancelled) return fail(reply.error().error);
         last = {ErrorCode::kIo,
@@ -146,6 +147,7 @@ Result<Json> Client::ask(std::string query) const {
   Request request{.method = "POST", .path = "/v1/graphql", .body = Json{{"query", std::move(query)}}};
   for (int tries = 1;; ++tries) {
     SACCADE_ASSIGN(Json answer, call(request));
+    if (!answer.is_object()) return fail(ErrorCode::kBadData, "Weaviate's answer is {}", json_kind(answer));
     const auto errors = answer.find("errors");
     if (errors == answer.end() || errors->is_null() || errors->empty()) {
       if (!answer.contains("data") || !answer["data"].is_object()) {

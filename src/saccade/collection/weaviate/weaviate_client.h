@@ -24,19 +24,20 @@
 
 namespace saccade::weaviate {
 
-// Rounds over all endpoints, and the waits between them, which double each time.
+// Rounds over all endpoints, the waits between them, which double each time, and the time in which a node must answer.
 struct Retry {
   int rounds = 3;
   std::chrono::milliseconds first_wait{200};
   std::chrono::milliseconds longest_wait{10'000};
+  std::chrono::seconds silence_limit{20};
 };
-inline constexpr Retry kReading;               // 0.6 seconds of waits
-inline constexpr Retry kWriting{.rounds = 9};  // 32 seconds: a node may be starting again
+inline constexpr Retry kReading;  // 0.6 seconds of waits
+// 32 seconds of waits: a node may be starting again.
+inline constexpr Retry kWriting{.rounds = 9, .silence_limit = std::chrono::seconds(60)};
 
 struct ClientOptions {
   std::string key;                     // empty: none is sent
   std::filesystem::path certificates;  // empty: the system's
-  std::chrono::seconds silence_limit{60};
   Retry reading = kReading;
   Retry writing = kWriting;
 };
@@ -55,7 +56,7 @@ class Client {
     std::optional<Json> body = {};  // sent as JSON
     bool writes = false;            // repeated longer
     bool may_lack = false;          // status 404 is an answer, of which the result is null
-    std::stop_token stop = {};
+    std::stop_token stop = {};      // ends waits, and requests that do not write
   };
   // Sends a request and returns the JSON of a successful answer; null if it has none. kIo with the
   // reason if no node answers, and for a missing or refused key; kBadData with the engine's message for what it refuses.
@@ -66,16 +67,19 @@ class Client {
   [[nodiscard]] const Address& address() const { return address_; }
 
  private:
-  Result<hub::HttpSession> take_session() const;
-  void give_back(hub::HttpSession session) const;
+  Result<hub::HttpSession> take_session(bool writes) const;
+  void give_back(hub::HttpSession session, bool writes) const;
 
   Address address_;
   ClientOptions options_;
   mutable std::mutex mutex_;
-  mutable std::vector<hub::HttpSession> free_;
+  mutable std::vector<hub::HttpSession> free_to_read_;
+  mutable std::vector<hub::HttpSession> free_to_write_;
   mutable std::atomic<size_t> next_ = 0;  // endpoint to ask first
 };
 
+// Waits, unless a stop is requested: kCancelled then.
+Status wait(std::chrono::milliseconds time, const std::stop_token& stop);
 // Returns a text as a GraphQL string with its quotes.
 std::string graphql_string(std::string_view text);
 

@@ -115,21 +115,20 @@ Status for_each_object(const Client& client, std::string_view class_name,
     SACCADE_ASSIGN(const Json page,
                    client.call({.path = fmt::format("/v1/objects?class={}&limit={}{}", class_name, kPage,
                                                     after.empty() ? "" : "&after=" + after)}));
-    const auto objects = page.find("objects");
-    if (objects == page.end() || !objects->is_array() || objects->empty()) return {};
-    for (const Json& object : *objects) SACCADE_TRY(visit(object));
-    SACCADE_ASSIGN(after, json_field<std::string>(objects->back(), "id"));
+    const Json& objects = member(page, "objects");
+    if (!objects.is_array()) return fail(ErrorCode::kBadData, "Weaviate's answer has no list of objects");
+    if (objects.empty()) return {};
+    for (const Json& object : objects) SACCADE_TRY(visit(object));
+    SACCADE_ASSIGN(after, json_field<std::string>(objects.back(), "id"));
   }
 }
 
 Result<std::vector<WholeItem>> items_in(const Address& address, const Json& list) {
   std::vector<WholeItem> items;
-  if (list.is_null()) return items;
+  if (!list.is_array()) return fail(ErrorCode::kBadData, "Weaviate's answer has no list of objects");
   for (const Json& object : list) {
     SACCADE_ASSIGN(const std::string text, json_field<std::string>(object, "item"));
-    if (!object.contains("_additional")) return fail(ErrorCode::kBadData, "\"_additional\" is missing");
-    const Json& more = object["_additional"];
-    SACCADE_ASSIGN(const std::string uuid, json_field<std::string>(more, "id"));
+    SACCADE_ASSIGN(const std::string uuid, json_field<std::string>(member(object, "_additional"), "id"));
     SACCADE_ASSIGN(WholeItem whole, item_of(address, uuid, text));
     if (object.contains("row")) {
       SACCADE_ASSIGN(whole.values, row_of(object).in(whole.item.path));
@@ -140,26 +139,26 @@ Result<std::vector<WholeItem>> items_in(const Address& address, const Json& list
 }
 
 Result<int64_t> count_in(const Json& aggregate, const std::string& name) {
-  const auto found = aggregate.find(name);
-  if (found == aggregate.end() || !found->is_array() || found->empty() || !found->front().contains("meta")) {
+  const Json& found = member(aggregate, name);
+  if (!found.is_array() || found.empty()) {
     return fail(ErrorCode::kBadData, "Weaviate's answer has no number of objects");
   }
-  return json_field<int64_t>(found->front()["meta"], "count");
+  return json_field<int64_t>(member(found.front(), "meta"), "count");
 }
 
 Result<std::vector<WholeItem>> items_where(const Client& client, const std::string& where, int64_t count,
                                            bool rows) {
-  SACCADE_ASSIGN(const Json data, client.ask(fmt::format(
-                                      "{{Get{{x:{}(limit:{} sort:[{{path:[\"number\"],order:asc}}]{}){}}}}}",
-                                      client.address().name, count, where_argument(where),
-                                      rows ? kFieldsWithRow : kFields)));
-  return items_in(client.address(), data["Get"]["x"]);
+  SACCADE_ASSIGN(const Json data,
+                 client.ask(fmt::format(
+                     "{{Get{{x:{}(limit:{} sort:[{{path:[\"number\"],order:asc}}]{}){}}}}}",
+                     client.address().name, count, where_argument(where), rows ? kFieldsWithRow : kFields)));
+  return items_in(client.address(), member(member(data, "Get"), "x"));
 }
 
 Result<WholeItem> whole_of_id(const Client& client, int64_t id, bool rows) {
-  SACCADE_ASSIGN(std::vector<WholeItem> found,
-                 items_where(client, fmt::format("{{path:[\"number\"],operator:Equal,valueNumber:{}}}", id),
-                             2, rows));
+  SACCADE_ASSIGN(
+      std::vector<WholeItem> found,
+      items_where(client, fmt::format("{{path:[\"number\"],operator:Equal,valueNumber:{}}}", id), 2, rows));
   if (found.empty()) return fail(ErrorCode::kNotFound, "id {}: no such item", id);
   if (found.size() > 1) {
     return fail(ErrorCode::kBadData, "id {} is that of {} and of {}: name one of them by its path", id,
@@ -173,8 +172,7 @@ Status for_each_note(
     const std::function<Status(const std::string& kind, const std::string& path, const Json& note)>& visit) {
   return for_each_object(client, client.address().name + std::string(kNotes),
                          [&](const Json& object) -> Status {
-                           if (!object.contains("properties")) return {};
-                           const Json& properties = object["properties"];
+                           const Json& properties = member(object, "properties");
                            SACCADE_ASSIGN(const auto kind, json_field<std::string>(properties, "kind"));
                            SACCADE_ASSIGN(const auto path, json_field<std::string>(properties, "path"));
                            SACCADE_ASSIGN(const auto text, json_field<std::string>(properties, "note"));
@@ -216,7 +214,7 @@ struct Store::State {
     SACCADE_ASSIGN(const Json data,
                    client().ask(fmt::format("{{Aggregate{{x:{}{}{{meta{{count}}}}}}}}", name(),
                                             where.empty() ? "" : "(where:" + where + ")")));
-    return count_in(data["Aggregate"], "x");
+    return count_in(member(data, "Aggregate"), "x");
   }
   [[nodiscard]] Result<std::string> stems_of(const std::string& term) const {
     const std::lock_guard lock(mutex);
@@ -302,7 +300,7 @@ Result<Item> Store::item_of_path(const std::filesystem::path& path) const {
 Status Store::for_each_item(const std::function<Status(const Item&)>& visit) const {
   return for_each_object(state_->client(), state_->name(), [&](const Json& object) -> Status {
     SACCADE_ASSIGN(const std::string uuid, json_field<std::string>(object, "id"));
-    SACCADE_ASSIGN(const std::string text, json_field<std::string>(object["properties"], "item"));
+    SACCADE_ASSIGN(const std::string text, json_field<std::string>(member(object, "properties"), "item"));
     SACCADE_ASSIGN(const WholeItem whole, item_of(state_->client().address(), uuid, text));
     return visit(whole.item);
   });
@@ -311,9 +309,9 @@ Status Store::for_each_item(const std::function<Status(const Item&)>& visit) con
 Status Store::for_each_row(const RowVisitor& visit) const {
   return for_each_object(state_->client(), state_->name(), [&](const Json& object) -> Status {
     SACCADE_ASSIGN(const std::string uuid, json_field<std::string>(object, "id"));
-    SACCADE_ASSIGN(const std::string text, json_field<std::string>(object["properties"], "item"));
+    SACCADE_ASSIGN(const std::string text, json_field<std::string>(member(object, "properties"), "item"));
     SACCADE_ASSIGN(const WholeItem whole, item_of(state_->client().address(), uuid, text));
-    SACCADE_ASSIGN(const std::vector<float> row, row_of(object["properties"]));
+    SACCADE_ASSIGN(const std::vector<float> row, row_of(member(object, "properties")));
     if (std::ssize(row) != info().checkpoint.dim) {
       return fail(ErrorCode::kBadData, "{}: a row of {} values, expected {}", whole.item.path, row.size(),
                   info().checkpoint.dim);
@@ -381,7 +379,7 @@ Result<CollectionSummary> Store::summary() const {
                      "formats:{0}(groupBy:[\"format\"]){{groupedBy{{value}} meta{{count}}}}}}}}",
                      state_->name(), not_met(equals("caption", kept_text(""))), grain_from(0),
                      grain_from(kPhotographGrain))));
-  const Json& found = data["Aggregate"];
+  const Json& found = member(data, "Aggregate");
   CollectionSummary summary;
   SACCADE_ASSIGN(summary.items, count_in(found, "all"));
   SACCADE_ASSIGN(summary.captions, count_in(found, "captions"));
@@ -390,15 +388,12 @@ Result<CollectionSummary> Store::summary() const {
   summary.rows = summary.items;
   summary.distinct_contents = kUnknownState;
   summary.row_bytes = summary.items * info().checkpoint.dim * static_cast<int64_t>(sizeof(float));
-  const Json& size = found["all"].front().value("size", Json());
-  if (size.is_object() && size.value("sum", Json()).is_number()) {
-    summary.file_bytes = static_cast<int64_t>(size["sum"].get<double>());
-  }
-  if (found["formats"].is_array()) {
-    for (const Json& group : found["formats"]) {
-      SACCADE_ASSIGN(const std::string value,
-                     json_field<std::string>(group.value("groupedBy", Json()), "value"));
-      SACCADE_ASSIGN(const int64_t items, json_field<int64_t>(group.value("meta", Json()), "count"));
+  const Json& sum = member(member(member(found, "all").front(), "size"), "sum");
+  if (sum.is_number()) summary.file_bytes = static_cast<int64_t>(sum.get<double>());
+  if (member(found, "formats").is_array()) {
+    for (const Json& group : member(found, "formats")) {
+      SACCADE_ASSIGN(const std::string value, json_field<std::string>(member(group, "groupedBy"), "value"));
+      SACCADE_ASSIGN(const int64_t items, json_field<int64_t>(member(group, "meta"), "count"));
       summary.formats[value.size() < 2 ? value : value.substr(1, value.size() - 2)] += items;
     }
   }
@@ -427,12 +422,11 @@ Result<std::shared_ptr<const Matrix<float>>> Store::sample() const {
     const std::lock_guard lock(state_->mutex);
     if (state_->sample) return state_->sample;
   }
-  SACCADE_ASSIGN(const Json page,
-                 state_->client().call({.path = fmt::format("/v1/objects?class={}&limit={}", state_->name(),
-                                                            kSampleRows)}));
+  SACCADE_ASSIGN(const Json page, state_->client().call({.path = fmt::format("/v1/objects?class={}&limit={}",
+                                                                             state_->name(), kSampleRows)}));
   std::vector<std::vector<float>> rows;
-  for (const Json& object : page.value("objects", Json::array())) {
-    SACCADE_ASSIGN(rows.emplace_back(), row_of(object.value("properties", Json::object())));
+  for (const Json& object : member(page, "objects")) {
+    SACCADE_ASSIGN(rows.emplace_back(), row_of(member(object, "properties")));
     if (std::ssize(rows.back()) != info().checkpoint.dim) rows.pop_back();
   }
   auto sample = std::make_shared<Matrix<float>>(std::ssize(rows), info().checkpoint.dim);
@@ -465,9 +459,9 @@ Result<WordStatistics> Store::State::statistics(std::span<const std::string> ter
     asked.push_back(term);
   }
   SACCADE_ASSIGN(const Json data, client().ask(query + "}}"));
-  SACCADE_ASSIGN(statistics.items, count_in(data["Aggregate"], "all"));
+  SACCADE_ASSIGN(statistics.items, count_in(member(data, "Aggregate"), "all"));
   for (size_t i = 0; i < asked.size(); ++i) {
-    SACCADE_ASSIGN(statistics.pictures[asked[i]], count_in(data["Aggregate"], fmt::format("t{}", i)));
+    SACCADE_ASSIGN(statistics.pictures[asked[i]], count_in(member(data, "Aggregate"), fmt::format("t{}", i)));
   }
   return statistics;
 }
@@ -504,11 +498,11 @@ Result<NearestItems> Store::nearest(const NearestQuery& query) const {
   asked += fmt::format("}} Aggregate{{met:{}{}{{meta{{count}}}}}}}}", name,
                        where.empty() ? "" : "(where:" + where + ")");
   SACCADE_ASSIGN(const Json data, state_->client().ask(std::move(asked)));
-  SACCADE_ASSIGN(found.searched, count_in(data["Aggregate"], "met"));
-  SACCADE_ASSIGN(found.items, items_in(Address(), data["Get"]["near"]));
+  SACCADE_ASSIGN(found.searched, count_in(member(data, "Aggregate"), "met"));
+  SACCADE_ASSIGN(found.items, items_in(Address(), member(member(data, "Get"), "near")));
   found.complete = std::ssize(found.items) < count;
   if (!words.empty()) {
-    SACCADE_ASSIGN(std::vector<WholeItem> brought, items_in(Address(), data["Get"]["words"]));
+    SACCADE_ASSIGN(std::vector<WholeItem> brought, items_in(Address(), member(member(data, "Get"), "words")));
     std::set<int64_t> there;
     for (const WholeItem& whole : found.items) there.insert(whole.item.id);
     for (WholeItem& whole : brought) {
@@ -534,8 +528,8 @@ Result<NearestItems> Store::newest(const Filter* filter, int64_t count) const {
           "Aggregate{{met:{0}{4}{{meta{{count}}}}}}}}",
           state_->name(), count, where_argument(sorted_where(where)), kFields,
           where.empty() ? "" : "(where:" + where + ")")));
-  SACCADE_ASSIGN(found.searched, count_in(data["Aggregate"], "met"));
-  SACCADE_ASSIGN(found.items, items_in(Address(), data["Get"]["x"]));
+  SACCADE_ASSIGN(found.searched, count_in(member(data, "Aggregate"), "met"));
+  SACCADE_ASSIGN(found.items, items_in(Address(), member(member(data, "Get"), "x")));
   found.complete = std::ssize(found.items) < count;
   return found;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
-#include <thread>
 #include <unordered_map>
 #include <utility>
 
@@ -28,6 +27,11 @@ bool is_under(std::string_view path, std::string_view folder) {
   return path == folder || (path.starts_with(folder) && path.substr(folder.size()).starts_with('/'));
 }
 
+// Returns true for an item that is no longer there: any worker may remove it at any time.
+bool is_gone(const Result<WholeItem>& found) {
+  return !found && found.error().code == ErrorCode::kNotFound;
+}
+
 std::string class_url(std::string_view name) {
   return fmt::format("/v1/schema/{}", name);
 }
@@ -47,6 +51,7 @@ Status create_class(const Client& client, const Json& schema) {
 struct Writer::State {
   Opened opened;
   std::filesystem::path text;
+  std::stop_token stop;
   mutable std::mutex mutex;
   // What a look-up of a path found, by path, and the metadata of items that were found so, by id.
   mutable std::unordered_map<std::string, std::optional<WholeItem>> known;
@@ -60,6 +65,15 @@ struct Writer::State {
   [[nodiscard]] const Address& address() const { return client().address(); }
   [[nodiscard]] std::string uuid(std::string_view path) const {
     return uuid_of(address().name, stored_path(address(), path));
+  }
+  // Returns the UUID of an item's object. kMismatch if it is not that of the item's path.
+  [[nodiscard]] Result<std::string> uuid_of_stored(const Item& item) const {
+    std::string made = uuid(item.path);
+    if (id_of(made) == item.id) return made;
+    return fail(
+        ErrorCode::kMismatch,
+        "{}: its object was stored with other roots in the address, or under another name of the class",
+        item.path);
   }
   [[nodiscard]] std::string notes() const { return address().name + std::string(kNotes); }
 
@@ -81,7 +95,7 @@ Writer& Writer::operator=(Writer&&) noexcept = default;
 Writer::~Writer() = default;
 
 Result<Writer> Writer::create(const std::filesystem::path& text, const CheckpointId& checkpoint,
-                              const IngestSettings& settings) {
+                              const IngestSettings& settings, const std::stop_token& stop) {
   const auto created = [&]() -> Status {
     if (settings.late) {
       return fail(ErrorCode::kUnsupported,
@@ -100,16 +114,17 @@ Result<Writer> Writer::create(const std::filesystem::path& text, const Checkpoin
     return {};
   };
   SACCADE_TRY(created().in(fmt::format("make collection {}", text.string())));
-  SACCADE_ASSIGN(Writer writer, open(text));
+  SACCADE_ASSIGN(Writer writer, open(text, stop));
   SACCADE_TRY(
       check_same_checkpoint(writer.info(), checkpoint).in(fmt::format("collection {}", text.string())));
   return writer;
 }
 
-Result<Writer> Writer::open(const std::filesystem::path& text) {
+Result<Writer> Writer::open(const std::filesystem::path& text, const std::stop_token& stop) {
   auto state = std::make_unique<State>();
   SACCADE_ASSIGN(state->opened, open_class(text));
   state->text = text;
+  state->stop = stop;
   SACCADE_TRY(
       for_each_note(state->client(),
                     [&](const std::string& kind, const std::string& path, const Json& note) -> Status {
@@ -157,20 +172,20 @@ Status Writer::State::send(std::vector<Json> objects) const {
     for (int tries = 0; !left.empty(); ++tries) {
       if (tries == kWriting.rounds) return fail(ErrorCode::kIo, "Weaviate stores no object: {}", said);
       if (tries > 0)
-        std::this_thread::sleep_for(std::min((1 << tries) * kWriting.first_wait / 2, kWriting.longest_wait));
+        SACCADE_TRY(wait(std::min((1 << tries) * kWriting.first_wait / 2, kWriting.longest_wait), stop));
       Json batch = Json::array();
       for (const size_t i : left) batch.push_back(objects[i]);
       SACCADE_ASSIGN(const Json answer, client().call({.method = "POST",
                                                        .path = "/v1/batch/objects?consistency_level=QUORUM",
                                                        .body = Json{{"objects", std::move(batch)}},
-                                                       .writes = true}));
+                                                       .writes = true,
+                                                       .stop = stop}));
       if (!answer.is_array() || answer.size() != left.size()) {
         return fail(ErrorCode::kBadData, "Weaviate answers for another number of objects than were sent");
       }
       std::vector<size_t> refused;
       for (size_t i = 0; i < left.size(); ++i) {
-        const Json result = answer[i].value("result", Json::object());
-        const Json errors = result.value("errors", Json());
+        const Json& errors = member(member(answer[i], "result"), "errors");
         if (errors.is_null()) continue;
         refused.push_back(left[i]);
         said = dump_json(errors).substr(0, 300);
@@ -194,13 +209,13 @@ Status Writer::State::remove_objects(const std::string& class_name,
                                     .path = "/v1/batch/objects?consistency_level=QUORUM",
                                     .body = Json{{"match", {{"class", class_name}, {"where", where}}},
                                                  {"output", "minimal"}},
-                                    .writes = true}));
-      SACCADE_ASSIGN(const int64_t failed,
-                     json_field_or<int64_t>(answer.value("results", Json::object()), "failed", 0));
+                                    .writes = true,
+                                    .stop = stop}));
+      SACCADE_ASSIGN(const int64_t failed, json_field<int64_t>(member(answer, "results"), "failed"));
       if (failed == 0) break;
       if (tries == kWriting.rounds)
         return fail(ErrorCode::kIo, "Weaviate could not remove {} objects", failed);
-      std::this_thread::sleep_for(kWriting.first_wait * (tries + 1));
+      SACCADE_TRY(wait(kWriting.first_wait * (tries + 1), stop));
     }
   }
   return {};
@@ -317,7 +332,7 @@ Status Writer::for_each_item_under(std::string_view path,
                                    const std::function<Status(const Item&)>& visit) const {
   return for_each_object(state_->client(), state_->address().name, [&](const Json& object) -> Status {
     SACCADE_ASSIGN(const std::string uuid, json_field<std::string>(object, "id"));
-    SACCADE_ASSIGN(const std::string text, json_field<std::string>(object["properties"], "item"));
+    SACCADE_ASSIGN(const std::string text, json_field<std::string>(member(object, "properties"), "item"));
     SACCADE_ASSIGN(const WholeItem whole, item_of(state_->address(), uuid, text));
     return is_under(whole.item.path, path) ? visit(whole.item) : Status{};
   });
@@ -361,31 +376,38 @@ Status Writer::State::commit_items(const CollectionChange& change) {
     SACCADE_TRY(check_unit_row(put.values).in(put.item.path));
     WholeItem whole{put.item, put.facts.value_or(ItemFacts{}), put.values};
     if (!put.facts && put.item.id != 0) {
-      SACCADE_ASSIGN(const WholeItem before, whole_of_id(client(), put.item.id, false));
-      whole.facts = before.facts;
+      auto before = whole_of_id(client(), put.item.id, false);
+      if (is_gone(before)) continue;
+      if (!before) return fail(std::move(before).error());
+      whole.facts = std::move(before->facts);
     }
     SACCADE_ASSIGN(objects.emplace_back(), object_of(whole));
     touched.push_back(put.item.path);
     if (objects.size() == kObjectsPerBatch) SACCADE_TRY(send(std::exchange(objects, {})));
   }
-  // Changes of items whose rows stay, each read once.
+  // Changes of items whose rows stay, each read once. nullptr for one that another worker has removed.
   std::map<int64_t, WholeItem> edits;
   const auto edit = [&](int64_t id) -> Result<WholeItem*> {
     const auto found = edits.find(id);
     if (found != edits.end()) return &found->second;
-    SACCADE_ASSIGN(WholeItem whole, whole_of_id(client(), id, true));
-    return &edits.emplace(id, std::move(whole)).first->second;
+    auto whole = whole_of_id(client(), id, true);
+    if (is_gone(whole)) return nullptr;
+    if (!whole) return fail(std::move(whole).error());
+    return &edits.emplace(id, *std::move(whole)).first->second;
   };
   for (const Item& item : change.updates) {
     SACCADE_ASSIGN(WholeItem* const whole, edit(item.id));
-    const std::string before = uuid(whole->item.path);
-    if (before != uuid(item.path)) gone.push_back(before);  // moved: the object of the other path replaces it
+    if (whole == nullptr) continue;
+    SACCADE_ASSIGN(std::string before, uuid_of_stored(whole->item));
+    if (before != uuid(item.path))
+      gone.push_back(std::move(before));  // moved: the object of the other path replaces it
     touched.push_back(whole->item.path);
     touched.push_back(item.path);
     whole->item = item;
   }
   for (const auto& [id, facts_of] : change.facts) {
     SACCADE_ASSIGN(WholeItem* const whole, edit(id));
+    if (whole == nullptr) continue;
     whole->facts = facts_of;
     touched.push_back(whole->item.path);
   }
@@ -395,9 +417,9 @@ Status Writer::State::commit_items(const CollectionChange& change) {
   SACCADE_TRY(send(std::move(objects)));
   for (const int64_t id : change.removals) {
     const auto whole = whole_of_id(client(), id, false);
-    if (!whole && whole.error().code == ErrorCode::kNotFound) continue;
+    if (is_gone(whole)) continue;
     if (!whole) return fail(whole.error());
-    gone.push_back(uuid(whole->item.path));
+    SACCADE_ASSIGN(gone.emplace_back(), uuid_of_stored(whole->item));
     touched.push_back(whole->item.path);
   }
   SACCADE_TRY(remove_objects(address().name, gone));
@@ -425,29 +447,44 @@ Json Writer::State::note_object(const std::string& kind, const std::string& path
 Status Writer::State::commit_notes(const CollectionChange& change) {
   std::vector<Json> notes_made;
   std::vector<std::string> gone;
-  const std::lock_guard lock(mutex);
-  const auto forget_failure = [&](const std::string& path) {
-    if (failures.erase(path) > 0) gone.push_back(note_uuid("failure", path));
-  };
-  for (const auto& put : change.puts) forget_failure(put.item.path);
-  for (const Item& item : change.updates) forget_failure(item.path);
-  for (const std::string& path : change.forget_failures) forget_failure(path);
-  for (const std::string& path : change.forget_removed) {
-    if (removed.erase(path) > 0) gone.push_back(note_uuid("removed", path));
+  std::vector<std::string> no_failures;  // paths
+  std::vector<Failure> failed = change.failures;
+  {
+    const std::lock_guard lock(mutex);
+    const auto forget_failure = [&](const std::string& path) {
+      if (!failures.contains(path)) return;
+      gone.push_back(note_uuid("failure", path));
+      no_failures.push_back(path);
+    };
+    for (const auto& put : change.puts) forget_failure(put.item.path);
+    for (const Item& item : change.updates) forget_failure(item.path);
+    for (const std::string& path : change.forget_failures) forget_failure(path);
+    for (const std::string& path : change.forget_removed) {
+      if (removed.contains(path)) gone.push_back(note_uuid("removed", path));
+    }
+    for (Failure& failure : failed) {
+      const auto before = failures.find(failure.path);
+      if (before != failures.end()) failure.tries = before->second.tries + 1;
+      notes_made.push_back(note_object("failure", failure.path, failure_note(failure)));
+    }
+    for (const RemovedPicture& picture : change.removed) {
+      notes_made.push_back(note_object("removed", picture.path, {{"hash", picture.hash}}));
+    }
   }
-  for (Failure failure : change.failures) {
-    const auto before = failures.find(failure.path);
-    if (before != failures.end()) failure.tries = before->second.tries + 1;
-    notes_made.push_back(note_object("failure", failure.path, failure_note(failure)));
+  SACCADE_TRY(remove_objects(notes(), gone));
+  SACCADE_TRY(send(std::move(notes_made)));
+  // Kept here only once the cluster has it.
+  const std::lock_guard lock(mutex);
+  for (const std::string& path : no_failures) failures.erase(path);
+  for (const std::string& path : change.forget_removed) removed.erase(path);
+  for (Failure& failure : failed) {
     std::string path = failure.path;
     failures.insert_or_assign(std::move(path), std::move(failure));
   }
   for (const RemovedPicture& picture : change.removed) {
-    notes_made.push_back(note_object("removed", picture.path, {{"hash", picture.hash}}));
     removed.insert_or_assign(picture.path, picture.hash);
   }
-  SACCADE_TRY(remove_objects(notes(), gone));
-  return send(std::move(notes_made));
+  return {};
 }
 
 Status Writer::commit(const CollectionChange& change) {
@@ -459,7 +496,7 @@ Result<int64_t> Writer::State::remove_items(const std::vector<WholeItem>& items)
   std::vector<std::string> uuids;
   CollectionChange change;
   for (const WholeItem& whole : items) {
-    uuids.push_back(uuid(whole.item.path));
+    SACCADE_ASSIGN(uuids.emplace_back(), uuid_of_stored(whole.item));
     change.removed.push_back({whole.item.path, whole.item.hash});
   }
   // Noted first, so that no other worker takes in what is being removed.
@@ -475,7 +512,7 @@ Result<int64_t> Writer::remove_ids(std::span<const int64_t> ids) {
   std::vector<WholeItem> items;
   for (const int64_t id : ids) {
     auto whole = whole_of_id(state_->client(), id, false);
-    if (!whole && whole.error().code == ErrorCode::kNotFound) continue;
+    if (is_gone(whole)) continue;
     if (!whole) return fail(std::move(whole).error().in("remove"));
     items.push_back(*std::move(whole));
   }

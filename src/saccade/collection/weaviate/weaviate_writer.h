@@ -23,13 +23,13 @@
 
 namespace saccade::weaviate {
 
-// Methods are those of CollectionWriter.
+// Methods are those of CollectionWriter. A stop request ends waits for nodes that refuse a change: it fails with kCancelled.
 class Writer final : public ItemWriter {
  public:
   // Makes the class. If another worker has just made it of the same checkpoint, that one is opened.
   static Result<Writer> create(const std::filesystem::path& address, const CheckpointId& checkpoint,
-                               const IngestSettings& settings);
-  static Result<Writer> open(const std::filesystem::path& address);
+                               const IngestSettings& settings, const std::stop_token& stop = {});
+  static Result<Writer> open(const std::filesystem::path& address, const std::stop_token& stop = {});
   Writer(Writer&&) noexcept;
   Writer& operator=(Writer&&) noexcept;
   ~Writer() override;
