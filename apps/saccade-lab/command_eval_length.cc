@@ -12,6 +12,7 @@
 
 #include "choice.h"
 #include "command_eval.h"
+#include "command_help.h"
 #include "eval_options.h"
 #include "number.h"
 
@@ -215,6 +216,12 @@ void add_eval_length_command(CLI::App& eval, Command& chosen) {
       ->needs(only);
   add_bootstrap_options(*command, arguments->eval);
   add_run_options(*command, arguments->eval);
+  group_options(
+      *command,
+      {{"Lengths and cuts", {"--share", "--lengths", "--length-step", "--cut"}},
+       {"Controls, chunks and subsets",
+        {"--no-controls", "--no-chunking", "--chunks", "--chunk-tokens", "--subsets", "--subset-items"}},
+       {"Counting alone", {"--token-lengths", "--context"}}});
   for (const char* option : {"--run", "--write-card"}) only->excludes(command->get_option(option));
   command->callback(
       [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });

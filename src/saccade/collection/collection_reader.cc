@@ -1,5 +1,7 @@
 #include "saccade/collection/collection_reader.h"
 
+#include <filesystem>
+#include <set>
 #include <utility>
 
 #include "saccade/collection/catalog/store.h"
@@ -98,7 +100,20 @@ Result<Item> CollectionReader::item_of_row(int64_t row) const {
   return rows_->item_of_row(row);
 }
 Result<Item> CollectionReader::item_of_path(const std::filesystem::path& path) const {
-  return store_->item_of_path(path);
+  namespace fs = std::filesystem;
+  const fs::path usual = catalog_path(path);
+  Result<Item> found = store_->item_of_path(usual);
+  // An item that was found through a link to a folder has the link's name in its path.
+  std::error_code error;
+  const fs::path absolute = fs::absolute(path, error).lexically_normal();
+  std::set<fs::path> tried = {usual};
+  for (fs::path top = absolute.parent_path(); top.has_relative_path(); top = top.parent_path()) {
+    if (found || found.error().code != ErrorCode::kNotFound) return found;
+    const fs::path below = absolute.lexically_relative(top).parent_path() / usual.filename();
+    const fs::path name = (fs::weakly_canonical(top, error) / below).lexically_normal();
+    if (!error && tried.insert(name).second) found = store_->item_of_path(name);
+  }
+  return found;
 }
 Status CollectionReader::for_each_item(const std::function<Status(const Item&)>& visit) const {
   return store_->for_each_item(visit);

@@ -255,15 +255,15 @@ Status add_page(const ParquetField& leaf, const ParquetPage& page, int64_t rows,
     if (level < element) continue;  // an empty list, or none
     ++texts.begin.back();
     std::optional<std::string>& value = texts.values.emplace_back();
-    texts.bytes += static_cast<int64_t>(sizeof(value));
-    if (level < most) continue;
-    if (leaf.type == ParquetType::kBytes)
-      value = std::string(page.texts[next]);
-    else
-      value = leaf.is_unsigned ? fmt::format("{}", static_cast<uint64_t>(page.numbers[next]))
-                               : fmt::format("{}", page.numbers[next]);
-    ++next;
-    texts.bytes += std::ssize(*value);
+    if (level == most) {
+      if (leaf.type == ParquetType::kBytes)
+        value = std::string(page.texts[next]);
+      else
+        value = leaf.is_unsigned ? fmt::format("{}", static_cast<uint64_t>(page.numbers[next]))
+                                 : fmt::format("{}", page.numbers[next]);
+      ++next;
+    }
+    texts.bytes += static_cast<int64_t>(sizeof(value)) + (value ? std::ssize(*value) : 0);
     if (texts.bytes > most_bytes) {
       return fail(ErrorCode::kLimit, "its texts take more than {} bytes of memory in one row group",
                   most_bytes);

@@ -315,12 +315,14 @@ TEST(Run, WhatIsBrokenIsNamed) {
     EXPECT_THAT(broken.error().message, HasSubstr("run.json")) << key;
   }
   // As earlier versions called some of them.
-  Json earlier = json;
-  earlier["protocol"]["words"] = earlier["protocol"]["description"];
-  earlier["protocol"].erase("description");
-  earlier["datasets"][0]["pictures_sha256"] = earlier["datasets"][0]["images_sha256"];
-  earlier["datasets"][0].erase("images_sha256");
-  std::ofstream(run / "run.json") << dump_json(earlier);
+  std::string earlier = good;
+  for (const auto& [now, then] : std::map<std::string, std::string>{
+           {"\"description\":", "\"words\":"}, {"\"images_sha256\":", "\"pictures_sha256\":"}}) {
+    const size_t at = earlier.find(now);
+    ASSERT_NE(at, std::string::npos) << now;
+    earlier.replace(at, now.size(), then);
+  }
+  std::ofstream(run / "run.json") << earlier;
   const auto read = read_run(run);
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->info.protocol, json["protocol"]);

@@ -110,6 +110,7 @@ class ItemStore {
   [[nodiscard]] virtual int64_t item_count() const = 0;
   [[nodiscard]] virtual Status check_files() const = 0;
   [[nodiscard]] virtual Result<Item> item(int64_t id) const = 0;
+  // `path`: as the item has it.
   [[nodiscard]] virtual Result<Item> item_of_path(const std::filesystem::path& path) const = 0;
   [[nodiscard]] virtual Status for_each_item(const std::function<Status(const Item&)>& visit) const = 0;
   [[nodiscard]] virtual Status for_each_row(const RowVisitor& visit) const = 0;

@@ -343,7 +343,7 @@ Result<Item> FolderReader::item_of_row(int64_t row) const {
 }
 
 Result<Item> FolderReader::item_of_path(const std::filesystem::path& path) const {
-  return state_->one("path = ?", catalog_path(path), [&] { return path.string(); });
+  return state_->one("path = ?", path.string(), [&] { return path.string(); });
 }
 
 Status FolderReader::for_each_item(const std::function<Status(const Item&)>& visit) const {

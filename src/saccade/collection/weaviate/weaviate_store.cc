@@ -290,8 +290,7 @@ Result<ItemFacts> Store::facts(int64_t id) const {
 }
 
 Result<Item> Store::item_of_path(const std::filesystem::path& path) const {
-  const std::string uuid =
-      uuid_of(state_->name(), stored_path(state_->client().address(), catalog_path(path)));
+  const std::string uuid = uuid_of(state_->name(), stored_path(state_->client().address(), path.string()));
   SACCADE_ASSIGN(std::vector<WholeItem> found, items_where(state_->client(), any_of_ids({uuid}), 1, false));
   if (found.empty()) return fail(ErrorCode::kNotFound, "{}: no such item", path.string());
   return std::move(found.front().item);

@@ -166,7 +166,10 @@ std::string equals(std::string_view property, std::string_view text) {
 
 std::string any_of_ids(const std::vector<std::string>& ids) {
   std::string list;
-  for (const std::string& id : ids) list += (list.empty() ? "" : ",") + graphql_string(id);
+  for (const std::string& id : ids) {
+    if (!list.empty()) list += ',';
+    list += graphql_string(id);
+  }
   return fmt::format("{{path:[\"id\"],operator:ContainsAny,valueText:[{}]}}", list);
 }
 
