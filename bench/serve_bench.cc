@@ -31,7 +31,7 @@
 #include "saccade/core/seconds_since.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/model/checkpoints/locate.h"
-#include "saccade/search/keywords/word_search.h"
+#include "saccade/search/keywords/keyword_search.h"
 #include "saccade/search/search.h"
 #include "saccade/serve/test_load.h"
 #include "saccade/serve/test_server_process.h"
@@ -115,7 +115,7 @@ Status idle(const ServerProcess& server, const fs::path& folder, EncoderBackend&
   for (const std::string& text : asked) {
     SearchQuery query;
     query.text = text;
-    query.word_share = kWordShare;
+    query.keyword_weight = kWordShare;
     const auto start = std::chrono::steady_clock::now();
     SACCADE_TRY(search(collection, encoder, query, pool));
     here.push_back(seconds_since(start));
@@ -190,7 +190,7 @@ Status load(const ServerProcess& server, const fs::path& folder, EncoderBackend&
   for (; seconds_since(one_by_one) < arguments.seconds / 4; ++searched) {
     SearchQuery query;
     query.text = asked[static_cast<size_t>(searched) % asked.size()];
-    query.word_share = kWordShare;
+    query.keyword_weight = kWordShare;
     SACCADE_TRY(search(collection, encoder, query, pool));
   }
   fmt::print("library, one query after the other: {:.1f} a second, {:.2f} ms of the processor each\n",

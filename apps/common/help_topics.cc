@@ -82,7 +82,7 @@ constexpr std::string_view kOutput = R"(--format prints a text for each hit. Fie
 
   saccade search --format '{score}\t{path}\n' a red door
 
-  rank score likelihood path name second caption id width height format size date dated_by hash
+  rank score match_probability path name second caption id width height format size date dated_by hash
   taken zone_minutes camera lens latitude longitude place rating title description keywords
   keyword_matches near_duplicates
 
@@ -132,14 +132,14 @@ them.
 )";
 
 constexpr std::string_view kScores =
-    R"(score        cosine similarity of the query's and the image's embeddings, -1 to 1. Its scale differs from model to
-             model: compare scores of one query only. With late interaction it is MaxSim, a sum over the text's tokens;
-             after --rerank it is the second model's score
-likelihood   calibrated probability that the hit is right, learned when the collection was indexed from queries whose
-             answers its captions know. Empty without enough captions
---cut P      leaves out hits below probability P
-keywords     matches in captions, file and folder names are fused with the ranking by similarity (--keyword-weight sets their
-             weight); a hit that they brought shows them: [red apple: caption]
+    R"(score              cosine similarity of the query's and the image's embeddings, -1 to 1. Its scale differs from model to
+                   model: compare scores of one query only. With late interaction it is MaxSim, a sum over the text's
+                   tokens; after --rerank it is the second model's score
+match_probability  calibrated probability that the hit is right, learned when the collection was indexed from queries
+                   whose answers its captions know. Empty without enough captions
+--cut P            leaves out hits below probability P
+keywords           matches in captions, file and folder names are fused with the ranking by similarity (--keyword-weight
+                   sets their weight); a hit that they brought shows them: [red apple: caption]
 )";
 
 constexpr std::array<HelpTopic, 9> kTopics{{

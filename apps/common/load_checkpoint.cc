@@ -46,7 +46,8 @@ void add_threads_option(CLI::App& command, EncoderChoice& choice) {
 Status settle_precision(const std::filesystem::path& named, EncoderChoice& choice, Messages& messages) {
   if (!choice.fastest) return {};
   SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(named.string()));
-  SACCADE_ASSIGN(const PrecisionChoice chosen, choose_precision(folder, options_of(choice)));
+  SACCADE_ASSIGN(const PrecisionChoice chosen,
+                 choose_precision(folder, options_of(choice), user_precision_memory()));
   messages.info(precision_choice_text(chosen));
   choice.precision = chosen.taken;
   choice.fastest = false;

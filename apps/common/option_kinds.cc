@@ -15,7 +15,7 @@ struct Kind {
   std::string_view options;  // with blanks around each
 };
 
-constexpr std::array<Kind, 14> kKinds = {{
+constexpr std::array<Kind, 15> kKinds = {{
     {"DIR",
      " collection run cache index-folder allow-write editor composer pseudo-targets server-files generated "},
     {"FILE",
@@ -31,6 +31,7 @@ constexpr std::array<Kind, 14> kKinds = {{
     {"PATTERN", " exclude "},
     {"FIELD=VALUE", " set "},
     {"WIDTHxHEIGHT", " size "},
+    {"I/N", " shard "},
     {"NAME", " split engine-model languages compose method device "},
     {"TEXT", " was title prompt format sentence domain "},
 }};

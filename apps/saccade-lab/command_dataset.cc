@@ -102,7 +102,7 @@ std::string size_text(const Dataset& dataset) {
   const auto count = [&](const char* key) { return count_text(counts[key].get<int64_t>()); };
   return fmt::format("{}: {} visual, {} non-visual, {} ambiguous; {} with a picture",
                      counted(dataset.size(), "rated text"), count("visual"), count("non_visual"),
-                     count("ambiguous"), count("with_picture"));
+                     count("ambiguous"), count("with_image"));
 }
 
 Result<int> run_info(const DatasetArguments& arguments, Session& session) {

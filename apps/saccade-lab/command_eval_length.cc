@@ -12,6 +12,7 @@
 
 #include "choice.h"
 #include "command_eval.h"
+#include "command_help.h"
 #include "eval_options.h"
 #include "number.h"
 
@@ -48,7 +49,7 @@ std::string curves_text(const std::string& what, const LengthCurvesRecord& curve
     std::string last = effective.subsets ? effective_words(*effective.subsets) : "";
     if (curve.difference) {
       last = fmt::format("{:+.3f} to the cut text{}", curve.difference->figure.value,
-                         curve.difference->told_apart ? "" : ": cannot be told apart");
+                         curve.difference->significant ? "" : ": cannot be told apart");
     }
     text += fmt::format(
         "  {:<34} {:<15} {:<16} {:<22} {}\n", what, direction_text(direction),
@@ -75,9 +76,7 @@ std::string result_text(const LengthResult& result) {
   }
   if (result.last_tokens) text += curves_text("last n", *result.last_tokens);
   for (const ChunkingRecord& chunked : result.chunking) {
-    text += curves_text(
-        fmt::format("{} chunks, {}", chunked.chunks == "equal" ? "equal" : "sentence", chunked.pooling),
-        chunked.curves);
+    text += curves_text(fmt::format("chunks ({}), {}", chunked.chunks, chunked.pooling), chunked.curves);
   }
   return text;
 }
@@ -112,6 +111,9 @@ std::string token_lengths_text(const std::vector<TokenLengthsResult>& results) {
 Result<LengthStudyOptions> study_options(const LengthArguments& arguments) {
   LengthStudyOptions study = arguments.study;
   std::ranges::sort(study.length.lengths);
+  std::vector<Chunking>& chunks = study.length.chunks;
+  std::ranges::sort(chunks);
+  chunks.erase(std::unique(chunks.begin(), chunks.end()), chunks.end());
   study.length.controls = !arguments.no_controls;
   study.length.chunking = !arguments.no_chunking;
   const size_t datasets = arguments.eval.evaluation.datasets.size();
@@ -167,13 +169,22 @@ void add_eval_length_command(CLI::App& eval, Command& chosen) {
                    "share of the maximum R@1 that counts as reaching it, 0 to 1")
       ->transform(real_number(0.01, 1))
       ->capture_default_str();
+  auto* lengths =
+      command
+          ->add_option("--lengths", study.length.lengths,
+                       "numbers of tokens to cut texts at, such as 5,10,20,40 (default: each from 2 "
+                       "to 20, then wider steps)")
+          ->delimiter(',')
+          ->allow_extra_args(false)
+          ->transform(whole_number(1));
   command
-      ->add_option("--lengths", study.length.lengths,
-                   "numbers of tokens to cut texts at, such as 5,10,20,40 (default: each from 2 to 20, then "
-                   "wider steps)")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->transform(whole_number(1));
+      ->add_option("--length-step", study.length.length_step,
+                   "cut texts at 1, 1 + N, 1 + 2N and so on, through the model's limit to the longest text")
+      ->transform(whole_number(1))
+      ->excludes(lengths);
+  add_choice(*command, "--cut", study.length.cut,
+             "how texts are cut: tokens keeps the first token ids; retokenize also decodes them to text and "
+             "tokenizes that again, for tokenizers of CLIP's and BERT's kind");
   command
       ->add_option("--chunk-tokens", study.length.chunk_tokens,
                    "maximum number of tokens of a text or chunk; 0: the model's limit")
@@ -191,6 +202,9 @@ void add_eval_length_command(CLI::App& eval, Command& chosen) {
                     "skip the controls: shuffled sentences, and the last tokens");
   command->add_flag("--no-chunking", arguments->no_chunking,
                     "skip the measurement of longer texts in chunks");
+  add_choices(
+      *command, "--chunks", study.length.chunks,
+      "kinds of chunks for longer texts: equal numbers of tokens, whole sentences, equal numbers of words");
   command->add_flag("--write-card", arguments->write_card,
                     "store the effective lengths in the checkpoints' folders, where search finds them");
   auto* only = command->add_flag("--token-lengths", arguments->token_lengths,
@@ -202,6 +216,12 @@ void add_eval_length_command(CLI::App& eval, Command& chosen) {
       ->needs(only);
   add_bootstrap_options(*command, arguments->eval);
   add_run_options(*command, arguments->eval);
+  group_options(
+      *command,
+      {{"Lengths and cuts", {"--share", "--lengths", "--length-step", "--cut"}},
+       {"Controls, chunks and subsets",
+        {"--no-controls", "--no-chunking", "--chunks", "--chunk-tokens", "--subsets", "--subset-items"}},
+       {"Counting alone", {"--token-lengths", "--context"}}});
   for (const char* option : {"--run", "--write-card"}) only->excludes(command->get_option(option));
   command->callback(
       [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });

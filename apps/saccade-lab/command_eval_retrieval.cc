@@ -73,7 +73,7 @@ std::string rerank_text(const RetrievalResult& result) {
       if (r1 == nullptr || gain == nullptr) continue;
       text += fmt::format("    first {:>5}, {:<14} R@1 {:<22} {:+.3f}{}\n", point.depth,
                           direction_text(direction), figure_text(*r1), gain->figure.value,
-                          gain->told_apart ? "" : ": cannot be told apart");
+                          gain->significant ? "" : ": cannot be told apart");
     }
   }
   return text;

@@ -99,7 +99,7 @@ Result<std::string> answer_text(const Evaluation& evaluation) {
                         size_text(result.peak_bytes));
   }
   for (const SpeedRecord& result : metrics.results) text += details_text(result);
-  return text + "protocol: " + info.protocol["words"].get<std::string>() + "\n";
+  return text + "protocol: " + info.protocol["description"].get<std::string>() + "\n";
 }
 
 // The command line that measures one task.

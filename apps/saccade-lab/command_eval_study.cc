@@ -120,11 +120,10 @@ std::string plan_text(const StudyWork& work) {
     }
     done += piece.done ? 1 : 0;
     left += piece.seconds.value_or(0);
-    text += fmt::format("  {:<44} {:>10}, {:>12}  {}\n", piece_name(work, piece), counted(images, "image"),
-                        counted(texts, "text"),
-                        piece.done      ? std::string("done")
-                        : piece.seconds ? "at most " + duration_text(*piece.seconds)
-                                        : std::string("time not known"));
+    text +=
+        fmt::format("  {:<44} {:>10}, {:>12}  {}\n", piece_name(work, piece), counted(images, "image"),
+                    counted(texts, "text"),
+                    piece.done ? std::string("done") : "at most " + duration_text(piece.seconds.value_or(0)));
   }
   return fmt::format("plan: {} of {} to measure, at most {} of encoding\n", std::ssize(work.pieces) - done,
                      counted(std::ssize(work.pieces), "piece"), duration_text(left)) +
@@ -163,7 +162,8 @@ StudyProcess process_runner(Session& session, const std::stop_token& stop) {
 }
 
 // Writes the leaderboard in every form.
-Status write_forms(const std::filesystem::path& folder, const Leaderboard& board, Session& session) {
+Status write_forms(const std::filesystem::path& folder, const Leaderboard& board, Session& session,
+                   ThreadPool& pool) {
   SACCADE_TRY(write_leaderboard(folder, board));
   const OutputRules rules{.overwrite = true};  // the study's own files
   const Table table = leaderboard_table(board);
@@ -179,7 +179,6 @@ Status write_forms(const std::filesystem::path& folder, const Leaderboard& board
   if (auto script = chart_script("")) options.chart_script = *std::move(script);
   const std::vector<std::string> study = {folder.string()};
   SACCADE_ASSIGN(const ReportInputs inputs, read_report_inputs(study));
-  ThreadPool pool;
   SACCADE_ASSIGN(const std::string page, run_page(inputs.folders, options, pool));
   SACCADE_TRY(write_output(folder / "leaderboard.html", OutputKind::kHtml, rules, page));
   session.messages.info(
@@ -196,7 +195,6 @@ Result<int> run_eval_study(const StudyArguments& arguments, Session& session) {
   options.bootstrap = arguments.eval.evaluation.bootstrap;
   options.speed_limit = arguments.speed_limit;
   options.overwrite = arguments.eval.evaluation.overwrite;
-  options.stop = session.interrupts.stop_cleanly();
   if (!arguments.domains.empty() && arguments.domains.size() != arguments.lengthy.size()) {
     return fail(ErrorCode::kUsage, "{} of --domain for {} of --long: one each, in their order",
                 arguments.domains.size(), arguments.lengthy.size());
@@ -204,7 +202,7 @@ Result<int> run_eval_study(const StudyArguments& arguments, Session& session) {
   OutputRules rules;
   for (const std::string& checkpoint : options.checkpoints) close_checkpoint(rules, checkpoint);
   SACCADE_TRY(check_output_folder(options.folder, rules).in("-o"));
-  const StudyProcess process = process_runner(session, options.stop);
+  const StudyProcess process = process_runner(session, session.interrupts.stop_cleanly());
   SACCADE_ASSIGN(StudyWork work,
                  plan_study(options, located_checkpoints(options_of(arguments.eval.encoder)), process));
   if (arguments.plan_only) {
@@ -228,7 +226,7 @@ Result<int> run_eval_study(const StudyArguments& arguments, Session& session) {
   if (failed == std::ssize(work.pieces)) return fail(ErrorCode::kInternal, "no measurement succeeded");
   ThreadPool pool(arguments.eval.encoder.threads);
   SACCADE_ASSIGN(const Leaderboard board, make_leaderboard(work, pool));
-  SACCADE_TRY(write_forms(options.folder, board, session));
+  SACCADE_TRY(write_forms(options.folder, board, session, pool));
   const Table table = leaderboard_table(board);
   std::string text = tables_text(std::span(&table, 1), TableFormat::kMarkdown);
   for (const std::string& note : board.notes) text += note + "\n";
@@ -277,14 +275,17 @@ void add_eval_study_command(CLI::App& eval, Command& chosen) {
       ->transform(whole_number(0))
       ->capture_default_str();
   command->add_flag("--no-speed", arguments->no_speed, "do not measure speed");
-  command->add_flag("--plan", arguments->plan_only, "print the plan with its estimates, and measure nothing");
+  auto* plan = command->add_flag("--plan", arguments->plan_only,
+                                 "print the plan with its estimates, and measure nothing");
   add_bootstrap_options(*command, arguments->eval);
   command
       ->add_option("-o,--run", arguments->eval.run,
                    "folder of the study; the same command goes on where it stopped")
       ->required();
-  command->add_flag("--overwrite", options.overwrite,
-                    "measure everything again in a folder that has a study");
+  command
+      ->add_flag("--overwrite", options.overwrite,
+                 "remove what the folder's study measured, and measure everything again")
+      ->excludes(plan);
   command->add_flag("--json", arguments->eval.json, "print the leaderboard as JSON");
   group_options(*command, {{"Models, data and encoding",
                             {"-m", "--retrieval", "--composition", "--long", "--domain", "--protocol",

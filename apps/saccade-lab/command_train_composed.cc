@@ -217,6 +217,9 @@ void add_data_options(CLI::App& command, Arguments& arguments) {
       ->capture_default_str();
   add_choice(command, "--wrong", options.wrong,
              "negatives of a query: the batch's other targets, or its references too");
+  add_choice(command, "--join", options.join,
+             "text of a triplet with several texts: joined in their order, in either order at random, or in "
+             "either order or one text alone at random");
   command
       .add_option("--paraphrases", options.paraphrases,
                   "probability that a triplet uses one of its paraphrases, 0 to 1")
@@ -358,7 +361,7 @@ void add_train_composed_command(CLI::App& train, Command& chosen) {
       *command,
       {{"Data and encoder",
         {"--dataset", "--held-out", "--test", "--texts", "--cache", "-m", "--precision", "--threads"}},
-       {"Batches", {"--batch", "--together", "--wrong", "--paraphrases"}},
+       {"Batches", {"--batch", "--together", "--wrong", "--join", "--paraphrases"}},
        {"Stage one: alignment of texts with images",
         {"--align", "--pseudo-targets", "--min-cosine", "--align-towers", "--align-steps", "--align-rate"}},
        {"Stage two: towers trained with the composer", {"--towers", "--tower-rate", "--tower-precision"}},

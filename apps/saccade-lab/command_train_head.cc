@@ -55,7 +55,9 @@ std::string outcome_text(const Json& set) {
   }
   text += "mean recall\n";
   for (const Json& result : set["results"]) text += figures_text(result);
-  for (const Json& words : set["words"]) text += fmt::format("  {}\n", one_line(words.get<std::string>()));
+  for (const Json& sentence : set["sentences"]) {
+    text += fmt::format("  {}\n", one_line(sentence.get<std::string>()));
+  }
   return text;
 }
 
@@ -116,7 +118,7 @@ std::string sweep_text(const HeadSweepReport& report) {
     row(cell.dataset, cell.recall, cell.kind, count_text(cell.pairs), std::to_string(cell.width));
   }
   for (const HeadVerdict& one : report.metrics.verdicts) {
-    text += fmt::format("{}\n", one_line(one.verdict.words));
+    text += fmt::format("{}\n", one_line(one.verdict.sentence));
   }
   return text;
 }

@@ -136,7 +136,7 @@ Result<int> answer(const Evaluation& evaluation, bool json, Session& session,
   } else {
     SACCADE_ASSIGN(const std::string figures, text(evaluation));
     SACCADE_TRY(session.out.write(
-        figures + "protocol: " + evaluation.info.protocol["words"].get<std::string>() + "\n"));
+        figures + "protocol: " + evaluation.info.protocol["description"].get<std::string>() + "\n"));
   }
   return evaluation.some_unreadable ? kSomeFailed : kDone;
 }
@@ -170,7 +170,7 @@ std::string difference_text(const std::string& a, const std::string& b, std::str
   const Figure& figure = difference->figure;
   return fmt::format("  {} - {}, {}: {:+.3f} [{:+.3f}, {:+.3f}], p {:.3f}{}\n", one_line(a), one_line(b),
                      what, figure.value, figure.low, figure.high, difference->p_value,
-                     difference->told_apart ? "" : ": cannot be told apart");
+                     difference->significant ? "" : ": cannot be told apart");
 }
 
 std::string exclusions_text(const RunDataset& dataset) {

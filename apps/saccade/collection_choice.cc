@@ -7,13 +7,14 @@
 #include "saccade/collection/choose_collection.h"
 #include "saccade/collection/collection_reader.h"
 #include "saccade/collection/ingest/ingest.h"
+#include "saccade/collection/weaviate/address.h"
 
 namespace saccade::app {
 
 void add_collection_option(CLI::App& command, std::string& collection) {
   command.add_option(
       "-c,--collection", collection,
-      "folder of the collection (default: $SACCADE_COLLECTION, else .saccade in this folder or a parent, "
+      "folder of the collection, or weaviate://HOST:PORT/Name (default: $SACCADE_COLLECTION, else .saccade in this folder or a parent, "
       "else the only collection found)");
 }
 
@@ -31,7 +32,9 @@ Status settle_collection_to_fill(std::string& collection, std::span<const std::f
   if (!is_collection(chosen.folder)) SACCADE_TRY(check_any_input(inputs));
   if (chosen.by == ChosenBy::kName) return {};
   std::error_code error;
-  const std::string whole = std::filesystem::absolute(chosen.folder, error).string();
+  const std::string whole = weaviate::is_address(chosen.folder)
+                                ? collection
+                                : std::filesystem::absolute(chosen.folder, error).string();
   messages.info(fmt::format("{} collection {}", is_collection(chosen.folder) ? "into" : "making", whole));
   return {};
 }

@@ -138,9 +138,11 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
   text += fmt::format("checkpoint   {} ({}...), {} columns, from {}\n", one_line(info.checkpoint.name),
                       info.checkpoint.fingerprint.substr(0, 12), info.checkpoint.dim,
                       one_line(info.checkpoint.path));
-  text += fmt::format("pictures     {}, {} different, {} with a caption, {}\n", count_text(summary.items),
-                      count_text(summary.distinct_contents), count_text(summary.captions),
-                      size_text(summary.file_bytes));
+  const std::string different = summary.distinct_contents == kUnknownState
+                                    ? std::string()
+                                    : fmt::format(", {} different", count_text(summary.distinct_contents));
+  text += fmt::format("pictures     {}{}, {} with a caption, {}\n", count_text(summary.items), different,
+                      count_text(summary.captions), size_text(summary.file_bytes));
   if (!summary.formats.empty()) {
     text += "formats     ";
     for (const auto& [format, count] : summary.formats)
@@ -159,8 +161,12 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
     text += fmt::format("kept out     {} (saccade collection remove --forget lets them in)\n",
                         counted(summary.removed, "picture"));
   }
-  text += fmt::format("on disk      rows {}, catalog {}\n", size_text(summary.row_bytes),
-                      size_text(summary.catalog_bytes));
+  if (const VectorIndex* index = collection.index()) {
+    text += fmt::format("engine       {}, rows {}\n", index->engine(), size_text(summary.row_bytes));
+  } else {
+    text += fmt::format("on disk      rows {}, catalog {}\n", size_text(summary.row_bytes),
+                        size_text(summary.catalog_bytes));
+  }
   if (summary.int8_rows > 0) {
     text +=
         fmt::format("int8 rows    {}, {}\n", count_text(summary.int8_rows), size_text(summary.int8_bytes));
@@ -543,9 +549,10 @@ void add_collection_command(CLI::App& app, Command& chosen) {
                      "remove all images that meet this condition (see saccade help filters)");
   CLI::App* duplicates = add_part(group, "duplicates", "Find duplicate images; nothing is deleted", arguments,
                                   chosen, run_duplicates);
-  add_choice(
-      *duplicates, "--least", arguments->duplicates.least,
+  CLI::Option* min_likeness = add_choice(
+      *duplicates, "--min-likeness", arguments->duplicates.least,
       "minimum likeness: identical bytes, the same image in another form (default), or images of one burst");
+  add_old_name(*duplicates, min_likeness, "--least");
   duplicates
       ->add_option("--seconds", arguments->duplicates.burst_seconds,
                    "maximum time between two images of a burst, in seconds")
@@ -598,7 +605,7 @@ void add_collection_command(CLI::App& app, Command& chosen) {
   ann->add_option(
          "--recall", arguments->approximate.recall,
          "share of the best 10 that searches should find, above 0 and below 1; the build finds the effort for it")
-      ->transform(real_number(0, 1))
+      ->transform(real_number(0, 1, Lowest::kExcluded, Highest::kExcluded))
       ->capture_default_str();
   ann->add_option("--from", arguments->approximate.from,
                   "number of images from which searches use the index; below it they are exact")

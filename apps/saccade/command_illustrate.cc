@@ -229,9 +229,9 @@ std::string judge_text(const SentenceJudge& judge) {
   const std::string by =
       judge.method == "checkpoint" || judge.method == "classifier"
           ? one_line(judge.name) + ", which was trained to tell"
-      : judge.method == "null_picture" ? one_line(judge.name) + ", which was not trained to tell"
-      : judge.method == "lexicon"      ? "the words' mean rating (" + judge.name + ")"
-                                       : "the share of words that " + one_line(judge.name) + " name";
+      : judge.method == "null_image" ? one_line(judge.name) + ", which was not trained to tell"
+      : judge.method == "lexicon"    ? "the words' mean rating (" + judge.name + ")"
+                                     : "the share of words that " + one_line(judge.name) + " name";
   return fmt::format("by {}: above {:.3f}{}", by, judge.threshold,
                      judge.threshold_given          ? ", as given"
                      : judge.method == "checkpoint" ? ", its own threshold"
@@ -311,7 +311,8 @@ Json page_json(const Page& page, const SentenceJudge& judge, const IllustrateArg
          {"width", placed.item.width},
          {"height", placed.item.height},
          {"score", placed.score},
-         {"likelihood", or_null(placed.likelihood ? placed.likelihood->right : HitLikelihood::kUnknown)},
+         {"match_probability",
+          or_null(placed.likelihood ? placed.likelihood->right : HitLikelihood::kUnknown)},
          {"link", i < page.links.size() && !page.links[i].empty() ? Json(page.links[i]) : Json()}});
   }
   Json sentences = Json::array();
@@ -325,7 +326,7 @@ Json page_json(const Page& page, const SentenceJudge& judge, const IllustrateArg
                          {"visual", sentence.visual},
                          {"phrases", sentence.phrases},
                          {"outcome", enum_name(plan.outcomes[s])},
-                         {"likeliest", or_null(plan.best[s])},
+                         {"best_probability", or_null(plan.best[s])},
                          {"image", picture_of[s]}});
   }
   Json generated = Json::array();

@@ -1,6 +1,7 @@
 // saccade index: pictures into a collection.
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -46,6 +47,7 @@ struct IndexArguments {
   IngestOptions ingest;
   std::string prune;  // empty, "true" or "force"
   std::string captions;
+  std::string shard;  // "I/N"; empty: all
   std::optional<BackgroundPolicy> background;
   std::optional<Int8Policy> int8_rows;
   std::optional<RowPrecision> rows_precision;
@@ -108,6 +110,26 @@ Result<CaptionList> read_captions(const std::string& dataset, const std::stop_to
   return parse_caption_list(listed.out, std::filesystem::path());
 }
 
+// Reads "I/N", 1 <= I <= N, into the options of ingest.
+Status read_shard(const std::string& text, IngestOptions& options) {
+  if (text.empty()) return {};
+  const size_t slash = text.find('/');
+  const auto number = [&](std::string_view part) {
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    return error == std::errc() && end == part.data() + part.size() ? value : 0;
+  };
+  const std::string_view whole = text;
+  const int64_t of = slash == std::string::npos ? 0 : number(whole.substr(slash + 1));
+  const int64_t shard = number(whole.substr(0, slash));
+  if (of < 1 || shard < 1 || shard > of) {
+    return fail(ErrorCode::kUsage, "--shard is {}, expected I/N with I from 1 to N, like 2/8", text);
+  }
+  options.shard = shard - 1;
+  options.shards = of;
+  return {};
+}
+
 // Settings of a new collection as the options give them.
 CollectionChoices choices_of(const IndexArguments& arguments) {
   const auto flag = [](bool given) { return given ? std::optional(true) : std::nullopt; };
@@ -134,6 +156,7 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
   }
   SACCADE_TRY(settle_collection_to_fill(arguments.collection, inputs, session.messages));
   arguments.ingest.prune = !arguments.prune.empty();
+  SACCADE_TRY(read_shard(arguments.shard, arguments.ingest));
   if (arguments.prune == "force") arguments.ingest.prune_guard = PruneGuard::kNothing;
   if (!arguments.captions.empty()) {
     SACCADE_ASSIGN(arguments.ingest.captions,
@@ -207,7 +230,7 @@ void add_index_command(CLI::App& app, Command& chosen) {
       ->required();
   command->add_option(
       "-c,--collection", arguments->collection,
-      "folder of the collection, created if missing (default: $SACCADE_COLLECTION, else .saccade in this "
+      "folder of the collection, or weaviate://HOST:PORT/Name; created if missing (default: $SACCADE_COLLECTION, else .saccade in this "
       "folder or a parent, else a new .saccade in this folder)");
   command->add_option(
       "-m,--model", arguments->checkpoint,
@@ -220,6 +243,10 @@ void add_index_command(CLI::App& app, Command& chosen) {
           "anyway")
       ->check(CLI::IsMember({"true", "force"}).description(""));
   add_walk_options(*command, arguments->ingest);
+  command->add_option(
+      "--shard", arguments->shard,
+      "I/N: take part I of N of the files, by a hash of their paths, for N workers that index the same PATHs into a "
+      "Weaviate cluster (default: all files)");
   command->add_option(
       "--captions", arguments->captions,
       "file with captions: JSON Lines ({\"image\": PATH, \"captions\": [TEXT]}) or, if saccade-lab is "

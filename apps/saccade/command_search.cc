@@ -14,7 +14,7 @@
 #include "saccade/image/frame_name.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/search/fusion.h"
-#include "saccade/search/keywords/word_search.h"
+#include "saccade/search/keywords/keyword_search.h"
 #include "saccade/search/listing.h"
 #include "saccade/search/query_language.h"
 #include "saccade/search/search.h"
@@ -264,7 +264,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
   CLI::Option* keyword_weight =
       command
           ->add_option(
-              "--keyword-weight", arguments->query.word_share,
+              "--keyword-weight", arguments->query.keyword_weight,
               "weight of keyword matches (captions, file and folder names) against visual similarity, 0 to 1")
           ->transform(real_number(0, 1))
           ->default_val(kWordShare);
@@ -316,6 +316,13 @@ void add_search_command(CLI::App& app, Command& chosen) {
           "late interaction: number of images scored exactly, chosen by their pooled embedding; 0: all")
       ->transform(whole_number(0))
       ->capture_default_str();
+  command
+      ->add_option(
+          "--exact-rescore", arguments->query.rescore,
+          "Weaviate cluster: number of images that it chooses and that are compared by their full embeddings, "
+          "at least; 0 (default): as many as the results need, 256 at least")
+      ->transform(whole_number(0, 10'000))
+      ->capture_default_str();
   CLI::Option* explain = command->add_flag(
       "--explain", arguments->options.explain_hits,
       "explain each hit: contribution of each word of TEXT, and a relevance map over the image");
@@ -365,7 +372,8 @@ void add_search_command(CLI::App& app, Command& chosen) {
        {"Output", {"--json", "--paths", "-0", "--format", "--html", "--overwrite", "--thumbnails"}},
        {"Explaining and re-ranking",
         {"--explain", "--explain-by", "--rerank", "--rerank-depth", "--rerank-by"}},
-       {"Model and speed", {"-m", "--exact", "--candidates", "--precision", "--threads"}}});
+       {"Model and speed",
+        {"-m", "--exact", "--candidates", "--exact-rescore", "--precision", "--threads"}}});
   command->callback([arguments, k, &chosen] {
     arguments->k_given = k->count() > 0;
     chosen = [arguments](Session& session) { return run_search(*arguments, session); };

@@ -309,7 +309,8 @@ Result<int> run_serve(ServeArguments& arguments, Session& session) {
 void add_serve_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<ServeArguments>();
   CLI::App* command = app.add_subcommand("serve", "Serve search and embeddings over HTTP");
-  command->add_option("-c,--collection", arguments->collections, "folders of the collections to serve");
+  command->add_option("-c,--collection", arguments->collections,
+                      "folders of the collections to serve, or addresses like weaviate://HOST:PORT/Name");
   command->add_option(
       "-m,--model", arguments->checkpoints,
       "checkpoints to serve in addition to the collections' own, or the new place of one that has moved: "

@@ -28,7 +28,7 @@ namespace saccade {
 // One image of a collection: a file, or a frame of a video.
 struct IndexedImage {
   int64_t id = 0;                   // from 1, never given to another image
-  int64_t row = 0;                  // of Collection::embeddings()
+  int64_t row = 0;                  // of Collection::embeddings(); -1 in a Weaviate cluster
   std::filesystem::path path = {};  // of its file; frames of a video end in "#t=SECONDS"
   std::string hash = {};            // SHA-256 of the file, 64 hexadecimal digits; "" if not known
   int64_t size = 0;                 // bytes; -1 if not known, as of an image imported without its file
@@ -66,7 +66,8 @@ struct FailedFile {
 // methods may be called from several threads, and what it returns by view stays valid as long as a copy exists.
 class Collection {
  public:
-  // Opens a collection: a folder. kNotFound if there is none, kBadData for broken files, kUnsupported for a newer format.
+  // Opens a collection: a folder, or an address like weaviate://HOST:PORT/Name. kNotFound if there is none, kBadData for
+  // broken files, kUnsupported for a newer format. kIo if a cluster does not answer.
   // Nothing is written. Cost: reads two numbers an image and maps the embeddings.
   static Result<Collection> open(const std::filesystem::path& folder);
 
@@ -86,12 +87,13 @@ class Collection {
   [[nodiscard]] const Info& info() const;
 
   // Embeddings as they lie on disk: [rows, info().dim], each of length 1. Rows of removed images are still among them:
-  // pass allowed() to top_k. With late interaction a row is the mean of the image's vectors.
+  // pass allowed() to top_k. With late interaction a row is the mean of the image's vectors. Empty for a collection in a
+  // Weaviate cluster, whose rows are not on this host.
   [[nodiscard]] MatrixView<const float> embeddings() const;
-  // Id of each row's image; 0 if no image has the row.
+  // Id of each row's image; 0 if no image has the row. Empty in a Weaviate cluster.
   [[nodiscard]] std::span<const int64_t> ids() const;
   // One byte a row: 1 if an image has the row and passes the filter (`saccade help filters`), else 0. kUsage names what
-  // is wrong with a filter. Cost: one scan of the catalog; without a filter a copy.
+  // is wrong with a filter, kUnsupported in a Weaviate cluster. Cost: one scan of the catalog; without a filter a copy.
   [[nodiscard]] Result<std::vector<uint8_t>> allowed(std::string_view filter = {}) const;
   // Vectors of an image with late interaction, [n, info().dim], each of length 1 up to their stored precision.
   // kUnsupported without late interaction, kNotFound for an unknown id.
@@ -104,7 +106,7 @@ class Collection {
   [[nodiscard]] Result<IndexedImage> image_of_row(int64_t row) const;
   // As above, by the path of its file.
   [[nodiscard]] Result<IndexedImage> image(const std::filesystem::path& path) const;
-  // Lists the images that pass the filter, by id; all without one.
+  // Lists the images that pass the filter, by id; all without one. kUnsupported for a filter in a Weaviate cluster.
   [[nodiscard]] Result<std::vector<IndexedImage>> images(std::string_view filter = {}) const;
   // Calls `visit` with each image, by id. Stops at the first error that it returns, and returns that. `visit` must not
   // call this collection.

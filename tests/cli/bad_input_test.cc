@@ -42,6 +42,10 @@ TEST_F(BadInput, WrongUseIsExitCode2) {
   expect_failure({"index", "-", "-c", "c"}, 2, {"file list", "empty"}, {.input = "\n\n"});
   expect_failure({"-q", "collection"}, 2, {"subcommand"});
   expect_failure({"collection", "remove", "-c", "c"}, 2, {"nothing to remove"});
+  for (const char* recall : {"0", "1"}) {
+    expect_failure({"collection", "ann", "-c", "c", "--recall", recall}, 2,
+                   {"--recall", "above 0 to below 1"});
+  }
   expect_failure({"embed", "--texts", "t", "--images", "i", "-o", "x.npy"}, 2, {"--images or --texts"});
   expect_failure({"embed", "--texts", "t", "-o", "x.txt"}, 2, {"x.txt", ".safetensors or .npy"});
   expect_failure({"model", "conform"}, 2, {"CHECKPOINT"});

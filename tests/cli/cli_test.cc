@@ -265,7 +265,7 @@ TEST_F(Cli, EmbedAndEvalLookAtPicturesAsStoredWhenAsked) {
     const auto about = read_json(folder_ / folder / "run.json");
     ASSERT_TRUE(about.has_value());
     EXPECT_EQ((*about)["protocol"]["as_stored"], as_stored);
-    EXPECT_THAT((*about)["protocol"]["words"].get<std::string>(),
+    EXPECT_THAT((*about)["protocol"]["description"].get<std::string>(),
                 HasSubstr(as_stored ? "EXIF orientation is ignored" : "EXIF orientation is applied"));
   }
 }
@@ -451,8 +451,8 @@ TEST_F(Cli, ModelShowHasAReceiptInFewerBits) {
   EXPECT_TRUE(json_of(run({"model", "show", "model", "--json"}))["receipt"].is_null());
   const Json receipt = json_of(run({"model", "show", "model", "--precision", "int8", "--json"}))["receipt"];
   EXPECT_EQ(receipt["precision"], "int8");
-  EXPECT_EQ(receipt["pictures"]["rows"], 32);
-  EXPECT_GT(receipt["pictures"]["mean"], 0.99);
+  EXPECT_EQ(receipt["images"]["rows"], 32);
+  EXPECT_GT(receipt["images"]["mean"], 0.99);
   EXPECT_TRUE(receipt["kept"].is_boolean());
   EXPECT_EQ(receipt["wide_layers"]["count"], 0);
   EXPECT_THAT(run({"model", "show", "model", "--precision", "int8"}).out,

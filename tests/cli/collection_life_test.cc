@@ -193,8 +193,14 @@ TEST_F(Life, RawFilesComeInAndAreShownOnceWithTheirJpegs) {
   EXPECT_EQ(raw["hits"][0]["width"], 240);
   EXPECT_EQ(raw["hits"][0]["facts"]["camera"], "Saccade Sensor of the tests");
   // No image of a burst is suggested for deletion.
-  EXPECT_EQ(json_of(run({"collection", "duplicates", "-c", "c", "--least", "burst", "--json"}))["groups"],
-            Json::array());
+  const std::vector<std::string> bursts = {"collection",     "duplicates", "-c",    "c",
+                                           "--min-likeness", "burst",      "--json"};
+  EXPECT_EQ(json_of(run(bursts))["groups"], Json::array());
+  std::vector<std::string> earlier = {"collection", "duplicates", "-c", "c", "--least", "picture", "--json"};
+  const Json groups = json_of(run(earlier))["groups"];
+  earlier[4] = "--min-likeness";
+  earlier[5] = "image";
+  EXPECT_EQ(json_of(run(earlier))["groups"], groups);
 }
 
 TEST_F(Life, VideosComeInBySceneAndHitsSayTheSecond) {

@@ -41,7 +41,7 @@ class ComposedCli : public ProgramTest {
   static std::string queries(const std::string& split, const std::vector<std::vector<std::string>>& all) {
     std::string text;
     for (const char* name : {"red", "green", "blue", "dark", "light", "grey"}) {
-      text += fmt::format(R"({{"picture": "pictures/{}.png", "id": "{}"}})", name, name) + "\n";
+      text += fmt::format(R"({{"gallery_image": "pictures/{}.png", "id": "{}"}})", name, name) + "\n";
     }
     for (const auto& each : all) {
       text +=
@@ -82,7 +82,7 @@ TEST_F(ComposedCli, MeasuresEveryWayOfComposing) {
   EXPECT_EQ(answer["kind"], "composed");
   EXPECT_EQ(answer["protocol"]["gallery"], "original");
   EXPECT_EQ(answer["protocol"]["reference"], "layout");
-  EXPECT_THAT(answer["protocol"]["words"].get<std::string>(), HasSubstr("50 resamples of the references"));
+  EXPECT_THAT(answer["protocol"]["description"].get<std::string>(), HasSubstr("50 resamples of the references"));
   std::vector<std::string> methods;
   for (const Json& result : answer["results"]) methods.push_back(result["method"].get<std::string>());
   EXPECT_THAT(methods, ElementsAre("reference", "text", "sum", "raw-sum", "slerp", "direction"));
@@ -394,6 +394,12 @@ TEST_F(ComposedCli, TheFusionsAreRecordedByTheirOptions) {
   expect_failure(words("study", {"--method", "atf-attention"}), 1,
                  {"holds another training", "\"atf/matching\" is \"all\" there, \"mutual\" here"});
   EXPECT_FALSE(std::filesystem::exists(folder_ / "no"));
+
+  // A run keeps to its way of joining texts, too.
+  EXPECT_EQ(read_json(folder_ / "study/run.json").value_or(Json())["join"], "both-orders");
+  expect_failure(words("study", {"--join", "parts"}), 1,
+                 {"holds another training", "\"join\" is \"both-orders\" there, \"parts\" here"});
+  expect_failure(words("no", {"--join", "comma"}), 2, {"--join", "comma", "both-orders", "parts"});
 }
 
 TEST_F(ComposedCli, APageShowsTauTokensAndQueries) {

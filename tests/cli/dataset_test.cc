@@ -61,7 +61,7 @@ TEST_F(DatasetCommand, LabelsWhatPeopleRated) {
   EXPECT_TRUE(told["alpha"]["ordinal"].is_number());
   const Json info = parse_json(run({"dataset", "info", "rated.jsonl", "--json"}).out).value();
   EXPECT_EQ(info["rated_texts"]["visual"], 1);
-  EXPECT_EQ(info["rated_texts"]["with_picture"], 1);
+  EXPECT_EQ(info["rated_texts"]["with_image"], 1);
   EXPECT_NE(run({"dataset", "label", "ratings.csv", "-o", "rated.jsonl"}).out.find("Krippendorff's alpha: "),
             std::string::npos);
   write("wrong.csv", "text,anna,ben\nA red square.,7,9\n");
@@ -92,7 +92,7 @@ TEST_F(DatasetCommand, MakesRatedTextsOfDocuments) {
   const Json info = parse_json(run({"dataset", "info", "corpus/manifest.jsonl", "--json"}).out).value();
   EXPECT_EQ(info["rated_texts"]["visual"], told["visual"]);
   EXPECT_EQ(info["rated_texts"]["non_visual"], told["non_visual"]);
-  EXPECT_EQ(info["rated_texts"]["with_picture"], told["visual"]);
+  EXPECT_EQ(info["rated_texts"]["with_image"], told["visual"]);
   const Outcome again = run(command);
   EXPECT_EQ(again.code, 3) << again.err;
   EXPECT_EQ(parse_json(again.out).value()["resumed"], 1);

@@ -33,7 +33,7 @@ class EnginesCli : public ProgramTest {
     make_collection();
     std::string lines;
     for (const char* name : {"black", "blue", "green", "red"}) {
-      lines += fmt::format(R"({{"picture": "pictures/{0}.png", "id": "{0}"}})", name) + "\n";
+      lines += fmt::format(R"({{"gallery_image": "pictures/{0}.png", "id": "{0}"}})", name) + "\n";
     }
     for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
              {"red", "green"}, {"red", "blue"}, {"blue", "green"}, {"green", "black"}}) {

@@ -45,9 +45,9 @@ TEST_F(EvalCommand, RetrievalWritesARunAndGoesOnFromItsCache) {
   ASSERT_EQ(first.code, 0) << first.err;
   const Json answer = parse_json(first.out).value();
   EXPECT_EQ(answer["protocol"]["captions"], "all");
-  EXPECT_THAT(answer["protocol"]["words"].get<std::string>(), HasSubstr("50 resamples"));
+  EXPECT_THAT(answer["protocol"]["description"].get<std::string>(), HasSubstr("50 resamples"));
   EXPECT_EQ(answer["datasets"][0]["name"], "set");
-  EXPECT_EQ(answer["datasets"][0]["pictures_sha256"].get<std::string>().size(), 64U);
+  EXPECT_EQ(answer["datasets"][0]["images_sha256"].get<std::string>().size(), 64U);
   EXPECT_EQ(answer["checkpoints"][0]["fingerprint"].get<std::string>().size(), 64U);
   ASSERT_EQ(answer["results"].size(), 2U);
   EXPECT_EQ(answer["results"][0]["model"], "chance");

@@ -71,7 +71,8 @@ TEST_F(LengthCommand, WritesARunWithCurvesControlsAndChunks) {
   const Json answer = json_of(run(arguments));
   EXPECT_EQ(answer["kind"], "length");
   EXPECT_EQ(answer["protocol"]["share"], 0.95);
-  EXPECT_THAT(answer["protocol"]["words"].get<std::string>(), HasSubstr("Ties count against the model"));
+  EXPECT_THAT(answer["protocol"]["description"].get<std::string>(),
+              HasSubstr("Ties count against the model"));
   ASSERT_EQ(answer["results"].size(), 1U);
   const Json& result = answer["results"][0];
   EXPECT_EQ(result["dataset"], "cards");
@@ -92,7 +93,7 @@ TEST_F(LengthCommand, WritesARunWithCurvesControlsAndChunks) {
   EXPECT_EQ(result["chunking"][0]["pooling"], "mean");
   EXPECT_EQ(result["chunking"][0]["chunk_count"], 6);
   EXPECT_EQ(result["chunking"][5]["t2i"]["curve"].back()["n"], 29);
-  EXPECT_TRUE(result["chunking"][5]["t2i"]["difference"]["told_apart"].is_boolean());
+  EXPECT_TRUE(result["chunking"][5]["t2i"]["difference"]["significant"].is_boolean());
   const Json metrics = read_json(folder_ / "run/metrics.json").value();
   EXPECT_EQ(metrics["results"], answer["results"]);
 
@@ -114,6 +115,38 @@ TEST_F(LengthCommand, WritesARunWithCurvesControlsAndChunks) {
   EXPECT_THAT(card.err, HasSubstr("nothing is found more often than by chance"));
   EXPECT_THAT(card.out, HasSubstr("chance"));
   EXPECT_FALSE(fs::exists(folder_ / "model/saccade.json"));
+}
+
+// The grid, cut and chunks of the study's published program.
+TEST_F(LengthCommand, TheStudysOwnProcedureIsAChoiceOfOptions) {
+  make_cards();
+  std::vector<std::string> arguments = {
+      "-q",    "eval",          "length", "-m",    "model",      "--dataset", "cards.jsonl", "--resamples",
+      "50",    "--length-step", "10",     "--cut", "retokenize", "--chunks",  "words",       "--no-controls",
+      "--json"};
+  const Json answer = json_of(run(arguments));
+  const Json& protocol = answer["protocol"];
+  EXPECT_TRUE(protocol["lengths"].is_null());
+  EXPECT_EQ(protocol["length_step"], 10);
+  EXPECT_EQ(protocol["cut"], "retokenize");
+  EXPECT_EQ(protocol["chunks"], Json({"words"}));
+  EXPECT_THAT(protocol["description"].get<std::string>(), HasSubstr("tokenized again"));
+  const Json& result = answer["results"][0];
+  const auto lengths = [](const Json& curve) {
+    std::vector<int64_t> all;
+    for (const Json& point : curve["curve"]) all.push_back(point["n"].get<int64_t>());
+    return all;
+  };
+  EXPECT_EQ(lengths(result["t2i"]), (std::vector<int64_t>{1, 11, 15}));
+  ASSERT_EQ(result["chunking"].size(), 3U);
+  EXPECT_EQ(result["chunking"][0]["chunks"], "words");
+  EXPECT_EQ(lengths(result["chunking"][0]["t2i"]), (std::vector<int64_t>{21, 29}));
+  const Outcome table = run({"-q", "eval", "length", "-m", "model", "--dataset", "cards.jsonl", "--chunks",
+                             "words,equal", "--no-controls"});
+  EXPECT_EQ(table.code, 0) << table.err;
+  EXPECT_THAT(table.out, HasSubstr("chunks (words), mean"));
+  EXPECT_THAT(table.out, HasSubstr("chunks (equal), maximum"));
+  EXPECT_THAT(table.out, Not(HasSubstr("chunks (sentences)")));
 }
 
 TEST_F(LengthCommand, TheCardIsWhatSearchGoesBy) {
@@ -206,6 +239,11 @@ TEST_F(LengthCommand, RefusesWhatMakesNoSense) {
   };
   refused({}, 2, "name a dataset with --dataset");
   refused({"--dataset", "cards.jsonl", "--lengths", "5,x"}, 2, "\"x\", expected a whole number of 1 or more");
+  refused({"--dataset", "cards.jsonl", "--length-step", "0"}, 2,
+          "\"0\", expected a whole number of 1 or more");
+  refused({"--dataset", "cards.jsonl", "--length-step", "5", "--lengths", "5"}, 2, "--length-step");
+  refused({"--dataset", "cards.jsonl", "--cut", "words"}, 2, "--cut");
+  refused({"--dataset", "cards.jsonl", "--chunks", "letters"}, 2, "--chunks");
   refused({"--dataset", "cards.jsonl", "--domain", "a", "b"}, 2, "2 of --domain for 1 of --dataset");
   refused({"--dataset", "cards.jsonl", "--share", "0"}, 2, "--share");
   refused({"--dataset", "cards.jsonl", "--chunk-tokens", "17"}, 2, "this model reads 1 to 16");

@@ -68,9 +68,10 @@ TEST_F(MatchesCli, ACollectionOfAFewPicturesCannotTell) {
   EXPECT_EQ(json["matching"]["tells"], false);
   EXPECT_THAT(json["matching"]["reason"].get<std::string>(), HasSubstr("4 pictures are too few"));
   EXPECT_TRUE(json["matching"]["p_value"].is_null());
-  EXPECT_TRUE(json["hits"][0]["likelihood"].is_null());
+  EXPECT_TRUE(json["hits"][0]["match_probability"].is_null());
   EXPECT_THAT(run({"search", "-c", "c", "red"}).out, HasSubstr("cannot be told: 4 pictures are too few"));
-  expect_failure({"search", "-c", "c", "red", "--cut", "0.9"}, 1, {"likelihood", "4 pictures are too few"});
+  expect_failure({"search", "-c", "c", "red", "--cut", "0.9"}, 1,
+                 {"match probabilities", "4 pictures are too few"});
   expect_failure({"search", "-c", "c", "red", "--cut", "1.5"}, 2, {"--cut", "1.5"});
   expect_failure({"search", "-c", "c", "red", "--cut", "x"}, 2, {"--cut"});
   expect_failure({"search", "-c", "c", "red", "--sort", "size"}, 2, {"--sort"});
@@ -88,7 +89,7 @@ TEST_F(MatchesCli, AnswersSayHowLikelyTheirHitsAre) {
   EXPECT_LE(matching["p_value"].get<double>(), 1);
   double best = 0;
   for (const Json& hit : json["hits"]) {
-    const double right = hit["likelihood"]["right"];
+    const double right = hit["match_probability"]["right"];
     EXPECT_GT(right, 0);
     EXPECT_LT(right, 1);
     best = std::max(best, right);
@@ -96,13 +97,13 @@ TEST_F(MatchesCli, AnswersSayHowLikelyTheirHitsAre) {
   EXPECT_DOUBLE_EQ(matching["best"].get<double>(), best);
   const std::string text = run({"search", "-c", "c", "red", "heart"}).out;
   EXPECT_EQ(json["hits"][0]["match"], "strong match") << "its caption is the query";
-  EXPECT_GT(json["hits"][0]["likelihood"]["right"].get<double>(), 0.8);
+  EXPECT_GT(json["hits"][0]["match_probability"]["right"].get<double>(), 0.8);
   EXPECT_THAT(text, HasSubstr("  strong match  /"));
   EXPECT_THAT(text, HasSubstr("results also match by caption or file name"));
   EXPECT_THAT(text, Not(HasSubstr("%")));
   EXPECT_THAT(run({"search", "-c", "c", "red", "heart", "--explain"}).out,
               HasSubstr(fmt::format("  strong match {:.2f}  /",
-                                    json["hits"][0]["likelihood"]["right"].get<double>())));
+                                    json["hits"][0]["match_probability"]["right"].get<double>())));
   EXPECT_THAT(run({"search", "-c", "c", "zeppelin"}).out,
               HasSubstr("weak match: unrelated searches often look this good here"));
 
@@ -171,8 +172,8 @@ TEST_F(MatchesCli, EvalSaysWhetherPromisesComeTrue) {
     EXPECT_GE(figures[name]["high"].get<double>(), figures[name]["value"].get<double>()) << name;
   }
   // No image has the words of another's caption, so image queries have nothing to find.
-  EXPECT_EQ(result["picture"]["asked"], 0);
-  EXPECT_TRUE(result["picture"]["found_auroc"]["value"].is_null());
+  EXPECT_EQ(result["image"]["asked"], 0);
+  EXPECT_TRUE(result["image"]["found_auroc"]["value"].is_null());
   EXPECT_THAT(run({"eval", "matches", "--dataset", "shapes.jsonl", "-m", "starter"}).out,
               HasSubstr("AUROC, an answer there against none"));
   ASSERT_EQ(run({"report", "run", "-o", "page.html", "--no-charts"}).code, 0);

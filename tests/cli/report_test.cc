@@ -153,10 +153,10 @@ TEST_F(ReportTest, ABrowserShowsThePage) {
   EXPECT_TRUE(every.has_value()) << value(
       "[...document.querySelectorAll('figure[data-chart]')].map((each) => each.dataset.drawn + "
       "each.innerText)");
-  // The charts are: the result, recall, ranks and two maps of two models; curves, controls and tokens; scores; speed;
-  // loss and recall.
+  // The charts are: the result, recall, ranks and two maps of two models; curves, controls, curves through the limit
+  // and tokens; scores; speed; loss and recall.
   EXPECT_EQ(value("document.querySelectorAll('figure[data-chart]').length"),
-            1 + 2 + 2 + 4 + 2 + 4 + 2 + 1 + 1 + (kTrains ? 2 : 0));
+            1 + 2 + 2 + 4 + 2 + 4 + 4 + 2 + 1 + 1 + (kTrains ? 2 : 0));
   EXPECT_EQ(value("[...document.querySelectorAll('figure[data-chart]')].filter((each) => "
                   "each.querySelectorAll('.mark-symbol path, .mark-rect path, .mark-line path').length === 0)"
                   ".map((each) => each.innerText)"),

@@ -37,7 +37,7 @@ TEST_F(SpeedCommand, MeasuresEachPrecisionInAProcessOfItsOwnAndAdvises) {
   EXPECT_EQ(json["protocol"]["repeats"], 2);
   EXPECT_EQ(json["machine"]["threads"], 1);
   EXPECT_EQ(json["datasets"][0]["images"], 2);
-  EXPECT_EQ(json["datasets"][0]["pictures_sha256"].get<std::string>().size(), 64U);
+  EXPECT_EQ(json["datasets"][0]["images_sha256"].get<std::string>().size(), 64U);
   ASSERT_EQ(json["results"].size(), 2U);
   ASSERT_EQ(json["checkpoints"].size(), 2U);
   EXPECT_EQ(json["checkpoints"][1]["precision"], "bf16");

@@ -109,6 +109,16 @@ TEST_F(Train, TheOptimizerIsRecordedAndStays) {
                   "\"schedule\" is \"constant\" there, \"cosine\" here"});
 }
 
+TEST_F(Train, EveryTrainingTakesTheOptimizersOptions) {
+  for (const char* recipe : {"composed", "dual", "editor", "head", "visualness"}) {
+    EXPECT_THAT(run({"train", recipe, "--help"}).out,
+                AllOf(HasSubstr("--adam-beta1 NUMBER=0.9 "), HasSubstr("--adam-beta2 NUMBER=0.98 "),
+                      HasSubstr("--adam-epsilon NUMBER=1e-06 "),
+                      HasSubstr("--schedule NAME:{cosine,constant}=cosine")))
+        << recipe;
+  }
+}
+
 TEST_F(Train, AFolderWithSomethingElseIsLeftAlone) {
   write("home/model/model.safetensors", "somebody's weights");
   const std::string before = snapshot("home");
@@ -194,8 +204,8 @@ TEST_F(Train, PicturesReplacedUnderTheSameNamesAreAnotherTraining) {
   const std::string run_before = snapshot("run");
   const std::string cache_before = snapshot("cache");
   expect_failure(words, 1,
-                 {"run folder run holds another training", "\"datasets/0/pictures_sha256\"",
-                  "\"held_out/0/pictures_sha256\""});
+                 {"run folder run holds another training", "\"datasets/0/images_sha256\"",
+                  "\"held_out/0/images_sha256\""});
   EXPECT_EQ(snapshot("run"), run_before);
   EXPECT_EQ(snapshot("cache"), cache_before);
 }
@@ -209,7 +219,7 @@ TEST_F(Train, DryRunWritesNothing) {
                                  HasSubstr("memory       "), HasSubstr("nothing was written")));
   const auto json = parse_json(run(training("run", {"--dry-run", "--json", "--steps", "100"})).out);
   ASSERT_TRUE(json.has_value());
-  EXPECT_EQ((*json)["pictures"], 8);
+  EXPECT_EQ((*json)["images"], 8);
   EXPECT_EQ((*json)["steps"], 100);
   EXPECT_GT((*json)["memory_bytes"], 4 * 3 * (*json)["parameters"].get<int64_t>());
   EXPECT_GT((*json)["seconds_a_step"], 0);

@@ -113,9 +113,9 @@ TEST_F(Visualness, WhatIsTrainedIndexesSearchesMeasuresAndScores) {
     }
   }
   EXPECT_EQ(by_model["objects named (objects)"]["f1"]["value"], 1);
-  EXPECT_EQ(by_model["model"]["method"], "null picture");
+  EXPECT_EQ(by_model["model"]["method"], "null image");
   EXPECT_EQ(by_model["model-2"]["method"], "trained");
-  EXPECT_EQ(by_model["model-2"]["mrr"]["pictures"], 4);
+  EXPECT_EQ(by_model["model-2"]["mrr"]["images"], 4);
 
   const Outcome kept =
       run({"eval", "visualness", "--dataset", "data/test.jsonl", "-m", "run/model", "--resamples", "0"});
@@ -166,7 +166,7 @@ TEST_F(Visualness, AClassifierIsTrainedMeasuredAndScores) {
                                     "lexicon.txt", "--resamples", "20", "-o", "measured", "--json"}));
   int64_t models = 0;
   for (const Json& result : measured["results"]) {
-    if (result["method"] != "classifier" && result["method"] != "null picture") continue;
+    if (result["method"] != "classifier" && result["method"] != "null image") continue;
     ++models;
     EXPECT_TRUE(result["f1"]["value"].is_number());
     // Attention of each model: over words that occur twice and are rated.
@@ -227,7 +227,7 @@ TEST_F(Visualness, DatasetsOfRatedTextsAreLookedAt) {
   EXPECT_EQ(info["rated_texts"]["visual"], 4);
   EXPECT_EQ(info["rated_texts"]["non_visual"], 4);
   EXPECT_EQ(info["rated_texts"]["ambiguous"], 1);
-  EXPECT_EQ(info["rated_texts"]["with_picture"], 4);
+  EXPECT_EQ(info["rated_texts"]["with_image"], 4);
   const Outcome shown = run({"dataset", "info", "data/test.jsonl"});
   EXPECT_THAT(shown.out, HasSubstr("9 rated texts: 4 visual, 4 non-visual, 1 ambiguous; 4 with a picture"));
   const Outcome converted = run({"dataset", "convert", "data/test.jsonl", "-o", "copy.jsonl"});

@@ -3,76 +3,16 @@
 //
 //   SACCADE_PROGRAM=build/release/bin/saccade WEAVIATE_PROGRAM=.../weaviate-server node --test tests/cluster/weaviate_test.mjs
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
+import { ask, drawings, nodePorts, start, startNode, stopAll } from "./programs.mjs";
 
 const key = "cluster-test-key-0123456789";
 const folder = mkdtempSync(join(tmpdir(), "saccade-cluster-"));
-const processes = [];
 let saccade = "";
 let weaviate = "";
-
-// What the starter checkpoint knows: icons of one shape.
-const svg = (shape) => Buffer.from(
-  `<svg xmlns="http://www.w3.org/2000/svg" width="96" height="96" viewBox="0 0 24 24"><rect width="24" height="24" fill="white"/>${shape}</svg>`,
-);
-const drawings = {
-  "a heart": svg('<path fill="red" d="M12 21C5 15 2 11 2 7.5A5 5 0 0 1 12 6a5 5 0 0 1 10 1.5C22 11 19 15 12 21z"/>'),
-  "a star": svg('<path fill="gold" d="M12 2l3 7h7l-5.5 4.5 2 7.5-6.5-4.5L5.5 21l2-7.5L2 9h7z"/>'),
-  "a house": svg('<path fill="brown" d="M2 12L12 3l10 9h-3v9h-5v-6h-4v6H5v-9z"/>'),
-  "an envelope": svg('<path fill="none" stroke="black" stroke-width="1.5" d="M2 5h20v14H2zM2 5l10 8 10-8"/>'),
-};
-
-// Starts a program; `ready` waits until it answers, and fails when it ends before that.
-async function start(program, options, environment, ready) {
-  const child = spawn(program, options, { env: { ...process.env, ...environment }, cwd: folder });
-  child.said = "";
-  for (const stream of [child.stdout, child.stderr]) stream.on("data", (data) => (child.said += data));
-  processes.push(child);
-  for (const end = Date.now() + 120_000; ; await new Promise((resolve) => setTimeout(resolve, 100))) {
-    const found = await ready(child);
-    if (found) return found;
-    const ended = child.exitCode !== null || child.signalCode !== null;
-    assert.ok(!ended && Date.now() < end, `${program}: ${ended ? "ended" : "not ready after 120 s"}\n${child.said.slice(-4000)}`);
-  }
-}
-
-// By its pid; killed if it does not end within 20 s.
-function stop(child) {
-  if (child.exitCode !== null || child.signalCode !== null) return undefined;
-  return new Promise((resolve) => {
-    const late = setTimeout(() => child.kill("SIGKILL"), 20_000);
-    child.on("exit", () => {
-      clearTimeout(late);
-      resolve();
-    });
-    child.kill("SIGTERM");
-  });
-}
-
-const freePorts = (count) => Promise.all(
-  Array.from({ length: count }, () => new Promise((resolve) => {
-    const server = createServer();
-    server.listen(0, "127.0.0.1", () => resolve(server));
-  })),
-).then((servers) => Promise.all(servers.map((server) => {
-  const { port } = server.address();
-  return new Promise((resolve) => server.close(() => resolve(port)));
-})));
-
-async function ask(address, body, headers = {}, method = body === undefined ? "GET" : "POST") {
-  const response = await fetch(address, {
-    method,
-    headers: { "content-type": "application/json", ...headers },
-    body: body === undefined ? undefined : JSON.stringify(body),
-  });
-  const text = await response.text();
-  return { status: response.status, json: text === "" ? undefined : JSON.parse(text), text };
-}
 
 async function graphql(query) {
   const { json } = await ask(`${weaviate}/v1/graphql`, { query });
@@ -102,42 +42,21 @@ const add = (name, properties) => ask(`${weaviate}/v1/objects`, { class: name, p
 before(async () => {
   const keys = join(folder, "keys");
   writeFileSync(keys, `${key}\n`, { mode: 0o600 });
-  for (const made of ["home", "data"]) mkdirSync(join(folder, made));
+  mkdirSync(join(folder, "home"));
   saccade = await start(
+    folder,
     process.env.SACCADE_PROGRAM,
     ["serve", "-q", "-m", "starter", "--listen", "127.0.0.1:0", "--key-file", keys],
     { HOME: join(folder, "home") },
     (child) => child.said.match(/http:\/\/127\.0\.0\.1:\d+/)?.[0],
   );
-  const [http, grpc, profiling, gossip, data, raft, raftRpc] = await freePorts(7);
-  weaviate = await start(
-    process.env.WEAVIATE_PROGRAM,
-    ["--host", "127.0.0.1", "--port", `${http}`, "--scheme", "http"],
-    {
-      CLIP_INFERENCE_API: saccade.replace("http://", `http://saccade:${key}@`),
-      ENABLE_MODULES: "multi2vec-clip",
-      DEFAULT_VECTORIZER_MODULE: "multi2vec-clip",
-      AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED: "true",
-      DISABLE_TELEMETRY: "true",
-      PERSISTENCE_DATA_PATH: join(folder, "data"),
-      CLUSTER_HOSTNAME: "node1",
-      CLUSTER_IN_LOCALHOST: "true",
-      CLUSTER_BIND_ADDR: "127.0.0.1",
-      CLUSTER_ADVERTISE_ADDR: "127.0.0.1",
-      CLUSTER_GOSSIP_BIND_PORT: `${gossip}`,
-      CLUSTER_DATA_BIND_PORT: `${data}`,
-      RAFT_PORT: `${raft}`,
-      RAFT_INTERNAL_RPC_PORT: `${raftRpc}`,
-      RAFT_BOOTSTRAP_EXPECT: "1",
-      GRPC_PORT: `${grpc}`,
-      GO_PROFILING_PORT: `${profiling}`,
-    },
-    async () => {
-      const address = `http://127.0.0.1:${http}`;
-      const answer = await fetch(`${address}/v1/.well-known/ready`).catch(() => undefined);
-      return answer?.ok ? address : undefined;
-    },
-  );
+  const nodes = [await nodePorts()];
+  await startNode(folder, nodes, 0, {
+    CLIP_INFERENCE_API: saccade.replace("http://", `http://saccade:${key}@`),
+    ENABLE_MODULES: "multi2vec-clip",
+    DEFAULT_VECTORIZER_MODULE: "multi2vec-clip",
+  });
+  weaviate = `http://127.0.0.1:${nodes[0].http}`;
   await makeClass("Drawing", { imageFields: ["image"] }, [
     { name: "name", dataType: ["text"] },
     { name: "image", dataType: ["blob"] },
@@ -149,7 +68,7 @@ before(async () => {
 }, { timeout: 300_000 });
 
 after(async () => {
-  await Promise.all(processes.map(stop));
+  await stopAll();
   rmSync(folder, { recursive: true, force: true });
 });
 

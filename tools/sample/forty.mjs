@@ -78,7 +78,7 @@ asked.forEach((query, q) => {
   for (const [name, answer] of [['by what images show', vectors[q]], ['with keywords', both[q]]]) {
     page += `<div class="row"><b>${name}</b>${answer.hits.map((hit) =>
       `<figure class="${counts(query, words_of(hit)) ? 'right' : ''}"><img src="${escape(encodeURI(`file://${hit.path}`))}" alt="">` +
-      `<figcaption>${escape(caption(hit))}<br><i>${hit.match ?? ''}${hit.likelihood?.right == null ? '' : ` ${hit.likelihood.right.toFixed(2)}`}</i></figcaption></figure>`).join('')}</div>\n`;
+      `<figcaption>${escape(caption(hit))}<br><i>${hit.match ?? ''}${hit.match_probability?.right == null ? '' : ` ${hit.match_probability.right.toFixed(2)}`}</i></figcaption></figure>`).join('')}</div>\n`;
   }
 });
 process.stdout.write(`${lines.join('\n')}\n`);

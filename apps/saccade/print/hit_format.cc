@@ -19,8 +19,9 @@ std::string name_of(const std::string& path) {
 
 std::string words_of(const SearchHit& hit) {
   std::string words;
-  if (!hit.words) return words;
-  for (const WordHit::Match& match : hit.words->matches) words += (words.empty() ? "" : " ") + match.term;
+  if (!hit.keywords) return words;
+  for (const KeywordHit::Match& match : hit.keywords->matches)
+    words += (words.empty() ? "" : " ") + match.term;
   return words;
 }
 
@@ -45,7 +46,7 @@ struct Field {
 constexpr auto kFields = std::to_array<Field>({
     {"rank", [](const SearchHit& hit) { return fmt::format("{}", hit.rank); }},
     {"score", [](const SearchHit& hit) { return fmt::format("{:.6f}", hit.score); }},
-    {"likelihood",
+    {"match_probability",
      [](const SearchHit& hit) {
        return hit.likelihood ? fmt::format("{:.4f}", hit.likelihood->right) : std::string();
      }},

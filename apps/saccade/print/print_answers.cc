@@ -84,13 +84,13 @@ std::string match_text(const SearchAnswer& answer, const SearchHit& hit) {
 }
 
 // "[red apple: caption; fruit: folders]": which words brought the hit, and where it has them.
-std::string words_text(const WordHit& words) {
+std::string words_text(const KeywordHit& words) {
   constexpr std::pair<uint8_t, std::string_view> kFields[] = {
       {kInCaption, "caption"}, {kInName, "name"}, {kInFolders, "folders"}};
   std::vector<std::string> parts;
   for (const auto& [field, name] : kFields) {
     std::string terms;
-    for (const WordHit::Match& match : words.matches) {
+    for (const KeywordHit::Match& match : words.matches) {
       // A word is said once, with the first of the fields that have it.
       if ((match.fields & field) != 0 && (match.fields & (field - 1)) == 0)
         terms += (terms.empty() ? "" : " ") + match.term;
@@ -164,8 +164,8 @@ std::string stages_text(const SearchAnswer& answer) {
   if (const std::string note = understood_note(answer); !note.empty()) text += one_line(note) + "\n";
   if (const std::string note = words_note(answer); !note.empty()) text += one_line(note) + "\n";
   if (const std::string note = composed_note(answer); !note.empty()) text += note + "\n";
-  if (answer.query.explain && answer.composition) {
-    text += composition_text(*answer.composition, answer.query.text.str());
+  if (answer.query.explain && answer.composer_report) {
+    text += composer_text(*answer.composer_report, answer.query.text.str());
   }
   if (const std::string note = scored_note(answer); !note.empty()) text += note + "\n";
   if (const std::string note = approximate_note(answer); !note.empty()) text += one_line(note) + "\n";
@@ -207,7 +207,7 @@ std::string answer_text(const SearchAnswer& answer, const Terminal& terminal, Se
       text += dimmed(fmt::format("  ({})", one_line(shortened(hit.item.caption, 80))), terminal);
     }
     text += dimmed(facts_text(hit, by_date), terminal);
-    if (hit.words) text += dimmed("  " + words_text(*hit.words), terminal);
+    if (hit.keywords) text += dimmed("  " + words_text(*hit.keywords), terminal);
     if (!hit.folded.empty()) text += fmt::format("  [and {} like it]", count_text(std::ssize(hit.folded)));
     text += "\n";
     for (const HitExplanation& explanation : hit.explanations) {

@@ -53,15 +53,15 @@ Json rated_texts_json(const Dataset& dataset) {
   if (texts == nullptr) return {};
   int64_t visual = 0;
   int64_t non_visual = 0;
-  int64_t with_picture = 0;
+  int64_t with_image = 0;
   for (const RatedText& item : texts->items) {
     if (item.visual) ++(*item.visual ? visual : non_visual);
-    if (item.image) ++with_picture;
+    if (item.image) ++with_image;
   }
   return {{"visual", visual},
           {"non_visual", non_visual},
           {"ambiguous", dataset.size() - visual - non_visual},
-          {"with_picture", with_picture}};
+          {"with_image", with_image}};
 }
 
 Json edits_json(const Dataset& dataset) {
@@ -71,7 +71,7 @@ Json edits_json(const Dataset& dataset) {
   Json galleries = Json::object();
   for (const auto& [gallery, pictures] : counts.galleries) galleries[gallery] = pictures;
   return {{"queries", counts.queries},
-          {"pictures", counts.pictures},
+          {"images", counts.pictures},
           {"galleries", std::move(galleries)},
           {"texts", counts.texts},
           {"empty_texts", counts.empty_texts},

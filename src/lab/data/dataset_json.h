@@ -19,10 +19,10 @@ int64_t count_of(const Dataset& dataset) {
 }
 // Returns name, layout, hash, numbers of items, splits, lengths of captions, and the source files.
 Json dataset_info_json(const Dataset& dataset);
-// Returns {"visual", "non_visual", "ambiguous", "with_picture"}: numbers of rated texts; null if there are
+// Returns {"visual", "non_visual", "ambiguous", "with_image"}: numbers of rated texts; null if there are
 // none.
 Json rated_texts_json(const Dataset& dataset);
-// Returns {"queries", "galleries": {name: pictures}, "texts", ...}: counts of edit queries; null if there are
+// Returns {"queries", "galleries": {name: images}, "texts", ...}: counts of edit queries; null if there are
 // none.
 Json edits_json(const Dataset& dataset);
 // Returns the whole report.

@@ -172,8 +172,8 @@ TEST(Edits, Manifest) {
   const test::TestFolder folder;
   folder.write(
       "edits.jsonl",
-      "{\"picture\": \"1.png\", \"id\": \"bell\", \"gallery\": \"icons\"}\n"
-      "{\"picture\": {\"path\": \"s.tar\", \"member\": \"2.png\", \"offset\": 512, \"size\": 9}, \"id\": \"bell-off\", "
+      "{\"gallery_image\": \"1.png\", \"id\": \"bell\", \"gallery\": \"icons\"}\n"
+      "{\"gallery_image\": {\"path\": \"s.tar\", \"member\": \"2.png\", \"offset\": 512, \"size\": 9}, \"id\": \"bell-off\", "
       "\"gallery\": \"icons\"}\n"
       "{\"reference\": \"bell\", \"texts\": \"crossed out\", \"paraphrases\": [\"with a line through it\"], \"targets\": "
       "[\"bell-off\"], \"negatives\": [\"bell\"], \"subset\": [\"bell\", \"bell-off\"], \"shared_concept\": \"a bell\", "
@@ -186,6 +186,12 @@ TEST(Edits, Manifest) {
   EXPECT_EQ(counts.paraphrased + counts.with_concept + counts.with_negatives + counts.with_subset, 4);
   EXPECT_EQ(dataset_info_json(dataset)["edits"]["galleries"]["icons"], 2);
 
+  // As earlier versions wrote the images of a gallery.
+  folder.write("earlier.jsonl",
+               "{\"picture\": \"1.png\", \"id\": \"bell\"}\n"
+               "{\"reference\": \"bell\", \"texts\": [\"red\"], \"targets\": [\"bell\"]}\n");
+  EXPECT_EQ(read(folder, "earlier.jsonl").as<EditQueries>().gallery[0].image.path, folder.path() / "1.png");
+
   // Without lines of images, names are paths and the gallery has every named image.
   folder.write("short.jsonl", R"({"reference": "a/1.png", "texts": ["red"], "targets": ["a/2.png"]})");
   const Dataset brief = read(folder, "short.jsonl");
@@ -196,7 +202,7 @@ TEST(Edits, Manifest) {
 
 TEST(Edits, ManifestErrorsHaveTheirLine) {
   const test::TestFolder folder;
-  const std::string picture = "{\"picture\": \"1.png\", \"id\": \"a\"}\n";
+  const std::string picture = "{\"gallery_image\": \"1.png\", \"id\": \"a\"}\n";
   const auto refused = [&](const std::string& lines, const std::string& message) {
     folder.write("m.jsonl", picture + lines);
     EXPECT_THAT(error_of(folder, "m.jsonl"), HasSubstr(message));

@@ -5,8 +5,8 @@
 #include <limits>
 #include <numbers>
 
+#include "saccade/core/name_field.h"
 #include "saccade/core/random.h"
-#include "saccade/core/word_field.h"
 #include "saccade/image/decode/square.h"
 #include "saccade/model/checkpoints/config_fields.h"
 #include "saccade/model/composers/token_states.h"
@@ -74,7 +74,7 @@ Result<EditorConfig> editor_config_from_json(const Json& json) {
                                    {"steps", &config.steps}}) {
     SACCADE_ASSIGN(*field, json_field<int64_t>(json, key));
   }
-  SACCADE_ASSIGN(config.text_states, word_field<EditorTexts>(json, "text_states"));
+  SACCADE_ASSIGN(config.text_states, name_field<EditorTexts>(json, "text_states"));
   SACCADE_ASSIGN(config.guidance, json_field<double>(json, "guidance"));
   const auto frozen = json.find("frozen");
   if (frozen == json.end()) return fail(ErrorCode::kBadData, "\"frozen\" is missing");

@@ -226,7 +226,7 @@ class Adviser {
     for (const MeasuredDifference& one : differences_) {
       if (!((one.a == worse && one.b == better) || (one.a == better && one.b == worse))) continue;
       // If two runs measured the pair with different resamples, both must say that the models differ.
-      if (found == nullptr || !one.difference.told_apart) found = &one;
+      if (found == nullptr || !one.difference.significant) found = &one;
     }
     if (found != nullptr && std::isfinite(found->difference.figure.low)) {
       const Figure& figure = found->difference.figure;
@@ -235,7 +235,7 @@ class Adviser {
       const std::string text =
           fmt::format("{:.3f} [{:.3f}, {:.3f}]", difference, turn ? -figure.high : figure.low,
                       turn ? -figure.low : figure.high);
-      if (found->difference.told_apart) {
+      if (found->difference.significant) {
         return {true, fmt::format("It is behind {} by {}.", name(better), text)};
       }
       return {false, fmt::format("It cannot be told apart from {}: {} behind.", name(better), text)};

@@ -59,7 +59,7 @@ struct Advice {
 };
 
 // Ranks the models in tiers. A tier holds the best of the remaining models and all that do not differ
-// significantly from it. If one run measured both, the paired difference decides (Difference::told_apart).
+// significantly from it. If one run measured both, the paired difference decides (Difference::significant).
 // Otherwise the intervals decide, by whether they overlap; without intervals no two models can be told apart.
 // Within a tier, faster models come first. A limit that no model was measured for is noted and excludes
 // nobody. If some models were measured, the others are listed as not judged. An effective length counts as

@@ -30,8 +30,8 @@ Figure figure(const char* name, double value, double half) {
   return {.name = name, .value = value, .low = value - half, .high = value + half};
 }
 
-Difference difference(double value, double half, bool told_apart) {
-  return {.figure = figure("r1", value, half), .p_value = 0.5, .told_apart = told_apart};
+Difference difference(double value, double half, bool significant) {
+  return {.figure = figure("r1", value, half), .p_value = 0.5, .significant = significant};
 }
 
 Run make_run(const std::string& kind, const std::string& dataset, const std::vector<std::string>& models,
@@ -39,7 +39,7 @@ Run make_run(const std::string& kind, const std::string& dataset, const std::vec
   Run run;
   run.folder = "runs/" + kind;
   run.info.kind = kind;
-  run.info.protocol = {{"words", "as it is done"}};
+  run.info.protocol = {{"description", "as it is done"}};
   if (kind == "speed") run.info.protocol["device"] = "cpu";
   RunDataset& described = run.info.datasets.emplace_back();
   described.name = dataset;

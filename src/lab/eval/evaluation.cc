@@ -186,12 +186,12 @@ class Frame {
   Status note_pictures(size_t dataset, std::span<const std::string> hashes) {
     RunDataset& described = datasets_[dataset].described;
     std::string hash = hash_of_hashes(hashes);
-    if (!described.pictures_sha256.empty() && hash != described.pictures_sha256) {
+    if (!described.images_sha256.empty() && hash != described.images_sha256) {
       return fail(ErrorCode::kMismatch, "its pictures have changed while it was evaluated");
     }
-    described.pictures_sha256 = std::move(hash);
+    described.images_sha256 = std::move(hash);
     if (!writer_) return {};
-    asked_.datasets[dataset].pictures_sha256 = described.pictures_sha256;
+    asked_.datasets[dataset].images_sha256 = described.images_sha256;
     return writer_->check_inputs(asked_);
   }
 
@@ -285,7 +285,7 @@ RunDataset describe_dataset(const NamedDataset& named) {
           .path = named.given,
           .layout = named.dataset.layout,
           .sha256 = named.dataset.hash,
-          .pictures_sha256 = {},
+          .images_sha256 = {},
           .images = 0,
           .texts = 0,
           .compositions = 0,

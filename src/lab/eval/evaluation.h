@@ -139,7 +139,7 @@ class Study {
   [[nodiscard]] virtual bool takes_text_models() const { return false; }
   // Returns the run's kind, such as "retrieval".
   [[nodiscard]] virtual std::string_view kind() const = 0;
-  // Returns "words", and the fields that distinguish one protocol from another.
+  // Returns "description", and the fields that distinguish one protocol from another.
   [[nodiscard]] virtual Json protocol() const = 0;
   // Adds the next dataset; they are numbered from 0.
   virtual Status add_dataset(const NamedDataset& dataset) = 0;

@@ -146,7 +146,7 @@ TEST_F(EvaluationTest, EveryCheckpointIsLoadedOnceForAllDatasets) {
   EXPECT_THAT(names, ElementsAre("set", "other", "set-2"));
   EXPECT_EQ(result->info.datasets[0].images, 3);
   EXPECT_EQ(result->info.datasets[0].texts, 3);
-  EXPECT_EQ(result->info.datasets[0].pictures_sha256, result->info.datasets[1].pictures_sha256);
+  EXPECT_EQ(result->info.datasets[0].images_sha256, result->info.datasets[1].images_sha256);
   EXPECT_FALSE(result->some_unreadable);
 
   // The encoder embeds colours exactly, so everything is found. There are figures of every model on every

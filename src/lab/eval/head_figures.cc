@@ -109,16 +109,17 @@ Result<Verdict> compare_recall(const std::string& a_name, const Estimates& a, co
   const Difference& mean_recall = verdict.differences.mean_recall;
   const Figure& figure = mean_recall.figure;
   // Without an interval all comparisons are false, so no claim is made.
-  verdict.better = mean_recall.told_apart && figure.low > 0;
-  verdict.worse = mean_recall.told_apart && figure.high < 0;
+  verdict.better = mean_recall.significant && figure.low > 0;
+  verdict.worse = mean_recall.significant && figure.high < 0;
   if (verdict.better || verdict.worse) {
-    verdict.words = fmt::format("{} is {} than {}: mean recall {}", a_name,
-                                verdict.better ? "better" : "worse", b_name, interval_text(figure));
+    verdict.sentence = fmt::format("{} is {} than {}: mean recall {}", a_name,
+                                   verdict.better ? "better" : "worse", b_name, interval_text(figure));
   } else if (!(figure.low <= figure.high)) {
-    verdict.words = fmt::format("{} cannot be called better than {}: there is no interval", a_name, b_name);
+    verdict.sentence =
+        fmt::format("{} cannot be called better than {}: there is no interval", a_name, b_name);
   } else {
     const bool holds = figure.low <= 0 && figure.high >= 0;
-    verdict.words = fmt::format(
+    verdict.sentence = fmt::format(
         "{} cannot be called better than {}: the difference in mean recall is {}, {}", a_name, b_name,
         interval_text(figure),
         holds ? std::string("an interval that holds 0") : fmt::format("with p {:.3f}", mean_recall.p_value));

@@ -104,25 +104,25 @@ TEST(HeadFigures, OnlyWhatShowsIsCalledBetter) {
   const Estimates bad = recall_estimates(outcome(80, 2.5F, 1));
   const Verdict better = compare_recall("mlp", good, "linear", bad, 0.95).value();
   EXPECT_TRUE(better.better);
-  EXPECT_THAT(better.words, HasSubstr("mlp is better than linear: mean recall +0."));
+  EXPECT_THAT(better.sentence, HasSubstr("mlp is better than linear: mean recall +0."));
   const Verdict worse = compare_recall("mlp", bad, "linear", good, 0.95).value();
   EXPECT_TRUE(worse.worse);
   EXPECT_FALSE(worse.better);
-  EXPECT_THAT(worse.words, HasSubstr("mlp is worse than linear: mean recall -0."));
+  EXPECT_THAT(worse.sentence, HasSubstr("mlp is worse than linear: mean recall -0."));
   const Verdict even = compare_recall("mlp", good, "linear", other, 0.95).value();
   EXPECT_FALSE(even.better);
   EXPECT_FALSE(even.worse);
-  EXPECT_THAT(even.words,
+  EXPECT_THAT(even.sentence,
               HasSubstr("mlp cannot be called better than linear: the difference in mean recall is"));
-  EXPECT_THAT(even.words, HasSubstr("an interval that holds 0"));
+  EXPECT_THAT(even.sentence, HasSubstr("an interval that holds 0"));
   const Verdict blind = compare_recall("mlp", recall_estimates(outcome(80, 0.8F, 1, 0)), "linear",
                                        recall_estimates(outcome(80, 2.5F, 1, 0)), 0.95)
                             .value();
   EXPECT_FALSE(blind.better);
-  EXPECT_THAT(blind.words, HasSubstr("there is no interval"));
+  EXPECT_THAT(blind.sentence, HasSubstr("there is no interval"));
   const Json json = record_json(better);
   EXPECT_EQ(json["better"], true);
-  EXPECT_EQ(json["t2i"]["r1"]["told_apart"], true);
+  EXPECT_EQ(json["t2i"]["r1"]["significant"], true);
 }
 
 }  // namespace

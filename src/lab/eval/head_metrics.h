@@ -32,12 +32,12 @@ struct Verdict {
   std::string b;
   bool better = false;  // a is, and it shows
   bool worse = false;
-  // Verdict as a sentence: "mlp is better than linear: mean recall +0.031 [0.012, 0.050]", or that it cannot
+  // "mlp is better than linear: mean recall +0.031 [0.012, 0.050]", or that it cannot
   // be called better.
-  std::string words;
+  std::string sentence;
   RecallOf<Difference> differences;
   static void fields(auto& self, auto& field) {
-    SACCADE_FIELDS(a, b, better, worse, words);
+    SACCADE_FIELDS(a, b, better, worse, sentence);
     self.differences.fields(self.differences, field);
   }
 };

@@ -164,10 +164,13 @@ class Measurement {
                   inputs_.images.size(), inputs_.texts.size(),
                   encoder_.tokenizer() == nullptr ? "has no tokenizer" : "reads texts only");
     }
-    if (sees) SACCADE_TRY(images());
     if (result_.late && !sees) {
       return fail(ErrorCode::kBadData, "late interaction is scored against pictures, and there are none");
     }
+    if (options_.benchmark && !(sees && reads)) {
+      return fail(ErrorCode::kUsage, "the benchmark's pass needs images and texts, and an encoder of both");
+    }
+    if (sees) SACCADE_TRY(images());
     SACCADE_ASSIGN(const Gallery gallery, Gallery::make(gallery_rows_, encoder_.info().dim, options_));
     result_.gallery = gallery.size();
     result_.random_rows = gallery.random();
@@ -179,12 +182,7 @@ class Measurement {
     if (reads) SACCADE_TRY(texts());
     if (reads) SACCADE_TRY(queries(gallery));
     if (sees) SACCADE_TRY(image_queries(gallery));
-    if (options_.benchmark) {
-      if (!sees || !reads) {
-        return fail(ErrorCode::kUsage, "the benchmark's pass needs images and texts, and an encoder of both");
-      }
-      SACCADE_TRY(benchmark_pass());
-    }
+    if (options_.benchmark) SACCADE_TRY(benchmark_pass());
     return std::move(result_);
   }
 
@@ -299,7 +297,7 @@ class Measurement {
     };
     SACCADE_ASSIGN(result_.images, measure_throughput(kImageStages, static_cast<int64_t>(all.size()),
                                                       options_, clock_, pass));
-    result_.pictures_sha256 = hash_of_hashes(hashes);
+    result_.images_sha256 = hash_of_hashes(hashes);
     finish_rows(values, gallery_rows_);
     return {};
   }

@@ -120,7 +120,7 @@ struct SpeedResult {
   int64_t random_rows = 0;  // number of the gallery's images that are random embeddings
   bool late = false;        // scored by MaxSim
   double rows_per_image = 1;
-  std::string pictures_sha256;  // as run.json has it; empty without images
+  std::string images_sha256;  // as run.json has it; empty without images
 };
 
 // Measures throughputs and latencies of an encoder. `clock` is read only at the borders of stages. Errors: an

@@ -24,7 +24,7 @@ struct Measured {
 Json protocol_of(const SpeedEvaluationOptions& options) {
   const SpeedOptions& speed = options.speed;
   const char* waiting = std::getenv("OMP_WAIT_POLICY");  // NOLINT(concurrency-mt-unsafe)
-  Json json = {{"words", speed_words(speed, options.limit)},
+  Json json = {{"description", speed_words(speed, options.limit)},
                {"device", "cpu"},
                {"batch", speed.batch},
                {"repeats", speed.repeats},
@@ -141,7 +141,7 @@ class SpeedEvaluation {
                    measure_speed(*loaded.encoder, inputs_, speed, pool, clock).in(loaded.id.name));
     Measured measured;
     measured.dataset = info_.datasets.front();
-    measured.dataset.pictures_sha256 = result.pictures_sha256;
+    measured.dataset.images_sha256 = result.images_sha256;
     measured.checkpoint = describe_checkpoint(loaded);
     measured.result = speed_record(result);
     measured.result.dataset = measured.dataset.name;
@@ -169,12 +169,12 @@ class SpeedEvaluation {
     for (size_t i = 0; i < measured_.size(); ++i) {
       Measured& one = measured_[i];
       const bool same = one.dataset.sha256 == dataset.sha256 &&
-                        (dataset.pictures_sha256.empty() || one.dataset.pictures_sha256.empty() ||
-                         one.dataset.pictures_sha256 == dataset.pictures_sha256);
+                        (dataset.images_sha256.empty() || one.dataset.images_sha256.empty() ||
+                         one.dataset.images_sha256 == dataset.images_sha256);
       if (!same) {
         return fail(ErrorCode::kMismatch, "dataset {} has changed while it was measured with", dataset.name);
       }
-      if (dataset.pictures_sha256.empty()) dataset.pictures_sha256 = one.dataset.pictures_sha256;
+      if (dataset.images_sha256.empty()) dataset.images_sha256 = one.dataset.images_sha256;
       one.checkpoint.name = names[i];
       one.result.model = names[i];
       info_.checkpoints.push_back(one.checkpoint);

@@ -193,7 +193,7 @@ TEST_F(SpeedOfEncoder, EveryStageHasItsTimeAndNothingElseCounts) {
 
   EXPECT_EQ(result->gallery, 8);
   EXPECT_EQ(result->random_rows, 3);
-  EXPECT_EQ(result->pictures_sha256, hash_of_hashes(hashes_));
+  EXPECT_EQ(result->images_sha256, hash_of_hashes(hashes_));
   EXPECT_NEAR(result->mean_tokens, (4 + 6 + 3) / 3.0, 1e-9);
   EXPECT_EQ(result->texts_cut, 0);
   // There are four passes of each, warm-up included.
@@ -241,7 +241,7 @@ TEST_F(SpeedOfEncoder, WhatIsNotMeasuredIsNull) {
   EXPECT_TRUE(json["stages"].is_null());
   EXPECT_EQ(json["random_rows"], 8);
   EXPECT_EQ(json["texts_cut"], 1);
-  EXPECT_EQ(result->pictures_sha256, "");
+  EXPECT_EQ(result->images_sha256, "");
 }
 
 TEST_F(SpeedOfEncoder, BadInputIsNamed) {
@@ -268,6 +268,16 @@ TEST_F(SpeedOfEncoder, BadInputIsNamed) {
   result = measure(encoder);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, ErrorCode::kLimit);
+}
+
+TEST_F(SpeedOfEncoder, ABenchmarkPassWithoutTextsIsRefusedAtOnce) {
+  ColourEncoder encoder;
+  inputs_.texts = {};
+  options_.benchmark = true;
+  const auto result = measure(encoder);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::kUsage);
+  EXPECT_EQ(encoder.images, 0);
 }
 
 TEST_F(SpeedOfEncoder, StopsWhenAsked) {

@@ -46,7 +46,8 @@ class GenerateEdits : public testing::Test {
     folder.write("broken.png", "<html>");
     std::string manifest;
     for (const char* id : {"a", "b", "broken"}) {
-      manifest += fmt::format("{{\"picture\": \"{0}.png\", \"id\": \"{0}\", \"gallery\": \"g\"}}\n", id);
+      manifest +=
+          fmt::format("{{\"gallery_image\": \"{0}.png\", \"id\": \"{0}\", \"gallery\": \"g\"}}\n", id);
     }
     const auto query = [&](const char* id, const char* reference, const char* text) {
       manifest += fmt::format(

@@ -25,7 +25,7 @@ class EditsPage : public testing::Test {
     generated.dataset_hash = "h";
     generated.engine = {{"name", "<own>"}};
     std::string manifest =
-        "{\"picture\": \"a.png\", \"id\": \"a\", \"gallery\": \"g\"}\n{\"picture\": \"gone.png\", \"id\": \"b\", "
+        "{\"gallery_image\": \"a.png\", \"id\": \"a\", \"gallery\": \"g\"}\n{\"gallery_image\": \"gone.png\", \"id\": \"b\", "
         "\"gallery\": \"g\"}\n";
     for (int i = 0; i < 10; ++i) {
       const std::string id = fmt::format("q{}", i);

@@ -211,10 +211,10 @@ void mark_ties(HeadlineColumn& column, const HeadlineFigure& figure) {
 std::string comparability(const RunInfo& info, const std::string& dataset) {
   std::string hash;
   for (const RunDataset& each : info.datasets) {
-    if (each.name == dataset) hash = each.sha256 + each.pictures_sha256;
+    if (each.name == dataset) hash = each.sha256 + each.images_sha256;
   }
   Json protocol = info.protocol;
-  if (protocol.is_object()) protocol.erase("words");
+  if (protocol.is_object()) protocol.erase("description");
   return fmt::format("{}\n{}\n{}\n{}\n{}", info.kind, dataset, hash, dump_json(protocol), info.confidence);
 }
 

@@ -104,7 +104,7 @@ TEST_F(Headlines, RunsOfOneProtocolShareAColumn) {
   EXPECT_FALSE(of(found[0], "b").tied);
   RunInfo info = test::small_info("winoground", {"a"});
   const std::string key = comparability(info, "drawings");
-  info.protocol["words"] = "other words";
+  info.protocol["description"] = "other words";
   EXPECT_EQ(comparability(info, "drawings"), key);
   info.protocol["ties"] = "mean";
   EXPECT_NE(comparability(info, "drawings"), key);

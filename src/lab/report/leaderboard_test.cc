@@ -19,8 +19,9 @@ LeaderboardRow row(const std::string& model, std::optional<int64_t> rank, double
   one.parameters = 1'234'567;
   one.scored_by = model == "late" ? "maxsim" : "cosine";
   one.retrieval.t2i = {{.name = "r1", .value = r1, .low = r1 - 0.01, .high = r1 + 0.01}};
-  one.gap = Difference{
-      .figure = {.name = "r1", .value = 0.12, .low = 0.1, .high = 0.14}, .p_value = 0.01, .told_apart = true};
+  one.gap = Difference{.figure = {.name = "r1", .value = 0.12, .low = 0.1, .high = 0.14},
+                       .p_value = 0.01,
+                       .significant = true};
   return one;
 }
 
@@ -59,11 +60,25 @@ TEST(Leaderboard, HasTheColumnsThatWereMeasured) {
 
 TEST(Leaderboard, OpensThePage) {
   PageBuilder page(true);
-  const std::string html = leaderboard_section(board(), page);
+  const std::string html = leaderboard_section(board(), {}, page);
   EXPECT_THAT(html, HasSubstr("<section id=\"leaderboard\">"));
   EXPECT_THAT(html, HasSubstr("A note of &lt;all&gt;."));
   EXPECT_THAT(html, HasSubstr("&lt;other&gt;"));
   EXPECT_THAT(html, HasSubstr("Accuracy and speed"));
+}
+
+TEST(Leaderboard, ModelsHaveTheColoursOfTheReport) {
+  lab::Run run;
+  ReportData data;
+  LoadedRun& loaded = data.runs.emplace_back();
+  loaded.run = &run;
+  for (const LeaderboardRow& one : board().rows) run.info.checkpoints.emplace_back().name = one.model;
+  data.series[{&loaded, "dense"}] = {"dense", 5};
+  data.series[{&loaded, "late"}] = {"late", 2};
+  PageBuilder page(true);
+  const std::string html = leaderboard_section(board(), data, page);
+  EXPECT_THAT(html, HasSubstr("var(--s5)\"></i>dense"));
+  EXPECT_THAT(html, HasSubstr("var(--s2)\"></i>late"));
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ Result<std::string> page_sections(const ReportData& data, const RunPageOptions& 
                                   ThreadPool& pool, const ProgressCallback& progress,
                                   const std::stop_token& stop) {
   std::string body =
-      options.leaderboard == nullptr ? std::string() : leaderboard_section(*options.leaderboard, page);
+      options.leaderboard == nullptr ? std::string() : leaderboard_section(*options.leaderboard, data, page);
   body += overview_section(data, page);
   body += retrieval_section(data, page);
   body += composition_section(data, page);

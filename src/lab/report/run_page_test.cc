@@ -282,6 +282,43 @@ TEST_F(RunPage, NoiseIsNoEffectiveLength) {
   }
 }
 
+// The chart of subsets has their mean as the line, and the smallest and the largest as the band.
+TEST_F(RunPage, SubsetsOfImagesAreABand) {
+  RunPageOptions options;
+  options.chart_script = ";";
+  Json result = test::length_result("d1", "aerial", "m1", 0.4, 6);
+  test::write_plain_run(folder_ / "without", "length", {"m1"}, {{"results", {result}}});
+  EXPECT_THAT(page({"without"}, options), Not(HasSubstr("random subsets")));
+  result["subset_items"] = 20;
+  const Json subsets = {
+      {"mean", 0.3125}, {"low", 0.1875}, {"high", 0.4375}, {"values", {0.1875, 0.3125, 0.4375}}};
+  for (Json& point : result["t2i"]["curve"]) point["subsets"] = subsets;
+  test::write_plain_run(folder_ / "with", "length", {"m1"}, {{"results", {result}}});
+  const std::string html = page({"with"}, options);
+  EXPECT_EQ(count(html, "R@1 in 3 random subsets of 20 images"), 1);  // one direction has subsets
+  EXPECT_THAT(html, HasSubstr("0.3125"));
+  EXPECT_THAT(html, HasSubstr("0.1875"));
+  EXPECT_THAT(html, HasSubstr("0.4375"));
+}
+
+// Lengths beyond the limit: the cut text stays what it is, and chunks go on from there.
+TEST_F(RunPage, ChunksContinueTheCurveOfCutTexts) {
+  RunPageOptions options;
+  options.chart_script = ";";
+  Json result = test::length_result("d1", "aerial", "m1", 0.4, 6);
+  Json& chunked = result["chunking"][0]["t2i"]["curve"];
+  chunked = Json::array(
+      {{{"n", 1234}, {"r1", {{"value", 0.28125}, {"low", 0.25}, {"high", 0.3}}}, {"subsets", nullptr}}});
+  test::write_plain_run(folder_ / "run", "length", {"m1"}, {{"results", {result}}});
+  const std::string html = page({"run"}, options);
+  EXPECT_THAT(html, HasSubstr("limit of 77 or in chunks"));
+  EXPECT_EQ(count(html, R"(["chunks: equal","s1",1234.0,0.28125,0.25,0.3])"), 1);
+  EXPECT_EQ(count(html, R"(["cut at the limit","s0",1234.0,)"), 1);  // both curves end there
+  // Both directions' chunks begin where their cut text ends.
+  EXPECT_EQ(count(html, R"(["cut at the limit","s0",77.0,)"), 2);
+  EXPECT_GE(count(html, R"(["chunks: equal","s1",77.0,)"), 2);
+}
+
 // A caption names the drawn curves, and no others.
 TEST_F(RunPage, ControlsAreNamedAsTheyAreDrawn) {
   RunPageOptions options;

@@ -15,7 +15,7 @@ namespace saccade::lab {
 
 // The sections. Each is empty if the runs have no data for it.
 // The leaderboard that opens the page of a study.
-std::string leaderboard_section(const Leaderboard& board, PageBuilder& page);
+std::string leaderboard_section(const Leaderboard& board, const ReportData& data, PageBuilder& page);
 // The table and the chart that open the page.
 std::string overview_section(const ReportData& data, PageBuilder& page);
 std::string answers_section(const ReportData& data, PageBuilder& page);

@@ -51,7 +51,7 @@ inline RunInfo small_info(std::string kind, const std::vector<std::string>& mode
   info.kind = std::move(kind);
   info.saccade = "0.1.0";
   info.command = {"saccade", "eval", info.kind};
-  info.protocol = {{"words", "Every caption is a query. Ties count against the model."},
+  info.protocol = {{"description", "Every caption is a query. Ties count against the model."},
                    {"captions", "all"},
                    {"ties", "pessimistic"}};
   info.seed = 3;
@@ -60,7 +60,7 @@ inline RunInfo small_info(std::string kind, const std::vector<std::string>& mode
                     .path = "drawings.jsonl",
                     .layout = "manifest",
                     .sha256 = std::string(64, 'a'),
-                    .pictures_sha256 = std::string(64, 'b'),
+                    .images_sha256 = std::string(64, 'b'),
                     .images = 30,
                     .texts = 60,
                     .excluded = {{"images without captions", 2, {"x", "y"}}}}};

@@ -173,6 +173,20 @@ TEST_F(SavedState, OfAnotherTrainingOrOutOfRangeIsRefused) {
   EXPECT_TRUE(train(options_).finished);
 }
 
+// Fields of run.json were renamed; a training that an earlier version began goes on.
+TEST_F(SavedState, OfAnEarlierVersionGoesOn) {
+  std::string run = read(options_.run / "run.json");
+  for (const auto& [now, earlier] :
+       {std::pair<std::string, std::string>("\"images_sha256\"", "\"pictures_sha256\""),
+        {"\"description\"", "\"words\""}}) {
+    size_t at = run.find(now);
+    ASSERT_NE(at, std::string::npos) << now;
+    for (; at != std::string::npos; at = run.find(now, at)) run.replace(at, now.size(), earlier);
+  }
+  data_.folder().write(options_.run / "run.json", run);
+  EXPECT_TRUE(train(options_).finished);
+}
+
 // The training data are part of a training's identity. The same names with other content are another
 // training.
 TEST_F(SavedState, OfOtherDataIsRefusedByName) {
@@ -188,10 +202,10 @@ TEST_F(SavedState, OfOtherDataIsRefusedByName) {
   };
   const std::string picture = read(data_.folder() / "red-bar-0.png");
   data_.folder().write("red-bar-0.png", read(data_.folder() / "blue-bar-0.png"));
-  expect_refused(options_, "\"datasets/0/pictures_sha256\" is \"");
+  expect_refused(options_, "\"datasets/0/images_sha256\" is \"");
   DualTrainingOptions dry = options_;
   dry.dry_run = true;
-  expect_refused(dry, "\"datasets/0/pictures_sha256\" is \"");
+  expect_refused(dry, "\"datasets/0/images_sha256\" is \"");
   data_.folder().write("red-bar-0.png", picture);
 
   const std::string manifest = read(data_.folder() / "shapes.jsonl");
@@ -228,7 +242,7 @@ TEST(HeldOutPictures, ArePartOfTheRun) {
   const auto before = content_below(data.folder().path());
   const Error error = refusal_of(options);
   EXPECT_EQ(error.code, ErrorCode::kMismatch);
-  expect_in("\"held_out/0/pictures_sha256\"", error.message);
+  expect_in("\"held_out/0/images_sha256\"", error.message);
   EXPECT_EQ(content_below(data.folder().path()), before);
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/eval/run/earlier_keys.h"
 #include "saccade/core/files/file_lock.h"
 
 namespace saccade::lab {
@@ -58,6 +59,12 @@ Status TrainingFolder::read_description() {
   SACCADE_ASSIGN(there_, read_json(path_ / kRunFile));
   if (there_.is_object() && there_.value("kind", Json()) == kind_) {
     there_.erase("outcome");
+    use_current_keys(there_);
+    if (const auto held_out = there_.find("held_out_protocol");
+        held_out != there_.end() && held_out->is_object()) {
+      use_current_key(*held_out, kProtocolDescription);
+    }
+    use_current_key(there_, {"images", "pictures"});
     return {};
   }
   return fail(ErrorCode::kMismatch,

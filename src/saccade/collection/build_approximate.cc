@@ -35,6 +35,17 @@ ImageQueries image_queries(const CollectionReader& collection, int64_t most) {
   return queries;
 }
 
+// Writes the file, once more if a writer of the collection that opened meanwhile took the temporary file for debris.
+Status write_again(const CollectionReader& collection, const BuiltLists& built,
+                   const ApproximateIndex& figures) {
+  const auto write = [&] {
+    return write_approximate(collection.files(), collection.generation(), collection.rows(), built, figures);
+  };
+  Status written = write();
+  if (!written && written.error().code == ErrorCode::kNotFound) written = write();
+  return written;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<const ApproximateIndex>> build_approximate(const CollectionReader& collection,
@@ -43,9 +54,11 @@ Result<std::unique_ptr<const ApproximateIndex>> build_approximate(const Collecti
                                                                   const ProgressCallback& progress,
                                                                   const std::stop_token& stop) {
   const auto made = [&]() -> Result<std::unique_ptr<const ApproximateIndex>> {
+    SACCADE_TRY(collection.check_has_rows("an approximate index"));
     if (collection.has_late_rows()) {
       return fail(ErrorCode::kUnsupported, "collections of late interaction are searched exactly");
     }
+    SACCADE_TRY(check_recall(options.recall));
     const auto start = std::chrono::steady_clock::now();
     SACCADE_TRY(collection.check_files());
     const MatrixView<const float> rows = collection.rows();
@@ -69,14 +82,21 @@ Result<std::unique_ptr<const ApproximateIndex>> build_approximate(const Collecti
     figures.images = images;
     figures.from = options.from;
     figures.seconds = seconds_since(start);
+    SACCADE_TRY(write_again(collection, built, figures));
     const int64_t generation = collection.generation();
-    SACCADE_TRY(write_approximate(collection.files(), generation, rows, built, figures));
+    SACCADE_ASSIGN(const CollectionReader now, CollectionReader::open(collection.folder()));
+    if (now.generation() != generation) {
+      std::error_code error;
+      std::filesystem::remove(approximate_path(collection.files(), generation), error);
+      return fail(ErrorCode::kMismatch, "the collection was compacted meanwhile: build the index again");
+    }
     return open_approximate(collection.files(), generation, rows);
   };
   return made().in("build approximate index");
 }
 
 Result<bool> remove_approximate(const CollectionReader& collection) {
+  SACCADE_TRY(collection.check_has_rows("an approximate index"));
   std::error_code error;
   const std::filesystem::path path = approximate_path(collection.files(), collection.generation());
   const bool removed = std::filesystem::remove(path, error);

@@ -26,15 +26,16 @@ struct ApproximateOptions {
 };
 
 // Builds the index of the collection's current rows, tunes it, and writes it in place of an earlier one; readers take it up
-// with their next snapshot. The collection can be searched and written meanwhile. kUnsupported for late interaction, kUsage
-// without images, kCancelled; errors of build_lists, tune_lists and of writing a file.
+// with their next snapshot. The collection can be searched and written meanwhile. kUnsupported for late interaction and
+// for a vector database, kUsage without images or for another recall than tune_lists takes, kMismatch if the collection was
+// compacted meanwhile, kCancelled; errors of build_lists, tune_lists and of writing a file.
 Result<std::unique_ptr<const ApproximateIndex>> build_approximate(const CollectionReader& collection,
                                                                   const ApproximateOptions& options,
                                                                   ThreadPool& pool,
                                                                   const ProgressCallback& progress = {},
                                                                   const std::stop_token& stop = {});
 
-// Removes the index; true if there was one.
+// Removes the index; true if there was one. kUnsupported for a vector database.
 Result<bool> remove_approximate(const CollectionReader& collection);
 
 }  // namespace saccade

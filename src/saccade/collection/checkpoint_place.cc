@@ -2,12 +2,15 @@
 
 #include "saccade/collection/catalog/store.h"
 #include "saccade/collection/collection_reader.h"
+#include "saccade/collection/weaviate/address.h"
 #include "saccade/core/files/file_lock.h"
 #include "saccade/core/files/files.h"
 
 namespace saccade {
 
 Status remember_checkpoint(const std::filesystem::path& collection, const CheckpointId& checkpoint) {
+  // A vector database is used from many hosts, which have their checkpoints at other places.
+  if (weaviate::is_address(collection)) return {};
   const auto remembered = [&]() -> Status {
     SACCADE_ASSIGN(CollectionInfo info, store::read_info(collection));
     SACCADE_TRY(check_same_checkpoint(info, checkpoint));

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/collection_reader.h"
+#include "saccade/collection/weaviate/address.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/temporary_files.h"
 #include "saccade/core/files/user_folders.h"
@@ -36,10 +37,19 @@ std::optional<fs::path> hidden_collection() {
   return std::nullopt;
 }
 
+Result<ChosenCollection> by_name(const std::string& named) {
+  const bool address = named.find("://") != std::string::npos || named.starts_with("weaviate:");
+  if (address && !weaviate::is_address(named)) {
+    return fail(ErrorCode::kUsage,
+                "{}: expected the folder of a collection, or an address like weaviate://HOST:PORT/Name", named);
+  }
+  return ChosenCollection{named, ChosenBy::kName};
+}
+
 }  // namespace
 
 Result<ChosenCollection> choose_collection(const std::string& named) {
-  if (!named.empty()) return ChosenCollection{named, ChosenBy::kName};
+  if (!named.empty()) return by_name(named);
   if (const std::string variable = from_environment(); !variable.empty()) {
     if (is_collection(variable)) return ChosenCollection{variable, ChosenBy::kEnvironment};
     return fail(ErrorCode::kNotFound, "{} names {}: no collection there", kCollectionVariable, variable);
@@ -63,7 +73,7 @@ Result<ChosenCollection> choose_collection(const std::string& named) {
 }
 
 Result<ChosenCollection> choose_collection_to_fill(const std::string& named) {
-  if (!named.empty()) return ChosenCollection{named, ChosenBy::kName};
+  if (!named.empty()) return by_name(named);
   if (const std::string variable = from_environment(); !variable.empty()) {
     return ChosenCollection{variable, ChosenBy::kEnvironment};
   }
@@ -89,6 +99,7 @@ std::vector<fs::path> remembered_collections() {
 }
 
 void remember_collection(const fs::path& folder) {
+  if (weaviate::is_address(folder)) return;
   const auto state = user_state_folder();
   std::error_code error;
   const fs::path whole = fs::weakly_canonical(folder, error);

@@ -1,592 +1,160 @@
 #include "saccade/collection/collection_reader.h"
 
-#include <algorithm>
-#include <atomic>
-#include <functional>
-#include <iterator>
-#include <map>
-#include <mutex>
-#include <thread>
+#include <filesystem>
+#include <set>
+#include <utility>
 
-#include "saccade/collection/catalog/sql_text.h"
 #include "saccade/collection/catalog/store.h"
-#include "saccade/collection/catalog/word_index.h"
-#include "saccade/collection/rows/approximate_index.h"
-#include "saccade/collection/rows/int8_file.h"
-#include "saccade/collection/rows/late_file.h"
-#include "saccade/core/files/file_stamp.h"
-#include "saccade/core/files/files.h"
-#include "saccade/core/threads.h"
-#include "saccade/image/frame_name.h"
-#include "saccade/image/metadata/look.h"
+#include "saccade/collection/catalog/word_match.h"
+#include "saccade/collection/folder/folder_reader.h"
+#include "saccade/collection/weaviate/address.h"
+#include "saccade/collection/weaviate/weaviate_store.h"
 
 namespace saccade {
 
 bool is_collection(const std::filesystem::path& folder) {
+  if (weaviate::is_address(folder)) return weaviate::Store::exists(folder);
   std::error_code error;
   return std::filesystem::exists(folder / store::kInfoName, error);
 }
 
 Result<CollectionInfo> read_collection_info(const std::filesystem::path& folder) {
+  if (weaviate::is_address(folder)) return weaviate::Store::read_info(folder);
   return store::read_info(folder);
 }
 
-Status check_same_checkpoint(const CollectionInfo& collection, const CheckpointId& checkpoint) {
-  const CheckpointId& made = collection.checkpoint;
-  if (made.fingerprint == checkpoint.fingerprint && made.dim == checkpoint.dim) return {};
-  return fail(
-      ErrorCode::kMismatch,
-      "made with checkpoint \"{}\" (fingerprint {:.12}), cannot be used with \"{}\" (fingerprint {:.12})",
-      made.name, made.fingerprint, checkpoint.name, checkpoint.fingerprint);
+CollectionReader::CollectionReader(std::unique_ptr<ItemStore> store, std::unique_ptr<FolderReader> no_rows)
+    : store_(std::move(store)), no_rows_(std::move(no_rows)) {
+  rows_ = no_rows_ != nullptr ? no_rows_.get() : static_cast<const FolderReader*>(store_.get());
 }
-
-std::string catalog_path(const std::filesystem::path& path) {
-  std::error_code error;
-  std::filesystem::path absolute = std::filesystem::absolute(path, error).lexically_normal();
-  if (!absolute.has_filename()) absolute = absolute.parent_path();  // "folder/"
-  if (std::filesystem::is_directory(absolute, error)) {
-    const std::filesystem::path resolved = std::filesystem::weakly_canonical(absolute, error);
-    return error ? absolute.string() : resolved.string();
-  }
-  const std::filesystem::path parent = std::filesystem::weakly_canonical(absolute.parent_path(), error);
-  const std::string name = error ? absolute.string() : (parent / absolute.filename()).string();
-  std::string frame = settled_frame_name(name);
-  return frame == name || std::filesystem::exists(name, error) ? name : frame;
-}
-
-// Snapshot of one catalog transaction, with the matching rows.
-struct Snapshot {
-  store::Meta meta;
-  MappedFile file;
-  store::Int8Reader int8;
-  store::LateReader late;
-  std::unique_ptr<const ApproximateIndex> approximate;
-  std::string why_not_approximate;
-  std::vector<uint8_t> alive;
-  std::vector<int64_t> ids;
-  int64_t items = 0;
-  int64_t catalog_bytes = 0;                 // of the catalog's file, which only grows
-  int64_t version = 0;                       // of the catalog's schema
-  int64_t last_id = 0;                       // the largest one
-  std::vector<Database> others;              // more connections that see the same; empty for few items
-  std::unique_ptr<store::TermLookup> terms;  // made when words are first asked for
-};
-
-struct CollectionReader::State {
-  std::filesystem::path folder;
-  std::filesystem::path files;  // of the snapshot: what `folder` led to then, if it is a link
-  CollectionInfo info;
-  // The connection holds a read transaction open, so that every look-up sees the snapshot.
-  mutable std::mutex mutex;
-  mutable Database database;
-  mutable Snapshot snapshot;  // all but `terms` changes in refresh() alone
-
-  State(std::filesystem::path path, std::filesystem::path resolved, CollectionInfo what, Database opened)
-      : folder(std::move(path)),
-        files(std::move(resolved)),
-        info(std::move(what)),
-        database(std::move(opened)) {}
-
-  // what(): the item, for people.
-  template <typename What>
-  [[nodiscard]] Result<Item> one(std::string_view condition, const SqlValue& value, const What& what) const {
-    const std::lock_guard lock(mutex);
-    SACCADE_ASSIGN(const KeptStatement statement, database.kept(fmt::format("SELECT {} FROM items WHERE {}",
-                                                                            store::kItemColumns, condition)));
-    SACCADE_ASSIGN(const bool row, statement->bind(value).step());
-    if (!row) return fail(ErrorCode::kNotFound, "{}: no such item", what());
-    return store::read_item(*statement);
-  }
-  // With the mutex held.
-  [[nodiscard]] store::TermLookup& terms() const {
-    if (!snapshot.terms) snapshot.terms = std::make_unique<store::TermLookup>(snapshot.ids);
-    return *snapshot.terms;
-  }
-};
-
-namespace {
-
-// Opens more connections for scans on several processors, as far as they see the same as one that has read
-// `meta`: a writer may have committed since.
-std::vector<Database> others_alike(const std::filesystem::path& folder, const CollectionInfo& info,
-                                   const store::Meta& meta) {
-  constexpr int64_t kFewRows = 30'000;  // whose scan takes little more than the connections and threads
-  constexpr int kMost = 4;
-  std::vector<Database> others;
-  if (meta.rows < kFewRows || meta.changes == 0) return others;
-  for (int i = 1; i < std::min(available_processors(), kMost); ++i) {
-    auto other = store::open_catalog(folder, info, Database::Mode::kRead);
-    if (!other || !other->execute("BEGIN")) return others;
-    const auto seen = store::read_meta(*other);
-    if (!seen || *seen != meta) return others;
-    others.push_back(*std::move(other));
-  }
-  return others;
-}
-
-// Calls scan(connection, begin, end) for parts of [0, end), each on a thread and a connection of its own.
-Status scan_parts(Database& database, std::vector<Database>& others, int64_t end,
-                  const std::function<Status(Database&, int64_t, int64_t)>& scan) {
-  const int64_t parts = std::ssize(others) + 1;
-  std::vector<Status> results(others.size());
-  Status own;
-  {
-    std::vector<std::jthread> threads;
-    for (int64_t part = 1; part < parts; ++part) {
-      const auto other = static_cast<size_t>(part - 1);
-      threads.emplace_back([&, part, other] {
-        results[other] = scan(others[other], end * part / parts, end * (part + 1) / parts);
-      });
-    }
-    own = scan(database, 0, end / parts);
-  }
-  SACCADE_TRY(own);
-  for (Status& result : results) SACCADE_TRY(result);
-  return {};
-}
-
-// Where the folder's files lie. A link on the way may be switched to another collection at any time, and what was read
-// before belongs to the first.
-std::filesystem::path files_of(const std::filesystem::path& folder) {
-  std::error_code error;
-  const std::filesystem::path resolved = std::filesystem::canonical(folder, error);
-  if (error) return folder;  // opening it says why
-  return resolved == std::filesystem::absolute(folder, error).lexically_normal() ? folder : resolved;
-}
-
-// Reads which item has which row, and counts the items of rows from `begin` to before `end`.
-Result<int64_t> read_rows(Database& database, int64_t begin, int64_t end, Snapshot& snapshot) {
-  SACCADE_ASSIGN(Statement statement,
-                 database.prepare("SELECT id, row FROM items WHERE row >= ? AND row < ?"));
-  statement.bind(begin).bind(end);
-  for (int64_t items = 0;; ++items) {
-    SACCADE_ASSIGN(const bool more, statement.step().in("catalog"));
-    if (!more) return items;
-    const auto row = static_cast<size_t>(statement.integer(1));
-    snapshot.alive[row] = 1;
-    snapshot.ids[row] = statement.integer(0);
-  }
-}
-
-Result<Snapshot> read_snapshot(Database& database, const std::filesystem::path& folder,
-                               const CollectionInfo& info) {
-  const int64_t dim = info.checkpoint.dim;
-  Snapshot snapshot;
-  SACCADE_ASSIGN(snapshot.meta, store::read_meta(database));
-  SACCADE_ASSIGN(const FileStamp catalog, file_stamp(folder / store::kCatalogName));
-  snapshot.catalog_bytes = catalog.size;
-  SACCADE_ASSIGN(snapshot.version, database.integer("PRAGMA user_version"));
-  SACCADE_ASSIGN(const int64_t bytes, store::row_bytes(snapshot.meta, dim));
-  const std::filesystem::path path = store::rows_path(folder, snapshot.meta.generation);
-  SACCADE_ASSIGN(snapshot.file, MappedFile::open(path));
-  if (static_cast<int64_t>(snapshot.file.bytes().size()) < bytes) {
-    return fail(ErrorCode::kBadData, "{}: {} bytes, but the catalog's {} rows of {} columns are {}",
-                path.string(), snapshot.file.bytes().size(), snapshot.meta.rows, dim, bytes);
-  }
-  snapshot.int8 = store::Int8Reader::open(folder, snapshot.meta.generation, snapshot.meta.rows, dim);
-  auto approximate = open_approximate(
-      folder, snapshot.meta.generation,
-      {reinterpret_cast<const float*>(snapshot.file.bytes().data()), snapshot.meta.rows, dim});
-  if (approximate) {
-    snapshot.approximate = *std::move(approximate);
-  } else if (approximate.error().code != ErrorCode::kNotFound) {
-    snapshot.why_not_approximate = approximate.error().message;
-  }
-  if (info.settings.late) {
-    SACCADE_ASSIGN(snapshot.late, store::LateReader::open(folder, snapshot.meta.generation,
-                                                          snapshot.meta.rows, store::late_layout(info)));
-  }
-  snapshot.alive.resize(static_cast<size_t>(snapshot.meta.rows));
-  snapshot.ids.resize(static_cast<size_t>(snapshot.meta.rows));
-  // By the index of rows: the first and the last say whether all are in range.
-  constexpr std::string_view kEnds[] = {"SELECT id, row FROM items ORDER BY row LIMIT 1",
-                                        "SELECT id, row FROM items ORDER BY row DESC LIMIT 1"};
-  for (const std::string_view sql : kEnds) {
-    SACCADE_ASSIGN(Statement end, database.prepare(sql));
-    SACCADE_ASSIGN(const bool any, end.step().in("catalog"));
-    if (!any) return snapshot;
-    const int64_t row = end.integer(1);
-    if (row >= 0 && row < snapshot.meta.rows) continue;
-    return fail(ErrorCode::kBadData, "catalog: item {} has row {}, but there are {} rows", end.integer(0),
-                row, snapshot.meta.rows);
-  }
-  snapshot.others = others_alike(folder, info, snapshot.meta);
-  std::atomic<int64_t> items = 0;
-  SACCADE_TRY(scan_parts(database, snapshot.others, snapshot.meta.rows,
-                         [&](Database& connection, int64_t begin, int64_t end) -> Status {
-                           SACCADE_ASSIGN(const int64_t part, read_rows(connection, begin, end, snapshot));
-                           items += part;
-                           return {};
-                         }));
-  snapshot.items = items;
-  snapshot.last_id = *std::ranges::max_element(snapshot.ids);
-  return snapshot;
-}
-
-Result<Snapshot> take_snapshot(Database& database, const std::filesystem::path& folder,
-                               const CollectionInfo& info) {
-  // `compact` may replace the rows file between our reading its name and opening it: look again then.
-  for (int attempt = 1;; ++attempt) {
-    SACCADE_TRY(database.execute("BEGIN").in("catalog"));
-    auto snapshot = read_snapshot(database, folder, info);
-    if (snapshot) return snapshot;
-    static_cast<void>(database.execute("ROLLBACK").has_value());
-    if (snapshot.error().code != ErrorCode::kNotFound || attempt == store::kSnapshotTries) return snapshot;
-  }
-}
-
-}  // namespace
-
-CollectionReader::CollectionReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
 CollectionReader::CollectionReader(CollectionReader&&) noexcept = default;
 CollectionReader& CollectionReader::operator=(CollectionReader&&) noexcept = default;
 CollectionReader::~CollectionReader() = default;
 
 Result<CollectionReader> CollectionReader::open(const std::filesystem::path& folder) {
-  const auto opened = [&]() -> Result<CollectionReader> {
-    const std::filesystem::path files = files_of(folder);
-    SACCADE_ASSIGN(CollectionInfo info, store::read_info(files));
-    SACCADE_ASSIGN(Database database, store::open_catalog(files, info, Database::Mode::kRead));
-    auto state = std::make_unique<State>(folder, files, std::move(info), std::move(database));
-    SACCADE_ASSIGN(state->snapshot, take_snapshot(state->database, files, state->info));
-    return CollectionReader(std::move(state));
-  };
-  return opened().in("open collection");
+  if (weaviate::is_address(folder)) {
+    SACCADE_ASSIGN(weaviate::Store store, weaviate::Store::open(folder));
+    SACCADE_ASSIGN(FolderReader no_rows, FolderReader::of_items({store.info(), {}, {}, folder}));
+    return CollectionReader(std::make_unique<weaviate::Store>(std::move(store)),
+                            std::make_unique<FolderReader>(std::move(no_rows)));
+  }
+  SACCADE_ASSIGN(FolderReader reader, FolderReader::open(folder));
+  return CollectionReader(std::make_unique<FolderReader>(std::move(reader)), nullptr);
+}
+
+Result<CollectionReader> CollectionReader::of_items(MemoryItems content) {
+  SACCADE_ASSIGN(FolderReader reader, FolderReader::of_items(std::move(content)));
+  return CollectionReader(std::make_unique<FolderReader>(std::move(reader)), nullptr);
+}
+
+Status CollectionReader::check_has_rows(std::string_view task) const {
+  if (index() == nullptr) return {};
+  return fail(ErrorCode::kUnsupported,
+              "{}: {} needs all embeddings on this host: export the collection first", folder().string(),
+              task);
 }
 
 const std::filesystem::path& CollectionReader::folder() const {
-  return state_->folder;
+  return store_->folder();
 }
 const CollectionInfo& CollectionReader::info() const {
-  return state_->info;
+  return store_->info();
 }
-
 MatrixView<const float> CollectionReader::rows() const {
-  return {reinterpret_cast<const float*>(state_->snapshot.file.bytes().data()), state_->snapshot.meta.rows,
-          state_->info.checkpoint.dim};
+  return rows_->rows();
 }
-
 Int8Rows CollectionReader::int8_rows() const {
-  return state_->snapshot.int8.rows();
+  return rows_->int8_rows();
 }
-
 const ApproximateIndex* CollectionReader::approximate() const {
-  return state_->snapshot.approximate.get();
+  return rows_->approximate();
 }
 const std::string& CollectionReader::why_not_approximate() const {
-  return state_->snapshot.why_not_approximate;
+  return rows_->why_not_approximate();
 }
 int64_t CollectionReader::generation() const {
-  return state_->snapshot.meta.generation;
+  return rows_->generation();
 }
 const std::filesystem::path& CollectionReader::files() const {
-  return state_->files;
+  return rows_->files();
 }
-
 StoredRows CollectionReader::late_rows(int64_t row) const {
-  return state_->snapshot.late.of(row);
+  return rows_->late_rows(row);
 }
-
 std::span<const uint8_t> CollectionReader::alive() const {
-  return state_->snapshot.alive;
+  return rows_->alive();
 }
 std::span<const int64_t> CollectionReader::ids() const {
-  return state_->snapshot.ids;
+  return rows_->ids();
 }
 int64_t CollectionReader::item_count() const {
-  return state_->snapshot.items;
+  return store_->item_count();
 }
-
 Status CollectionReader::check_files() const {
-  const store::Meta& meta = state_->snapshot.meta;
-  const auto check = [](const std::filesystem::path& path, int64_t bytes) -> Status {
-    std::error_code error;
-    const auto size = static_cast<int64_t>(std::filesystem::file_size(path, error));
-    // One that `compact` has removed meanwhile lives on in what is mapped.
-    if (error || size >= bytes) return {};
-    return fail(ErrorCode::kBadData, "{}: cut off to {} bytes since it was opened, {} are needed",
-                path.string(), size, bytes);
-  };
-  SACCADE_TRY(check(state_->files / store::kCatalogName, state_->snapshot.catalog_bytes));
-  SACCADE_TRY(check(store::rows_path(state_->files, meta.generation),
-                    meta.rows * state_->info.checkpoint.dim * static_cast<int64_t>(sizeof(float))));
-  if (const Int8Rows int8 = int8_rows(); int8.count > 0) {
-    SACCADE_TRY(
-        check(store::int8_path(state_->files, meta.generation), store::int8_offset(int8.count, int8.dim)));
-  }
-  if (approximate() != nullptr) {
-    // One that was built anew meanwhile is another file.
-    const FileStamp& opened = approximate()->stamp;
-    const std::filesystem::path path = approximate_path(state_->files, meta.generation);
-    const auto now = file_stamp(path);
-    if (now && now->inode == opened.inode && now->device == opened.device)
-      SACCADE_TRY(check(path, opened.size));
-  }
-  if (!has_late_rows()) return {};
-  SACCADE_TRY(check(store::late_ends_path(state_->files, meta.generation),
-                    meta.rows * static_cast<int64_t>(sizeof(int64_t))));
-  return check(store::late_rows_path(state_->files, meta.generation),
-               state_->snapshot.late.stored_rows() * stored_row_bytes(store::late_layout(state_->info)));
+  return store_->check_files();
 }
-
 Result<Item> CollectionReader::item(int64_t id) const {
-  return state_->one("id = ?", id, [&] { return fmt::format("id {}", id); });
+  return store_->item(id);
 }
-
 Result<Item> CollectionReader::item_of_row(int64_t row) const {
-  return state_->one("row = ?", row, [&] { return fmt::format("row {}", row); });
+  return rows_->item_of_row(row);
 }
-
 Result<Item> CollectionReader::item_of_path(const std::filesystem::path& path) const {
-  return state_->one("path = ?", catalog_path(path), [&] { return path.string(); });
-}
-
-Status CollectionReader::for_each_item(const std::function<Status(const Item&)>& visit) const {
-  const std::lock_guard lock(state_->mutex);
-  SACCADE_ASSIGN(Statement statement, state_->database.prepare(fmt::format("SELECT {} FROM items ORDER BY id",
-                                                                           store::kItemColumns)));
-  for (;;) {
-    SACCADE_ASSIGN(const bool row, statement.step());
-    if (!row) return {};
-    SACCADE_TRY(visit(store::read_item(statement)));
+  namespace fs = std::filesystem;
+  const fs::path usual = catalog_path(path);
+  Result<Item> found = store_->item_of_path(usual);
+  // An item that was found through a link to a folder has the link's name in its path.
+  std::error_code error;
+  const fs::path absolute = fs::absolute(path, error).lexically_normal();
+  std::set<fs::path> tried = {usual};
+  for (fs::path top = absolute.parent_path(); top.has_relative_path(); top = top.parent_path()) {
+    if (found || found.error().code != ErrorCode::kNotFound) return found;
+    const fs::path below = absolute.lexically_relative(top).parent_path() / usual.filename();
+    const fs::path name = (fs::weakly_canonical(top, error) / below).lexically_normal();
+    if (!error && tried.insert(name).second) found = store_->item_of_path(name);
   }
+  return found;
 }
-
+Status CollectionReader::for_each_item(const std::function<Status(const Item&)>& visit) const {
+  return store_->for_each_item(visit);
+}
 Result<ItemFacts> CollectionReader::facts(int64_t id) const {
-  const std::lock_guard lock(state_->mutex);
-  return store::find_facts(state_->database, id);
+  return store_->facts(id);
 }
-
 Status CollectionReader::for_each_facts(
     const std::function<Status(int64_t id, const ItemFacts& facts)>& visit) const {
-  const std::lock_guard lock(state_->mutex);
-  SACCADE_ASSIGN(Statement statement, state_->database.prepare(fmt::format("SELECT {} FROM facts ORDER BY id",
-                                                                           store::kFactsColumns)));
-  for (;;) {
-    SACCADE_ASSIGN(const bool row, statement.step());
-    if (!row) return {};
-    SACCADE_TRY(visit(statement.integer(0), store::read_facts(statement)));
-  }
+  return rows_->for_each_facts(visit);
 }
-
-Result<CollectionReader::Looked> CollectionReader::looked(int64_t most) const {
-  const std::lock_guard lock(state_->mutex);
-  SACCADE_ASSIGN(
-      Statement statement,
-      state_->database.prepare("SELECT grain FROM facts WHERE facts_read > 0 ORDER BY id LIMIT ?"));
-  statement.bind(most);
-  Looked looked;
-  for (;;) {
-    SACCADE_ASSIGN(const bool row, statement.step());
-    if (!row) return looked;
-    ++looked.pictures;
-    looked.photographs += is_photograph(statement.real(0)) ? 1 : 0;
-  }
+Result<LookedAt> CollectionReader::looked(int64_t most) const {
+  return store_->looked(most);
 }
-
 Result<std::vector<RemovedPicture>> CollectionReader::removed() const {
-  const std::lock_guard lock(state_->mutex);
-  SACCADE_ASSIGN(Statement statement,
-                 state_->database.prepare("SELECT path, hash FROM removed ORDER BY path"));
-  std::vector<RemovedPicture> removed;
-  for (;;) {
-    SACCADE_ASSIGN(const bool row, statement.step());
-    if (!row) return removed;
-    removed.push_back({statement.text(0), statement.text(1)});
-  }
+  return store_->removed();
 }
-
 Result<std::vector<uint8_t>> CollectionReader::allowed(const Filter& filter) const {
-  const std::lock_guard lock(state_->mutex);
-  Snapshot& snapshot = state_->snapshot;
-  std::vector<uint8_t> mask(snapshot.alive.size());
-  SACCADE_TRY(scan_parts(
-      state_->database, snapshot.others, snapshot.last_id + 1,
-      [&](Database& connection, int64_t begin, int64_t end) -> Status {
-        SACCADE_ASSIGN(Statement statement, connection.prepare(fmt::format(
-                                                "SELECT row FROM items WHERE id >= {} AND id < {} AND {}",
-                                                begin, end, filter.sql)));
-        for (const SqlValue& value : filter.values) statement.bind(value);
-        for (;;) {
-          SACCADE_ASSIGN(const bool row, statement.step());
-          if (!row) return {};
-          mask[static_cast<size_t>(statement.integer(0))] = 1;  // in range: checked with the snapshot
-        }
-      }));
-  return mask;
+  return rows_->allowed(filter);
 }
-
 Result<WordMatches> CollectionReader::match_words(std::span<const std::string> terms) const {
-  std::vector<std::shared_ptr<const store::TermRows>> found;
-  {
-    const std::lock_guard lock(state_->mutex);
-    if (state_->snapshot.version < store::kWordsSince) {
-      WordMatches none;
-      none.reason = "the collection has no words to search yet: the next `saccade index` makes them";
-      return none;
-    }
-    for (const std::string& term : terms.first(std::min(terms.size(), store::kMostTerms))) {
-      SACCADE_ASSIGN(found.emplace_back(),
-                     state_->terms().rows_of(state_->database, term).in("words of the catalog"));
-    }
-  }
-  return store::weigh_words(terms, found, state_->snapshot.ids);
+  return rows_->match_words(terms);
 }
-
 Result<std::vector<uint8_t>> CollectionReader::word_fields(int64_t id,
                                                            std::span<const std::string> terms) const {
-  const std::lock_guard lock(state_->mutex);
-  return state_->terms().fields_of(state_->database, id, terms).in("words of the catalog");
+  return rows_->word_fields(id, terms);
 }
-
 Result<std::string> CollectionReader::why_empty(const Filter& filter) const {
-  const std::lock_guard lock(state_->mutex);
-  Database& database = state_->database;
-  const auto matches = [&](const std::string& sql, const std::vector<SqlValue>& values) -> Result<bool> {
-    SACCADE_ASSIGN(Statement statement,
-                   database.prepare(fmt::format("SELECT 1 FROM items WHERE {} LIMIT 1", sql)));
-    for (const SqlValue& value : values) statement.bind(value);
-    return statement.step();
-  };
-  SACCADE_ASSIGN(const bool any, matches(filter.sql, filter.values));
-  if (any) return std::string();
-  if (state_->snapshot.items == 0) return std::string("the collection is empty");
-  std::string why;
-  for (const Filter::Condition& condition : filter.conditions) {
-    SACCADE_ASSIGN(const bool met, matches(condition.sql, condition.values));
-    if (met) continue;
-    // Existing values: the most frequent ones of a text field, the minimum and maximum of a number.
-    SACCADE_ASSIGN(Statement found,
-                   database.prepare(fmt::format("SELECT min({0}), max({0}), typeof(max({0})) FROM items",
-                                                condition.field)));
-    SACCADE_TRY(found.step());
-    std::string here;
-    if (found.is_null(1) || (found.text(2) == "text" && found.text(1).empty())) {
-      here = "no picture here says anything of the kind";
-    } else if (found.text(2) == "text") {
-      SACCADE_ASSIGN(
-          Statement most,
-          database.prepare(fmt::format(
-              "SELECT {0}, count(*) FROM items WHERE {0} <> '' GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 3",
-              condition.field)));
-      for (;;) {
-        SACCADE_ASSIGN(const bool row, most.step());
-        if (!row) break;
-        std::string value = most.text(0);
-        std::replace(value.begin(), value.end(), '\n', ' ');
-        if (value.size() > 60) value = value.substr(0, 57) + "...";
-        here += fmt::format("{}\"{}\" ({})", here.empty() ? "there is " : ", ", value, most.integer(1));
-      }
-    } else if (condition.field.find("taken") != std::string::npos || condition.field == "added") {
-      here = fmt::format("there is {} to {}", store::utc_text(found.integer(0)).substr(0, 10),
-                         store::utc_text(found.integer(1)).substr(0, 10));
-    } else {
-      here = fmt::format("there is {} to {}", found.text(0), found.text(1));
-    }
-    why += fmt::format("{}no picture meets {}: {}", why.empty() ? "" : "; ", condition.text, here);
-  }
-  if (why.empty()) why = "each condition is met by some picture, all of them together by none";
-  return why;
+  return store_->why_empty(filter);
 }
-
-Result<std::vector<CollectionReader::FieldValue>> CollectionReader::values_of(std::string_view field,
-                                                                              int64_t most) const {
-  const auto column = text_field(field);
-  if (!column) return fail(ErrorCode::kUsage, "\"{}\" is no field of text", field);
-  const std::lock_guard lock(state_->mutex);
-  SACCADE_ASSIGN(Statement statement,
-                 state_->database.prepare(fmt::format("SELECT {}, count(*) FROM items GROUP BY 1", *column)));
-  // Keywords stand several in a value.
-  std::map<std::string, int64_t> counts;
-  for (;;) {
-    SACCADE_ASSIGN(const bool row, statement.step());
-    if (!row) break;
-    const std::string value = statement.text(0);
-    for (size_t begin = 0; begin < value.size();) {
-      const size_t end = std::min(field == "keyword" ? value.find('\n', begin) : value.size(), value.size());
-      if (end > begin) counts[value.substr(begin, end - begin)] += statement.integer(1);
-      begin = end + 1;
-    }
-  }
-  std::vector<FieldValue> values;
-  for (auto& [value, items] : counts) values.push_back({value, items});
-  std::stable_sort(values.begin(), values.end(),
-                   [](const auto& a, const auto& b) { return a.items > b.items; });
-  if (static_cast<int64_t>(values.size()) > most) values.resize(static_cast<size_t>(most));
-  return values;
+Result<std::vector<FieldValue>> CollectionReader::values_of(std::string_view field, int64_t most) const {
+  return store_->values_of(field, most);
 }
-
 Result<CollectionSummary> CollectionReader::summary() const {
-  const std::lock_guard lock(state_->mutex);
-  Database& database = state_->database;
-  CollectionSummary summary;
-  summary.items = state_->snapshot.items;
-  summary.rows = state_->snapshot.meta.rows;
-  summary.dead_rows = summary.rows - summary.items;
-  summary.generation = state_->snapshot.meta.generation;
-  summary.row_bytes = summary.rows * state_->info.checkpoint.dim * static_cast<int64_t>(sizeof(float));
-  if (const Int8Rows int8 = int8_rows(); int8.count > 0) {
-    summary.int8_rows = int8.count;
-    summary.int8_bytes = store::int8_offset(int8.count, int8.dim);
-  }
-  if (state_->info.settings.late) {
-    summary.late_rows = state_->snapshot.late.stored_rows();
-    summary.late_bytes = state_->snapshot.late.bytes();
-  }
-  SACCADE_ASSIGN(summary.failures, database.integer("SELECT count(*) FROM failures"));
-  SACCADE_ASSIGN(summary.captions, database.integer("SELECT count(*) FROM items WHERE caption <> ''"));
-  SACCADE_ASSIGN(summary.looked_at, database.integer("SELECT count(*) FROM facts WHERE facts_read > 0"));
-  SACCADE_ASSIGN(summary.photographs,
-                 database.integer(fmt::format(
-                     "SELECT count(*) FROM facts WHERE facts_read > 0 AND grain >= {}", kPhotographGrain)));
-  SACCADE_ASSIGN(summary.removed, database.integer("SELECT count(*) FROM removed"));
-  SACCADE_ASSIGN(
-      summary.without_files,
-      database.integer(fmt::format("SELECT count(*) FROM items WHERE linked = {}", store::kElsewhere)));
-  SACCADE_ASSIGN(summary.distinct_contents,
-                 database.integer("SELECT count(DISTINCT nullif(hash, '')) + "
-                                  "(SELECT count(*) FROM items WHERE hash = '') FROM items"));
-  SACCADE_ASSIGN(summary.file_bytes,
-                 database.integer(fmt::format("SELECT coalesce(sum(size), 0) FROM (SELECT DISTINCT size, {} "
-                                              "FROM items WHERE linked <> {})",
-                                              kItemFile, store::kElsewhere)));
-  for (const std::string_view ending : {"", "-wal"}) {
-    std::error_code error;
-    const auto path = (state_->files / store::kCatalogName).string().append(ending);
-    const auto size = std::filesystem::file_size(path, error);
-    if (!error) summary.catalog_bytes += static_cast<int64_t>(size);
-  }
-  SACCADE_ASSIGN(Statement formats, database.prepare("SELECT format, count(*) FROM items GROUP BY format"));
-  for (;;) {
-    SACCADE_ASSIGN(const bool row, formats.step());
-    if (!row) return summary;
-    summary.formats[formats.text(0)] = formats.integer(1);
-  }
+  return store_->summary();
 }
-
 Result<std::vector<Failure>> CollectionReader::failures() const {
-  const std::lock_guard lock(state_->mutex);
-  SACCADE_ASSIGN(Statement statement, state_->database.prepare(fmt::format(
-                                          "SELECT {} FROM failures ORDER BY path", store::kFailureColumns)));
-  std::vector<Failure> failures;
-  for (;;) {
-    SACCADE_ASSIGN(const bool row, statement.step());
-    if (!row) return failures;
-    failures.push_back(store::read_failure(statement));
-  }
+  return store_->failures();
 }
-
 Status CollectionReader::refresh() {
-  const std::lock_guard lock(state_->mutex);
-  // A second connection first: if anything fails, the old snapshot is as it was.
-  std::filesystem::path files = files_of(state_->folder);
-  SACCADE_ASSIGN(Database database,
-                 store::open_catalog(files, state_->info, Database::Mode::kRead).in("refresh collection"));
-  SACCADE_ASSIGN(Snapshot snapshot, take_snapshot(database, files, state_->info));
-  state_->files = std::move(files);
-  state_->database = std::move(database);
-  state_->snapshot = std::move(snapshot);
-  return {};
+  return store_->refresh();
 }
 
 }  // namespace saccade

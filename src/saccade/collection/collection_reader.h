@@ -1,22 +1,7 @@
-// A collection: a folder with one embedding row for each image, and a catalog that maps rows to items.
+// A collection to read: a folder (folder/folder_reader.h has its layout) or a class of a vector database (weaviate/), with one
+// embedding row for each image, and a catalog of the items.
 //
-//   collection.json    format version, checkpoint (name, path, fingerprint, dim), ingest settings;
-//                      written last at creation, never changed after
-//   catalog.sqlite     items, failures, and `meta`: rows committed, generation of the rows file (WAL mode)
-//   rows-<n>.f32       float32 little-endian, row-major, [rows, dim], each row of length 1; append-only.
-//                      <n> is the generation. Rows past the committed count are debris of a crash.
-//   rows-<n>.i8        the same rows as int8, for collections of many rows (int8_file.h): a cache, which
-//                      may be missing, shorter or damaged, and is written after the commit
-//   rows-<n>.lists     an approximate index of the rows, if one was built (rows/approximate_index.h); may be missing
-//   late-<n>.rows      all rows, if the encoder returns several an item; stored as in settings.late
-//   late-<n>.ends      end offsets of the items' rows in it (late_file.h); the rows file holds their means
-//   background.safetensors  score calibration data (search/matching/background.h); measured from all else, and may be
-//                      missing or out of date
-//   lock               held (flock) by the one process that writes; its content is the process id
-//
-// A change appends rows, flushes them, then commits one catalog transaction that makes them visible. After a
-// crash at any moment the folder is as before the change or after it. A removed or changed item leaves its
-// old row behind, unreferenced, until `compact` writes the next generation.
+// A collection is named by its folder, or by an address like "weaviate://host:8080/Name" (weaviate/address.h).
 #pragma once
 
 #include <cstdint>
@@ -34,6 +19,8 @@
 #include "saccade/collection/catalog/catalog.h"
 #include "saccade/collection/catalog/filter.h"
 #include "saccade/collection/catalog/item_facts.h"
+#include "saccade/collection/catalog/item_store.h"
+#include "saccade/collection/collection_info.h"
 #include "saccade/core/error.h"
 #include "saccade/index/int8_rows.h"
 #include "saccade/index/late_rows.h"
@@ -44,8 +31,7 @@ namespace saccade {
 
 struct ApproximateIndex;  // rows/approximate_index.h
 struct WordMatches;       // word_match.h
-
-inline constexpr std::string_view kBackgroundName = "background.safetensors";
+class FolderReader;
 
 // True where the folder holds a collection.json (of whatever kind).
 bool is_collection(const std::filesystem::path& folder);
@@ -53,9 +39,6 @@ bool is_collection(const std::filesystem::path& folder);
 // Reads collection.json alone, to find the checkpoint before anything else is opened. kNotFound if there is
 // no collection, kBadData for a foreign or broken file, kUnsupported for a newer format.
 Result<CollectionInfo> read_collection_info(const std::filesystem::path& folder);
-
-// kMismatch naming both checkpoints and their fingerprints, unless they are the same.
-Status check_same_checkpoint(const CollectionInfo& collection, const CheckpointId& checkpoint);
 
 // Snapshot of a collection, for searching. Readers never block concurrent writers, whose commits are visible
 // after refresh(). Works in read-only folders. All const methods are thread-safe; catalog look-ups take
@@ -65,7 +48,10 @@ class CollectionReader {
   // Opens and takes a snapshot: reads two numbers for each item and maps the rows.
   // Errors: kNotFound, kBadData (broken or foreign files), kUnsupported (newer format or schema), kMismatch
   // (files that do not belong together), kIo.
+  // Of an address: kIo if the engine does not answer, kNotFound if it has no such class, kUnsupported for another version.
   static Result<CollectionReader> open(const std::filesystem::path& folder);
+  // Returns a reader of a few items of a vector database, which has rows like a folder's.
+  static Result<CollectionReader> of_items(MemoryItems content);
   CollectionReader(CollectionReader&&) noexcept;
   CollectionReader& operator=(CollectionReader&&) noexcept;
   ~CollectionReader();
@@ -73,15 +59,21 @@ class CollectionReader {
   [[nodiscard]] const std::filesystem::path& folder() const;
   [[nodiscard]] const CollectionInfo& info() const;
 
+  // Returns the index that searches a vector database; `nullptr` for a folder, whose rows are passed over. With an index,
+  // rows(), int8_rows(), alive() and ids() are empty, and allowed(), match_words() and item_of_row() know no row.
+  [[nodiscard]] const VectorIndex* index() const { return store_->index(); }
+  // Checks that rows() are those of the items: kUnsupported naming `task` for a vector database.
+  [[nodiscard]] Status check_has_rows(std::string_view task) const;
+
   // All rows, [rows, dim], those of removed items included (see alive). Valid until refresh() or destruction.
   [[nodiscard]] MatrixView<const float> rows() const;
   // The first of them in eight bits a value, where they are kept so; valid as rows().
   [[nodiscard]] Int8Rows int8_rows() const;
-  // The approximate index; nullptr if there is none that can be used (why_not_approximate). Valid as rows().
+  // The approximate index of a folder; nullptr if there is none that can be used (why_not_approximate). Valid as rows().
   [[nodiscard]] const ApproximateIndex* approximate() const;
   // Why the index that is there is not used, in a sentence; empty if it is used, or if there is none.
   [[nodiscard]] const std::string& why_not_approximate() const;
-  // Generation of the rows file, and the folder in which the snapshot's files lie.
+  // Generation of the rows file, and the folder in which the snapshot's files lie; only of a folder.
   [[nodiscard]] int64_t generation() const;
   [[nodiscard]] const std::filesystem::path& files() const;
   // Returns true if items have late interaction rows (info().settings.late is set).
@@ -101,11 +93,15 @@ class CollectionReader {
   // Returns the item of that id. kNotFound if there is none. One indexed look-up.
   [[nodiscard]] Result<Item> item(int64_t id) const;
   [[nodiscard]] Result<Item> item_of_row(int64_t row) const;
-  // Returns the item of that path: absolute, or relative to the working directory.
+  // Returns the item of that path: absolute, or relative to the working directory. Links in it are followed, or
+  // kept where the item was found through them. kNotFound if there is none.
   [[nodiscard]] Result<Item> item_of_path(const std::filesystem::path& path) const;
   // Calls `visit` with each item, by id; stops at the first error it returns. Other look-ups wait meanwhile,
   // so `visit` must not call back.
   [[nodiscard]] Status for_each_item(const std::function<Status(const Item&)>& visit) const;
+
+  // Calls `visit` with each item, its metadata and its row, by id; stops at the first error it returns.
+  [[nodiscard]] Status for_each_row(const RowVisitor& visit) const { return store_->for_each_row(visit); }
 
   // Returns the metadata of the item; FactsRead::kNothing if none is stored. One look-up.
   [[nodiscard]] Result<ItemFacts> facts(int64_t id) const;
@@ -114,10 +110,7 @@ class CollectionReader {
       const std::function<Status(int64_t id, const ItemFacts& facts)>& visit) const;
   // Counts the first `most` images whose look was analyzed, by id, and the photographs among them
   // (image/metadata/look.h). Cost: up to `most` rows of the catalog.
-  struct Looked {
-    int64_t pictures = 0;
-    int64_t photographs = 0;
-  };
+  using Looked = LookedAt;
   [[nodiscard]] Result<Looked> looked(int64_t most) const;
   // Returns the images that were removed permanently, by path.
   [[nodiscard]] Result<std::vector<RemovedPicture>> removed() const;
@@ -140,10 +133,7 @@ class CollectionReader {
   [[nodiscard]] Result<std::string> why_empty(const Filter& filter) const;
   // The values of a field of text ("camera", "keyword", "format", ...) with the number of items that have
   // each, most first. kUsage for another field. Cost: one scan.
-  struct FieldValue {
-    std::string value;
-    int64_t items = 0;
-  };
+  using FieldValue = saccade::FieldValue;
   [[nodiscard]] Result<std::vector<FieldValue>> values_of(std::string_view field, int64_t most) const;
 
   [[nodiscard]] Result<CollectionSummary> summary() const;
@@ -155,14 +145,10 @@ class CollectionReader {
   Status refresh();
 
  private:
-  struct State;
-  explicit CollectionReader(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  CollectionReader(std::unique_ptr<ItemStore> store, std::unique_ptr<FolderReader> no_rows);
+  std::unique_ptr<ItemStore> store_;
+  std::unique_ptr<FolderReader> no_rows_;  // of a vector database: a reader of no items
+  const FolderReader* rows_ = nullptr;     // the store, if it has rows; else no_rows_
 };
-
-// Returns a path as the catalog stores it: absolute, links of folders resolved, the file's own name kept (a
-// link to an image stays under its own name). The time of a video frame is written as by frame_name(). The
-// file need not exist.
-std::string catalog_path(const std::filesystem::path& path);
 
 }  // namespace saccade

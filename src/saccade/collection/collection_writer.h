@@ -1,5 +1,5 @@
-// Changes of a collection: the one writer at a time, and what becomes visible together (collection_reader.h has the
-// folder's layout).
+// Changes of a collection, and what becomes visible together. A folder has one writer at a time; a vector database has any
+// number, of which each change is visible by itself.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,10 @@
 #include <vector>
 
 #include "saccade/collection/catalog/catalog.h"
+#include "saccade/collection/catalog/collection_change.h"
 #include "saccade/collection/catalog/filter.h"
 #include "saccade/collection/catalog/item_facts.h"
+#include "saccade/collection/catalog/item_store.h"
 #include "saccade/collection/catalog/word_text.h"
 #include "saccade/collection/collection_reader.h"
 #include "saccade/core/error.h"
@@ -26,51 +28,8 @@
 
 namespace saccade {
 
-// Changes that become visible together, or not at all.
-struct CollectionChange {
-  struct Put {
-    Item item;  // id 0: a new item; else the item of that id gets all these fields. row is ignored
-    std::vector<float> values;  // the item's new row, [dim], of length 1
-    // Its rows of late interaction as they are stored, where the collection keeps such; else empty.
-    std::vector<std::byte> late;
-    // Image metadata. With `nullopt` a new item has none, and an existing item keeps its own.
-    std::optional<ItemFacts> facts = {};
-    // The item's words, if the caller has made them (store::WordTexts), as an import does on all processors.
-    std::optional<store::WordText> words = {};
-  };
-  std::vector<Put> puts;      // appends one row each; forgets a failure of the same path
-  std::vector<Item> updates;  // fields of existing items (by id), their rows kept; forgets failures likewise
-  std::vector<int64_t> removals;                     // ids; one that is not there is no error
-  std::vector<Failure> failures;                     // remembered by path; `tries` is counted by the catalog
-  std::vector<std::string> forget_failures;          // paths
-  std::vector<std::pair<int64_t, ItemFacts>> facts;  // of existing items, by id
-  std::vector<std::pair<int64_t, FileIdentity>> identities;  // of existing items, by id
-  std::vector<RemovedPicture> removed;      // pictures that are to stay out, remembered by path
-  std::vector<std::string> forget_removed;  // paths
-
-  [[nodiscard]] bool empty() const {
-    return puts.empty() && updates.empty() && removals.empty() && failures.empty() &&
-           forget_failures.empty() && facts.empty() && identities.empty() && removed.empty() &&
-           forget_removed.empty();
-  }
-};
-
-// Use of a path in a collection.
-enum class PathUse {
-  kFree,
-  kItem,
-  kRemoved,  // an image that was removed permanently
-};
-
-struct WriterOptions {
-  // Called at each step of a change ("rows written", "rows flushed", "catalog changed", "committed", ...):
-  // for tests that kill the process there.
-  std::function<void(std::string_view step)> on_step;
-  // Number of rows from which Int8Policy::kAuto keeps int8 rows.
-  int64_t int8_auto_rows = kInt8AutoRows;
-};
-
-// The one writer of a collection. Thread-safe; calls take turns.
+// The one writer of a collection in a folder, or one of several that write to a vector database (weaviate/). Thread-safe;
+// calls take turns.
 class CollectionWriter {
  public:
   // Makes a collection in a folder that is missing or empty. kUsage if it holds anything else.
@@ -100,6 +59,13 @@ class CollectionWriter {
   // width or not of length 1 (within 1e-3), and for late rows of another layout or in a collection without
   // them. kUsage for an unknown id or a path that another item has.
   Status commit(const CollectionChange& change);
+
+  // Announces paths that find_path will be asked for, so that a vector database is asked once for all of them.
+  [[nodiscard]] Status expect(std::span<const std::string> paths) const;
+  // Returns the text whose hash decides which worker of several has this path. It is the same on all hosts.
+  [[nodiscard]] std::string shard_key(const std::string& path) const;
+  // Returns true if for_each_item_under costs about as much as there are items under the path, and not a pass over all.
+  [[nodiscard]] bool lists_cheaply() const;
 
   [[nodiscard]] Result<std::optional<Item>> find_path(std::string_view path) const;
   // Returns the use of each of these paths. Cost: two indexed look-ups a path.
@@ -145,9 +111,8 @@ class CollectionWriter {
   Result<int64_t> compact(const ProgressCallback& progress = {}, std::stop_token stop = {});
 
  private:
-  struct State;
-  explicit CollectionWriter(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  explicit CollectionWriter(std::unique_ptr<ItemWriter> writer) : writer_(std::move(writer)) {}
+  std::unique_ptr<ItemWriter> writer_;
 };
 
 }  // namespace saccade

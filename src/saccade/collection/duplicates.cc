@@ -20,8 +20,10 @@
 namespace saccade {
 namespace {
 
-constexpr std::array<EnumName<Likeness>, 3> kLikenessNames{
-    {{Likeness::kSameBytes, "bytes"}, {Likeness::kSamePicture, "picture"}, {Likeness::kBurst, "burst"}}};
+constexpr std::array<EnumName<Likeness>, 4> kLikenessNames{{{Likeness::kSameBytes, "bytes"},
+                                                            {Likeness::kSamePicture, "image"},
+                                                            {Likeness::kBurst, "burst"},
+                                                            {Likeness::kSamePicture, "picture"}}};
 
 // Sets that grow together; each remembers the loosest link that made it.
 class Sets {
@@ -322,6 +324,7 @@ std::span<const EnumName<Likeness>> enum_names(Likeness) {
 Result<DuplicateReport> find_duplicates(const CollectionReader& collection, const DuplicateOptions& options,
                                         ThreadPool& pool, const ProgressCallback& progress,
                                         std::stop_token stop) {
+  SACCADE_TRY(collection.check_has_rows("looking for duplicates"));
   return Finder(collection, options, pool, progress, std::move(stop)).find().in("look for duplicates");
 }
 

@@ -18,7 +18,7 @@
 
 namespace saccade {
 
-// Kinds of similarity between two images, strongest first. Names: "bytes", "picture", "burst".
+// Kinds of similarity between two images, strongest first. Names: "bytes", "image" (earlier: "picture"), "burst".
 enum class Likeness {
   kSameBytes,    // equal files
   kSamePicture,  // one was made of the other: recompressed, resized, cropped a little, brightened

@@ -14,7 +14,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "saccade/collection/catalog/facts_json.h"
+#include "saccade/collection/catalog/item_json.h"
 #include "saccade/collection/catalog/store.h"
 #include "saccade/collection/catalog/word_index.h"
 #include "saccade/collection/ingest/ingest_decide.h"
@@ -102,6 +102,7 @@ Result<MergeReport> merge_collection(CollectionWriter& into, const CollectionRea
                                      const ProgressCallback& progress, std::stop_token stop) {
   const auto merged = [&]() -> Result<MergeReport> {
     SACCADE_TRY(check_alike(into.info(), from.info()));
+    SACCADE_TRY(from.check_has_rows("merging"));
     SACCADE_TRY(from.check_files());
     std::vector<Item> items;
     SACCADE_TRY(from.for_each_item([&](const Item& item) {
@@ -142,19 +143,6 @@ Result<MergeReport> merge_collection(CollectionWriter& into, const CollectionRea
   return merged().in(fmt::format("merge {}", from.folder().string()));
 }
 
-Json item_json(const Item& item, const ItemFacts& facts) {
-  Json json = {{"path", item.path},         {"hash", item.hash},      {"size", item.size},
-               {"mtime_ns", item.mtime_ns}, {"width", item.width},    {"height", item.height},
-               {"format", item.format},     {"caption", item.caption}};
-  json.update(facts_json(facts));
-  if (facts.read != FactsRead::kNothing) {
-    json["look"] = fmt::format("{:016x}", facts.look);
-    json["grain"] = facts.grain;
-    json["looked_into"] = enum_name(facts.read);
-  }
-  return json;
-}
-
 Result<int64_t> export_collection(const CollectionReader& collection, const fs::path& folder) {
   const auto exported = [&]() -> Result<int64_t> {
     std::error_code error;
@@ -163,15 +151,17 @@ Result<int64_t> export_collection(const CollectionReader& collection, const fs::
     if (!fs::is_empty(folder, error) || error) {
       return fail(ErrorCode::kUsage, "{}: not empty; name a new folder", folder.string());
     }
-    SACCADE_TRY(collection.check_files());
-    Matrix<float> rows(collection.item_count(), collection.info().checkpoint.dim);
-    std::vector<Item> items;
-    SACCADE_TRY(collection.for_each_item([&](const Item& item) {
-      std::ranges::copy(collection.rows().row(item.row),
-                        rows.row(static_cast<int64_t>(items.size())).begin());
-      items.push_back(item);
-      return Status{};
-    }));
+    const int64_t dim = collection.info().checkpoint.dim;
+    std::vector<float> values;
+    values.reserve(static_cast<size_t>(collection.item_count() * dim));
+    SACCADE_ASSIGN(AtomicFile lines, AtomicFile::create(folder / kItemsName));
+    int64_t items = 0;
+    SACCADE_TRY(
+        collection.for_each_row([&](const Item& item, const ItemFacts& facts, std::span<const float> row) {
+          values.insert(values.end(), row.begin(), row.end());
+          ++items;
+          return lines.write(dump_json(item_json(item, facts)) + "\n");
+        }));
     // The rows come last: an export that was broken off cannot be taken for one of others,
     // which need not name a checkpoint.
     const CheckpointId& checkpoint = collection.info().checkpoint;
@@ -181,41 +171,16 @@ Result<int64_t> export_collection(const CollectionReader& collection, const fs::
                           {"path", checkpoint.path},
                           {"fingerprint", checkpoint.fingerprint},
                           {"dim", checkpoint.dim}}},
-                        {"items", static_cast<int64_t>(items.size())}};
+                        {"items", items}};
     SACCADE_TRY(write_file_atomic(folder / kExportName, dump_json(about, 2) + "\n"));
-    SACCADE_ASSIGN(AtomicFile file, AtomicFile::create(folder / kItemsName));
-    for (const Item& item : items) {
-      SACCADE_ASSIGN(const ItemFacts facts, collection.facts(item.id));
-      SACCADE_TRY(file.write(dump_json(item_json(item, facts)) + "\n"));
-    }
-    SACCADE_TRY(file.commit());
-    SACCADE_TRY(write_npy(folder / kRowsName, rows.view()));
-    return static_cast<int64_t>(items.size());
+    SACCADE_TRY(lines.commit());
+    SACCADE_TRY(write_npy(folder / kRowsName, MatrixView<const float>(values.data(), items, dim)));
+    return items;
   };
   return exported().in("export");
 }
 
 namespace {
-
-// Parses the metadata in a line of items.jsonl beside the item's own fields. The features of its look are
-// those of the exported catalog's image. Without them the next `index` reads the image. Imported metadata is
-// then kept for fields that the file leaves empty.
-Result<ItemFacts> facts_of_line(const Json& json) {
-  SACCADE_ASSIGN(ItemFacts facts, facts_of_json(json));
-  SACCADE_ASSIGN(const std::string look, json_field_or<std::string>(json, "look", ""));
-  SACCADE_ASSIGN(const std::string read, json_field_or<std::string>(json, "looked_into", ""));
-  SACCADE_ASSIGN(const double grain, json_field_or<double>(json, "grain", -1));
-  const auto known = from_name<FactsRead>(read);
-  uint64_t bits = 0;
-  const auto [end, error] = std::from_chars(look.data(), look.data() + look.size(), bits, 16);
-  const bool looks = error == std::errc() && end == look.data() + look.size() && grain >= 0 && grain <= 1;
-  if (known && looks) {
-    facts.look = bits;
-    facts.grain = grain;
-    facts.read = *known;
-  }
-  return facts;
-}
 
 // Returns the path of an item, which is relative to `folder` or absolute. Without files it is not looked at,
 // so that links in it stay as they are.
@@ -262,7 +227,7 @@ Result<CollectionChange::Put> read_line(const std::string& line, const fs::path&
   if (named.empty()) return fail(ErrorCode::kBadData, "\"path\" is empty");
   // Relative paths are the folder's, as in a manifest.
   item.path = path_of(named, folder, options.no_files);
-  SACCADE_ASSIGN(put.facts, facts_of_line(json));
+  SACCADE_ASSIGN(put.facts, facts_of_item(json));
   SACCADE_ASSIGN(item.caption, json_field_or<std::string>(json, "caption", ""));
   if (item.caption.empty()) item.caption = put.facts->caption;
   const bool says_something = !put.facts->picture.empty() || !put.facts->place.empty();

@@ -43,7 +43,7 @@ Result<MergeReport> merge_collection(CollectionWriter& into, const CollectionRea
                                      const ProgressCallback& progress = {}, std::stop_token stop = {});
 
 // Writes the three files above into a folder that is missing or empty (kUsage otherwise). Returns the number
-// of items. Late interaction embeddings are exported as their means. Memory: the rows.
+// of items. Late interaction embeddings are exported as their means. Memory: the rows and the items.
 Result<int64_t> export_collection(const CollectionReader& collection, const std::filesystem::path& folder);
 
 struct ImportOptions {
@@ -70,7 +70,5 @@ struct ImportReport {
 Result<ImportReport> import_rows(CollectionWriter& into, const std::filesystem::path& folder,
                                  const ImportOptions& options, ThreadPool& pool,
                                  const ProgressCallback& progress = {}, std::stop_token stop = {});
-
-Json item_json(const Item& item, const ItemFacts& facts);
 
 }  // namespace saccade

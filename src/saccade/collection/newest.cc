@@ -32,6 +32,24 @@ Result<std::vector<PlaceByDate>> newest_first(const CollectionReader& collection
   return order;
 }
 
+Result<NearestItems> newest_in_index(const CollectionReader& collection, std::string_view filter,
+                                     int64_t count) {
+  const VectorIndex& index = *collection.index();
+  if (count > index.most()) {
+    return fail(ErrorCode::kUsage, "{} images are asked for, but {} lists at most {}", count, index.engine(),
+                index.most());
+  }
+  std::optional<Filter> parsed;
+  if (!filter.empty()) {
+    SACCADE_ASSIGN(parsed, parse_filter(filter).in("filter"));
+  }
+  SACCADE_ASSIGN(NearestItems newest, index.newest(parsed ? &*parsed : nullptr, count));
+  for (WholeItem& whole : newest.items) whole.item.path = index.path_here(whole.item.path);
+  if (newest.exact) return newest;
+  return fail(ErrorCode::kUsage, "filter: {} cannot list by a set of characters like [a-z]: use * or ?",
+              index.engine());
+}
+
 Result<std::vector<int64_t>> passing_ids(const CollectionReader& collection,
                                          std::span<const PlaceByDate> order, std::string_view filter) {
   std::optional<std::vector<uint8_t>> allowed;

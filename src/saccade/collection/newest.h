@@ -25,4 +25,10 @@ Result<std::vector<PlaceByDate>> newest_first(const CollectionReader& collection
 Result<std::vector<int64_t>> passing_ids(const CollectionReader& collection,
                                          std::span<const PlaceByDate> order, std::string_view filter);
 
+// Returns the newest `count` items of a vector database that pass `filter`, in the same order but for equal dates, and the
+// number of all that do. kUsage for a broken filter, for one with a set of characters ("[a-z]"), which the engine cannot
+// express, and for a count beyond the engine's limit.
+Result<NearestItems> newest_in_index(const CollectionReader& collection, std::string_view filter,
+                                     int64_t count);
+
 }  // namespace saccade

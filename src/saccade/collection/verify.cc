@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <sys/stat.h>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "saccade/collection/collection_reader.h"
 #include "saccade/collection/rows/int8_file.h"
 #include "saccade/collection/rows/late_file.h"
+#include "saccade/collection/weaviate/address.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/rows.h"
@@ -326,11 +328,46 @@ class Verifier {
   std::optional<store::LateReader> late_;
 };
 
+// Checks the objects of a vector database: their rows, and that no two have one path.
+Result<VerifyReport> verify_index(const std::filesystem::path& address, const ProgressCallback& progress,
+                                  const std::stop_token& stop) {
+  SACCADE_ASSIGN(const CollectionReader collection, CollectionReader::open(address));
+  VerifyReport report;
+  std::set<std::string> paths;
+  const auto problem = [&](const std::string& subject, std::string message) {
+    ++report.problem_count;
+    ++report.fatal_count;
+    if (report.problems.size() < kMaxProblems) report.problems.push_back({subject, std::move(message), true});
+  };
+  SACCADE_TRY(
+      collection.for_each_row([&](const Item& item, const ItemFacts&, std::span<const float> row) -> Status {
+        if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop");
+        ++report.items;
+        ++report.rows;
+        if (item.file.elsewhere) ++report.without_files;
+        const std::string subject = fmt::format("item {}", item.id);
+        if (const Status unit = check_unit_row(row); !unit) problem(subject, unit.error().message);
+        if (!paths.insert(item.path).second) problem(subject, item.path + ": another item has this path");
+        if (progress && report.items % 1'000 == 0)
+          progress({"checking", report.items, collection.item_count(), {}});
+        return {};
+      }));
+  return report;
+}
+
 }  // namespace
 
 Result<VerifyReport> verify_collection(const std::filesystem::path& folder, const VerifyOptions& options,
                                        ThreadPool& pool, const ProgressCallback& progress,
                                        std::stop_token stop) {
+  if (weaviate::is_address(folder)) {
+    if (options.deep) {
+      return fail(ErrorCode::kUnsupported,
+                  "verify collection: {}: a deep check reads the files of a collection in a folder only; leave it out",
+                  folder.string());
+    }
+    return verify_index(folder, progress, stop).in("verify collection");
+  }
   Verifier verifier(folder, options, pool, progress, std::move(stop));
   auto report = verifier.run().in("verify collection");
   if (report) {

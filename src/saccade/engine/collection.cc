@@ -11,9 +11,9 @@
 namespace saccade {
 namespace {
 
-IndexedImage image_of(const Item& item) {
+IndexedImage image_of(const CollectionReader& reader, const Item& item) {
   return {.id = item.id,
-          .row = item.row,
+          .row = reader.index() != nullptr ? -1 : item.row,
           .path = item.path,
           .hash = item.hash,
           .size = item.size,
@@ -61,6 +61,7 @@ std::span<const int64_t> Collection::ids() const {
 
 Result<std::vector<uint8_t>> Collection::allowed(std::string_view filter) const {
   const CollectionReader& reader = state_->reader();
+  SACCADE_TRY(reader.check_has_rows("a filter over embeddings"));
   if (filter.empty()) return std::vector<uint8_t>(reader.alive().begin(), reader.alive().end());
   SACCADE_ASSIGN(const Filter parsed, parse_filter(filter));
   return reader.allowed(parsed);
@@ -79,31 +80,40 @@ Result<Matrix<float>> Collection::vectors(int64_t id) const {
 
 Result<IndexedImage> Collection::image(int64_t id) const {
   SACCADE_ASSIGN(const Item item, state_->reader().item(id));
-  return image_of(item);
+  return image_of(state_->reader(), item);
 }
 
 Result<IndexedImage> Collection::image_of_row(int64_t row) const {
   SACCADE_ASSIGN(const Item item, state_->reader().item_of_row(row));
-  return image_of(item);
+  return image_of(state_->reader(), item);
 }
 
 Result<IndexedImage> Collection::image(const std::filesystem::path& path) const {
   SACCADE_ASSIGN(const Item item, state_->reader().item_of_path(path));
-  return image_of(item);
+  return image_of(state_->reader(), item);
 }
 
 Result<std::vector<IndexedImage>> Collection::images(std::string_view filter) const {
-  SACCADE_ASSIGN(const std::vector<uint8_t> passing, allowed(filter));
+  const CollectionReader& reader = state_->reader();
   std::vector<IndexedImage> images;
-  SACCADE_TRY(state_->reader().for_each_item([&](const Item& item) -> Status {
-    if (passing[static_cast<size_t>(item.row)] != 0) images.push_back(image_of(item));
+  if (filter.empty()) {
+    SACCADE_TRY(reader.for_each_item([&](const Item& item) -> Status {
+      images.push_back(image_of(reader, item));
+      return {};
+    }));
+    return images;
+  }
+  SACCADE_ASSIGN(const std::vector<uint8_t> passing, allowed(filter));
+  SACCADE_TRY(reader.for_each_item([&](const Item& item) -> Status {
+    if (passing[static_cast<size_t>(item.row)] != 0) images.push_back(image_of(reader, item));
     return {};
   }));
   return images;
 }
 
 Status Collection::for_each_image(const std::function<Status(const IndexedImage&)>& visit) const {
-  return state_->reader().for_each_item([&](const Item& item) { return visit(image_of(item)); });
+  const CollectionReader& reader = state_->reader();
+  return reader.for_each_item([&](const Item& item) { return visit(image_of(reader, item)); });
 }
 
 Result<ImageMetadata> Collection::metadata(int64_t id) const {

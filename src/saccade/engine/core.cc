@@ -10,6 +10,7 @@
 #include "saccade/collection/ingest/walk.h"
 #include "saccade/collection/rows/late_item.h"
 #include "saccade/collection/starter_warning.h"
+#include "saccade/collection/weaviate/address.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/image/read_pixels.h"
@@ -154,6 +155,11 @@ Result<std::unique_ptr<EngineCore>> EngineCore::open(EngineCoreOptions options) 
 Result<std::shared_ptr<const CollectionSnapshot>> EngineCore::snapshot() const {
   const std::lock_guard lock(mutex_);
   if (snapshot_) return snapshot_;
+  if (weaviate::is_address(options_.folder)) {
+    return fail(ErrorCode::kNotFound,
+                "{}: the Weaviate cluster has no class of this name; `saccade index` creates it",
+                options_.folder.string());
+  }
   return fail(ErrorCode::kNotFound, "{}: no collection there", options_.folder.string());
 }
 
@@ -202,7 +208,7 @@ Result<LoadedEncoder> EngineCore::load_encoder() const {
       options_.precision.value_or(now ? (*now)->collection.info().settings.precision : Precision::kFp32);
   if (options.precision == Precision::kAuto) {
     SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(checkpoint.string()));
-    SACCADE_ASSIGN(const PrecisionChoice chosen, choose_precision(folder, options));
+    SACCADE_ASSIGN(const PrecisionChoice chosen, choose_precision(folder, options, user_precision_memory()));
     note(precision_choice_text(chosen), false);
     options.precision = chosen.taken;
   }
@@ -434,9 +440,9 @@ Result<IngestReport> EngineCore::index(std::span<const std::filesystem::path> pa
       SACCADE_ASSIGN(const LoadedEncoder* loaded, encoder());
       SACCADE_ASSIGN(const IngestSettings settings,
                      new_collection_settings(options_.choices, *loaded->encoder));
-      SACCADE_ASSIGN(writer, CollectionWriter::create(options_.folder, loaded->id, settings));
+      SACCADE_ASSIGN(writer, CollectionWriter::create(options_.folder, loaded->id, settings, {.stop = stop}));
     } else {
-      SACCADE_ASSIGN(writer, CollectionWriter::open(options_.folder));
+      SACCADE_ASSIGN(writer, CollectionWriter::open(options_.folder, {.stop = stop}));
     }
     SACCADE_ASSIGN(report, ingest(*writer, source, paths, options, pool(), progress, stop));
   }

@@ -224,7 +224,7 @@ Result<Encoder> Encoder::load(std::string_view checkpoint, const EncoderOptions&
   SACCADE_ASSIGN(const std::filesystem::path folder,
                  checkpoint == "starter" ? starter_checkpoint() : find_checkpoint(std::string(checkpoint)));
   if (options.precision == Precision::kAuto) {
-    SACCADE_ASSIGN(const PrecisionChoice chosen, choose_precision(folder, backend));
+    SACCADE_ASSIGN(const PrecisionChoice chosen, choose_precision(folder, backend, user_precision_memory()));
     backend.precision = chosen.taken;
     state->notes.push_back(precision_choice_text(chosen));
   }

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/collection/weaviate/address.h"
 #include "saccade/core/error.h"
 #include "saccade/engine/collection_state.h"
 #include "saccade/engine/core.h"
@@ -20,7 +21,7 @@ Hit hit_of(const SearchHit& found) {
           .id = found.item.id,
           .path = found.item.path,
           .score = found.score,
-          .by_keywords = found.words.has_value(),
+          .by_keywords = found.keywords.has_value(),
           .caption = found.item.caption,
           .width = found.item.width,
           .height = found.item.height,
@@ -101,8 +102,10 @@ Engine& Engine::operator=(Engine&&) noexcept = default;
 Engine::~Engine() = default;
 
 Result<Engine> Engine::open(std::string_view address, const EngineOptions& options) {
-  if (address.find("://") != std::string_view::npos) {
-    return fail(ErrorCode::kUnsupported, "{}: expected the folder of a collection", address);
+  if (address.find("://") != std::string_view::npos && !weaviate::is_address(address)) {
+    return fail(ErrorCode::kUnsupported,
+                "{}: expected the folder of a collection, or an address like weaviate://HOST:PORT/Name",
+                address);
   }
   if (options.threads < 0) return fail(ErrorCode::kUsage, "{} threads, expected 0 or more", options.threads);
   if (address.empty())

@@ -55,7 +55,7 @@ Result<SearchQuery> search_query(const SearchOptions& options) {
   if (options.min_probability) SACCADE_TRY(check_share("the minimum probability", *options.min_probability));
   asked.k = options.k;
   asked.filter = options.filter;
-  asked.word_share = options.keyword_weight;
+  asked.keyword_weight = options.keyword_weight;
   asked.cut = options.min_probability;
   asked.fold_duplicates = options.group_duplicates;
   asked.order = options.order == Order::kDate ? HitOrder::kDate : HitOrder::kScore;

@@ -233,6 +233,7 @@ HttpResult HttpSession::send(const HttpRequest& request, const HttpSink* sink, c
   set(CURLOPT_URL, request.url.c_str());
   set(CURLOPT_NOBODY, request.head ? 1L : 0L);
   const Upload upload(easy, request);
+  if (!request.method.empty()) set(CURLOPT_CUSTOMREQUEST, request.method.c_str());
   set(CURLOPT_HTTPHEADER, headers);
   set(CURLOPT_USERAGENT, "saccade");
   set(CURLOPT_PROTOCOLS_STR, "http,https");

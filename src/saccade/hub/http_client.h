@@ -55,6 +55,7 @@ struct HttpFormPart {
 struct HttpRequest {
   std::string url;
   bool head = false;                 // HEAD instead of GET
+  std::string method = {};           // such as PUT or DELETE; empty: the one that the fields below ask for
   std::optional<std::string> body;   // POST of this; its Content-Type is among the headers
   std::vector<HttpFormPart> form;    // POST of these, as multipart/form-data (RFC 7578)
   std::vector<std::string> headers;  // "Name: value"

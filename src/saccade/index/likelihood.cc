@@ -264,13 +264,7 @@ std::vector<HitFigures> figures_of(const Surroundings& surroundings, MatrixView<
   std::vector<const float*> found;
   for (const RowScore& hit : best.first(count)) found.push_back(rows.row(hit.row).data());
   const std::vector<float> hubs = dots(std::move(found), surroundings.mean_query);
-  const auto exponential = [&](float score) {
-    return std::exp(surroundings.temperature * (double{score} - double{best.front().score}));
-  };
-  double sum = 0;
-  for (const RowScore& hit : best.first(std::min(best.size(), static_cast<size_t>(kCompetitors)))) {
-    sum += exponential(hit.score);
-  }
+  const LogOdds log_odds(best, surroundings.temperature);
   const size_t last = std::min(best.size(), static_cast<size_t>(kJudgedHits)) - 1;
   for (size_t h = 0; h < count; ++h) {
     HitFigures figure;
@@ -278,9 +272,7 @@ std::vector<HitFigures> figures_of(const Surroundings& surroundings, MatrixView<
     figure.words = std::log1p(static_cast<double>(asking.words));
     figure.level = standard_score(asking, best[last].score);
     figure.standard = standard_score(asking, best[h].score);
-    // Clamped, because rounding of the score dominates beyond e^20.
-    const double own = exponential(best[h].score);
-    figure.odds = std::clamp(std::log(own / std::max(sum - own, 1e-300)), -20.0, 20.0);
+    figure.odds = log_odds.of(double{best[h].score});
     figure.hub = (double{hubs[h]} - surroundings.hub_mean) / surroundings.hub_deviation;
     figures.push_back(figure);
   }
@@ -374,6 +366,24 @@ void keep_null(const Asked& asked, MatchModel& model) {
 }
 
 }  // namespace
+
+LogOdds::LogOdds(std::span<const RowScore> best, double temperature) : temperature_(temperature) {
+  if (best.empty()) return;
+  first_ = double{best.front().score};
+  for (const RowScore& one : best.first(std::min(best.size(), static_cast<size_t>(kCompetitors)))) {
+    sum_ += exponential(double{one.score});
+  }
+}
+
+double LogOdds::exponential(double score) const {
+  return std::exp(temperature_ * (score - first_));
+}
+
+double LogOdds::of(double score) const {
+  // Clamped, because rounding of the score dominates beyond e^20.
+  const double own = exponential(score);
+  return std::clamp(std::log(own / std::max(sum_ - own, 1e-300)), -20.0, 20.0);
+}
 
 double HitRegression::logit(const std::array<double, HitFigures::kCount>& figures) const {
   double sum = weight.back();

@@ -84,6 +84,21 @@ struct HitFigures {
   double words = 0;
 };
 
+// Log odds of hits in a softmax over their query's kCompetitors best scores (HitFigures::odds).
+class LogOdds {
+ public:
+  // `best`: the query's best scores, best first; not kept. `temperature`: as in Surroundings.
+  LogOdds(std::span<const RowScore> best, double temperature);
+  // Returns the log odds of a hit with this score, in [-20, 20].
+  [[nodiscard]] double of(double score) const;
+
+ private:
+  [[nodiscard]] double exponential(double score) const;
+  double temperature_;
+  double first_ = 0;  // the best score
+  double sum_ = 0;
+};
+
 // Weights of features standardized by `centre` and `spread`; the last one is the intercept.
 struct HitRegression {
   std::array<double, HitFigures::kCount> centre = {};

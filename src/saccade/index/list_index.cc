@@ -31,7 +31,7 @@ constexpr int kRounds = 8;
 constexpr size_t kTopLooked = 3;
 
 struct Nearest {
-  int64_t direction = -1;
+  int64_t direction = 0;  // stays the first if no score is a number: those of very large values
   float score = -std::numeric_limits<float>::infinity();
 };
 
@@ -266,9 +266,7 @@ void find_lists(MatrixView<const float> rows, std::span<const int64_t> entries, 
     }
   }
   // A row's first groups may be without lists, if the sample has no row of them: it is in the first list then.
-  for (size_t i = 0; i < best.size(); ++i) {
-    lists[i] = static_cast<uint32_t>(std::max<int64_t>(0, best[i].direction));
-  }
+  for (size_t i = 0; i < best.size(); ++i) lists[i] = static_cast<uint32_t>(best[i].direction);
 }
 
 // Computes a row's signs and factor against the mean of its list, rotated.

@@ -7,6 +7,7 @@
 #include <limits>
 #include <random>
 #include <set>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -441,6 +442,15 @@ TEST(ListSearch, DamagedListsAreAnError) {
   for (int64_t l = 0; l < index.lists(); ++l) checks.push_back(list_check(index, l));
   index.checks = checks;
   EXPECT_EQ(code(), ErrorCode::kBadData);
+  // A mean that is no number: its list is the first to be looked at, however far it was.
+  index = lists.view();
+  const int64_t last = order_lists(index, data.texts.row(0), pool).back();
+  Matrix<float> means = lists.means.copy();
+  means(last, 3) = kNan;
+  index.means = std::as_const(means).view();
+  EXPECT_EQ(order_lists(index, data.texts.row(0), pool).front(), last);
+  EXPECT_FALSE(find_near_rows({data.rows.view()}, index, ListChecks(index.lists()), {1, 1}, data.texts.row(0),
+                              1, pool));
   // Lists that do not fit.
   index = lists.view();
   index.covered = 2001;
@@ -456,6 +466,16 @@ TEST(ListIndex, OddCollections) {
                                     {500, 500}, same.row(0), 3, pool);
   ASSERT_TRUE(found.has_value()) << found.error().message;
   expect_same(found->best.front(), exact({same.view()}, same.row(0), 3));
+  const std::vector<int64_t> wanted = {3, 7};
+  const auto no_best = find_near_rows({same.view()}, lists.view(), ListChecks(std::ssize(lists.ends)),
+                                      {500, 500}, same.row(0), 0, pool, wanted);
+  ASSERT_TRUE(no_best.has_value()) << no_best.error().message;
+  EXPECT_EQ(no_best->wanted.front().size(), 2U);
+  // Values whose products are infinite, and whose sums are no numbers.
+  Matrix<float> large(500, 32);
+  std::mt19937 random(1);
+  for (float& value : large.values()) value = random() % 2 == 0 ? 1e20F : -1e20F;
+  EXPECT_EQ(built(large.view()).rows.size(), 500U);
   Matrix<float> one(1, 8);
   one(0, 0) = 1;
   EXPECT_EQ(built(one.view()).rows, (std::vector<uint32_t>{0}));

@@ -207,7 +207,11 @@ Status check_near(const SearchedRows& searched, const ListIndex& index, std::spa
   return {};
 }
 
-std::vector<int64_t> in_order(std::span<const float> means) {
+std::vector<int64_t> in_order(std::vector<float> means) {
+  // Damage: that list comes first, so that its check is looked at.
+  for (float& mean : means) {
+    if (std::isnan(mean)) mean = std::numeric_limits<float>::infinity();
+  }
   std::vector<int64_t> order(means.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::sort(order, [&](int64_t a, int64_t b) {
@@ -313,7 +317,10 @@ Result<FoundRows> find_near_rows(const SearchedRows& searched, const ListIndex& 
     uncovered.allowed = searched.allowed.subspan(static_cast<size_t>(index.covered));
   }
   SACCADE_ASSIGN(FoundRows found, find_rows(uncovered, asked, k, pool, {&late, 1}));
-  if (k == 0) return found;
+  if (k == 0) {
+    found.wanted = {std::vector<float>(wanted.size(), std::numeric_limits<float>::quiet_NaN())};
+    return found;
+  }
   for (RowScore& row : found.best.front()) row.row += index.covered;
 
   ListProbe effort = probe_for(probe, k);

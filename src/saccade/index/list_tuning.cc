@@ -15,7 +15,6 @@ namespace {
 // candidates weighs.
 constexpr double kScanCost = 10;
 constexpr double kRescoreCost = 300;
-constexpr int64_t kMostRescored = 16'384;
 constexpr int64_t kFewestRescored = 64;
 
 // The exact neighbors of some queries, and where the index has them.
@@ -186,14 +185,17 @@ Result<std::vector<std::vector<RowScore>>> exact_in_one_pass(const SearchedRows&
   return exact;
 }
 
+Status check_recall(double recall) {
+  if (recall > 0 && recall < 1) return {};
+  return fail(ErrorCode::kUsage, "a recall of {} is wanted, expected above 0 and below 1", recall);
+}
+
 Result<ListRecall> tune_lists(const SearchedRows& searched, const ListIndex& index, const ListChecks& checks,
                               const TuningQueries& queries, const TuningOptions& options, ThreadPool& pool) {
   ListRecall recall;
   recall.wanted = options.recall;
   const int64_t count = queries.rows.rows();
-  if (!(options.recall > 0 && options.recall < 1)) {
-    return fail(ErrorCode::kUsage, "a recall of {} is wanted, expected above 0 and below 1", options.recall);
-  }
+  SACCADE_TRY(check_recall(options.recall));
   if (count < kFewestTuning) return recall;
   recall.tuned_with = std::min(options.most_tuned, count / 3);
   SearchedRows stoppable = searched;

@@ -15,6 +15,8 @@ namespace saccade {
 
 // Number of best rows that recall is measured at.
 inline constexpr int64_t kRecallAt = 10;
+// Limit on the rescored rows of a tuned effort.
+inline constexpr int64_t kMostRescored = 16'384;
 
 // Queries of one kind. Rows of text and rows of images are tuned apart: texts lie elsewhere than images, so that their
 // neighbors are spread over more lists.
@@ -40,6 +42,9 @@ struct TuningOptions {
   int64_t most_tuned = 250;  // queries that find the probe; the others measure
   std::stop_token stop = {};
 };
+
+// Checks a wanted recall: kUsage unless it is above 0 and below 1.
+Status check_recall(double recall);
 
 // Tunes with the first queries, a third of them up to most_tuned, and measures on the others. These are looked at again only if
 // they show that the effort is too small; it is raised then. Returns known() == false for

@@ -8,6 +8,8 @@
 
 #include <gmock/gmock.h>
 
+#include "saccade/core/files/files.h"
+#include "saccade/core/test_folder.h"
 #include "saccade/model/architecture.h"
 #include "saccade/model/checkpoints/receipt.h"
 #include "saccade/model/families/clip.h"
@@ -344,6 +346,40 @@ TEST(PrecisionChoice, TakesTheFastestThatKeepsTheRows) {
     EXPECT_EQ(keeps_rows(choice->receipts[i]), i == place);
   }
   EXPECT_THAT(precision_choice_text(*choice), HasSubstr("GFLOP/s: "));
+}
+
+TEST(PrecisionChoice, IsRememberedForThisCheckpointAndTheseThreads) {
+  const fs::path starter = fs::path(test::kSourceDir) / "models/starter";
+  const test::TestFolder memory;
+  const auto records = [&] {
+    std::vector<fs::path> found;
+    for (const auto& entry : fs::directory_iterator(memory.path())) found.push_back(entry.path());
+    return found;
+  };
+  const auto first = choose_precision(starter, {.threads = 1}, memory.path());
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(first->remembered, "");
+  ASSERT_EQ(records().size(), 1U);
+
+  const auto second = choose_precision(starter, {.threads = 1}, memory.path());
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_EQ(second->taken, first->taken);
+  EXPECT_TRUE(second->speeds.empty());  // nothing was measured
+  EXPECT_EQ(precision_choice_text(*second),
+            precision_choice_text(*first) + " (measured before, and remembered)");
+
+  // Another number of threads is another question.
+  const auto other = choose_precision(starter, {.threads = 2}, memory.path());
+  ASSERT_TRUE(other) << other.error().message;
+  EXPECT_EQ(other->remembered, "");
+  EXPECT_EQ(records().size(), 2U);
+
+  // A broken record is measured again, and replaced.
+  for (const fs::path& path : records()) ASSERT_TRUE(write_file_atomic(path, "{\"precision\": \"int8\"}"));
+  const auto again = choose_precision(starter, {.threads = 1}, memory.path());
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->remembered, "");
+  EXPECT_NE(choose_precision(starter, {.threads = 1}, memory.path())->remembered, "");
 }
 
 }  // namespace

@@ -40,7 +40,8 @@ Result<KeptVisualness> parse(const Json& json) {
     SACCADE_ASSIGN(kept.null_row.emplace_back(), detail::json_as<float>("null_row", value));
   }
   SACCADE_TRY(check_unit_row(kept.null_row).in("\"null_row\""));
-  kept.null_picture = json.value("null_picture", Json());
+  kept.null_picture =
+      json.value(json.contains("null_image") ? "null_image" : "null_picture", Json());  // earlier name
   kept.measured = json.value("measured", Json());
   return kept;
 }
@@ -170,7 +171,7 @@ Status write_kept_visualness(const fs::path& checkpoint, std::string_view finger
                              const KeptVisualness& kept) {
   SACCADE_ASSIGN(Json json, read_saccade_file(checkpoint));
   json[kKey] = {{"fingerprint", fingerprint},
-                {"null_picture", kept.null_picture},
+                {"null_image", kept.null_picture},
                 {"null_row", kept.null_row},
                 {"threshold", kept.threshold},
                 {"measured", kept.measured}};

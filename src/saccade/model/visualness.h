@@ -4,7 +4,7 @@
 //
 // Such a checkpoint stores "visualness" in saccade.json:
 //
-//   {"fingerprint": HEX, "null_picture": {"kind": "random", "seed": 0}, "null_row": [FLOAT, ...],
+//   {"fingerprint": HEX, "null_image": {"kind": "random", "seed": 0}, "null_row": [FLOAT, ...],
 //    "threshold": 0.79, "measured": {...}}
 //
 // It is valid only for the encoder with that fingerprint; with other weights the embedding has no meaning.

@@ -76,6 +76,11 @@ TEST(Visualness, IsKeptForTheWeightsItWasTrainedWith) {
   EXPECT_EQ((*there)->threshold, 0.7);
   EXPECT_EQ((*there)->null_picture, kept.null_picture);
   EXPECT_TRUE(read_json(folder / "saccade.json")->contains("effective_length"));
+  // As earlier versions called it.
+  std::string earlier = read_file(folder / "saccade.json").value();
+  earlier.replace(earlier.find("null_image"), 10, "null_picture");
+  folder.write("saccade.json", earlier);
+  EXPECT_EQ((*read_kept_visualness(folder.path(), "abc"))->null_picture, kept.null_picture);
   const auto other = read_kept_visualness(folder.path(), "abd");
   ASSERT_TRUE(other);
   EXPECT_FALSE(*other);

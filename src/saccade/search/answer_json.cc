@@ -154,20 +154,20 @@ Json fields_json(uint8_t fields) {
   return names;
 }
 
-Json words_json(const std::optional<WordHit>& words) {
+Json keywords_json(const std::optional<KeywordHit>& words) {
   if (!words) return {};
   Json matches = Json::array();
-  for (const WordHit::Match& match : words->matches) {
+  for (const KeywordHit::Match& match : words->matches) {
     matches.push_back({{"term", match.term}, {"in", fields_json(match.fields)}});
   }
   return {
       {"rank", words->rank}, {"weight", words->weight}, {"all", words->all}, {"matches", std::move(matches)}};
 }
 
-Json words_json(const std::optional<WordSearch>& words) {
+Json keywords_json(const std::optional<KeywordSearch>& words) {
   if (!words) return {};
   Json terms = Json::array();
-  for (const WordSearch::Term& term : words->terms) {
+  for (const KeywordSearch::Term& term : words->terms) {
     terms.push_back({{"term", term.text}, {"images", term.pictures}, {"common", term.common}});
   }
   return {{"weight", words->share},
@@ -214,7 +214,7 @@ Json measured_json(const SearchAnswer& answer) {
 std::string composed_note(const SearchAnswer& answer) {
   const Fusion fusion = answer.query.weights();
   if (!composed(answer.query)) return {};
-  if (answer.composition) return composition_note(*answer.composition);
+  if (answer.composer_report) return composer_note(*answer.composer_report);
   switch (fusion.method) {
     case Compose::kSum:
       return fmt::format(
@@ -250,15 +250,15 @@ std::string understood_note(const SearchAnswer& answer) {
 }
 
 std::string words_note(const SearchAnswer& answer) {
-  if (!answer.words) return {};
-  const WordSearch& words = *answer.words;
+  if (!answer.keywords) return {};
+  const KeywordSearch& words = *answer.keywords;
   if (words.pictures == 0) return words.reason.empty() || words.terms.empty() ? std::string() : words.reason;
   int64_t matched = 0;
   uint8_t fields = 0;
   for (const SearchHit& hit : answer.hits) {
-    if (!hit.words) continue;
+    if (!hit.keywords) continue;
     ++matched;
-    for (const WordHit::Match& match : hit.words->matches) fields |= match.fields;
+    for (const KeywordHit::Match& match : hit.keywords->matches) fields |= match.fields;
   }
   if (matched == 0) return {};
   std::string by;
@@ -300,8 +300,8 @@ Json answer_json(const SearchAnswer& answer) {
                    {"group_duplicates", answer.query.fold_duplicates},
                    {"cut", answer.query.cut ? Json(*answer.query.cut) : Json()},
                    {"order", enum_name(answer.query.order)},
-                   {"compose", answer.composition ? composition_json(*answer.composition, text)
-                                                  : compose_json(answer.query)},
+                   {"compose", answer.composer_report ? composer_json(*answer.composer_report, text)
+                                                      : compose_json(answer.query)},
                    {"parts", parts_json(answer.query)}};
   json["tokens"] = tokens_json(answer.tokens);
   json["effective_length"] = measured_json(answer);
@@ -316,11 +316,15 @@ Json answer_json(const SearchAnswer& answer) {
                            {"at", kRecallAt},
                            {"queries", answer.approximate->queries},
                            {"of", answer.approximate->texts ? "text" : "image"}};
+  } else if (answer.by_engine) {
+    json["approximate"] = {{"engine", answer.by_engine->engine},
+                           {"compared", answer.by_engine->compared},
+                           {"exact_filter", answer.by_engine->exact_filter}};
   }
   json["rescored"] = answer.rescored ? Json(*answer.rescored) : Json();
   json["rerank"] = answer.reranking ? reranking_json(*answer.reranking) : Json();
   json["matching"] = matching_json(answer);
-  json["keywords"] = words_json(answer.words);
+  json["keywords"] = keywords_json(answer.keywords);
   json["hits"] = Json::array();
   for (const SearchHit& hit : answer.hits) {
     Json folded = Json::array();
@@ -337,7 +341,7 @@ Json answer_json(const SearchAnswer& answer) {
                             {"second", second_json(hit.item)},
                             {"score", std::isfinite(hit.score) ? Json(shortest(hit.score)) : Json()},
                             {"match", match_of(hit) == Match::kUnknown ? Json() : Json(name(match_of(hit)))},
-                            {"likelihood", likelihood_json(hit)},
+                            {"match_probability", likelihood_json(hit)},
                             {"date", file_date_json(hit.item)},
                             {"dated_by", dated_by(hit.facts)},
                             {"caption", hit.item.caption},
@@ -348,7 +352,7 @@ Json answer_json(const SearchAnswer& answer) {
                             {"facts", facts_json(hit.facts)},
                             {"near_duplicates", std::move(folded)},
                             {"vector_rank", hit.vector_rank ? Json(*hit.vector_rank) : Json()},
-                            {"keywords", words_json(hit.words)}});
+                            {"keywords", keywords_json(hit.keywords)}});
     add_stages(hit, answer.query, json["hits"].back());
   }
   return json;

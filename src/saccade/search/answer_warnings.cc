@@ -23,6 +23,12 @@ std::string approximate_note(const SearchAnswer& answer) {
     return fmt::format("approximate, recall {:.2f} measured on {} {} queries", answer.approximate->recall,
                        count_text(answer.approximate->queries), answer.approximate->texts ? "text" : "image");
   }
+  if (answer.by_engine) {
+    const EngineSearch& search = *answer.by_engine;
+    return fmt::format("approximate: {} chose {} of {}{}, which were compared in full", search.engine,
+                       count_text(search.compared), search.exact_filter ? "" : "at most ",
+                       counted(answer.searched, "picture"));
+  }
   if (answer.why_exact.empty()) return {};
   return fmt::format("searched exactly: {}. Build the index anew with saccade collection ann.",
                      answer.why_exact);

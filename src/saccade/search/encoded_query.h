@@ -10,7 +10,7 @@
 
 namespace saccade {
 
-struct Composition;  // composed/composed_query.h
+struct ComposerReport;  // composed/composed_query.h
 
 // Token counts of a text. If `dropped` > 0, the text was cut and the encoder has not read its end.
 struct TokenCount {
@@ -29,7 +29,8 @@ struct EncodedQuery {
   int64_t text_rows = 0;          // the first of them
   float text_weight = 1;          // the factor on the text's rows: its share times its weight
   std::vector<int32_t> text_ids;  // the tokens of the text's rows, where each row is one token's
-  std::shared_ptr<const Composition> composition = {};  // how a composer made the row; nullptr: none did
+  std::shared_ptr<const ComposerReport> composer_report =
+      {};  // how a composer made the row; nullptr: none did
 };
 
 }  // namespace saccade

@@ -18,7 +18,7 @@
 #include "saccade/model/composers/composer.h"
 #include "saccade/search/candidates.h"
 #include "saccade/search/fold.h"
-#include "saccade/search/keywords/word_search.h"
+#include "saccade/search/keywords/keyword_search.h"
 #include "saccade/search/matching/background.h"
 #include "saccade/search/matching/evidence.h"
 #include "saccade/search/query_language.h"
@@ -72,7 +72,7 @@ const QueryImage::Stored* stored_alone(const SearchQuery& query) {
 
 // Word search state of one search.
 struct Words {
-  WordRanking ranking;
+  KeywordRanking ranking;
   ScoreScale scale;              // of the query's scores
   std::vector<FusedRank> ranks;  // of the candidates, in their order
 
@@ -114,6 +114,9 @@ Judge judge_of(const CollectionReader& collection, const SearchQuery& query) {
     return {.reason =
                 "of late interaction nothing is measured: its scores grow with the text's number of tokens"};
   }
+  if (query.background == nullptr && collection.index() != nullptr) {
+    return {.reason = "the collection is in a vector database, which is not measured"};
+  }
   if (query.background == nullptr) {
     return {.reason = "the collection has not been measured: `saccade index` does that"};
   }
@@ -124,20 +127,31 @@ Judge judge_of(const CollectionReader& collection, const SearchQuery& query) {
   const Background& background = *query.background;
   const Background::Kind& kind = query.images.empty() ? background.text : background.picture;
   if (kind.surroundings.mean_query.empty()) return {.reason = kind.model.reason};
-  if (query.images.empty() && query.word_share > 0)
+  if (query.images.empty() && query.keyword_weight > 0)
     return {.kind = &kind, .texts = &background.texts, .reason = {}};
   return {.kind = &kind, .reason = kind.model.reason};
 }
 
 constexpr int64_t kScaleRows = 256;
 
+// The collection that a window's items are from (search_index).
+struct Whole {
+  int64_t searched = 0;                         // number of its items that the filter leaves
+  std::shared_ptr<const Matrix<float>> sample;  // rows of its items
+};
+
 // Returns the scale of a query's scores by one row: from the calibration's sample of the rows, or from one of the
 // same size.
 ScoreScale scale_of(const CollectionReader& collection, const SearchQuery& query, std::span<const float> row,
-                    double logit_scale) {
+                    double logit_scale, const Whole* whole) {
   if (query.background != nullptr && query.background->text.surroundings.sample.rows() > 0) {
     ScoreScale scale = score_scale(query.background->text.surroundings.sample.view(), row);
     scale.separation = query.background->texts.separation;
+    return scale;
+  }
+  if (whole != nullptr && whole->sample != nullptr) {
+    ScoreScale scale = score_scale(whole->sample->view(), row);
+    scale.separation = estimated_separation(scale.deviation, logit_scale);
     return scale;
   }
   const MatrixView<const float> rows = collection.rows();
@@ -168,24 +182,6 @@ ScoreScale late_scale(std::span<const Candidate> candidates) {
   return scale;
 }
 
-// Log odds of each hit in a softmax over the kCompetitors best scores, as HitFigures::odds. candidates: by score.
-std::vector<double> odds_of(std::span<const Candidate> candidates, double temperature) {
-  std::vector<double> odds;
-  double sum = 0;
-  const auto exponential = [&](const Candidate& candidate) {
-    return std::exp(temperature * (double{candidate.score} - double{candidates.front().score}));
-  };
-  for (const Candidate& one :
-       candidates.first(std::min(candidates.size(), static_cast<size_t>(kCompetitors)))) {
-    sum += exponential(one);
-  }
-  for (const Candidate& one : candidates) {
-    const double own = exponential(one);
-    odds.push_back(std::clamp(std::log(own / std::max(sum - own, 1e-300)), -20.0, 20.0));
-  }
-  return odds;
-}
-
 // Of each candidate; none where nothing is known. Fills answer.matching.
 std::map<int64_t, HitLikelihood> judge(const CollectionReader& collection, std::span<const float> row,
                                        const Judge& judge, const Candidates& candidates, const Words& words,
@@ -208,14 +204,13 @@ std::map<int64_t, HitLikelihood> judge(const CollectionReader& collection, std::
     matching.shipped = !judge.texts->measured;
     matching.labelled = judge.texts->labelled;
     matching.there = 0;
-    const std::vector<double> odds = odds_of(candidates.best, judge.kind->surroundings.temperature);
-    QueryWords asked = words.ranking.words;
-    const bool described = asked.known && judge.texts->described >= kDescribedShare;
+    const LogOdds log_odds(best, judge.kind->surroundings.temperature);
     for (size_t i = 0; i < best.size(); ++i) {
-      const WordRanking::Place* place = place_of(words.ranking, best[i].row);
-      asked.known = described || place != nullptr;
-      judgement.hits[i].right = match_probability(words.scale, double{best[i].score}, odds[i],
-                                                  place != nullptr ? place->evidence : WordEvidence(), asked);
+      const KeywordRanking::Place* place = place_of(words.ranking, best[i].row);
+      const double score{best[i].score};
+      judgement.hits[i].right = match_probability(words.scale, score, log_odds.of(score),
+                                                  place != nullptr ? place->evidence : WordEvidence(),
+                                                  words_for(words.ranking, place, judge.texts->described));
       matching.there = std::max(matching.there, judgement.hits[i].right);
     }
   }
@@ -249,7 +244,7 @@ Result<Folding> cut_and_fold(Candidates candidates, Words& words,
   matching.more = !candidates.complete && !candidates.best.empty() && is_likely(candidates.best.back());
   for (const Candidate& candidate : candidates.best) {
     bool passes = is_likely(candidate);
-    const WordRanking::Place* place = place_of(words.ranking, candidate.row);
+    const KeywordRanking::Place* place = place_of(words.ranking, candidate.row);
     if (!passes && place != nullptr && place->evidence.all) {
       SACCADE_ASSIGN(passes, caption_is(collection, candidate.id, asked));
     }
@@ -258,7 +253,7 @@ Result<Folding> cut_and_fold(Candidates candidates, Words& words,
   matching.cut_hits = std::ssize(candidates.best) - std::ssize(left);
   candidates.best = std::move(left);
   if (words.change()) {
-    words.ranks = fuse_ranks(words.ranking, query.word_share, words.scale, candidates.best);
+    words.ranks = fuse_ranks(words.ranking, query.keyword_weight, words.scale, candidates.best);
   }
   Folding folding = fold(candidates, collection, query, std::ssize(candidates.best));
   matching.passed = std::ssize(folding.groups);
@@ -285,10 +280,12 @@ const ListRecall* recall_for(const CollectionReader& collection, const SearchQue
 }
 
 // `late`: the query's rows of late interaction, or nullptr: by the one row alone. `by`: what hits are judged
-// by, or nullptr: they are not. `logit_scale`: the encoder's; without it the query's words are not looked at.
+// by, or nullptr: they are not. `logit_scale`: the encoder's; without it the query's words are not looked at. `whole`: what
+// the collection is a window of; `nullptr`: it is whole.
 Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<const float> row,
                                  const PackedQuery* late, const Judge* by, const SearchQuery& query,
-                                 ThreadPool& pool, std::optional<double> logit_scale, RowFinder& finder) {
+                                 ThreadPool& pool, std::optional<double> logit_scale, RowFinder& finder,
+                                 const Whole* whole = nullptr) {
   SACCADE_TRY(check(query));
   if (static_cast<int64_t>(row.size()) != collection.info().checkpoint.dim) {
     return fail(ErrorCode::kMismatch, "the query's row has {} columns, the collection's have {}", row.size(),
@@ -314,20 +311,24 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
   for (const QueryImage& image : query.images) {
     const auto* stored = std::get_if<QueryImage::Stored>(&image.content);
     if (stored == nullptr) continue;
-    SACCADE_ASSIGN(const Item item, collection.item(stored->id));
+    auto found = collection.item(stored->id);
+    // An item that is not in the window can be no hit.
+    if (!found && whole != nullptr && found.error().code == ErrorCode::kNotFound) continue;
+    SACCADE_ASSIGN(const Item item, std::move(found));
     if (!without.insert(item.row).second) continue;
     answer.searched -= allowed[static_cast<size_t>(item.row)] != 0 ? 1 : 0;
   }
-  if (answer.searched == 0) return answer;
+  if (whole != nullptr) answer.searched = whole->searched - std::ssize(without);
+  if (answer.searched <= 0) return answer;
 
   Words words;
   // With a query image, the text describes a change rather than the wanted image, so word search is skipped.
-  if (logit_scale && query.word_share != 0 && query.text.has_words() && query.images.empty()) {
-    SACCADE_ASSIGN(words.ranking, rank_by_words(collection, query, allowed));
-    answer.words = words.ranking.report;
+  if (logit_scale && query.keyword_weight != 0 && query.text.has_words() && query.images.empty()) {
+    SACCADE_ASSIGN(words.ranking, rank_by_keywords(collection, query, allowed));
+    answer.keywords = words.ranking.report;
     const bool judged = by != nullptr && by->texts != nullptr;
     if (late == nullptr && (words.change() || judged)) {
-      words.scale = scale_of(collection, query, row, *logit_scale);
+      words.scale = scale_of(collection, query, row, *logit_scale, whole);
     }
   }
   SACCADE_TRY(check_stop(query));
@@ -390,7 +391,7 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
     join_brought(candidates);
     Candidates fused = candidates;
     if (late != nullptr) words.scale = late_scale(fused.best);
-    words.ranks = fuse_ranks(words.ranking, query.word_share, words.scale, fused.best);
+    words.ranks = fuse_ranks(words.ranking, query.keyword_weight, words.scale, fused.best);
     folding = fold(fused, collection, query, query.k);
   }
   SACCADE_TRY(check_stop(query));
@@ -402,7 +403,7 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
     if (ranked == ranks.end()) continue;
     hit.vector_rank = ranked->second->by_vectors;
     if (ranked->second->by_words == nullptr) continue;
-    SACCADE_ASSIGN(hit.words, word_hit(collection, *ranked->second->by_words, words.ranking.report));
+    SACCADE_ASSIGN(hit.keywords, keyword_hit(collection, *ranked->second->by_words, words.ranking.report));
   }
   if (by == nullptr) return answer;
   if (!query.cut) likelihoods = judge(collection, row, *by, candidates, words, answer);
@@ -439,6 +440,66 @@ Status explain(const CollectionReader& collection, const Preprocessing& preproce
   return {};
 }
 
+// Number of images that a vector index is first asked for: enough for the hits with a few near-duplicates each, and for a
+// fusion with keywords.
+constexpr int64_t kFirstWindow = 256;
+
+// Searches a collection that has an index of its own: asks it for the nearest items, and ranks these by their full rows like
+// the rows of a folder. Asks for more while they do not suffice.
+Result<SearchAnswer> search_index(const CollectionReader& collection, std::span<const float> row,
+                                  const Judge* by, const SearchQuery& query, ThreadPool& pool,
+                                  std::optional<double> logit_scale) {
+  SACCADE_TRY(check(query));
+  if (query.exact) SACCADE_TRY(collection.check_has_rows("an exact search"));
+  const VectorIndex& index = *collection.index();
+  if (static_cast<int64_t>(row.size()) != collection.info().checkpoint.dim) {
+    return fail(ErrorCode::kMismatch, "the query's row has {} columns, the collection's have {}", row.size(),
+                collection.info().checkpoint.dim);
+  }
+  if (query.k > index.most()) {
+    return fail(ErrorCode::kUsage, "k is {}, but {} finds at most {}", query.k, index.engine(), index.most());
+  }
+  std::optional<Filter> filter;
+  if (!query.filter.empty()) {
+    SACCADE_ASSIGN(filter, parse_filter(query.filter).in("filter"));
+  }
+  NearestQuery asked{.row = row, .filter = filter ? &*filter : nullptr};
+  std::vector<std::string> terms;
+  std::vector<std::string> unwanted;
+  if (logit_scale && query.keyword_weight != 0 && query.text.has_words() && query.images.empty()) {
+    terms = word_terms(query);
+    for (const QueryPart& part : query.text.parts()) {
+      if (part.weight < 0) unwanted.push_back(part.text);
+    }
+  }
+  asked.terms = terms;
+  asked.counted = unwanted;
+  const int64_t least = query.rescore > 0 ? query.rescore : kFirstWindow;
+  asked.count = std::min(std::max(4 * query.k + 32, least), index.most());
+  Whole whole;
+  SACCADE_ASSIGN(whole.sample, index.sample());
+  OwnPass finder;
+  for (;; asked.count = std::min(4 * asked.count, index.most())) {
+    SACCADE_TRY(check_stop(query));
+    SACCADE_ASSIGN(NearestItems nearest, index.nearest(asked));
+    whole.searched = nearest.searched;
+    const int64_t compared = std::ssize(nearest.items);
+    SACCADE_ASSIGN(const CollectionReader window,
+                   CollectionReader::of_items({collection.info(), std::move(nearest.items),
+                                               std::move(nearest.words), collection.folder()}));
+    SACCADE_ASSIGN(SearchAnswer answer,
+                   search_with(window, row, nullptr, by, query, pool, logit_scale, finder, &whole));
+    const bool enough = std::ssize(answer.hits) >= query.k;
+    if (!enough && !nearest.complete && asked.count < index.most()) continue;
+    for (SearchHit& hit : answer.hits) {
+      hit.item.path = index.path_here(hit.item.path);
+      for (SearchHit::Folded& copy : hit.folded) copy.item.path = index.path_here(copy.item.path);
+    }
+    answer.by_engine = EngineSearch{index.engine(), compared, nearest.exact};
+    return answer;
+  }
+}
+
 }  // namespace
 
 void order_hits(SearchAnswer& answer) {
@@ -469,9 +530,14 @@ Result<EncodedQuery> encode_query(const CollectionReader& collection, EncoderBac
   SACCADE_TRY(check_query_size(query));
   if (const QueryImage::Stored* alone = stored_alone(query)) {
     SACCADE_TRY(collection.check_files().in("collection"));
+    EncodedQuery encoded;
+    if (const VectorIndex* index = collection.index()) {
+      SACCADE_ASSIGN(WholeItem whole, index->whole(alone->id));
+      encoded.row = std::move(whole.values);
+      return encoded;
+    }
     SACCADE_ASSIGN(const Item item, collection.item(alone->id));
     const auto row = collection.rows().row(item.row);
-    EncodedQuery encoded;
     encoded.row.assign(row.begin(), row.end());
     return encoded;
   }
@@ -485,8 +551,10 @@ Result<EncodedQuery> encode_query(const CollectionReader& collection, EncoderBac
 Result<SearchAnswer> search_row(const CollectionReader& collection, std::span<const float> row,
                                 const SearchQuery& query, ThreadPool& pool) {
   OwnPass finder;
-  SACCADE_ASSIGN(SearchAnswer answer,
-                 search_with(collection, row, nullptr, nullptr, query, pool, std::nullopt, finder));
+  auto found = collection.index() != nullptr
+                   ? search_index(collection, row, nullptr, query, pool, std::nullopt)
+                   : search_with(collection, row, nullptr, nullptr, query, pool, std::nullopt, finder);
+  SACCADE_ASSIGN(SearchAnswer answer, std::move(found));
   order_hits(answer);
   return answer;
 }
@@ -505,13 +573,15 @@ Result<SearchAnswer> search_encoded(const CollectionReader& collection, EncoderB
   }
   const Judge judge = judge_of(collection, query);
   if (query.cut && !judge.tells()) {
-    return fail(ErrorCode::kUnsupported, "nothing can be cut by its likelihood: {}", judge.reason);
+    return fail(ErrorCode::kUnsupported, "hits have no match probabilities to cut by: {}", judge.reason);
   }
   SearchAnswer answer;
   const bool late = collection.has_late_rows();
   const double logit_scale = double{encoder.info().logit_scale};
-  if (!late || encoded.late.rows() == 0) {
-    const Judge* by = query.background != nullptr && !late ? &judge : nullptr;
+  const Judge* by = query.background != nullptr && !late ? &judge : nullptr;
+  if (collection.index() != nullptr) {
+    SACCADE_ASSIGN(answer, search_index(collection, encoded.row, by, query, pool, logit_scale));
+  } else if (!late || encoded.late.rows() == 0) {
     SACCADE_ASSIGN(answer,
                    search_with(collection, encoded.row, nullptr, by, query, pool, logit_scale, finder));
   } else {
@@ -522,7 +592,7 @@ Result<SearchAnswer> search_encoded(const CollectionReader& collection, EncoderB
     if (query.explain) SACCADE_TRY(explain(collection, encoder.preprocessing(), encoded, packed, answer));
   }
   answer.tokens = encoded.tokens;
-  answer.composition = encoded.composition;
+  answer.composer_report = encoded.composer_report;
   order_hits(answer);
   return answer;
 }

@@ -15,7 +15,7 @@
 #include "saccade/match.h"
 #include "saccade/search/encoded_query.h"
 #include "saccade/search/explain/explain.h"
-#include "saccade/search/keywords/word_answer.h"
+#include "saccade/search/keywords/keyword_answer.h"
 #include "saccade/search/search_query.h"
 
 namespace saccade {
@@ -39,7 +39,7 @@ struct SearchHit {
   std::vector<TokenMatch> matches;           // with Query::explain: one a row of the text
   std::vector<HitExplanation> explanations;  // after explain_hits: one an encoder
   std::optional<HitLikelihood> likelihood;   // with Query::background, of the encoder's own score
-  std::optional<WordHit> words;        // with Query::word_share, where the picture has words of the query
+  std::optional<KeywordHit> keywords;  // with Query::keyword_weight, where the picture has words of the query
   std::optional<int64_t> vector_rank;  // beside it: by the score alone; nothing where it is too low to count
   // Rank and score before reranking; the hit's `score` is the old one if it was not reranked.
   struct Retrieval {
@@ -93,6 +93,13 @@ struct Approximation {
   bool texts = false;   // these were texts, else images of the collection
 };
 
+// Search by the index of a vector database, which may miss hits.
+struct EngineSearch {
+  std::string engine;        // "Weaviate 1.35.2"
+  int64_t compared = 0;      // images that it found, which were compared by their full rows
+  bool exact_filter = true;  // false: `searched` also counts images that do not meet the filter
+};
+
 struct SearchAnswer {
   SearchQuery query;
   std::optional<TokenCount> tokens;
@@ -104,14 +111,16 @@ struct SearchAnswer {
   // Number of exact rows that were read after a scan of int8 rows, because int8 scores left their rank open.
   // Set only if int8 rows were scanned. The answer is the same either way.
   std::optional<int64_t> rescored;
-  // Set only if a picture among the best may be missing.
+  // Set only if a picture among the best may be missing: at most one of these two.
   std::optional<Approximation> approximate = {};
+  std::optional<EngineSearch> by_engine = {};
   // Why the collection's approximate index was not used, in a sentence; empty if it was, or if there is none to use.
   std::string why_exact = {};
   std::optional<Reranking> reranking;
   std::optional<Matching> matching;
-  std::optional<WordSearch> words;                      // with Query::word_share
-  std::shared_ptr<const Composition> composition = {};  // how a composer made the query; nullptr: none did
+  std::optional<KeywordSearch> keywords;  // with Query::keyword_weight
+  std::shared_ptr<const ComposerReport> composer_report =
+      {};  // how a composer made the query; nullptr: none did
 };
 
 // Returns the strength of the hit's match, by its match probability.

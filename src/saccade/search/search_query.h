@@ -107,6 +107,9 @@ struct SearchQuery {
   // Number of images that late interaction scores by all their rows, chosen by their mean row. It is at least
   // k; 0 scores all. Ignored if the collection keeps no late interaction rows.
   int64_t candidates = 1000;
+  // Number of images that a vector database is asked for and that are compared by their full rows, at least; 0: as many as the
+  // hits need. Ignored for a folder, all of whose rows are compared.
+  int64_t rescore = 0;
   // True to also report the patches that each row of the text matched (Hit::matches). Words and maps, for any
   // encoder: explain_hits.
   bool explain = false;
@@ -124,11 +127,11 @@ struct SearchQuery {
   // Among the hits shown; ranks stay those by score.
   HitOrder order = HitOrder::kScore;
 
-  // True to score all rows, even if the collection has an approximate index.
+  // True to score all rows, even if the collection has an approximate index. kUnsupported for a vector database.
   bool exact = false;
 
   // The share of words beside vectors, [0, 1] (word_search.h); 0: vectors alone.
-  double word_share = 0;
+  double keyword_weight = 0;
   // Request to stop: encode_query and search_encoded end with kCancelled between two steps.
   std::stop_token stop = {};
 

@@ -539,7 +539,7 @@ TEST_F(SearchTest, APictureAndATextAreComposedAsAsked) {
   EXPECT_EQ(answer_json(moved)["query"]["compose"]["was"], "b");
   query.fusion = Fusion{.method = Compose::kSlerp, .text_weight = -1, .image_weight = 2};
   EXPECT_EQ(error_of(query).code, ErrorCode::kUsage);
-  // A single part needs no composition, and the answer reports none.
+  // A single part is not composed, and the answer reports no composer.
   query.images.clear();
   query.fusion = Fusion{.method = Compose::kSlerp};
   EXPECT_NEAR(answer_to(query).hits[0].score, 1, 1e-6);
@@ -690,7 +690,7 @@ TEST_F(SearchTest, JsonHasTheDocumentedFields) {
   EXPECT_TRUE(json["effective_length"].is_null());
   EXPECT_EQ(
       dump_json(json["hits"][0]),
-      R"({"rank":1,"id":1,"path":"/pictures/a","second":null,"score":1.0,"match":null,"likelihood":null,"date":0,"dated_by":"file",)"
+      R"({"rank":1,"id":1,"path":"/pictures/a","second":null,"score":1.0,"match":null,"match_probability":null,"date":0,"dated_by":"file",)"
       R"("caption":"picture a","width":10,"height":10,"format":"png","file_here":true,"facts":{},"near_duplicates":[{"id":2,"path":"/pictures/same","second":null,"score":1.0,"same_bytes":true}],"vector_rank":null,"keywords":null})");
   EXPECT_EQ(json["searched"], 3);
   EXPECT_THAT(dump_json(json), HasSubstr("/pictures/b\xEF\xBF\xBD"));

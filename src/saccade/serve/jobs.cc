@@ -9,6 +9,8 @@
 #include <fmt/ranges.h>
 
 #include "saccade/collection/collection_json.h"
+#include "saccade/collection/weaviate/address.h"
+#include "saccade/core/files/file_lock.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/seconds_since.h"
@@ -203,7 +205,7 @@ Status Jobs::run(Job& job) {
   return served.follow();
 }
 
-Result<Jobs::Turn> Jobs::turn(ServedCollection& collection, double seconds) {
+Result<Jobs::Turn> Jobs::turn(ServedCollection& collection, double seconds) const {
   const auto deadline =
       std::chrono::steady_clock::now() +
       std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
@@ -213,10 +215,21 @@ Result<Jobs::Turn> Jobs::turn(ServedCollection& collection, double seconds) {
                 collection.name());
   }
   for (;;) {
-    Result<CollectionWriter> writer = CollectionWriter::open(collection.folder());
-    if (writer) return Turn{std::move(lock), *std::move(writer)};
-    const bool taken = writer.error().code == ErrorCode::kCancelled;
-    if (!taken || std::chrono::steady_clock::now() >= deadline) return fail(std::move(writer).error());
+    auto taken = [&]() -> Result<Turn> {
+      std::optional<Descriptor> uploads;
+      if (weaviate::is_address(collection.folder()) && takes_pictures()) {
+        SACCADE_ASSIGN(uploads,
+                       lock_file(options_.uploads / (collection.name() + ".lock"), "changing uploads"));
+      }
+      SACCADE_ASSIGN(CollectionWriter writer, CollectionWriter::open(collection.folder()));
+      return Turn{{}, std::move(writer), std::move(uploads)};
+    }();
+    if (taken) {
+      taken->lock = std::move(lock);
+      return taken;
+    }
+    const bool others = taken.error().code == ErrorCode::kCancelled;
+    if (!others || std::chrono::steady_clock::now() >= deadline) return fail(std::move(taken).error());
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
 }

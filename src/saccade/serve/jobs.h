@@ -18,6 +18,7 @@
 
 #include "saccade/collection/ingest/ingest.h"
 #include "saccade/core/error.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 #include "saccade/serve/files/uploads.h"
 #include "saccade/serve/served.h"
@@ -106,13 +107,15 @@ class Jobs {
   Status run(Job& job);
   void end(Job& job, const Status& status);
   [[nodiscard]] JobState seen(const Job& job) const;
-  // A collection that nobody else changes meanwhile, neither in this process nor in another.
+  // A collection that nobody else changes meanwhile, neither in this process nor in another. Others may write to a
+  // Weaviate cluster, but no other server with the same folder of uploads.
   struct Turn {
     std::unique_lock<std::timed_mutex> lock;
     CollectionWriter writer;
+    std::optional<Descriptor> uploads;
   };
   // kCancelled if others change it for longer than that.
-  static Result<Turn> turn(ServedCollection& collection, double seconds);
+  [[nodiscard]] Result<Turn> turn(ServedCollection& collection, double seconds) const;
 
   const JobOptions options_;
   std::vector<std::pair<std::string, std::filesystem::path>> folders_;  // by name

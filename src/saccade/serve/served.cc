@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "saccade/collection/weaviate/address.h"
 #include "saccade/core/files/file_stamp.h"
 #include "saccade/search/composed/collection_composer.h"
 #include "saccade/serve/shared/shared_rows.h"
@@ -16,8 +17,13 @@ namespace {
 
 // Returns a string that changes with the collection: the stamps of the files that every change touches. It is
 // empty while a further change might leave the stamps as they are. The collection must then be checked again
-// the next time.
-std::string state_of(const std::filesystem::path& folder) {
+// the next time. For an address: the class that is there, and its number of images.
+Result<std::string> state_of(const std::filesystem::path& folder) {
+  if (weaviate::is_address(folder)) {
+    SACCADE_ASSIGN(const CollectionReader there, CollectionReader::open(folder));
+    const CollectionInfo& info = there.info();
+    return fmt::format("{};{};{}", info.created, info.checkpoint.fingerprint, there.item_count());
+  }
   std::string state;
   for (const std::string_view name :
        {std::string_view("collection.json"), std::string_view("catalog.sqlite"),
@@ -25,7 +31,7 @@ std::string state_of(const std::filesystem::path& folder) {
     auto stamp = file_stamp(folder / name);
     // Whenever root opens the catalog, SQLite sets the owner of its log: that alone is no change.
     if (stamp) stamp->ctime_ns = 0;
-    if (stamp && !is_settled(*stamp)) return {};
+    if (stamp && !is_settled(*stamp)) return std::string();
     state += (stamp ? stamp->text() : "") + ";";
   }
   return state;
@@ -80,7 +86,7 @@ Result<std::unique_ptr<ServedCollection>> ServedCollection::open(std::string nam
     return std::make_unique<SharedRows>(collection.alive());
   };
   options.open_composer = true;
-  served->state_ = state_of(folder);
+  SACCADE_ASSIGN(served->state_, state_of(folder));
   SACCADE_ASSIGN(served->core_, EngineCore::open(std::move(options)));
   SACCADE_TRY(served->core_->snapshot());  // that there is a collection
   return served;
@@ -137,7 +143,7 @@ Status ServedCollection::following() const {
 }
 
 Status ServedCollection::follow_files() {
-  const std::string state = state_of(folder());
+  SACCADE_ASSIGN(const std::string state, state_of(folder()));
   if (!state.empty() && state == state_) return {};
   {
     const std::lock_guard lock(mutex_);
@@ -151,10 +157,16 @@ Status ServedCollection::follow_files() {
 Result<std::unique_ptr<Served>> Served::open(const ServedOptions& options) {
   std::unique_ptr<Served> served(new Served(options.models));
   for (const std::filesystem::path& folder : options.collections) {
-    std::error_code error;
-    const std::filesystem::path whole = std::filesystem::absolute(folder, error).lexically_normal();
-    const std::string base =
-        whole.has_filename() ? whole.filename().string() : whole.parent_path().filename().string();
+    std::filesystem::path whole = folder;
+    std::string base;
+    if (weaviate::is_address(folder)) {
+      SACCADE_ASSIGN(const weaviate::Address address, weaviate::parse_address(folder));
+      base = address.name;
+    } else {
+      std::error_code error;
+      whole = std::filesystem::absolute(folder, error).lexically_normal();
+      base = whole.has_filename() ? whole.filename().string() : whole.parent_path().filename().string();
+    }
     std::string name = base;
     for (int number = 2; served->collection(name).has_value(); ++number)
       name = fmt::format("{}-{}", base, number);
@@ -210,12 +222,18 @@ Result<ServedCollection*> Served::collection(std::string_view name) const {
   }
   // The open collection could still answer, but with images that the user has deleted.
   std::error_code not_there;
-  if (!std::filesystem::exists((*found)->folder() / "collection.json", not_there)) {
+  const bool in_folder = !weaviate::is_address((*found)->folder());
+  if (in_folder && !std::filesystem::exists((*found)->folder() / "collection.json", not_there)) {
     return fail(ErrorCode::kCancelled,
                 "the collection {} is no longer where it was: it is served again once it is back",
                 (*found)->name());
   }
-  const Status whole = (*found)->now()->collection.check_files();
+  // A cluster that does not answer is noticed by follow(): no request waits for it here.
+  const Status whole = in_folder ? (*found)->now()->collection.check_files() : (*found)->following();
+  if (!whole && !in_folder) {
+    return fail(ErrorCode::kCancelled, "the collection {} cannot be searched now: {}", (*found)->name(),
+                whole.error().message);
+  }
   if (!whole) {
     return fail(ErrorCode::kCancelled, "the collection {} is not whole, and is served again once it is: {}",
                 (*found)->name(), whole.error().message);

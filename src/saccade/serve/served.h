@@ -49,7 +49,8 @@ class ServedCollection {
   // Returns the order of a snapshot's images, newest first. Thread-safe.
   Result<std::shared_ptr<const std::vector<PlaceByDate>>> newest(
       const std::shared_ptr<const CollectionSnapshot>& snapshot) const;
-  // Reopens the collection if its files have changed since, or within the last two seconds. That also finds another
+  // Reopens the collection if its files have changed since, or within the last two seconds; one in a Weaviate cluster if
+  // its class or its number of images has changed. That also finds another
   // collection in its place, such as behind a link that now leads elsewhere. If it cannot be opened, or is of another
   // checkpoint, returns the error and keeps the old snapshot. Thread-safe.
   Status follow();
@@ -107,8 +108,10 @@ class Served {
   }
   [[nodiscard]] const std::vector<std::unique_ptr<ServedModel>>& models() const { return models_.all(); }
   [[nodiscard]] const ServedModels& model_memory() const { return models_; }
-  // Returns the collection of that name, or the only one if the name is empty. kNotFound lists the existing
-  // names. kCancelled for one whose folder is gone, or whose files another program has truncated.
+  // Returns the collection of that name, or the only one if the name is empty. A collection in a vector database has the name
+  // of its class. kNotFound lists the existing
+  // names. kCancelled for one whose folder is gone, whose files another program has truncated, or whose
+  // engine does not answer.
   [[nodiscard]] Result<ServedCollection*> collection(std::string_view name) const;
   // Likewise; the first where the name is empty.
   [[nodiscard]] Result<ServedModel*> model(std::string_view name) const;

@@ -1,8 +1,12 @@
 #include "saccade/text/token_parts.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 
+#include "saccade/text/normalize.h"
 #include "saccade/text/sentences.h"
+#include "saccade/text/utf8.h"
 
 namespace saccade {
 namespace {
@@ -29,6 +33,33 @@ Result<int64_t> room_beside_frame(int64_t frame, int64_t max_ids) {
   if (max_ids > frame) return max_ids - frame;
   return fail(ErrorCode::kUsage, "chunks of {} tokens have no room for text: start, end and prompt take {}",
               max_ids, frame);
+}
+
+// Returns the views of the words of a text whose white space is single spaces.
+std::vector<std::string_view> words_between_spaces(std::string_view text) {
+  std::vector<std::string_view> words;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(' ', begin), text.size());
+    if (end > begin) words.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
+// Returns chunks of `size` words, or `nullopt` as soon as a chunk has more than `room` tokens. Chunks of one
+// word may have more.
+std::optional<std::vector<TokenizedText>> runs_of_words(const Tokenizer& tokenizer,
+                                                        std::span<const std::string_view> words, size_t size,
+                                                        int64_t room) {
+  std::vector<TokenizedText> chunks;
+  for (size_t begin = 0; begin < words.size(); begin += size) {
+    const std::string_view last = words[std::min(begin + size, words.size()) - 1];
+    const char* from = words[begin].data();
+    const auto bytes = static_cast<size_t>(last.data() - from) + last.size();
+    chunks.push_back(tokenizer.encode(std::string_view(from, bytes), kWholeText));
+    if (chunks.back().used > room && size > 1) return std::nullopt;
+  }
+  return chunks;
 }
 
 }  // namespace
@@ -95,15 +126,44 @@ Result<std::vector<TokenizedText>> sentence_chunks(const Tokenizer& tokenizer, s
   return chunks;
 }
 
+Result<std::vector<TokenizedText>> word_chunks(const Tokenizer& tokenizer, std::string_view text,
+                                               int64_t max_ids) {
+  TokenizedText whole = tokenizer.encode(text, kWholeText);
+  SACCADE_ASSIGN(const int64_t room, room_beside_frame(frame_size(whole), max_ids));
+  if (whole.used <= room) return std::vector<TokenizedText>{std::move(whole)};
+  const std::string spaced = collapse_white_space(to_valid_utf8(text));
+  const std::vector<std::string_view> words = words_between_spaces(spaced);
+  std::optional<std::vector<TokenizedText>> runs;
+  size_t tried = words.size();
+  for (size_t parts = 2; !runs; ++parts) {  // ends with single words, which are always taken
+    const size_t size = std::max<size_t>(1, words.size() / parts);
+    if (size == tried && size > 1) continue;
+    tried = size;
+    runs = runs_of_words(tokenizer, words, size, room);
+  }
+  std::vector<TokenizedText> chunks;
+  for (TokenizedText& run : *runs) {
+    if (run.used > room) {
+      SACCADE_ASSIGN(std::vector<TokenizedText> pieces, equal_chunks(run, max_ids));
+      std::ranges::move(pieces, std::back_inserter(chunks));
+    } else if (run.used > 0) {
+      chunks.push_back(std::move(run));
+    }
+  }
+  if (chunks.empty()) return equal_chunks(whole, max_ids);
+  return chunks;
+}
+
 std::span<const EnumName<Chunking>> enum_names(Chunking) {
-  static constexpr EnumName<Chunking> kWords[] = {{Chunking::kEqual, "equal"},
-                                                  {Chunking::kSentences, "sentences"}};
+  static constexpr EnumName<Chunking> kWords[] = {
+      {Chunking::kEqual, "equal"}, {Chunking::kSentences, "sentences"}, {Chunking::kWords, "words"}};
   return kWords;
 }
 
 Result<std::vector<TokenizedText>> chunk_text(const Tokenizer& tokenizer, std::string_view text,
                                               int64_t max_ids, Chunking chunking) {
   if (chunking == Chunking::kSentences) return sentence_chunks(tokenizer, text, max_ids);
+  if (chunking == Chunking::kWords) return word_chunks(tokenizer, text, max_ids);
   return equal_chunks(tokenizer.encode(text, kWholeText), max_ids);
 }
 

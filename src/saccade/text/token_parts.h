@@ -49,10 +49,19 @@ Result<std::vector<TokenizedText>> equal_chunks(const TokenizedText& text, int64
 Result<std::vector<TokenizedText>> sentence_chunks(const Tokenizer& tokenizer, std::string_view text,
                                                    int64_t max_ids);
 
-enum class Chunking { kEqual, kSentences };
-std::span<const EnumName<Chunking>> enum_names(Chunking);  // "equal", "sentences"
+// Splits the text into chunks of equally many words, the last one shorter, and tokenizes each as a text of its
+// own. Words are separated by white space, and joined by single spaces. A text that fits max_ids is one chunk,
+// as it is. Otherwise a chunk has max(1, words / p) words, for the smallest p of 2 or more with which all
+// chunks fit: the split of github.com/aiforsec/EffectiveTokenLength-MModels. A single word that does not fit
+// is cut into equal chunks. Returns the errors of equal_chunks. Cost: that of tokenizing the text for each
+// number of words tried.
+Result<std::vector<TokenizedText>> word_chunks(const Tokenizer& tokenizer, std::string_view text,
+                                               int64_t max_ids);
 
-// Splits the text into chunks of either kind, with the limits and errors described above.
+enum class Chunking { kEqual, kSentences, kWords };
+std::span<const EnumName<Chunking>> enum_names(Chunking);  // "equal", "sentences", "words"
+
+// Splits the text into chunks of any kind, with the limits and errors described above.
 Result<std::vector<TokenizedText>> chunk_text(const Tokenizer& tokenizer, std::string_view text,
                                               int64_t max_ids, Chunking chunking);
 

@@ -10,9 +10,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "saccade/core/files/files.h"
+#include "saccade/core/json.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/text/sentences.h"
+#include "saccade/text/token_decoder.h"
 #include "saccade/text/tokenizers/framed_tokenizer.h"
 
 namespace saccade {
@@ -311,9 +314,126 @@ TEST(SentenceChunks, OfWordsAreTheWholeTextsTokens) {
   }
 }
 
+// The published program's split, written as it is there.
+std::vector<std::string> study_parts(const std::vector<std::string>& words, size_t parts) {
+  const size_t size = std::max<size_t>(1, words.size() / parts);
+  std::vector<std::string> result;
+  for (size_t begin = 0; begin < words.size(); begin += size) {
+    std::string part;
+    for (size_t i = begin; i < std::min(begin + size, words.size()); ++i) {
+      part += (part.empty() ? "" : " ") + words[i];
+    }
+    result.push_back(part);
+  }
+  return result;
+}
+
+TEST(WordChunks, AreThoseOfTheStudysProgram) {
+  std::mt19937 random(3);
+  const std::vector<std::string> vocabulary = {"a",    "red", "house", "(near)", "extraordinarily,",
+                                               "sea.", "42"};
+  int split = 0;
+  for (const char* name : {"clip", "openai", "bert"}) {
+    const Tokenizer& tokenizer = *tokenizers().at(name);
+    for (int round = 0; round < 60; ++round) {
+      std::vector<std::string> words;
+      std::string text = "  ";
+      for (size_t w = 1 + random() % 60; w > 0; --w) {
+        words.push_back(vocabulary[random() % vocabulary.size()]);
+        text += words.back() + (random() % 3 == 0 ? "\n \t" : " ");
+      }
+      const auto max_ids = static_cast<int64_t>(15 + random() % 30);
+      std::vector<std::vector<int32_t>> expected = {tokenizer.encode(text, kWholeText).ids};
+      const auto fits = [&](const std::vector<int32_t>& ids) { return std::ssize(ids) <= max_ids; };
+      for (size_t parts = 2; !std::ranges::all_of(expected, fits); ++parts) {
+        expected.clear();
+        for (const std::string& part : study_parts(words, parts)) {
+          expected.push_back(tokenizer.encode(part, kWholeText).ids);
+        }
+      }
+      split += expected.size() > 1 ? 1 : 0;
+      const auto chunks = word_chunks(tokenizer, text, max_ids);
+      ASSERT_TRUE(chunks);
+      std::vector<std::vector<int32_t>> found;
+      for (const TokenizedText& chunk : *chunks) found.push_back(chunk.ids);
+      EXPECT_EQ(found, expected) << name << ": " << text << " in " << max_ids;
+    }
+  }
+  EXPECT_GT(split, 60);
+}
+
+TEST(WordChunks, ByHand) {
+  const ByteTokenizer bytes;
+  const auto texts = [&](std::string_view text, int64_t room) {
+    std::vector<std::string> result;
+    const auto chunks = word_chunks(bytes, text, 3 + room);
+    for (const TokenizedText& chunk : chunks.value()) {
+      const auto own = own_tokens(std::vector{chunk});
+      result.emplace_back(own.begin(), own.end());
+    }
+    return result;
+  };
+  EXPECT_THAT(texts("a  b", 4), ElementsAre("a  b"));  // fits: as it is
+  EXPECT_THAT(texts("a  b", 3), ElementsAre("a", "b"));
+  // Seven words in two parts are runs of three, and one of the rest.
+  EXPECT_THAT(texts("a b c d e f g", 7), ElementsAre("a b c", "d e f", "g"));
+  // A word that does not fit is cut into equal parts.
+  EXPECT_THAT(texts("ab cdefgh", 4), ElementsAre("ab", "cde", "fgh"));
+  EXPECT_THAT(texts("     ", 4), ElementsAre("   ", "  "));
+}
+
+// tools/reference/token_decoding.py: the texts of the first k ids of each golden case.
+TEST(TokenDecoder, AnswersAsTheReference) {
+  const Json reference = read_json(kGolden / "decoded.json").value();
+  for (const char* name : {"clip", "bert"}) {
+    const auto decoder = token_decoder(*tokenizers().at(name));
+    ASSERT_TRUE(decoder) << name;
+    const Json cases = read_json(kGolden / (std::string(name) + ".json")).value()["cases"];
+    ASSERT_EQ(reference[name].size(), cases.size());
+    for (size_t c = 0; c < cases.size(); ++c) {
+      const auto ids = cases[c]["ids"].get<std::vector<int32_t>>();
+      ASSERT_EQ(reference[name][c].size(), std::min<size_t>(ids.size(), 24));
+      for (size_t k = 1; k <= reference[name][c].size(); ++k) {
+        EXPECT_EQ(decoder->decode(std::span(ids).first(k)), reference[name][c][k - 1].get<std::string>())
+            << name << " " << cases[c]["text"] << " " << k;
+      }
+    }
+  }
+}
+
+TEST(TokenDecoder, IdsWithoutText) {
+  for (const char* name : {"clip", "openai", "bert"}) {
+    const Tokenizer& tokenizer = *tokenizers().at(name);
+    const auto decoder = token_decoder(tokenizer);
+    ASSERT_TRUE(decoder) << name;
+    const std::vector<int32_t> ids = {-5, 1 << 30, tokenizer.start_id(), tokenizer.end_id()};
+    EXPECT_EQ(decoder->decode(ids), "");
+    EXPECT_EQ(decoder->decode({}), "");
+  }
+  EXPECT_EQ(token_decoder(*tokenizers().at("siglip")), nullptr);
+  EXPECT_EQ(token_decoder(ByteTokenizer()), nullptr);
+}
+
+// A part of a word is a word of its own when it is tokenized again.
+TEST(TokenDecoder, CutWordsBecomeOtherTokens) {
+  const Tokenizer& clip = *tokenizers().at("clip");
+  const auto decoder = token_decoder(clip);
+  const std::string word = "antidisestablishmentarianism";
+  const TokenizedText whole = clip.encode(word, kWholeText);
+  ASSERT_GT(whole.used, 2);
+  int changed = 0;
+  for (int64_t n = 2; n <= whole.used; ++n) {
+    const std::string text = decoder->decode(keep_first(whole, n).ids);
+    EXPECT_TRUE(word.starts_with(text)) << text;
+    EXPECT_LT(text.size(), word.size());
+    changed += clip.encode(text, kWholeText).ids != keep_first(whole, n).ids ? 1 : 0;
+  }
+  EXPECT_GT(changed, 0);
+}
+
 TEST(Chunks, OfNothingAreOne) {
   for (const auto& [name, tokenizer] : tokenizers()) {
-    for (const Chunking chunking : {Chunking::kEqual, Chunking::kSentences}) {
+    for (const Chunking chunking : {Chunking::kEqual, Chunking::kSentences, Chunking::kWords}) {
       for (const std::string text : {"", "  \n "}) {
         const auto chunks = chunk_text(*tokenizer, text, 20, chunking);
         ASSERT_TRUE(chunks) << name;
@@ -326,7 +446,7 @@ TEST(Chunks, OfNothingAreOne) {
 
 TEST(Chunks, NeedRoomBesideTheFrame) {
   const Tokenizer& clip = *tokenizers().at("clip");
-  for (const Chunking chunking : {Chunking::kEqual, Chunking::kSentences}) {
+  for (const Chunking chunking : {Chunking::kEqual, Chunking::kSentences, Chunking::kWords}) {
     const auto chunks = chunk_text(clip, "a house", 2, chunking);
     ASSERT_FALSE(chunks);
     EXPECT_EQ(chunks.error().code, ErrorCode::kUsage);

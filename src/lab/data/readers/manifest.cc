@@ -174,10 +174,14 @@ Result<RatedText> parse_rated(const Json& json, const fs::path& folder, int64_t 
   return item;
 }
 
+constexpr const char* kGalleryImage = "gallery_image";
+constexpr const char* kEarlierGalleryImage = "picture";  // its name in manifests from before
+
 Result<GalleryPicture> parse_gallery_picture(const Json& json, const fs::path& folder) {
   GalleryPicture picture;
+  const char* key = json.contains(kGalleryImage) ? kGalleryImage : kEarlierGalleryImage;
   std::string name;
-  SACCADE_ASSIGN(picture.image, parse_image(json["picture"], "picture", folder, name));
+  SACCADE_ASSIGN(picture.image, parse_image(json[key], key, folder, name));
   SACCADE_ASSIGN(picture.id, json_field_or<std::string>(json, "id", name));
   SACCADE_ASSIGN(picture.gallery, json_field_or<std::string>(json, "gallery", ""));
   return picture;
@@ -254,7 +258,7 @@ class ManifestLines {
     if (auto* kind = std::get_if<Kind>(&dataset_.content)) return kind;
     return fail(ErrorCode::kBadData,
                 "\"image\", \"images\", \"visual\" and \"reference\" belong to different sorts of lines: a "
-                "manifest has one sort (lines with \"picture\" go with \"reference\")");
+                "manifest has one sort (lines with \"gallery_image\" go with \"reference\")");
   }
 
   // Returns the item's id; null for an image of a gallery.
@@ -266,7 +270,7 @@ class ManifestLines {
       edit_lines_.push_back(number);
       return added<EditQueries>(parse_edit(json, number));
     }
-    if (json.contains("picture")) {
+    if (json.contains(kGalleryImage) || json.contains(kEarlierGalleryImage)) {
       SACCADE_TRY(add_picture(json));
       return nullptr;
     }
@@ -381,7 +385,7 @@ class ManifestText {
   Status operator()(const EditQueries& edits) {
     for (const GalleryPicture& picture : edits.gallery) {
       SACCADE_ASSIGN(Json image, image_json(picture.image, base_));
-      Json line = {{"picture", std::move(image)}, {"id", picture.id}};
+      Json line = {{kGalleryImage, std::move(image)}, {"id", picture.id}};
       put(line, "gallery", picture.gallery);
       SACCADE_TRY(add(picture.id, line));
     }
@@ -427,7 +431,8 @@ bool is_manifest(const data::Candidate& candidate) {
   if (!candidate.outline || candidate.outline->array) return false;
   const auto has = [&](const char* key) { return !candidate.outline->member(key).empty(); };
   return has("image") || has("images") || (has("text") && has("visual")) ||
-         (has("reference") && has("texts")) || (has("picture") && has("gallery"));
+         (has("reference") && has("texts")) || has(kGalleryImage) ||
+         (has(kEarlierGalleryImage) && has("gallery"));
 }
 
 Result<Dataset> read_manifest(const data::Candidate& candidate, const DatasetOptions& options) {

@@ -160,7 +160,7 @@ class ShardReader {
     SACCADE_ASSIGN(const std::optional<std::string> id, text(index, columns_.id.name, columns_.id.leaf));
     SACCADE_ASSIGN(const std::optional<std::string> group,
                    text(index, columns_.group.name, columns_.group.leaf));
-    const bool has_ids = columns_.id.field >= 0;
+    const bool has_ids = columns_.id.leaf >= 0;
     if (has_ids && !id) {
       return fail(ErrorCode::kBadData, "column \"{}\" is null, which is no id", columns_.id.name);
     }

@@ -100,8 +100,8 @@ class Chooser {
 
   Result<ParquetColumns> choose() {
     ParquetColumns columns;
-    SACCADE_ASSIGN(columns.picture_field, picture_field());
-    const ParquetField& picture = fields_[static_cast<size_t>(columns.picture_field)];
+    SACCADE_ASSIGN(const int picture_at, picture_field());
+    const ParquetField& picture = at(picture_at);
     const auto column = picture_column(picture);
     if (!column) return unfit(picture, "struct<bytes: binary, path: string>, binary, or names of files");
     columns.picture = *column;
@@ -109,11 +109,11 @@ class Chooser {
     SACCADE_ASSIGN(columns.id, text_column("id"));
     SACCADE_ASSIGN(columns.split, text_column("split"));
     SACCADE_ASSIGN(columns.group, text_column("group"));
-    if (columns.split.field < 0) {
+    if (columns.split.leaf < 0) {
       // A column of that name is used unless it holds something else, such as a class number.
       const int field = find_exactly("split");
       if (field >= 0 && is_single(at(field)) && at(field).text) {
-        columns.split = {"split", field, at(field).leaf};
+        columns.split = {"split", at(field).leaf};
       }
     }
     return columns;
@@ -196,7 +196,7 @@ class Chooser {
 
   Result<std::vector<TextColumn>> captions() const {
     const auto column = [&](int field) -> TextColumn {
-      return {at(field).name, field, caption_leaf(at(field)).value_or(-1)};
+      return {at(field).name, caption_leaf(at(field)).value_or(-1)};
     };
     constexpr std::string_view kExpected =
         "a string, a list of strings, or a list of structs with one of the fields raw, caption, text, "
@@ -229,7 +229,7 @@ class Chooser {
     if (!is_single(found) || !(found.text || found.is_bytes() || found.whole_number)) {
       return unfit(found, "a string or an integer");
     }
-    return TextColumn{found.name, field, found.leaf};
+    return TextColumn{found.name, found.leaf};
   }
 
   const std::vector<ParquetField>& fields_;
@@ -238,7 +238,8 @@ class Chooser {
 };
 
 // Adds the entries of a page to the texts of its rows.
-Status add_page(const ParquetField& leaf, const ParquetPage& page, ParquetTexts& texts) {
+Status add_page(const ParquetField& leaf, const ParquetPage& page, int64_t rows, int64_t most_bytes,
+                ParquetTexts& texts) {
   const auto most = static_cast<uint32_t>(leaf.max_definition);
   const auto element = static_cast<uint32_t>(leaf.repeated_definition);
   size_t next = 0;
@@ -247,17 +248,26 @@ Status add_page(const ParquetField& leaf, const ParquetPage& page, ParquetTexts&
     const uint32_t level = page.definition.empty() ? most : page.definition[at];
     const bool begins = page.repetition.empty() || page.repetition[at] == 0;
     if (begins) texts.begin.push_back(texts.begin.back());
+    if (std::ssize(texts.begin) - 1 > rows) {
+      return fail(ErrorCode::kBadData, "{} rows by its footer, more are in its pages", rows);
+    }
     if (texts.begin.size() == 1) return fail(ErrorCode::kBadData, "a column that begins inside of a row");
     if (level < element) continue;  // an empty list, or none
     ++texts.begin.back();
     std::optional<std::string>& value = texts.values.emplace_back();
-    if (level < most) continue;
-    if (leaf.type == ParquetType::kBytes)
-      value = std::string(page.texts[next]);
-    else
-      value = leaf.is_unsigned ? fmt::format("{}", static_cast<uint64_t>(page.numbers[next]))
-                               : fmt::format("{}", page.numbers[next]);
-    ++next;
+    if (level == most) {
+      if (leaf.type == ParquetType::kBytes)
+        value = std::string(page.texts[next]);
+      else
+        value = leaf.is_unsigned ? fmt::format("{}", static_cast<uint64_t>(page.numbers[next]))
+                                 : fmt::format("{}", page.numbers[next]);
+      ++next;
+    }
+    texts.bytes += static_cast<int64_t>(sizeof(value)) + (value ? std::ssize(*value) : 0);
+    if (texts.bytes > most_bytes) {
+      return fail(ErrorCode::kLimit, "its texts take more than {} bytes of memory in one row group",
+                  most_bytes);
+    }
   }
   return {};
 }
@@ -269,7 +279,7 @@ Result<ParquetColumns> choose_parquet_columns(const ParquetFooter& footer, const
 }
 
 Result<ParquetTexts> read_parquet_texts(const PieceFile& file, const ParquetFooter& footer, size_t group,
-                                        int leaf) {
+                                        int leaf, int64_t most_bytes) {
   const auto column = static_cast<size_t>(leaf);
   ParquetTexts texts;
   texts.listed = footer.leaves[column].max_repetition > 0;
@@ -278,7 +288,7 @@ Result<ParquetTexts> read_parquet_texts(const PieceFile& file, const ParquetFoot
     SACCADE_ASSIGN(const bool more, pages.next());
     if (!more) break;
     SACCADE_ASSIGN(const ParquetPage page, pages.read(true));
-    SACCADE_TRY(add_page(footer.leaves[column], page, texts));
+    SACCADE_TRY(add_page(footer.leaves[column], page, footer.groups[group].rows, most_bytes, texts));
   }
   if (std::ssize(texts.begin) - 1 != footer.groups[group].rows) {
     return fail(ErrorCode::kBadData, "{} rows by its footer, {} read", footer.groups[group].rows,

@@ -21,13 +21,11 @@ struct PictureColumn {
 
 struct TextColumn {
   std::string name;
-  int field = -1;  // index in the schema; -1: there is none
-  int leaf = -1;
+  int leaf = -1;  // -1: there is none
 };
 
 struct ParquetColumns {
   PictureColumn picture;
-  int picture_field = -1;
   std::vector<TextColumn> captions;  // one, or caption_0, caption_1, ...
   TextColumn id;
   TextColumn split;
@@ -45,9 +43,13 @@ struct ParquetTexts {
   std::vector<std::optional<std::string>>
       values;  // nullopt: null. A row of a list has one per element, else one
   bool listed = false;
+  int64_t bytes = 0;  // of memory for `values` and their characters
 };
-// Reads a leaf of strings, bytes or whole numbers. kBadData if the pages do not have the group's rows.
+// Most memory for the texts of a column of one row group. A dictionary lets a small file name a long text many times.
+inline constexpr int64_t kMaxTextBytes = int64_t{4} << 30;
+// Reads a leaf of strings, bytes or whole numbers. kBadData if the pages do not have the group's rows; kLimit if the texts take
+// more than `most_bytes` of memory.
 Result<ParquetTexts> read_parquet_texts(const PieceFile& file, const ParquetFooter& footer, size_t group,
-                                        int leaf);
+                                        int leaf, int64_t most_bytes = kMaxTextBytes);
 
 }  // namespace saccade::lab::data

@@ -122,20 +122,15 @@ class ThriftReader {
         return;
       case kList:
       case kSet:
-        list([&](uint8_t element) {
-          if (element == kTrue || element == kFalse)
-            next();
-          else
-            skip(element, depth + 1);
-        });
+        list([&](uint8_t element) { skip_element(element, depth + 1); });
         return;
       case kMap: {
         const uint64_t size = varint();
         const uint8_t types = size == 0 ? 0 : next();
         if (!failed_ && size > bytes_.size() - at_) ended_ = failed_ = true;
         for (uint64_t i = 0; i < size && !failed_; ++i) {
-          skip(types >> 4, depth + 1);
-          skip(types & 0x0fU, depth + 1);
+          skip_element(types >> 4, depth + 1);
+          skip_element(types & 0x0fU, depth + 1);
         }
         return;
       }
@@ -148,6 +143,10 @@ class ThriftReader {
   }
 
  private:
+  // Skips an element of a list, a set or a map, in which a bool is one byte.
+  void skip_element(uint8_t type, int depth) {
+    skip(type == kTrue || type == kFalse ? uint8_t{kByte} : type, depth);
+  }
   uint8_t next() {
     if (failed_ || at_ >= bytes_.size()) {
       ended_ = ended_ || !failed_;

@@ -49,25 +49,31 @@ uint64_t little_endian(std::string_view bytes) {
   return value;
 }
 
-// Memory grows with what is unpacked, not with what a damaged header promises.
+// Memory grows with what is unpacked, not with what a damaged header promises. Both ask for one byte more than they should
+// get, which is how a page that is longer shows.
 Result<std::string> unpack_zstd(std::string_view bytes, int64_t size) {
   const std::unique_ptr<ZSTD_DStream, decltype(&ZSTD_freeDStream)> stream(ZSTD_createDStream(),
                                                                           ZSTD_freeDStream);
   if (!stream) return fail(ErrorCode::kLimit, "more than memory holds");
   std::string out;
   ZSTD_inBuffer input{bytes.data(), bytes.size(), 0};
-  while (static_cast<int64_t>(out.size()) < size) {
+  const auto most = static_cast<size_t>(size);
+  size_t left = 1;  // 0 at the end of a frame; several may follow each other
+  const auto ended = [&] { return left == 0 && input.pos == input.size; };
+  while (!ended() && out.size() <= most) {
     const size_t begin = out.size();
-    out.resize(begin + std::min(kPiece, static_cast<size_t>(size) - begin));
+    out.resize(begin + std::min(kPiece, most + 1 - begin));
     ZSTD_outBuffer output{out.data(), out.size(), begin};
-    while (output.pos < output.size) {
+    while (!ended() && output.pos < output.size) {
       const size_t before_in = input.pos;
       const size_t before_out = output.pos;
-      const size_t left = ZSTD_decompressStream(stream.get(), &output, &input);
+      left = ZSTD_decompressStream(stream.get(), &output, &input);
       if (ZSTD_isError(left) != 0) return wrong_size(size);
-      if (input.pos == before_in && output.pos == before_out) return wrong_size(size);
+      if (left != 0 && input.pos == before_in && output.pos == before_out) return wrong_size(size);
     }
+    out.resize(output.pos);
   }
+  if (out.size() != most) return wrong_size(size);
   return out;
 }
 
@@ -78,18 +84,18 @@ Result<std::string> unpack_gzip(std::string_view bytes, int64_t size) {
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));  // NOLINT: it is not written to
   stream.avail_in = static_cast<uInt>(bytes.size());
   std::string out;
-  while (static_cast<int64_t>(out.size()) < size) {
+  const auto most = static_cast<size_t>(size);
+  int state = Z_OK;
+  while (state == Z_OK && out.size() <= most) {
     const size_t begin = out.size();
-    const size_t piece = std::min(kPiece, static_cast<size_t>(size) - begin);
+    const size_t piece = std::min(kPiece, most + 1 - begin);
     out.resize(begin + piece);
     stream.next_out = reinterpret_cast<Bytef*>(out.data() + begin);
     stream.avail_out = static_cast<uInt>(piece);
-    while (stream.avail_out > 0) {
-      const int state = inflate(&stream, Z_NO_FLUSH);
-      if (state == Z_STREAM_END && stream.avail_out == 0) break;
-      if (state != Z_OK) return wrong_size(size);
-    }
+    while (state == Z_OK && stream.avail_out > 0) state = inflate(&stream, Z_NO_FLUSH);
+    out.erase(begin + (piece - stream.avail_out));
   }
+  if (state != Z_STREAM_END || stream.avail_in != 0 || out.size() != most) return wrong_size(size);
   return out;
 }
 
@@ -149,6 +155,7 @@ Result<std::string> unpack_snappy(std::string_view bytes, int64_t size) {
 }
 
 Result<std::string> unpack_page(ParquetCodec codec, std::string_view bytes, int64_t size) {
+  if (size == 0 && bytes.empty()) return std::string();
   switch (codec) {
     case ParquetCodec::kNone:
       if (std::ssize(bytes) != size) return wrong_size(size);
@@ -215,14 +222,14 @@ Result<ParquetPageHeader> ParquetPages::read_header() {
   const int64_t end = chunk_.begin + chunk_.bytes;
   // Some old writers left the dictionary's header out of the sum (PARQUET-816).
   const int64_t last = std::min(end + 100, file_.size());
-  for (int64_t bytes = kFirstHeader;; bytes *= 8) {
+  for (int64_t bytes = kFirstHeader;; bytes = std::min(8 * bytes, kMaxHeader)) {
     std::string window(static_cast<size_t>(std::clamp<int64_t>(last - at_, 0, bytes)), '\0');
     SACCADE_TRY(file_.read(at_, window));
     SACCADE_ASSIGN(const std::optional<ParquetPageHeader> header, parse_page_header(window));
-    if (!header && std::ssize(window) < std::min(bytes, kMaxHeader)) {
+    if (!header && std::ssize(window) < bytes) {
       return fail(ErrorCode::kBadData, "its pages end after {} of {} values", seen_, chunk_.values);
     }
-    if (!header && bytes >= kMaxHeader)
+    if (!header && bytes == kMaxHeader)
       return fail(ErrorCode::kLimit, "a page's header of more than {} bytes", kMaxHeader);
     if (!header) continue;
     here_ = at_ + header->header_bytes;

@@ -208,6 +208,19 @@ TEST(ParquetCells, AreThoseThatArrowReads) {
       for (size_t group = 0; group < footer->groups.size(); ++group) {
         const auto texts = data::read_parquet_texts(*file, *footer, group, leaf->leaf);
         ASSERT_TRUE(texts) << texts.error().message;
+        int64_t bytes = 0;
+        for (const auto& value : texts->values) bytes += std::ssize(value.value_or(std::string()));
+        EXPECT_EQ(texts->bytes,
+                  bytes + std::ssize(texts->values) * int64_t{sizeof(std::optional<std::string>)});
+        if (bytes > 0) {
+          const auto less = data::read_parquet_texts(*file, *footer, group, leaf->leaf, texts->bytes - 1);
+          ASSERT_FALSE(less);
+          EXPECT_EQ(less.error().code, ErrorCode::kLimit);
+          data::ParquetFooter fewer = *footer;
+          --fewer.groups[group].rows;
+          EXPECT_EQ(data::read_parquet_texts(*file, fewer, group, leaf->leaf).error().code,
+                    ErrorCode::kBadData);
+        }
         EXPECT_EQ(texts->listed, field.name == "lists");
         for (size_t row = 0; row + 1 < texts->begin.size(); ++row) {
           Json list = Json::array();
@@ -441,6 +454,53 @@ TEST(ParquetRuns, AreReadToTheBit) {
   EXPECT_FALSE(data::read_runs(std::string_view("\x00\x00", 2), 3, 1));
   EXPECT_FALSE(data::read_runs(bytes, 33, 1));
   EXPECT_THAT(data::read_runs(std::string_view("\x06", 1), 0, 3).value(), ElementsAre(0, 0, 0));
+}
+
+TEST(ParquetPages, UnpackToExactlyTheirBytes) {
+  for (const char* codec : {"none", "snappy", "zstd", "gzip"}) {
+    SCOPED_TRACE(codec);
+    const auto file = data::PieceFile::open(golden(fmt::format("writing-{}-plain-1", codec)));
+    ASSERT_TRUE(file);
+    const auto footer = data::read_parquet_footer(*file);
+    ASSERT_TRUE(footer) << footer.error().message;
+    const data::ParquetChunk& chunk = footer->groups[0].columns[0];
+    std::string bytes(static_cast<size_t>(chunk.bytes), '\0');
+    ASSERT_TRUE(file->read(chunk.begin, bytes));
+    const auto header = data::parse_page_header(bytes);
+    ASSERT_TRUE(header && *header);
+    const auto at = static_cast<size_t>((*header)->header_bytes);
+    const std::string packed = bytes.substr(at, static_cast<size_t>((*header)->bytes));
+    const int64_t size = (*header)->unpacked_bytes;
+    const auto whole = data::unpack_page(chunk.codec, packed, size);
+    ASSERT_TRUE(whole) << whole.error().message;
+    EXPECT_EQ(std::ssize(*whole), size);
+    for (const int64_t other : {int64_t{0}, size / 2, size - 1, size + 1}) {
+      const auto page = data::unpack_page(chunk.codec, packed, other);
+      ASSERT_FALSE(page) << other;
+      EXPECT_EQ(page.error().code, ErrorCode::kBadData);
+    }
+    EXPECT_FALSE(data::unpack_page(chunk.codec, packed.substr(0, packed.size() / 2), size));
+    EXPECT_EQ(data::unpack_page(chunk.codec, "", 0).value(), "");
+    EXPECT_FALSE(data::unpack_page(chunk.codec, "", 1));
+  }
+}
+
+TEST(ParquetHeaders, UnknownFieldsArePassedOver) {
+  // A dictionary's page of 1 value in 5 bytes. In front of the end: a map of 2 bools by whole numbers, a list of 2 bools.
+  const std::string known("\x15\x04\x15\x0a\x15\x0a\x4c\x15\x02\x15\x00\x00", 12);
+  const std::string map("\x2b\x02\x51\x02\x01\x04\x02", 7);
+  const std::string list("\x19\x21\x01\x02", 4);
+  const std::string bytes = known + map + list + std::string(1, '\0');
+  const auto header = data::parse_page_header(bytes + "pages");
+  ASSERT_TRUE(header) << header.error().message;
+  ASSERT_TRUE(*header);
+  EXPECT_EQ((*header)->kind, data::ParquetPageHeader::Kind::kDictionary);
+  EXPECT_EQ((*header)->values, 1);
+  EXPECT_EQ((*header)->header_bytes, std::ssize(bytes));
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    const auto cut = data::parse_page_header(bytes.substr(0, size));
+    EXPECT_TRUE(cut && !*cut) << size;
+  }
 }
 
 TEST(Snappy, CopiesReachIntoWhatTheyWrite) {

@@ -19,7 +19,6 @@ class PieceFile {
   static Result<PieceFile> open(const std::filesystem::path& path);
 
   [[nodiscard]] int64_t size() const { return size_; }  // when it was opened
-  [[nodiscard]] int descriptor() const { return file_.get(); }
   // Fills `out` with the bytes from `offset` on. Returns kIo if the file has become shorter, or the disk
   // fails.
   Status read(int64_t offset, std::span<char> out) const;

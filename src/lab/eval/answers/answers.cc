@@ -15,7 +15,7 @@
 #include "saccade/core/hash.h"
 #include "saccade/core/random.h"
 #include "saccade/search/keywords/caption_texts.h"
-#include "saccade/search/keywords/word_search.h"
+#include "saccade/search/keywords/keyword_search.h"
 #include "saccade/search/matching/background.h"
 #include "saccade/search/matching/evidence.h"
 #include "saccade/search/search.h"
@@ -149,7 +149,7 @@ double ndcg(std::span<const int64_t> hits, const std::vector<int64_t>& right) {
 // Both rankings of a query, for the orders that are no answer of the program.
 struct Both {
   std::vector<RowScore> best;  // by score, all rows
-  WordRanking words;
+  KeywordRanking words;
 };
 
 std::vector<int64_t> top(std::vector<std::pair<double, int64_t>> sums) {
@@ -164,7 +164,7 @@ std::vector<int64_t> top(std::vector<std::pair<double, int64_t>> sums) {
 std::vector<int64_t> keyword_order(const Both& both) {
   std::vector<std::pair<double, int64_t>> sums;
   for (const RowScore& row : both.best) {
-    const WordRanking::Place* place = place_of(both.words, row.row);
+    const KeywordRanking::Place* place = place_of(both.words, row.row);
     const double tie = 1e-9 * static_cast<double>(SplitMix(static_cast<uint64_t>(row.row)).below(1000));
     sums.emplace_back((place != nullptr ? place->evidence.strength() : 0) + tie, row.row);
   }
@@ -175,7 +175,7 @@ std::vector<int64_t> reciprocal_order(const Both& both) {
   std::vector<std::pair<double, int64_t>> sums;
   for (size_t i = 0; i < both.best.size(); ++i) {
     double sum = 1 / (kRankOffset + static_cast<double>(i) + 1);
-    if (const WordRanking::Place* place = place_of(both.words, both.best[i].row)) {
+    if (const KeywordRanking::Place* place = place_of(both.words, both.best[i].row)) {
       sum += 1 / (kRankOffset + static_cast<double>(place->rank));
     }
     sums.emplace_back(sum, both.best[i].row);
@@ -191,7 +191,7 @@ std::vector<int64_t> convex_order(const Both& both) {
   double most = 0;
   for (const auto& [row, place] : both.words.places) most = std::max(most, place.evidence.bm25);
   for (const RowScore& row : both.best) {
-    const WordRanking::Place* place = place_of(both.words, row.row);
+    const KeywordRanking::Place* place = place_of(both.words, row.row);
     const double words = place != nullptr ? place->evidence.bm25 / most : 0;
     sums.emplace_back((1 - kConvexKeywords) * (double{row.score} - low) / std::max(high - low, 1e-9) +
                           kConvexKeywords * words,
@@ -206,17 +206,6 @@ struct Outcome {
   AnswerRecord record;
   double best = 0;  // highest match probability
 };
-
-// Log odds of a score in a softmax over the best ones, as HitFigures::odds.
-double log_odds(std::span<const RowScore> best, double score, double temperature) {
-  const auto exponential = [&](double one) { return std::exp(temperature * (one - double{best[0].score})); };
-  double sum = 0;
-  for (const RowScore& row : best.first(std::min(best.size(), static_cast<size_t>(kCompetitors)))) {
-    sum += exponential(double{row.score});
-  }
-  const double own = exponential(score);
-  return std::clamp(std::log(own / std::max(sum - own, 1e-300)), -20.0, 20.0);
-}
 
 Figure mean_of(const std::vector<double>& values, const std::vector<int64_t>& clusters, int64_t count,
                const BootstrapOptions& options, ThreadPool& pool) {
@@ -264,7 +253,7 @@ class Asker {
     SearchQuery query;
     query.text = asked.text;
     query.background = background_;
-    query.word_share = kWordShare;
+    query.keyword_weight = kWordShare;
     query.fold_duplicates = false;
     query.k = kAnswerDepth;
     EncodedQuery encoded;
@@ -273,7 +262,7 @@ class Asker {
     if (answer.matching) matching = *answer.matching;
     const std::vector<uint8_t> every(static_cast<size_t>(collection_.rows().rows()), 1);
     Both both;
-    SACCADE_ASSIGN(both.words, rank_by_words(collection_, query, every));
+    SACCADE_ASSIGN(both.words, rank_by_keywords(collection_, query, every));
     SACCADE_ASSIGN(auto best, exact_search(collection_.rows(), {row.data(), 1, std::ssize(row)},
                                            collection_.rows().rows(), pool_));
     both.best = std::move(best.front());
@@ -323,15 +312,15 @@ class Asker {
     record.unknown = both.words.words.unknown;
     const Surroundings& surroundings = background_->text.surroundings;
     const ScoreScale scale = score_scale(surroundings.sample.view(), row);
-    const bool described = both.words.words.known && texts.described >= kDescribedShare;
+    const LogOdds log_odds(both.best, surroundings.temperature);
     for (const SearchHit& hit : answer.hits) {
-      const WordRanking::Place* place = place_of(both.words, hit.item.row);
+      const KeywordRanking::Place* place = place_of(both.words, hit.item.row);
       const WordEvidence words = place != nullptr ? place->evidence : WordEvidence();
       record.hits.push_back({.image = number_of(hit.item.row),
                              .right = std::ranges::binary_search(asked.right, number_of(hit.item.row)),
                              .standard = scale.standard(double{hit.score}),
-                             .odds = log_odds(both.best, double{hit.score}, surroundings.temperature),
-                             .known = described || place != nullptr,
+                             .odds = log_odds.of(double{hit.score}),
+                             .known = words_for(both.words, place, texts.described).known,
                              .all = words.all,
                              .coverage = words.coverage,
                              .bm25 = words.bm25});

@@ -1,6 +1,5 @@
 #include "lab/eval/answers/answers_study.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <unistd.h>
@@ -46,7 +45,7 @@ Json AnswersStudy::protocol() const {
       answers_.indexed, answers_.each, answers_.attributed, answers_.fitted ? "the fitted" : "the held-out",
       kAbsentQueries, kAnswerDepth, options_.bootstrap.resamples);
   words += fmt::format(" {}", picture_words(options_.embed));
-  Json json = {{"words", std::move(words)},
+  Json json = {{"description", std::move(words)},
                {"indexed", answers_.indexed},
                {"each", answers_.each},
                {"attributed", answers_.attributed},
@@ -56,34 +55,14 @@ Json AnswersStudy::protocol() const {
   return json;
 }
 
-Status AnswersStudy::add_dataset(const NamedDataset& dataset) {
-  SACCADE_ASSIGN(const CaptionedImages* images, dataset.dataset.need<CaptionedImages>());
-  const bool captions = std::ranges::any_of(images->items, [](const DatasetItem& item) {
-    return std::ranges::any_of(item.captions, [](const std::string& text) { return !text.empty(); });
-  });
-  if (!captions)
-    return fail(ErrorCode::kUsage, "{}: no captions: nothing says which hits are right", dataset.name);
-  datasets_.push_back({.items = images->items});
-  return {};
-}
-
-std::vector<ImageRef> AnswersStudy::pictures(size_t dataset) const {
-  return image_list(datasets_[dataset].items);
-}
-
 Result<SettledTask> AnswersStudy::settle(size_t dataset, std::span<const int64_t> unreadable) {
   Asked& one = datasets_[dataset];
-  SettledTask settled;
-  for (int64_t i = 0; i < std::ssize(one.items); ++i) {
-    if (!std::ranges::binary_search(unreadable, i)) settled.pictures.push_back(i);
-  }
-  if (settled.pictures.empty()) return fail(ErrorCode::kBadData, "no picture can be read");
+  SACCADE_ASSIGN(SettledTask settled, readable(one, unreadable));
   one.task = answers_task(one.items, settled.pictures, answers_);
   if (one.task.present == 0)
     return fail(ErrorCode::kUsage, "no queries: every caption is too common, or has no words");
   settled.texts = std::ssize(one.task.queries);
   settled.clusters = one.task.clusters;
-  settled.cluster = "group";
   return settled;
 }
 
@@ -109,17 +88,6 @@ Status AnswersStudy::measure(const EncodedContext& context) {
   }
   one.results.push_back(std::move(result));
   return {};
-}
-
-Result<Json> AnswersStudy::metrics(std::span<const RunDataset> datasets) const {
-  AnswersMetrics metrics;
-  for (size_t d = 0; d < datasets_.size(); ++d) {
-    for (AnswersResult result : datasets_[d].results) {
-      result.dataset = datasets[d].name;
-      metrics.results.push_back(std::move(result));
-    }
-  }
-  return record_json(metrics);
 }
 
 }  // namespace saccade::lab

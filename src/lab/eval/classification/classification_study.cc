@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/data/readers/reader.h"
 #include "saccade/core/rows.h"
 
 namespace saccade::lab {
@@ -15,20 +16,6 @@ namespace {
 
 constexpr int64_t kTop = 5;
 constexpr std::string_view kPlace = "{}";
-
-// Calls `line` for every line that is not empty, with its number from 1.
-Status for_each_line(std::string_view text, const std::function<Status(std::string_view, int64_t)>& line) {
-  int64_t number = 0;
-  while (!text.empty()) {
-    ++number;
-    const size_t end = std::min(text.find('\n'), text.size());
-    std::string_view one = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (one.ends_with('\r')) one.remove_suffix(1);
-    if (!one.empty()) SACCADE_TRY(line(one, number));
-  }
-  return {};
-}
 
 std::string prompt(const std::string& pattern, const std::string& name) {
   std::string text = pattern;
@@ -89,7 +76,7 @@ std::span<const EnumName<ClassLabel>> enum_names(ClassLabel) {
 
 Result<std::vector<ClassName>> parse_class_names(std::string_view text) {
   std::vector<ClassName> classes;
-  const auto add = [&](std::string_view line, int64_t number) -> Status {
+  const auto add = [&](int64_t number, std::string_view line) -> Status {
     const size_t tab = std::min(line.find('\t'), line.size());
     ClassName one{.label = std::string(line.substr(0, tab)),
                   .name = std::string(line.substr(std::min(tab + 1, line.size())))};
@@ -101,21 +88,21 @@ Result<std::vector<ClassName>> parse_class_names(std::string_view text) {
     classes.push_back(std::move(one));
     return {};
   };
-  SACCADE_TRY(for_each_line(text, add));
+  SACCADE_TRY(data::for_each_line(text, add));
   if (classes.empty()) return fail(ErrorCode::kBadData, "no classes");
   return classes;
 }
 
 Result<std::vector<std::string>> parse_templates(std::string_view text) {
   std::vector<std::string> templates;
-  const auto add = [&](std::string_view line, int64_t number) -> Status {
+  const auto add = [&](int64_t number, std::string_view line) -> Status {
     if (line.find(kPlace) == std::string_view::npos) {
       return fail(ErrorCode::kBadData, "line {}: no {{}} for the class's name in \"{}\"", number, line);
     }
     templates.emplace_back(line);
     return {};
   };
-  SACCADE_TRY(for_each_line(text, add));
+  SACCADE_TRY(data::for_each_line(text, add));
   if (templates.empty()) return fail(ErrorCode::kBadData, "no templates");
   return templates;
 }
@@ -139,8 +126,8 @@ ClassRanks rank_classes(MatrixView<const float> scores, std::span<const int64_t>
 }
 
 Json ClassificationStudy::protocol() const {
-  return {
-      {"words",
+  Json json = {
+      {"description",
        fmt::format(
            "Each image gets the class whose prompts score highest; a class's embedding is the mean of its {} prompts'. "
            "Its right class is {} of the dataset. Ties count against the model. Intervals: {} resamples of the "
@@ -155,9 +142,9 @@ Json ClassificationStudy::protocol() const {
          for (const ClassName& one : classification_.classes) names.push_back({one.label, one.name});
          return names;
        }()},
-      {"leave_out", options_.leave_out},
-      {"transparent", enum_name(options_.embed.transparency)},
-      {"as_stored", options_.embed.as_stored}};
+      {"leave_out", options_.leave_out}};
+  json.update(picture_fields(options_.embed));
+  return json;
 }
 
 Status ClassificationStudy::add_dataset(const NamedDataset& dataset) {

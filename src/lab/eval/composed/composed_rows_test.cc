@@ -51,7 +51,7 @@ class ComposersInTheTable : public testing::Test {
       }
       const std::string name = fmt::format("pictures/{}.png", i);
       ASSERT_TRUE(write_file_atomic(folder_.path() / name, *encode_png(image)));
-      manifest += fmt::format("{{\"picture\": \"{}\", \"id\": \"p{}\"}}\n", name, i);
+      manifest += fmt::format("{{\"gallery_image\": \"{}\", \"id\": \"p{}\"}}\n", name, i);
     }
     val = manifest;
     for (int i = 0; i < 8; ++i) {
@@ -153,7 +153,7 @@ TEST_F(ComposersInTheTable, AComposerIsALineBesideTheMethods) {
     EXPECT_EQ(items.images[line["target_items"][0].get<size_t>()].id, line["targets"][0].get<std::string>());
     EXPECT_EQ(line["generated_item"], nullptr);
     for (const Json& answer : line["top"]) {
-      EXPECT_EQ(items.images[answer["item"].get<size_t>()].id, answer["picture"].get<std::string>());
+      EXPECT_EQ(items.images[answer["item"].get<size_t>()].id, answer["image"].get<std::string>());
     }
     return {};
   }));

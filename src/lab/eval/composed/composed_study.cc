@@ -135,7 +135,7 @@ Json ComposedStudy::protocol() const {
                          {"fingerprint", each.composer->fingerprint()},
                          {"encoder", each.composer->config().encoder.fingerprint}});
   }
-  Json json = {{"words", std::move(words)},
+  Json json = {{"description", std::move(words)},
                {"ties", enum_name(options_.ties)},
                {"weight", options_.weight ? Json(*options_.weight) : Json()},
                {"choose_on", options_.choose_on.empty() ? Json() : Json(options_.choose_on)},
@@ -519,7 +519,7 @@ Status ComposedStudy::add_outcome(const StudyContext& context, MatrixView<const 
       Json top = Json::array();
       for (size_t k = 0; k < std::min<size_t>(answers[a].top.size(), kTopKept); ++k) {
         const int64_t picture = answers[a].top[k];
-        top.push_back({{"picture", task.pictures[static_cast<size_t>(picture)].id},
+        top.push_back({{"image", task.pictures[static_cast<size_t>(picture)].id},
                        {"item", picture},
                        {"score", answers[a].top_scores[k]},
                        {"right", std::ranges::find(targets, picture) != targets.end()}});

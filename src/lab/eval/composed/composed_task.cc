@@ -269,6 +269,10 @@ std::vector<std::vector<std::string>> said_texts(std::span<const std::string> te
   return said;
 }
 
+std::string as_sentence(std::string_view text) {
+  return capitalized(stripped(trimmed(text)));
+}
+
 bool ComposedTask::has_targets() const {
   return std::ranges::any_of(queries, [](const Query& query) { return !query.targets.empty(); });
 }

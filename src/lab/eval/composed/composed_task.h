@@ -69,6 +69,10 @@ std::vector<std::vector<std::string>> said_texts(std::span<const std::string> te
                                                  const std::string& shared_concept,
                                                  const ComposedProtocol& protocol);
 
+// Returns a text as CLIP4Cir writes it: without '.', '?', ',' and spaces at its ends, the first letter
+// upper-case and the others lower-case.
+std::string as_sentence(std::string_view text);
+
 struct ComposedTask {
   struct Query {
     int64_t source = 0;              // its number in the dataset

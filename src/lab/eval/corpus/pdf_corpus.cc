@@ -276,18 +276,18 @@ class Corpus {
       if (std::isfinite(sentence.similarity)) compared.sentences.push_back(std::move(sentence));
     }
     compared.counts = {{"pages", document.pages.size()},
-                       {"pages_with_pictures", extracted.pages_with_pictures},
+                       {"pages_with_images", extracted.pages_with_pictures},
                        {"pages_left_out", document.pages_left_out},
-                       {"pictures", document.pictures.size()},
-                       {"small_pictures", document.small_pictures},
-                       {"repeated_pictures", document.repeated_pictures},
-                       {"unread_pictures", unread},
+                       {"images", document.pictures.size()},
+                       {"small_images", document.small_pictures},
+                       {"repeated_images", document.repeated_pictures},
+                       {"unread_images", unread},
                        {"edge_lines", document.edge_lines},
                        {"no_prose", extracted.no_prose},
                        {"cut", cut}};
     Json json = {{"document", kFormat},
                  {"counts", compared.counts},
-                 {"pictures", compared.pictures},
+                 {"images", compared.pictures},
                  {"sentences", Json::array()}};
     for (const Sentence& sentence : compared.sentences) {
       json["sentences"].push_back({sentence.page, sentence.text, sentence.picture, sentence.similarity});
@@ -330,7 +330,8 @@ class Corpus {
                   file.string());
     };
     if (!json.is_object() || json.value("document", Json()) != kFormat) return wrong();
-    const Json pictures = json.value("pictures", Json());
+    // Earlier versions called these fields "pictures", "small_pictures" and so on.
+    const Json pictures = json.value(json.contains("images") ? "images" : "pictures", Json());
     const Json sentences = json.value("sentences", Json());
     Compared result;
     result.counts = json.value("counts", Json());
@@ -355,16 +356,18 @@ class Corpus {
   void count(const Json& counts) {
     for (const auto& [key, into] :
          std::map<std::string, int64_t*>{{"pages", &report_.pages},
-                                         {"pages_with_pictures", &report_.pages_with_pictures},
+                                         {"pages_with_images", &report_.pages_with_pictures},
                                          {"pages_left_out", &report_.pages_left_out},
-                                         {"pictures", &report_.pictures},
-                                         {"small_pictures", &report_.small_pictures},
-                                         {"repeated_pictures", &report_.repeated_pictures},
-                                         {"unread_pictures", &report_.unread_pictures},
+                                         {"images", &report_.pictures},
+                                         {"small_images", &report_.small_pictures},
+                                         {"repeated_images", &report_.repeated_pictures},
+                                         {"unread_images", &report_.unread_pictures},
                                          {"edge_lines", &report_.edge_lines},
                                          {"no_prose", &report_.no_prose},
                                          {"cut", &report_.cut}}) {
-      *into += json_field_or<int64_t>(counts, key, 0).value_or(0);
+      std::string earlier = key;
+      if (const size_t at = key.find("images"); at != std::string::npos) earlier.replace(at, 6, "pictures");
+      *into += json_field_or<int64_t>(counts, counts.contains(key) ? key : earlier, 0).value_or(0);
     }
   }
 
@@ -469,12 +472,12 @@ Json pdf_corpus_json(const PdfCorpusReport& report) {
           {"resumed", report.resumed},
           {"same_bytes", report.same_bytes},
           {"pages", report.pages},
-          {"pages_with_pictures", report.pages_with_pictures},
+          {"pages_with_images", report.pages_with_pictures},
           {"pages_left_out", report.pages_left_out},
-          {"pictures", report.pictures},
-          {"small_pictures", report.small_pictures},
-          {"repeated_pictures", report.repeated_pictures},
-          {"unread_pictures", report.unread_pictures},
+          {"images", report.pictures},
+          {"small_images", report.small_pictures},
+          {"repeated_images", report.repeated_pictures},
+          {"unread_images", report.unread_pictures},
           {"edge_lines", report.edge_lines},
           {"no_prose", report.no_prose},
           {"sentences", report.sentences},

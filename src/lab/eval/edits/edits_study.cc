@@ -46,7 +46,7 @@ std::vector<double> ranks_of(std::span<const double> values) {
 
 Json EditsStudy::protocol() const {
   Json json = {
-      {"words",
+      {"description",
        fmt::format(
            "Each generated picture is one row, asked of its query's gallery by cosine: {}; {}. r@k is the share "
            "of queries with a target among the first k. Beside it the reference alone, and the sum of the "

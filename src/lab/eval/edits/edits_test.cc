@@ -32,7 +32,8 @@ class EditsStudyTest : public testing::Test {
                                      {"blue", {0, 0, 250}},
                                      {"grey", {90, 90, 90}}}) {
       picture(fmt::format("{}.png", id), colour);
-      manifest += fmt::format("{{\"picture\": \"{0}.png\", \"id\": \"{0}\", \"gallery\": \"g\"}}\n", id);
+      manifest +=
+          fmt::format("{{\"gallery_image\": \"{0}.png\", \"id\": \"{0}\", \"gallery\": \"g\"}}\n", id);
     }
     const auto query = [&](const char* id, const char* reference, const char* text, const char* target,
                            const char* kind) {

@@ -254,7 +254,7 @@ Result<std::vector<Difference>> paired_differences(const Estimates& a, const Est
     difference.p_value =
         std::min(1.0, 2.0 * static_cast<double>(1 + least) / static_cast<double>(1 + sorted.size()));
     constexpr double kRounding = 1e-12;  // 1 - 0.9 is a little less than 0.1
-    difference.told_apart = difference.p_value <= 1 - confidence + kRounding;
+    difference.significant = difference.p_value <= 1 - confidence + kRounding;
   }
   return differences;
 }

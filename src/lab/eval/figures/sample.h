@@ -105,16 +105,16 @@ std::vector<Figure> figures_of(const Estimates& estimates, double confidence);
 struct Difference {
   Figure figure = {};
   double p_value = Figure::kNone;  // two-sided
-  bool told_apart = false;         // p_value is at most 1 - confidence
+  bool significant = false;        // p_value is at most 1 - confidence
   bool blank = false;              // nothing is compared: all of it is null
 
-  // JSON: as a figure's, with "difference" in place of "value", and "p_value" and "told_apart".
+  // JSON: as a figure's, with "difference" in place of "value", and "p_value" and "significant".
   static auto& record_name(auto& self) { return self.figure.name; }
   static void fields(auto& self, auto& field) {
     field("difference", self.figure.value);
     Figure::intervals(self.figure, field);
     field("p_value", self.p_value);
-    field.nullable("told_apart", self.told_apart, self.blank);
+    field.nullable("significant", self.significant, self.blank);
   }
 };
 // Computes paired differences. Both estimates must come from the same options over the same clusters;

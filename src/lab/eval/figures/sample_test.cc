@@ -232,14 +232,14 @@ TEST(PairedDifferences, SeeWhatUnpairedIntervalsDoNot) {
   ASSERT_TRUE(told);
   const Difference& mean = (*told)[0];
   EXPECT_EQ(mean.figure.name, "x");
-  EXPECT_TRUE(mean.told_apart);
+  EXPECT_TRUE(mean.significant);
   EXPECT_NEAR(mean.figure.value, 0.05, 0.02);
   EXPECT_DOUBLE_EQ(mean.p_value, 2.0 / 1001);
   const auto same = paired_differences(of_b, of_c, 0.95);
-  EXPECT_FALSE((*same)[0].told_apart);
+  EXPECT_FALSE((*same)[0].significant);
   EXPECT_GT((*same)[0].p_value, 0.05);
   const auto itself = paired_differences(of_a, of_a, 0.95);
-  EXPECT_FALSE((*itself)[0].told_apart);
+  EXPECT_FALSE((*itself)[0].significant);
   EXPECT_EQ((*itself)[0].p_value, 1);
   const Estimates fewer = estimate(sample_of({1, 2}, one_each(2), 2), {}, pool);
   EXPECT_EQ(paired_differences(of_a, fewer, 0.95).error().code, ErrorCode::kMismatch);
@@ -270,12 +270,12 @@ TEST(PairedDifferences, AreToldApartByThePValue) {
                            estimate(sample_of(b, one_each(size), clusters), options, pool), confidence);
     ASSERT_TRUE(differences);
     const Difference& mean = (*differences)[0];
-    EXPECT_EQ(mean.told_apart, mean.p_value <= 1 - confidence + 1e-9) << round;
+    EXPECT_EQ(mean.significant, mean.p_value <= 1 - confidence + 1e-9) << round;
     const bool leaves_out_0 = mean.figure.low > 0 || mean.figure.high < 0;
-    EXPECT_TRUE(leaves_out_0 || !mean.told_apart) << round;
-    apart += mean.told_apart ? 1 : 0;
-    by_interval_alone += leaves_out_0 && !mean.told_apart ? 1 : 0;
-    EXPECT_TRUE(size > 1 || !mean.told_apart) << "one cluster proves nothing";
+    EXPECT_TRUE(leaves_out_0 || !mean.significant) << round;
+    apart += mean.significant ? 1 : 0;
+    by_interval_alone += leaves_out_0 && !mean.significant ? 1 : 0;
+    EXPECT_TRUE(size > 1 || !mean.significant) << "one cluster proves nothing";
   }
   EXPECT_GT(apart, 50);
   EXPECT_GT(by_interval_alone, 50);  // the interval alone would tell these apart
@@ -298,7 +298,7 @@ TEST(PairedDifferences, FalseAlarmsAreAsRareAsSaid) {
     const auto differences =
         paired_differences(estimate(sample_of(a, one_each(100), 100), options, pool),
                            estimate(sample_of(b, one_each(100), 100), options, pool), 0.95);
-    alarms += (*differences)[0].told_apart ? 1 : 0;
+    alarms += (*differences)[0].significant ? 1 : 0;
   }
   EXPECT_LE(alarms, 0.09 * kRounds);
   EXPECT_GE(alarms, 0.02 * kRounds);

@@ -13,6 +13,7 @@
 #include "lab/eval/retrieval/retrieval.h"
 #include "saccade/core/random.h"
 #include "saccade/text/sentences.h"
+#include "saccade/text/token_decoder.h"
 
 namespace saccade::lab {
 namespace {
@@ -36,6 +37,16 @@ struct Hits {
   std::array<HitTable, 2> whole;
   std::array<std::vector<SubsetHits>, 2> subsets;
 };
+
+// Returns 1, 1 + step, 1 + 2 step, ... up to `last`.
+std::vector<int64_t> even_lengths(int64_t step, int64_t last) {
+  std::vector<int64_t> lengths;
+  for (int64_t n = 1; n <= last; n += step) {
+    lengths.push_back(n);
+    if (step > last - n) break;
+  }
+  return lengths;
+}
 
 class Study {
  public:
@@ -72,6 +83,13 @@ class Study {
     }
     for (const int64_t n : o.lengths) {
       if (n < 1) return fail(ErrorCode::kUsage, "length {}, expected 1 or more", n);
+    }
+    if (o.length_step < 0)
+      return fail(ErrorCode::kUsage, "lengths in steps of {}, expected 1 or more", o.length_step);
+    if (o.cut == LengthCut::kRetokenize && !model_.decode) {
+      return fail(ErrorCode::kUnsupported,
+                  "cut {}: this tokenizer cannot decode tokens to text; CLIP's and BERT's can",
+                  enum_name(o.cut));
     }
     if (o.chunk_tokens < 0 || o.chunk_tokens > model_.context) {
       return fail(ErrorCode::kUsage, "chunks of {} tokens, this model reads 1 to {}", o.chunk_tokens,
@@ -117,18 +135,20 @@ class Study {
     set_lengths();
     SACCADE_TRY(draw_subsets());
     if (options_.controls) SACCADE_TRY(permute());
-    steps_ = static_cast<int64_t>(lengths_.size()) +
-             (options_.chunking ? 2 * static_cast<int64_t>(chunk_lengths_.size()) : 0);
+    steps_ = std::ssize(lengths_) +
+             (options_.chunking ? std::ssize(options_.chunks) * std::ssize(chunk_lengths_) : 0);
     return {};
   }
 
   void set_lengths() {
     const int64_t last = std::max<int64_t>(1, std::min(study_.limit, longest_));
-    lengths_ = options_.lengths.empty() ? default_lengths(last) : options_.lengths;
-    if (options_.lengths.empty()) {
+    std::vector<int64_t> asked = options_.lengths;
+    if (options_.length_step > 0) asked = even_lengths(options_.length_step, longest_);
+    lengths_ = asked.empty() ? default_lengths(last) : asked;
+    if (asked.empty()) {
       for (int64_t n = 2 * study_.limit; n < longest_; n *= 2) chunk_lengths_.push_back(n);
     } else {
-      std::ranges::copy_if(options_.lengths, std::back_inserter(chunk_lengths_),
+      std::ranges::copy_if(asked, std::back_inserter(chunk_lengths_),
                            [&](int64_t n) { return n > study_.limit && n < longest_; });
     }
     std::erase_if(lengths_, [&](int64_t n) { return n > last; });
@@ -292,9 +312,12 @@ class Study {
     for (size_t column = 0; column < lengths_.size(); ++column) {
       const int64_t n = lengths_[column];
       const auto cut = [&](const Texts& texts, TokenizedText (*keep)(const TokenizedText&, int64_t)) {
-        Texts parts;
-        parts.reserve(texts.size());
-        for (const TokenizedText& text : texts) parts.push_back(keep(text, n));
+        Texts parts(texts.size());
+        pool_.parallel_for(std::ssize(texts), 64, [&](int64_t begin, int64_t end) {
+          for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+            parts[i] = as_read(keep(texts[i], n), chunk_ids_);
+          }
+        });
         return rows_.add(parts);
       };
       rows_.begin();
@@ -313,26 +336,49 @@ class Study {
     return {};
   }
 
+  // Returns the text of a cut text's own tokens.
+  [[nodiscard]] std::string decoded(const TokenizedText& part) const {
+    return model_.decode(std::span<const int32_t>(part.ids).subspan(static_cast<size_t>(part.first),
+                                                                    static_cast<size_t>(part.used)));
+  }
+
+  // Returns a cut text as the option `cut` makes it, with at most `max_ids` ids if it is tokenized again.
+  [[nodiscard]] TokenizedText as_read(TokenizedText part, int64_t max_ids) const {
+    if (options_.cut == LengthCut::kTokens) return part;
+    return model_.tokenizer->encode(decoded(part), max_ids);
+  }
+
   // All chunks of all texts, grouped by text.
   struct Chunks {
     Texts texts;
     std::vector<size_t> begin = {0};
   };
 
+  // `wholes` are the chunks of the whole texts; unused for equal chunks.
   [[nodiscard]] Result<Chunks> chunks_at(Chunking chunking, int64_t n,
-                                         const std::vector<Texts>& sentences) const {
+                                         const std::vector<Texts>& wholes) const {
     Chunks chunks;
     for (size_t i = 0; i < whole_.size(); ++i) {
-      Texts parts;
-      if (chunking == Chunking::kSentences) {
-        parts = keep_first(std::span<const TokenizedText>(sentences[i]), n);
-      } else {
-        SACCADE_ASSIGN(parts, equal_chunks(keep_first(whole_[i], n), chunk_ids_));
-      }
+      SACCADE_ASSIGN(Texts parts, chunks_of(i, chunking, n, wholes));
       std::ranges::move(parts, std::back_inserter(chunks.texts));
       chunks.begin.push_back(chunks.texts.size());
     }
     return chunks;
+  }
+
+  // Returns the chunks of the first n ids of text `i`.
+  [[nodiscard]] Result<Texts> chunks_of(size_t i, Chunking chunking, int64_t n,
+                                        const std::vector<Texts>& wholes) const {
+    if (chunking == Chunking::kEqual) {
+      return equal_chunks(as_read(keep_first(whole_[i], n), kWholeText), chunk_ids_);
+    }
+    if (chunking == Chunking::kWords && options_.cut == LengthCut::kRetokenize) {
+      return word_chunks(*model_.tokenizer, decoded(keep_first(whole_[i], n)), chunk_ids_);
+    }
+    // A decoded text has lost the punctuation and case that end sentences, so its chunks are cut, not the text.
+    Texts parts = keep_first(std::span<const TokenizedText>(wholes[i]), n);
+    for (TokenizedText& part : parts) part = as_read(std::move(part), chunk_ids_);
+    return parts;
   }
 
   // Returns one row set per text, pooled from those of its chunks, which lie at `places` in rows_.
@@ -367,14 +413,13 @@ class Study {
   Status measure_chunks() {
     std::vector<std::optional<ChunkPooling>> poolings(kChunkPoolings.begin(), kChunkPoolings.end());
     if (model_.images->late) poolings = {std::nullopt};
-    std::vector<Texts> sentences;
-    for (const Chunking chunking : {Chunking::kEqual, Chunking::kSentences}) {
-      if (chunking == Chunking::kSentences) SACCADE_TRY(cut_sentences(sentences));
+    for (const Chunking chunking : options_.chunks) {
+      SACCADE_ASSIGN(const std::vector<Texts> wholes, chunks_of_wholes(chunking));
       std::vector<Hits> hits(poolings.size());
       for (Hits& one : hits) one = empty_hits(chunk_lengths_, false);
       int64_t count = 0;
       for (size_t column = 0; column < chunk_lengths_.size(); ++column) {
-        SACCADE_ASSIGN(const Chunks chunks, chunks_at(chunking, chunk_lengths_[column], sentences));
+        SACCADE_ASSIGN(const Chunks chunks, chunks_at(chunking, chunk_lengths_[column], wholes));
         count = static_cast<int64_t>(chunks.texts.size());
         rows_.begin();
         const std::vector<int64_t> places = rows_.add(chunks.texts);
@@ -396,17 +441,20 @@ class Study {
     return {};
   }
 
-  Status cut_sentences(std::vector<Texts>& sentences) const {
-    sentences.resize(whole_.size());
+  // Returns the chunks of every whole text, which are cut at each length; nothing for equal chunks.
+  [[nodiscard]] Result<std::vector<Texts>> chunks_of_wholes(Chunking chunking) const {
+    std::vector<Texts> wholes;
+    if (chunking == Chunking::kEqual) return wholes;
+    wholes.resize(whole_.size());
     for (size_t i = 0; i < whole_.size(); ++i) {
       // A text that fits is one chunk, however many sentences it has.
       if (whole_[i].used + study_.first <= study_.limit) {
-        sentences[i] = {whole_[i]};
+        wholes[i] = {whole_[i]};
         continue;
       }
-      SACCADE_ASSIGN(sentences[i], sentence_chunks(*model_.tokenizer, texts_.texts[i], chunk_ids_));
+      SACCADE_ASSIGN(wholes[i], chunk_text(*model_.tokenizer, texts_.texts[i], chunk_ids_, chunking));
     }
-    return {};
+    return wholes;
   }
 
   // Computes the curves that continue the plain ones, and the difference of their ends.
@@ -483,6 +531,12 @@ int64_t bin_width(int64_t largest) {
 
 }  // namespace
 
+std::span<const EnumName<LengthCut>> enum_names(LengthCut) {
+  static constexpr EnumName<LengthCut> kNames[] = {{LengthCut::kTokens, "tokens"},
+                                                   {LengthCut::kRetokenize, "retokenize"}};
+  return kNames;
+}
+
 TokenLengths token_lengths(std::span<const int64_t> own_tokens, std::optional<int64_t> limit) {
   TokenLengths result;
   result.lengths = lengths_of({own_tokens.begin(), own_tokens.end()});
@@ -514,6 +568,9 @@ Result<LengthModel> length_model(EncoderBackend& encoder, const EmbeddedRows& im
   model.tokenizer = encoder.tokenizer();
   model.context = encoder.info().context;
   model.images = &images;
+  if (std::shared_ptr<const TokenDecoder> decoder = token_decoder(*model.tokenizer)) {
+    model.decode = [decoder](std::span<const int32_t> ids) { return decoder->decode(ids); };
+  }
   model.encode = [&encoder, options](std::span<const TokenizedText> texts, const std::string& detail) {
     EmbedOptions one = options;
     one.progress_detail += (one.progress_detail.empty() ? "" : ", ") + detail;

@@ -26,6 +26,7 @@
 #include "lab/eval/length/length_curve.h"
 #include "lab/eval/length/length_metrics.h"
 #include "lab/eval/rows/embed.h"
+#include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
 #include "saccade/model/encoder_backend.h"
@@ -40,6 +41,15 @@ TokenLengths token_lengths(std::span<const int64_t> own_tokens, std::optional<in
 // Returns the default lengths: every one from 2 to 20, then in steps of 5 to 60, of 10 to 120, of 20 to 260
 // and of 50 to 510, then twice the previous one, and `last` itself. Ascending.
 std::vector<int64_t> default_lengths(int64_t last);
+
+// Ways of cutting a text to n token ids.
+enum class LengthCut {
+  kTokens,  // the ids themselves, with the frame's end behind them: the model reads exactly n
+  // The ids are decoded to text, and that is tokenized again, as github.com/aiforsec/EffectiveTokenLength-MModels
+  // does. A word that was cut may become other tokens, and more of them; the model's limit still holds.
+  kRetokenize,
+};
+std::span<const EnumName<LengthCut>> enum_names(LengthCut);  // "tokens", "retokenize"
 
 // Texts beyond the limit, in pooled chunks.
 struct ChunkedTexts {
@@ -85,6 +95,9 @@ struct LengthModel {
   const Tokenizer* tokenizer = nullptr;
   int64_t context = 0;
   const EmbeddedRows* images = nullptr;
+  // Returns the text of a text's own tokens (TokenDecoder::decode). Thread-safe. Empty if the tokenizer has no
+  // decoder.
+  std::function<std::string(std::span<const int32_t>)> decode;
   // Returns embeddings of texts, as embed_texts does. The second argument is for a progress line: "20 tokens,
   // 12 of 31".
   std::function<Result<EmbeddedRows>(std::span<const TokenizedText>, const std::string&)> encode;
@@ -99,6 +112,10 @@ struct LengthOptions {
   // limit or to the longest text, and from there twice as many tokens each time. The limit itself, and all of
   // the longest text, are always measured.
   std::vector<int64_t> lengths;
+  // Step of even lengths 1, 1 + step, 1 + 2 step, ... through the limit to the longest text, in place of
+  // `lengths`; 0 if they are not even. The limit and the longest text are added here too.
+  int64_t length_step = 0;
+  LengthCut cut = LengthCut::kTokens;
   // Maximum number of ids of a chunk or a cut text; 0 means the model's context.
   int64_t chunk_tokens = 0;
   double share = 0.95;
@@ -107,14 +124,15 @@ struct LengthOptions {
   BootstrapOptions bootstrap;
   bool controls = true;
   bool chunking = true;
+  std::vector<Chunking> chunks = {Chunking::kEqual, Chunking::kSentences};  // kinds to measure
 };
 
 // Runs the study. Ties count against the model (TiePolicy::kPessimistic), so texts that become equal when
 // they are cut do not find their images by luck. Deterministic: the same result from the same seed, for any
 // number of threads. Errors: kUsage for options out of range; kBadData without texts or images; kMismatch if
-// their numbers differ from the relation's; the encoder's errors; kCancelled. Memory: the embeddings of two
-// lengths' distinct texts. Cost: encoding each distinct cut text once, and for each length and control all
-// scores twice.
+// their numbers differ from the relation's; kUnsupported for LengthCut::kRetokenize without `decode`; the
+// encoder's errors; kCancelled. Memory: the embeddings of two lengths' distinct texts. Cost: encoding each
+// distinct cut text once, and for each length and control all scores twice.
 Result<LengthOutcome> study_length(const LengthTexts& texts, const LengthModel& model,
                                    const LengthOptions& options, ThreadPool& pool, std::stop_token stop = {});
 

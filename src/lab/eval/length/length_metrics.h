@@ -86,7 +86,7 @@ struct ChunkDifference : Difference {
     field("value", self.figure.value);
     field("low", self.figure.low);
     field("high", self.figure.high);
-    SACCADE_FIELDS(p_value, told_apart);
+    SACCADE_FIELDS(p_value, significant);
   }
 };
 

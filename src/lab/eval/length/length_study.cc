@@ -105,21 +105,29 @@ Json LengthStudy::protocol() const {
       "smallest n with {:g}% of the curve's largest R@1; intervals by resampling pictures with their "
       "queries. Subsets: {} of {} pictures at random, where there are more.",
       meaning_of(study_.captions), 100 * length.share, length.subsets, length.subset_items);
+  if (length.cut == LengthCut::kRetokenize) {
+    words += " The n ids are decoded to text, which is tokenized again and cut at the model's limit.";
+  }
   if (study_.join_captions) words += " All captions of a picture are one text, a line each.";
   words += fmt::format(" {}", picture_words(options_.embed));
-  Json json = {{"words", std::move(words)},
+  Json json = {{"description", std::move(words)},
                {"captions", enum_name(study_.captions)},
                {"join_captions", study_.join_captions},
                {"ties", "pessimistic"}};
   json.update(picture_fields(options_.embed));
+  Json chunks = Json::array();
+  for (const Chunking chunking : length.chunks) chunks.push_back(enum_name(chunking));
   json.update({{"leave_out", options_.leave_out},
                {"share", length.share},
                {"lengths", length.lengths.empty() ? Json() : Json(length.lengths)},
+               {"length_step", length.length_step == 0 ? Json() : Json(length.length_step)},
+               {"cut", enum_name(length.cut)},
                {"chunk_tokens", length.chunk_tokens == 0 ? Json() : Json(length.chunk_tokens)},
                {"subsets", length.subsets},
                {"subset_items", length.subset_items},
                {"controls", length.controls},
-               {"chunking", length.chunking}});
+               {"chunking", length.chunking},
+               {"chunks", std::move(chunks)}});
   return json;
 }
 

@@ -79,6 +79,22 @@ std::vector<float> text_row(const std::vector<int32_t>& ids) {
   return normalized(row);
 }
 
+// Returns the words of ids. A last word of 20 or more comes apart, as a cut word of byte pairs may.
+std::string words_of(std::span<const int32_t> ids) {
+  std::string text;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const int32_t id = ids[i];
+    text +=
+        i + 1 == ids.size() && id >= 20 ? fmt::format("w{} w{} ", id / 10, id % 10) : fmt::format("w{} ", id);
+  }
+  return text;
+}
+
+// Returns the words of a text's own tokens.
+std::string own_words(const TokenizedText& text) {
+  return words_of(std::span<const int32_t>(text.ids).subspan(1, static_cast<size_t>(text.used)));
+}
+
 // Images that show words, each with another strength, so that no two are alike. Texts name some of these
 // words in sentences. Also holds the embeddings of both.
 struct World {
@@ -152,6 +168,7 @@ struct World {
     result.tokenizer = &tokenizer;
     result.context = context;
     result.images = &images;
+    result.decode = &words_of;
     result.encode = [this, context](std::span<const TokenizedText> given,
                                     const std::string&) -> Result<EmbeddedRows> {
       for (const TokenizedText& text : given) {
@@ -497,6 +514,119 @@ TEST(StudyLength, ChunksArePooled) {
         const Difference& difference = direction == Direction::kTextToImage ? chunked.t2i : chunked.i2t;
         EXPECT_DOUBLE_EQ(difference.figure.value, chunked.curves.of(direction).points.back().r1.value -
                                                       study->plain.of(direction).points.back().r1.value);
+      }
+    }
+  }
+}
+
+TEST(StudyLength, RetokenizedTextsAreThoseOfTheDecodedIds) {
+  ThreadPool pool(2);
+  World world(1, 30, 12);
+  LengthOptions options = quick();
+  options.chunking = false;
+  const auto tokens = study_length(world.texts, world.model(9), options, pool);
+  options.cut = LengthCut::kRetokenize;
+  const auto study = study_length(world.texts, world.model(9), options, pool);
+  ASSERT_TRUE(tokens && study) << study.error().message;
+  expect_curves(
+      world, world.texts.texts,
+      [](const TokenizedText& text, int64_t n) {
+        return WordTokenizer().encode(own_words(keep_first(text, n)), 9);
+      },
+      study->plain);
+  ASSERT_TRUE(study->last);
+  expect_curves(
+      world, world.texts.texts,
+      [](const TokenizedText& text, int64_t n) {
+        return WordTokenizer().encode(own_words(keep_last(text, n)), 9);
+      },
+      *study->last);
+  int different = 0;
+  ASSERT_EQ(study->plain.t2i.points.size(), tokens->plain.t2i.points.size());
+  for (size_t p = 0; p < study->plain.t2i.points.size(); ++p) {
+    different += study->plain.t2i.points[p].r1.value != tokens->plain.t2i.points[p].r1.value ? 1 : 0;
+  }
+  EXPECT_GT(different, 0);
+  LengthModel without = world.model(9);
+  without.decode = nullptr;
+  const auto refused = study_length(world.texts, without, options, pool);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(refused.error().message, HasSubstr("cannot decode"));
+}
+
+TEST(StudyLength, EvenLengthsGoThroughTheLimit) {
+  ThreadPool pool(1);
+  World world(2, 12, 25, 1);
+  LengthOptions options = quick();
+  options.length_step = 4;
+  options.chunks = {Chunking::kWords};
+  const auto study = study_length(world.texts, world.model(9), options, pool);
+  ASSERT_TRUE(study) << study.error().message;
+  const int64_t longest = study->token_lengths.lengths.max + 1;
+  ASSERT_GT(longest, 20);
+  std::vector<int64_t> plain;
+  for (const LengthPoint& point : study->plain.t2i.points) plain.push_back(point.n);
+  EXPECT_THAT(plain, ElementsAre(1, 5, 8));
+  ASSERT_EQ(study->chunked.size(), 3U);  // one kind, three poolings
+  std::vector<int64_t> expected;
+  for (int64_t n = 9; n < longest; n += 4) expected.push_back(n);
+  expected.push_back(longest);
+  std::vector<int64_t> chunked;
+  for (const LengthPoint& point : study->chunked[0].curves.t2i.points) chunked.push_back(point.n);
+  EXPECT_EQ(chunked, expected);
+  options.length_step = -1;
+  EXPECT_FALSE(study_length(world.texts, world.model(9), options, pool));
+  options.length_step = kWholeText;
+  EXPECT_TRUE(study_length(world.texts, world.model(9), options, pool));
+}
+
+// Every kind of chunks with either cut, against the definition, text by text.
+TEST(StudyLength, ChunksOfEitherCut) {
+  ThreadPool pool(2);
+  World world(5, 25, 30);
+  for (const LengthCut cut : {LengthCut::kTokens, LengthCut::kRetokenize}) {
+    LengthOptions options = quick();
+    options.controls = false;
+    options.cut = cut;
+    options.lengths = {12, 17};
+    options.chunks = {Chunking::kEqual, Chunking::kSentences, Chunking::kWords};
+    const auto study = study_length(world.texts, world.model(9), options, pool);
+    ASSERT_TRUE(study) << study.error().message;
+    ASSERT_EQ(study->chunked.size(), 9U);
+    const auto chunks_of = [&](const std::string& text, Chunking chunking, int64_t n) {
+      const TokenizedText whole = world.tokenizer.encode(text, kWholeText);
+      const bool again = cut == LengthCut::kRetokenize;
+      const std::string words = own_words(keep_first(whole, n));
+      if (chunking == Chunking::kEqual) {
+        return equal_chunks(again ? world.tokenizer.encode(words, kWholeText) : keep_first(whole, n), 9)
+            .value();
+      }
+      if (chunking == Chunking::kWords && again) return word_chunks(world.tokenizer, words, 9).value();
+      std::vector<TokenizedText> chunks = {whole};
+      if (whole.used > 7) chunks = chunk_text(world.tokenizer, text, 9, chunking).value();
+      chunks = keep_first(std::span<const TokenizedText>(chunks), n);
+      if (again) {
+        for (TokenizedText& chunk : chunks) chunk = world.tokenizer.encode(own_words(chunk), 9);
+      }
+      return chunks;
+    };
+    for (const ChunkedTexts& chunked : study->chunked) {
+      ASSERT_EQ(chunked.curves.t2i.points.size(), 3U);
+      for (const LengthPoint& point : chunked.curves.t2i.points) {
+        RowSets pooled;
+        pooled.rows = Matrix<float>(std::ssize(world.texts.texts), kDim);
+        for (size_t t = 0; t < world.texts.texts.size(); ++t) {
+          const auto chunks = chunks_of(world.texts.texts[t], chunked.chunking, point.n);
+          std::vector<int64_t> tokens;
+          for (const TokenizedText& chunk : chunks) tokens.push_back(chunk.used);
+          const auto row = pool_chunks(world.rows_of(chunks).rows.view(), tokens, *chunked.pooling).value();
+          std::ranges::copy(row, pooled.rows.row(static_cast<int64_t>(t)).begin());
+          pooled.begin.push_back(static_cast<int64_t>(t) + 1);
+        }
+        const auto hits = slow_hits(pooled, world.images.sets, world.text_image, Direction::kTextToImage);
+        EXPECT_DOUBLE_EQ(point.r1.value, mean(hits))
+            << enum_name(cut) << " " << enum_name(chunked.chunking) << " at " << point.n;
       }
     }
   }

@@ -70,7 +70,7 @@ struct MatchesResult {
     SACCADE_FIELDS(dataset, model, classes);
     field.or_null("unsupported", self.unsupported);
     field("text", self.texts);
-    field("picture", self.pictures);
+    field("image", self.pictures);
   }
 };
 

@@ -29,7 +29,7 @@ Json MatchStudy::protocol() const {
       "is right taken away. The first {} hits count. Intervals: {} resamples of the classes.",
       match_.texts, kMostAsked, kJudgedHits, options_.bootstrap.resamples);
   words += fmt::format(" {}", picture_words(options_.embed));
-  Json json = {{"words", std::move(words)},
+  Json json = {{"description", std::move(words)},
                {"texts", match_.texts},
                {"halves_seed", match_.seed},
                {"leave_out", options_.leave_out}};
@@ -37,33 +37,13 @@ Json MatchStudy::protocol() const {
   return json;
 }
 
-Status MatchStudy::add_dataset(const NamedDataset& dataset) {
-  SACCADE_ASSIGN(const CaptionedImages* images, dataset.dataset.need<CaptionedImages>());
-  const bool captions = std::ranges::any_of(images->items, [](const DatasetItem& item) {
-    return std::ranges::any_of(item.captions, [](const std::string& text) { return !text.empty(); });
-  });
-  if (!captions)
-    return fail(ErrorCode::kUsage, "{}: no captions: nothing says which hits are right", dataset.name);
-  datasets_.push_back({.items = images->items});
-  return {};
-}
-
-std::vector<ImageRef> MatchStudy::pictures(size_t dataset) const {
-  return image_list(datasets_[dataset].items);
-}
-
 Result<SettledTask> MatchStudy::settle(size_t dataset, std::span<const int64_t> unreadable) {
-  Judged& one = datasets_[dataset];
-  SettledTask settled;
-  for (int64_t i = 0; i < std::ssize(one.items); ++i) {
-    if (!std::ranges::binary_search(unreadable, i)) settled.pictures.push_back(i);
-  }
-  if (settled.pictures.empty()) return fail(ErrorCode::kBadData, "no picture can be read");
+  Asked& one = datasets_[dataset];
+  SACCADE_ASSIGN(SettledTask settled, readable(one, unreadable));
   one.task = match_task(one.items, settled.pictures, match_.seed);
   settled.texts = match_.texts + std::ssize(asked_texts(one.task).texts);
   settled.clusters =
       one.task.classes - std::accumulate(one.task.learned.begin(), one.task.learned.end(), int64_t{0});
-  settled.cluster = "group";
   return settled;
 }
 
@@ -93,7 +73,7 @@ Result<MatchFigures> MatchStudy::measure_pictures(const EncodedContext& context,
 }
 
 Status MatchStudy::measure(const EncodedContext& context) {
-  Judged& one = datasets_[context.dataset];
+  Asked& one = datasets_[context.dataset];
   MatchesResult result = {.dataset = {}, .model = context.model.name, .classes = one.task.classes};
   if (context.pictures.late) {
     result.unsupported =
@@ -105,17 +85,6 @@ Status MatchStudy::measure(const EncodedContext& context) {
   }
   one.results.push_back(std::move(result));
   return {};
-}
-
-Result<Json> MatchStudy::metrics(std::span<const RunDataset> datasets) const {
-  MatchesMetrics metrics;
-  for (size_t d = 0; d < datasets_.size(); ++d) {
-    for (MatchesResult result : datasets_[d].results) {
-      result.dataset = datasets[d].name;
-      metrics.results.push_back(std::move(result));
-    }
-  }
-  return record_json(metrics);
 }
 
 }  // namespace saccade::lab

@@ -1,53 +1,28 @@
 #include "lab/eval/retrieval/retrieval.h"
 
-#include <algorithm>
-#include <cmath>
 #include <map>
 
 #include <fmt/format.h>
 
+#include "lab/eval/retrieval/retrieval_metric.h"
+
 namespace saccade::lab {
 namespace {
 
-double gain(double rank) {
-  return 1 / std::log2(1 + rank);
-}
-
-// Returns the ideal DCG: the largest sum of gains of `right` right answers up to the depth.
-double ideal_gain(int64_t right) {
-  double sum = 0;
-  for (int64_t rank = 1; rank <= std::min(right, kNdcgDepth); ++rank) sum += gain(static_cast<double>(rank));
-  return sum;
-}
-
-// Returns the expected figures of a query with `right` right answers among `gallery`.
-std::vector<double> chance_of(int64_t right, int64_t gallery, std::span<const int64_t> ks) {
-  const auto n = static_cast<double>(gallery);
-  const auto p = static_cast<double>(right);
-  std::vector<double> figures;
-  for (const int64_t k : ks) {
-    double miss = 1;  // probability that none of k draws without replacement is right
-    for (int64_t i = 0; i < std::min(k, gallery) && miss > 0; ++i) {
-      miss *= std::max(0.0, (n - p - static_cast<double>(i)) / (n - static_cast<double>(i)));
+// Calls call(metric, k) for every figure of a query in its order; k is 0 for a metric without depths.
+template <typename Call>
+void for_each_figure(std::span<const int64_t> ks, const Call& call) {
+  for (const RetrievalMetric& metric : retrieval_metrics()) {
+    if (metric.each_depth) {
+      for (const int64_t k : ks) call(metric, k);
+    } else {
+      call(metric, int64_t{0});
     }
-    figures.push_back(1 - miss);
   }
-  for (const int64_t k : ks) figures.push_back(static_cast<double>(std::min(k, gallery)) / n);
-  double reciprocal = 0;
-  double later = 1;  // probability that the first right answer has this rank or a later one
-  for (int64_t rank = 1; rank <= gallery - right + 1; ++rank) {
-    const double here = p / (n - static_cast<double>(rank - 1));
-    reciprocal += later * here / static_cast<double>(rank);
-    later *= 1 - here;
-  }
-  figures.push_back(reciprocal);
-  figures.push_back(p / n * ideal_gain(std::min(gallery, kNdcgDepth)) / ideal_gain(right));
-  figures.push_back((n + 1) / (p + 1));
-  return figures;
 }
 
-// Returns the image of each query, which is the cluster of the bootstrap. A text without a right image counts
-// nowhere; it gets image 0.
+}  // namespace
+
 std::vector<int64_t> owners(const Relevance& relevance, std::span<const int64_t> image_of_text,
                             Direction direction) {
   if (direction == Direction::kTextToImage && !image_of_text.empty()) {
@@ -63,29 +38,19 @@ std::vector<int64_t> owners(const Relevance& relevance, std::span<const int64_t>
   return own;
 }
 
-}  // namespace
-
 std::vector<std::string> retrieval_names(std::span<const int64_t> ks) {
   std::vector<std::string> names;
-  for (const int64_t k : ks) names.push_back(fmt::format("r{}", k));
-  for (const int64_t k : ks) names.push_back(fmt::format("recall{}", k));
-  names.insert(names.end(), {"mrr", "ndcg10", "mean_rank", "median_rank"});
+  for_each_figure(ks, [&](const RetrievalMetric& metric, int64_t k) {
+    names.push_back(metric.each_depth ? fmt::format("{}{}", metric.name, k) : std::string(metric.name));
+  });
+  names.emplace_back("median_rank");
   return names;
 }
 
 void query_figures(std::span<const double> ranks, std::span<const int64_t> ks, std::span<double> out) {
-  const auto right = static_cast<int64_t>(ranks.size());
   size_t next = 0;
-  for (const int64_t k : ks) out[next++] = ranks.front() <= static_cast<double>(k) ? 1 : 0;
-  for (const int64_t k : ks) {
-    const auto within = std::ranges::upper_bound(ranks, static_cast<double>(k)) - ranks.begin();
-    out[next++] = static_cast<double>(within) / static_cast<double>(right);
-  }
-  out[next++] = 1 / ranks.front();
-  double gains = 0;
-  for (const double rank : ranks) gains += rank <= static_cast<double>(kNdcgDepth) ? gain(rank) : 0;
-  out[next++] = gains / ideal_gain(right);
-  out[next++] = ranks.front();
+  for_each_figure(ks,
+                  [&](const RetrievalMetric& metric, int64_t k) { out[next++] = metric.figure(ranks, k); });
 }
 
 ClusteredSample retrieval_sample(const QueryRanks& ranks, std::span<const int64_t> ks,
@@ -117,8 +82,10 @@ std::vector<double> chance_figures(const Relevance& relevance, Direction directi
   std::vector<double> sums(retrieval_names(ks).size() - 1);
   int64_t queries = 0;
   for (const auto& [right, count] : sizes) {
-    const std::vector<double> figures = chance_of(right, relevance.gallery(direction), ks);
-    for (size_t f = 0; f < sums.size(); ++f) sums[f] += static_cast<double>(count) * figures[f];
+    size_t next = 0;
+    for_each_figure(ks, [&, right = right, count = count](const RetrievalMetric& metric, int64_t k) {
+      sums[next++] += static_cast<double>(count) * metric.chance(right, relevance.gallery(direction), k);
+    });
     queries += count;
   }
   for (double& sum : sums) sum = queries == 0 ? Figure::kNone : sum / static_cast<double>(queries);

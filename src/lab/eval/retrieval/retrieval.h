@@ -22,7 +22,6 @@
 
 namespace saccade::lab {
 
-inline constexpr int64_t kNdcgDepth = 10;
 inline constexpr std::array<int64_t, 3> kRecallDepths = {1, 5, 10};
 
 // Returns the figures' names in their order: r<k> for all k, recall<k> for all k, mrr, ndcg10, mean_rank;
@@ -78,6 +77,10 @@ Result<DirectionOutcome> evaluate_direction(const PairScores& scores, const Rele
                                             Direction direction, std::span<const int64_t> image_of_text,
                                             const TieBreak& ties, const BootstrapOptions& bootstrap,
                                             ThreadPool& pool);
+// Returns the image of each query, which is the cluster of the bootstrap. A text without a right image counts nowhere; it gets
+// image 0. `image_of_text` may be empty: then a text's image is its first right one.
+std::vector<int64_t> owners(const Relevance& relevance, std::span<const int64_t> image_of_text,
+                            Direction direction);
 // Returns the figures of ranks that are known already. owner[q]: the cluster (image) of query q, of `clusters`.
 DirectionOutcome outcome_of_ranks(QueryRanks ranks, std::span<const int64_t> owner, int64_t clusters,
                                   const BootstrapOptions& bootstrap, ThreadPool& pool);

@@ -1,7 +1,6 @@
 #include "lab/eval/retrieval/retrieval_figures.h"
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <numeric>
 #include <string_view>
@@ -19,30 +18,26 @@ bool is_beyond(int64_t gallery, std::string_view name) {
   });
 }
 
-// Returns the numbers of the `count` largest scores, in their order; ties go by number. `count` is small, so
-// nearly every score is only compared with the last of the best.
+// Returns the numbers of the `count` largest scores, in their order; ties go by number. Nearly every score is only compared
+// with the last of the best.
 std::vector<int64_t> best_of(std::span<const float> scores, int64_t count) {
-  std::vector<int64_t> best;
-  best.reserve(static_cast<size_t>(count) + 1);
-  float last = -std::numeric_limits<float>::infinity();
-  const auto wanted = static_cast<size_t>(count);
-  for (size_t i = 0; i < scores.size(); ++i) {
-    if (best.size() == wanted && !(scores[i] > last)) continue;
-    auto place = best.end();
-    while (place != best.begin() && scores[i] > scores[static_cast<size_t>(place[-1])]) --place;
-    best.insert(place, static_cast<int64_t>(i));
-    if (best.size() > wanted) best.pop_back();
-    last = scores[static_cast<size_t>(best.back())];
+  const auto wanted = std::min(static_cast<size_t>(count), scores.size());
+  const auto before = [&](int64_t a, int64_t b) {
+    const float one = scores[static_cast<size_t>(a)];
+    const float other = scores[static_cast<size_t>(b)];
+    return one > other || (one == other && a < b);
+  };
+  std::vector<int64_t> best(wanted);  // a heap, the last of the best in front
+  std::iota(best.begin(), best.end(), 0);
+  std::ranges::make_heap(best, before);
+  for (size_t i = wanted; i < scores.size() && wanted > 0; ++i) {
+    if (!(scores[i] > scores[static_cast<size_t>(best.front())])) continue;
+    std::ranges::pop_heap(best, before);
+    best.back() = static_cast<int64_t>(i);
+    std::ranges::push_heap(best, before);
   }
+  std::ranges::sort_heap(best, before);
   return best;
-}
-
-// Blanks the differences of figures that would be 1 for any model.
-void blank_beyond(int64_t gallery, std::vector<Difference>& differences) {
-  for (Difference& difference : differences) {
-    if (!is_beyond(gallery, difference.figure.name)) continue;
-    difference = {.figure = {.name = std::move(difference.figure.name)}, .blank = true};
-  }
 }
 
 // Scores of a task's first captions.
@@ -56,13 +51,24 @@ struct FirstScores {
 };
 
 RetrievalDirection direction_of(const QueryCounts& counts, std::vector<Figure> figures, int64_t gallery) {
-  for (Figure& figure : figures) {
-    if (is_beyond(gallery, figure.name)) figure = {.name = std::move(figure.name)};
-  }
+  blank_beyond(gallery, figures);
   return {counts, std::move(figures)};
 }
 
 }  // namespace
+
+void blank_beyond(int64_t gallery, std::vector<Figure>& figures) {
+  for (Figure& figure : figures) {
+    if (is_beyond(gallery, figure.name)) figure = {.name = std::move(figure.name)};
+  }
+}
+
+void blank_beyond(int64_t gallery, std::vector<Difference>& differences) {
+  for (Difference& difference : differences) {
+    if (!is_beyond(gallery, difference.figure.name)) continue;
+    difference = {.figure = {.name = std::move(difference.figure.name)}, .blank = true};
+  }
+}
 
 Result<TieBreak> tie_break(TiePolicy policy, const RetrievalTask& task) {
   TieBreak ties;

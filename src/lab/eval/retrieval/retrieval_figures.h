@@ -38,6 +38,10 @@ Result<RetrievalOutcome> evaluate_symmetric(const PairScores& scores, const Retr
 Result<SymmetricRetrieval> symmetric_retrieval(const RetrievalOutcome& standard,
                                                const RetrievalOutcome& symmetric, double confidence);
 
+// Blanks the r@k and recall@k of a gallery with fewer than k answers, which would be 1 for any model.
+void blank_beyond(int64_t gallery, std::vector<Figure>& figures);
+void blank_beyond(int64_t gallery, std::vector<Difference>& differences);
+
 // Returns the first `depth` answers to every query: higher scores first, ties by number. Right ones are
 // marked. Cost: all scores once.
 std::vector<std::vector<RunAnswer>> top_answers(const PairScores& scores, const Relevance& relevance,

@@ -9,6 +9,7 @@
 #include "lab/data/read_dataset.h"
 #include "lab/eval/retrieval/retrieval_figures.h"
 #include "saccade/core/rows.h"
+#include "saccade/core/seconds_since.h"
 #include "saccade/image/read_pixels.h"
 
 namespace saccade::lab {
@@ -31,7 +32,9 @@ Status judge_by_head(EncoderBackend& encoder, const RetrievalTask& task, const E
                      ThreadPool& pool, PairMap& pairs) {
   const std::vector<TokenizedText> texts = tokenize(encoder, task);
   const Preprocessing preprocessing = with_transparency(encoder.preprocessing(), embed.transparency);
-  PixelOptions options = pixel_options(preprocessing, {.processes = embed.processes, .stop = embed.stop});
+  PixelOptions options = pixel_options(
+      preprocessing,
+      {.apply_orientation = !embed.as_stored, .processes = embed.processes, .stop = embed.stop});
   std::vector<std::vector<int64_t>> of_image(task.items.images.size());
   for (const auto& [pair, score] : pairs) of_image[static_cast<size_t>(pair.second)].push_back(pair.first);
   for (size_t image = 0; image < of_image.size(); ++image) {
@@ -66,8 +69,7 @@ Status judge_by_head(EncoderBackend& encoder, const RetrievalTask& task, const E
 
 Status judge_by_rows(EncoderBackend& encoder, const RetrievalTask& task, const EmbedOptions& embed,
                      ThreadPool& pool, PairMap& pairs) {
-  std::vector<ImageRef> refs;
-  for (const RunImage& image : task.items.images) refs.push_back(image.image);
+  const std::vector<ImageRef> refs = image_list(task.items.images);
   SACCADE_ASSIGN(const EmbeddedPictures images, embed_pictures(encoder, refs, embed, pool));
   if (!images.failed.empty()) {
     const auto& [number, error] = images.failed.front();
@@ -131,18 +133,25 @@ std::vector<int64_t> rerank_depths(int64_t last) {
   return depths;
 }
 
+Status check_rerank(const RerankChoice& choice, TiePolicy ties, bool first_queries) {
+  if (ties != TiePolicy::kPessimistic) {
+    return fail(ErrorCode::kUsage, "reranking counts ties against the models: ties are {}", enum_name(ties));
+  }
+  if (first_queries) {
+    return fail(ErrorCode::kUsage,
+                "reranking is measured with all captions as queries, not under seven-models");
+  }
+  if (choice.encoder->tokenizer() == nullptr || choice.encoder->info().image_height == 0) {
+    return fail(ErrorCode::kUsage, "{} cannot rerank: it needs images and a tokenizer", choice.name);
+  }
+  return {};
+}
+
 Result<RerankResult> evaluate_rerank(const RerankChoice& choice, const PairScores& scores,
                                      const RetrievalTask& task, const RetrievalOutcome& outcome,
                                      const EmbedOptions& embed, const BootstrapOptions& bootstrap,
                                      ThreadPool& pool) {
   EncoderBackend& encoder = *choice.encoder;
-  if (task.first_queries) {
-    return fail(ErrorCode::kUsage,
-                "reranking is measured with all captions as queries, not under seven-models");
-  }
-  if (encoder.tokenizer() == nullptr || encoder.info().image_height == 0) {
-    return fail(ErrorCode::kUsage, "{} cannot rerank: it needs images and a tokenizer", choice.name);
-  }
   ByDirection<std::vector<JudgedAnswers>> judged;
   PairMap pairs;
   const auto pair_of = [](Direction direction, int64_t query, int64_t answer) {
@@ -161,7 +170,7 @@ Result<RerankResult> evaluate_rerank(const RerankChoice& choice, const PairScore
   const auto begin = std::chrono::steady_clock::now();
   SACCADE_TRY(encoder.pair_scorer() != nullptr ? judge_by_head(encoder, task, embed, pool, pairs)
                                                : judge_by_rows(encoder, task, embed, pool, pairs));
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds = seconds_since(begin);
 
   RerankResult result;
   result.second = choice.name;
@@ -176,10 +185,7 @@ Result<RerankResult> evaluate_rerank(const RerankChoice& choice, const PairScore
         queries[q].scores.push_back(pairs.at(pair_of(direction, static_cast<int64_t>(q), answer)));
       }
     }
-    std::vector<int64_t> owner;
-    for (int64_t q = 0; q < task.relevance.queries(direction); ++q) {
-      owner.push_back(direction == Direction::kTextToImage ? task.image_of_text[static_cast<size_t>(q)] : q);
-    }
+    const std::vector<int64_t> owner = owners(task.relevance, task.image_of_text, direction);
     const DirectionOutcome& before = outcome.of(direction);
     for (RerankPoint& point : result.points) {
       const DirectionOutcome after =
@@ -192,6 +198,8 @@ Result<RerankResult> evaluate_rerank(const RerankChoice& choice, const PairScore
           point.figures.of(direction).push_back(*figure);
         if (const Difference* one = find_named(gain, name)) point.gain.of(direction).push_back(*one);
       }
+      blank_beyond(before.ranks.gallery, point.figures.of(direction));
+      blank_beyond(before.ranks.gallery, point.gain.of(direction));
     }
   }
   return result;

@@ -49,8 +49,12 @@ QueryRanks reranked(const QueryRanks& first, std::span<const JudgedAnswers> judg
 // Returns the depths of the curve: 2, 5, 10, 20, 50, ... below `last`, and `last`.
 std::vector<int64_t> rerank_depths(int64_t last);
 
+// Refuses with kUsage what reranking cannot measure: ties that are not counted against the models, queries of first captions
+// only (RetrievalTask::first_queries), and encoders without images or a tokenizer. Call it before anything is encoded.
+Status check_rerank(const RerankChoice& choice, TiePolicy ties, bool first_queries);
+
 // Judges the candidates of all queries of both directions, and measures every depth. `scores` and `outcome` are the first
-// model's. Errors: kUsage with RetrievalTask::first_queries; those of decoding and encoding; kCancelled. Cost: with a matching
+// model's. The choice has passed check_rerank. Errors: those of decoding and encoding; kCancelled. Cost: with a matching
 // head one pass over each pair of a query and a candidate, else the encoding of all images and texts (from the cache).
 Result<RerankResult> evaluate_rerank(const RerankChoice& choice, const PairScores& scores,
                                      const RetrievalTask& task, const RetrievalOutcome& outcome,

@@ -2,6 +2,7 @@
 #include "lab/eval/retrieval/retrieval_rerank.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <random>
 
@@ -131,9 +132,29 @@ TEST(Rerank, TheSecondEncoderDecidesAmongTheFirstAnswers) {
     EXPECT_EQ(last.depth, 4);
     EXPECT_EQ(find_named(last.figures.t2i, "r1")->value, 1);
     EXPECT_EQ(find_named(last.gain.t2i, "r1")->figure.value, 1);
+    // There are 4 answers in all.
+    EXPECT_TRUE(std::isnan(find_named(last.figures.t2i, "r5")->value));
+    EXPECT_TRUE(find_named(last.gain.t2i, "r10")->blank);
     EXPECT_EQ(result.rerank->pairs, 16);
     // Only images 0 and 1 of the first two answers are right for anything.
     EXPECT_EQ(find_named(result.rerank->points.front().figures.t2i, "r1")->value, 0.5);
+  }
+
+  // What reranking cannot measure is refused before any encoder is loaded.
+  source.load = [](const std::string&, Precision) -> Result<LoadedEncoder> {
+    return fail(ErrorCode::kInternal, "loaded");
+  };
+  ColourEncoder second;
+  const RerankChoice choice = {.encoder = &second, .name = "second", .fingerprint = "second", .depth = 4};
+  for (const auto& [retrieval, reason] :
+       {std::pair(RetrievalOptions{.first_queries = true}, "seven-models"),
+        std::pair(RetrievalOptions{.ties = TiePolicy::kOptimistic}, "optimistic")}) {
+    RetrievalStudy study(retrieval, options);
+    study.rerank_by(choice);
+    const auto refused = evaluate(study, options, source, pool);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kUsage) << refused.error().message;
+    EXPECT_THAT(refused.error().message, testing::HasSubstr(reason));
   }
 }
 

@@ -24,7 +24,7 @@ Json RetrievalStudy::protocol() const {
         " The symmetric protocol is measured beside it: each image with its first caption, in both directions.";
   }
   words += encodes ? " " + picture_words(options_.embed) : fmt::format(" Computed elsewhere: {}.", rank_by_);
-  Json json = {{"words", std::move(words)},
+  Json json = {{"description", std::move(words)},
                {"captions", enum_name(retrieval_.captions)},
                {"ties", enum_name(retrieval_.ties)},
                {"leave_out", options_.leave_out},
@@ -43,6 +43,9 @@ Json RetrievalStudy::protocol() const {
 }
 
 Status RetrievalStudy::add_dataset(const NamedDataset& dataset) {
+  if (rerank_.encoder != nullptr) {
+    SACCADE_TRY(check_rerank(rerank_, retrieval_.ties, retrieval_.first_queries));
+  }
   SACCADE_ASSIGN(RetrievalSource source, retrieval_source(dataset.dataset));
   add_source(std::move(source));
   return {};
@@ -57,10 +60,6 @@ std::vector<ImageRef> RetrievalStudy::pictures(size_t dataset) const {
 }
 
 Result<SettledTask> RetrievalStudy::settle(size_t dataset, std::span<const int64_t> unreadable) {
-  if (rerank_.encoder != nullptr && retrieval_.ties != TiePolicy::kPessimistic) {
-    return fail(ErrorCode::kUsage, "reranking counts ties against the models: ties are {}",
-                enum_name(retrieval_.ties));
-  }
   Ranked& one = datasets_[dataset];
   SACCADE_ASSIGN(one.task,
                  make_retrieval_task(one.source, retrieval_.captions, unreadable, options_.leave_out));

@@ -109,7 +109,7 @@ Matrix<float> mean_rows(const EmbeddedRows& rows);
 // and max_sim_scores.
 Result<std::unique_ptr<PairScores>> scores_of(const EmbeddedRows& texts, const EmbeddedRows& pictures);
 
-// Returns the SHA-256 over hexadecimal hashes, a line each: pictures_sha256 of run.json.
+// Returns the SHA-256 over hexadecimal hashes, a line each: images_sha256 of run.json.
 std::string hash_of_hashes(std::span<const std::string> hashes);
 
 }  // namespace saccade::lab

@@ -36,7 +36,7 @@ struct ChosenRun {
 bool same_dataset(const RunDataset& a, const RunDataset& b) {
   return a.sha256 == b.sha256 && a.images == b.images && a.texts == b.texts &&
          a.compositions == b.compositions &&
-         (a.pictures_sha256.empty() || b.pictures_sha256.empty() || a.pictures_sha256 == b.pictures_sha256);
+         (a.images_sha256.empty() || b.images_sha256.empty() || a.images_sha256 == b.images_sha256);
 }
 
 class Gatherer {
@@ -136,7 +136,7 @@ class Gatherer {
     for (const Json* json : {&there, &here}) {
       for (const auto& [key, value] : json->items()) keys.insert(key);
     }
-    keys.erase("words");
+    keys.erase("description");
     for (const std::string& key : keys) {
       const Json of_a = there.contains(key) ? there[key] : Json();
       const Json of_b = here.contains(key) ? here[key] : Json();

@@ -22,6 +22,8 @@
 //   field.rest(values)            the last: members of this object itself, each under its value's own name
 // clang-format on
 //
+// A key that was renamed is also found under its earlier name (earlier_keys.h).
+//
 // Values are booleans, whole numbers, texts, enums by their names (core/enum_names.h), Json as it is, doubles (null for
 // one that is not finite), optionals (null or missing for nullopt), records, and vectors of all these. A map is an
 // object; so is a vector of pairs of name and value, and a vector of records that have a name: those with
@@ -39,6 +41,7 @@
 #include <utility>
 #include <vector>
 
+#include "lab/eval/run/earlier_keys.h"
 #include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
@@ -248,7 +251,12 @@ class RecordReader {
  private:
   const Json* find(std::string_view key) {
     taken_.push_back(key);
-    const auto found = object_.find(std::string(key));
+    auto found = object_.find(std::string(key));
+    const auto renamed = std::ranges::find(kRenamedFields, key, &RenamedKey::now);
+    if (found == object_.end() && renamed != kRenamedFields.end()) {
+      taken_.push_back(renamed->earlier);
+      found = object_.find(std::string(renamed->earlier));
+    }
     return found == object_.end() ? nullptr : &*found;
   }
   void keep(Status status) {

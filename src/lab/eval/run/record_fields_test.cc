@@ -122,8 +122,8 @@ TEST(Records, FaultsNameTheirKeysAndWhatIsExpected) {
 // Nothing compared is null throughout; a comparison without an interval is not.
 TEST(Records, BlankDifferencesStayBlank) {
   constexpr const char* kBlank =
-      R"({"r1":{"difference":null,"low":null,"high":null,"bca_low":null,"bca_high":null,"p_value":null,"told_apart":null},)"
-      R"("r5":{"difference":0.5,"low":null,"high":null,"bca_low":null,"bca_high":null,"p_value":null,"told_apart":false}})";
+      R"({"r1":{"difference":null,"low":null,"high":null,"bca_low":null,"bca_high":null,"p_value":null,"significant":null},)"
+      R"("r5":{"difference":0.5,"low":null,"high":null,"bca_low":null,"bca_high":null,"p_value":null,"significant":false}})";
   std::vector<Difference> differences;
   ASSERT_TRUE(RecordReader::read("t2i", parse_json(kBlank).value(), differences));
   ASSERT_EQ(differences.size(), 2U);
@@ -132,10 +132,31 @@ TEST(Records, BlankDifferencesStayBlank) {
   EXPECT_EQ(differences[1].figure.name, "r5");
   EXPECT_EQ(dump_json(record_json(differences)), kBlank);
   Json lacks = parse_json(kBlank).value();
-  lacks["r5"].erase("told_apart");
+  lacks["r5"].erase("significant");
   const Status status = RecordReader::read("t2i", lacks, differences);
   ASSERT_FALSE(status);
-  EXPECT_THAT(status.error().message, HasSubstr("\"t2i\": \"r5\": \"told_apart\" is missing"));
+  EXPECT_THAT(status.error().message, HasSubstr("\"t2i\": \"r5\": \"significant\" is missing"));
+}
+
+// Fields that were renamed are read from earlier runs.
+TEST(Records, EarlierKeysAreRead) {
+  Difference difference;
+  ASSERT_TRUE(RecordReader::read(
+      "r1",
+      parse_json(
+          R"({"difference":0.5,"low":0.1,"high":0.9,"bca_low":null,"bca_high":null,"p_value":0.01,"told_apart":true})")
+          .value(),
+      difference));
+  EXPECT_TRUE(difference.significant);
+
+  Json json = parse_json(R"({"protocol": {"words": "all", "null_picture": {"kind": "grey"}},
+                             "datasets": [{"pictures_sha256": "ab"}], "words": 3, "significant": 1, "told_apart": 2})")
+                  .value();
+  use_current_keys(json);
+  use_current_key(json["protocol"], kProtocolDescription);
+  EXPECT_EQ(json, parse_json(R"({"protocol": {"description": "all", "null_image": {"kind": "grey"}},
+                                 "datasets": [{"images_sha256": "ab"}], "words": 3, "significant": 1, "told_apart": 2})")
+                      .value());
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ RunInfo some_info() {
   RunInfo info;
   info.kind = "retrieval";
   info.saccade = "0.1.0";
-  info.protocol = {{"words", "all"}};
+  info.protocol = {{"description", "all"}};
   return info;
 }
 

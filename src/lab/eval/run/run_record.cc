@@ -4,23 +4,9 @@
 #include <unistd.h>
 
 #include "lab/eval/run/record_fields.h"
-#include "saccade/core/files/files.h"
+#include "saccade/core/processor_name.h"
 
 namespace saccade::lab {
-namespace {
-
-std::string processor_name() {
-  const auto text = read_file("/proc/cpuinfo", int64_t{64} << 20);
-  if (!text) return {};
-  const size_t line = text->find("model name");
-  if (line == std::string::npos) return {};
-  const size_t colon = text->find(':', line);
-  const size_t end = text->find('\n', line);
-  if (colon == std::string::npos || end == std::string::npos || colon + 2 > end) return {};
-  return text->substr(colon + 2, end - colon - 2);
-}
-
-}  // namespace
 
 RunMachine this_machine(int threads) {
   const auto pages = static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES));
@@ -41,7 +27,9 @@ Result<RunInfo> parse_run_info(const Json& json) {
     return fail(ErrorCode::kUnsupported, "format {}, this program reads {}", format, kRunFormat);
   }
   SACCADE_ASSIGN(RunInfo info, read_record<RunInfo>(json));
-  SACCADE_TRY(json_field<std::string>(info.protocol, "words").in("\"protocol\""));
+  use_current_keys(info.protocol);
+  if (info.protocol.is_object()) use_current_key(info.protocol, kProtocolDescription);
+  SACCADE_TRY(json_field<std::string>(info.protocol, "description").in("\"protocol\""));
   return info;
 }
 
@@ -52,12 +40,13 @@ std::vector<std::string> run_differences(const RunInfo& there, const RunInfo& as
   };
   compare("kind", there.kind, asked.kind);
   for (const auto& [key, value] : asked.protocol.items()) {
-    if (key == "words") continue;
+    if (key == "description") continue;
     const auto found = there.protocol.find(key);
     compare(key, found == there.protocol.end() ? "null" : dump_json(*found), dump_json(value));
   }
   for (const auto& [key, value] : there.protocol.items()) {
-    if (key != "words" && !asked.protocol.contains(key)) compare(key, dump_json(value), std::string("null"));
+    if (key != "description" && !asked.protocol.contains(key))
+      compare(key, dump_json(value), std::string("null"));
   }
   compare("seed", there.seed, asked.seed);
   compare("resamples", there.resamples, asked.resamples);
@@ -69,10 +58,9 @@ std::vector<std::string> run_differences(const RunInfo& there, const RunInfo& as
     if (a.sha256 != b.sha256) {
       lines.push_back(fmt::format("dataset: there {} ({}), asked for {} ({})", a.name, a.sha256.substr(0, 12),
                                   b.name, b.sha256.substr(0, 12)));
-    } else if (!a.pictures_sha256.empty() && !b.pictures_sha256.empty() &&
-               a.pictures_sha256 != b.pictures_sha256) {
+    } else if (!a.images_sha256.empty() && !b.images_sha256.empty() && a.images_sha256 != b.images_sha256) {
       lines.push_back(fmt::format("pictures of dataset {} have changed: there {}, now {}", b.name,
-                                  a.pictures_sha256.substr(0, 12), b.pictures_sha256.substr(0, 12)));
+                                  a.images_sha256.substr(0, 12), b.images_sha256.substr(0, 12)));
     }
   }
   compare("number of checkpoints", there.checkpoints.size(), asked.checkpoints.size());

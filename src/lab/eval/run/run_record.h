@@ -20,9 +20,9 @@ struct RunDataset {
   std::string name;  // unique in the run
   std::string path;  // as given
   std::string layout;
-  std::string sha256;           // Dataset::hash: ids, groups, captions
-  std::string pictures_sha256;  // over the SHA-256 of every image's bytes, in order; empty: not read
-  int64_t images = 0;           // number scored, without exclusions
+  std::string sha256;         // Dataset::hash: ids, groups, captions
+  std::string images_sha256;  // over the SHA-256 of every image's bytes, in order; empty: not read
+  int64_t images = 0;         // number scored, without exclusions
   int64_t texts = 0;
   int64_t compositions = 0;
   std::vector<Exclusion> excluded;
@@ -30,7 +30,7 @@ struct RunDataset {
     SACCADE_FIELDS(name, path);
     field.or_null("layout", self.layout);
     field.or_null("sha256", self.sha256);
-    field.or_null("pictures_sha256", self.pictures_sha256);
+    field.or_null("images_sha256", self.images_sha256);
     SACCADE_FIELDS(images, texts);
     field.added("compositions", self.compositions);
     SACCADE_FIELDS(excluded);
@@ -70,7 +70,7 @@ struct RunInfo {
   std::string kind;                  // "retrieval", "winoground", "length", "speed"
   std::string saccade;               // the program's version
   std::vector<std::string> command;  // the arguments it was started with
-  // "words": the protocol in sentences; the other members are its fields, by kind.
+  // "description": the protocol in sentences; the other members are its fields, by kind.
   Json protocol = Json::object();
   uint64_t seed = 0;
   int64_t resamples = 0;

@@ -25,7 +25,7 @@ RunInfo example_info() {
   info.kind = "retrieval";
   info.saccade = "0.1.0";
   info.command = {"saccade", "eval", "retrieval"};
-  info.protocol = {{"words", "all captions"}, {"captions", "all"}, {"ties", "pessimistic"}};
+  info.protocol = {{"description", "all captions"}, {"captions", "all"}, {"ties", "pessimistic"}};
   info.seed = 7;
   info.resamples = 1000;
   info.confidence = 0.9;
@@ -33,7 +33,7 @@ RunInfo example_info() {
                     .path = "birds.jsonl#split=test",
                     .layout = "manifest",
                     .sha256 = std::string(64, 'a'),
-                    .pictures_sha256 = std::string(64, 'b'),
+                    .images_sha256 = std::string(64, 'b'),
                     .images = 2,
                     .texts = 3,
                     .excluded = {{"images without captions", 4, {"x", "y"}}}}};
@@ -167,7 +167,7 @@ TEST(Run, OtherInputsDoNotReplaceAFinishedRun) {
          i.datasets[0].sha256 = std::string(64, 'd');
        }},
       {"pictures of dataset birds-test have changed",
-       [](RunInfo& i) { i.datasets[0].pictures_sha256 = std::string(64, 'd'); }},
+       [](RunInfo& i) { i.datasets[0].images_sha256 = std::string(64, 'd'); }},
       {"checkpoint: there starter (cccccccccccc), asked for other (dddddddddddd)",
        [](RunInfo& i) {
          i.checkpoints[0].name = "other";
@@ -193,8 +193,8 @@ TEST(Run, OtherInputsDoNotReplaceAFinishedRun) {
   same.command = {"another"};
   same.saccade = "9";
   same.datasets[0].path = "elsewhere";
-  same.datasets[0].pictures_sha256.clear();
-  same.protocol["words"] = "said otherwise";
+  same.datasets[0].images_sha256.clear();
+  same.protocol["description"] = "said otherwise";
   EXPECT_TRUE(write_example(run, same, 3));
   EXPECT_EQ(read_run(run)->metrics["value"], 3);
   RunInfo other = example_info();
@@ -210,12 +210,12 @@ TEST(Run, ChangedPicturesAreNoticedAtTheEnd) {
   const fs::path run = folder.path() / "run";
   ASSERT_TRUE(write_example(run, example_info(), 1));
   RunInfo unknown = example_info();
-  unknown.datasets[0].pictures_sha256.clear();
+  unknown.datasets[0].images_sha256.clear();
   auto writer = RunWriter::open(run, unknown, false);
   ASSERT_TRUE(writer) << writer.error().message;
   ASSERT_TRUE(writer->add_query(example_query()));
   RunInfo known = example_info();
-  known.datasets[0].pictures_sha256 = std::string(64, 'e');
+  known.datasets[0].images_sha256 = std::string(64, 'e');
   const Status refused = writer->finish(known, {{"value", 2}});
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("pictures of dataset birds-test have changed"));
@@ -314,9 +314,23 @@ TEST(Run, WhatIsBrokenIsNamed) {
     EXPECT_THAT(broken.error().message, HasSubstr("\"" + key + "\"")) << key;
     EXPECT_THAT(broken.error().message, HasSubstr("run.json")) << key;
   }
+  // As earlier versions called some of them.
+  std::string earlier = good;
+  for (const auto& [now, then] : std::map<std::string, std::string>{
+           {"\"description\":", "\"words\":"}, {"\"images_sha256\":", "\"pictures_sha256\":"}}) {
+    const size_t at = earlier.find(now);
+    ASSERT_NE(at, std::string::npos) << now;
+    earlier.replace(at, now.size(), then);
+  }
+  std::ofstream(run / "run.json") << earlier;
+  const auto read = read_run(run);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->info.protocol, json["protocol"]);
+  EXPECT_EQ(read->info.datasets[0].images_sha256, json["datasets"][0]["images_sha256"].get<std::string>());
+
   const std::map<std::string, std::function<void(Json&)>> changes = {
       {"format 2, this program reads 1", [](Json& j) { j["format"] = 2; }},
-      {"\"words\" is missing", [](Json& j) { j["protocol"].erase("words"); }},
+      {"\"description\" is missing", [](Json& j) { j["protocol"].erase("description"); }},
       {"\"seed\"", [](Json& j) { j["seed"] = -1; }},
       {"\"count\"", [](Json& j) { j["datasets"][0]["excluded"][0]["count"] = "many"; }},
       {"\"fingerprint\" is missing", [](Json& j) { j["checkpoints"][0].erase("fingerprint"); }},

@@ -173,28 +173,19 @@ class LeaderboardMaker {
 
   // Returns the description of a run of all models. Their data and protocols must be the same.
   Result<RunInfo> merge_info(const std::vector<Finished>& finished) {
-    RunInfo info = finished.front().run.info;
+    const Run& first = finished.front().run;
+    RunInfo info = first.info;
     info.checkpoints.clear();
     for (const Finished& one : finished) {
       RunInfo other = one.run.info;
-      RunCheckpoint checkpoint = other.checkpoints.front();
-      const auto describe = [](const RunInfo& run) {
-        RunInfo bare;
-        bare.kind = run.kind;
-        bare.protocol = run.protocol;
-        bare.datasets = run.datasets;
-        bare.seed = run.seed;
-        bare.resamples = run.resamples;
-        bare.confidence = run.confidence;
-        bare.protocol.erase("words");
-        for (RunDataset& dataset : bare.datasets) dataset.path.clear();
-        return record_json(bare);
-      };
-      if (describe(other) != describe(info)) {
+      RunCheckpoint checkpoint = std::move(other.checkpoints.front());
+      other.checkpoints = first.info.checkpoints;
+      const std::vector<std::string> differences = run_differences(first.info, other);
+      if (!differences.empty()) {
         return fail(
             ErrorCode::kMismatch,
-            "{} and {} measured other data or by another protocol; --overwrite measures everything again",
-            finished.front().run.folder.string(), one.run.folder.string());
+            "{} and {} measured other data or by another protocol ({}); --overwrite measures everything again",
+            first.folder.string(), one.run.folder.string(), fmt::join(differences, "; "));
       }
       checkpoint.name = board_.rows[one.model].model;
       info.checkpoints.push_back(std::move(checkpoint));
@@ -313,7 +304,7 @@ class LeaderboardMaker {
 
   using Apart = std::map<std::pair<size_t, size_t>, bool>;
   static void add_difference(Apart& apart, size_t a, size_t b, const Difference& difference) {
-    apart[{std::min(a, b), std::max(a, b)}] = difference.told_apart;
+    apart[{std::min(a, b), std::max(a, b)}] = difference.significant;
   }
 
   // Ranks the rows, and puts them in that order. Models without the figure come last.

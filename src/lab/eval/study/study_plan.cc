@@ -76,6 +76,9 @@ Result<StudyRates> probe(const StudyOptions& options, const StudyModel& model, c
   words.push_back(fmt::format("--limit={}", kProbeItems));
   for (const char* word : {"--repeats=1", "--warm-up=1", "--queries=1", "--gallery=8"})
     words.emplace_back(word);
+  for (const std::string& word : part.process_words) {
+    if (word.starts_with("--threads=") || word.starts_with("--batch=")) words.push_back(word);
+  }
   SACCADE_ASSIGN(const std::string out, process(words));
   SACCADE_ASSIGN(const Json json, parse_json(out));
   SACCADE_ASSIGN(const SpeedMetrics metrics, read_record<SpeedMetrics>(json));
@@ -110,6 +113,18 @@ Status save(const StudyWork& work) {
   return write_file_atomic(work.folder / kPlanFile, dump_json(record_json(work.plan)) + "\n");
 }
 
+// Reads the plan of a study. kBadData names the field that is wrong.
+Result<StudyPlan> read_study_plan(const fs::path& folder) {
+  const fs::path path = folder / kPlanFile;
+  SACCADE_ASSIGN(const Json json, read_json(path));
+  SACCADE_ASSIGN(StudyPlan plan, read_record<StudyPlan>(json).in(path.string()));
+  if (plan.format != StudyPlan::kFormat) {
+    return fail(ErrorCode::kUnsupported, "{}: format {}, this program reads {}", path.string(), plan.format,
+                StudyPlan::kFormat);
+  }
+  return plan;
+}
+
 // Returns the plan in the folder, `nullopt` for a folder that is new or empty.
 Result<std::optional<StudyPlan>> plan_there(const fs::path& folder) {
   std::error_code error;
@@ -125,6 +140,19 @@ Result<std::optional<StudyPlan>> plan_there(const fs::path& folder) {
                 folder.string(), name);
   }
   return std::optional<StudyPlan>();
+}
+
+// Removes what a study has measured, so that nothing of it is taken for a result of the next.
+Status remove_results(const fs::path& folder) {
+  std::vector<fs::path> results = {folder / "models"};
+  for (const char* name : {"leaderboard.json", "leaderboard.csv", "leaderboard.md", "leaderboard.html"})
+    results.push_back(folder / name);
+  for (const fs::path& result : results) {
+    std::error_code error;
+    fs::remove_all(result, error);
+    if (error) return fail_errno(error.value(), result.string() + ": remove");
+  }
+  return {};
 }
 
 // A folder's name for a model: what people call it, and enough of its fingerprint.
@@ -175,17 +203,6 @@ bool is_study(const fs::path& folder) {
   return fs::is_regular_file(folder / kPlanFile, error);
 }
 
-Result<StudyPlan> read_study_plan(const fs::path& folder) {
-  const fs::path path = folder / kPlanFile;
-  SACCADE_ASSIGN(const Json json, read_json(path));
-  SACCADE_ASSIGN(StudyPlan plan, read_record<StudyPlan>(json).in(path.string()));
-  if (plan.format != StudyPlan::kFormat) {
-    return fail(ErrorCode::kUnsupported, "{}: format {}, this program reads {}", path.string(), plan.format,
-                StudyPlan::kFormat);
-  }
-  return plan;
-}
-
 std::vector<std::string> piece_words(const StudyWork& work, const StudyPiece& piece) {
   const StudyPart& part = work.plan.parts[piece.part];
   const StudyModel& model = work.plan.models[piece.model];
@@ -194,7 +211,6 @@ std::vector<std::string> piece_words(const StudyWork& work, const StudyPiece& pi
   words.push_back("--model=" + model.checkpoint);
   words.push_back("--precision=" + model.precision);
   words.push_back("--run=" + work.piece_folder(piece).string());
-  if (work.overwrite) words.emplace_back("--overwrite");
   return words;
 }
 
@@ -204,7 +220,7 @@ Result<StudyWork> plan_study(const StudyOptions& options, const CheckpointSource
     return fail(ErrorCode::kUsage, "nothing to measure: give --retrieval, --composition or --long");
   }
   if (options.checkpoints.empty()) return fail(ErrorCode::kUsage, "no checkpoints are given");
-  StudyWork work{.folder = options.folder, .overwrite = options.overwrite};
+  StudyWork work{.folder = options.folder};
   StudyPlan& plan = work.plan;
   plan.seed = options.bootstrap.seed;
   plan.resamples = options.bootstrap.resamples;
@@ -243,12 +259,13 @@ Result<StudyWork> plan_study(const StudyOptions& options, const CheckpointSource
   fs::create_directories(options.folder, error);
   if (error) return fail_errno(error.value(), options.folder.string() + ": make folder");
   SACCADE_ASSIGN(work.lock, lock_file(options.folder / kLockFile, "working on this study"));
+  if (options.overwrite && there) SACCADE_TRY(remove_results(options.folder));
   SACCADE_TRY(save(work));
   for (size_t m = 0; m < plan.models.size(); ++m) {
     StudyModel& model = plan.models[m];
     for (size_t p = 0; p < plan.parts.size(); ++p) {
       StudyPiece& piece = work.pieces.emplace_back(StudyPiece{.part = p, .model = m});
-      piece.done = !options.overwrite && is_done(work, piece);
+      piece.done = is_done(work, piece);
       if (piece.done) continue;
       if (!model.rates) {
         SACCADE_ASSIGN(model.rates, probe(options, model, process).in(model.checkpoint));

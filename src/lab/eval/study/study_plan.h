@@ -84,8 +84,7 @@ struct StudyOptions {
   std::vector<StudyPart> parts;  // datasets are filled in by plan_study
   BootstrapOptions bootstrap;    // as in the parts' words
   int64_t speed_limit = 128;     // images of the part "speed"
-  bool overwrite = false;        // true to measure everything again, also if the parts are other ones
-  std::stop_token stop = {};
+  bool overwrite = false;        // true to remove what was measured, also if the parts are other ones
 };
 
 // Runs a command of this program in a process of its own, and returns what it printed. `words`: its arguments.
@@ -104,7 +103,6 @@ struct StudyWork {
   std::filesystem::path folder;
   StudyPlan plan = {};
   std::vector<StudyPiece> pieces = {};  // model by model, each with its parts in their order
-  bool overwrite = false;
   Descriptor lock = {};
 
   [[nodiscard]] std::filesystem::path piece_folder(const StudyPiece& piece) const;
@@ -122,7 +120,5 @@ std::vector<std::string> piece_words(const StudyWork& work, const StudyPiece& pi
 
 // Returns true if the folder holds a study's plan.
 bool is_study(const std::filesystem::path& folder);
-// Reads the plan of a study. kBadData names the field that is wrong.
-Result<StudyPlan> read_study_plan(const std::filesystem::path& folder);
 
 }  // namespace saccade::lab

@@ -291,8 +291,15 @@ TEST_F(StudyPlanTest, OtherMeasurementsAndForeignFoldersAreRefused) {
   study_.parts[0].words.pop_back();
   folder_.write("set.jsonl", "{\"image\": \"1.png\", \"captions\": [\"else\"]}\n");
   EXPECT_THAT(plan().error().message, HasSubstr("its datasets have changed"));
+  // A study that is overwritten holds nothing of the earlier one, even if it is stopped at once.
+  const fs::path old = study_.folder / "models/old/retrieval";
+  ASSERT_TRUE(fs::create_directories(old));
+  ASSERT_TRUE(write_file_atomic(old / "run.json", "{}"));
+  ASSERT_TRUE(write_file_atomic(study_.folder / "leaderboard.md", "| rank |"));
   study_.overwrite = true;
   EXPECT_TRUE(plan());
+  EXPECT_FALSE(fs::exists(study_.folder / "models"));
+  EXPECT_FALSE(fs::exists(study_.folder / "leaderboard.md"));
 
   study_.folder = folder_ / "mine";
   fs::create_directory(study_.folder);

@@ -80,7 +80,7 @@ TEST(Binary, IntervalsHoldTheValueAndDifferencesArePaired) {
   EXPECT_GT(f1.high, f1.value);
   const auto differences = paired_differences(good, bad, 0.95);
   ASSERT_TRUE(differences);
-  EXPECT_TRUE(differences->front().told_apart);
+  EXPECT_TRUE(differences->front().significant);
   EXPECT_GT(differences->front().figure.low, 0);
 }
 

@@ -19,10 +19,10 @@ namespace saccade::lab {
 struct PictureRank {
   Figure mrr;
   int64_t texts = 0;
-  int64_t pictures = 0;
+  int64_t images = 0;
   static void fields(auto& self, auto& field) {
     Figure::fields(self.mrr, field);
-    SACCADE_FIELDS(texts, pictures);
+    SACCADE_FIELDS(texts, images);
   }
 };
 

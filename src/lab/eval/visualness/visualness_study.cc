@@ -147,9 +147,9 @@ Json VisualnessStudy::protocol() const {
     validation.push_back({{"name", dataset.name}, {"sha256", dataset.hash}, {"texts", dataset.size()}});
   }
   Json json = {
-      {"words", std::move(words)},
+      {"description", std::move(words)},
       {"validation", std::move(validation)},
-      {"null_picture", null_picture_},
+      {"null_image", null_picture_},
       {"lexicon", lexicon_ ? Json{{"format", lexicon_->format},
                                   {"what", lexicon_->what},
                                   {"sha256", lexicon_->sha256},
@@ -411,14 +411,14 @@ Status VisualnessStudy::measure(const EncodedContext& context) {
     return fail(ErrorCode::kUsage, "a text model without a classifier says nothing of what a text pictures");
   } else {
     SACCADE_ASSIGN(const auto kept, read_kept_visualness(context.model.path, encoder.info().fingerprint));
-    kind = kept ? "trained" : "null picture";
+    kind = kept ? "trained" : "null image";
     if (kept) {
       null_row = kept->null_row;
       kept_threshold = kept->threshold;
-      details["null_picture"] = kept->null_picture;
+      details["null_image"] = kept->null_picture;
     } else {
       SACCADE_ASSIGN(null_row, null_picture_row(encoder, options_.null_picture));
-      details["null_picture"] = null_picture_;
+      details["null_image"] = null_picture_;
     }
     SACCADE_ASSIGN(const EmbeddedTexts embedded, embed_study_texts(context, texts));
     text_rows = mean_rows(embedded.rows);
@@ -487,8 +487,8 @@ Status VisualnessStudy::write_maps(const EncodedContext& context, const Judged& 
   for (const int64_t i : sampled(other, seed))
     points.push_back({"non-visual text", texts.row(i), one.texts.texts[static_cast<size_t>(i)]});
   for (const int64_t i : sampled(shown, seed))
-    points.push_back({"picture", std::as_const(pictures).row(i), ""});
-  points.push_back({"NULL picture", null_row, ""});
+    points.push_back({"image", std::as_const(pictures).row(i), ""});
+  points.push_back({"NULL image", null_row, ""});
   Matrix<float> rows(std::ssize(points), texts.columns());
   for (int64_t i = 0; i < rows.rows(); ++i)
     std::ranges::copy(points[static_cast<size_t>(i)].row, rows.row(i).begin());

@@ -124,7 +124,7 @@ TEST_F(VisualnessStudyTest, MeasuresModelsAndRulesInOneTable) {
   EXPECT_EQ(dump_json(record_json(*back)), dump_json(evaluation->metrics));
 
   const Json model = of(*evaluation, "single");
-  EXPECT_EQ(model["method"], "null picture");
+  EXPECT_EQ(model["method"], "null image");
   EXPECT_EQ(model["texts"], 8);
   EXPECT_EQ(model["visual"], 4);
   for (const char* figure : {"f1", "precision", "recall", "accuracy"})
@@ -134,7 +134,7 @@ TEST_F(VisualnessStudyTest, MeasuresModelsAndRulesInOneTable) {
   EXPECT_EQ(model["threshold_from"]["name"], "validation");
   EXPECT_EQ(model["mrr"]["value"], 1);
   EXPECT_EQ(model["mrr"]["texts"], 4);
-  EXPECT_EQ(model["mrr"]["pictures"], 3);
+  EXPECT_EQ(model["mrr"]["images"], 3);
   EXPECT_EQ(model["ambiguous"]["texts"], 3);
   EXPECT_TRUE(model["attention"].is_null());
 
@@ -172,7 +172,7 @@ TEST_F(VisualnessStudyTest, MeasuresModelsAndRulesInOneTable) {
     return {};
   }));
   EXPECT_EQ(kinds, (std::map<std::string, int>{
-                       {"visual text", 4}, {"non-visual text", 4}, {"picture", 3}, {"NULL picture", 1}}));
+                       {"visual text", 4}, {"non-visual text", 4}, {"image", 3}, {"NULL image", 1}}));
   int scores = 0;
   ASSERT_TRUE(read_run_lines(*run, "scores.jsonl", [&](const Json&) -> Status {
     ++scores;
@@ -194,7 +194,7 @@ TEST_F(VisualnessStudyTest, ATrainedCheckpointBringsItsNullPictureAndThreshold) 
   EXPECT_EQ(model["method"], "trained");
   EXPECT_EQ(model["threshold"], 0.5);
   EXPECT_EQ(model["threshold_from"], "checkpoint");
-  EXPECT_EQ(model["details"]["null_picture"]["kind"], "file");
+  EXPECT_EQ(model["details"]["null_image"]["kind"], "file");
   EXPECT_LT(model["f1"]["value"], 1);
   EXPECT_EQ(evaluation->metrics["results"].size(), 1U);
 }
@@ -252,7 +252,7 @@ TEST_F(VisualnessStudyTest, PicturesThatCannotBeReadCostOnlyTheirRanks) {
   const Json model = of(*evaluation, "single");
   EXPECT_EQ(model["texts"], 8);
   EXPECT_EQ(model["mrr"]["texts"], 2);
-  EXPECT_EQ(model["mrr"]["pictures"], 2);
+  EXPECT_EQ(model["mrr"]["images"], 2);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ Json CompositionStudy::protocol() const {
       "the items, those that share pictures together.",
       options_.bootstrap.resamples);
   words += fmt::format(" {}", given_ ? "Computed elsewhere: scores." : picture_words(options_.embed));
-  Json json = {{"words", std::move(words)},
+  Json json = {{"description", std::move(words)},
                {"comparison", "strict"},
                {"leave_out", options_.leave_out},
                {"score_by", given_ ? "scores" : "encoder"}};

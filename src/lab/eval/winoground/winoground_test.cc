@@ -140,7 +140,7 @@ TEST(Composition, FiguresAreSharesByKind) {
     const Json json = record_json(metrics);
     EXPECT_EQ(json["results"][0]["kind"], nullptr);
     EXPECT_EQ(json["comparisons"][0]["scores"]["group"]["difference"], 0);
-    EXPECT_EQ(json["comparisons"][0]["scores"]["group"]["told_apart"], false);
+    EXPECT_EQ(json["comparisons"][0]["scores"]["group"]["significant"], false);
     const auto back = read_record<CompositionMetrics>(json);
     ASSERT_TRUE(back) << back.error().message;
     EXPECT_EQ(dump_json(record_json(*back)), dump_json(json));

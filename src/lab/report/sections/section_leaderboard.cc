@@ -8,6 +8,7 @@
 
 #include "lab/report/leaderboard_table.h"
 #include "lab/report/run_sections.h"
+#include "lab/report/sections/speed_chart.h"
 #include "saccade/core/counts.h"
 #include "saccade/pages/html.h"
 
@@ -16,11 +17,6 @@ namespace {
 
 constexpr std::array<std::pair<const char*, const char*>, 3> kHits{
     {{"r1", "R@1"}, {"r5", "R@5"}, {"r10", "R@10"}}};
-
-Cell spread_cell(const std::optional<Spread>& spread) {
-  if (!spread) return figure_cell(Figure::kNone, Figure::kNone, Figure::kNone, Unit::kNumber);
-  return figure_cell(spread->value, spread->low, spread->high, Unit::kNumber);
-}
 
 // Returns a difference as text: with its sign.
 Cell difference_cell(const std::optional<Difference>& difference) {
@@ -127,43 +123,34 @@ std::vector<BoardColumn> columns_of(const Leaderboard& board) {
   return columns;
 }
 
-// Returns the chart of R@1 against the benchmark's QPS; empty without both.
-Chart speed_chart(const Leaderboard& board) {
-  Chart chart;
+// Returns the series that a row's model has in the report's other charts.
+Series row_series(const ReportData& data, const LeaderboardRow& row) {
+  for (const LoadedRun& run : data.runs) {
+    const bool has = std::ranges::any_of(run.run->info.checkpoints, [&](const RunCheckpoint& one) {
+      return one.name == row.model && one.fingerprint == row.fingerprint && one.precision == row.precision;
+    });
+    if (has) return data.series_of(run, row.model);
+  }
+  return {.name = row.model};
+}
+
+// Returns the chart of R@1 against the benchmark's QPS, of models with both.
+Chart qps_chart(const Leaderboard& board, const ReportData& data) {
+  std::vector<SpeedPoint> points;
+  for (const LeaderboardRow& row : board.rows) {
+    const Figure* r1 = find_named(row.retrieval.t2i, "r1");
+    if (!row.benchmark || r1 == nullptr) continue;
+    const double qps = row.benchmark->queries_per_s;
+    points.push_back({row_series(data, row), {.value = qps, .low = qps, .high = qps}, r1});
+  }
+  Chart chart = speed_chart(
+      points, {.column = "QPS", .x_title = "queries per second", .y_title = "R@1, text to image"});
   chart.title = "Accuracy and speed";
   chart.words =
       "R@1 of text to image against the benchmark's queries per second. The line joins models that no other "
       "surpasses in both.";
   chart.table = false;
   chart.data.name = "leaderboard-chart";
-  chart.data.columns = {text_column("model", "name"), text_column("colour", "series"),
-                        figure_column("QPS", "x"), figure_column("R@1", "y"),
-                        number_column("frontier", "frontier")};
-  struct Point {
-    const LeaderboardRow* row;
-    const Figure* r1;
-  };
-  std::vector<Point> points;
-  for (const LeaderboardRow& row : board.rows) {
-    const Figure* r1 = find_named(row.retrieval.t2i, "r1");
-    if (row.benchmark && r1 != nullptr) points.push_back({&row, r1});
-  }
-  for (size_t i = 0; i < points.size(); ++i) {
-    const auto& [row, r1] = points[i];
-    const double qps = row->benchmark->queries_per_s;
-    const bool surpassed = std::ranges::any_of(points, [&](const Point& other) {
-      const double other_qps = other.row->benchmark->queries_per_s;
-      return other.r1->value >= r1->value && other_qps >= qps &&
-             (other.r1->value > r1->value || other_qps > qps);
-    });
-    const Series series{row->model, i};
-    chart.legend.push_back(series);
-    chart.data.rows.push_back({text_cell(row->model), text_cell(series_key(series)),
-                               figure_cell(qps, qps, qps, Unit::kNumber),
-                               figure_cell(r1->value, r1->low, r1->high, Unit::kShare),
-                               number_cell(surpassed ? Figure::kNone : r1->value)});
-  }
-  if (points.size() > 1) chart.spec = pareto_spec(chart.legend, "queries per second", "R@1, text to image");
   return chart;
 }
 
@@ -185,15 +172,15 @@ Table leaderboard_table(const Leaderboard& board) {
   return table;
 }
 
-std::string leaderboard_section(const Leaderboard& board, PageBuilder& page) {
+std::string leaderboard_section(const Leaderboard& board, const ReportData& data, PageBuilder& page) {
   std::string html =
       fmt::format("<section id=\"leaderboard\"><h2>Leaderboard</h2>\n<p class=\"soft\">{}.</p>\n",
                   counted(std::ssize(board.rows), "model"));
   html += page.table(leaderboard_table(board));
   for (const std::string& note : board.notes)
     html += fmt::format("<p class=\"note\">{}</p>\n", escape_html(note));
-  const Chart chart = speed_chart(board);
-  if (!chart.spec.is_null()) html += page.chart(chart);
+  const Chart chart = qps_chart(board, data);
+  if (chart.data.rows.size() > 1) html += page.chart(chart);
   return html + "</section>\n";
 }
 

@@ -82,6 +82,74 @@ Chart curve_chart(const std::string& dataset, const std::vector<Entry>& entries,
   return chart;
 }
 
+// Chart of the random subsets of images, as the study draws it: their mean, and the band from the smallest to
+// the largest.
+Chart subsets_chart(const std::string& dataset, const std::vector<Entry>& entries, Direction direction) {
+  Chart chart;
+  chart.title = fmt::format("{}, subsets of images: {}", dataset, direction_words(direction));
+  chart.data = curve_table(fmt::format("subsets-{}-{}", dataset, direction_name(direction)));
+  LineAxes axes{.x = "n", .x_title = "tokens kept", .y_title = "R@1"};
+  size_t subsets = 0;
+  int64_t items = 0;
+  int64_t last = 0;
+  for (const Entry& entry : entries) {
+    bool drawn = false;
+    for (const LengthPointRecord& point : entry.result->curves.of(direction).curve) {
+      if (!point.subsets) continue;
+      drawn = true;
+      subsets = point.subsets->values.size();
+      items = entry.result->subset_items;
+      last = std::max(last, point.n);
+      chart.data.rows.push_back(
+          {text_cell(entry.series.name), text_cell(series_key(entry.series)), number_cell(point.n),
+           figure_cell(point.subsets->mean, point.subsets->low, point.subsets->high, Unit::kShare)});
+    }
+    if (drawn) chart.legend.push_back(entry.series);
+  }
+  chart.words =
+      fmt::format("R@1 in {} random subsets of {} images: the mean, and from the smallest to the largest.",
+                  subsets, items);
+  axes.x_log = last > 100;
+  chart.spec = lines_spec(chart.legend, axes);
+  return chart;
+}
+
+// Chart of lengths through the model's limit: texts cut there, whose R@1 stays as it is, and texts in chunks.
+Chart limit_chart(const std::string& dataset, const Entry& entry, Direction direction) {
+  Chart chart;
+  chart.title =
+      fmt::format("{}, {}, through the limit: {}", dataset, entry.series.name, direction_words(direction));
+  chart.data =
+      curve_table(fmt::format("limit-{}-{}-{}", dataset, entry.series.name, direction_name(direction)));
+  LineAxes axes{.x = "n", .x_title = "tokens kept", .y_title = "R@1"};
+  LengthCurveRecord cut = entry.result->curves.of(direction);
+  if (cut.curve.empty()) return chart;
+  const LengthPointRecord end = cut.curve.back();
+  int64_t last = end.n;
+  for (const ChunkingRecord& one : entry.result->chunking) {
+    for (const LengthPointRecord& point : one.curves.of(direction).curve) last = std::max(last, point.n);
+  }
+  if (last > end.n) {
+    cut.curve.push_back(end);
+    cut.curve.back().n = last;
+  }
+  const auto add = [&](const LengthCurveRecord& curve, std::string name) {
+    chart.legend.push_back(Series{std::move(name), chart.legend.size()});
+    add_curve(curve, chart.legend.back(), chart.legend.back().name, chart.data);
+  };
+  add(cut, "cut at the limit");
+  for (const ChunkingRecord& one : entry.result->chunking) {
+    if (one.pooling != "mean" && one.pooling != "joined") continue;  // the table has the others
+    LengthCurveRecord curve = one.curves.of(direction);
+    curve.curve.insert(curve.curve.begin(), end);
+    add(curve, fmt::format("chunks: {}", one.chunks));
+  }
+  chart.words = fmt::format("R@1 of the first n tokens, cut at the model's limit of {} or in chunks.", end.n);
+  axes.x_log = last > 100;
+  chart.spec = lines_spec(chart.legend, axes);
+  return chart;
+}
+
 double number_of(const std::optional<int64_t>& length) {
   return length ? static_cast<double>(*length) : Figure::kNone;
 }
@@ -216,18 +284,29 @@ std::string dataset_html(const std::string& dataset, const std::vector<Entry>& e
   std::string html = "<div class=\"panels\">\n";
   for (const Direction direction : kBothDirections)
     html += page.chart(curve_chart(dataset, entries, direction));
+  for (const Direction direction : kBothDirections) {
+    const Chart chart = subsets_chart(dataset, entries, direction);
+    if (!chart.legend.empty()) html += page.chart(chart);
+  }
   html += "</div>\n" + page.table(lengths_table(dataset, entries));
   const Table chunking = chunking_table(dataset, entries);
   if (!chunking.rows.empty()) html += page.table(chunking);
+  std::string limits;
   std::string controls;
   std::string tokens;
   for (const Entry& entry : entries) {
     for (const Direction direction : kBothDirections) {
+      if (!entry.result->chunking.empty()) limits += page.chart(limit_chart(dataset, entry, direction));
       const Chart chart = controls_chart(dataset, entry, direction);
       if (chart.legend.size() > 1) controls += page.chart(chart);
     }
     const Chart chart = token_chart(dataset, entry);
     if (!chart.data.rows.empty()) tokens += page.chart(chart);
+  }
+  if (!limits.empty()) {
+    html += fmt::format(
+        "<details><summary>{}: through the model's limit</summary><div class=\"panels\">\n{}</div></details>\n",
+        escape_html(dataset), limits);
   }
   if (!controls.empty()) {
     html += fmt::format(

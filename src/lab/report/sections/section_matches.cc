@@ -15,7 +15,7 @@ struct Kind {
   std::optional<MatchFigures> MatchesResult::*figures;
 };
 constexpr std::array<Kind, 2> kKinds = {{{"text", "searched by text", &MatchesResult::texts},
-                                         {"picture", "searched by picture", &MatchesResult::pictures}}};
+                                         {"image", "searched by image", &MatchesResult::pictures}}};
 
 struct Entry {
   Series series;

@@ -25,7 +25,7 @@ std::string dataset_html(const RunDataset& dataset) {
         fmt::format("{} images, {} texts", count_cell(dataset.images).html, count_cell(dataset.texts).html);
   }
   html += "; " + short_hash(dataset.sha256);
-  if (!dataset.pictures_sha256.empty()) html += ", pictures " + short_hash(dataset.pictures_sha256);
+  if (!dataset.images_sha256.empty()) html += ", pictures " + short_hash(dataset.images_sha256);
   for (const Exclusion& excluded : dataset.excluded) {
     html += fmt::format("<br>left out: {} {}", count_cell(excluded.count).html, escape_html(excluded.reason));
   }
@@ -44,13 +44,13 @@ std::string checkpoint_html(const RunCheckpoint& checkpoint) {
 }
 
 // Returns one sentence or several: the field is a text, or a list of texts.
-std::string words_html(const Json& protocol) {
-  const Json& words = json_member(protocol, "words");
+std::string description_html(const Json& protocol) {
+  const Json& description = json_member(protocol, "description");
   std::string html;
-  if (words.is_string())
-    html = fmt::format("<p class=\"words\">{}</p>\n", escape_html(words.get<std::string>()));
-  if (words.is_array()) {
-    for (const Json& each : words) {
+  if (description.is_string())
+    html = fmt::format("<p class=\"words\">{}</p>\n", escape_html(description.get<std::string>()));
+  if (description.is_array()) {
+    for (const Json& each : description) {
       if (each.is_string())
         html += fmt::format("<p class=\"words\">{}</p>\n", escape_html(each.get<std::string>()));
     }
@@ -60,8 +60,9 @@ std::string words_html(const Json& protocol) {
 
 std::string run_html(const LoadedRun& loaded) {
   const RunInfo& info = loaded.run->info;
-  std::string html = fmt::format("<article class=\"run\"><h4>{} <span class=\"tag\">{}</span></h4>\n{}",
-                                 escape_html(loaded.name), escape_html(info.kind), words_html(info.protocol));
+  std::string html =
+      fmt::format("<article class=\"run\"><h4>{} <span class=\"tag\">{}</span></h4>\n{}",
+                  escape_html(loaded.name), escape_html(info.kind), description_html(info.protocol));
   std::string facts;
   for (const RunDataset& dataset : info.datasets) facts += entry("dataset", dataset_html(dataset));
   for (const RunCheckpoint& checkpoint : info.checkpoints)

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "lab/report/run_sections.h"
+#include "lab/report/sections/speed_chart.h"
 #include "saccade/pages/html.h"
 
 namespace saccade::lab {
@@ -27,11 +28,6 @@ std::vector<Measured> measured_speeds(const ReportData& data) {
     }
   }
   return all;
-}
-
-Cell spread_cell(const std::optional<Spread>& spread) {
-  const Spread shown = spread.value_or(Spread());
-  return figure_cell(shown.value, shown.low, shown.high, Unit::kNumber);
 }
 
 Table throughput_table(const std::vector<Measured>& all) {
@@ -103,42 +99,21 @@ Table stages_table(const std::vector<Measured>& all) {
   return table;
 }
 
-// A model's R@1 and speed.
-struct Point {
-  Series series;
-  const std::optional<Spread>* speed = nullptr;
-  const Figure* recall = nullptr;
-
-  [[nodiscard]] double x() const { return *speed ? (*speed)->value : std::nan(""); }
-  [[nodiscard]] double y() const { return recall == nullptr ? std::nan("") : recall->value; }
-};
-
 // Returns true if no measured model is both faster and more accurate.
-bool on_frontier(const Point& point, const std::vector<Point>& all) {
-  return std::ranges::none_of(all, [&](const Point& other) {
+bool on_frontier(const SpeedPoint& point, const std::vector<SpeedPoint>& all) {
+  return std::ranges::none_of(all, [&](const SpeedPoint& other) {
     return other.x() >= point.x() && other.y() >= point.y() &&
            (other.x() > point.x() || other.y() > point.y());
   });
 }
 
-Chart pareto_chart(const std::string& dataset, const std::vector<Point>& points) {
-  Chart chart;
+Chart pareto_chart(const std::string& dataset, const std::vector<SpeedPoint>& points) {
+  Chart chart = speed_chart(points, {.column = "images/s", .x_title = "images a second"});
   chart.title = dataset + ": accuracy against speed";
   chart.words =
       "R@1 of text \xE2\x86\x92 image over images encoded a second, all stages in; dashed: the best there is "
       "at each speed.";
   chart.data.name = "pareto-" + dataset;
-  chart.data.columns = {text_column("model", "name"), text_column("colour", "series"),
-                        figure_column("images/s", "x"), figure_column("R@1", "y"),
-                        number_column("on the frontier", "frontier")};
-  for (const Point& point : points) {
-    chart.legend.push_back(point.series);
-    const double frontier = on_frontier(point, points) ? point.y() : std::numeric_limits<double>::quiet_NaN();
-    chart.data.rows.push_back({text_cell(point.series.name), text_cell(series_key(point.series)),
-                               spread_cell(*point.speed), figure_cell(point.recall, Unit::kShare),
-                               number_cell(frontier, Unit::kShare)});
-  }
-  chart.spec = pareto_spec(chart.legend, "images a second", "R@1");
   return chart;
 }
 
@@ -150,15 +125,15 @@ std::string pareto_html(const ReportData& data, const std::vector<Measured>& spe
     const auto* metrics = std::get_if<RetrievalMetrics>(&run.metrics);
     if (metrics == nullptr) continue;
     for (const RunDataset& dataset : run.run->info.datasets) {
-      std::vector<Point> points;
+      std::vector<SpeedPoint> points;
       for (const RetrievalResult& result : metrics->results) {
         if (result.dataset != dataset.name || result.model == kChance) continue;
         const Series series = data.series_of(run, result.model);
         const auto speed = std::ranges::find_if(
             speeds, [&](const Measured& each) { return each.series.colour == series.colour; });
         if (speed == speeds.end()) continue;
-        const Point point{series, &speed->result->images_per_s,
-                          find_named(result.directions.t2i.figures, "r1")};
+        const SpeedPoint point{series, speed->result->images_per_s.value_or(Spread()),
+                               find_named(result.directions.t2i.figures, "r1")};
         if (point.x() > 0 && std::isfinite(point.y())) points.push_back(point);
       }
       if (!points.empty()) html += page.chart(pareto_chart(dataset.name, points));
@@ -168,6 +143,27 @@ std::string pareto_html(const ReportData& data, const std::vector<Measured>& spe
 }
 
 }  // namespace
+
+Cell spread_cell(const std::optional<Spread>& spread) {
+  const Spread shown = spread.value_or(Spread());
+  return figure_cell(shown.value, shown.low, shown.high, Unit::kNumber);
+}
+
+Chart speed_chart(const std::vector<SpeedPoint>& points, const SpeedAxes& axes) {
+  Chart chart;
+  chart.data.columns = {text_column("model", "name"), text_column("colour", "series"),
+                        figure_column(std::string(axes.column), "x"), figure_column("R@1", "y"),
+                        number_column("on the frontier", "frontier")};
+  for (const SpeedPoint& point : points) {
+    chart.legend.push_back(point.series);
+    const double frontier = on_frontier(point, points) ? point.y() : std::numeric_limits<double>::quiet_NaN();
+    chart.data.rows.push_back({text_cell(point.series.name), text_cell(series_key(point.series)),
+                               spread_cell(point.speed), figure_cell(point.recall, Unit::kShare),
+                               number_cell(frontier, Unit::kShare)});
+  }
+  chart.spec = pareto_spec(chart.legend, axes.x_title, axes.y_title);
+  return chart;
+}
 
 std::string speed_section(const ReportData& data, PageBuilder& page) {
   const std::vector<Measured> all = measured_speeds(data);

@@ -38,7 +38,7 @@ Series series_of(const ReportData& data, const LoadedRun& run, const std::string
 // Returns the number of images in the MRR's gallery, the same for all methods of a dataset.
 int64_t pictures_of(const std::vector<Entry>& entries) {
   for (const Entry& entry : entries) {
-    if (entry.result->mrr) return entry.result->mrr->pictures;
+    if (entry.result->mrr) return entry.result->mrr->images;
   }
   return 0;
 }
@@ -163,8 +163,8 @@ Table differences_table(const ReportData& data, const LoadedRun& run, const std:
   return table;
 }
 
-constexpr std::array<std::string_view, 4> kMapKinds = {"visual text", "non-visual text", "picture",
-                                                       "NULL picture"};
+constexpr std::array<std::string_view, 4> kMapKinds = {"visual text", "non-visual text", "image",
+                                                       "NULL image"};
 
 // Returns the chart of map.jsonl's points of one dataset and model.
 Chart map_chart(const std::string& title, const std::vector<Json>& points) {
@@ -173,7 +173,7 @@ Chart map_chart(const std::string& title, const std::vector<Json>& points) {
   chart.table = false;
   const std::string method = json_text(points.front(), "method") == "pca" ? "PCA" : "t-SNE";
   chart.title = fmt::format("{}: {}", method, title);
-  chart.words = "Visual and non-visual texts, the pictures of the former, and the NULL picture.";
+  chart.words = "Visual and non-visual texts, the images of the former, and the NULL image.";
   chart.data.name = fmt::format("visualness-map-{}", title);
   chart.data.columns = {text_column("kind", "kind"), text_column("colour", "series"),
                         text_column("what", "label"), number_column("x", "x"), number_column("y", "y")};
@@ -181,7 +181,9 @@ Chart map_chart(const std::string& title, const std::vector<Json>& points) {
   double low = std::numeric_limits<double>::infinity();
   double high = -low;
   for (const Json& point : points) {
-    const std::string kind = json_text(point, "kind");
+    std::string kind = json_text(point, "kind");
+    if (kind == "picture" || kind == "NULL picture")
+      kind.replace(kind.size() - 7, 7, "image");  // earlier runs
     const auto place = std::ranges::find(kMapKinds, kind);
     if (place == kMapKinds.end()) continue;
     const double x = json_number(point, "x");
@@ -199,13 +201,13 @@ Chart map_chart(const std::string& title, const std::vector<Json>& points) {
   const double border = 0.04 * (high - low) + 1e-9;
   chart.spec = map_spec(chart.legend, low - border, high + border);
   // The NULL image is one point among many, so it is emphasized.
-  const auto null_picture = [](const Json& value, const Json& otherwise) {
-    return Json{{"condition", {{"test", "datum.kind === 'NULL picture'"}, {"value", value}}},
+  const auto null_image = [](const Json& value, const Json& otherwise) {
+    return Json{{"condition", {{"test", "datum.kind === 'NULL image'"}, {"value", value}}},
                 {"value", otherwise}};
   };
-  chart.spec["encoding"]["size"] = null_picture(240, 22);
-  chart.spec["encoding"]["shape"] = null_picture("diamond", "circle");
-  chart.spec["encoding"]["opacity"] = null_picture(1, 0.65);
+  chart.spec["encoding"]["size"] = null_image(240, 22);
+  chart.spec["encoding"]["shape"] = null_image("diamond", "circle");
+  chart.spec["encoding"]["opacity"] = null_image(1, 0.65);
   return chart;
 }
 

@@ -45,6 +45,17 @@ class Numbers {
   std::unordered_map<std::string, int64_t> numbers_;
 };
 
+// Returns the texts that stand for a query's own, blank ones left out: one, or several that are drawn from.
+std::vector<std::string> own_wordings(const EditQuery& query, TrainedJoin join) {
+  const JoinTexts orders = join == TrainedJoin::kAnd ? JoinTexts::kAnd : JoinTexts::kBothOrders;
+  std::vector<std::string> wordings = said_texts(query.texts, {}, {.join = orders}).front();
+  if (join == TrainedJoin::kParts && wordings.size() > 1) {
+    for (const std::string& text : query.texts) wordings.push_back(as_sentence(text));
+  }
+  std::erase(wordings, "");
+  return wordings;
+}
+
 class DataReader {
  public:
   explicit DataReader(const ComposedTrainingOptions& options) : options_(options) {}
@@ -102,9 +113,8 @@ class DataReader {
     int64_t without_text = 0;
     for (size_t q = 0; q < edits->items.size(); ++q) {
       const EditQuery& query = edits->items[q];
-      std::vector<std::string> wordings;
-      for (const auto& said : said_texts(query.texts, query.shared_concept, {}))
-        wordings.push_back(said.front());
+      std::vector<std::string> wordings = own_wordings(query, options_.join);
+      const auto own = std::ssize(wordings);
       wordings.insert(wordings.end(), query.paraphrases.begin(), query.paraphrases.end());
       std::erase(wordings, "");
       if (query.targets.empty() || wordings.empty()) {
@@ -118,6 +128,8 @@ class DataReader {
           group_numbers_.of(query.group.empty() ? fmt::format("\n{}", query.id) : query.group).first);
       triplet.targets_begin = static_cast<int32_t>(data_.targets.size());
       triplet.texts_begin = static_cast<int32_t>(data_.wordings.size());
+      // Without a text of its own, the first paraphrase is its own.
+      triplet.own_wordings = static_cast<int32_t>(std::max<int64_t>(1, own));
       for (const std::string& target : query.targets) {
         SACCADE_ASSIGN(const size_t place, index.at(query.gallery, target));
         data_.targets.push_back(picture(edits->gallery[place].image));

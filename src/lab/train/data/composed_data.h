@@ -28,7 +28,8 @@ struct ComposedTriplet {
   int32_t pseudo = -1;    // the generated target; -1: none
   int32_t group = 0;
   int32_t targets_begin = 0;  // in ComposedData::targets, up to the next triplet's
-  int32_t texts_begin = 0;    // likewise in ::wordings; its own wording first
+  int32_t texts_begin = 0;    // likewise in ::wordings; its own wordings first, then its paraphrases
+  int32_t own_wordings = 1;   // number of its own: more than one if its texts are joined in several ways
 };
 
 struct HeldOutQueries {

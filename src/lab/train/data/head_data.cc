@@ -326,7 +326,7 @@ Result<HeadSet> head_set_of_dataset(const NamedDataset& dataset, EncoderBackend&
   set.file = std::move(built.file);
   set.features = std::move(built.features);
   SACCADE_ASSIGN(EmbeddedPictures own, embed_pictures(encoder, items.pictures, embed, pool));
-  set.described.pictures_sha256 = hash_of_hashes(own.sha256);
+  set.described.images_sha256 = hash_of_hashes(own.sha256);
   set.own = std::make_unique<OwnRows>();
   set.own->images = std::move(own.rows);
   std::vector<TokenizedText> tokenized;

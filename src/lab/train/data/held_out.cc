@@ -26,7 +26,7 @@ Json held_out_protocol_json() {
   return Json{
       {"captions", kHeldOutProtocol},
       {"ties", "pessimistic"},
-      {"words",
+      {"description",
        "Every picture with its first caption. Text to image: one query a picture, right are all "
        "pictures with that first caption; image to text: the other way. Ties count against the model. "
        "Transparent pictures are laid on white. `eval retrieval --captions one-caption` measures the "
@@ -73,7 +73,7 @@ double held_out_headline(const std::vector<OneCaptionRecall>& recalls) {
   return weight > 0 ? sum / weight : 0;
 }
 
-std::string pictures_sha256(const OneCaptionSet& set) {
+std::string images_sha256(const OneCaptionSet& set) {
   Sha256 hash;
   for (int64_t i = 0; i < set.pixels.rows(); ++i) hash.update(std::as_bytes(std::span(set.pixels.row(i))));
   return hash.hex();

@@ -29,6 +29,6 @@ Result<std::vector<OneCaptionRecall>> parse_held_out(const Json& json);
 double held_out_headline(const std::vector<OneCaptionRecall>& recalls);
 
 // Returns the SHA-256 over a set's images as encoder inputs.
-std::string pictures_sha256(const OneCaptionSet& set);
+std::string images_sha256(const OneCaptionSet& set);
 
 }  // namespace saccade::lab

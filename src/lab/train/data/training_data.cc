@@ -230,7 +230,7 @@ Status load_pictures(const DualTrainingOptions& options, TrainingSetup& setup, T
   int64_t first = 0;
   for (Json& dataset : setup.description["datasets"]) {
     const auto items = dataset["items"].get<int64_t>();
-    dataset["pictures_sha256"] = setup.pictures.sha256(first, first + items);
+    dataset["images_sha256"] = setup.pictures.sha256(first, first + items);
     first += items;
   }
   for (size_t i = 0; i < options.held_out.size(); ++i) {
@@ -238,7 +238,7 @@ Status load_pictures(const DualTrainingOptions& options, TrainingSetup& setup, T
         setup.held_out.emplace_back(),
         load_one_caption_set(options.held_out[i], setup.preprocessing, *setup.tokenizer,
                              setup.config.positions, pool, {.processes = options.processes, .stop = stop}));
-    setup.description["held_out"][i]["pictures_sha256"] = pictures_sha256(setup.held_out.back());
+    setup.description["held_out"][i]["images_sha256"] = images_sha256(setup.held_out.back());
   }
   return {};
 }

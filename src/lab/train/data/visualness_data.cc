@@ -270,8 +270,8 @@ Status load_pictures(const VisualnessTrainingOptions& options, VisualnessData& d
   const bool own = options.objective == VisualnessObjective::kOwnPictures;
   for (VisualnessExamples& stage : data.stages) drop_unreadable(number, own, stage);
   drop_unreadable(number, false, data.validation);
-  data.description["pictures"] = data.pictures.size();
-  data.description["pictures_sha256"] = hash_of_hashes(hashes);
+  data.description["images"] = data.pictures.size();
+  data.description["images_sha256"] = hash_of_hashes(hashes);
   for (int64_t i = 0; i < data.picture_rows.rows(); ++i) {
     double cosine = 0;
     for (size_t d = 0; d < data.null_row.size(); ++d) {
@@ -299,7 +299,7 @@ Status choose_common_picture(const VisualnessTrainingOptions& options, Visualnes
       if (example.visual) example.picture = data.common_picture;
     }
   }
-  data.description["common_picture"] = data.pictures[static_cast<size_t>(data.common_picture)].name();
+  data.description["common_image"] = data.pictures[static_cast<size_t>(data.common_picture)].name();
   return {};
 }
 
@@ -359,7 +359,7 @@ Result<VisualnessData> load_visualness_data(const VisualnessTrainingOptions& opt
     data.description.update({{"model", "classifier"}, {"dropout", options.dropout}});
   } else {
     SACCADE_ASSIGN(const Json null_picture, describe_null_picture(options.null_picture));
-    data.description.update({{"null_picture", null_picture},
+    data.description.update({{"null_image", null_picture},
                              {"objective", enum_name(options.objective)},
                              {"loss", enum_name(options.loss)},
                              {"trained", enum_name(options.part)}});

@@ -27,6 +27,15 @@ std::span<const EnumName<WrongAnswers>> enum_names(WrongAnswers) {
   return kNames;
 }
 
+std::span<const EnumName<TrainedJoin>> enum_names(TrainedJoin) {
+  static constexpr std::array<EnumName<TrainedJoin>, 3> kNames{
+      {{TrainedJoin::kAnd, "and", "a triplet's texts are joined in their order"},
+       {TrainedJoin::kBothOrders, "both-orders", "a triplet's texts are joined in either order, at random"},
+       {TrainedJoin::kParts, "parts",
+        "a triplet's text is its texts in either order or one of them, at random"}}};
+  return kNames;
+}
+
 double dropout_of(const ComposedTrainingOptions& options) {
   const bool combines = options.method == "combiner" ||
                         (options.method == "atf" && options.atf.projection == AtfProjection::kCombiner);

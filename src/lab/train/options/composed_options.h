@@ -31,6 +31,15 @@ enum class WrongAnswers {
 };
 std::span<const EnumName<WrongAnswers>> enum_names(WrongAnswers);
 
+// Text of a triplet whose modification is several texts, as Fashion-IQ's two captions. It is drawn again for
+// every example. One text stays as it is.
+enum class TrainedJoin {
+  kAnd,         // "C1 and c2", always: as `eval composed` joins them
+  kBothOrders,  // "C1 and c2" or "C2 and c1", equally often
+  kParts,       // one of the two orders or one text alone, equally often (CLIP4Cir's training on Fashion-IQ)
+};
+std::span<const EnumName<TrainedJoin>> enum_names(TrainedJoin);
+
 struct ComposedTrainingOptions : TrainingLoopOptions {
   ComposedTrainingOptions() {
     steps = 4'000;
@@ -67,6 +76,7 @@ struct ComposedTrainingOptions : TrainingLoopOptions {
   // many. Its other modifications are the hardest negatives available.
   int64_t together = 4;
   WrongAnswers wrong = WrongAnswers::kReferences;
+  TrainedJoin join = TrainedJoin::kBothOrders;
   double paraphrases = 0.5;  // probability of one of a triplet's other wordings, if it has any
 
   Precision precision = Precision::kFp32;  // precision of trained towers: kFp32 or kBf16

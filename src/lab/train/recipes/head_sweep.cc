@@ -89,7 +89,7 @@ Json protocol(const HeadSweepOptions& options, const HeadData& data) {
       meaning_of(options.captions), options.bootstrap.resamples);
   words += data.test.empty() ? "Measured on what chose the epoch, which flatters the heads."
                              : "Measured on a set that chose nothing.";
-  return {{"words", std::move(words)},
+  return {{"description", std::move(words)},
           {"captions", enum_name(options.captions)},
           {"ties", "pessimistic"},
           {"image_states", enum_name(input.images)},

@@ -103,6 +103,7 @@ Json described(const ComposedTrainingOptions& options, const ComposedData& data,
   description["batch"] = options.batch;
   description["together"] = options.together;
   description["wrong"] = enum_name(options.wrong);
+  description["join"] = enum_name(options.join);
   description["paraphrases"] = options.paraphrases;
   description["precision"] = enum_name(options.precision);
   description["transparency"] = enum_name(options.embed.transparency);

@@ -664,7 +664,7 @@ TEST_F(TrainComposed, PicturesOfOneContentAreNoWrongAnswers) {
   fs::copy_file(data_.folder() / "green-square-0.png", data_.folder() / "green-square-0 mirrored.png");
   std::string manifest = test::read(data_.folder() / "train.jsonl");
   manifest +=
-      "{\"picture\": \"green-square-0 mirrored.png\", \"id\": \"twin\", \"gallery\": \"g\"}\n"
+      "{\"gallery_image\": \"green-square-0 mirrored.png\", \"id\": \"twin\", \"gallery\": \"g\"}\n"
       "{\"id\": \"twin\", \"reference\": \"green-square-0\", \"texts\": [\"mirrored\"], \"targets\": [\"twin\"], \"gallery\": "
       "\"g\", \"group\": \"square-0\"}\n";
   (void)data_.folder().write("train.jsonl", manifest);

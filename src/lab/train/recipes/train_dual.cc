@@ -248,7 +248,7 @@ Json dual_training_json(const DualTrainingReport& report) {
   if (report.plan) {
     const DualTrainingPlan& plan = *report.plan;
     return {{"dry_run", true},
-            {"pictures", plan.pictures},
+            {"images", plan.pictures},
             {"captions", plan.captions},
             {"held_out", plan.held_out},
             {"parameters", plan.parameters},

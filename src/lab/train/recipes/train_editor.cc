@@ -175,7 +175,7 @@ Result<EditorTrainingReport> train(const EditorTrainingOptions& options, const P
   SACCADE_ASSIGN(data.pictures,
                  PictureStore::build(loaded.numbering.items, static_cast<int>(data.config.side), cache,
                                      options.processes, pool, progress, stop));
-  data.description["pictures_sha256"] = data.pictures.sha256(0, std::ssize(loaded.numbering.items));
+  data.description["images_sha256"] = data.pictures.sha256(0, std::ssize(loaded.numbering.items));
   drop_unreadable(data.pictures, data.queries);
   for (EditorSet& set : data.held_out) drop_unreadable(data.pictures, set.queries);
   std::erase_if(data.held_out, [](const EditorSet& set) { return set.queries.empty(); });

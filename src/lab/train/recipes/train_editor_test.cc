@@ -172,7 +172,8 @@ class Learning : public testing::Test {
       Image image{.width = 16, .height = 16, .channels = 3, .mode = PixelMode::kRgb, .pixels = {}};
       for (int i = 0; i < 256; ++i) image.pixels.insert(image.pixels.end(), colour.begin(), colour.end());
       folder.write(id + ".png", *encode_png(image));
-      manifest += fmt::format("{{\"picture\": \"{0}.png\", \"id\": \"{0}\", \"gallery\": \"g\"}}\n", id);
+      manifest +=
+          fmt::format("{{\"gallery_image\": \"{0}.png\", \"id\": \"{0}\", \"gallery\": \"g\"}}\n", id);
     };
     picture("red", {230, 20, 20});
     picture("blue", {20, 20, 230});

@@ -218,9 +218,9 @@ Result<Json> judge(const HeadTrainingOptions& options, const HeadData& data, con
   const std::string& ours = heads.front().first;
   const auto& mine = *std::ranges::find(models, ours, &std::pair<std::string, Estimates>::first);
   Json verdicts = Json::array();
-  Json words = Json::array();
+  Json sentences = Json::array();
   if (!own) {
-    words.push_back(fmt::format(
+    sentences.push_back(fmt::format(
         "{} cannot be compared with no head: pictures' features of width {} and texts' of {} have no cosine",
         ours, set.features.image_width(), set.features.text_width()));
   }
@@ -228,10 +228,10 @@ Result<Json> judge(const HeadTrainingOptions& options, const HeadData& data, con
     if (name == ours) continue;
     SACCADE_ASSIGN(const Verdict verdict, compare_recall(ours, mine.second, name, estimates, confidence));
     verdicts.push_back(record_json(verdict));
-    words.push_back(verdict.words);
+    sentences.push_back(verdict.sentence);
   }
   if (data.test.empty()) {
-    words.push_back(
+    sentences.push_back(
         "measured on what also chose the step that is kept, which flatters the head: --test takes a "
         "set that chose nothing");
   }
@@ -240,7 +240,7 @@ Result<Json> judge(const HeadTrainingOptions& options, const HeadData& data, con
               {"texts", set.described.texts},
               {"results", std::move(results)},
               {"verdicts", std::move(verdicts)},
-              {"words", std::move(words)}};
+              {"sentences", std::move(sentences)}};
 }
 
 // Returns heads to compare with, under distinct names.

@@ -327,9 +327,9 @@ TEST_F(TrainHead, LearnsAndSaysWhatMayBeSaid) {
   EXPECT_GT(recall["value"].get<double>(), 0.5);
   EXPECT_LT(recall["low"], recall["value"]);
   // Widths differ, so there is no "no head". A linear head cannot fit the bend.
-  EXPECT_THAT(set["words"][0].get<std::string>(), HasSubstr("cannot be compared with no head"));
+  EXPECT_THAT(set["sentences"][0].get<std::string>(), HasSubstr("cannot be compared with no head"));
   EXPECT_EQ(set["verdicts"][0]["better"], true) << dump_json(set, 1);
-  EXPECT_THAT(set["words"][1].get<std::string>(), HasSubstr("mlp is better than"));
+  EXPECT_THAT(set["sentences"][1].get<std::string>(), HasSubstr("mlp is better than"));
   EXPECT_EQ(read_json(folder_ / "mlp/run.json").value()["outcome"], mlp.outcome);
 
   // The same training again may not be reported as better than itself.
@@ -337,8 +337,8 @@ TEST_F(TrainHead, LearnsAndSaysWhatMayBeSaid) {
   again.against = {folder_ / "linear/model"};
   const Json same = train(again).outcome[0];
   EXPECT_EQ(same["verdicts"][0]["better"], false);
-  EXPECT_THAT(same["words"][1].get<std::string>(), HasSubstr("linear cannot be called better than"));
-  EXPECT_THAT(same["words"][1].get<std::string>(), HasSubstr("an interval that holds 0"));
+  EXPECT_THAT(same["sentences"][1].get<std::string>(), HasSubstr("linear cannot be called better than"));
+  EXPECT_THAT(same["sentences"][1].get<std::string>(), HasSubstr("an interval that holds 0"));
   for (const char* file : {"metrics.jsonl", "model/model.safetensors", "model/config.json"}) {
     EXPECT_EQ(read(folder_ / "again" / file), read(folder_ / "linear" / file)) << file;
   }
@@ -376,7 +376,7 @@ TEST_F(TrainHead, ComparesWithNoHeadWhereWidthsAreOne) {
   EXPECT_EQ(set["results"][0]["model"], "no head");
   EXPECT_LT(set["results"][0]["mean_recall"]["value"].get<double>(), 0.2);
   EXPECT_EQ(set["verdicts"][0]["better"], true);
-  EXPECT_THAT(set["words"][0].get<std::string>(), HasSubstr("mlp is better than no head: mean recall +"));
+  EXPECT_THAT(set["sentences"][0].get<std::string>(), HasSubstr("mlp is better than no head: mean recall +"));
 
   // Without resamples there are no intervals, and nothing is reported as better.
   HeadTrainingOptions bare = options("bare");
@@ -384,8 +384,8 @@ TEST_F(TrainHead, ComparesWithNoHeadWhereWidthsAreOne) {
   bare.test.clear();
   const Json said = train(bare).outcome[0];
   EXPECT_EQ(said["verdicts"][0]["better"], false);
-  EXPECT_THAT(said["words"][0].get<std::string>(), HasSubstr("there is no interval"));
-  EXPECT_THAT(said["words"][1].get<std::string>(), HasSubstr("which flatters the head"));
+  EXPECT_THAT(said["sentences"][0].get<std::string>(), HasSubstr("there is no interval"));
+  EXPECT_THAT(said["sentences"][1].get<std::string>(), HasSubstr("which flatters the head"));
 }
 
 TEST_F(TrainHead, StopsWhenWhatIsHeldOutGetsNoBetter) {

@@ -344,7 +344,7 @@ TEST_F(VisualnessTraining, StoppedItGoesOnToTheSameWeights) {
     other.null_picture.seed = 5;
     const Error error = refusal(other);
     EXPECT_EQ(error.code, ErrorCode::kMismatch);
-    EXPECT_NE(error.message.find("null_picture/seed"), std::string::npos) << error.message;
+    EXPECT_NE(error.message.find("null_image/seed"), std::string::npos) << error.message;
     other = whole;
     other.adam_beta2 = 0.999;
     EXPECT_NE(refusal(other).message.find("stages/automatic/adam_beta2"), std::string::npos);

@@ -172,8 +172,9 @@ ComposedBatch ComposedTrainingTask::batch(int64_t step) {
     const ComposedTriplet& each = data.triplets[static_cast<size_t>(triplet)];
     KeyedRandom random(options_.seed, kWording, static_cast<uint64_t>(step), static_cast<uint64_t>(i));
     const auto said = data.wordings_of(triplet);
-    const bool other = said.size() > 1 && random.chance(static_cast<float>(options_.paraphrases));
-    const size_t wording = other ? 1 + random.below(said.size() - 1) : 0;
+    const auto own = static_cast<size_t>(each.own_wordings);
+    const bool other = said.size() > own && random.chance(static_cast<float>(options_.paraphrases));
+    const size_t wording = other ? own + random.below(said.size() - own) : own > 1 ? random.below(own) : 0;
     const auto right = data.targets_of(triplet);
     KeyedRandom chooser(options_.seed, kTarget, static_cast<uint64_t>(step), static_cast<uint64_t>(i));
     const bool pseudo = stage_.align && options_.align == AlignTargets::kPseudo && each.pseudo >= 0;

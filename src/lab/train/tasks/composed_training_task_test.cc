@@ -290,6 +290,122 @@ TEST_F(StageOne, TextsAreTheTripletsOwnOrTheirOtherWordings) {
   }
 }
 
+// Writes Fashion-IQ's layout below "fiq": the changes of colour of squares, posts and frames. Those of copy 0
+// have two captions, those of copy 1 have a blank one.
+void write_fashion_iq(const test::SmallData& data) {
+  Json queries = Json::array();
+  Json names = Json::array();
+  for (const char* shape : {"square", "post", "frame"}) {
+    for (int copy = 0; copy < 2; ++copy) {
+      for (const std::string& from : test::shape_colours()) {
+        const std::string reference = fmt::format("{}-{}-{}", from, shape, copy);
+        names.push_back(reference);
+        data.folder().write(fmt::format("fiq/resized_image/{}.png", reference),
+                            test::read(data.folder() / (reference + ".png")));
+        for (const std::string& to : test::shape_colours()) {
+          if (from == to) continue;
+          queries.push_back({{"candidate", reference},
+                             {"target", fmt::format("{}-{}-{}", to, shape, copy)},
+                             {"captions", {fmt::format("is {}.", to), copy == 0 ? "has one colour" : " "}}});
+        }
+      }
+    }
+  }
+  data.folder().write("fiq/captions/cap.shape.train.json", dump_json(queries));
+  data.folder().write("fiq/image_splits/split.shape.train.json", dump_json(names));
+}
+
+// Returns the texts of a step's examples, in the order of the batch.
+std::vector<std::string> texts_of(OpenStage& stage, const ComposedBatch& batch) {
+  std::vector<std::string> texts;
+  for (int64_t i = 0; i < batch.wordings.size(0); ++i) {
+    const auto place = batch.wordings[i].item<int64_t>();
+    const std::span ids(batch.ids[place].data_ptr<int64_t>(),
+                        static_cast<size_t>(batch.lengths[static_cast<size_t>(place)]));
+    const auto found = std::ranges::find_if(
+        stage.texts, [&](const TokenizedText& text) { return std::ranges::equal(text.ids, ids); });
+    EXPECT_NE(found, stage.texts.end());
+    texts.push_back(stage.data.texts[static_cast<size_t>(found - stage.texts.begin())]);
+  }
+  return texts;
+}
+
+TEST_F(StageOne, FashionIqsTwoCaptionsComeInBothOrders) {
+  write_fashion_iq(data_);
+  ComposedTrainingOptions fashion = options(AlignTargets::kReal);
+  fashion.datasets = {(data_.folder() / "fiq").string()};
+  EXPECT_EQ(fashion.join, TrainedJoin::kBothOrders);
+  constexpr int64_t kSteps = 4;  // epochs
+  for (const TrainedJoin join : {TrainedJoin::kAnd, TrainedJoin::kBothOrders, TrainedJoin::kParts}) {
+    for (const bool align : {true, false}) {
+      SCOPED_TRACE(fmt::format("{} {}", enum_name(join), align));
+      fashion.join = join;
+      const auto stage = open(fashion, align);
+      GroupedOrder order(stage->data, fashion.together, fashion.seed);
+      std::map<std::string, int64_t> counts;  // of texts with the colour left out
+      std::map<int64_t, std::set<std::string>> of_triplets;
+      std::vector<std::string> last;
+      for (int64_t step = 0; step < kSteps; ++step) {
+        last = texts_of(*stage, stage->task->batch(step));
+        for (int64_t i = 0; i < fashion.batch; ++i) {
+          const int64_t triplet = order.at(step * fashion.batch + i);
+          std::string text = last[static_cast<size_t>(i)];
+          of_triplets[triplet].insert(text);
+          for (const std::string& colour : test::shape_colours()) {
+            if (const size_t at = text.find(colour); at != std::string::npos)
+              text.replace(at, colour.size(), "*");
+          }
+          ++counts[text];
+        }
+      }
+      // One caption is said as it is. Two are "C1 and c2", "C2 and c1", "C1" or "C2", equally often.
+      EXPECT_EQ(counts["is *."], 36 * kSteps);
+      counts.erase("is *.");
+      std::map<TrainedJoin, std::vector<std::string>> forms = {
+          {TrainedJoin::kAnd, {"Is * and has one colour"}},
+          {TrainedJoin::kBothOrders, {"Is * and has one colour", "Has one colour and is *"}},
+          {TrainedJoin::kParts,
+           {"Is * and has one colour", "Has one colour and is *", "Is *", "Has one colour"}}};
+      const auto share = 36 * kSteps / std::ssize(forms[join]);
+      for (const std::string& form : forms[join]) {
+        EXPECT_NEAR(counts[form], share, join == TrainedJoin::kAnd ? 0 : share / 2) << form;
+        counts.erase(form);
+      }
+      EXPECT_TRUE(counts.empty()) << counts.begin()->first;
+      // A triplet does not keep to one of them.
+      EXPECT_EQ(std::ranges::any_of(of_triplets, [](const auto& each) { return each.second.size() > 1; }),
+                join != TrainedJoin::kAnd);
+      // The draw is a function of the seed and the step.
+      const auto again = open(fashion, align);
+      EXPECT_EQ(texts_of(*again, again->task->batch(kSteps - 1)), last);
+    }
+  }
+}
+
+// A triplet's text in the other order is no negative of its target.
+TEST_F(StageOne, TheOtherOrderIsAPositive) {
+  write_fashion_iq(data_);
+  ComposedTrainingOptions fashion = options(AlignTargets::kReal);
+  fashion.datasets = {(data_.folder() / "fiq").string()};
+  for (const TrainedJoin join : {TrainedJoin::kBothOrders, TrainedJoin::kParts}) {
+    fashion.join = join;
+    const auto stage = open(fashion);
+    const ComposedBatch batch = stage->task->batch(0);
+    GroupedOrder order(stage->data, fashion.together, fashion.seed);
+    int64_t other_texts = 0;
+    for (int64_t i = 0; i < fashion.batch; ++i) {
+      for (int64_t j = 0; j < fashion.batch; ++j) {
+        const auto own = stage->data.wordings_of(order.at(i));
+        const bool same = std::ranges::equal(own, stage->data.wordings_of(order.at(j)));
+        if (!same) continue;
+        EXPECT_TRUE(batch.positives[i][j].item<bool>());
+        other_texts += batch.wordings[i].item<int64_t>() != batch.wordings[j].item<int64_t>() ? 1 : 0;
+      }
+    }
+    EXPECT_GT(other_texts, 36);
+  }
+}
+
 // Pseudo-targets have other colours than the texts say, so that learning from them and learning from the real
 // targets are opposites.
 TEST_F(StageOne, LowersItsLossOnHeldOutPairs) {

@@ -86,7 +86,7 @@ class NullPictureTask : public VisualnessTask {
     SACCADE_TRY(write_visualness_weights(folder, data_, all_));
     SACCADE_ASSIGN(const std::string fingerprint, checkpoint_fingerprint(folder));
     KeptVisualness visualness;
-    visualness.null_picture = data_.description["null_picture"];
+    visualness.null_picture = data_.description["null_image"];
     visualness.null_row = null_row_;
     visualness.threshold = measured_.threshold;
     visualness.measured = visualness_figures_json(measured_);

@@ -13,7 +13,7 @@ Json visualness_figures_json(const VisualnessFigures& figures) {
           {"threshold", figures.threshold},
           {"texts", figures.texts},
           {"mrr", number(figures.mrr)},
-          {"pictures", figures.pictures}};
+          {"images", figures.pictures}};
 }
 
 Result<VisualnessFigures> parse_visualness_figures(const Json& json) {
@@ -25,7 +25,8 @@ Result<VisualnessFigures> parse_visualness_figures(const Json& json) {
   SACCADE_ASSIGN(figures.threshold, json_field<double>(json, "threshold"));
   SACCADE_ASSIGN(figures.texts, json_field<int64_t>(json, "texts"));
   SACCADE_ASSIGN(figures.mrr, json_field_or<double>(json, "mrr", std::nan("")));
-  SACCADE_ASSIGN(figures.pictures, json_field<int64_t>(json, "pictures"));
+  const char* images = json.contains("images") ? "images" : "pictures";  // its earlier name
+  SACCADE_ASSIGN(figures.pictures, json_field<int64_t>(json, images));
   return figures;
 }
 

@@ -137,7 +137,7 @@ struct CollectionSummary {
   int64_t photographs = 0;        // of these (image/metadata/look.h)
   int64_t removed = 0;            // pictures taken out to stay out
   int64_t without_files = 0;      // items that were imported without their files
-  int64_t distinct_contents = 0;  // different hashes
+  int64_t distinct_contents = 0;  // different hashes; kUnknownState if they are not counted
   int64_t file_bytes = 0;         // the pictures' own
   int64_t catalog_bytes = 0;      // catalog.sqlite and its log
   int64_t row_bytes = 0;

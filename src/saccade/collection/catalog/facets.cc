@@ -178,6 +178,7 @@ constexpr std::array<Rule, 3> kShapes = {{
 }  // namespace
 
 Result<std::vector<Facet>> collection_facets(const CollectionReader& collection, std::string_view filter) {
+  if (collection.index() != nullptr) return std::vector<Facet>();
   std::optional<std::vector<uint8_t>> allowed;
   if (!filter.empty()) {
     SACCADE_ASSIGN(const Filter parsed, parse_filter(filter).in("filter"));

@@ -29,7 +29,7 @@ inline constexpr size_t kMostFacetValues = 40;
 // that holds all of these pictures. Dates are those of the filter's `date`: years, months where there is one
 // year, days where there is one month. A facet of one value that all pictures have says nothing and is left
 // out. At most kMostFacetValues each: of dates the newest, else those of most pictures. kUsage for a broken
-// filter. Cost: one scan of the catalog, and one more for a filter. Thread-safe.
+// filter. None for a vector database. Cost: one scan of the catalog, and one more for a filter. Thread-safe.
 Result<std::vector<Facet>> collection_facets(const CollectionReader& collection, std::string_view filter);
 
 }  // namespace saccade

@@ -200,7 +200,7 @@ class Parser {
     if (text_.size() > kMaxText) {
       return fail(ErrorCode::kUsage, "{} bytes, limit {}", text_.size(), kMaxText);
     }
-    SACCADE_TRY(parse_or());
+    SACCADE_ASSIGN(filter_.tree, parse_or());
     skip_spaces();
     if (at_ < text_.size()) return wrong(at_, "\"and\", \"or\" or the end");
     return std::move(filter_);
@@ -233,24 +233,38 @@ class Parser {
     return true;
   }
 
-  Status parse_or() {
-    filter_.sql += '(';
-    SACCADE_TRY(parse_and());
-    while (take_keyword("or")) {
-      filter_.sql += " OR ";
-      SACCADE_TRY(parse_and());
-    }
-    filter_.sql += ')';
-    return {};
+  // Returns the only child, or a node around several.
+  static FilterNode joined(FilterNode::Kind kind, std::vector<FilterNode> children) {
+    if (children.size() == 1) return std::move(children.front());
+    return {.kind = kind, .children = std::move(children)};
   }
 
-  Status parse_and() {
-    SACCADE_TRY(parse_term());
+  Result<FilterNode> parse_or() {
+    filter_.sql += '(';
+    std::vector<FilterNode> children(1);
+    SACCADE_ASSIGN(children.back(), parse_and());
+    while (take_keyword("or")) {
+      filter_.sql += " OR ";
+      SACCADE_ASSIGN(children.emplace_back(), parse_and());
+    }
+    filter_.sql += ')';
+    return joined(FilterNode::Kind::kOr, std::move(children));
+  }
+
+  Result<FilterNode> parse_and() {
+    std::vector<FilterNode> children(1);
+    SACCADE_ASSIGN(children.back(), parse_term());
     while (take_keyword("and")) {
       filter_.sql += " AND ";
-      SACCADE_TRY(parse_term());
+      SACCADE_ASSIGN(children.emplace_back(), parse_term());
     }
-    return {};
+    return joined(FilterNode::Kind::kAnd, std::move(children));
+  }
+
+  static FilterNode negation(FilterNode node) {
+    FilterNode negated{.kind = FilterNode::Kind::kNot};
+    negated.children.push_back(std::move(node));
+    return negated;
   }
 
   Status enter(size_t start) {
@@ -258,33 +272,33 @@ class Parser {
     return fail(ErrorCode::kUsage, "column {}: nested deeper than {} levels", start + 1, kMaxDepth);
   }
 
-  Status parse_term() {
+  Result<FilterNode> parse_term() {
     skip_spaces();
     const size_t start = at_;
     if (take_keyword("not")) {
       SACCADE_TRY(enter(start));
       filter_.sql += "NOT (";
-      SACCADE_TRY(parse_term());
+      SACCADE_ASSIGN(FilterNode negated, parse_term());
       filter_.sql += ')';
       --depth_;
-      return {};
+      return negation(std::move(negated));
     }
     if (at_ < text_.size() && text_[at_] == '(') {
       ++at_;
       SACCADE_TRY(enter(start));
-      SACCADE_TRY(parse_or());
+      SACCADE_ASSIGN(FilterNode inner, parse_or());
       --depth_;
       skip_spaces();
       if (at_ >= text_.size() || text_[at_] != ')') {
         return wrong(at_, fmt::format("\"and\", \"or\" or the \")\" for column {}", start + 1));
       }
       ++at_;
-      return {};
+      return inner;
     }
     return parse_condition();
   }
 
-  Status parse_condition() {
+  Result<FilterNode> parse_condition() {
     if (++conditions_ > kMaxConditions) {
       return fail(ErrorCode::kUsage, "column {}: more than {} conditions", at_ + 1, kMaxConditions);
     }
@@ -318,6 +332,7 @@ class Parser {
     const bool negated = op[0] == '!';
     const std::string_view plain = negated ? op.substr(1) : op;
     filter_.sql += negated ? "NOT coalesce(" : "coalesce(";
+    leaf_ = {.kind = FilterNode::Kind::kCondition, .field = std::string(field->name)};
     SACCADE_TRY(text                         ? text_condition(*field, plain, value, value_at)
                 : field->kind == Kind::kDate ? date_condition(*field, plain, value, value_at)
                 : field->kind == Kind::kFlag ? flag_condition(*field, value, value_at)
@@ -328,7 +343,7 @@ class Parser {
          std::string(field->sql),
          filter_.sql.substr(sql_at),
          {filter_.values.begin() + static_cast<std::ptrdiff_t>(values_at), filter_.values.end()}});
-    return {};
+    return negated ? negation(std::move(leaf_)) : std::move(leaf_);
   }
 
   static std::string field_names() {
@@ -380,6 +395,9 @@ class Parser {
     const bool whole = op == "=";
     const bool glob = !whole && value.find_first_of("*?[") != std::string::npos;
     std::string column(field.sql);
+    using Compare = FilterNode::Compare;
+    leaf_.compare = whole ? Compare::kEqual : glob ? Compare::kGlob : Compare::kContains;
+    leaf_.folded = field.kind != Kind::kFormat && (field.kind != Kind::kText || (!whole && !glob));
     if (field.kind == Kind::kFormat) {
       value = format_of(lowered(value));
     } else if (field.kind != Kind::kText || (!whole && !glob)) {
@@ -393,6 +411,7 @@ class Parser {
     } else {
       filter_.sql += glob ? column + " GLOB ?" : fmt::format("instr({}, ?) > 0", column);
     }
+    leaf_.value = value;
     filter_.values.emplace_back(std::move(value));
     return {};
   }
@@ -419,6 +438,8 @@ class Parser {
     const bool yes = word == "yes" || word == "true" || word == "1";
     if (!yes && word != "no" && word != "false" && word != "0") return wrong(value_at, "yes or no");
     filter_.sql += fmt::format("{} {} ?", field.sql, yes ? ">=" : "<");
+    leaf_.compare = yes ? FilterNode::Compare::kAtLeast : FilterNode::Compare::kLess;
+    leaf_.value = kPhotographGrain;
     filter_.values.emplace_back(kPhotographGrain);
     return {};
   }
@@ -426,9 +447,11 @@ class Parser {
   Status number_condition(const Field& field, std::string_view op, const std::string& value,
                           size_t value_at) {
     filter_.sql += fmt::format("{} {} ?", field.sql, op);
+    leaf_.compare = comparison(op);
     if (field.kind == Kind::kDecimal) {
       const auto number = parse_decimal(value);
       if (!number) return wrong(value_at, "a number like 1.5");
+      leaf_.value = *number;
       filter_.values.emplace_back(*number);
       return {};
     }
@@ -440,8 +463,16 @@ class Parser {
                              : field.kind == Kind::kCount ? "a number like 500000, 500k or 12M"
                                                           : "a whole number");
     }
+    leaf_.value = *number;
     filter_.values.emplace_back(*number);
     return {};
+  }
+
+  static FilterNode::Compare comparison(std::string_view op) {
+    using Compare = FilterNode::Compare;
+    if (op == "=") return Compare::kEqual;
+    if (op[0] == '<') return op == "<" ? Compare::kLess : Compare::kAtMost;
+    return op == ">" ? Compare::kGreater : Compare::kAtLeast;
   }
 
   Status date_condition(const Field& field, std::string_view op, const std::string& value, size_t value_at) {
@@ -452,11 +483,21 @@ class Parser {
       filter_.sql += fmt::format("{0} >= ? AND {0} < ?", field.sql);
       filter_.values.emplace_back(begin);
       filter_.values.emplace_back(end);
+      FilterNode from = leaf_;
+      from.compare = FilterNode::Compare::kAtLeast;
+      from.value = begin;
+      FilterNode before = leaf_;
+      before.compare = FilterNode::Compare::kLess;
+      before.value = end;
+      leaf_ = {.kind = FilterNode::Kind::kAnd};
+      leaf_.children = {std::move(from), std::move(before)};
       return {};
     }
     // After a span is from its end on; up to and including it is before its end.
     const bool at_end = op == ">" || op == "<=";
     filter_.sql += fmt::format("{} {} ?", field.sql, op[0] == '<' ? "<" : ">=");
+    leaf_.compare = op[0] == '<' ? FilterNode::Compare::kLess : FilterNode::Compare::kAtLeast;
+    leaf_.value = at_end ? end : begin;
     filter_.values.emplace_back(at_end ? end : begin);
     return {};
   }
@@ -465,6 +506,7 @@ class Parser {
   size_t at_ = 0;
   int depth_ = 0;
   int conditions_ = 0;
+  FilterNode leaf_;  // the condition that is being parsed
   Filter filter_;
 };
 

@@ -45,6 +45,28 @@ namespace saccade {
 
 using SqlValue = std::variant<int64_t, double, std::string>;
 
+// A parsed filter as a tree, for stores that do not speak SQL. Logic has two values: a comparison with a missing value is
+// false.
+struct FilterNode {
+  enum class Kind { kAnd, kOr, kNot, kCondition };
+  // Comparison of a condition. Operators != and !~ are kNot around kEqual and around one of the last three.
+  enum class Compare {
+    kEqual,
+    kLess,
+    kAtMost,
+    kGreater,
+    kAtLeast,
+    kGlob,      // `value` is SQLite's GLOB pattern for the whole text
+    kContains,  // the text contains `value`
+  };
+  Kind kind = Kind::kAnd;
+  std::vector<FilterNode> children = {};  // of kNot one; kAnd without any is true
+  std::string field = {};  // a name of the language, such as "width"; "photograph" is its grain
+  Compare compare = Compare::kEqual;
+  SqlValue value = int64_t{0};  // a text is folded (fold_case) if `folded`
+  bool folded = false;          // texts are compared without regard to case
+};
+
 // A parsed filter: a condition over the columns of `items`
 // with one "?" a value. The text never holds a value.
 struct Filter {
@@ -58,6 +80,7 @@ struct Filter {
     std::vector<SqlValue> values;
   };
   std::vector<Condition> conditions = {};
+  FilterNode tree = {};
 };
 
 // The span of time a date names, [begin, end) in seconds since 1970 UTC: 2024, 2024-05,

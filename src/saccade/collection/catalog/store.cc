@@ -10,7 +10,7 @@
 #include "saccade/collection/catalog/word_index.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
-#include "saccade/core/word_field.h"
+#include "saccade/core/name_field.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/model/options/precision_names.h"
 
@@ -82,7 +82,7 @@ ErrorCode code_from_name(std::string_view name) {
 
 Result<LateSettings> parse_late(const Json& json) {
   LateSettings late;
-  SACCADE_ASSIGN(late.precision, word_field<RowPrecision>(json, "precision"));
+  SACCADE_ASSIGN(late.precision, name_field<RowPrecision>(json, "precision"));
   SACCADE_ASSIGN(const std::string pooling, json_field<std::string>(json, "pooling"));
   if (pooling != kGridMean) {
     return fail(ErrorCode::kUnsupported, "\"pooling\" is \"{}\", this program knows {}", pooling, kGridMean);
@@ -127,11 +127,11 @@ Result<CollectionInfo> parse_info(const Json& json) {
   const Json& settings = json["settings"];
   SACCADE_ASSIGN(info.settings.apply_orientation, json_field<bool>(settings, "apply_orientation"));
   SACCADE_ASSIGN(info.settings.fast_decode, json_field<bool>(settings, "fast_decode"));
-  SACCADE_ASSIGN(info.settings.background, word_field<BackgroundPolicy>(settings, "background"));
+  SACCADE_ASSIGN(info.settings.background, name_field<BackgroundPolicy>(settings, "background"));
   SACCADE_ASSIGN(info.settings.convert_to_srgb, json_field_or<bool>(settings, "convert_to_srgb", false));
   // Collections made before there were any have none of their own opinion.
   if (settings.contains("int8_rows")) {
-    SACCADE_ASSIGN(info.settings.int8_rows, word_field<Int8Policy>(settings, "int8_rows"));
+    SACCADE_ASSIGN(info.settings.int8_rows, name_field<Int8Policy>(settings, "int8_rows"));
   }
   // Collections from before it was kept say nothing.
   SACCADE_ASSIGN(const std::string precision, json_field_or<std::string>(settings, "precision", "fp32"));
@@ -279,7 +279,11 @@ Result<CollectionInfo> read_info(const std::filesystem::path& folder) {
   return parse_info(json).in(path.string());
 }
 
-Status write_info(const std::filesystem::path& folder, const CollectionInfo& info) {
+Result<CollectionInfo> info_of_json(const Json& json) {
+  return parse_info(json);
+}
+
+Json info_json(const CollectionInfo& info) {
   Json json = {{"format", "saccade collection"},
                {"format_version", info.format_version},
                {"product_version", info.product_version},
@@ -303,7 +307,11 @@ Status write_info(const std::filesystem::path& folder, const CollectionInfo& inf
                                 {"grid_rows", late->grid.rows},
                                 {"grid_columns", late->grid.columns}};
   }
-  return write_file_atomic(folder / kInfoName, dump_json(json, 2) + "\n");
+  return json;
+}
+
+Status write_info(const std::filesystem::path& folder, const CollectionInfo& info) {
+  return write_file_atomic(folder / kInfoName, dump_json(info_json(info), 2) + "\n");
 }
 
 Status create_schema(Database& database, const CollectionInfo& info) {
@@ -319,6 +327,30 @@ Status create_schema(Database& database, const CollectionInfo& info) {
   insert.bind(std::string_view(info.checkpoint.fingerprint)).bind(info.checkpoint.dim);
   SACCADE_TRY(insert.run());
   SACCADE_TRY(write_meta(database, Meta{}));
+  return transaction.commit();
+}
+
+Status fill_catalog(Database& database, std::span<const WholeItem> items) {
+  SACCADE_ASSIGN(Transaction transaction, Transaction::begin(database));
+  SACCADE_ASSIGN(
+      Statement add,
+      database.prepare("INSERT INTO items (path, hash, size, mtime_ns, width, height, format, caption, "
+                       "added, device, inode, folder_device, linked, row, id) "
+                       "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"));
+  SACCADE_ASSIGN(Statement add_facts,
+                 database.prepare(fmt::format("INSERT INTO facts ({}) VALUES "
+                                              "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                                              kFactsColumns)));
+  SACCADE_ASSIGN(WordWriter words, WordWriter::make(database));
+  int64_t row = 0;
+  for (const WholeItem& whole : items) {
+    bind_fields(add, whole.item);
+    SACCADE_TRY(add.bind(row++).bind(whole.item.id).run().in(whole.item.path));
+    bind_facts(add_facts, whole.item.id, whole.facts);
+    SACCADE_TRY(add_facts.run());
+    SACCADE_TRY(words.add(whole.item.id, whole.item.path, whole.item.caption));
+  }
+  SACCADE_TRY(write_meta(database, Meta{std::ssize(items), 1}));
   return transaction.commit();
 }
 

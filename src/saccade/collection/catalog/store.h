@@ -5,13 +5,16 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "saccade/collection/catalog/catalog.h"
 #include "saccade/collection/catalog/item_facts.h"
+#include "saccade/collection/catalog/item_store.h"
 #include "saccade/collection/catalog/sqlite.h"
 #include "saccade/core/error.h"
+#include "saccade/core/json.h"
 
 namespace saccade::store {
 
@@ -39,6 +42,9 @@ int64_t generation_of(std::string_view name);
 
 Result<CollectionInfo> read_info(const std::filesystem::path& folder);
 Status write_info(const std::filesystem::path& folder, const CollectionInfo& info);
+// The content of collection.json.
+Result<CollectionInfo> info_of_json(const Json& json);
+Json info_json(const CollectionInfo& info);
 
 // Content of the catalog's `meta` table.
 struct Meta {
@@ -92,6 +98,9 @@ Failure read_failure(const Statement& statement);
 void bind_fields(Statement& statement, const Item& item);
 // Binds device, inode, folder_device, linked.
 void bind_identity(Statement& statement, const FileIdentity& file);
+
+// Adds items with their metadata and words to an empty catalog, in one transaction; their rows are 0, 1, ...
+Status fill_catalog(Database& database, std::span<const WholeItem> items);
 
 // A condition for paths that are `path` or below it, with its values.
 Filter under(std::string_view path);

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 #include "saccade/image/frame_name.h"
@@ -39,6 +40,42 @@ Result<std::string> match_string(std::string_view term) {
 }
 
 }  // namespace
+
+Result<WordStems> WordStems::make() {
+  SACCADE_ASSIGN(Database database, Database::in_memory());
+  SACCADE_TRY(database.execute(std::string(kWordIndexSql)));
+  SACCADE_TRY(database.execute("CREATE VIRTUAL TABLE stems USING fts5vocab(words, instance)"));
+  return WordStems(std::move(database));
+}
+
+Result<std::string> WordStems::of(const WordText& text) {
+  SACCADE_TRY(database_.execute("DELETE FROM words"));
+  {
+    SACCADE_ASSIGN(const KeptStatement add,
+                   database_.kept("INSERT INTO words (rowid, caption, name, folders) VALUES (1, ?, ?, ?)"));
+    for (const std::string* field : {&text.caption, &text.name, &text.folders})
+      add->bind(std::string_view(*field));
+    SACCADE_TRY(add->run());
+  }
+  SACCADE_ASSIGN(const KeptStatement read, database_.kept("SELECT col, offset, term FROM stems"));
+  std::vector<std::tuple<std::string, int64_t, std::string>> found;
+  for (;;) {
+    SACCADE_ASSIGN(const bool row, read->step());
+    if (!row) break;
+    found.emplace_back(read->text(0), read->integer(1), read->text(2));
+  }
+  std::ranges::sort(found);  // "caption", "folders", "name"
+  std::string stems;
+  for (const auto& [column, offset, stem] : found) stems += (stems.empty() ? "" : " ") + stem;
+  return stems;
+}
+
+Result<std::string> WordStems::of_term(std::string_view term) {
+  WordText text;
+  SACCADE_ASSIGN(WordSplitter splitter, WordSplitter::open());
+  SACCADE_ASSIGN(text.caption, spaced_words(splitter, term));
+  return of(text);
+}
 
 Result<WordTexts> WordTexts::make() {
   SACCADE_ASSIGN(WordSplitter splitter, WordSplitter::open());
@@ -130,7 +167,8 @@ Result<WordFaults> word_faults(Database& database) {
   }
 }
 
-TermLookup::TermLookup(std::span<const int64_t> ids) {
+TermLookup::TermLookup(std::span<const int64_t> ids, std::optional<WordStatistics> statistics)
+    : statistics_(std::move(statistics)) {
   for (size_t row = 0; row < ids.size(); ++row) {
     if (ids[row] != 0) rows_.emplace_back(ids[row], static_cast<int64_t>(row));
   }
@@ -167,26 +205,36 @@ Result<std::shared_ptr<const TermRows>> TermLookup::rows_of(Database& database, 
   auto made = std::make_shared<TermRows>();
   SACCADE_ASSIGN(const std::string wanted, match_string(term));
   if (!wanted.empty()) {
-    const int64_t common = std::max(kFewestCommon, items() / 4) + 1;
+    const int64_t all = statistics_ ? statistics_->items : items();
+    const int64_t common = std::max(kFewestCommon, all / 4) + 1;
+    int64_t here = 0;
     // Counted first: bm25() reads the length of each item's text, which takes fifty times as long.
     {
       SACCADE_ASSIGN(const KeptStatement count,
                      database.kept("SELECT count(*) FROM words WHERE words MATCH ?"));
       SACCADE_TRY(count->bind(std::string_view(wanted)).step());
-      made->pictures = std::min(count->integer(0), common);
-      made->common = made->pictures == common;
+      here = count->integer(0);
     }
+    int64_t have_it = here;
+    if (statistics_) {
+      const auto counted = statistics_->pictures.find(term);
+      if (counted != statistics_->pictures.end()) have_it = std::max(here, counted->second);
+    }
+    made->pictures = std::min(have_it, common);
+    made->common = made->pictures == common;
     std::vector<std::pair<int64_t, double>> found;
     if (!made->common) {
       SACCADE_TRY(for_each_row(database, wanted, [&](int64_t row, double rank) {
         found.emplace_back(row, rank);
         return true;
       }));
-      made->pictures = std::ssize(found);  // without what is no item
+      if (!statistics_) made->pictures = here = std::ssize(found);  // without what is no item
     }
-    const auto have = static_cast<double>(made->pictures);
-    const double odds = (static_cast<double>(items()) - have + 0.5) / (have + 0.5);
-    if (!made->common) made->weight = std::log1p(odds);
+    const auto odds_of = [](int64_t have, int64_t of) {
+      return (static_cast<double>(of - have) + 0.5) / (static_cast<double>(have) + 0.5);
+    };
+    if (!made->common) made->weight = std::log1p(odds_of(made->pictures, all));
+    const double odds = odds_of(here, items());
     std::ranges::sort(found);
     // FTS5 gives -idf * grade * (k1 + 1), with ln(odds) as idf, or 1e-6 where that is not above 0
     // (https://www.sqlite.org/fts5.html, 5.1.1).

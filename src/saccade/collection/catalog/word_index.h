@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "saccade/collection/catalog/item_store.h"
 #include "saccade/collection/catalog/sqlite.h"
 #include "saccade/collection/catalog/word_match.h"
 #include "saccade/collection/catalog/word_text.h"
@@ -47,6 +48,20 @@ class WordTexts {
   WordSplitter splitter_;
   std::string folders_;  // of the last path
   std::string spaced_folders_;
+};
+
+// Stems of words as the index compares them, for other indexes. One thread at a time.
+class WordStems {
+ public:
+  static Result<WordStems> make();
+  // Returns the stems of all words of an item, in order, separated by spaces.
+  Result<std::string> of(const WordText& text);
+  // Likewise of a term of a query.
+  Result<std::string> of_term(std::string_view term);
+
+ private:
+  explicit WordStems(Database database) : database_(std::move(database)) {}
+  Database database_;
 };
 
 // Keeps the index in step; lives within a transaction.
@@ -91,8 +106,9 @@ struct TermRows {
 // queries share words. One thread at a time.
 class TermLookup {
  public:
-  // ids: one a row, 0 where no item has it.
-  explicit TermLookup(std::span<const int64_t> ids);
+  // ids: one a row, 0 where no item has it. statistics: those of a larger collection that the items are from; `nullopt`
+  // counts these items.
+  explicit TermLookup(std::span<const int64_t> ids, std::optional<WordStatistics> statistics = {});
 
   // Cost: of a term that is not kept, some tenth of a microsecond a picture that has it, of a quarter of all
   // pictures at most.
@@ -111,6 +127,7 @@ class TermLookup {
   std::map<std::string, std::shared_ptr<const TermRows>> known_;
   int64_t kept_rows_ = 0;
   std::optional<Database> one_;  // an index of words of one item
+  std::optional<WordStatistics> statistics_;
 };
 
 // Ranks images like CollectionReader::match_words; `found` is the result of TermLookup for each of the terms.

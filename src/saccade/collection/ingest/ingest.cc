@@ -8,6 +8,7 @@
 #include "saccade/collection/ingest/ingest.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <deque>
 #include <map>
@@ -23,6 +24,7 @@
 #include "saccade/collection/rows/late_item.h"
 #include "saccade/core/counts.h"
 #include "saccade/core/files/files.h"
+#include "saccade/core/hash.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/image/decode/video.h"
 #include "saccade/image/frame_name.h"
@@ -99,6 +101,7 @@ class Run {
   std::optional<Kept> why_kept(const std::string& input, const Item& item);
   using KeptItems = std::map<Kept, std::unordered_map<int64_t, FileIdentity>>;  // by id
   void keep(const KeptItems& kept, std::unordered_set<int64_t>& gone, CollectionChange& change);
+  [[nodiscard]] bool has(const std::string& path) const;
   Status look_for_missing(const WalkResult& found);
   void tell();
 
@@ -115,6 +118,7 @@ class Run {
   IngestDecider decider_;
   int64_t total_ = 0;
   size_t offered_ = 0;              // of the files that were found
+  size_t expected_ = 0;             // of these, those that were announced to the collection
   std::vector<std::string> again_;  // to be offered anew, before the others
   int64_t undecided_ = 0;           // offered, and not taken yet
 };
@@ -152,7 +156,13 @@ Result<std::vector<FileTask>> Run::next_block(std::span<const std::string> files
     return {};
   };
   for (const std::string& path : again) SACCADE_TRY(offer(path));
+  constexpr size_t kExpected = 256;
   while (tasks.size() < block_ && offered_ < files.size() && !stop_.stop_requested()) {
+    if (offered_ == expected_) {
+      const auto next = files.subspan(expected_, std::min(kExpected, files.size() - expected_));
+      SACCADE_TRY(collection_.expect(next));
+      expected_ += next.size();
+    }
     count(files[offered_]);
     SACCADE_TRY(offer(files[offered_++]));
     if (report_.seen % 64 == 0) tell();
@@ -312,7 +322,17 @@ void Run::keep(const KeptItems& kept, std::unordered_set<int64_t>& gone, Collect
   }
 }
 
+// Returns true if this worker has the path, of several that share the inputs.
+bool Run::has(const std::string& path) const {
+  if (options_.shards <= 1) return true;
+  const std::string hash = sha256_hex(collection_.shard_key(file_of(path)));
+  uint64_t number = 0;
+  std::from_chars(hash.data(), hash.data() + 15, number, 16);
+  return static_cast<int64_t>(number % static_cast<uint64_t>(options_.shards)) == options_.shard;
+}
+
 Status Run::look_for_missing(const WalkResult& found) {
+  if (!options_.prune && !collection_.lists_cheaply()) return {};
   std::unordered_set<std::string_view> seen(found.files.begin(), found.files.end());
   seen.insert(found.videos.begin(), found.videos.end());
   std::unordered_set<int64_t> gone;
@@ -322,7 +342,8 @@ Status Run::look_for_missing(const WalkResult& found) {
   for (const auto* inputs : {&found.folders, &found.missing}) {
     for (const std::string& input : *inputs) {
       SACCADE_TRY(collection_.for_each_item_under(input, [&](const Item& item) {
-        if (item.file.elsewhere || seen.find(file_of(item.path)) != seen.end() || !is_gone(item.path)) {
+        if (item.file.elsewhere || seen.find(file_of(item.path)) != seen.end() || !has(item.path) ||
+            !is_gone(item.path)) {
           return Status{};
         }
         gone.insert(item.id);
@@ -357,6 +378,9 @@ Result<IngestReport> Run::run(std::span<const std::filesystem::path> inputs) {
   report_.not_looked_at = std::move(found.not_looked_at);
   SACCADE_TRY(check_inputs(found));
   pass_over_videos(found);
+  for (auto* files : {&found.files, &found.videos}) {
+    std::erase_if(*files, [&](const std::string& path) { return !has(path); });
+  }
   total_ = static_cast<int64_t>(found.files.size() + found.videos.size());
   SACCADE_TRY(take_all(found));
   SACCADE_TRY(take_videos(found));

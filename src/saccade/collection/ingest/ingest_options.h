@@ -29,6 +29,9 @@ struct IngestOptions {
   bool prune = false;
   // Items that `prune` keeps, and reports as a failure of their folder, as their files may only be away.
   PruneGuard prune_guard = PruneGuard::kInputs;
+  // Part `shard` (from 0) of `shards` of the files and items, by a hash of their paths: for workers that share the inputs.
+  int64_t shard = 0;
+  int64_t shards = 1;
   // Try files again whose bytes were found to be at fault before and that have not changed since. Other
   // failures (permission, memory, time) are tried again in any case.
   bool retry_failed = false;

@@ -670,8 +670,13 @@ TEST_F(IngestTest, NamesOfOneFileHaveOneIdentity) {
   fs::create_directory_symlink(temporary_.path() / "other", pictures_ / "elsewhere");
   IngestOptions follow;
   follow.follow_links = true;
-  ASSERT_OK(run(follow));
-  EXPECT_TRUE(file((pictures_ / "elsewhere/b.png").string()).linked);
+  const std::string through = (pictures_ / "elsewhere/b.png").string();
+  const auto followed = run(follow);
+  ASSERT_OK(followed);
+  EXPECT_EQ(followed->added, 1);
+  ASSERT_TRUE(open().item_of_path(through))
+      << (followed->failed.empty() ? "no failure" : followed->failed.front().reason);
+  EXPECT_TRUE(file(through).linked) << file(through).inode;
 
   // Known once nothing was: the next run records it without reading the file.
   {

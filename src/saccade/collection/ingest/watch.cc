@@ -266,7 +266,7 @@ class Watch {
   }
 
   Status take_in() {
-    auto writer = CollectionWriter::open(collection_);
+    auto writer = CollectionWriter::open(collection_, {.stop = stop_});
     if (!writer) {
       // Another writes, or the disk is full: what has changed is kept in mind.
       const ErrorCode code = writer.error().code;

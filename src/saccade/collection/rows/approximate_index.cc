@@ -38,7 +38,7 @@ Json recall_json(const ListRecall& recall) {
           {"scanned", recall.probe.scanned}, {"rescored", recall.probe.rescored}};
 }
 
-Result<ListRecall> parse_recall(const Json& json, std::string_view name) {
+Result<ListRecall> parse_recall(const Json& json, std::string_view name, int64_t covered) {
   const auto found = json.find(name);
   if (found == json.end() || !found->is_object()) return fail(ErrorCode::kBadData, "\"{}\" is missing", name);
   ListRecall recall;
@@ -49,7 +49,7 @@ Result<ListRecall> parse_recall(const Json& json, std::string_view name) {
   SACCADE_ASSIGN(recall.probe.scanned, json_field<int64_t>(*found, "scanned"));
   SACCADE_ASSIGN(recall.probe.rescored, json_field<int64_t>(*found, "rescored"));
   if (!(recall.measured >= 0 && recall.measured <= 1) || recall.queries < 0 || recall.probe.scanned < 0 ||
-      recall.probe.rescored < 0) {
+      recall.probe.scanned > covered || recall.probe.rescored < 0 || recall.probe.rescored > kMostRescored) {
     return fail(ErrorCode::kBadData, "\"{}\" is out of range", name);
   }
   return recall;
@@ -147,8 +147,8 @@ Result<std::unique_ptr<const ApproximateIndex>> open_approximate(const std::file
     SACCADE_TRY(read_lists(*index, rows.columns()));
     SACCADE_ASSIGN(index->from, json_field<int64_t>(json, "from"));
     SACCADE_ASSIGN(index->seconds, json_field<double>(json, "seconds"));
-    SACCADE_ASSIGN(index->texts, parse_recall(json, "text"));
-    SACCADE_ASSIGN(index->images, parse_recall(json, "image"));
+    SACCADE_ASSIGN(index->texts, parse_recall(json, "text", covered));
+    SACCADE_ASSIGN(index->images, parse_recall(json, "image", covered));
     const int64_t added = rows.rows() - covered;
     if (static_cast<double>(added) > kMostAdded * static_cast<double>(covered)) {
       return fail(ErrorCode::kMismatch, "{} of {} were added since it was built", counted(added, "row"),

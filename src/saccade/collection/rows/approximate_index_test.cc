@@ -1,8 +1,11 @@
 // The file of an approximate index: found where it belongs, and refused if it is damaged, of other rows, or outgrown.
 #include "saccade/collection/rows/approximate_index.h"
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <thread>
+#include <utility>
 
 #include <gmock/gmock.h>
 
@@ -11,6 +14,7 @@
 #include "saccade/collection/collection_writer.h"
 #include "saccade/collection/test_support.h"
 #include "saccade/core/files/files.h"
+#include "saccade/core/files/temporary_files.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/index/exact_search.h"
 
@@ -82,6 +86,52 @@ TEST_F(ApproximateFile, IsBuiltOpenedAndRemoved) {
   EXPECT_EQ(open().approximate(), nullptr);
 }
 
+TEST_F(ApproximateFile, IsNotBegunForARecallThatCannotBeReached) {
+  put(1, 100);
+  ThreadPool pool(1);
+  const auto built = build_approximate(open(), {.recall = 1}, pool,
+                                       [](const ProgressUpdate& update) { ADD_FAILURE() << update.what; });
+  ASSERT_FALSE(built.has_value());
+  EXPECT_EQ(built.error().code, ErrorCode::kUsage);
+}
+
+TEST_F(ApproximateFile, OfACollectionThatIsCompactedMeanwhileIsAnError) {
+  put(1, 300);
+  ThreadPool pool(1);
+  bool compacted = false;
+  const auto built = build_approximate(open(), {}, pool, [&](const ProgressUpdate&) {
+    if (std::exchange(compacted, true)) return;
+    auto writer = CollectionWriter::open(folder_);
+    ASSERT_OK(writer);
+    ASSERT_OK(writer->remove_ids(std::vector<int64_t>{3}));
+    ASSERT_OK(writer->compact());
+  });
+  EXPECT_TRUE(compacted);
+  ASSERT_FALSE(built.has_value());
+  EXPECT_EQ(built.error().code, ErrorCode::kMismatch);
+  EXPECT_FALSE(std::filesystem::exists(file()));
+}
+
+// As a writer does that opens while the file is being written.
+TEST_F(ApproximateFile, IsWrittenThoughItsTemporaryFileIsRemoved) {
+  put(1, 2'000);
+  std::atomic<bool> ended = false;
+  std::thread writer([&] {
+    std::error_code error;
+    while (!ended) {
+      for (std::filesystem::directory_iterator entry(folder_, error), end; !error && entry != end;
+           entry.increment(error)) {
+        if (temporary_of(entry->path().filename().string()) != file().filename().string()) continue;
+        if (std::filesystem::remove(entry->path(), error)) return;
+      }
+    }
+  });
+  build();
+  ended = true;
+  writer.join();
+  expect_right_answers(open());
+}
+
 TEST_F(ApproximateFile, StaysRightAsRowsComeAndGoUntilItIsOutgrown) {
   put(1, 400);
   build();
@@ -117,6 +167,21 @@ TEST_F(ApproximateFile, OfOtherRowsIsNotUsed) {
   std::ofstream(file(), std::ios::binary) << other;
   EXPECT_EQ(open().approximate(), nullptr);
   EXPECT_THAT(open().why_not_approximate(), HasSubstr("built from other rows"));
+}
+
+TEST_F(ApproximateFile, WithMoreEffortThanThereAreRowsIsNotUsed) {
+  put(1, 100);
+  ThreadPool pool(1);
+  const CollectionReader collection = open();
+  const auto lists = build_lists(collection.rows(), {}, {}, pool);
+  ASSERT_OK(lists);
+  for (const ListProbe& probe : {ListProbe{100, 64}, ListProbe{101, 64}, ListProbe{100, int64_t{1} << 62}}) {
+    ApproximateIndex figures;
+    figures.texts.probe = probe;
+    ASSERT_OK(write_approximate(collection.files(), 1, collection.rows(), *lists, figures));
+    const bool possible = probe.scanned == 100 && probe.rescored == 64;
+    EXPECT_EQ(open().approximate() != nullptr, possible) << open().why_not_approximate();
+  }
 }
 
 TEST_F(ApproximateFile, DamagedOrCutOffIsNotUsed) {

@@ -208,7 +208,7 @@ Json agreement_json(const RowAgreement& agreement) {
 
 Json receipt_json(const PrecisionReceipt& receipt) {
   return {{"precision", enum_name(receipt.precision)},
-          {"pictures", receipt.pictures ? agreement_json(*receipt.pictures) : Json()},
+          {"images", receipt.pictures ? agreement_json(*receipt.pictures) : Json()},
           {"texts", receipt.texts ? agreement_json(*receipt.texts) : Json()},
           {"wide_layers", wide_layers_json(receipt.wide_layers)},
           {"kept", keeps_rows(receipt)}};

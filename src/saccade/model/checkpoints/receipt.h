@@ -51,7 +51,7 @@ std::string agreement_text(const RowAgreement& agreement, std::string_view what)
 std::string wide_layers_text(const WideLayers& layers);
 // Converts to {"rows", "mean", "first_percentile", "worst"}.
 Json agreement_json(const RowAgreement& agreement);
-// Converts to {"precision", "pictures", "texts", "wide_layers" {"count", "precision", "names"}, "kept"};
+// Converts to {"precision", "images", "texts", "wide_layers" {"count", "precision", "names"}, "kept"};
 // missing parts are null.
 Json receipt_json(const PrecisionReceipt& receipt);
 

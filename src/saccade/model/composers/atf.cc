@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "saccade/core/word_field.h"
+#include "saccade/core/name_field.h"
 #include "saccade/model/checkpoints/config_fields.h"
 #include "saccade/model/encoder_parts.h"
 
@@ -95,14 +95,14 @@ Result<std::unique_ptr<ComposerModel>> load(const ComposerConfig& config, nn::Pa
 Result<AtfOptions> atf_options_from_json(const Json& json) {
   AtfOptions options;
   SACCADE_ASSIGN(options.merge.tau, json_field<double>(json, "tau"));
-  SACCADE_ASSIGN(options.merge.matching, word_field<MergeMatching>(json, "matching"));
-  SACCADE_ASSIGN(options.merge.weights, word_field<MergeWeights>(json, "weights"));
-  SACCADE_ASSIGN(options.places, word_field<AtfPlaces>(json, "places"));
-  SACCADE_ASSIGN(options.pooling, word_field<AtfPooling>(json, "pooling"));
+  SACCADE_ASSIGN(options.merge.matching, name_field<MergeMatching>(json, "matching"));
+  SACCADE_ASSIGN(options.merge.weights, name_field<MergeWeights>(json, "weights"));
+  SACCADE_ASSIGN(options.places, name_field<AtfPlaces>(json, "places"));
+  SACCADE_ASSIGN(options.pooling, name_field<AtfPooling>(json, "pooling"));
   SACCADE_ASSIGN(options.heads, count_field(json, "heads", 1, 1024));
-  SACCADE_ASSIGN(options.projection, word_field<AtfProjection>(json, "projection"));
+  SACCADE_ASSIGN(options.projection, name_field<AtfProjection>(json, "projection"));
   SACCADE_ASSIGN(options.hidden_width, count_field(json, "hidden_width", 0, 1 << 20));
-  SACCADE_ASSIGN(options.residual, word_field<AtfResidual>(json, "residual"));
+  SACCADE_ASSIGN(options.residual, name_field<AtfResidual>(json, "residual"));
   SACCADE_TRY(check_atf_options(options));
   SACCADE_ASSIGN(options.picture_tokens, count_field(json, "picture_tokens", 1, 1 << 20));
   SACCADE_ASSIGN(options.text_places, count_field(json, "text_places", 1, 1 << 20));

@@ -1,4 +1,4 @@
-// Composition of an image embedding and a text embedding into one query: "this image, but ...". Nothing here
+// Combines an image embedding and a text embedding into one query: "this image, but ...". Nothing here
 // is learned.
 //
 //   sum        a p + b t

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "saccade/core/word_field.h"
+#include "saccade/core/name_field.h"
 #include "saccade/model/checkpoints/config_fields.h"
 #include "saccade/model/encoder_parts.h"
 #include "saccade/model/families/blip2.h"
@@ -99,7 +99,7 @@ std::span<const EnumName<HeadKind>> enum_names(HeadKind) {
 
 Result<HeadConfig> head_config_from_json(const Json& json) {
   HeadConfig config;
-  SACCADE_ASSIGN(config.kind, word_field<HeadKind>(json, "kind"));
+  SACCADE_ASSIGN(config.kind, name_field<HeadKind>(json, "kind"));
   const auto qformer = json.find("qformer");
   if (qformer != json.end() && !qformer->is_null()) {
     SACCADE_ASSIGN(config.qformer, qformer_from_json(*qformer).in("\"qformer\""));
@@ -109,9 +109,9 @@ Result<HeadConfig> head_config_from_json(const Json& json) {
   SACCADE_ASSIGN(config.text_width, width_field(json, "text_width"));
   SACCADE_ASSIGN(config.hidden_width, width_field(json, "hidden_width"));
   SACCADE_ASSIGN(config.width, width_field(json, "width"));
-  SACCADE_ASSIGN(config.input.images, word_field<ImageStates>(json, "image_states"));
-  SACCADE_ASSIGN(config.input.texts, word_field<TextStates>(json, "text_states"));
-  SACCADE_ASSIGN(config.input.pooling, word_field<Pooling>(json, "pooling"));
+  SACCADE_ASSIGN(config.input.images, name_field<ImageStates>(json, "image_states"));
+  SACCADE_ASSIGN(config.input.texts, name_field<TextStates>(json, "text_states"));
+  SACCADE_ASSIGN(config.input.pooling, name_field<Pooling>(json, "pooling"));
   if (config.qformer.has_value() != (config.input.images == ImageStates::kVision)) {
     return fail(ErrorCode::kBadData,
                 "\"image_states\" is \"{}\" {} a Q-Former: \"vision\" goes with one alone",

@@ -2,13 +2,26 @@
 
 #include <algorithm>
 #include <memory>
+#include <system_error>
 
+#include "saccade/core/files/files.h"
+#include "saccade/core/files/user_folders.h"
+#include "saccade/core/hash.h"
+#include "saccade/core/json.h"
+#include "saccade/core/processor_name.h"
+#include "saccade/core/threads.h"
+#include "saccade/model/checkpoints/build_versions.h"
+#include "saccade/model/checkpoints/fingerprint.h"
 #include "saccade/model/options/precision_names.h"
 #include "saccade/nn/exceptions.h"
 #include "saccade/nn/linear/product_speed.h"
+#include "saccade/nn/versions.h"
+#include "saccade/version.h"
 
 namespace saccade {
 namespace {
+
+namespace fs = std::filesystem;
 
 DType dtype_of(Precision precision) {
   switch (precision) {
@@ -23,10 +36,44 @@ DType dtype_of(Precision precision) {
   return DType::kF32;
 }
 
-}  // namespace
+// Everything that a choice depends on.
+Result<std::string> key_of(const fs::path& checkpoint, const BackendOptions& options) {
+  SACCADE_ASSIGN(const std::string fingerprint, checkpoint_fingerprint(checkpoint, options.fingerprints));
+  const int threads = options.threads > 0 ? options.threads : available_processors();
+  std::string key = fmt::format("checkpoint {}\nprocessor {}\ninstructions {}\nthreads {}\nsaccade {}\n",
+                                fingerprint, processor_name(), instruction_set(), threads, version());
+  for (const auto& [name, number] : nn::library_versions()) key += fmt::format("{} {}\n", name, number);
+  return key;
+}
 
-Result<PrecisionChoice> choose_precision(const std::filesystem::path& checkpoint,
-                                         const BackendOptions& options) {
+fs::path record_of(const fs::path& memory, const std::string& key) {
+  return memory / (sha256_hex(key) + ".json");
+}
+
+// Reads a remembered choice; `nullopt` if there is none, or the record is broken.
+std::optional<PrecisionChoice> recall(const fs::path& memory, const std::string& key) {
+  constexpr int64_t kMaxRecord = 1 << 20;
+  const auto json = read_json(record_of(memory, key), kMaxRecord);
+  if (!json || !json->is_object()) return std::nullopt;
+  const auto same = json_field<std::string>(*json, "key");
+  const auto name = json_field<std::string>(*json, "precision");
+  const auto measured = json_field<std::string>(*json, "measured");
+  if (!same || *same != key || !name || !measured || measured->empty()) return std::nullopt;
+  const auto precision = from_name<Precision>(*name);
+  if (!precision) return std::nullopt;
+  return PrecisionChoice{.taken = *precision, .speeds = {}, .receipts = {}, .remembered = *measured};
+}
+
+void remember(const fs::path& memory, const std::string& key, const PrecisionChoice& choice) {
+  std::error_code error;
+  fs::create_directories(memory, error);
+  if (error) return;
+  const Json record = {
+      {"key", key}, {"precision", enum_name(choice.taken)}, {"measured", precision_choice_text(choice)}};
+  (void)write_file_atomic(record_of(memory, key), dump_json(record, 2) + "\n");
+}
+
+Result<PrecisionChoice> measure(const fs::path& checkpoint, const BackendOptions& options) {
   PrecisionChoice choice;
   SACCADE_TRY(nn::without_exceptions("measure products", [&]() -> Status {
     nn::Workspace workspace(options.threads);
@@ -55,7 +102,25 @@ Result<PrecisionChoice> choose_precision(const std::filesystem::path& checkpoint
   return choice;
 }
 
+}  // namespace
+
+fs::path user_precision_memory() {
+  const auto cache = user_cache_folder();
+  return cache ? *cache / "precisions" : fs::path();
+}
+
+Result<PrecisionChoice> choose_precision(const fs::path& checkpoint, const BackendOptions& options,
+                                         const fs::path& memory) {
+  if (memory.empty()) return measure(checkpoint, options);
+  SACCADE_ASSIGN(const std::string key, key_of(checkpoint, options));
+  if (auto known = recall(memory, key)) return *std::move(known);
+  SACCADE_ASSIGN(PrecisionChoice choice, measure(checkpoint, options));
+  remember(memory, key, choice);
+  return choice;
+}
+
 std::string precision_choice_text(const PrecisionChoice& choice) {
+  if (!choice.remembered.empty()) return choice.remembered + " (measured before, and remembered)";
   std::string text = fmt::format("precision {}: products here, GFLOP/s:", enum_name(choice.taken));
   for (const PrecisionSpeed& speed : choice.speeds) {
     text += fmt::format("{} {} {:.0f}", speed.precision == choice.speeds.front().precision ? "" : ",",

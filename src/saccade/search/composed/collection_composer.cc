@@ -33,6 +33,10 @@ Result<std::shared_ptr<Composer>> open_composer_for(const CollectionReader& coll
 
 Status name_composer(const CollectionReader& collection, const fs::path& composer,
                      const BackendOptions& options) {
+  if (collection.index() != nullptr) {
+    return fail(ErrorCode::kUnsupported, "{}: a vector database names no composer: name one with each search",
+                collection.folder().string());
+  }
   SACCADE_ASSIGN(const std::shared_ptr<Composer> opened, open_composer_for(collection, composer, options));
   std::error_code error;
   const fs::path absolute = fs::absolute(composer, error);
@@ -52,6 +56,7 @@ Status forget_composer(const fs::path& collection) {
 
 Result<std::shared_ptr<Composer>> open_collection_composer(const CollectionReader& collection,
                                                            const BackendOptions& options) {
+  if (collection.index() != nullptr) return std::shared_ptr<Composer>();
   const fs::path file = file_of(collection.folder());
   std::error_code error;
   if (!fs::exists(file, error)) return std::shared_ptr<Composer>();

@@ -39,14 +39,14 @@ std::vector<std::pair<size_t, size_t>> token_stretches(const Tokenizer& tokenize
 }
 
 void add_matches(const EncoderBackend& encoder, const std::string& text, const TokenizedText& tokens,
-                 const std::vector<MergedPair>& pairs, int64_t picture_tokens, Composition& composition) {
-  composition.tokens = std::ssize(tokens.ids);
+                 const std::vector<MergedPair>& pairs, int64_t picture_tokens, ComposerReport& report) {
+  report.tokens = std::ssize(tokens.ids);
   const auto side = static_cast<int>(std::lround(std::sqrt(static_cast<double>(picture_tokens - 1))));
-  composition.rows = composition.columns = side;
+  report.rows = report.columns = side;
   const auto stretches = token_stretches(*encoder.tokenizer(), text, tokens);
-  std::map<int64_t, Composition::Token> met;
+  std::map<int64_t, ComposerReport::Token> met;
   for (const MergedPair& pair : pairs) {
-    Composition::Token& token = met[pair.text];
+    ComposerReport::Token& token = met[pair.text];
     token.place = pair.text;
     const int64_t own = pair.text - tokens.first;
     if (own >= 0 && own < tokens.used && own < std::ssize(stretches)) {
@@ -58,10 +58,10 @@ void add_matches(const EncoderBackend& encoder, const std::string& text, const T
                              .column = patch < 0 ? 0 : patch % side,
                              .cosine = pair.cosine});
   }
-  composition.matched = std::ssize(met);
+  report.matched = std::ssize(met);
   for (auto& [place, token] : met) {
-    std::ranges::stable_sort(token.patches, std::greater<>(), &Composition::Patch::cosine);
-    composition.met.push_back(std::move(token));
+    std::ranges::stable_sort(token.patches, std::greater<>(), &ComposerReport::Patch::cosine);
+    report.met.push_back(std::move(token));
   }
 }
 
@@ -81,41 +81,40 @@ Result<std::vector<EncodedQuery>> compose_query(EncoderBackend& encoder, Compose
     encoded[i].row.assign(row.begin(), row.end());
     encoded[i].tokens =
         TokenCount{.used = tokens.used, .dropped = tokens.dropped, .chunks = 1, .longest_chunk = tokens.used};
-    auto composition = std::make_shared<Composition>();
-    composition->composer = composer.name();
-    composition->fingerprint = composer.fingerprint();
-    composition->kind = composer.config().kind;
+    auto report = std::make_shared<ComposerReport>();
+    report->composer = composer.name();
+    report->fingerprint = composer.fingerprint();
+    report->kind = composer.config().kind;
     const Json& options = composer.config().options;
     if (const auto tau = options.find("tau"); tau != options.end() && tau->is_number()) {
-      composition->tau = tau->get<double>();
+      report->tau = tau->get<double>();
     }
     if (composer.kind().needs.tokens && i < composed.matches.size()) {
       add_matches(encoder, texts[i], tokens, composed.matches[i], encoder.token_states()->picture_tokens(),
-                  *composition);
+                  *report);
     }
-    encoded[i].composition = std::move(composition);
+    encoded[i].composer_report = std::move(report);
   }
   return encoded;
 }
 
-std::string composition_note(const Composition& composition) {
-  std::string note =
-      fmt::format("the query was made by the composer {} ({})", composition.composer, composition.kind);
-  if (composition.tokens == 0) return note;
-  note += fmt::format(": {} of {} of the text, start and end among them, met the picture",
-                      composition.matched, counted(composition.tokens, "token"));
-  if (composition.tau) note += fmt::format(" at tau {:.2g}", *composition.tau);
+std::string composer_note(const ComposerReport& report) {
+  std::string note = fmt::format("the query was made by the composer {} ({})", report.composer, report.kind);
+  if (report.tokens == 0) return note;
+  note += fmt::format(": {} of {} of the text, start and end among them, met the picture", report.matched,
+                      counted(report.tokens, "token"));
+  if (report.tau) note += fmt::format(" at tau {:.2g}", *report.tau);
   return note;
 }
 
-std::string composition_text(const Composition& composition, const std::string& text) {
+std::string composer_text(const ComposerReport& report, const std::string& text) {
   std::string lines;
-  for (const Composition::Token& token : composition.met) {
+  for (const ComposerReport::Token& token : report.met) {
     const std::string word = token.end > token.begin ? text.substr(token.begin, token.end - token.begin)
                                                      : fmt::format("token {}", token.place);
     lines += fmt::format("  {} met", word);
     for (size_t i = 0; i < token.patches.size() && i < kShownPatches; ++i) {
-      const Composition::Patch& patch = token.patches[i];
+      const ComposerReport::Patch& patch = token.patches[i];
       lines += i == 0 ? " " : ", ";
       lines += patch.whole ? std::string("the whole picture")
                            : fmt::format("patch {},{}", patch.row + 1, patch.column + 1);
@@ -129,11 +128,11 @@ std::string composition_text(const Composition& composition, const std::string& 
   return lines;
 }
 
-Json composition_json(const Composition& composition, const std::string& text) {
+Json composer_json(const ComposerReport& report, const std::string& text) {
   Json words = Json::array();
-  for (const Composition::Token& token : composition.met) {
+  for (const ComposerReport::Token& token : report.met) {
     Json patches = Json::array();
-    for (const Composition::Patch& patch : token.patches) {
+    for (const ComposerReport::Patch& patch : token.patches) {
       patches.push_back({{"row", patch.whole ? Json() : Json(patch.row)},
                          {"column", patch.whole ? Json() : Json(patch.column)},
                          {"cosine", std::stod(fmt::format("{}", patch.cosine))}});
@@ -145,15 +144,15 @@ Json composition_json(const Composition& composition, const std::string& text) {
          {"end", token.end},
          {"patches", std::move(patches)}});
   }
-  const bool joins = composition.tokens > 0;
+  const bool joins = report.tokens > 0;
   return {{"method", "composer"},
-          {"composer", composition.composer},
-          {"fingerprint", composition.fingerprint},
-          {"kind", composition.kind},
-          {"tau", composition.tau ? Json(*composition.tau) : Json()},
-          {"tokens", joins ? Json(composition.tokens) : Json()},
-          {"matched", joins ? Json(composition.matched) : Json()},
-          {"grid", joins ? Json{{"rows", composition.rows}, {"columns", composition.columns}} : Json()},
+          {"composer", report.composer},
+          {"fingerprint", report.fingerprint},
+          {"kind", report.kind},
+          {"tau", report.tau ? Json(*report.tau) : Json()},
+          {"tokens", joins ? Json(report.tokens) : Json()},
+          {"matched", joins ? Json(report.matched) : Json()},
+          {"grid", joins ? Json{{"rows", report.rows}, {"columns", report.columns}} : Json()},
           {"met", std::move(words)}};
 }
 

@@ -17,7 +17,7 @@ namespace saccade {
 class Composer;
 class EncoderBackend;
 
-struct Composition {
+struct ComposerReport {
   // A patch of the reference picture that a token of the text met.
   struct Patch {
     bool whole = false;  // the token that stands for the whole picture: it has no place
@@ -53,10 +53,10 @@ Result<std::vector<EncodedQuery>> compose_query(EncoderBackend& encoder, Compose
 
 // "the query was made by the composer X (atf): 3 of 7 tokens of the text met a
 // patch of the picture at tau 0.7".
-std::string composition_note(const Composition& composition);
+std::string composer_note(const ComposerReport& report);
 // Lists the words and the patches they were joined to, a line each, indented by two. Empty for composers that
 // join no tokens.
-std::string composition_text(const Composition& composition, const std::string& text);
-Json composition_json(const Composition& composition, const std::string& text);
+std::string composer_text(const ComposerReport& report, const std::string& text);
+Json composer_json(const ComposerReport& report, const std::string& text);
 
 }  // namespace saccade

@@ -27,6 +27,7 @@
 #include "saccade/search/composed/composer_trial.h"
 #include "saccade/search/keywords/caption_texts.h"
 #include "saccade/search/query_rows.h"
+#include "saccade/search/search.h"
 
 namespace saccade {
 namespace {
@@ -118,7 +119,7 @@ class Composing : public testing::Test {
 TEST_F(Composing, TheRowIsTheComposers) {
   SearchQuery asked = query("photo of red");
   const EncodedQuery sum = encode(asked).value();
-  EXPECT_EQ(sum.composition, nullptr);
+  EXPECT_EQ(sum.composer_report, nullptr);
   asked.fusion = composer();
   const auto encoded = encode(asked);
   ASSERT_TRUE(encoded) << encoded.error().message;
@@ -134,10 +135,10 @@ TEST_F(Composing, TheRowIsTheComposers) {
   // Words or a picture alone are what they always were.
   SearchQuery words_alone = asked;
   words_alone.images.clear();
-  EXPECT_EQ(encode(words_alone)->composition, nullptr);
+  EXPECT_EQ(encode(words_alone)->composer_report, nullptr);
   SearchQuery picture_alone = asked;
   picture_alone.text = {};
-  EXPECT_EQ(encode(picture_alone)->composition, nullptr);
+  EXPECT_EQ(encode(picture_alone)->composer_report, nullptr);
 }
 
 TEST_F(Composing, SaysWhichWordsMetWhichPatches) {
@@ -145,8 +146,8 @@ TEST_F(Composing, SaysWhichWordsMetWhichPatches) {
   // At -1 every pair is alike.
   asked.fusion = composer({{"tau", -1.0}, {"matching", "all"}});
   const EncodedQuery encoded = encode(asked).value();
-  ASSERT_NE(encoded.composition, nullptr);
-  const Composition& all = *encoded.composition;
+  ASSERT_NE(encoded.composer_report, nullptr);
+  const ComposerReport& all = *encoded.composer_report;
   EXPECT_EQ(all.composer, "atf");
   EXPECT_EQ(all.kind, "atf");
   EXPECT_EQ(all.tokens, 5);  // start, three words, end
@@ -156,15 +157,15 @@ TEST_F(Composing, SaysWhichWordsMetWhichPatches) {
   EXPECT_EQ(all.met[0].end, 0U);  // the start is no word
   EXPECT_EQ(asked.text.str().substr(all.met[3].begin, all.met[3].end - all.met[3].begin), "red");
   EXPECT_EQ(all.met[3].patches.size(), 17U);  // the whole and 4 x 4
-  EXPECT_TRUE(std::ranges::is_sorted(all.met[3].patches, std::greater<>(), &Composition::Patch::cosine));
-  EXPECT_EQ(std::ranges::count_if(all.met[3].patches, &Composition::Patch::whole), 1);
-  EXPECT_THAT(composition_note(all),
+  EXPECT_TRUE(std::ranges::is_sorted(all.met[3].patches, std::greater<>(), &ComposerReport::Patch::cosine));
+  EXPECT_EQ(std::ranges::count_if(all.met[3].patches, &ComposerReport::Patch::whole), 1);
+  EXPECT_THAT(composer_note(all),
               HasSubstr("composer atf (atf): 5 of 5 tokens of the text, start and end among "
                         "them, met the picture at tau -1"));
-  const std::string text = composition_text(all, asked.text.str());
+  const std::string text = composer_text(all, asked.text.str());
   EXPECT_THAT(text, HasSubstr("  red met "));
   EXPECT_THAT(text, HasSubstr(" and 13 more\n"));
-  const Json json = composition_json(all, asked.text.str());
+  const Json json = composer_json(all, asked.text.str());
   EXPECT_EQ(json["method"], "composer");
   EXPECT_EQ(json["met"][3]["word"], "red");
   EXPECT_EQ(json["met"][0]["word"], nullptr);
@@ -172,9 +173,9 @@ TEST_F(Composing, SaysWhichWordsMetWhichPatches) {
   // Above 1 none is.
   asked.fusion = composer({{"tau", 1.5}});
   const EncodedQuery none = encode(asked).value();
-  EXPECT_EQ(none.composition->matched, 0);
-  EXPECT_THAT(composition_note(*none.composition), HasSubstr("0 of 5 tokens"));
-  EXPECT_EQ(composition_text(*none.composition, asked.text.str()), "");
+  EXPECT_EQ(none.composer_report->matched, 0);
+  EXPECT_THAT(composer_note(*none.composer_report), HasSubstr("0 of 5 tokens"));
+  EXPECT_EQ(composer_text(*none.composer_report, asked.text.str()), "");
 }
 
 TEST_F(Composing, RefusesWhatAComposerCannotAsk) {
@@ -211,7 +212,7 @@ TEST_F(Composing, ACollectionNamesItsComposer) {
   asked.fold_duplicates = false;
   const auto answer = search(collection, *encoder_, asked, pool);
   ASSERT_TRUE(answer) << answer.error().message;
-  ASSERT_NE(answer->composition, nullptr);
+  ASSERT_NE(answer->composer_report, nullptr);
   EXPECT_THAT(composed_note(*answer), HasSubstr("made by the composer atf"));
   EXPECT_EQ(answer_json(*answer)["query"]["compose"]["composer"], "atf");
   EXPECT_EQ(answer->hits.size(), 4U);

@@ -106,6 +106,7 @@ ComposerTrial compared(std::span<const double> by_composer, std::span<const doub
 Result<ComposerTrial> try_composer(const CollectionReader& collection, EncoderBackend& encoder,
                                    Composer& composer, ThreadPool& pool, const std::stop_token& stop) {
   ComposerTrial trial;
+  SACCADE_TRY(collection.check_has_rows("the trial of a composer"));
   SACCADE_TRY(composer.check_encoder(encoder));
   const ComposerNeeds& needs = composer.kind().needs;
   if (needs.tokens || needs.words) {

@@ -285,7 +285,9 @@ Status explain_hits(const CollectionReader& collection, EncoderBackend& encoder,
                     const ProgressCallback& progress, std::stop_token stop) {
   Way way;
   SACCADE_ASSIGN(way.method, choose_method(encoder, options));
-  way.own = encoder.info().fingerprint == collection.info().checkpoint.fingerprint;
+  // Rows that are not on this host are computed anew from the images.
+  way.own =
+      collection.index() == nullptr && encoder.info().fingerprint == collection.info().checkpoint.fingerprint;
   way.late = way.own ? collection.has_late_rows() : encoder.late_interaction() != nullptr;
   // Uses the reranking method if there was one. A matching head has no maps, so its underlying rows are used.
   if (!way.own && answer.reranking && answer.reranking->method == "cosine") way.late = false;

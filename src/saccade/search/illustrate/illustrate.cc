@@ -317,8 +317,10 @@ std::vector<int64_t> sentences_without_fit(std::span<const DocumentSentence> sen
 Result<IllustratePlan> choose_pictures(const CollectionReader& collection, EncoderBackend& encoder,
                                        std::span<const DocumentSentence> sentences,
                                        const IllustrateOptions& options, ThreadPool& pool) {
+  SACCADE_TRY(collection.check_has_rows("illustrating"));
   if (!(options.least >= 0 && options.least <= 1)) {
-    return fail(ErrorCode::kUsage, "the least likelihood is {}, expected a probability", options.least);
+    return fail(ErrorCode::kUsage, "minimum match probability {}: expected a probability, 0 to 1",
+                options.least);
   }
   if (options.per_paragraph < 1 || options.at_most < 0 || options.candidates < 1) {
     return fail(ErrorCode::kUsage,

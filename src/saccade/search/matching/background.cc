@@ -310,7 +310,7 @@ Result<Background> measure_background(const CollectionReader& collection, Encode
   if (collection.has_late_rows()) {
     return fail(
         ErrorCode::kUnsupported,
-        "of late interaction no likelihood is measured: its scores grow with the text's number of tokens");
+        "match probabilities are not measured for late interaction: its scores grow with the text's number of tokens");
   }
   const auto start = std::chrono::steady_clock::now();
   SACCADE_TRY(check_same_checkpoint(collection.info(),
@@ -352,6 +352,7 @@ Status write_background(const std::filesystem::path& folder, const Background& b
 }
 
 Result<Background> read_background(const CollectionReader& collection) {
+  if (collection.index() != nullptr) return fail(ErrorCode::kNotFound, "a vector database is not measured");
   const std::filesystem::path path = collection.folder() / kBackgroundName;
   const auto read = [&]() -> Result<Background> {
     std::error_code error;
@@ -388,7 +389,7 @@ Result<Background> read_background(const CollectionReader& collection) {
 }
 
 Result<bool> background_is_due(const CollectionReader& collection) {
-  if (collection.has_late_rows()) return false;
+  if (collection.has_late_rows() || collection.index() != nullptr) return false;
   const auto there = read_background(collection);
   if (!there) return true;
   SACCADE_ASSIGN(const CollectionSummary summary, collection.summary());

@@ -150,7 +150,7 @@ class BackgroundTest : public testing::Test {
     query.cut = cut;
     query.order = order;
     query.k = k;
-    query.word_share = words;
+    query.keyword_weight = words;
     return search(collection, encoder_, query, pool_);
   }
 
@@ -206,7 +206,8 @@ TEST_F(BackgroundTest, HitsSayHowLikelyTheyAreToBeRight) {
   ASSERT_TRUE(answer.has_value());
   const Json json = answer_json(*answer);
   EXPECT_EQ(json["matching"]["tells"], true);
-  EXPECT_DOUBLE_EQ(json["hits"][0]["likelihood"]["right"].get<double>(), answer->hits[0].likelihood->right);
+  EXPECT_DOUBLE_EQ(json["hits"][0]["match_probability"]["right"].get<double>(),
+                   answer->hits[0].likelihood->right);
 }
 
 TEST_F(BackgroundTest, ACutLeavesOutWhatIsNotLikelyEnough) {
@@ -353,7 +354,7 @@ TEST_F(BackgroundTest, WithoutCaptionsOnlyTheNullIsKnown) {
   EXPECT_LT(answer->matching->p_value, 0.1);  // no everyday word stands out so
   EXPECT_TRUE(std::isnan(answer->hits[0].likelihood->right));
   EXPECT_LT(answer->hits[0].likelihood->expected_false, 0.5);
-  EXPECT_TRUE(answer_json(*answer)["hits"][0]["likelihood"]["right"].is_null());
+  EXPECT_TRUE(answer_json(*answer)["hits"][0]["match_probability"]["right"].is_null());
   const auto cut = ask("thing7", 0.5);
   ASSERT_FALSE(cut.has_value());
   EXPECT_EQ(cut.error().code, ErrorCode::kUnsupported);

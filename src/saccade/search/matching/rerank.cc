@@ -155,9 +155,10 @@ Result<SearchAnswer> search_and_rerank(const CollectionReader& collection, Encod
                                        const RerankOptions& options, ThreadPool& pool,
                                        const ProgressCallback& progress, std::stop_token stop) {
   if (query.cut) {
-    return fail(ErrorCode::kUsage,
-                "a cut by likelihood and re-ranking do not go together: of the second encoder's "
-                "scores nothing is measured");
+    return fail(
+        ErrorCode::kUsage,
+        "results of re-ranking have no match probabilities, so they cannot be cut by them: the second encoder's "
+        "scores are not calibrated");
   }
   if (options.depth < 1) return fail(ErrorCode::kUsage, "depth is {}, expected 1 or more", options.depth);
   SACCADE_ASSIGN(const RerankMethod method, choose_method(options.method, second, query).in("re-rank"));

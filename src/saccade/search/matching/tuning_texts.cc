@@ -35,6 +35,7 @@ Result<std::vector<std::string>> some_captions(const CollectionReader& collectio
 
 Result<Matrix<float>> tuning_texts(const CollectionReader& collection, EncoderBackend& encoder, int64_t count,
                                    const std::stop_token& stop) {
+  SACCADE_TRY(collection.check_has_rows("an approximate index"));
   SACCADE_TRY(check_same_checkpoint(collection.info(),
                                     {"the encoder", "", encoder.info().fingerprint, encoder.info().dim}));
   if (encoder.tokenizer() == nullptr || !encoder.info().shared_space) return Matrix<float>();

@@ -70,7 +70,7 @@ Result<SentenceJudge> sentence_judge(const JudgeOptions& options, const Progress
   } else if (options.other == nullptr) {
     return judge_by_lists(options);
   } else if (options.threshold) {
-    judge.method = "null_picture";
+    judge.method = "null_image";
     judge.threshold = *options.threshold;
     SACCADE_ASSIGN(null_row, null_picture_row(*loaded.encoder, NullPicture()));
   } else {

@@ -34,7 +34,7 @@ struct JudgeOptions {
 
 // Scores and threshold; a sentence above it pictures something.
 struct SentenceJudge {
-  std::string method;  // "checkpoint", "classifier", "null_picture", "lexicon", "objects", "everyday_words"
+  std::string method;  // "checkpoint", "classifier", "null_image", "lexicon", "objects", "everyday_words"
   std::string name;    // the checkpoint's or the list's, for people
   double threshold = 0;
   bool threshold_given = false;

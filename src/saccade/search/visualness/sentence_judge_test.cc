@@ -93,7 +93,7 @@ TEST_F(Judging, AnotherEncoderIsTakenAsItIsWithAThresholdAlone) {
   options_.threshold = 0.2;
   const auto taken = judge();
   ASSERT_TRUE(taken) << taken.error().message;
-  EXPECT_EQ(taken->method, "null_picture");
+  EXPECT_EQ(taken->method, "null_image");
   options_.other = nullptr;
   options_.lexicon = folder_.path() / "nowhere.txt";
   EXPECT_THAT(judge().error().message, HasSubstr("--lexicon"));

@@ -129,7 +129,7 @@ Result<HttpResponse> ready(const Context& context, const HttpRequest&, const Par
         followed.error().code == ErrorCode::kMismatch
             ? "a collection's folder now holds one of another checkpoint: the server has to be started "
               "again to serve it"
-            : "a collection's folder now holds one that cannot be opened");
+            : "a collection's folder or engine cannot be opened now");
   }
   return json_response({{"status", "ok"}});
 }

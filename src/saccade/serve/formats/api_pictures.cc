@@ -124,19 +124,31 @@ Result<HttpResponse> pictures(const Context& context, const HttpRequest& request
   }
   const std::shared_ptr<const CollectionSnapshot> snapshot = served->now();
   const std::string_view filter = request.parameter("filter").value_or("");
-  SACCADE_ASSIGN(const auto order, served->newest(snapshot));
-  SACCADE_ASSIGN(const std::vector<int64_t> ids, passing_ids(snapshot->collection, *order, filter));
+  int64_t total = 0;
+  Json list = Json::array();
+  if (snapshot->collection.index() != nullptr) {
+    const int64_t most = snapshot->collection.index()->most();
+    const int64_t count = std::min(std::min(offset, most) + k, most);
+    SACCADE_ASSIGN(const NearestItems newest, newest_in_index(snapshot->collection, filter, count));
+    total = newest.searched;
+    for (int64_t i = offset; i < std::ssize(newest.items); ++i) {
+      list.push_back(picture_json(*served, newest.items[static_cast<size_t>(i)].item));
+    }
+  } else {
+    SACCADE_ASSIGN(const auto order, served->newest(snapshot));
+    SACCADE_ASSIGN(const std::vector<int64_t> ids, passing_ids(snapshot->collection, *order, filter));
+    total = std::ssize(ids);
+    for (int64_t i = offset; i < std::min(offset, total) + k && i < total; ++i) {
+      SACCADE_ASSIGN(const Item item, snapshot->collection.item(ids[static_cast<size_t>(i)]));
+      list.push_back(picture_json(*served, item));
+    }
+  }
   std::string nothing;
-  if (ids.empty()) {
+  if (total == 0) {
     SACCADE_ASSIGN(nothing, why_filter_is_empty(snapshot->collection, filter, context.options.have_towns));
   }
-  Json list = Json::array();
-  for (int64_t i = offset; i < std::min(offset, std::ssize(ids)) + k && i < std::ssize(ids); ++i) {
-    SACCADE_ASSIGN(const Item item, snapshot->collection.item(ids[static_cast<size_t>(i)]));
-    list.push_back(picture_json(*served, item));
-  }
   return json_response({{"collection", served->name()},
-                        {"total", ids.size()},
+                        {"total", total},
                         {"offset", offset},
                         {"nothing", nothing.empty() ? Json() : Json(nothing)},
                         {"images", std::move(list)}});

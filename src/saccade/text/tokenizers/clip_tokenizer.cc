@@ -4,11 +4,13 @@
 // tokenizer.json, and OpenAI's simple_tokenizer.py (github.com/openai/CLIP), which OpenCLIP uses too.
 #include <algorithm>
 #include <cassert>
+#include <unordered_map>
 
 #include <unicode/uchar.h>
 
 #include "saccade/core/files/files.h"
 #include "saccade/text/normalize.h"
+#include "saccade/text/token_decoder.h"
 #include "saccade/text/tokenizers/clip_spec.h"
 #include "saccade/text/tokenizers/prefix_trie.h"
 #include "saccade/text/tokenizers/tokenizer_files.h"
@@ -59,7 +61,46 @@ size_t match_literal(std::string_view text, std::string_view literal, bool fold_
   return before - text.size();
 }
 
-class ClipTokenizer : public Tokenizer {
+// Pieces are written in the characters of byte_piece(); the suffix ends a word.
+class ClipDecoder : public TokenDecoder {
+ public:
+  explicit ClipDecoder(const ClipTokenizerSpec& spec) {
+    std::unordered_map<std::string, char> bytes;
+    for (int byte = 0; byte < 256; ++byte) {
+      bytes.emplace(byte_piece(static_cast<uint8_t>(byte)), static_cast<char>(byte));
+    }
+    for (const auto& [piece, id] : spec.vocabulary) {
+      const bool last = !spec.suffix.empty() && piece.ends_with(spec.suffix);
+      const std::string_view body(piece.data(), piece.size() - (last ? spec.suffix.size() : 0));
+      std::string text;
+      for (size_t at = 0; at < body.size();) {
+        const size_t begin = at;
+        next_code_point(body, at);
+        const auto found = bytes.find(std::string(body.substr(begin, at - begin)));
+        if (found != bytes.end()) text += found->second;
+      }
+      if (last) text += ' ';
+      pieces_.emplace(id, std::move(text));
+    }
+    for (const AddedToken& token : spec.added_tokens) pieces_.erase(token.id);
+    for (const int32_t id : {spec.start_id, spec.end_id}) pieces_.erase(id);
+  }
+
+  [[nodiscard]] std::string decode(std::span<const int32_t> ids) const override {
+    std::string text;
+    for (const int32_t id : ids) {
+      const auto found = pieces_.find(id);
+      if (found != pieces_.end()) text += found->second;
+    }
+    if (text.ends_with(' ')) text.pop_back();
+    return to_valid_utf8(text);
+  }
+
+ private:
+  std::unordered_map<int32_t, std::string> pieces_;
+};
+
+class ClipTokenizer : public Tokenizer, public DecodableTokenizer {
  public:
   ClipTokenizer(Bpe bpe, ClipTokenizerSpec spec, TextCleanup cleanup)
       : bpe_(std::move(bpe)), spec_(std::move(spec)), cleanup_(cleanup) {
@@ -104,6 +145,9 @@ class ClipTokenizer : public Tokenizer {
   [[nodiscard]] int32_t start_id() const override { return spec_.start_id; }
   [[nodiscard]] int32_t end_id() const override { return spec_.end_id; }
   [[nodiscard]] int32_t pad_id() const override { return spec_.pad_id; }
+  [[nodiscard]] std::unique_ptr<TokenDecoder> make_decoder() const override {
+    return std::make_unique<ClipDecoder>(spec_);
+  }
 
  private:
   [[nodiscard]] std::string normalize(std::string_view text) const {

@@ -18,7 +18,7 @@ std::string_view without_right_space(std::string_view text) {
   return last == std::string_view::npos ? std::string_view() : text.substr(0, last + 1);
 }
 
-class FramedTokenizer : public Tokenizer {
+class FramedTokenizer : public Tokenizer, public DecodableTokenizer {
  public:
   FramedTokenizer(PieceTokenizer pieces, std::vector<int32_t> before, std::vector<int32_t> after,
                   std::string prompt)
@@ -54,6 +54,11 @@ class FramedTokenizer : public Tokenizer {
   [[nodiscard]] int32_t start_id() const override { return pieces_.start_id; }
   [[nodiscard]] int32_t end_id() const override { return pieces_.end_id; }
   [[nodiscard]] int32_t pad_id() const override { return pieces_.pad_id; }
+  [[nodiscard]] std::unique_ptr<TokenDecoder> make_decoder() const override {
+    std::vector<int32_t> special = pieces_.added.ids();
+    special.insert(special.end(), {pieces_.start_id, pieces_.end_id, pieces_.pad_id});
+    return pieces_.encoder->make_decoder(special);
+  }
 
  private:
   PieceTokenizer pieces_;
@@ -84,6 +89,12 @@ Status AddedTokens::insert_listed(const Json& token, int32_t id, size_t vocabula
   SACCADE_ASSIGN(entry.strips_right, json_field_or<bool>(token, "rstrip", false).in(where));
   insert(content, entry);
   return {};
+}
+
+std::vector<int32_t> AddedTokens::ids() const {
+  std::vector<int32_t> ids;
+  for (const Token& token : tokens_) ids.push_back(token.id);
+  return ids;
 }
 
 int32_t AddedTokens::find(std::string_view text) const {

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "saccade/text/token_decoder.h"
 #include "saccade/text/tokenizers/prefix_trie.h"
 #include "saccade/text/tokenizers/tokenizer_files.h"
 #include "saccade/tokenizer.h"
@@ -20,6 +22,10 @@ class PieceEncoder {
   virtual ~PieceEncoder() = default;
   // Encodes a text: valid UTF-8 of at most kMaxPieceText bytes.
   virtual void append_ids(std::string_view text, std::vector<int32_t>& ids) const = 0;
+  // Returns a decoder to which the ids `special` have no text, or `nullptr` if these pieces cannot be decoded.
+  [[nodiscard]] virtual std::unique_ptr<TokenDecoder> make_decoder(std::span<const int32_t>) const {
+    return nullptr;
+  }
 };
 
 // Maximum length of a text in bytes. Keeps working memory below 1 GB (about 60 bytes per byte of text, which
@@ -40,6 +46,7 @@ class AddedTokens {
   Status insert_listed(const Json& token, int32_t id, size_t vocabulary, size_t limit);
   [[nodiscard]] bool empty() const { return tokens_.empty(); }
   [[nodiscard]] int32_t highest_id() const { return highest_id_; }
+  [[nodiscard]] std::vector<int32_t> ids() const;
   // Returns the id of a token, or -1.
   [[nodiscard]] int32_t find(std::string_view text) const;
   // Appends the ids of the tokens in the text, and of the text between them by `encoder`.

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "saccade/text/normalize.h"
+#include "saccade/text/token_decoder.h"
 #include "saccade/text/utf8.h"
 
 namespace saccade {
@@ -47,7 +48,7 @@ std::string string_at(const Json& object, const char* key) {
 }
 
 // Tokenizer that cleans each text before passing it on.
-class CleaningTokenizer : public Tokenizer {
+class CleaningTokenizer : public Tokenizer, public DecodableTokenizer {
  public:
   CleaningTokenizer(std::unique_ptr<Tokenizer> tokenizer, TextCleanup cleanup)
       : tokenizer_(std::move(tokenizer)), cleanup_(cleanup) {}
@@ -60,6 +61,9 @@ class CleaningTokenizer : public Tokenizer {
   [[nodiscard]] int32_t start_id() const override { return tokenizer_->start_id(); }
   [[nodiscard]] int32_t end_id() const override { return tokenizer_->end_id(); }
   [[nodiscard]] int32_t pad_id() const override { return tokenizer_->pad_id(); }
+  [[nodiscard]] std::unique_ptr<TokenDecoder> make_decoder() const override {
+    return token_decoder(*tokenizer_);
+  }
 
  private:
   std::unique_ptr<Tokenizer> tokenizer_;

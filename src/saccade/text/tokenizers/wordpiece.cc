@@ -76,6 +76,34 @@ std::string without_accents(std::string_view text) {
   return out;
 }
 
+class WordPieceDecoder : public TokenDecoder {
+ public:
+  WordPieceDecoder(std::unordered_map<int32_t, std::string> pieces, std::string prefix)
+      : pieces_(std::move(pieces)), prefix_(std::move(prefix)) {}
+
+  [[nodiscard]] std::string decode(std::span<const int32_t> ids) const override {
+    std::string text;
+    for (const int32_t id : ids) {
+      const auto found = pieces_.find(id);
+      if (found == pieces_.end()) continue;
+      const std::string& piece = found->second;
+      if (text.empty()) {
+        text = piece;  // with its prefix, as in the reference
+      } else if (piece.starts_with(prefix_)) {
+        text.append(piece, prefix_.size());
+      } else {
+        text += ' ';
+        text += piece;
+      }
+    }
+    return text;
+  }
+
+ private:
+  std::unordered_map<int32_t, std::string> pieces_;
+  std::string prefix_;
+};
+
 }  // namespace
 
 bool is_bert_control(char32_t c) {
@@ -151,6 +179,14 @@ void WordPiece::append_ids(std::string_view text, std::vector<int32_t>& ids) con
     if (alone) finish();
   });
   finish();
+}
+
+std::unique_ptr<TokenDecoder> WordPiece::make_decoder(std::span<const int32_t> special) const {
+  std::unordered_map<int32_t, std::string> pieces;
+  for (const auto& [piece, id] : first_) pieces.emplace(id, piece);
+  for (const int32_t id : special) pieces.erase(id);
+  pieces.erase(options_.unknown_id);
+  return std::make_unique<WordPieceDecoder>(std::move(pieces), options_.prefix);
 }
 
 void WordPiece::append_word(std::string_view word, std::vector<int32_t>& ids) const {

@@ -44,6 +44,8 @@ class WordPiece : public PieceEncoder {
   WordPiece(const Vocabulary& vocabulary, Options options);
   // Cost: linear in the text, times the length of the vocabulary's longest piece.
   void append_ids(std::string_view text, std::vector<int32_t>& ids) const override;
+  // Words are separated by spaces, punctuation too. The unknown token has no text.
+  [[nodiscard]] std::unique_ptr<TokenDecoder> make_decoder(std::span<const int32_t> special) const override;
 
  private:
   struct Hash {

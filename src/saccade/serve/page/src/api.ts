@@ -23,7 +23,7 @@ export interface Hit extends Picture {
   rank: number;
   score: number | null;
   match: "strong match" | "likely" | "possible" | "weak match" | null; // by the probability behind it
-  likelihood: { right: number | null } | null;
+  match_probability: { right: number | null } | null;
   near_duplicates: NearDuplicate[];
   keywords: { all: boolean; matches: { term: string; in: string[] }[] } | null; // what it is called matches too
   explanations?: Explanation[];

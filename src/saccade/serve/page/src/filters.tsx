@@ -134,7 +134,7 @@ export function Filters({ state, facets, error, searching, named: byName, tells,
   error: string | null; // of the typed filter
   searching: boolean;
   named: boolean; // whether names and captions play a part
-  tells: boolean; // whether hits have a likelihood
+  tells: boolean; // whether hits have a match probability
   folds: boolean;
   change: (change: Partial<State>) => void;
   children?: ComponentChildren; // more chips

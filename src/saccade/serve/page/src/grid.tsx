@@ -195,7 +195,7 @@ export function Grid({ pictures, unfolded, byLikelihood, more, loadMore, actions
     const likely: Tile[] = [];
     const unlikely: Tile[] = [];
     // The order stays: the line is behind the last hit that is likely, whatever stands before it.
-    const rightOf = (picture: Picture | Hit) => ("likelihood" in picture ? picture.likelihood?.right : null) ?? 1;
+    const rightOf = (picture: Picture | Hit) => ("match_probability" in picture ? picture.match_probability?.right : null) ?? 1;
     const last = byLikelihood ? pictures.findLastIndex((picture) => rightOf(picture) >= likelyAt) : -1;
     for (const [i, picture] of pictures.entries()) {
       const folded = "near_duplicates" in picture ? picture.near_duplicates : [];

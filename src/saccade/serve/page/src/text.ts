@@ -58,6 +58,6 @@ export function wordsOf(hit: Hit): string {
 
 // "Strong match (match probability 0.93)"; undefined where it is not known.
 export function matchOf(hit: Hit): string | undefined {
-  const right = hit.likelihood?.right;
+  const right = hit.match_probability?.right;
   return hit.match && right != null ? `${sentence(hit.match)} (match probability ${right.toFixed(2)})` : undefined;
 }

@@ -11,7 +11,7 @@ const shown = new Set(["jpeg", "png", "webp", "gif", "svg", "avif", "bmp"]);
 
 function Facts({ facts, hit }: { facts: PictureFacts | null; hit: Hit | null }) {
   if (!facts) return null;
-  const right = hit?.likelihood?.right;
+  const right = hit?.match_probability?.right;
   // The date that filters and orders go by. A clock on a wall has no zone: it is read as if it stood here.
   const taken = facts.dated_by === "taken" ? facts.facts.taken : undefined;
   const date = taken ? Date.parse(taken) / 1000 : facts.modified;

@@ -363,8 +363,8 @@ describe("the page", { skip: missing }, () => {
     const said = await page.$$eval("#results .tile-link", (links) => links.map((link) => link.title));
     assert.ok(said.length > 0);
     // The page may have asked for the next hits already.
-    assert.deepEqual(said.slice(0, bells.hits.length), bells.hits.slice(0, said.length).map(({ match, likelihood }) =>
-      `${match[0].toUpperCase()}${match.slice(1)} (match probability ${likelihood.right.toFixed(2)})`));
+    assert.deepEqual(said.slice(0, bells.hits.length), bells.hits.slice(0, said.length).map(({ match, match_probability }) =>
+      `${match[0].toUpperCase()}${match.slice(1)} (match probability ${match_probability.right.toFixed(2)})`));
   });
 
   test("shows how a text of several parts was understood", async () => {

@@ -11,7 +11,7 @@ namespace saccade {
 enum WordField : uint8_t { kInCaption = 1, kInName = 2, kInFolders = 4 };
 
 // Why words brought a hit.
-struct WordHit {
+struct KeywordHit {
   struct Match {
     std::string term;    // a word of the query, or words in quotes
     uint8_t fields = 0;  // WordField
@@ -23,7 +23,7 @@ struct WordHit {
 };
 
 // Word search results of the whole answer.
-struct WordSearch {
+struct KeywordSearch {
   struct Term {
     std::string text;
     int64_t pictures = 0;  // that have it

@@ -1,4 +1,4 @@
-#include "saccade/search/keywords/word_search.h"
+#include "saccade/search/keywords/keyword_search.h"
 
 #include <cmath>
 #include <limits>
@@ -77,7 +77,7 @@ class WordSearchTest : public testing::Test {
     EXPECT_TRUE(collection) << collection.error().message;
     SearchQuery query;
     query.text = read_query_text(typed).value();
-    query.word_share = share;
+    query.keyword_weight = share;
     query.k = k;
     query.filter = filter;
     query.fold_duplicates = fold_;
@@ -111,17 +111,17 @@ TEST_F(WordSearchTest, AFileCaptionedRedAppleIsTheFirstRedApple) {
   const SearchHit& first = answer.hits.front();
   EXPECT_FLOAT_EQ(first.score, 0.5F) << "the score stays the cosine";
   EXPECT_EQ(first.vector_rank, 5);
-  ASSERT_TRUE(first.words);
-  EXPECT_EQ(first.words->rank, 1);
-  EXPECT_DOUBLE_EQ(first.words->weight, 1);
-  ASSERT_EQ(first.words->matches.size(), 2U);
-  EXPECT_EQ(first.words->matches[0].term, "red");
-  EXPECT_EQ(first.words->matches[0].fields, kInCaption);
-  EXPECT_TRUE(first.words->all);
-  EXPECT_FALSE(answer.hits[2].words) << "a stop sign that is red is no apple";
-  ASSERT_TRUE(answer.words);
-  EXPECT_EQ(answer.words->pictures, 1);
-  EXPECT_DOUBLE_EQ(answer.words->share, kWordShare);
+  ASSERT_TRUE(first.keywords);
+  EXPECT_EQ(first.keywords->rank, 1);
+  EXPECT_DOUBLE_EQ(first.keywords->weight, 1);
+  ASSERT_EQ(first.keywords->matches.size(), 2U);
+  EXPECT_EQ(first.keywords->matches[0].term, "red");
+  EXPECT_EQ(first.keywords->matches[0].fields, kInCaption);
+  EXPECT_TRUE(first.keywords->all);
+  EXPECT_FALSE(answer.hits[2].keywords) << "a stop sign that is red is no apple";
+  ASSERT_TRUE(answer.keywords);
+  EXPECT_EQ(answer.keywords->pictures, 1);
+  EXPECT_DOUBLE_EQ(answer.keywords->share, kWordShare);
   EXPECT_EQ(words_note(answer), "1 of 5 results also matches by caption");
 }
 
@@ -137,18 +137,18 @@ TEST_F(WordSearchTest, AColourAloneNeverLiftsAnImage) {
   EXPECT_EQ(paths(answer).front(), "/both.png") << "all words come first";
   for (size_t i = 1; i < 11; ++i) {
     EXPECT_EQ(answer.hits[i].item.path, fmt::format("/h{}.png", i - 1));
-    EXPECT_FALSE(answer.hits[i].words->all);
+    EXPECT_FALSE(answer.hits[i].keywords->all);
   }
   EXPECT_EQ(words_note(answer), "all 11 results also match by caption");
   // A colour matches where nothing else is asked for.
-  EXPECT_EQ(answer_to("red").words->pictures, 4);
+  EXPECT_EQ(answer_to("red").keywords->pictures, 4);
 }
 
 // Words that no image has count as words that this image lacks.
 TEST_F(WordSearchTest, AKnownAttributeOfAnUnknownThingIsNoMatch) {
   add({put("/1.png", 0.9, "bell"), put("/2.png", 0.8, "red apple"), put("/3.png", 0.7, "car")});
   const SearchAnswer answer = answer_to("red gizmo");
-  EXPECT_EQ(answer.words->pictures, 0);
+  EXPECT_EQ(answer.keywords->pictures, 0);
   EXPECT_EQ(paths(answer), paths(answer_to("red gizmo", 0)));
 }
 
@@ -162,12 +162,12 @@ TEST_F(WordSearchTest, WithoutAMatchNothingChanges) {
        {"red apple", "the", "\"red bell\"", "!?", "*", "\"\"\"", "AND OR NOT", "bell*", "caption:bell"}) {
     const SearchAnswer plain = answer_to(text, 0, 50);
     const SearchAnswer worded = answer_to(text, 0.9, 50);
-    if (worded.words && worded.words->pictures > 0) continue;  // "bell*" is the word
+    if (worded.keywords && worded.keywords->pictures > 0) continue;  // "bell*" is the word
     EXPECT_EQ(paths(plain), paths(worded)) << text;
     EXPECT_EQ(words_note(worded), "") << text;
-    for (const SearchHit& hit : worded.hits) EXPECT_FALSE(hit.words || hit.vector_rank) << text;
+    for (const SearchHit& hit : worded.hits) EXPECT_FALSE(hit.keywords || hit.vector_rank) << text;
   }
-  EXPECT_FALSE(answer_to("bell", 0).words);
+  EXPECT_FALSE(answer_to("bell", 0).keywords);
 }
 
 // By formula, on every picture, with plain loops.
@@ -181,9 +181,9 @@ TEST_F(WordSearchTest, HitsAreOrderedAsTheFormulaSays) {
   const auto collection = CollectionReader::open(folder_);
   SearchQuery query;
   query.text = "red apple";
-  query.word_share = kWordShare;
+  query.keyword_weight = kWordShare;
   const std::vector<uint8_t> all(60, 1);
-  const auto ranking = rank_by_words(*collection, query, all);
+  const auto ranking = rank_by_keywords(*collection, query, all);
   ASSERT_TRUE(ranking);
   std::vector<float> row = {1, 0, 0, 0};
   ScoreScale scale = score_scale(collection->rows(), row);
@@ -198,7 +198,7 @@ TEST_F(WordSearchTest, HitsAreOrderedAsTheFormulaSays) {
     for (const SearchHit& hit : answer.hits) {
       ASSERT_EQ(hit.vector_rank, rank.at(hit.item.path));
       const bool apple = hit.item.caption.ends_with("apple");
-      EXPECT_EQ(hit.words.has_value(), apple) << hit.item.caption;
+      EXPECT_EQ(hit.keywords.has_value(), apple) << hit.item.caption;
       WordEvidence evidence;
       if (apple) evidence = place_of(*ranking, hit.item.row)->evidence;
       EXPECT_EQ(evidence.all, hit.item.caption == "red apple");
@@ -219,7 +219,7 @@ TEST_F(WordSearchTest, WordsBringWhatVectorsDoNotAndEveryAnswerIsAPrefixOfALonge
   EXPECT_EQ(paths(answer).front(), "/far/needle.png");
   EXPECT_EQ(paths(answer)[1], "/0.png");
   EXPECT_FALSE(answer.hits[0].vector_rank) << "below the depth";
-  EXPECT_EQ(answer.hits[0].words->matches[0].fields, kInName);
+  EXPECT_EQ(answer.hits[0].keywords->matches[0].fields, kInName);
   EXPECT_EQ(words_note(answer), "1 of 10 results also matches by file name");
   EXPECT_EQ(paths(answer_to("needle", 0.005, 1)).front(), "/0.png");
   const std::vector<std::string> all = paths(answer_to("needle", 0.5, 3001));
@@ -234,15 +234,15 @@ TEST_F(WordSearchTest, WordsBringWhatVectorsDoNotAndEveryAnswerIsAPrefixOfALonge
 TEST_F(WordSearchTest, PhrasesStandSideBySide) {
   add({put("/1.png", 0.9, "apple, red"), put("/2.png", 0.8, "a red apple"),
        put("/3.png", 0.7, "red apple tree")});
-  EXPECT_EQ(answer_to("red apple").words->pictures, 3);
-  EXPECT_EQ(answer_to("\"red apple\"").words->pictures, 2);
+  EXPECT_EQ(answer_to("red apple").keywords->pictures, 3);
+  EXPECT_EQ(answer_to("\"red apple\"").keywords->pictures, 2);
   EXPECT_THAT(paths(answer_to("\"red apple\" tree")), ElementsAre("/3.png", "/2.png", "/1.png"));
 }
 
 TEST_F(WordSearchTest, WhatIsNotWantedIsNotBroughtByWords) {
   add({put("/1.png", 0.9), put("/2.png", 0.5, "cats and dogs"), put("/3.png", 0.4, "a cat")});
   const SearchAnswer answer = answer_to("cats -dogs");
-  EXPECT_EQ(answer.words->pictures, 1);
+  EXPECT_EQ(answer.keywords->pictures, 1);
   EXPECT_EQ(paths(answer).front(), "/3.png");
 }
 
@@ -284,7 +284,7 @@ TEST_F(WordSearchTest, AShareIsFromNoneToAll) {
   for (const double share : {-0.1, 1.1, std::nan("")}) {
     SearchQuery query;
     query.text = "x";
-    query.word_share = share;
+    query.keyword_weight = share;
     EXPECT_EQ(search_encoded(*collection, encoder_, encoded, query, pool_).error().code, ErrorCode::kUsage)
         << share;
   }
@@ -298,7 +298,7 @@ TEST_F(WordSearchTest, OlderCollectionsAreSearchedByVectors) {
   ASSERT_TRUE(collection) << collection.error().message;
   SearchQuery query;
   query.text = "apple";
-  query.word_share = kWordShare;
+  query.keyword_weight = kWordShare;
   EncodedQuery encoded;
   encoded.row.resize(static_cast<size_t>(collection->info().checkpoint.dim));
   encoded.row[0] = 1;

@@ -1,4 +1,4 @@
-#include "saccade/search/keywords/word_search.h"
+#include "saccade/search/keywords/keyword_search.h"
 
 #include <algorithm>
 #include <array>
@@ -92,14 +92,14 @@ std::vector<std::string> word_terms(const SearchQuery& query) {
   return terms;
 }
 
-Result<WordRanking> rank_by_words(const CollectionReader& collection, const SearchQuery& query,
-                                  std::span<const uint8_t> allowed) {
-  if (!(query.word_share >= 0 && query.word_share <= 1)) {
-    return fail(ErrorCode::kUsage, "the words' share is {}, expected 0 to 1", query.word_share);
+Result<KeywordRanking> rank_by_keywords(const CollectionReader& collection, const SearchQuery& query,
+                                        std::span<const uint8_t> allowed) {
+  if (!(query.keyword_weight >= 0 && query.keyword_weight <= 1)) {
+    return fail(ErrorCode::kUsage, "keyword weight {}: expected 0 to 1", query.keyword_weight);
   }
-  WordRanking ranking;
-  WordSearch& report = ranking.report;
-  report.share = query.word_share;
+  KeywordRanking ranking;
+  KeywordSearch& report = ranking.report;
+  report.share = query.keyword_weight;
   const std::vector<std::string> terms = word_terms(query);
   if (terms.empty()) {
     report.reason = "the query has no words";
@@ -124,15 +124,16 @@ Result<WordRanking> rank_by_words(const CollectionReader& collection, const Sear
   });
   if (found.empty()) return ranking;
   SACCADE_ASSIGN(const std::set<int64_t> unwanted, unwanted_rows(collection, query));
-  std::vector<std::pair<int64_t, WordRanking::Place>>& places = ranking.places;
+  std::vector<std::pair<int64_t, KeywordRanking::Place>>& places = ranking.places;
   for (const WordMatch& match : found) {
     if (unwanted.contains(match.row)) continue;
     const bool all = match.has == weighed.all;
     ranking.words.any_all = ranking.words.any_all || all;
-    places.emplace_back(match.row, WordRanking::Place{.id = match.id,
-                                                      .evidence = {.all = all,
-                                                                   .coverage = weighed.coverage(match.has),
-                                                                   .bm25 = match.weight / matches->weight}});
+    places.emplace_back(match.row,
+                        KeywordRanking::Place{.id = match.id,
+                                              .evidence = {.all = all,
+                                                           .coverage = weighed.coverage(match.has),
+                                                           .bm25 = match.weight / matches->weight}});
   }
   report.pictures = std::ssize(places);
   std::vector<std::pair<double, size_t>> order;
@@ -147,13 +148,19 @@ Result<WordRanking> rank_by_words(const CollectionReader& collection, const Sear
   return ranking;
 }
 
-const WordRanking::Place* place_of(const WordRanking& words, int64_t row) {
+const KeywordRanking::Place* place_of(const KeywordRanking& words, int64_t row) {
   const auto place =
-      std::ranges::lower_bound(words.places, row, {}, &std::pair<int64_t, WordRanking::Place>::first);
+      std::ranges::lower_bound(words.places, row, {}, &std::pair<int64_t, KeywordRanking::Place>::first);
   return place != words.places.end() && place->first == row ? &place->second : nullptr;
 }
 
-std::vector<FusedRank> fuse_ranks(const WordRanking& words, double share, const ScoreScale& scale,
+QueryWords words_for(const KeywordRanking& words, const KeywordRanking::Place* place, double described) {
+  QueryWords its = words.words;
+  its.known = place != nullptr || (its.known && described >= kDescribedShare);
+  return its;
+}
+
+std::vector<FusedRank> fuse_ranks(const KeywordRanking& words, double share, const ScoreScale& scale,
                                   std::vector<Candidate>& candidates) {
   std::vector<FusedRank> fused;
   fused.reserve(candidates.size());
@@ -185,14 +192,14 @@ std::vector<FusedRank> fuse_ranks(const WordRanking& words, double share, const 
   return ranks;
 }
 
-Result<WordHit> word_hit(const CollectionReader& collection, const WordRanking::Place& place,
-                         const WordSearch& report) {
-  WordHit hit;
+Result<KeywordHit> keyword_hit(const CollectionReader& collection, const KeywordRanking::Place& place,
+                               const KeywordSearch& report) {
+  KeywordHit hit;
   hit.rank = place.rank;
   hit.weight = place.evidence.coverage;
   hit.all = place.evidence.all;
   std::vector<std::string> terms;
-  for (const WordSearch::Term& term : report.terms) {
+  for (const KeywordSearch::Term& term : report.terms) {
     if (!term.common && term.pictures > 0) terms.push_back(term.text);
   }
   SACCADE_ASSIGN(const std::vector<uint8_t> fields, collection.word_fields(place.id, terms));

@@ -12,7 +12,7 @@ namespace saccade {
 // Reads the field. Returns kBadData for a field that is missing, not a string, or not one of the names, which
 // the message lists.
 template <typename E>
-Result<E> word_field(const Json& json, const char* key) {
+Result<E> name_field(const Json& json, const char* key) {
   SACCADE_ASSIGN(const std::string word, json_field<std::string>(json, key));
   if (const auto value = from_name<E>(word)) return *value;
   return fail(ErrorCode::kBadData, "\"{}\" is \"{}\", expected one of {}", key, word, list_of_names<E>());

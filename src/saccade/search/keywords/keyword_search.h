@@ -16,7 +16,7 @@
 #include "saccade/collection/collection_reader.h"
 #include "saccade/core/error.h"
 #include "saccade/search/candidates.h"
-#include "saccade/search/keywords/word_answer.h"
+#include "saccade/search/keywords/keyword_answer.h"
 #include "saccade/search/matching/evidence.h"
 #include "saccade/search/search_query.h"
 
@@ -34,38 +34,43 @@ inline constexpr double kAttributeWeight = 0.3;
 // words are left out where there are others.
 std::vector<std::string> word_terms(const SearchQuery& query);
 
-struct WordRanking {
+struct KeywordRanking {
   struct Place {
     int64_t id = 0;
     int64_t rank = 0;  // from 1; equal evidence shares it
     WordEvidence evidence;
   };
-  WordSearch report;
+  KeywordSearch report;
   QueryWords words;
   std::vector<std::pair<int64_t, Place>> places;  // of each row, ascending; down to kWordDepth
 };
 
 // kUsage for a share that is not within [0, 1]. A catalog whose words cannot be read is no error: the report
 // says why nothing was searched. `allowed`: as find_rows takes it.
-Result<WordRanking> rank_by_words(const CollectionReader& collection, const SearchQuery& query,
-                                  std::span<const uint8_t> allowed);
+Result<KeywordRanking> rank_by_keywords(const CollectionReader& collection, const SearchQuery& query,
+                                        std::span<const uint8_t> allowed);
 
 // Rank of a candidate after fusion.
 struct FusedRank {
   int64_t row = 0;
-  std::optional<int64_t> by_vectors;             // nothing below kWordDepth
-  const WordRanking::Place* by_words = nullptr;  // of the ranking; nullptr: it is not there
+  std::optional<int64_t> by_vectors;                // nothing below kWordDepth
+  const KeywordRanking::Place* by_words = nullptr;  // of the ranking; nullptr: it is not there
 };
 
 // candidates: by score, and all that words brought are among them. Puts them by order_of(); equal ones stay by score.
 // Returns their ranks, in that order too, which refer to `words`.
-std::vector<FusedRank> fuse_ranks(const WordRanking& words, double share, const ScoreScale& scale,
+std::vector<FusedRank> fuse_ranks(const KeywordRanking& words, double share, const ScoreScale& scale,
                                   std::vector<Candidate>& candidates);
 // Returns the place of a row among the keyword matches; `nullptr` if it is none.
-const WordRanking::Place* place_of(const WordRanking& words, int64_t row);
+const KeywordRanking::Place* place_of(const KeywordRanking& words, int64_t row);
+
+// Returns the query's words as match_probability takes them for one image. They count as known if the image has some of
+// them, or if enough images have words for none to mean anything. place: of the image; described: share of the
+// collection's images with words.
+QueryWords words_for(const KeywordRanking& words, const KeywordRanking::Place* place, double described);
 
 // Finds the terms that the image has, and their fields.
-Result<WordHit> word_hit(const CollectionReader& collection, const WordRanking::Place& place,
-                         const WordSearch& report);
+Result<KeywordHit> keyword_hit(const CollectionReader& collection, const KeywordRanking::Place& place,
+                               const KeywordSearch& report);
 
 }  // namespace saccade

@@ -1,0 +1,58 @@
+// Keys of a run's files that were renamed once. Files from before are still read.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "saccade/core/json.h"
+
+namespace saccade::lab {
+
+struct RenamedKey {
+  std::string_view now;
+  std::string_view earlier;
+};
+
+// Keys that are never names of datasets, models or galleries, so that they can be renamed anywhere.
+inline constexpr auto kRenamedKeys = std::to_array<RenamedKey>({
+    {"images_sha256", "pictures_sha256"},
+    {"significant", "told_apart"},
+    {"null_image", "null_picture"},
+    {"common_image", "common_picture"},
+});
+
+// The same, and keys that only a record can tell from names.
+inline constexpr auto kRenamedFields = std::to_array<RenamedKey>({
+    {"images_sha256", "pictures_sha256"},
+    {"significant", "told_apart"},
+    {"image", "picture"},
+    {"images", "pictures"},
+    {"sentence", "words"},
+});
+
+// The description of a protocol, in a protocol.
+inline constexpr RenamedKey kProtocolDescription = {"description", "words"};
+
+// Renames a member of an object, if it has one of the earlier name and none of the new one. The member keeps its place.
+inline void use_current_key(Json& json, const RenamedKey& key) {
+  if (!json.contains(std::string(key.earlier)) || json.contains(std::string(key.now))) return;
+  Json renamed = Json::object();
+  for (auto& [name, value] : json.items()) {
+    renamed[name == key.earlier ? std::string(key.now) : name] = std::move(value);
+  }
+  json = std::move(renamed);
+}
+
+// Renames all of kRenamedKeys in the JSON and in what it holds.
+inline void use_current_keys(Json& json) {
+  if (json.is_object()) {
+    for (const RenamedKey& key : kRenamedKeys) use_current_key(json, key);
+  }
+  if (json.is_structured()) {
+    for (Json& member : json) use_current_keys(member);
+  }
+}
+
+}  // namespace saccade::lab

@@ -1,0 +1,171 @@
+#include "saccade/collection/weaviate/weaviate_client.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <utility>
+
+#include <fmt/ranges.h>
+
+#include "saccade/core/files/files.h"
+
+namespace saccade::weaviate {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int64_t kMostAnswer = int64_t{1} << 30;
+constexpr size_t kMostSaid = 400;
+
+// Returns true for a status that another node, or a later time, may not give. Weaviate answers 500 where not enough
+// replicas can be reached.
+bool is_passing(int status) {
+  return status == 408 || status == 429 || status == 500 || status == 502 || status == 503 || status == 504;
+}
+
+// Returns the engine's message: {"error": [{"message": ...}]}, {"message": ...}, or the text itself.
+std::string said_in(const std::string& body) {
+  std::string said = body;
+  if (const auto json = parse_json(body); json && json->is_object()) {
+    const auto errors = json->find("error");
+    if (errors != json->end() && errors->is_array() && !errors->empty() && errors->front().is_object()) {
+      said = json_field_or<std::string>(errors->front(), "message", body).value_or(body);
+    } else {
+      said = json_field_or<std::string>(*json, "message", body).value_or(body);
+    }
+  }
+  if (said.size() > kMostSaid) said = said.substr(0, kMostSaid) + "...";
+  std::ranges::replace_if(
+      said, [](unsigned char c) { return c < 0x20; }, ' ');
+  return said.empty() ? "nothing" : said;
+}
+
+}  // namespace
+
+Status wait(milliseconds time, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  never.wait_for(lock, stop, time, [] { return false; });
+  if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped");
+  return {};
+}
+
+Result<ClientOptions> client_options(const hub::Environment& environment) {
+  ClientOptions options;
+  if (const char* key = environment("SACCADE_WEAVIATE_KEY"); key != nullptr) options.key = key;
+  const char* file = environment("SACCADE_WEAVIATE_KEY_FILE");
+  if (options.key.empty() && file != nullptr && *file != '\0') {
+    SACCADE_ASSIGN(options.key, hub::read_token(file).in("SACCADE_WEAVIATE_KEY_FILE"));
+  }
+  for (const char* name : {"SSL_CERT_FILE", "CURL_CA_BUNDLE"}) {
+    const char* value = environment(name);
+    if (options.certificates.empty() && value != nullptr) options.certificates = value;
+  }
+  return options;
+}
+
+Result<hub::HttpSession> Client::take_session(bool writes) const {
+  {
+    const std::lock_guard lock(mutex_);
+    auto& free = writes ? free_to_write_ : free_to_read_;
+    if (!free.empty()) {
+      hub::HttpSession session = std::move(free.back());
+      free.pop_back();
+      return session;
+    }
+  }
+  hub::HttpOptions http;
+  http.connect_limit = milliseconds(5'000);
+  http.silence_limit = (writes ? options_.writing : options_.reading).silence_limit;
+  http.certificates = options_.certificates;
+  return hub::HttpSession::open(http);
+}
+
+void Client::give_back(hub::HttpSession session, bool writes) const {
+  const std::lock_guard lock(mutex_);
+  (writes ? free_to_write_ : free_to_read_).push_back(std::move(session));
+}
+
+Result<Json> Client::call(const Request& request) const {
+  hub::HttpRequest http;
+  http.method = request.method == "GET" ? "" : request.method;
+  http.headers = {"Accept: application/json"};
+  http.max_body = kMostAnswer;
+  if (!options_.key.empty()) http.headers.push_back("Authorization: Bearer " + options_.key);
+  if (request.body) {
+    http.headers.emplace_back("Content-Type: application/json");
+    http.body = dump_json(*request.body);
+  } else if (request.method == "POST" || request.method == "PUT") {
+    http.body = "";
+  }
+  const Retry& retry = request.writes ? options_.writing : options_.reading;
+  const size_t endpoints = address_.endpoints.size();
+  milliseconds time = retry.first_wait;
+  Error last;
+  for (int round = 0; round < retry.rounds; ++round) {
+    if (round > 0) {
+      SACCADE_TRY(wait(time, request.stop));
+      time = std::min(2 * time, retry.longest_wait);
+    }
+    for (size_t i = 0; i < endpoints; ++i) {
+      const size_t at = next_.load() % endpoints;
+      const std::string& endpoint = address_.endpoints[at];
+      http.url = endpoint + request.path;
+      SACCADE_ASSIGN(hub::HttpSession session, take_session(request.writes));
+      hub::HttpResult reply = session.send(http, nullptr, request.writes ? std::stop_token() : request.stop);
+      give_back(std::move(session), request.writes);
+      if (!reply) {
+        if (reply.error().error.code == ErrorCode::kCancelled) return fail(reply.error().error);
+        last = {ErrorCode::kIo,
+                fmt::format("{}: Weaviate does not answer: {}", endpoint, reply.error().error.message)};
+        // Waiting is no help if the address is wrong.
+        if (!reply.error().passing && reply.error().connected) return fail(last);
+        next_ = at + 1;
+        continue;
+      }
+      if (reply->status / 100 == 2) {
+        if (reply->body.find_first_not_of(" \r\n\t") == std::string::npos) return Json();
+        return parse_json(reply->body).in(fmt::format("{}: no JSON", http.url));
+      }
+      if (reply->status == 404 && request.may_lack) return Json();
+      const std::string said = said_in(reply->body);
+      if (reply->status == 401 || reply->status == 403) {
+        return fail(ErrorCode::kIo,
+                    "{}: the key is {} (SACCADE_WEAVIATE_KEY or SACCADE_WEAVIATE_KEY_FILE): {}", endpoint,
+                    options_.key.empty() ? "missing" : "refused", said);
+      }
+      last = {is_passing(reply->status) ? ErrorCode::kIo : ErrorCode::kBadData,
+              fmt::format("{} {}: status {}: {}", request.method, http.url, reply->status, said)};
+      if (!is_passing(reply->status)) return fail(last);
+      next_ = at + 1;
+    }
+  }
+  return fail(last);
+}
+
+Result<Json> Client::ask(std::string query) const {
+  Request request{.method = "POST", .path = "/v1/graphql", .body = Json{{"query", std::move(query)}}};
+  for (int tries = 1;; ++tries) {
+    SACCADE_ASSIGN(Json answer, call(request));
+    if (!answer.is_object()) return fail(ErrorCode::kBadData, "Weaviate's answer is {}", json_kind(answer));
+    const auto errors = answer.find("errors");
+    if (errors == answer.end() || errors->is_null() || errors->empty()) {
+      if (!answer.contains("data") || !answer["data"].is_object()) {
+        return fail(ErrorCode::kBadData, "Weaviate's answer has no \"data\"");
+      }
+      return std::move(answer["data"]);
+    }
+    std::string said = json_field_or<std::string>(errors->front(), "message", "").value_or("");
+    if (said.size() > kMostSaid) said = said.substr(0, kMostSaid) + "...";
+    // A shard whose node has just died is reported so, with status 200.
+    if (tries >= options_.reading.rounds) return fail(ErrorCode::kBadData, "Weaviate: {}", said);
+    next_ = next_.load() + 1;
+    SACCADE_TRY(wait(tries * options_.reading.first_wait, {}));
+  }
+}
+
+std::string graphql_string(std::string_view text) {
+  return dump_json(Json(std::string(text)));  // the same escapes
+}
+
+}  // namespace saccade::weaviate

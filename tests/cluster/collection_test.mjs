@@ -1,0 +1,265 @@
+// Collections in a Weaviate cluster of three nodes, used by `saccade` as folders are: filters against the same items in a
+// folder, workers that share their inputs, a node that is killed during import and search, and an engine that is down.
+import assert from "node:assert/strict";
+import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { ask, drawings, nodePorts, run, start, startNode, stop, stopAll } from "./programs.mjs";
+
+const folder = mkdtempSync(join(tmpdir(), "saccade-nodes-"));
+const nodes = [];
+const servers = [];
+let hosts = "";
+let dim = 0;
+const environment = { HOME: join(folder, "home") };
+
+const saccade = (...options) => run(folder, process.env.SACCADE_PROGRAM, options, environment);
+async function succeeds(...options) {
+  const done = await saccade(...options);
+  assert.equal(done.code, 0, `saccade ${options.join(" ")}\n${done.out}${done.err}`);
+  return done.out;
+}
+const answers = async (...options) => JSON.parse(await succeeds(...options, "--json"));
+const address = (name) => `weaviate://${hosts}/${name}?replicas=3&shards=3`;
+
+// A generator of numbers in [0, 1) from a seed (mulberry32).
+function generator(seed) {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+// Writes items with random metadata and rows in the form that `collection import` reads.
+function writeItems(to, count, seed) {
+  const random = generator(seed);
+  const pick = (list) => list[Math.floor(random() * list.length)];
+  mkdirSync(to, { recursive: true });
+  const rows = new Float32Array(count * dim);
+  let lines = "";
+  for (let i = 0; i < count; i++) {
+    let squares = 0;
+    for (let c = 0; c < dim; c++) {
+      const value = random() + random() + random() - 1.5;
+      rows[i * dim + c] = value;
+      squares += value * value;
+    }
+    for (let c = 0; c < dim; c++) rows[i * dim + c] /= Math.sqrt(squares);
+    const item = { path: `/photos/${pick(["birds", "Boote", "a b", "x=y"])}/IMG_${i}${pick([".jpg", ".JPG", "*.png"])}` };
+    item.hash = i.toString(16).padStart(64, "0");
+    if (random() < 0.9) Object.assign(item, { width: 1 + Math.floor(random() * 500), height: 1 + Math.floor(random() * 500) });
+    if (random() < 0.9) item.size = Math.floor(random() * 1e6);
+    if (random() < 0.9) item.mtime_ns = Math.floor(1.2e9 + random() * 5e8) * 1e9;
+    item.format = pick(["jpeg", "png", "webp"]);
+    item.caption = pick(["", "a red Bird", "Zwei V\u00f6gel?", "50% \"off\" [x]", "boat * sail", "  edge ", "l\u00e4nge \\ b"]);
+    if (random() < 0.5) item.taken = new Date(Math.floor(1.3e9 + random() * 3e8) * 1000).toISOString().slice(0, 19);
+    if (random() < 0.4) Object.assign(item, { latitude: random() * 180 - 90, longitude: random() * 360 - 180 });
+    if (random() < 0.5) item.rating = 1 + Math.floor(random() * 5);
+    if (random() < 0.5) item.camera = pick(["Kamera X100", "kamera x200", "Other"]);
+    if (random() < 0.5) item.keywords = [pick(["sea", "Sea side", "sky"]), pick(["a*b", "night", "d\u00e9j\u00e0"])];
+    if (random() < 0.3) item.place = pick(["Z\u00fcrich", "Bern"]);
+    lines += `${JSON.stringify(item)}\n`;
+  }
+  const header = `{'descr': '<f4', 'fortran_order': False, 'shape': (${count}, ${dim}), }`;
+  const padded = header.padEnd(Math.ceil((header.length + 11) / 64) * 64 - 11) + "\n";
+  const head = Buffer.alloc(10);
+  head.write("\x93NUMPY\x01\x00", "latin1");
+  head.writeUInt16LE(padded.length, 8);
+  writeFileSync(join(to, "rows.npy"), Buffer.concat([head, Buffer.from(padded, "latin1"), Buffer.from(rows.buffer)]));
+  writeFileSync(join(to, "items.jsonl"), lines);
+}
+
+// What an export holds: each line of items.jsonl with its row, by path.
+async function exported(collection, to) {
+  await succeeds("collection", "export", "-c", collection, to);
+  const lines = readFileSync(join(to, "items.jsonl"), "utf8").trim().split("\n");
+  const npy = readFileSync(join(to, "rows.npy"));
+  const begin = 10 + npy.readUInt16LE(8);
+  assert.equal(npy.length, begin + lines.length * dim * 4);
+  return new Map(lines.map((line, i) => [JSON.parse(line).path, line + npy.subarray(begin + i * dim * 4, begin + (i + 1) * dim * 4).toString("hex")]));
+}
+
+const startAt = async (at) => (servers[at] = await startNode(folder, nodes, at));
+// None is ready before all of them have formed the cluster, and a node that joins needs the first one's port.
+const startAll = () => Promise.all([0, 1, 2].map(async (at) => {
+  await new Promise((resolve) => setTimeout(resolve, at * 2000));
+  await startAt(at);
+}));
+function kill(child) {
+  return new Promise((resolve) => {
+    child.on("exit", resolve);
+    child.kill("SIGKILL");
+  });
+}
+
+before(async () => {
+  for (const made of ["home", "drawings"]) mkdirSync(join(folder, made));
+  for (let at = 0; at < 3; at++) nodes.push(await nodePorts());
+  hosts = nodes.map((node) => `127.0.0.1:${node.http}`).join(",");
+  await startAll();
+  for (const [name, image] of Object.entries(drawings)) writeFileSync(join(folder, "drawings", `${name}.svg`), image);
+}, { timeout: 300_000 });
+
+after(async () => {
+  await stopAll();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+test("workers that share their inputs fill one class, and the images are found", async () => {
+  const inputs = join(folder, "drawings");
+  const into = address("Drawings");
+  const both = await Promise.all([1, 2].map((shard) => saccade("index", "-q", "-c", into, "-m", "starter", "--shard", `${shard}/2`, inputs, "--json")));
+  for (const one of both) assert.equal(one.code, 0, one.out + one.err);
+  assert.equal(both.reduce((sum, one) => sum + JSON.parse(one.out).added, 0), Object.keys(drawings).length);
+  const info = await answers("collection", "info", "-c", into);
+  assert.equal(info.items, Object.keys(drawings).length);
+  dim = info.checkpoint.dim;
+  for (const name of Object.keys(drawings)) {
+    const found = await answers("search", "-q", "-c", into, "--keyword-weight", "0", name);
+    assert.equal(found.hits[0].path, join(inputs, `${name}.svg`));
+    assert.match(found.approximate.engine, /^Weaviate 1\.35/);
+    const like = await answers("search", "-q", "-c", into, "--image", join(inputs, `${name}.svg`));
+    assert.equal(like.hits[0].path, join(inputs, `${name}.svg`));
+    assert.ok(like.hits[0].score > 0.999);
+  }
+  const again = await answers("index", "-q", "-c", into, inputs);
+  assert.equal(again.added, 0);
+  assert.equal(again.unchanged, Object.keys(drawings).length);
+  rmSync(join(inputs, "a star.svg"));
+  appendFileSync(join(inputs, "a house.svg"), " ");
+  const pruned = await answers("index", "-q", "-c", into, "--prune", inputs);
+  assert.equal(pruned.removed, 1);
+  assert.equal(pruned.updated, 1);
+  assert.equal((await answers("collection", "info", "-c", into)).items, 3);
+  await succeeds("collection", "verify", "-c", into);
+  assert.equal((await answers("collection", "remove", "-c", into, "--filter", "path~heart")).removed, 1);
+  assert.equal((await answers("index", "-q", "-c", into, inputs)).stayed_out, 1);
+}, { timeout: 300_000 });
+
+test("500 random filters leave the same items as in a folder", async () => {
+  writeItems(join(folder, "items"), 240, 1);
+  const local = join(folder, "local");
+  for (const into of [address("Random"), local]) {
+    await succeeds("collection", "import", "-q", "-c", into, "-m", "starter", "--no-files", join(folder, "items"));
+  }
+  const served = await start(
+    folder,
+    process.env.SACCADE_PROGRAM,
+    ["serve", "-q", "-c", local, "-c", address("Random"), "--listen", "127.0.0.1:0"],
+    environment,
+    (child) => child.said.match(/http:\/\/127\.0\.0\.1:\d+/)?.[0],
+  );
+  const random = generator(7);
+  const pick = (list) => list[Math.floor(random() * list.length)];
+  const number = () => pick(["=", "!=", "<", "<=", ">", ">="]);
+  const quoted = (text) => `"${text.replace(/[\\"]/g, "\\$&")}"`;
+  const whole = (most) => Math.floor(random() * most);
+  const leaf = () => pick([
+    () => `width${number()}${whole(500)}`,
+    () => `height${number()}${whole(500)}`,
+    () => `pixels${number()}${whole(250)}k`,
+    () => `aspect${number()}${(random() * 3).toFixed(2)}`,
+    () => `size${number()}${whole(1000)}kB`,
+    () => `date${number()}${2008 + whole(10)}${pick(["", "-03", "-11-20"])}`,
+    () => `taken${number()}${2011 + whole(9)}${pick(["", "-07"])}`,
+    () => `latitude${number()}${whole(90) - 45}`,
+    () => `longitude${number()}${whole(360) - 180}`,
+    () => `rating${number()}${whole(6)}`,
+    () => `photograph${pick(["=", "!="])}${pick(["yes", "no"])}`,
+    () => `format${pick(["=", "!=", "~"])}${pick(["jpg", "png", "webp", "e"])}`,
+    () => `caption${pick(["=", "!=", "~", "!~"])}${quoted(pick(["", "a red bird", "V\u00d6GEL", "*bird", "?off?", "\"", "boat *", "  edge ", " ", "\\", "%", "bo?t*"]))}`,
+    () => `camera${pick(["=", "!=", "~", "!~"])}${quoted(pick(["kamera x100", "KAMERA", "*x?00", "other", ""]))}`,
+    () => `keyword${pick(["=", "!=", "~", "!~"])}${quoted(pick(["sea", "SEA*", "a*b", "d\u00e9j\u00e0", "i", "s?y", ""]))}`,
+    () => `place${pick(["=", "!=", "~", "!~"])}${quoted(pick(["z\u00fcrich", "b", "*n", ""]))}`,
+    () => `path${pick(["=", "!=", "~", "!~"])}${quoted(pick(["*/birds/*", "boote", "/photos/a b/*", "x=y", "*.JPG", "img_1", "/photos/birds/IMG_3.jpg", "?photos*"]))}`,
+    () => `hash${pick(["=", "~"])}${pick(["0".repeat(63) + "5", "a0", "*1f"])}`,
+  ])();
+  const tree = (depth) => (depth === 0 || random() < 0.4 ? leaf() : pick([
+    () => `(${tree(depth - 1)} and ${tree(depth - 1)})`,
+    () => `(${tree(depth - 1)} or ${tree(depth - 1)})`,
+    () => `not ${tree(depth - 1)}`,
+  ])());
+  let some = 0;
+  for (let i = 0; i < 500; i++) {
+    const filter = tree(3);
+    const [ours, theirs] = await Promise.all(["local", "Random"].map(async (name) => {
+      const { status, json, text } = await ask(`${served}/api/collections/${name}/images?k=240&filter=${encodeURIComponent(filter)}`);
+      assert.equal(status, 200, `${name}: ${filter}: ${text}`);
+      assert.equal(json.images.length, json.total, filter);
+      return json.images.map((image) => image.path).sort();
+    }));
+    assert.deepEqual(theirs, ours, filter);
+    if (ours.length > 0 && ours.length < 240) some++;
+  }
+  assert.ok(some > 200, `${some} of 500 filters leave some items and not all`);
+  // The last page that Weaviate lists is shorter than others, and there is none behind it.
+  for (const offset of [9_990, 10_000, 20_000]) {
+    const { status, text } = await ask(`${served}/api/collections/Random/images?k=60&offset=${offset}`);
+    assert.equal(status, 200, `${offset}: ${text}`);
+  }
+}, { timeout: 300_000 });
+
+test("a node that is killed in an import and in searches loses nothing", async () => {
+  const count = 2000;
+  writeItems(join(folder, "many"), count, 2);
+  const into = address("Many");
+  const local = join(folder, "many-local");
+  await succeeds("collection", "import", "-q", "-c", local, "-m", "starter", "--no-files", join(folder, "many"));
+  const importing = saccade("collection", "import", "-q", "-c", into, "-m", "starter", "--no-files", join(folder, "many"));
+  for (;;) {
+    const { json } = await ask(`http://127.0.0.1:${nodes[0].http}/v1/graphql`, { query: "{Aggregate{Many{meta{count}}}}" });
+    const there = json?.data?.Aggregate?.Many?.[0]?.meta?.count ?? 0;
+    if (there > count / 10) {
+      assert.ok(there < count, "the import ended before the node was killed");
+      break;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  await kill(servers[1]);
+  const imported = await importing;
+  assert.equal(imported.code, 0, imported.out + imported.err);
+  const [ours, theirs] = [await exported(local, join(folder, "out-local")), await exported(into, join(folder, "out-many"))];
+  assert.equal(theirs.size, count);
+  for (const [path, whole] of ours) assert.equal(theirs.get(path), whole, path);
+  // Searches with one node down, and while another is killed.
+  const wanted = await answers("search", "-q", "-c", local, "--keyword-weight", "0", "--all", "a red bird");
+  const paths = (found) => found.hits.map((hit) => hit.path);
+  const search = () => answers("search", "-q", "-c", into, "--keyword-weight", "0", "--all", "a red bird");
+  assert.deepEqual(paths(await search()), paths(wanted));
+  await startAt(1);
+  const running = Array.from({ length: 6 }, search);
+  await kill(servers[2]);
+  for (const found of await Promise.all(running)) assert.deepEqual(paths(found), paths(wanted));
+  await startAt(2);
+}, { timeout: 400_000 });
+
+test("an engine that is down is one sentence, and a server recovers without restart", async () => {
+  const into = address("Random");
+  const served = await start(
+    folder,
+    process.env.SACCADE_PROGRAM,
+    ["serve", "-q", "-c", into, "--listen", "127.0.0.1:0"],
+    environment,
+    (child) => child.said.match(/http:\/\/127\.0\.0\.1:\d+/)?.[0],
+  );
+  const found = async () => (await ask(`${served}/api/search`, { text: "a red bird", k: 5 }));
+  assert.equal((await ask(`${served}/readyz`)).status, 200);
+  assert.equal((await found()).json.hits.length, 5);
+  await Promise.all(servers.map(stop));
+  assert.equal((await ask(`${served}/readyz`)).status, 503);
+  assert.equal((await found()).status, 503);
+  const down = await saccade("search", "-q", "-c", into, "a red bird");
+  assert.equal(down.code, 1);
+  assert.match(down.err, /Weaviate does not answer/);
+  assert.equal(down.err.trim().split("\n").length, 1, down.err);
+  await startAll();
+  for (const end = Date.now() + 60_000; (await ask(`${served}/readyz`)).status !== 200;) {
+    assert.ok(Date.now() < end, "not ready again after 60 s");
+    await new Promise((resolve) => setTimeout(resolve, 500));
+  }
+  assert.equal((await found()).json.hits.length, 5);
+}, { timeout: 300_000 });
