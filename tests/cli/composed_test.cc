@@ -82,7 +82,8 @@ TEST_F(ComposedCli, MeasuresEveryWayOfComposing) {
   EXPECT_EQ(answer["kind"], "composed");
   EXPECT_EQ(answer["protocol"]["gallery"], "original");
   EXPECT_EQ(answer["protocol"]["reference"], "layout");
-  EXPECT_THAT(answer["protocol"]["description"].get<std::string>(), HasSubstr("50 resamples of the references"));
+  EXPECT_THAT(answer["protocol"]["description"].get<std::string>(),
+              HasSubstr("50 resamples of the references"));
   std::vector<std::string> methods;
   for (const Json& result : answer["results"]) methods.push_back(result["method"].get<std::string>());
   EXPECT_THAT(methods, ElementsAre("reference", "text", "sum", "raw-sum", "slerp", "direction"));

@@ -41,7 +41,8 @@ Result<ChosenCollection> by_name(const std::string& named) {
   const bool address = named.find("://") != std::string::npos || named.starts_with("weaviate:");
   if (address && !weaviate::is_address(named)) {
     return fail(ErrorCode::kUsage,
-                "{}: expected the folder of a collection, or an address like weaviate://HOST:PORT/Name", named);
+                "{}: expected the folder of a collection, or an address like weaviate://HOST:PORT/Name",
+                named);
   }
   return ChosenCollection{named, ChosenBy::kName};
 }

@@ -362,9 +362,10 @@ Result<VerifyReport> verify_collection(const std::filesystem::path& folder, cons
                                        std::stop_token stop) {
   if (weaviate::is_address(folder)) {
     if (options.deep) {
-      return fail(ErrorCode::kUnsupported,
-                  "verify collection: {}: a deep check reads the files of a collection in a folder only; leave it out",
-                  folder.string());
+      return fail(
+          ErrorCode::kUnsupported,
+          "verify collection: {}: a deep check reads the files of a collection in a folder only; leave it out",
+          folder.string());
     }
     return verify_index(folder, progress, stop).in("verify collection");
   }
