@@ -102,16 +102,22 @@ Result<Item> CollectionReader::item_of_row(int64_t row) const {
 Result<Item> CollectionReader::item_of_path(const std::filesystem::path& path) const {
   namespace fs = std::filesystem;
   const fs::path usual = catalog_path(path);
-  Result<Item> found = store_->item_of_path(usual);
-  // An item that was found through a link to a folder has the link's name in its path.
   std::error_code error;
   const fs::path absolute = fs::absolute(path, error).lexically_normal();
-  std::set<fs::path> tried = {usual};
-  for (fs::path top = absolute.parent_path(); top.has_relative_path(); top = top.parent_path()) {
-    if (found || found.error().code != ErrorCode::kNotFound) return found;
+  // As the item has it, with its links followed, and then with those kept that are below a folder: an item that was found
+  // through a link to a folder has the link's name in its path.
+  const fs::path as_it_is = absolute.parent_path() / usual.filename();
+  std::set<fs::path> tried = {as_it_is};
+  Result<Item> found = store_->item_of_path(as_it_is);
+  const auto try_too = [&](const fs::path& name) {
+    if (found || found.error().code != ErrorCode::kNotFound) return;
+    if (tried.insert(name).second) found = store_->item_of_path(name);
+  };
+  try_too(usual);
+  for (fs::path top = absolute.parent_path(); !found && top.has_relative_path(); top = top.parent_path()) {
     const fs::path below = absolute.lexically_relative(top).parent_path() / usual.filename();
     const fs::path name = (fs::weakly_canonical(top, error) / below).lexically_normal();
-    if (!error && tried.insert(name).second) found = store_->item_of_path(name);
+    if (!error) try_too(name);
   }
   return found;
 }

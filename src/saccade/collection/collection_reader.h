@@ -94,7 +94,7 @@ class CollectionReader {
   [[nodiscard]] Result<Item> item(int64_t id) const;
   [[nodiscard]] Result<Item> item_of_row(int64_t row) const;
   // Returns the item of that path: absolute, or relative to the working directory. Links in it are followed, or
-  // kept where the item was found through them. kNotFound if there is none.
+  // kept where the item was found through them; an item of the very path comes first. kNotFound if there is none.
   [[nodiscard]] Result<Item> item_of_path(const std::filesystem::path& path) const;
   // Calls `visit` with each item, by id; stops at the first error it returns. Other look-ups wait meanwhile,
   // so `visit` must not call back.

@@ -632,6 +632,51 @@ TEST(CatalogPath, ResolvesFoldersAndKeepsTheName) {
   EXPECT_EQ(catalog_path("/"), "/");
 }
 
+TEST_F(CollectionTest, FindsItemsWithLinksFollowedOrKept) {
+  const fs::path top = temporary_.path();
+  for (const char* name : {"photos-of/2024", "other/deep"}) fs::create_directories(top / name);
+  fs::create_directory_symlink(top / "photos-of", top / "alias");
+  fs::create_directory_symlink(top / "other", top / "photos-of/elsewhere");
+  fs::create_directory_symlink(top / "other/deep", top / "other/deeper");
+  auto writer = CollectionWriter::create(folder_, test::fake_checkpoint());
+  ASSERT_OK(writer);
+  const auto name = [&](const char* below) { return (top / below).string(); };
+  CollectionChange change;
+  const std::vector<std::string> paths = {name("photos-of/2024/a.png"), name("photos-of/elsewhere/b.png"),
+                                          name("photos-of/elsewhere/c.png"), name("other/c.png"),
+                                          name("photos-of/elsewhere/deeper/d.png")};
+  for (size_t i = 0; i < paths.size(); ++i)
+    change.puts.push_back(test::put_of(paths[i], static_cast<int>(i)));
+  ASSERT_OK(writer->commit(change));
+  const auto collection = CollectionReader::open(folder_);
+  ASSERT_OK(collection);
+  const auto found = [&](const fs::path& path) {
+    const auto item = collection->item_of_path(path);
+    if (item) return item->path;
+    EXPECT_EQ(item.error().code, ErrorCode::kNotFound) << item.error().message;
+    return std::string();
+  };
+  // As it is stored, however it was found.
+  EXPECT_EQ(found(paths[0]), paths[0]);
+  EXPECT_EQ(found(paths[1]), paths[1]);
+  EXPECT_EQ(found(paths[4]), paths[4]);
+  EXPECT_EQ(found(top / "photos-of/2024/../elsewhere/./b.png"), paths[1]);
+  EXPECT_EQ(found(fs::path(paths[1]).lexically_relative(fs::current_path())), paths[1]);
+  // A link above the one that was kept.
+  EXPECT_EQ(found(top / "alias/2024/a.png"), paths[0]);
+  EXPECT_EQ(found(top / "alias/elsewhere/b.png"), paths[1]);
+  EXPECT_EQ(found(top / "alias/elsewhere/deeper/d.png"), paths[4]);
+  // Of a file that has an item by each of its paths, that of the path asked for, else that of the path without links.
+  EXPECT_EQ(found(paths[3]), paths[3]);
+  EXPECT_EQ(found(paths[2]), paths[2]);
+  EXPECT_EQ(found(top / "alias/elsewhere/c.png"), paths[3]);
+  // The real path is none by which the item was found.
+  EXPECT_EQ(found(top / "other/b.png"), "");
+  EXPECT_EQ(found(top / "other/deep/d.png"), "");
+  EXPECT_EQ(found(top / "alias/elsewhere/none.png"), "");
+  EXPECT_EQ(found("/"), "");
+}
+
 TEST(Background, IsDarkOnlyForWhatVanishesOnWhite) {
   const auto background = [](std::array<uint8_t, 3> colour, uint8_t alpha) {
     Image image = test::striped_image(0, 4, 4);
