@@ -119,18 +119,22 @@ Status for_each_object(const Client& client, std::string_view class_name,
     if (!objects.is_array()) return fail(ErrorCode::kBadData, "Weaviate's answer has no list of objects");
     if (objects.empty()) return {};
     for (const Json& object : objects) SACCADE_TRY(visit(object));
-    SACCADE_ASSIGN(after, json_field<std::string>(objects.back(), "id"));
+    SACCADE_ASSIGN(std::string last, json_field<std::string>(objects.back(), "id"));
+    if (last == after) {
+      return fail(ErrorCode::kBadData, "Weaviate's list of objects does not go on after {}", after);
+    }
+    after = std::move(last);
   }
 }
 
-Result<std::vector<WholeItem>> items_in(const Address& address, const Json& list) {
+Result<std::vector<WholeItem>> items_in(const Address& address, const Json& list, bool rows) {
   std::vector<WholeItem> items;
   if (!list.is_array()) return fail(ErrorCode::kBadData, "Weaviate's answer has no list of objects");
   for (const Json& object : list) {
     SACCADE_ASSIGN(const std::string text, json_field<std::string>(object, "item"));
     SACCADE_ASSIGN(const std::string uuid, json_field<std::string>(member(object, "_additional"), "id"));
     SACCADE_ASSIGN(WholeItem whole, item_of(address, uuid, text));
-    if (object.contains("row")) {
+    if (rows) {
       SACCADE_ASSIGN(whole.values, row_of(object).in(whole.item.path));
     }
     items.push_back(std::move(whole));
@@ -152,7 +156,7 @@ Result<std::vector<WholeItem>> items_where(const Client& client, const std::stri
                  client.ask(fmt::format(
                      "{{Get{{x:{}(limit:{} sort:[{{path:[\"number\"],order:asc}}]{}){}}}}}",
                      client.address().name, count, where_argument(where), rows ? kFieldsWithRow : kFields)));
-  return items_in(client.address(), member(member(data, "Get"), "x"));
+  return items_in(client.address(), member(member(data, "Get"), "x"), rows);
 }
 
 Result<WholeItem> whole_of_id(const Client& client, int64_t id, bool rows) {
@@ -388,7 +392,8 @@ Result<CollectionSummary> Store::summary() const {
   summary.distinct_contents = kUnknownState;
   summary.row_bytes = summary.items * info().checkpoint.dim * static_cast<int64_t>(sizeof(float));
   const Json& sum = member(member(member(found, "all").front(), "size"), "sum");
-  if (sum.is_number()) summary.file_bytes = static_cast<int64_t>(sum.get<double>());
+  const double bytes = sum.is_number() ? sum.get<double>() : 0;
+  if (bytes > 0 && bytes < 0x1p63) summary.file_bytes = static_cast<int64_t>(bytes);
   if (member(found, "formats").is_array()) {
     for (const Json& group : member(found, "formats")) {
       SACCADE_ASSIGN(const std::string value, json_field<std::string>(member(group, "groupedBy"), "value"));
@@ -423,8 +428,10 @@ Result<std::shared_ptr<const Matrix<float>>> Store::sample() const {
   }
   SACCADE_ASSIGN(const Json page, state_->client().call({.path = fmt::format("/v1/objects?class={}&limit={}",
                                                                              state_->name(), kSampleRows)}));
+  const Json& objects = member(page, "objects");
+  if (!objects.is_array()) return fail(ErrorCode::kBadData, "Weaviate's answer has no list of objects");
   std::vector<std::vector<float>> rows;
-  for (const Json& object : member(page, "objects")) {
+  for (const Json& object : objects) {
     SACCADE_ASSIGN(rows.emplace_back(), row_of(member(object, "properties")));
     if (std::ssize(rows.back()) != info().checkpoint.dim) rows.pop_back();
   }
@@ -498,10 +505,11 @@ Result<NearestItems> Store::nearest(const NearestQuery& query) const {
                        where.empty() ? "" : "(where:" + where + ")");
   SACCADE_ASSIGN(const Json data, state_->client().ask(std::move(asked)));
   SACCADE_ASSIGN(found.searched, count_in(member(data, "Aggregate"), "met"));
-  SACCADE_ASSIGN(found.items, items_in(Address(), member(member(data, "Get"), "near")));
+  SACCADE_ASSIGN(found.items, items_in(Address(), member(member(data, "Get"), "near"), true));
   found.complete = std::ssize(found.items) < count;
   if (!words.empty()) {
-    SACCADE_ASSIGN(std::vector<WholeItem> brought, items_in(Address(), member(member(data, "Get"), "words")));
+    SACCADE_ASSIGN(std::vector<WholeItem> brought,
+                   items_in(Address(), member(member(data, "Get"), "words"), true));
     std::set<int64_t> there;
     for (const WholeItem& whole : found.items) there.insert(whole.item.id);
     for (WholeItem& whole : brought) {
@@ -528,7 +536,7 @@ Result<NearestItems> Store::newest(const Filter* filter, int64_t count) const {
           state_->name(), count, where_argument(sorted_where(where)), kFields,
           where.empty() ? "" : "(where:" + where + ")")));
   SACCADE_ASSIGN(found.searched, count_in(member(data, "Aggregate"), "met"));
-  SACCADE_ASSIGN(found.items, items_in(Address(), member(member(data, "Get"), "x")));
+  SACCADE_ASSIGN(found.items, items_in(Address(), member(member(data, "Get"), "x"), false));
   found.complete = std::ssize(found.items) < count;
   return found;
 }

@@ -39,9 +39,8 @@ Result<Opened> open_cluster(const std::filesystem::path& address);
 // Calls `visit` with each object of a class, by UUID.
 Status for_each_object(const Client& client, std::string_view class_name,
                        const std::function<Status(const Json& object)>& visit);
-// Reads objects of GraphQL's answer, which has `item` and _additional{id}, and `row` if it was asked for. address: gives
-// their paths.
-Result<std::vector<WholeItem>> items_in(const Address& address, const Json& list);
+// Reads objects of GraphQL's answer, which has `item` and _additional{id}, and `row` if `rows`. address: gives their paths.
+Result<std::vector<WholeItem>> items_in(const Address& address, const Json& list, bool rows);
 // Reads the number of `Aggregate{x{meta{count}}}`.
 Result<int64_t> count_in(const Json& aggregate, const std::string& name);
 // Returns the items that meet a condition (where.h), at most `count`, by number.
