@@ -1,5 +1,6 @@
 // Addresses, names and filters of collections in a Weaviate cluster. What a server answers is tested in
-// search/weaviate_protocol_test.cc.
+// search/weaviate_protocol_test.cc, and answers that none should give in weaviate_answers_test.cc and
+// weaviate_writer_test.cc.
 #include <gtest/gtest.h>
 
 #include "saccade/collection/weaviate/address.h"

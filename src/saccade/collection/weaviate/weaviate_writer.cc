@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -37,10 +38,12 @@ std::string class_url(std::string_view name) {
 }
 
 // Creates a class, unless another worker has just done so.
-Status create_class(const Client& client, const Json& schema) {
+Status create_class(const Client& client, const Json& schema, const std::stop_token& stop) {
   const auto name = schema["class"].get<std::string>();
-  const auto made = client.call({.method = "POST", .path = "/v1/schema", .body = schema, .writes = true});
+  const auto made =
+      client.call({.method = "POST", .path = "/v1/schema", .body = schema, .writes = true, .stop = stop});
   if (made) return {};
+  if (made.error().code == ErrorCode::kCancelled) return fail(made.error());
   SACCADE_ASSIGN(const Json there, client.call({.path = class_url(name), .may_lack = true}));
   if (there.is_null()) return fail(made.error());
   return {};
@@ -86,7 +89,8 @@ struct Writer::State {
   [[nodiscard]] std::string note_uuid(const std::string& kind, const std::string& path) const;
   Status commit_items(const CollectionChange& change);
   Status commit_notes(const CollectionChange& change);
-  Result<int64_t> remove_items(const std::vector<WholeItem>& items);
+  Status remove_items(const std::vector<WholeItem>& items);
+  Result<int64_t> remove_where(const std::string& where);
 };
 
 Writer::Writer(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -109,8 +113,8 @@ Result<Writer> Writer::create(const std::filesystem::path& text, const Checkpoin
     info.settings = settings;
     const Address& address = opened.client->address();
     // The notes first: a class without them would be taken for a whole one.
-    SACCADE_TRY(create_class(*opened.client, notes_class_json(address)));
-    SACCADE_TRY(create_class(*opened.client, class_json(address, info)));
+    SACCADE_TRY(create_class(*opened.client, notes_class_json(address), stop));
+    SACCADE_TRY(create_class(*opened.client, class_json(address, info), stop));
     return {};
   };
   SACCADE_TRY(created().in(fmt::format("make collection {}", text.string())));
@@ -185,7 +189,10 @@ Status Writer::State::send(std::vector<Json> objects) const {
       }
       std::vector<size_t> refused;
       for (size_t i = 0; i < left.size(); ++i) {
-        const Json& errors = member(member(answer[i], "result"), "errors");
+        const Json& result = member(answer[i], "result");
+        if (!result.is_object())
+          return fail(ErrorCode::kBadData, "Weaviate's answer lacks an object's result");
+        const Json& errors = member(result, "errors");
         if (errors.is_null()) continue;
         refused.push_back(left[i]);
         said = dump_json(errors).substr(0, 300);
@@ -367,6 +374,7 @@ Status Writer::update_int8_rows(const ProgressCallback& /*progress*/, std::stop_
 Status Writer::State::commit_items(const CollectionChange& change) {
   std::vector<Json> objects;
   std::vector<std::string> gone;  // UUIDs
+  std::set<std::string> written;  // UUIDs
   std::vector<std::string> touched;
   for (const CollectionChange::Put& put : change.puts) {
     if (std::ssize(put.values) != opened.info.checkpoint.dim) {
@@ -382,10 +390,12 @@ Status Writer::State::commit_items(const CollectionChange& change) {
       whole.facts = std::move(before->facts);
     }
     SACCADE_ASSIGN(objects.emplace_back(), object_of(whole));
+    written.insert(uuid(put.item.path));
     touched.push_back(put.item.path);
     if (objects.size() == kObjectsPerBatch) SACCADE_TRY(send(std::exchange(objects, {})));
   }
-  // Changes of items whose rows stay, each read once. nullptr for one that another worker has removed.
+  // Changes of items whose rows stay, each read once. nullptr for one that another worker has removed. An object of
+  // another UUID would get a second one beside it.
   std::map<int64_t, WholeItem> edits;
   const auto edit = [&](int64_t id) -> Result<WholeItem*> {
     const auto found = edits.find(id);
@@ -393,12 +403,17 @@ Status Writer::State::commit_items(const CollectionChange& change) {
     auto whole = whole_of_id(client(), id, true);
     if (is_gone(whole)) return nullptr;
     if (!whole) return fail(std::move(whole).error());
+    SACCADE_TRY(uuid_of_stored(whole->item));
+    if (std::ssize(whole->values) != opened.info.checkpoint.dim) {
+      return fail(ErrorCode::kBadData, "{}: a row of {} columns is stored, expected {}", whole->item.path,
+                  whole->values.size(), opened.info.checkpoint.dim);
+    }
     return &edits.emplace(id, *std::move(whole)).first->second;
   };
   for (const Item& item : change.updates) {
     SACCADE_ASSIGN(WholeItem* const whole, edit(item.id));
     if (whole == nullptr) continue;
-    SACCADE_ASSIGN(std::string before, uuid_of_stored(whole->item));
+    std::string before = uuid(whole->item.path);
     if (before != uuid(item.path))
       gone.push_back(std::move(before));  // moved: the object of the other path replaces it
     touched.push_back(whole->item.path);
@@ -413,7 +428,10 @@ Status Writer::State::commit_items(const CollectionChange& change) {
   }
   for (const auto& [id, whole] : edits) {
     SACCADE_ASSIGN(objects.emplace_back(), object_of(whole));
+    written.insert(uuid(whole.item.path));
   }
+  // Another item may have got the path that an item had.
+  std::erase_if(gone, [&](const std::string& moved) { return written.contains(moved); });
   SACCADE_TRY(send(std::move(objects)));
   for (const int64_t id : change.removals) {
     const auto whole = whole_of_id(client(), id, false);
@@ -492,7 +510,7 @@ Status Writer::commit(const CollectionChange& change) {
   return state_->commit_notes(change).in("write to collection");
 }
 
-Result<int64_t> Writer::State::remove_items(const std::vector<WholeItem>& items) {
+Status Writer::State::remove_items(const std::vector<WholeItem>& items) {
   std::vector<std::string> uuids;
   CollectionChange change;
   for (const WholeItem& whole : items) {
@@ -505,7 +523,27 @@ Result<int64_t> Writer::State::remove_items(const std::vector<WholeItem>& items)
   const std::lock_guard lock(mutex);
   known.clear();
   facts.clear();
-  return std::ssize(items);
+  return {};
+}
+
+// Removes the items that meet a condition, and returns their number. A replica that lags may list an item again, which
+// counts once.
+Result<int64_t> Writer::State::remove_where(const std::string& where) {
+  std::set<int64_t> ids;
+  for (int tries = 0;;) {
+    SACCADE_ASSIGN(const std::vector<WholeItem> items, items_where(client(), where, kItemsPerRemoval, false));
+    if (items.empty()) return std::ssize(ids);
+    const size_t before = ids.size();
+    for (const WholeItem& whole : items) ids.insert(whole.item.id);
+    if (ids.size() == before) {
+      if (++tries == kWriting.rounds) {
+        return fail(ErrorCode::kIo, "{} and {} more are still there after their removal",
+                    items.front().item.path, items.size() - 1);
+      }
+      SACCADE_TRY(wait(kWriting.first_wait * tries, stop));
+    }
+    SACCADE_TRY(remove_items(items));
+  }
 }
 
 Result<int64_t> Writer::remove_ids(std::span<const int64_t> ids) {
@@ -516,20 +554,13 @@ Result<int64_t> Writer::remove_ids(std::span<const int64_t> ids) {
     if (!whole) return fail(std::move(whole).error().in("remove"));
     items.push_back(*std::move(whole));
   }
-  return state_->remove_items(items);
+  SACCADE_TRY(state_->remove_items(items).in("remove"));
+  return std::ssize(items);
 }
 
 Result<int64_t> Writer::remove_path(const std::filesystem::path& path) {
   const std::string stored = stored_path(state_->address(), catalog_path(path));
-  const std::string where = path_under(stored);
-  int64_t count = 0;
-  for (;;) {
-    SACCADE_ASSIGN(const std::vector<WholeItem> items,
-                   items_where(state_->client(), where, kItemsPerRemoval, false).in("remove"));
-    if (items.empty()) return count;
-    SACCADE_ASSIGN(const int64_t some, state_->remove_items(items).in("remove"));
-    count += some;
-  }
+  return state_->remove_where(path_under(stored)).in("remove");
 }
 
 Result<int64_t> Writer::remove_matching(const Filter& filter) {
@@ -540,14 +571,7 @@ Result<int64_t> Writer::remove_matching(const Filter& filter) {
         "remove: a filter with a set of characters, like [a-z], cannot be used to remove from a Weaviate "
         "cluster: name the ids or paths");
   }
-  int64_t count = 0;
-  for (;;) {
-    SACCADE_ASSIGN(const std::vector<WholeItem> items,
-                   items_where(state_->client(), where.graphql, kItemsPerRemoval, false).in("remove"));
-    if (items.empty()) return count;
-    SACCADE_ASSIGN(const int64_t some, state_->remove_items(items).in("remove"));
-    count += some;
-  }
+  return state_->remove_where(where.graphql).in("remove");
 }
 
 Result<int64_t> Writer::forget_removed(const std::filesystem::path& path) {
