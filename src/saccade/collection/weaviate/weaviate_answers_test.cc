@@ -357,7 +357,7 @@ TEST_F(WeaviateAnswers, AStopEndsWhatReadsAndWaitsButNoWrite) {
   std::stop_source stop;
   stop.request_stop();
   const Client asking = client();
-  // What is being written is written to its end.
+  // A write that was begun goes on to its end.
   answer_to("POST", "/v1/tried", R"({"stored": true})");
   const auto written = asking.call({.method = "POST",
                                     .path = "/v1/tried",

@@ -1,5 +1,6 @@
-// Writing side of a collection in a Weaviate cluster that does not do what it is asked to: it refuses, answers in another
-// shape (malformed on purpose), has lost items that another worker removed, or is slow when a stop is requested.
+// Writing side of a collection in a Weaviate cluster that does not do what it is asked to. The cluster refuses changes,
+// gives answers that are malformed on purpose, or has lost items that another worker removed. A stop may be requested
+// while a writer waits for it.
 #include "saccade/collection/weaviate/weaviate_writer.h"
 
 #include <atomic>
@@ -354,7 +355,7 @@ TEST_F(WeaviateWriter, LooksUpWhileNotesAreUnderWay) {
   EXPECT_TRUE(writer->was_removed("/photos/x.jpg").value());
 }
 
-// Of a cluster that cannot take a change now: each of these would wait for half a minute.
+// The cluster cannot take a change now. Without a stop, each of these writers waits for half a minute.
 class WeaviateWriterStop : public WeaviateWriter {
  protected:
   // Makes the server request the stop, and give this answer, when it gets a request that begins so.
@@ -427,7 +428,7 @@ TEST_F(WeaviateWriterStop, IsAnOptionOfEveryWriter) {
   expect_error(made->commit(one_more()), ErrorCode::kCancelled, "create");
 }
 
-// What is under way when a stop is requested is stored, and known to be.
+// A change that is under way when a stop is requested is stored, and known to be.
 TEST_F(WeaviateWriterStop, EndsNoRequestThatIsUnderWay) {
   auto writer = Writer::open(address(), stop_.get_token());
   ASSERT_OK(writer);
