@@ -122,10 +122,12 @@ contains quotes or begins with a hyphen.
 
 constexpr std::string_view kRuns = R"(An evaluation or a training writes a run folder (-o):
 
-  run.json       what was measured: protocol, datasets with hashes, checkpoints with fingerprints, versions, seeds, figures
-                 with intervals
-  *.safetensors  ranks, scores and embeddings that the figures come from
-  state          of a training: what it goes on from after an interruption
+  run.json       what was measured: protocol, datasets with hashes, checkpoints with fingerprints, versions, seeds
+  metrics.json   of an evaluation: the figures with intervals
+  *.jsonl        the data behind the figures, such as items and ranks; of a training: one line an evaluation
+  embeddings     of an evaluation of retrieval: embeddings of images and texts
+  state.safetensors   of a training: what it goes on from after an interruption
+  model          of a training: the best checkpoint so far
 
 `saccade-lab report RUN... -o page.html` makes a page of one or more runs; `saccade-lab eval advise RUN...` ranks models by
 them.
