@@ -199,7 +199,8 @@ def open(
     """Open a collection: a folder that holds the embeddings and the catalog of indexed images.
 
     Args:
-        address: the folder; "~" is the home folder. A new collection is made by the first `index`, nothing before.
+        address: the folder; "~" is the home folder. Also an address like "weaviate://HOST:PORT/Name". A new collection is
+            made by the first `index`, nothing before.
         encoder: model of a new collection, as `load` takes it, or a loaded one; None is the starter. With an existing
             collection, the new location of its model if that was moved; another model is refused.
         create: False raises NotFound if there is no collection yet.

@@ -96,12 +96,14 @@ using EngineInfo = Collection::Info;
 // An open collection with its encoder. Movable. search(), like() and the other const methods may be called
 // from several threads at once. index() and remove() have one writer at a time, in all processes (kIo names
 // the other one); searches continue meanwhile. A search sees the collection as it was when the last index(),
-// remove() or refresh() ended.
+// remove() or refresh() ended. In a Weaviate cluster several processes may write at once, and a search sees
+// the class as it is.
 class Engine {
  public:
-  // Opens a collection: a folder. kNotFound if there is none and options.create is false, or if its model is gone;
-  // kMismatch for another model; kBadData for broken files. Cost: reads two numbers an image, maps the embeddings; the
-  // model is loaded when it is first needed.
+  // Opens a collection: a folder, or an address like weaviate://HOST:PORT/Name. kNotFound if there is none and
+  // options.create is false, or if its model is gone; kMismatch for another model; kBadData for broken files; kIo if a
+  // cluster does not answer. Cost: reads two numbers an image, maps the embeddings; the model is loaded when it is first
+  // needed.
   static Result<Engine> open(std::string_view address, const EngineOptions& options = {});
   // Takes over another engine, which may then only be destroyed or assigned to.
   Engine(Engine&&) noexcept;
