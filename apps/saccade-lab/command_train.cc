@@ -1,5 +1,5 @@
 // saccade train dual: a dual encoder from pictures and their captions.
-// Only in saccade-train (train_elsewhere.cc).
+// Only in saccade-lab-train (main.cc).
 #include "command_train.h"
 
 #include <cstdint>

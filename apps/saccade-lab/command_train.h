@@ -1,4 +1,4 @@
-// Shared code of the `saccade train` commands. In saccade-train alone.
+// Shared code of the `saccade train` commands. In saccade-lab-train alone.
 #pragma once
 
 #include <filesystem>

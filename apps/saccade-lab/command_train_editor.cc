@@ -1,5 +1,5 @@
 // saccade train editor: a small editor of pictures from edit queries.
-// Only in saccade-train (train_elsewhere.cc).
+// Only in saccade-lab-train (main.cc).
 #include <memory>
 #include <string>
 #include <utility>

@@ -2,7 +2,7 @@
 // evaluates on held-out data, keeps the best checkpoint, and saves state from which a stopped training
 // resumes exactly.
 //
-// A task defines the model, the data and the evaluation; a recipe (dual.cc) is a task and its options. A
+// A task defines the model, the data and the evaluation; a recipe (recipes/train_dual.cc) is a task and its options. A
 // recipe of several stages runs one loop for each, in its own folder below the run's. The description of a
 // later stage contains the hash of its initial weights.
 //

@@ -116,7 +116,7 @@ class TextClassifier {
   [[nodiscard]] virtual Result<AttentionMaps> attention_maps(const TokenizedText& text) = 0;
 };
 
-class PictureMapper;  // picture_map.h
+class PictureMapper;  // explain/relevance_map.h
 class TokenStates;    // token_states.h
 class WordInserter;   // token_states.h
 

@@ -130,7 +130,7 @@ struct SearchQuery {
   // True to score all rows, even if the collection has an approximate index. kUnsupported for a vector database.
   bool exact = false;
 
-  // The share of words beside vectors, [0, 1] (word_search.h); 0: vectors alone.
+  // Weight of keyword matches against visual similarity, 0 to 1 (keyword_search.h); 0: vectors alone.
   double keyword_weight = 0;
   // Request to stop: encode_query and search_encoded end with kCancelled between two steps.
   std::stop_token stop = {};

@@ -1,4 +1,4 @@
-// The study of composition (composition.h), on the framework of lab/eval/evaluation.h: whether models
+// The study of composition (winoground.h), on the framework of lab/eval/evaluation.h: whether models
 // distinguish captions of the same words by their images.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Quantization from float32 to 8 bits, as templates over vector widths. Used only by int8_kernels.cc.
+// Quantization from float32 to 8 bits, as templates over vector widths. Used only by int8_product_kernels.cc.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Word search results of an answer, beside the vectors (word_search.h fills these in).
+// Keyword search results of an answer, beside the vectors (keyword_search.h fills these in).
 #pragma once
 
 #include <cstdint>
