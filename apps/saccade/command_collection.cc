@@ -538,7 +538,8 @@ void add_collection_command(CLI::App& app, Command& chosen) {
       ->add_flag("--failures", arguments->failures, "list the files that could not be indexed");
   add_part(group, "verify", "Check a collection for damage; exit code 1 if there is any", arguments, chosen,
            run_verify)
-      ->add_flag("--deep", arguments->deep, "also read all image files and compare their hashes");
+      ->add_flag("--deep", arguments->deep,
+                 "also read all image files and compare their hashes; only of a collection in a folder");
   CLI::App* remove = add_part(group, "remove", "Remove images from a collection; their files stay", arguments,
                               chosen, run_remove);
   remove->add_option("PATH", arguments->paths, "files to remove, or folders with everything below them");

@@ -302,7 +302,8 @@ void add_search_command(CLI::App& app, Command& chosen) {
   command->add_flag("--all", arguments->all, "do not group near-duplicates");
   command->add_flag(
       "--exact", arguments->query.exact,
-      "score all images, even if the collection has an approximate index (saccade collection ann)");
+      "score all images, even if the collection has an approximate index (saccade collection ann); not in a "
+      "Weaviate cluster");
   CLI::Option* group_above =
       command
           ->add_option("--group-above", arguments->query.duplicate_cosine,
