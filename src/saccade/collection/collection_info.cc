@@ -1,6 +1,8 @@
 #include "saccade/collection/collection_info.h"
 
+#include <algorithm>
 #include <system_error>
+#include <utility>
 
 #include "saccade/image/frame_name.h"
 
@@ -15,18 +17,49 @@ Status check_same_checkpoint(const CollectionInfo& collection, const CheckpointI
       made.name, made.fingerprint, checkpoint.name, checkpoint.fingerprint);
 }
 
-std::string catalog_path(const std::filesystem::path& path) {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path normal_path(const fs::path& path) {
   std::error_code error;
-  std::filesystem::path absolute = std::filesystem::absolute(path, error).lexically_normal();
-  if (!absolute.has_filename()) absolute = absolute.parent_path();  // "folder/"
-  if (std::filesystem::is_directory(absolute, error)) {
-    const std::filesystem::path resolved = std::filesystem::weakly_canonical(absolute, error);
+  fs::path absolute = fs::absolute(path, error).lexically_normal();
+  return absolute.has_filename() ? absolute : absolute.parent_path();  // "folder/"
+}
+
+// With the time of a video frame as frame_name() writes it.
+std::string with_frame_name(const fs::path& path) {
+  std::error_code error;
+  std::string frame = settled_frame_name(path.string());
+  return frame == path || fs::exists(path, error) ? path.string() : frame;
+}
+
+}  // namespace
+
+std::string catalog_path(const fs::path& path) {
+  std::error_code error;
+  const fs::path absolute = normal_path(path);
+  if (fs::is_directory(absolute, error)) {
+    const fs::path resolved = fs::weakly_canonical(absolute, error);
     return error ? absolute.string() : resolved.string();
   }
-  const std::filesystem::path parent = std::filesystem::weakly_canonical(absolute.parent_path(), error);
-  const std::string name = error ? absolute.string() : (parent / absolute.filename()).string();
-  std::string frame = settled_frame_name(name);
-  return frame == name || std::filesystem::exists(name, error) ? name : frame;
+  const fs::path parent = fs::weakly_canonical(absolute.parent_path(), error);
+  return with_frame_name(error ? absolute : parent / absolute.filename());
+}
+
+std::vector<std::string> catalog_paths(const fs::path& path) {
+  const fs::path absolute = normal_path(path);
+  std::vector<std::string> names = {with_frame_name(absolute)};
+  const auto add = [&](std::string name) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
+  };
+  add(catalog_path(path));
+  for (fs::path top = absolute.parent_path(); top.has_relative_path(); top = top.parent_path()) {
+    std::error_code error;
+    const fs::path resolved = fs::weakly_canonical(top, error);
+    if (!error) add(with_frame_name((resolved / absolute.lexically_relative(top)).lexically_normal()));
+  }
+  return names;
 }
 
 }  // namespace saccade

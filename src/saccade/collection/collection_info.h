@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "saccade/collection/catalog/catalog.h"
 #include "saccade/core/error.h"
@@ -19,5 +20,9 @@ Status check_same_checkpoint(const CollectionInfo& collection, const CheckpointI
 // link to an image stays under its own name). The time of a video frame is written as by frame_name(). The
 // file need not exist.
 std::string catalog_path(const std::filesystem::path& path);
+// Returns the paths under which an item or a folder of items may be catalogued that is called `path`, each once: the
+// path as it is, catalog_path(), and those with the links below a folder kept, since items that were found through a link to a
+// folder have the link's name in their path.
+std::vector<std::string> catalog_paths(const std::filesystem::path& path);
 
 }  // namespace saccade

@@ -1,7 +1,5 @@
 #include "saccade/collection/collection_reader.h"
 
-#include <filesystem>
-#include <set>
 #include <utility>
 
 #include "saccade/collection/catalog/store.h"
@@ -100,26 +98,11 @@ Result<Item> CollectionReader::item_of_row(int64_t row) const {
   return rows_->item_of_row(row);
 }
 Result<Item> CollectionReader::item_of_path(const std::filesystem::path& path) const {
-  namespace fs = std::filesystem;
-  const fs::path usual = catalog_path(path);
-  std::error_code error;
-  const fs::path absolute = fs::absolute(path, error).lexically_normal();
-  // As the item has it, with its links followed, and then with those kept that are below a folder: an item that was found
-  // through a link to a folder has the link's name in its path.
-  const fs::path as_it_is = absolute.parent_path() / usual.filename();
-  std::set<fs::path> tried = {as_it_is};
-  Result<Item> found = store_->item_of_path(as_it_is);
-  const auto try_too = [&](const fs::path& name) {
-    if (found || found.error().code != ErrorCode::kNotFound) return;
-    if (tried.insert(name).second) found = store_->item_of_path(name);
-  };
-  try_too(usual);
-  for (fs::path top = absolute.parent_path(); !found && top.has_relative_path(); top = top.parent_path()) {
-    const fs::path below = absolute.lexically_relative(top).parent_path() / usual.filename();
-    const fs::path name = (fs::weakly_canonical(top, error) / below).lexically_normal();
-    if (!error) try_too(name);
+  for (const std::string& name : catalog_paths(path)) {
+    Result<Item> found = store_->item_of_path(name);
+    if (found || found.error().code != ErrorCode::kNotFound) return found;
   }
-  return found;
+  return fail(ErrorCode::kNotFound, "{}: no such item", path.string());
 }
 Status CollectionReader::for_each_item(const std::function<Status(const Item&)>& visit) const {
   return store_->for_each_item(visit);

@@ -675,6 +675,15 @@ TEST_F(CollectionTest, FindsItemsWithLinksFollowedOrKept) {
   EXPECT_EQ(found(top / "other/deep/d.png"), "");
   EXPECT_EQ(found(top / "alias/elsewhere/none.png"), "");
   EXPECT_EQ(found("/"), "");
+
+  // Likewise what is removed, and what may come again.
+  EXPECT_EQ(writer->remove_path(top / "other/b.png"), 0);
+  EXPECT_EQ(writer->remove_path(top / "alias/elsewhere/b.png"), 1);
+  EXPECT_EQ(writer->remove_path(top / "alias/elsewhere/c.png"), 1);
+  EXPECT_THAT(test::paths_of(*CollectionReader::open(folder_)),
+              testing::UnorderedElementsAre(paths[0], paths[2], paths[4]));
+  EXPECT_EQ(writer->remove_path(top / "photos-of/elsewhere"), 2);
+  EXPECT_EQ(writer->forget_removed(top / "photos-of/elsewhere"), 3);
 }
 
 TEST(Background, IsDarkOnlyForWhatVanishesOnWhite) {

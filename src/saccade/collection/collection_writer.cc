@@ -111,13 +111,21 @@ Result<int64_t> CollectionWriter::remove_ids(std::span<const int64_t> ids) {
   return writer_->remove_ids(ids);
 }
 Result<int64_t> CollectionWriter::remove_path(const std::filesystem::path& path) {
-  return writer_->remove_path(path);
+  for (const std::string& name : catalog_paths(path)) {
+    SACCADE_ASSIGN(const int64_t removed, writer_->remove_path(name));
+    if (removed > 0) return removed;
+  }
+  return 0;
 }
 Result<int64_t> CollectionWriter::remove_matching(const Filter& filter) {
   return writer_->remove_matching(filter);
 }
 Result<int64_t> CollectionWriter::forget_removed(const std::filesystem::path& path) {
-  return writer_->forget_removed(path);
+  for (const std::string& name : catalog_paths(path)) {
+    SACCADE_ASSIGN(const int64_t forgotten, writer_->forget_removed(name));
+    if (forgotten > 0) return forgotten;
+  }
+  return 0;
 }
 Result<int64_t> CollectionWriter::compact(const ProgressCallback& progress, std::stop_token stop) {
   return writer_->compact(progress, std::move(stop));

@@ -98,7 +98,8 @@ class CollectionWriter {
 
   // Remove items by id, by path (of a file, or of a folder with all below it), or by filter. Each returns how
   // many items it removed. The files themselves are not touched, and stay out: ingest does not take them in
-  // again, under this name or another, until that is forgotten.
+  // again, under this name or another, until that is forgotten. Links in a path are followed or kept, as by
+  // CollectionReader::item_of_path().
   Result<int64_t> remove_ids(std::span<const int64_t> ids);
   Result<int64_t> remove_path(const std::filesystem::path& path);
   Result<int64_t> remove_matching(const Filter& filter);

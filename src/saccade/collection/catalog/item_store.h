@@ -157,6 +157,7 @@ class ItemWriter {
   [[nodiscard]] virtual Result<std::vector<std::byte>> late_values(int64_t row) const = 0;
   virtual Status update_int8_rows(const ProgressCallback& progress, std::stop_token stop) = 0;
   virtual Result<int64_t> remove_ids(std::span<const int64_t> ids) = 0;
+  // `path`: as the items and the removed ones have it.
   virtual Result<int64_t> remove_path(const std::filesystem::path& path) = 0;
   virtual Result<int64_t> remove_matching(const Filter& filter) = 0;
   virtual Result<int64_t> forget_removed(const std::filesystem::path& path) = 0;

@@ -613,7 +613,7 @@ Result<int64_t> FolderWriter::remove_ids(std::span<const int64_t> ids) {
 
 Result<int64_t> FolderWriter::remove_path(const std::filesystem::path& path) {
   const std::lock_guard lock(state_->mutex);
-  return state_->remove_where(store::under(catalog_path(path))).in("remove");
+  return state_->remove_where(store::under(path.string())).in("remove");
 }
 
 Result<int64_t> FolderWriter::remove_matching(const Filter& filter) {
@@ -623,7 +623,7 @@ Result<int64_t> FolderWriter::remove_matching(const Filter& filter) {
 
 Result<int64_t> FolderWriter::forget_removed(const std::filesystem::path& path) {
   const std::lock_guard lock(state_->mutex);
-  const Filter filter = store::under(catalog_path(path));
+  const Filter filter = store::under(path.string());
   SACCADE_ASSIGN(Statement statement,
                  state_->database.prepare(fmt::format("SELECT path FROM removed WHERE {}", filter.sql)));
   for (const SqlValue& value : filter.values) statement.bind(value);

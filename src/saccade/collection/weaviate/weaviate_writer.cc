@@ -559,7 +559,7 @@ Result<int64_t> Writer::remove_ids(std::span<const int64_t> ids) {
 }
 
 Result<int64_t> Writer::remove_path(const std::filesystem::path& path) {
-  const std::string stored = stored_path(state_->address(), catalog_path(path));
+  const std::string stored = stored_path(state_->address(), path.string());
   return state_->remove_where(path_under(stored)).in("remove");
 }
 
@@ -575,12 +575,11 @@ Result<int64_t> Writer::remove_matching(const Filter& filter) {
 }
 
 Result<int64_t> Writer::forget_removed(const std::filesystem::path& path) {
-  const std::string folder = catalog_path(path);
   CollectionChange change;
   {
     const std::lock_guard lock(state_->mutex);
     for (const auto& [of, hash] : state_->removed) {
-      if (is_under(of, folder)) change.forget_removed.push_back(of);
+      if (is_under(of, path.string())) change.forget_removed.push_back(of);
     }
   }
   SACCADE_TRY(state_->commit_notes(change).in("forget what was removed"));
