@@ -337,5 +337,7 @@ int run_campaign(int argc, char** argv) {
 }  // namespace saccade::campaign
 
 int main(int argc, char** argv) {
+  // A shell's background job ignores them, and so would the programs that are asked to stop.
+  for (const int number : {SIGINT, SIGTERM}) std::signal(number, SIG_DFL);
   return saccade::campaign::run_campaign(argc, argv);
 }

@@ -214,7 +214,7 @@ Result<std::vector<float>> row_of(const Json& object) {
     return fail(ErrorCode::kBadData, "a row of {} bytes, expected values of {}", bytes.size(), sizeof(float));
   }
   std::vector<float> row(bytes.size() / sizeof(float));
-  std::memcpy(row.data(), bytes.data(), bytes.size());
+  if (!row.empty()) std::memcpy(row.data(), bytes.data(), bytes.size());
   return row;
 }
 
