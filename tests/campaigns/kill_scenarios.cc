@@ -205,11 +205,22 @@ ProgramEnd work_watch(World& world, Attempt& attempt) {
       fs::remove(photos / ".coming");
     }
   }
+  // It says this once it handles the signal, which would end it before as any other kill does. What an earlier one left
+  // goes when it first takes in what is there.
+  const auto is_at_work = [&] {
+    const fs::directory_iterator files(world.work() / "c");
+    return world.errors(program).find("files are deleted") != std::string::npos &&
+           std::none_of(begin(files), end(files), [](const fs::directory_entry& each) {
+             return each.path().filename().string().find(".tmp-") != std::string::npos;
+           });
+  };
+  const auto until = Clock::now() + std::chrono::duration<double>(attempt.patience);
+  while (!is_at_work() && Clock::now() < until) {
+    if (const auto end = world.poll(program)) return *end;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
   World::signal(program, SIGINT);
-  ProgramEnd end = world.wait(program);
-  // The signal ends a program that has not come to handle it.
-  if (end.code == 128 + SIGINT) end.code = 0;
-  return end;
+  return world.wait(program);
 }
 
 // --- serve ---------------------------------------------------------------------------------------------------

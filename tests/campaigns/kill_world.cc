@@ -183,6 +183,10 @@ std::string World::out(const RunningProgram& program) const {
   return read_file(base_ / "logs" / fmt::format("out-{}", program.run)).value_or("");
 }
 
+std::string World::errors(const RunningProgram& program) const {
+  return read_file(base_ / "logs" / fmt::format("err-{}", program.run)).value_or("");
+}
+
 std::string World::last_errors() const {
   return read_file(base_ / "logs" / fmt::format("err-{}", runs_)).value_or("");
 }

@@ -69,6 +69,7 @@ class World {
   ProgramEnd wait(const RunningProgram& program, double seconds = 120);
   static void signal(const RunningProgram& program, int number);
   [[nodiscard]] std::string out(const RunningProgram& program) const;
+  [[nodiscard]] std::string errors(const RunningProgram& program) const;
   [[nodiscard]] std::string last_errors() const;
   // Of the program that ended last.
   [[nodiscard]] StopCounts last_counts() const;
