@@ -1,8 +1,11 @@
 #include "saccade/core/process/memory_reserve.h"
 
+#include <algorithm>
 #include <atomic>
+#include <malloc.h>
 #include <new>
 #include <sys/mman.h>
+#include <thread>
 
 namespace saccade {
 namespace {
@@ -32,6 +35,12 @@ void give_up_reserve() {
 void keep_memory_reserve(size_t bytes) {
   size_t none = 0;
   if (bytes == 0 || !reserve_bytes.compare_exchange_strong(none, bytes)) return;
+  // glibc keeps 64 MiB of addresses for each arena it ever made, eight a processor by default, and after one large block
+  // was freed takes others like it from there. Then nothing is left to set the reserve aside again.
+  constexpr int kLargestOfAnArena = 4 << 20;
+  const int processors = static_cast<int>(std::thread::hardware_concurrency());
+  (void)::mallopt(M_ARENA_MAX, std::clamp(2 * processors, 4, 64));
+  (void)::mallopt(M_MMAP_THRESHOLD, kLargestOfAnArena);
   reserved = map_reserve();
   std::set_new_handler(give_up_reserve);
 }
