@@ -205,8 +205,8 @@ ProgramEnd work_watch(World& world, Attempt& attempt) {
       fs::remove(photos / ".coming");
     }
   }
-  // It says this once it handles the signal, which would end it before as any other kill does. What an earlier one left
-  // goes when it first takes in what is there.
+  // It says this once it handles the signal, which would end it before as any other kill does. It
+  // removes the temporary files of an earlier one when it first takes in what is there.
   const auto is_at_work = [&] {
     const fs::directory_iterator files(world.work() / "c");
     return world.errors(program).find("files are deleted") != std::string::npos &&

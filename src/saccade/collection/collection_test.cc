@@ -666,7 +666,7 @@ TEST_F(CollectionTest, FindsItemsWithLinksFollowedOrKept) {
   EXPECT_EQ(found(top / "alias/2024/a.png"), paths[0]);
   EXPECT_EQ(found(top / "alias/elsewhere/b.png"), paths[1]);
   EXPECT_EQ(found(top / "alias/elsewhere/deeper/d.png"), paths[4]);
-  // Of a file that has an item by each of its paths, that of the path asked for, else that of the path without links.
+  // A file may have an item by each of its paths: the one of the path asked for comes first, then that without links.
   EXPECT_EQ(found(paths[3]), paths[3]);
   EXPECT_EQ(found(paths[2]), paths[2]);
   EXPECT_EQ(found(top / "alias/elsewhere/c.png"), paths[3]);

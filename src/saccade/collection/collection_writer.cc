@@ -9,6 +9,19 @@
 namespace saccade {
 namespace {
 
+// Makes a change by the first of a path's names in the catalog for which there is something to change.
+template <typename Change>
+Result<int64_t> change_first(const std::filesystem::path& path, const Change& change) {
+  for (const std::string& name : catalog_paths(path)) {
+    SACCADE_ASSIGN(const int64_t changed, change(name));
+    if (changed > 0) return changed;
+  }
+  return 0;
+}
+
+}  // namespace
+namespace {
+
 // Makes a writer that a handle owns.
 template <typename Writer>
 Result<std::unique_ptr<ItemWriter>> owned(Result<Writer> writer) {
@@ -111,21 +124,13 @@ Result<int64_t> CollectionWriter::remove_ids(std::span<const int64_t> ids) {
   return writer_->remove_ids(ids);
 }
 Result<int64_t> CollectionWriter::remove_path(const std::filesystem::path& path) {
-  for (const std::string& name : catalog_paths(path)) {
-    SACCADE_ASSIGN(const int64_t removed, writer_->remove_path(name));
-    if (removed > 0) return removed;
-  }
-  return 0;
+  return change_first(path, [&](const std::string& name) { return writer_->remove_path(name); });
 }
 Result<int64_t> CollectionWriter::remove_matching(const Filter& filter) {
   return writer_->remove_matching(filter);
 }
 Result<int64_t> CollectionWriter::forget_removed(const std::filesystem::path& path) {
-  for (const std::string& name : catalog_paths(path)) {
-    SACCADE_ASSIGN(const int64_t forgotten, writer_->forget_removed(name));
-    if (forgotten > 0) return forgotten;
-  }
-  return 0;
+  return change_first(path, [&](const std::string& name) { return writer_->forget_removed(name); });
 }
 Result<int64_t> CollectionWriter::compact(const ProgressCallback& progress, std::stop_token stop) {
   return writer_->compact(progress, std::move(stop));

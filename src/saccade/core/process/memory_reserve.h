@@ -10,7 +10,8 @@
 
 namespace saccade {
 
-// Sets `bytes` aside from now on, by a new-handler of the process. Called again it does nothing. Thread-safe.
+// Sets `bytes` aside from now on, by a new-handler of the process. Bounds the allocator's arenas too, which would
+// otherwise keep the addresses that the reserve needs. Called again it does nothing. Thread-safe.
 void keep_memory_reserve(size_t bytes);
 
 // Sets the memory aside again if it was given up. Returns false if there is none for that now. True without a reserve.
