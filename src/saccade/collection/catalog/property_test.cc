@@ -24,6 +24,14 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
+// The thread sanitizer of GCC 12 ends some forked processes that start threads ("dup thread with used id"): no kills.
+#ifdef __SANITIZE_THREAD__
+constexpr bool kForks = false;
+#else
+constexpr bool kForks = true;
+#endif
+constexpr int kSteps = 500;
+
 // Content of a file, as a collection sees it.
 enum class Kind { kPicture, kBroken };
 
@@ -201,7 +209,7 @@ void index_and_die(const fs::path& folder, const fs::path& pictures, int at_step
   EXPECT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
 }
 
-// Runs five hundred random steps over `files` files. Kills the process every kill_every steps and checks the
+// Runs kSteps random steps over `files` files. Kills the process every kill_every steps and checks the
 // collection every look_every steps.
 void five_hundred_steps(size_t files, unsigned names, int kill_every, int look_every) {
   const test::TestFolder temporary;
@@ -213,9 +221,9 @@ void five_hundred_steps(size_t files, unsigned names, int kill_every, int look_e
   if (files > 0) ASSERT_OK(index(folder, pictures, 512));
   int kills = 0;
   int runs = 0;
-  for (int step = 1; step <= 500; ++step) {
+  for (int step = 1; step <= kSteps; ++step) {
     model.step(random);
-    if (step % kill_every == 0) {
+    if (kForks && step % kill_every == 0) {
       index_and_die(folder, pictures, 1 + static_cast<int>(random() % 12));
       ++kills;
     }
@@ -267,8 +275,8 @@ void five_hundred_steps(size_t files, unsigned names, int kill_every, int look_e
     EXPECT_EQ(again->bytes_read, 0);
     EXPECT_FALSE(again->encoder_used);
   }
-  EXPECT_EQ(kills, 500 / kill_every);
-  EXPECT_EQ(runs, 500 / look_every);
+  EXPECT_EQ(kills, kForks ? kSteps / kill_every : 0);
+  EXPECT_EQ(runs, kSteps / look_every);
   ASSERT_OK(CollectionWriter::open(folder)->compact());
   EXPECT_EQ(test::faults(folder), "");
   // A fresh collection of the same files has the same content.
