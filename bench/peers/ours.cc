@@ -1,9 +1,12 @@
 // Saccade's side of the comparison with other programs (bench/peers/compare): reads one command per line,
 // answers with a line of JSON. The inputs are raw little-endian numbers in files that the peers read too.
 //
-//   checkpoint FOLDER                  writes a ViT-B/32 CLIP with random weights in the Hugging Face layout
+//   checkpoint FOLDER SHAPE            writes a CLIP with random weights in the Hugging Face layout: ViT-B/32, ViT-L/14
 //   load FOLDER PRECISION              opens its encoder
 //   pictures FILE N OUT                encodes float32 [N, 3, 224, 224]; float32 embeddings to OUT
+//   open FOLDER PRECISION              opens the public library's encoder, which decodes and preprocesses too
+//   photographs LIST BATCH OUT         encodes the files that LIST names, one a line, read before the clock starts; float32
+//                                      embeddings to OUT
 //   texts FILE N TOKENS OUT            encodes int32 [N, TOKENS]; float32 embeddings to OUT
 //   rows FILE N DIM                    keeps float32 [N, DIM] in memory for searching
 //   search FILE M K OUT                the K best rows of each of M queries, float32 [M,
@@ -15,6 +18,7 @@
 #include <cstring>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -22,6 +26,7 @@
 #include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 #include "saccade/core/threads.h"
+#include "saccade/encoder.h"
 #include "saccade/index/exact_search.h"
 #include "saccade/model/encoder_backend.h"
 #include "saccade/model/options/precision_names.h"
@@ -56,9 +61,10 @@ class Runner {
     std::string command, file;
     words >> command >> file;
     if (command == "checkpoint") {
-      SACCADE_TRY(write_random_clip(file, kVitB32));
-      return 0.0;
+      return checkpoint(file, words);
     }
+    if (command == "open") return open(file, words);
+    if (command == "photographs") return photographs(file, words);
     if (command == "load") return load(file, words);
     if (command == "pictures") return pictures(file, words);
     if (command == "texts") return texts(file, words);
@@ -77,13 +83,57 @@ class Runner {
     return {};
   }
 
-  Result<double> load(const std::string& folder, std::istream& words) {
+  static Result<double> checkpoint(const std::string& folder, std::istream& words) {
+    std::string name;
+    words >> name;
+    for (const ClipShape& shape : {kVitB32, kVitL14}) {
+      if (name != shape.name) continue;
+      SACCADE_TRY(write_random_clip(folder, shape));
+      return 0.0;
+    }
+    return fail(ErrorCode::kUsage, "no shape {} (there are: {}, {})", name, kVitB32.name, kVitL14.name);
+  }
+
+  static Result<Precision> precision_of(std::istream& words) {
     std::string name;
     words >> name;
     const auto precision = from_name<Precision>(name);
     if (!precision) return fail(ErrorCode::kUsage, "no precision {}", name);
+    return *precision;
+  }
+
+  Result<double> open(const std::string& folder, std::istream& words) {
+    SACCADE_ASSIGN(const Precision precision, precision_of(words));
     double seconds = 0;
-    SACCADE_TRY(timed([&] { return load_encoder(folder, {.precision = *precision, .threads = 0}); }, encoder_,
+    SACCADE_TRY(
+        timed([&] { return Encoder::load(folder, {.precision = precision}); }, photographer_, seconds));
+    return seconds;
+  }
+
+  Result<double> photographs(const std::string& list, std::istream& words) {
+    int batch = 0;
+    std::string out;
+    words >> batch >> out;
+    SACCADE_ASSIGN(const std::string names, read_file(list, kMostBytes));
+    std::vector<ImageInput> inputs;
+    std::istringstream lines(names);
+    for (std::string name; std::getline(lines, name);) {
+      SACCADE_ASSIGN(std::string bytes, read_file(name, kMostBytes));
+      inputs.push_back(ImageInput::bytes(std::move(bytes)));
+    }
+    std::optional<Embeddings> found;
+    double seconds = 0;
+    SACCADE_TRY(
+        timed([&] { return photographer_->encode_images(inputs, {.batch_size = batch}); }, found, seconds));
+    const MatrixView<const float> rows = found->view();
+    SACCADE_TRY(store(out, rows.data(), static_cast<size_t>(rows.rows() * rows.columns())));
+    return seconds;
+  }
+
+  Result<double> load(const std::string& folder, std::istream& words) {
+    SACCADE_ASSIGN(const Precision precision, precision_of(words));
+    double seconds = 0;
+    SACCADE_TRY(timed([&] { return load_encoder(folder, {.precision = precision, .threads = 0}); }, encoder_,
                       seconds));
     return seconds;
   }
@@ -150,6 +200,7 @@ class Runner {
   }
 
   std::unique_ptr<EncoderBackend> encoder_;
+  std::optional<Encoder> photographer_;
   Matrix<float> rows_;
   ThreadPool pool_;  // as many threads as the processors that the comparison leaves us, the caller's included
 };
