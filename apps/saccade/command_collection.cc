@@ -515,9 +515,10 @@ Result<int> run_import(const CollectionArguments& arguments, Session& session) {
 using Run = Result<int> (*)(const CollectionArguments&, Session&);
 
 CLI::App* add_part(CLI::App* group, const std::string& name, const std::string& what,
-                   const std::shared_ptr<CollectionArguments>& arguments, Command& chosen, Run run) {
+                   const std::shared_ptr<CollectionArguments>& arguments, Command& chosen, Run run,
+                   CollectionKinds kinds = CollectionKinds::kAny) {
   CLI::App* command = group->add_subcommand(name, what);
-  add_collection_option(*command, arguments->collection);
+  add_collection_option(*command, arguments->collection, kinds);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   command->callback([arguments, &chosen, run] {
     chosen = [arguments, run](Session& session) -> Result<int> {
@@ -549,7 +550,7 @@ void add_collection_command(CLI::App& app, Command& chosen) {
   remove->add_option("--filter", arguments->filter,
                      "remove all images that meet this condition (see saccade help filters)");
   CLI::App* duplicates = add_part(group, "duplicates", "Find duplicate images; nothing is deleted", arguments,
-                                  chosen, run_duplicates);
+                                  chosen, run_duplicates, CollectionKinds::kFolder);
   CLI::Option* min_likeness = add_choice(
       *duplicates, "--min-likeness", arguments->duplicates.least,
       "minimum likeness: identical bytes, the same image in another form (default), or images of one burst");
@@ -602,7 +603,7 @@ void add_collection_command(CLI::App& app, Command& chosen) {
       ->excludes(folder);
   CLI::App* ann =
       add_part(group, "ann", "Build an approximate index, which makes searches in large collections faster",
-               arguments, chosen, run_ann);
+               arguments, chosen, run_ann, CollectionKinds::kFolder);
   ann->add_option(
          "--recall", arguments->approximate.recall,
          "share of the best 10 that searches should find, above 0 and below 1; the build finds the effort for it")

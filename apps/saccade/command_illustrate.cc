@@ -577,7 +577,7 @@ void add_illustrate_command(CLI::App& app, Command& chosen) {
   CLI::App* command =
       app.add_subcommand("illustrate", "Add images of a collection to the visual sentences of a document");
   command->add_option("DOCUMENT", arguments->document, "text, Markdown, HTML or PDF")->required();
-  add_collection_option(*command, arguments->collection);
+  add_collection_option(*command, arguments->collection, CollectionKinds::kFolder);
   command->add_option("-o,--output", arguments->output,
                       "document to write, .md or .html (default: only report what it would contain)");
   add_choice(*command, "--format", arguments->format, "format of the output (default: by its file name)");

@@ -485,5 +485,22 @@ TEST_F(Life, WatchTakesInWhatIsThereAndEndsWhenAsked) {
   expect_failure({"watch", "pictures", "-c", "none"}, 1, {"saccade index PATH -c none", "makes one"});
 }
 
+TEST_F(Life, HelpOffersAClusterWhereOneIsTaken) {
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"search"}, {"index"}, {"collection", "info"}, {"collection", "export"}}) {
+    std::vector<std::string> help = command;
+    help.emplace_back("--help");
+    EXPECT_THAT(run(help).out, HasSubstr("weaviate://")) << command.back();
+  }
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"illustrate"}, {"collection", "duplicates"}, {"collection", "ann"}}) {
+    std::vector<std::string> help = command;
+    help.emplace_back("--help");
+    const Outcome shown = run(help);
+    EXPECT_THAT(shown.out, HasSubstr("--collection")) << command.back();
+    EXPECT_THAT(shown.out, Not(HasSubstr("weaviate"))) << command.back();
+  }
+}
+
 }  // namespace
 }  // namespace saccade::test
