@@ -374,6 +374,7 @@ Result<int> run_ann(const CollectionArguments& arguments, Session& session) {
   const Status built = build();
   progress.clear();
   SACCADE_TRY(built);
+  SACCADE_TRY(check_not_compacted(collection).in("build approximate index"));
   SACCADE_TRY(collection.refresh());
   if (arguments.json) {
     SACCADE_TRY(session.out.write_json(
