@@ -122,7 +122,7 @@ Judge judge_of(const CollectionReader& collection, const SearchQuery& query) {
   }
   if (!query.is_plain()) return {.reason = "of a query of several parts nothing is measured"};
   if (query.text.has_words() && !query.images.empty()) {
-    return {.reason = "of a text and a picture together nothing is measured"};
+    return {.reason = "of a text and an image together nothing is measured"};
   }
   const Background& background = *query.background;
   const Background::Kind& kind = query.images.empty() ? background.text : background.picture;

@@ -96,7 +96,7 @@ Status FeatureFile::read() {
   }
   for (size_t t = 0; t < text_image_.size(); ++t) {
     if (text_image_[t] >= -1 && text_image_[t] < images()) continue;
-    return fail(ErrorCode::kBadData, "\"text_image\": text {} has picture {}, there are {}", t,
+    return fail(ErrorCode::kBadData, "\"text_image\": text {} has image {}, there are {}", t,
                 text_image_[t], images());
   }
   if (file_.find("text_number") != nullptr) {

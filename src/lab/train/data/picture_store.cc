@@ -130,7 +130,7 @@ Result<PictureStore> PictureStore::build(std::span<const DatasetItem> items, int
     }
   });
   if (stop.stop_requested())
-    return fail(ErrorCode::kCancelled, "stopped while decoding the training pictures");
+    return fail(ErrorCode::kCancelled, "stopped while decoding the training images");
   std::sort(store.failures_.begin(), store.failures_.end());
   store.file_to_keep_ = file;
   return store;

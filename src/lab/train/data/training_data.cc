@@ -93,7 +93,7 @@ Status load_config(const DualTrainingOptions& options, TrainingSetup& setup) {
   SACCADE_ASSIGN(setup.preprocessing, preprocessing_from_hugging_face(file.preprocessor, side).in(where));
   if (setup.preprocessing.output_height() != side || setup.preprocessing.output_width() != side) {
     return fail(ErrorCode::kMismatch,
-                "{}: \"preprocessor\" makes pictures of {} x {}, \"model\" takes {} x {}", where,
+                "{}: \"preprocessor\" makes images of {} x {}, \"model\" takes {} x {}", where,
                 setup.preprocessing.output_width(), setup.preprocessing.output_height(), side, side);
   }
   return {};

@@ -365,9 +365,9 @@ Result<std::string> Store::why_empty(const Filter& filter) const {
   for (const Filter::Condition& condition : filter.conditions) {
     SACCADE_ASSIGN(const Filter one, parse_filter(condition.text));
     SACCADE_ASSIGN(const int64_t met, state_->count(where_of(one.tree).graphql));
-    if (met == 0) why += fmt::format("{}no picture meets {}", why.empty() ? "" : "; ", condition.text);
+    if (met == 0) why += fmt::format("{}no image meets {}", why.empty() ? "" : "; ", condition.text);
   }
-  if (why.empty()) why = "each condition is met by some picture, all of them together by none";
+  if (why.empty()) why = "each condition is met by some image, all of them together by none";
   return why;
 }
 

@@ -59,7 +59,7 @@ Result<Asked> asked_of(const Context& context, const Json& json) {
   SearchQuery& query = asked.query;
   SACCADE_ASSIGN(const std::string modality, json_field_or<std::string>(json, "modality", "image"));
   if (modality != "image") {
-    return fail(ErrorCode::kUnsupported, "\"modality\": \"{}\", pictures alone are searched here", modality);
+    return fail(ErrorCode::kUnsupported, "\"modality\": \"{}\", images alone are searched here", modality);
   }
   SACCADE_ASSIGN(const bool multilingual, json_field_or<bool>(json, "use_mclip", false));
   if (multilingual)
