@@ -45,8 +45,7 @@ std::string dataset_text(const RunDataset& dataset, const ClassificationMetrics&
     for (const ClassResult& one : result.classes) {
       if (one.images == 0) continue;
       text += fmt::format(
-          "    {:<32} {} of {}{}\n", one_line(one.label), count_text(one.top1),
-          counted(one.images, "image"),
+          "    {:<32} {} of {}{}\n", one_line(one.label), count_text(one.top1), counted(one.images, "image"),
           one.mistaken_for ? ", mistaken most for " + one_line(*one.mistaken_for) : std::string());
     }
   }

@@ -65,10 +65,9 @@ std::string details_text(const SpeedRecord& result) {
         fmt::format("    texts of {:.1f} tokens on average, {} cut\n", result.mean_tokens, result.texts_cut);
   }
   if (result.benchmark) {
-    text +=
-        fmt::format("    benchmark pass: {} queries a second over {}, {}; seconds:",
-                    number_text(result.benchmark->queries_per_s),
-                    counted(result.benchmark->images, "image"), counted(result.benchmark->texts, "text"));
+    text += fmt::format("    benchmark pass: {} queries a second over {}, {}; seconds:",
+                        number_text(result.benchmark->queries_per_s),
+                        counted(result.benchmark->images, "image"), counted(result.benchmark->texts, "text"));
     for (const auto& [name, seconds] : result.benchmark->seconds)
       text += fmt::format(" {} {:.3g}", name, seconds);
     text += "\n";

@@ -43,10 +43,10 @@ std::string done_text(const DualTrainingReport& report) {
 }
 
 std::string plan_text(const DualTrainingPlan& plan) {
-  std::string text = fmt::format(
-      "images       {}, with {}\nheld out     {}\nparameters   {}\nmemory       {}, measured\n",
-      count_text(plan.pictures), counted(plan.captions, "caption"), counted(plan.held_out, "image"),
-      count_text(plan.parameters), size_text(plan.memory_bytes));
+  std::string text =
+      fmt::format("images       {}, with {}\nheld out     {}\nparameters   {}\nmemory       {}, measured\n",
+                  count_text(plan.pictures), counted(plan.captions, "caption"),
+                  counted(plan.held_out, "image"), count_text(plan.parameters), size_text(plan.memory_bytes));
   if (plan.seconds_a_step > 0) {
     text += fmt::format("time         {} for {}, at {:.3g} s a step, and what evaluations take\n",
                         duration_text(plan.seconds), counted(plan.steps, "step"), plan.seconds_a_step);

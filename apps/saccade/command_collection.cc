@@ -211,8 +211,8 @@ Result<int> run_verify(const CollectionArguments& arguments, Session& session) {
       text += fmt::format("{}{}: {}\n", problem.fatal ? "DAMAGED " : "", one_line(problem.subject),
                           one_line(problem.message));
     }
-    text += fmt::format("{}: {}, {}, {}{}\n", one_line(arguments.collection),
-                        counted(report->items, "image"), counted(report->rows, "row"),
+    text += fmt::format("{}: {}, {}, {}{}\n", one_line(arguments.collection), counted(report->items, "image"),
+                        counted(report->rows, "row"),
                         report->without_files > 0
                             ? fmt::format("{} without a file here, ", count_text(report->without_files))
                             : "",

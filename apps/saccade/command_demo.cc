@@ -96,8 +96,8 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
   }
   SACCADE_ASSIGN(const std::shared_ptr<const CollectionSnapshot> snapshot, core->snapshot());
   const CollectionReader& collection = snapshot->collection;
-  SACCADE_TRY(session.out.write(fmt::format("{} in {}\n", counted(collection.item_count(), "image"),
-                                            one_line(arguments.collection))));
+  SACCADE_TRY(session.out.write(
+      fmt::format("{} in {}\n", counted(collection.item_count(), "image"), one_line(arguments.collection))));
   std::vector<SearchAnswer> answers;
   SearchPageOptions page;
   page.title = "Saccade: a few searches";

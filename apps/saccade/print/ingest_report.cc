@@ -69,10 +69,9 @@ std::string report_text(const IngestReport& report, const std::string& collectio
   const auto line = [&text](int64_t count, std::string_view what) {
     if (count > 0) text += fmt::format("  {:>9}  {}\n", count_text(count), what);
   };
-  line(report.added,
-       report.duplicates > 0
-           ? fmt::format("added, {} of them with the bytes of another image", count_text(report.duplicates))
-           : "added");
+  line(report.added, report.duplicates > 0 ? fmt::format("added, {} of them with the bytes of another image",
+                                                         count_text(report.duplicates))
+                                           : "added");
   line(report.updated, "updated: the file had changed");
   line(report.moved, "found under another path");
   line(report.unchanged, "unchanged");
@@ -100,8 +99,8 @@ std::string report_text(const IngestReport& report, const std::string& collectio
 
 void warn_of_no_pictures(const IngestReport& report, std::string_view input, Messages& messages) {
   if (report.seen > 0 || !report.failed.empty() || report.cancelled) return;
-  messages.warning(fmt::format("no images in {}: folders are searched for files with an image's ending",
-                               one_line(input)));
+  messages.warning(
+      fmt::format("no images in {}: folders are searched for files with an image's ending", one_line(input)));
 }
 
 }  // namespace saccade::app

@@ -159,8 +159,7 @@ class Measurement {
     const bool sees = encoder_.info().image_height > 0 && !inputs_.images.empty();
     const bool reads = encoder_.tokenizer() != nullptr && !inputs_.texts.empty();
     if (!sees && !reads) {
-      return fail(ErrorCode::kBadData,
-                  "nothing to measure with: {} images and {} texts, and the encoder {}",
+      return fail(ErrorCode::kBadData, "nothing to measure with: {} images and {} texts, and the encoder {}",
                   inputs_.images.size(), inputs_.texts.size(),
                   encoder_.tokenizer() == nullptr ? "has no tokenizer" : "reads texts only");
     }

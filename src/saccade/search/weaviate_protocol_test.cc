@@ -278,7 +278,7 @@ TEST(WeaviateProtocol, AClassAnswersLikeAFolder) {
   }
   const auto why = remote->why_empty(parse_filter("place=nowhere").value());
   ASSERT_OK(why);
-  EXPECT_EQ(*why, "no picture meets place=nowhere");
+  EXPECT_EQ(*why, "no image meets place=nowhere");
   const auto summary = remote->summary();
   ASSERT_OK(summary);
   EXPECT_EQ(summary->formats, near->summary()->formats);

@@ -56,8 +56,7 @@ Result<std::string> text_of(const ComposedTask& task, std::span<const ComposedAn
 }
 
 Status check_list(const ComposedTask& task, size_t query, std::string_view metric, const Json& list) {
-  if (!list.is_array())
-    return fail(ErrorCode::kBadData, "{}, expected an array of images", json_kind(list));
+  if (!list.is_array()) return fail(ErrorCode::kBadData, "{}, expected an array of images", json_kind(list));
   const int64_t expected = length_of(task, query, metric);
   if (std::ssize(list) != expected) {
     return fail(ErrorCode::kBadData, "{} images, the server takes {}", list.size(), expected);

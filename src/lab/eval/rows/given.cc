@@ -155,8 +155,8 @@ Status GivenFile::check_belongs_to(const RetrievalSource& dataset) const {
   const auto dataset_images = static_cast<int64_t>(dataset.images.size());
   const auto dataset_texts = static_cast<int64_t>(dataset.texts.size());
   if (dataset_images != images() || dataset_texts != texts()) {
-    return fail(ErrorCode::kMismatch, "{} has {} images and {} texts, the dataset {} and {}", path_,
-                images(), texts(), dataset_images, dataset_texts);
+    return fail(ErrorCode::kMismatch, "{} has {} images and {} texts, the dataset {} and {}", path_, images(),
+                texts(), dataset_images, dataset_texts);
   }
   for (size_t t = 0; t < text_image_.size(); ++t) {
     if (text_image_[t] == dataset.texts[t].image) continue;

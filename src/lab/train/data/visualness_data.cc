@@ -116,8 +116,8 @@ Status load_config(const VisualnessTrainingOptions& options, VisualnessData& dat
 Status refuse_options_of_clip(const VisualnessTrainingOptions& options) {
   const VisualnessTrainingOptions plain;
   const std::pair<const char*, bool> given[] = {
-      {"NULL picture", options.null_picture.kind != plain.null_picture.kind ||
-                           options.null_picture.seed != plain.null_picture.seed},
+      {"NULL image", options.null_picture.kind != plain.null_picture.kind ||
+                         options.null_picture.seed != plain.null_picture.seed},
       {"objective", options.objective != plain.objective},
       {"loss", options.loss != plain.loss},
       {"part to train", options.part != plain.part}};

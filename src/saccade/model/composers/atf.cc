@@ -66,8 +66,8 @@ class AtfModel : public ComposerModel {
       const int64_t texts = input.text_tokens.begin[item + 1] - input.text_tokens.begin[item];
       if (pictures == options_.picture_tokens && texts <= options_.text_places) continue;
       return fail(ErrorCode::kMismatch,
-                  "query {}: {} image tokens and {} text tokens, expected {} and at most {}", i + 1,
-                  pictures, texts, options_.picture_tokens, options_.text_places);
+                  "query {}: {} image tokens and {} text tokens, expected {} and at most {}", i + 1, pictures,
+                  texts, options_.picture_tokens, options_.text_places);
     }
     Composed composed;
     composed.rows = Matrix<float>(n, input.picture_rows.columns());

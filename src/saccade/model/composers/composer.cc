@@ -109,8 +109,8 @@ Result<ComposerInput> composer_input(EncoderBackend& pictures, EncoderBackend& t
                                      std::span<const std::string> words) {
   if (pixels.rows() != std::ssize(words) && pixels.rows() != 1) {
     return fail(ErrorCode::kUsage,
-                "{} reference images with {} texts, expected one each, or one image for all",
-                pixels.rows(), words.size());
+                "{} reference images with {} texts, expected one each, or one image for all", pixels.rows(),
+                words.size());
   }
   const bool shared = pixels.rows() != std::ssize(words);
   const Tokenizer* tokenizer = texts.tokenizer();

@@ -150,11 +150,10 @@ Result<std::vector<std::string>> RemotePictures::State::addresses_of(const hub::
   }
   const auto host = std::ranges::find_if(hosts, [&](const Host& one) { return one.is(url); });
   if (host == hosts.end()) {
-    return fail(
-        ErrorCode::kUnsupported,
-        "{}:{} is none of the hosts that this server fetches images from: send the image itself, as "
-        "data:image/...;base64,...",
-        url.host, url.port);
+    return fail(ErrorCode::kUnsupported,
+                "{}:{} is none of the hosts that this server fetches images from: send the image itself, as "
+                "data:image/...;base64,...",
+                url.host, url.port);
   }
   SACCADE_ASSIGN(std::vector<std::string> addresses,
                  options.resolve ? options.resolve(url.host) : resolved_by_system(url.host));
