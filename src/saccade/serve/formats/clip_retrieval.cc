@@ -105,7 +105,9 @@ Result<HttpResponse> knn_service(const Context& context, const HttpRequest& requ
   SACCADE_ASSIGN(const Asked asked, asked_of(context, json));
   const auto found = [&]() -> Result<SearchAnswer> {
     if (!asked.row.empty()) {
-      return search_row(served->now()->collection, asked.row, asked.query, context.pool);
+      SearchQuery query = asked.query;
+      query.stop = context.stop;
+      return search_row(served->now()->collection, asked.row, query, context.pool);
     }
     EngineCore::SearchCall call;
     call.literal = true;
