@@ -61,6 +61,12 @@ namespace {
 
 // Starts libvips. One that was installed together with Saccade looks for its modules beside itself: those of the system
 // are another build's. Returns false on failure.
+//
+// vips_init() takes the folder from the environment alone, and adds the variable itself if it is missing. Every start of
+// libvips in a program with threads thus changes the environment, and a thread that reads it in this instant may fail
+// where the C library does not guard against it (glibc does from 2.41 on). The value that was there is put back, because
+// another libvips in this process, as that of pyvips, would take our modules for its own. Programs that must not risk this
+// decode in processes (decoder_pool.h), whose variable is set before they have threads.
 bool initialize_vips() {
   const auto bundled = bundled_vips();
   if (!bundled) return VIPS_INIT("saccade") == 0;
