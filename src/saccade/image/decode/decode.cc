@@ -63,10 +63,9 @@ namespace {
 // are another build's. Returns false on failure.
 //
 // vips_init() takes the folder from the environment alone, and adds the variable itself if it is missing. Every start of
-// libvips in a program with threads thus changes the environment, and a thread that reads it in this instant may fail
-// where the C library does not guard against it (glibc does from 2.41 on). The value that was there is put back, because
-// another libvips in this process, as that of pyvips, would take our modules for its own. Programs that must not risk this
-// decode in processes (decoder_pool.h), whose variable is set before they have threads.
+// libvips thus changes the environment. A thread that reads it in this instant may fail, unless the C library guards
+// against that (glibc does from 2.41 on). The value that was there is put back: another libvips in this process, as that
+// of pyvips, would take our modules for its own. Decoder processes (decoder_pool.h) start libvips before they have threads.
 bool initialize_vips() {
   const auto bundled = bundled_vips();
   if (!bundled) return VIPS_INIT("saccade") == 0;
