@@ -57,7 +57,7 @@ std::string spread_text(const char* what, const std::optional<Spread>& spread,
 
 std::string details_text(const SpeedRecord& result) {
   std::string text = fmt::format("  {}\n", one_line(result.model));
-  text += spread_text("pictures", result.images_per_s, result.stages) +
+  text += spread_text("images", result.images_per_s, result.stages) +
           spread_text("texts", result.texts_per_s, result.text_stages) +
           spread_text("queries", result.queries_per_s, result.query_stages);
   if (std::isfinite(result.mean_tokens)) {
@@ -88,7 +88,7 @@ Result<std::string> answer_text(const Evaluation& evaluation) {
   text += fmt::format("  {:<24} {:>10} {:>8} {:>9} {:^24} {:^24} {:>7} {:>9} {:>9}\n", "", "", "", "",
                       "text query, ms", "image query, ms", "", "", "");
   text += fmt::format("  {:<24} {:>10} {:>8} {:>9} {:>8}{:>8}{:>8} {:>8}{:>8}{:>8} {:>7} {:>9} {:>9}\n",
-                      "model", "pictures/s", "texts/s", "queries/s", "p50", "p95", "p99", "p50", "p95", "p99",
+                      "model", "images/s", "texts/s", "queries/s", "p50", "p95", "p99", "p50", "p95", "p99",
                       "load s", "loaded", "peak");
   for (const SpeedRecord& result : metrics.results) {
     text += fmt::format("  {:<24} {:>10} {:>8} {:>9}{}{} {:>7.2f} {:>9} {:>9}\n", one_line(result.model),

@@ -181,7 +181,7 @@ TEST_F(GenerateEdits, GivesUpWhereNothingComes) {
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(report->requests, 2);
   EXPECT_EQ(report->untried, 2);
-  EXPECT_THAT(report->ended, HasSubstr("2 pictures failed one after the other"));
+  EXPECT_THAT(report->ended, HasSubstr("2 images failed one after the other"));
   // A refused key ends the run at once, and marks nothing as failed.
   instead = [](const std::string&) { return ServerReply{.status = 401}; };
   const auto refused = run();

@@ -185,7 +185,7 @@ Result<EditorTrainingReport> train(const EditorTrainingOptions& options, const P
                 counted(std::ssize(data.queries), "edit"),
                 unread.empty() ? std::string()
                                : fmt::format("; {} cannot be read, the first: {}",
-                                             counted(std::ssize(unread), "picture"), unread.front()));
+                                             counted(std::ssize(unread), "image"), unread.front()));
   }
   data.description["usable_queries"] = data.queries.size();
   SACCADE_ASSIGN(const std::unique_ptr<EditorTask> task, EditorTask::make(options, data, pool));
