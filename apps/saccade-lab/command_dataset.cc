@@ -92,7 +92,7 @@ std::string size_text(const Dataset& dataset) {
   if (const auto* edits = dataset.find<EditQueries>()) {
     return fmt::format("{}, {}",
                        dataset.size() == 1 ? "1 edit query" : count_text(dataset.size()) + " edit queries",
-                       counted(std::ssize(edits->gallery), "picture"));
+                       counted(std::ssize(edits->gallery), "image"));
   }
   if (dataset.find<RatedTexts>() == nullptr) {
     return counted(dataset.size(),
@@ -100,7 +100,7 @@ std::string size_text(const Dataset& dataset) {
   }
   const Json counts = rated_texts_json(dataset);
   const auto count = [&](const char* key) { return count_text(counts[key].get<int64_t>()); };
-  return fmt::format("{}: {} visual, {} non-visual, {} ambiguous; {} with a picture",
+  return fmt::format("{}: {} visual, {} non-visual, {} ambiguous; {} with an image",
                      counted(dataset.size(), "rated text"), count("visual"), count("non_visual"),
                      count("ambiguous"), count("with_image"));
 }

@@ -33,10 +33,10 @@ std::string text_of(const PdfCorpusReport& report, const std::string& output) {
   text += fmt::format("documents    {} ({} from before), {} failed, {} with the same bytes as another\n",
                       count_text(report.documents), count_text(report.resumed),
                       count_text(static_cast<int64_t>(report.failed.size())), count_text(report.same_bytes));
-  text += fmt::format("pages        {}, {} with sentences and pictures, {} behind the limit\n",
+  text += fmt::format("pages        {}, {} with sentences and images, {} behind the limit\n",
                       count_text(report.pages), count_text(report.pages_with_pictures),
                       count_text(report.pages_left_out));
-  text += fmt::format("pictures     {}; left out: {} small, {} repeated, {} unread\n",
+  text += fmt::format("images       {}; left out: {} small, {} repeated, {} unread\n",
                       count_text(report.pictures), count_text(report.small_pictures),
                       count_text(report.repeated_pictures), count_text(report.unread_pictures));
   text += fmt::format(

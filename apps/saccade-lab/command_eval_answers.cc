@@ -103,10 +103,10 @@ void add_eval_answers_command(CLI::App& eval, Command& chosen) {
       "answers", "Measure answers to texts: their order with keyword matches, and their match probabilities");
   add_eval_inputs(*command, arguments->eval);
   command->add_flag("--leave-out", arguments->eval.evaluation.leave_out,
-                    "leave out pictures that cannot be read, and count them");
+                    "leave out images that cannot be read, and count them");
   command
       ->add_option("--indexed", arguments->answers.indexed,
-                   "number of captions of each picture that are indexed; the others are asked for")
+                   "number of captions of each image that are indexed; the others are asked for")
       ->transform(whole_number(0, 1000))
       ->capture_default_str();
   command

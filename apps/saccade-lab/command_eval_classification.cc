@@ -27,7 +27,7 @@ struct ClassificationArguments {
 
 std::string dataset_text(const RunDataset& dataset, const ClassificationMetrics& metrics) {
   std::string text = fmt::format("{}: {}, {} classes\n", one_line(dataset.name),
-                                 counted(dataset.images, "picture"), count_text(dataset.texts));
+                                 counted(dataset.images, "image"), count_text(dataset.texts));
   text += fmt::format("  {:<24} {:<22} {:<22} {:<22} {:>5}\n", "model", "top-1", "top-5", "mean per class",
                       "tied");
   for (const ClassificationResult& result : metrics.results) {
@@ -45,8 +45,7 @@ std::string dataset_text(const RunDataset& dataset, const ClassificationMetrics&
     for (const ClassResult& one : result.classes) {
       if (one.images == 0) continue;
       text += fmt::format(
-          "    {:<32} {} of {}{}\n", one_line(one.label), count_text(one.top1),
-          counted(one.images, "picture"),
+          "    {:<32} {} of {}{}\n", one_line(one.label), count_text(one.top1), counted(one.images, "image"),
           one.mistaken_for ? ", mistaken most for " + one_line(*one.mistaken_for) : std::string());
     }
   }

@@ -63,7 +63,7 @@ std::string table_text(const std::vector<const ComposedResult*>& results, std::v
 
 std::string dataset_text(const RunDataset& dataset, const ComposedMetrics& metrics) {
   std::string text = fmt::format("{}: {} asked, {}\n", one_line(dataset.name), counted(dataset.texts, "text"),
-                                 counted(dataset.images, "picture"));
+                                 counted(dataset.images, "image"));
   for (const ComposedChoice& chosen : metrics.chosen) {
     if (chosen.dataset != dataset.name) continue;
     text += fmt::format("  {:<20} {:<18} weight {:.2f} chosen here, r10 {:.3f}\n", one_line(chosen.model),

@@ -43,7 +43,7 @@ std::string row_text(const EditsResult& result) {
 
 std::string dataset_text(const RunDataset& dataset, const EditsMetrics& metrics) {
   std::string text = fmt::format("{}: {}\n  {:<20} {:<18} {:<26} {:>7} {:<22} {}\n", one_line(dataset.name),
-                                 counted(dataset.texts, "generated picture"), "model", "asked by", "kind",
+                                 counted(dataset.texts, "generated image"), "model", "asked by", "kind",
                                  "queries", "r1", "r5");
   for (const EditsResult& result : metrics.results) {
     if (result.group.of == "all") text += row_text(result);
@@ -57,7 +57,7 @@ std::string dataset_text(const RunDataset& dataset, const EditsMetrics& metrics)
                         figure_text(one.cosine), figure_text(one.reference_cosine));
     if (one.correlation && std::isfinite(one.correlation->value)) {
       text += fmt::format(
-          "  rank correlation of that cosine with what asking by the picture gains over reference + text: "
+          "  rank correlation of that cosine with what asking by the image gains over reference + text: "
           "{}\n",
           figure_text(*one.correlation));
     }
@@ -91,7 +91,7 @@ Result<int> run(EditsArguments& arguments, Session& session) {
   }
   const auto measure = [&](ProgressLine& progress) -> Result<Evaluation> {
     if (arguments.eval.evaluation.datasets.size() != 1) {
-      return fail(ErrorCode::kUsage, "name the dataset that the pictures were generated for with --dataset");
+      return fail(ErrorCode::kUsage, "name the dataset that the images were generated for with --dataset");
     }
     ThreadPool pool(arguments.eval.encoder.threads);
     SACCADE_ASSIGN(const EvaluationOptions options, encoding_options(arguments.eval, session, progress));

@@ -64,7 +64,7 @@ std::string result_text(const LengthResult& result) {
   std::string text = fmt::format(
       "{}{}, {}: {}, {}; tokens a text: median {}, 95% within {}, longest {}; room for {}, {} longer\n",
       one_line(result.dataset), result.domain.empty() ? "" : " (" + one_line(result.domain) + ")",
-      one_line(result.model), counted(result.images, "picture"), counted(result.texts, "text"),
+      one_line(result.model), counted(result.images, "image"), counted(result.texts, "text"),
       tokens.lengths.median, tokens.lengths.p95, tokens.lengths.max, length_words(tokens.limit),
       count_text(tokens.beyond));
   text += fmt::format("  {:<34} {:<15} {:<16} {:<22} {}\n", "", "direction", "effective n", "R@1 at the end",

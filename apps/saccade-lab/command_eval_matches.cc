@@ -57,7 +57,7 @@ std::string dataset_text(const RunDataset& dataset, const MatchesMetrics& metric
                         count_text(result.classes));
     if (!result.unsupported.empty()) text += "  " + result.unsupported + "\n";
     if (result.texts) text += queries_text("searched by text", *result.texts);
-    if (result.pictures) text += queries_text("searched by picture", *result.pictures);
+    if (result.pictures) text += queries_text("searched by image", *result.pictures);
   }
   return text + exclusions_text(dataset);
 }

@@ -80,7 +80,7 @@ std::string rerank_text(const RetrievalResult& result) {
 }
 
 std::string dataset_text(const RunDataset& dataset, const RetrievalMetrics& metrics) {
-  std::string text = fmt::format("{}: {}, {}\n", one_line(dataset.name), counted(dataset.images, "picture"),
+  std::string text = fmt::format("{}: {}, {}\n", one_line(dataset.name), counted(dataset.images, "image"),
                                  counted(dataset.texts, "text"));
   text += fmt::format("  {:<24} {:<14} {:<22} {:<22} {:<22} {:>6} {:>8} {:>8}\n", "model", "direction", "R@1",
                       "R@5", "R@10", "MRR", "nDCG@10", "median");

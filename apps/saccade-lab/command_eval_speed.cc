@@ -57,7 +57,7 @@ std::string spread_text(const char* what, const std::optional<Spread>& spread,
 
 std::string details_text(const SpeedRecord& result) {
   std::string text = fmt::format("  {}\n", one_line(result.model));
-  text += spread_text("pictures", result.images_per_s, result.stages) +
+  text += spread_text("images", result.images_per_s, result.stages) +
           spread_text("texts", result.texts_per_s, result.text_stages) +
           spread_text("queries", result.queries_per_s, result.query_stages);
   if (std::isfinite(result.mean_tokens)) {
@@ -65,16 +65,15 @@ std::string details_text(const SpeedRecord& result) {
         fmt::format("    texts of {:.1f} tokens on average, {} cut\n", result.mean_tokens, result.texts_cut);
   }
   if (result.benchmark) {
-    text +=
-        fmt::format("    benchmark pass: {} queries a second over {}, {}; seconds:",
-                    number_text(result.benchmark->queries_per_s),
-                    counted(result.benchmark->images, "picture"), counted(result.benchmark->texts, "text"));
+    text += fmt::format("    benchmark pass: {} queries a second over {}, {}; seconds:",
+                        number_text(result.benchmark->queries_per_s),
+                        counted(result.benchmark->images, "image"), counted(result.benchmark->texts, "text"));
     for (const auto& [name, seconds] : result.benchmark->seconds)
       text += fmt::format(" {} {:.3g}", name, seconds);
     text += "\n";
   }
   return text + fmt::format("    scored by {} against {}, {} of them random\n", result.scored_by,
-                            counted(result.gallery, "picture"), count_text(result.random_rows));
+                            counted(result.gallery, "image"), count_text(result.random_rows));
 }
 
 Result<std::string> answer_text(const Evaluation& evaluation) {
@@ -82,14 +81,14 @@ Result<std::string> answer_text(const Evaluation& evaluation) {
   SACCADE_ASSIGN(const auto metrics, read_record<SpeedMetrics>(evaluation.metrics));
   const RunDataset& dataset = info.datasets.front();
   std::string text =
-      fmt::format("{}: {}, {}; {}, {}\n", one_line(dataset.name), counted(dataset.images, "picture"),
+      fmt::format("{}: {}, {}; {}, {}\n", one_line(dataset.name), counted(dataset.images, "image"),
                   counted(dataset.texts, "text"),
                   info.machine.processor.empty() ? "unknown processor" : one_line(info.machine.processor),
                   counted(info.machine.threads, "thread"));
   text += fmt::format("  {:<24} {:>10} {:>8} {:>9} {:^24} {:^24} {:>7} {:>9} {:>9}\n", "", "", "", "",
-                      "text query, ms", "picture query, ms", "", "", "");
+                      "text query, ms", "image query, ms", "", "", "");
   text += fmt::format("  {:<24} {:>10} {:>8} {:>9} {:>8}{:>8}{:>8} {:>8}{:>8}{:>8} {:>7} {:>9} {:>9}\n",
-                      "model", "pictures/s", "texts/s", "queries/s", "p50", "p95", "p99", "p50", "p95", "p99",
+                      "model", "images/s", "texts/s", "queries/s", "p50", "p95", "p99", "p50", "p95", "p99",
                       "load s", "loaded", "peak");
   for (const SpeedRecord& result : metrics.results) {
     text += fmt::format("  {:<24} {:>10} {:>8} {:>9}{}{} {:>7.2f} {:>9} {:>9}\n", one_line(result.model),

@@ -65,7 +65,7 @@ std::string dataset_text(const RunDataset& dataset, const VisualnessMetrics& met
     if (result.mrr) {
       text +=
           fmt::format("  {}: MRR {} of {} with {}\n", one_line(result.model), figure_text(result.mrr->mrr),
-                      counted(result.mrr->texts, "text"), counted(result.mrr->images, "picture"));
+                      counted(result.mrr->texts, "text"), counted(result.mrr->images, "image"));
     }
     text += attention_line(result) + ambiguous_line(result);
   }

@@ -33,7 +33,7 @@ struct GenerateArguments {
 
 std::string report_text(const GenerateEditsReport& report) {
   std::string text = fmt::format("{}: {}\n", counted(report.queries, "edit"), one_line(report.list.string()));
-  text += fmt::format("made         {}, {:.1f} a second{}\n", counted(report.made, "picture"),
+  text += fmt::format("made         {}, {:.1f} a second{}\n", counted(report.made, "image"),
                       report.seconds > 0 ? static_cast<double>(report.made) / report.seconds : 0.0,
                       report.requests > 0
                           ? fmt::format("; {}, {} there and back", counted(report.requests, "request"),

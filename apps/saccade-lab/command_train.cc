@@ -43,10 +43,10 @@ std::string done_text(const DualTrainingReport& report) {
 }
 
 std::string plan_text(const DualTrainingPlan& plan) {
-  std::string text = fmt::format(
-      "pictures     {}, with {}\nheld out     {}\nparameters   {}\nmemory       {}, measured\n",
-      count_text(plan.pictures), counted(plan.captions, "caption"), counted(plan.held_out, "picture"),
-      count_text(plan.parameters), size_text(plan.memory_bytes));
+  std::string text =
+      fmt::format("images       {}, with {}\nheld out     {}\nparameters   {}\nmemory       {}, measured\n",
+                  count_text(plan.pictures), counted(plan.captions, "caption"),
+                  counted(plan.held_out, "image"), count_text(plan.parameters), size_text(plan.memory_bytes));
   if (plan.seconds_a_step > 0) {
     text += fmt::format("time         {} for {}, at {:.3g} s a step, and what evaluations take\n",
                         duration_text(plan.seconds), counted(plan.steps, "step"), plan.seconds_a_step);
@@ -60,7 +60,7 @@ std::string report_text(const DualTrainingReport& report) {
   if (!report.best.empty()) {
     text += fmt::format(
         "best checkpoint, of step {}, in {}\n"
-        "held out, each picture with its first caption (as `eval retrieval --captions one-caption`):\n",
+        "held out, each image with its first caption (as `eval retrieval --captions one-caption`):\n",
         count_text(report.best_step), one_line(report.model.string()));
     text += fmt::format(
         "{:<24} {:>8}   {:^20}   {:^20}\n{:<24} {:>8}   {:>6} {:>6} {:>6}   {:>6} {:>6} {:>6}\n", "", "",

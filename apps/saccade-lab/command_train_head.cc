@@ -47,7 +47,7 @@ std::string figures_text(const Json& result) {
 
 std::string outcome_text(const Json& set) {
   std::string text = fmt::format("{}: {}, {}\n", one_line(set["set"].get<std::string>()),
-                                 counted(set["images"].get<int64_t>(), "picture"),
+                                 counted(set["images"].get<int64_t>(), "image"),
                                  counted(set["texts"].get<int64_t>(), "text"));
   text += fmt::format("  {:<24} {:<68} {:<68}\n  {:<24}", "", "text to image", "image to text", "model");
   for (int direction = 0; direction < 2; ++direction) {

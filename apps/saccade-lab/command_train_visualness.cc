@@ -40,7 +40,7 @@ std::string figures_text(const VisualnessFigures& figures) {
       fmt::format("F1 {:.3f}, precision {:.3f}, recall {:.3f}, accuracy {:.3f} at threshold {:.4f}",
                   figures.f1, figures.precision, figures.recall, figures.accuracy, figures.threshold);
   if (std::isfinite(figures.mrr)) {
-    text += fmt::format("; MRR {:.3f} among {}", figures.mrr, counted(figures.pictures, "picture"));
+    text += fmt::format("; MRR {:.3f} among {}", figures.mrr, counted(figures.pictures, "image"));
   }
   return text;
 }

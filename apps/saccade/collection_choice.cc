@@ -11,11 +11,13 @@
 
 namespace saccade::app {
 
-void add_collection_option(CLI::App& command, std::string& collection) {
+void add_collection_option(CLI::App& command, std::string& collection, CollectionKinds kinds) {
+  const char* const address = kinds == CollectionKinds::kFolder ? "" : ", or weaviate://HOST:PORT/Name";
   command.add_option(
       "-c,--collection", collection,
-      "folder of the collection, or weaviate://HOST:PORT/Name (default: $SACCADE_COLLECTION, else .saccade in this folder or a parent, "
-      "else the only collection found)");
+      fmt::format("folder of the collection{} (default: $SACCADE_COLLECTION, else .saccade in this folder "
+                  "or a parent, else the only collection found)",
+                  address));
 }
 
 Status settle_collection(std::string& collection, Messages& messages) {

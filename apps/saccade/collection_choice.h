@@ -11,7 +11,11 @@
 
 namespace saccade::app {
 
-void add_collection_option(CLI::App& command, std::string& collection);
+// Collections that a command takes, as its help names them: folders, or also classes of a Weaviate cluster.
+enum class CollectionKinds { kFolder, kAny };
+
+void add_collection_option(CLI::App& command, std::string& collection,
+                           CollectionKinds kinds = CollectionKinds::kAny);
 
 // Settles which one it is; one that was found because there is no other is named on stderr.
 Status settle_collection(std::string& collection, Messages& messages);

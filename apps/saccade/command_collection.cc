@@ -141,7 +141,7 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
   const std::string different = summary.distinct_contents == kUnknownState
                                     ? std::string()
                                     : fmt::format(", {} different", count_text(summary.distinct_contents));
-  text += fmt::format("pictures     {}{}, {} with a caption, {}\n", count_text(summary.items), different,
+  text += fmt::format("images       {}{}, {} with a caption, {}\n", count_text(summary.items), different,
                       count_text(summary.captions), size_text(summary.file_bytes));
   if (!summary.formats.empty()) {
     text += "formats     ";
@@ -155,11 +155,11 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
   }
   if (summary.without_files > 0) {
     text += fmt::format("files        of {} not on this host: imported without\n",
-                        counted(summary.without_files, "picture"));
+                        counted(summary.without_files, "image"));
   }
   if (summary.removed > 0) {
     text += fmt::format("kept out     {} (saccade collection remove --forget lets them in)\n",
-                        counted(summary.removed, "picture"));
+                        counted(summary.removed, "image"));
   }
   if (const VectorIndex* index = collection.index()) {
     text += fmt::format("engine       {}, rows {}\n", index->engine(), size_text(summary.row_bytes));
@@ -211,8 +211,8 @@ Result<int> run_verify(const CollectionArguments& arguments, Session& session) {
       text += fmt::format("{}{}: {}\n", problem.fatal ? "DAMAGED " : "", one_line(problem.subject),
                           one_line(problem.message));
     }
-    text += fmt::format("{}: {}, {}, {}{}\n", one_line(arguments.collection),
-                        counted(report->items, "picture"), counted(report->rows, "row"),
+    text += fmt::format("{}: {}, {}, {}{}\n", one_line(arguments.collection), counted(report->items, "image"),
+                        counted(report->rows, "row"),
                         report->without_files > 0
                             ? fmt::format("{} without a file here, ", count_text(report->without_files))
                             : "",
@@ -238,7 +238,7 @@ Result<int> run_forget(const CollectionArguments& arguments, Session& session) {
     SACCADE_TRY(session.out.write_json({{"collection", arguments.collection}, {"forgotten", forgotten}}));
   } else {
     SACCADE_TRY(session.out.write(fmt::format("{} may come in again: the next saccade index takes them\n",
-                                              counted(forgotten, "picture"))));
+                                              counted(forgotten, "image"))));
   }
   return kDone;
 }
@@ -273,7 +273,7 @@ Result<int> run_remove(const CollectionArguments& arguments, Session& session) {
     SACCADE_TRY(session.out.write(fmt::format(
         "{} removed from the collection, to stay out (--forget lets them in again); the files were not "
         "touched\n",
-        counted(removed, "picture"))));
+        counted(removed, "image"))));
   }
   return kDone;
 }
@@ -324,9 +324,9 @@ Result<int> run_composer(const CollectionArguments& arguments, Session& session)
   } else {
     if (trial) SACCADE_TRY(session.out.write(trial_text(*trial) + "\n"));
     SACCADE_TRY(session.out.write(
-        composer ? fmt::format("a picture and words are composed by {} ({})\n", one_line(composer->name()),
+        composer ? fmt::format("an image and words are composed by {} ({})\n", one_line(composer->name()),
                                composer->config().kind)
-                 : std::string("no composer is named: a picture and words are composed by their sum\n")));
+                 : std::string("no composer is named: an image and words are composed by their sum\n")));
   }
   return kDone;
 }
@@ -374,6 +374,7 @@ Result<int> run_ann(const CollectionArguments& arguments, Session& session) {
   const Status built = build();
   progress.clear();
   SACCADE_TRY(built);
+  SACCADE_TRY(check_not_compacted(collection).in("build approximate index"));
   SACCADE_TRY(collection.refresh());
   if (arguments.json) {
     SACCADE_TRY(session.out.write_json(
@@ -444,7 +445,7 @@ Result<int> run_merge(const CollectionArguments& arguments, Session& session) {
                                         {"stayed_out", all.stayed_out}}));
     return kDone;
   }
-  std::string text = fmt::format("{} added", counted(all.added, "picture"));
+  std::string text = fmt::format("{} added", counted(all.added, "image"));
   if (all.same > 0) text += fmt::format(", {} there already", count_text(all.same));
   if (all.different > 0)
     text += fmt::format(", {} there with another content, which stays", count_text(all.different));
@@ -463,7 +464,7 @@ Result<int> run_export(const CollectionArguments& arguments, Session& session) {
         {{"collection", arguments.collection}, {"folder", arguments.folder}, {"items", items}}));
   } else {
     SACCADE_TRY(session.out.write(
-        fmt::format("{} written to {}\n", counted(items, "picture"), one_line(arguments.folder))));
+        fmt::format("{} written to {}\n", counted(items, "image"), one_line(arguments.folder))));
   }
   return kDone;
 }
@@ -499,7 +500,7 @@ Result<int> run_import(const CollectionArguments& arguments, Session& session) {
                                         {"stayed_out", report->stayed_out},
                                         {"failed", std::move(failed)}}));
   } else {
-    std::string text = fmt::format("{} added", counted(report->added, "picture"));
+    std::string text = fmt::format("{} added", counted(report->added, "image"));
     if (report->same > 0) text += fmt::format(", {} there already", count_text(report->same));
     if (report->stayed_out > 0)
       text += fmt::format(", {} kept out as they were removed before", count_text(report->stayed_out));
@@ -515,9 +516,10 @@ Result<int> run_import(const CollectionArguments& arguments, Session& session) {
 using Run = Result<int> (*)(const CollectionArguments&, Session&);
 
 CLI::App* add_part(CLI::App* group, const std::string& name, const std::string& what,
-                   const std::shared_ptr<CollectionArguments>& arguments, Command& chosen, Run run) {
+                   const std::shared_ptr<CollectionArguments>& arguments, Command& chosen, Run run,
+                   CollectionKinds kinds = CollectionKinds::kAny) {
   CLI::App* command = group->add_subcommand(name, what);
-  add_collection_option(*command, arguments->collection);
+  add_collection_option(*command, arguments->collection, kinds);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   command->callback([arguments, &chosen, run] {
     chosen = [arguments, run](Session& session) -> Result<int> {
@@ -549,7 +551,7 @@ void add_collection_command(CLI::App& app, Command& chosen) {
   remove->add_option("--filter", arguments->filter,
                      "remove all images that meet this condition (see saccade help filters)");
   CLI::App* duplicates = add_part(group, "duplicates", "Find duplicate images; nothing is deleted", arguments,
-                                  chosen, run_duplicates);
+                                  chosen, run_duplicates, CollectionKinds::kFolder);
   CLI::Option* min_likeness = add_choice(
       *duplicates, "--min-likeness", arguments->duplicates.least,
       "minimum likeness: identical bytes, the same image in another form (default), or images of one burst");
@@ -602,7 +604,7 @@ void add_collection_command(CLI::App& app, Command& chosen) {
       ->excludes(folder);
   CLI::App* ann =
       add_part(group, "ann", "Build an approximate index, which makes searches in large collections faster",
-               arguments, chosen, run_ann);
+               arguments, chosen, run_ann, CollectionKinds::kFolder);
   ann->add_option(
          "--recall", arguments->approximate.recall,
          "share of the best 10 that searches should find, above 0 and below 1; the build finds the effort for it")

@@ -68,7 +68,7 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
   }
   if (!std::filesystem::is_directory(arguments.sample, error)) {
     return fail(ErrorCode::kNotFound,
-                "no sample pictures in {}: ./dev demo makes them, or name a folder of your own",
+                "no sample images in {}: ./dev demo makes them, or name a folder of your own",
                 arguments.sample);
   }
   OutputRules rules{.closed = {arguments.collection}, .overwrite = arguments.overwrite};
@@ -96,8 +96,8 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
   }
   SACCADE_ASSIGN(const std::shared_ptr<const CollectionSnapshot> snapshot, core->snapshot());
   const CollectionReader& collection = snapshot->collection;
-  SACCADE_TRY(session.out.write(fmt::format("{} in {}\n", counted(collection.item_count(), "picture"),
-                                            one_line(arguments.collection))));
+  SACCADE_TRY(session.out.write(
+      fmt::format("{} in {}\n", counted(collection.item_count(), "image"), one_line(arguments.collection))));
   std::vector<SearchAnswer> answers;
   SearchPageOptions page;
   page.title = "Saccade: a few searches";
@@ -117,7 +117,7 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
   SACCADE_TRY(
       write_search_page(arguments.html, rules, answers, collection, std::move(page), core->pool(), session));
   SACCADE_TRY(
-      session.out.write(fmt::format("\nthe same as a page of pictures: {}\n", one_line(arguments.html))));
+      session.out.write(fmt::format("\nthe same as a page of images: {}\n", one_line(arguments.html))));
   return some_failed ? kSomeFailed : kDone;
 }
 

@@ -127,7 +127,7 @@ Result<std::optional<PageFormat>> settle_format(const IllustrateArguments& argum
   }
   if (arguments.embed && format == PageFormat::kMarkdown) {
     return fail(ErrorCode::kUsage,
-                "--embed is for HTML: Markdown names its pictures' files (--copy puts them beside it)");
+                "--embed is for HTML: Markdown names its images' files (--copy puts them beside it)");
   }
   return format;
 }
@@ -242,7 +242,7 @@ std::string matching_text(const IllustratePlan& plan, const IllustrateOptions& o
   if (plan.tells) return fmt::format("at least {:.0f}% likely to be right", 100 * options.least);
   if (plan.null_known) {
     return fmt::format(
-        "standing out as {} wrong pictures do by chance; how likely they are to be right cannot be told: {}",
+        "standing out as {} wrong images do by chance; how likely they are to be right cannot be told: {}",
         options.most_false, plan.reason);
   }
   return fmt::format("the nearest, however far: how likely they are to be right cannot be told: {}",
@@ -265,10 +265,10 @@ std::string summary_text(const Page& page, const SentenceJudge& judge, const Ill
       fmt::format("sentences    {} in {}; {} of no prose left out\n", count_text(sentences),
                   counted(std::ssize(page.document.paragraphs), "paragraph"), counted(page.no_prose, "part"));
   text += fmt::format("visual       {}, {}\n", count_text(visual), judge_text(judge));
-  text += fmt::format("pictures     {}, {}\n", count_text(std::ssize(plan.pictures)),
+  text += fmt::format("images       {}, {}\n", count_text(std::ssize(plan.pictures)),
                       matching_text(plan, arguments.choosing));
   text += fmt::format(
-      "without one  {} visual sentences: {} without a likely picture, {} whose pictures stand elsewhere, {} "
+      "without one  {} visual sentences: {} without a likely image, {} whose images stand elsewhere, {} "
       "in "
       "paragraphs that have theirs\n",
       count_text(visual - std::ssize(plan.pictures)), count_text(plan.count(SentenceOutcome::kNothingLikely)),
@@ -276,8 +276,8 @@ std::string summary_text(const Page& page, const SentenceJudge& judge, const Ill
   if (!page.engine.empty()) {
     const auto made =
         std::ranges::count_if(page.generated, [](const auto& one) { return !one.picture.file.empty(); });
-    text += fmt::format("generated    {} by {}, of visual sentences without a likely picture\n",
-                        counted(made, "picture"), page.engine);
+    text += fmt::format("generated    {} by {}, of visual sentences without a likely image\n",
+                        counted(made, "image"), page.engine);
     for (const Page::Generated& one : page.generated) {
       if (!one.picture.file.empty()) continue;
       text +=
@@ -404,11 +404,11 @@ void warn(const Page& page, const IllustrateArguments& arguments, const LoadedEn
   if (page.plan.gone + page.plan.changed > 0) {
     say(fmt::format(
         "{} passed over: {} gone, {} changed since they were taken in; `saccade index` takes them in anew",
-        counted(page.plan.gone + page.plan.changed, "picture"), count_text(page.plan.gone),
+        counted(page.plan.gone + page.plan.changed, "image"), count_text(page.plan.gone),
         count_text(page.plan.changed)));
   }
   if (moves_links(page, arguments)) {
-    say("written to another folder than the document's: links and pictures of its own that are relative "
+    say("written to another folder than the document's: links and images of its own that are relative "
         "lead from there");
   }
   if (page.sentences.empty()) say("the document has no sentences of prose");
@@ -486,7 +486,7 @@ Result<int> run(IllustrateArguments& arguments, Session& session) {
                    judge_sentences(page.sentences, scores, judge.threshold, arguments.phrases));
     SACCADE_ASSIGN(page.plan, choose_pictures(collection, *loaded.encoder, page.sentences, options, pool));
   }
-  if (collection.item_count() == 0) session.messages.warning("no pictures in the collection");
+  if (collection.item_count() == 0) session.messages.warning("no images in the collection");
   if (engine) SACCADE_TRY(generate_missing(arguments, *engine, session, page));
   if (format) {
     SACCADE_ASSIGN(const std::vector<DocumentPicture> pictures,
@@ -577,7 +577,7 @@ void add_illustrate_command(CLI::App& app, Command& chosen) {
   CLI::App* command =
       app.add_subcommand("illustrate", "Add images of a collection to the visual sentences of a document");
   command->add_option("DOCUMENT", arguments->document, "text, Markdown, HTML or PDF")->required();
-  add_collection_option(*command, arguments->collection);
+  add_collection_option(*command, arguments->collection, CollectionKinds::kFolder);
   command->add_option("-o,--output", arguments->output,
                       "document to write, .md or .html (default: only report what it would contain)");
   add_choice(*command, "--format", arguments->format, "format of the output (default: by its file name)");

@@ -210,7 +210,7 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
         "--captions {}: its captions are for {}, none of which is among the {} found; images are matched by "
         "path",
         one_line(arguments.captions),
-        counted(static_cast<int64_t>(arguments.ingest.captions.size()), "picture"),
+        counted(static_cast<int64_t>(arguments.ingest.captions.size()), "image"),
         counted(report->seen, "file")));
   }
   if (report->cancelled) {

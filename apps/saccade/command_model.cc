@@ -71,7 +71,7 @@ std::string receipt_text(const PrecisionReceipt& receipt) {
     text += fmt::format("{:<14} cosines to fp32's rows: {}\n", enum_name(receipt.precision),
                         agreement_text(*agreement, what));
   };
-  add(receipt.pictures, "picture");
+  add(receipt.pictures, "image");
   add(receipt.texts, "text");
   if (const std::string wide = wide_layers_text(receipt.wide_layers); !wide.empty())
     text += fmt::format("{:<14} {}\n", enum_name(receipt.precision), one_line(wide));

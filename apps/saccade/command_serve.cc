@@ -384,7 +384,7 @@ void add_serve_command(CLI::App& app, Command& chosen) {
       *command,
       {{"Address and who may ask", {"--listen", "--key-file", "--no-key", "--tls-certificate", "--tls-key"}},
        {"What clients may change", {"--index-folder", "--allow-write", "--max-uploads"}},
-       {"Pictures elsewhere", {"--fetch-from"}},
+       {"Images elsewhere", {"--fetch-from"}},
        {"Bounds", {"--memory", "--thumbnails", "--max-body", "--max-requests", "--max-connections"}},
        {"Log", {"--json-log", "--log-queries"}},
        {"Model and speed", {"-m", "--precision", "--threads"}}});

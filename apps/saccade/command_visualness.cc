@@ -40,7 +40,7 @@ Result<std::vector<double>> scores_of(const VisualnessArguments& arguments, cons
   EncoderBackend& encoder = *loaded.encoder;
   if (TextClassifier* classifier = encoder.text_classifier()) {
     if (!arguments.null_picture.empty()) {
-      return fail(ErrorCode::kUsage, "{}: a classifier of texts knows no NULL picture", loaded.id.path);
+      return fail(ErrorCode::kUsage, "{}: a classifier of texts knows no NULL image", loaded.id.path);
     }
     threshold = kVisualProbability;
     return visual_probabilities(*classifier, texts);

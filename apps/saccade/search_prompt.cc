@@ -64,9 +64,9 @@ const LineLibrary& line_library() {
 constexpr std::string_view kHelp =
     "words           search; cats -dogs, beach:2 sunset and \"red apple\" as on the command line\n"
     ":more           the next hits\n"
-    ":like N         pictures like hit N\n"
+    ":like N         images like hit N\n"
     ":open N         hit N, in the program that shows such files\n"
-    ":filter EXPR    only pictures that meet a condition from here on; without EXPR all\n"
+    ":filter EXPR    only images that meet a condition from here on; without EXPR all\n"
     ":k N            so many hits at a time\n"
     ":help           this\n"
     ":quit, Ctrl-D   the end\n";
@@ -246,7 +246,7 @@ std::optional<std::string> LineReader::read(const std::string& prompt) {
 
 Result<int> run_prompt(Searcher& searcher, const PromptOptions& options, Session& session) {
   session.messages.info(fmt::format("{}; :help says what there is beside words",
-                                    counted(searcher.collection().item_count(), "picture")));
+                                    counted(searcher.collection().item_count(), "image")));
   LineReader lines(history_file());
   Prompt prompt(searcher, options, session);
   for (;;) {

@@ -95,12 +95,11 @@ TEST_F(BadInput, RowsThatAreNoNumbersAreAnError) {
   EXPECT_FALSE(fs::exists(folder_ / "t.npy.json"));
 
   spoil("visual_projection.weight");
-  expect_failure({"embed", "--images", "pictures", "-m", "model", "-o", "i.npy"}, 1,
-                 {"picture 1 of 4", "NaN"});
+  expect_failure({"embed", "--images", "pictures", "-m", "model", "-o", "i.npy"}, 1, {"image 1 of 4", "NaN"});
   EXPECT_FALSE(fs::exists(folder_ / "i.npy"));
   const Outcome indexed = run({"index", "pictures", "-c", "other", "-m", "model"});
   EXPECT_EQ(indexed.code, 1);
-  EXPECT_THAT(indexed.err, HasSubstr("picture 1 of 4"));
+  EXPECT_THAT(indexed.err, HasSubstr("image 1 of 4"));
 }
 
 // Output to a target that is not a regular file goes there, and the target keeps its type.
@@ -132,7 +131,7 @@ TEST_F(BadInput, OutputsMayBeDevicesPipesAndLinks) {
 TEST_F(BadInput, OptionsOfLateInteractionAreRefusedByName) {
   picture("pictures/red.png", 220, 10, 10);
   expect_failure({"index", "pictures", "-c", "new", "-m", "model", "--rows-precision", "int8"}, 1,
-                 {"--rows-precision", "one row a picture"});
+                 {"--rows-precision", "one row an image"});
   expect_failure({"index", "pictures", "-c", "new", "-m", "model", "--pool-rows", "4"}, 1, {"--pool-rows"});
   EXPECT_FALSE(std::filesystem::exists(folder_ / "new"));
   expect_failure({"index", "pictures", "-c", "new", "--pool-rows", "65"}, 2, {"--pool-rows"});
@@ -141,7 +140,7 @@ TEST_F(BadInput, OptionsOfLateInteractionAreRefusedByName) {
   const Outcome away = run({"index", "pictures", "-c", "c", "--captions", "away.jsonl"});
   EXPECT_EQ(away.code, 0) << away.err;
   EXPECT_THAT(away.err,
-              HasSubstr("--captions away.jsonl: its captions are for 1 picture, none of which is among the"));
+              HasSubstr("--captions away.jsonl: its captions are for 1 image, none of which is among the"));
   const std::string before = snapshot("c");
   expect_failure({"index", "pictures", "-c", "c", "--rows-precision", "fp16"}, 2,
                  {"--rows-precision", "the collection has one embedding an image"});
@@ -209,9 +208,9 @@ TEST_F(BadInput, EmptyFilesAndFoldersAreNamed) {
   const Outcome indexed = run({"index", "empty", "-c", "c", "-m", "model"});
   EXPECT_EQ(indexed.code, 0);
   expect_one_line(indexed);
-  EXPECT_THAT(indexed.err, HasSubstr("no pictures in empty"));
-  expect_failure({"search", "-c", "c", "x"}, 4, {"no pictures in the collection"});
-  expect_failure({"search", "-c", "c", "x", "--filter", "width>1"}, 4, {"no picture passes the filter"});
+  EXPECT_THAT(indexed.err, HasSubstr("no images in empty"));
+  expect_failure({"search", "-c", "c", "x"}, 4, {"no images in the collection"});
+  expect_failure({"search", "-c", "c", "x", "--filter", "width>1"}, 4, {"no image passes the filter"});
   const Outcome answer = run({"search", "-c", "c", "x", "--json", "--html", "page.html"});
   EXPECT_EQ(answer.code, 4) << answer.err;
   const auto json = parse_json(answer.out);

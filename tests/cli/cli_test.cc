@@ -341,7 +341,7 @@ TEST_F(Cli, RerankReadsThePicturesAgain) {
   std::filesystem::remove(folder_ / "pictures/red.png");
   const Outcome gone = run({"search", "-c", "c", "red", "--all", "--rerank", "model"});
   EXPECT_EQ(gone.code, 0);
-  EXPECT_THAT(gone.err, HasSubstr("1 of 4 pictures could not be re-ranked: 1 gone, 0 changed"));
+  EXPECT_THAT(gone.err, HasSubstr("1 of 4 images could not be re-ranked: 1 gone, 0 changed"));
   EXPECT_THAT(gone.out, HasSubstr("the best 3 of 4 re-ranked by model (cosine)"));
 }
 
@@ -424,9 +424,9 @@ TEST_F(Cli, PrecisionOfACollection) {
   make_collection();
   const Outcome made = run({"index", "pictures", "-c", "d", "-m", "model", "--precision", "int8"});
   ASSERT_EQ(made.code, 0) << made.err;
-  EXPECT_THAT(made.err, testing::ContainsRegex(
-                            "int8: cosines of the first pictures' rows to fp32's: mean 0\\.99[0-9]+, "
-                            "1st percentile 0\\.[0-9]+, worst 0\\.[0-9]+ \\([0-9]+ pictures\\)"));
+  EXPECT_THAT(made.err,
+              testing::ContainsRegex("int8: cosines of the first images' rows to fp32's: mean 0\\.99[0-9]+, "
+                                     "1st percentile 0\\.[0-9]+, worst 0\\.[0-9]+ \\([0-9]+ images\\)"));
   EXPECT_EQ(json_of(run({"collection", "info", "-c", "d", "--json"}))["settings"]["precision"], "int8");
   EXPECT_EQ(run({"index", "pictures", "-c", "d", "-m", "model"}).code, 0);
   expect_failure({"index", "pictures", "-c", "d", "-m", "model", "--precision", "fp32"}, 1,
@@ -566,7 +566,7 @@ TEST_F(Cli, DemoSaysWhatFailedAndWhereThereWasNothing) {
   EXPECT_EQ(failed.code, 3) << failed.err;
   EXPECT_THAT(failed.out, HasSubstr("        1  failed:\n"));
   EXPECT_THAT(failed.out, HasSubstr((folder_ / "some/broken.png").string() + ": "));
-  EXPECT_THAT(failed.out, HasSubstr("1 picture in c\n"));
+  EXPECT_THAT(failed.out, HasSubstr("1 image in c\n"));
   const Outcome again = run(demo);
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_THAT(again.out, HasSubstr("        1  skipped: failed before"));
@@ -575,8 +575,8 @@ TEST_F(Cli, DemoSaysWhatFailedAndWhereThereWasNothing) {
   const Outcome nothing = run({"demo", "empty", "-c", "none", "-m", "model", "--html", "none.html"});
   EXPECT_EQ(nothing.code, 0);
   expect_one_line(nothing);
-  EXPECT_THAT(nothing.err, HasSubstr("no pictures in empty"));
-  EXPECT_THAT(nothing.out, HasSubstr("0 pictures in none\n"));
+  EXPECT_THAT(nothing.err, HasSubstr("no images in empty"));
+  EXPECT_THAT(nothing.out, HasSubstr("0 images in none\n"));
 }
 
 }  // namespace

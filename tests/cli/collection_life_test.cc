@@ -165,7 +165,7 @@ TEST_F(Life, FiltersAskForWhatFilesSay) {
   }
   // A filter that cannot match says why, and lists the existing values.
   EXPECT_THAT(run({"search", "-c", "c", "a", "--filter", "camera~leica and width>1"}).err,
-              HasSubstr("--filter: no picture meets camera~leica: there is \"Canon EOS R5\" (1)"));
+              HasSubstr("--filter: no image meets camera~leica: there is \"Canon EOS R5\" (1)"));
   expect_failure({"search", "-c", "c", "a", "--filter", "width>"}, 2,
                  {"--filter: column 7: expected a value"});
 }
@@ -280,7 +280,7 @@ TEST_F(Life, IndexDoesNotPruneWhereADiskMayBeAway) {
   fs::create_directories(folder_ / "pictures");
   const Outcome refused = run({"index", "pictures", "-c", "c", "--prune"});
   EXPECT_EQ(refused.code, 3);
-  EXPECT_THAT(refused.out, HasSubstr("empty (not mounted?): 4 pictures below it kept"));
+  EXPECT_THAT(refused.out, HasSubstr("empty (not mounted?): 4 images below it kept"));
   EXPECT_THAT(refused.out, HasSubstr("--prune=force removes them"));
   EXPECT_EQ(json_of(run({"collection", "info", "-c", "c", "--json"}))["items"], 4);
   fs::remove(folder_ / "pictures");
@@ -483,6 +483,23 @@ TEST_F(Life, WatchTakesInWhatIsThereAndEndsWhenAsked) {
   EXPECT_THAT(watched.err, HasSubstr("deleted are removed from the collection (--no-prune keeps them)"));
   EXPECT_THAT(run({"watch", "--help"}).out, HasSubstr("--no-prune"));
   expect_failure({"watch", "pictures", "-c", "none"}, 1, {"saccade index PATH -c none", "makes one"});
+}
+
+TEST_F(Life, HelpOffersAClusterWhereOneIsTaken) {
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"search"}, {"index"}, {"collection", "info"}, {"collection", "export"}}) {
+    std::vector<std::string> help = command;
+    help.emplace_back("--help");
+    EXPECT_THAT(run(help).out, HasSubstr("weaviate://")) << command.back();
+  }
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"illustrate"}, {"collection", "duplicates"}, {"collection", "ann"}}) {
+    std::vector<std::string> help = command;
+    help.emplace_back("--help");
+    const Outcome shown = run(help);
+    EXPECT_THAT(shown.out, HasSubstr("--collection")) << command.back();
+    EXPECT_THAT(shown.out, Not(HasSubstr("weaviate"))) << command.back();
+  }
 }
 
 }  // namespace

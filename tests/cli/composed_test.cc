@@ -117,7 +117,7 @@ TEST_F(ComposedCli, MeasuresEveryWayOfComposing) {
 
   const Outcome table =
       run({"-q", "eval", "composed", "-m", "model", "--dataset", "test.jsonl", "--resamples", "50"});
-  EXPECT_THAT(table.out, HasSubstr("test: 6 texts asked, 6 pictures")) << table.err;
+  EXPECT_THAT(table.out, HasSubstr("test: 6 texts asked, 6 images")) << table.err;
   EXPECT_THAT(table.out, HasSubstr("slerp 0.5"));
 }
 
@@ -160,7 +160,7 @@ TEST_F(ComposedCli, MeasuresRowsOfAFileWithoutPictures) {
 
   write_rows("short.safetensors", {0, 1, 0}, 1);
   expect_failure({"-q", "eval", "composed", "--dataset", captions, "--embeddings", "short.safetensors"}, 1,
-                 {"short.safetensors", "1 queries and 3 pictures, the dataset has 2 and 3"});
+                 {"short.safetensors", "1 queries and 3 images, the dataset has 2 and 3"});
   write_rows("zero.safetensors", {0, 1, 0, 0, 0, 0}, 2);
   expect_failure({"-q", "eval", "composed", "--dataset", captions, "--embeddings", "zero.safetensors"}, 1,
                  {"row 1 of \"query_embeds\" is zero"});
@@ -172,7 +172,7 @@ TEST_F(ComposedCli, MeasuresRowsOfAFileWithoutPictures) {
                  2, {"no query has a shared concept"});
   // The images themselves do not exist.
   expect_failure({"-q", "eval", "composed", "-m", "model", "--dataset", captions}, 1,
-                 {"3 of 3 pictures cannot be read"});
+                 {"3 of 3 images cannot be read"});
 }
 
 TEST_F(ComposedCli, WritesWhatTheServerTakes) {
@@ -207,7 +207,7 @@ TEST_F(ComposedCli, WritesWhatTheServerTakes) {
 TEST_F(ComposedCli, DatasetsOfEditQueries) {
   write_fashion_iq();
   const Outcome info = run({"dataset", "info", "fiq"});
-  EXPECT_THAT(info.out, HasSubstr("layout fashion_iq, 2 edit queries, 3 pictures"));
+  EXPECT_THAT(info.out, HasSubstr("layout fashion_iq, 2 edit queries, 3 images"));
   EXPECT_THAT(info.out, HasSubstr("gallery      dress.val"));
   ASSERT_EQ(run({"dataset", "convert", "fiq", "-o", "fiq.jsonl"}).code, 0);
   const Json one = *parse_json(run({"dataset", "info", "fiq", "--json"}).out);
@@ -248,7 +248,7 @@ TEST_F(ComposedCli, SearchSaysHowItsQueryWasMade) {
   EXPECT_EQ(search({"green", "--compose", "direction"})["query"]["compose"]["was"], "a picture");
   EXPECT_THAT(
       run({"search", "-c", "c", "--image", "pictures/red.png", "green", "--compose", "slerp"}).out,
-      HasSubstr("the query lies on the great circle from the picture's row to the text's, 0.5 of the way"));
+      HasSubstr("the query lies on the great circle from the image's row to the text's, 0.5 of the way"));
 
   expect_failure({"search", "-c", "c", "green", "--compose", "slerp"}, 2, {"--compose", "--image"});
   expect_failure({"search", "-c", "c", "--image", "pictures/red.png", "green", "--weight", "1.5"}, 2,

@@ -95,8 +95,8 @@ TEST_F(EvalCommand, RetrievalTakesPoliciesAndSeveralModels) {
       run({"-q", "eval", "retrieval", "-m", "model", "other", "--dataset", "set.jsonl",
            "set.jsonl#split=test", "--captions", "one-caption", "--ties", "trec", "--no-cache"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("set: 3 pictures, 3 texts"));
-  EXPECT_THAT(outcome.out, HasSubstr("set-test: 3 pictures, 3 texts"));
+  EXPECT_THAT(outcome.out, HasSubstr("set: 3 images, 3 texts"));
+  EXPECT_THAT(outcome.out, HasSubstr("set-test: 3 images, 3 texts"));
   // With equal weights, no difference is significant.
   EXPECT_THAT(outcome.out,
               HasSubstr("model - other, text to image, R@1: +0.000 [+0.000, +0.000], p 1.000: cannot be "
@@ -135,12 +135,12 @@ TEST_F(EvalCommand, RetrievalNeverChangesADenominatorSilently) {
   const Outcome unreadable = retrieval({});
   EXPECT_EQ(unreadable.code, 1);
   expect_one_line(unreadable);
-  EXPECT_THAT(unreadable.err, HasSubstr("1 of 3 pictures cannot be read, the first: "));
+  EXPECT_THAT(unreadable.err, HasSubstr("1 of 3 images cannot be read, the first: "));
   EXPECT_THAT(unreadable.err, HasSubstr("images/2.png"));
   const Outcome rest = retrieval({"--leave-out"});
   ASSERT_EQ(rest.code, 3) << rest.err;
   EXPECT_THAT(rest.out, HasSubstr("left out: pictures that cannot be read: 1"));
-  EXPECT_THAT(rest.out, HasSubstr("set: 2 pictures, 3 texts"));
+  EXPECT_THAT(rest.out, HasSubstr("set: 2 images, 3 texts"));
 }
 
 TEST_F(EvalCommand, CtrlCKeepsWhatWasEncoded) {
@@ -157,7 +157,7 @@ TEST_F(EvalCommand, CtrlCKeepsWhatWasEncoded) {
              return errors.find("encoding pictures") != std::string_view::npos;
            }});
   EXPECT_EQ(stopped.code, 1) << stopped.err;
-  EXPECT_THAT(stopped.err, HasSubstr("of 400 pictures; the same command goes on from there"));
+  EXPECT_THAT(stopped.err, HasSubstr("of 400 images; the same command goes on from there"));
   EXPECT_FALSE(fs::exists(folder_ / "run/run.json"));
   int files = 0;
   for (const auto& entry : fs::recursive_directory_iterator(folder_ / "home/.cache/saccade/embeddings")) {
@@ -184,7 +184,7 @@ TEST_F(EvalCommand, RetrievalRefusesWhatMakesNoSense) {
   ASSERT_TRUE(write_safetensors(folder_ / "s.safetensors", tensors));
   refused({"eval", "retrieval", "--scores", "s.safetensors", "--captions", "dedup"}, 2, "--dataset");
   refused({"eval", "retrieval", "--scores", "s.safetensors", "--dataset", "set.jsonl"}, 1,
-          "2 pictures and 2 texts, the dataset 3 and 5");
+          "2 images and 2 texts, the dataset 3 and 5");
   // Text 0 has scores 1, 2 with images 0 and 1; text 1 has 3, 4.
   const Outcome good = run({"-q", "eval", "retrieval", "--scores", "s.safetensors", "-o", "run", "--json"});
   ASSERT_EQ(good.code, 0) << good.err;

@@ -235,7 +235,7 @@ TEST_F(Finding, HitsForScripts) {
   // An empty result is reported on stderr, with its own exit code, in every output format.
   for (const char* way : {"--paths", "-0", "--all"}) {
     expect_failure({"search", "-c", "c", "x", "--filter", "width>9999", way}, 4,
-                   {"no picture passes the filter"});
+                   {"no image passes the filter"});
   }
   const Outcome empty = run({"search", "-c", "c", "x", "--filter", "width>9999", "--json"});
   EXPECT_EQ(empty.code, 4);
@@ -337,7 +337,7 @@ TEST_F(Finding, APromptAnswersOnATerminal) {
   EXPECT_EQ(code, 0) << said;
   EXPECT_THAT(said,
               AllOf(HasSubstr("   1  "), HasSubstr("   3  "), HasSubstr("no hit 77 has been shown"),
-                    HasSubstr(":nosuch is not known here"), HasSubstr("no picture passes the filter"),
+                    HasSubstr(":nosuch is not known here"), HasSubstr("no image passes the filter"),
                     HasSubstr("weighs 64"), HasSubstr("\"v\u00F6gel\" x 2"), HasSubstr(":quit, Ctrl-D")));
   // The history is stored, readable by its owner alone.
   const fs::path history = folder_ / "home/.local/state/saccade/search_history";

@@ -178,7 +178,7 @@ TEST_F(TrainHeadTest, WhatItRefuses) {
                  {"nowhere.safetensors"});
   std::vector<std::string> same = training("run");
   same[5] = "data/train.jsonl";
-  expect_failure(same, 2, {"24 pictures elsewhere in this training too"});
+  expect_failure(same, 2, {"24 images elsewhere in this training too"});
   const std::vector<float> values = {1, 2, 3, std::nanf(""), 5, 6};
   const std::vector<int64_t> relation = {0, 1};
   const auto floats = std::as_bytes(std::span(values));

@@ -218,7 +218,7 @@ TEST_F(IllustrateCli, ADocumentThatPicturesNothingStaysAsItIs) {
   ASSERT_EQ(run({"collection", "remove", "-c", "c", "--filter", "width>0"}).code, 0);
   const Outcome empty = run({"illustrate", "story.md", "-c", "c", "-o", "empty_out.md"});
   EXPECT_EQ(empty.code, 0) << empty.err;
-  EXPECT_THAT(empty.err, HasSubstr("no pictures in the collection"));
+  EXPECT_THAT(empty.err, HasSubstr("no images in the collection"));
   EXPECT_EQ(read("empty_out.md"), kMarkdown);
 }
 

@@ -249,11 +249,11 @@ TEST_F(LengthCommand, RefusesWhatMakesNoSense) {
   refused({"--dataset", "cards.jsonl", "--chunk-tokens", "17"}, 2, "this model reads 1 to 16");
   refused({"--dataset", "cards.jsonl", "--token-lengths", "--write-card"}, 2, "--write-card");
   write("images/2.png", "no picture");
-  refused({"--dataset", "cards.jsonl"}, 1, "1 of 3 pictures cannot be read");
+  refused({"--dataset", "cards.jsonl"}, 1, "1 of 3 images cannot be read");
   const Outcome rest =
       run({"-q", "eval", "length", "-m", "model", "--dataset", "cards.jsonl", "--leave-out"});
   EXPECT_EQ(rest.code, 3) << rest.err;
-  EXPECT_THAT(rest.out, HasSubstr("2 pictures, 3 texts"));
+  EXPECT_THAT(rest.out, HasSubstr("2 images, 3 texts"));
 }
 
 }  // namespace

@@ -66,12 +66,12 @@ TEST_F(MatchesCli, ACollectionOfAFewPicturesCannotTell) {
   make_collection();
   const Json json = json_of(run({"search", "-c", "c", "red", "--json"}));
   EXPECT_EQ(json["matching"]["tells"], false);
-  EXPECT_THAT(json["matching"]["reason"].get<std::string>(), HasSubstr("4 pictures are too few"));
+  EXPECT_THAT(json["matching"]["reason"].get<std::string>(), HasSubstr("4 images are too few"));
   EXPECT_TRUE(json["matching"]["p_value"].is_null());
   EXPECT_TRUE(json["hits"][0]["match_probability"].is_null());
-  EXPECT_THAT(run({"search", "-c", "c", "red"}).out, HasSubstr("cannot be told: 4 pictures are too few"));
+  EXPECT_THAT(run({"search", "-c", "c", "red"}).out, HasSubstr("cannot be told: 4 images are too few"));
   expect_failure({"search", "-c", "c", "red", "--cut", "0.9"}, 1,
-                 {"match probabilities", "4 pictures are too few"});
+                 {"match probabilities", "4 images are too few"});
   expect_failure({"search", "-c", "c", "red", "--cut", "1.5"}, 2, {"--cut", "1.5"});
   expect_failure({"search", "-c", "c", "red", "--cut", "x"}, 2, {"--cut"});
   expect_failure({"search", "-c", "c", "red", "--sort", "size"}, 2, {"--sort"});
@@ -124,10 +124,10 @@ TEST_F(MatchesCli, AnswersSayHowLikelyTheirHitsAre) {
   const Outcome nothing = run({"search", "-c", "c", "zeppelin", "--cut", "0.9999", "--html", "page.html"});
   EXPECT_EQ(nothing.code, 4);
   EXPECT_EQ(nothing.out, "");
-  EXPECT_THAT(nothing.err, HasSubstr("nothing matches: no picture has a match probability of 1 or more"));
+  EXPECT_THAT(nothing.err, HasSubstr("nothing matches: no image has a match probability of 1 or more"));
   const auto page = read_file(folder_ / "page.html");
   ASSERT_TRUE(page.has_value());
-  EXPECT_THAT(*page, HasSubstr("Nothing matches: no picture"));
+  EXPECT_THAT(*page, HasSubstr("Nothing matches: no image"));
   ASSERT_EQ(run({"search", "-c", "c", "red", "heart", "--html", "page.html"}).code, 0);
   EXPECT_THAT(read_file(folder_ / "page.html").value_or(""), HasSubstr("title=\"match probability 0."));
 
@@ -140,7 +140,7 @@ TEST_F(MatchesCli, AnswersSayHowLikelyTheirHitsAre) {
   const Json picture = json_of(run({"search", "-c", "c", "--image", "shapes/red-heart.svg", "--json"}));
   EXPECT_GT(picture["matching"]["queries"].get<int64_t>(), 0);
   expect_failure({"search", "-c", "c", "--image", "shapes/red-heart.svg", "blue", "--cut", "0.5"}, 1,
-                 {"text and a picture together"});
+                 {"text and an image together"});
   expect_failure({"search", "-c", "c", "red", "--rerank", "starter", "--cut", "0.5"}, 2, {"re-ranking"});
 
   // Damaged calibration data are reported, change no hit, and are measured again by the next run.

@@ -133,7 +133,7 @@ TEST_F(Train, AFolderWithSomethingElseIsLeftAlone) {
 TEST_F(Train, NamesTheProtocolOfWhatIsHeldOut) {
   const Outcome text = run(training("run", {"--steps", "2"}));
   ASSERT_EQ(text.code, 0) << text.err;
-  EXPECT_THAT(text.out, HasSubstr("each picture with its first caption"));
+  EXPECT_THAT(text.out, HasSubstr("each image with its first caption"));
   EXPECT_THAT(text.out, HasSubstr("--captions one-caption"));
   const auto description = read_json(folder_ / "run/run.json");
   ASSERT_TRUE(description.has_value());
@@ -215,7 +215,7 @@ TEST_F(Train, DryRunWritesNothing) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
   // It also reports the data, and the estimated cost.
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("pictures     8, with "), HasSubstr("held out     8 pictures"),
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("images       8, with "), HasSubstr("held out     8 images"),
                                  HasSubstr("memory       "), HasSubstr("nothing was written")));
   const auto json = parse_json(run(training("run", {"--dry-run", "--json", "--steps", "100"})).out);
   ASSERT_TRUE(json.has_value());

@@ -155,7 +155,7 @@ TEST_F(Visualness, AClassifierIsTrainedMeasuredAndScores) {
   EXPECT_EQ(scored["texts"][0]["visual"], true);
   EXPECT_EQ(scored["texts"][1]["visual"], false);
   expect_failure({"visualness", "-m", "classifier/model", "--null", "random", "a card"}, 2,
-                 {"no NULL picture"});
+                 {"no NULL image"});
 
   write("lexicon.txt", "Word\tBigram\tConc.M\ncard\t0\t4.9\nred\t0\t4\nway\t0\t2\na\t0\t1.5\nno\t0\t1.7\n");
   write("data/unclear.jsonl", read_file(folder_ / "data/test.jsonl").value() +
@@ -195,7 +195,7 @@ TEST_F(Visualness, WhatTheyRefuse) {
   *std::ranges::find(one_class, "data/validation.jsonl") = "data/one.jsonl";
   expect_failure(one_class, 2, {"the validation texts are 1 visual and 0 non-visual"});
   expect_failure(learn("no", {"--null", "data/red0.png"}), 2,
-                 {"NULL picture is one of the texts' own pictures", "red0.png"});
+                 {"NULL image is one of the texts' own images", "red0.png"});
   expect_failure(learn("no", {"--null", "data/gone.png"}), 1, {"gone.png"});
   expect_failure(learn("no", {"--null", "random:x"}), 2, {"no seed"});
   expect_failure(learn("no", {"--adam-beta1", "1"}), 2, {"--adam-beta1", "a number from 0 to below 1"});
@@ -229,7 +229,7 @@ TEST_F(Visualness, DatasetsOfRatedTextsAreLookedAt) {
   EXPECT_EQ(info["rated_texts"]["ambiguous"], 1);
   EXPECT_EQ(info["rated_texts"]["with_image"], 4);
   const Outcome shown = run({"dataset", "info", "data/test.jsonl"});
-  EXPECT_THAT(shown.out, HasSubstr("9 rated texts: 4 visual, 4 non-visual, 1 ambiguous; 4 with a picture"));
+  EXPECT_THAT(shown.out, HasSubstr("9 rated texts: 4 visual, 4 non-visual, 1 ambiguous; 4 with an image"));
   const Outcome converted = run({"dataset", "convert", "data/test.jsonl", "-o", "copy.jsonl"});
   EXPECT_EQ(converted.code, 0) << converted.err;
   EXPECT_EQ(parsed(run({"dataset", "info", "copy.jsonl", "--json"}))["sha256"], info["sha256"]);

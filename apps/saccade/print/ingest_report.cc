@@ -62,17 +62,16 @@ std::string report_text(const IngestReport& report, const std::string& collectio
   std::string text = fmt::format("{}: {} seen in {}", one_line(collection), counted(report.seen, "file"),
                                  duration_text(report.seconds.total));
   if (report.seconds.total > 0 && report.added + report.updated > 0) {
-    text += fmt::format(", {:.1f} pictures a second",
+    text += fmt::format(", {:.1f} images a second",
                         static_cast<double>(report.added + report.updated) / report.seconds.total);
   }
   text += "\n";
   const auto line = [&text](int64_t count, std::string_view what) {
     if (count > 0) text += fmt::format("  {:>9}  {}\n", count_text(count), what);
   };
-  line(report.added,
-       report.duplicates > 0
-           ? fmt::format("added, {} of them with the bytes of another picture", count_text(report.duplicates))
-           : "added");
+  line(report.added, report.duplicates > 0 ? fmt::format("added, {} of them with the bytes of another image",
+                                                         count_text(report.duplicates))
+                                           : "added");
   line(report.updated, "updated: the file had changed");
   line(report.moved, "found under another path");
   line(report.unchanged, "unchanged");
@@ -93,15 +92,15 @@ std::string report_text(const IngestReport& report, const std::string& collectio
     for (const Failure& failure : failures)
       text += fmt::format("             {}: {}\n", one_line(failure.path), one_line(failure.reason));
   };
-  list(report.unread_captions, "caption files not read, their pictures have none:");
+  list(report.unread_captions, "caption files not read, their images have none:");
   list(report.failed, "failed:");
   return text;
 }
 
 void warn_of_no_pictures(const IngestReport& report, std::string_view input, Messages& messages) {
   if (report.seen > 0 || !report.failed.empty() || report.cancelled) return;
-  messages.warning(fmt::format("no pictures in {}: folders are searched for files with an image's ending",
-                               one_line(input)));
+  messages.warning(
+      fmt::format("no images in {}: folders are searched for files with an image's ending", one_line(input)));
 }
 
 }  // namespace saccade::app

@@ -182,7 +182,7 @@ std::string stages_text(const SearchAnswer& answer) {
 
 std::string nothing_found_text(const SearchAnswer& answer) {
   if (answer.matching && answer.matching->cut_hits > 0) return matching_note(answer);
-  return answer.query.filter.empty() ? "no pictures in the collection" : "no picture passes the filter";
+  return answer.query.filter.empty() ? "no images in the collection" : "no image passes the filter";
 }
 
 std::string answer_text(const SearchAnswer& answer, const Terminal& terminal, Session& session) {
@@ -217,7 +217,7 @@ std::string answer_text(const SearchAnswer& answer, const Terminal& terminal, Se
   }
   if (is_listing(answer.query) && std::ssize(answer.hits) < answer.searched) {
     text += fmt::format("the newest {} of {}; -k shows more\n", count_text(std::ssize(answer.hits)),
-                        counted(answer.searched, "picture"));
+                        counted(answer.searched, "image"));
   }
   if (!note.empty()) text += note + "\n";
   return text + stages_text(answer);

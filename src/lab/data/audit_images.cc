@@ -128,7 +128,7 @@ Result<LookedAt> look_at_images(std::span<const ImageRef> images, const AuditOpt
         if (error) looked.errors[at] = *std::move(error);
       }
     });
-    if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped while reading the pictures");
+    if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped while reading the images");
     if (options.encode) {
       SACCADE_ASSIGN(const Matrix<float> rows, options.encode(pixels.view()));
       if (first == 0) looked.rows = Matrix<float>(static_cast<int64_t>(images.size()), rows.columns());

@@ -38,7 +38,7 @@ std::optional<size_t> GalleryIndex::find(const std::string& gallery, const std::
 
 Result<size_t> GalleryIndex::at(const std::string& gallery, const std::string& id) const {
   if (const auto found = find(gallery, id)) return *found;
-  return fail(ErrorCode::kBadData, "\"{}\" is no picture of the gallery{}", id,
+  return fail(ErrorCode::kBadData, "\"{}\" is no image of the gallery{}", id,
               gallery.empty() ? "" : fmt::format(" \"{}\"", gallery));
 }
 
@@ -62,7 +62,7 @@ void gather_galleries(EditQueries& edits) {
 Status check_galleries(const EditQueries& edits) {
   std::set<std::pair<std::string_view, std::string_view>> seen;
   for (const GalleryPicture& picture : edits.gallery) {
-    if (picture.id.empty()) return fail(ErrorCode::kBadData, "a picture with an empty id");
+    if (picture.id.empty()) return fail(ErrorCode::kBadData, "an image with an empty id");
     if (!seen.emplace(picture.gallery, picture.id).second) {
       return fail(ErrorCode::kBadData, "\"{}\" is there twice in the gallery{}", picture.id,
                   picture.gallery.empty() ? "" : fmt::format(" \"{}\"", picture.gallery));

@@ -78,7 +78,7 @@ TEST(Edits, FashionIqSaysWhatIsWrong) {
                R"([{"target": "B2", "candidate": "B1", "captions": ["is red"]},
                    {"target": "B7", "candidate": "B1", "captions": ["is red"]}])");
   EXPECT_THAT(error_of(folder, ""),
-              HasSubstr("cap.dress.val.json: record 2: \"B7\" is no picture of the gallery "
+              HasSubstr("cap.dress.val.json: record 2: \"B7\" is no image of the gallery "
                         "\"dress.val\""));
   folder.write("captions/cap.dress.val.json", R"([{"target": "B2", "candidate": "B1", "captions": []}])");
   EXPECT_THAT(error_of(folder, ""), HasSubstr("record 1: an edit query without a text"));
@@ -165,7 +165,7 @@ TEST(Edits, Pairs) {
                "{\"q_img\": \"a.jpg\", \"q_text\": \"x\", \"positive\": \"b\"}\n{\"q_img\": \"a.jpg\"}\n");
   EXPECT_THAT(error_of(folder, "bad.jsonl"), HasSubstr("line 2: \"q_text\" is empty"));
   folder.write("empty.jsonl", "{\"q_img\": \"a.jpg\", \"q_text\": \"x\", \"positive\": \"\"}\n");
-  EXPECT_THAT(error_of(folder, "empty.jsonl"), HasSubstr("line 1: a picture without a name"));
+  EXPECT_THAT(error_of(folder, "empty.jsonl"), HasSubstr("line 1: an image without a name"));
 }
 
 TEST(Edits, Manifest) {
@@ -207,12 +207,12 @@ TEST(Edits, ManifestErrorsHaveTheirLine) {
     folder.write("m.jsonl", picture + lines);
     EXPECT_THAT(error_of(folder, "m.jsonl"), HasSubstr(message));
   };
-  refused("{\"reference\": \"b\", \"texts\": [\"x\"]}", "line 2: \"b\" is no picture of the gallery");
+  refused("{\"reference\": \"b\", \"texts\": [\"x\"]}", "line 2: \"b\" is no image of the gallery");
   refused("\n{\"reference\": \"a\", \"texts\": []}", "line 3: \"texts\" is empty");
   refused("{\"reference\": \"a\", \"texts\": [1]}", "line 2: \"texts\" is a number");
-  refused("{\"reference\": \"a\", \"texts\": [\"x\"], \"targets\": [\"c\"]}", "line 2: \"c\" is no picture");
+  refused("{\"reference\": \"a\", \"texts\": [\"x\"], \"targets\": [\"c\"]}", "line 2: \"c\" is no image");
   refused("{\"reference\": 1, \"texts\": [\"x\"]}", "line 2: \"reference\" is a number");
-  refused(picture, "line 2: a second picture with id \"a\"");
+  refused(picture, "line 2: a second image with id \"a\"");
   refused(
       "{\"reference\": \"a\", \"texts\": [\"x\"], \"id\": \"q\"}\n{\"reference\": \"a\", \"texts\": [\"y\"], \"id\": \"q\"}",
       "line 3: a second item with id \"q\"");

@@ -156,7 +156,7 @@ Result<std::map<std::string, GeneratedQuality>> read_generated_quality(const fs:
   std::error_code error;
   if (!fs::is_regular_file(path, error)) {
     return fail(ErrorCode::kNotFound,
-                "{}: not there: `saccade eval edits --note` writes how like its target each picture is",
+                "{}: not there: `saccade eval edits --note` writes how like its target each image is",
                 path.string());
   }
   SACCADE_ASSIGN(const std::string text, read_file(path));
@@ -219,7 +219,7 @@ Result<PseudoTargets> read_pseudo_targets(const fs::path& path, const Dataset& d
   if (targets.there == 0) {
     return fail(
         ErrorCode::kUsage,
-        "{}: no picture for any of the {} queries of {} ({} without an answer, {} not in the list, {} not "
+        "{}: no image for any of the {} queries of {} ({} without an answer, {} not in the list, {} not "
         "like enough)",
         list.string(), edits->items.size(), dataset.name, targets.failed, targets.absent, targets.below);
   }

@@ -18,7 +18,7 @@ std::string interval_text(const Figure& figure) {
 // A limit of the question: the model's measured value, and the sentence that says it breaks the limit.
 struct Limit {
   std::string name;
-  std::string what;  // "pictures/s"
+  std::string what;  // "images/s"
   double wanted = 0;
   // Returns the measured value; `nullopt` if the model was not measured.
   std::function<std::optional<double>(const MeasuredModel&)> measured;
@@ -32,7 +32,7 @@ std::string spread_text(const Spread& spread) {
 
 Limit images_limit(double wanted) {
   return {"min_images_per_s",
-          "pictures/s",
+          "images/s",
           wanted,
           [](const MeasuredModel& model) -> std::optional<double> {
             if (!model.speed || !model.speed->images_per_s) return {};
@@ -41,7 +41,7 @@ Limit images_limit(double wanted) {
           [wanted](double value) { return value >= wanted; },
           [wanted](const MeasuredModel& model, double) {
             const Spread& spread = *model.speed->images_per_s;
-            return fmt::format("It encodes {} pictures/s, fewer than {:g}{}.", spread_text(spread), wanted,
+            return fmt::format("It encodes {} images/s, fewer than {:g}{}.", spread_text(spread), wanted,
                                spread.high >= wanted ? "; not in every pass" : "");
           }};
 }
@@ -322,7 +322,7 @@ class Adviser {
       return;
     }
     const MeasuredSpeed& measured = *measurements_.models[order_[i]].speed;
-    std::string text = fmt::format("It encodes {} pictures/s", spread_text(*measured.images_per_s));
+    std::string text = fmt::format("It encodes {} images/s", spread_text(*measured.images_per_s));
     if (i + 1 < order_.size() && advice_.ranked[i + 1].tier == advice_.ranked[i].tier) {
       const double next = speed(order_[i + 1]);
       if (next > 0 && next < own) {
@@ -341,7 +341,7 @@ class Adviser {
     if (question_.min_images_per_s && speed(model) >= 0 &&
         measured.speed->images_per_s->low < *question_.min_images_per_s) {
       why.push_back(
-          fmt::format("Not in every pass did it reach {:g} pictures/s.", *question_.min_images_per_s));
+          fmt::format("Not in every pass did it reach {:g} images/s.", *question_.min_images_per_s));
     }
     if (question_.max_latency_ms && measured.speed && measured.speed->text_p95_ms) {
       why.push_back(

@@ -185,8 +185,7 @@ TEST(Advise, RanksByAccuracyWhereModelsCanBeToldApart) {
   EXPECT_THAT(advice.ranked[0].why, Contains("Its text-to-image R@1 is 0.500 [0.490, 0.510]."));
   EXPECT_THAT(advice.ranked[1].why,
               Contains("It is behind high: no run compares the two, but their intervals do not overlap."));
-  EXPECT_THAT(advice.ranked[1].why,
-              Contains("It encodes 60 (59 to 61) pictures/s, 2 times as many as high."));
+  EXPECT_THAT(advice.ranked[1].why, Contains("It encodes 60 (59 to 61) images/s, 2 times as many as high."));
 }
 
 TEST(Advise, WhoCannotBeToldApartIsOrderedBySpeed) {
@@ -232,9 +231,9 @@ TEST(Advise, EachLimitExcludesByWhatWasMeasured) {
   };
   AdviceQuestion question;
   question.min_images_per_s = 50;
-  EXPECT_EQ(excluded(question, "min_images_per_s", 10), "It encodes 10 (9 to 11) pictures/s, fewer than 50.");
+  EXPECT_EQ(excluded(question, "min_images_per_s", 10), "It encodes 10 (9 to 11) images/s, fewer than 50.");
   EXPECT_THAT(advice_of(runs, question).ranked[0].why,
-              Contains("Not in every pass did it reach 50 pictures/s."));
+              Contains("Not in every pass did it reach 50 images/s."));
   question = {};
   question.max_latency_ms = 20;
   EXPECT_EQ(excluded(question, "max_latency_ms", 200),
@@ -313,7 +312,7 @@ TEST(Advise, WhatNobodyMeasuredIsSaidAndJudgesNobody) {
   question.languages = {"en", "de"};
   const Advice advice = advice_of({retrieval({{"a", 0.5}, {"b", 0.3}})}, question);
   ASSERT_THAT(names(advice.ranked), ElementsAre("a", "b"));
-  EXPECT_THAT(advice.notes, Contains(AllOf(HasSubstr("pictures/s"), HasSubstr("nobody is judged"))));
+  EXPECT_THAT(advice.notes, Contains(AllOf(HasSubstr("images/s"), HasSubstr("nobody is judged"))));
   EXPECT_THAT(advice.notes, Contains(AllOf(HasSubstr("languages"), HasSubstr("en, de"))));
   EXPECT_THAT(advice.notes, Contains(HasSubstr("Not measured: speed")));
   EXPECT_THAT(advice.ranked[0].why, Contains("Its speed was not measured."));
@@ -415,7 +414,7 @@ TEST(Advise, RunsThatContradictEachOther) {
   EXPECT_EQ(slower.images_per_s->value, 40);
   EXPECT_EQ(*slower.text_p95_ms, 10);
   EXPECT_EQ(*slower.peak_bytes, 1000);
-  EXPECT_THAT(advice.notes, Contains(HasSubstr("60 and 40 pictures/s")));
+  EXPECT_THAT(advice.notes, Contains(HasSubstr("60 and 40 images/s")));
 }
 
 TEST(Advise, BrokenMetricsAreNamed) {
@@ -451,7 +450,7 @@ TEST(Advise, JsonSaysWhatTheTextSays) {
   EXPECT_EQ(json["ranking"][0]["rank"], 1);
   EXPECT_EQ(json["ranking"][0]["accuracy"]["value"], 0.4);
   EXPECT_EQ(json["excluded"][0]["excluded_by"][0]["measured"], 10);
-  EXPECT_EQ(json["not_judged"][0]["missing"][0], "pictures/s");
+  EXPECT_EQ(json["not_judged"][0]["missing"][0], "images/s");
   EXPECT_EQ(json["speed_machine"], "some processor, 2 threads");
   const std::string text = advice_text(advice);
   for (const char* part : {"1. b", "excluded:", "fewer than 20", "cannot be judged:", "some processor"}) {

@@ -63,7 +63,7 @@ class CaptionedStudy : public Study {
     for (int64_t i = 0; i < std::ssize(asked.items); ++i) {
       if (!std::ranges::binary_search(unreadable, i)) settled.pictures.push_back(i);
     }
-    if (settled.pictures.empty()) return fail(ErrorCode::kBadData, "no picture can be read");
+    if (settled.pictures.empty()) return fail(ErrorCode::kBadData, "no image can be read");
     return settled;
   }
 

@@ -154,11 +154,11 @@ class Frame {
       return fail(ErrorCode::kBadData,
                   "{} of {} cannot be read, the first: {}{}; without them it would be another measurement: "
                   "--leave-out leaves them out and says so",
-                  unreadable.size(), counted(std::ssize(pictures), "picture"),
+                  unreadable.size(), counted(std::ssize(pictures), "image"),
                   error.message.find(first) == std::string::npos ? first + ": " : "", error.message);
     }
     if (one.task && unreadable != one.unreadable) {
-      return fail(ErrorCode::kBadData, "{} pictures cannot be read, with the checkpoint before {}",
+      return fail(ErrorCode::kBadData, "{} images cannot be read, with the checkpoint before {}",
                   unreadable.size(), one.unreadable.size());
     }
     if (!one.task) SACCADE_TRY(settle(dataset, unreadable));
@@ -187,7 +187,7 @@ class Frame {
     RunDataset& described = datasets_[dataset].described;
     std::string hash = hash_of_hashes(hashes);
     if (!described.images_sha256.empty() && hash != described.images_sha256) {
-      return fail(ErrorCode::kMismatch, "its pictures have changed while it was evaluated");
+      return fail(ErrorCode::kMismatch, "its images have changed while it was evaluated");
     }
     described.images_sha256 = std::move(hash);
     if (!writer_) return {};

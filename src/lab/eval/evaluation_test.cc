@@ -225,20 +225,20 @@ TEST_F(EvaluationTest, ChangedPicturesAreRefusedBeforeTextsAreEncoded) {
   before_encoding_ = [&](const std::string& given) {
     if (given == "late") folder_.write("1.png", one_colour(3, 2, 1));
   };
-  EXPECT_THAT(refusal(), HasSubstr("late: set: its pictures have changed while it was evaluated"));
+  EXPECT_THAT(refusal(), HasSubstr("late: set: its images have changed while it was evaluated"));
   before_encoding_ = [&](const std::string& given) {
     if (given == "late") folder_.write("1.png", "no picture");
   };
-  EXPECT_THAT(refusal(), HasSubstr("late: set: 1 of 3 pictures cannot be read"));
+  EXPECT_THAT(refusal(), HasSubstr("late: set: 1 of 3 images cannot be read"));
   folder_.write("1.png", one_colour(3, 2, 1));
   options_.leave_out = true;
-  EXPECT_THAT(refusal(), HasSubstr("1 pictures cannot be read, with the checkpoint before 0"));
+  EXPECT_THAT(refusal(), HasSubstr("1 images cannot be read, with the checkpoint before 0"));
 }
 
 TEST_F(EvaluationTest, UnreadablePicturesAreAnErrorOrLeftOutAndCounted) {
   folder_.write("1.png", "no picture");
   const std::string message = refusal();
-  EXPECT_THAT(message, HasSubstr("single: set: 1 of 3 pictures cannot be read, the first: "));
+  EXPECT_THAT(message, HasSubstr("single: set: 1 of 3 images cannot be read, the first: "));
   EXPECT_THAT(message, HasSubstr("1.png"));
   EXPECT_THAT(message, HasSubstr("--leave-out"));
   options_.leave_out = true;

@@ -44,7 +44,7 @@ class Gallery {
     gallery.random_ = options.gallery - known;
     const auto too_large = [&](int64_t bytes_each) -> Status {
       if (options.gallery <= kMostGalleryBytes / bytes_each) return {};
-      return fail(ErrorCode::kLimit, "a gallery of {} pictures with {} bytes of rows each, {} is the most",
+      return fail(ErrorCode::kLimit, "a gallery of {} images with {} bytes of rows each, {} is the most",
                   options.gallery, bytes_each, kMostGalleryBytes / bytes_each);
     };
     SACCADE_TRY(too_large(4 * dim));
@@ -159,13 +159,12 @@ class Measurement {
     const bool sees = encoder_.info().image_height > 0 && !inputs_.images.empty();
     const bool reads = encoder_.tokenizer() != nullptr && !inputs_.texts.empty();
     if (!sees && !reads) {
-      return fail(ErrorCode::kBadData,
-                  "nothing to measure with: {} pictures and {} texts, and the encoder {}",
+      return fail(ErrorCode::kBadData, "nothing to measure with: {} images and {} texts, and the encoder {}",
                   inputs_.images.size(), inputs_.texts.size(),
                   encoder_.tokenizer() == nullptr ? "has no tokenizer" : "reads texts only");
     }
     if (result_.late && !sees) {
-      return fail(ErrorCode::kBadData, "late interaction is scored against pictures, and there are none");
+      return fail(ErrorCode::kBadData, "late interaction is scored against images, and there are none");
     }
     if (options_.benchmark && !(sees && reads)) {
       return fail(ErrorCode::kUsage, "the benchmark's pass needs images and texts, and an encoder of both");

@@ -364,7 +364,7 @@ class Run {
     ++done_;
     for (const size_t number : job.queries) list_.edits[number].error = error.message;
     if (of_engine && ++failed_in_a_row_ >= options_.give_up_after && options_.give_up_after > 0) {
-      end(fmt::format("{} failed one after the other, the last: {}", counted(failed_in_a_row_, "picture"),
+      end(fmt::format("{} failed one after the other, the last: {}", counted(failed_in_a_row_, "image"),
                       error.message));
     }
     tell();

@@ -165,10 +165,10 @@ TEST_F(GenerateEdits, AnswersOfTheWrongKindAreNoPictures) {
     EXPECT_TRUE(run());
     return list().edits[0].error;
   };
-  EXPECT_THAT(error("<html></html>"), HasSubstr("no picture was sent but a page of HTML"));
+  EXPECT_THAT(error("<html></html>"), HasSubstr("no image was sent but a page of HTML"));
   EXPECT_THAT(error(png_of(8, 8, 0)), HasSubstr("8 x 8 was sent, 16 x 16 was asked for"));
-  EXPECT_THAT(error(png_of(16, 16, 0).substr(0, 50)), HasSubstr("the picture that was sent"));
-  EXPECT_THAT(error(""), HasSubstr("an empty picture"));
+  EXPECT_THAT(error(png_of(16, 16, 0).substr(0, 50)), HasSubstr("the image that was sent"));
+  EXPECT_THAT(error(""), HasSubstr("an empty image"));
   options.max_pixels = 100;
   EXPECT_THAT(error(png_of(16, 16, 0)), HasSubstr("16 x 16 pixels"));
   EXPECT_TRUE(fs::is_empty(options.folder / "pictures"));
@@ -181,7 +181,7 @@ TEST_F(GenerateEdits, GivesUpWhereNothingComes) {
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(report->requests, 2);
   EXPECT_EQ(report->untried, 2);
-  EXPECT_THAT(report->ended, HasSubstr("2 pictures failed one after the other"));
+  EXPECT_THAT(report->ended, HasSubstr("2 images failed one after the other"));
   // A refused key ends the run at once, and marks nothing as failed.
   instead = [](const std::string&) { return ServerReply{.status = 401}; };
   const auto refused = run();

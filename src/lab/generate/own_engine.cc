@@ -36,7 +36,7 @@ class OwnEngine : public PictureEngine {
     for (const PictureRequest& request : requests) {
       if (request.reference == nullptr) {
         return {requests.size(),
-                fail(ErrorCode::kUnsupported, "the editor draws no picture without a reference")};
+                fail(ErrorCode::kUnsupported, "the editor draws no image without a reference")};
       }
       references.push_back(*request.reference);
       texts.push_back(prompted(prompt_, request.text));

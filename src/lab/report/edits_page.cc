@@ -42,7 +42,7 @@ Result<std::string> edits_page(const Dataset& dataset, const std::filesystem::pa
     if (targets.pictures[i] && !edits->items[i].targets.empty()) queries.push_back(i);
   }
   if (queries.empty()) {
-    return fail(ErrorCode::kUsage, "{}: no query has both a generated picture and a target", dataset.name);
+    return fail(ErrorCode::kUsage, "{}: no query has both a generated image and a target", dataset.name);
   }
   const size_t there = queries.size();
   SplitMix random(options.seed);

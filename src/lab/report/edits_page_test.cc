@@ -72,7 +72,7 @@ TEST_F(EditsPage, ShowsWhatTheSeedChooses) {
 
 TEST_F(EditsPage, SaysWhatIsMissing) {
   for (EditQuery& query : dataset.as<EditQueries>().items) query.targets.clear();
-  EXPECT_THAT(page(), HasSubstr("no query has both a generated picture and a target"));
+  EXPECT_THAT(page(), HasSubstr("no query has both a generated image and a target"));
 }
 
 }  // namespace

@@ -83,16 +83,22 @@ Result<std::unique_ptr<const ApproximateIndex>> build_approximate(const Collecti
     figures.from = options.from;
     figures.seconds = seconds_since(start);
     SACCADE_TRY(write_again(collection, built, figures));
-    const int64_t generation = collection.generation();
-    SACCADE_ASSIGN(const CollectionReader now, CollectionReader::open(collection.folder()));
-    if (now.generation() != generation) {
-      std::error_code error;
-      std::filesystem::remove(approximate_path(collection.files(), generation), error);
-      return fail(ErrorCode::kMismatch, "the collection was compacted meanwhile: build the index again");
-    }
-    return open_approximate(collection.files(), generation, rows);
+    SACCADE_TRY(check_not_compacted(collection));
+    auto opened = open_approximate(collection.files(), collection.generation(), rows);
+    // A compaction removes the file once it is done.
+    if (!opened && opened.error().code == ErrorCode::kNotFound) SACCADE_TRY(check_not_compacted(collection));
+    return opened;
   };
   return made().in("build approximate index");
+}
+
+Status check_not_compacted(const CollectionReader& built_from) {
+  const int64_t generation = built_from.generation();
+  SACCADE_ASSIGN(const CollectionReader now, CollectionReader::open(built_from.folder()));
+  if (now.generation() == generation) return {};
+  std::error_code error;
+  std::filesystem::remove(approximate_path(built_from.files(), generation), error);
+  return fail(ErrorCode::kMismatch, "the collection was compacted meanwhile: build the index again");
 }
 
 Result<bool> remove_approximate(const CollectionReader& collection) {

@@ -35,6 +35,10 @@ Result<std::unique_ptr<const ApproximateIndex>> build_approximate(const Collecti
                                                                   const ProgressCallback& progress = {},
                                                                   const std::stop_token& stop = {});
 
+// Checks that the collection still has the rows that an index was built from, and removes the index otherwise. kMismatch
+// after a compaction, which gives every item another row.
+Status check_not_compacted(const CollectionReader& built_from);
+
 // Removes the index; true if there was one. kUnsupported for a vector database.
 Result<bool> remove_approximate(const CollectionReader& collection);
 

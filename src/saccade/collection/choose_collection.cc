@@ -61,7 +61,7 @@ Result<ChosenCollection> choose_collection(const std::string& named) {
   if (known.empty()) {
     return fail(
         ErrorCode::kUsage,
-        "no collection yet: `saccade index FOLDER` makes one of the pictures in a folder; one that lies "
+        "no collection yet: `saccade index FOLDER` makes one of the images in a folder; one that lies "
         "elsewhere is named by -c DIR");
   }
   constexpr size_t kShown = 5;

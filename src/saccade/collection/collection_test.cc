@@ -462,7 +462,7 @@ TEST_F(CollectionTest, VerifyFindsFactsThatCannotBe) {
     EXPECT_EQ(test::faults(folder_), "");
   }
   damage("UPDATE facts SET id = 1000");
-  EXPECT_THAT(test::faults(folder_), HasSubstr("facts: of 1 pictures that are not there"));
+  EXPECT_THAT(test::faults(folder_), HasSubstr("facts: of 1 images that are not there"));
 }
 
 TEST_F(CollectionTest, VerifyFindsWhatIsBroken) {

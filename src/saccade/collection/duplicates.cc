@@ -167,7 +167,7 @@ class Finder {
       if (stop_.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop; nothing has changed");
       if (progress_) {
         progress_(
-            {"comparing pictures", static_cast<int64_t>(end), static_cast<int64_t>(different.size()), {}});
+            {"comparing images", static_cast<int64_t>(end), static_cast<int64_t>(different.size()), {}});
       }
     }
     return {};
@@ -372,7 +372,7 @@ std::string duplicates_text(const DuplicateReport& report) {
       const std::string what =
           member.likeness == Likeness::kSameBytes ? "the same bytes"
           : member.likeness == Likeness::kSamePicture
-              ? fmt::format("the same picture, {} x {}, {} ({} of 64 bits, cosine {:.3f})", member.item.width,
+              ? fmt::format("the same image, {} x {}, {} ({} of 64 bits, cosine {:.3f})", member.item.width,
                             member.item.height, size_text(member.item.size), member.hash_bits, member.cosine)
           : member.taken && best.taken
               ? fmt::format("{} s apart (cosine {:.3f})", *member.taken - *best.taken, member.cosine)
@@ -390,7 +390,7 @@ std::string duplicates_text(const DuplicateReport& report) {
                       size_text(spare));
   if (report.not_looked_at > 0) {
     text += fmt::format("{} compared by their bytes alone: the next saccade index looks at them\n",
-                        counted(report.not_looked_at, "picture"));
+                        counted(report.not_looked_at, "image"));
   }
   return text;
 }
@@ -430,7 +430,7 @@ std::string duplicates_script(const DuplicateReport& report) {
       "#!/bin/sh\n# Removes all but the best of each group of duplicates. Read it before you run it. A file is removed only\n"
       "# while the one that is kept is there and is another file; equal files only while they still are equal. Links\n"
       "# are not removed, nor files that a link of the collection leads to. Lines of drawings that differ in their\n"
-      "# bytes, and of pictures that are only alike, are comments: choose for yourself.\n";
+      "# bytes, and of images that are only alike, are comments: choose for yourself.\n";
   for (const DuplicateGroup& group : report.groups) {
     const std::string best = shell_quoted(group.members.front().item.path);
     // A line end in a path would end a comment.

@@ -235,7 +235,7 @@ class Verifier {
       if (version < store::kFactsSince) return {};
       SACCADE_ASSIGN(const int64_t strays,
                      database.integer("SELECT count(*) FROM facts WHERE id NOT IN (SELECT id FROM items)"));
-      if (strays > 0) problem("facts", fmt::format("of {} pictures that are not there", strays), true);
+      if (strays > 0) problem("facts", fmt::format("of {} images that are not there", strays), true);
       SACCADE_ASSIGN(Statement facts,
                      database.prepare(fmt::format("SELECT {} FROM facts ORDER BY id", store::kFactsColumns)));
       for (int64_t seen = 1;; ++seen) {

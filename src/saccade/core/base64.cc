@@ -62,7 +62,7 @@ Result<std::string> decode_picture_text(std::string_view text) {
     }
     text.remove_prefix(comma + kBase64.size());
   }
-  if (text.empty()) return fail(ErrorCode::kBadData, "an empty picture");
+  if (text.empty()) return fail(ErrorCode::kBadData, "an empty image");
   return decode_base64(text);
 }
 

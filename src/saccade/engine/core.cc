@@ -395,8 +395,8 @@ void EngineCore::note_precision_cost(std::span<const std::filesystem::path> path
     SACCADE_ASSIGN(const LoadedEncoder reference, load_checkpoint(loaded->id.path, exact));
     SACCADE_ASSIGN(const RowAgreement rows,
                    picture_agreement(*loaded->encoder, *reference.encoder, batch.rows()));
-    return fmt::format("{}: cosines of the first pictures' rows to fp32's: {}", enum_name(precision),
-                       agreement_text(rows, "picture"));
+    return fmt::format("{}: cosines of the first images' rows to fp32's: {}", enum_name(precision),
+                       agreement_text(rows, "image"));
   }();
   note(agreement ? *agreement : "what the precision costs is not known: " + agreement.error().message,
        !agreement);

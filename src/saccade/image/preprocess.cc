@@ -39,7 +39,7 @@ Status check(const ImageView& image, const Preprocessing& p) {
                 kMaxSide);
   }
   if (!p.crop && p.resize_mode != ResizeMode::kSquash) {
-    return fail(ErrorCode::kUsage, "pictures of any shape have no one size without a crop or a squash");
+    return fail(ErrorCode::kUsage, "images of any shape have no one size without a crop or a squash");
   }
   return {};
 }

@@ -326,7 +326,7 @@ Result<Preprocessing> preprocessing_from_hugging_face(const Json& preprocessor_c
   SACCADE_TRY(read_values(preprocessor_config, family, p));
   if (const Json* own = present(preprocessor_config, "saccade")) SACCADE_TRY(read_own_fields(*own, p));
   if (!p.crop && p.resize_mode != ResizeMode::kSquash) {
-    return fail(ErrorCode::kBadData, "no centre crop and no fixed size: pictures would keep their shapes");
+    return fail(ErrorCode::kBadData, "no centre crop and no fixed size: images would keep their shapes");
   }
   return p;
 }

@@ -38,7 +38,7 @@ class Automatic1111Engine : public HttpEngine {
     const auto images = answer->is_object() ? answer->find("images") : answer->end();
     if (!answer->is_object() || images == answer->end() || !images->is_array() || images->empty() ||
         !images->front().is_string()) {
-      return fail(ErrorCode::kBadData, "the answer has no picture (\"images\"): {}", said_in(reply.body));
+      return fail(ErrorCode::kBadData, "the answer has no image (\"images\"): {}", said_in(reply.body));
     }
     return decode_picture_text(images->front().get_ref<const std::string&>()).in("\"images\"");
   }

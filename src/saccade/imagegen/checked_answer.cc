@@ -10,7 +10,7 @@
 namespace saccade {
 
 Result<PictureAnswer> look_at_answer(std::string_view bytes, const AnswerLimits& limits) {
-  if (bytes.empty()) return fail(ErrorCode::kBadData, "nothing was sent, expected a picture");
+  if (bytes.empty()) return fail(ErrorCode::kBadData, "nothing was sent, expected an image");
   PictureAnswer answer;
   std::string format;
   const Status decoded =
@@ -23,9 +23,9 @@ Result<PictureAnswer> look_at_answer(std::string_view bytes, const AnswerLimits&
   if (!decoded) {
     const Error& error = decoded.error();
     if (error.code == ErrorCode::kUnsupported) {
-      return fail(ErrorCode::kBadData, "no picture was sent but {}", said_in(bytes));
+      return fail(ErrorCode::kBadData, "no image was sent but {}", said_in(bytes));
     }
-    return fail(error.in("the picture that was sent"));
+    return fail(error.in("the image that was sent"));
   }
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kKinds = {
       {{"png", "png"}, {"jpeg", "jpg"}, {"webp", "webp"}}};
@@ -33,11 +33,11 @@ Result<PictureAnswer> look_at_answer(std::string_view bytes, const AnswerLimits&
     if (format == name) answer.extension = extension;
   }
   if (answer.extension.empty()) {
-    return fail(ErrorCode::kUnsupported, "a picture of the kind {} was sent, expected png, jpeg or webp",
+    return fail(ErrorCode::kUnsupported, "an image of the kind {} was sent, expected png, jpeg or webp",
                 format);
   }
   if (limits.width > 0 && (answer.width != limits.width || answer.height != limits.height)) {
-    return fail(ErrorCode::kMismatch, "a picture of {} x {} was sent, {} x {} was asked for", answer.width,
+    return fail(ErrorCode::kMismatch, "an image of {} x {} was sent, {} x {} was asked for", answer.width,
                 answer.height, limits.width, limits.height);
   }
   return answer;

@@ -197,7 +197,7 @@ class ComfyUiEngine : public HttpEngine {
       }
     }
     if (chosen == nullptr) {
-      return fail(ErrorCode::kBadData, "the workflow made no picture: does it end in a node that saves one?");
+      return fail(ErrorCode::kBadData, "the workflow made no image: does it end in a node that saves one?");
     }
     SACCADE_ASSIGN(const auto name, json_field<std::string>(*chosen, "filename").in("/history"));
     SACCADE_ASSIGN(const auto folder, json_field_or<std::string>(*chosen, "subfolder", "").in("/history"));

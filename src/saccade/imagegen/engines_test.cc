@@ -119,8 +119,8 @@ TEST(OpenAiEngine, SaysWhatAnAnswerLacks) {
   EXPECT_THAT(error({.body = "<!DOCTYPE html><html>Sign in</html>"}),
               HasSubstr("no JSON but a page of HTML"));
   EXPECT_THAT(error({.body = ""}), HasSubstr("no JSON but nothing"));
-  EXPECT_THAT(error({.body = "[1]"}), HasSubstr("no picture (\"data\")"));
-  EXPECT_THAT(error(json_reply({{"data", Json::array()}})), HasSubstr("no picture (\"data\")"));
+  EXPECT_THAT(error({.body = "[1]"}), HasSubstr("no image (\"data\")"));
+  EXPECT_THAT(error(json_reply({{"data", Json::array()}})), HasSubstr("no image (\"data\")"));
   EXPECT_THAT(error(json_reply({{"data", {{{"b64_json", 5}}}}})), HasSubstr("\"b64_json\" is"));
   EXPECT_THAT(error(json_reply({{"data", {{{"b64_json", "a*b="}}}}})), HasSubstr("not base64"));
   EXPECT_THAT(error(json_reply({{"data", {{{"revised_prompt", "x"}}}}})),
@@ -175,7 +175,7 @@ TEST(Automatic1111Engine, SaysWhatWentWrong) {
   TestServer server([&](const ServerRequest&) { return reply; });
   const auto engine = open_engine(options_for(EngineKind::kAutomatic1111, server));
   reply = json_reply({{"images", Json::array()}});
-  EXPECT_THAT(ask(**engine, nullptr).error().message, HasSubstr("no picture (\"images\")"));
+  EXPECT_THAT(ask(**engine, nullptr).error().message, HasSubstr("no image (\"images\")"));
   // Reply of its exception handler.
   reply = json_reply(
       {{"error", "HTTPException"}, {"detail", "Sampler not found"}, {"body", ""}, {"errors", ""}}, 422);
@@ -275,9 +275,9 @@ TEST_F(Comfy, SaysWhatWentWrong) {
   EXPECT_THAT(error(), HasSubstr("the workflow failed: KSampler: out of memory"));
   history = good;
   history["outputs"] = Json::object();
-  EXPECT_THAT(error(), HasSubstr("the workflow made no picture"));
+  EXPECT_THAT(error(), HasSubstr("the workflow made no image"));
   history = 5;
-  EXPECT_THAT(error(), HasSubstr("the workflow made no picture"));
+  EXPECT_THAT(error(), HasSubstr("the workflow made no image"));
   instead =
       json_reply({{"error", {{"type", "prompt_no_outputs"}, {"message", "Prompt has no outputs"}}}}, 400);
   EXPECT_THAT(error(), HasSubstr("status 400: Prompt has no outputs"));
@@ -490,10 +490,10 @@ TEST(Engines, AnswersAreLookedAt) {
   EXPECT_EQ(good->width, 8);
   EXPECT_EQ(look_at_answer(*encode_jpeg(picture_of(8, 8, 3)), {})->extension, "jpg");
   EXPECT_THAT(error(""), HasSubstr("nothing was sent"));
-  EXPECT_THAT(error("<html><body>502"), HasSubstr("no picture was sent but a page of HTML"));
-  EXPECT_THAT(error("just words"), HasSubstr("no picture was sent but just words"));
+  EXPECT_THAT(error("<html><body>502"), HasSubstr("no image was sent but a page of HTML"));
+  EXPECT_THAT(error("just words"), HasSubstr("no image was sent but just words"));
   EXPECT_THAT(error(png_of(8, 6), {.decode = {}, .width = 6, .height = 8}),
-              HasSubstr("a picture of 8 x 6 was sent, 6 x 8 was asked for"));
+              HasSubstr("an image of 8 x 6 was sent, 6 x 8 was asked for"));
   EXPECT_THAT(error(png_of(64, 64), {.decode = {.max_pixels = 100}}), HasSubstr("64 x 64 pixels"));
   EXPECT_THAT(error(png_of(64, 64).substr(0, 60)), Not("none"));
   EXPECT_THAT(error(R"(<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8"/>)"),

@@ -11,7 +11,7 @@ constexpr int kMostSide = 8192;
 
 std::span<const EnumName<EngineKind>> enum_names(EngineKind) {
   static constexpr std::array<EnumName<EngineKind>, 3> kWords{
-      {{EngineKind::kOpenAi, "openai", "the API of OpenAI's pictures, and servers that speak it"},
+      {{EngineKind::kOpenAi, "openai", "the API of OpenAI's images, and servers that speak it"},
        {EngineKind::kAutomatic1111, "automatic1111", "the API of AUTOMATIC1111's web UI and of Forge"},
        {EngineKind::kComfyUi, "comfyui", "ComfyUI's API, with a workflow"}}};
   return kWords;

@@ -58,7 +58,7 @@ class OpenAiEngine : public HttpEngine {
     if (!json) return fail(ErrorCode::kBadData, "the answer is no JSON but {}", said_in(reply.body));
     const auto data = json->is_object() ? json->find("data") : json->end();
     if (!json->is_object() || data == json->end() || !data->is_array() || data->empty()) {
-      return fail(ErrorCode::kBadData, "the answer has no picture (\"data\"): {}", said_in(reply.body));
+      return fail(ErrorCode::kBadData, "the answer has no image (\"data\"): {}", said_in(reply.body));
     }
     const Json& first = data->front();
     SACCADE_ASSIGN(const auto base64, json_field_or<std::string>(first, "b64_json", ""));

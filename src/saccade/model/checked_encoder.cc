@@ -14,7 +14,7 @@ namespace {
 enum class Input { kPicture, kText, kPair };
 
 constexpr std::string_view name_of(Input input) {
-  return input == Input::kPicture ? "picture" : input == Input::kText ? "text" : "pair";
+  return input == Input::kPicture ? "image" : input == Input::kText ? "text" : "pair";
 }
 
 Status check_finite(std::span<const float> numbers, Input input, int64_t item, int64_t items) {

@@ -85,7 +85,7 @@ Result<PictureMaps> DualEncoder::map_pictures(MatrixView<const float> pixels, st
 Result<PictureMaps> DualEncoder::map_states(MatrixView<const float> pixels, const StatesScored& scored,
                                             MapMethod method) {
   const std::optional<PictureTower> tower = picture_tower();
-  if (!tower) return fail(ErrorCode::kUnsupported, "the picture tower is no transformer: it has no maps");
+  if (!tower) return fail(ErrorCode::kUnsupported, "the image tower is no transformer: it has no maps");
   SACCADE_TRY(check_pictures(pixels, parts_.info));
   const StateChange of_given = [&](const Tensor& states) {
     return scored.score(states.unsqueeze(1)).change.contiguous().view(states.sizes());

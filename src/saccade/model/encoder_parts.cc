@@ -41,7 +41,7 @@ Result<EncoderParts> open_parts(const Checkpoint& checkpoint, const BackendOptio
 Status check_pictures(MatrixView<const float> pixels, const EncoderInfo& info) {
   const int64_t expected = int64_t{3} * info.image_height * info.image_width;
   if (pixels.columns() == expected) return {};
-  return fail(ErrorCode::kUsage, "pictures of {} values, this encoder takes {}", pixels.columns(), expected);
+  return fail(ErrorCode::kUsage, "images of {} values, this encoder takes {}", pixels.columns(), expected);
 }
 
 Status check_state(int64_t width, const EncoderInfo& info) {
@@ -212,7 +212,7 @@ Status check_output_size(const Preprocessing& preprocessing, const EncoderInfo& 
       preprocessing.output_width() == info.image_width) {
     return {};
   }
-  return fail(ErrorCode::kMismatch, "preprocessing makes pictures of {} x {}, the model takes {} x {}",
+  return fail(ErrorCode::kMismatch, "preprocessing makes images of {} x {}, the model takes {} x {}",
               preprocessing.output_width(), preprocessing.output_height(), info.image_width,
               info.image_height);
 }

@@ -95,8 +95,8 @@ std::span<const EnumName<Pooling>> enum_names(Pooling) {
 }
 
 std::string describe(const HeadInput& input) {
-  return fmt::format("pictures' {} and texts' {}, pooling {}", enum_name(input.images),
-                     enum_name(input.texts), enum_name(input.pooling));
+  return fmt::format("images' {} and texts' {}, pooling {}", enum_name(input.images), enum_name(input.texts),
+                     enum_name(input.pooling));
 }
 
 HeadInput usual_head_input(EncoderBackend& encoder) {

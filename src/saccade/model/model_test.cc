@@ -359,7 +359,7 @@ TEST(Checkpoint, PicturesAreDescribedInEitherFile) {
   nested["crop_size"] = 32;
   copy.write("processor_config.json", dump_json({{"image_processor", nested}}));
   EXPECT_THAT(load_encoder(copy.path()).error().message,
-              HasSubstr("processor_config.json: image_processor: preprocessing makes pictures of 32 x 32"));
+              HasSubstr("processor_config.json: image_processor: preprocessing makes images of 32 x 32"));
   copy.write("processor_config.json", R"({"image_processor": "CLIPImageProcessor"})");
   EXPECT_THAT(load_encoder(copy.path()).error().message, HasSubstr("is a string, an object wanted"));
 }

@@ -26,7 +26,7 @@ constexpr std::array kKinds = {
     EnumName<Kind>{Kind::kGrey, "grey", "the mean of random pixels"},
     EnumName<Kind>{Kind::kBlack, "black"},
     EnumName<Kind>{Kind::kWhite, "white"},
-    EnumName<Kind>{Kind::kFile, "file", "a picture of one's own"},
+    EnumName<Kind>{Kind::kFile, "file", "an image of one's own"},
 };
 
 Result<KeptVisualness> parse(const Json& json) {
@@ -59,7 +59,7 @@ Result<NullPicture> parse_null_picture(std::string_view text) {
     const std::string_view seed = text.substr(kSeeded.size());
     const auto [end, error] = std::from_chars(seed.data(), seed.data() + seed.size(), picture.seed);
     if (error != std::errc() || end != seed.data() + seed.size()) {
-      return fail(ErrorCode::kUsage, "NULL picture \"{}\": \"{}\" is no seed, a whole number from 0", text,
+      return fail(ErrorCode::kUsage, "NULL image \"{}\": \"{}\" is no seed, a whole number from 0", text,
                   seed);
     }
     return picture;
@@ -67,7 +67,7 @@ Result<NullPicture> parse_null_picture(std::string_view text) {
   const std::optional<Kind> kind = from_name<Kind>(text);
   picture.kind = kind.value_or(Kind::kFile);
   if (picture.kind != Kind::kFile) return picture;
-  if (text.empty()) return fail(ErrorCode::kUsage, "the NULL picture has no name");
+  if (text.empty()) return fail(ErrorCode::kUsage, "the NULL image has no name");
   picture.file = text;
   return picture;
 }
@@ -109,9 +109,9 @@ Result<std::vector<float>> null_picture_pixels(const NullPicture& picture,
   on_white.alpha = AlphaPolicy::kComposite;
   SACCADE_ASSIGN(
       const Image image,
-      draw_null_picture(picture, width, height, pixel_options(preprocessing).decode).in("NULL picture"));
+      draw_null_picture(picture, width, height, pixel_options(preprocessing).decode).in("NULL image"));
   std::vector<float> pixels(size_t{3} * static_cast<size_t>(width) * static_cast<size_t>(height));
-  SACCADE_TRY(preprocess(image, on_white, pixels).in("NULL picture"));
+  SACCADE_TRY(preprocess(image, on_white, pixels).in("NULL image"));
   return pixels;
 }
 

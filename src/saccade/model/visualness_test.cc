@@ -51,7 +51,7 @@ TEST(NullPicture, AFileThatIsNoneIsNamed) {
   EXPECT_EQ(describe_null_picture(gone).error().code, ErrorCode::kNotFound);
   const auto pixels = null_picture_pixels(gone, {});
   ASSERT_FALSE(pixels);
-  EXPECT_NE(pixels.error().message.find("NULL picture"), std::string::npos);
+  EXPECT_NE(pixels.error().message.find("NULL image"), std::string::npos);
 }
 
 TEST(Visualness, IsOneLessTheCosine) {

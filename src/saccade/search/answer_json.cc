@@ -218,17 +218,17 @@ std::string composed_note(const SearchAnswer& answer) {
   switch (fusion.method) {
     case Compose::kSum:
       return fmt::format(
-          "the query is the sum of the picture's row, {:.2g} times, and the text's, {:.2g} times",
+          "the query is the sum of the image's row, {:.2g} times, and the text's, {:.2g} times",
           fusion.image_weight, fusion.text_weight);
     case Compose::kSlerp:
       return fmt::format(
-          "the query lies on the great circle from the picture's row to the text's, {:.2g} of the way",
+          "the query lies on the great circle from the image's row to the text's, {:.2g} of the way",
           fusion.text_weight / (fusion.text_weight + fusion.image_weight));
     case Compose::kDirection:
       break;
   }
   return fmt::format(
-      "the query is the picture's row, moved by {:.2g} times what the text's row differs by from that of \"{}\"",
+      "the query is the image's row, moved by {:.2g} times what the text's row differs by from that of \"{}\"",
       fusion.text_weight, fusion.was.empty() ? kAnyPicture : fusion.was);
 }
 
@@ -241,7 +241,7 @@ std::string understood_note(const SearchAnswer& answer) {
     const double weight = part["weight"].get<double>();
     std::string& to = weight > 0 ? wanted : unwanted;
     const bool text = part.contains("text");
-    to += fmt::format("{}{}{}", to.empty() ? "" : ", ", text ? "" : "picture ",
+    to += fmt::format("{}{}{}", to.empty() ? "" : ", ", text ? "" : "image ",
                       fmt::format("\"{}\"", part[text ? "text" : "image"].get<std::string>()));
     if (weight != 1) to += fmt::format(" x {:.3g}", std::abs(weight));
   }
@@ -377,7 +377,7 @@ std::string measured_length_note(const SearchAnswer& answer) {
   // The message states these limits: hardly any longer text was measured, and one kind of image says little
   // about another.
   return fmt::format(
-      "{} {}: {}, where {:.0f}% of the texts are longer; it was measured with those pictures and texts, and may "
+      "{} {}: {}, where {:.0f}% of the texts are longer; it was measured with those images and texts, and may "
       "be another number with yours",
       part, read, measured_length_text(measured), 100 * measured.longer_texts);
 }
@@ -389,13 +389,13 @@ std::string matching_note(const SearchAnswer& answer) {
   std::vector<std::string> notes;
   if (answer.query.cut && answer.hits.empty() && matching.cut_hits > 0) {
     notes.push_back(fmt::format(
-        "nothing matches: no picture has a match probability of {:.2g} or more, the highest is {:.2f}",
+        "nothing matches: no image has a match probability of {:.2g} or more, the highest is {:.2f}",
         *answer.query.cut, matching.best));
   } else if (answer.query.cut) {
     const auto shown = static_cast<int64_t>(answer.hits.size());
     notes.push_back(
         fmt::format("{}{} with a match probability of {:.2g} or more{}", matching.more ? "more than " : "",
-                    counted(matching.passed, "picture"), *answer.query.cut,
+                    counted(matching.passed, "image"), *answer.query.cut,
                     shown < matching.passed ? fmt::format(", the best {} are shown", shown) : ""));
   }
   const auto first = std::ranges::find(answer.hits, 1, &SearchHit::rank);
@@ -404,7 +404,7 @@ std::string matching_note(const SearchAnswer& answer) {
   }
   if (matching.shipped) {
     notes.emplace_back(
-        "matches are rated by a general rule, because too few pictures have captions or names with words");
+        "matches are rated by a general rule, because too few images have captions or names with words");
   }
   return fmt::format("{}", fmt::join(notes, "; "));
 }

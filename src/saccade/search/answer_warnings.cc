@@ -9,13 +9,13 @@ namespace saccade {
 std::string scored_note(const SearchAnswer& answer) {
   if (answer.late_scored) {
     return *answer.late_scored == answer.searched
-               ? fmt::format("exact: {} scored by all their rows", counted(answer.searched, "picture"))
+               ? fmt::format("exact: {} scored by all their rows", counted(answer.searched, "image"))
                : fmt::format("{} searched by their rows' mean, the best {} scored by all their rows",
-                             counted(answer.searched, "picture"), count_text(*answer.late_scored));
+                             counted(answer.searched, "image"), count_text(*answer.late_scored));
   }
   if (!answer.rescored || answer.approximate) return {};
   return fmt::format("exact: {} looked at in eight bits, {} of them in full",
-                     counted(answer.searched, "picture"), count_text(*answer.rescored));
+                     counted(answer.searched, "image"), count_text(*answer.rescored));
 }
 
 std::string approximate_note(const SearchAnswer& answer) {
@@ -27,7 +27,7 @@ std::string approximate_note(const SearchAnswer& answer) {
     const EngineSearch& search = *answer.by_engine;
     return fmt::format("approximate: {} chose {} of {}{}, which were compared in full", search.engine,
                        count_text(search.compared), search.exact_filter ? "" : "at most ",
-                       counted(answer.searched, "picture"));
+                       counted(answer.searched, "image"));
   }
   if (answer.why_exact.empty()) return {};
   return fmt::format("searched exactly: {}. Build the index anew with saccade collection ann.",
@@ -49,7 +49,7 @@ std::vector<std::string> answer_warnings(const SearchAnswer& answer) {
     warnings.push_back(
         fmt::format("{} of {} could not be re-ranked: {} gone, {} changed since they were taken in, "
                     "{} unreadable",
-                    count_text(left_out), counted(reranking.depth, "picture"), count_text(reranking.missing),
+                    count_text(left_out), counted(reranking.depth, "image"), count_text(reranking.missing),
                     count_text(reranking.changed), count_text(reranking.unreadable)));
   }
   return warnings;

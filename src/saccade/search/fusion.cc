@@ -6,7 +6,7 @@ namespace saccade {
 
 Result<Fusion> make_fusion(Compose method, std::optional<double> weight, std::string was) {
   if (!was.empty() && method != Compose::kDirection) {
-    return fail(ErrorCode::kUsage, "words for what the picture shows now are where {} starts from, not {}",
+    return fail(ErrorCode::kUsage, "words for what the image shows now are where {} starts from, not {}",
                 enum_name(Compose::kDirection), enum_name(method));
   }
   const double share = weight.value_or(default_weight(method));

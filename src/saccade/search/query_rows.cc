@@ -31,7 +31,7 @@ Result<std::vector<float>> mean_row(MatrixView<const float> rows) {
 Result<TokenizedText> tokenize(EncoderBackend& encoder, const std::string& text) {
   if (encoder.tokenizer() == nullptr) {
     return fail(ErrorCode::kUnsupported,
-                "the checkpoint has no tokenizer files: it can be searched by pictures, not by text");
+                "the checkpoint has no tokenizer files: it can be searched by images, not by text");
   }
   return encoder.tokenizer()->encode(text, encoder.info().context);
 }
@@ -63,7 +63,7 @@ Result<std::vector<float>> was_row(EncoderBackend& encoder, const Fusion& fusion
   const std::string words = fusion.was.empty() ? kAnyPicture : fusion.was;
   const TokenizedText text = encoder.tokenizer()->encode(words, encoder.info().context);
   SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_texts(std::span(&text, 1)));
-  SACCADE_TRY(check_rows(rows.view()).in("the picture's words"));
+  SACCADE_TRY(check_rows(rows.view()).in("the image's words"));
   return std::vector(rows.row(0).begin(), rows.row(0).end());
 }
 
@@ -159,8 +159,8 @@ Status check_late_weight(bool late, float weight) {
   if (!late || weight > 0) return {};
   return fail(
       ErrorCode::kUnsupported,
-      "late interaction cannot search for what is not there: every row of a text looks for the part of a "
-      "picture that is most like it");
+      "late interaction cannot search for what is not there: every row of a text looks for the part of "
+      "an image that is most like it");
 }
 
 // One query's texts, encoded, as one: `wanted` is their sum by their weights; of late interaction the rows of
@@ -229,12 +229,12 @@ Result<PicturePart> encode_picture(const IngestSettings& settings, EncoderBacken
   SACCADE_ASSIGN(const Matrix<float> pixels, query_pixels(settings, encoder, image, limits));
   if (late) {
     SACCADE_ASSIGN(RowSets sets, encoder.late_interaction()->encode_image_rows(pixels.view()));
-    SACCADE_ASSIGN(part.row, mean_row(std::as_const(sets.rows).view()).in("the picture"));
+    SACCADE_ASSIGN(part.row, mean_row(std::as_const(sets.rows).view()).in("the image"));
     part.late = std::move(sets.rows);
     return part;
   }
   SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_images(pixels.view()));
-  SACCADE_TRY(check_rows(rows.view()).in("the picture"));
+  SACCADE_TRY(check_rows(rows.view()).in("the image"));
   part.row.assign(rows.row(0).begin(), rows.row(0).end());
   return part;
 }
@@ -252,10 +252,10 @@ Result<PictureParts> encode_pictures(const IngestSettings& settings, EncoderBack
   std::vector<double> sum;
   for (const QueryImage& image : query.images) {
     const float weight = image.weight;
-    if (!std::isfinite(weight)) return fail(ErrorCode::kUsage, "a picture weighs {}", weight);
+    if (!std::isfinite(weight)) return fail(ErrorCode::kUsage, "an image weighs {}", weight);
     SACCADE_TRY(check_late_weight(late, weight));
     if (late && all.weights.count > 0) {
-      return fail(ErrorCode::kUnsupported, "late interaction searches by one picture, not by several");
+      return fail(ErrorCode::kUnsupported, "late interaction searches by one image, not by several");
     }
     SACCADE_ASSIGN(PicturePart part, encode_picture(settings, encoder, image, query.limits, late));
     if (weight < 0) {
@@ -267,7 +267,7 @@ Result<PictureParts> encode_pictures(const IngestSettings& settings, EncoderBack
     if (all.weights.count == 1) all.wanted = std::move(part);
   }
   if (all.weights.count > 1) {
-    SACCADE_ASSIGN(all.wanted->row, unit_row(sum, kShortestSum).in("the pictures cancel out"));
+    SACCADE_ASSIGN(all.wanted->row, unit_row(sum, kShortestSum).in("the images cancel out"));
   }
   return all;
 }
@@ -322,7 +322,7 @@ Result<Matrix<float>> query_pixels(const IngestSettings& settings, EncoderBacken
   const Preprocessing& preprocessing = encoder.preprocessing();
   const DecodeOptions options = picture_decode_options(settings, preprocessing, limits);
   const std::filesystem::path file = image.name();
-  const std::string name = file.empty() ? "picture" : "picture " + file.string();
+  const std::string name = file.empty() ? "image" : "image " + file.string();
   const std::string* bytes = image.bytes();
   SACCADE_ASSIGN(const DecodedImage decoded,
                  (bytes != nullptr ? decode_image(std::as_bytes(std::span(*bytes)), options)
@@ -347,12 +347,12 @@ Result<std::vector<EncodedQuery>> encode_query_parts(const IngestSettings& setti
   const bool has_words = query.text.has_words();
   const bool has_image = !query.images.empty();
   if (!has_words && !has_image) {
-    return fail(ErrorCode::kUsage, "the query is empty: give a text, a picture or both");
+    return fail(ErrorCode::kUsage, "the query is empty: give a text, an image or both");
   }
   const Fusion fusion = query.weights();
   Composer* composer = query.composer();
   if (composer != nullptr && !query.is_plain()) {
-    return fail(ErrorCode::kUsage, "a composer takes one picture and one text, without weights");
+    return fail(ErrorCode::kUsage, "a composer takes one image and one text, without weights");
   }
   if (!std::isfinite(fusion.text_weight) || !std::isfinite(fusion.image_weight)) {
     return fail(ErrorCode::kUsage, "the parts' weights are {} and {}, expected finite numbers",
@@ -360,7 +360,7 @@ Result<std::vector<EncodedQuery>> encode_query_parts(const IngestSettings& setti
   }
   if (late && fusion.method != Compose::kSum && has_words && has_image) {
     return fail(ErrorCode::kUnsupported,
-                "late interaction composes text and picture by their sum alone, not by {}",
+                "late interaction composes text and image by their sum alone, not by {}",
                 enum_name(fusion.method));
   }
   // An encoder that re-ranks or explains beside the collection's is not the composer's: its rows are summed.
@@ -368,7 +368,7 @@ Result<std::vector<EncodedQuery>> encode_query_parts(const IngestSettings& setti
   if (composes && has_words && has_image) {
     if (late) {
       return fail(ErrorCode::kUnsupported,
-                  "late interaction composes text and picture by their sum alone, not by a composer");
+                  "late interaction composes text and image by their sum alone, not by a composer");
     }
     std::vector<std::string> words;
     for (const std::vector<QueryPart>& parts : queries)

@@ -122,7 +122,7 @@ Judge judge_of(const CollectionReader& collection, const SearchQuery& query) {
   }
   if (!query.is_plain()) return {.reason = "of a query of several parts nothing is measured"};
   if (query.text.has_words() && !query.images.empty()) {
-    return {.reason = "of a text and a picture together nothing is measured"};
+    return {.reason = "of a text and an image together nothing is measured"};
   }
   const Background& background = *query.background;
   const Background::Kind& kind = query.images.empty() ? background.text : background.picture;
@@ -445,7 +445,7 @@ Status explain(const CollectionReader& collection, const Preprocessing& preproce
 constexpr int64_t kFirstWindow = 256;
 
 // Searches a collection that has an index of its own: asks it for the nearest items, and ranks these by their full rows like
-// the rows of a folder. Asks for more while they do not suffice.
+// the rows of a folder. Asks for more while they do not suffice and more come.
 Result<SearchAnswer> search_index(const CollectionReader& collection, std::span<const float> row,
                                   const Judge* by, const SearchQuery& query, ThreadPool& pool,
                                   std::optional<double> logit_scale) {
@@ -479,6 +479,7 @@ Result<SearchAnswer> search_index(const CollectionReader& collection, std::span<
   Whole whole;
   SACCADE_ASSIGN(whole.sample, index.sample());
   OwnPass finder;
+  int64_t before = -1;
   for (;; asked.count = std::min(4 * asked.count, index.most())) {
     SACCADE_TRY(check_stop(query));
     SACCADE_ASSIGN(NearestItems nearest, index.nearest(asked));
@@ -490,7 +491,8 @@ Result<SearchAnswer> search_index(const CollectionReader& collection, std::span<
     SACCADE_ASSIGN(SearchAnswer answer,
                    search_with(window, row, nullptr, by, query, pool, logit_scale, finder, &whole));
     const bool enough = std::ssize(answer.hits) >= query.k;
-    if (!enough && !nearest.complete && asked.count < index.most()) continue;
+    const bool grows = compared > std::exchange(before, compared);
+    if (!enough && grows && !nearest.complete && asked.count < index.most()) continue;
     for (SearchHit& hit : answer.hits) {
       hit.item.path = index.path_here(hit.item.path);
       for (SearchHit::Folded& copy : hit.folded) copy.item.path = index.path_here(copy.item.path);

@@ -250,7 +250,7 @@ TEST_F(SearchTest, SaysWhatTheModelEffectivelyReads) {
       measured_length_note(beyond),
       "of these 4 tokens the model was seen to read about the first 3: 3 tokens (2 to 4) give 95% of "
       "the best R@1, on birds (ornithology), where 31% of the texts are longer; it was measured with those "
-      "pictures and texts, and may be another number with yours");
+      "images and texts, and may be another number with yours");
   EXPECT_EQ(
       dump_json(answer_json(beyond)["effective_length"]),
       R"({"tokens":3,"low":2,"high":4,"share":0.95,"dataset":"birds","longer_texts":0.31,"exceeded":true})");
@@ -495,7 +495,7 @@ TEST_F(SearchTest, PicturesComeAsBytesToo) {
   bytes.images = {QueryImage::of_bytes("a name that is no file's", content)};
   EXPECT_EQ(paths(answer_to(bytes)), paths(by_file));
   bytes.images = {QueryImage::of_bytes("a name that is no file's", "no picture")};
-  EXPECT_THAT(error_of(bytes).message, HasSubstr("picture a name that is no file's: not an image"));
+  EXPECT_THAT(error_of(bytes).message, HasSubstr("image a name that is no file's: not an image"));
 }
 
 TEST_F(SearchTest, WeightsSayHowMuchEachPartCounts) {
@@ -530,7 +530,7 @@ TEST_F(SearchTest, APictureAndATextAreComposedAsAsked) {
   EXPECT_EQ(paths(slerp)[0], "/pictures/redgreen");
   EXPECT_NEAR(slerp.hits[1].score, std::cos(std::acos(-1.0) / 6), 1e-6);
   EXPECT_EQ(composed_note(slerp),
-            "the query lies on the great circle from the picture's row to the text's, 0.33 of the way");
+            "the query lies on the great circle from the image's row to the text's, 0.33 of the way");
   // Green, moved by what red differs by from green.
   query.fusion = Fusion{.method = Compose::kDirection, .was = "b"};
   const SearchAnswer moved = answer_to(query);
@@ -616,7 +616,7 @@ TEST_F(SearchTest, SeveralPicturesHaveWeightsToo) {
   weighed.text = read_query_text("c:3", weighed.images).value();
   const SearchAnswer beside = answer_to(weighed);
   EXPECT_NEAR(beside.hits[0].score, 3 / std::sqrt(10.0), 1e-5);
-  EXPECT_EQ(understood_note(beside), "searched for \"c\" x 3; not like picture \"" + named[0] + "\" x 1");
+  EXPECT_EQ(understood_note(beside), "searched for \"c\" x 3; not like image \"" + named[0] + "\" x 1");
   SearchQuery both;
   const std::vector<std::string> pictures = {named[0] + ":3",
                                              picture("blue.png", 0, 0, 255).string() + ":-1"};
@@ -638,7 +638,7 @@ TEST_F(SearchTest, QueriesThatAreNoNumbersAreErrors) {
               HasSubstr("the text: the encoder gave: a row of length nan"));
   SearchQuery query;
   query.images = {{picture("green.png", 0, 255, 0)}};
-  EXPECT_THAT(error_of(query).message, HasSubstr("the picture: the encoder gave: a row of length nan"));
+  EXPECT_THAT(error_of(query).message, HasSubstr("the image: the encoder gave: a row of length nan"));
   const CollectionReader collection = open();
   std::vector<float> row = axis(0);
   EXPECT_TRUE(search_row(collection, row, text_query(""), pool_).has_value());

@@ -14,6 +14,7 @@
 #include "saccade/collection/collection_writer.h"
 #include "saccade/collection/exchange.h"
 #include "saccade/collection/test_support.h"
+#include "saccade/collection/weaviate/test_cluster.h"
 #include "saccade/core/json.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_environment.h"
@@ -278,7 +279,7 @@ TEST(WeaviateProtocol, AClassAnswersLikeAFolder) {
   }
   const auto why = remote->why_empty(parse_filter("place=nowhere").value());
   ASSERT_OK(why);
-  EXPECT_EQ(*why, "no picture meets place=nowhere");
+  EXPECT_EQ(*why, "no image meets place=nowhere");
   const auto summary = remote->summary();
   ASSERT_OK(summary);
   EXPECT_EQ(summary->formats, near->summary()->formats);
@@ -371,6 +372,33 @@ TEST(WeaviateProtocol, ANodeThatIsDownIsPassedOver) {
   EXPECT_EQ(none.code, ErrorCode::kIo);
   EXPECT_NE(none.message.find("http://127.0.0.1:9: Weaviate does not answer"), std::string::npos)
       << none.message;
+}
+
+class ShortAnswers : public weaviate::ClusterTest {};
+
+// An index of vectors may know fewer objects than meet the filter. More are asked for only while more come.
+TEST_F(ShortAnswers, ASearchEndsWhenNoMoreItemsCome) {
+  const auto collection = CollectionReader::open(address());
+  ASSERT_OK(collection);
+  int asked = 0;
+  answers_ = [&](const test::ServerRequest& request) -> std::optional<test::ServerReply> {
+    if (request.path != "/v1/graphql" || request.body.find("nearVector") == std::string::npos) return {};
+    ++asked;
+    Json counted = counts();
+    counted["met"][0]["meta"]["count"] = 1000;
+    const Json objects = Json::array({there().in_graphql});
+    return data({{"Get", {{"near", objects}}}, {"Aggregate", counted}});
+  };
+  SearchQuery query;
+  query.k = 5;
+  ThreadPool pool(1);
+  const auto answer = search_row(*collection, there().whole.values, query, pool);
+  ASSERT_OK(answer);
+  EXPECT_EQ(answer->hits.size(), 1U);
+  EXPECT_EQ(answer->searched, 1000);
+  ASSERT_TRUE(answer->by_engine);
+  EXPECT_EQ(answer->by_engine->compared, 1);
+  EXPECT_EQ(asked, 2);
 }
 
 }  // namespace

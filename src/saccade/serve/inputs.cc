@@ -27,7 +27,7 @@ Result<Input> input_of_content(const Json& content) {
   if (content.is_string()) return Input{.text = content.get<std::string>(), .picture = {}};
   if (!content.is_array() || content.size() != 1 || !content[0].is_object()) {
     return fail(ErrorCode::kUsage,
-                "\"content\": a text or one content part is expected: a text and a picture have a row each");
+                "\"content\": a text or one content part is expected: a text and an image have a row each");
   }
   return input_of_json(content[0]);
 }
@@ -70,7 +70,7 @@ Status fetch_addresses(const Context& context, const ServedModel& model, std::ve
     addresses.push_back(inputs[i].address);
   }
   if (which.empty()) return {};
-  if (model.info.image_width == 0) return fail(ErrorCode::kUnsupported, "{} reads no pictures", model.name);
+  if (model.info.image_width == 0) return fail(ErrorCode::kUnsupported, "{} reads no images", model.name);
   std::vector<Result<std::string>> fetched = fetch_pictures(context, addresses);
   for (size_t i = 0; i < fetched.size(); ++i) {
     Input& input = inputs[which[i]];
@@ -112,7 +112,7 @@ Result<Input> input_of_json(const Json& json, bool picture) {
   for (const char* field : {"image_url", "image", "bytes", "url"}) {
     if (!json.contains(field)) continue;
     if (json.contains("text") && !json["text"].is_null()) {
-      return fail(ErrorCode::kUsage, "\"text\" and \"{}\" in one: a text and a picture have a row each",
+      return fail(ErrorCode::kUsage, "\"text\" and \"{}\" in one: a text and an image have a row each",
                   field);
     }
     const Json& address = json[field];
@@ -185,7 +185,7 @@ Result<TokenizedInputs> tokenize_inputs(const Context& context, const ServedMode
 Result<PixelBatch> input_pixels(const Context& context, const EncoderBackend& encoder,
                                 std::span<const Input* const> pictures, int64_t first) {
   if (encoder.info().image_width == 0) {
-    return fail(ErrorCode::kUnsupported, "input {}: the model reads no pictures", first);
+    return fail(ErrorCode::kUnsupported, "input {}: the model reads no images", first);
   }
   PixelOptions options = pixel_options(encoder.preprocessing(), context.limits());
   options.all_or_none = true;
@@ -218,7 +218,7 @@ Result<EncodedInputs> encode_inputs(const Context& context, ServedModel& model, 
     all.push_back(&input);
   }
   if (!pictures.empty() && model.info.image_width == 0) {
-    return fail(ErrorCode::kUnsupported, "{} reads no pictures", model.name);
+    return fail(ErrorCode::kUnsupported, "{} reads no images", model.name);
   }
   SACCADE_ASSIGN(const TokenizedInputs tokenized, tokenize_inputs(context, model, *encoder, all));
   EncodedInputs result;

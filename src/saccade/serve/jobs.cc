@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 Result<std::string> ending_of(const std::string& format) {
   std::string ending = "." + (format == "heif" ? std::string("heic") : format == "jpeg" ? "jpg" : format);
   if (has_image_extension("picture" + ending)) return ending;
-  return fail(ErrorCode::kUnsupported, "a picture of format {}, which is not taken in", format);
+  return fail(ErrorCode::kUnsupported, "an image of format {}, which is not taken in", format);
 }
 
 // Encoder that is requested when there are new files, and returned when this is destroyed.

@@ -240,7 +240,7 @@ TEST_F(Changing, PicturesThatAreSentStayWithinABound) {
   EXPECT_EQ(send(test::png(20)).status, 201) << "it is there already";
   const HttpResponse refused = send(test::png(22));
   EXPECT_EQ(refused.status, 413) << refused.body;
-  EXPECT_THAT(refused.body, HasSubstr("no room for a picture"));
+  EXPECT_THAT(refused.body, HasSubstr("no room for an image"));
   EXPECT_EQ(std::distance(fs::directory_iterator(uploads_ / "my pictures"), fs::directory_iterator()), 1);
   EXPECT_EQ(take_out(json_of(first)["id"].get<int64_t>()).status, 204);
   EXPECT_EQ(send(test::png(22)).status, 201) << "there is room again";

@@ -557,7 +557,7 @@ TEST_F(Serving, BadRequestsAreOneSentence) {
   refused(get("/api/search?q=a&sort=size"), 400, "expected one of score, date");
   refused(get("/api/search?q=a&filter=width>"), 400, "filter");
   refused(post("/api/search", Json{{"like", 1}, {"image", data_address(1)}}.dump()), 400,
-          "one picture is enough");
+          "one image is enough");
   refused(get("/api/search?q=a&explain=yes"), 400, "expected true or false");
   refused(get("/api/search?q=a&explain=true&k=25"), 400, "at most 24 hits are explained");
   refused(get("/api/search?q=a&collection=other"), 404, "no collection \"other\"; there are: my pictures");

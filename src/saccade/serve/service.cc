@@ -375,7 +375,7 @@ std::vector<Result<std::string>> fetch_pictures(const Context& context,
   std::vector<Result<std::string>> refused;
   refused.emplace_back(
       fail(ErrorCode::kUnsupported,
-           "addresses are not fetched: send the picture itself, as data:image/...;base64,..."));
+           "addresses are not fetched: send the image itself, as data:image/...;base64,..."));
   return refused;
 }
 

@@ -308,7 +308,7 @@ Status add_pair(const Json& record, int64_t number, Dataset& dataset) {
   SACCADE_ASSIGN(query.negatives, id_list(record, "hn_image"));
   for (const auto* list : {&query.targets, &query.negatives}) {
     if (std::ranges::any_of(*list, &std::string::empty)) {
-      return fail(ErrorCode::kBadData, "a picture without a name");
+      return fail(ErrorCode::kBadData, "an image without a name");
     }
   }
   if (query.reference.empty()) return fail(ErrorCode::kBadData, "\"q_img\" is empty");

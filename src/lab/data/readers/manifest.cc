@@ -289,7 +289,7 @@ class ManifestLines {
     SACCADE_ASSIGN(GalleryPicture picture, parse_gallery_picture(json, folder_));
     SACCADE_ASSIGN(EditQueries * edits, content<EditQueries>());
     if (!pictures_.emplace(picture.gallery, picture.id).second) {
-      return fail(ErrorCode::kBadData, "a second picture with id \"{}\" in its gallery", picture.id);
+      return fail(ErrorCode::kBadData, "a second image with id \"{}\" in its gallery", picture.id);
     }
     edits->gallery.push_back(std::move(picture));
     return {};

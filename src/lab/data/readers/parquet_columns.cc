@@ -180,7 +180,7 @@ class Chooser {
       if (std::find(pictures.begin(), pictures.end(), image) != pictures.end()) return image;
       std::string names;
       for (const int each : pictures) names += (names.empty() ? "" : ", ") + at(each).name;
-      return fail(ErrorCode::kUsage, "several columns of pictures ({}): name one with image-column=NAME",
+      return fail(ErrorCode::kUsage, "several columns of images ({}): name one with image-column=NAME",
                   names);
     }
     const auto bytes = [](const ParquetField& each) { return is_single(each) && each.is_bytes(); };

@@ -59,7 +59,7 @@ Result<std::string> read_cell(const PieceFile& file, const ImageRef& image, int6
   if (!page.definition.empty()) {
     const auto most = static_cast<uint32_t>(leaf->max_definition);
     const auto here = page.definition.begin() + row;
-    if (*here < most) return fail(ErrorCode::kBadData, "null, no picture");
+    if (*here < most) return fail(ErrorCode::kBadData, "null, no image");
     value = static_cast<size_t>(std::count(page.definition.begin(), here, most));
   }
   const std::string_view cell = page.texts[value];

@@ -279,7 +279,7 @@ TEST(Parquet, PicturesOfEverySort) {
   EXPECT_THAT(contents("two"), ElementsAre("C", "D"));
   EXPECT_THAT(contents("named", "#image-column=back"), ElementsAre("C", "D"));
   EXPECT_THAT(error_of(folder, "x.parquet").message,
-              HasSubstr("several columns of pictures (front, back): name one with image-column=NAME"));
+              HasSubstr("several columns of images (front, back): name one with image-column=NAME"));
   EXPECT_THAT(contents("alone"), ElementsAre("A", "B"));
   // The features tell which of two columns of bytes is the image.
   EXPECT_THAT(contents("features"), ElementsAre("C", "D"));
@@ -347,7 +347,7 @@ TEST(Parquet, NullsAreCounted) {
     EXPECT_EQ(read_image_bytes(items(dataset)[1].image).value(), "D");
     const auto null = read_image_bytes(data::parquet_picture(folder.path() / "x.parquet", "image", 1));
     ASSERT_FALSE(null);
-    EXPECT_THAT(null.error().message, HasSubstr("x.parquet: row 1 of image: null, no picture"));
+    EXPECT_THAT(null.error().message, HasSubstr("x.parquet: row 1 of image: null, no image"));
   }
   put(folder, "y.parquet", "nulls-key");
   EXPECT_THAT(error_of(folder, "y.parquet", "#id-column=key").message,

@@ -118,7 +118,7 @@ Result<ComposedRows> compose_task(Composer& composer, const EncodedContext& cont
   SACCADE_TRY(composer.check_encoder(context.encoder));
   SACCADE_TRY(check_composer_needs(context.encoder, composer.kind()));
   if (context.pictures.late) {
-    return fail(ErrorCode::kUnsupported, "composers make one row, and this encoder's pictures have many");
+    return fail(ErrorCode::kUnsupported, "composers make one row, and this encoder's images have many");
   }
   const std::vector<Said> said = said_of(task);
   ComposedRows result;

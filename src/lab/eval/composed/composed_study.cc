@@ -480,7 +480,7 @@ Status ComposedStudy::measure_file(const StudyContext& context, const std::files
     const auto& edits = one.dataset.as<EditQueries>();
     if (queries.rows() != std::ssize(edits.items) || gallery.rows() != std::ssize(edits.gallery)) {
       return fail(ErrorCode::kMismatch,
-                  "{} queries and {} pictures, the dataset has {} and {}, in the order of its files",
+                  "{} queries and {} images, the dataset has {} and {}, in the order of its files",
                   queries.rows(), gallery.rows(), edits.items.size(), edits.gallery.size());
     }
     std::vector<int64_t> asked;

@@ -152,7 +152,7 @@ class TaskMaker {
     for (size_t q = 0; q < edits_.items.size(); ++q) add_query(q);
     task_.excluded = std::move(counts_.excluded);
     if (task_.queries.empty()) {
-      return fail(ErrorCode::kBadData, "{}: no edit query is left whose pictures can be read", dataset_.name);
+      return fail(ErrorCode::kBadData, "{}: no edit query is left whose images can be read", dataset_.name);
     }
     return std::move(task_);
   }

@@ -452,10 +452,10 @@ TEST_F(ServerFiles, Cirr) {
   EXPECT_THAT(refused(file, [](Json& json) { json["q99"] = json["q7"]; }),
               HasSubstr("61 queries, the dataset has 60"));
   EXPECT_THAT(refused(file, [](Json& json) { json["q7"].erase(0); }),
-              HasSubstr("query q7: 49 pictures, the server takes 50"));
+              HasSubstr("query q7: 49 images, the server takes 50"));
   EXPECT_THAT(refused(file, [](Json& json) { json["q7"][0] = json["q7"][1]; }), HasSubstr("there twice"));
   EXPECT_THAT(refused(file, [](Json& json) { json["q7"][0] = "p1"; }), HasSubstr("\"p1\" is the reference"));
-  EXPECT_THAT(refused(file, [](Json& json) { json["q7"][0] = "p70"; }), HasSubstr("none of the pictures"));
+  EXPECT_THAT(refused(file, [](Json& json) { json["q7"][0] = "p70"; }), HasSubstr("none of the images"));
   EXPECT_THAT(refused(file, [](Json& json) { json["metric"] = "recall_subset"; }),
               HasSubstr("expected \"recall\""));
   EXPECT_THAT(refused(file, [](Json& json) { json["version"] = "rc1"; }), HasSubstr("expected \"rc2\""));
@@ -470,7 +470,7 @@ TEST_F(ServerFiles, Cirr) {
                             json["q7"][0] = id;
                         }
                       }),
-              HasSubstr("none of the pictures"));
+              HasSubstr("none of the images"));
 }
 
 TEST_F(ServerFiles, CircoNumbersItsQueriesAndPictures) {

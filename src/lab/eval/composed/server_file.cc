@@ -56,11 +56,10 @@ Result<std::string> text_of(const ComposedTask& task, std::span<const ComposedAn
 }
 
 Status check_list(const ComposedTask& task, size_t query, std::string_view metric, const Json& list) {
-  if (!list.is_array())
-    return fail(ErrorCode::kBadData, "{}, expected an array of pictures", json_kind(list));
+  if (!list.is_array()) return fail(ErrorCode::kBadData, "{}, expected an array of images", json_kind(list));
   const int64_t expected = length_of(task, query, metric);
   if (std::ssize(list) != expected) {
-    return fail(ErrorCode::kBadData, "{} pictures, the server takes {}", list.size(), expected);
+    return fail(ErrorCode::kBadData, "{} images, the server takes {}", list.size(), expected);
   }
   const ComposedTask::Query& one = task.queries[query];
   const auto& allowed =
@@ -75,7 +74,7 @@ Status check_list(const ComposedTask& task, size_t query, std::string_view metri
     // Each id may occur once.
     if (ids.erase(id) == 0) {
       return fail(ErrorCode::kBadData,
-                  "\"{}\" is the reference, there twice, or none of the pictures it may be", id);
+                  "\"{}\" is the reference, there twice, or none of the images it may be", id);
     }
   }
   return {};

@@ -99,7 +99,7 @@ class Corpus {
   Result<PdfCorpusReport> build() {
     const EncoderBackend& encoder = *loaded_.encoder;
     if (!encoder.info().shared_space || encoder.info().image_width == 0 || encoder.tokenizer() == nullptr) {
-      return fail(ErrorCode::kUnsupported, "checkpoint {} does not compare texts with pictures",
+      return fail(ErrorCode::kUnsupported, "checkpoint {} does not compare texts with images",
                   loaded_.id.name);
     }
     SACCADE_ASSIGN(programs_, PdfPrograms::find());
@@ -418,7 +418,7 @@ class Corpus {
     }
     report_.distinct = static_cast<int64_t>(texts.size());
     if (texts.empty()) {
-      return fail(ErrorCode::kBadData, "no page of {} documents has both sentences and pictures",
+      return fail(ErrorCode::kBadData, "no page of {} documents has both sentences and images",
                   report_.documents);
     }
     std::vector<Best*> order;

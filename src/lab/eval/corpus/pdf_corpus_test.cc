@@ -161,11 +161,11 @@ TEST_F(PdfCorpus, WhatItRefuses) {
   options_.inputs = {golden("scanned.pdf"), golden("encrypted.pdf")};
   expect_failure(ErrorCode::kBadData, "none of 2 documents could be read");
   options_.inputs = {golden("columns.pdf")};
-  expect_failure(ErrorCode::kBadData, "no page of 1 documents has both sentences and pictures");
+  expect_failure(ErrorCode::kBadData, "no page of 1 documents has both sentences and images");
   options_.inputs = {folder_ / "nothing.pdf"};
   expect_failure(ErrorCode::kNotFound, "nothing.pdf");
   encoder_->mutable_info().shared_space = false;
-  expect_failure(ErrorCode::kUnsupported, "does not compare texts with pictures");
+  expect_failure(ErrorCode::kUnsupported, "does not compare texts with images");
 }
 
 TEST(CorpusThresholds, ArePercentagesOrValues) {

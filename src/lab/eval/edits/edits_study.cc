@@ -64,12 +64,11 @@ Json EditsStudy::protocol() const {
 
 Status EditsStudy::add_dataset(const NamedDataset& dataset) {
   if (!dataset_.name.empty()) {
-    return fail(ErrorCode::kUsage, "pictures are generated for one dataset, {} and {} are given",
-                dataset_.name, dataset.name);
+    return fail(ErrorCode::kUsage, "images are generated for one dataset, {} and {} are given", dataset_.name,
+                dataset.name);
   }
   if (options_.protocol.join == JoinTexts::kEach || options_.protocol.join == JoinTexts::kBothOrders) {
-    return fail(ErrorCode::kUsage,
-                "--join {}: a generated picture belongs to a query, not to one of its texts",
+    return fail(ErrorCode::kUsage, "--join {}: a generated image belongs to a query, not to one of its texts",
                 enum_name(options_.protocol.join));
   }
   SACCADE_ASSIGN(const GeneratedEdits list, read_generated_edits(options_.generated));
@@ -87,7 +86,7 @@ Status EditsStudy::add_dataset(const NamedDataset& dataset) {
     generated_.push_back(*counts_.pictures[i]);
   }
   if (edits.empty()) {
-    return fail(ErrorCode::kUsage, "{}: no query has both a generated picture and a target", dataset.name);
+    return fail(ErrorCode::kUsage, "{}: no query has both a generated image and a target", dataset.name);
   }
   // Reports queries that cannot be asked before anything is encoded.
   SACCADE_TRY(composed_task(dataset_, options_.protocol, {}));

@@ -145,7 +145,7 @@ Result<RetrievalTask> make_retrieval_task(const RetrievalSource& source, Caption
     task.image_of_text.push_back(image);
     task.text_ids.push_back(fmt::format("{}#{}", source.images[from].id, ordinal));
   }
-  if (task.texts.empty()) return fail(ErrorCode::kBadData, "no picture with a text is left to rank");
+  if (task.texts.empty()) return fail(ErrorCode::kBadData, "no image with a text is left to rank");
   if (policy == CaptionPolicy::kOneCaption) {
     std::unordered_map<std::string_view, std::vector<int64_t>> same;
     for (const RunText& text : task.items.texts) same[text.text].push_back(text.images.front());

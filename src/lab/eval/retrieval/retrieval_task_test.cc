@@ -135,7 +135,7 @@ TEST(CaptionPolicies, AnotherGalleryIsAnErrorOrSaid) {
   const std::vector<int64_t> everything = {0, 1, 2};
   const auto nothing = make_retrieval_task(source, CaptionPolicy::kAll, everything, true);
   ASSERT_FALSE(nothing);
-  EXPECT_THAT(nothing.error().message, HasSubstr("no picture with a text is left"));
+  EXPECT_THAT(nothing.error().message, HasSubstr("no image with a text is left"));
 
   Dataset composition;
   composition.content.emplace<CompositionTests>().items.resize(1);

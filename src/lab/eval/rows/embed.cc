@@ -300,7 +300,7 @@ Result<EmbeddedPictures> embed_pictures(EncoderBackend& encoder, const ImageFunc
   Status status;
   for (size_t first = 0; first < pictures.size() && status; first += step) {
     if (options.stop.stop_requested()) {
-      status = fail(ErrorCode::kCancelled, "stopped after {} of {} pictures{}", first, pictures.size(),
+      status = fail(ErrorCode::kCancelled, "stopped after {} of {} images{}", first, pictures.size(),
                     gatherer.going_on());
       break;
     }

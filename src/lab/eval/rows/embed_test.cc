@@ -227,7 +227,7 @@ TEST_F(Embed, StoppedItKeepsWhatItHas) {
   const auto stopped = embed_pictures(encoder, pictures_, options_, pool_);
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().code, ErrorCode::kCancelled);
-  EXPECT_THAT(stopped.error().message, HasSubstr("3 of 7 pictures"));
+  EXPECT_THAT(stopped.error().message, HasSubstr("3 of 7 images"));
   options_.stop = {};
   options_.progress = {};
   EXPECT_EQ(values(embed(encoder, options_).rows), fresh());

@@ -51,7 +51,7 @@ Result<std::vector<int64_t>> read_text_image(const SafeTensors& file, int64_t te
   }
   for (size_t t = 0; t < values.size(); ++t) {
     if (values[t] < -1 || values[t] >= images) {
-      return fail(ErrorCode::kBadData, "\"text_image\": text {} has picture {}, there are {}", t, values[t],
+      return fail(ErrorCode::kBadData, "\"text_image\": text {} has image {}, there are {}", t, values[t],
                   images);
     }
   }
@@ -155,12 +155,12 @@ Status GivenFile::check_belongs_to(const RetrievalSource& dataset) const {
   const auto dataset_images = static_cast<int64_t>(dataset.images.size());
   const auto dataset_texts = static_cast<int64_t>(dataset.texts.size());
   if (dataset_images != images() || dataset_texts != texts()) {
-    return fail(ErrorCode::kMismatch, "{} has {} pictures and {} texts, the dataset {} and {}", path_,
-                images(), texts(), dataset_images, dataset_texts);
+    return fail(ErrorCode::kMismatch, "{} has {} images and {} texts, the dataset {} and {}", path_, images(),
+                texts(), dataset_images, dataset_texts);
   }
   for (size_t t = 0; t < text_image_.size(); ++t) {
     if (text_image_[t] == dataset.texts[t].image) continue;
-    return fail(ErrorCode::kMismatch, "{}: text {} belongs to picture {}, in the dataset to {}", path_, t,
+    return fail(ErrorCode::kMismatch, "{}: text {} belongs to image {}, in the dataset to {}", path_, t,
                 text_image_[t], dataset.texts[t].image);
   }
   return {};

@@ -164,8 +164,8 @@ TEST_F(GivenFiles, WhatIsWrongIsNamed) {
          t.text_image.resize(2);
          t.index_shape = {2};
        }},
-      {"text 2 has picture 2, there are 2", [&](Tensors& t) { t.text_image[2] = 2; }},
-      {"text 0 has picture -2, there are 2", [&](Tensors& t) { t.text_image[0] = -2; }}};
+      {"text 2 has image 2, there are 2", [&](Tensors& t) { t.text_image[2] = 2; }},
+      {"text 0 has image -2, there are 2", [&](Tensors& t) { t.text_image[0] = -2; }}};
   for (const auto& [words, change] : changes) {
     const auto given = GivenFile::open_embeddings(write(change), Similarity::kCosine);
     ASSERT_FALSE(given) << words;
@@ -197,9 +197,9 @@ TEST_F(GivenFiles, AFileBelongsToItsDataset) {
   EXPECT_TRUE(given->check_belongs_to(source));
   source.texts[2].image = 0;
   EXPECT_THAT(given->check_belongs_to(source).error().message,
-              HasSubstr("text 2 belongs to picture 1, in the dataset to 0"));
+              HasSubstr("text 2 belongs to image 1, in the dataset to 0"));
   source.texts.pop_back();
-  EXPECT_THAT(given->check_belongs_to(source).error().message, HasSubstr("2 pictures and 3 texts"));
+  EXPECT_THAT(given->check_belongs_to(source).error().message, HasSubstr("2 images and 3 texts"));
 }
 
 TEST_F(GivenFiles, MeansOfManyRowsSaySo) {

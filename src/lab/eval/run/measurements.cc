@@ -301,7 +301,7 @@ class Gatherer {
       MeasuredSpeed& there = *measured.speed;
       if (there.images_per_s && speed.images_per_s) {
         result_.remarks.push_back(
-            fmt::format("The speed of {} ({}) was measured twice: {:.4g} and {:.4g} pictures/s; the slower "
+            fmt::format("The speed of {} ({}) was measured twice: {:.4g} and {:.4g} images/s; the slower "
                         "figures count.",
                         measured.name, measured.checkpoint.precision, there.images_per_s->value,
                         speed.images_per_s->value));

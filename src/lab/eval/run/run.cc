@@ -283,7 +283,7 @@ Result<std::map<std::string, RunItems>> read_run_items(const Run& run) {
       for (const Json& image : json.value("images", Json::array())) {
         SACCADE_ASSIGN(text.images.emplace_back(), detail::json_as<int64_t>("images", image));
         if (text.images.back() < 0 || text.images.back() >= static_cast<int64_t>(items.images.size())) {
-          return fail(ErrorCode::kBadData, "\"images\" names picture {}, there are {}", text.images.back(),
+          return fail(ErrorCode::kBadData, "\"images\" names image {}, there are {}", text.images.back(),
                       items.images.size());
         }
       }

@@ -84,7 +84,7 @@ Result<std::pair<CompositionTask, CompositionOutcome>> read_compositions(const R
     CompositionScores& one = scores.emplace_back();
     const size_t pictures = task.two_pictures ? 2 : 1;
     if (table.size() != 2 || table[0].size() != pictures || table[1].size() != pictures) {
-      return fail(ErrorCode::kBadData, "\"scores\" is not of 2 captions and {} pictures", pictures);
+      return fail(ErrorCode::kBadData, "\"scores\" is not of 2 captions and {} images", pictures);
     }
     for (size_t c = 0; c < 2; ++c) {
       for (size_t p = 0; p < pictures; ++p) one[c][p] = static_cast<float>(table[c][p]);

@@ -244,7 +244,7 @@ TEST_F(VisualnessStudyTest, WhatItRefuses) {
 
 TEST_F(VisualnessStudyTest, PicturesThatCannotBeReadCostOnlyTheirRanks) {
   folder_.write("1.png", "no picture");
-  EXPECT_THAT(refusal(), HasSubstr("1 of 3 pictures cannot be read"));
+  EXPECT_THAT(refusal(), HasSubstr("1 of 3 images cannot be read"));
   options_.leave_out = true;
   const auto evaluation = measure();
   ASSERT_TRUE(evaluation) << evaluation.error().message;

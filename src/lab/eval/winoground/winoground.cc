@@ -99,7 +99,7 @@ Result<CompositionTask> composition_task(const Dataset& dataset) {
   std::unordered_map<std::string, int64_t> numbers;
   for (const CompositionItem& item : task.items) {
     if ((item.images.size() == 2) != task.two_pictures) {
-      return fail(ErrorCode::kBadData, "item {} has {} pictures, item {} has {}: their scores do not compare",
+      return fail(ErrorCode::kBadData, "item {} has {} images, item {} has {}: their scores do not compare",
                   task.items.front().id, task.items.front().images.size(), item.id, item.images.size());
     }
     std::array<int64_t, 2> own = {-1, -1};
@@ -129,7 +129,7 @@ Result<CompositionTask> without_pictures(const CompositionTask& task, std::span<
       items.push_back(task.items[i]);
     }
   }
-  if (items.empty()) return fail(ErrorCode::kBadData, "no item is left whose pictures can be read");
+  if (items.empty()) return fail(ErrorCode::kBadData, "no item is left whose images can be read");
   SACCADE_ASSIGN(CompositionTask result, composition_task(rest));
   std::unordered_map<std::string, int64_t> numbers;
   for (size_t p = 0; p < task.pictures.size(); ++p) numbers.emplace(task.pictures[p].name(), task.source[p]);
@@ -154,7 +154,7 @@ Result<CompositionOutcome> evaluate_compositions(const CompositionTask& task,
     for (size_t c = 0; c < 2; ++c) {
       for (size_t p = 0; p < (task.two_pictures ? 2U : 1U); ++p) {
         if (!std::isnan(scores[i][c][p])) continue;
-        return fail(ErrorCode::kBadData, "item {}: the score of caption {} with picture {} is not a number",
+        return fail(ErrorCode::kBadData, "item {}: the score of caption {} with image {} is not a number",
                     task.items[i].id, c, p);
       }
     }
@@ -234,7 +234,7 @@ Result<std::vector<CompositionScores>> read_composition_scores(const std::filesy
     const std::vector<int64_t> expected = {static_cast<int64_t>(task.items.size()), 2,
                                            task.two_pictures ? 2 : 1};
     if (tensor->shape != expected) {
-      return fail(ErrorCode::kMismatch, "\"scores\" of shape {}, expected {}: items, captions, pictures",
+      return fail(ErrorCode::kMismatch, "\"scores\" of shape {}, expected {}: items, captions, images",
                   shape_text(tensor->shape), shape_text(expected));
     }
     // As with retrieval scores, rounding F64 here could create ties.

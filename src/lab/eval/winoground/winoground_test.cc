@@ -222,8 +222,7 @@ TEST(Composition, WhatDoesNotFitIsAnError) {
   dataset.as<CaptionedImages>().items.resize(1);
   EXPECT_EQ(composition_task(dataset).error().code, ErrorCode::kUsage);
   dataset.content.emplace<CompositionTests>().items = {item("one", "k", {"a", "b"}), item("two", "k", {"c"})};
-  EXPECT_THAT(composition_task(dataset).error().message,
-              HasSubstr("item one has 2 pictures, item two has 1"));
+  EXPECT_THAT(composition_task(dataset).error().message, HasSubstr("item one has 2 images, item two has 1"));
 
   const CompositionTask task = pairs(3);
   const std::vector<int64_t> gone = {2};  // 1a.png
@@ -242,7 +241,7 @@ TEST(Composition, WhatDoesNotFitIsAnError) {
   ThreadPool pool(1);
   const auto outcome = evaluate_compositions(task, scores, {}, pool);
   ASSERT_FALSE(outcome);
-  EXPECT_THAT(outcome.error().message, HasSubstr("item 1: the score of caption 1 with picture 0"));
+  EXPECT_THAT(outcome.error().message, HasSubstr("item 1: the score of caption 1 with image 0"));
 }
 
 TEST(Composition, ScoresFromAFile) {

@@ -247,7 +247,7 @@ Result<ItemFile> store_pictures(const LoadedEncoder& loaded, const ComposedData&
       pixel_options(with_transparency(loaded.encoder->preprocessing(), embed.transparency),
                     {.apply_orientation = !embed.as_stored, .processes = embed.processes});
   for (int64_t first = 0; first < count; first += kAtOnce) {
-    if (embed.stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped while pictures were read");
+    if (embed.stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped while images were read");
     const int64_t n = std::min(kAtOnce, count - first);
     const auto ref = [&](int64_t i) -> const ImageRef& {
       return data.pictures[static_cast<size_t>(first + i)];
@@ -320,7 +320,7 @@ Status settle_composed_data(const ComposedTrainingOptions& options, const ItemFi
   if (std::ssize(kept) < options.batch) {
     return fail(ErrorCode::kBadData, "a batch of {} from {}{}", options.batch,
                 counted(std::ssize(kept), "triplet"),
-                unreadable > 0 ? fmt::format("; of {} more a picture cannot be read, the first: {}",
+                unreadable > 0 ? fmt::format("; of {} more an image cannot be read, the first: {}",
                                              unreadable, pictures.left_out().front())
                                : std::string());
   }

@@ -96,8 +96,8 @@ Status FeatureFile::read() {
   }
   for (size_t t = 0; t < text_image_.size(); ++t) {
     if (text_image_[t] >= -1 && text_image_[t] < images()) continue;
-    return fail(ErrorCode::kBadData, "\"text_image\": text {} has picture {}, there are {}", t,
-                text_image_[t], images());
+    return fail(ErrorCode::kBadData, "\"text_image\": text {} has image {}, there are {}", t, text_image_[t],
+                images());
   }
   if (file_.find("text_number") != nullptr) {
     SACCADE_ASSIGN(const TensorView* numbers, given_tensor(file_, "text_number", 1));

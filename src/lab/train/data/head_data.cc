@@ -266,7 +266,7 @@ Result<BuiltFeatures> build_features(EncoderBackend& encoder, const HeadInput& i
   }
   if (kept.empty()) {
     return fail(
-        ErrorCode::kBadData, "{}: no picture with a text could be read{}{}", named,
+        ErrorCode::kBadData, "{}: no image with a text could be read{}{}", named,
         built.left_out.empty() ? "" : ", the first: ", built.left_out.empty() ? "" : built.left_out.front());
   }
   SACCADE_TRY(spool_texts(encoder, inputs.texts, kept, named, options, texts).in(named));
@@ -321,7 +321,7 @@ Result<HeadSet> head_set_of_dataset(const NamedDataset& dataset, EncoderBackend&
   if (!built.left_out.empty()) {
     return fail(ErrorCode::kBadData,
                 "{}: {} cannot be read, the first: {}; without them it would be another measurement",
-                dataset.name, counted(std::ssize(built.left_out), "picture"), built.left_out.front());
+                dataset.name, counted(std::ssize(built.left_out), "image"), built.left_out.front());
   }
   set.file = std::move(built.file);
   set.features = std::move(built.features);

@@ -129,8 +129,7 @@ Result<PictureStore> PictureStore::build(std::span<const DatasetItem> items, int
       progress({.what = "decoding", .done = now, .total = static_cast<int64_t>(items.size()), .detail = {}});
     }
   });
-  if (stop.stop_requested())
-    return fail(ErrorCode::kCancelled, "stopped while decoding the training pictures");
+  if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped while decoding the training images");
   std::sort(store.failures_.begin(), store.failures_.end());
   store.file_to_keep_ = file;
   return store;

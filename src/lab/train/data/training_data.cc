@@ -92,9 +92,8 @@ Status load_config(const DualTrainingOptions& options, TrainingSetup& setup) {
   const auto side = static_cast<int>(setup.config.image_size);
   SACCADE_ASSIGN(setup.preprocessing, preprocessing_from_hugging_face(file.preprocessor, side).in(where));
   if (setup.preprocessing.output_height() != side || setup.preprocessing.output_width() != side) {
-    return fail(ErrorCode::kMismatch,
-                "{}: \"preprocessor\" makes pictures of {} x {}, \"model\" takes {} x {}", where,
-                setup.preprocessing.output_width(), setup.preprocessing.output_height(), side, side);
+    return fail(ErrorCode::kMismatch, "{}: \"preprocessor\" makes images of {} x {}, \"model\" takes {} x {}",
+                where, setup.preprocessing.output_width(), setup.preprocessing.output_height(), side, side);
   }
   return {};
 }

@@ -116,8 +116,8 @@ Status load_config(const VisualnessTrainingOptions& options, VisualnessData& dat
 Status refuse_options_of_clip(const VisualnessTrainingOptions& options) {
   const VisualnessTrainingOptions plain;
   const std::pair<const char*, bool> given[] = {
-      {"NULL picture", options.null_picture.kind != plain.null_picture.kind ||
-                           options.null_picture.seed != plain.null_picture.seed},
+      {"NULL image", options.null_picture.kind != plain.null_picture.kind ||
+                         options.null_picture.seed != plain.null_picture.seed},
       {"objective", options.objective != plain.objective},
       {"loss", options.loss != plain.loss},
       {"part to train", options.part != plain.part}};
@@ -280,7 +280,7 @@ Status load_pictures(const VisualnessTrainingOptions& options, VisualnessData& d
     if (cosine < kSamePicture) continue;
     return fail(
         ErrorCode::kUsage,
-        "the NULL picture is one of the texts' own pictures, {} (for the encoder, with a cosine of {:.6f}): "
+        "the NULL image is one of the texts' own images, {} (for the encoder, with a cosine of {:.6f}): "
         "what it stands for would be trained to be visual and not; choose another",
         data.pictures[static_cast<size_t>(i)].name(), cosine);
   }
@@ -291,7 +291,7 @@ Status load_pictures(const VisualnessTrainingOptions& options, VisualnessData& d
 Status choose_common_picture(const VisualnessTrainingOptions& options, VisualnessData& data) {
   if (data.classifier || options.objective != VisualnessObjective::kOnePicture) return {};
   if (data.pictures.empty()) {
-    return fail(ErrorCode::kUsage, "no picture for the visual texts: one of them has to have one");
+    return fail(ErrorCode::kUsage, "no image for the visual texts: one of them has to have one");
   }
   data.common_picture = static_cast<int64_t>(options.seed % data.pictures.size());
   for (VisualnessExamples& stage : data.stages) {

@@ -174,7 +174,7 @@ void expect_plain_gradients(AtfOptions options) {
   };
   for (const auto& [name, tensor] : source.parameters())
     compare(name, tensor.grad(), doubles.at(name).grad());
-  compare("picture tokens", v.grad(), dv.grad());
+  compare("image tokens", v.grad(), dv.grad());
   compare("text tokens", t.grad(), dt.grad());
 
   // With frozen tokens it runs in one pass.

@@ -181,11 +181,11 @@ Result<EditorTrainingReport> train(const EditorTrainingOptions& options, const P
   std::erase_if(data.held_out, [](const EditorSet& set) { return set.queries.empty(); });
   if (std::ssize(data.queries) < options.batch) {
     const std::vector<std::string>& unread = data.pictures.failures();
-    return fail(ErrorCode::kUsage, "a batch of {} from {} with pictures, a text and a target{}",
-                options.batch, counted(std::ssize(data.queries), "edit"),
+    return fail(ErrorCode::kUsage, "a batch of {} from {} with images, a text and a target{}", options.batch,
+                counted(std::ssize(data.queries), "edit"),
                 unread.empty() ? std::string()
                                : fmt::format("; {} cannot be read, the first: {}",
-                                             counted(std::ssize(unread), "picture"), unread.front()));
+                                             counted(std::ssize(unread), "image"), unread.front()));
   }
   data.description["usable_queries"] = data.queries.size();
   SACCADE_ASSIGN(const std::unique_ptr<EditorTask> task, EditorTask::make(options, data, pool));

@@ -269,7 +269,7 @@ TEST_F(Learning, NamesAPictureThatCannotBeRead) {
   options.batch = 7;
   const std::string message = error();
   EXPECT_THAT(message, HasSubstr("a batch of 7 from 6 edits"));
-  EXPECT_THAT(message, HasSubstr("1 picture cannot be read, the first: "));
+  EXPECT_THAT(message, HasSubstr("1 image cannot be read, the first: "));
   EXPECT_THAT(message, HasSubstr("red.png"));
 }
 

@@ -82,7 +82,7 @@ Status check_apart(const NamedDataset& dataset, std::string_view role,
   }
   if (shared > 0) {
     return fail(ErrorCode::kUsage, "{}: {} elsewhere in this training too, the first {}: {} must be apart",
-                dataset.name, counted(shared, "picture"), first, role);
+                dataset.name, counted(shared, "image"), first, role);
   }
   for (const DatasetItem& item : images->items) seen.emplace(item.image.name(), dataset.name);
   return {};
@@ -313,7 +313,7 @@ Result<std::vector<int64_t>> HeadData::pairs(const PairSubset& subset, int64_t b
   if (features.one_class(texts)) {
     return fail(
         ErrorCode::kBadData,
-        "one class only: all {} have the same picture or the same text, so that there is nothing to tell "
+        "one class only: all {} have the same image or the same text, so that there is nothing to tell "
         "apart",
         counted(std::ssize(texts), "pair"));
   }

@@ -430,9 +430,9 @@ TEST_F(TrainHead, RefusesFeaturesThatAreNone) {
   with([](nn::TensorMap& file) { file["text_features"][9].fill(0); });
   refused("row 9 of \"text_features\" is all zeros");
   with([](nn::TensorMap& file) { file["text_image"].data<int64_t>()[3] = 300; });
-  refused("text 3 has picture 300, there are 300");
+  refused("text 3 has image 300, there are 300");
   with([](nn::TensorMap& file) { file["text_image"].data<int64_t>()[3] = -2; });
-  refused("text 3 has picture -2");
+  refused("text 3 has image -2");
   with([](nn::TensorMap& file) { file["text_image"] = file["text_image"].slice(0, 0, 10); });
   refused("\"text_image\" for 10 texts, there are 600");
   with([](nn::TensorMap& file) { file["text_image"] = nn::Tensor::zeros({600}); });
@@ -468,7 +468,7 @@ TEST_F(TrainHead, RefusesWhatCannotBeTrained) {
     one.features = folder_ / "one.safetensors";
     ASSERT_TRUE(save(one.features, file));
     expect_refused(one, ErrorCode::kBadData,
-                   "one class only: all 400 pairs have the same picture or the same text");
+                   "one class only: all 400 pairs have the same image or the same text");
   }
   HeadTrainingOptions wide = options("run");
   ASSERT_TRUE(save(folder_ / "held.safetensors", synthetic({.images = 60, .image_width = 13, .seed = 2})));
@@ -572,7 +572,7 @@ TEST_F(HeadOnEncoder, TestPicturesAreNotTrainedOn) {
   const auto report = train_head(given, {}, {});
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().code, ErrorCode::kUsage);
-  EXPECT_THAT(report.error().message, HasSubstr("16 pictures elsewhere in this training too"));
+  EXPECT_THAT(report.error().message, HasSubstr("16 images elsewhere in this training too"));
   EXPECT_FALSE(fs::exists(given.run));
 }
 
@@ -590,7 +590,7 @@ TEST_F(HeadOnEncoder, APictureThatCannotBeReadIsLeftOutOfTrainingAndNotOfTests) 
   given.run = data_.folder() / "other";
   const auto refused = train_head(given, {}, {});
   ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message, HasSubstr("1 picture cannot be read"));
+  EXPECT_THAT(refused.error().message, HasSubstr("1 image cannot be read"));
   EXPECT_FALSE(fs::exists(given.run));
 }
 
@@ -617,7 +617,7 @@ TEST_F(HeadOnEncoder, TrainsOnBlip2) {
   given.against = {data_.folder() / "queries/model"};
   const auto refused = train_head(given, {}, {});
   ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message, HasSubstr("it reads pictures' queries"));
+  EXPECT_THAT(refused.error().message, HasSubstr("it reads images' queries"));
   // Neither can one on another encoder.
   given.frozen = (fs::path(test::kSourceDir) / "models/starter").string();
   given.image_states.reset();

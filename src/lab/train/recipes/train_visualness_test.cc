@@ -402,7 +402,7 @@ TEST_F(VisualnessTraining, WhatItRefuses) {
   expect(bad, ErrorCode::kUsage, "a batch of 1000 from");
   bad = good;
   bad.null_picture = {.kind = NullPicture::Kind::kFile, .file = data_.folder() / "red-square-0.png"};
-  expect(bad, ErrorCode::kUsage, "the NULL picture is one of the texts' own pictures");
+  expect(bad, ErrorCode::kUsage, "the NULL image is one of the texts' own images");
   bad = good;
   bad.precision = Precision::kInt8;
   expect(bad, ErrorCode::kUsage, "precision int8");
@@ -428,7 +428,7 @@ TEST_F(VisualnessTraining, AClassifierLearnsInTwoStagesAndAnswersAsMeasured) {
   ASSERT_TRUE(report.finished);
   ASSERT_EQ(report.stages.size(), 2U);
   EXPECT_EQ(report.stages[0].name, "automatic");
-  EXPECT_EQ(report.stages[0].visual, 13) << "it needs no pictures";
+  EXPECT_EQ(report.stages[0].visual, 13) << "it needs no images";
   EXPECT_LT(report.before.f1, 0.6);
   EXPECT_GT(report.stages[1].best.f1, 0.8);
   EXPECT_EQ(report.stages[1].best.threshold, 0.5);
@@ -552,7 +552,7 @@ TEST_F(VisualnessTraining, AClassifierTakesNothingOfClips) {
   EXPECT_NE(refusal(bad).message.find("a part to train is for CLIP"), std::string::npos);
   bad = good;
   bad.null_picture.seed = 3;
-  EXPECT_NE(refusal(bad).message.find("a NULL picture is for CLIP"), std::string::npos);
+  EXPECT_NE(refusal(bad).message.find("a NULL image is for CLIP"), std::string::npos);
   bad = good;
   bad.dropout = 1;
   EXPECT_NE(refusal(bad).message.find("dropout is 1"), std::string::npos);

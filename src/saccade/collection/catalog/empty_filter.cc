@@ -15,7 +15,7 @@ bool asks_for(const Filter& filter, std::string_view field) {
 
 std::string without_towns(const Filter& filter, bool have_towns) {
   if (have_towns || !asks_for(filter, "place")) return {};
-  return "no list of towns is installed to name places by: ./dev build makes it, for pictures indexed after";
+  return "no list of towns is installed to name places by: ./dev build makes it, for images indexed after";
 }
 
 Result<std::string> why_filter_is_empty(const CollectionReader& collection, std::string_view filter,

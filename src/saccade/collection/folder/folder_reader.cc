@@ -480,7 +480,7 @@ Result<std::string> FolderReader::why_empty(const Filter& filter) const {
     SACCADE_TRY(found.step());
     std::string here;
     if (found.is_null(1) || (found.text(2) == "text" && found.text(1).empty())) {
-      here = "no picture here says anything of the kind";
+      here = "no image here says anything of the kind";
     } else if (found.text(2) == "text") {
       SACCADE_ASSIGN(
           Statement most,
@@ -501,9 +501,9 @@ Result<std::string> FolderReader::why_empty(const Filter& filter) const {
     } else {
       here = fmt::format("there is {} to {}", found.text(0), found.text(1));
     }
-    why += fmt::format("{}no picture meets {}: {}", why.empty() ? "" : "; ", condition.text, here);
+    why += fmt::format("{}no image meets {}: {}", why.empty() ? "" : "; ", condition.text, here);
   }
-  if (why.empty()) why = "each condition is met by some picture, all of them together by none";
+  if (why.empty()) why = "each condition is met by some image, all of them together by none";
   return why;
 }
 

@@ -318,7 +318,7 @@ void Run::keep(const KeptItems& kept, std::unordered_set<int64_t>& gone, Collect
         why.folder,
         {ErrorCode::kNotFound, fmt::format("{} (not mounted?): {} below it kept although the files are gone "
                                            "(saccade index --prune=force removes them)",
-                                           why.reason, counted(count, "picture"))});
+                                           why.reason, counted(count, "image"))});
   }
 }
 
@@ -372,7 +372,7 @@ Result<IngestReport> Run::run(std::span<const std::filesystem::path> inputs) {
   const auto start = Clock::now();
   const nn::StopScope scope(stop_);
   WalkResult found = walk(inputs, walk_options_of(options_, collection_.folder()), stop_, [&](int64_t count) {
-    if (progress_) progress_({"looking for pictures", count, 0, {}});
+    if (progress_) progress_({"looking for images", count, 0, {}});
   });
   report_.seconds.walk = seconds_since(start);
   report_.not_looked_at = std::move(found.not_looked_at);

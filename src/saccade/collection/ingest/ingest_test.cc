@@ -241,7 +241,7 @@ TEST_F(IngestTest, PruneTakesOnlyWhatIsBelowTheInputs) {
   EXPECT_EQ(refused->missing, 1);
   ASSERT_EQ(refused->failed.size(), 1U);
   EXPECT_EQ(refused->failed[0].path, (pictures_ / "two").string());
-  EXPECT_THAT(refused->failed[0].reason, HasSubstr("missing (not mounted?): 1 picture"));
+  EXPECT_THAT(refused->failed[0].reason, HasSubstr("missing (not mounted?): 1 image"));
   EXPECT_THAT(test::paths_of(open()), ElementsAre(kept, gone));
   prune.prune_guard = PruneGuard::kNothing;
   const auto report = run_on({pictures_ / "two"}, prune);
@@ -266,7 +266,7 @@ TEST_F(IngestTest, PruneIsRefusedBelowAnEmptyFolder) {
   EXPECT_EQ(refused->missing, 2);
   ASSERT_EQ(refused->failed.size(), 1U);
   EXPECT_EQ(refused->failed[0].path, pictures_.string());
-  EXPECT_THAT(refused->failed[0].reason, HasSubstr("empty (not mounted?): 2 pictures"));
+  EXPECT_THAT(refused->failed[0].reason, HasSubstr("empty (not mounted?): 2 images"));
   EXPECT_THAT(test::paths_of(open()), ElementsAre(a, b));
   // The whole above it does not change that.
   EXPECT_EQ(run_on({temporary_.path(), pictures_}, prune)->removed, 0);
@@ -308,7 +308,7 @@ TEST_F(IngestTest, PruneIsRefusedOnAnotherDevice) {
   ASSERT_EQ(refused->failed.size(), 1U);
   EXPECT_EQ(refused->failed[0].path, (pictures_ / "disk").string());
   EXPECT_THAT(refused->failed[0].reason, HasSubstr("another file system was here"));
-  EXPECT_THAT(refused->failed[0].reason, HasSubstr("2 pictures below it kept"));
+  EXPECT_THAT(refused->failed[0].reason, HasSubstr("2 images below it kept"));
   // A file system whose device number has changed since the last start is recognized by its unchanged files.
   // There must be as many as are gone, since a few may have copies in a bare mount point.
   record(d, 12345);

@@ -193,7 +193,7 @@ class Watch {
       if (!here && !root.away && root.folder) {
         root.away = true;
         tell(fmt::format(
-                 "{} is gone (unmounted?): its pictures are kept, and it is taken up again when it is back",
+                 "{} is gone (unmounted?): its images are kept, and it is taken up again when it is back",
                  root.path),
              true);
       } else if (here && root.away) {

@@ -112,6 +112,42 @@ TEST_F(ApproximateFile, OfACollectionThatIsCompactedMeanwhileIsAnError) {
   EXPECT_FALSE(std::filesystem::exists(file()));
 }
 
+// The file's name has the generation of its rows, and its contents a sample of them.
+TEST_F(ApproximateFile, OfRowsBeforeACompactionIsNeverUsed) {
+  put(1, 300);
+  build();
+  CollectionReader collection = open();
+  ASSERT_NE(collection.approximate(), nullptr);
+  ASSERT_OK(check_not_compacted(collection));
+  const auto before = read_file(file());
+  ASSERT_OK(before);
+  {
+    auto writer = CollectionWriter::open(folder_);
+    ASSERT_OK(writer);
+    ASSERT_OK(writer->remove_ids(std::vector<int64_t>{3}));
+    ASSERT_OK(writer->compact());
+  }
+  // A snapshot keeps its rows and their index.
+  EXPECT_EQ(collection.rows().rows(), 300);
+  expect_right_answers(collection);
+  // A builder that was slower than the compaction may leave its file behind.
+  std::ofstream(file(), std::ios::binary) << *before;
+  const Status checked = check_not_compacted(collection);
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().code, ErrorCode::kMismatch);
+  EXPECT_FALSE(std::filesystem::exists(file()));
+  std::ofstream(file(), std::ios::binary) << *before;
+  const auto old = collection.generation();
+  ASSERT_OK(collection.refresh());
+  ASSERT_NE(collection.generation(), old);
+  EXPECT_EQ(collection.approximate(), nullptr);
+  EXPECT_EQ(collection.why_not_approximate(), "");
+  std::ofstream(approximate_path(collection.files(), collection.generation()), std::ios::binary) << *before;
+  ASSERT_OK(collection.refresh());
+  EXPECT_EQ(collection.approximate(), nullptr);
+  EXPECT_THAT(open().why_not_approximate(), HasSubstr("built from other rows"));
+}
+
 // As a writer does that opens while the file is being written.
 TEST_F(ApproximateFile, IsWrittenThoughItsTemporaryFileIsRemoved) {
   put(1, 2'000);

@@ -40,14 +40,14 @@ Result<LateSettings> late_settings(EncoderBackend& encoder, RowPrecision precisi
   const LateInteraction* late = encoder.late_interaction();
   if (late == nullptr) {
     return fail(ErrorCode::kUnsupported,
-                "the checkpoint gives one row a picture: there are none to choose for");
+                "the checkpoint gives one row an image: there are none to choose for");
   }
   if (pool < 1 || pool > kMaxPool) {
     return fail(ErrorCode::kUsage, "{} patches a row, expected 1 to {}", pool, kMaxPool);
   }
   LateSettings settings{precision, pool, {late->patch_rows(), late->patch_columns()}};
   if (pool > 1 && settings.grid.rows * settings.grid.columns == 0) {
-    return fail(ErrorCode::kUnsupported, "the checkpoint's rows stand for no patches of a picture");
+    return fail(ErrorCode::kUnsupported, "the checkpoint's rows stand for no patches of an image");
   }
   return settings;
 }

@@ -54,8 +54,11 @@ TEST_F(WeaviateAnswers, TheUsualOnesAreRead) {
   const auto nearest = store->nearest(query);
   ASSERT_OK(nearest);
   EXPECT_EQ(nearest->items.size(), 1U);
-  EXPECT_TRUE(nearest->complete) << "fewer objects came than were asked for";
-  EXPECT_EQ(store->newest(nullptr, 1).value().items.size(), 1U);
+  EXPECT_TRUE(nearest->complete) << "all objects of the class came";
+  const auto newest = store->newest(nullptr, 1);
+  ASSERT_OK(newest);
+  EXPECT_EQ(newest->items.size(), 1U);
+  EXPECT_TRUE(newest->complete) << "all objects of the class came";
   int64_t visited = 0;
   ASSERT_OK(store->for_each_row([&](const Item&, const ItemFacts&, std::span<const float> row) {
     visited += std::ssize(row);
@@ -134,6 +137,53 @@ TEST_F(WeaviateAnswers, AListingThatDoesNotGoOnEnds) {
   };
   expect_bad(store->for_each_item([](const Item&) { return Status{}; }), "the same page again");
   EXPECT_EQ(pages, 2);
+}
+
+TEST_F(WeaviateAnswers, AListingThatCyclesEnds) {
+  const auto store = Store::open(address());
+  ASSERT_OK(store);
+  const StoredItem others[] = {stored_item("/photos/b.jpg", 2), stored_item("/photos/c.jpg", 3)};
+  for (const bool from_the_first : {true, false}) {
+    int pages = 0;
+    answers_ = [&](const test::ServerRequest& request) -> std::optional<test::ServerReply> {
+      if (!request.path.starts_with("/v1/objects")) return {};
+      if (++pages > 20) return test::ServerReply{.body = R"({"objects": []})"};
+      // a b c b c b c ..., or a b a b a b ...
+      const bool first = from_the_first ? pages % 2 == 1 : pages == 1;
+      const Json& object = first ? there().in_listing : others[from_the_first ? 0 : pages % 2].in_listing;
+      return test::ServerReply{.body = dump_json({{"objects", Json::array({object})}})};
+    };
+    int visited = 0;
+    const Status listed = store->for_each_item([&](const Item&) {
+      ++visited;
+      return Status{};
+    });
+    expect_bad(listed, "pages in a circle");
+    EXPECT_THAT(listed.error().message, HasSubstr("does not end"));
+    EXPECT_EQ(visited, from_the_first ? 2 : 3) << "each item once";
+    EXPECT_EQ(pages, visited + 1);
+  }
+}
+
+// The number of the objects that meet the filter tells it. A node that is set up to give less than was asked for, or whose
+// index of vectors lags behind its objects, sends fewer as well.
+TEST_F(WeaviateAnswers, AShortAnswerIsCompleteIfNoOtherObjectMeetsTheFilter) {
+  const auto store = Store::open(address());
+  ASSERT_OK(store);
+  const NearestQuery query{.row = there().whole.values, .count = 5};
+  const Json objects = Json::array({there().in_graphql});
+  for (const int64_t met : {0, 1, 2, 1000}) {
+    const Json number = Json::array({{{"meta", {{"count", met}}}}});
+    answer_to("POST", "/v1/graphql",
+              data({{"Get", {{"near", objects}, {"x", objects}}}, {"Aggregate", {{"met", number}}}}).body);
+    const auto nearest = store->nearest(query);
+    ASSERT_OK(nearest);
+    EXPECT_EQ(nearest->searched, met);
+    EXPECT_EQ(nearest->complete, met <= 1) << met;
+    const auto newest = store->newest(nullptr, 5);
+    ASSERT_OK(newest);
+    EXPECT_EQ(newest->complete, met <= 1) << met;
+  }
 }
 
 TEST_F(WeaviateAnswers, ItemsOfAnotherShapeAreNoMissingItems) {

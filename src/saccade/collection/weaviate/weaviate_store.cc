@@ -111,6 +111,7 @@ Result<Opened> open_class(const std::filesystem::path& text) {
 Status for_each_object(const Client& client, std::string_view class_name,
                        const std::function<Status(const Json& object)>& visit) {
   std::string after;
+  std::set<std::string> cursors;
   for (;;) {
     SACCADE_ASSIGN(const Json page,
                    client.call({.path = fmt::format("/v1/objects?class={}&limit={}{}", class_name, kPage,
@@ -118,11 +119,12 @@ Status for_each_object(const Client& client, std::string_view class_name,
     const Json& objects = member(page, "objects");
     if (!objects.is_array()) return fail(ErrorCode::kBadData, "Weaviate's answer has no list of objects");
     if (objects.empty()) return {};
-    for (const Json& object : objects) SACCADE_TRY(visit(object));
     SACCADE_ASSIGN(std::string last, json_field<std::string>(objects.back(), "id"));
-    if (last == after) {
-      return fail(ErrorCode::kBadData, "Weaviate's list of objects does not go on after {}", after);
+    if (!cursors.insert(last).second) {
+      return fail(ErrorCode::kBadData,
+                  "Weaviate's list of objects does not end: after {} it comes to {} again", after, last);
     }
+    for (const Json& object : objects) SACCADE_TRY(visit(object));
     after = std::move(last);
   }
 }
@@ -363,9 +365,9 @@ Result<std::string> Store::why_empty(const Filter& filter) const {
   for (const Filter::Condition& condition : filter.conditions) {
     SACCADE_ASSIGN(const Filter one, parse_filter(condition.text));
     SACCADE_ASSIGN(const int64_t met, state_->count(where_of(one.tree).graphql));
-    if (met == 0) why += fmt::format("{}no picture meets {}", why.empty() ? "" : "; ", condition.text);
+    if (met == 0) why += fmt::format("{}no image meets {}", why.empty() ? "" : "; ", condition.text);
   }
-  if (why.empty()) why = "each condition is met by some picture, all of them together by none";
+  if (why.empty()) why = "each condition is met by some image, all of them together by none";
   return why;
 }
 
@@ -506,7 +508,6 @@ Result<NearestItems> Store::nearest(const NearestQuery& query) const {
   SACCADE_ASSIGN(const Json data, state_->client().ask(std::move(asked)));
   SACCADE_ASSIGN(found.searched, count_in(member(data, "Aggregate"), "met"));
   SACCADE_ASSIGN(found.items, items_in(Address(), member(member(data, "Get"), "near"), true));
-  found.complete = std::ssize(found.items) < count;
   if (!words.empty()) {
     SACCADE_ASSIGN(std::vector<WholeItem> brought,
                    items_in(Address(), member(member(data, "Get"), "words"), true));
@@ -516,6 +517,8 @@ Result<NearestItems> Store::nearest(const NearestQuery& query) const {
       if (there.insert(whole.item.id).second) found.items.push_back(std::move(whole));
     }
   }
+  // Fewer than were asked for do not show it: a node may give less, and an index of vectors may lag behind its objects.
+  found.complete = std::ssize(found.items) >= found.searched;
   return found;
 }
 
@@ -537,7 +540,7 @@ Result<NearestItems> Store::newest(const Filter* filter, int64_t count) const {
           where.empty() ? "" : "(where:" + where + ")")));
   SACCADE_ASSIGN(found.searched, count_in(member(data, "Aggregate"), "met"));
   SACCADE_ASSIGN(found.items, items_in(Address(), member(member(data, "Get"), "x"), false));
-  found.complete = std::ssize(found.items) < count;
+  found.complete = std::ssize(found.items) >= found.searched;
   return found;
 }
 

@@ -68,7 +68,7 @@ Result<Header> read_header(const Reader& in, int64_t max_pixels) {
   const uint32_t bits = header.bits;
   const uint32_t compression = header.compression;
   if (compression == kJpeg || compression == kPng) {
-    return fail(ErrorCode::kUnsupported, "BMP: holds a {} picture, not pixels",
+    return fail(ErrorCode::kUnsupported, "BMP: holds a {} image, not pixels",
                 compression == kJpeg ? "JPEG" : "PNG");
   }
   const bool fields = compression == kBitFields || compression == kAlphaBitFields;

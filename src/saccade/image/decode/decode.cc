@@ -61,6 +61,11 @@ namespace {
 
 // Starts libvips. One that was installed together with Saccade looks for its modules beside itself: those of the system
 // are another build's. Returns false on failure.
+//
+// vips_init() takes the folder from the environment alone, and adds the variable itself if it is missing. Every start of
+// libvips thus changes the environment. A thread that reads it in this instant may fail, unless the C library guards
+// against that (glibc does from 2.41 on). The value that was there is put back: another libvips in this process, as that
+// of pyvips, would take our modules for its own. Decoder processes (decoder_pool.h) start libvips before they have threads.
 bool initialize_vips() {
   const auto bundled = bundled_vips();
   if (!bundled) return VIPS_INIT("saccade") == 0;
@@ -155,12 +160,12 @@ tl::unexpected<Error> not_an_image(std::span<const std::byte> bytes) {
   static constexpr std::array<Kind, 12> kKinds = {
       {{0, "%PDF", "a PDF document"},
        {0, "8BPS", "a Photoshop document"},
-       {0, "\xff\x0a", "a JPEG XL picture"},
-       {4, "JXL ", "a JPEG XL picture"},
-       {4, "jP  ", "a JPEG 2000 picture"},
-       {4, "ftypavi", "an AVIF picture, which this libvips cannot read"},
-       {4, "ftyphei", "a HEIF picture, which this libvips cannot read"},
-       {4, "ftypmif1", "a HEIF picture, which this libvips cannot read"},
+       {0, "\xff\x0a", "a JPEG XL image"},
+       {4, "JXL ", "a JPEG XL image"},
+       {4, "jP  ", "a JPEG 2000 image"},
+       {4, "ftypavi", "an AVIF image, which this libvips cannot read"},
+       {4, "ftyphei", "a HEIF image, which this libvips cannot read"},
+       {4, "ftypmif1", "a HEIF image, which this libvips cannot read"},
        {4, "ftyp", "a video"},
        {0, "PK\x03\x04", "a ZIP archive"},
        {0, "\x1f\x8b", "a gzip file"},
@@ -246,7 +251,7 @@ class Decoder {
     SACCADE_TRY(claim({static_cast<int64_t>(bytes_.size()) / 4, 0}));
     // libheif ends the process over some that have been cut off (an assertion of version 1.19).
     if (g_str_has_prefix(loader, "VipsForeignLoadHeif") != 0 && !here_.in_own_process) {
-      return fail(ErrorCode::kIo, "a HEIC or AVIF picture, which is decoded by saccade-decode alone");
+      return fail(ErrorCode::kIo, "a HEIC or AVIF image, which is decoded by saccade-decode alone");
     }
     image_ = load();
     if (!image_) return broken("image header");
@@ -340,7 +345,7 @@ class Decoder {
   // Returns the number of pixels of an image embedded in this document, once it has been decoded. An embedded
   // document counts with its own number.
   Result<int64_t> pixels_within(std::span<const std::byte> picture, const DecodeOptions& options) {
-    constexpr std::string_view kWithin = "svg: a picture within it";
+    constexpr std::string_view kWithin = "svg: an image within it";
     if (picture.empty()) return fail(ErrorCode::kBadData, "{} is empty", kWithin);
     if (options.max_pixels < 1) {
       return fail(ErrorCode::kLimit, "{}: all together have more than {} pixels", kWithin,

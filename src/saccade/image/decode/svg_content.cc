@@ -67,7 +67,7 @@ Result<std::optional<std::string>> data_of(std::string_view address) {
   if (!same_letters(address.substr(0, kScheme.size()), kScheme)) return data;
   const size_t comma = address.find(',');
   if (comma == std::string_view::npos) {
-    return fail(ErrorCode::kBadData, "svg: a picture within it has an address without data");
+    return fail(ErrorCode::kBadData, "svg: an image within it has an address without data");
   }
   std::string_view kind = address.substr(0, comma);
   while (!kind.empty() && kSpace.find(kind.back()) != std::string_view::npos) kind.remove_suffix(1);
@@ -78,7 +78,7 @@ Result<std::optional<std::string>> data_of(std::string_view address) {
   else
     data = from_base64(content);
   if (!data)
-    return fail(ErrorCode::kBadData, "svg: a picture within it is not the base64 that it claims to be");
+    return fail(ErrorCode::kBadData, "svg: an image within it is not the base64 that it claims to be");
   return data;
 }
 
@@ -132,7 +132,7 @@ void on_element(void* parser, const xmlChar* name, const xmlChar* /*prefix*/, co
       if (with_address && text_of(attribute[0]) == "href") pass.take(element, value);
     }
   } catch (const std::bad_alloc&) {  // not through libxml2's frames
-    pass.stop({ErrorCode::kIo, "svg: not enough memory for the pictures within it"});
+    pass.stop({ErrorCode::kIo, "svg: not enough memory for the images within it"});
   }
   if (pass.error) xmlStopParser(static_cast<xmlParserCtxtPtr>(parser));
 }

@@ -209,14 +209,14 @@ Result<Video> probe(const VideoReading& reading) {
   const Json none = Json::object();
   const Json& format = json.contains("format") && json["format"].is_object() ? json["format"] : none;
   if (!json.contains("streams") || !json["streams"].is_array() || json["streams"].empty()) {
-    return fail(ErrorCode::kUnsupported, "it has sound, or other data, and no picture");
+    return fail(ErrorCode::kUnsupported, "it has sound, or other data, and no image");
   }
   const Json& stream = json["streams"][0];
   Video video;
   SACCADE_ASSIGN(video.width, json_field_or<int>(stream, "width", 0));
   SACCADE_ASSIGN(video.height, json_field_or<int>(stream, "height", 0));
   if (video.width <= 0 || video.height <= 0) {
-    return fail(ErrorCode::kBadData, "no video that ffprobe reads: pictures of {} x {}", video.width,
+    return fail(ErrorCode::kBadData, "no video that ffprobe reads: images of {} x {}", video.width,
                 video.height);
   }
   if (int64_t{video.width} * video.height > reading.options.max_pixels) {

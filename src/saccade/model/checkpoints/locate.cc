@@ -129,7 +129,7 @@ Result<LoadedEncoder> load_checkpoint(const std::string& named, const BackendOpt
 std::optional<std::string> separate_spaces_warning(const LoadedEncoder& loaded) {
   if (loaded.encoder->info().shared_space) return std::nullopt;
   return fmt::format(
-      "checkpoint {}: no training has brought its pictures and texts into one space; ranking the ones by the "
+      "checkpoint {}: no training has brought its images and texts into one space; ranking the ones by the "
       "others is chance",
       loaded.id.name);
 }
@@ -139,7 +139,7 @@ std::optional<std::string> guessed_preprocessing_warning(const LoadedEncoder& lo
   if (!info.preprocessing_guessed || info.image_width == 0) return std::nullopt;
   if (!hub::model_of_snapshot(loaded.id.path)) return std::nullopt;
   return fmt::format(
-      "checkpoint {0}: no preprocessor_config.json in the cache, so pictures are treated as its family "
+      "checkpoint {0}: no preprocessor_config.json in the cache, so images are treated as its family "
       "usually has it ({1}); `saccade model pull {0}` brings the file if the hub has it",
       loaded.id.name, loaded.encoder->preprocessing().describe());
 }

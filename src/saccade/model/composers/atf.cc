@@ -24,7 +24,7 @@ std::span<const EnumName<AtfPooling>> enum_names(AtfPooling) {
   static constexpr std::array<EnumName<AtfPooling>, 4> kWords{
       {{AtfPooling::kMean, "mean", "the tokens' mean"},
        {AtfPooling::kLearned, "learned", "attention, asked by a learned query"},
-       {AtfPooling::kAsked, "asked", "attention, asked by the sum of the picture's and the text's row"},
+       {AtfPooling::kAsked, "asked", "attention, asked by the sum of the image's and the text's row"},
        {AtfPooling::kNone, "none", "the sum of both rows, no token"}}};
   return kWords;
 }
@@ -66,8 +66,8 @@ class AtfModel : public ComposerModel {
       const int64_t texts = input.text_tokens.begin[item + 1] - input.text_tokens.begin[item];
       if (pictures == options_.picture_tokens && texts <= options_.text_places) continue;
       return fail(ErrorCode::kMismatch,
-                  "query {}: {} picture tokens and {} text tokens, expected {} and at most {}", i + 1,
-                  pictures, texts, options_.picture_tokens, options_.text_places);
+                  "query {}: {} image tokens and {} text tokens, expected {} and at most {}", i + 1, pictures,
+                  texts, options_.picture_tokens, options_.text_places);
     }
     Composed composed;
     composed.rows = Matrix<float>(n, input.picture_rows.columns());
@@ -255,7 +255,7 @@ ComposerPartsOf<Tensor> composer_parts(const ComposerInput& input, nn::Workspace
 
 const ComposerKind atf_kind = {
     "atf",
-    "adaptive token fusion: the picture's and the words' tokens that are alike become one (TMCIR)",
+    "adaptive token fusion: the image's and the words' tokens that are alike become one (TMCIR)",
     {.picture_rows = true, .text_rows = true, .tokens = true},
     load};
 

@@ -13,7 +13,7 @@ std::span<const EnumName<Compose>> enum_names(Compose) {
       {{Compose::kSum, "sum", "the sum of both rows"},
        {Compose::kSlerp, "slerp", "a point on the great circle between both rows"},
        {Compose::kDirection, "direction",
-        "the picture's row, moved by what the text's row differs by from that of the old words"}}};
+        "the image's row, moved by what the text's row differs by from that of the old words"}}};
   return kWords;
 }
 
@@ -39,7 +39,7 @@ Result<std::vector<float>> compose_rows(Compose method, ComposeWeights weights,
     const double sum = of_picture + of_text;
     if (of_picture < 0 || of_text < 0 || sum <= 0) {
       return fail(ErrorCode::kUsage,
-                  "slerp with the weights {} and {}: it lies between text and picture, so neither can "
+                  "slerp with the weights {} and {}: it lies between text and image, so neither can "
                   "be negative",
                   of_text, of_picture);
     }
@@ -52,7 +52,7 @@ Result<std::vector<float>> compose_rows(Compose method, ComposeWeights weights,
       of_text = std::sin(share * angle) / std::sin(angle);
     } else if (cosine < 0) {
       return fail(ErrorCode::kBadData,
-                  "the text's row and the picture's row are opposite (cosine {:.6f}): no great circle "
+                  "the text's row and the image's row are opposite (cosine {:.6f}): no great circle "
                   "is the one between them",
                   cosine);
     }
@@ -64,7 +64,7 @@ Result<std::vector<float>> compose_rows(Compose method, ComposeWeights weights,
     row[i] = static_cast<float>(of_picture * double{picture[i]} + of_text * words);
   }
   if (const double length = normalize_row(row, kShortestSum); !(length > kShortestSum)) {
-    return fail(ErrorCode::kBadData, "the text's row and the picture's row cancel out (sum of length {:.1e})",
+    return fail(ErrorCode::kBadData, "the text's row and the image's row cancel out (sum of length {:.1e})",
                 length);
   }
   return row;

@@ -84,7 +84,7 @@ Json composer_config_json(const ComposerConfig& config) {
 Status check_composer_needs(EncoderBackend& encoder, const ComposerKind& kind) {
   const EncoderInfo& info = encoder.info();
   if (info.image_height == 0) {
-    return fail(ErrorCode::kUnsupported, "{}: a text model, it encodes no reference picture", info.family);
+    return fail(ErrorCode::kUnsupported, "{}: a text model, it encodes no reference image", info.family);
   }
   if (encoder.tokenizer() == nullptr) {
     return fail(ErrorCode::kUnsupported, "{}: its checkpoint has no tokenizer, so it reads no words",
@@ -109,8 +109,8 @@ Result<ComposerInput> composer_input(EncoderBackend& pictures, EncoderBackend& t
                                      std::span<const std::string> words) {
   if (pixels.rows() != std::ssize(words) && pixels.rows() != 1) {
     return fail(ErrorCode::kUsage,
-                "{} reference pictures with {} texts, expected one each, or one picture for all",
-                pixels.rows(), words.size());
+                "{} reference images with {} texts, expected one each, or one image for all", pixels.rows(),
+                words.size());
   }
   const bool shared = pixels.rows() != std::ssize(words);
   const Tokenizer* tokenizer = texts.tokenizer();
@@ -231,7 +231,7 @@ Result<Composed> Composer::compose(EncoderBackend& encoder, const ComposerInput&
     if (std::isfinite(length) && length > 0) continue;
     return fail(
         ErrorCode::kBadData,
-        "composer {}: the row of query {} has the length {}: its weights are damaged, or picture and words "
+        "composer {}: the row of query {} has the length {}: its weights are damaged, or image and words "
         "cancel out",
         folder_.string(), i + 1, length);
   }

@@ -76,10 +76,10 @@ Result<size_t> place_of(std::string_view sentence, std::string_view mark, const 
 }  // namespace
 
 Status check_sentence(std::string_view sentence) {
-  SACCADE_ASSIGN(const size_t picture, place_of(sentence, kPictureMark, "the picture"));
+  SACCADE_ASSIGN(const size_t picture, place_of(sentence, kPictureMark, "the image"));
   SACCADE_ASSIGN(const size_t change, place_of(sentence, kChangeMark, "the change"));
   if (change < picture) {
-    return fail(ErrorCode::kUsage, "the sentence \"{}\" has the change in front of the picture's word",
+    return fail(ErrorCode::kUsage, "the sentence \"{}\" has the change in front of the image's word",
                 sentence);
   }
   const auto is_space = [&](size_t at) { return at >= sentence.size() || sentence[at] == ' '; };
@@ -114,7 +114,7 @@ Result<int32_t> picture_mark_id(const Tokenizer& tokenizer) {
   if (alone.ids.size() != 3) {
     return fail(
         ErrorCode::kUnsupported,
-        "the tokenizer makes {} tokens of \"{}\", start and end among them, where one can stand for a picture",
+        "the tokenizer makes {} tokens of \"{}\", start and end among them, where one can stand for an image",
         alone.ids.size(), kPictureMark);
   }
   return alone.ids[1];
@@ -133,7 +133,7 @@ Result<InvertedText> invert_text(const Tokenizer& tokenizer, std::string_view se
   // contains.
   const auto found = std::ranges::find(inverted.text.ids, mark);
   if (found == inverted.text.ids.end()) {
-    return fail(ErrorCode::kUsage, "the sentence \"{}\" is cut before its picture at {} tokens", sentence,
+    return fail(ErrorCode::kUsage, "the sentence \"{}\" is cut before its image at {} tokens", sentence,
                 context);
   }
   inverted.place = found - inverted.text.ids.begin();
@@ -142,7 +142,7 @@ Result<InvertedText> invert_text(const Tokenizer& tokenizer, std::string_view se
 
 const ComposerKind inversion_kind = {
     "inversion",
-    "the picture becomes a word of a sentence with the change (textual inversion)",
+    "the image becomes a word of a sentence with the change (textual inversion)",
     {.picture_rows = true, .words = true},
     load};
 

@@ -165,7 +165,7 @@ TEST(Inversion, OnePictureServesManyWords) {
   }
   const auto refused = composer->compose(*made.encoder, made.pixels(2).view(), kWords);
   ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message, HasSubstr("2 reference pictures with 3 texts"));
+  EXPECT_THAT(refused.error().message, HasSubstr("2 reference images with 3 texts"));
 }
 
 TEST(Inversion, FindsThePicturesWordWhateverTheChangeSays) {
@@ -185,7 +185,7 @@ TEST(Inversion, FindsThePicturesWordWhateverTheChangeSays) {
   EXPECT_GT(cut.text.dropped, 0);
   const auto none = invert_text(tokenizer, "one two three four five six * {}", "x", 5);
   ASSERT_FALSE(none);
-  EXPECT_THAT(none.error().message, HasSubstr("cut before its picture"));
+  EXPECT_THAT(none.error().message, HasSubstr("cut before its image"));
 }
 
 TEST(Inversion, RefusesSentencesThatCannotBe) {
@@ -196,8 +196,8 @@ TEST(Inversion, RefusesSentencesThatCannotBe) {
   EXPECT_EQ(refusal("a photo of * that {}"), "");
   EXPECT_EQ(refusal("* {}"), "");
   EXPECT_EQ(refusal("*, but {}").empty(), false);
-  EXPECT_THAT(refusal("a photo that {}"), HasSubstr("nothing for the picture"));
-  EXPECT_THAT(refusal("a * and a * that {}"), HasSubstr("several places for the picture"));
+  EXPECT_THAT(refusal("a photo that {}"), HasSubstr("nothing for the image"));
+  EXPECT_THAT(refusal("a * and a * that {}"), HasSubstr("several places for the image"));
   EXPECT_THAT(refusal("a photo of *"), HasSubstr("nothing for the change"));
   EXPECT_THAT(refusal("{} of *"), HasSubstr("the change in front"));
   EXPECT_THAT(refusal("a photo of*  {}"), HasSubstr("no word of its own"));

@@ -11,7 +11,7 @@ using nn::Tensor;
 std::span<const EnumName<MergeMatching>> enum_names(MergeMatching) {
   static constexpr std::array<EnumName<MergeMatching>, 3> kWords{
       {{MergeMatching::kAll, "all", "every pair at or above tau"},
-       {MergeMatching::kBest, "best", "each picture's token with the text's token nearest to it"},
+       {MergeMatching::kBest, "best", "each image's token with the text's token nearest to it"},
        {MergeMatching::kMutual, "mutual", "two tokens that are each nearest to the other"}}};
   return kWords;
 }
@@ -19,7 +19,7 @@ std::span<const EnumName<MergeMatching>> enum_names(MergeMatching) {
 std::span<const EnumName<MergeWeights>> enum_names(MergeWeights) {
   static constexpr std::array<EnumName<MergeWeights>, 3> kWords{
       {{MergeWeights::kEqual, "equal", "both tokens count alike"},
-       {MergeWeights::kSimilarity, "similarity", "the text's token counts by its cosine with the picture's"},
+       {MergeWeights::kSimilarity, "similarity", "the text's token counts by its cosine with the image's"},
        {MergeWeights::kLearned, "learned", "the text's share is one learned number"}}};
   return kWords;
 }

@@ -91,7 +91,7 @@ Result<Preprocessing> align_preprocessing(const Checkpoint& checkpoint, int64_t 
   // fail.
   const int64_t side = std::max(preprocessing.output_height(), preprocessing.output_width());
   if (side > 4096 || side / 32 + 1 > pooling_window) {
-    return fail(ErrorCode::kUnsupported, "{}: pictures of {} x {} are too large", said.where,
+    return fail(ErrorCode::kUnsupported, "{}: images of {} x {} are too large", said.where,
                 preprocessing.output_width(), preprocessing.output_height());
   }
   return preprocessing;
@@ -108,7 +108,7 @@ Result<AlignConfig> align_config_from_hugging_face(const Json& config) {
   SACCADE_ASSIGN(result.projection, json_field_or<int64_t>(config, "projection_dim", 640));
   SACCADE_ASSIGN(result.temperature_init, json_field_or<double>(config, "temperature_init_value", 1.0));
   if (result.projection != result.vision.width()) {
-    return fail(ErrorCode::kBadData, "\"projection_dim\" is {}, the picture tower is {} wide",
+    return fail(ErrorCode::kBadData, "\"projection_dim\" is {}, the image tower is {} wide",
                 result.projection, result.vision.width());
   }
   return result;

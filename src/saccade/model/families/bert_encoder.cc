@@ -35,7 +35,7 @@ class BertEncoder : public Architecture, public TextClassifier {
   const std::vector<std::string>& labels() const override { return parts_.labels; }
 
   Result<Matrix<float>> encode_images(MatrixView<const float>) override {
-    return fail(ErrorCode::kUnsupported, "a BERT checkpoint encodes texts only, not pictures");
+    return fail(ErrorCode::kUnsupported, "a BERT checkpoint encodes texts only, not images");
   }
 
   Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {

@@ -228,8 +228,7 @@ class RetrievalEncoder : public Architecture,
     SACCADE_TRY(check_pictures(pixels, parts_.info));
     SACCADE_TRY(check_texts(texts, parts_.info, config().qformer.vocabulary));
     if (pixels.rows() != static_cast<int64_t>(texts.size())) {
-      return fail(ErrorCode::kUsage, "{} pictures and {} texts do not make pairs", pixels.rows(),
-                  texts.size());
+      return fail(ErrorCode::kUsage, "{} images and {} texts do not make pairs", pixels.rows(), texts.size());
     }
     std::vector<float> scores;
     scores.reserve(texts.size());

@@ -157,7 +157,7 @@ Result<ClipModelOf<T>> ClipModelOf<T>::make(const ClipConfig& config, nn::Parame
   if (!config.resnet) {
     SACCADE_TRY(model.make_vision(source));
   } else if constexpr (kTrains) {
-    return fail(ErrorCode::kUnsupported, "a picture tower of convolutions (ResNet) is not trained here");
+    return fail(ErrorCode::kUnsupported, "an image tower of convolutions (ResNet) is not trained here");
   } else {
     SACCADE_ASSIGN(model.resnet_,
                    ResNetTower::make(source, *config.resnet, config.image_size, config.projection));

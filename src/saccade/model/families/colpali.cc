@@ -48,7 +48,7 @@ Status read_paligemma(const Json& config, ColPaliConfig& result) {
                    json_field_or<int64_t>(*part, "num_image_tokens", result.patches()).in(name));
     if (tokens != result.patches()) {
       return fail(ErrorCode::kMismatch,
-                  "{}: \"num_image_tokens\" is {}, pictures of {} x {} have {} patches of {} x {}", name,
+                  "{}: \"num_image_tokens\" is {}, images of {} x {} have {} patches of {} x {}", name,
                   tokens, result.vision.image_size, result.vision.image_size, result.patches(),
                   result.vision.patch_size, result.vision.patch_size);
     }

@@ -109,7 +109,7 @@ class ColPaliEncoder : public Architecture, public LateInteraction {
     SACCADE_TRY(check_pictures(pixels, info()));
     if (image_prompt_.empty()) {
       return fail(ErrorCode::kUnsupported,
-                  "the checkpoint has no tokenizer files: the prompt that ColPali reads behind every picture "
+                  "the checkpoint has no tokenizer files: the prompt that ColPali reads behind every image "
                   "cannot be written");
     }
     return run_alone(mutex_, [&] {

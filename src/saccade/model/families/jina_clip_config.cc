@@ -73,8 +73,7 @@ Result<EvaShape> read_vision(const Json& json) {
   }
   if (shape.rotary && !interpolated && side != trained) {
     return fail(ErrorCode::kBadData,
-                "rotary positions for {} rows of patches (\"pt_hw_seq_len\"), pictures have {}", trained,
-                side);
+                "rotary positions for {} rows of patches (\"pt_hw_seq_len\"), images have {}", trained, side);
   }
   shape.rotary_positions = static_cast<double>(trained);
   return shape;

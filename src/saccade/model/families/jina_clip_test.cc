@@ -159,7 +159,7 @@ TEST(JinaClip, EveryDamageIsNamed) {
         "mixer.layer_norm_q.weight of shape [48] has no place in this model"},
        {"integers", tensors([](nn::TensorMap& t) { t["logit_scale"] = nn::Tensor::full_integers({}, 1); }),
         "tensor logit_scale has dtype I64"},
-       {"picture size",
+       {"image size",
         [](const fs::path& f) { write_text(f / "preprocessor_config.json", R"({"size": 24})"); },
         "24 x 24, the model takes 32 x 32"}});
 }

@@ -28,7 +28,7 @@ Result<SiglipConfig> checked(SiglipConfig config) {
   SACCADE_TRY(in_range("number of text positions", config.positions, 2, 65'536));
   SACCADE_TRY(in_range("projection width", config.projection, 1, 65'536));
   if (config.projection != config.vision.shape.width) {
-    return fail(ErrorCode::kMismatch, "texts become rows of {}, pictures of {}: they must be the same",
+    return fail(ErrorCode::kMismatch, "texts become rows of {}, images of {}: they must be the same",
                 config.projection, config.vision.shape.width);
   }
   return config;

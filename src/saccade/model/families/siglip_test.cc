@@ -261,7 +261,7 @@ TEST(Siglip, EveryDamageIsNamed) {
       {"channels", config([](Json& c) { c["vision_config"]["num_channels"] = 4; }),
        "number of channels is 4"},
       {"projection", config([](Json& c) { c["text_config"]["projection_size"] = 32; }),
-       "texts become rows of 32, pictures of 48"},
+       "texts become rows of 32, images of 48"},
       {"width", config([](Json& c) { c["vision_config"]["intermediate_size"] = 97; }),
        "has shape [96, 48], the config asks for [97, 48]"},
       {"kind", config([](Json& c) { c["text_config"] = 3; }), "\"text_config\" is a number, not an object"},

@@ -129,7 +129,7 @@ std::string precision_choice_text(const PrecisionChoice& choice) {
   for (const PrecisionReceipt& receipt : choice.receipts) {
     text += fmt::format("; {}{}, cosines to fp32's rows:", enum_name(receipt.precision),
                         keeps_rows(receipt) ? "" : " loses too much");
-    if (receipt.pictures) text += fmt::format(" {}", agreement_text(*receipt.pictures, "picture"));
+    if (receipt.pictures) text += fmt::format(" {}", agreement_text(*receipt.pictures, "image"));
     if (receipt.texts) {
       text += fmt::format("{} {}", receipt.pictures ? "," : "", agreement_text(*receipt.texts, "text"));
     }

@@ -24,7 +24,7 @@ Result<std::shared_ptr<Composer>> open_composer_for(const CollectionReader& coll
     return fail(
         ErrorCode::kMismatch,
         "composer {}: it was trained on {} (fingerprint {}), the collection's rows are from {} (fingerprint {}); "
-        "index the pictures with the composer's encoder",
+        "index the images with the composer's encoder",
         composer.string(), opened->config().encoder.name, wanted.substr(0, 16), there.name,
         there.fingerprint.substr(0, 16));
   }

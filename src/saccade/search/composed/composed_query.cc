@@ -101,7 +101,7 @@ Result<std::vector<EncodedQuery>> compose_query(EncoderBackend& encoder, Compose
 std::string composer_note(const ComposerReport& report) {
   std::string note = fmt::format("the query was made by the composer {} ({})", report.composer, report.kind);
   if (report.tokens == 0) return note;
-  note += fmt::format(": {} of {} of the text, start and end among them, met the picture", report.matched,
+  note += fmt::format(": {} of {} of the text, start and end among them, met the image", report.matched,
                       counted(report.tokens, "token"));
   if (report.tau) note += fmt::format(" at tau {:.2g}", *report.tau);
   return note;
@@ -116,7 +116,7 @@ std::string composer_text(const ComposerReport& report, const std::string& text)
     for (size_t i = 0; i < token.patches.size() && i < kShownPatches; ++i) {
       const ComposerReport::Patch& patch = token.patches[i];
       lines += i == 0 ? " " : ", ";
-      lines += patch.whole ? std::string("the whole picture")
+      lines += patch.whole ? std::string("the whole image")
                            : fmt::format("patch {},{}", patch.row + 1, patch.column + 1);
       lines += fmt::format(" ({:.2f})", patch.cosine);
     }

@@ -161,7 +161,7 @@ TEST_F(Composing, SaysWhichWordsMetWhichPatches) {
   EXPECT_EQ(std::ranges::count_if(all.met[3].patches, &ComposerReport::Patch::whole), 1);
   EXPECT_THAT(composer_note(all),
               HasSubstr("composer atf (atf): 5 of 5 tokens of the text, start and end among "
-                        "them, met the picture at tau -1"));
+                        "them, met the image at tau -1"));
   const std::string text = composer_text(all, asked.text.str());
   EXPECT_THAT(text, HasSubstr("  red met "));
   EXPECT_THAT(text, HasSubstr(" and 13 more\n"));
@@ -185,7 +185,7 @@ TEST_F(Composing, RefusesWhatAComposerCannotAsk) {
   const auto refused = encode(asked);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kUsage);
-  EXPECT_THAT(refused.error().message, HasSubstr("one picture and one text"));
+  EXPECT_THAT(refused.error().message, HasSubstr("one image and one text"));
 }
 
 TEST_F(Composing, ACollectionNamesItsComposer) {

@@ -38,13 +38,13 @@ Result<std::optional<MapMethod>> choose_method(EncoderBackend& encoder, const Ex
   if (has_patch_rows(encoder)) {
     return fail(
         ErrorCode::kUnsupported,
-        "explain: {} has no maps by {}: its pictures' patches have rows of their own, by whose similarity its maps "
+        "explain: {} has no maps by {}: its images' patches have rows of their own, by whose similarity its maps "
         "are made where no method is named",
         family, enum_name(method));
   }
   return fail(
       ErrorCode::kUnsupported,
-      "explain: this checkpoint of the family {} has no maps: its pictures do not go through a transformer's blocks "
+      "explain: this checkpoint of the family {} has no maps: its images do not go through a transformer's blocks "
       "to the row that is searched by; families that have are {}",
       family, kFamiliesThatCan);
 }

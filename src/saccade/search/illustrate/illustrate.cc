@@ -324,7 +324,7 @@ Result<IllustratePlan> choose_pictures(const CollectionReader& collection, Encod
   }
   if (options.per_paragraph < 1 || options.at_most < 0 || options.candidates < 1) {
     return fail(ErrorCode::kUsage,
-                "pictures a paragraph are {}, in all {}, candidates {}; expected 1, 0 and 1 or more",
+                "images a paragraph are {}, in all {}, candidates {}; expected 1, 0 and 1 or more",
                 options.per_paragraph, options.at_most, options.candidates);
   }
   SACCADE_TRY(check_reads_texts(encoder));

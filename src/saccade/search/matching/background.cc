@@ -35,15 +35,15 @@ int64_t count_of(MatrixView<const float> rows, std::span<const uint8_t> allowed)
 
 std::string too_few(int64_t pictures) {
   if (pictures >= kFewestRows) return {};
-  return fmt::format("{} {} too few to learn from how scores fall, {} are needed",
-                     counted(pictures, "picture"), pictures == 1 ? "is" : "are", kFewestRows);
+  return fmt::format("{} {} too few to learn from how scores fall, {} are needed", counted(pictures, "image"),
+                     pictures == 1 ? "is" : "are", kFewestRows);
 }
 
 // Without a shared space, or the words to reach it, texts find nothing.
 std::string why_no_texts(const EncoderBackend& encoder) {
   if (encoder.tokenizer() == nullptr) return "the checkpoint reads no texts";
   if (!encoder.info().shared_space)
-    return "the checkpoint has not learned to bring pictures and texts together";
+    return "the checkpoint has not learned to bring images and texts together";
   return {};
 }
 

@@ -239,7 +239,7 @@ TEST_F(BackgroundTest, ACutLeavesOutWhatIsNotLikelyEnough) {
     EXPECT_DOUBLE_EQ(cut->matching->best, all->matching->best);
     EXPECT_EQ(answer_json(*cut)["matching"]["passed"], std::ssize(likely));
     const std::string note = matching_note(*cut);
-    EXPECT_THAT(note, HasSubstr(fmt::format("{} pictures with a match probability of", likely.size())));
+    EXPECT_THAT(note, HasSubstr(fmt::format("{} images with a match probability of", likely.size())));
     EXPECT_EQ(note.find("the best 2 are shown") != std::string::npos, k == 2) << note;
   }
 
@@ -247,7 +247,7 @@ TEST_F(BackgroundTest, ACutLeavesOutWhatIsNotLikelyEnough) {
   ASSERT_TRUE(nothing.has_value());
   EXPECT_TRUE(nothing->hits.empty());
   EXPECT_THAT(matching_note(*nothing),
-              HasSubstr("nothing matches: no picture has a match probability of 0.99 or more"));
+              HasSubstr("nothing matches: no image has a match probability of 0.99 or more"));
   const auto wrong = ask("thing7", 1.5);
   ASSERT_FALSE(wrong.has_value());
   EXPECT_EQ(wrong.error().code, ErrorCode::kUsage);
@@ -306,7 +306,7 @@ TEST_F(BackgroundTest, WithoutCaptionsMatchesAreRatedByTheShippedRule) {
   EXPECT_TRUE(answer->matching->tells);
   EXPECT_TRUE(answer->matching->shipped);
   EXPECT_TRUE(std::isfinite(answer->hits[0].likelihood->right));
-  EXPECT_THAT(matching_note(*answer), HasSubstr("too few pictures have captions"));
+  EXPECT_THAT(matching_note(*answer), HasSubstr("too few images have captions"));
   EXPECT_EQ(answer_json(*answer)["matching"]["shipped"], true);
 }
 
@@ -320,7 +320,7 @@ TEST_F(BackgroundTest, ACutSaysWhereMoreMayPass) {
   EXPECT_EQ(lax->matching->passed, kCutDepth);
   EXPECT_TRUE(lax->matching->more);
   EXPECT_THAT(matching_note(*lax),
-              HasSubstr("more than 1,000 pictures with a match probability of 0 or more, the best 5"));
+              HasSubstr("more than 1,000 images with a match probability of 0 or more, the best 5"));
   const auto deep = ask("thing7", 0.0, HitOrder::kScore, 1500);
   ASSERT_TRUE(deep.has_value());
   EXPECT_EQ(deep->matching->passed, 1500);

@@ -662,11 +662,11 @@ TEST_F(Rerank, RefusesWhatCannotBe) {
   EXPECT_EQ(error(dense, RerankMethod::kMatch, words("a")),
             "re-rank: match: the checkpoint has no matching head");
   EXPECT_EQ(error(dense, RerankMethod::kMaxSim, words("a")),
-            "re-rank: maxsim: the checkpoint gives one row a picture");
+            "re-rank: maxsim: the checkpoint gives one row an image");
   EXPECT_THAT(error(pairs, RerankMethod::kStrongest, words(" ")), HasSubstr("the query is empty"));
   SearchQuery by_picture;
   by_picture.images = {{folder_ / "pictures/rrgg.png"}};
-  EXPECT_THAT(error(pairs, RerankMethod::kMatch, by_picture), HasSubstr("the query has a picture"));
+  EXPECT_THAT(error(pairs, RerankMethod::kMatch, by_picture), HasSubstr("the query has an image"));
   const auto fallen_back = rerank(pairs, by_picture);
   ASSERT_TRUE(fallen_back.has_value());
   EXPECT_EQ(fallen_back->reranking->method, "cosine");

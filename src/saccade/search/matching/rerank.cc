@@ -25,7 +25,7 @@ Result<RerankMethod> choose_method(RerankMethod wanted, EncoderBackend& second, 
     case RerankMethod::kMatch:
       if (!can_match) return fail(ErrorCode::kUnsupported, "match: the checkpoint has no matching head");
       if (!query.images.empty()) {
-        return fail(ErrorCode::kUsage, "match: a matching head judges texts, the query has a picture");
+        return fail(ErrorCode::kUsage, "match: a matching head judges texts, the query has an image");
       }
       if (!query.is_plain()) {
         return fail(ErrorCode::kUsage, "match: a matching head judges one text, the query has several parts");
@@ -33,7 +33,7 @@ Result<RerankMethod> choose_method(RerankMethod wanted, EncoderBackend& second, 
       return wanted;
     case RerankMethod::kMaxSim:
       if (!can_max_sim) {
-        return fail(ErrorCode::kUnsupported, "maxsim: the checkpoint gives one row a picture");
+        return fail(ErrorCode::kUnsupported, "maxsim: the checkpoint gives one row an image");
       }
       return wanted;
     case RerankMethod::kCosine:
@@ -65,7 +65,7 @@ class Scorer {
   Result<std::vector<float>> score(MatrixView<const float> pixels) {
     auto scores = score_any(pixels);
     if (scores && static_cast<int64_t>(scores->size()) != pixels.rows()) {
-      return fail(ErrorCode::kInternal, "{} scores came back for {} pictures", scores->size(), pixels.rows());
+      return fail(ErrorCode::kInternal, "{} scores came back for {} images", scores->size(), pixels.rows());
     }
     return scores;
   }

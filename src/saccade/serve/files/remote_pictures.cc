@@ -142,7 +142,7 @@ struct RemotePictures::State {
 
 Result<std::vector<std::string>> RemotePictures::State::addresses_of(const hub::UrlParts& url) const {
   if (url.scheme != "http" && url.scheme != "https") {
-    return fail(ErrorCode::kUnsupported, "\"{}\": pictures are fetched by http and https alone", url.scheme);
+    return fail(ErrorCode::kUnsupported, "\"{}\": images are fetched by http and https alone", url.scheme);
   }
   if (url.has_user || url.has_zone) {
     return fail(ErrorCode::kUnsupported, "an address with a {}: none is fetched",
@@ -150,11 +150,10 @@ Result<std::vector<std::string>> RemotePictures::State::addresses_of(const hub::
   }
   const auto host = std::ranges::find_if(hosts, [&](const Host& one) { return one.is(url); });
   if (host == hosts.end()) {
-    return fail(
-        ErrorCode::kUnsupported,
-        "{}:{} is none of the hosts that this server fetches pictures from: send the picture itself, as "
-        "data:image/...;base64,...",
-        url.host, url.port);
+    return fail(ErrorCode::kUnsupported,
+                "{}:{} is none of the hosts that this server fetches images from: send the image itself, as "
+                "data:image/...;base64,...",
+                url.host, url.port);
   }
   SACCADE_ASSIGN(std::vector<std::string> addresses,
                  options.resolve ? options.resolve(url.host) : resolved_by_system(url.host));
@@ -234,7 +233,7 @@ Result<std::string> RemotePictures::State::fetch_one(const std::string& address,
     if (!stop.stop_requested() && room >= 0) bytes = fetch(address, stop);
     if (bytes) room -= std::ssize(*bytes);
     if (room < 0)
-      bytes = fail(ErrorCode::kLimit, "pictures of more than {} bytes together", options.most_bytes);
+      bytes = fail(ErrorCode::kLimit, "images of more than {} bytes together", options.most_bytes);
   } catch (const std::exception& error) {  // no memory
     bytes = fail(ErrorCode::kInternal, "fetch: {}", error.what());
   }
@@ -280,7 +279,7 @@ std::vector<Result<std::string>> RemoteRequest::fetch(std::span<const std::strin
   std::vector<Result<std::string>> fetched;
   const auto given_up = [&] {
     fetched.emplace_back(
-        fail(ErrorCode::kCancelled, "waited too long for pictures from elsewhere: try again in a second"));
+        fail(ErrorCode::kCancelled, "waited too long for images from elsewhere: try again in a second"));
   };
   // Held until the request has been answered: so long its pictures take memory.
   while (!has_turn_) {

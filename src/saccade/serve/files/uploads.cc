@@ -108,7 +108,7 @@ Status Uploads::take_room(int64_t bytes) {
     }
   }
   if (*taken_ + bytes > most_) {
-    return fail(ErrorCode::kLimit, "no room for a picture of {} bytes: {} of {} are taken", bytes, *taken_,
+    return fail(ErrorCode::kLimit, "no room for an image of {} bytes: {} of {} are taken", bytes, *taken_,
                 most_);
   }
   *taken_ += bytes;

@@ -114,7 +114,7 @@ Status read_compose(const Json& json, bool by_image, Query& query, EngineCore::S
   if (!by_image) {
     return fail(
         ErrorCode::kUsage,
-        "\"compose\", \"weight\" and \"was\" say how a picture is asked with words: no \"image\" or \"like\"");
+        "\"compose\", \"weight\" and \"was\" say how an image is asked with words: no \"image\" or \"like\"");
   }
   SACCADE_ASSIGN(const std::string word, json_field_or<std::string>(json, "compose", "sum"));
   if (word == kByComposer) {
@@ -164,7 +164,7 @@ Result<SearchRequest> search_request(const Context& context, const Json& json, s
     query.and_image(ImageInput::bytes(std::string(uploaded)));
   }
   if (call.like != 0 && !query.images().empty()) {
-    return fail(ErrorCode::kUsage, "\"like\" and \"image\": one picture is enough, leave one of them out");
+    return fail(ErrorCode::kUsage, "\"like\" and \"image\": one image is enough, leave one of them out");
   }
   SACCADE_TRY(read_compose(json, call.like != 0 || !query.images().empty(), query, call));
   SACCADE_ASSIGN(asked.query, call.like != 0 ? like_query(query, options) : search_query(query, options));

@@ -59,7 +59,7 @@ Result<Asked> asked_of(const Context& context, const Json& json) {
   SearchQuery& query = asked.query;
   SACCADE_ASSIGN(const std::string modality, json_field_or<std::string>(json, "modality", "image"));
   if (modality != "image") {
-    return fail(ErrorCode::kUnsupported, "\"modality\": \"{}\", pictures alone are searched here", modality);
+    return fail(ErrorCode::kUnsupported, "\"modality\": \"{}\", images alone are searched here", modality);
   }
   SACCADE_ASSIGN(const bool multilingual, json_field_or<bool>(json, "use_mclip", false));
   if (multilingual)
@@ -105,7 +105,9 @@ Result<HttpResponse> knn_service(const Context& context, const HttpRequest& requ
   SACCADE_ASSIGN(const Asked asked, asked_of(context, json));
   const auto found = [&]() -> Result<SearchAnswer> {
     if (!asked.row.empty()) {
-      return search_row(served->now()->collection, asked.row, asked.query, context.pool);
+      SearchQuery query = asked.query;
+      query.stop = context.stop;
+      return search_row(served->now()->collection, asked.row, query, context.pool);
     }
     EngineCore::SearchCall call;
     call.literal = true;

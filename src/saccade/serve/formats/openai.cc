@@ -49,7 +49,7 @@ Result<bool> is_picture(const Json& json, size_t i) {
 // A conversation is one input.
 Result<Input> input_of_messages(const Json& messages) {
   if (!messages.is_array() || messages.size() != 1) {
-    return fail(ErrorCode::kUsage, "\"messages\": one message is expected, with a text or a picture");
+    return fail(ErrorCode::kUsage, "\"messages\": one message is expected, with a text or an image");
   }
   if (!messages[0].is_object() || !messages[0].contains("content")) {
     return fail(ErrorCode::kBadData, "\"messages\": message 0 has no \"content\"");

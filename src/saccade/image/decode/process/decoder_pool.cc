@@ -251,7 +251,7 @@ Result<DecodeAnswer> DecoderPool::Process::said() {
   DecodeAnswer answer;
   std::memcpy(&answer, front, sizeof answer);
   if (answer.number != number_) {
-    return fail(ErrorCode::kInternal, "its decoder's answer makes no sense: it is to another picture");
+    return fail(ErrorCode::kInternal, "its decoder's answer makes no sense: it is to another image");
   }
   return answer;
 }

@@ -127,7 +127,7 @@ int run_decoder_process(std::span<const std::string> arguments, const DecoderRea
   if (arguments.size() != 2 ||
       std::from_chars(arguments[1].data(), arguments[1].data() + arguments[1].size(), memory).ec !=
           std::errc()) {
-    problem = "saccade-decode decodes pictures for saccade, which starts it; it is not run by hand.\nHere: " +
+    problem = "saccade-decode decodes images for saccade, which starts it; it is not run by hand.\nHere: " +
               isolate(int64_t{1} << 30).describe();
     return 2;
   }
