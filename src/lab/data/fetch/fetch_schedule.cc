@@ -52,7 +52,7 @@ std::optional<FetchJob> FetchSchedule::ready(Clock::time_point now, Clock::time_
     host.jobs.erase(job);
     ++host.active;
     if (limits_.host_rate > 0) host.next = now + interval(limits_.host_rate);
-    if (limits_.rate > 0) next_ = std::max(next_ + interval(limits_.rate), now);
+    if (limits_.rate > 0) next_ = std::max(next_, now) + interval(limits_.rate);
     last_ = at->first;
     return taken;
   }
@@ -94,7 +94,7 @@ Status FetchSchedule::turn(const std::stop_token& stop) {
     const auto now = Clock::now();
     if (limits_.rate <= 0) return {};
     if (next_ <= now) {
-      next_ = std::max(next_ + interval(limits_.rate), now);
+      next_ = std::max(next_, now) + interval(limits_.rate);
       return {};
     }
     const auto until = next_;
