@@ -528,6 +528,14 @@ Result<FetchReport> Fetcher::run() {
   }
   if (!done && done.error().code != ErrorCode::kCancelled) return fail(std::move(done).error());
   report_.cancelled = !done;
+  // The list is complete after a stop, too: finished shards behind it keep their failures.
+  for (int64_t number = 0; !done && number < report_.shards; ++number) {
+    if (records_.contains(number)) continue;
+    const auto json = read_json(options_.folder / shard_name(number, "json"));
+    if (!json) continue;
+    auto record = parse_shard_record(*json);
+    if (record) records_[number] = *std::move(record);
+  }
   SACCADE_TRY(write_failures());
   report_.list = options_.folder / "failures.jsonl";
   report_.untried = report_.rows;

@@ -1,7 +1,8 @@
 // Tests of fetching tables of URLs from a server on this machine.
-#include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -141,7 +142,7 @@ TEST_F(Fetching, AddressesThatAreNotPublicAreRefused) {
 }
 
 TEST_F(Fetching, RedirectsAreFollowedWithinABound) {
-  answer_ = [this](const ServerRequest& request) -> ServerReply {
+  answer_ = [](const ServerRequest& request) -> ServerReply {
     if (request.path == "/moved") return {.status = 302, .headers = {{"Location", "/there"}}};
     if (request.path == "/loop") return {.status = 302, .headers = {{"Location", "/loop"}}};
     if (request.path == "/inside") {
