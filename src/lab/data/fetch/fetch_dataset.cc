@@ -100,6 +100,20 @@ std::string shard_name(int64_t number, std::string_view ending) {
   return fmt::format("{:05}.{}", number, ending);
 }
 
+// Returns kUsage for a folder with files of others.
+Status check_is_ours(const fs::path& folder) {
+  std::error_code error;
+  if (fs::exists(folder / "fetch.json", error)) return {};
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name == ".lock" || temporary_of(name) == "fetch.json") continue;
+    return fail(ErrorCode::kUsage,
+                "{} has files that this command did not write, such as {}; name an empty folder with -o",
+                folder.string(), name);
+  }
+  return {};
+}
+
 // Rows of all tables, one table after the other.
 class AllRows {
  public:
@@ -212,13 +226,6 @@ Status Fetcher::prepare_folder(const Json& description) {
                   settings.string());
     }
   } else {
-    for (const auto& entry : fs::directory_iterator(options_.folder, error)) {
-      const std::string name = entry.path().filename().string();
-      if (name == ".lock" || temporary_of(name) == "fetch.json") continue;
-      return fail(ErrorCode::kUsage,
-                  "{} has files that this command did not write, such as {}; name an empty folder with -o",
-                  options_.folder.string(), name);
-    }
     SACCADE_TRY(write_file_atomic(settings, dump_json(description, 2) + "\n"));
   }
   std::vector<fs::path> left;  // temporary files of a killed run
@@ -514,6 +521,7 @@ Result<FetchReport> Fetcher::run() {
   std::error_code error;
   fs::create_directories(options_.folder, error);
   if (error) return fail(ErrorCode::kIo, "{}: {}", options_.folder.string(), error.message());
+  SACCADE_TRY(check_is_ours(options_.folder));
   SACCADE_ASSIGN(const Descriptor lock, lock_file(options_.folder / ".lock", "fetching into this folder"));
   SACCADE_TRY(prepare_folder(description));
   Status done;
