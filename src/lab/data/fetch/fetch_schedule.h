@@ -29,8 +29,8 @@ struct FetchLimits {
 struct FetchJob {
   int64_t row = 0;
   int tries = 0;  // requests so far
-  std::string host;
-  std::string url;
+  std::string host = {};
+  std::string url = {};
 };
 
 // Hands out requests that may start now. Hosts take turns, so a slow one does not hold up the others.

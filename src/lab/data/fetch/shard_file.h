@@ -19,11 +19,11 @@ namespace saccade::lab::data {
 
 // Row that has no image, and the reason.
 struct FetchFailure {
-  int64_t row = 0;   // counted from 0 over all tables
-  std::string url;   // as in the table
-  std::string kind;  // address, refused, connection, timeout, status, too_large, not_an_image
-  int status = 0;    // HTTP status; 0: none
-  std::string reason;
+  int64_t row = 0;        // counted from 0 over all tables
+  std::string url = {};   // as in the table
+  std::string kind = {};  // address, refused, connection, timeout, status, too_large, not_an_image
+  int status = 0;         // HTTP status; 0: none
+  std::string reason = {};
 };
 Json fetch_failure_json(const FetchFailure& failure);
 
@@ -34,8 +34,8 @@ struct ShardRecord {
   int64_t rows = 0;
   int64_t images = 0;
   int64_t bytes = 0;  // size of the tar file
-  std::string sha256;
-  std::vector<FetchFailure> failures;
+  std::string sha256 = {};
+  std::vector<FetchFailure> failures = {};
 };
 Json shard_record_json(const ShardRecord& record);
 Result<ShardRecord> parse_shard_record(const Json& json);
