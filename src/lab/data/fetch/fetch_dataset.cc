@@ -391,7 +391,7 @@ void Fetcher::work(const std::stop_token& stop) {
 }
 
 void Fetcher::report_progress() {
-  if (progress_) progress_({.what = "fetching", .done = done_, .total = report_.rows});
+  if (progress_) progress_({.what = "fetching", .done = done_, .total = report_.rows, .detail = {}});
 }
 
 Status Fetcher::wait_for(OpenShard& shard) {
