@@ -131,11 +131,13 @@ void add_dataset_fetch(CLI::App& group, Command& chosen) {
   command
       ->add_option("--keep", options.columns.kept,
                    "further columns to write to each sample's JSON, such as license,width (default: none)")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command
       ->add_option("--columns", options.columns.header,
                    "names of all columns of a CSV or TSV file without a header, such as caption,url")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command->add_option("--shard-size", options.rows_per_shard, "number of rows of a shard, 1 to 1000000")
       ->transform(whole_number(1, 1'000'000))
       ->capture_default_str();
