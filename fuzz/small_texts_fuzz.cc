@@ -16,6 +16,7 @@
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/temporary_folder.h"
 #include "saccade/document/page_text.h"
+#include "saccade/hub/address_range.h"
 #include "saccade/hub/http_client.h"
 #include "saccade/hub/name.h"
 #include "saccade/hub/select.h"
@@ -23,7 +24,6 @@
 #include "saccade/image/decode/svg_size.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/search/visualness/lexicon.h"
-#include "saccade/serve/http/address_range.h"
 #include "saccade/serve/http/keys.h"
 #include "saccade/text/html_unescape.h"
 #include "saccade/text/phrases.h"
@@ -110,9 +110,9 @@ void try_sentences(std::string_view text) {
 }
 
 void try_addresses(std::string_view text) {
-  if (const auto address = serve::ip_address(text)) (void)serve::is_public(*address);
-  if (const auto range = serve::AddressRange::parse(text)) {
-    FUZZ_CHECK(!range->contains(*serve::ip_address("192.0.2.1")) || range->is_v4() ||
+  if (const auto address = hub::ip_address(text)) (void)hub::is_public(*address);
+  if (const auto range = hub::AddressRange::parse(text)) {
+    FUZZ_CHECK(!range->contains(*hub::ip_address("192.0.2.1")) || range->is_v4() ||
                text.find(':') != std::string_view::npos);
   }
   const size_t line = std::min(text.find('\n'), text.size());

@@ -32,7 +32,8 @@ constexpr std::array<Kind, 15> kKinds = {{
     {"FIELD=VALUE", " set "},
     {"WIDTHxHEIGHT", " size "},
     {"I/N", " shard "},
-    {"NAME", " split engine-model languages compose method device "},
+    {"NAME",
+     " split engine-model languages compose method device url-column caption-column id-column keep columns "},
     {"TEXT", " was title prompt format sentence domain "},
 }};
 

@@ -353,6 +353,7 @@ void add_dataset_command(CLI::App& app, Command& chosen) {
       ->transform(real_number(0, 1))
       ->capture_default_str();
   add_encoder_options(*audit, arguments->encoder);
+  add_dataset_fetch(*group, chosen);
   add_dataset_from_pdf(*group, chosen);
   add_dataset_label(*group, chosen);
 }

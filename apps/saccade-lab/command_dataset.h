@@ -7,6 +7,7 @@
 
 namespace saccade::lab::app {
 
+void add_dataset_fetch(CLI::App& group, Command& chosen);
 void add_dataset_from_pdf(CLI::App& group, Command& chosen);
 void add_dataset_label(CLI::App& group, Command& chosen);
 

@@ -19,10 +19,10 @@
 #include <fmt/ranges.h>
 
 #include "saccade/core/files/user_folders.h"
+#include "saccade/hub/address_range.h"
 #include "saccade/serve/descriptors.h"
 #include "saccade/serve/files/remote_pictures.h"
 #include "saccade/serve/files/thumbnails.h"
-#include "saccade/serve/http/address_range.h"
 #include "saccade/serve/http/http_server.h"
 #include "saccade/serve/http/passed_socket.h"
 #include "saccade/serve/jobs.h"
@@ -92,7 +92,7 @@ std::string log_line(const serve::HttpExchange& exchange, bool json, bool querie
 
 Result<serve::Keys> keys_of(const ServeArguments& arguments) {
   if (!arguments.key_file.empty()) return serve::Keys::read(arguments.key_file);
-  if (serve::is_loopback(arguments.server.address) || arguments.no_key) return serve::Keys();
+  if (hub::is_loopback(arguments.server.address) || arguments.no_key) return serve::Keys();
   return fail(ErrorCode::kUsage,
               "{}: others can reach this server there: give --key-file FILE, or --no-key to let everybody in",
               arguments.server.socket < 0 ? "--listen " + arguments.listen
@@ -226,7 +226,7 @@ Result<int> run_serve(ServeArguments& arguments, Session& session) {
     SACCADE_TRY(parse_listen(arguments.listen, arguments.server));
   }
   SACCADE_ASSIGN(const serve::Keys keys, keys_of(arguments));
-  if (arguments.no_key && !serve::is_loopback(arguments.server.address) &&
+  if (arguments.no_key && !hub::is_loopback(arguments.server.address) &&
       (!arguments.uploads.empty() || !arguments.index_folders.empty())) {
     return fail(ErrorCode::kUsage,
                 "--no-key with --allow-write or --index-folder: everybody could change the collections; give "
@@ -248,7 +248,7 @@ Result<int> run_serve(ServeArguments& arguments, Session& session) {
   serve::ServiceOptions options;
   options.limits.max_bytes = arguments.server.body_bytes;
   options.limits.processes = session.decoders.start(session.messages, options.limits.max_pixels);
-  options.own_host_only = serve::is_loopback(arguments.server.address) && !keys.asked_for();
+  options.own_host_only = hub::is_loopback(arguments.server.address) && !keys.asked_for();
   ThreadPool pool(arguments.encoder.threads);
   serve::Metrics metrics;
   SACCADE_ASSIGN(serve::JobOptions jobs_options, job_options(arguments, options.limits));

@@ -1,6 +1,7 @@
 // Tests of `saccade dataset` as a user runs it.
 #include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
+#include "saccade/hub/test_server.h"
 
 #include "run_program.h"
 
@@ -44,6 +45,32 @@ TEST_F(DatasetCommand, TellsConvertsAndAudits) {
   const Outcome model = run({"-q", "dataset", "audit", "all.jsonl#missing=skip", "-m", "model"});
   EXPECT_EQ(model.code, 0) << model.err;
   EXPECT_NE(model.out.find("tokens       "), std::string::npos) << model.out;
+}
+
+TEST_F(DatasetCommand, FetchesATableOfUrls) {
+  const std::string image = read_file(folder_ / "images/1.png").value();
+  TestServer server([&](const ServerRequest& request) {
+    return request.path == "/1.png" ? ServerReply{.body = image} : ServerReply{.status = 404};
+  });
+  write("urls.tsv",
+        "A red square .\t" + server.endpoint() + "/1.png\nGone .\t" + server.endpoint() + "/2.png\n");
+  const std::vector<std::string> command = {"-q",     "dataset",   "fetch",     "urls.tsv",
+                                            "-o",     "fetched",   "--columns", "caption,url",
+                                            "--json", "--retries", "0",         "--allow-private-networks"};
+  const Outcome fetched = run(command);
+  EXPECT_EQ(fetched.code, 3) << fetched.err;
+  const Json told = parse_json(fetched.out).value();
+  EXPECT_EQ(told["images"], 1);
+  EXPECT_EQ(told["failures"]["status"], 1);
+  EXPECT_EQ(parse_json(run({"dataset", "info", "fetched", "--json"}).out).value()["items"], 1);
+  EXPECT_EQ(parse_json(run(command).out).value()["kept_shards"], 1);
+  // Nothing on this machine is asked without permission.
+  const Outcome refused =
+      run({"-q", "dataset", "fetch", "urls.tsv", "-o", "refused", "--columns", "caption,url", "--json"});
+  EXPECT_EQ(parse_json(refused.out).value()["failures"]["refused"], 2);
+  expect_failure({"-q", "dataset", "fetch", "captions.csv", "-o", "none", "--url-column", "link"}, 2,
+                 {"captions.csv", "\"link\"", "image, caption, split"});
+  expect_failure({"-q", "dataset", "fetch", "captions.csv", "-o", "images"}, 2, {".png"});
 }
 
 TEST_F(DatasetCommand, LabelsWhatPeopleRated) {

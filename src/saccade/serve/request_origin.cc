@@ -4,7 +4,7 @@
 #include <cctype>
 #include <string>
 
-#include "saccade/serve/http/address_range.h"
+#include "saccade/hub/address_range.h"
 
 namespace saccade::serve {
 namespace {
@@ -50,7 +50,7 @@ bool names_loopback(std::string_view host) {
   std::string name = host_and_port(host).host;
   if (name == "localhost") return true;
   if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
-  return is_loopback(name);
+  return hub::is_loopback(name);
 }
 
 bool is_of_another_page(const HttpRequest& request, bool opened_by_link) {

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "saccade/serve/http/address_range.h"
+#include "saccade/hub/address_range.h"
 #include "saccade/serve/test_serving.h"
 
 namespace saccade::serve {
@@ -21,10 +21,10 @@ TEST(RequestOrigin, LoopbackIsToldByItsAddressInAnySpelling) {
                             "[::ffff:10.0.0.1]", "[::2]", "[::1", "10.0.0.1", "::1"}) {
     EXPECT_FALSE(names_loopback(other)) << other;
   }
-  EXPECT_TRUE(is_loopback("::ffff:127.0.0.1"));
-  EXPECT_FALSE(is_loopback("::"));
-  EXPECT_FALSE(is_loopback("0.0.0.0"));
-  EXPECT_FALSE(is_loopback("::ffff:192.168.0.1"));
+  EXPECT_TRUE(hub::is_loopback("::ffff:127.0.0.1"));
+  EXPECT_FALSE(hub::is_loopback("::"));
+  EXPECT_FALSE(hub::is_loopback("0.0.0.0"));
+  EXPECT_FALSE(hub::is_loopback("::ffff:192.168.0.1"));
 }
 
 TEST(RequestOrigin, AnOriginIsItsHostAndPort) {

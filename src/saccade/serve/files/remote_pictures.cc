@@ -15,11 +15,10 @@
 #include <fmt/format.h>
 
 #include "saccade/core/seconds_since.h"
+#include "saccade/hub/address_range.h"
+#include "saccade/hub/guarded_fetch.h"
 #include "saccade/hub/http_client.h"
-#include "saccade/serve/http/address_range.h"
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
 
@@ -28,9 +27,12 @@ namespace {
 
 namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
+using hub::AddressRange;
+using hub::ip_address;
+using hub::IpAddress;
+using hub::is_public;
 
 constexpr auto kLook = std::chrono::milliseconds(50);
-constexpr size_t kMostAddressBytes = 8192;
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -98,21 +100,6 @@ Result<Host> host_of(std::string_view entry) {
   return host;
 }
 
-Result<std::vector<std::string>> resolved_by_system(const std::string& host) {
-  asio::io_context io;
-  asio::ip::tcp::resolver resolver(io);
-  boost::system::error_code error;
-  const auto found = resolver.resolve(host, "", error);
-  if (error) return fail(ErrorCode::kBadData, "no address is known of {}", host);
-  std::vector<std::string> addresses;
-  for (const auto& one : found) addresses.push_back(one.endpoint().address().to_string());
-  return addresses;
-}
-
-bool is_redirect(int status) {
-  return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
-}
-
 }  // namespace
 
 struct RemotePictures::State {
@@ -125,8 +112,6 @@ struct RemotePictures::State {
 
   // Returns the IP addresses of the image's host, each of which may be connected to.
   [[nodiscard]] Result<std::vector<std::string>> addresses_of(const hub::UrlParts& url) const;
-  [[nodiscard]] Result<hub::HttpReply> ask(const hub::UrlParts& url, Clock::time_point end,
-                                           const std::stop_token& stop) const;
   [[nodiscard]] Result<std::string> fetch(std::string address, const std::stop_token& stop) const;
   // Fetches one address, with metrics. room: bytes that the request's images may still have together. It is
   // below 0 once one had more, and none is fetched from then on.
@@ -141,13 +126,6 @@ struct RemotePictures::State {
 };
 
 Result<std::vector<std::string>> RemotePictures::State::addresses_of(const hub::UrlParts& url) const {
-  if (url.scheme != "http" && url.scheme != "https") {
-    return fail(ErrorCode::kUnsupported, "\"{}\": images are fetched by http and https alone", url.scheme);
-  }
-  if (url.has_user || url.has_zone) {
-    return fail(ErrorCode::kUnsupported, "an address with a {}: none is fetched",
-                url.has_user ? "user or password" : "zone");
-  }
   const auto host = std::ranges::find_if(hosts, [&](const Host& one) { return one.is(url); });
   if (host == hosts.end()) {
     return fail(ErrorCode::kUnsupported,
@@ -156,7 +134,7 @@ Result<std::vector<std::string>> RemotePictures::State::addresses_of(const hub::
                 url.host, url.port);
   }
   SACCADE_ASSIGN(std::vector<std::string> addresses,
-                 options.resolve ? options.resolve(url.host) : resolved_by_system(url.host));
+                 options.resolve ? options.resolve(url.host) : hub::resolve_host(url.host));
   if (addresses.empty()) return fail(ErrorCode::kBadData, "no address is known of {}", url.host);
   // One that may not be asked among others is no accident to work around.
   for (const std::string& address : addresses) {
@@ -169,60 +147,23 @@ Result<std::vector<std::string>> RemotePictures::State::addresses_of(const hub::
   return addresses;
 }
 
-Result<hub::HttpReply> RemotePictures::State::ask(const hub::UrlParts& url, Clock::time_point end,
-                                                  const std::stop_token& stop) const {
-  hub::HttpRequest request;
-  request.url = url.url;
-  request.max_body = options.most_bytes;
-  SACCADE_ASSIGN(request.addresses, addresses_of(url));
-  const auto slow = [&] {
-    return fail(ErrorCode::kLimit, "{} did not send it within {} s", url.host, options.seconds);
-  };
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
-  if (left.count() <= 0) return slow();
-  hub::HttpOptions limits;
-  limits.time_limit = left;
-  limits.connect_limit = std::min(limits.connect_limit, left);
-  SACCADE_ASSIGN(hub::HttpSession session, hub::HttpSession::open(limits));
-  hub::HttpResult reply = session.send(request, nullptr, stop);
-  if (reply) return *std::move(reply);
-  const Error& error = reply.error().error;
-  if (reply.error().late) return slow();
-  if (error.code != ErrorCode::kIo) return fail(error.in(url.host));
-  return fail(ErrorCode::kBadData, "{}: {}", url.host, error.message);
-}
-
 Result<std::string> RemotePictures::State::fetch(std::string address, const std::stop_token& stop) const {
-  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                      std::chrono::duration<double>(options.seconds));
-  bool secure = false;
-  for (int redirects = 0;; ++redirects) {
-    if (address.size() > kMostAddressBytes) {
-      return fail(ErrorCode::kLimit, "an address of {} bytes, at most {} are taken", address.size(),
-                  kMostAddressBytes);
-    }
-    SACCADE_ASSIGN(const hub::UrlParts url, hub::url_parts(address));
-    if (secure && url.scheme != "https") {
-      return fail(ErrorCode::kUnsupported, "a redirect from https to {} is not followed", url.scheme);
-    }
-    secure = url.scheme == "https";
-    Result<hub::HttpReply> asked = ask(url, end, stop);
-    if (redirects > 0) asked = std::move(asked).in("redirected");
-    SACCADE_ASSIGN(hub::HttpReply reply, std::move(asked));
-    if (!is_redirect(reply.status)) {
-      if (reply.status != 200)
-        return fail(ErrorCode::kBadData, "{} answers with status {}", url.host, reply.status);
-      if (reply.body.empty()) return fail(ErrorCode::kBadData, "{} sends nothing", url.host);
-      return std::move(reply.body);
-    }
-    if (redirects == options.redirects) {
-      return fail(ErrorCode::kUnsupported, "more than {} redirects", options.redirects);
-    }
-    if (reply.header("location").empty())
-      return fail(ErrorCode::kBadData, "{} redirects to nowhere", url.host);
-    SACCADE_ASSIGN(address,
-                   hub::resolve_url(url.url, std::string(reply.header("location"))).in("redirected"));
+  hub::GuardedFetch guarded;
+  guarded.max_bytes = options.most_bytes;
+  guarded.seconds = options.seconds;
+  guarded.redirects = options.redirects;
+  std::string host;  // the last one that was asked
+  guarded.permit = [&](const hub::UrlParts& url) {
+    host = url.host;
+    return addresses_of(url);
+  };
+  hub::HttpResult reply = hub::fetch_guarded(std::move(address), guarded, stop);
+  if (!reply) return fail(std::move(reply).error().error);
+  if (reply->status != 200) {
+    return fail(ErrorCode::kBadData, "{} answers with status {}", host, reply->status);
   }
+  if (reply->body.empty()) return fail(ErrorCode::kBadData, "{} sends nothing", host);
+  return std::move(reply->body);
 }
 
 Result<std::string> RemotePictures::State::fetch_one(const std::string& address, std::atomic<int64_t>& room,

@@ -16,14 +16,17 @@
 
 #include "saccade/core/seconds_since.h"
 #include "saccade/core/test_environment.h"
+#include "saccade/hub/address_range.h"
 #include "saccade/hub/test_server.h"
 #include "saccade/serve/files/remote_pictures.h"
-#include "saccade/serve/http/address_range.h"
 #include "saccade/serve/test_serving.h"
 
 namespace saccade::serve {
 namespace {
 
+using hub::AddressRange;
+using hub::ip_address;
+using hub::is_public;
 using saccade::test::ServerReply;
 using saccade::test::ServerRequest;
 using testing::HasSubstr;

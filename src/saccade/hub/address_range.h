@@ -1,5 +1,5 @@
-// Ranges of IP addresses, and the test for public addresses. A request that the server makes for a client
-// must not reach into the server's own network.
+// Ranges of IP addresses, and the test for public addresses. A request for a URL that somebody else chose must
+// not reach into this machine's own network.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 #include "saccade/core/error.h"
 
-namespace saccade::serve {
+namespace saccade::hub {
 
 // Sixteen bytes, most significant first; one of IPv4 as ::ffff:a.b.c.d (RFC 4291, 2.5.5.2).
 using IpAddress = std::array<uint8_t, 16>;
@@ -42,4 +42,4 @@ bool is_loopback(std::string_view address);
 // 6052) is treated like that address.
 bool is_public(const IpAddress& address);
 
-}  // namespace saccade::serve
+}  // namespace saccade::hub

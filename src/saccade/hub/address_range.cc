@@ -1,4 +1,4 @@
-#include "saccade/serve/http/address_range.h"
+#include "saccade/hub/address_range.h"
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace saccade::serve {
+namespace saccade::hub {
 namespace {
 
 constexpr int kV4Bits = 96;  // before an address of IPv4
@@ -118,4 +118,4 @@ bool is_public(const IpAddress& address) {
   return std::ranges::none_of(special(), [&](const AddressRange& one) { return one.contains(meant); });
 }
 
-}  // namespace saccade::serve
+}  // namespace saccade::hub
