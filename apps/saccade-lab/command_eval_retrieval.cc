@@ -65,7 +65,7 @@ std::string symmetric_text(const RetrievalResult& result) {
 std::string groups_text(const RetrievalResult& result) {
   if (!result.groups) return {};
   std::string text = fmt::format("  {}, text to image by kind of query:\n", one_line(result.model));
-  for (const QueryGroup& group : *result.groups) {
+  for (const QueryGroupFigures& group : *result.groups) {
     text += fmt::format("    {:<10} {:<22}", one_line(group.kind), one_line(group.group));
     for (const char* name : {"r1", "r5", "r10"}) {
       const BriefFigure* found = find_named(group.figures, name);

@@ -210,10 +210,10 @@ QueryGrouping group_by_table(const QueryTable& table, const QueryTexts& queries)
   return group_by_names(table.name, names);
 }
 
-std::vector<QueryGroup> query_groups(const QueryGrouping& grouping, const QueryRanks& ranks,
-                                     std::span<const int64_t> owner, const BootstrapOptions& bootstrap,
-                                     ThreadPool& pool) {
-  std::vector<QueryGroup> result;
+std::vector<QueryGroupFigures> query_groups(const QueryGrouping& grouping, const QueryRanks& ranks,
+                                            std::span<const int64_t> owner, const BootstrapOptions& bootstrap,
+                                            ThreadPool& pool) {
+  std::vector<QueryGroupFigures> result;
   for (int64_t g = 0; g < std::ssize(grouping.names); ++g) {
     // The group's queries alone, over the images that they belong to.
     QueryRanks own;
@@ -230,7 +230,7 @@ std::vector<QueryGroup> query_groups(const QueryGrouping& grouping, const QueryR
       own_owner.push_back(image_number.emplace(owner[index], std::ssize(image_number)).first->second);
     }
     if (own.queries() == 0) continue;
-    QueryGroup& group = result.emplace_back();
+    QueryGroupFigures& group = result.emplace_back();
     group.kind = grouping.kind;
     group.group = grouping.names[static_cast<size_t>(g)];
     group.queries = own.queries();

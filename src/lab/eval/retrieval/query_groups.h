@@ -69,7 +69,7 @@ Result<QueryGrouping> group_by_kind(QueryKind kind, const QueryTexts& queries);
 QueryGrouping group_by_table(const QueryTable& table, const QueryTexts& queries);
 
 // R@1, R@5 and R@10 of the queries of one group.
-struct QueryGroup {
+struct QueryGroupFigures {
   std::string kind;
   std::string group;
   int64_t queries = 0;  // with a right answer
@@ -83,8 +83,8 @@ struct QueryGroup {
 
 // Returns the figures of all groups that have a query with a right answer. owner: [queries], the image of each query. Figures that
 // would be 1 for any model are blank. Cost: one bootstrap for each group.
-std::vector<QueryGroup> query_groups(const QueryGrouping& grouping, const QueryRanks& ranks,
-                                     std::span<const int64_t> owner, const BootstrapOptions& bootstrap,
-                                     ThreadPool& pool);
+std::vector<QueryGroupFigures> query_groups(const QueryGrouping& grouping, const QueryRanks& ranks,
+                                            std::span<const int64_t> owner, const BootstrapOptions& bootstrap,
+                                            ThreadPool& pool);
 
 }  // namespace saccade::lab

@@ -93,7 +93,7 @@ TEST(QueryGroups, FiguresAreThoseOfTheQueriesAlone) {
   ThreadPool pool(2);
   BootstrapOptions bootstrap;
   bootstrap.resamples = 100;
-  const std::vector<QueryGroup> groups = query_groups(grouping, ranks, owner, bootstrap, pool);
+  const std::vector<QueryGroupFigures> groups = query_groups(grouping, ranks, owner, bootstrap, pool);
   ASSERT_EQ(groups.size(), 3U);  // queries without a right answer are no group
   EXPECT_EQ(groups[0].group, "found");
   EXPECT_EQ(groups[0].queries, 39);
@@ -113,13 +113,13 @@ TEST(QueryGroups, FiguresAreThoseOfTheQueriesAlone) {
   EXPECT_NEAR(groups[2].figures[0].high, 1, 1e-9);
 
   // The record is read back as it was written.
-  const auto again = read_record<QueryGroup>(record_json(groups[1]));
+  const auto again = read_record<QueryGroupFigures>(record_json(groups[1]));
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(record_json(*again), record_json(groups[1]));
 
   // Figures of a gallery of fewer answers than k are blank.
   ranks.gallery = 5;
-  const std::vector<QueryGroup> small = query_groups(grouping, ranks, owner, bootstrap, pool);
+  const std::vector<QueryGroupFigures> small = query_groups(grouping, ranks, owner, bootstrap, pool);
   ASSERT_EQ(small.size(), 3U);
   EXPECT_TRUE(std::isnan(small[0].figures[2].value));
 }

@@ -69,7 +69,7 @@ struct RetrievalResult {
   std::optional<Difference> gap = {};  // R@1 of image to text minus that of text to image, paired by image
   std::optional<SymmetricRetrieval> symmetric = {};
   std::optional<RerankResult> rerank = {};
-  std::optional<std::vector<QueryGroup>> groups = {};  // of text queries, kind by kind
+  std::optional<std::vector<QueryGroupFigures>> groups = {};  // of text queries, kind by kind
   static void fields(auto& self, auto& field) {
     SACCADE_FIELDS(dataset, model, images, texts);
     self.directions.fields(self.directions, field);

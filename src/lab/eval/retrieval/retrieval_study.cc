@@ -117,8 +117,10 @@ Status RetrievalStudy::measure_scores(const StudyContext& context, const PairSco
   return rank(context, *selected_scores(all, task.texts, task.images), {}, nullptr);
 }
 
-Result<std::vector<QueryGroup>> RetrievalStudy::groups(const Ranked& one, const RetrievalOutcome& outcome,
-                                                       const Tokenizer* tokenizer, ThreadPool& pool) const {
+Result<std::vector<QueryGroupFigures>> RetrievalStudy::groups(const Ranked& one,
+                                                              const RetrievalOutcome& outcome,
+                                                              const Tokenizer* tokenizer,
+                                                              ThreadPool& pool) const {
   const RetrievalTask& task = *one.task;
   const QueryRanks& ranks = outcome.text_to_image.ranks;
   const std::vector<int64_t> owner =
@@ -137,9 +139,9 @@ Result<std::vector<QueryGroup>> RetrievalStudy::groups(const Ranked& one, const 
       queries.items.push_back(&one.items[image]);
     }
   }
-  std::vector<QueryGroup> result;
+  std::vector<QueryGroupFigures> result;
   const auto add = [&](const QueryGrouping& grouping) {
-    for (QueryGroup& group : query_groups(grouping, ranks, owner, options_.bootstrap, pool)) {
+    for (QueryGroupFigures& group : query_groups(grouping, ranks, owner, options_.bootstrap, pool)) {
       result.push_back(std::move(group));
     }
   };

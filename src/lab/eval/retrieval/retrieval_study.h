@@ -55,8 +55,10 @@ class RetrievalStudy : public Study {
   Status rank(const StudyContext& context, const PairScores& scores, const CutTexts& cut,
               const Tokenizer* tokenizer);
   // Returns the groups of a dataset's text queries under the options. `tokenizer`: nullptr if nothing is encoded here.
-  [[nodiscard]] Result<std::vector<QueryGroup>> groups(const Ranked& one, const RetrievalOutcome& outcome,
-                                                       const Tokenizer* tokenizer, ThreadPool& pool) const;
+  [[nodiscard]] Result<std::vector<QueryGroupFigures>> groups(const Ranked& one,
+                                                              const RetrievalOutcome& outcome,
+                                                              const Tokenizer* tokenizer,
+                                                              ThreadPool& pool) const;
 
   RetrievalOptions retrieval_;
   const EvaluationOptions& options_;

@@ -152,7 +152,7 @@ Table kinds_table(const ReportData& data, const Group& group) {
   for (const Entry& entry : group.entries) {
     if (!entry.result->groups) continue;
     const Series series = data.series_of(*entry.run, entry.result->model);
-    for (const QueryGroup& one : *entry.result->groups) {
+    for (const QueryGroupFigures& one : *entry.result->groups) {
       std::vector<Cell> row = {text_cell(one.kind), text_cell(one.group), text_cell(series.name),
                                number_cell(one.queries), number_cell(one.images)};
       for (const char* name : {"r1", "r5", "r10"}) {
