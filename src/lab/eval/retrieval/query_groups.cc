@@ -46,12 +46,12 @@ void for_each_word(std::string_view text, const Call& call) {
   }
 }
 
-bool has_word(QueryKind kind, std::string_view text) {
+bool has_word(TextQueryKind kind, std::string_view text) {
   const std::span<const std::string_view> words = words_of_kind(kind);
   bool found = false;
   for_each_word(text, [&](const std::string& word) {
     found = found || std::ranges::find(words, word) != words.end();
-    if (kind == QueryKind::kNumber) {
+    if (kind == TextQueryKind::kNumber) {
       found = found || std::ranges::all_of(word, [](char c) { return c >= '0' && c <= '9'; });
     }
   });
@@ -71,7 +71,7 @@ QueryGrouping group_by_names(std::string kind, const std::vector<std::string>& o
 }
 
 QueryGrouping group_by_length(const QueryTexts& queries) {
-  QueryGrouping grouping{.kind = std::string(enum_name(QueryKind::kLength))};
+  QueryGrouping grouping{.kind = std::string(enum_name(TextQueryKind::kLength))};
   int64_t begin = 0;
   for (const int64_t end : kLengthEnds) {
     grouping.names.push_back(fmt::format("{} to {} tokens", begin, end));
@@ -84,13 +84,13 @@ QueryGrouping group_by_length(const QueryTexts& queries) {
   return grouping;
 }
 
-std::string field_of(QueryKind kind, const DatasetItem& item) {
+std::string field_of(TextQueryKind kind, const DatasetItem& item) {
   switch (kind) {
-    case QueryKind::kSource:
+    case TextQueryKind::kSource:
       return item.source;
-    case QueryKind::kLicence:
+    case TextQueryKind::kLicence:
       return item.licence;
-    case QueryKind::kGroup:
+    case TextQueryKind::kGroup:
       return item.group;
     default:
       return item.split;
@@ -111,33 +111,33 @@ void set_wilson(Figure& figure, int64_t trials, double confidence) {
 
 }  // namespace
 
-std::span<const EnumName<QueryKind>> enum_names(QueryKind) {
-  static constexpr std::array<EnumName<QueryKind>, 9> kNames = {{
-      {QueryKind::kLength, "length", "own tokens of the query, in steps"},
-      {QueryKind::kColor, "color", "queries with a color word, and others"},
-      {QueryKind::kColor, "colour", "queries with a color word, and others"},
-      {QueryKind::kNumber, "number", "queries with a number, and others"},
-      {QueryKind::kSpatial, "spatial", "queries with a word for a place or direction, and others"},
-      {QueryKind::kSource, "source", "the field `source` of the query's image"},
-      {QueryKind::kLicence, "licence", "the field `licence` of the query's image"},
-      {QueryKind::kGroup, "group", "the field `group` of the query's image"},
-      {QueryKind::kSplit, "split", "the field `split` of the query's image"},
+std::span<const EnumName<TextQueryKind>> enum_names(TextQueryKind) {
+  static constexpr std::array<EnumName<TextQueryKind>, 9> kNames = {{
+      {TextQueryKind::kLength, "length", "own tokens of the query, in steps"},
+      {TextQueryKind::kColor, "color", "queries with a color word, and others"},
+      {TextQueryKind::kColor, "colour", "queries with a color word, and others"},
+      {TextQueryKind::kNumber, "number", "queries with a number, and others"},
+      {TextQueryKind::kSpatial, "spatial", "queries with a word for a place or direction, and others"},
+      {TextQueryKind::kSource, "source", "the field `source` of the query's image"},
+      {TextQueryKind::kLicence, "licence", "the field `licence` of the query's image"},
+      {TextQueryKind::kGroup, "group", "the field `group` of the query's image"},
+      {TextQueryKind::kSplit, "split", "the field `split` of the query's image"},
   }};
   return kNames;
 }
 
-bool is_field(QueryKind kind) {
-  return kind == QueryKind::kSource || kind == QueryKind::kLicence || kind == QueryKind::kGroup ||
-         kind == QueryKind::kSplit;
+bool is_field(TextQueryKind kind) {
+  return kind == TextQueryKind::kSource || kind == TextQueryKind::kLicence || kind == TextQueryKind::kGroup ||
+         kind == TextQueryKind::kSplit;
 }
 
-std::span<const std::string_view> words_of_kind(QueryKind kind) {
+std::span<const std::string_view> words_of_kind(TextQueryKind kind) {
   switch (kind) {
-    case QueryKind::kColor:
+    case TextQueryKind::kColor:
       return kColors;
-    case QueryKind::kNumber:
+    case TextQueryKind::kNumber:
       return kNumbers;
-    case QueryKind::kSpatial:
+    case TextQueryKind::kSpatial:
       return kSpatialWords;
     default:
       return {};
@@ -172,8 +172,8 @@ Result<QueryTable> read_query_table(const std::filesystem::path& path) {
   return table;
 }
 
-Result<QueryGrouping> group_by_kind(QueryKind kind, const QueryTexts& queries) {
-  if (kind == QueryKind::kLength) {
+Result<QueryGrouping> group_by_kind(TextQueryKind kind, const QueryTexts& queries) {
+  if (kind == TextQueryKind::kLength) {
     if (queries.tokens.size() != queries.captions.size()) {
       return fail(ErrorCode::kUsage,
                   "--by length counts a checkpoint's tokens, and no checkpoint encodes here");

@@ -25,7 +25,7 @@
 
 namespace saccade::lab {
 
-enum class QueryKind {
+enum class TextQueryKind {
   kLength,   // own tokens of the query, uncut, in steps
   kColor,    // color words
   kNumber,   // number words from two on, and words of digits alone
@@ -36,11 +36,11 @@ enum class QueryKind {
   kSplit,
 };
 // Returns "length", "color" (or "colour"), "number", "spatial", "source", "licence", "group", "split".
-std::span<const EnumName<QueryKind>> enum_names(QueryKind);
+std::span<const EnumName<TextQueryKind>> enum_names(TextQueryKind);
 // Returns true for kinds that are fields of the dataset's images.
-bool is_field(QueryKind kind);
+bool is_field(TextQueryKind kind);
 // Returns the list of words of a kind; empty for kinds without one.
-std::span<const std::string_view> words_of_kind(QueryKind kind);
+std::span<const std::string_view> words_of_kind(TextQueryKind kind);
 
 // Groups that the user has made: a name of a group for each caption.
 struct QueryTable {
@@ -64,7 +64,7 @@ struct QueryGrouping {
   std::vector<int64_t> group_of_query = {};  // [queries], each a number of `names`
 };
 // Groups the queries. Returns kUsage for kLength without tokens, and for a field without items.
-Result<QueryGrouping> group_by_kind(QueryKind kind, const QueryTexts& queries);
+Result<QueryGrouping> group_by_kind(TextQueryKind kind, const QueryTexts& queries);
 // Groups the queries by their captions in the table. Captions that it lacks are in the group "(not in the table)".
 QueryGrouping group_by_table(const QueryTable& table, const QueryTexts& queries);
 

@@ -19,14 +19,14 @@ using testing::HasSubstr;
 TEST(QueryGroups, WordsAreComparedWhole) {
   QueryTexts queries;
   queries.captions = {"A RED kite", "reddish kites", "3 kites", "one kite, 4th", "kite-left", "in a kite"};
-  const auto color = group_by_kind(QueryKind::kColor, queries);
+  const auto color = group_by_kind(TextQueryKind::kColor, queries);
   ASSERT_TRUE(color) << color.error().message;
   EXPECT_THAT(color->names, ElementsAre("color words", "no color words"));
   EXPECT_THAT(color->group_of_query, ElementsAre(0, 1, 1, 1, 1, 1));
-  const auto number = group_by_kind(QueryKind::kNumber, queries);
+  const auto number = group_by_kind(TextQueryKind::kNumber, queries);
   ASSERT_TRUE(number) << number.error().message;
   EXPECT_THAT(number->group_of_query, ElementsAre(1, 1, 0, 1, 1, 1));
-  const auto spatial = group_by_kind(QueryKind::kSpatial, queries);
+  const auto spatial = group_by_kind(TextQueryKind::kSpatial, queries);
   ASSERT_TRUE(spatial) << spatial.error().message;
   EXPECT_THAT(spatial->group_of_query, ElementsAre(1, 1, 1, 1, 0, 1));
 }
@@ -34,11 +34,11 @@ TEST(QueryGroups, WordsAreComparedWhole) {
 TEST(QueryGroups, LengthsHaveSteps) {
   QueryTexts queries;
   queries.captions = std::vector<std::string_view>(6, "a");
-  const auto without = group_by_kind(QueryKind::kLength, queries);
+  const auto without = group_by_kind(TextQueryKind::kLength, queries);
   ASSERT_FALSE(without);
   EXPECT_EQ(without.error().code, ErrorCode::kUsage);
   queries.tokens = {0, 5, 6, 40, 75, 76};
-  const auto grouping = group_by_kind(QueryKind::kLength, queries);
+  const auto grouping = group_by_kind(TextQueryKind::kLength, queries);
   ASSERT_TRUE(grouping) << grouping.error().message;
   EXPECT_THAT(grouping->group_of_query, ElementsAre(0, 0, 1, 3, 4, 5));
   EXPECT_EQ(grouping->names.front(), "0 to 5 tokens");
@@ -50,9 +50,9 @@ TEST(QueryGroups, FieldsAndTables) {
   items[1].source = "web";
   QueryTexts queries;
   queries.captions = {"a", "b", "c"};
-  EXPECT_FALSE(group_by_kind(QueryKind::kSource, queries));
+  EXPECT_FALSE(group_by_kind(TextQueryKind::kSource, queries));
   queries.items = {&items[1], &items[0], &items[1]};
-  const auto source = group_by_kind(QueryKind::kSource, queries);
+  const auto source = group_by_kind(TextQueryKind::kSource, queries);
   ASSERT_TRUE(source) << source.error().message;
   EXPECT_THAT(source->names, ElementsAre("(none)", "web"));
   EXPECT_THAT(source->group_of_query, ElementsAre(1, 0, 1));

@@ -24,7 +24,7 @@ struct RetrievalOptions {
   bool symmetric = false;                          // true to measure the symmetric protocol as well
   std::optional<RetrievalProtocol> protocol = {};  // the name under which use_protocol() set these options
   TiePolicy ties = TiePolicy::kPessimistic;
-  std::vector<QueryKind> by = {};        // kinds of text queries whose groups are measured as well
+  std::vector<TextQueryKind> by = {};    // kinds of text queries whose groups are measured as well
   std::optional<QueryTable> table = {};  // groups of the user's own
 };
 

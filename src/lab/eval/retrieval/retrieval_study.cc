@@ -35,7 +35,7 @@ Json RetrievalStudy::protocol() const {
   if (retrieval_.first_queries) json["queries"] = enum_name(CaptionPolicy::kFirst1);
   if (retrieval_.symmetric) json["symmetric"] = true;
   if (!retrieval_.by.empty()) {
-    for (const QueryKind kind : retrieval_.by) json["by"].push_back(enum_name(kind));
+    for (const TextQueryKind kind : retrieval_.by) json["by"].push_back(enum_name(kind));
   }
   if (retrieval_.table) json["by_table"] = retrieval_.table->name;
   if (rerank_.encoder != nullptr) {
@@ -145,7 +145,7 @@ Result<std::vector<QueryGroupFigures>> RetrievalStudy::groups(const Ranked& one,
       result.push_back(std::move(group));
     }
   };
-  for (const QueryKind kind : retrieval_.by) {
+  for (const TextQueryKind kind : retrieval_.by) {
     SACCADE_ASSIGN(const QueryGrouping grouping, group_by_kind(kind, queries));
     add(grouping);
   }
@@ -235,7 +235,7 @@ Result<Evaluation> evaluate_given_retrieval(const GivenRetrieval& given, const R
     return fail(ErrorCode::kUsage, "--{} files belong to one --dataset, {} are given", what,
                 options.datasets.size());
   }
-  if (std::ranges::find(retrieval.by, QueryKind::kLength) != retrieval.by.end()) {
+  if (std::ranges::find(retrieval.by, TextQueryKind::kLength) != retrieval.by.end()) {
     return fail(ErrorCode::kUsage, "--by length counts a checkpoint's tokens; --{} files have none", what);
   }
   RetrievalStudy study(retrieval, options, what, given.similarity);

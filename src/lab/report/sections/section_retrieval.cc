@@ -139,7 +139,7 @@ Table figures_table(const ReportData& data, const Group& group, Direction direct
 }
 
 // Returns the figures of groups of text queries; without rows if no run has them.
-Table kinds_table(const ReportData& data, const Group& group) {
+Table query_kinds_table(const ReportData& data, const Group& group) {
   Table table;
   table.name = "kinds-" + group.dataset;
   table.caption = fmt::format(
@@ -268,7 +268,7 @@ std::string group_html(const ReportData& data, const Group& group, PageBuilder& 
   for (const Direction direction : kBothDirections) html += page.chart(recall_chart(data, group, direction));
   html += "</div>\n";
   for (const Direction direction : kBothDirections) html += page.table(figures_table(data, group, direction));
-  const Table kinds = kinds_table(data, group);
+  const Table kinds = query_kinds_table(data, group);
   if (!kinds.rows.empty()) html += page.table(kinds);
   const Table differences = differences_table(data, group);
   if (!differences.rows.empty()) html += page.table(differences);
