@@ -51,7 +51,7 @@ struct QueryTable {
 // without a tab, with an empty group, or with a caption that an earlier line has in another group.
 Result<QueryTable> read_query_table(const std::filesystem::path& path);
 
-// What tells queries apart besides their words.
+// Captions of text queries, and the data by which they are grouped.
 struct QueryTexts {
   std::vector<std::string_view> captions;
   std::vector<int64_t> tokens = {};            // own tokens; empty if nothing is tokenized
