@@ -207,6 +207,10 @@ void add_eval_length_command(CLI::App& eval, Command& chosen) {
       "kinds of chunks for longer texts: equal numbers of tokens, whole sentences, equal numbers of words");
   command->add_flag("--write-card", arguments->write_card,
                     "store the effective lengths in the checkpoints' folders, where search finds them");
+  auto* texts_only = command->add_flag(
+      "--texts-only", study.texts_only,
+      "read no images: measure how often a cut text finds its own whole text among all texts of the dataset");
+  texts_only->excludes(command->get_option("--write-card"));
   auto* only = command->add_flag("--token-lengths", arguments->token_lengths,
                                  "only count tokens; -m may be folders with tokenizer files alone");
   command

@@ -24,6 +24,7 @@ struct RetrievalArguments {
   EvalArguments eval;
   RetrievalOptions retrieval;
   std::optional<RetrievalProtocol> protocol;
+  std::string table;
   std::string rerank;
   int64_t rerank_depth = kRerankDepth;
   Similarity similarity = Similarity::kCosine;
@@ -56,6 +57,22 @@ std::string symmetric_text(const RetrievalResult& result) {
   for (const Direction direction : kBothDirections) {
     text += difference_text(result.model, "symmetric", fmt::format("{}, R@1", direction_text(direction)),
                             find_named(result.symmetric->gain.of(direction), "r1"));
+  }
+  return text;
+}
+
+// Returns a line for each group of text queries; empty if none was asked for.
+std::string groups_text(const RetrievalResult& result) {
+  if (!result.groups) return {};
+  std::string text = fmt::format("  {}, text to image by kind of query:\n", one_line(result.model));
+  for (const QueryGroupFigures& group : *result.groups) {
+    text += fmt::format("    {:<10} {:<22}", one_line(group.kind), one_line(group.group));
+    for (const char* name : {"r1", "r5", "r10"}) {
+      const BriefFigure* found = find_named(group.figures, name);
+      text += fmt::format(" {:<22}", found == nullptr ? std::string("-") : figure_text(*found));
+    }
+    text += fmt::format(" {} of {}{}\n", counted(group.queries, "text"), counted(group.images, "image"),
+                        group.few ? ", too few to compare" : "");
   }
   return text;
 }
@@ -100,6 +117,7 @@ std::string dataset_text(const RunDataset& dataset, const RetrievalMetrics& metr
     }
     text += symmetric_text(result);
     text += rerank_text(result);
+    text += groups_text(result);
   }
   if (tied > 0) {
     text += fmt::format("  {}: a wrong answer has exactly a right one's score\n",
@@ -119,6 +137,9 @@ Result<Evaluation> measure(const RetrievalArguments& arguments, Session& session
   ThreadPool pool(arguments.eval.encoder.threads);
   RetrievalOptions retrieval = arguments.retrieval;
   if (arguments.protocol) use_protocol(*arguments.protocol, retrieval);
+  if (!arguments.table.empty()) {
+    SACCADE_ASSIGN(retrieval.table, read_query_table(arguments.table).in("--by-table"));
+  }
   if (!arguments.embeddings.empty() || !arguments.scores.empty()) {
     const bool rows = !arguments.embeddings.empty();
     const std::vector<std::string>& paths = rows ? arguments.embeddings : arguments.scores;
@@ -171,6 +192,13 @@ void add_eval_retrieval_command(CLI::App& eval, Command& chosen) {
       "measure the symmetric protocol as well (each image with its first caption), with the difference");
   add_choice(*command, "--ties", arguments->retrieval.ties,
              "ranking of ties: against the model, in its favor, mean rank, by index, or as trec_eval does");
+  add_choices(
+      *command, "--by", arguments->retrieval.by,
+      "kinds of text queries to measure group by group: length, color, number, spatial, or a field of the "
+      "dataset: source, licence, group, split (default: none)")
+      ->default_str("");
+  command->add_option("--by-table", arguments->table,
+                      "file of groups to measure: one caption, a tab and its group on each line");
   command->add_option(
       "--rerank", arguments->rerank,
       "checkpoint that puts the first answers in its own order, by its matching head where it has one");

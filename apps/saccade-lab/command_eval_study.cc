@@ -39,6 +39,7 @@ struct StudyArguments {
   std::vector<std::string> domains;
   int64_t speed_limit = 128;
   bool no_speed = false;
+  bool texts_only = false;
   bool plan_only = false;
 };
 
@@ -87,9 +88,10 @@ std::vector<StudyPart> parts_of(const StudyArguments& arguments) {
   if (!arguments.lengthy.empty()) {
     std::vector<std::string> own;
     for (const std::string& domain : arguments.domains) own.push_back("--domain=" + domain);
+    if (arguments.texts_only) own.emplace_back("--texts-only");
     add("length", arguments.lengthy, with_shared(own));
   }
-  if (parts.empty() || arguments.no_speed) return parts;
+  if (parts.empty() || arguments.no_speed || arguments.texts_only) return parts;
   const std::string& dataset = !arguments.retrieval.empty()     ? arguments.retrieval
                                : !arguments.composition.empty() ? arguments.composition
                                                                 : arguments.lengthy.front();
@@ -120,10 +122,11 @@ std::string plan_text(const StudyWork& work) {
     }
     done += piece.done ? 1 : 0;
     left += piece.seconds.value_or(0);
-    text +=
-        fmt::format("  {:<44} {:>10}, {:>12}  {}\n", piece_name(work, piece), counted(images, "image"),
-                    counted(texts, "text"),
-                    piece.done ? std::string("done") : "at most " + duration_text(piece.seconds.value_or(0)));
+    text += fmt::format("  {:<44} {:>10}, {:>12}  {}\n", piece_name(work, piece), counted(images, "image"),
+                        counted(texts, "text"),
+                        piece.done      ? std::string("done")
+                        : piece.seconds ? "at most " + duration_text(*piece.seconds)
+                                        : std::string("not estimated"));
   }
   return fmt::format("plan: {} of {} to measure, at most {} of encoding\n", std::ssize(work.pieces) - done,
                      counted(std::ssize(work.pieces), "piece"), duration_text(left)) +
@@ -194,6 +197,14 @@ Result<int> run_eval_study(const StudyArguments& arguments, Session& session) {
   options.parts = parts_of(arguments);
   options.bootstrap = arguments.eval.evaluation.bootstrap;
   options.speed_limit = arguments.speed_limit;
+  options.texts_only = arguments.texts_only;
+  if (arguments.texts_only && (!arguments.retrieval.empty() || !arguments.composition.empty())) {
+    return fail(ErrorCode::kUsage,
+                "--texts-only reads no images, which --retrieval and --composition need: give --long alone");
+  }
+  if (arguments.texts_only && arguments.lengthy.empty()) {
+    return fail(ErrorCode::kUsage, "--texts-only measures the effective length: name datasets with --long");
+  }
   options.overwrite = arguments.eval.evaluation.overwrite;
   if (!arguments.domains.empty() && arguments.domains.size() != arguments.lengthy.size()) {
     return fail(ErrorCode::kUsage, "{} of --domain for {} of --long: one each, in their order",
@@ -275,6 +286,8 @@ void add_eval_study_command(CLI::App& eval, Command& chosen) {
       ->transform(whole_number(0))
       ->capture_default_str();
   command->add_flag("--no-speed", arguments->no_speed, "do not measure speed");
+  command->add_flag("--texts-only", arguments->texts_only,
+                    "read no images: measure only the effective length of texts by texts, of each --long");
   auto* plan = command->add_flag("--plan", arguments->plan_only,
                                  "print the plan with its estimates, and measure nothing");
   add_bootstrap_options(*command, arguments->eval);
@@ -287,11 +300,12 @@ void add_eval_study_command(CLI::App& eval, Command& chosen) {
                  "remove what the folder's study measured, and measure everything again")
       ->excludes(plan);
   command->add_flag("--json", arguments->eval.json, "print the leaderboard as JSON");
-  group_options(*command, {{"Models, data and encoding",
-                            {"-m", "--retrieval", "--composition", "--long", "--domain", "--protocol",
-                             "--precision", "--threads", "--transparent", "--as-stored", "--leave-out",
-                             "--batch", "--cache", "--no-cache", "--speed-limit", "--no-speed"}},
-                           {"The study", {"-o", "--plan", "--overwrite", "--json"}}});
+  group_options(*command,
+                {{"Models, data and encoding",
+                  {"-m", "--retrieval", "--composition", "--long", "--domain", "--protocol", "--precision",
+                   "--threads", "--transparent", "--as-stored", "--leave-out", "--batch", "--cache",
+                   "--no-cache", "--speed-limit", "--no-speed", "--texts-only"}},
+                 {"The study", {"-o", "--plan", "--overwrite", "--json"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_eval_study(*arguments, session); };
   });

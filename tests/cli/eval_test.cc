@@ -1,6 +1,7 @@
 // Tests of `saccade eval` as a user runs it.
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -103,6 +104,46 @@ TEST_F(EvalCommand, RetrievalTakesPoliciesAndSeveralModels) {
                         "told apart"));
   EXPECT_THAT(outcome.out, HasSubstr("descending order of ids"));
   EXPECT_FALSE(fs::exists(folder_ / "home/.cache/saccade/embeddings"));
+}
+
+TEST_F(EvalCommand, RetrievalGroupsQueriesByKind) {
+  write("kinds.tsv", "red\tcolors\na card\tthings\n");
+  const Outcome outcome = retrieval(
+      {"--by", "length,colour,split", "--by-table", "kinds.tsv", "--resamples", "50", "--json", "-o", "run"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json answer = parse_json(outcome.out).value();
+  EXPECT_EQ(answer["protocol"]["by"], Json({"length", "color", "split"}));
+  EXPECT_EQ(answer["protocol"]["by_table"], "kinds");
+  EXPECT_FALSE(answer["results"][0].contains("groups"));
+  const Json& groups = answer["results"][1]["groups"];
+  std::map<std::string, int64_t> queries;
+  for (const Json& group : groups) {
+    queries[group["kind"].get<std::string>() + ": " + group["group"].get<std::string>()] = group["queries"];
+    EXPECT_EQ(group["few"], true);
+    EXPECT_LT(group["figures"]["r1"]["low"], group["figures"]["r1"]["high"]);
+  }
+  EXPECT_EQ(queries["color: color words"], 3);
+  EXPECT_EQ(queries["color: no color words"], 2);
+  EXPECT_EQ(queries["split: test"], 5);
+  EXPECT_EQ(queries["kinds: colors"], 2);
+  EXPECT_EQ(queries["kinds: things"], 2);
+  EXPECT_EQ(queries["kinds: (not in the table)"], 1);
+  const Outcome text = retrieval({"--by", "color", "--resamples", "50"});
+  EXPECT_THAT(text.out, HasSubstr("text to image by kind of query"));
+  EXPECT_THAT(text.out, HasSubstr("3 texts of 3 images, too few to compare"));
+  const Outcome report = run({"report", "run", "--format", "csv"});
+  ASSERT_EQ(report.code, 0) << report.err;
+  EXPECT_THAT(report.out, HasSubstr("# kinds-set"));
+
+  EXPECT_EQ(retrieval({"--by", "mood"}).code, 2);
+  write("kinds.tsv", "red\n");
+  const Outcome bad = retrieval({"--by-table", "kinds.tsv"});
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_THAT(bad.err, HasSubstr("line 1"));
+  const Outcome given =
+      run({"-q", "eval", "retrieval", "--embeddings", "run/embeddings/set--model.safetensors", "--dataset",
+           "set.jsonl", "--by", "length"});
+  EXPECT_EQ(given.code, 2);
 }
 
 TEST_F(EvalCommand, RetrievalComparesPrecisions) {

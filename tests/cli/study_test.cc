@@ -109,6 +109,38 @@ fs::path run_below(const fs::path& folder) {
   return {};
 }
 
+TEST_F(StudyCommand, TextsOnlyReadsNoImages) {
+  write("absent.jsonl",
+        "{\"image\": \"none/0.png\", \"captions\": [\"a card\", \"one more ab\"]}\n"
+        "{\"image\": \"none/1.png\", \"captions\": [\"b card\", \"one more ab\"]}\n");
+  const auto texts_only = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"-q",    "eval",         "study", "-m",
+                                          "model", "--texts-only", "-o",    "texts"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments);
+  };
+  const Outcome outcome = texts_only(
+      {"--long", "absent.jsonl", "--domain", "cards", "--resamples", "50", "--threads", "1", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json board = parse_json(outcome.out).value();
+  ASSERT_EQ(board["rows"].size(), 1U);
+  ASSERT_EQ(board["rows"][0]["lengths"].size(), 1U);
+  EXPECT_EQ(board["rows"][0]["lengths"][0]["domain"], "cards");
+  ASSERT_EQ(board["parts"].size(), 1U);
+  EXPECT_EQ(board["parts"][0]["info"]["protocol"]["texts_only"], true);
+  const Json& result = board["parts"][0]["metrics"]["results"][0];
+  EXPECT_EQ(result["texts"], 4);
+  EXPECT_EQ(result["images"], 3);  // different texts
+  // Every whole text finds itself.
+  EXPECT_EQ(result["t2i"]["curve"].back()["r1"]["value"], 1.0);
+  EXPECT_THAT(read_file(folder_ / "texts/leaderboard.md").value(), HasSubstr("cards (absent)"));
+
+  const Outcome mixed = texts_only({"--long", "absent.jsonl", "--retrieval", "set.jsonl"});
+  EXPECT_EQ(mixed.code, 2);
+  EXPECT_THAT(mixed.err, HasSubstr("--texts-only reads no images"));
+  EXPECT_EQ(texts_only({}).code, 2);
+}
+
 TEST_F(StudyCommand, GoesOnAfterAKillAndTakesMoreModels) {
   // It is killed once the retrieval of the first model has begun.
   RunOptions kill;

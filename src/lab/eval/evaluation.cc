@@ -122,7 +122,8 @@ class Frame {
     Measured& one = datasets_[dataset];
     EmbedOptions embed = embed_;
     embed.progress_detail = fmt::format("{}, {}", one.described.name, model.name);
-    if (study_.takes_text_models() && encoder.info().image_height == 0) {
+    if (study_.takes_text_models() &&
+        (encoder.info().image_height == 0 || study_.pictures(dataset).empty())) {
       if (!one.task) SACCADE_TRY(settle(dataset, {}));
       return study_.measure({context(dataset, model), encoder, EmbeddedRows{}, embed});
     }

@@ -35,7 +35,7 @@ Leaderboard board() {
       BenchmarkPass{.images = 10, .queries = 10, .texts = 50, .queries_per_s = 2.9, .seconds = {}};
   board.rows[2].retrieval = {};
   board.rows[2].missing = {"retrieval"};
-  board.rows[0].lengths = {{.dataset = "urban", .domain = "", .value = 40, .low = 35, .high = 52}};
+  board.rows[0].lengths = {{.dataset = "urban", .domain = "streets", .value = 40, .low = 35, .high = 52}};
   LeaderboardLength& noise = board.rows[1].lengths.emplace_back();
   noise.dataset = "urban";
   noise.above_chance = false;

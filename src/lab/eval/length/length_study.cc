@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -94,6 +95,8 @@ TokenLengths lengths_of_texts(const RetrievalSource& source, const NamedTokenize
 LengthStudy::LengthStudy(LengthStudyOptions study, const EvaluationOptions& options)
     : study_(std::move(study)), options_(options) {
   study_.length.bootstrap = options.bootstrap;
+  // Whole texts are cut at the limit themselves, so that chunks beyond it have nothing to find.
+  if (study_.texts_only) study_.length.chunking = false;
 }
 
 Json LengthStudy::protocol() const {
@@ -109,12 +112,22 @@ Json LengthStudy::protocol() const {
     words += " The n ids are decoded to text, which is tokenized again and cut at the model's limit.";
   }
   if (study_.join_captions) words += " All captions of a picture are one text, a line each.";
-  words += fmt::format(" {}", picture_words(options_.embed));
+  if (study_.texts_only) {
+    words +=
+        " Texts only: in place of the pictures stand the different whole texts, cut at the model's limit. A cut text "
+        "is a query for its own whole text, and the reverse. No picture is read.";
+  } else {
+    words += fmt::format(" {}", picture_words(options_.embed));
+  }
   Json json = {{"description", std::move(words)},
                {"captions", enum_name(study_.captions)},
                {"join_captions", study_.join_captions},
                {"ties", "pessimistic"}};
-  json.update(picture_fields(options_.embed));
+  if (study_.texts_only) {
+    json["texts_only"] = true;
+  } else {
+    json.update(picture_fields(options_.embed));
+  }
   Json chunks = Json::array();
   for (const Chunking chunking : length.chunks) chunks.push_back(enum_name(chunking));
   json.update({{"leave_out", options_.leave_out},
@@ -140,12 +153,20 @@ Status LengthStudy::add_dataset(const NamedDataset& dataset) {
 }
 
 std::vector<ImageRef> LengthStudy::pictures(size_t dataset) const {
+  if (study_.texts_only) return {};
   return image_list(datasets_[dataset].source.images);
 }
 
 Result<SettledTask> LengthStudy::settle(size_t dataset, std::span<const int64_t> unreadable) {
   Measured& one = datasets_[dataset];
   SACCADE_ASSIGN(one.task, make_retrieval_task(one.source, study_.captions, unreadable, options_.leave_out));
+  if (study_.texts_only) {
+    return SettledTask{.pictures = {},
+                       .texts = std::ssize(one.task->texts),
+                       .excluded = one.task->excluded,
+                       .clusters = std::ssize(one.task->texts),
+                       .cluster = "text"};
+  }
   return SettledTask{.pictures = one.task->images,
                      .texts = std::ssize(one.task->texts),
                      .excluded = one.task->excluded,
@@ -156,9 +177,23 @@ Status LengthStudy::measure(const EncodedContext& context) {
   Measured& one = datasets_[context.dataset];
   LengthTexts texts;
   for (const RunText& text : one.task->items.texts) texts.texts.push_back(text.text);
-  texts.relevance = one.task->relevance;
-  texts.image_of_text = one.task->image_of_text;
-  SACCADE_ASSIGN(const LengthModel model, length_model(context.encoder, context.pictures, context.embed));
+  EmbeddedTexts whole;
+  if (study_.texts_only) {
+    std::vector<std::string_view> different;
+    std::unordered_map<std::string_view, int64_t> number;
+    for (const std::string& text : texts.texts) {
+      const auto [at, added] = number.emplace(text, std::ssize(different));
+      if (added) different.push_back(text);
+      texts.image_of_text.push_back(at->second);
+    }
+    SACCADE_ASSIGN(texts.relevance, Relevance::from_text_image(texts.image_of_text, std::ssize(different)));
+    SACCADE_ASSIGN(whole, embed_study_texts(context, different));
+  } else {
+    texts.relevance = one.task->relevance;
+    texts.image_of_text = one.task->image_of_text;
+  }
+  const EmbeddedRows& gallery = study_.texts_only ? whole.rows : context.pictures;
+  SACCADE_ASSIGN(const LengthModel model, length_model(context.encoder, gallery, context.embed));
   SACCADE_ASSIGN(const LengthOutcome outcome,
                  study_length(texts, model, study_.length, context.pool, context.embed.stop));
   LengthResult& result = one.results.emplace_back(length_result(outcome, study_.length.share));

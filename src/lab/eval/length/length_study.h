@@ -21,6 +21,8 @@ namespace saccade::lab {
 struct LengthStudyOptions {
   LengthOptions length;  // its bootstrap is that of EvaluationOptions
   CaptionPolicy captions = CaptionPolicy::kAll;
+  // True to search whole texts in place of images: a cut text is right if its own whole text comes first. No image is read.
+  bool texts_only = false;
   bool join_captions = false;        // joins all captions of an image to one text, one per line
   std::vector<std::string> domains;  // topic of each dataset's texts in a word; empty: not given
 };
@@ -30,6 +32,7 @@ class LengthStudy : public Study {
   // Borrows `options`.
   LengthStudy(LengthStudyOptions study, const EvaluationOptions& options);
 
+  [[nodiscard]] bool takes_text_models() const override { return study_.texts_only; }
   [[nodiscard]] std::string_view kind() const override { return LengthMetrics::kKind; }
   [[nodiscard]] Json protocol() const override;
   Status add_dataset(const NamedDataset& dataset) override;

@@ -9,6 +9,7 @@
 
 #include "lab/eval/figures/relevance.h"
 #include "lab/eval/figures/sample.h"
+#include "lab/eval/retrieval/query_groups.h"
 #include "lab/eval/retrieval/retrieval.h"
 #include "lab/eval/run/record_fields.h"
 
@@ -68,6 +69,7 @@ struct RetrievalResult {
   std::optional<Difference> gap = {};  // R@1 of image to text minus that of text to image, paired by image
   std::optional<SymmetricRetrieval> symmetric = {};
   std::optional<RerankResult> rerank = {};
+  std::optional<std::vector<QueryGroupFigures>> groups = {};  // of text queries, kind by kind
   static void fields(auto& self, auto& field) {
     SACCADE_FIELDS(dataset, model, images, texts);
     self.directions.fields(self.directions, field);
@@ -76,6 +78,7 @@ struct RetrievalResult {
     field.if_set("gap", self.gap);
     field.if_set("symmetric", self.symmetric);
     field.if_set("rerank", self.rerank);
+    field.if_set("groups", self.groups);
   }
 };
 

@@ -4,8 +4,10 @@
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "lab/eval/figures/ranking.h"
+#include "lab/eval/retrieval/query_groups.h"
 #include "lab/eval/retrieval/retrieval_task.h"
 #include "saccade/core/enum_names.h"
 
@@ -22,6 +24,8 @@ struct RetrievalOptions {
   bool symmetric = false;                          // true to measure the symmetric protocol as well
   std::optional<RetrievalProtocol> protocol = {};  // the name under which use_protocol() set these options
   TiePolicy ties = TiePolicy::kPessimistic;
+  std::vector<TextQueryKind> by = {};    // kinds of text queries whose groups are measured as well
+  std::optional<QueryTable> table = {};  // groups of the user's own
 };
 
 // Sets the protocol's options, and its name.

@@ -1,5 +1,6 @@
 #include "lab/eval/retrieval/retrieval_study.h"
 
+#include <algorithm>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -33,6 +34,10 @@ Json RetrievalStudy::protocol() const {
   if (retrieval_.protocol) json["protocol"] = enum_name(*retrieval_.protocol);
   if (retrieval_.first_queries) json["queries"] = enum_name(CaptionPolicy::kFirst1);
   if (retrieval_.symmetric) json["symmetric"] = true;
+  if (!retrieval_.by.empty()) {
+    for (const TextQueryKind kind : retrieval_.by) json["by"].push_back(enum_name(kind));
+  }
+  if (retrieval_.table) json["by_table"] = retrieval_.table->name;
   if (rerank_.encoder != nullptr) {
     json["rerank"] = {{"fingerprint", rerank_.fingerprint},
                       {"by", rerank_method(*rerank_.encoder)},
@@ -48,6 +53,10 @@ Status RetrievalStudy::add_dataset(const NamedDataset& dataset) {
   }
   SACCADE_ASSIGN(RetrievalSource source, retrieval_source(dataset.dataset));
   add_source(std::move(source));
+  if (std::ranges::any_of(retrieval_.by, is_field)) {
+    SACCADE_ASSIGN(const CaptionedImages* images, dataset.dataset.need<CaptionedImages>());
+    datasets_.back().items = images->items;
+  }
   return {};
 }
 
@@ -85,7 +94,7 @@ Status RetrievalStudy::measure(const EncodedContext& context) {
   for (const RunText& text : task.items.texts) captions.push_back(text.text);
   SACCADE_ASSIGN(const EmbeddedTexts texts, embed_study_texts(context, captions));
   SACCADE_ASSIGN(const auto scores, scores_of(texts.rows, context.pictures));
-  SACCADE_TRY(rank(context, *scores, texts.cut));
+  SACCADE_TRY(rank(context, *scores, texts.cut, context.encoder.tokenizer()));
   if (rerank_.encoder != nullptr) {
     Ranked& one = datasets_[context.dataset];
     SACCADE_ASSIGN(one.results.back().rerank,
@@ -105,10 +114,47 @@ Status RetrievalStudy::measure(const EncodedContext& context) {
 
 Status RetrievalStudy::measure_scores(const StudyContext& context, const PairScores& all) {
   const RetrievalTask& task = *datasets_[context.dataset].task;
-  return rank(context, *selected_scores(all, task.texts, task.images), {});
+  return rank(context, *selected_scores(all, task.texts, task.images), {}, nullptr);
 }
 
-Status RetrievalStudy::rank(const StudyContext& context, const PairScores& scores, const CutTexts& cut) {
+Result<std::vector<QueryGroupFigures>> RetrievalStudy::groups(const Ranked& one,
+                                                              const RetrievalOutcome& outcome,
+                                                              const Tokenizer* tokenizer,
+                                                              ThreadPool& pool) const {
+  const RetrievalTask& task = *one.task;
+  const QueryRanks& ranks = outcome.text_to_image.ranks;
+  const std::vector<int64_t> owner =
+      task.first_queries ? owners(task.first->relevance, {}, Direction::kTextToImage)
+                         : owners(task.relevance, task.image_of_text, Direction::kTextToImage);
+  QueryTexts queries;
+  for (int64_t q = 0; q < ranks.queries(); ++q) {
+    const auto index = static_cast<size_t>(q);
+    const auto text = task.first_queries ? static_cast<size_t>(task.first->texts[index]) : index;
+    queries.captions.push_back(task.items.texts[text].text);
+    if (tokenizer != nullptr) {
+      queries.tokens.push_back(tokenizer->encode(queries.captions.back(), kWholeText).used);
+    }
+    if (!one.items.empty()) {
+      const auto image = static_cast<size_t>(task.images[static_cast<size_t>(owner[index])]);
+      queries.items.push_back(&one.items[image]);
+    }
+  }
+  std::vector<QueryGroupFigures> result;
+  const auto add = [&](const QueryGrouping& grouping) {
+    for (QueryGroupFigures& group : query_groups(grouping, ranks, owner, options_.bootstrap, pool)) {
+      result.push_back(std::move(group));
+    }
+  };
+  for (const TextQueryKind kind : retrieval_.by) {
+    SACCADE_ASSIGN(const QueryGrouping grouping, group_by_kind(kind, queries));
+    add(grouping);
+  }
+  if (retrieval_.table) add(group_by_table(*retrieval_.table, queries));
+  return result;
+}
+
+Status RetrievalStudy::rank(const StudyContext& context, const PairScores& scores, const CutTexts& cut,
+                            const Tokenizer* tokenizer) {
   Ranked& one = datasets_[context.dataset];
   const std::string& dataset = context.described.name;
   const std::string& model = context.model.name;
@@ -122,6 +168,9 @@ Status RetrievalStudy::rank(const StudyContext& context, const PairScores& score
   result.tokens_dropped = cut.tokens;
   const double confidence = options_.bootstrap.confidence;
   SACCADE_ASSIGN(result.gap, retrieval_gap(outcome, confidence));
+  if (!retrieval_.by.empty() || retrieval_.table) {
+    SACCADE_ASSIGN(result.groups, groups(one, outcome, tokenizer, context.pool));
+  }
   if (retrieval_.symmetric) {
     SACCADE_ASSIGN(const RetrievalOutcome symmetric,
                    evaluate_symmetric(scores, *one.task, retrieval_.ties, options_.bootstrap, context.pool));
@@ -186,9 +235,16 @@ Result<Evaluation> evaluate_given_retrieval(const GivenRetrieval& given, const R
     return fail(ErrorCode::kUsage, "--{} files belong to one --dataset, {} are given", what,
                 options.datasets.size());
   }
+  if (std::ranges::find(retrieval.by, TextQueryKind::kLength) != retrieval.by.end()) {
+    return fail(ErrorCode::kUsage, "--by length counts a checkpoint's tokens; --{} files have none", what);
+  }
   RetrievalStudy study(retrieval, options, what, given.similarity);
   RunDataset described;
   if (options.datasets.empty()) {
+    if (!retrieval.by.empty() || retrieval.table) {
+      return fail(ErrorCode::kUsage,
+                  "--by groups queries by their captions: name the files' dataset with --dataset");
+    }
     if (retrieval.ties == TiePolicy::kTrec) {
       return fail(ErrorCode::kUsage, "--ties trec orders by ids: name the files' dataset with --dataset");
     }

@@ -16,6 +16,7 @@
 #include "lab/eval/retrieval/retrieval_task.h"
 #include "lab/eval/rows/given.h"
 #include "saccade/core/error.h"
+#include "saccade/tokenizer.h"
 
 namespace saccade::lab {
 
@@ -45,12 +46,19 @@ class RetrievalStudy : public Study {
  private:
   struct Ranked {
     RetrievalSource source;
+    std::vector<DatasetItem> items = {};  // of the source's images, if queries are grouped by a field
     std::optional<RetrievalTask> task = {};
     TieBreak ties = {};
     std::vector<std::pair<std::string, RetrievalOutcome>> outcomes = {};  // by model
     std::vector<RetrievalResult> results = {};
   };
-  Status rank(const StudyContext& context, const PairScores& scores, const CutTexts& cut);
+  Status rank(const StudyContext& context, const PairScores& scores, const CutTexts& cut,
+              const Tokenizer* tokenizer);
+  // Returns the groups of a dataset's text queries under the options. `tokenizer`: nullptr if nothing is encoded here.
+  [[nodiscard]] Result<std::vector<QueryGroupFigures>> groups(const Ranked& one,
+                                                              const RetrievalOutcome& outcome,
+                                                              const Tokenizer* tokenizer,
+                                                              ThreadPool& pool) const;
 
   RetrievalOptions retrieval_;
   const EvaluationOptions& options_;

@@ -246,6 +246,8 @@ class Gatherer {
   }
 
   Status add_length(const ChosenRun& chosen, const LengthMetrics& metrics) {
+    // Texts that find texts say nothing of the length at which images are found.
+    if (chosen.run->info.protocol.contains("texts_only")) return {};
     for (const LengthResult& result : metrics.results) {
       if (result.dataset != chosen.dataset->name) continue;
       SACCADE_ASSIGN(const size_t place, model(*chosen.run, result.model));

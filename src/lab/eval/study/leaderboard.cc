@@ -352,6 +352,14 @@ class LeaderboardMaker {
           "it ({:.0f}% confidence, {} resamples).",
           board_.ranked_by, 100 * work_.plan.confidence, count_text(work_.plan.resamples)));
     }
+    const auto of_texts = [](const LeaderboardPart& part) {
+      return part.info.protocol.contains("texts_only");
+    };
+    if (std::ranges::any_of(board_.parts, of_texts)) {
+      board_.notes.emplace_back(
+          "The effective length is that of texts by texts: how much of a text finds the whole text again. It says nothing of "
+          "images, none of which was read.");
+    }
     const auto has = [&](auto member) {
       return std::ranges::any_of(board_.rows, [&](const LeaderboardRow& row) { return member(row); });
     };

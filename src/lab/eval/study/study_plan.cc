@@ -230,6 +230,7 @@ Result<StudyWork> plan_study(const StudyOptions& options, const CheckpointSource
     SACCADE_ASSIGN(const std::vector<NamedDataset> datasets, read_datasets(datasets_in(part.words)));
     for (const NamedDataset& one : datasets) {
       part.datasets.push_back(describe(one, part.kind, options.speed_limit));
+      if (options.texts_only) part.datasets.back().images = 0;
     }
   }
   SACCADE_ASSIGN(const std::optional<StudyPlan> there, plan_there(options.folder));
@@ -267,6 +268,7 @@ Result<StudyWork> plan_study(const StudyOptions& options, const CheckpointSource
       StudyPiece& piece = work.pieces.emplace_back(StudyPiece{.part = p, .model = m});
       piece.done = is_done(work, piece);
       if (piece.done) continue;
+      if (!model.rates && options.texts_only) continue;  // a probe encodes images
       if (!model.rates) {
         SACCADE_ASSIGN(model.rates, probe(options, model, process).in(model.checkpoint));
         SACCADE_TRY(save(work));

@@ -83,8 +83,10 @@ struct StudyOptions {
   std::vector<Precision> precisions = {Precision::kFp32};
   std::vector<StudyPart> parts;  // datasets are filled in by plan_study
   BootstrapOptions bootstrap;    // as in the parts' words
-  int64_t speed_limit = 128;     // images of the part "speed"
-  bool overwrite = false;        // true to remove what was measured, also if the parts are other ones
+  bool texts_only =
+      false;  // true if no part reads images; models are then not probed, and nothing is estimated
+  int64_t speed_limit = 128;  // images of the part "speed"
+  bool overwrite = false;     // true to remove what was measured, also if the parts are other ones
 };
 
 // Runs a command of this program in a process of its own, and returns what it printed. `words`: its arguments.

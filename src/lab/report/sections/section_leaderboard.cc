@@ -106,15 +106,18 @@ std::vector<BoardColumn> columns_of(const Leaderboard& board) {
   add(text_column("vectors", "vectors"), [](const LeaderboardRow& row) {
     return text_cell(row.scored_by.empty() ? "" : row.scored_by == "maxsim" ? "late interaction" : "dense");
   });
-  std::vector<std::string> lengths;
+  std::vector<std::pair<std::string, std::string>> lengths;  // dataset, and its domain in the heading
   for (const LeaderboardRow& row : board.rows) {
     for (const LeaderboardLength& one : row.lengths) {
-      if (std::ranges::find(lengths, one.dataset) == lengths.end()) lengths.push_back(one.dataset);
+      const auto same = [&](const auto& there) { return there.first == one.dataset; };
+      if (std::ranges::any_of(lengths, same)) continue;
+      lengths.emplace_back(
+          one.dataset, one.domain.empty() ? one.dataset : fmt::format("{} ({})", one.domain, one.dataset));
     }
   }
-  for (const std::string& dataset : lengths) {
-    add(figure_column(fmt::format("effective length, {}", dataset), fmt::format("length_{}", dataset)),
-        [dataset](const LeaderboardRow& row) { return length_cell(row, dataset); });
+  for (const auto& [name, heading] : lengths) {
+    add(figure_column(fmt::format("effective length, {}", heading), fmt::format("length_{}", name)),
+        [dataset = name](const LeaderboardRow& row) { return length_cell(row, dataset); });
   }
   if (measured([](const LeaderboardRow& row) { return !row.missing.empty(); })) {
     add(text_column("not measured", "missing"),

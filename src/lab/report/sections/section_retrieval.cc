@@ -138,6 +138,32 @@ Table figures_table(const ReportData& data, const Group& group, Direction direct
   return table;
 }
 
+// Returns the figures of groups of text queries; without rows if no run has them.
+Table query_kinds_table(const ReportData& data, const Group& group) {
+  Table table;
+  table.name = "kinds-" + group.dataset;
+  table.caption = fmt::format(
+      "{}, text to image by kind of query. Groups of fewer than {} images have Wilson's interval, with one trial for each image",
+      group.dataset, kFewestClusters);
+  table.columns = {text_column("kind", "kind"),       text_column("group", "group"),
+                   text_column("model", "model"),     number_column("queries", "queries"),
+                   number_column("images", "images"), figure_column("R@1", "r1"),
+                   figure_column("R@5", "r5"),        figure_column("R@10", "r10")};
+  for (const Entry& entry : group.entries) {
+    if (!entry.result->groups) continue;
+    const Series series = data.series_of(*entry.run, entry.result->model);
+    for (const QueryGroupFigures& one : *entry.result->groups) {
+      std::vector<Cell> row = {text_cell(one.kind), text_cell(one.group), text_cell(series.name),
+                               number_cell(one.queries), number_cell(one.images)};
+      for (const char* name : {"r1", "r5", "r10"}) {
+        row.push_back(figure_cell(static_cast<const Figure*>(find_named(one.figures, name)), Unit::kShare));
+      }
+      table.rows.push_back(std::move(row));
+    }
+  }
+  return table;
+}
+
 Table differences_table(const ReportData& data, const Group& group) {
   Table table;
   table.name = "differences-" + group.dataset;
@@ -242,6 +268,8 @@ std::string group_html(const ReportData& data, const Group& group, PageBuilder& 
   for (const Direction direction : kBothDirections) html += page.chart(recall_chart(data, group, direction));
   html += "</div>\n";
   for (const Direction direction : kBothDirections) html += page.table(figures_table(data, group, direction));
+  const Table kinds = query_kinds_table(data, group);
+  if (!kinds.rows.empty()) html += page.table(kinds);
   const Table differences = differences_table(data, group);
   if (!differences.rows.empty()) html += page.table(differences);
   std::string panels;
