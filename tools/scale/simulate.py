@@ -133,7 +133,7 @@ def simulate(settings):
             fail_worker(settings, workers[number], now, back, outcome)
 
     while now < settings.limit:
-        # What is due now.
+        # Everything that is due now.
         for number in [node for node, back in down.items() if back <= now + 1e-9]:
             del down[number]
         live = settings.nodes - len(down)
