@@ -19,6 +19,7 @@
 #include "saccade/collection/catalog/word_index.h"
 #include "saccade/collection/ingest/ingest_decide.h"
 #include "saccade/collection/ingest/ingest_prepare.h"
+#include "saccade/collection/weaviate/address.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/npy.h"
 #include "saccade/core/hash.h"
@@ -32,9 +33,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMergedPerTransaction = 512;
-// An index of hashes is written at random places: the more rows a transaction has, the fewer times each page of
-// it is written.
-constexpr size_t kImportedPerTransaction = 16'384;
+// Number of rows in a transaction of an import. The index of hashes is written at random places. A transaction of many
+// thousand rows changes nearly all of its pages, which go to the log and to the catalog: fewer transactions write less.
+// A cluster gains nothing by more than the first number, because requests have 200 objects each.
+constexpr size_t kFewestPerTransaction = 16'384;
+constexpr size_t kMostPerTransaction = 131'072;
+constexpr size_t kBytesPerTransaction = size_t{128} << 20;  // of embeddings, which are in memory until then
 constexpr const char* kRowsName = "rows.npy";
 constexpr const char* kItemsName = "items.jsonl";
 constexpr const char* kExportName = "export.json";
@@ -66,6 +70,14 @@ Status check_alike(const CollectionInfo& into, const CollectionInfo& from) {
   }
   if (!same_late(a.late, b.late)) return fail(ErrorCode::kMismatch, "its late rows are kept otherwise");
   return {};
+}
+
+// Returns the number of rows that an import commits at a time.
+size_t rows_per_transaction(const CollectionWriter& into, const ImportOptions& options) {
+  if (weaviate::is_address(into.folder())) return kFewestPerTransaction;
+  if (options.rows_per_transaction > 0) return static_cast<size_t>(options.rows_per_transaction);
+  const auto row = static_cast<size_t>(into.info().checkpoint.dim) * sizeof(float);
+  return std::clamp(kBytesPerTransaction / row, kFewestPerTransaction, kMostPerTransaction);
 }
 
 // New items, committed so many at a time.
@@ -409,7 +421,7 @@ Result<ImportReport> import_rows(CollectionWriter& into, const fs::path& folder,
     std::ifstream lines(folder / kItemsName);
     if (!lines) return fail(ErrorCode::kNotFound, "{}: no such file", (folder / kItemsName).string());
     ImportReport report;
-    Batch batch(into, report.added, kImportedPerTransaction);
+    Batch batch(into, report.added, rows_per_transaction(into, options));
     ImportReader reader(rows, std::move(lines), folder, options, pool);
     for (;;) {
       SACCADE_ASSIGN(std::optional<ImportBlock> block, reader.next());

@@ -52,6 +52,9 @@ struct ImportOptions {
   // Import without files: none is looked for, and metadata that items.jsonl lacks stays unknown. Such items are
   // searched, listed, filtered and exported like others, and never pruned (FileIdentity::elsewhere).
   bool no_files = false;
+  // Number of rows committed at a time in a folder; 0: as many as are 128 MiB, from 16,384 to 131,072. The same
+  // command imports again what a crash or a full disk lost.
+  int64_t rows_per_transaction = 0;
 };
 
 struct ImportReport {
@@ -66,7 +69,7 @@ struct ImportReport {
 // normalized to length 1. Fields of an image that items.jsonl lacks are read from its file, at least the
 // hash, unless ImportOptions::no_files. kUsage for a collection with late interaction rows. kCancelled if
 // stopped: what was added stays, and the same call continues from there. Lines are parsed, and files read, on
-// the pool while earlier ones are written. Memory: some ten thousand rows.
+// the pool while earlier ones are written. Memory: the rows of a transaction.
 Result<ImportReport> import_rows(CollectionWriter& into, const std::filesystem::path& folder,
                                  const ImportOptions& options, ThreadPool& pool,
                                  const ProgressCallback& progress = {}, std::stop_token stop = {});

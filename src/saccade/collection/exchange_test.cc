@@ -268,10 +268,12 @@ class WithoutFiles : public Exchange {
     EXPECT_TRUE(write_npy(folder / "rows.npy", rows.view()));
     return folder;
   }
-  ImportReport import_all(const fs::path& into, const fs::path& folder) {
+  ImportReport import_all(const fs::path& into, const fs::path& folder, int64_t rows_per_transaction = 0) {
     auto writer = CollectionWriter::open(into);
     EXPECT_TRUE(writer);
-    auto report = import_rows(*writer, folder, {.limits = {}, .no_files = true}, pool_);
+    auto report =
+        import_rows(*writer, folder,
+                    {.limits = {}, .no_files = true, .rows_per_transaction = rows_per_transaction}, pool_);
     EXPECT_TRUE(report) << report.error().message;
     return report ? *std::move(report) : ImportReport{};
   }
@@ -415,7 +417,7 @@ TEST_F(WithoutFiles, ManyAreImportedInTheirOrderAndOnce) {
   lines[20'001] = "no json";
   const fs::path folder = write(lines);
   const fs::path into = make("c", {});
-  const ImportReport report = import_all(into, folder);
+  const ImportReport report = import_all(into, folder, 16'384);
   EXPECT_EQ(report.added, kItems - 41);
   EXPECT_EQ(report.same, 40);
   ASSERT_EQ(report.failed.size(), 1U);
@@ -427,6 +429,20 @@ TEST_F(WithoutFiles, ManyAreImportedInTheirOrderAndOnce) {
   }
   EXPECT_EQ(test::faults(into), "");
   EXPECT_EQ(import_all(into, folder).same, kItems - 1);
+  // One transaction gives the same items and rows, and more than a block of the rows' file at a time.
+  const fs::path at_once = make("at-once", {});
+  EXPECT_EQ(import_all(at_once, folder).added, report.added);
+  const auto one = CollectionReader::open(into);
+  const auto other = CollectionReader::open(at_once);
+  ASSERT_TRUE(one && other);
+  EXPECT_EQ(test::faults(at_once), "");
+  ASSERT_TRUE(std::ranges::equal(other->ids(), one->ids()));
+  for (const Item& item : test::all_items(*other)) {
+    const auto before = one->item(item.id);
+    ASSERT_TRUE(before);
+    ASSERT_EQ(item.path, before->path);
+    ASSERT_TRUE(std::ranges::equal(other->rows().row(item.row), one->rows().row(before->row))) << item.path;
+  }
 
   // So many are scanned in parts, on several connections: all of them see the same, whatever is written meanwhile.
   const auto reader = CollectionReader::open(into);

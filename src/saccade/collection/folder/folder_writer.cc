@@ -1,6 +1,7 @@
 // The write side: see collection_reader.h for the layout and the order of steps that crash safety rests on.
 #include "saccade/collection/folder/folder_writer.h"
 
+#include <algorithm>
 #include <fcntl.h>
 #include <mutex>
 #include <set>
@@ -259,18 +260,28 @@ const CollectionInfo& FolderWriter::info() const {
 Status FolderWriter::State::append_rows(const CollectionChange& change) {
   if (change.puts.empty()) return {};
   const std::string name = rows_name();
+  // In blocks, so that the rows of an import are not in memory twice.
+  constexpr size_t kBlockRows = 4'096;
   std::vector<float> values;
-  values.reserve(change.puts.size() * static_cast<size_t>(info.checkpoint.dim));
-  for (const auto& put : change.puts) values.insert(values.end(), put.values.begin(), put.values.end());
+  int64_t offset = meta.rows * bytes_a_row();
+  const auto write_values = [&](size_t first, size_t count) -> Status {
+    const auto bytes = std::as_bytes(std::span(values).subspan(first, count));
+    SACCADE_TRY(store::write_at(rows_file.get(), bytes, offset, name));
+    offset += static_cast<int64_t>(bytes.size());
+    return {};
+  };
   step("writing rows");
-  // In two parts, so that a test may end the process between them.
-  const auto bytes = std::as_bytes(std::span(values));
-  const size_t half = bytes.size() / 2;
-  const int64_t offset = meta.rows * bytes_a_row();
-  SACCADE_TRY(store::write_at(rows_file.get(), bytes.first(half), offset, name));
-  step("half of the rows written");
-  SACCADE_TRY(
-      store::write_at(rows_file.get(), bytes.subspan(half), offset + static_cast<int64_t>(half), name));
+  const std::span<const CollectionChange::Put> puts(change.puts);
+  for (size_t begin = 0; begin < puts.size(); begin += kBlockRows) {
+    values.clear();
+    for (const auto& put : puts.subspan(begin, std::min(kBlockRows, puts.size() - begin)))
+      values.insert(values.end(), put.values.begin(), put.values.end());
+    // In two parts, so that a test may end the process within a row.
+    const size_t half = values.size() / 2;
+    SACCADE_TRY(write_values(0, half));
+    if (begin == 0) step("half of the rows written");
+    SACCADE_TRY(write_values(half, values.size() - half));
+  }
   step("rows written");
   if (info.settings.late) SACCADE_TRY(append_late(change));
   if (::fdatasync(rows_file.get()) != 0) return fail_errno(errno, name + ": flush");
