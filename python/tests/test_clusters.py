@@ -39,38 +39,33 @@ def shards(tmp_path_factory):
     return folder, images
 
 
-def descendants(parent: int) -> dict[int, str]:
-    """Command lines of a process's children and theirs."""
-    parents, names = {}, {}
+def encoding_below(ancestor: int) -> list[int]:
+    """Processes below an ancestor that have decoders of their own: they have loaded the model and read images."""
+    parents, decoders = {}, []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                stat = (entry / "stat").read_text()
-                parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
-                names[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                name, _, rest = (entry / "stat").read_text().partition("(")[2].rpartition(")")
             except OSError:
                 continue
-    found = {}
-    for pid in parents:
-        above = pid
-        while above in parents and above != parent:
+            parents[int(entry.name)] = int(rest.split()[1])
+            if name.startswith("saccade-decode"):
+                decoders.append(int(entry.name))
+    found = []
+    for decoder in decoders:
+        above = parents[decoder]
+        while above in parents and above != ancestor:
             above = parents[above]
-        if above == parent and pid != parent:
-            found[pid] = names[pid]
+        if above == ancestor:
+            found.append(parents[decoder])
     return found
-
-
-def encodes(pid: int) -> bool:
-    """True once a process has decoders of its own: it has loaded the model and reads images."""
-    return any("saccade-decode" in name for name in descendants(pid).values()) and not any(
-        encodes(child) for child in descendants(pid)
-    )
 
 
 def run_and_kill(script, *arguments):
     """Runs an example, kills the first process below it that encodes, and lets the rest end."""
     began = time.monotonic()
     environment = {**os.environ, "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    environment["RAY_worker_niceness"] = "0"  # by default workers starve beside other work
     environment["PYSPARK_PYTHON"] = sys.executable
     command = [sys.executable, EXAMPLES / script, *map(str, arguments)]
     with open(os.path.join(os.environ["HOME"], f"{script}.log"), "w+") as log:
@@ -78,7 +73,7 @@ def run_and_kill(script, *arguments):
             killed = None
             while process.poll() is None and time.monotonic() < began + 600:
                 if killed is None:
-                    working = [pid for pid in descendants(process.pid) if encodes(pid)]
+                    working = encoding_below(process.pid)
                     if working:
                         time.sleep(0.3)
                         os.kill(working[0], signal.SIGKILL)

@@ -39,7 +39,7 @@ little = {"num_cpus": 0.2}  # for tasks that read and write, so that workers lea
 images = ray.data.read_webdataset(
     shards, decoder=None, fileselect=None, filerename=[IMAGES], include_paths=True, **little
 )
-workers = int(sys.argv[4]) if len(sys.argv) > 4 else 2
+pool = ray.data.ActorPoolStrategy(min_size=1, max_size=int(sys.argv[4]) if len(sys.argv) > 4 else 2)
 images.map_batches(
-    Encode, fn_constructor_args=[model], batch_size=32, concurrency=(1, workers), num_cpus=0.8
+    Encode, fn_constructor_args=[model], batch_size=32, compute=pool, num_cpus=0.8
 ).write_parquet(out, ray_remote_args=little)
