@@ -12,7 +12,13 @@ import ray
 
 import saccade
 
-IMAGES = "image=jpg;jpeg;png;webp;gif;tif"
+IMAGES = {".jpg", ".jpeg", ".png", ".webp", ".gif", ".tif"}
+
+
+def column_of(name: str) -> str:
+    """Renames a shard's image so that its column is "image"."""
+    path = Path(name)
+    return str(path.with_name(path.name.partition(".")[0] + ".image")) if path.suffix.lower() in IMAGES else name
 
 
 class Encode:
@@ -36,9 +42,8 @@ if len(sys.argv) < 4:
     sys.exit(__doc__)
 shards, model, out = sys.argv[1:4]
 little = {"num_cpus": 0.2}  # for tasks that read and write, so that workers leave them a processor's share
-images = ray.data.read_webdataset(
-    shards, decoder=None, fileselect=None, filerename=[IMAGES], include_paths=True, **little
-)
+select = {"filerename": column_of, "fileselect": lambda name: name.endswith(".image"), "decoder": None}
+images = ray.data.read_webdataset(shards, include_paths=True, **select, **little)
 pool = ray.data.ActorPoolStrategy(min_size=1, max_size=int(sys.argv[4]) if len(sys.argv) > 4 else 2)
 images.map_batches(
     Encode, fn_constructor_args=[model], batch_size=32, compute=pool, num_cpus=0.8
