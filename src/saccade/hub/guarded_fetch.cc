@@ -31,8 +31,7 @@ tl::unexpected<HttpFailure> failed(ErrorCode code, fmt::format_string<Args...> f
 HttpResult ask(const UrlParts& url, const GuardedFetch& fetch, Clock::time_point end,
                const std::stop_token& stop) {
   if (url.scheme != "http" && url.scheme != "https") {
-    return failed(ErrorCode::kUnsupported, "\"{}\": images are fetched by http and https alone",
-                  url.scheme);
+    return failed(ErrorCode::kUnsupported, "\"{}\": images are fetched by http and https alone", url.scheme);
   }
   if (url.has_user || url.has_zone) {
     return failed(ErrorCode::kUnsupported, "an address with a {}: none is fetched",

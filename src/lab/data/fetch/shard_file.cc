@@ -1,5 +1,7 @@
 #include "lab/data/fetch/shard_file.h"
 
+#include <algorithm>
+#include <array>
 #include <span>
 #include <utility>
 
@@ -19,8 +21,10 @@ int64_t padded(int64_t size) {
 
 // Returns a ustar header of a regular file, without a time and an owner.
 std::string ustar_header(std::string_view name, int64_t size) {
-  std::string header(static_cast<size_t>(kTarBlock), '\0');
-  const auto put = [&](size_t at, std::string_view text) { header.replace(at, text.size(), text); };
+  std::array<char, kTarBlock> header{};
+  const auto put = [&](size_t at, std::string_view text) {
+    text.copy(header.data() + at, std::min(text.size(), header.size() - at));
+  };
   put(0, name);
   put(100, "0000644");
   put(108, "0000000");
@@ -34,7 +38,7 @@ std::string ustar_header(std::string_view name, int64_t size) {
   for (const char c : header) sum += static_cast<unsigned char>(c);
   put(148, fmt::format("{:06o}", sum));
   put(154, std::string_view("\0 ", 2));
-  return header;
+  return {header.data(), header.size()};
 }
 
 bool is_heif_brand(std::string_view brand) {
