@@ -19,7 +19,7 @@ constexpr std::array<Kind, 15> kKinds = {{
     {"DIR",
      " collection run cache index-folder allow-write editor composer pseudo-targets server-files generated "},
     {"FILE",
-     " html script queries key-file tls-certificate tls-key token-file config charts io lexicon objects null vectors scores "
+     " by-table html script queries key-file tls-certificate tls-key token-file config charts io lexicon objects null vectors scores "
      "workflow texts captions features embeddings classes templates "},
     {"PATH", " output images image "},
     {"CHECKPOINT", " model rerank initial visualness against "},

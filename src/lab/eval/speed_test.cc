@@ -258,7 +258,7 @@ TEST_F(SpeedOfEncoder, BadInputIsNamed) {
   inputs_.texts = {"r"};
   result = measure(late);
   ASSERT_FALSE(result);
-  EXPECT_THAT(result.error().message, HasSubstr("pictures"));
+  EXPECT_THAT(result.error().message, HasSubstr("images"));
   options_.batch = 0;
   result = measure(encoder);
   ASSERT_FALSE(result);

@@ -442,9 +442,9 @@ TEST_P(EveryFamily, NamesAPictureWhoseAnswerIsNotANumber) {
     EXPECT_EQ(answer.error().code, ErrorCode::kBadData);
     EXPECT_THAT(answer.error().message, HasSubstr(fmt::format("{} 1 of 2 has a value that is", what)));
   };
-  is_named((*encoder)->encode_images(pixels.view()), "picture");
+  is_named((*encoder)->encode_images(pixels.view()), "image");
   if (LateInteraction* late = (*encoder)->late_interaction()) {
-    is_named(late->encode_image_rows(pixels.view()), "picture");
+    is_named(late->encode_image_rows(pixels.view()), "image");
   }
   if (FrozenFeatures* frozen = (*encoder)->frozen_features()) {
     using State = FrozenFeatures::ImageState;

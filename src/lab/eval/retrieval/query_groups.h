@@ -18,7 +18,7 @@
 #include "lab/data/dataset.h"
 #include "lab/eval/figures/ranking.h"
 #include "lab/eval/figures/sample.h"
-#include "lab/eval/run/record_fields.h"
+#include "lab/eval/retrieval/retrieval_metrics.h"
 #include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
@@ -67,19 +67,6 @@ struct QueryGrouping {
 Result<QueryGrouping> group_by_kind(TextQueryKind kind, const QueryTexts& queries);
 // Groups the queries by their captions in the table. Captions that it lacks are in the group "(not in the table)".
 QueryGrouping group_by_table(const QueryTable& table, const QueryTexts& queries);
-
-// R@1, R@5 and R@10 of the queries of one group.
-struct QueryGroupFigures {
-  std::string kind;
-  std::string group;
-  int64_t queries = 0;  // with a right answer
-  int64_t images = 0;   // to which they belong: the clusters of the bootstrap
-  // True if there are fewer images than kFewestClusters. Intervals are then Wilson's, with a trial for each image, since those of
-  // a bootstrap over so few are too narrow.
-  bool few = false;
-  std::vector<BriefFigure> figures = {};  // r1, r5, r10
-  static void fields(auto& self, auto& field) { SACCADE_FIELDS(kind, group, queries, images, few, figures); }
-};
 
 // Returns the figures of all groups that have a query with a right answer. owner: [queries], the image of each query. Figures that
 // would be 1 for any model are blank. Cost: one bootstrap for each group.

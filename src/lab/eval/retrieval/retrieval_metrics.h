@@ -9,7 +9,6 @@
 
 #include "lab/eval/figures/relevance.h"
 #include "lab/eval/figures/sample.h"
-#include "lab/eval/retrieval/query_groups.h"
 #include "lab/eval/retrieval/retrieval.h"
 #include "lab/eval/run/record_fields.h"
 
@@ -54,6 +53,19 @@ struct RerankResult {
   static void fields(auto& self, auto& field) {
     SACCADE_FIELDS(second, by, pairs, seconds_per_query, points);
   }
+};
+
+// R@1, R@5 and R@10 of the queries of one group.
+struct QueryGroupFigures {
+  std::string kind;
+  std::string group;
+  int64_t queries = 0;  // with a right answer
+  int64_t images = 0;   // to which they belong: the clusters of the bootstrap
+  // True if there are fewer images than kFewestClusters. Intervals are then Wilson's, with a trial for each image, since those of
+  // a bootstrap over so few are too narrow.
+  bool few = false;
+  std::vector<BriefFigure> figures = {};  // r1, r5, r10
+  static void fields(auto& self, auto& field) { SACCADE_FIELDS(kind, group, queries, images, few, figures); }
 };
 
 // A model on a dataset.

@@ -232,7 +232,7 @@ TEST_F(VideoTest, SaysWhatIsWrongWithAFile) {
   }
   const fs::path sound = make("sound.mp4", {"-f", "lavfi", "-i", "sine=d=1", "-c:a", "aac"});
   EXPECT_EQ(error(sound).code, ErrorCode::kUnsupported);
-  EXPECT_THAT(error(sound).message, HasSubstr("no picture"));
+  EXPECT_THAT(error(sound).message, HasSubstr("no image"));
   const fs::path clip = three_scenes("clip.mkv");
   EXPECT_EQ(error(clip, {.max_pixels = 320 * 240 - 1}).code, ErrorCode::kLimit);
   EXPECT_THAT(error(clip, {.max_pixels = 320 * 240 - 1}).message, HasSubstr("320 x 240 pixels"));
