@@ -449,7 +449,7 @@ TEST_P(EveryFamily, NamesAPictureWhoseAnswerIsNotANumber) {
   if (FrozenFeatures* frozen = (*encoder)->frozen_features()) {
     using State = FrozenFeatures::ImageState;
     for (const State state : {State::kPooled, State::kQueries, State::kProjected, State::kVision}) {
-      if (frozen->image_width(state) > 0) is_named(frozen->image_features(pixels.view(), state), "picture");
+      if (frozen->image_width(state) > 0) is_named(frozen->image_features(pixels.view(), state), "image");
     }
   }
   if (PairScorer* scorer = (*encoder)->pair_scorer()) {
