@@ -2,6 +2,7 @@
 // measurement is another `saccade-lab eval` command in a process of its own.
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <utility>
 #include <vector>
@@ -221,7 +222,11 @@ Result<int> run_eval_study(const StudyArguments& arguments, Session& session) {
                                     : session.out.write(plan_text(work)));
     return kDone;
   }
-  session.messages.info(plan_text(work));
+  // A message is one line.
+  const std::string plan = plan_text(work);
+  for (const auto line : std::views::split(plan, '\n')) {
+    if (!line.empty()) session.messages.info(std::string_view(line.begin(), line.end()));
+  }
   int64_t failed = 0;
   for (StudyPiece& piece : work.pieces) {
     if (piece.done) continue;

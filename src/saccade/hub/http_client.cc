@@ -315,7 +315,7 @@ Result<std::string> resolve_url(const std::string& base, const std::string& refe
   const Url url;
   if (curl_url_set(url.handle, CURLUPART_URL, base.c_str(), 0) != CURLUE_OK ||
       curl_url_set(url.handle, CURLUPART_URL, reference.c_str(), CURLU_URLENCODE) != CURLUE_OK) {
-    return fail(ErrorCode::kBadData, "an address that is none");
+    return fail(ErrorCode::kBadData, "not a URL");
   }
   return url.get(CURLUPART_URL, 0);
 }
@@ -324,7 +324,7 @@ Result<UrlParts> url_parts(const std::string& text) {
   SACCADE_TRY(load_curl());
   const Url url;
   if (curl_url_set(url.handle, CURLUPART_URL, text.c_str(), 0) != CURLUE_OK) {
-    return fail(ErrorCode::kBadData, "an address that is none");
+    return fail(ErrorCode::kBadData, "not a URL");
   }
   curl_url_set(url.handle, CURLUPART_FRAGMENT, nullptr, 0);
   UrlParts parts;

@@ -377,7 +377,7 @@ TEST_F(Pulling, RedirectsEndSomewhere) {
   redirect_to("/again");
   expect_error(run(), ErrorCode::kBadData, {"redirected more than 10 times"});
   redirect_to("");
-  expect_error(run(), ErrorCode::kBadData, {"an address that is none"});
+  expect_error(run(), ErrorCode::kBadData, {"not a URL"});
   redirect_to("ftp://elsewhere.example/x");
   expect_error(run(), ErrorCode::kIo, {"where it is redirected to"});
   redirect_to("file:///etc/passwd");
