@@ -17,7 +17,7 @@ import pathlib
 import numpy as np
 
 ABSENT_WEIGHT = 0.25
-NAMES = ["ratio", "odds", "all", "coverage", "bm25", "no_all", "unknown", "unmatched_ratio"]
+NAMES = ["ratio", "odds", "all", "coverage", "bm25", "no_all", "unknown"]
 WITH_WORDS = [True] * len(NAMES)
 BY_SCORE = [name in ("ratio", "odds") for name in NAMES]
 
@@ -27,7 +27,7 @@ def features(query, hit):
     d = query["separation"]
     ratio = d * hit["standard"] - d * d / 2
     no_all = 0.0 if query["any_all"] else 1.0
-    return [ratio, hit["odds"], float(hit["all"]), hit["coverage"], hit["bm25"], no_all, query["unknown"], ratio * no_all]
+    return [ratio, hit["odds"], float(hit["all"]), hit["coverage"], hit["bm25"], no_all, query["unknown"]]
 
 
 class Run:
