@@ -141,7 +141,8 @@ HttpResult Client::ask_once(const Question& question) {
     first = *reply;
     Result<std::string> next = resolve_url(url, std::string(reply->header("location")));
     if (!next || reply->header("location").empty()) {
-      return tl::unexpected(HttpFailure{Error{ErrorCode::kBadData, "redirected to an address that is not a URL"}});
+      return tl::unexpected(
+          HttpFailure{Error{ErrorCode::kBadData, "redirected to an address that is not a URL"}});
     }
     if (url.starts_with("https:") && !next->starts_with("https:")) {
       return tl::unexpected(

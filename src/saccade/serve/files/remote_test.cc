@@ -267,7 +267,7 @@ TEST_F(Remote, OnlyHostsThatWereNamedAreAsked) {
   refused(at("/", "a:b@pictures.test"), 415, "user or password");
   refused("ftp://pictures.test/", 415, "by http and https alone");
   refused("file:///etc/passwd", 415, "by http and https alone");
-  refused("http://", 422, "none");
+  refused("http://", 422, "not a URL");
   refused("http://" + std::string(9000, 'a') + "/", 413, "at most 8192");
   // However its numbers are written, it is the same host, and none of those named.
   for (const char* host : {"2130706433", "0x7f.1", "0177.0.0.1", "[::ffff:127.0.0.1]", "[::1%25lo]"})
