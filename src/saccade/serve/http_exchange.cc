@@ -156,6 +156,7 @@ awaitable<bool> HttpServerState::serve_one(Connection& connection, beast::flat_b
   if (admission.answer) {
     response = *std::move(admission.answer);
   } else if (admission.at_once || request_held.take(requests, 1, options.requests)) {
+    if (!admission.at_once) ++for_workers;
     co_await handle(connection, request, admission.at_once, probes, response, exchange.queue_seconds);
   } else {
     co_await refuse_and_close(connection, request, 429, kBusy);

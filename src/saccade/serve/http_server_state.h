@@ -125,6 +125,7 @@ struct HttpServerState {
   std::atomic<int64_t> bytes = 0;
   std::atomic<int64_t> turned_away = 0;
   std::atomic<uint64_t> ids = 0;
+  std::atomic<uint64_t> for_workers = 0;  // requests that workers were given; probes of health are none
   std::atomic<bool> stopping = false;
   std::atomic<bool> cancelling = false;  // handlers are asked to stop too
   uint16_t port = 0;

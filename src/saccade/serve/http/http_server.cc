@@ -16,7 +16,8 @@
 namespace saccade::serve {
 namespace {
 
-// Interval between checks for idleness. The server is idle if a whole interval brought no request.
+// Interval between checks for idleness. The server is idle if a whole interval brought no request for workers: probes of
+// its health go on for ever.
 constexpr auto kIdlePause = std::chrono::seconds(1);
 // For refusing what there is no memory for, and ending what has begun.
 constexpr size_t kMemoryReserve = size_t{32} << 20;
@@ -76,7 +77,7 @@ awaitable<void> HttpServerState::give_memory_back() {
   for (;;) {
     timer.expires_after(kIdlePause);
     (void)co_await timer.async_wait(kAwait);
-    const uint64_t now = ids;
+    const uint64_t now = for_workers;
     const bool idle = now == seen && requests == 0;
     seen = now;
     if (!idle || now == given_back) continue;
