@@ -19,9 +19,6 @@ Result<int64_t> change_first(const std::filesystem::path& path, const Change& ch
   return 0;
 }
 
-}  // namespace
-namespace {
-
 // Makes a writer that a handle owns.
 template <typename Writer>
 Result<std::unique_ptr<ItemWriter>> owned(Result<Writer> writer) {

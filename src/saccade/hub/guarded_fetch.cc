@@ -14,10 +14,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMaxUrlBytes = 8192;
 
-bool redirects_elsewhere(int status) {
-  return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
-}
-
 tl::unexpected<HttpFailure> failed(Error error) {
   return tl::unexpected(HttpFailure{.error = std::move(error)});
 }
@@ -89,7 +85,7 @@ HttpResult fetch_guarded(std::string url, const GuardedFetch& fetch, const std::
       if (redirects > 0) reply.error().error = reply.error().error.in("redirected");
       return reply;
     }
-    if (!redirects_elsewhere(reply->status)) return reply;
+    if (!is_redirect(reply->status)) return reply;
     if (redirects == fetch.redirects) {
       return failed(ErrorCode::kUnsupported, "more than {} redirects", fetch.redirects);
     }

@@ -364,4 +364,12 @@ std::string percent_encoded(std::string_view text, std::string_view safe) {
   return result;
 }
 
+bool is_redirect(int status) {
+  return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
+
+bool is_passing(int status) {
+  return status == 408 || status == 429 || status == 500 || status == 502 || status == 503 || status == 504;
+}
+
 }  // namespace saccade::hub

@@ -108,6 +108,11 @@ struct UrlParts {
 };
 // Parses a URL; kBadData if it is not an absolute URL of a scheme known to libcurl.
 Result<UrlParts> url_parts(const std::string& url);
+
+// Returns true for a status that sends the client to another URL.
+bool is_redirect(int status);
+// Returns true for a status after which the same request may succeed later.
+bool is_passing(int status);
 // Encodes everything but letters, digits, "-", "_", ".", "~" and the characters of `safe` as %XX.
 std::string percent_encoded(std::string_view text, std::string_view safe = "");
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -42,39 +43,32 @@ class Spool {
  public:
   static Result<std::unique_ptr<Spool>> open(const fs::path& folder) {
     std::string name = (folder / ".spool-XXXXXX").string();
-    const int descriptor = ::mkostemp(name.data(), O_CLOEXEC);
-    if (descriptor < 0) return fail_errno(errno, fmt::format("create {}", name));
+    Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
+    if (file.get() < 0) return fail_errno(errno, fmt::format("create {}", name));
+    auto reader = PieceFile::open(name);
     ::unlink(name.c_str());
-    auto spool = std::make_unique<Spool>();
-    spool->file_ = Descriptor(descriptor);
-    return spool;
+    if (!reader) return fail(std::move(reader).error());
+    return std::make_unique<Spool>(std::move(file), *std::move(reader));
   }
+  Spool(Descriptor file, PieceFile reader) : file_(std::move(file)), reader_(std::move(reader)) {}
+
+  // Returns the offset of the bytes.
   Result<int64_t> add(std::string_view bytes) {
-    const int64_t begin = end_.fetch_add(static_cast<int64_t>(bytes.size()));
-    for (size_t done = 0; done < bytes.size();) {
-      const ssize_t count = ::pwrite(file_.get(), bytes.data() + done, bytes.size() - done,
-                                     static_cast<off_t>(begin + static_cast<int64_t>(done)));
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) return fail_errno(count < 0 ? errno : EIO, "write a temporary file");
-      done += static_cast<size_t>(count);
-    }
-    return begin;
+    const std::lock_guard lock(mutex_);
+    SACCADE_TRY(write_all(file_.get(), std::as_bytes(std::span(bytes)), "a temporary file"));
+    return std::exchange(end_, end_ + std::ssize(bytes));
   }
   Result<std::string> read(int64_t begin, int64_t size) const {
     std::string bytes(static_cast<size_t>(size), '\0');
-    for (size_t done = 0; done < bytes.size();) {
-      const ssize_t count = ::pread(file_.get(), bytes.data() + done, bytes.size() - done,
-                                    static_cast<off_t>(begin + static_cast<int64_t>(done)));
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) return fail_errno(count < 0 ? errno : EIO, "read a temporary file");
-      done += static_cast<size_t>(count);
-    }
+    SACCADE_TRY(reader_.read(begin, bytes));
     return bytes;
   }
 
  private:
-  Descriptor file_;
-  std::atomic<int64_t> end_ = 0;
+  std::mutex mutex_;
+  Descriptor file_;  // guarded by mutex_
+  int64_t end_ = 0;  // guarded by mutex_
+  PieceFile reader_;
 };
 
 // Row of a shard that is being fetched.
@@ -346,8 +340,7 @@ void Fetcher::fetch_row(FetchJob job, const std::stop_token& stop) {
     failure.kind = "status";
     failure.status = reply->status;
     failure.reason = fmt::format("the server answers with status {}", reply->status);
-    passing = reply->status == 408 || reply->status == 429 || reply->status == 500 || reply->status == 502 ||
-              reply->status == 503 || reply->status == 504;
+    passing = hub::is_passing(reply->status);
     if (passing) asked = hub::asked_wait(*reply);
   } else if (open.ending = image_ending(reply->body); open.ending.empty()) {
     failure.kind = "not_an_image";

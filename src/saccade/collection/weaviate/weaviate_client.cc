@@ -16,12 +16,6 @@ using std::chrono::milliseconds;
 constexpr int64_t kMostAnswer = int64_t{1} << 30;
 constexpr size_t kMostSaid = 400;
 
-// Returns true for a status that another node, or a later time, may not give. Weaviate answers 500 where not enough
-// replicas can be reached.
-bool is_passing(int status) {
-  return status == 408 || status == 429 || status == 500 || status == 502 || status == 503 || status == 504;
-}
-
 // Returns the engine's message: {"error": [{"message": ...}]}, {"message": ...}, or the text itself.
 std::string said_in(const std::string& body) {
   std::string said = body;
@@ -134,9 +128,10 @@ Result<Json> Client::call(const Request& request) const {
                     "{}: the key is {} (SACCADE_WEAVIATE_KEY or SACCADE_WEAVIATE_KEY_FILE): {}", endpoint,
                     options_.key.empty() ? "missing" : "refused", said);
       }
-      last = {is_passing(reply->status) ? ErrorCode::kIo : ErrorCode::kBadData,
+      // Another node, or a later time, may not give it: 500 stands for too few replicas, too.
+      last = {hub::is_passing(reply->status) ? ErrorCode::kIo : ErrorCode::kBadData,
               fmt::format("{} {}: status {}: {}", request.method, http.url, reply->status, said)};
-      if (!is_passing(reply->status)) return fail(last);
+      if (!hub::is_passing(reply->status)) return fail(last);
       next_ = at + 1;
     }
   }
