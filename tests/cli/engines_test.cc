@@ -132,7 +132,7 @@ TEST_F(EnginesCli, EditsAreGeneratedMeasuredAndReported) {
   EXPECT_THAT(page, HasSubstr("<a href=\"#edits\">Generated edits</a>"));
   EXPECT_THAT(page, HasSubstr("<section id=\"edits\"><h2>Generated edits</h2>"));
   EXPECT_THAT(page, HasSubstr("reference + text"));
-  EXPECT_THAT(page, HasSubstr("generated pictures by kind of change"));
+  EXPECT_THAT(page, HasSubstr("generated images by kind of change"));
   EXPECT_THAT(page, HasSubstr("&quot;name&quot;:&quot;openai&quot;"));
 }
 

@@ -84,7 +84,7 @@ TEST_F(EvalCommand, RetrievalWritesARunAndGoesOnFromItsCache) {
   picture("images/2.png", 1, 2, 3);
   const Outcome changed = retrieval({"-o", "run", "--resamples", "50"});
   EXPECT_EQ(changed.code, 1);
-  EXPECT_THAT(changed.err, HasSubstr("pictures of dataset set have changed"));
+  EXPECT_THAT(changed.err, HasSubstr("images of dataset set have changed"));
   EXPECT_EQ(snapshot("run"), before);
   EXPECT_EQ(retrieval({"-o", "run", "--resamples", "50", "--overwrite"}).code, 0);
   EXPECT_NE(snapshot("run"), before);
@@ -163,13 +163,13 @@ TEST_F(EvalCommand, RetrievalNeverChangesADenominatorSilently) {
   const Outcome alone = run({"-q", "eval", "retrieval", "-m", "model", "--dataset", "alone.jsonl"});
   EXPECT_EQ(alone.code, 1);
   expect_one_line(alone);
-  EXPECT_THAT(alone.err, HasSubstr("pictures without a text: 1, the first: images/2.png"));
+  EXPECT_THAT(alone.err, HasSubstr("images without a text: 1, the first: images/2.png"));
   const Outcome left =
       run({"-q", "eval", "retrieval", "-m", "model", "--dataset", "alone.jsonl", "--leave-out", "--json"});
   ASSERT_EQ(left.code, 0) << left.err;
   const Json answer = parse_json(left.out).value();
   EXPECT_EQ(answer["datasets"][0]["images"], 1);
-  EXPECT_EQ(answer["datasets"][0]["excluded"][0]["reason"], "pictures without a text");
+  EXPECT_EQ(answer["datasets"][0]["excluded"][0]["reason"], "images without a text");
   EXPECT_EQ(answer["datasets"][0]["excluded"][0]["count"], 1);
 
   write("images/2.png", "no picture");
@@ -180,7 +180,7 @@ TEST_F(EvalCommand, RetrievalNeverChangesADenominatorSilently) {
   EXPECT_THAT(unreadable.err, HasSubstr("images/2.png"));
   const Outcome rest = retrieval({"--leave-out"});
   ASSERT_EQ(rest.code, 3) << rest.err;
-  EXPECT_THAT(rest.out, HasSubstr("left out: pictures that cannot be read: 1"));
+  EXPECT_THAT(rest.out, HasSubstr("left out: images that cannot be read: 1"));
   EXPECT_THAT(rest.out, HasSubstr("set: 2 images, 3 texts"));
 }
 
@@ -195,7 +195,7 @@ TEST_F(EvalCommand, CtrlCKeepsWhatWasEncoded) {
   const Outcome stopped =
       run({"eval", "retrieval", "-m", "model", "--dataset", "many.jsonl", "--batch", "1", "-o", "run"},
           {.terminal_errors = true, .stop_when = [](std::string_view errors) {
-             return errors.find("encoding pictures") != std::string_view::npos;
+             return errors.find("encoding images") != std::string_view::npos;
            }});
   EXPECT_EQ(stopped.code, 1) << stopped.err;
   EXPECT_THAT(stopped.err, HasSubstr("of 400 images; the same command goes on from there"));
@@ -336,7 +336,7 @@ TEST_F(EvalCommand, WinogroundJudgesPairs) {
       run({"-q", "eval", "winoground", "-m", "model", "--dataset", "pairs.jsonl", "--leave-out"});
   ASSERT_EQ(left.code, 3) << left.err;
   EXPECT_THAT(left.out, HasSubstr("pairs: 1 item\n"));
-  EXPECT_THAT(left.out, HasSubstr("left out: items with a picture that cannot be read: 1"));
+  EXPECT_THAT(left.out, HasSubstr("left out: items with an image that cannot be read: 1"));
   const Outcome captions = run({"-q", "eval", "winoground", "-m", "model", "--dataset", "set.jsonl"});
   EXPECT_EQ(captions.code, 2);
   EXPECT_THAT(captions.err, HasSubstr("eval retrieval"));

@@ -156,7 +156,7 @@ TEST_F(TrainHeadTest, ASweepGoesOnAndWritesItsPage) {
   EXPECT_EQ(report["verdicts"].size(), 6U);  // each against no head, and MLPs against linear heads
   const std::string page = read_file(folder_ / "sweep/report.html").value();
   for (const char* words : {"id=\"heads\"", "baseline: linear head", "improved: MLP head", "modality-gap",
-                            "the first five captions for a few pictures", "mean recall by pairs"}) {
+                            "the first five captions for a few images", "mean recall by pairs"}) {
     EXPECT_THAT(page, HasSubstr(words));
   }
   const Outcome text = run(sweep("sweep"));  // nothing is trained again

@@ -138,7 +138,7 @@ Result<LookedAt> look_at_images(std::span<const ImageRef> images, const AuditOpt
       }
     }
     if (progress) {
-      progress({.what = "reading pictures",
+      progress({.what = "reading images",
                 .done = static_cast<int64_t>(first) + count,
                 .total = static_cast<int64_t>(images.size()),
                 .detail = {}});

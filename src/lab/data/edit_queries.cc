@@ -92,14 +92,14 @@ void drop_missing_pictures(Dataset& dataset, bool (*missing)(const ImageRef& ima
   auto& edits = dataset.as<EditQueries>();
   std::erase_if(edits.gallery, [&](const GalleryPicture& picture) {
     const bool gone = missing(picture.image);
-    if (gone) dataset.exclude("pictures of galleries that are not there", picture.id);
+    if (gone) dataset.exclude("images of galleries that are not there", picture.id);
     return gone;
   });
   const GalleryIndex left(edits);
   std::erase_if(edits.items, [&](const EditQuery& query) {
     const bool whole =
         visit_named(query, [&](const std::string& id) { return left.find(query.gallery, id).has_value(); });
-    if (!whole) dataset.exclude("edit queries with a picture that is not there", query.id);
+    if (!whole) dataset.exclude("edit queries with an image that is not there", query.id);
     return !whole;
   });
   prune_galleries(edits);

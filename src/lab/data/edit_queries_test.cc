@@ -232,9 +232,9 @@ TEST(Edits, MissingPicturesTakeTheirQueriesAlong) {
   ASSERT_EQ(fewer.as<EditQueries>().items.size(), 1U);
   EXPECT_EQ(fewer.as<EditQueries>().items[0].id, "dress.val.1");
   ASSERT_EQ(fewer.excluded.size(), 2U);
-  EXPECT_EQ(fewer.excluded[0].reason, "pictures of galleries that are not there");
+  EXPECT_EQ(fewer.excluded[0].reason, "images of galleries that are not there");
   EXPECT_EQ(fewer.excluded[0].count, 2);
-  EXPECT_EQ(fewer.excluded[1].reason, "edit queries with a picture that is not there");
+  EXPECT_EQ(fewer.excluded[1].reason, "edit queries with an image that is not there");
 }
 
 TEST(Edits, Audit) {

@@ -376,7 +376,7 @@ class Adviser {
           "Not measured: speed. Models that cannot be told apart are in the order of accuracy.");
     } else if (speeds != advice_.dataset) {
       notes.push_back(
-          fmt::format("Speed was measured on {}, {} on {}: pictures of other sizes and texts of "
+          fmt::format("Speed was measured on {}, {} on {}: images of other sizes and texts of "
                       "other lengths take other times.",
                       speeds, advice_.ranked_by, advice_.dataset));
     }

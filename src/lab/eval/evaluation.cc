@@ -249,7 +249,7 @@ Json evaluation_json(const Evaluation& evaluation) {
 }
 
 std::string picture_words(const EmbedOptions& options) {
-  return fmt::format("Transparent pictures {}; {}.", meaning_of(options.transparency),
+  return fmt::format("Transparent images {}; {}.", meaning_of(options.transparency),
                      options.as_stored ? "EXIF orientation is ignored" : "EXIF orientation is applied");
 }
 

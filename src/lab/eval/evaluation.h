@@ -98,7 +98,7 @@ struct SettledTask {
   const RunItems* items = nullptr;       // items for the run, borrowed from the study; null: not stored
   // Number of independent clusters behind the intervals, and the noun for one. Few clusters cause a warning.
   int64_t clusters = 0;
-  std::string_view cluster = "picture";
+  std::string_view cluster = "image";
 };
 
 // One model on one dataset.

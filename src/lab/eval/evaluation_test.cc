@@ -215,7 +215,7 @@ TEST_F(EvaluationTest, ChangedPicturesAreRefusedBeforeTextsAreEncoded) {
   ASSERT_TRUE(retrieval());
   folder_.write("1.png", one_colour(1, 2, 3));
   encoded_texts_ = 0;
-  EXPECT_THAT(refusal(), HasSubstr("pictures of dataset set have changed"));
+  EXPECT_THAT(refusal(), HasSubstr("images of dataset set have changed"));
   EXPECT_EQ(encoded_texts_, 0);
   EXPECT_TRUE(read_run(options_.run));
 
@@ -261,7 +261,7 @@ TEST_F(EvaluationTest, WarnsOnceOfWhatMakesFiguresWeak) {
   ASSERT_TRUE(retrieval());
   EXPECT_THAT(warnings_,
               ElementsAre(HasSubstr("rows are not kept"),
-                          "set: intervals rest on 3 pictures: from fewer than 20 they are too narrow "
+                          "set: intervals rest on 3 images: from fewer than 20 they are too narrow "
                           "to be trusted"));
   // Tests texts that do not fit, and the remedy that the warning names.
   warnings_.clear();

@@ -286,7 +286,7 @@ class Measurement {
       const bool first = done == 0;
       for (size_t i = 0; i < all.size(); i += step) {
         const size_t count = std::min(step, all.size() - i);
-        SACCADE_TRY(tell("timing pictures", done, passes() * static_cast<int64_t>(all.size())));
+        SACCADE_TRY(tell("timing images", done, passes() * static_cast<int64_t>(all.size())));
         SACCADE_ASSIGN(const EmbeddedRows rows,
                        embed(all.subspan(i, count), watch, first ? &hashes : nullptr));
         if (first && gallery_rows_.size() < options_.gallery) append(rows, values, gallery_rows_);
@@ -363,7 +363,7 @@ class Measurement {
     const int64_t count = std::min<int64_t>(options_.queries, static_cast<int64_t>(all.size()));
     int64_t done = 0;
     const auto one = [&](int64_t i, StageWatch& watch) -> Status {
-      SACCADE_TRY(tell("timing picture queries", done++, passes() * count));
+      SACCADE_TRY(tell("timing image queries", done++, passes() * count));
       SACCADE_ASSIGN(const EmbeddedRows rows, embed(all.subspan(static_cast<size_t>(i), 1), watch, nullptr));
       SACCADE_TRY(gallery.answer(rows, pool_));
       watch.end_stage(4);
@@ -633,14 +633,14 @@ std::string speed_words(const SpeedOptions& options, int64_t limit) {
       "preprocessing and encoding, {} at a time, each stage done before the next begins; not in it: writing "
       "rows, and the overlap of stages that `saccade index` has. texts_per_s: tokenizing and encoding, {} at "
       "a time. queries_per_s: the same and scoring against {} rows for the {} best, {} at a time; not in it: "
-      "looking up pictures, folding near-duplicates. With late interaction the {} best by the cosine of "
+      "looking up images, folding near-duplicates. With late interaction the {} best by the cosine of "
       "means are scored by MaxSim over all their rows in fp16. Latency: single queries from the words or the "
       "file to the {} best, percentiles over {} a pass; a percentile is given where at least one sample is "
-      "expected beyond it. Rows that the dataset's pictures do not fill are random. Loading: mapping "
+      "expected beyond it. Rows that the dataset's images do not fill are random. Loading: mapping "
       "and hashing the checkpoint's files, from the system's cache; layers are packed in the first pass. Memory: resident, mapped files "
-      "included, of a process that does nothing else; at its peak with a batch of pictures and the gallery.",
+      "included, of a process that does nothing else; at its peak with a batch of images and the gallery.",
       passes(options.repeats), passes(options.warm_up),
-      limit > 0 ? fmt::format("the first {} pictures", limit) : std::string("all pictures"), options.batch,
+      limit > 0 ? fmt::format("the first {} images", limit) : std::string("all images"), options.batch,
       options.batch, options.gallery, options.answers, options.batch, options.candidates, options.answers,
       options.queries);
 }

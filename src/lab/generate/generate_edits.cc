@@ -105,7 +105,7 @@ class Run {
     if (has_list && !options_.replace_list) SACCADE_TRY(compare_with_list());
     fs::create_directories(folder / kPictures, error);
     if (error) return fail(ErrorCode::kIo, "{}: {}", (folder / kPictures).string(), error.message());
-    SACCADE_ASSIGN(lock_, lock_file(folder / kLock, "generating pictures into this folder"));
+    SACCADE_ASSIGN(lock_, lock_file(folder / kLock, "generating images into this folder"));
     report_.list = folder / kGeneratedFile;
     return {};
   }
@@ -113,7 +113,7 @@ class Run {
   Status compare_with_list() {
     SACCADE_ASSIGN(const GeneratedEdits there, read_generated_edits(options_.folder));
     const std::string where = (options_.folder / kGeneratedFile).string();
-    const char* remedy = "name another folder, or --replace-list (pictures that are there stay)";
+    const char* remedy = "name another folder, or --replace-list (images that are there stay)";
     if (there.dataset_hash != dataset_.hash) {
       return fail(ErrorCode::kMismatch, "{}: generated for {} (hash {}), not for {} (hash {}): {}", where,
                   there.dataset, there.dataset_hash.substr(0, 16), dataset_.name, dataset_.hash.substr(0, 16),

@@ -79,7 +79,7 @@ Result<std::string> edits_page(const Dataset& dataset, const std::filesystem::pa
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
       "style-src 'unsafe-inline'\">\n<meta name=\"generator\" content=\"Saccade\">\n<title>{0}</title>\n"
       "<style>{1}{2}</style>\n</head>\n<body>\n<header><h1>{0}</h1>\n<p class=\"soft\">{3} of {4}, drawn by the seed {5} "
-      "from {6} with a picture and a target. Engine: {7}.</p>\n</header>\n<main>\n<ol class=\"edits\">\n",
+      "from {6} with an image and a target. Engine: {7}.</p>\n</header>\n<main>\n<ol class=\"edits\">\n",
       escape_html(options.title), page_style(), kStyle, counted(std::ssize(queries), "edit"),
       escape_html(dataset.name), options.seed, count_text(static_cast<int64_t>(there)),
       escape_html(dump_json(list.engine)));
@@ -95,7 +95,7 @@ Result<std::string> edits_page(const Dataset& dataset, const std::filesystem::pa
     html += "</div></li>\n";
   }
   return html +
-         "</ol>\n</main>\n<footer>Generated pictures are the engine's, shown as they came.</footer>\n</body>\n</html>\n";
+         "</ol>\n</main>\n<footer>Generated images are the engine's, shown as they came.</footer>\n</body>\n</html>\n";
 }
 
 }  // namespace saccade::lab

@@ -125,7 +125,7 @@ size_t PictureShelf::add(const ImageRef& image) {
 Status PictureShelf::decode(const RunPageOptions& options, ThreadPool& pool, const ProgressCallback& progress,
                             const std::stop_token& stop) {
   const auto total = std::min(static_cast<int64_t>(images_.size()), options.max_pictures);
-  thumbnails_.assign(images_.size(), Thumbnail{"", "", "left out: the page has as many pictures as it may"});
+  thumbnails_.assign(images_.size(), Thumbnail{"", "", "left out: the page has as many images as it may"});
   std::mutex mutex;
   int64_t done = 0;
   pool.parallel_for(total, 1, [&](int64_t begin, int64_t end) {
@@ -142,7 +142,7 @@ Status PictureShelf::decode(const RunPageOptions& options, ThreadPool& pool, con
   for (Thumbnail& thumbnail : thumbnails_) {
     bytes += std::ssize(thumbnail.url);
     if (bytes > options.max_picture_bytes && !thumbnail.url.empty()) {
-      thumbnail = Thumbnail{"", "", "left out: the page has as many bytes of pictures as it may"};
+      thumbnail = Thumbnail{"", "", "left out: the page has as many bytes of images as it may"};
     }
   }
   return {};

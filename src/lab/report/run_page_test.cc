@@ -234,13 +234,13 @@ TEST_F(RunPage, PicturesAreLimited) {
   options.max_pictures = 5;
   const std::string few = page({"run"}, options);
   EXPECT_LT(count(few, "src=\"data:image/"), all);
-  EXPECT_THAT(few, HasSubstr("as many pictures as it may"));
+  EXPECT_THAT(few, HasSubstr("as many images as it may"));
   EXPECT_THAT(few, Not(HasSubstr("<section id=\"maps")));
   options.max_pictures = 600;
   options.max_picture_bytes = 1000;
   const std::string light = page({"run"}, options);
   EXPECT_LT(count(light, "src=\"data:image/"), all);
-  EXPECT_THAT(light, HasSubstr("as many bytes of pictures as it may"));
+  EXPECT_THAT(light, HasSubstr("as many bytes of images as it may"));
   options.examples = 0;
   EXPECT_THAT(page({"run"}, options), Not(HasSubstr("<section id=\"queries")));
 }

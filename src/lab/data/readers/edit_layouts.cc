@@ -146,7 +146,7 @@ Status read_fashion_iq_file(const fs::path& path, Dataset& dataset) {
   note_file(pictures, dataset);
   const auto add_name = [&](int64_t, std::string_view element) -> Status {
     SACCADE_ASSIGN(const Json name, parse_json(element));
-    SACCADE_ASSIGN(std::string id, detail::json_as<std::string>("a picture's name", name));
+    SACCADE_ASSIGN(std::string id, detail::json_as<std::string>("an image's name", name));
     add_picture(id, id, gallery, dataset);
     return {};
   };
@@ -278,7 +278,7 @@ Result<Dataset> read_circo(const Candidate& candidate, const DatasetOptions& opt
   const fs::path folder =
       candidate.folder ? candidate.path : (candidate.path.parent_path() / "..").lexically_normal();
   const fs::path pictures = folder / "COCO2017_unlabeled" / "annotations" / "image_info_unlabeled2017.json";
-  SACCADE_TRY(read_circo_pictures(pictures, dataset).in("the pictures of CIRCO are a list of COCO's"));
+  SACCADE_TRY(read_circo_pictures(pictures, dataset).in("the images of CIRCO are a list of COCO's"));
   for (const fs::path& file : files) {
     const std::string split = file.stem().string();
     SACCADE_TRY(read_queries(

@@ -219,7 +219,7 @@ Status settle_galleries(const fs::path& folder, const std::vector<int64_t>& line
   const size_t given = edits.gallery.size();
   gather_galleries(edits);
   for (size_t i = given; i < edits.gallery.size(); ++i) {
-    SACCADE_TRY(check_path(edits.gallery[i].id, "a picture's name"));
+    SACCADE_TRY(check_path(edits.gallery[i].id, "an image's name"));
     edits.gallery[i].image.path = folder / edits.gallery[i].id;
   }
   const GalleryIndex pictures(edits);

@@ -191,7 +191,7 @@ Result<SettledTask> ClassificationStudy::settle(size_t dataset, std::span<const 
   for (int64_t i = 0; i < std::ssize(one.images); ++i) {
     const RunImage& image = one.images[static_cast<size_t>(i)];
     if (std::ranges::binary_search(unreadable, i)) {
-      counts.exclude("pictures that cannot be read", image.image.name());
+      counts.exclude("images that cannot be read", image.image.name());
       continue;
     }
     one.kept.push_back(i);

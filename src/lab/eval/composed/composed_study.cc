@@ -116,7 +116,7 @@ std::vector<ComposeBy> ComposedStudy::methods() const {
 
 Json ComposedStudy::protocol() const {
   std::string words = fmt::format(
-      "Each edit query, a reference picture and a text, is one row, and its gallery's pictures are ranked by their cosine "
+      "Each edit query, a reference image and a text, is one row, and its gallery's images are ranked by their cosine "
       "with it: {}; {}. r@k is the share of queries with a target among the first k, map@k the mean of the precisions at "
       "the targets among the first k, over the smaller of k and their number. Intervals: {} resamples of the references with "
       "their queries.",

@@ -24,9 +24,9 @@ std::span<const EnumName<JoinTexts>> enum_names(JoinTexts) {
 
 std::span<const EnumName<GalleryPictures>> enum_names(GalleryPictures) {
   static constexpr std::array<EnumName<GalleryPictures>, 2> kWords{
-      {{GalleryPictures::kOriginal, "original", "all pictures of the dataset's own list are ranked"},
+      {{GalleryPictures::kOriginal, "original", "all images of the dataset's own list are ranked"},
        {GalleryPictures::kNamed, "union",
-        "only pictures that are a reference or a target of a query are ranked"}}};
+        "only images that are a reference or a target of a query are ranked"}}};
   return kWords;
 }
 
@@ -209,7 +209,7 @@ class TaskMaker {
     const bool lost = protocol_.gallery == GalleryPictures::kOriginal &&
                       std::ranges::any_of(edit.subset, [&](const auto& id) { return number(edit, id) < 0; });
     if (!whole || lost) {
-      counts_.exclude("edit queries with a picture that cannot be read", edit.id);
+      counts_.exclude("edit queries with an image that cannot be read", edit.id);
       return;
     }
     if (!edit.targets.empty() && query.targets.empty()) {

@@ -48,9 +48,9 @@ Json EditsStudy::protocol() const {
   Json json = {
       {"description",
        fmt::format(
-           "Each generated picture is one row, asked of its query's gallery by cosine: {}; {}. r@k is the share "
+           "Each generated image is one row, asked of its query's gallery by cosine: {}; {}. r@k is the share "
            "of queries with a target among the first k. Beside it the reference alone, and the sum of the "
-           "rows of reference and text, on the same queries: those that have a generated picture and a target. "
+           "rows of reference and text, on the same queries: those that have a generated image and a target. "
            "Intervals: {} resamples of the references with their queries. {}",
            protocol_words(options_.protocol), meaning_of(options_.ties), evaluation_.bootstrap.resamples,
            picture_words(evaluation_.embed))},
@@ -130,9 +130,9 @@ Result<SettledTask> EditsStudy::settle(size_t /*dataset*/, std::span<const int64
   const auto exclude = [&](const char* reason, int64_t count) {
     if (count > 0) settled.excluded.push_back({.reason = reason, .count = count, .examples = {}});
   };
-  exclude("queries without a generated picture: the engine gave none", counts_.failed);
-  exclude("queries that are not in the list of generated pictures", counts_.absent);
-  exclude("queries whose generated picture cannot be read", std::ssize(gone));
+  exclude("queries without a generated image: the engine gave none", counts_.failed);
+  exclude("queries that are not in the list of generated images", counts_.absent);
+  exclude("queries whose generated image cannot be read", std::ssize(gone));
   return settled;
 }
 

@@ -103,19 +103,19 @@ Json LengthStudy::protocol() const {
   const LengthOptions& length = study_.length;
   std::string words = fmt::format(
       "Texts are cut to n token ids, the start token among them, with the end token behind, and R@1 is "
-      "measured at each n. Text to image: {}. Image to text: every picture is a query over all texts, and "
+      "measured at each n. Text to image: {}. Image to text: every image is a query over all texts, and "
       "all of its own are right answers. Ties count against the model. The effective length is the "
-      "smallest n with {:g}% of the curve's largest R@1; intervals by resampling pictures with their "
-      "queries. Subsets: {} of {} pictures at random, where there are more.",
+      "smallest n with {:g}% of the curve's largest R@1; intervals by resampling images with their "
+      "queries. Subsets: {} of {} images at random, where there are more.",
       meaning_of(study_.captions), 100 * length.share, length.subsets, length.subset_items);
   if (length.cut == LengthCut::kRetokenize) {
     words += " The n ids are decoded to text, which is tokenized again and cut at the model's limit.";
   }
-  if (study_.join_captions) words += " All captions of a picture are one text, a line each.";
+  if (study_.join_captions) words += " All captions of an image are one text, a line each.";
   if (study_.texts_only) {
     words +=
-        " Texts only: in place of the pictures stand the different whole texts, cut at the model's limit. A cut text "
-        "is a query for its own whole text, and the reverse. No picture is read.";
+        " Texts only: in place of the images stand the different whole texts, cut at the model's limit. A cut text "
+        "is a query for its own whole text, and the reverse. No image is read.";
   } else {
     words += fmt::format(" {}", picture_words(options_.embed));
   }

@@ -22,10 +22,10 @@ Matrix<float> rows_of(const Matrix<float>& rows, std::span<const int64_t> which)
 
 Json MatchStudy::protocol() const {
   std::string words = fmt::format(
-      "Classes (a picture's group, or itself) are split into halves. Likelihoods are learned from {} queries: words "
+      "Classes (an image's group, or itself) are split into halves. Likelihoods are learned from {} queries: words "
       "and parts of the captions of one half, and everyday words; right is what has all words of the query in its "
-      "captions. The other half is asked: each picture's first caption, and each picture itself, at most {}; right "
-      "is its class and what has all words of its first caption. Each is asked of all pictures, and with all that "
+      "captions. The other half is asked: each image's first caption, and each image itself, at most {}; right "
+      "is its class and what has all words of its first caption. Each is asked of all images, and with all that "
       "is right taken away. The first {} hits count. Intervals: {} resamples of the classes.",
       match_.texts, kMostAsked, kJudgedHits, options_.bootstrap.resamples);
   words += fmt::format(" {}", picture_words(options_.embed));

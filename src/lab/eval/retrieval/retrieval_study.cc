@@ -15,9 +15,9 @@ Json RetrievalStudy::protocol() const {
   std::string words =
       retrieval_.protocol ? fmt::format("{} ", meaning_of(*retrieval_.protocol)) : std::string();
   words += fmt::format(
-      "Text to image: {}. Image to text: every picture is a query over all texts, and all of its own are "
+      "Text to image: {}. Image to text: every image is a query over all texts, and all of its own are "
       "right answers. r@k is the share of queries with a right answer among the first k. Ranks are counted "
-      "over the whole gallery; {}. Intervals: {} resamples of the pictures with their queries.",
+      "over the whole gallery; {}. Intervals: {} resamples of the images with their queries.",
       retrieval_.first_queries ? meaning_of(CaptionPolicy::kFirst1) : meaning_of(retrieval_.captions),
       meaning_of(retrieval_.ties), options_.bootstrap.resamples);
   if (retrieval_.symmetric) {

@@ -34,7 +34,7 @@ class Filter {
     keep_image.assign(source.images.size(), true);
     for (const int64_t image : unreadable) {
       keep_image[static_cast<size_t>(image)] = false;
-      counts.exclude("pictures that cannot be read", source.images[static_cast<size_t>(image)].image.name());
+      counts.exclude("images that cannot be read", source.images[static_cast<size_t>(image)].image.name());
     }
     keep_text.assign(source.texts.size(), true);
     std::vector<bool> has_text(source.images.size());
@@ -42,10 +42,10 @@ class Filter {
       const int64_t image = source.texts[t].image;
       if (image < 0) {
         keep_text[t] = false;
-        counts.exclude("texts without a picture", text_name(source, t));
+        counts.exclude("texts without an image", text_name(source, t));
       } else if (!keep_image[static_cast<size_t>(image)]) {
         keep_text[t] = false;
-        counts.exclude("texts of pictures that cannot be read", text_name(source, t));
+        counts.exclude("texts of images that cannot be read", text_name(source, t));
       } else {
         has_text[static_cast<size_t>(image)] = true;
       }
@@ -53,7 +53,7 @@ class Filter {
     for (size_t i = 0; i < source.images.size(); ++i) {
       if (!keep_image[i] || has_text[i]) continue;
       keep_image[i] = false;
-      counts.exclude("pictures without a text", source.images[i].id);
+      counts.exclude("images without a text", source.images[i].id);
     }
     excluded = std::move(counts.excluded);
   }
@@ -67,16 +67,16 @@ class Filter {
 
 std::span<const EnumName<CaptionPolicy>> enum_names(CaptionPolicy) {
   static constexpr std::array<EnumName<CaptionPolicy>, 5> kWords{
-      {{CaptionPolicy::kAll, "all", "every caption is a query, and its own picture the one right answer"},
+      {{CaptionPolicy::kAll, "all", "every caption is a query, and its own image the one right answer"},
        {CaptionPolicy::kFirst5, "first5",
-        "each picture's first five captions are queries, and their own picture the one right answer"},
+        "each image's first five captions are queries, and their own image the one right answer"},
        {CaptionPolicy::kFirst1, "first1",
-        "each picture's first caption is a query, and its own picture the one right answer"},
+        "each image's first caption is a query, and its own image the one right answer"},
        {CaptionPolicy::kDedup, "dedup",
-        "every different caption is a query, and all pictures that have it are right answers"},
+        "every different caption is a query, and all images that have it are right answers"},
        {CaptionPolicy::kOneCaption, "one-caption",
-        "each picture's first caption is a query, and all pictures with an equal first caption are right "
-        "answers, as all equal captions are to a picture"}}};
+        "each image's first caption is a query, and all images with an equal first caption are right "
+        "answers, as all equal captions are to an image"}}};
   return kWords;
 }
 

@@ -100,7 +100,7 @@ TEST(CaptionPolicies, AnotherGalleryIsAnErrorOrSaid) {
   const auto refused = make_retrieval_task(no_caption, CaptionPolicy::kAll, {}, false);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kBadData);
-  EXPECT_THAT(refused.error().message, HasSubstr("pictures without a text: 1, the first: p1"));
+  EXPECT_THAT(refused.error().message, HasSubstr("images without a text: 1, the first: p1"));
   EXPECT_THAT(refused.error().message, HasSubstr("--leave-out"));
   const auto left = make_retrieval_task(no_caption, CaptionPolicy::kAll, {}, true);
   ASSERT_TRUE(left) << left.error().message;
@@ -119,14 +119,14 @@ TEST(CaptionPolicies, AnotherGalleryIsAnErrorOrSaid) {
   EXPECT_THAT(texts_of(*rest), ElementsAre("a", "b", "e"));
   EXPECT_THAT(rest->image_of_text, ElementsAre(0, 0, 1));
   ASSERT_THAT(rest->excluded, SizeIs(2));
-  EXPECT_EQ(rest->excluded[0].reason, "pictures that cannot be read");
+  EXPECT_EQ(rest->excluded[0].reason, "images that cannot be read");
   EXPECT_EQ(rest->excluded[1].count, 2);
 
   RetrievalSource lone = source_of({{"a"}, {"b"}});
   lone.texts[1].image = -1;
   const auto lone_refused = make_retrieval_task(lone, CaptionPolicy::kAll, {}, false);
   ASSERT_FALSE(lone_refused);
-  EXPECT_THAT(lone_refused.error().message, HasSubstr("texts without a picture: 1, the first: b"));
+  EXPECT_THAT(lone_refused.error().message, HasSubstr("texts without an image: 1, the first: b"));
   const auto lone_left = make_retrieval_task(lone, CaptionPolicy::kAll, {}, true);
   ASSERT_TRUE(lone_left);
   EXPECT_THAT(lone_left->images, ElementsAre(0));

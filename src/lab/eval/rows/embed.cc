@@ -306,7 +306,7 @@ Result<EmbeddedPictures> embed_pictures(EncoderBackend& encoder, const ImageFunc
     }
     const size_t count = std::min(step, pictures.size() - first);
     status = batch.run(pictures.subspan(first, count), static_cast<int64_t>(first), gatherer, result);
-    tell(options, "encoding pictures", first + count, pictures.size());
+    tell(options, "encoding images", first + count, pictures.size());
   }
   gatherer.flush();  // keeps the finished embeddings after an error
   SACCADE_TRY(std::move(status));

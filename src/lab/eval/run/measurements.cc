@@ -124,9 +124,9 @@ class Gatherer {
         return differ("the dataset", a.dataset->name, b.dataset->name, "; --dataset chooses one");
       }
       return differ("what was scored of " + a.dataset->name,
-                    fmt::format("{} pictures, {} texts ({})", a.dataset->images, a.dataset->texts,
+                    fmt::format("{} images, {} texts ({})", a.dataset->images, a.dataset->texts,
                                 a.dataset->sha256.substr(0, 12)),
-                    fmt::format("{} pictures, {} texts ({})", b.dataset->images, b.dataset->texts,
+                    fmt::format("{} images, {} texts ({})", b.dataset->images, b.dataset->texts,
                                 b.dataset->sha256.substr(0, 12)),
                     "");
     }

@@ -59,7 +59,7 @@ std::vector<std::string> run_differences(const RunInfo& there, const RunInfo& as
       lines.push_back(fmt::format("dataset: there {} ({}), asked for {} ({})", a.name, a.sha256.substr(0, 12),
                                   b.name, b.sha256.substr(0, 12)));
     } else if (!a.images_sha256.empty() && !b.images_sha256.empty() && a.images_sha256 != b.images_sha256) {
-      lines.push_back(fmt::format("pictures of dataset {} have changed: there {}, now {}", b.name,
+      lines.push_back(fmt::format("images of dataset {} have changed: there {}, now {}", b.name,
                                   a.images_sha256.substr(0, 12), b.images_sha256.substr(0, 12)));
     }
   }

@@ -166,7 +166,7 @@ TEST(Run, OtherInputsDoNotReplaceAFinishedRun) {
          i.datasets[0].name = "fish";
          i.datasets[0].sha256 = std::string(64, 'd');
        }},
-      {"pictures of dataset birds-test have changed",
+      {"images of dataset birds-test have changed",
        [](RunInfo& i) { i.datasets[0].images_sha256 = std::string(64, 'd'); }},
       {"checkpoint: there starter (cccccccccccc), asked for other (dddddddddddd)",
        [](RunInfo& i) {
@@ -218,7 +218,7 @@ TEST(Run, ChangedPicturesAreNoticedAtTheEnd) {
   known.datasets[0].images_sha256 = std::string(64, 'e');
   const Status refused = writer->finish(known, {{"value", 2}});
   ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message, HasSubstr("pictures of dataset birds-test have changed"));
+  EXPECT_THAT(refused.error().message, HasSubstr("images of dataset birds-test have changed"));
   EXPECT_EQ(read_run(run)->metrics["value"], 1);
 }
 

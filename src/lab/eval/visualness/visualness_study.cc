@@ -135,12 +135,12 @@ Json VisualnessStudy::protocol() const {
   std::string words =
       "A text is called visual where its score is above a threshold. F1, precision and recall are means over both "
       "classes; ambiguous texts are left out of them. A checkpoint's score is 1 - the cosine of the text with a NULL "
-      "picture (its own, where it was trained with one), a text classifier's the probability of its visual class. ";
+      "image (its own, where it was trained with one), a text classifier's the probability of its visual class. ";
   words += validation_.empty() ? "Thresholds are those that the checkpoints keep. "
                                : "Thresholds are those of the highest F1 on the validation texts. ";
   words += fmt::format(
-      "Intervals: {} resamples of the texts, those of one group, or one picture, together. MRR: a "
-      "visual text's own picture among those of all. {}",
+      "Intervals: {} resamples of the texts, those of one group, or one image, together. MRR: a "
+      "visual text's own image among those of all. {}",
       evaluation_.bootstrap.resamples, picture_words(evaluation_.embed));
   Json validation = Json::array();
   for (const auto& [given, dataset] : validation_) {
@@ -238,7 +238,7 @@ Result<SettledTask> VisualnessStudy::settle(size_t dataset, std::span<const int6
       std::ranges::count_if(one.texts.visual, [](const auto& visual) { return !visual; });
   if (!unreadable.empty()) {
     task.excluded.push_back(
-        {.reason = "pictures that cannot be read (their texts are measured without)",
+        {.reason = "images that cannot be read (their texts are measured without)",
          .count = std::ssize(unreadable),
          .examples = {one.texts.pictures[static_cast<size_t>(unreadable.front())].name()}});
   }

@@ -124,7 +124,7 @@ Result<CompositionTask> without_pictures(const CompositionTask& task, std::span<
     const bool gone = std::ranges::any_of(
         task.picture_of[i], [&](int64_t picture) { return std::ranges::binary_search(pictures, picture); });
     if (gone) {
-      rest.exclude("items with a picture that cannot be read", task.items[i].id);
+      rest.exclude("items with an image that cannot be read", task.items[i].id);
     } else {
       items.push_back(task.items[i]);
     }

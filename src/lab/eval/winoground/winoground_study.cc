@@ -6,10 +6,10 @@ namespace saccade::lab {
 
 Json CompositionStudy::protocol() const {
   std::string words = fmt::format(
-      "An item's text score: each picture scores higher with its own caption than with the other; its "
-      "image score: each caption scores higher with its own picture than with the other; its group score: "
-      "both. Items of one picture have the text score alone. A tie is wrong. Intervals: {} resamples of "
-      "the items, those that share pictures together.",
+      "An item's text score: each image scores higher with its own caption than with the other; its "
+      "image score: each caption scores higher with its own image than with the other; its group score: "
+      "both. Items of one image have the text score alone. A tie is wrong. Intervals: {} resamples of "
+      "the items, those that share images together.",
       options_.bootstrap.resamples);
   words += fmt::format(" {}", given_ ? "Computed elsewhere: scores." : picture_words(options_.embed));
   Json json = {{"description", std::move(words)},
@@ -41,7 +41,7 @@ Result<SettledTask> CompositionStudy::settle(size_t dataset, std::span<const int
                      .excluded = one.task->excluded,
                      .items = &one.items,
                      .clusters = composition_clusters(*one.task),
-                     .cluster = "picture group"};
+                     .cluster = "image group"};
 }
 
 Status CompositionStudy::measure(const EncodedContext& context) {

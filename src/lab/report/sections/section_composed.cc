@@ -58,7 +58,7 @@ std::string tau_charts(const ReportData& data, const LoadedRun& run, const std::
   Chart recall;
   recall.title = dataset + ": recall against tau";
   recall.words =
-      "Share of queries with a target among the first ten, by the cosine from which a token of the picture and one "
+      "Share of queries with a target among the first ten, by the cosine from which a token of the image and one "
       "of the text become one.";
   recall.data.name = "composed-tau-" + dataset;
   recall.data.columns = {text_column("composer", "name"), text_column("colour", "series"),
@@ -186,8 +186,8 @@ Result<std::string> composed_section(const ReportData& data, const RunPageOption
   }
   if (html.empty()) return std::string();
   SACCADE_ASSIGN(const std::string examples, composed_examples(data, options, pool, progress, stop));
-  return "<section id=\"composed\"><h2>Composed search</h2>\n<p class=\"soft\">A picture and a change in words are one query; "
-         "the picture that is meant is to come first.</p>\n" +
+  return "<section id=\"composed\"><h2>Composed search</h2>\n<p class=\"soft\">An image and a change in words are one query; "
+         "the image that is meant is to come first.</p>\n" +
          html + examples + "</section>\n";
 }
 

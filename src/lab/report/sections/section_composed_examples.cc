@@ -230,7 +230,7 @@ Result<std::string> composed_examples(const ReportData& data, const RunPageOptio
   std::string html = fmt::format(
       "<h3>Queries</h3>\n<p class=\"soft\">{} queries, drawn by the run's seed and not by hand, with the first {} "
       "answers of the ways with the highest r@10, one that was trained and one that was not where there are both. "
-      "Framed pictures are right.</p>\n",
+      "Framed images are right.</p>\n",
       queries, kShownAnswers);
   for (size_t i = 0; i < groups.size(); ++i) {
     if (groups[i].examples.empty()) continue;

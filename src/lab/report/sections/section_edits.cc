@@ -21,7 +21,7 @@ Table methods_table(const ReportData& data, const LoadedRun& run, const std::str
                     const EditsMetrics& metrics) {
   Table table;
   table.name = "edits-" + dataset;
-  table.caption = dataset + ": share of queries with a target among the first k, asked by one picture or row";
+  table.caption = dataset + ": share of queries with a target among the first k, asked by one image or row";
   table.columns = {text_column("model", "model"), text_column("asked by", "method"),
                    number_column("queries", "queries"), figure_column("r1", "r1"), figure_column("r5", "r5")};
   for (const EditsResult& result : metrics.results) {
@@ -38,7 +38,7 @@ Table kinds_table(const ReportData& data, const LoadedRun& run, const std::strin
                   const EditsMetrics& metrics) {
   Table table;
   table.name = "edits-kinds-" + dataset;
-  table.caption = dataset + ": generated pictures by kind of change; cosines are with the true target";
+  table.caption = dataset + ": generated images by kind of change; cosines are with the true target";
   table.columns = {text_column("model", "model"),
                    text_column("kind", "kind"),
                    number_column("queries", "queries"),
@@ -80,7 +80,7 @@ Table likeness_table(const ReportData& data, const LoadedRun& run, const std::st
   table.name = "edits-likeness-" + dataset;
   table.caption =
       dataset +
-      ": how like the true target the generated pictures are, and the rank correlation of that with what asking by them "
+      ": how like the true target the generated images are, and the rank correlation of that with what asking by them "
       "gains over the sum of reference and text (1 / rank)";
   table.columns = {text_column("model", "model"),     number_column("queries", "queries"),
                    figure_column("cosine", "cosine"), figure_column("the reference's", "reference_cosine"),
@@ -116,7 +116,7 @@ std::string edits_section(const ReportData& data, PageBuilder& page) {
     }
   }
   if (html.empty()) return html;
-  return "<section id=\"edits\"><h2>Generated edits</h2>\n<p class=\"soft\">A generated picture stands for the target of an "
+  return "<section id=\"edits\"><h2>Generated edits</h2>\n<p class=\"soft\">A generated image stands for the target of an "
          "edit query: its nearest neighbour in the query's gallery should be that target.</p>\n" +
          html + "</section>\n";
 }

@@ -127,7 +127,7 @@ class Writer {
 
   [[nodiscard]] std::string tile(int64_t image) const {
     if (!known_image(image)) {
-      return fmt::format("<div class=\"thumb\"><span>picture {}: not in the run's items</span></div>", image);
+      return fmt::format("<div class=\"thumb\"><span>image {}: not in the run's items</span></div>", image);
     }
     const RunImage& each = items_.images[static_cast<size_t>(image)];
     const Thumbnail& thumbnail = shelf_.at(shelf_.add(each.image));
@@ -194,7 +194,7 @@ Result<std::string> examples_section(const ReportData& data, const RunPageOption
   std::string html =
       "<section id=\"queries\"><h2>Best and worst queries</h2>\n<p class=\"soft\">Best: right at rank 1, by "
       "the widest margin over the best wrong answer. Worst: the first right answer ranked lowest. Framed "
-      "pictures are right; numbers under pictures are scores.</p>\n";
+      "images are right; numbers under images are scores.</p>\n";
   for (size_t i = 0; i < all.size(); ++i) {
     const Series series = data.series_of(*all[i].run, all[i].model);
     html += fmt::format("<details{}><summary>{}: {}, {}</summary>\n{}</details>\n", i == 0 ? " open" : "",

@@ -118,7 +118,7 @@ Table verdict_table(const HeadRun& run) {
   Table table;
   table.name = "heads-differences-" + run.dataset;
   table.caption =
-      fmt::format("{}: paired differences, over the same resamples of pictures and seeds", run.dataset);
+      fmt::format("{}: paired differences, over the same resamples of images and seeds", run.dataset);
   table.columns = {text_column("a", "a"), text_column("b", "b")};
   add_recall_columns(table);
   Verdicts by_mean_recall;
@@ -243,8 +243,8 @@ class SideBySide {
     }
     if (html.empty()) return html;
     return fmt::format(
-        "<h4>{}: the first five captions for a few pictures</h4>\n<p class=\"soft\">Pictures are taken "
-        "evenly from the set, not chosen; marked captions are the picture's own.</p>\n{}",
+        "<h4>{}: the first five captions for a few images</h4>\n<p class=\"soft\">Images are taken "
+        "evenly from the set, not chosen; marked captions are the image's own.</p>\n{}",
         escape_html(run_.dataset), html);
   }
 
@@ -283,7 +283,7 @@ Result<std::string> heads_section(const ReportData& data, const RunPageOptions& 
   SACCADE_TRY(shelf.decode(options, pool, progress, stop));
   std::string html =
       "<section id=\"heads\"><h2>Heads on a frozen encoder</h2>\n<p class=\"soft\">The encoder stays as it is; a small "
-      "head a side is trained on its features. Brackets hold the interval over pictures drawn with replacement and, "
+      "head a side is trained on its features. Brackets hold the interval over images drawn with replacement and, "
       "where there are several, over seeds. A head is called better only where the interval of the paired difference "
       "in mean recall leaves out 0.</p>\n";
   for (size_t i = 0; i < runs.size(); ++i) {

@@ -184,7 +184,7 @@ std::string composition_section(const ReportData& data, PageBuilder& page) {
   }
   if (html.empty()) return {};
   return "<section id=\"composition\"><h2>Composition</h2>\n<p class=\"soft\">Captions of the same words "
-         "that mean different things, and their pictures: the right pairs must score higher than the "
+         "that mean different things, and their images: the right pairs must score higher than the "
          "wrong ones.</p>\n" +
          html + "</section>\n";
 }

@@ -25,7 +25,7 @@ std::string dataset_html(const RunDataset& dataset) {
         fmt::format("{} images, {} texts", count_cell(dataset.images).html, count_cell(dataset.texts).html);
   }
   html += "; " + short_hash(dataset.sha256);
-  if (!dataset.images_sha256.empty()) html += ", pictures " + short_hash(dataset.images_sha256);
+  if (!dataset.images_sha256.empty()) html += ", images " + short_hash(dataset.images_sha256);
   for (const Exclusion& excluded : dataset.excluded) {
     html += fmt::format("<br>left out: {} {}", count_cell(excluded.count).html, escape_html(excluded.reason));
   }

@@ -83,7 +83,7 @@ Table latency_table(const std::vector<Measured>& all) {
 Table stages_table(const std::vector<Measured>& all) {
   Table table;
   table.name = "stages";
-  table.caption = "Where a picture's time goes, milliseconds";
+  table.caption = "Where an image's time goes, milliseconds";
   table.columns = {text_column("model", "model"), number_column("read", "read"),
                    number_column("decode", "decode"), number_column("preprocess", "preprocess"),
                    number_column("encode", "encode")};

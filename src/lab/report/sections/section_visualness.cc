@@ -48,7 +48,7 @@ Table methods_table(const std::string& dataset, const std::vector<Entry>& entrie
   table.name = "visualness-" + dataset;
   const int64_t pictures = pictures_of(entries);
   table.caption = dataset + ": texts told apart, macro-averaged over visual and non-visual";
-  if (pictures > 0) table.caption += fmt::format("; MRR of a text's own picture among {}", pictures);
+  if (pictures > 0) table.caption += fmt::format("; MRR of a text's own image among {}", pictures);
   table.columns = {text_column("method", "method"), text_column("kind", "kind")};
   for (size_t i = 0; i < kHeadings.size(); ++i) {
     table.columns.push_back(figure_column(std::string(kHeadings[i]), std::string(BinaryFigures::kNames[i])));

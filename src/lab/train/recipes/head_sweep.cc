@@ -82,9 +82,9 @@ Json protocol(const HeadSweepOptions& options, const HeadData& data) {
   std::string words = fmt::format(
       "Projection heads on frozen features ({}): {} trained for every kind, size, width and seed, by symmetric "
       "contrastive loss over batches of {}; the epoch that is kept is the one with the best mean recall on what "
-      "is held out. Text to image: {}. Image to text: every picture is a query over all texts, and all of its own "
+      "is held out. Text to image: {}. Image to text: every image is a query over all texts, and all of its own "
       "are right answers. Equal scores count against the model. Mean recall: the mean of R@1, R@5 and R@10 of both "
-      "directions. Intervals: {} resamples of the pictures with their queries, and of the seeds. ",
+      "directions. Intervals: {} resamples of the images with their queries, and of the seeds. ",
       describe(input), counted(std::ssize(options.seeds), "head"), options.batch,
       meaning_of(options.captions), options.bootstrap.resamples);
   words += data.test.empty() ? "Measured on what chose the epoch, which flatters the heads."

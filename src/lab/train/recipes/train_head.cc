@@ -221,7 +221,7 @@ Result<Json> judge(const HeadTrainingOptions& options, const HeadData& data, con
   Json sentences = Json::array();
   if (!own) {
     sentences.push_back(fmt::format(
-        "{} cannot be compared with no head: pictures' features of width {} and texts' of {} have no cosine",
+        "{} cannot be compared with no head: images' features of width {} and texts' of {} have no cosine",
         ours, set.features.image_width(), set.features.text_width()));
   }
   for (const auto& [name, estimates] : models) {

@@ -218,7 +218,7 @@ Result<Matrix<float>> FeatureHead::rows(MatrixView<const float> features, bool i
   const int64_t expected = images ? config_.image_width : config_.text_width;
   if (features.columns() != expected) {
     return fail(ErrorCode::kMismatch, "features of {} of width {}, the head takes {}",
-                images ? "pictures" : "texts", features.columns(), expected);
+                images ? "images" : "texts", features.columns(), expected);
   }
   Matrix<float> result(features.rows(), config_.width);
   const int64_t at_once = rows_at_once(expected, kRowsAtOnce);
