@@ -92,7 +92,7 @@ void draw(benchmark::State& state, Precision precision) {
     }
     benchmark::DoNotOptimize(drawn->data());
   }
-  state.counters["pictures"] =
+  state.counters["images"] =
       benchmark::Counter(static_cast<double>(kPictures), benchmark::Counter::kIsIterationInvariantRate);
 }
 

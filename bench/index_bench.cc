@@ -16,7 +16,7 @@
 //   cosines/<pictures>/<encoder>     cosines between the embeddings of both ways of decoding, least and mean,
 //                                    of the pictures that differ. SACCADE_BENCH_KEEP names a folder that keeps
 //                                    the two collections.
-//   memory/10000_pictures/<encoder>  the peak resident memory while the process indexed 10,000 of them
+//   memory/10000_images/<encoder>    the peak resident memory while the process indexed 10,000 of them
 //
 // Images: a folder named by SACCADE_BENCH_PICTURES; the sample collection in build/sample, if it has been
 // made; and 500 made here, JPEG and PNG of mixed sizes. Encoders: a folder named by SACCADE_BENCH_CHECKPOINT;
@@ -272,10 +272,10 @@ void index_pictures(benchmark::State& state, Inputs& inputs, const NamedSource& 
   }
   const double memory = static_cast<double>(peak_memory());
   const double work = sum.walk + sum.read + sum.decode + sum.preprocess + sum.encode + sum.write;
-  if (added == 0) return state.SkipWithError("no picture was added");
-  state.counters["pictures"] = static_cast<double>(added) / static_cast<double>(state.iterations());
+  if (added == 0) return state.SkipWithError("no image was added");
+  state.counters["images"] = static_cast<double>(added) / static_cast<double>(state.iterations());
   state.counters["failed"] = static_cast<double>(failed) / static_cast<double>(state.iterations());
-  state.counters["pictures/s"] = static_cast<double>(added) / sum.total;
+  state.counters["images/s"] = static_cast<double>(added) / sum.total;
   state.counters["MB/s"] = static_cast<double>(bytes) / 1e6 / sum.total;
   state.counters["read"] = sum.read / work;
   state.counters["decode"] = sum.decode / work;
@@ -404,7 +404,7 @@ void compare_embeddings(benchmark::State& state, Inputs& inputs, const NamedSour
       least = std::min(least, cosine);
       sum += cosine;
     }
-    state.counters["pictures"] = static_cast<double>(exact.rows());
+    state.counters["images"] = static_cast<double>(exact.rows());
     state.counters["different"] = static_cast<double>(different);
     state.counters["least"] = least;
     state.counters["mean"] = different > 0 ? sum / static_cast<double>(different) : 1;
@@ -617,7 +617,7 @@ int run(int argc, char** argv) {
                          }};
   for (const NamedSource& checkpoint : checkpoints()) {
     if (!checkpoint.name.starts_with("random_ViT-B32"))
-      add("memory/10000_pictures/" + checkpoint.name, many, checkpoint, true);
+      add("memory/10000_images/" + checkpoint.name, many, checkpoint, true);
   }
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;

@@ -180,11 +180,11 @@ Result<std::string> RemotePictures::State::fetch_one(const std::string& address,
   }
   metrics.spent("fetch", seconds_since(start));
   if (bytes) {
-    metrics.happened("picture fetched");
+    metrics.happened("image fetched");
   } else if (bytes.error().code == ErrorCode::kUnsupported) {
-    metrics.happened("picture fetch refused");
+    metrics.happened("image fetch refused");
   } else {
-    metrics.happened("picture fetch failed");
+    metrics.happened("image fetch failed");
   }
   return bytes;
 }

@@ -213,7 +213,7 @@ TEST_F(Remote, EveryFormatThatCarriesAddressesHasThemFetched) {
     EXPECT_EQ(request.header("authorization"), "");
   }
   EXPECT_EQ(server_->requests().size(), 10);
-  EXPECT_EQ(counted("picture fetched"), 10);
+  EXPECT_EQ(counted("image fetched"), 10);
   EXPECT_THAT(metrics_.text({}), HasSubstr("saccade_stage_seconds_count{stage=\"fetch\"} 10\n"));
 }
 
@@ -274,7 +274,7 @@ TEST_F(Remote, OnlyHostsThatWereNamedAreAsked) {
     refused(at("/", host), 415, "");
   EXPECT_EQ(server_->requests().size(), asked);
   EXPECT_EQ(resolved_.count("other.test"), 0);
-  EXPECT_GT(counted("picture fetch refused"), 10);
+  EXPECT_GT(counted("image fetch refused"), 10);
 }
 
 TEST_F(Remote, NamesThatLeadIntoTheNetworkAreNotAsked) {
@@ -386,7 +386,7 @@ TEST_F(Remote, WhatIsNoPictureOrTooMuchOrTooSlowIsRefused) {
   const HttpResponse both = embed(Json::array({{{"image", at("/60000")}}, {{"image", at("/60000")}}}));
   EXPECT_EQ(both.status, 413) << both.body;
   EXPECT_THAT(both.body, HasSubstr("together"));
-  EXPECT_GE(counted("picture fetch failed"), 8);
+  EXPECT_GE(counted("image fetch failed"), 8);
   // In the other formats' shapes.
   const HttpResponse own = post("/api/search", Json{{"image", at("/empty")}}.dump());
   EXPECT_EQ(own.status, 422);
