@@ -214,9 +214,8 @@ Status TrainingLoop::save() const {
     kept.push_back(tensor.to(at::kCPU).contiguous());
     named.push_back({name, view_of(kept.back())});
   }
-  const Json position{{"step", step_},           {"mean_loss", mean_loss_},
-                      {"best_step", best_step_}, {"best", best_},
-                      {"waited", waited_},       {"run", sha256_hex(dump_json(description_))}};
+  const Json position{{"step", step_}, {"mean_loss", mean_loss_}, {"best_step", best_step_},
+                      {"best", best_}, {"waited", waited_},       {"run", folder_.description_hash()}};
   return write_safetensors(folder_.path() / kStateFile, named,
                            {{"position", dump_json(position)}, {"metrics", metrics_}});
 }
@@ -258,7 +257,8 @@ Status TrainingLoop::restore() {
 Status TrainingLoop::restore_position(const Json& position) {
   const std::string here = sha256_hex(dump_json(description_));
   SACCADE_ASSIGN(const std::string hash, json_field<std::string>(position, "run"));
-  if (hash != here) {
+  // A version that words descriptions otherwise may have begun the training.
+  if (hash != here && hash != folder_.description_hash()) {
     return fail(ErrorCode::kMismatch,
                 "the state of a training of other options or data (\"run\" is {}, here it is {})", hash,
                 here);

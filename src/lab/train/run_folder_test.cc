@@ -173,17 +173,25 @@ TEST_F(SavedState, OfAnotherTrainingOrOutOfRangeIsRefused) {
   EXPECT_TRUE(train(options_).finished);
 }
 
-// Fields of run.json were renamed; a training that an earlier version began goes on.
+// Fields and sentences of run.json were renamed. A training that an earlier version began goes on: its state names
+// it by the hash of that version's run.json.
 TEST_F(SavedState, OfAnEarlierVersionGoesOn) {
   std::string run = read(options_.run / "run.json");
   for (const auto& [now, earlier] :
        {std::pair<std::string, std::string>("\"images_sha256\"", "\"pictures_sha256\""),
-        {"\"description\"", "\"words\""}}) {
+        {"\"description\"", "\"words\""},
+        {"Every image with its first caption", "Every picture with its first caption"}}) {
     size_t at = run.find(now);
     ASSERT_NE(at, std::string::npos) << now;
     for (; at != std::string::npos; at = run.find(now, at)) run.replace(at, now.size(), earlier);
   }
   data_.folder().write(options_.run / "run.json", run);
+  const auto described = parse_json(run);
+  ASSERT_TRUE(described) << described.error().message;
+  ASSERT_NO_FATAL_FAILURE(
+      change_state([&](auto& position, auto&) { position["run"] = sha256_hex(dump_json(*described)); }));
+  EXPECT_TRUE(train(options_).finished);
+  EXPECT_EQ(read(options_.run / "run.json"), run);
   EXPECT_TRUE(train(options_).finished);
 }
 

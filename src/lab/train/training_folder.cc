@@ -6,6 +6,7 @@
 
 #include "lab/eval/run/earlier_keys.h"
 #include "saccade/core/files/file_lock.h"
+#include "saccade/core/hash.h"
 
 namespace saccade::lab {
 namespace {
@@ -16,9 +17,12 @@ constexpr const char* kRunFile = "run.json";
 constexpr const char* kLockFile = "lock";
 constexpr const char* kDoing = "training into this run folder";
 
-// Returns "/datasets/0/sha256" -> value, for every value that is neither object nor array.
+// Returns "/datasets/0/sha256" -> value, for every value that is neither object nor array. A protocol's
+// description is for people and is not compared.
 Json leaves(const Json& json) {
-  return json.empty() ? Json::object() : json.flatten();
+  Json all = json.empty() ? Json::object() : json.flatten();
+  all.erase("/held_out_protocol/description");
+  return all;
 }
 
 // Returns a short value in full, and the beginning of a long one.
@@ -59,6 +63,7 @@ Status TrainingFolder::read_description() {
   SACCADE_ASSIGN(there_, read_json(path_ / kRunFile));
   if (there_.is_object() && there_.value("kind", Json()) == kind_) {
     there_.erase("outcome");
+    written_ = there_;
     use_current_keys(there_);
     if (const auto held_out = there_.find("held_out_protocol");
         held_out != there_.end() && held_out->is_object()) {
@@ -120,12 +125,16 @@ Status TrainingFolder::claim(const Json& description) {
   SACCADE_TRY(check_whole(description));
   if (!there_.is_null()) return {};
   SACCADE_TRY(write_file_atomic(path_ / kRunFile, dump_json(description, 2) + "\n"));
-  there_ = description;
+  written_ = there_ = description;
   return {};
 }
 
+std::string TrainingFolder::description_hash() const {
+  return sha256_hex(dump_json(written_));
+}
+
 Status TrainingFolder::conclude(const Json& outcome) {
-  Json whole = there_;
+  Json whole = written_;
   whole["outcome"] = outcome;
   return write_file_atomic(path_ / kRunFile, dump_json(whole, 2) + "\n");
 }

@@ -34,6 +34,9 @@ class TrainingFolder {
   Status claim(const Json& description);
   // Adds the training's results to run.json, as "outcome", which comparisons ignore. Call it after claim().
   Status conclude(const Json& outcome);
+  // Returns the SHA-256 of the description in run.json, without its outcome, in the words of the version that
+  // wrote it. Saved states name their training by it. Call it after open() found a training, or after claim().
+  [[nodiscard]] std::string description_hash() const;
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] const std::string& kind() const { return kind_; }
@@ -45,7 +48,8 @@ class TrainingFolder {
 
   std::filesystem::path path_;
   std::string kind_;
-  Json there_;  // run.json without its outcome; null: not there
+  Json written_;  // run.json as written, without its outcome; null: not there
+  Json there_;    // the same with the current keys
   Descriptor lock_;
 };
 

@@ -1,6 +1,7 @@
-// Keys of a run's files that were renamed once. Files from before are still read.
+// Keys and sentences of a run's files that were renamed once. Files from before are still read.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
@@ -32,6 +33,18 @@ inline constexpr auto kRenamedFields = std::to_array<RenamedKey>({
     {"sentence", "words"},
 });
 
+// Sentences in descriptions of trainings, which are compared: values, and keys of "excluded".
+inline constexpr auto kReworded = std::to_array<RenamedKey>({
+    {"symmetric InfoNCE; every text of an image is its positive",
+     "symmetric InfoNCE; every text of a picture is its positive"},
+    {"flow matching: the squared error of the velocity, per image",
+     "flow matching: the squared error of the velocity, by the picture"},
+    {"visual texts without an image", "visual texts without a picture"},
+    {"visual texts whose image cannot be read", "visual texts whose picture cannot be read"},
+    {"images of galleries that are not there", "pictures of galleries that are not there"},
+    {"edit queries with an image that is not there", "edit queries with a picture that is not there"},
+});
+
 // The description of a protocol, in a protocol.
 inline constexpr RenamedKey kProtocolDescription = {"description", "words"};
 
@@ -45,10 +58,16 @@ inline void use_current_key(Json& json, const RenamedKey& key) {
   json = std::move(renamed);
 }
 
-// Renames all of kRenamedKeys in the JSON and in what it holds.
+// Renames all of kRenamedKeys and kReworded in the JSON and in what it holds.
 inline void use_current_keys(Json& json) {
   if (json.is_object()) {
     for (const RenamedKey& key : kRenamedKeys) use_current_key(json, key);
+    for (const RenamedKey& sentence : kReworded) use_current_key(json, sentence);
+  }
+  if (json.is_string()) {
+    const auto& text = json.get_ref<const std::string&>();
+    const auto found = std::ranges::find(kReworded, text, &RenamedKey::earlier);
+    if (found != kReworded.end()) json = std::string(found->now);
   }
   if (json.is_structured()) {
     for (Json& member : json) use_current_keys(member);

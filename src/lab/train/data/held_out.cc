@@ -27,9 +27,9 @@ Json held_out_protocol_json() {
       {"captions", kHeldOutProtocol},
       {"ties", "pessimistic"},
       {"description",
-       "Every picture with its first caption. Text to image: one query a picture, right are all "
-       "pictures with that first caption; image to text: the other way. Ties count against the model. "
-       "Transparent pictures are laid on white. `eval retrieval --captions one-caption` measures the "
+       "Every image with its first caption. Text to image: one query per image; all images with that first "
+       "caption are right. Image to text: the other way. Ties count against the model. "
+       "Transparent images are laid on white. `eval retrieval --captions one-caption` measures the "
        "same; with other captions its figures do not compare with these."}};
 }
 

@@ -17,11 +17,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kNoPicture = "visual texts without a picture";
+constexpr const char* kNoPicture = "visual texts without an image";
 constexpr const char* kAmbiguous = "ambiguous texts";
 constexpr const char* kContradicted = "texts called visual and non-visual";
 constexpr const char* kValidated = "texts that are among the validation's";
-constexpr const char* kUnreadable = "visual texts whose picture cannot be read";
+constexpr const char* kUnreadable = "visual texts whose image cannot be read";
 
 // Cosine from which on the encoder cannot distinguish two images: identical pixels have it, and a
 // photograph's copy in another format.

@@ -163,7 +163,7 @@ Result<EditorTrainingReport> train(const EditorTrainingOptions& options, const P
   }
   SACCADE_TRY(load_encoder_states(options, loaded));
   data.description = {{"kind", kEditorTrainingKind},
-                      {"objective", "flow matching: the squared error of the velocity, by the picture"},
+                      {"objective", "flow matching: the squared error of the velocity, per image"},
                       {"model", editor_config_json(data.config)},
                       {"datasets", std::move(described)},
                       {"held_out", std::move(described_held_out)},

@@ -260,6 +260,14 @@ TEST_F(Learning, StoppedItGoesOnAsIfItHadNot) {
   EXPECT_EQ(rest->best, whole->best);
   EXPECT_EQ(*read_file(folder / "other/model/model.safetensors"),
             *read_file(folder / "run/model/model.safetensors"));
+
+  // A sentence of run.json was reworded. The folder of an earlier version is still this training's.
+  std::string run = read_file(folder / "other/run.json").value_or("");
+  const std::string now = "of the velocity, per image";
+  const size_t at = run.find(now);
+  ASSERT_NE(at, std::string::npos);
+  folder.write("other/run.json", run.replace(at, now.size(), "of the velocity, by the picture"));
+  EXPECT_EQ(error(), "");
   options.text_dropout = 0.3;
   EXPECT_THAT(error(), HasSubstr("text_dropout"));
 }

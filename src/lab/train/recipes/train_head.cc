@@ -383,7 +383,7 @@ Result<HeadData> load_head_data(const HeadTrainingOptions& options, std::span<co
   SACCADE_TRY(load_encoder_of(options, data));
   const HeadConfig& config = data.config;
   data.description = {{"kind", folder.kind()},
-                      {"objective", "symmetric InfoNCE; every text of a picture is its positive"},
+                      {"objective", "symmetric InfoNCE; every text of an image is its positive"},
                       {"frozen", head_config_json(config)["frozen"]},
                       {"image_states", enum_name(config.input.images)},
                       {"text_states", enum_name(config.input.texts)},

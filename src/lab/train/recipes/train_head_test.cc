@@ -488,6 +488,21 @@ TEST_F(TrainHead, RefusesAnotherTrainingsFolder) {
   EXPECT_EQ(read(first.run / "run.json"), before);
 }
 
+// A sentence of run.json was reworded. The folder of an earlier version is still this training's.
+TEST_F(TrainHead, TakesAnEarlierVersionsFolder) {
+  const HeadTrainingOptions given = options("run");
+  const HeadTrainingReport first = train(given);
+  std::string run = read(given.run / "run.json");
+  const std::string now = "every text of an image is its positive";
+  const size_t at = run.find(now);
+  ASSERT_NE(at, std::string::npos);
+  folder_.write(given.run / "run.json",
+                run.replace(at, now.size(), "every text of a picture is its positive"));
+  const HeadTrainingReport again = train(given);
+  EXPECT_TRUE(again.finished);
+  EXPECT_EQ(again.outcome, first.outcome);
+}
+
 // --- on encoders ----------------------------------------------------------------------------------------
 
 // Shapes, split by their copies: one to train on, one to test on.

@@ -10,7 +10,6 @@
 #include "lab/train/loop.h"
 #include "lab/train/tasks/visualness_task.h"
 #include "saccade/core/files/files.h"
-#include "saccade/core/hash.h"
 #include "saccade/core/threads.h"
 #include "saccade/model/checkpoints/fingerprint.h"
 #include "saccade/nn/exceptions.h"
@@ -113,7 +112,7 @@ Result<VisualnessTrainingReport> train(const VisualnessTrainingOptions& options,
     if (options.dry_run) continue;
     Json own = data.description["stages"][stage.name];
     own["kind"] = kVisualnessStageKind;
-    own["training"] = sha256_hex(dump_json(description));
+    own["training"] = folder.description_hash();
     own["initial_weights"] = "random";
     if (!weights.empty()) {
       SACCADE_ASSIGN(own["initial_weights"], checkpoint_fingerprint(weights));

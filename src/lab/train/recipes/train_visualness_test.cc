@@ -267,7 +267,7 @@ TEST_F(VisualnessTraining, LearnsAndKeepsWhatTheEncoderThenTells) {
     std::set<std::string> reasons;
     for (const Exclusion& exclusion : last.excluded) reasons.insert(exclusion.reason);
     EXPECT_TRUE(reasons.contains("ambiguous texts"));
-    EXPECT_TRUE(reasons.contains("visual texts without a picture"));
+    EXPECT_TRUE(reasons.contains("visual texts without an image"));
     EXPECT_GT(last.best.f1, 0.7);
 
     // An encoder of the written checkpoint gives the measured results.
@@ -601,7 +601,7 @@ TEST_F(VisualnessTraining, LeavesOutWhatWouldCheatOrContradict) {
   for (const Exclusion& exclusion : report.stages[0].excluded) counts[exclusion.reason] = exclusion.count;
   EXPECT_EQ(counts["texts that are among the validation's"], 1);
   EXPECT_EQ(counts["texts called visual and non-visual"], 2);
-  EXPECT_EQ(counts["visual texts whose picture cannot be read"], 1);
+  EXPECT_EQ(counts["visual texts whose image cannot be read"], 1);
 }
 
 }  // namespace
