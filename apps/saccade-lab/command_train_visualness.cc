@@ -138,7 +138,7 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
           "CLIP: NULL image for non-visual texts: random, random:SEED, grey, black, white, or a file")
       ->capture_default_str();
   add_choice(*command, "--objective", options.objective,
-             "CLIP: image target of a visual text: own-pictures, or one-picture for all texts (the study's "
+             "CLIP: image target of a visual text: own-images, or one-image for all texts (the study's "
              "alternative, which loses retrieval)");
   add_choice(*command, "--loss", options.loss,
              "CLIP's loss: literal (the study's equation 1: texts of one image, also of the NULL image, are "

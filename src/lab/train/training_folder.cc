@@ -69,6 +69,9 @@ Status TrainingFolder::read_description() {
         held_out != there_.end() && held_out->is_object()) {
       use_current_key(*held_out, kProtocolDescription);
     }
+    if (const auto objective = there_.find("objective"); objective != there_.end()) {
+      use_current_text(*objective, kRenamedObjectives);
+    }
     use_current_key(there_, {"images", "pictures"});
     return {};
   }

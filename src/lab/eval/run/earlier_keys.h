@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,16 +34,22 @@ inline constexpr auto kRenamedFields = std::to_array<RenamedKey>({
     {"sentence", "words"},
 });
 
-// Sentences in descriptions of trainings, which are compared: values, and keys of "excluded".
-inline constexpr auto kReworded = std::to_array<RenamedKey>({
-    {"symmetric InfoNCE; every text of an image is its positive",
-     "symmetric InfoNCE; every text of a picture is its positive"},
-    {"flow matching: the squared error of the velocity, per image",
-     "flow matching: the squared error of the velocity, by the picture"},
+// Reasons of exclusions, which descriptions of trainings have as values and as keys.
+inline constexpr auto kRenamedReasons = std::to_array<RenamedKey>({
     {"visual texts without an image", "visual texts without a picture"},
     {"visual texts whose image cannot be read", "visual texts whose picture cannot be read"},
     {"images of galleries that are not there", "pictures of galleries that are not there"},
     {"edit queries with an image that is not there", "edit queries with a picture that is not there"},
+});
+
+// Values of "objective" in descriptions of trainings.
+inline constexpr auto kRenamedObjectives = std::to_array<RenamedKey>({
+    {"symmetric InfoNCE; every text of an image is its positive",
+     "symmetric InfoNCE; every text of a picture is its positive"},
+    {"flow matching: the squared error of the velocity, per image",
+     "flow matching: the squared error of the velocity, by the picture"},
+    {"own-images", "own-pictures"},
+    {"one-image", "one-picture"},
 });
 
 // The description of a protocol, in a protocol.
@@ -58,17 +65,20 @@ inline void use_current_key(Json& json, const RenamedKey& key) {
   json = std::move(renamed);
 }
 
-// Renames all of kRenamedKeys and kReworded in the JSON and in what it holds.
+// Replaces a string that is the earlier one of a pair.
+inline void use_current_text(Json& json, std::span<const RenamedKey> texts) {
+  if (!json.is_string()) return;
+  const auto found = std::ranges::find(texts, json.get_ref<const std::string&>(), &RenamedKey::earlier);
+  if (found != texts.end()) json = std::string(found->now);
+}
+
+// Renames all of kRenamedKeys and kRenamedReasons in the JSON and in what it holds.
 inline void use_current_keys(Json& json) {
   if (json.is_object()) {
     for (const RenamedKey& key : kRenamedKeys) use_current_key(json, key);
-    for (const RenamedKey& sentence : kReworded) use_current_key(json, sentence);
+    for (const RenamedKey& reason : kRenamedReasons) use_current_key(json, reason);
   }
-  if (json.is_string()) {
-    const auto& text = json.get_ref<const std::string&>();
-    const auto found = std::ranges::find(kReworded, text, &RenamedKey::earlier);
-    if (found != kReworded.end()) json = std::string(found->now);
-  }
+  use_current_text(json, kRenamedReasons);
   if (json.is_structured()) {
     for (Json& member : json) use_current_keys(member);
   }

@@ -150,15 +150,15 @@ TEST(Records, EarlierKeysAreRead) {
   EXPECT_TRUE(difference.significant);
 
   Json json = parse_json(R"({"protocol": {"words": "all", "null_picture": {"kind": "grey"}},
-                             "objective": "symmetric InfoNCE; every text of a picture is its positive",
                              "excluded": {"empty captions": 1, "visual texts without a picture": 2},
+                             "left_out": [{"reason": "pictures of galleries that are not there"}],
                              "datasets": [{"pictures_sha256": "ab"}], "words": 3, "significant": 1, "told_apart": 2})")
                   .value();
   use_current_keys(json);
   use_current_key(json["protocol"], kProtocolDescription);
   EXPECT_EQ(json, parse_json(R"({"protocol": {"description": "all", "null_image": {"kind": "grey"}},
-                                 "objective": "symmetric InfoNCE; every text of an image is its positive",
                                  "excluded": {"empty captions": 1, "visual texts without an image": 2},
+                                 "left_out": [{"reason": "images of galleries that are not there"}],
                                  "datasets": [{"images_sha256": "ab"}], "words": 3, "significant": 1, "told_apart": 2})")
                       .value());
 }

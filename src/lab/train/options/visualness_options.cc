@@ -4,7 +4,10 @@ namespace saccade::lab {
 
 std::span<const EnumName<VisualnessObjective>> enum_names(VisualnessObjective) {
   static constexpr EnumName<VisualnessObjective> kNames[] = {
-      {VisualnessObjective::kOwnPictures, "own-pictures"}, {VisualnessObjective::kOnePicture, "one-picture"}};
+      {VisualnessObjective::kOwnPictures, "own-images"},
+      {VisualnessObjective::kOnePicture, "one-image"},
+      {VisualnessObjective::kOwnPictures, "own-pictures"},
+      {VisualnessObjective::kOnePicture, "one-picture"}};
   return kNames;
 }
 

@@ -360,6 +360,15 @@ TEST_F(VisualnessTraining, TheAlternativesTrainToo) {
   EXPECT_EQ(one.stages[0].visual, 13);  // it needs no image of their own
   EXPECT_GT(one.stages[0].best.f1, 0.7);
 
+  // The objective has another name in run.json of earlier versions.
+  std::string run = read(options.run / "run.json");
+  const std::string name = "\"one-image\"";
+  const size_t at = run.find(name);
+  ASSERT_NE(at, std::string::npos);
+  data_.folder().write(options.run / "run.json", run.replace(at, name.size(), "\"one-picture\""));
+  options.dry_run = true;
+  train(options);
+
   options = this->options("shared");
   options.loss = VisualnessLoss::kMultiPositive;
   options.automatic.datasets.clear();
