@@ -96,10 +96,7 @@ Result<std::unique_ptr<PictureEngine>> engine_of(const EngineArguments& argument
   for (const std::string& field : arguments.set) SACCADE_TRY(parse_field(field, options.set));
   const hub::Environment environment = [](const char* name) { return std::getenv(name); };
   options.key = engine_key(options.kind, options.endpoint, environment);
-  for (const char* name : {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}) {
-    const char* value = environment(name);
-    if (value != nullptr && *value != 0 && options.certificates.empty()) options.certificates = value;
-  }
+  options.certificates = hub::certificates_from(environment);
   return open_engine(options);
 }
 

@@ -26,7 +26,7 @@ Result<hub::Settings> settings_of(const PullArguments& arguments) {
     SACCADE_ASSIGN(settings.endpoint, hub::clean_endpoint(arguments.endpoint));
   }
   if (!arguments.token_file.empty()) {
-    SACCADE_ASSIGN(settings.token, hub::read_token(arguments.token_file));
+    SACCADE_ASSIGN(settings.token, hub::read_token(arguments.token_file).in("the hub's token"));
   }
   if (!arguments.cache.empty()) settings.cache = arguments.cache;
   settings.offline = settings.offline || arguments.offline;

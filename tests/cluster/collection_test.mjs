@@ -1,11 +1,12 @@
-// Collections in a Weaviate cluster of three nodes, used by `saccade` as folders are: filters against the same items in a
-// folder, workers that share their inputs, a node that is killed during import and search, and an engine that is down.
+// Collections in a Weaviate cluster of three nodes, used by `saccade` as folders are: workers that share their inputs, roots
+// that hosts mount elsewhere, shards and replicas, a folder that is watched, filters against the same items in a folder, a node
+// that is killed during import and search, and an engine that is down. The cost of `search --exact-rescore` is measured.
 import assert from "node:assert/strict";
-import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { ask, drawings, nodePorts, run, start, startNode, stop, stopAll } from "./programs.mjs";
+import { ask, draw, drawings, nodePorts, run, start, startNode, stop, stopAll, until } from "./programs.mjs";
 
 const folder = mkdtempSync(join(tmpdir(), "saccade-nodes-"));
 const nodes = [];
@@ -21,7 +22,13 @@ async function succeeds(...options) {
   return done.out;
 }
 const answers = async (...options) => JSON.parse(await succeeds(...options, "--json"));
-const address = (name) => `weaviate://${hosts}/${name}?replicas=3&shards=3`;
+const address = (name, options = "replicas=3&shards=3") => `weaviate://${hosts}/${name}?${options}`;
+// Weaviate's own answer.
+async function asked(path) {
+  const { status, json, text } = await ask(`http://127.0.0.1:${nodes[0].http}${path}`);
+  assert.equal(status, 200, `${path}: ${text}`);
+  return json;
+}
 
 // A generator of numbers in [0, 1) from a seed (mulberry32).
 function generator(seed) {
@@ -97,11 +104,14 @@ function kill(child) {
 }
 
 before(async () => {
-  for (const made of ["home", "drawings"]) mkdirSync(join(folder, made));
+  mkdirSync(join(folder, "home"));
+  draw(join(folder, "drawings"));
   for (let at = 0; at < 3; at++) nodes.push(await nodePorts());
   hosts = nodes.map((node) => `127.0.0.1:${node.http}`).join(",");
   await startAll();
-  for (const [name, image] of Object.entries(drawings)) writeFileSync(join(folder, "drawings", `${name}.svg`), image);
+  const first = join(folder, "first");
+  await succeeds("index", "-q", "-c", first, "-m", "starter", join(folder, "drawings"));
+  dim = (await answers("collection", "info", "-c", first)).checkpoint.dim;
 }, { timeout: 300_000 });
 
 after(async () => {
@@ -117,7 +127,7 @@ test("workers that share their inputs fill one class, and the images are found",
   assert.equal(both.reduce((sum, one) => sum + JSON.parse(one.out).added, 0), Object.keys(drawings).length);
   const info = await answers("collection", "info", "-c", into);
   assert.equal(info.items, Object.keys(drawings).length);
-  dim = info.checkpoint.dim;
+  assert.equal(info.checkpoint.dim, dim);
   for (const name of Object.keys(drawings)) {
     const found = await answers("search", "-q", "-c", into, "--keyword-weight", "0", name);
     assert.equal(found.hits[0].path, join(inputs, `${name}.svg`));
@@ -138,6 +148,122 @@ test("workers that share their inputs fill one class, and the images are found",
   await succeeds("collection", "verify", "-c", into);
   assert.equal((await answers("collection", "remove", "-c", into, "--filter", "path~heart")).removed, 1);
   assert.equal((await answers("index", "-q", "-c", into, inputs)).stayed_out, 1);
+}, { timeout: 300_000 });
+
+test("a root that hosts mount elsewhere is one collection with one encoding", async () => {
+  const names = Object.keys(drawings);
+  const mounts = [join(folder, "mounted"), join(folder, "mnt", "nas")];
+  for (const mount of mounts) {
+    for (const path of draw(join(mount, "icons"))) utimesSync(path, 1_700_000_000, 1_700_000_000);
+  }
+  const [here, there] = mounts.map((mount) => `${address("Mounted")}&root=photos=${mount}`);
+  // All objects by UUID, with their times of change.
+  const stored = () => until(() => "all objects are listed", async () => {
+    const { objects } = await asked("/v1/objects?class=Mounted&limit=100");
+    return objects.length === names.length && objects.sort((a, b) => (a.id < b.id ? -1 : 1));
+  });
+  const made = await answers("index", "-q", "-c", here, "-m", "starter", mounts[0]);
+  assert.equal(made.added, names.length);
+  assert.ok(made.encoder_used);
+  const before = await stored();
+  assert.deepEqual(before.map(({ properties }) => JSON.parse(properties.item).path).sort(), names.map((name) => `photos/icons/${name}.svg`).sort());
+  for (const prune of [[], ["--prune"]]) {
+    const again = await answers("index", "-q", "-c", there, ...prune, mounts[1]);
+    assert.equal(again.unchanged, names.length);
+    assert.equal(again.encoder_used, false);
+    for (const count of ["added", "updated", "moved", "removed", "facts_read"]) assert.equal(again[count], 0, count);
+    assert.deepEqual(await stored(), before);
+  }
+  for (const [at, mount] of [[here, mounts[0]], [there, mounts[1]]]) {
+    for (const name of names) {
+      const found = await answers("search", "-q", "-c", at, "--keyword-weight", "0", name);
+      assert.equal(found.hits[0].path, join(mount, "icons", `${name}.svg`));
+      assert.equal(found.searched, names.length);
+    }
+    // Filters compare the stored path.
+    const one = await answers("search", "-q", "-c", at, "--filter", 'path="photos/icons/a star.svg"', "a heart");
+    assert.deepEqual(one.hits.map((hit) => hit.path), [join(mount, "icons", "a star.svg")]);
+  }
+}, { timeout: 300_000 });
+
+test("shards and replicas of the address are those of its classes", async () => {
+  const inputs = join(folder, "one");
+  draw(inputs, ["a heart"]);
+  await succeeds("index", "-q", "-c", address("Sharded", "shards=6&replicas=3"), "-m", "starter", inputs);
+  await succeeds("index", "-q", "-c", `weaviate://${hosts}/Plain`, "-m", "starter", inputs);
+  // The shards that each node has of a class.
+  const shards = async (name) => {
+    const { json } = await ask(`http://127.0.0.1:${nodes[0].http}/v1/nodes/${name}?output=verbose`);
+    return (json?.nodes ?? []).map((node) => (node.shards ?? []).filter((shard) => shard.class === name).map((shard) => shard.name));
+  };
+  const sharded = await asked("/v1/schema/Sharded");
+  assert.equal(sharded.shardingConfig.desiredCount, 6);
+  assert.equal(sharded.shardingConfig.actualCount, 6);
+  assert.equal(sharded.replicationConfig.factor, 3);
+  assert.equal((await asked("/v1/schema/ShardedNotes")).replicationConfig.factor, 3);
+  let seen = [];
+  await until(() => `each node has six shards: ${JSON.stringify(seen)}`, async () => {
+    seen = await shards("Sharded");
+    return seen.length === 3 && seen.every((names) => names.length === 6 && new Set(names).size === 6);
+  });
+  assert.equal(new Set(seen.flat()).size, 6);
+  // By default there is one shard a node, and each is kept once.
+  const plain = await asked("/v1/schema/Plain");
+  assert.equal(plain.shardingConfig.desiredCount, 3);
+  assert.equal(plain.replicationConfig.factor, 1);
+  await until(() => `three shards are kept once: ${JSON.stringify(seen)}`, async () => {
+    seen = (await shards("Plain")).flat();
+    return seen.length === 3 && new Set(seen).size === 3;
+  });
+}, { timeout: 120_000 });
+
+test("a folder that is watched is followed into the cluster", async () => {
+  const inputs = join(folder, "watched");
+  draw(inputs, ["a heart", "a star"]);
+  const into = address("Watched");
+  assert.equal((await answers("index", "-q", "-c", into, "-m", "starter", inputs)).added, 2);
+  const watching = await start(
+    folder,
+    process.env.SACCADE_PROGRAM,
+    ["watch", "-c", into, "--settle", "0.3", "--json", inputs],
+    environment,
+    (child) => child.said.includes("are removed from the collection") && child,
+  );
+  // Sums of what the lines of JSON report.
+  const reported = () => {
+    const reports = watching.said.split("\n").slice(0, -1).filter((line) => line.startsWith("{")).map((line) => JSON.parse(line));
+    return ["added", "updated", "removed", "moved"].map((count) => reports.reduce((sum, report) => sum + report[count], 0));
+  };
+  const follows = (...wanted) => until(() => `added, updated, removed, moved are ${wanted}:\n${watching.said}`, () => {
+    assert.equal(watching.exitCode, null, watching.said);
+    return reported().join() === wanted.join();
+  });
+  const best = async (name) => (await answers("search", "-q", "-c", into, "--keyword-weight", "0", "--all", name)).hits;
+  const items = async () => (await answers("collection", "info", "-c", into)).items;
+
+  const [house] = draw(inputs, ["a house"]);
+  await follows(1, 0, 0, 0);
+  await until(() => "the new image is found", async () => (await best("a house"))[0].path === house);
+  assert.equal(await items(), 3);
+
+  writeFileSync(house, drawings["an envelope"]);
+  await follows(1, 1, 0, 0);
+  const [envelope] = draw(join(folder, "not-watched"), ["an envelope"]);
+  await until(() => "the changed image has the embedding of its new content", async () => {
+    const { hits } = await answers("search", "-q", "-c", into, "--image", envelope);
+    return hits[0].path === house && hits[0].score > 0.999;
+  });
+  assert.equal(await items(), 3);
+
+  rmSync(join(inputs, "a star.svg"));
+  await follows(1, 1, 1, 0);
+  await until(() => "the removed image is found no more", async () => {
+    const paths = (await best("a star")).map((hit) => hit.path).sort();
+    return paths.join() === [join(inputs, "a heart.svg"), house].sort().join();
+  });
+  assert.equal(await items(), 2);
+  await stop(watching);
+  await succeeds("collection", "verify", "-c", into);
 }, { timeout: 300_000 });
 
 test("500 random filters leave the same items as in a folder", async () => {
@@ -202,6 +328,45 @@ test("500 random filters leave the same items as in a folder", async () => {
     assert.equal(status, 200, `${offset}: ${text}`);
   }
 }, { timeout: 300_000 });
+
+test("the cost of --exact-rescore is measured", async (t) => {
+  const count = 12_000;
+  writeItems(join(folder, "costs"), count, 3);
+  const local = join(folder, "costs-local");
+  const into = address("Costs", "shards=3");
+  for (const to of [local, into]) {
+    await succeeds("collection", "import", "-q", "-c", to, "-m", "starter", "--no-files", join(folder, "costs"));
+  }
+  // The median time of five searches, and the last answer.
+  const measured = async (...options) => {
+    const times = [];
+    let found;
+    for (let i = 0; i < 5; i++) {
+      const begin = performance.now();
+      found = await answers("search", "-q", "--keyword-weight", "0", "--all", ...options, "a red bird");
+      times.push(performance.now() - begin);
+    }
+    return { time: Math.round(times.sort((a, b) => a - b)[2]), found, paths: found.hits.map((hit) => hit.path) };
+  };
+  const exact = await measured("-c", local);
+  assert.equal(exact.paths.length, 10);
+  t.diagnostic(`search among ${count} images of ${dim} values, median of 5, with the program's start and the text's encoding:`);
+  t.diagnostic(`in a folder, exact: ${exact.time} ms`);
+  for (const rescore of [256, 1_000, 10_000]) {
+    const { time, found, paths } = await measured("-c", into, "--exact-rescore", `${rescore}`);
+    const { compared } = found.approximate;
+    // A node's index of vectors may give somewhat less.
+    assert.ok(compared > 0.9 * rescore && compared <= rescore, `--exact-rescore ${rescore} compared ${compared} images`);
+    assert.equal(found.searched, count);
+    assert.equal(paths.length, 10);
+    const same = paths.filter((path) => exact.paths.includes(path)).length;
+    t.diagnostic(`--exact-rescore ${rescore}: ${time} ms, ${compared} compared, ${same} of the exact 10 best`);
+  }
+  // The nodes of the next tests start again without it.
+  for (const name of ["Costs", "CostsNotes"]) {
+    assert.equal((await ask(`http://127.0.0.1:${nodes[0].http}/v1/schema/${name}`, undefined, {}, "DELETE")).status, 200);
+  }
+}, { timeout: 400_000 });
 
 test("a node that is killed in an import and in searches loses nothing", async () => {
   const count = 2000;

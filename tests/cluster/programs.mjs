@@ -1,7 +1,7 @@
 // Programs on loopback for the tests of this folder, and requests to them.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 
@@ -17,6 +17,25 @@ export const drawings = {
   "a house": svg('<path fill="brown" d="M2 12L12 3l10 9h-3v9h-5v-6h-4v6H5v-9z"/>'),
   "an envelope": svg('<path fill="none" stroke="black" stroke-width="1.5" d="M2 5h20v14H2zM2 5l10 8 10-8"/>'),
 };
+
+// Writes drawings into a folder, each under its name, and returns their paths.
+export function draw(to, names = Object.keys(drawings)) {
+  mkdirSync(to, { recursive: true });
+  return names.map((name) => {
+    const path = join(to, `${name}.svg`);
+    writeFileSync(path, drawings[name]);
+    return path;
+  });
+}
+
+// Waits until `met` returns something true, and returns that.
+export async function until(what, met, seconds = 60) {
+  for (const end = Date.now() + seconds * 1000; ; await new Promise((resolve) => setTimeout(resolve, 100))) {
+    const found = await met();
+    if (found) return found;
+    assert.ok(Date.now() < end, `not so after ${seconds} s: ${what()}`);
+  }
+}
 
 // Starts a program in `folder`; `ready` waits until it answers, and fails when it ends before that.
 export async function start(folder, program, options, environment, ready) {
@@ -65,7 +84,6 @@ export async function ask(address, body, headers = {}, method = body === undefin
   return { status: response.status, json: text === "" ? undefined : JSON.parse(text), text };
 }
 
-
 export const stopAll = () => Promise.all(processes.map(stop));
 
 // Runs the program to its end: its exit code and what it wrote.
@@ -94,13 +112,13 @@ async function freePair() {
 
 // The ports of a Weaviate node. Other nodes take the ports of its data and of its calls to follow those of gossip and Raft.
 export async function nodePorts() {
-  const [http, grpc, profiling] = await freePorts(3);
+  const [http, tls, grpc, profiling] = await freePorts(4);
   const [gossip, raft] = [await freePair(), await freePair()];
-  return { http, grpc, profiling, gossip, data: gossip + 1, raft, raftRpc: raft + 1 };
+  return { http, tls, grpc, profiling, gossip, data: gossip + 1, raft, raftRpc: raft + 1 };
 }
 
 // Starts a Weaviate node, number `at` of those with these ports, and returns its process when it is ready.
-export async function startNode(folder, nodes, at, environment = {}) {
+export async function startNode(folder, nodes, at, environment = {}, options = []) {
   const { http, grpc, profiling, gossip, data, raft, raftRpc } = nodes[at];
   const name = `node${at + 1}`;
   mkdirSync(join(folder, `data-${name}`), { recursive: true });
@@ -109,7 +127,7 @@ export async function startNode(folder, nodes, at, environment = {}) {
   return start(
     folder,
     process.env.WEAVIATE_PROGRAM,
-    ["--host", "127.0.0.1", "--port", `${http}`, "--scheme", "http"],
+    ["--host", "127.0.0.1", "--port", `${http}`, "--scheme", "http", ...options],
     {
       AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED: "true",
       DISABLE_TELEMETRY: "true",

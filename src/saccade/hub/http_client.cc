@@ -101,6 +101,22 @@ bool is_unreachable(CURLcode code) {
   }
 }
 
+// Returns the message of a failed transfer. detail: what libcurl reported of it, or an empty string.
+std::string failure_text(CURLcode code, const std::string& detail,
+                         const std::filesystem::path& certificates) {
+  const std::string text = curl_easy_strerror(code);
+  if (code == CURLE_PEER_FAILED_VERIFICATION) {
+    return fmt::format(
+        "the server's certificate is not trusted: {} (SSL_CERT_FILE names a file of certificates to trust)",
+        detail.empty() ? text : detail);
+  }
+  if (code == CURLE_SSL_CACERT_BADFILE && !certificates.empty()) {
+    return fmt::format("no certificates can be read from {}, which SSL_CERT_FILE or a variable like it names",
+                       certificates.string());
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string_view HttpReply::header(std::string_view name) const {
@@ -251,6 +267,8 @@ HttpResult HttpSession::send(const HttpRequest& request, const HttpSink* sink, c
     set(CURLOPT_PROXY, "");
   }
   if (!state_->options.certificates.empty()) set(CURLOPT_CAINFO, state_->options.certificates.c_str());
+  std::array<char, CURL_ERROR_SIZE> detail{};
+  set(CURLOPT_ERRORBUFFER, detail.data());
   set(CURLOPT_HEADERFUNCTION, take_header);
   set(CURLOPT_HEADERDATA, &transfer);
   // The status is known to libcurl when the body begins.
@@ -272,6 +290,7 @@ HttpResult HttpSession::send(const HttpRequest& request, const HttpSink* sink, c
   set(CURLOPT_XFERINFODATA, &transfer);
 
   const CURLcode code = curl_easy_perform(easy);
+  set(CURLOPT_ERRORBUFFER, static_cast<char*>(nullptr));  // the handle lives longer than the buffer
   curl_slist_free_all(headers);
   curl_slist_free_all(names);
   long status = 0;
@@ -281,8 +300,9 @@ HttpResult HttpSession::send(const HttpRequest& request, const HttpSink* sink, c
   if (!transfer.status) return tl::unexpected(HttpFailure{transfer.status.error()});
   if (code != CURLE_OK) {
     const bool reached = !is_unreachable(code);
-    return tl::unexpected(HttpFailure{Error{ErrorCode::kIo, curl_easy_strerror(code)}, reached, reached,
-                                      code == CURLE_OPERATION_TIMEDOUT});
+    return tl::unexpected(
+        HttpFailure{Error{ErrorCode::kIo, failure_text(code, detail.data(), state_->options.certificates)},
+                    reached, reached, code == CURLE_OPERATION_TIMEDOUT});
   }
   if (goes_to_sink(transfer) && !transfer.begun) {
     if (const Status begun = sink->begin(transfer.reply); !begun)

@@ -25,7 +25,7 @@ struct HttpOptions {
   // Timeout of a transfer without any byte, in whole seconds.
   std::chrono::seconds silence_limit{60};
   std::chrono::milliseconds time_limit{0};  // limit of a whole transfer; 0 means no limit
-  std::filesystem::path certificates;       // empty: the system's
+  std::filesystem::path certificates;  // a file; empty: the system's. Callers read hub::certificates_from
 };
 
 struct HttpReply {
@@ -65,7 +65,8 @@ struct HttpRequest {
   std::vector<std::string> addresses = {};
 };
 
-// Failure without a usable reply. The error's text does not name the host; callers add what they requested.
+// Failure without a usable reply. The error's text names no host, except one whose certificate is for another name; callers
+// add what they requested.
 struct HttpFailure {
   Error error;
   bool passing = false;   // may go well the next time: time-outs, connections that broke

@@ -119,6 +119,16 @@ TEST_F(SettingsFrom, EndpointAndOffline) {
   EXPECT_FALSE(settings({{"HOME", "/h"}, {"HF_HUB_OFFLINE", "0"}})->offline);
 }
 
+TEST_F(SettingsFrom, CertificatesAreThoseOfTheFirstVariableThatIsSet) {
+  EXPECT_EQ(settings({{"HOME", "/h"}})->certificates, "");
+  EXPECT_EQ(settings({{"HOME", "/h"}, {"CURL_CA_BUNDLE", "/c"}})->certificates, "/c");
+  EXPECT_EQ(settings({{"HOME", "/h"}, {"CURL_CA_BUNDLE", "/c"}, {"REQUESTS_CA_BUNDLE", "/r"}})->certificates,
+            "/r");
+  EXPECT_EQ(settings({{"HOME", "/h"}, {"REQUESTS_CA_BUNDLE", "/r"}, {"SSL_CERT_FILE", "/s"}})->certificates,
+            "/s");
+  EXPECT_EQ(settings({{"HOME", "/h"}, {"CURL_CA_BUNDLE", "/c"}, {"SSL_CERT_FILE", ""}})->certificates, "/c");
+}
+
 std::string hash_of(HashKind kind, std::string_view text) {
   ContentHash hash(kind, static_cast<int64_t>(text.size()));
   hash.update(std::as_bytes(std::span(text)));

@@ -36,17 +36,6 @@ fs::path expanded(const std::string& text, const std::string& home) {
   return text;
 }
 
-Result<std::string> clean_token(std::string_view text, std::string_view where) {
-  const auto space = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; };
-  while (!text.empty() && space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && space(text.back())) text.remove_suffix(1);
-  if (!std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; })) {
-    return fail(ErrorCode::kBadData, "{}: not a token: it has spaces, line ends or other odd characters",
-                where);
-  }
-  return std::string(text);
-}
-
 // Returns HF_HOME or its default; empty if there is none.
 fs::path home_of_hub(const Environment& environment) {
   const std::string home = first_of(environment, {"HOME"});
@@ -77,9 +66,24 @@ Result<std::string> clean_endpoint(const std::string& endpoint) {
   return clean;
 }
 
+Result<std::string> clean_token(std::string_view text, std::string_view where) {
+  const auto space = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; };
+  while (!text.empty() && space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && space(text.back())) text.remove_suffix(1);
+  if (!std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; })) {
+    return fail(ErrorCode::kBadData, "{}: not a token: it has spaces, line ends or other odd characters",
+                where);
+  }
+  return std::string(text);
+}
+
 Result<std::string> read_token(const fs::path& file) {
-  SACCADE_ASSIGN(const std::string text, read_file(file, kMaxTokenFile).in("the hub's token"));
+  SACCADE_ASSIGN(const std::string text, read_file(file, kMaxTokenFile));
   return clean_token(text, file.string());
+}
+
+fs::path certificates_from(const Environment& environment) {
+  return first_of(environment, {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"});
 }
 
 Result<fs::path> cache_from(const Environment& environment) {
@@ -98,7 +102,7 @@ Result<Settings> settings_from(const Environment& environment) {
   SACCADE_ASSIGN(settings.endpoint, clean_endpoint(endpoint.empty() ? kDefaultEndpoint : endpoint));
 
   SACCADE_ASSIGN(settings.cache, cache_from(environment));
-  settings.certificates = first_of(environment, {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"});
+  settings.certificates = certificates_from(environment);
   settings.offline = is_true(first_of(environment, {"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"}));
 
   if (is_true(first_of(environment, {"HF_HUB_DISABLE_IMPLICIT_TOKEN"}))) return settings;
@@ -112,7 +116,7 @@ Result<Settings> settings_from(const Environment& environment) {
   if (file.empty() && !hub_home.empty()) file = hub_home / "token";
   std::error_code error;
   if (!file.empty() && fs::exists(file, error)) {
-    SACCADE_ASSIGN(settings.token, read_token(file));
+    SACCADE_ASSIGN(settings.token, read_token(file).in("the hub's token"));
   }
   return settings;
 }

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "saccade/core/error.h"
 
@@ -42,7 +43,12 @@ Result<std::filesystem::path> cache_from_environment();
 
 // Checks an endpoint and removes trailing slashes.
 Result<std::string> clean_endpoint(const std::string& endpoint);
-// Reads a token from a file, without the white space around it. kBadData if it cannot be sent in a header.
+// Returns a token without the white space around it. kBadData if it cannot be sent in a header; the message begins with
+// `where`, and does not have the token.
+Result<std::string> clean_token(std::string_view text, std::string_view where);
+// Reads a token from a file.
 Result<std::string> read_token(const std::filesystem::path& file);
+// Returns the file of certificates to trust that the environment names; empty if it names none.
+std::filesystem::path certificates_from(const Environment& environment);
 
 }  // namespace saccade::hub

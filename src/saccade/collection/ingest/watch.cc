@@ -266,34 +266,40 @@ class Watch {
   }
 
   Status take_in() {
-    auto writer = CollectionWriter::open(collection_, {.stop = stop_});
-    if (!writer) {
-      // Another writes, or the disk is full: what has changed is kept in mind.
-      const ErrorCode code = writer.error().code;
-      if (code != ErrorCode::kCancelled && code != ErrorCode::kIo) return fail(std::move(writer).error());
-      if (!waited_)
-        tell(fmt::format("{}: tried again every {:g} s", writer.error().message, options_.retry_seconds),
-             true);
-      waited_ = true;
-      not_before_ = Clock::now() + seconds(options_.retry_seconds);
+    const Status taken = try_to_take_in();
+    if (taken) {
+      waited_ = false;
+      all_ = false;
+      fresh_ = false;
+      changes_ = {};
       return {};
     }
-    waited_ = false;
-    SACCADE_ASSIGN(const std::vector<fs::path> found, inputs(*writer));
+    // Another writes, the disk is full, or nodes of a cluster are down: what has changed is kept in mind.
+    const ErrorCode code = taken.error().code;
+    if (code != ErrorCode::kCancelled && code != ErrorCode::kIo) return taken;
+    if (stop_.stop_requested()) return {};
+    if (!waited_) {
+      tell(fmt::format("{}: tried again every {:g} s", taken.error().message, options_.retry_seconds), true);
+    }
+    waited_ = true;
+    not_before_ = Clock::now() + seconds(options_.retry_seconds);
+    return {};
+  }
+
+  Status try_to_take_in() {
+    SACCADE_ASSIGN(CollectionWriter writer, CollectionWriter::open(collection_, {.stop = stop_}));
+    SACCADE_ASSIGN(const std::vector<fs::path> found, inputs(writer));
     if (!found.empty()) {
       IngestOptions taking = options_.ingest;
       // Folders that events name as gone were deleted, as their root is there; file systems may be mounted below it.
       if (!all_) taking.prune_guard = PruneGuard::kDevices;
-      auto report = ingest(*writer, encoder_, found, taking, pool_, {}, stop_);
+      auto report = ingest(writer, encoder_, found, taking, pool_, {}, stop_);
       // All inputs may have gone since: events will say so. A checkpoint that is gone is another matter.
       const bool inputs_gone =
           !report && report.error().code == ErrorCode::kNotFound && !check_any_input(found);
       if (!report && !inputs_gone) return fail(std::move(report).error());
       if (report && news_) news_({{}, false, *std::move(report)});
     }
-    all_ = false;
-    fresh_ = false;
-    changes_ = {};
     return {};
   }
 

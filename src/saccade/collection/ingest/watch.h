@@ -31,7 +31,8 @@ struct WatchOptions {
   // Time between looks at folders that cannot be watched (the kernel's table is full), and at those that are
   // away (unmounted) for coming back.
   double look_seconds = 60;
-  // Time between tries to open the collection while another process writes to it.
+  // Time between tries to write to the collection while another process does, its disk is full or nodes of its cluster
+  // are down.
   double retry_seconds = 5;
   // Maximum number of watched folders; the others are polled. 0: as many as the kernel allows.
   int64_t most_watches = 0;
@@ -52,7 +53,7 @@ struct WatchNews {
 // unless options.ingest.prune is false.
 //
 // Errors: kNotFound if there is no collection or none of the inputs; kMismatch for another checkpoint's
-// encoder; errors that end ingest. Idle cost: only checks of missing and unwatched folders. Runs on one
+// encoder; errors that end ingest, except kIo, after which it is tried again. Idle cost: only checks of missing and unwatched folders. Runs on one
 // thread, which also calls `news`.
 Status watch(const std::filesystem::path& collection, const EncoderSource& encoder,
              std::span<const std::filesystem::path> inputs, const WatchOptions& options, ThreadPool& pool,

@@ -231,6 +231,19 @@ TEST_F(WatchTest, AnotherWriterIsWaitedFor) {
   EXPECT_TRUE(soon([&] { return paths().size() == 1; }));
 }
 
+// As when too few nodes of a cluster are there to write to.
+TEST_F(WatchTest, WhatCannotBeWrittenNowIsTriedAgain) {
+  options_.retry_seconds = 0.1;
+  encoder_.fail_at_call = 2;
+  encoder_.fail_with = ErrorCode::kIo;
+  const std::string a = add("a.png", 1);
+  start({pictures_});
+  ASSERT_TRUE(soon([&] { return paths() == std::vector<std::string>{a}; }));
+  const std::string b = add("b.png", 2);
+  EXPECT_TRUE(soon([&] { return told("the device is gone: tried again every 0.1 s"); }));
+  EXPECT_TRUE(soon([&] { return paths() == std::vector<std::string>{a, b}; }));
+}
+
 TEST_F(WatchTest, IdleItCostsNothing) {
   add("a.png", 1);
   options_.look_seconds = 60;

@@ -2,7 +2,9 @@
 // none is read past its end. Also statuses, errors of GraphQL, and nodes that are silent.
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <stop_token>
+#include <string>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -383,6 +385,39 @@ TEST_F(WeaviateAnswers, StatusesThatMayPassAreAskedAgain) {
   const auto answered = asking.call({.path = "/v1/tried"});
   ASSERT_OK(answered);
   EXPECT_EQ((*answered)["now"], true);
+}
+
+TEST(WeaviateClientOptions, KeyAndCertificatesComeFromTheEnvironment) {
+  const test::TestFolder folder;
+  const std::string file = folder.write("key", "of-the-file\n");
+  const std::string bad = folder.write("bad", "two words");
+  const std::string none = folder.path() / "none";
+  const auto options = [](const std::map<std::string, std::string>& variables) {
+    return client_options([&](const char* name) {
+      const auto found = variables.find(name);
+      return found == variables.end() ? nullptr : found->second.c_str();
+    });
+  };
+  EXPECT_EQ(options({}).value().key, "");
+  EXPECT_EQ(options({{"SACCADE_WEAVIATE_KEY_FILE", file}}).value().key, "of-the-file");
+  EXPECT_EQ(options({{"SACCADE_WEAVIATE_KEY", ""}, {"SACCADE_WEAVIATE_KEY_FILE", file}}).value().key,
+            "of-the-file");
+  EXPECT_EQ(options({{"SACCADE_WEAVIATE_KEY", "given\n"}, {"SACCADE_WEAVIATE_KEY_FILE", file}}).value().key,
+            "given");
+  EXPECT_EQ(options({{"SSL_CERT_FILE", ""}, {"REQUESTS_CA_BUNDLE", "/r"}}).value().certificates, "/r");
+  // The lack of a file is not the lack of a class, which kNotFound stands for.
+  const auto lacks = options({{"SACCADE_WEAVIATE_KEY_FILE", none}});
+  ASSERT_FALSE(lacks);
+  EXPECT_EQ(lacks.error().code, ErrorCode::kIo);
+  EXPECT_THAT(lacks.error().message, testing::StartsWith("SACCADE_WEAVIATE_KEY_FILE: " + none));
+  // The value would be two headers.
+  for (const auto& variables : {std::map<std::string, std::string>{{"SACCADE_WEAVIATE_KEY", "a\r\nX: b"}},
+                                std::map<std::string, std::string>{{"SACCADE_WEAVIATE_KEY_FILE", bad}}}) {
+    const auto refused = options(variables);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kBadData);
+    EXPECT_THAT(refused.error().message, HasSubstr("not a token"));
+  }
 }
 
 TEST_F(WeaviateAnswers, ASilentNodeIsLeftAfterItsTime) {

@@ -15,6 +15,8 @@ using std::chrono::milliseconds;
 
 constexpr int64_t kMostAnswer = int64_t{1} << 30;
 constexpr size_t kMostSaid = 400;
+constexpr const char* kKeyVariable = "SACCADE_WEAVIATE_KEY";
+constexpr const char* kKeyFileVariable = "SACCADE_WEAVIATE_KEY_FILE";
 
 // Returns the engine's message: {"error": [{"message": ...}]}, {"message": ...}, or the text itself.
 std::string said_in(const std::string& body) {
@@ -46,15 +48,20 @@ Status wait(milliseconds time, const std::stop_token& stop) {
 
 Result<ClientOptions> client_options(const hub::Environment& environment) {
   ClientOptions options;
-  if (const char* key = environment("SACCADE_WEAVIATE_KEY"); key != nullptr) options.key = key;
-  const char* file = environment("SACCADE_WEAVIATE_KEY_FILE");
+  if (const char* key = environment(kKeyVariable); key != nullptr) {
+    SACCADE_ASSIGN(options.key, hub::clean_token(key, kKeyVariable));
+  }
+  const char* file = environment(kKeyFileVariable);
   if (options.key.empty() && file != nullptr && *file != '\0') {
-    SACCADE_ASSIGN(options.key, hub::read_token(file).in("SACCADE_WEAVIATE_KEY_FILE"));
+    auto key = hub::read_token(file).in(kKeyFileVariable);
+    if (!key) {
+      // A file that is not there says nothing about the class.
+      const ErrorCode code = key.error().code;
+      return fail(code == ErrorCode::kNotFound ? ErrorCode::kIo : code, "{}", key.error().message);
+    }
+    options.key = *std::move(key);
   }
-  for (const char* name : {"SSL_CERT_FILE", "CURL_CA_BUNDLE"}) {
-    const char* value = environment(name);
-    if (options.certificates.empty() && value != nullptr) options.certificates = value;
-  }
+  options.certificates = hub::certificates_from(environment);
   return options;
 }
 
@@ -124,9 +131,8 @@ Result<Json> Client::call(const Request& request) const {
       if (reply->status == 404 && request.may_lack) return Json();
       const std::string said = said_in(reply->body);
       if (reply->status == 401 || reply->status == 403) {
-        return fail(ErrorCode::kIo,
-                    "{}: the key is {} (SACCADE_WEAVIATE_KEY or SACCADE_WEAVIATE_KEY_FILE): {}", endpoint,
-                    options_.key.empty() ? "missing" : "refused", said);
+        return fail(ErrorCode::kIo, "{}: the key is {} ({} or {}): {}", endpoint,
+                    options_.key.empty() ? "missing" : "refused", kKeyVariable, kKeyFileVariable, said);
       }
       // Another node, or a later time, may not give it: 500 stands for too few replicas, too.
       last = {hub::is_passing(reply->status) ? ErrorCode::kIo : ErrorCode::kBadData,

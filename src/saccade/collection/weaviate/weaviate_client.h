@@ -41,7 +41,8 @@ struct ClientOptions {
   Retry reading = kReading;
   Retry writing = kWriting;
 };
-// Reads the key and the certificates from the environment. kIo for a file that cannot be read.
+// Reads the key and the certificates from the environment. kIo for a file that cannot be read, kBadData for a key that
+// cannot be sent.
 Result<ClientOptions> client_options(const hub::Environment& environment);
 
 // Thread-safe.

@@ -23,6 +23,7 @@
 
 #include "saccade/core/files/files.h"
 #include "saccade/core/test_folder.h"
+#include "saccade/hub/http_client.h"
 #include "saccade/serve/descriptors.h"
 #include "saccade/serve/http/http_server.h"
 #include "saccade/serve/http/keys.h"
@@ -878,6 +879,43 @@ TEST_F(Server, AnswersUnderTlsWithTheCertificateItIsGiven) {
   EXPECT_THAT(error(options.certificate, other.key.string()).message, HasSubstr("no private key"));
   std::filesystem::permissions(options.certificate_key, std::filesystem::perms(0644));
   EXPECT_THAT(error(options.certificate, options.certificate_key).message, HasSubstr("mode 644"));
+}
+
+TEST_F(Server, AClientOfTheHubNamesWhyACertificateIsNotTrusted) {
+  const saccade::test::TestFolder folder;
+  const test::Certificate certificate(folder.path());
+  HttpServerOptions options;
+  options.certificate = certificate.certificate.string();
+  options.certificate_key = certificate.key.string();
+  start(options);
+  const auto asked = [&](const std::string& host, const std::filesystem::path& trusted) {
+    hub::HttpRequest get;
+    get.url = fmt::format("https://{}:{}/a", host, port());
+    get.addresses = {"127.0.0.1"};
+    hub::HttpOptions client;
+    client.certificates = trusted;
+    return hub::HttpSession::open(client).value().send(get, nullptr, {});
+  };
+  const hub::HttpResult answered = asked("localhost", certificate.certificate);
+  ASSERT_TRUE(answered) << answered.error().error.message;
+  EXPECT_EQ(answered->status, 200);
+  EXPECT_THAT(answered->body, HasSubstr("GET /a"));
+  const saccade::test::TestFolder elsewhere;
+  const test::Certificate other(elsewhere.path());
+  for (const auto& [host, trusted] :
+       {std::pair("localhost", other.certificate), std::pair("elsewhere.example", certificate.certificate)}) {
+    const hub::HttpResult refused = asked(host, trusted);
+    ASSERT_FALSE(refused) << host;
+    EXPECT_EQ(refused.error().error.code, ErrorCode::kIo);
+    EXPECT_FALSE(refused.error().connected);
+    EXPECT_THAT(
+        refused.error().error.message,
+        testing::AllOf(HasSubstr("the server's certificate is not trusted: "), HasSubstr("SSL_CERT_FILE")));
+  }
+  const hub::HttpResult none = asked("localhost", folder.path() / "none.pem");
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().error.message,
+              HasSubstr("no certificates can be read from " + (folder.path() / "none.pem").string()));
 }
 
 TEST_F(Server, ACertificateThatIsReplacedIsUsedWithoutARestart) {
