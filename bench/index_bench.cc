@@ -9,7 +9,7 @@
 //                                    wall time per image, and the median over the turns of the
 //                                    processes' cost, as a share of the whole
 //   large/<photographs>/<encoder>    indexing photographs of 12 megapixels, or those of SACCADE_BENCH_PICTURES,
-//                                    decoded exactly and at a smaller size (--fast-decode), alternating:
+//                                    decoded exactly and at a smaller size, as the program does, alternating:
 //                                    medians of images per second, of milliseconds of processor time per
 //                                    image, of the share of the processors' time that was used, and of the
 //                                    stages' milliseconds per image; and the median ratio of the two rates
@@ -22,6 +22,8 @@
 // made; and 500 made here, JPEG and PNG of mixed sizes. Encoders: a folder named by SACCADE_BENCH_CHECKPOINT;
 // the starter checkpoint, if it exists; a CLIP of toy size from tests/golden, which measures the rest of the
 // pipeline alone; and ViT-B/32 with random weights, in bf16 and fp32.
+//
+// All others decode exactly, as --exact-decode.
 //
 // Shares are of all seconds of work: reading, decoding and preprocessing summed over their threads, walking,
 // encoding and writing on the calling thread (see IngestReport).

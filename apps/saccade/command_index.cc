@@ -55,6 +55,7 @@ struct IndexArguments {
   bool as_stored = false;
   bool convert_to_srgb = false;
   bool fast_decode = false;
+  bool exact_decode = false;
   bool json = false;
 };
 
@@ -137,7 +138,7 @@ CollectionChoices choices_of(const IndexArguments& arguments) {
   choices.background = arguments.background;
   choices.as_stored = flag(arguments.as_stored);
   choices.convert_to_srgb = flag(arguments.convert_to_srgb);
-  choices.fast_decode = flag(arguments.fast_decode);
+  if (arguments.fast_decode || arguments.exact_decode) choices.fast_decode = arguments.fast_decode;
   choices.int8_rows = arguments.int8_rows;
   choices.late_precision = arguments.rows_precision;
   if (arguments.pool_rows > 0) choices.late_pool = arguments.pool_rows;
@@ -261,9 +262,15 @@ void add_index_command(CLI::App& app, Command& chosen) {
       "convert the colors of images with an ICC profile (Display P3, Adobe RGB) to sRGB before "
       "encoding; otherwise the encoder gets the stored values, as in training; fixed when the collection is "
       "created");
-  command->add_flag(
+  CLI::Option* fast = command->add_flag(
       "--fast-decode", arguments->fast_decode,
-      "decode large JPEGs at reduced size: faster, not bit-exact; fixed when the collection is created");
+      "decode JPEGs of at least five times the model's input at a reduced size: faster, not bit-exact "
+      "(default); fixed when the collection is created");
+  command
+      ->add_flag(
+          "--exact-decode", arguments->exact_decode,
+          "decode all JPEGs at their full size: slower, bit-exact; fixed when the collection is created")
+      ->excludes(fast);
   add_choice(
       *command, "--int8-rows", arguments->int8_rows,
       "store 8-bit copies of the embeddings, so that searches read a quarter of the data with the same "
@@ -297,8 +304,8 @@ void add_index_command(CLI::App& app, Command& chosen) {
   command->add_flag("--json", arguments->json, "print the counts as JSON");
   group_options(*command,
                 {{"Fixed when the collection is created",
-                  {"--background", "--as-stored", "--convert-to-srgb", "--fast-decode", "--int8-rows",
-                   "--rows-precision", "--pool-rows"}},
+                  {"--background", "--as-stored", "--convert-to-srgb", "--fast-decode", "--exact-decode",
+                   "--int8-rows", "--rows-precision", "--pool-rows"}},
                  {"Limits on files", {"--max-bytes", "--max-pixels", "--max-seconds"}},
                  {"Videos", {"--video-seconds", "--video-frames"}},
                  {"Model and speed", {"-m", "--precision", "--mix-precisions", "--threads", "--batch"}}});

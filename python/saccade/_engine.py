@@ -195,6 +195,7 @@ def open(
     create: bool = True,
     precision: PrecisionName | None = None,
     threads: int = 0,
+    exact_decode: bool = False,
 ) -> Engine:
     """Open a collection: a folder that holds the embeddings and the catalog of indexed images.
 
@@ -206,17 +207,23 @@ def open(
         create: False raises NotFound if there is no collection yet.
         precision: None is the collection's own, for a new one that of the loaded encoder, or "fp32".
         threads: 0 uses all processors.
+        exact_decode: True decodes all JPEGs of a new collection at their full size. By default those of at least five times
+            the model's input are decoded at a reduced size, which is faster and changes their embeddings slightly. The
+            collection remembers it for its queries.
 
     Raises:
         NotFound: no collection there and `create` is False, or its model is gone.
         Mismatch: another model than the collection's.
+        InvalidInput: `exact_decode` with a collection that was created without it.
         BadData: broken files.
     """
     if isinstance(encoder, Encoder):
         precision = precision or encoder.precision  # type: ignore[assignment]
         encoder = encoder.folder
-    opened = _core.open(_path(address), os.fsencode(encoder or ""), bool(create), precision, int(threads))
-    return Engine._of(opened, (os.fspath(address), encoder, create, precision, threads))
+    opened = _core.open(
+        _path(address), os.fsencode(encoder or ""), bool(create), precision, int(threads), bool(exact_decode)
+    )
+    return Engine._of(opened, (os.fspath(address), encoder, create, precision, threads, exact_decode))
 
 
 class Engine:
@@ -455,8 +462,12 @@ class Engine:
             self._core.refresh()
 
 
-def _open_again(address: Any, encoder: Any, create: bool, precision: Any, threads: int) -> Engine:
-    return open(address, encoder=encoder, create=create, precision=precision, threads=threads)
+def _open_again(
+    address: Any, encoder: Any, create: bool, precision: Any, threads: int, exact_decode: bool = False
+) -> Engine:
+    return open(
+        address, encoder=encoder, create=create, precision=precision, threads=threads, exact_decode=exact_decode
+    )
 
 
 def _path(path: str | os.PathLike[str]) -> bytes:

@@ -122,6 +122,24 @@ def test_embeddings_are_a_read_only_map(photos, pictures):
     np.testing.assert_array_equal(rows, kept)  # as it was
 
 
+def test_large_jpegs_are_decoded_at_a_reduced_size_unless_asked(starter, model, tmp_path):
+    (tmp_path / "large").mkdir()
+    path = tmp_path / "large" / "a.jpg"
+    cells = np.random.default_rng(1).integers(0, 256, (100, 100, 3), np.uint8)
+    Image.fromarray(cells.repeat(4, 0).repeat(4, 1)).save(path)
+    engines = {}
+    for exact in (False, True):
+        engines[exact] = saccade.open(tmp_path / f"exact-{exact}", encoder=starter, exact_decode=exact)
+        assert engines[exact].index(path).added == 1
+        assert engines[exact].search(image=path)[0].score == pytest.approx(1, abs=1e-5)
+    row = model.encode_images(path)
+    np.testing.assert_allclose(engines[True].embeddings[0], row, atol=1e-6)
+    assert np.abs(engines[False].embeddings[0] - row).max() > 1e-5
+    with pytest.raises(saccade.InvalidInput, match="exact-decode"):
+        saccade.open(tmp_path / "exact-False", exact_decode=True)
+    assert len(pickle.loads(pickle.dumps(engines[True]))) == 1
+
+
 def test_remove_and_images(photos):
     listed = photos.images()
     assert [image.id for image in listed] == sorted(image.id for image in listed) and len(listed) == 4

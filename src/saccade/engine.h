@@ -39,6 +39,10 @@ struct EngineOptions {
   // Number format; `nullopt`: the collection's own, for a new one kFp32.
   std::optional<Precision> precision = {};
   int threads = 0;  // 0: one for each processor
+  // Decode all JPEGs of a new collection at their full size. By default those of at least five times the model's input are
+  // decoded at a reduced size, which is faster and changes their embeddings slightly. The collection remembers it for its
+  // queries. With an existing collection that was created otherwise this is refused.
+  bool exact_decode = false;
 };
 
 // Options of Engine::index and Engine::watch.
@@ -101,9 +105,9 @@ using EngineInfo = Collection::Info;
 class Engine {
  public:
   // Opens a collection: a folder, or an address like weaviate://HOST:PORT/Name. kNotFound if there is none and
-  // options.create is false, or if its model is gone; kMismatch for another model; kBadData for broken files; kIo if a
-  // cluster does not answer. Cost: reads two numbers an image, maps the embeddings; the model is loaded when it is first
-  // needed.
+  // options.create is false, or if its model is gone; kMismatch for another model; kUsage for options.exact_decode with a
+  // collection that was created without it; kBadData for broken files; kIo if a cluster does not answer. Cost: reads two
+  // numbers an image, maps the embeddings; the model is loaded when it is first needed.
   static Result<Engine> open(std::string_view address, const EngineOptions& options = {});
   // Takes over another engine, which may then only be destroyed or assigned to.
   Engine(Engine&&) noexcept;

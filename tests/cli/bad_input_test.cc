@@ -479,18 +479,22 @@ TEST_F(BadInput, SettledOptionsAreRefusedOnAnExistingCollection) {
   const std::string before = snapshot("c");
   expect_failure({"index", "pictures", "-c", "c", "--as-stored"}, 2,
                  {"--as-stored is on, the collection was made with off"});
-  expect_failure({"index", "pictures", "-c", "c", "--fast-decode"}, 2,
-                 {"--fast-decode is on, the collection was made with off"});
+  expect_failure({"index", "pictures", "-c", "c", "--exact-decode"}, 2,
+                 {"--exact-decode is on, the collection was made with off"});
+  expect_failure({"index", "pictures", "-c", "new", "--exact-decode", "--fast-decode"}, 2,
+                 {"--exact-decode", "--fast-decode"});
   expect_failure({"index", "pictures", "-c", "c", "--background", "white"}, 2,
                  {"--background is white, the collection was made with by_contrast"});
   EXPECT_EQ(snapshot("c"), before);
-  EXPECT_EQ(run({"index", "pictures", "-c", "c", "--background", "contrast"}).code, 0);
-  const std::vector<std::string> other = {"index",       "pictures",     "-c",           "other",
-                                          "-m",          "model",        "--background", "checkpoint",
-                                          "--as-stored", "--fast-decode"};
+  EXPECT_EQ(run({"index", "pictures", "-c", "c", "--background", "contrast", "--fast-decode"}).code, 0);
+  const std::vector<std::string> other = {"index",       "pictures",      "-c",           "other",
+                                          "-m",          "model",         "--background", "checkpoint",
+                                          "--as-stored", "--exact-decode"};
   EXPECT_EQ(run(other).code, 0);
   EXPECT_EQ(run(other).code, 0);
   EXPECT_EQ(run({"index", "pictures", "-c", "other"}).code, 0);  // not asked: as it was made
+  expect_failure({"index", "pictures", "-c", "other", "--fast-decode"}, 2,
+                 {"--fast-decode is on, the collection was made with off"});
   expect_failure({"index", "pictures", "-c", "other", "--background", "contrast"}, 2,
                  {"--background is by_contrast, the collection was made with checkpoint"});
 }

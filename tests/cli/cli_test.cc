@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "saccade/core/files/files.h"
+#include "saccade/core/files/npy.h"
 #include "saccade/core/files/safetensors.h"
 #include "saccade/core/json.h"
 #include "saccade/core/source_dir.h"
@@ -174,7 +175,7 @@ TEST_F(Cli, IndexTakesWhatItsOptionsSay) {
 }
 
 // What a picture becomes: settled when a collection is made, and seen in its row.
-TEST_F(Cli, BackgroundColorsAndFastDecodeChangeRows) {
+TEST_F(Cli, BackgroundColorsAndExactDecodeChangeRows) {
   Image white{.width = 40, .height = 40, .channels = 4, .mode = PixelMode::kRgba, .pixels = {}};
   for (int i = 0; i < 40 * 40; ++i) {
     white.pixels.insert(white.pixels.end(), 3, 255);
@@ -202,8 +203,9 @@ TEST_F(Cli, BackgroundColorsAndFastDecodeChangeRows) {
       {"clear", {"--background", "contrast"}, "background", "by_contrast", true},
       {"clear", {"--background", "white"}, "background", "white", false},
       {"clear", {"--background", "checkpoint"}, "background", "checkpoint", false},
-      {"large", {}, "fast_decode", false, true},
-      {"large", {"--fast-decode"}, "fast_decode", true, false},
+      {"large", {}, "fast_decode", true, true},
+      {"large", {"--fast-decode"}, "fast_decode", true, true},
+      {"large", {"--exact-decode"}, "fast_decode", false, false},
       {"wide", {}, "convert_to_srgb", false, true},
       {"wide", {"--convert-to-srgb"}, "convert_to_srgb", true, false},
       {"large", {}, "int8_rows", "auto", true},
@@ -223,6 +225,84 @@ TEST_F(Cli, BackgroundColorsAndFastDecodeChangeRows) {
     const double expected = plain.try_emplace(c.folder, score).first->second;
     EXPECT_EQ(score == expected, c.same) << score << " and " << expected;
   }
+}
+
+// JPEGs of at least five times the model's input (64 x 64) are decoded at a reduced size in new collections.
+TEST_F(Cli, LargeJpegsAreDecodedAtAReducedSizeUnlessAsked) {
+  const auto noise =
+      [](int side) {  // squares of 4 x 4 pixels: details of the size that the resize takes away
+        Image image{.width = side, .height = side, .channels = 3, .mode = PixelMode::kRgb, .pixels = {}};
+        for (int y = 0; y < side; ++y) {
+          for (int x = 0; x < side; ++x) {
+            for (int c = 0; c < 3; ++c) {
+              const uint32_t cell = static_cast<uint32_t>((y / 4 * side + x / 4) * 3 + c) * 2654435761U;
+              image.pixels.push_back(static_cast<uint8_t>((cell ^ cell >> 15) * 2246822519U >> 24));
+            }
+          }
+        }
+        return image;
+      };
+  write("small/a.jpg", encode_jpeg(noise(319)).value_or(""));
+  write("large/a.jpg", encode_jpeg(noise(320)).value_or(""));
+  write("drawing/a.png", encode_png(noise(640)).value_or(""));
+  using Rows = std::vector<std::vector<float>>;
+  const auto read_rows = [this](const std::string& file) {
+    const auto matrix = read_npy(folder_ / file);
+    EXPECT_TRUE(matrix.has_value()) << file;
+    Rows rows;
+    for (int64_t i = 0; matrix && i < matrix->rows(); ++i) {
+      rows.emplace_back(matrix->row(i).begin(), matrix->row(i).end());
+    }
+    return rows;
+  };
+  const auto rows_of = [&](const std::string& collection) {
+    EXPECT_EQ(run({"collection", "export", "-c", collection, collection + "-out"}).code, 0);
+    return read_rows(collection + "-out/rows.npy");
+  };
+  int number = 0;
+  const auto index = [&](const std::string& folder, const std::vector<std::string>& options = {}) {
+    const std::string collection = fmt::format("c{}", number++);
+    std::vector<std::string> words = {"index", folder, "-c", collection, "-m", "model"};
+    words.insert(words.end(), options.begin(), options.end());
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return collection;
+  };
+  std::map<std::string, Rows> exact;
+  for (const std::string folder : {"small", "large", "drawing"}) {
+    SCOPED_TRACE(folder);
+    exact[folder] = rows_of(index(folder, {"--exact-decode"}));
+    ASSERT_EQ(exact[folder].size(), 1U);
+    ASSERT_EQ(run({"embed", "--images", folder, "-m", "model", "-o", folder + ".npy"}).code, 0);
+    EXPECT_THAT(read_rows(folder + ".npy"),
+                testing::ElementsAre(testing::Pointwise(testing::FloatNear(1e-6F), exact[folder].front())));
+    const Rows usual = rows_of(index(folder));
+    EXPECT_EQ(usual == exact[folder], folder != "large");
+    EXPECT_EQ(rows_of(index(folder, {"--fast-decode"})), usual);
+  }
+
+  // An existing collection goes on as it was created. One that does not record the setting is exact.
+  for (const bool recorded : {true, false}) {
+    const std::string old = index("small", {"--exact-decode"});
+    if (!recorded) {
+      auto json = read_json(folder_ / old / "collection.json");
+      ASSERT_TRUE(json.has_value());
+      ASSERT_EQ((*json)["settings"].erase("fast_decode"), 1U);
+      write(old + "/collection.json", dump_json(*json));
+    }
+    ASSERT_EQ(run({"index", "large", "-c", old}).code, 0);
+    EXPECT_THAT(rows_of(old), testing::UnorderedElementsAre(exact["small"].front(), exact["large"].front()));
+  }
+
+  // A query image is decoded as the collection's images are. The indexed PNG has the same embedding either way.
+  const std::string fast_drawing = index("drawing");
+  const std::string exact_drawing = index("drawing", {"--exact-decode"});
+  const auto score = [this](const std::string& collection, const std::string& image) {
+    return json_of(run({"search", "-c", collection, "--image", image, "--json"}))["hits"][0]["score"]
+        .get<double>();
+  };
+  EXPECT_NE(score(fast_drawing, "large/a.jpg"), score(exact_drawing, "large/a.jpg"));
+  EXPECT_EQ(score(fast_drawing, "small/a.jpg"), score(exact_drawing, "small/a.jpg"));
 }
 
 TEST_F(Cli, FoldAboveSaysWhatIsAlike) {

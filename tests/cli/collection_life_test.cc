@@ -459,9 +459,21 @@ TEST_F(Life, ExportImportAndMergeGoRound) {
     return list;
   };
   EXPECT_EQ(hits("d"), hits("c"));
+  const auto settings = [&](const std::string& collection) {
+    return json_of(run({"collection", "info", "-c", collection, "--json"}))["settings"];
+  };
+  EXPECT_EQ(settings("d"), settings("c"));
   const Json merged = json_of(run({"collection", "merge", "-c", "d", "c", "--json"}));
   EXPECT_EQ(merged["added"], 0);
   EXPECT_EQ(merged["same"], 4);
+  // A collection whose JPEGs are decoded otherwise takes neither.
+  ASSERT_EQ(run({"index", "pictures/red.png", "-c", "f", "-m", "model", "--exact-decode"}).code, 0);
+  expect_failure({"collection", "merge", "-c", "f", "c"}, 1, {"JPEGs", "--fast-decode"});
+  expect_failure({"collection", "import", "-c", "f", "out"}, 1, {"JPEGs", "--fast-decode"});
+  // Rows that nothing is recorded of are taken as exact.
+  ASSERT_TRUE(fs::remove(folder_ / "out/export.json"));
+  ASSERT_EQ(run({"collection", "import", "-c", "g", "out", "-m", "model"}).code, 0);
+  EXPECT_EQ(settings("g")["fast_decode"], false);
   expect_failure({"collection", "import", "-c", "e", "out"}, 2, {"name the checkpoint", "-m"});
   expect_failure({"collection", "export", "-c", "c", "out"}, 2, {"not empty"});
 }

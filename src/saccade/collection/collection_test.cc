@@ -404,6 +404,23 @@ TEST_F(CollectionTest, AnOlderCatalogIsReadAsItIsAndUpgradedByAWriter) {
   EXPECT_EQ(test::faults(folder_), "");
 }
 
+TEST_F(CollectionTest, IsExactIfItDoesNotRecordHowJpegsAreDecoded) {
+  IngestSettings settings;
+  settings.fast_decode = true;
+  settings.convert_to_srgb = true;
+  Json json = store::settings_json(settings);
+  const auto recorded = store::settings_of_json(json);
+  ASSERT_OK(recorded);
+  EXPECT_TRUE(recorded->fast_decode);
+  ASSERT_EQ(json.erase("fast_decode"), 1U);
+  const auto unrecorded = store::settings_of_json(json);
+  ASSERT_OK(unrecorded);
+  EXPECT_FALSE(unrecorded->fast_decode);
+  EXPECT_TRUE(unrecorded->convert_to_srgb);
+  json["fast_decode"] = "yes";
+  EXPECT_THAT(store::settings_of_json(json).error().message, HasSubstr("fast_decode"));
+}
+
 TEST_F(CollectionTest, RefusesNewerForeignAndMixedFiles) {
   make();
   const std::string good = read_file(folder_ / "collection.json").value();
@@ -723,6 +740,31 @@ TEST(Picture, IsShrunkOnlyBeforeAResizeThatAverages) {
   EXPECT_EQ(side(true), 560);  // 2.5 * 224
   preprocessing.resize_mode = ResizeMode::kNone;
   EXPECT_EQ(side(true), 0);
+}
+
+TEST(Picture, JpegsOfFiveTimesTheInputAreDecodedSmaller) {
+  Preprocessing preprocessing;
+  preprocessing.resize_height = preprocessing.resize_width = 16;
+  preprocessing.crop_height = preprocessing.crop_width = 16;
+  IngestSettings settings;
+  settings.fast_decode = true;
+  // Returns the shorter side as decoded.
+  const auto decoded = [&](const Result<std::string>& file) {
+    if (!file) return 0;
+    const auto picture =
+        decode_image(std::as_bytes(std::span(*file)), picture_decode_options(settings, preprocessing));
+    return picture ? std::min(picture->image.width, picture->image.height) : 0;
+  };
+  const auto jpeg = [](int width, int height) { return encode_jpeg(test::striped_image(0, width, height)); };
+  EXPECT_EQ(decoded(jpeg(64, 64)), 64);    // 4 times: a half would be less than 2.5 times
+  EXPECT_EQ(decoded(jpeg(200, 79)), 79);   // the shorter side counts
+  EXPECT_EQ(decoded(jpeg(200, 80)), 40);   // 5 times, a half
+  EXPECT_EQ(decoded(jpeg(159, 400)), 80);  // a half, rounded up
+  EXPECT_EQ(decoded(jpeg(160, 400)), 40);  // 10 times, a quarter
+  EXPECT_EQ(decoded(jpeg(320, 400)), 40);  // 20 times, an eighth
+  EXPECT_EQ(decoded(encode_png(test::striped_image(0, 320, 400))), 320);
+  settings.fast_decode = false;
+  EXPECT_EQ(decoded(jpeg(320, 400)), 320);
 }
 
 TEST(RememberedCollections, WhatAKilledProgramLeftIsNoCollectionAndGoes) {

@@ -54,19 +54,23 @@ bool same_late(const std::optional<LateSettings>& a, const std::optional<LateSet
          a->grid.columns == b->grid.columns;
 }
 
-// Checks that embeddings of one collection may be stored in the other.
-Status check_alike(const CollectionInfo& into, const CollectionInfo& from) {
-  SACCADE_TRY(check_same_checkpoint(into, from.checkpoint));
-  const IngestSettings& a = into.settings;
-  const IngestSettings& b = from.settings;
+// Checks that embeddings made with the settings `b` may be stored in a collection made with `a`.
+Status check_alike(const IngestSettings& a, const IngestSettings& b) {
   if (a.precision != b.precision) {
     return fail(ErrorCode::kMismatch, "its rows were made in {}, these in {}", enum_name(b.precision),
                 enum_name(a.precision));
   }
   if (a.background != b.background || a.apply_orientation != b.apply_orientation ||
-      a.convert_to_srgb != b.convert_to_srgb || a.fast_decode != b.fast_decode) {
+      a.convert_to_srgb != b.convert_to_srgb) {
     return fail(ErrorCode::kMismatch,
-                "made with other settings of --background, --as-stored, --convert-to-srgb or --fast-decode");
+                "made with other settings of --background, --as-stored or --convert-to-srgb");
+  }
+  if (a.fast_decode != b.fast_decode) {
+    const auto size = [](const IngestSettings& one) { return one.fast_decode ? "a reduced" : "their full"; };
+    return fail(ErrorCode::kMismatch,
+                "its large JPEGs were decoded at {} size, those of this collection at {} size: add them to a "
+                "collection made with {}",
+                size(b), size(a), b.fast_decode ? "--fast-decode" : "--exact-decode");
   }
   if (!same_late(a.late, b.late)) return fail(ErrorCode::kMismatch, "its late rows are kept otherwise");
   return {};
@@ -113,7 +117,8 @@ class Batch {
 Result<MergeReport> merge_collection(CollectionWriter& into, const CollectionReader& from,
                                      const ProgressCallback& progress, std::stop_token stop) {
   const auto merged = [&]() -> Result<MergeReport> {
-    SACCADE_TRY(check_alike(into.info(), from.info()));
+    SACCADE_TRY(check_same_checkpoint(into.info(), from.info().checkpoint));
+    SACCADE_TRY(check_alike(into.info().settings, from.info().settings));
     SACCADE_TRY(from.check_has_rows("merging"));
     SACCADE_TRY(from.check_files());
     std::vector<Item> items;
@@ -177,12 +182,15 @@ Result<int64_t> export_collection(const CollectionReader& collection, const fs::
     // The rows come last: an export that was broken off cannot be taken for one of others,
     // which need not name a checkpoint.
     const CheckpointId& checkpoint = collection.info().checkpoint;
+    IngestSettings settings = collection.info().settings;
+    settings.late.reset();  // means alone are exported
     const Json about = {{"format", "saccade export"},
                         {"checkpoint",
                          {{"name", checkpoint.name},
                           {"path", checkpoint.path},
                           {"fingerprint", checkpoint.fingerprint},
                           {"dim", checkpoint.dim}}},
+                        {"settings", store::settings_json(settings)},
                         {"items", items}};
     SACCADE_TRY(write_file_atomic(folder / kExportName, dump_json(about, 2) + "\n"));
     SACCADE_TRY(lines.commit());
@@ -364,7 +372,7 @@ class ImportReader {
   std::jthread thread_;  // last: it uses all of these
 };
 
-// An export says what its rows were made with.
+// Checks what export.json says of the rows: the checkpoint, and the settings if it records them.
 Status check_export(const CollectionInfo& into, const fs::path& folder) {
   std::error_code error;
   if (!fs::exists(folder / kExportName, error)) return {};
@@ -374,7 +382,9 @@ Status check_export(const CollectionInfo& into, const fs::path& folder) {
   SACCADE_ASSIGN(made.name, json_field<std::string>(about["checkpoint"], "name"));
   SACCADE_ASSIGN(made.fingerprint, json_field<std::string>(about["checkpoint"], "fingerprint"));
   SACCADE_ASSIGN(made.dim, json_field<int64_t>(about["checkpoint"], "dim"));
-  return check_same_checkpoint(into, made);
+  SACCADE_TRY(check_same_checkpoint(into, made));
+  SACCADE_ASSIGN(const std::optional<IngestSettings> settings, exported_settings(folder));
+  return settings ? check_alike(into.settings, *settings) : Status();
 }
 
 // Adds what the collection does not have.
@@ -405,6 +415,14 @@ Status add_block(CollectionWriter& into, ImportBlock block, Batch& batch, Import
 }
 
 }  // namespace
+
+Result<std::optional<IngestSettings>> exported_settings(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::exists(folder / kExportName, error)) return std::nullopt;
+  SACCADE_ASSIGN(const Json about, read_json(folder / kExportName));
+  if (!about.contains("settings")) return std::nullopt;
+  return store::settings_of_json(about["settings"]).in(fmt::format("{}: \"settings\"", kExportName));
+}
 
 Result<ImportReport> import_rows(CollectionWriter& into, const fs::path& folder, const ImportOptions& options,
                                  ThreadPool& pool, const ProgressCallback& progress, std::stop_token stop) {

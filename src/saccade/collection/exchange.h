@@ -8,12 +8,14 @@
 //                   "title", "description", "keywords" (facts_json.h); for analyzed images also
 //                   "look" (the perceptual hash in 16 hexadecimal digits), "grain" and
 //                   "looked_into" ("pixels", "everything")
-//   export.json     "format": "saccade export", "checkpoint": {"name", "path", "fingerprint", "dim"}, "items"
+//   export.json     "format": "saccade export", "checkpoint": {"name", "path", "fingerprint", "dim"},
+//                   "settings" as in collection.json without "late", "items"
 // Embeddings of other programs are imported from the same files; each item needs only "path".
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -57,6 +59,10 @@ struct ImportOptions {
   int64_t rows_per_transaction = 0;
 };
 
+// Returns the settings that the rows of an export were made with; `nullopt` if nothing in the folder records them.
+// A new collection for these rows is created with them.
+Result<std::optional<IngestSettings>> exported_settings(const std::filesystem::path& folder);
+
 struct ImportReport {
   int64_t added = 0;
   int64_t same = 0;  // paths that are there already: what is there stays
@@ -65,9 +71,9 @@ struct ImportReport {
 };
 
 // Adds embeddings that were computed elsewhere. The caller guarantees that they come from the collection's
-// checkpoint. If there is an export.json, it has to name that checkpoint (kMismatch otherwise). Rows are
-// normalized to length 1. Fields of an image that items.jsonl lacks are read from its file, at least the
-// hash, unless ImportOptions::no_files. kUsage for a collection with late interaction rows. kCancelled if
+// checkpoint. If there is an export.json, it has to name that checkpoint and, if it records settings, those of the
+// collection that embeddings depend on (kMismatch otherwise). Rows are normalized to length 1. Fields of an image that
+// items.jsonl lacks are read from its file, at least the hash, unless ImportOptions::no_files. kUsage for a collection with late interaction rows. kCancelled if
 // stopped: what was added stays, and the same call continues from there. Lines are parsed, and files read, on
 // the pool while earlier ones are written. Memory: the rows of a transaction.
 Result<ImportReport> import_rows(CollectionWriter& into, const std::filesystem::path& folder,

@@ -112,6 +112,14 @@ TEST_F(Exchange, MergeRefusesRowsOfAnotherMaking) {
   EXPECT_THAT(refused(make("b", {}, {}, other)), HasSubstr("cannot be used with"));
   EXPECT_THAT(refused(make("c", {}, white)), HasSubstr("--background"));
   EXPECT_THAT(refused(make("d", {}, test::late_settings_of())), HasSubstr("late rows"));
+  IngestSettings fast;
+  fast.fast_decode = true;
+  EXPECT_THAT(refused(make("e", {}, fast)),
+              HasSubstr("large JPEGs were decoded at a reduced size, those of this collection at their full "
+                        "size: add them to a collection made with --fast-decode"));
+  writer = CollectionWriter::open(make("f", {}, fast));
+  ASSERT_OK(writer);
+  EXPECT_THAT(refused(make("g", {})), HasSubstr("add them to a collection made with --exact-decode"));
 }
 
 TEST_F(Exchange, WhatIsExportedIsImportedTheSame) {
@@ -151,6 +159,48 @@ TEST_F(Exchange, WhatIsExportedIsImportedTheSame) {
   other.fingerprint = sha256_hex("another");
   auto foreign = CollectionWriter::open(make("c", {}, {}, other));
   EXPECT_EQ(import_rows(*foreign, out, {}, pool_).error().code, ErrorCode::kMismatch);
+}
+
+TEST_F(Exchange, AnExportSaysHowItsRowsWereMade) {
+  IngestSettings settings = test::late_settings_of();
+  settings.fast_decode = true;
+  settings.precision = Precision::kInt8;
+  settings.background = BackgroundPolicy::kWhite;
+  const fs::path a = make("a", {test::late_put_of("/1", 1)}, settings);
+  const fs::path out = temporary_.path() / "out";
+  ASSERT_OK(export_collection(*CollectionReader::open(a), out));
+  const auto recorded = exported_settings(out);
+  ASSERT_OK(recorded);
+  ASSERT_TRUE(recorded->has_value());
+  EXPECT_TRUE((*recorded)->fast_decode);
+  EXPECT_EQ((*recorded)->precision, Precision::kInt8);
+  EXPECT_EQ((*recorded)->background, BackgroundPolicy::kWhite);
+  EXPECT_FALSE((*recorded)->late.has_value());  // the rows are the means
+  const auto imported = [&](const std::string& name, const IngestSettings& into) {
+    auto writer = CollectionWriter::open(make(name, {}, into));
+    if (!writer) return writer.error().message;
+    ImportOptions options;
+    options.no_files = true;
+    const auto report = import_rows(*writer, out, options, pool_);
+    return report ? fmt::format("{} added", report->added) : report.error().message;
+  };
+  EXPECT_EQ(imported("b", **recorded), "1 added");
+  IngestSettings exact = **recorded;
+  exact.fast_decode = false;
+  EXPECT_THAT(imported("c", exact), HasSubstr("a collection made with --fast-decode"));
+
+  // An export of an earlier version, and rows of other programs, say nothing of it.
+  auto about = read_json(out / "export.json");
+  ASSERT_OK(about);
+  ASSERT_EQ(about->erase("settings"), 1U);
+  test::write_text(out / "export.json", dump_json(*about));
+  EXPECT_FALSE(exported_settings(out).value().has_value());
+  EXPECT_EQ(imported("d", exact), "1 added");
+  ASSERT_TRUE(fs::remove(out / "export.json"));
+  EXPECT_FALSE(exported_settings(out).value().has_value());
+  (*about)["settings"] = {{"fast_decode", true}};
+  test::write_text(out / "export.json", dump_json(*about));
+  EXPECT_THAT(exported_settings(out).error().message, HasSubstr("export.json: \"settings\": "));
 }
 
 // Rows of length 1 are not scaled once more, which would change the last bits of some.

@@ -57,7 +57,7 @@ DecodeOptions picture_decode_options(const IngestSettings& settings, const Prepr
   limits.convert_to_srgb = settings.convert_to_srgb;
   limits.vector_side = vector_side(preprocessing);
   // 2.5 times the encoder's input. At twice, one of 2,100 aerial photographs had a cosine below 0.999 to its
-  // exact embedding (docs/benchmarks.md, Large photographs).
+  // exact embedding (docs/benchmarks.md, Large photographs). An image of 4 times the input is therefore not halved.
   limits.shrink_to_side = settings.fast_decode && averages(preprocessing) ? limits.vector_side * 5 / 4 : 0;
   return limits;
 }

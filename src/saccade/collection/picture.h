@@ -19,8 +19,10 @@ namespace saccade {
 std::array<uint8_t, 3> choose_background(const ImageView& image);
 
 // Returns `limits` completed by the collection's settings and the encoder's input size: orientation, the size
-// at which vector images are rendered, shrinking while decoding. Images are not shrunk for encoders that do not
-// resize, or whose resize reads single pixels without averaging.
+// at which vector images are rendered, shrinking while decoding (IngestSettings::fast_decode). A JPEG whose shorter side
+// has at least 5, 10 or 20 times the pixels of the encoder's input is then decoded at a half, a quarter or an eighth of its
+// size, so that at least 2.5 times the input are left. JPEGs that are smaller, and all other formats, are decoded whole.
+// Nothing is shrunk for encoders that do not resize, or whose resize reads single pixels without averaging.
 DecodeOptions picture_decode_options(const IngestSettings& settings, const Preprocessing& preprocessing,
                                      DecodeOptions limits = {});
 

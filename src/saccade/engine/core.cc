@@ -48,11 +48,14 @@ std::string text_of(const std::optional<E>& choice) {
 
 Status check_choices(const CollectionChoices& choices, const IngestSettings& made) {
   const auto late = [&](auto value) { return made.late ? value(*made.late) : std::string(); };
+  // Two options for one setting: the message names the one that was given.
+  const bool exact = choices.fast_decode == false;
   const FixedSetting settings[] = {
       {"background", text_of(choices.background), std::string(enum_name(made.background))},
       {"as-stored", text_of(choices.as_stored), text_of<bool>(!made.apply_orientation)},
       {"convert-to-srgb", text_of(choices.convert_to_srgb), text_of<bool>(made.convert_to_srgb)},
-      {"fast-decode", text_of(choices.fast_decode), text_of<bool>(made.fast_decode)},
+      {exact ? "exact-decode" : "fast-decode", choices.fast_decode ? "on" : "",
+       text_of<bool>(made.fast_decode != exact)},
       {"int8-rows", text_of(choices.int8_rows), std::string(enum_name(made.int8_rows))},
       {"rows-precision", text_of(choices.late_precision),
        late([](const LateSettings& one) { return std::string(enum_name(one.precision)); })},
@@ -75,7 +78,7 @@ Result<IngestSettings> new_collection_settings(const CollectionChoices& choices,
   IngestSettings settings;
   settings.apply_orientation = !choices.as_stored.value_or(false);
   settings.convert_to_srgb = choices.convert_to_srgb.value_or(false);
-  settings.fast_decode = choices.fast_decode.value_or(false);
+  settings.fast_decode = choices.fast_decode.value_or(true);
   settings.background = choices.background.value_or(settings.background);
   settings.int8_rows = choices.int8_rows.value_or(settings.int8_rows);
   settings.precision = encoder.info().precision;

@@ -40,7 +40,7 @@ using NoteCallback = std::function<void(const Note&)>;
 struct CollectionChoices {
   std::optional<bool> as_stored;        // true: EXIF orientation is ignored
   std::optional<bool> convert_to_srgb;  // colors of images with an ICC profile
-  std::optional<bool> fast_decode;      // decode large JPEGs at a reduced size
+  std::optional<bool> fast_decode;      // decode large JPEGs at a reduced size; new collections do by default
   std::optional<BackgroundPolicy> background;
   std::optional<Int8Policy> int8_rows;
   std::optional<RowPrecision> late_precision;  // of late interaction's vectors

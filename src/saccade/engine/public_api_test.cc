@@ -414,6 +414,10 @@ TEST_F(PublicApi, WrongUseIsAnErrorThatNamesIt) {
   EXPECT_THAT(silent.error().message, HasSubstr("127.0.0.1:1"));
   EXPECT_EQ(saccade::Encoder::load(nowhere).error().code, saccade::ErrorCode::kNotFound);
   const saccade::Engine engine = filled();
+  const auto otherwise = saccade::Engine::open((folder_ / "c").string(), {.exact_decode = true});
+  ASSERT_FALSE(otherwise);
+  EXPECT_EQ(otherwise.error().code, saccade::ErrorCode::kUsage);
+  EXPECT_THAT(otherwise.error().message, HasSubstr("exact-decode"));
   EXPECT_EQ(engine.search("", {}).error().code, saccade::ErrorCode::kUsage);
   EXPECT_EQ(engine.search("red", {.k = 0}).error().code, saccade::ErrorCode::kUsage);
   EXPECT_EQ(engine.search("red", {.filter = "width>>3"}).error().code, saccade::ErrorCode::kUsage);

@@ -60,7 +60,9 @@ struct IngestSettings {
   bool apply_orientation = true;  // EXIF
   bool convert_to_srgb = false;   // from the ICC profile in the file (DecodeOptions)
   BackgroundPolicy background = BackgroundPolicy::kByContrast;
-  // Let JPEG decode at a smaller size, at least 2.5 times what the encoder reads. Faster, not bit-exact.
+  // Decode JPEGs at a smaller size, at least 2.5 times what the encoder reads (picture.h). Faster, not bit-exact.
+  // False here, because embeddings that other programs made are exact, and for collections that do not record it;
+  // `index` creates collections with true.
   bool fast_decode = false;
   std::optional<LateSettings> late;  // nothing: the collection has one row an item
   Int8Policy int8_rows = Int8Policy::kAuto;

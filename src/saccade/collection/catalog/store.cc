@@ -124,26 +124,7 @@ Result<CollectionInfo> parse_info(const Json& json) {
     return fail(ErrorCode::kBadData, "\"dim\" is {}, expected 1 to {}", info.checkpoint.dim, kMaxDim);
   }
   if (!json.contains("settings")) return fail(ErrorCode::kBadData, "\"settings\" is missing");
-  const Json& settings = json["settings"];
-  SACCADE_ASSIGN(info.settings.apply_orientation, json_field<bool>(settings, "apply_orientation"));
-  SACCADE_ASSIGN(info.settings.fast_decode, json_field<bool>(settings, "fast_decode"));
-  SACCADE_ASSIGN(info.settings.background, name_field<BackgroundPolicy>(settings, "background"));
-  SACCADE_ASSIGN(info.settings.convert_to_srgb, json_field_or<bool>(settings, "convert_to_srgb", false));
-  // Collections made before there were any have none of their own opinion.
-  if (settings.contains("int8_rows")) {
-    SACCADE_ASSIGN(info.settings.int8_rows, name_field<Int8Policy>(settings, "int8_rows"));
-  }
-  // Collections from before it was kept say nothing.
-  SACCADE_ASSIGN(const std::string precision, json_field_or<std::string>(settings, "precision", "fp32"));
-  const auto known = from_name<Precision>(precision);
-  if (!known) {
-    return fail(ErrorCode::kUnsupported, "\"precision\" is \"{}\", this program knows fp32, bf16 and int8",
-                precision);
-  }
-  info.settings.precision = *known;
-  if (settings.contains("late")) {
-    SACCADE_ASSIGN(info.settings.late, parse_late(settings["late"]).in("late"));
-  }
+  SACCADE_ASSIGN(info.settings, settings_of_json(json["settings"]));
   return info;
 }
 
@@ -279,35 +260,60 @@ Result<CollectionInfo> read_info(const std::filesystem::path& folder) {
   return parse_info(json).in(path.string());
 }
 
+Result<IngestSettings> settings_of_json(const Json& settings) {
+  IngestSettings made;
+  SACCADE_ASSIGN(made.apply_orientation, json_field<bool>(settings, "apply_orientation"));
+  SACCADE_ASSIGN(made.fast_decode, json_field_or<bool>(settings, "fast_decode", false));
+  SACCADE_ASSIGN(made.background, name_field<BackgroundPolicy>(settings, "background"));
+  SACCADE_ASSIGN(made.convert_to_srgb, json_field_or<bool>(settings, "convert_to_srgb", false));
+  // Collections made before there were any have none of their own opinion.
+  if (settings.contains("int8_rows")) {
+    SACCADE_ASSIGN(made.int8_rows, name_field<Int8Policy>(settings, "int8_rows"));
+  }
+  // Collections from before it was kept say nothing.
+  SACCADE_ASSIGN(const std::string precision, json_field_or<std::string>(settings, "precision", "fp32"));
+  const auto known = from_name<Precision>(precision);
+  if (!known) {
+    return fail(ErrorCode::kUnsupported, "\"precision\" is \"{}\", this program knows fp32, bf16 and int8",
+                precision);
+  }
+  made.precision = *known;
+  if (settings.contains("late")) {
+    SACCADE_ASSIGN(made.late, parse_late(settings["late"]).in("late"));
+  }
+  return made;
+}
+
 Result<CollectionInfo> info_of_json(const Json& json) {
   return parse_info(json);
 }
 
-Json info_json(const CollectionInfo& info) {
-  Json json = {{"format", "saccade collection"},
-               {"format_version", info.format_version},
-               {"product_version", info.product_version},
-               {"created", info.created},
-               {"checkpoint",
-                {{"name", info.checkpoint.name},
-                 {"path", info.checkpoint.path},
-                 {"fingerprint", info.checkpoint.fingerprint},
-                 {"dim", info.checkpoint.dim}}},
-               {"settings",
-                {{"apply_orientation", info.settings.apply_orientation},
-                 {"convert_to_srgb", info.settings.convert_to_srgb},
-                 {"background", enum_name(info.settings.background)},
-                 {"fast_decode", info.settings.fast_decode},
-                 {"int8_rows", enum_name(info.settings.int8_rows)},
-                 {"precision", enum_name(info.settings.precision)}}}};
-  if (const auto& late = info.settings.late) {
-    json["settings"]["late"] = {{"precision", enum_name(late->precision)},
-                                {"pooling", kGridMean},
-                                {"pool", late->pool},
-                                {"grid_rows", late->grid.rows},
-                                {"grid_columns", late->grid.columns}};
+Json settings_json(const IngestSettings& settings) {
+  Json json = {
+      {"apply_orientation", settings.apply_orientation}, {"convert_to_srgb", settings.convert_to_srgb},
+      {"background", enum_name(settings.background)},    {"fast_decode", settings.fast_decode},
+      {"int8_rows", enum_name(settings.int8_rows)},      {"precision", enum_name(settings.precision)}};
+  if (const auto& late = settings.late) {
+    json["late"] = {{"precision", enum_name(late->precision)},
+                    {"pooling", kGridMean},
+                    {"pool", late->pool},
+                    {"grid_rows", late->grid.rows},
+                    {"grid_columns", late->grid.columns}};
   }
   return json;
+}
+
+Json info_json(const CollectionInfo& info) {
+  return {{"format", "saccade collection"},
+          {"format_version", info.format_version},
+          {"product_version", info.product_version},
+          {"created", info.created},
+          {"checkpoint",
+           {{"name", info.checkpoint.name},
+            {"path", info.checkpoint.path},
+            {"fingerprint", info.checkpoint.fingerprint},
+            {"dim", info.checkpoint.dim}}},
+          {"settings", settings_json(info.settings)}};
 }
 
 Status write_info(const std::filesystem::path& folder, const CollectionInfo& info) {

@@ -45,6 +45,9 @@ Status write_info(const std::filesystem::path& folder, const CollectionInfo& inf
 // The content of collection.json.
 Result<CollectionInfo> info_of_json(const Json& json);
 Json info_json(const CollectionInfo& info);
+// The object "settings" in it.
+Result<IngestSettings> settings_of_json(const Json& settings);
+Json settings_json(const IngestSettings& settings);
 
 // Content of the catalog's `meta` table.
 struct Meta {

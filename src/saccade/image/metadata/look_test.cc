@@ -13,8 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Image decoded(const std::string& file) {
-  return decode_image(std::as_bytes(std::span(file)))->image;
+Image decoded(const std::string& file, const DecodeOptions& options = {}) {
+  return decode_image(std::as_bytes(std::span(file)), options)->image;
 }
 
 std::vector<Image> photographs() {
@@ -117,6 +117,23 @@ TEST(Look, PhotographsAreToldFromDrawings) {
     transparent.pixels.push_back(i % 2 == 0 && i < cut.width * cut.height / 2 ? 255 : 0);
   }
   EXPECT_FALSE(is_photograph(look_of(transparent).grain));
+}
+
+// Collections decode large JPEGs at a smaller size (DecodeOptions::shrink_to_side), and look at that.
+TEST(Look, IsTheSameOfAJpegDecodedSmaller) {
+  std::vector<Image> pictures = photographs();
+  ASSERT_GE(pictures.size(), 7U);
+  for (int i = 0; i < 20; ++i) pictures.push_back(drawing(i));
+  for (size_t i = 0; i < pictures.size(); ++i) {
+    const std::string file = encode_jpeg(pictures[i], 90).value();
+    const Image whole = decoded(file);
+    DecodeOptions options;
+    options.shrink_to_side = std::min(whole.width, whole.height) / 2;
+    const Image half = decoded(file, options);
+    ASSERT_LE(half.width, whole.width / 2 + 1);
+    EXPECT_LE(hash_distance(look_of(whole).hash, look_of(half).hash), 6) << i;
+    EXPECT_EQ(is_photograph(look_of(whole).grain), is_photograph(look_of(half).grain)) << i;
+  }
 }
 
 TEST(Look, TakesPicturesOfAnySize) {
