@@ -294,7 +294,7 @@ TEST_F(Fetching, ParquetTablesAreFetched) {
   const std::string endpoint = server_.endpoint();
   const std::string port = fmt::format("{:0>5}", endpoint.substr(endpoint.rfind(':') + 1));
   int replaced = 0;
-  for (size_t at = 0; (at = parquet.find(":55555/", at)) != std::string::npos; ++replaced)
+  for (size_t at = 0; (at = parquet.find(":55555/", at)) != std::string::npos; ++at, ++replaced)
     parquet.replace(at + 1, port.size(), port);
   ASSERT_EQ(replaced, 4);
   options_.tables = {folder_.write("table.parquet", parquet)};
