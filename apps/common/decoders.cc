@@ -48,7 +48,7 @@ CLI::App* find_command(CLI::App& app, std::string_view name) {
 
 void add_decode_options(CLI::App& app, Decoders& decoders) {
   // A command, or a command of one.
-  constexpr std::array<std::array<const char*, 2>, 14> kCommands = {{{"index", ""},
+  constexpr std::array<std::array<const char*, 2>, 15> kCommands = {{{"index", ""},
                                                                      {"watch", ""},
                                                                      {"search", ""},
                                                                      {"serve", ""},
@@ -56,6 +56,7 @@ void add_decode_options(CLI::App& app, Decoders& decoders) {
                                                                      {"illustrate", ""},
                                                                      {"collection", "import"},
                                                                      {"dataset", "audit"},
+                                                                     {"dataset", "fetch"},
                                                                      {"eval", "retrieval"},
                                                                      {"eval", "composed"},
                                                                      {"train", "dual"},

@@ -45,6 +45,7 @@ Result<int> run_fetch(const FetchArguments& arguments, Session& session) {
   options.tables.assign(arguments.tables.begin(), arguments.tables.end());
   options.folder = arguments.output;
   SACCADE_TRY(check_output_folder(options.folder, {}));
+  options.processes = session.decoders.start(session.messages);
   const std::stop_token stop = session.interrupts.stop_cleanly();
   ProgressLine progress(session.quiet);
   auto report = fetch_dataset(options, progress.callback(), stop);

@@ -192,13 +192,7 @@ void add_eval_retrieval_command(CLI::App& eval, Command& chosen) {
       "measure the symmetric protocol as well (each image with its first caption), with the difference");
   add_choice(*command, "--ties", arguments->retrieval.ties,
              "ranking of ties: against the model, in its favor, mean rank, by index, or as trec_eval does");
-  add_choices(
-      *command, "--by", arguments->retrieval.by,
-      "kinds of text queries to measure group by group: length, color, number, spatial, or a field of the "
-      "dataset: source, licence, group, split (default: none)")
-      ->default_str("");
-  command->add_option("--by-table", arguments->table,
-                      "file of groups to measure: one caption, a tab and its group on each line");
+  add_query_group_options(*command, arguments->retrieval.by, arguments->table);
   command->add_option(
       "--rerank", arguments->rerank,
       "checkpoint that puts the first answers in its own order, by its matching head where it has one");

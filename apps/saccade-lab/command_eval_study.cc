@@ -35,6 +35,8 @@ struct StudyArguments {
   EvalArguments eval;
   RetrievalProtocol protocol = RetrievalProtocol::kSevenModels;
   std::string retrieval;
+  std::vector<TextQueryKind> by;
+  std::string table;
   std::string composition;
   std::vector<std::string> lengthy;
   std::vector<std::string> domains;
@@ -83,6 +85,11 @@ std::vector<StudyPart> parts_of(const StudyArguments& arguments) {
   if (!arguments.retrieval.empty()) {
     std::vector<std::string> own = {fmt::format("--protocol={}", enum_name(arguments.protocol))};
     if (arguments.protocol != RetrievalProtocol::kSymmetric) own.emplace_back("--symmetric");
+    std::string kinds;
+    for (const TextQueryKind kind : arguments.by)
+      kinds += fmt::format("{}{}", kinds.empty() ? "" : ",", enum_name(kind));
+    if (!kinds.empty()) own.push_back("--by=" + kinds);
+    if (!arguments.table.empty()) own.push_back("--by-table=" + arguments.table);
     add("retrieval", {arguments.retrieval}, with_shared(own));
   }
   if (!arguments.composition.empty()) add("winoground", {arguments.composition}, with_shared({}));
@@ -206,6 +213,11 @@ Result<int> run_eval_study(const StudyArguments& arguments, Session& session) {
   if (arguments.texts_only && arguments.lengthy.empty()) {
     return fail(ErrorCode::kUsage, "--texts-only measures the effective length: name datasets with --long");
   }
+  if (arguments.retrieval.empty() && (!arguments.by.empty() || !arguments.table.empty())) {
+    return fail(ErrorCode::kUsage,
+                "--by and --by-table group the text queries of retrieval: name its dataset with --retrieval");
+  }
+  if (!arguments.table.empty()) SACCADE_TRY(read_query_table(arguments.table).in("--by-table"));
   options.overwrite = arguments.eval.evaluation.overwrite;
   if (!arguments.domains.empty() && arguments.domains.size() != arguments.lengthy.size()) {
     return fail(ErrorCode::kUsage, "{} of --domain for {} of --long: one each, in their order",
@@ -269,6 +281,7 @@ void add_eval_study_command(CLI::App& eval, Command& chosen) {
   command->add_option("--domain", arguments->domains, "topic of each --long, one word each");
   add_choice(*command, "--protocol", arguments->protocol,
              "named protocol of retrieval; the symmetric one is measured beside it");
+  add_query_group_options(*command, arguments->by, arguments->table);
   add_choices(*command, "--precision", options.precisions,
               "number formats of the encoder's arithmetic; each checkpoint is measured in each");
   add_threads_option(*command, arguments->eval.encoder);
@@ -307,9 +320,9 @@ void add_eval_study_command(CLI::App& eval, Command& chosen) {
   command->add_flag("--json", arguments->eval.json, "print the leaderboard as JSON");
   group_options(*command,
                 {{"Models, data and encoding",
-                  {"-m", "--retrieval", "--composition", "--long", "--domain", "--protocol", "--precision",
-                   "--threads", "--transparent", "--as-stored", "--leave-out", "--batch", "--cache",
-                   "--no-cache", "--speed-limit", "--no-speed", "--texts-only"}},
+                  {"-m", "--retrieval", "--composition", "--long", "--domain", "--protocol", "--by",
+                   "--by-table", "--precision", "--threads", "--transparent", "--as-stored", "--leave-out",
+                   "--batch", "--cache", "--no-cache", "--speed-limit", "--no-speed", "--texts-only"}},
                  {"The study", {"-o", "--plan", "--overwrite", "--json"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_eval_study(*arguments, session); };

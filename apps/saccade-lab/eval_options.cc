@@ -86,6 +86,16 @@ void add_bootstrap_options(CLI::App& command, EvalArguments& arguments) {
   group_options(command, {{"Intervals", {"--resamples", "--confidence", "--seed"}}});
 }
 
+void add_query_group_options(CLI::App& command, std::vector<TextQueryKind>& by, std::string& table) {
+  add_choices(
+      command, "--by", by,
+      "kinds of text queries to measure group by group: length, color, number, spatial, or a field of the "
+      "dataset: source, licence, group, split (default: none)")
+      ->default_str("");
+  command.add_option("--by-table", table,
+                     "file of groups to measure: one caption, a tab and its group on each line");
+}
+
 void add_run_options(CLI::App& command, EvalArguments& arguments) {
   command.add_option("-o,--run", arguments.run,
                      "folder to write the run into (see saccade help runs), for `saccade-lab report`");

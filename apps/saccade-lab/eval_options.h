@@ -5,10 +5,12 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "lab/eval/evaluation.h"
+#include "lab/eval/retrieval/query_groups.h"
 #include "saccade/core/error.h"
 
 #include "lab_commands.h"
@@ -29,6 +31,8 @@ struct EvalArguments {
 void add_eval_inputs(CLI::App& command, EvalArguments& arguments);
 // --seed, --resamples, --confidence.
 void add_bootstrap_options(CLI::App& command, EvalArguments& arguments);
+// --by, --by-table.
+void add_query_group_options(CLI::App& command, std::vector<TextQueryKind>& by, std::string& table);
 // -o, --overwrite, --json.
 void add_run_options(CLI::App& command, EvalArguments& arguments);
 

@@ -1,4 +1,10 @@
 // Tests of `saccade dataset` as a user runs it.
+#include <map>
+#include <random>
+#include <sstream>
+
+#include <fmt/format.h>
+
 #include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 #include "saccade/hub/test_server.h"
@@ -71,6 +77,101 @@ TEST_F(DatasetCommand, FetchesATableOfUrls) {
   expect_failure({"-q", "dataset", "fetch", "captions.csv", "-o", "none", "--url-column", "link"}, 2,
                  {"captions.csv", "\"link\"", "image, caption, split"});
   expect_failure({"-q", "dataset", "fetch", "captions.csv", "-o", "images"}, 2, {".png"});
+}
+
+TEST_F(DatasetCommand, AFetchThatIsKilledAgainAndAgainHasEachRowOnce) {
+  constexpr int kRows = 60;
+  const std::string image = read_file(folder_ / "images/1.png").value();
+  TestServer server([&](const ServerRequest& request) -> ServerReply {
+    const int row = std::stoi(request.path.substr(1));
+    if (row % 7 == 3) return {.status = 404, .wait_ms = 5};
+    if (row % 11 == 5) return {.body = image.substr(0, image.size() / 2), .wait_ms = 5};
+    return {.body = image, .wait_ms = 5 + row % 5 * 10};
+  });
+  std::string table = "url,caption\n";
+  for (int row = 0; row < kRows; ++row)
+    table += fmt::format("{}/{},caption {}\n", server.endpoint(), row, row);
+  write("urls.csv", table);
+  const auto command = [](const std::string& folder) -> std::vector<std::string> {
+    return {"-q", "dataset", "fetch",         "urls.csv", "-o",        folder, "--shard-size",
+            "4",  "--json",  "--connections", "4",        "--retries", "0",    "--allow-private-networks"};
+  };
+  const Outcome whole = run(command("whole"));
+  ASSERT_EQ(whole.code, 3) << whole.err;
+
+  // Killed at random moments after a random number of requests.
+  std::mt19937 random(20260117);
+  const auto up_to = [&](int most) {
+    return static_cast<size_t>(std::uniform_int_distribution(0, most)(random));
+  };
+  int kills = 0;
+  for (int attempt = 0; attempt < 30; ++attempt) {
+    const size_t requests = server.requests().size() + up_to(20);
+    size_t looks = up_to(40);  // one every 2 ms
+    RunOptions kill;
+    kill.stop_signal = SIGKILL;
+    kill.stop_when = [&](std::string_view) { return server.requests().size() >= requests && looks-- == 0; };
+    const Outcome outcome = run(command("killed"), kill);
+    if (outcome.code != 128 + SIGKILL) {
+      ASSERT_EQ(outcome.code, 3) << outcome.err;
+      break;
+    }
+    ++kills;
+  }
+  EXPECT_GE(kills, 2);
+  const Outcome last = run(command("killed"));
+  ASSERT_EQ(last.code, 3) << last.err;
+  const auto told = parse_json(last.out);
+  ASSERT_TRUE(told) << last.out;
+  EXPECT_EQ((*told)["rows"], kRows);
+  EXPECT_EQ((*told)["untried"], 0);
+
+  // Each row is an image of a shard that can be read, or a failure, once.
+  std::map<int, int> seen;
+  ASSERT_EQ(run({"dataset", "convert", "killed", "-o", "killed.jsonl"}).code, 0);
+  const std::string manifest = read_file(folder_ / "killed.jsonl").value();
+  const std::string failures = read_file(folder_ / "killed/failures.jsonl").value();
+  int images = 0;
+  for (const std::string* text : {&manifest, &failures}) {
+    std::istringstream lines(*text);
+    for (std::string line; std::getline(lines, line);) {
+      const auto json = parse_json(line);
+      ASSERT_TRUE(json) << line;
+      if (text == &failures) {
+        ++seen[(*json)["row"].get<int>()];
+      } else if (json->contains("captions")) {
+        const auto id = (*json)["id"].get<std::string>();
+        ++seen[std::stoi(id.substr(id.rfind('/') + 1))];
+        ++images;
+      }
+    }
+  }
+  EXPECT_EQ(seen.size(), static_cast<size_t>(kRows));
+  for (const auto& [row, times] : seen) EXPECT_EQ(times, 1) << row;
+  EXPECT_EQ((*told)["images"], images);
+  const Outcome audit = run({"-q", "dataset", "audit", "killed", "--json"});
+  const auto audited = parse_json(audit.out);
+  ASSERT_TRUE(audited) << audit.err;
+  EXPECT_EQ((*audited)["images"], images);
+  EXPECT_EQ((*audited)["missing"], Json::array());
+  EXPECT_EQ((*audited)["unreadable"], Json::array());
+
+  // The folder is that of a run that nobody killed, and nothing is left over.
+  const auto files = [&](const std::string& folder) {
+    std::map<std::string, std::string> content;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ / folder)) {
+      const std::string name = entry.path().filename().string();
+      if (name != ".lock") content[name] = read_file(entry.path()).value();
+    }
+    return content;
+  };
+  const auto expected = files("whole");
+  const auto found = files("killed");
+  ASSERT_EQ(expected.size(), found.size());
+  for (const auto& [name, content] : expected) {
+    ASSERT_TRUE(found.contains(name)) << name;
+    EXPECT_TRUE(found.at(name) == content) << name;
+  }
 }
 
 TEST_F(DatasetCommand, LabelsWhatPeopleRated) {

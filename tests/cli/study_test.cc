@@ -109,6 +109,37 @@ fs::path run_below(const fs::path& folder) {
   return {};
 }
 
+TEST_F(StudyCommand, GroupsOfQueriesAreThoseOfRetrieval) {
+  write("kinds.tsv", "a card\tfirst\nb card\tsecond\n");
+  const auto grouped = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"-q",          "eval", "study",        "-m", "model",
+                                          "--no-speed",  "--by", "length,color", "-o", "grouped",
+                                          "--resamples", "50",   "--threads",    "1"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments);
+  };
+  const Outcome outcome = grouped({"--retrieval", "set.jsonl", "--by-table", "kinds.tsv", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json board = parse_json(outcome.out).value();
+  const Outcome retrieval = run({"-q", "eval", "retrieval", "-m", "model", "--dataset", "set.jsonl",
+                                 "--protocol", "seven-models", "--by", "length,color", "--by-table",
+                                 "kinds.tsv", "--resamples", "50", "--threads", "1", "--json"});
+  ASSERT_EQ(retrieval.code, 0) << retrieval.err;
+  const Json groups = parse_json(retrieval.out).value()["results"][1]["groups"];
+  ASSERT_FALSE(groups.empty());
+  EXPECT_EQ(board["parts"][0]["metrics"]["results"][1]["groups"], groups);
+  EXPECT_THAT(read_file(folder_ / "grouped/leaderboard.html").value(),
+              HasSubstr("text to image by kind of query"));
+
+  const Outcome none = grouped({"--long", "set.jsonl"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("name its dataset with --retrieval"));
+  write("bad.tsv", "no group\n");
+  const Outcome bad = grouped({"--retrieval", "set.jsonl", "--by-table", "bad.tsv"});
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_THAT(bad.err, HasSubstr("--by-table: "));
+}
+
 TEST_F(StudyCommand, TextsOnlyReadsNoImages) {
   write("absent.jsonl",
         "{\"image\": \"none/0.png\", \"captions\": [\"a card\", \"one more ab\"]}\n"

@@ -10,7 +10,10 @@ Needs pyarrow:
 """
 
 import argparse
+import datetime
+import decimal
 import json
+import math
 import pathlib
 import shutil
 
@@ -162,6 +165,12 @@ def errors(out):
           compression="snappy", use_dictionary=True, group_rows=3)
 
 
+def cell_text(value):
+    if value is None or isinstance(value, list):
+        return value
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def cells(out):
     """Columns of every kind that ids, splits and captions may have, with nulls, over several groups and pages."""
     rows = 200
@@ -173,6 +182,10 @@ def cells(out):
         "u32": pa.array([None if n is None else n % 1000 + 4_000_000_000 for n in numbers], pa.uint32()),
         "i64": pa.array([None if n is None else n * -(10**12) for n in numbers], pa.int64()),
         "u64": pa.array([None if n is None else n % 1000 + 18_000_000_000_000_000_000 for n in numbers], pa.uint64()),
+        "f32": pa.array([None if n is None else n / 8 for n in numbers], pa.float32()),
+        "f64": pa.array([None if n is None else (math.nan, math.copysign(math.inf, n - 9**6), 0.0, n * 1e300, n / 3)[n % 5] for n in numbers],
+                        pa.float64()),
+        "truth": pa.array([None if n is None else n % 3 == 0 for n in numbers], pa.bool_()),
         "text": texts([None if i % 4 == 1 else f"row {i % 11}" for i in range(rows)]),
         "lists": pa.array([None if i % 6 == 0 else [None if k == 2 else f"{i}.{k}" for k in range(i % 5)]
                            for i in range(rows)], pa.list_(pa.string())),
@@ -187,10 +200,31 @@ def cells(out):
         pq.write_table(table, path, row_group_size=70, data_page_size=200, write_batch_size=8,
                        **({"compression": "snappy"} | how))
         read = pq.read_table(path)
-        expected[f"cells-{name}"] = {column: [None if value is None else value if isinstance(value, list) else str(value)
-                                              for value in read[column].to_pylist()] for column in read.column_names}
+        expected[f"cells-{name}"] = {column: [cell_text(value) for value in read[column].to_pylist()]
+                                     for column in read.column_names}
     assert expected["cells-plain"] == expected["cells-dictionary"] == expected["cells-second"]
     (out / "expected.json").write_text(json.dumps(expected["cells-plain"]) + "\n")
+
+
+def urls(out):
+    """Tables of URLs for src/lab/data/fetch/fetch_test.cc, which puts its server's port in place of 55555."""
+    rows = 5
+    columns = {
+        "url": texts([f"http://127.0.0.1:55555/{i}" for i in range(rows - 1)] + [None]),
+        "caption": pa.array([[f"caption {i}", f"Bild {i}"] if i % 2 == 0 else [] for i in range(rows)], pa.list_(pa.string())),
+        "license": texts(["CC0", "CC1", None, "CC3", "CC4"]),
+        "width": pa.array([640, None, 320, 2**40, -1], pa.int64()),
+        "score": pa.array([0.1, 2.0, None, math.nan, 1e300], pa.float64()),
+        "similarity": pa.array([0.1, 2.0, None, math.inf, -0.25], pa.float32()),
+        "nsfw": pa.array([True, False, None, True, False], pa.bool_()),
+        "taken": pa.array([datetime.datetime(2020, 1, 1)] * rows, pa.timestamp("us")),
+        "day": pa.array([datetime.date(2020, 1, 1)] * rows, pa.date32()),
+        "price": pa.array([decimal.Decimal("1.25")] * rows, pa.decimal128(9, 2)),
+        "half": pa.array([0.5] * rows, pa.float32()).cast(pa.float16()),
+        "box": pa.array([[0.5, 1.5]] * rows, pa.list_(pa.float64())),
+    }
+    write(out, "urls", columns, group_rows=3, write_statistics=False)
+    write(out, "urls-second", columns, group_rows=3, use_dictionary=True, data_page_version="2.0", compression="zstd")
 
 
 def main():
@@ -199,7 +233,7 @@ def main():
     out = parser.parse_args().out
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    for part in (writings, caption_sorts, picture_sorts, files_ids_and_nulls, errors, cells):
+    for part in (writings, caption_sorts, picture_sorts, files_ids_and_nulls, errors, cells, urls):
         part(out)
 
 

@@ -26,6 +26,7 @@
 #include "saccade/hub/address_range.h"
 #include "saccade/hub/client.h"
 #include "saccade/hub/guarded_fetch.h"
+#include "saccade/image/image_view.h"
 
 namespace saccade::lab {
 namespace {
@@ -35,14 +36,16 @@ using Clock = std::chrono::steady_clock;
 using namespace data;
 
 constexpr std::string_view kFetchMark = "fetched dataset";
+constexpr std::string_view kSpoolName = ".spool-";
 constexpr size_t kOpenShards = 2;
 constexpr auto kLongestRetryWait = std::chrono::minutes(5);
+constexpr int kCheckedSide = 64;  // JPEGs are decoded at a smaller size, of at least this
 
 // Temporary file without a name for images that wait for the rows before them. Thread-safe.
 class Spool {
  public:
   static Result<std::unique_ptr<Spool>> open(const fs::path& folder) {
-    std::string name = (folder / ".spool-XXXXXX").string();
+    std::string name = (folder / fmt::format("{}XXXXXX", kSpoolName)).string();
     Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
     if (file.get() < 0) return fail_errno(errno, fmt::format("create {}", name));
     auto reader = PieceFile::open(name);
@@ -77,7 +80,7 @@ struct OpenRow {
   bool before = false;  // its sample is in the shard of an earlier run
   int64_t offset = -1;  // of its image in the spool; -1: there is none
   int64_t size = 0;
-  std::string_view ending;
+  std::string ending;
   std::string sha256;
   FetchFailure failure;
 };
@@ -155,6 +158,8 @@ class Fetcher {
   Status write_failures() const;
   void work(const std::stop_token& stop);
   void fetch_row(FetchJob job, const std::stop_token& stop);
+  [[nodiscard]] bool is_public(const std::string& address) const;
+  Result<std::string> ending_of(std::string_view image, const std::stop_token& stop) const;
   void settle(OpenShard& shard);
   void report_progress();
   [[nodiscard]] int64_t rows_of(int64_t shard) const {
@@ -226,6 +231,7 @@ Status Fetcher::prepare_folder(const Json& description) {
   for (const auto& entry : fs::directory_iterator(options_.folder, error)) {
     const std::string name = entry.path().filename().string();
     const auto target = temporary_of(name);
+    if (name.starts_with(kSpoolName)) left.push_back(entry.path());
     if (target && (target->ends_with(".tar") || target->ends_with(".json") || *target == "failures.jsonl"))
       left.push_back(entry.path());
   }
@@ -302,6 +308,27 @@ void Fetcher::settle(OpenShard& shard) {
   if (--shard.waiting == 0) changed_.notify_all();
 }
 
+bool Fetcher::is_public(const std::string& address) const {
+  if (options_.is_public) return options_.is_public(address);
+  const auto number = hub::ip_address(address);
+  return number && hub::is_public(*number);
+}
+
+// Decodes an image. Returns the ending of its format, or the decoder's error.
+Result<std::string> Fetcher::ending_of(std::string_view image, const std::stop_token& stop) const {
+  DecodeOptions decode;
+  decode.max_bytes = options_.max_bytes;
+  decode.shrink_to_side = kCheckedSide;
+  decode.processes = options_.processes;
+  decode.stop = stop;
+  std::string ending;
+  SACCADE_TRY(decode_for(std::as_bytes(std::span(image)), decode, [&](const PictureView& picture) -> Status {
+    ending = image_ending(picture.format);
+    return {};
+  }));
+  return ending;
+}
+
 void Fetcher::fetch_row(FetchJob job, const std::stop_token& stop) {
   OpenShard* shard = shard_of(job.row);
   if (shard == nullptr) return;
@@ -316,8 +343,7 @@ void Fetcher::fetch_row(FetchJob job, const std::stop_token& stop) {
     const auto limit = std::chrono::milliseconds(static_cast<int64_t>(options_.seconds * 1000));
     SACCADE_ASSIGN(std::vector<std::string> addresses, names_.addresses(url.host, limit, stop));
     for (const std::string& address : addresses) {
-      const auto number = hub::ip_address(address);
-      if (!options_.private_networks && (!number || !hub::is_public(*number))) {
+      if (!options_.private_networks && !is_public(address)) {
         return fail(ErrorCode::kUnsupported, "{} is not a public address: {}", url.host, address);
       }
     }
@@ -342,10 +368,12 @@ void Fetcher::fetch_row(FetchJob job, const std::stop_token& stop) {
     failure.reason = fmt::format("the server answers with status {}", reply->status);
     passing = hub::is_passing(reply->status);
     if (passing) asked = hub::asked_wait(*reply);
-  } else if (open.ending = image_ending(reply->body); open.ending.empty()) {
-    failure.kind = "not_an_image";
-    failure.reason = fmt::format("{} bytes that do not begin like an image", reply->body.size());
+  } else if (auto ending = ending_of(reply->body, stop); !ending) {
+    if (stop.stop_requested()) return;
+    failure.kind = ending.error().code == ErrorCode::kUnsupported ? "not_an_image" : "broken_image";
+    failure.reason = fmt::format("{} bytes: {}", reply->body.size(), ending.error().message);
   } else {
+    open.ending = *std::move(ending);
     open.sha256 = sha256_hex(reply->body);
     open.size = std::ssize(reply->body);
     auto offset = shard->spool->add(reply->body);

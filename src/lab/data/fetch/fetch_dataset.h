@@ -22,6 +22,7 @@
 #include "lab/data/fetch/url_table.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
+#include "saccade/image/image_codec.h"
 #include "saccade/progress.h"
 
 namespace saccade::lab {
@@ -39,9 +40,14 @@ struct FetchOptions {
   int retries = 2;                        // further requests after a passing failure
   double first_wait = 1;                  // seconds before the first retry, doubled for each further one
   bool private_networks = false;          // permits addresses that are not public
-  bool retry_failed = false;              // requests the failed rows of finished shards again
+  // Processes that decode each image once, to learn its format and that it is whole. nullptr: the threads that
+  // fetch decode.
+  DecoderPool* processes = nullptr;
+  bool retry_failed = false;  // requests the failed rows of finished shards again
   // Addresses of a name, as text. Only tests set it; empty: the system's resolver.
   data::HostNames::Resolve resolve = {};
+  // Returns true for an address that is public. Only tests set it; empty: hub::is_public.
+  std::function<bool(const std::string& address)> is_public = {};
 };
 
 struct FetchReport {
@@ -64,7 +70,7 @@ Json fetch_report_json(const FetchReport& report);
 // Fetches what is missing in the folder. Failures of rows are no errors: they are in the report and the list.
 // Errors: kUsage for a missing column and for a folder with other files; kMismatch if the folder was made from
 // other tables or with other columns, or if a finished shard has changed; kBadData for a broken table; kIo if
-// the folder cannot be written. Memory: the texts of two shards, and `max_bytes` per connection.
+// the folder cannot be written. Memory: the texts of two shards; `max_bytes` and a decoded image per connection.
 Result<FetchReport> fetch_dataset(const FetchOptions& options, const ProgressCallback& progress,
                                   const std::stop_token& stop);
 

@@ -12,10 +12,13 @@
 
 #include "lab/data/fetch/fetch_dataset.h"
 #include "lab/data/fetch/shard_file.h"
+#include "lab/data/fetch/url_table.h"
 #include "lab/data/read_dataset.h"
 #include "saccade/core/files/files.h"
+#include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/hub/test_server.h"
+#include "saccade/image/image_codec.h"
 
 namespace saccade::lab {
 namespace {
@@ -27,8 +30,25 @@ using saccade::test::TestFolder;
 using saccade::test::TestServer;
 using testing::HasSubstr;
 
+// Returns a PNG of pixels that compress poorly.
+std::string noise_png(int side) {
+  Image image{.width = side, .height = side, .channels = 3, .mode = PixelMode::kRgb, .pixels = {}};
+  uint32_t state = 7;
+  for (int i = 0; i < 3 * side * side; ++i) {
+    state = state * 1664525 + 1013904223;
+    image.pixels.push_back(static_cast<uint8_t>(state >> 24));
+  }
+  return encode_png(image).value();
+}
+
+// Returns a PNG with the path behind its end.
 std::string png_of(const std::string& path) {
-  return "\x89PNG\r\n\x1A\n" + std::string(20, 'x') + path;
+  static const std::string kSmall = noise_png(2);
+  return kSmall + path;
+}
+
+fs::path golden(const std::string& name) {
+  return fs::path(saccade::test::kSourceDir) / "tests/golden/parquet" / (name + ".parquet");
 }
 
 class Fetching : public testing::Test {
@@ -164,6 +184,191 @@ TEST_F(Fetching, RedirectsAreFollowedWithinABound) {
   EXPECT_THAT(failures(), HasSubstr("redirected"));
 }
 
+TEST_F(Fetching, RedirectsToAddressesThatAreNotPublicAreRefused) {
+  const std::map<std::string, std::string> places = {{"/moved", "/there"},
+                                                     {"/number", "http://10.1.2.3/secret"},
+                                                     {"/local", "http://[::1]/secret"},
+                                                     {"/name", "http://inside.test/secret"},
+                                                     {"/one-of-two", "http://both.test/secret"}};
+  answer_ = [&](const ServerRequest& request) -> ServerReply {
+    const auto place = places.find(request.path);
+    if (place == places.end()) return {.body = png_of(request.path)};
+    return {.status = 302, .headers = {{"Location", place->second}}};
+  };
+  options_.private_networks = false;
+  options_.is_public = [](const std::string& address) { return address == "127.0.0.1"; };
+  options_.resolve = [](const std::string& host) -> Result<std::vector<std::string>> {
+    if (host == "inside.test") return std::vector<std::string>{"169.254.169.254"};
+    if (host == "both.test") return std::vector<std::string>{"127.0.0.1", "10.0.0.1"};
+    return std::vector<std::string>{host};
+  };
+  table({"/moved", "/number", "/local", "/name", "/one-of-two"});
+  const auto report = fetch();
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->images, 1);
+  EXPECT_EQ(report->failures, (std::map<std::string, int64_t>{{"refused", 4}}));
+  EXPECT_THAT(failures(), HasSubstr("inside.test is not a public address: 169.254.169.254"));
+  EXPECT_EQ(asked_.count("/secret"), 0U);
+}
+
+TEST_F(Fetching, SlowAndBrokenServersFailTheirOwnRowsAlone) {
+  const std::string image = noise_png(64);
+  answer_ = [&](const ServerRequest& request) -> ServerReply {
+    if (request.path == "/stalled") return {.body = image, .cut_after = 10, .hold = true};
+    if (request.path == "/short") return {.body = image, .cut_after = 10};
+    if (request.path == "/closed") return {.no_answer = true};
+    if (request.path == "/busy") return {.status = 429, .headers = {{"Retry-After", "3600"}}};
+    if (request.path == "/half") {
+      return {.body = image, .no_length = true, .cut_after = std::ssize(image) / 2};
+    }
+    // More bytes than announced: those beyond are not read.
+    if (request.path == "/less") {
+      return {.body = image, .headers = {{"Content-Length", "100"}}, .no_length = true};
+    }
+    if (request.path == "/more") {
+      const std::string length = std::to_string(image.size());
+      return {.body = image + "more", .headers = {{"Content-Length", length}}, .no_length = true};
+    }
+    return {.body = png_of(request.path)};
+  };
+  options_.seconds = 1;
+  table({"/stalled", "/short", "/closed", "/busy", "/half", "/less", "/more", "/a"});
+  const auto report = fetch();
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->failures, (std::map<std::string, int64_t>{
+                                  {"broken_image", 2}, {"connection", 2}, {"status", 1}, {"timeout", 1}}));
+  EXPECT_EQ(report->images, 2);
+  // Passing failures have one retry, except one that asks for an hour's wait.
+  EXPECT_EQ(asked_, (std::map<std::string, int>{{"/stalled", 2},
+                                                {"/short", 2},
+                                                {"/closed", 2},
+                                                {"/busy", 1},
+                                                {"/half", 1},
+                                                {"/less", 1},
+                                                {"/more", 1},
+                                                {"/a", 1}}));
+  const auto dataset = read_dataset(*parse_dataset_source(options_.folder.string()));
+  ASSERT_TRUE(dataset) << dataset.error().message;
+  const auto* items = dataset->find<CaptionedImages>();
+  ASSERT_NE(items, nullptr);
+  ASSERT_EQ(items->items.size(), 2U);
+  EXPECT_EQ(read_image_bytes(items->items[0].image).value(), image);
+}
+
+TEST_F(Fetching, ImagesThatDoNotDecodeAreFailures) {
+  const std::map<std::string, std::string> kinds = {{"cut.jpg", "broken_image"},
+                                                    {"cut.png", "broken_image"},
+                                                    {"header_only.jpg", "broken_image"},
+                                                    {"no_data.png", "broken_image"},
+                                                    {"bomb_100000x100000.png", "broken_image"},
+                                                    {"text.jpg", "not_an_image"}};
+  const fs::path folder = fs::path(saccade::test::kSourceDir) / "tests/data/broken_images";
+  answer_ = [&](const ServerRequest& request) -> ServerReply {
+    const std::string name = request.path.substr(1);
+    return {.body = kinds.contains(name) ? read_file(folder / name).value() : noise_png(3)};
+  };
+  options_.rows_per_shard = 100;
+  std::vector<std::string> paths = {"/whole.png"};
+  for (const auto& [name, kind] : kinds) paths.push_back("/" + name);
+  table(paths);
+  const auto report = fetch();
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->images, 1);
+  EXPECT_EQ(report->requests, std::ssize(paths));  // none is asked for again
+  std::map<std::string, std::string> found;
+  const std::string list = failures();
+  for (size_t at = 0; at < list.size();) {
+    const size_t end = list.find('\n', at);
+    ASSERT_NE(end, std::string::npos);
+    const auto failure = parse_json(list.substr(at, end - at));
+    ASSERT_TRUE(failure) << failure.error().message;
+    const auto url = (*failure)["url"].get<std::string>();
+    found[url.substr(url.rfind('/') + 1)] = (*failure)["kind"].get<std::string>();
+    at = end + 1;
+  }
+  EXPECT_EQ(found, kinds);
+}
+
+TEST_F(Fetching, ParquetTablesAreFetched) {
+  std::string parquet = read_file(golden("urls")).value();
+  const std::string endpoint = server_.endpoint();
+  const std::string port = fmt::format("{:0>5}", endpoint.substr(endpoint.rfind(':') + 1));
+  int replaced = 0;
+  for (size_t at = 0; (at = parquet.find(":55555/", at)) != std::string::npos; ++at, ++replaced)
+    parquet.replace(at + 1, port.size(), port);
+  ASSERT_EQ(replaced, 4);
+  options_.tables = {folder_.write("table.parquet", parquet)};
+  options_.columns.kept = {"license", "width", "score", "nsfw"};
+  const auto report = fetch();
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->rows, 5);
+  EXPECT_EQ(report->images, 4);
+  EXPECT_EQ(report->failures, (std::map<std::string, int64_t>{{"address", 1}}));
+  EXPECT_EQ(asked_, (std::map<std::string, int>{{"/0", 1}, {"/1", 1}, {"/2", 1}, {"/3", 1}}));
+  const auto files = shards();
+  EXPECT_THAT(files.at("00000.tar"), HasSubstr(R"("captions":["caption 0","Bild 0"])"));
+  EXPECT_THAT(files.at("00000.tar"), HasSubstr(R"("license":"CC0","width":640,"score":0.1,"nsfw":true)"));
+  EXPECT_THAT(files.at("00001.tar"), HasSubstr(R"("license":null,"width":320,"score":null,"nsfw":null)"));
+  EXPECT_THAT(files.at("00001.tar"), HasSubstr(R"("width":1099511627776,"score":null,"nsfw":true)"));  // NaN
+  const auto again = fetch();
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->kept_shards, 3);
+}
+
+TEST(UrlTable, KeepsColumnsOfParquetByTheirTypes) {
+  for (const char* name : {"urls", "urls-second"}) {
+    SCOPED_TRACE(name);
+    data::UrlColumns columns;
+    columns.kept = {"license", "width", "score", "similarity", "nsfw"};
+    auto rows = data::open_url_table(golden(name), columns);
+    ASSERT_TRUE(rows) << rows.error().message;
+    std::vector<data::UrlRow> read;
+    for (data::UrlRow row;;) {
+      const auto more = (*rows)->next(row);
+      ASSERT_TRUE(more) << more.error().message;
+      if (!*more) break;
+      read.push_back(row);
+    }
+    ASSERT_EQ(read.size(), 5U);
+    EXPECT_EQ(read[2].url, "http://127.0.0.1:55555/2");
+    EXPECT_EQ(read[2].captions, (std::vector<std::string>{"caption 2", "Bild 2"}));
+    EXPECT_TRUE(read[1].captions.empty());
+    EXPECT_EQ(read[3].problem, "");
+    EXPECT_EQ(read[4].problem, "column \"url\" is empty");
+    const std::vector<std::string> kept = {
+        R"({"license":"CC0","width":640,"score":0.1,"similarity":0.1,"nsfw":true})",
+        R"({"license":"CC1","width":null,"score":2.0,"similarity":2.0,"nsfw":false})",
+        R"({"license":null,"width":320,"score":null,"similarity":null,"nsfw":null})",
+        R"({"license":"CC3","width":1099511627776,"score":null,"similarity":null,"nsfw":true})",
+        R"({"license":"CC4","width":-1,"score":1e+300,"similarity":-0.25,"nsfw":false})"};
+    for (size_t i = 0; i < read.size(); ++i) EXPECT_EQ(dump_json(read[i].kept), kept[i]);
+  }
+}
+
+TEST(UrlTable, RefusesOtherColumnsOfParquetByName) {
+  const std::map<std::string, std::string> types = {{"taken", "timestamp"},
+                                                    {"day", "date"},
+                                                    {"price", "decimal"},
+                                                    {"half", "half float"},
+                                                    {"box", "list<"}};
+  for (const auto& [name, type] : types) {
+    SCOPED_TRACE(name);
+    data::UrlColumns columns;
+    columns.kept = {name};
+    const auto table = data::open_url_table(golden("urls"), columns);
+    ASSERT_FALSE(table);
+    EXPECT_EQ(table.error().code, ErrorCode::kBadData);
+    EXPECT_THAT(table.error().message, HasSubstr(fmt::format("column \"{}\" is {}", name, type)));
+    EXPECT_THAT(table.error().message,
+                HasSubstr("kept columns are strings, integers, floating-point numbers or booleans"));
+  }
+  data::UrlColumns columns;
+  columns.url = "score";
+  const auto table = data::open_url_table(golden("urls"), columns);
+  ASSERT_FALSE(table);
+  EXPECT_THAT(table.error().message, HasSubstr("column \"score\" is double, expected strings or integers"));
+}
+
 TEST_F(Fetching, AStoppedRunGoesOnToTheSameBytes) {
   table({"/a", "/b", "/c", "/d", "/e"});
   ASSERT_TRUE(fetch());
@@ -172,11 +377,13 @@ TEST_F(Fetching, AStoppedRunGoesOnToTheSameBytes) {
   // As a kill leaves it: the second shard has no record, and a temporary file is left.
   fs::remove(options_.folder / "00001.json");
   folder_.write("out/00001.tar.tmp-1-1", "begun");
+  folder_.write("out/.spool-ab12CD", "left");
   const auto report = fetch();
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(report->kept_shards, 2);
   EXPECT_EQ(asked_, (std::map<std::string, int>{{"/c", 1}, {"/d", 1}}));
   EXPECT_TRUE(shards() == whole);
+  EXPECT_FALSE(fs::exists(options_.folder / ".spool-ab12CD"));
 
   std::stop_source stop;
   stop.request_stop();

@@ -41,11 +41,6 @@ std::string ustar_header(std::string_view name, int64_t size) {
   return {header.data(), header.size()};
 }
 
-bool is_heif_brand(std::string_view brand) {
-  return brand == "heic" || brand == "heix" || brand == "hevc" || brand == "hevx" || brand == "mif1" ||
-         brand == "msf1";
-}
-
 }  // namespace
 
 Json fetch_failure_json(const FetchFailure& failure) {
@@ -91,26 +86,12 @@ Result<ShardRecord> parse_shard_record(const Json& json) {
   return record;
 }
 
-std::string_view image_ending(std::string_view bytes) {
-  using namespace std::string_view_literals;
-  if (bytes.size() < 16) return {};
-  if (bytes.starts_with("\xFF\xD8\xFF"sv)) return "jpg";
-  if (bytes.starts_with("\x89PNG\r\n\x1A\n"sv)) return "png";
-  if (bytes.starts_with("GIF87a"sv) || bytes.starts_with("GIF89a"sv)) return "gif";
-  if (bytes.starts_with("RIFF"sv) && bytes.substr(8, 4) == "WEBP"sv) return "webp";
-  if (bytes.starts_with("II*\0"sv) || bytes.starts_with("MM\0*"sv)) return "tif";
-  // "BM", the file's size, four zeros, the offset of the pixels, and the size of one of its headers.
-  if (bytes.starts_with("BM"sv) && bytes.substr(6, 4) == "\0\0\0\0"sv && bytes[14] >= 12) return "bmp";
-  if (bytes.substr(4, 4) == "ftyp"sv) {
-    const std::string_view brand = bytes.substr(8, 4);
-    if (brand == "avif"sv || brand == "avis"sv) return "avif";
-    if (is_heif_brand(brand)) return "heic";
-  }
-  const std::string_view head = bytes.substr(0, 4096);
-  if (head.starts_with("<svg"sv) || (head.starts_with("<?xml"sv) && head.find("<svg") != head.npos)) {
-    return "svg";
-  }
-  return {};
+std::string image_ending(std::string_view format) {
+  return std::string(format == "jpeg"   ? "jpg"
+                     : format == "tiff" ? "tif"
+                     : format == "heif" ? "heic"
+                     : format == "raw"  ? "dng"
+                                        : format);
 }
 
 std::string sample_key(int64_t row) {

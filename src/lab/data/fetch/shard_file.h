@@ -19,10 +19,11 @@ namespace saccade::lab::data {
 
 // Row that has no image, and the reason.
 struct FetchFailure {
-  int64_t row = 0;        // counted from 0 over all tables
-  std::string url = {};   // as in the table
-  std::string kind = {};  // address, refused, connection, timeout, status, too_large, not_an_image
-  int status = 0;         // HTTP status; 0: none
+  int64_t row = 0;       // counted from 0 over all tables
+  std::string url = {};  // as in the table
+  // address, refused, connection, timeout, status, too_large, not_an_image, broken_image
+  std::string kind = {};
+  int status = 0;  // HTTP status; 0: none
   std::string reason = {};
 };
 Json fetch_failure_json(const FetchFailure& failure);
@@ -40,8 +41,8 @@ struct ShardRecord {
 Json shard_record_json(const ShardRecord& record);
 Result<ShardRecord> parse_shard_record(const Json& json);
 
-// Returns the ending for an image of these first bytes, such as "jpg"; empty if they are no image's header.
-std::string_view image_ending(std::string_view bytes);
+// Returns the ending of file names for a format of the decoder (DecodedImage::format): "jpg" for "jpeg".
+std::string image_ending(std::string_view format);
 
 // Returns the key of a row's sample: nine digits or more.
 std::string sample_key(int64_t row);

@@ -279,15 +279,28 @@ class ParquetUrls final : public UrlTable {
     SACCADE_ASSIGN(const Chosen chosen, choose(names, columns));
     const auto take = [&](int at, bool listed, Column& column) -> Status {
       const ParquetField& field = fields[static_cast<size_t>(at)];
-      column = {field.name, text_leaf(field, listed), field.whole_number};
+      column = {field.name, text_leaf(field, listed)};
       if (column.leaf >= 0) return {};
       return fail(ErrorCode::kBadData, "column \"{}\" is {}, expected strings{} or integers", field.name,
                   parquet_type_name(field), listed ? ", lists of strings" : "");
     };
+    const auto keep = [&](int at) -> Status {
+      const ParquetField& field = fields[static_cast<size_t>(at)];
+      const bool literal = field.whole_number || field.real || field.truth;
+      const bool fits = literal || field.text || field.is_bytes();
+      if (!field.is_leaf() || !fits || field.max_repetition > 0) {
+        return fail(
+            ErrorCode::kBadData,
+            "column \"{}\" is {}, kept columns are strings, integers, floating-point numbers or booleans",
+            field.name, parquet_type_name(field));
+      }
+      kept_.push_back({field.name, field.leaf, literal});
+      return {};
+    };
     SACCADE_TRY(take(chosen.url, false, url_));
     if (chosen.caption >= 0) SACCADE_TRY(take(chosen.caption, true, caption_));
     if (chosen.id >= 0) SACCADE_TRY(take(chosen.id, false, id_));
-    for (const int kept : chosen.kept) SACCADE_TRY(take(kept, false, kept_.emplace_back()));
+    for (const int kept : chosen.kept) SACCADE_TRY(keep(kept));
     return {};
   }
 
@@ -313,8 +326,10 @@ class ParquetUrls final : public UrlTable {
       const auto value = cell(column.leaf);
       Json& out = row.kept[column.name];
       if (!value) continue;
-      if (column.whole_number) {
-        out = Json::parse(*value, nullptr, false);
+      if (column.literal) {
+        // NaN and infinity have no JSON: null.
+        if (Json literal = Json::parse(*value, nullptr, false); !literal.is_discarded())
+          out = std::move(literal);
       } else {
         out = valid(*value, column.name, row);
       }
@@ -327,7 +342,7 @@ class ParquetUrls final : public UrlTable {
   struct Column {
     std::string name;
     int leaf = -1;
-    bool whole_number = false;
+    bool literal = false;  // its texts are JSON: numbers, booleans
   };
 
   Status read_group() {

@@ -1,6 +1,7 @@
 #include "lab/data/readers/parquet_columns.h"
 
 #include <algorithm>
+#include <bit>
 #include <initializer_list>
 #include <set>
 #include <string_view>
@@ -237,6 +238,28 @@ class Chooser {
   const DatasetOptions& options_;
 };
 
+// Returns the shortest decimal of a number, with a point or an exponent if it is finite.
+template <typename Real>
+std::string real_text(Real value) {
+  std::string text = fmt::format("{}", value);
+  if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
+  return text;
+}
+
+// Returns the text of a value in ParquetPage::numbers.
+std::string number_text(const ParquetField& leaf, int64_t number) {
+  switch (leaf.type.value_or(ParquetType::kInt64)) {
+    case ParquetType::kBoolean:
+      return number != 0 ? "true" : "false";
+    case ParquetType::kFloat:
+      return real_text(std::bit_cast<float>(static_cast<uint32_t>(number)));
+    case ParquetType::kDouble:
+      return real_text(std::bit_cast<double>(number));
+    default:
+      return leaf.is_unsigned ? fmt::format("{}", static_cast<uint64_t>(number)) : fmt::format("{}", number);
+  }
+}
+
 // Adds the entries of a page to the texts of its rows.
 Status add_page(const ParquetField& leaf, const ParquetPage& page, int64_t rows, int64_t most_bytes,
                 ParquetTexts& texts) {
@@ -259,8 +282,7 @@ Status add_page(const ParquetField& leaf, const ParquetPage& page, int64_t rows,
       if (leaf.type == ParquetType::kBytes)
         value = std::string(page.texts[next]);
       else
-        value = leaf.is_unsigned ? fmt::format("{}", static_cast<uint64_t>(page.numbers[next]))
-                                 : fmt::format("{}", page.numbers[next]);
+        value = number_text(leaf, page.numbers[next]);
       ++next;
     }
     texts.bytes += static_cast<int64_t>(sizeof(value)) + (value ? std::ssize(*value) : 0);

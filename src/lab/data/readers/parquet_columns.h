@@ -47,7 +47,8 @@ struct ParquetTexts {
 };
 // Most memory for the texts of a column of one row group. A dictionary lets a small file name a long text many times.
 inline constexpr int64_t kMaxTextBytes = int64_t{4} << 30;
-// Reads a leaf of strings, bytes or whole numbers. kBadData if the pages do not have the group's rows; kLimit if the texts take
+// Reads a leaf of strings, bytes, numbers or booleans. Numbers are the shortest decimals that give them back ("0.1", "2.0",
+// "nan", "inf"); booleans are "true" and "false". kBadData if the pages do not have the group's rows; kLimit if the texts take
 // more than `most_bytes` of memory.
 Result<ParquetTexts> read_parquet_texts(const PieceFile& file, const ParquetFooter& footer, size_t group,
                                         int leaf, int64_t most_bytes = kMaxTextBytes);

@@ -267,6 +267,15 @@ class SchemaBuilder {
     field.is_unsigned = number && (from.logical_unsigned || (converted >= 11 && converted <= 14));
     field.whole_number = number && (from.logical == 0 || from.logical == 10) &&
                          (converted == -1 || (converted >= 11 && converted <= 18));
+    const bool plain = from.logical == 0 && converted == -1;
+    field.truth = plain && from.type == 0;
+    field.real = plain && (from.type == 4 || from.type == 5);
+    if (from.logical == 5 || converted == 5) field.meaning = "decimal";
+    if (from.logical == 6 || converted == 6) field.meaning = "date";
+    if (from.logical == 7 || converted == 7 || converted == 8) field.meaning = "time";
+    if (from.logical == 8 || converted == 9 || converted == 10) field.meaning = "timestamp";
+    if (from.logical == 14) field.meaning = "uuid";
+    if (from.logical == 15) field.meaning = "half float";
   }
 
   const std::vector<SchemaElement>& elements_;
@@ -476,7 +485,9 @@ std::string parquet_type_name(const ParquetField& field) {
   if (field.is_leaf()) {
     static constexpr std::array<std::string_view, 8> kNames = {
         "bool", "int32", "int64", "int96", "float", "double", "binary", "fixed-size binary"};
-    std::string name(field.text ? "string" : kNames[static_cast<size_t>(*field.type)]);
+    std::string name(field.text               ? "string"
+                     : !field.meaning.empty() ? field.meaning
+                                              : kNames[static_cast<size_t>(*field.type)]);
     return field.repeated ? "list<" + name + ">" : name;
   }
   std::string inside;

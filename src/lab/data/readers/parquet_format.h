@@ -46,6 +46,9 @@ struct ParquetField {
   bool text = false;                // bytes that are declared to be UTF-8
   bool whole_number = false;        // 32 or 64 bits, no date, time or decimal
   bool is_unsigned = false;         // of whole numbers
+  bool truth = false;               // true or false
+  bool real = false;                // floating point of 32 or 64 bits
+  std::string_view meaning = {};    // such as "timestamp", where the type alone would mislead
   bool list = false;                // a group that is declared to be a list
   std::optional<ParquetType> type;  // nullopt: a group
   int leaf = -1;                    // its number among the leaves
@@ -100,7 +103,7 @@ struct ParquetPageHeader {
 // Parses a page's header from the bytes at its beginning. Returns nullopt if they end too early, kBadData if they are none.
 Result<std::optional<ParquetPageHeader>> parse_page_header(std::string_view bytes);
 
-// Returns the type of a field as people write it: "string", "list<string>", "struct<x: double>".
+// Returns the type of a field as people write it: "string", "list<string>", "struct<x: double>", "timestamp".
 std::string parquet_type_name(const ParquetField& field);
 
 }  // namespace saccade::lab::data

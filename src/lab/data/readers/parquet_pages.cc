@@ -284,14 +284,21 @@ Status ParquetPages::read_plain(std::string_view bytes, int64_t count, std::vect
     }
     return {};
   }
-  if (leaf_.type != ParquetType::kInt32 && leaf_.type != ParquetType::kInt64) {
+  if (leaf_.type == ParquetType::kBoolean) {  // a bit each, the lowest first
+    if (static_cast<uint64_t>(count) > 8 * static_cast<uint64_t>(bytes.size())) return ends();
+    for (int64_t i = 0; i < count; ++i)
+      numbers.push_back(static_cast<uint8_t>(bytes[static_cast<size_t>(i / 8)]) >> (i % 8) & 1);
+    return {};
+  }
+  const bool narrow = leaf_.type == ParquetType::kInt32 || leaf_.type == ParquetType::kFloat;
+  if (!narrow && leaf_.type != ParquetType::kInt64 && leaf_.type != ParquetType::kDouble) {
     return fail(ErrorCode::kUnsupported, "values of type {}", parquet_type_name(leaf_));
   }
-  const size_t width = leaf_.type == ParquetType::kInt32 ? 4 : 8;
+  const size_t width = narrow ? 4 : 8;
   if (static_cast<uint64_t>(count) > bytes.size() / width) return ends();
   for (int64_t i = 0; i < count; ++i) {
     const uint64_t value = little_endian(bytes.substr(static_cast<size_t>(i) * width, width));
-    const bool sign = width == 4 && !leaf_.is_unsigned;
+    const bool sign = leaf_.type == ParquetType::kInt32 && !leaf_.is_unsigned;
     numbers.push_back(sign ? static_cast<int32_t>(static_cast<uint32_t>(value))
                            : static_cast<int64_t>(value));
   }
@@ -311,6 +318,15 @@ Status ParquetPages::read_dictionary(const ParquetPageHeader& header) {
 
 Status ParquetPages::read_values(std::string_view bytes, int64_t count, ParquetPage& page) const {
   if (header_.encoding == kPlain) return read_plain(bytes, count, page.texts, page.numbers);
+  if (header_.encoding == kRuns && leaf_.type == ParquetType::kBoolean) {
+    constexpr size_t kLength = 4;  // in front of the runs
+    const uint64_t length = bytes.size() < kLength ? 0 : little_endian(bytes.substr(0, kLength));
+    if (bytes.size() < kLength || length > bytes.size() - kLength)
+      return fail(ErrorCode::kBadData, "a page ends inside of its runs");
+    SACCADE_ASSIGN(const std::vector<uint32_t> values, read_runs(bytes.substr(kLength, length), 1, count));
+    page.numbers.assign(values.begin(), values.end());
+    return {};
+  }
   if (header_.encoding != kPlainDictionary && header_.encoding != kRunsDictionary) {
     return fail(ErrorCode::kUnsupported, "the encoding {}; PLAIN and dictionaries are read",
                 encoding_name(header_.encoding));

@@ -35,7 +35,8 @@ struct ParquetPage {
   std::vector<uint32_t> definition;  // empty: the column has no levels of this kind, all are 0
   std::vector<uint32_t> repetition;
   int64_t entries = 0;  // nulls among them
-  // Values of bytes, in order, without nulls; they refer to the page's own memory. Whole numbers are in `numbers` instead.
+  // Values of bytes, in order, without nulls; they refer to the page's own memory. Other values are in `numbers` instead:
+  // whole numbers, 0 or 1 of a boolean, and the bits of a floating-point number in the lowest 32 or all 64.
   std::vector<std::string_view> texts;
   std::vector<int64_t> numbers;
 

@@ -3,7 +3,8 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
+
+#include "saccade/core/files/read_up_to_end.h"
 
 namespace saccade::lab::data {
 
@@ -21,16 +22,11 @@ Result<PieceFile> PieceFile::open(const std::filesystem::path& path) {
 }
 
 Status PieceFile::read(int64_t offset, std::span<char> out) const {
-  while (!out.empty()) {
-    const ssize_t got = ::pread(file_.get(), out.data(), out.size(), offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fail_errno(errno, path_ + ": read");
-    if (got == 0) {
-      return fail(ErrorCode::kIo, "{}: ends at byte {}, it had {} bytes: another program has shortened it",
-                  path_, offset, size_);
-    }
-    out = out.subspan(static_cast<size_t>(got));
-    offset += got;
+  const int64_t got = read_up_to_end(file_.get(), std::as_writable_bytes(out), offset);
+  if (got < 0) return fail_errno(errno, path_ + ": read");
+  if (got < std::ssize(out)) {
+    return fail(ErrorCode::kIo, "{}: ends at byte {}, it had {} bytes: another program has shortened it",
+                path_, offset + got, size_);
   }
   return {};
 }

@@ -157,6 +157,14 @@ double normal_quantile(double p) {
   return (low + high) / 2;
 }
 
+Interval wilson_interval(double share, int64_t trials, double confidence) {
+  const double z = normal_quantile(1 - (1 - confidence) / 2);
+  const auto n = static_cast<double>(trials);
+  const double middle = (share + z * z / (2 * n)) / (1 + z * z / n);
+  const double half = z * std::sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n);
+  return {std::max(0.0, middle - half), std::min(1.0, middle + half)};
+}
+
 double quantile(std::span<const double> sorted, double share) {
   if (sorted.empty()) return Figure::kNone;
   const double place = std::clamp(share, 0.0, 1.0) * static_cast<double>(sorted.size() - 1);
@@ -215,8 +223,7 @@ std::vector<Figure> figures_of(const Estimates& estimates, double confidence) {
     const bool mean = column < estimates.left_out.columns();
     add_intervals(figure, sorted, mean ? acceleration(estimates.left_out, column) : 0, confidence);
     if (mean && figure.value == 0 && figure.low == 0 && figure.high == 0) {
-      const double z = normal_quantile(1 - (1 - confidence) / 2);
-      figure.wilson_high = z * z / (static_cast<double>(estimates.left_out.rows()) + z * z);
+      figure.wilson_high = wilson_interval(0, estimates.left_out.rows(), confidence).high;
     }
   }
   return figures;

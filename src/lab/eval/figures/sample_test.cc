@@ -8,6 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lab/eval/figures/resampling.h"
+
 namespace saccade::lab {
 namespace {
 
@@ -194,6 +196,20 @@ TEST(Figures, OfConstantsHaveIntervalsOfNoWidthOfOneClusterNone) {
   EXPECT_EQ(single.value, 0.5);
   EXPECT_TRUE(std::isnan(single.low));
   EXPECT_TRUE(std::isnan(single.bca_high));
+}
+
+TEST(Figures, WilsonsIntervalIsThatOfTheBooks) {
+  // 5 of 10: the middle is 1/2, and half the width z / (2 sqrt(10 + z^2)) with z = 1.959964.
+  const Interval half = wilson_interval(0.5, 10, 0.95);
+  EXPECT_NEAR(half.low, 0.2365931, 1e-6);
+  EXPECT_NEAR(half.high, 0.7634069, 1e-6);
+  // It is symmetric, and ends at 0 and 1.
+  const Interval none = wilson_interval(0, 10, 0.95);
+  const Interval all = wilson_interval(1, 10, 0.95);
+  EXPECT_NEAR(none.low, 0, 1e-12);
+  EXPECT_NEAR(none.high, 0.2775328, 1e-6);
+  EXPECT_NEAR(all.low, 1 - none.high, 1e-12);
+  EXPECT_NEAR(all.high, 1, 1e-12);
 }
 
 // Zero of 1,000 is not zero for certain: z^2 / (1000 + z^2) of z = 1.959964.

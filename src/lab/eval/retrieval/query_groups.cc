@@ -97,18 +97,6 @@ std::string field_of(TextQueryKind kind, const DatasetItem& item) {
   }
 }
 
-// Sets Wilson's interval for a share of `trials` (J. Am. Stat. Assoc. 22 (1927)).
-void set_wilson(Figure& figure, int64_t trials, double confidence) {
-  if (!std::isfinite(figure.value) || trials == 0) return;
-  const double z = normal_quantile(1 - (1 - confidence) / 2);
-  const auto n = static_cast<double>(trials);
-  const double p = figure.value;
-  const double middle = (p + z * z / (2 * n)) / (1 + z * z / n);
-  const double half = z * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n);
-  figure.low = std::max(0.0, middle - half);
-  figure.high = std::min(1.0, middle + half);
-}
-
 }  // namespace
 
 std::span<const EnumName<TextQueryKind>> enum_names(TextQueryKind) {
@@ -243,7 +231,11 @@ std::vector<QueryGroupFigures> query_groups(const QueryGrouping& grouping, const
       const Figure* found = find_named(outcome.figures, name);
       if (found == nullptr) continue;
       Figure figure = *found;
-      if (group.few && bootstrap.resamples > 0) set_wilson(figure, group.images, bootstrap.confidence);
+      if (group.few && bootstrap.resamples > 0 && std::isfinite(figure.value)) {
+        const Interval wilson = wilson_interval(figure.value, group.images, bootstrap.confidence);
+        figure.low = wilson.low;
+        figure.high = wilson.high;
+      }
       group.figures.emplace_back(std::move(figure));
     }
   }

@@ -1,12 +1,15 @@
 #include "lab/eval/retrieval/retrieval.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <numeric>
 #include <random>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "lab/eval/retrieval/retrieval_figures.h"
 
 namespace saccade::lab {
 namespace {
@@ -35,6 +38,58 @@ TEST(RetrievalFigures, ByHand) {
   query_figures(twelve, kDepths, out);
   EXPECT_THAT(out, ElementsAre(1, 1, 1, testing::DoubleEq(1.0 / 12), testing::DoubleEq(5.0 / 12),
                                testing::DoubleEq(10.0 / 12), 1, testing::DoubleEq(1), 1));
+}
+
+// Scores of any size that nobody stores. It remembers the largest block that was asked for.
+class CountedScores : public PairScores {
+ public:
+  CountedScores(int64_t texts, int64_t images) : texts_(texts), images_(images) {}
+  [[nodiscard]] int64_t texts() const override { return texts_; }
+  [[nodiscard]] int64_t images() const override { return images_; }
+  void score(int64_t first_text, int64_t text_count, int64_t first_image, int64_t image_count, float* out,
+             int64_t text_stride, int64_t image_stride) const override {
+    int64_t known = most_;
+    const int64_t asked = text_count * image_count;
+    while (asked > known && !most_.compare_exchange_weak(known, asked)) {
+    }
+    for (int64_t t = 0; t < text_count; ++t) {
+      for (int64_t i = 0; i < image_count; ++i)
+        out[t * text_stride + i * image_stride] = (first_text + t) % images_ == first_image + i ? 1.0F : 0.0F;
+    }
+  }
+  [[nodiscard]] int64_t most() const { return most_; }
+
+ private:
+  int64_t texts_;
+  int64_t images_;
+  mutable std::atomic<int64_t> most_ = 0;
+};
+
+TEST(RetrievalFigures, LargeTasksHoldAFewRowsOfScores) {
+  constexpr int64_t kTexts = 70'000;
+  constexpr int64_t kImages = 300;
+  std::vector<int64_t> text_image;
+  for (int64_t t = 0; t < kTexts; ++t) text_image.push_back(t % kImages);
+  const auto relevance = Relevance::from_text_image(text_image, kImages);
+  ASSERT_TRUE(relevance) << relevance.error().message;
+  const CountedScores scores(kTexts, kImages);
+  ThreadPool pool(2);
+  const auto outcome = evaluate_retrieval(scores, *relevance, {}, {}, {.resamples = 20}, pool);
+  ASSERT_TRUE(outcome) << outcome.error().message;
+  EXPECT_EQ(outcome->text_to_image.figures.front().value, 1);
+  EXPECT_EQ(outcome->image_to_text.figures.front().value, 1);
+  EXPECT_LE(scores.most(), int64_t{1} << 22);  // 16 MiB a thread
+  // Intervals take a row of figures for each resample, whatever the number of queries.
+  EXPECT_EQ(outcome->text_to_image.estimates.resampled.rows(), 20);
+  EXPECT_EQ(outcome->text_to_image.estimates.resampled.columns(), 10);
+  EXPECT_EQ(outcome->text_to_image.estimates.left_out.rows(), kImages);
+  for (const Direction direction : kBothDirections) {
+    const CountedScores again(kTexts, kImages);
+    const auto top = top_answers(again, *relevance, direction, kTopAnswers, pool);
+    ASSERT_EQ(std::ssize(top), relevance->queries(direction));
+    EXPECT_TRUE(top.back().front().right);
+    EXPECT_LE(again.most(), int64_t{1} << 22);
+  }
 }
 
 // Sorts the whole matrix, the way evaluation scripts do it: argsort, slice, any.

@@ -24,10 +24,14 @@ Result<const TensorView*> given_tensor(const SafeTensors& file, std::string_view
 
 Result<Matrix<float>> given_rows(const SafeTensors& file, std::string_view name, Similarity similarity) {
   SACCADE_ASSIGN(const TensorView* view, given_tensor(file, name, 2));
-  SACCADE_ASSIGN(const std::vector<float> values, view->to_floats().in(fmt::format("\"{}\"", name)));
   Matrix<float> rows(view->shape[0], view->shape[1]);
-  std::ranges::copy(values, rows.data());
+  const auto row_bytes = static_cast<size_t>(rows.columns() * dtype_size(view->dtype));
   for (int64_t r = 0; r < rows.rows(); ++r) {
+    // Row by row: a conversion of the whole would take the rows' memory twice.
+    const TensorView row{
+        view->dtype, {rows.columns()}, view->bytes.subspan(static_cast<size_t>(r) * row_bytes, row_bytes)};
+    SACCADE_ASSIGN(const std::vector<float> values, row.to_floats().in(fmt::format("\"{}\"", name)));
+    std::ranges::copy(values, rows.row(r).begin());
     const double length = row_length(rows.row(r));
     if (!std::isfinite(length)) {
       return fail(ErrorCode::kBadData, "row {} of \"{}\" is not finite", r, name);

@@ -9,6 +9,7 @@
 #include "lab/eval/run/run.h"
 #include "lab/eval/speed_metrics.h"
 #include "saccade/core/files/file_lock.h"
+#include "saccade/core/hash.h"
 #include "saccade/model/options/precision_names.h"
 
 namespace saccade::lab {
@@ -18,6 +19,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPlanFile = "study.json";
 constexpr const char* kLockFile = "lock";
+constexpr std::string_view kDataset = "--dataset=";
+constexpr std::string_view kByTable = "--by-table=";
 constexpr int64_t kProbeItems = 8;    // images and texts that a model encodes for its estimate
 constexpr int64_t kLengthCurves = 3;  // of eval length: first tokens, permuted sentences, last tokens
 constexpr int64_t kSpeedPasses = 7;   // of eval speed: a warm-up, five that count, and the benchmark's
@@ -40,12 +43,11 @@ StudyDataset describe(const NamedDataset& named, std::string_view kind, int64_t 
   return one;
 }
 
-// Returns the datasets that a part's words name.
-std::vector<std::string> datasets_in(const std::vector<std::string>& words) {
-  constexpr std::string_view kOption = "--dataset=";
+// Returns the values of an option, "--dataset=" and the like, among a part's words.
+std::vector<std::string> values_in(const std::vector<std::string>& words, std::string_view option) {
   std::vector<std::string> given;
   for (const std::string& word : words) {
-    if (word.starts_with(kOption)) given.push_back(word.substr(kOption.size()));
+    if (word.starts_with(option)) given.push_back(word.substr(option.size()));
   }
   return given;
 }
@@ -70,7 +72,7 @@ double estimate_seconds(const StudyPart& part, const StudyRates& rates) {
 Result<StudyRates> probe(const StudyOptions& options, const StudyModel& model, const StudyProcess& process) {
   const StudyPart& part = options.parts.front();
   std::vector<std::string> words = {"eval", "speed", "--json"};
-  words.push_back("--dataset=" + datasets_in(part.words).front());
+  words.push_back("--dataset=" + values_in(part.words, kDataset).front());
   words.push_back("--model=" + model.checkpoint);
   words.push_back("--precision=" + model.precision);
   words.push_back(fmt::format("--limit={}", kProbeItems));
@@ -184,12 +186,18 @@ Status check_same(const StudyPlan& there, const StudyPlan& asked, const fs::path
   };
   const std::string before = commands(there);
   const std::string now = commands(asked);
+  const auto tables = [](const StudyPlan& plan) {
+    std::vector<std::optional<std::string>> all;
+    for (const StudyPart& part : plan.parts) all.push_back(part.table_sha256);
+    return all;
+  };
   return fail(
       ErrorCode::kMismatch,
       "{} holds a study of other measurements: {}; --overwrite measures everything again, or name another folder",
       folder.string(),
-      before == now ? std::string("its datasets have changed")
-                    : fmt::format("there \"{}\", asked for \"{}\"", before, now));
+      before == now && tables(there) != tables(asked) ? std::string("the groups of --by-table have changed")
+      : before == now                                 ? std::string("its datasets have changed")
+                      : fmt::format("there \"{}\", asked for \"{}\"", before, now));
 }
 
 }  // namespace
@@ -227,10 +235,13 @@ Result<StudyWork> plan_study(const StudyOptions& options, const CheckpointSource
   plan.confidence = options.bootstrap.confidence;
   plan.parts = options.parts;
   for (StudyPart& part : plan.parts) {
-    SACCADE_ASSIGN(const std::vector<NamedDataset> datasets, read_datasets(datasets_in(part.words)));
+    SACCADE_ASSIGN(const std::vector<NamedDataset> datasets, read_datasets(values_in(part.words, kDataset)));
     for (const NamedDataset& one : datasets) {
       part.datasets.push_back(describe(one, part.kind, options.speed_limit));
       if (options.texts_only) part.datasets.back().images = 0;
+    }
+    for (const std::string& table : values_in(part.words, kByTable)) {
+      SACCADE_ASSIGN(part.table_sha256, sha256_file(table));
     }
   }
   SACCADE_ASSIGN(const std::optional<StudyPlan> there, plan_there(options.folder));

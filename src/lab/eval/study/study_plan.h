@@ -36,9 +36,13 @@ struct StudyPart {
   std::string kind;                // of the run: "retrieval", "winoground", "length", "speed"
   std::vector<std::string> words;  // the command that measures it, without checkpoint, precision and folder
   std::vector<StudyDataset> datasets = {};
+  std::optional<std::string> table_sha256 = {};  // of the file of --by-table
   // Words that change no figure (threads, cache). They are not part of the plan.
   std::vector<std::string> process_words = {};
-  static void fields(auto& self, auto& field) { SACCADE_FIELDS(kind, words, datasets); }
+  static void fields(auto& self, auto& field) {
+    SACCADE_FIELDS(kind, words, datasets);
+    field.if_set("table_sha256", self.table_sha256);
+  }
 };
 
 // Rates of a model on this machine, for estimates.
@@ -81,7 +85,7 @@ struct StudyOptions {
   std::filesystem::path folder;
   std::vector<std::string> checkpoints;
   std::vector<Precision> precisions = {Precision::kFp32};
-  std::vector<StudyPart> parts;  // datasets are filled in by plan_study
+  std::vector<StudyPart> parts;  // datasets and hashes are filled in by plan_study
   BootstrapOptions bootstrap;    // as in the parts' words
   bool texts_only =
       false;  // true if no part reads images; models are then not probed, and nothing is estimated

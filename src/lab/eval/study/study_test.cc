@@ -88,6 +88,8 @@ class StudyTest : public testing::Test {
     RetrievalOptions how;
     use_protocol(RetrievalProtocol::kSevenModels, how);
     how.symmetric = true;
+    how.by = {TextQueryKind::kNumber};
+    how.table = table_;
     std::vector<fs::path> files;
     for (const std::string& model : models) files.push_back(folder_ / (model + ".safetensors"));
     return evaluate_given_retrieval({.files = files, .rows = false}, how, options, pool_);
@@ -129,6 +131,7 @@ class StudyTest : public testing::Test {
   }
 
   test::TestFolder folder_;
+  std::optional<QueryTable> table_;
   EvaluationOptions options_;
   ThreadPool pool_{2};
 };
@@ -137,6 +140,7 @@ TEST_F(StudyTest, TheLeaderboardSaysWhatOneRunOfAllModelsSays) {
   write_model("good", 2.0, 1);
   write_model("alike", 1.95, 2);
   write_model("bad", 0.3, 3);
+  table_ = QueryTable{.name = "kinds", .groups = {{"a0", "zero"}, {"a1", "one"}}};
   const StudyWork work = measured({"bad", "alike", "good"});
   const auto board = make_leaderboard(work, pool_);
   ASSERT_TRUE(board) << board.error().message;
@@ -146,6 +150,18 @@ TEST_F(StudyTest, TheLeaderboardSaysWhatOneRunOfAllModelsSays) {
   ASSERT_THAT(board->parts, SizeIs(2));
   EXPECT_EQ(board->parts[0].metrics, one_run->metrics);
   EXPECT_EQ(board->parts[0].info.checkpoints.size(), 3U);
+  const auto grouped = read_record<RetrievalMetrics>(board->parts[0].metrics);
+  ASSERT_TRUE(grouped) << grouped.error().message;
+  ASSERT_THAT(grouped->results, SizeIs(4));  // chance first
+  for (size_t m = 1; m < 4; ++m) {
+    const auto& groups = grouped->results[m].groups;
+    ASSERT_TRUE(groups);
+    EXPECT_TRUE(std::ranges::any_of(*groups, [](const QueryGroupFigures& one) {
+      return one.kind == "kinds" && one.group == "zero" && one.queries == 1;
+    }));
+    EXPECT_TRUE(
+        std::ranges::any_of(*groups, [](const QueryGroupFigures& one) { return one.kind == "number"; }));
+  }
   // Names of the files of compositions end in "-pairs"; otherwise they are the same.
   const auto one_test = compositions({"bad", "alike", "good"}, {});
   Json renamed = one_test->metrics;
@@ -300,6 +316,19 @@ TEST_F(StudyPlanTest, OtherMeasurementsAndForeignFoldersAreRefused) {
   EXPECT_TRUE(plan());
   EXPECT_FALSE(fs::exists(study_.folder / "models"));
   EXPECT_FALSE(fs::exists(study_.folder / "leaderboard.md"));
+
+  // So are other groups of the same table's name.
+  study_.folder = folder_ / "groups";
+  study_.overwrite = false;
+  folder_.write("kinds.tsv", "a0\tfirst\n");
+  study_.parts[0].words.push_back("--by-table=" + path("kinds.tsv"));
+  ASSERT_TRUE(plan());
+  EXPECT_TRUE(plan());
+  folder_.write("kinds.tsv", "a0\tsecond\n");
+  const auto regrouped = plan();
+  ASSERT_FALSE(regrouped);
+  EXPECT_EQ(regrouped.error().code, ErrorCode::kMismatch);
+  EXPECT_THAT(regrouped.error().message, HasSubstr("the groups of --by-table have changed"));
 
   study_.folder = folder_ / "mine";
   fs::create_directory(study_.folder);

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "saccade/core/files/files.h"
+#include "saccade/core/files/read_up_to_end.h"
 
 namespace saccade::store {
 
@@ -14,14 +15,9 @@ Status write_at(int descriptor, std::span<const std::byte> bytes, int64_t offset
 }
 
 Status read_at(int descriptor, std::span<std::byte> bytes, int64_t offset, const std::string& name) {
-  while (!bytes.empty()) {
-    const ssize_t got = ::pread(descriptor, bytes.data(), bytes.size(), offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fail_errno(errno, name + ": read");
-    if (got == 0) return fail(ErrorCode::kBadData, "{}: ends at byte {}", name, offset);
-    bytes = bytes.subspan(static_cast<size_t>(got));
-    offset += got;
-  }
+  const int64_t got = read_up_to_end(descriptor, bytes, offset);
+  if (got < 0) return fail_errno(errno, name + ": read");
+  if (got < std::ssize(bytes)) return fail(ErrorCode::kBadData, "{}: ends at byte {}", name, offset + got);
   return {};
 }
 

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "saccade/core/files/files.h"
+#include "saccade/core/files/read_up_to_end.h"
 #include "saccade/core/half.h"
 
 namespace saccade {
@@ -66,13 +67,10 @@ bool read_shape(std::string_view text, int64_t& rows, int64_t& columns) {
 }
 
 Status read_npy_bytes(int descriptor, char* to, int64_t bytes, int64_t offset) {
-  for (int64_t done = 0; done < bytes;) {
-    const ssize_t got = ::pread(descriptor, to + done, static_cast<size_t>(bytes - done), offset + done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fail_errno(errno, "read");
-    if (got == 0) return fail(ErrorCode::kBadData, "ends after {} bytes", offset + done);
-    done += got;
-  }
+  const int64_t got =
+      read_up_to_end(descriptor, std::as_writable_bytes(std::span(to, static_cast<size_t>(bytes))), offset);
+  if (got < 0) return fail_errno(errno, "read");
+  if (got < bytes) return fail(ErrorCode::kBadData, "ends after {} bytes", offset + got);
   return {};
 }
 

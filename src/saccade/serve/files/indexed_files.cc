@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/file_state.h"
+#include "saccade/core/files/read_up_to_end.h"
 #include "saccade/core/hash.h"
 #include "saccade/image/frame_name.h"
 
@@ -41,8 +42,8 @@ Status for_each_block(int descriptor, int64_t size, const Use& use) {
   std::array<char, 1 << 16> block;  // NOLINT(*-member-init): filled by pread
   for (int64_t offset = 0; offset < size;) {
     const auto wanted = std::min<size_t>(block.size(), static_cast<size_t>(size - offset));
-    const ssize_t got = ::pread(descriptor, block.data(), wanted, offset);
-    if (got < 0 && errno == EINTR) continue;
+    const int64_t got =
+        read_up_to_end(descriptor, std::as_writable_bytes(std::span(block.data(), wanted)), offset);
     if (got < 0) return fail_errno(errno, "read");
     if (got == 0) break;
     use(std::string_view(block.data(), static_cast<size_t>(got)));
