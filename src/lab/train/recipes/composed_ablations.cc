@@ -41,7 +41,7 @@ std::string changed_to(const char* option, E& value, E to) {
 std::string no_merging(ComposedTrainingOptions& options) {
   if (!merges(options)) return {};
   options.atf.merge.tau = kNothingMerges;
-  return fmt::format("--tau {}", kNothingMerges);
+  return fmt::format("--tau {:g}", kNothingMerges);
 }
 
 std::string no_places(ComposedTrainingOptions& options) {
