@@ -13,12 +13,15 @@
 #include <fmt/format.h>
 
 #include "lab/data/read_dataset.h"
+#include "lab/report/run_page.h"
 #include "lab/train/recipes/train_dual.h"
+#include "saccade/core/files/files.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/model/options/precision_names.h"
 
 #include "choice.h"
 #include "command_help.h"
+#include "command_report.h"
 #include "lab_commands.h"
 #include "number.h"
 
@@ -125,6 +128,25 @@ Result<int> end_training(Session& session, bool as_json, const Json& json, const
     return fail(ErrorCode::kCancelled, "stopped {}; the same command goes on from there", *stopped);
   }
   return left_out.empty() ? kDone : kSomeFailed;
+}
+
+Status write_training_page(const std::string& title, const std::filesystem::path& run,
+                           const std::filesystem::path& folder, int threads, Session& session,
+                           ProgressLine& progress) {
+  RunPageOptions page;
+  page.title = title;
+  page.limits.processes = session.decoders.start(session.messages);
+  if (auto script = chart_script("")) {
+    page.chart_script = *std::move(script);
+  } else {
+    session.messages.warning("the page has tables in place of charts: " + script.error().message);
+  }
+  ThreadPool pool(threads);
+  std::vector<ReportFolder> folders(1);
+  SACCADE_ASSIGN(folders.front(), read_report_folder(run));
+  SACCADE_ASSIGN(const std::string html,
+                 run_page(folders, page, pool, progress.callback(), session.interrupts.stop_cleanly()));
+  return write_file_atomic(folder / "report.html", html);
 }
 
 void add_step_options(CLI::App& command, TrainingLoopOptions& options) {

@@ -46,6 +46,11 @@ std::string left_out_text(std::span<const std::string> left_out);
 Result<int> end_training(Session& session, bool as_json, const Json& json, const std::string& text,
                          const std::optional<std::string>& stopped, std::span<const std::string> left_out);
 
+// Writes report.html into a training's folder: the page of `run`, an evaluation's run below it.
+Status write_training_page(const std::string& title, const std::filesystem::path& run,
+                           const std::filesystem::path& folder, int threads, Session& session,
+                           ProgressLine& progress);
+
 void add_train_composed_command(CLI::App& train, Command& chosen);
 
 void add_train_head_command(CLI::App& train, Command& chosen);

@@ -1,4 +1,6 @@
 // saccade train composed: composers, and encoders for them, from edit queries.
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -9,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "lab/train/recipes/train_composed.h"
+#include "lab/train/recipes/composed_ablations.h"
 #include "lab/train/recipes/train_inversion.h"
 #include "saccade/model/options/precision_names.h"
 
@@ -25,6 +27,7 @@ namespace {
 
 // Our variant of adaptive token fusion: the kind atf with other defaults.
 constexpr const char* kAtfAttention = "atf-attention";
+constexpr const char* kAllAblations = "all";
 
 // The options of the fusion that were given. Those that were not are the method's.
 struct FusionArguments {
@@ -44,6 +47,8 @@ struct Arguments {
   FusionArguments fusion;
   InversionTrainingOptions inversion;  // what --method inversion alone is asked
   std::string texts;
+  std::vector<std::string> ablations;
+  std::vector<uint64_t> seeds = {1};
   EvalArguments eval;  // how pictures are read, and how figures are resampled
   bool json = false;
 };
@@ -158,13 +163,13 @@ Result<AtfOptions> fusion_options(const FusionArguments& given, AtfOptions optio
   return options;
 }
 
-Result<int> run_train_composed(const Arguments& arguments, Session& session) {
-  if (arguments.options.method == "inversion") return run_inversion(arguments, session);
+// Returns the options of a training that reads edit queries.
+Result<ComposedTrainingOptions> options_of(const Arguments& arguments, const EvaluationOptions& evaluation,
+                                           Session& session) {
   if (!arguments.texts.empty()) {
     return fail(ErrorCode::kUsage, "--texts are for --method inversion alone");
   }
   if (arguments.options.datasets.empty()) return fail(ErrorCode::kUsage, "name edit queries with --dataset");
-  ProgressLine progress(session.quiet);
   ComposedTrainingOptions options = arguments.options;
   if (options.method == kAtfAttention) {
     options.method = "atf";
@@ -173,13 +178,105 @@ Result<int> run_train_composed(const Arguments& arguments, Session& session) {
   if (options.method == "atf") {
     SACCADE_ASSIGN(options.atf, fusion_options(arguments.fusion, options.atf));
   }
-  const EvaluationOptions evaluation = evaluation_options(arguments.eval, session, progress);
   options.embed = evaluation.embed;
   options.bootstrap = evaluation.bootstrap;
   SACCADE_ASSIGN(options.model, checkpoint_or_starter(options.model));
   EncoderChoice choice = arguments.eval.encoder;
   SACCADE_TRY(settle_precision(options.model, choice, session.messages));
   options.encoder = app::options_of(choice);
+  return options;
+}
+
+// A table of a dataset's figures, and one of the differences to the full training.
+std::string ablations_text(const std::string& dataset, const std::string& of,
+                           const std::vector<ComposedAblation>& ablations) {
+  std::string text = fmt::format("{}{}: means over {}\n", one_line(dataset), of == "all" ? "" : ", " + of,
+                                 counted(std::ssize(ablations.front().seeds), "seed"));
+  text += fmt::format("  {:<17} {:<28} {:<22} {:<22} {:<22} {:<24} {}\n", "training", "changed", "R@1", "R@5",
+                      "R@10", "R@1 less full", "R@10 less full");
+  const auto difference = [](const ComposedAblation& ablation, std::string_view name) {
+    const Difference* found = find_named(ablation.differences, name);
+    if (found == nullptr || !std::isfinite(found->figure.value)) return std::string("-");
+    const Figure& figure = found->figure;
+    if (!std::isfinite(figure.low)) return fmt::format("{:+.3f}", figure.value);
+    return fmt::format("{:+.3f} [{:+.3f}, {:+.3f}]", figure.value, figure.low, figure.high);
+  };
+  for (const ComposedAblation& ablation : ablations) {
+    if (ablation.dataset != dataset || ablation.of != of) continue;
+    text += fmt::format("  {:<17} {:<28}", ablation.name, ablation.changed);
+    for (const char* name : {"r1", "r5", "r10"}) {
+      const Figure* figure = find_named(ablation.figures, name);
+      text += fmt::format(" {:<22}", figure == nullptr ? "-" : figure_text(*figure));
+    }
+    text += fmt::format(" {:<24} {}\n", difference(ablation, "r1"), difference(ablation, "r10"));
+  }
+  return text;
+}
+
+std::string report_text(const ComposedAblationReport& report) {
+  std::string text =
+      fmt::format("{} of {} done\n", count_text(report.trained), counted(report.trainings, "training"));
+  text += left_out_text(report.left_out);
+  std::vector<std::pair<std::string, std::string>> tables;  // dataset and group
+  for (const ComposedAblation& ablation : report.metrics.ablations) {
+    std::pair<std::string, std::string> table(ablation.dataset, ablation.of);
+    if (std::ranges::find(tables, table) == tables.end()) tables.push_back(std::move(table));
+  }
+  for (const auto& [dataset, of] : tables) text += ablations_text(dataset, of, report.metrics.ablations);
+  return text;
+}
+
+Result<int> run_ablations(const Arguments& arguments, Session& session) {
+  ProgressLine progress(session.quiet);
+  const EvaluationOptions evaluation = evaluation_options(arguments.eval, session, progress);
+  ComposedAblationOptions options;
+  SACCADE_ASSIGN(static_cast<ComposedTrainingOptions&>(options), options_of(arguments, evaluation, session));
+  for (const std::string& name : arguments.ablations) {
+    if (name != kAllAblations) options.ablations.push_back(*from_name<Ablation>(name));
+  }
+  if (std::ranges::find(arguments.ablations, kAllAblations) != arguments.ablations.end()) {
+    options.ablations.clear();
+  }
+  options.seeds = arguments.seeds;
+  options.version = evaluation.version;
+  options.command = evaluation.command;
+  auto report = ablate_composed(options, progress.callback(), session.interrupts.stop_cleanly());
+  if (!report) return fail(std::move(report).error());
+  if (report->finished) {
+    SACCADE_TRY(write_training_page("Ablations of composed retrieval", report->run, options.run,
+                                    options.encoder.threads, session, progress));
+  }
+  progress.clear();
+  std::string text =
+      options.dry_run ? dry_run_text(counted(report->trainings, "training")) : report_text(*report);
+  if (report->finished) {
+    if (options.test.empty()) {
+      text +=
+          "measured on what chose each training's step, which flatters all of them: --test takes a set that chose "
+          "nothing\n";
+    }
+    text += fmt::format("page: {}\n", one_line((options.run / "report.html").string()));
+  }
+  std::optional<std::string> stopped;
+  if (!report->finished && !options.dry_run) {
+    stopped = fmt::format("after {} of {}", report->trained, counted(report->trainings, "training"));
+  }
+  return end_training(session, arguments.json, composed_ablation_json(*report), text, stopped,
+                      report->left_out);
+}
+
+Result<int> run_train_composed(const Arguments& arguments, Session& session) {
+  if (arguments.options.method == "inversion") {
+    if (!arguments.ablations.empty()) {
+      return fail(ErrorCode::kUsage,
+                  "--ablations are for composers of --dataset, not for --method inversion");
+    }
+    return run_inversion(arguments, session);
+  }
+  if (!arguments.ablations.empty()) return run_ablations(arguments, session);
+  ProgressLine progress(session.quiet);
+  const EvaluationOptions evaluation = evaluation_options(arguments.eval, session, progress);
+  SACCADE_ASSIGN(const ComposedTrainingOptions options, options_of(arguments, evaluation, session));
   auto report = train_composed(options, progress.callback(), session.interrupts.stop_cleanly());
   progress.clear();
   if (!report) return fail(std::move(report).error());
@@ -330,6 +427,22 @@ void add_atf_options(CLI::App& command, FusionArguments& given) {
       ->default_str(default_of(study.residual, ours.residual, name));
 }
 
+void add_ablation_options(CLI::App& command, Arguments& arguments) {
+  std::vector<std::string> names = names_of<Ablation>();
+  names.insert(names.begin(), kAllAblations);
+  CLI::Option* ablations =
+      command
+          .add_option("--ablations", arguments.ablations,
+                      "train these ablations as well, compare them with the full training, and "
+                      "write the page report.html; all: each that changes this training")
+          ->check(CLI::IsMember(names));
+  command.add_option("--seeds", arguments.seeds, "seeds of every training")
+      ->transform(whole_number(0))
+      ->default_str("1")
+      ->needs(ablations)
+      ->excludes(command.get_option("--seed"));
+}
+
 }  // namespace
 
 void add_train_composed_command(CLI::App& train, Command& chosen) {
@@ -356,6 +469,7 @@ void add_train_composed_command(CLI::App& train, Command& chosen) {
                    "number of bootstrap resamples of the held-out figures; 0: no intervals")
       ->transform(whole_number(0, 1'000'000))
       ->capture_default_str();
+  add_ablation_options(*command, *arguments);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   group_options(
       *command,
@@ -374,7 +488,8 @@ void add_train_composed_command(CLI::App& train, Command& chosen) {
         {"--steps", "--learning-rate", "--warmup", "--schedule", "--weight-decay", "--adam-beta1",
          "--adam-beta2", "--adam-epsilon", "--max-gradient-norm", "--seed"}},
        {"The run",
-        {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--resamples", "--dry-run"}}});
+        {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--resamples", "--dry-run"}},
+       {"Ablations", {"--ablations", "--seeds"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_train_composed(*arguments, session); };
   });

@@ -6,13 +6,10 @@
 
 #include <fmt/format.h>
 
-#include "lab/report/run_page.h"
 #include "lab/train/recipes/head_sweep.h"
-#include "saccade/core/files/files.h"
 
 #include "choice.h"
 #include "command_help.h"
-#include "command_report.h"
 #include "command_train.h"
 #include "eval_options.h"
 #include "number.h"
@@ -123,25 +120,6 @@ std::string sweep_text(const HeadSweepReport& report) {
   return text;
 }
 
-// The study's page beside the sweep's run.
-Status write_page(const HeadSweepOptions& options, const std::filesystem::path& run, Session& session,
-                  ProgressLine& progress) {
-  RunPageOptions page;
-  page.title = "Projection heads on frozen features";
-  page.limits.processes = session.decoders.start(session.messages);
-  if (auto script = chart_script("")) {
-    page.chart_script = *std::move(script);
-  } else {
-    session.messages.warning("the page has tables in place of charts: " + script.error().message);
-  }
-  ThreadPool pool(options.encoder.threads);
-  std::vector<ReportFolder> folders(1);
-  SACCADE_ASSIGN(folders.front(), read_report_folder(run));
-  SACCADE_ASSIGN(const std::string html,
-                 run_page(folders, page, pool, progress.callback(), options.embed.stop));
-  return write_file_atomic(options.run / "report.html", html);
-}
-
 Result<int> run_sweep(const HeadArguments& arguments, Session& session) {
   ProgressLine progress(session.quiet);
   SACCADE_ASSIGN(HeadSweepOptions options, options_of(arguments, session, progress));
@@ -149,7 +127,10 @@ Result<int> run_sweep(const HeadArguments& arguments, Session& session) {
   options.embed.stop = stop;
   auto report = sweep_heads(options, progress.callback(), stop);
   if (!report) return fail(std::move(report).error());
-  if (report->finished) SACCADE_TRY(write_page(options, report->run, session, progress));
+  if (report->finished) {
+    SACCADE_TRY(write_training_page("Projection heads on frozen features", report->run, options.run,
+                                    options.encoder.threads, session, progress));
+  }
   progress.clear();
   std::string text = sweep_text(*report);
   if (report->finished) text += fmt::format("page: {}\n", one_line((options.run / "report.html").string()));

@@ -403,6 +403,57 @@ TEST_F(ComposedCli, TheFusionsAreRecordedByTheirOptions) {
   expect_failure(words("no", {"--join", "comma"}), 2, {"--join", "comma", "both-orders", "parts"});
 }
 
+TEST_F(ComposedCli, AblationsGoOnAndWriteTheirPage) {
+  const auto words = [](const std::string& folder, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {
+        "-q", "train",       "composed", "--dataset", "test.jsonl", "--held-out", "val.jsonl",
+        "-m", "model",       "--steps",  "2",         "--batch",    "2",          "--together",
+        "1",  "--resamples", "20",       "--threads", "1",          "-o",         folder};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  const std::vector<std::string> chosen = {"--ablations", "no-places,no-fusion", "--seeds", "1", "2"};
+  std::vector<std::string> as_json = chosen;
+  as_json.emplace_back("--json");
+  const auto is_under_way = [&](std::string_view) {
+    return fs::exists(folder_ / "ablated/trainings/no-places-1/run.json");
+  };
+  const Outcome cut = run(words("ablated", chosen), {.stop_when = is_under_way});
+  EXPECT_EQ(cut.code, 1);
+  EXPECT_THAT(cut.err, HasSubstr("of 6 trainings; the same command goes on from there"));
+  const Outcome rest = run(words("ablated", as_json));
+  ASSERT_EQ(rest.code, 0) << rest.err;
+  const Outcome whole = run(words("whole", as_json));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  const Json report = parse_json(rest.out).value_or(Json());
+  EXPECT_EQ(report["trained"], 6);
+  EXPECT_EQ(report["finished"], true);
+  ASSERT_EQ(report["ablations"].size(), 3U);
+  EXPECT_EQ(report["ablations"][0]["name"], "full");
+  EXPECT_EQ(report["ablations"][1]["changed"], "--places none");
+  EXPECT_TRUE(report["ablations"][1]["differences"]["r1"]["difference"].is_number());
+  EXPECT_EQ(report["ablations"], parse_json(whole.out).value_or(Json())["ablations"]);
+  const std::string page = read_file(folder_ / "ablated/report.html").value_or("");
+  EXPECT_THAT(page, HasSubstr("val: ablations, means over 2 seeds"));
+  EXPECT_THAT(page, HasSubstr("<td>no-fusion</td><td>--pooling none</td>"));
+  const Outcome text = run(words("ablated", chosen));  // nothing is trained again
+  ASSERT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("6 of 6 trainings done"));
+  EXPECT_THAT(text.out, HasSubstr("R@10 less full"));
+  EXPECT_THAT(text.out, HasSubstr("  no-places         --places none"));
+  EXPECT_THAT(text.out, HasSubstr("measured on what chose each training's step"));
+  EXPECT_EQ(run({"-q", "report", "ablated/run", "--no-charts", "-o", "again.html"}).code, 0);
+
+  expect_failure(words("no", {"--ablations", "no-stage-one"}), 2,
+                 {"no-stage-one", "changes nothing of this training"});
+  expect_failure(words("no", {"--ablations", "nonsense"}), 2, {"--ablations", "nonsense"});
+  expect_failure(words("no", {"--seeds", "1", "2"}), 2, {"--seeds", "--ablations"});
+  expect_failure(words("no", {"--method", "combiner", "--ablations", "all"}), 2,
+                 {"no ablation changes this training"});
+  expect_failure(words("no", {"--method", "inversion", "--ablations", "all"}), 2, {"--ablations"});
+  EXPECT_FALSE(fs::exists(folder_ / "no"));
+}
+
 TEST_F(ComposedCli, APageShowsTauTokensAndQueries) {
   const Outcome trained = run({"-q", "train", "composed", "--dataset", "test.jsonl", "-m", "model", "--steps",
                                "1", "--batch", "2", "--together", "1", "-o", "fused"});

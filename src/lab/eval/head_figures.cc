@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "saccade/core/random.h"
-
 namespace saccade::lab {
 namespace {
 
@@ -60,39 +58,6 @@ Estimates recall_estimates(const RetrievalOutcome& outcome) {
   result.names.emplace_back(kMeanRecall);
   result.value.push_back(sum / static_cast<double>(count));
   return result;
-}
-
-Result<Estimates> mean_over_trainings(std::span<const Estimates> trainings, uint64_t seed) {
-  if (trainings.empty()) return fail(ErrorCode::kUsage, "no training to take the mean of");
-  const Estimates& first = trainings.front();
-  for (const Estimates& other : trainings) {
-    if (other.names != first.names || other.resampled.rows() != first.resampled.rows() ||
-        other.left_out.rows() != first.left_out.rows()) {
-      return fail(ErrorCode::kMismatch, "trainings measured over {} and {} clusters have no mean",
-                  first.left_out.rows(), other.left_out.rows());
-    }
-  }
-  const auto count = static_cast<double>(trainings.size());
-  Estimates mean;
-  mean.names = first.names;
-  mean.value.assign(first.value.size(), 0);
-  mean.resampled = Matrix<double>(first.resampled.rows(), first.resampled.columns());
-  mean.left_out = Matrix<double>(first.left_out.rows(), first.left_out.columns());
-  for (const Estimates& training : trainings) {
-    for (size_t f = 0; f < mean.value.size(); ++f) mean.value[f] += training.value[f] / count;
-    for (size_t i = 0; i < mean.left_out.values().size(); ++i) {
-      mean.left_out.values()[i] += training.left_out.values()[i] / count;
-    }
-  }
-  SplitMix random(seed, -1);  // parts of other numbers draw the images
-  for (int64_t r = 0; r < mean.resampled.rows(); ++r) {
-    for (size_t draw = 0; draw < trainings.size(); ++draw) {
-      const auto which = random.below(static_cast<uint32_t>(trainings.size()));
-      const auto row = trainings[which].resampled.row(r);
-      for (size_t f = 0; f < row.size(); ++f) mean.resampled.row(r)[f] += row[f] / count;
-    }
-  }
-  return mean;
 }
 
 RecallOf<Figure> recall_figures(const Estimates& estimates, double confidence) {

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -21,12 +20,6 @@ namespace saccade::lab {
 // Returns "t2i_r1", "t2i_r5", "t2i_r10", "i2t_r1", "i2t_r5", "i2t_r10", "mean_recall". Both directions use
 // the same resamples of images.
 Estimates recall_estimates(const RetrievalOutcome& outcome);
-
-// Returns the mean over several trainings (seeds) measured on the same queries. A resample also draws
-// trainings with replacement, so intervals cover queries and seeds. The draw depends only on `seed`, the
-// resample and the number of trainings, so that two such means can be paired. With one training, returns its
-// estimates. Errors: kMismatch if the samples do not fit together; kUsage without trainings.
-Result<Estimates> mean_over_trainings(std::span<const Estimates> trainings, uint64_t seed);
 
 // Returns the figures with their intervals.
 RecallOf<Figure> recall_figures(const Estimates& estimates, double confidence);

@@ -430,6 +430,32 @@ TEST_F(RunPage, AnswersHaveTheirOrdersAndTheirProbabilities) {
   EXPECT_THAT(section, Not(HasSubstr("<td>m3</td><td>all")));
 }
 
+TEST_F(RunPage, AblationsStandBesideTheFullTraining) {
+  ComposedMetrics metrics;
+  ComposedAblation full;
+  full.dataset = "drawings";
+  full.of = "all";
+  full.name = "full";
+  full.seeds = {1, 2};
+  full.methods = {"full, seed 1", "full, seed 2"};
+  full.queries = 40;
+  full.figures = {{.name = "r1", .value = 0.412, .low = 0.4, .high = 0.43}, {.name = "r10"}};
+  ComposedAblation without = full;
+  without.name = "no-places";
+  without.changed = "--places none";
+  without.figures[0].value = 0.401;
+  without.differences = {{.figure = {.name = "r1", .value = -0.011, .low = -0.021, .high = 0.006}}};
+  metrics.ablations = {full, without};
+  test::write_plain_run(folder_ / "composed", "composed", {"m1"}, record_json(metrics));
+  const std::string html = page({"composed"});
+  EXPECT_THAT(html, HasSubstr("drawings: ablations, means over 2 seeds"));
+  EXPECT_THAT(html, HasSubstr("<td>no-places</td><td>--places none</td><td>all</td>"));
+  EXPECT_THAT(html, HasSubstr("0.401 <small>[0.400, 0.430]</small>"));
+  EXPECT_THAT(html, HasSubstr("-0.011 <small>[-0.021, 0.006]</small>"));
+  EXPECT_THAT(html, HasSubstr("\"name\":\"composed-ablations-drawings\""));
+  EXPECT_THAT(html, Not(HasSubstr(">r50<")));
+}
+
 TEST_F(RunPage, FiguresThatAreNotThere) {
   RetrievalMetrics nulls;
   nulls.results.push_back({.dataset = "drawings", .model = "m"});

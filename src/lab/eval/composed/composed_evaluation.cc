@@ -1,20 +1,36 @@
 // Evaluations of composed search: of checkpoints with composers, and of embeddings from files.
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "lab/eval/composed/composed_study.h"
 
 namespace saccade::lab {
 
-Result<std::vector<MeasuredComposer>> open_composers(std::span<const std::filesystem::path> folders,
+std::string ComposedVariant::name_of(size_t seed) const {
+  return seeds.size() < 2 ? name : fmt::format("{}, seed {}", name, seeds[seed]);
+}
+
+Result<std::vector<MeasuredComposer>> open_composers(const ComposedOptions& composed,
                                                      const BackendOptions& options) {
   std::vector<MeasuredComposer> composers;
   std::vector<std::string> names;
-  for (const std::filesystem::path& folder : folders) {
+  const auto open = [&](const std::filesystem::path& folder) -> Status {
     MeasuredComposer& each = composers.emplace_back();
     each.folder = folder;
     each.options = options;
     SACCADE_ASSIGN(each.composer, Composer::open(folder, options));
-    names.push_back(each.composer->name());
+    return {};
+  };
+  for (const ComposedVariant& variant : composed.variants) {
+    for (size_t s = 0; s < variant.composers.size(); ++s) {
+      SACCADE_TRY(open(variant.composers[s]));
+      names.push_back(variant.name_of(s));
+    }
+  }
+  for (const std::filesystem::path& folder : composed.composers) {
+    SACCADE_TRY(open(folder));
+    names.push_back(composers.back().composer->name());
   }
   // A name must also differ from the names of the methods.
   for (const EnumName<ComposeBy>& entry : enum_names(ComposeBy{})) {
@@ -31,7 +47,7 @@ Result<Evaluation> evaluate_composed(const ComposedOptions& composed, Evaluation
                                      const BackendOptions& encoder, ThreadPool& pool) {
   if (!composed.choose_on.empty()) options.datasets.insert(options.datasets.begin(), composed.choose_on);
   const CheckpointSource checkpoints = located_checkpoints(encoder);
-  SACCADE_ASSIGN(const std::vector<MeasuredComposer> composers, open_composers(composed.composers, encoder));
+  SACCADE_ASSIGN(const std::vector<MeasuredComposer> composers, open_composers(composed, encoder));
   std::vector<std::string> there;
   for (const std::string& checkpoint : options.checkpoints) {
     SACCADE_ASSIGN(there.emplace_back(), checkpoints.fingerprint(checkpoint));

@@ -486,6 +486,31 @@ std::vector<ComposedGroup> composed_groups(const ComposedTask& task, std::span<c
   return groups;
 }
 
+Result<ComposedGroup> mean_over_seeds(std::span<const ComposedGroup* const> trainings,
+                                      const BootstrapOptions& bootstrap) {
+  if (trainings.empty()) return fail(ErrorCode::kUsage, "no training to take the mean of");
+  const ComposedGroup& first = *trainings.front();
+  ComposedGroup mean;
+  mean.of = first.of;
+  mean.name = first.name;
+  mean.queries = first.queries;
+  mean.gallery = first.gallery;
+  for (size_t e = 0; e < first.estimates.size(); ++e) {
+    std::vector<Estimates> own;
+    for (const ComposedGroup* training : trainings) {
+      if (training->estimates.size() != first.estimates.size()) {
+        return fail(ErrorCode::kMismatch, "trainings measured by {} and {} groups of figures have no mean",
+                    first.estimates.size(), training->estimates.size());
+      }
+      const Estimates& each = training->estimates[e];
+      own.push_back({each.names, each.value, each.resampled.copy(), each.left_out.copy()});
+    }
+    SACCADE_ASSIGN(mean.estimates.emplace_back(), mean_over_trainings(own, bootstrap.seed));
+  }
+  finish(bootstrap.confidence, mean);
+  return mean;
+}
+
 Result<std::vector<Difference>> composed_differences(const ComposedGroup& a, const ComposedGroup& b,
                                                      double confidence) {
   std::vector<Difference> all;

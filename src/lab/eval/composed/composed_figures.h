@@ -66,6 +66,11 @@ struct ComposedGroup : ComposedFigures {
 std::vector<ComposedGroup> composed_groups(const ComposedTask& task, std::span<const ComposedAnswer> answers,
                                            const BootstrapOptions& bootstrap, ThreadPool& pool);
 
+// Returns the means over several trainings (seeds) of one group, as mean_over_trainings. `tied` is not set.
+// Returns kUsage without trainings; kMismatch for groups of other queries.
+Result<ComposedGroup> mean_over_seeds(std::span<const ComposedGroup* const> trainings,
+                                      const BootstrapOptions& bootstrap);
+
 // Returns the difference a - b of each metric.
 Result<std::vector<Difference>> composed_differences(const ComposedGroup& a, const ComposedGroup& b,
                                                      double confidence);

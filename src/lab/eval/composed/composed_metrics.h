@@ -108,6 +108,22 @@ struct ComposedComparison {
   static void fields(auto& self, auto& field) { SACCADE_FIELDS(dataset, of, a, b, figures); }
 };
 
+// A training of a composer without one of its parts, or the whole training, measured as the mean over its seeds.
+struct ComposedAblation {
+  std::string dataset;
+  std::string of;       // "all", or "mean of kinds"
+  std::string name;     // name of the ablation, or "full"
+  std::string changed;  // options that differ from those of the full training; empty for the full one
+  std::vector<uint64_t> seeds;
+  std::vector<std::string> methods;  // names of the composers among the results, one for each seed
+  int64_t queries = 0;
+  std::vector<Figure> figures;          // means over the seeds
+  std::vector<Difference> differences;  // the ablation less the full training; none for the full one
+  static void fields(auto& self, auto& field) {
+    SACCADE_FIELDS(dataset, of, name, changed, seeds, methods, queries, figures, differences);
+  }
+};
+
 struct ComposedMetrics {
   static constexpr std::string_view kKind = "composed";
   std::vector<ComposedResult> results;
@@ -115,12 +131,14 @@ struct ComposedMetrics {
   std::vector<TauPoint> tau_curves;
   std::vector<TokenSimilarities> token_similarities;
   std::vector<ComposedComparison> comparisons;
+  std::vector<ComposedAblation> ablations;
   static void fields(auto& self, auto& field) {
     field("results", self.results);
     field.added("chosen", self.chosen);
     field.added("tau_curves", self.tau_curves);
     field.added("token_similarities", self.token_similarities);
     field("comparisons", self.comparisons);
+    field.added("ablations", self.ablations);
   }
 };
 

@@ -1,10 +1,59 @@
 // Results of composed search as runs hold them: docs/runs.md.
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "lab/eval/composed/composed_study.h"
 #include "lab/eval/run/record_fields.h"
 
 namespace saccade::lab {
+
+Status ComposedStudy::compare_variants(const Measured& measured, const std::string& dataset,
+                                       ComposedMetrics& metrics) const {
+  std::vector<ComposedGroup> full;  // by group
+  for (const ComposedVariant& variant : options_.variants) {
+    ComposedAblation ablation;
+    ablation.dataset = dataset;
+    ablation.name = variant.name;
+    ablation.changed = variant.changed;
+    ablation.seeds = variant.seeds;
+    std::vector<const Outcome*> trainings;
+    for (size_t s = 0; s < variant.composers.size(); ++s) {
+      ablation.methods.push_back(variant.name_of(s));
+      const auto found = std::ranges::find_if(measured.outcomes, [&](const Outcome& outcome) {
+        return outcome.composer != nullptr && outcome.composer->folder == variant.composers[s];
+      });
+      if (found == measured.outcomes.end()) {
+        return fail(ErrorCode::kInternal, "{}: the composer {} was not measured", dataset,
+                    ablation.methods.back());
+      }
+      trainings.push_back(&*found);
+    }
+    const bool first = full.empty();
+    for (size_t g = 0; g < trainings.front()->groups.size(); ++g) {
+      std::vector<const ComposedGroup*> groups;
+      for (const Outcome* training : trainings) groups.push_back(&training->groups[g]);
+      SACCADE_ASSIGN(ComposedGroup mean, mean_over_seeds(groups, evaluation_.bootstrap));
+      if (mean.queries > 0 && mean.of != "kind") {
+        ablation.of = mean.of;
+        ablation.queries = mean.queries;
+        ablation.figures = mean.figures;
+        if (!first) {
+          SACCADE_ASSIGN(ablation.differences,
+                         composed_differences(mean, full[g], evaluation_.bootstrap.confidence));
+          for (Difference& difference : ablation.differences) {
+            const Figure* figure = find_named(mean.figures, difference.figure.name);
+            if (figure != nullptr && !std::isnan(figure->value)) continue;
+            difference = {.figure = {.name = difference.figure.name}, .blank = true};
+          }
+        }
+        metrics.ablations.push_back(ablation);
+      }
+      if (first) full.push_back(std::move(mean));
+    }
+  }
+  return {};
+}
 
 Result<Json> ComposedStudy::metrics(std::span<const RunDataset> datasets) const {
   ComposedMetrics metrics;
@@ -46,6 +95,7 @@ Result<Json> ComposedStudy::metrics(std::span<const RunDataset> datasets) const 
         }
       }
     }
+    if (!measured.outcomes.empty()) SACCADE_TRY(compare_variants(measured, name, metrics));
     for (TauPoint point : measured.curves) {
       point.dataset = name;
       metrics.tau_curves.push_back(std::move(point));

@@ -29,6 +29,17 @@ namespace saccade::lab {
 enum class ComposeBy { kReference, kText, kSum, kRawSum, kWeightedSum, kSlerp, kDirection };
 std::span<const EnumName<ComposeBy>> enum_names(ComposeBy);
 
+// A training of composers, or one of its ablations: the same options, trained with several seeds.
+struct ComposedVariant {
+  std::string name = {};
+  std::string changed = {};  // as ComposedAblation::changed
+  std::vector<uint64_t> seeds = {};
+  std::vector<std::filesystem::path> composers = {};  // folders, one for each seed
+
+  // Returns the name of the composer of a seed.
+  [[nodiscard]] std::string name_of(size_t seed) const;
+};
+
 struct ComposedOptions {
   ComposedProtocol protocol = {};
   TiePolicy ties = TiePolicy::kPessimistic;
@@ -37,6 +48,9 @@ struct ComposedOptions {
   // Folders of trained composers. Each is measured on the checkpoint that it names, which is added to the
   // requested checkpoints.
   std::vector<std::filesystem::path> composers = {};
+  // Trainings to compare, the full one first. Their composers are measured beside `composers`, under the
+  // trainings' names.
+  std::vector<ComposedVariant> variants = {};
   // Thresholds to measure for composers that have one ("tau" among their options). The reported one is the
   // composer's own, or the best on the `choose_on` dataset if one is given.
   std::vector<double> taus = {};
@@ -58,8 +72,9 @@ struct MeasuredComposer {
   std::unique_ptr<Composer> composer;
   BackendOptions options;  // options of its encoder
 };
-// Opens composers; their names are those of the folders. Returns kBadData and kUnsupported as Composer::open.
-Result<std::vector<MeasuredComposer>> open_composers(std::span<const std::filesystem::path> folders,
+// Opens the composers of the options' variants, and then the others, which are named by their folders. Returns kBadData and
+// kUnsupported as Composer::open.
+Result<std::vector<MeasuredComposer>> open_composers(const ComposedOptions& composed,
                                                      const BackendOptions& options);
 
 class ComposedStudy : public Study {
@@ -133,6 +148,9 @@ class ComposedStudy : public Study {
                 MatrixView<const float> pictures, ComposeBy method);
   Status add_outcome(const StudyContext& context, MatrixView<const float> asked,
                      MatrixView<const float> pictures, Outcome outcome);
+  // Adds a dataset's figures of every variant, and their differences to those of the first.
+  [[nodiscard]] Status compare_variants(const Measured& measured, const std::string& dataset,
+                                        ComposedMetrics& metrics) const;
   [[nodiscard]] Status write_server_files(const StudyContext& context, const ComposedTask& task,
                                           std::span<const ComposedAnswer> answers,
                                           const std::string& method) const;

@@ -396,6 +396,50 @@ TEST(ComposedFigures, DepthsBeyondTheGalleryAreNoFigures) {
   }
 }
 
+// The mean over trainings is the plain mean of their figures, and can be compared with another on the same draws.
+TEST(ComposedFigures, MeanOverSeeds) {
+  const Dataset dataset = made_dataset();
+  const auto task = composed_task(dataset, {}, {});
+  ASSERT_TRUE(task) << task.error().message;
+  ThreadPool pool(1);
+  const BootstrapOptions bootstrap{.resamples = 100};
+  const Matrix<float> pictures = random_rows(140, 2);
+  std::vector<std::vector<ComposedGroup>> trainings;
+  for (const uint64_t seed : {1U, 3U}) {
+    const auto answers = rank_composed(*task, random_rows(100, seed).view(), pictures.view(),
+                                       TiePolicy::kPessimistic, 10, pool);
+    ASSERT_TRUE(answers) << answers.error().message;
+    trainings.push_back(composed_groups(*task, *answers, bootstrap, pool));
+  }
+  const ComposedGroup& a = trainings[0].front();
+  const ComposedGroup& b = trainings[1].front();
+  const std::vector<const ComposedGroup*> both = {&a, &b};
+  const auto mean = mean_over_seeds(both, bootstrap);
+  ASSERT_TRUE(mean) << mean.error().message;
+  EXPECT_EQ(mean->queries, 60);
+  EXPECT_EQ(mean->of, "all");
+  ASSERT_EQ(mean->figures.size(), a.figures.size());
+  for (size_t f = 0; f < mean->figures.size(); ++f) {
+    EXPECT_EQ(mean->figures[f].name, a.figures[f].name);
+    EXPECT_NEAR(mean->figures[f].value, (a.figures[f].value + b.figures[f].value) / 2, 1e-12);
+    EXPECT_LE(mean->figures[f].low, mean->figures[f].high);
+  }
+  const auto alone = mean_over_seeds(std::span(both).first(1), bootstrap);
+  ASSERT_TRUE(alone) << alone.error().message;
+  for (size_t f = 0; f < alone->figures.size(); ++f) {
+    EXPECT_EQ(alone->figures[f].value, a.figures[f].value);
+    EXPECT_EQ(alone->figures[f].low, a.figures[f].low);
+    EXPECT_EQ(alone->figures[f].high, a.figures[f].high);
+  }
+  const auto differences = composed_differences(*mean, *alone, 0.95);
+  ASSERT_TRUE(differences) << differences.error().message;
+  EXPECT_NEAR(differences->front().figure.value, mean->figures.front().value - a.figures.front().value,
+              1e-12);
+  EXPECT_FALSE(mean_over_seeds({}, bootstrap));
+  const std::vector<const ComposedGroup*> other = {&a, &trainings[0][1]};  // other queries
+  EXPECT_FALSE(mean_over_seeds(other, bootstrap));
+}
+
 class ServerFiles : public testing::Test {
  protected:
   void SetUp() override {

@@ -57,6 +57,12 @@ struct Estimates {
 // (clusters * means + queries * medians).
 Estimates estimate(const ClusteredSample& sample, const BootstrapOptions& options, ThreadPool& pool);
 
+// Returns the mean over several trainings (seeds) measured on the same queries. A resample also draws
+// trainings with replacement, so intervals cover queries and seeds. The draw depends only on `seed`, the
+// resample and the number of trainings, so that two such means can be paired. With one training, returns its
+// estimates. Errors: kMismatch if the samples do not fit together; kUsage without trainings.
+Result<Estimates> mean_over_trainings(std::span<const Estimates> trainings, uint64_t seed);
+
 // Name of the model that stands for random guessing among those of a run.
 inline constexpr std::string_view kChance = "chance";
 

@@ -7,6 +7,7 @@
 #include "lab/report/page_builder.h"
 #include "lab/report/run_sections.h"
 #include "lab/report/table.h"
+#include "saccade/core/counts.h"
 #include "saccade/pages/html.h"
 
 namespace saccade::lab {
@@ -164,6 +165,44 @@ Table figures_table(const ReportData& data, const LoadedRun& run, const std::str
   return table;
 }
 
+// The full training and its ablations, with the differences to the full one.
+Table ablations_table(const std::string& dataset, const std::vector<ComposedAblation>& ablations) {
+  const std::vector<std::string> names = {"r1", "r5", "r10", "r50", "mean_r5_r_subset1", "mean_r10_r50"};
+  std::vector<const ComposedAblation*> rows;
+  for (const ComposedAblation& ablation : ablations) {
+    if (ablation.dataset == dataset) rows.push_back(&ablation);
+  }
+  Table table;
+  table.name = fmt::format("composed-ablations-{}", dataset);
+  if (rows.empty()) return table;
+  table.caption =
+      fmt::format("{}: ablations, means over {}; differences are the ablation less the full training",
+                  dataset, counted(std::ssize(rows.front()->seeds), "seed"));
+  table.columns = {text_column("training", "training"), text_column("changed", "changed"),
+                   text_column("of", "of")};
+  std::vector<std::string> shown;
+  for (const std::string& name : names) {
+    if (find_named(rows.front()->figures, name) == nullptr) continue;
+    shown.push_back(name);
+    table.columns.push_back(figure_column(name, name));
+  }
+  for (const std::string& name : shown) {
+    table.columns.push_back(figure_column(name + " less full", name + "_difference"));
+  }
+  for (const ComposedAblation* ablation : rows) {
+    std::vector<Cell> row = {text_cell(ablation->name), text_cell(ablation->changed),
+                             text_cell(ablation->of)};
+    for (const std::string& name : shown) {
+      row.push_back(figure_cell(find_named(ablation->figures, name), Unit::kShare));
+    }
+    for (const std::string& name : shown) {
+      row.push_back(figure_cell(find_named(ablation->differences, name), Unit::kShare));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
 }  // namespace
 
 Result<std::string> composed_section(const ReportData& data, const RunPageOptions& options, PageBuilder& page,
@@ -175,6 +214,8 @@ Result<std::string> composed_section(const ReportData& data, const RunPageOption
     if (metrics == nullptr) continue;
     for (const RunDataset& dataset : run.run->info.datasets) {
       std::string tables;
+      const Table ablations = ablations_table(dataset.name, metrics->ablations);
+      if (!ablations.rows.empty()) tables += page.table(ablations);
       for (const Figures& figures : all_figures()) {
         const Table table = figures_table(data, run, dataset.name, metrics->results, figures);
         if (!table.rows.empty()) tables += page.table(table);

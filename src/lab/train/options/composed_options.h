@@ -67,6 +67,8 @@ struct ComposedTrainingOptions : TrainingLoopOptions {
   TrainedTowers align_towers = TrainedTowers::kBoth;
   int64_t align_steps = 1'000;
   double align_rate = 1e-4;
+  // Folder of stage one's run, which trainings of the same stage one share; empty: <run>/align.
+  std::filesystem::path stage_one;
 
   TrainedTowers towers = TrainedTowers::kNone;  // towers that stage two trains
   double tower_rate = 1e-4;                     // peak learning rate of their weights

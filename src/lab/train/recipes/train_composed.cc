@@ -22,66 +22,6 @@ namespace fs = std::filesystem;
 constexpr const char* kKind = "train composed";
 constexpr const char* kStageKind = "train composed, a stage";
 
-Status check_options(const ComposedTrainingOptions& options) {
-  if (options.datasets.empty()) return fail(ErrorCode::kUsage, "no dataset given");
-  SACCADE_TRY(check_loop_options(options));
-  if (options.batch < 2) return fail(ErrorCode::kUsage, "batch is {}, expected 2 or more", options.batch);
-  if (options.together < 1)
-    return fail(ErrorCode::kUsage, "together is {}, expected 1 or more", options.together);
-  if (options.align_steps < 1)
-    return fail(ErrorCode::kUsage, "steps of stage one is {}, expected 1 or more", options.align_steps);
-  if (!(options.paraphrases >= 0 && options.paraphrases <= 1)) {
-    return fail(ErrorCode::kUsage, "share of paraphrases is {}, expected 0 to 1", options.paraphrases);
-  }
-  for (const auto& [name, rate] : {std::pair{"learning rate of stage one", options.align_rate},
-                                   {"learning rate of towers", options.tower_rate}}) {
-    if (!(rate > 0 && std::isfinite(rate)))
-      return fail(ErrorCode::kUsage, "{} is {}, expected above 0", name, rate);
-  }
-  if (!std::isfinite(options.atf.merge.tau))
-    return fail(ErrorCode::kUsage, "tau is {}", options.atf.merge.tau);
-  if (const double dropout = dropout_of(options); !(dropout >= 0 && dropout < 1)) {
-    return fail(ErrorCode::kUsage, "dropout is {}, expected 0 to below 1", dropout);
-  }
-  const bool linear = options.method == "atf" && options.atf.projection == AtfProjection::kLinear;
-  if (linear && dropout_of(options) > 0) {
-    return fail(
-        ErrorCode::kUsage,
-        "dropout is {}: projection linear has no hidden values, expected 0, or projection mlp, both or "
-        "combiner",
-        dropout_of(options));
-  }
-  if (const Status fits = check_atf_options(options.atf); !fits) {
-    return fail(ErrorCode::kUsage, "{}", fits.error().message);
-  }
-  if (options.atf.heads < 1 || options.atf.heads > 1024) {
-    return fail(ErrorCode::kUsage, "{} heads of pooling, expected 1 to 1024", options.atf.heads);
-  }
-  if (options.precision == Precision::kInt8) {
-    return fail(ErrorCode::kUsage, "precision is int8: towers are trained in fp32 or bf16");
-  }
-  const bool pseudo = options.align == AlignTargets::kPseudo;
-  if (pseudo && options.pseudo_targets.empty()) {
-    return fail(ErrorCode::kUsage, "alignment with pseudo-targets needs their folder (--pseudo-targets)");
-  }
-  if (!pseudo && !options.pseudo_targets.empty()) {
-    return fail(ErrorCode::kUsage, "pseudo-targets are for alignment with them (--align pseudo)");
-  }
-  if (options.align != AlignTargets::kNone && options.align_towers == TrainedTowers::kNone) {
-    return fail(ErrorCode::kUsage, "stage one trains a tower at least: text or both");
-  }
-  if (options.method == "none") {
-    if (options.align == AlignTargets::kNone) return fail(ErrorCode::kUsage, "neither stage is asked for");
-    return {};
-  }
-  SACCADE_ASSIGN(const ComposerKind* kind, find_composer_kind(options.method));
-  if (kind->name == "sum" && options.towers == TrainedTowers::kNone) {
-    return fail(ErrorCode::kUsage,
-                "a sum of a frozen encoder's rows has nothing to be trained: train its towers too");
-  }
-  return {};
-}
-
 Json described(const ComposedTrainingOptions& options, const ComposedData& data,
                const LoadedEncoder& loaded) {
   Json description = data.description;
@@ -238,11 +178,19 @@ class Recipe {
   }
 
   Status train(const std::string& name, ComposedTrainingOptions options, const ComposedStage& stage) {
-    options.run = options_.run / name;
+    const bool shared = stage.align && !options_.stage_one.empty();
+    options.run = shared ? options_.stage_one : options_.run / name;
     SACCADE_TRY(check_loop_options(options));
     SACCADE_ASSIGN(TrainingFolder folder, TrainingFolder::open(options.run, kStageKind, cache(), false));
     SACCADE_ASSIGN(const auto task, ComposedTrainingTask::make(options, stage, pool_));
-    Json description = described(options_, data_, loaded_);
+    ComposedTrainingOptions recorded = options_;
+    if (shared) {
+      // Trainings with another stage two share it.
+      recorded.method = "none";
+      recorded.dropout = std::nullopt;
+      recorded.towers = TrainedTowers::kNone;
+    }
+    Json description = described(recorded, data_, loaded_);
     description["kind"] = kStageKind;
     description["stage"] = name;
     TrainingLoop loop(*task, options, folder, description);
@@ -287,6 +235,66 @@ class Recipe {
 
 }  // namespace
 
+Status check_composed_options(const ComposedTrainingOptions& options) {
+  if (options.datasets.empty()) return fail(ErrorCode::kUsage, "no dataset given");
+  SACCADE_TRY(check_loop_options(options));
+  if (options.batch < 2) return fail(ErrorCode::kUsage, "batch is {}, expected 2 or more", options.batch);
+  if (options.together < 1)
+    return fail(ErrorCode::kUsage, "together is {}, expected 1 or more", options.together);
+  if (options.align_steps < 1)
+    return fail(ErrorCode::kUsage, "steps of stage one is {}, expected 1 or more", options.align_steps);
+  if (!(options.paraphrases >= 0 && options.paraphrases <= 1)) {
+    return fail(ErrorCode::kUsage, "share of paraphrases is {}, expected 0 to 1", options.paraphrases);
+  }
+  for (const auto& [name, rate] : {std::pair{"learning rate of stage one", options.align_rate},
+                                   {"learning rate of towers", options.tower_rate}}) {
+    if (!(rate > 0 && std::isfinite(rate)))
+      return fail(ErrorCode::kUsage, "{} is {}, expected above 0", name, rate);
+  }
+  if (!std::isfinite(options.atf.merge.tau))
+    return fail(ErrorCode::kUsage, "tau is {}", options.atf.merge.tau);
+  if (const double dropout = dropout_of(options); !(dropout >= 0 && dropout < 1)) {
+    return fail(ErrorCode::kUsage, "dropout is {}, expected 0 to below 1", dropout);
+  }
+  const bool linear = options.method == "atf" && options.atf.projection == AtfProjection::kLinear;
+  if (linear && dropout_of(options) > 0) {
+    return fail(
+        ErrorCode::kUsage,
+        "dropout is {}: projection linear has no hidden values, expected 0, or projection mlp, both or "
+        "combiner",
+        dropout_of(options));
+  }
+  if (const Status fits = check_atf_options(options.atf); !fits) {
+    return fail(ErrorCode::kUsage, "{}", fits.error().message);
+  }
+  if (options.atf.heads < 1 || options.atf.heads > 1024) {
+    return fail(ErrorCode::kUsage, "{} heads of pooling, expected 1 to 1024", options.atf.heads);
+  }
+  if (options.precision == Precision::kInt8) {
+    return fail(ErrorCode::kUsage, "precision is int8: towers are trained in fp32 or bf16");
+  }
+  const bool pseudo = options.align == AlignTargets::kPseudo;
+  if (pseudo && options.pseudo_targets.empty()) {
+    return fail(ErrorCode::kUsage, "alignment with pseudo-targets needs their folder (--pseudo-targets)");
+  }
+  if (!pseudo && !options.pseudo_targets.empty()) {
+    return fail(ErrorCode::kUsage, "pseudo-targets are for alignment with them (--align pseudo)");
+  }
+  if (options.align != AlignTargets::kNone && options.align_towers == TrainedTowers::kNone) {
+    return fail(ErrorCode::kUsage, "stage one trains a tower at least: text or both");
+  }
+  if (options.method == "none") {
+    if (options.align == AlignTargets::kNone) return fail(ErrorCode::kUsage, "neither stage is asked for");
+    return {};
+  }
+  SACCADE_ASSIGN(const ComposerKind* kind, find_composer_kind(options.method));
+  if (kind->name == "sum" && options.towers == TrainedTowers::kNone) {
+    return fail(ErrorCode::kUsage,
+                "a sum of a frozen encoder's rows has nothing to be trained: train its towers too");
+  }
+  return {};
+}
+
 Json composed_training_json(const ComposedTrainingReport& report) {
   Json stages = Json::array();
   for (const ComposedStageReport& stage : report.stages) {
@@ -308,7 +316,7 @@ Json composed_training_json(const ComposedTrainingReport& report) {
 
 Result<ComposedTrainingReport> train_composed(const ComposedTrainingOptions& options,
                                               const ProgressCallback& progress, std::stop_token stop) {
-  SACCADE_TRY(check_options(options));
+  SACCADE_TRY(check_composed_options(options));
   return nn::without_exceptions("train composed", [&] { return Recipe(options, progress, stop).run(); });
 }
 

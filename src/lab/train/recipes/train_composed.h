@@ -49,6 +49,9 @@ struct ComposedTrainingReport {
 // Returns the output of `train composed --json`.
 Json composed_training_json(const ComposedTrainingReport& report);
 
+// Checks the options. Returns kUsage naming the option at fault; kUnsupported for an unknown method.
+Status check_composed_options(const ComposedTrainingOptions& options);
+
 // Trains composers. When `stop` is requested, it saves its state and returns with `finished` false. Errors:
 // kUsage names the option; kUnsupported for an encoder that lacks what the method or the stage needs;
 // kMismatch for another training's folder; kBadData for datasets with fewer triplets than a batch. Triplets

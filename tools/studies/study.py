@@ -1,0 +1,352 @@
+#!/usr/bin/env python3
+"""Runs a study of docs/studies, and writes the tables of its page from the records of its runs.
+
+    python3 study.py data NAME          makes the study's data
+    python3 study.py measure NAME       runs its commands
+    python3 study.py tables NAME        writes the tables of its page from the runs
+    python3 study.py check              checks all studies' files and the markers in their pages
+
+`./dev study NAME` does the first three, after it has built the programs and fetched the sets of pictures.
+
+A study is the file NAME.json beside this program:
+
+    page     its document
+    data     {name: {"files": [...], "commands": [...]}}: how its data are made, and the files that decide what
+             they are: a change to one makes tables of these data stale (tools/check/tables)
+    runs     {name: {"data": [...], "command": "..."}}: in the order in which they are run; {runs} is the study's folder,
+             below build/studies, and the run is written to {runs}/NAME ("folder": another one below it)
+    tables   {name: {"runs": [...], "header": [...], "rows": [...]}}
+
+A row is a list of cells. {"each": [{variable: text}, ...], "rows": [...]} repeats rows with variables. {"over": PATH,
+"rows": [...]} repeats them for every value of a path, which a path that begins with a point reads from. In a cell, {name} is
+a variable and {PATH} a value of a record:
+
+    RUN results[dataset=a,method={method}].figures.r1     a figure of the run's metrics.json
+    RUN results[dataset=a].t2i.curve[-1].r1               the last of a list
+    .differences.r1?                                      of `over`; nothing if it is not there
+    ...|g, ...|value                                      a number with as many digits as it has; without its interval
+
+A figure or a difference is written with its interval, a number with three digits behind the point, a count with commas. A
+dataset of a run that is one split of a file has the split's name here.
+
+In the page a table stands between <!-- table: NAME --> and <!-- end -->. What stands there is replaced by the table, behind it
+the commit and the hashes of the datasets, and before it the line that tools/check/tables reads.
+"""
+import hashlib
+import itertools
+import json
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+FIGURES = ("value", "difference")
+CELL = re.compile(r"\{([^{}]+)\}")
+STEP = re.compile(r"([A-Za-z0-9_]+)((?:\[[^\]]*\])?)(?:\.|$)")
+MARKER = re.compile(r"<!-- table: ([a-z0-9-]+) -->\n(.*?)<!-- end -->\n", re.DOTALL)
+
+
+class StudyError(Exception):
+    """Says what is wrong with a study, a record or a page."""
+
+
+class Missing(StudyError):
+    """A path leads nowhere."""
+
+
+def read_json(path):
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise StudyError(f"{path}: {error}") from error
+
+
+def selected(values, selector, where):
+    """The values of a list that a selector names: [-1], or [key=value,...]."""
+    if re.fullmatch(r"-?\d+", selector):
+        if not -len(values) <= int(selector) < len(values):
+            raise Missing(f"{where}: there are {len(values)}")
+        return [values[int(selector)]]
+    wanted = dict(part.split("=", 1) for part in selector.split(","))
+    return [one for one in values if all(key in one and str(one[key]) == value for key, value in wanted.items())]
+
+
+def values_at(value, path, where):
+    """All values at a path."""
+    steps = list(STEP.finditer(path))
+    if "".join(match.group(0) for match in steps) != path:
+        raise StudyError(f"{where}: cannot read the path")
+    values = [value]
+    for step in steps:
+        key, selector = step.group(1), step.group(2)
+        below = []
+        for one in values:
+            if not isinstance(one, dict) or key not in one:
+                known = ", ".join(one) if isinstance(one, dict) else f"a {type(one).__name__}"
+                raise Missing(f"{where}: no \"{key}\" (there are: {known})")
+            below += selected(one[key], selector[1:-1], where) if selector else [one[key]]
+        values = below
+    return values
+
+
+def number_text(value):
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        raise StudyError("true or false is no figure")
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
+
+
+def value_text(value, form=""):
+    """What a cell shows of a value."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        key = next((key for key in FIGURES if key in value), None)
+        if key is None:
+            raise StudyError(f"not a figure: it has {', '.join(value)}")
+        text = number_text(value[key])
+        if form == "value" or value.get("low") is None or value.get("high") is None:
+            return text
+        return f"{text} [{number_text(value['low'])}, {number_text(value['high'])}]"
+    if isinstance(value, list):
+        raise StudyError("a list is no figure")
+    if form == "g":
+        return "-" if value is None else f"{value:g}"
+    return number_text(value)
+
+
+class Run:
+    """A run's folder. Its datasets have the names of their splits, where they are one of a file."""
+
+    def __init__(self, folder):
+        self.info = read_json(folder / "run.json")
+        self.metrics = read_json(folder / "metrics.json")
+        names = {}
+        for dataset in self.info["datasets"]:
+            split = re.search(r"#(?:.*,)?split=([^,]+)", dataset["path"])
+            names[dataset["name"]] = split.group(1) if split else dataset["name"]
+        if len(set(names.values())) < len(names):
+            raise StudyError(f"{folder}: two datasets of one name: {', '.join(names.values())}")
+        self.datasets = {names[dataset["name"]]: dataset["sha256"] for dataset in self.info["datasets"]}
+        for entries in self.metrics.values():
+            for entry in entries if isinstance(entries, list) else []:
+                if isinstance(entry, dict) and entry.get("dataset") in names:
+                    entry["dataset"] = names[entry["dataset"]]
+
+
+class Table:
+    """A table of a study's file."""
+
+    def __init__(self, name, described, runs):
+        self.name, self.described, self.runs = name, described, runs
+
+    def markdown(self):
+        rows = [self.cells(self.described["header"], {}, None)]
+        rows.append(["---"] * len(rows[0]))
+        rows += self.rows(self.described["rows"], {}, None)
+        for row in rows:
+            if len(row) != len(rows[0]):
+                raise StudyError(f"table {self.name}: a row of {len(row)} cells, the header has {len(rows[0])}")
+        return "".join("|" + "".join(f" {cell} |" if cell else " |" for cell in row) + "\n" for row in rows)
+
+    def rows(self, described, variables, item):
+        rows = []
+        for one in described:
+            if isinstance(one, list):
+                rows.append(self.cells(one, variables, item))
+            elif "each" in one:
+                for more in one["each"]:
+                    rows += self.rows(one["rows"], {**variables, **more}, item)
+            else:
+                for value in self.find(self.filled(one["over"], variables), item):
+                    rows += self.rows(one["rows"], variables, value)
+        return rows
+
+    def cells(self, described, variables, item):
+        return [self.cell(self.filled(cell, variables), item) for cell in described]
+
+    @staticmethod
+    def filled(text, variables):
+        for name, value in variables.items():
+            text = text.replace(f"{{{name}}}", value)
+        return text
+
+    def cell(self, text, item):
+        def shown(match):
+            path, _, form = match.group(1).partition("|")
+            try:
+                values = self.find(path.removesuffix("?"), item)
+                if len(values) != 1:
+                    raise Missing(f"{self.where(path)}: {len(values)} values, expected one")
+                return value_text(values[0], form)
+            except Missing:
+                if path.endswith("?"):
+                    return ""
+                raise
+
+        return CELL.sub(shown, text)
+
+    def where(self, path):
+        return f"table {self.name}: {path}"
+
+    def find(self, path, item):
+        if path.startswith("."):
+            return values_at(item, path[1:], self.where(path))
+        run, _, rest = path.partition(" ")
+        if run not in self.runs:
+            raise StudyError(f"{self.where(path)}: no run \"{run}\" among this table's")
+        return values_at(self.runs[run].metrics, rest, self.where(path))
+
+
+class Study:
+    def __init__(self, name, root=ROOT):
+        path = root / "tools" / "studies" / f"{name}.json"
+        if not path.is_file():
+            raise StudyError(f"no study named \"{name}\" (there are: {', '.join(all_studies(root))})")
+        self.name, self.root, self.path = name, root, path
+        self.described = read_json(path)
+        self.page = root / self.described["page"]
+        self.folder = root / "build" / "studies" / name
+
+    def folder_of(self, run):
+        return self.folder / self.described["runs"][run].get("folder", run)
+
+    def files(self, runs):
+        """The files that decide what the data of some runs are, each once."""
+        data = [self.described["data"][name] for run in runs for name in self.described["runs"][run]["data"]]
+        return list(dict.fromkeys(itertools.chain.from_iterable(each["files"] for each in data)))
+
+    def make_data(self):
+        for each in self.described["data"].values():
+            for command in each["commands"]:
+                execute(shlex.split(command), self.root)
+
+    def measure(self):
+        began = self.folder / "began.json"
+        state = {"commit": commit_of(self.root, self.described["page"]), "data": hash_of(self.root, self.files(self.described["runs"]))}
+        if began.is_file() and read_json(began) != state:
+            raise StudyError(f"{self.folder} was begun at another commit or with other data; remove it to measure again")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        began.write_text(json.dumps(state) + "\n")
+        for name, run in self.described["runs"].items():
+            words = shlex.split(run["command"].replace("{runs}", str(self.folder.relative_to(self.root))))
+            print(f"    {name}", file=sys.stderr, flush=True)
+            execute([str(self.root / "build/release/bin" / words[0]), *words[1:]], self.root)
+
+    def write_tables(self):
+        """Rewrites the page. Returns the names of the tables that it wrote."""
+        state = read_json(self.folder / "began.json")
+        if state["data"] != hash_of(self.root, self.files(self.described["runs"])):
+            raise StudyError(f"{self.folder}: the files that make its data have changed since; remove it to measure again")
+        tables = {name: self.table_text(name, state["commit"]) for name in self.described["tables"]}
+        self.check()
+
+        def written(match):
+            return f"<!-- table: {match.group(1)} -->\n{tables[match.group(1)]}<!-- end -->\n"
+
+        self.page.write_text(MARKER.sub(written, self.page.read_text()))
+        return list(tables)
+
+    def table_text(self, name, commit):
+        described = self.described["tables"][name]
+        runs = {run: Run(self.folder_of(run)) for run in described["runs"]}
+        datasets = {}
+        for run in runs.values():
+            datasets.update(run.datasets)
+        hashes = ", ".join(f"`{dataset}` {sha256[:12]}" for dataset, sha256 in sorted(datasets.items()))
+        files = self.files(described["runs"])
+        return (f"<!-- data: {' '.join(files)} sha256:{hash_of(self.root, files)} -->\n"
+                f"{Table(name, described, runs).markdown()}\n"
+                f"Commit {commit}. SHA-256 of the data: {hashes}.\n")
+
+    def check(self):
+        """Checks the file and the page's markers against each other."""
+        for key in ("page", "data", "runs", "tables"):
+            if key not in self.described:
+                raise StudyError(f"{self.path}: \"{key}\" is missing")
+        if not self.page.is_file():
+            raise StudyError(f"{self.path}: no page {self.described['page']}")
+        for each in self.described["data"].values():
+            for file in each["files"]:
+                if not (self.root / file).is_file():
+                    raise StudyError(f"{self.path}: no file {file}")
+        for name, run in self.described["runs"].items():
+            for data in run["data"]:
+                if data not in self.described["data"]:
+                    raise StudyError(f"{self.path}: run {name} reads {data}, which is not among its data")
+        for name, table in self.described["tables"].items():
+            for run in table["runs"]:
+                if run not in self.described["runs"]:
+                    raise StudyError(f"{self.path}: table {name} reads the run {run}, which is not among its runs")
+        text = self.page.read_text()
+        marked = [match.group(1) for match in MARKER.finditer(text)]
+        if text.count("<!-- table: ") != len(marked) or text.count("<!-- end -->") != len(marked):
+            raise StudyError(f"{self.page}: a table's marker without its end, or the other way round")
+        if sorted(marked) != sorted(self.described["tables"]):
+            raise StudyError(f"{self.page}: marks the tables {', '.join(sorted(marked))}; {self.path.name} has "
+                             f"{', '.join(sorted(self.described['tables']))}")
+
+
+def all_studies(root=ROOT):
+    return sorted(path.stem for path in (root / "tools" / "studies").glob("*.json"))
+
+
+def hash_of(root, files):
+    """As tools/check/tables has it."""
+    return hashlib.sha256(b"".join((root / file).read_bytes() for file in files)).hexdigest()[:12]
+
+
+def commit_of(root, page):
+    """The commit, and whether tracked files but for the page differ from it."""
+    def git(*words):
+        return subprocess.run(["git", "-C", str(root), *words], check=True, capture_output=True, text=True).stdout.strip()
+
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", f":!{page}")
+    return git("rev-parse", "--short=12", "HEAD") + (" with changes" if changed else "")
+
+
+def execute(command, root):
+    """Runs a command. That some pictures could not be read (exit code 3) is no failure."""
+    code = subprocess.run(command, cwd=root, check=False).returncode
+    if code not in (0, 3):
+        raise StudyError(f"exit code {code}: {' '.join(command)}")
+
+
+def check_all(root=ROOT):
+    for name in all_studies(root):
+        Study(name, root).check()
+    for page in sorted((root / "docs").rglob("*.md")):
+        if "<!-- table: " in page.read_text() and not any(Study(name, root).page == page for name in all_studies(root)):
+            raise StudyError(f"{page}: marks tables, but no study writes them")
+
+
+def main(words):
+    root = ROOT
+    if "--root" in words[:-1]:  # another tree, for tests
+        at = words.index("--root")
+        root = pathlib.Path(words[at + 1]).resolve()
+        words = words[:at] + words[at + 2:]
+    try:
+        if words == ["check"]:
+            check_all(root)
+        elif len(words) == 2 and words[0] == "data":
+            Study(words[1], root).make_data()
+        elif len(words) == 2 and words[0] == "measure":
+            Study(words[1], root).measure()
+        elif len(words) == 2 and words[0] == "tables":
+            study = Study(words[1], root)
+            print(f"{study.described['page']}: wrote {', '.join(study.write_tables())}")
+        else:
+            print(__doc__.split("\n\n")[1], file=sys.stderr)
+            return 2
+    except StudyError as error:
+        print(f"study: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,224 @@
+"""Tests of the tables that tools/studies/study.py writes: what a cell shows, what of a page changes, and what is refused."""
+import contextlib
+import io
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import study  # noqa: E402
+
+
+def figure(value, spread=0.25):
+    return {"value": value, "low": value - spread, "high": value + spread, "bca_low": None, "bca_high": None}
+
+
+def result(dataset, method, value):
+    return {"dataset": dataset, "method": method, "of": "all", "queries": 1234, "weight": 0.35 if method == "slerp" else None,
+            "figures": {"r1": figure(value), "r50": {"value": None, "low": None, "high": None}},
+            "curve": [{"n": 3, "r1": figure(0.5)}, {"n": 5, "r1": figure(value)}],
+            "effective": {"value": 4, "low": 3, "high": 5}}
+
+
+METRICS = {
+    "results": [result("edits", "sum", 0.5), result("edits", "slerp", 0.625), result("edits-2", "sum", 0.75)],
+    "ablations": [
+        {"dataset": "edits", "name": "full", "figures": {"r1": figure(0.5)}, "differences": {}},
+        {"dataset": "edits", "name": "no-places", "figures": {"r1": figure(0.25)},
+         "differences": {"r1": {"difference": -0.25, "low": -0.5, "high": 0.125, "p_value": 0.5, "significant": False}}},
+        {"dataset": "edits-2", "name": "full", "figures": {"r1": figure(0.75)}, "differences": {}}]}
+RUN = {"datasets": [{"name": "edits", "path": "e.jsonl#split=library", "sha256": "a" * 64},
+                    {"name": "edits-2", "path": "e.jsonl#format=manifest,split=val", "sha256": "b" * 64}]}
+STUDY = {
+    "page": "docs/studies/small.md",
+    "data": {"made": {"files": ["make.txt", "more.txt"], "commands": ["true"]}},
+    "runs": {"one": {"data": ["made"], "command": "saccade-lab eval composed -o {runs}/one"},
+             "trained": {"data": ["made"], "folder": "trained/run", "command": "saccade-lab train composed -o {runs}/trained"}},
+    "tables": {
+        "methods": {"runs": ["one"], "header": ["{one results[dataset=library,method=sum].queries} queries", "r@1"],
+                    "rows": [{"each": [{"method": "sum"}, {"method": "slerp"}],
+                              "rows": [["{method}", "{one results[dataset=library,method={method}].figures.r1}"]]}]},
+        "ablations": {"runs": ["trained"], "header": ["", "r@1", "less full"],
+                      "rows": [{"over": "trained ablations[dataset=library]",
+                                "rows": [["{.name}", "{.figures.r1}", "{.differences.r1?}"]]}]}}}
+PAGE = """# Small
+
+Text before.
+
+<!-- table: methods -->
+| 9 queries | r@1 |
+| --- | --- |
+| sum | 0.999 |
+<!-- end -->
+
+Text between.
+
+<!-- table: ablations -->
+Not measured yet.
+<!-- end -->
+"""
+
+
+class Small(unittest.TestCase):
+    """A tree with one study, whose runs are there."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        self.write("make.txt", "one\n")
+        self.write("more.txt", "two\n")
+        self.write("docs/studies/small.md", PAGE)
+        self.write_study(STUDY)
+        for name in ("one", "trained/run"):
+            self.write(f"build/studies/small/{name}/run.json", json.dumps(RUN))
+            self.write(f"build/studies/small/{name}/metrics.json", json.dumps(METRICS))
+        self.begin(study.hash_of(self.root, ["make.txt", "more.txt"]))
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def write_study(self, described):
+        self.write("tools/studies/small.json", json.dumps(described))
+
+    def begin(self, data):
+        self.write("build/studies/small/began.json", json.dumps({"commit": "0123456789ab", "data": data}))
+
+    def study(self):
+        return study.Study("small", self.root)
+
+    def page(self):
+        return (self.root / "docs/studies/small.md").read_text()
+
+    def table(self, header, rows):
+        run = study.Run(self.root / "build/studies/small/one")
+        return study.Table("t", {"header": header, "rows": rows}, {"one": run}).markdown()
+
+    def refused(self, action, *parts):
+        with self.assertRaises(study.StudyError) as raised:
+            action()
+        for part in parts:
+            self.assertIn(part, str(raised.exception))
+
+
+class Tables(Small):
+    def test_the_page_has_the_records_figures_and_keeps_its_text(self):
+        self.assertEqual(self.study().write_tables(), ["methods", "ablations"])
+        digest = study.hash_of(self.root, ["make.txt", "more.txt"])
+        behind = f"\nCommit 0123456789ab. SHA-256 of the data: `library` {'a' * 12}, `val` {'b' * 12}.\n<!-- end -->\n"
+        data = f"<!-- data: make.txt more.txt sha256:{digest} -->\n"
+        self.assertEqual(self.page(), "# Small\n\nText before.\n\n<!-- table: methods -->\n" + data +
+                         "| 1,234 queries | r@1 |\n| --- | --- |\n"
+                         "| sum | 0.500 [0.250, 0.750] |\n| slerp | 0.625 [0.375, 0.875] |\n" + behind +
+                         "\nText between.\n\n<!-- table: ablations -->\n" + data +
+                         "| | r@1 | less full |\n| --- | --- | --- |\n"
+                         "| full | 0.500 [0.250, 0.750] | |\n"
+                         "| no-places | 0.250 [0.000, 0.500] | -0.250 [-0.500, 0.125] |\n" + behind)
+        before = self.page()
+        self.study().write_tables()
+        self.assertEqual(self.page(), before)
+
+    def test_tables_know_when_their_data_have_changed(self):
+        self.study().write_tables()
+        check = pathlib.Path(__file__).resolve().parents[3] / "tools/check/tables"
+
+        def faults():
+            return subprocess.run([str(check), str(self.root)], check=False, capture_output=True, text=True).stdout
+
+        self.assertEqual(faults(), "")
+        self.write("more.txt", "three\n")
+        self.assertIn("its data have changed since the table was made", faults())
+        self.refused(self.study().write_tables, "the files that make its data have changed since")
+
+    def test_what_cells_show(self):
+        where = "one results[dataset=library,method=slerp]"
+        cells = {f"{{{where}.figures.r1|value}}": "0.625", f"{{{where}.figures.r50}}": "-", f"{{{where}.weight|g}}": "0.35",
+                 f"{{{where}.weight}}": "0.350", f"{{{where}.curve[-1].r1|value}}": "0.625",
+                 f"{{{where}.curve[n=3].r1|value}}": "0.500", f"{{{where}.effective}}": "4 [3, 5]",
+                 f"{{{where}.method}} of {{{where}.queries}}": "slerp of 1,234", f"{{{where}.nothing?}}": ""}
+        for cell, shown in cells.items():
+            self.assertEqual(self.table(["a"], [[cell]]), f"| a |\n| --- |\n|{' ' + shown if shown else ''} |\n", cell)
+
+    def test_what_is_no_figure_is_refused(self):
+        for cell, parts in {
+                "{one results[dataset=library].figures.r1}": ["2 values, expected one"],
+                "{one results[dataset=train].figures.r1}": ["0 values, expected one"],
+                "{one results[dataset=val].figures.r7}": ['no "r7" (there are: r1, r50)'],
+                "{one results[dataset=val].figures}": ["not a figure: it has r1, r50"],
+                "{one results[dataset=val].curve}": ["a list is no figure"],
+                "{one results[dataset=val].curve[7].r1}": ["there are 2"],
+                "{one results[dataset=val]figures}": ["cannot read the path"],
+                "{other results[dataset=val].figures.r1}": ['no run "other" among this table\'s']}.items():
+            self.refused(lambda cell=cell: self.table(["a"], [[cell]]), *parts)
+        self.refused(lambda: self.table(["a", "b"], [["c"]]), "a row of 1 cells, the header has 2")
+
+
+class Files(Small):
+    def test_a_study_and_its_page_are_checked(self):
+        study.check_all(self.root)
+        without = dict(STUDY, tables={"methods": STUDY["tables"]["methods"]})
+        self.write_study(without)
+        self.refused(lambda: study.check_all(self.root), "marks the tables ablations, methods; small.json has methods")
+        self.write_study(dict(STUDY, runs={"one": STUDY["runs"]["one"]}))
+        self.refused(lambda: study.check_all(self.root), "table ablations reads the run trained")
+        self.write_study(dict(STUDY, data={}))
+        self.refused(lambda: study.check_all(self.root), "run one reads made, which is not among its data")
+        self.write_study(STUDY)
+        (self.root / "more.txt").unlink()
+        self.refused(lambda: study.check_all(self.root), "no file more.txt")
+        self.write("more.txt", "two\n")
+        self.write("docs/studies/small.md", PAGE.replace("<!-- end -->\n", "", 1))
+        self.refused(lambda: study.check_all(self.root), "without its end")
+        self.write("docs/studies/small.md", PAGE)
+        self.write("docs/studies/other.md", "<!-- table: mine -->\n<!-- end -->\n")
+        self.refused(lambda: study.check_all(self.root), "other.md: marks tables, but no study writes them")
+
+    def test_a_figure_of_another_commit_is_not_mixed_in(self):
+        git = ["git", "-C", str(self.root), "-c", "user.name=n", "-c", "user.email=e"]
+        subprocess.run([*git, "init", "-q"], check=True)
+        subprocess.run([*git, "add", "make.txt", "more.txt", "docs", "tools"], check=True)
+        subprocess.run([*git, "commit", "-q", "-m", "one"], check=True)
+        page = STUDY["page"]
+        self.assertRegex(study.commit_of(self.root, page), "^[0-9a-f]{12}$")
+        self.write(page, PAGE + "More.\n")  # which this program writes
+        self.assertRegex(study.commit_of(self.root, page), "^[0-9a-f]{12}$")
+        self.refused(self.study().measure, "was begun at another commit or with other data")
+        self.write("make.txt", "another\n")
+        self.assertTrue(study.commit_of(self.root, page).endswith(" with changes"))
+
+    def test_commands_run_one_after_the_other(self):
+        self.write("build/release/bin/saccade-lab", "#!/bin/sh\necho \"$@\" >>log\nexit 3\n")
+        (self.root / "build/release/bin/saccade-lab").chmod(0o755)
+        (self.root / "build/studies/small/began.json").unlink()
+        git = ["git", "-C", str(self.root), "-c", "user.name=n", "-c", "user.email=e"]
+        subprocess.run([*git, "init", "-q"], check=True)
+        subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "one"], check=True)
+        self.study().make_data()
+        with contextlib.redirect_stderr(io.StringIO()):
+            self.study().measure()
+        self.assertEqual((self.root / "log").read_text(), "eval composed -o build/studies/small/one\n"
+                                                         "train composed -o build/studies/small/trained\n")
+        self.write("build/release/bin/saccade-lab", "#!/bin/sh\nexit 1\n")
+        with contextlib.redirect_stderr(io.StringIO()):
+            self.refused(self.study().measure, "exit code 1: ")
+
+
+class Repository(unittest.TestCase):
+    def test_its_studies_fit_their_pages(self):
+        study.check_all()
+        self.assertIn("composed-retrieval", study.all_studies())
+
+    def test_programs_use(self):
+        with contextlib.redirect_stderr(io.StringIO()) as errors:
+            self.assertEqual(study.main(["nonsense"]), 2)
+            self.assertEqual(study.main(["tables", "nonsense"]), 1)
+        self.assertIn('no study named "nonsense" (there are: composed-retrieval, effective-length)', errors.getvalue())
+
+
+if __name__ == "__main__":
+    unittest.main()
