@@ -171,7 +171,7 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
           },
           "number format of matrix products; weights are trained and evaluated in fp32")
       ->check(CLI::IsMember({"fp32", "bf16"}))
-      ->default_str("bf16");
+      ->default_str("fp32");
   command->add_option("--device", options.device, "device to train on")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
