@@ -231,6 +231,27 @@ TEST_F(Visualness, AClassifierIsTrainedMeasuredAndScores) {
   expect_failure(command, 2, {"a loss is for CLIP"});
 }
 
+TEST_F(Visualness, LearningRatesAreTriedInOneRun) {
+  std::vector<std::string> words =
+      learn("grid", {"--learning-rates", "0.001,0.003", "--automatic-epochs", "2", "--human-epochs", "1"});
+  expect_failure(words, 2, {"--learning-rates"});  // beside one learning rate
+  const auto one = std::ranges::find(words, "--learning-rate");
+  words.erase(one, one + 2);
+  const Json tried = parsed(run(words));
+  EXPECT_EQ(tried["finished"], true);
+  ASSERT_EQ(tried["grid"].size(), 2U);
+  EXPECT_EQ(tried["grid"][0]["learning_rate"], 0.001);
+  const double a = tried["grid"][0]["stages"][1]["validation"]["f1"];
+  const double b = tried["grid"][1]["stages"][1]["validation"]["f1"];
+  EXPECT_EQ(tried["learning_rate"], b > a ? 0.003 : 0.001);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "grid/rate-0.003/model/model.safetensors"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "grid/model/saccade.json"));
+  std::erase(words, "--json");
+  const Outcome shown = run(words);
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("the best F1 is that of learning rate 0.00"));
+}
+
 TEST_F(Visualness, WhatTheyRefuse) {
   write("data/one.jsonl", "{\"text\": \"a red card\", \"visual\": true, \"image\": \"red0.png\"}\n");
   std::vector<std::string> one_class = learn("no");

@@ -417,6 +417,71 @@ TEST_F(VisualnessTraining, StoppedItGoesOnToTheSameWeights) {
   }
 }
 
+// Each training is the one that its learning rate alone gives.
+TEST_F(VisualnessTraining, LearningRatesAreTriedAndOneIsChosen) {
+  VisualnessTrainingOptions options = this->options("grid");
+  options.part = TrainedPart::kText;
+  options.human.datasets.clear();
+  options.automatic.epochs = 8;
+  const std::vector<double> rates = {1e-9, 3e-3};
+  std::stop_source stop;
+  int64_t steps = 0;
+  const auto cut = search_learning_rates(
+      options, rates,
+      [&](const ProgressUpdate& progress) {
+        if (progress.what == "training" && ++steps == 5) stop.request_stop();
+      },
+      stop.get_token());
+  ASSERT_TRUE(cut) << cut.error().message;
+  EXPECT_FALSE(cut->finished);
+  EXPECT_EQ(cut->points.size(), 1U);
+  EXPECT_TRUE(visualness_grid_json(*cut)["learning_rate"].is_null());
+  EXPECT_FALSE(fs::exists(options.run / "model"));
+
+  const auto grid = search_learning_rates(options, rates, {}, {});
+  ASSERT_TRUE(grid) << grid.error().message;
+  EXPECT_TRUE(grid->finished);
+  ASSERT_EQ(grid->points.size(), 2U);
+  const auto f1 = [&](size_t point) { return grid->points[point].report.stages[0].best.f1; };
+  const size_t best = f1(1) > f1(0) ? 1 : 0;
+  EXPECT_EQ(grid->best, best);
+  EXPECT_EQ(visualness_grid_json(*grid)["learning_rate"], rates[best]);
+  EXPECT_EQ(read_json(options.run / "run.json").value()["outcome"]["learning_rate"], rates[best]);
+  VisualnessTrainingOptions alone = options;
+  alone.run = data_.folder() / "alone";
+  const fs::path model = train(alone).model;  // at 3e-3
+  for (const char* file : {"model.safetensors", "saccade.json"}) {
+    EXPECT_EQ(sha256_hex(read(options.run / "rate-0.003/model" / file)), sha256_hex(read(model / file)))
+        << file;
+    EXPECT_EQ(sha256_hex(read(options.run / "model" / file)),
+              sha256_hex(read(grid->points[best].report.model / file)))
+        << file;
+  }
+  const auto again = search_learning_rates(options, rates, {}, {});
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(dump_json(visualness_grid_json(*again)), dump_json(visualness_grid_json(*grid)));
+
+  const auto refused = [&](const VisualnessTrainingOptions& given, const std::vector<double>& tried) {
+    const auto result = search_learning_rates(given, tried, {}, {});
+    EXPECT_FALSE(result);
+    return result ? std::string() : result.error().message;
+  };
+  EXPECT_NE(refused(options, {1e-9}).find("holds another training"), std::string::npos);
+  VisualnessTrainingOptions other = options;
+  other.run = data_.folder() / "refused";
+  EXPECT_NE(refused(other, {}).find("no learning rates"), std::string::npos);
+  EXPECT_NE(refused(other, {1e-3, 1e-3}).find("given twice"), std::string::npos);
+  other.batch = 1000;
+  EXPECT_NE(refused(other, rates).find("a batch of 1000"), std::string::npos);
+  EXPECT_FALSE(fs::exists(other.run));
+  other.batch = 8;
+  other.dry_run = true;
+  const auto dry = search_learning_rates(other, rates, {}, {});
+  ASSERT_TRUE(dry) << dry.error().message;
+  EXPECT_FALSE(dry->finished);
+  EXPECT_FALSE(fs::exists(other.run));
+}
+
 TEST_F(VisualnessTraining, TheAlternativesTrainToo) {
   VisualnessTrainingOptions options = this->options("one");
   options.objective = VisualnessObjective::kOnePicture;
