@@ -146,7 +146,7 @@ std::string dataset_text(const RunDataset& dataset, const VisualnessMetrics& met
 }
 
 Result<std::string> whole_text(const Evaluation& evaluation) {
-  SACCADE_ASSIGN(std::string text, text_by_dataset(evaluation, dataset_text));
+  SACCADE_ASSIGN(std::string text, text_by_dataset<VisualnessMetrics>(evaluation, dataset_text));
   SACCADE_ASSIGN(const auto metrics, read_record<VisualnessMetrics>(evaluation.metrics));
   for (const AttentionTextFacts& facts : metrics.attention_texts) text += attention_text(facts, metrics);
   return text + lexicons_text(metrics);

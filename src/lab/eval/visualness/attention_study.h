@@ -1,6 +1,6 @@
-// Attention of models to the words of several sets of texts: its correlations with lexicons (Verma et al.
-// 2023, tables 3 and 7) and between models (table 8), by the length of the texts, and its share on objects
-// (appendix A.4).
+// Attention of models to the words of several sets of texts (Verma et al. 2023). It is correlated with
+// lexicons, also by the length of the texts (tables 3 and 7), and between models (table 8). Its share on
+// objects is measured too (appendix A.4).
 #pragma once
 
 #include <map>

@@ -37,7 +37,7 @@ class PlainClassifier : public ColourEncoder, public TextClassifier {
 };
 
 // The tokenizer's tokens are bytes, so words stand between commas. Every word occurs twice.
-const std::vector<std::string> kTexts = {"r,gg", "r,gg", "b,rgb", "b,rgb", "rr,bbb,xx,xx", "rr,bbb"};
+const std::vector<std::string> kCommaTexts = {"r,gg", "r,gg", "b,rgb", "b,rgb", "rr,bbb,xx,xx", "rr,bbb"};
 
 TEST(AttentionStudy, CorrelatesByLexiconModelAndLength) {
   std::vector<NamedLexicon> lexicons(2);
@@ -57,7 +57,7 @@ TEST(AttentionStudy, CorrelatesByLexiconModelAndLength) {
     ASSERT_TRUE(reads) << reads.error().message;
     ASSERT_NE(*reads, nullptr);
     const Status status =
-        study.measure("captions", kTexts, model, encoder, **reads, lexicons, &objects, 0.95);
+        study.measure("captions", kCommaTexts, model, encoder, **reads, lexicons, &objects, 0.95);
     ASSERT_TRUE(status) << status.error().message;
   };
   measure("even", even);

@@ -5,14 +5,15 @@
 namespace saccade::lab {
 namespace {
 
-std::string words(int count) {
+std::string repeated_words(int count) {
   std::string text;
   for (int i = 0; i < count; ++i) text += "so ";
   return text;
 }
 
 TEST(TextParts, DividesByTheStudysLengths) {
-  const std::vector<std::string> texts = {words(10), words(11), words(19), words(20), "", words(40)};
+  const std::vector<std::string> texts = {
+      repeated_words(10), repeated_words(11), repeated_words(19), repeated_words(20), "", repeated_words(40)};
   const auto parts = text_parts(texts, nullptr);
   ASSERT_TRUE(parts) << parts.error().message;
   ASSERT_EQ(parts->size(), 3U);

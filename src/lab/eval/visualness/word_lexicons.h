@@ -40,8 +40,8 @@ struct WordRatings {
 // with a word as each text. Errors: those of both.
 Result<WordRatings> read_word_ratings(const std::filesystem::path& path);
 
-// Correlates people's ratings with the lexicons' (appendix A.2): over the words that the given lexicon has, then for each
-// expanded one over the words to which the expansion gave a rating.
+// Correlates people's ratings with the lexicons' (appendix A.2). The given lexicon is compared over its own
+// words, each expanded one over the words to which the expansion gave a rating.
 std::vector<WordRatingAgreement> word_rating_agreements(const WordRatings& people,
                                                         std::span<const NamedLexicon> lexicons,
                                                         double confidence);

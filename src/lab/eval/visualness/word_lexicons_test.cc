@@ -55,7 +55,7 @@ TEST_F(WordLexicons, ListTheAddedWordsByTheirRatings) {
   EXPECT_EQ(lists[0].ranges[1].examples, std::vector<std::string>{"calf"});  // 0.54
   EXPECT_EQ(lists[0].ranges[2].examples, std::vector<std::string>{"thought"});
 
-  // Of many words, some are drawn: the same again by one seed, others by another.
+  // Some of many words are drawn: the same again by one seed, others by another.
   std::vector<NamedLexicon> many = *lexicons;
   for (int i = 0; i < 100; ++i) many[1].lexicon.words["word" + std::to_string(i)] = 0.5;
   const auto drawn = rated_word_lists(many, 1);
