@@ -36,10 +36,9 @@ class PlainClassifier : public ColourEncoder, public TextClassifier {
   std::vector<std::string> labels_ = {"a", "b"};
 };
 
-// The tokenizer's tokens are bytes, so words stand between commas. Every word occurs twice.
-const std::vector<std::string> kCommaTexts = {"r,gg", "r,gg", "b,rgb", "b,rgb", "rr,bbb,xx,xx", "rr,bbb"};
-
 TEST(AttentionStudy, CorrelatesByLexiconModelAndLength) {
+  // The tokenizer's tokens are bytes, so words stand between commas. Every word occurs twice.
+  const std::vector<std::string> texts = {"r,gg", "r,gg", "b,rgb", "b,rgb", "rr,bbb,xx,xx", "rr,bbb"};
   std::vector<NamedLexicon> lexicons(2);
   lexicons[0].name = "mrc";
   lexicons[0].lexicon.words = {{"r", 0.1}, {"gg", 0.9}, {"b", 0.3}, {"rgb", 0.7}, {"rr", 0.5}};
@@ -56,8 +55,7 @@ TEST(AttentionStudy, CorrelatesByLexiconModelAndLength) {
     const auto reads = open_text_attention(encoder, "", 1);
     ASSERT_TRUE(reads) << reads.error().message;
     ASSERT_NE(*reads, nullptr);
-    const Status status =
-        study.measure("captions", kCommaTexts, model, encoder, **reads, lexicons, &objects, 0.95);
+    const Status status = study.measure("captions", texts, model, encoder, **reads, lexicons, &objects, 0.95);
     ASSERT_TRUE(status) << status.error().message;
   };
   measure("even", even);
