@@ -48,7 +48,7 @@ struct VisualnessTrainingOptions : OptimizerOptions {
     weight_decay = 0;
   }
 
-  // Initial checkpoint, as find_checkpoint takes it: CLIP's architecture or BERT's, in Hugging Face's layout.
+  // Initial checkpoint, as find_checkpoint takes it: CLIP's architecture in any layout, or BERT's.
   std::string checkpoint;
   // Path of a config used in its place, for a classifier with random weights: {"model": config.json of BERT,
   // "tokenizer": folder}. The folder is relative to the file. The vocabulary's size in "model" is replaced by

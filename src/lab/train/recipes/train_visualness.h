@@ -9,7 +9,7 @@
 //   automatic/        the first stage's training (loop.h), and
 //   human/            the second one's
 //   model/            the result: the last stage's best checkpoint by macro F1 on the validation texts, in
-//                     the Hugging Face layout, with the NULL image's embedding and the threshold in
+//                     the initial checkpoint's layout, with the NULL image's embedding and the threshold in
 //                     saccade.json (model/visualness.h)
 //   lock              held while a process trains into the folder
 // The same command on the same folder resumes. The order of texts is a function of seed and step alone.
@@ -58,7 +58,7 @@ Json visualness_training_json(const VisualnessTrainingReport& report);
 // cannot distinguish the NULL image from one of the training's images, for datasets of other kinds, and for
 // TIP-CLIP's options with a classifier.
 //
-// kUnsupported for checkpoints of other families and layouts; kMismatch, naming the difference, for a folder
+// kUnsupported for checkpoints of other families, and with a ResNet; kMismatch, naming the difference, for a folder
 // with a training of other options or data. A refusal leaves everything unchanged. Cost: images are read and
 // encoded once; training both towers reads them again each epoch.
 Result<VisualnessTrainingReport> train_visualness(const VisualnessTrainingOptions& options,
