@@ -20,10 +20,11 @@ constexpr std::array<Kind, 15> kKinds = {{
      " collection run cache index-folder allow-write editor composer pseudo-targets server-files generated "},
     {"FILE",
      " by-table html script queries key-file tls-certificate tls-key token-file config charts io lexicon objects null vectors scores "
-     "workflow texts captions features embeddings classes templates "},
+     "workflow texts captions features embeddings classes templates word-ratings "},
     {"PATH", " output images image "},
     {"CHECKPOINT", " model rerank initial visualness against "},
-    {"DATASET", " dataset held-out test validation choose-on automatic human retrieval composition long "},
+    {"DATASET",
+     " dataset held-out test validation choose-on automatic human retrieval composition long attention-texts prior "},
     {"ADDRESS:PORT", " listen "},
     {"URL", " endpoint "},
     {"HOST", " fetch-from "},

@@ -28,6 +28,7 @@ struct Arguments {
   std::vector<std::string> automatic;
   std::vector<std::string> human;
   std::vector<std::string> validation;
+  std::vector<double> learning_rates;
   std::string config;
   std::string null_picture = "random";
   std::string run;
@@ -67,6 +68,16 @@ std::string report_text(const VisualnessTrainingReport& report) {
   return text;
 }
 
+std::string grid_text(const VisualnessGridReport& report) {
+  std::string text;
+  for (const VisualnessGridPoint& point : report.points) {
+    text += fmt::format("learning rate {}:\n{}", point.learning_rate, report_text(point.report));
+  }
+  if (!report.finished) return text;
+  return text + fmt::format("the best F1 is that of learning rate {}\ncheckpoint  {}\n",
+                            report.points[report.best].learning_rate, one_line(report.model.string()));
+}
+
 Status add_sources(const std::vector<std::string>& given, std::vector<DatasetSource>& sources) {
   for (const std::string& text : given) {
     SACCADE_ASSIGN(DatasetSource source, parse_dataset_source(text));
@@ -95,6 +106,17 @@ Result<int> run(const Arguments& arguments, Session& session) {
   options.embed.warning = [&session](const std::string& text) { session.messages.warning(text); };
   options.embed.processes = session.decoders.start(session.messages);
   ProgressLine progress(session.quiet);
+  if (!arguments.learning_rates.empty()) {
+    const auto grid = search_learning_rates(options, arguments.learning_rates, progress.callback(),
+                                            session.interrupts.stop_cleanly());
+    progress.clear();
+    if (!grid) return fail(grid.error());
+    std::optional<std::string> stopped;
+    if (!grid->finished && !options.dry_run) {
+      stopped = fmt::format("at learning rate {}", grid->points.back().learning_rate);
+    }
+    return end_training(session, arguments.json, visualness_grid_json(*grid), grid_text(*grid), stopped, {});
+  }
   auto report = train_visualness(options, progress.callback(), session.interrupts.stop_cleanly());
   progress.clear();
   if (!report) return fail(std::move(report).error());
@@ -154,6 +176,13 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
       ->transform(above_zero)
       ->default_str("2, for a classifier 3");
   add_optimizer_options(*command, options);
+  command
+      ->add_option(
+          "--learning-rates", arguments->learning_rates,
+          "peak learning rates to try, each in a training of its own; the one with the best F1 on the "
+          "validation texts is kept")
+      ->transform(above_zero)
+      ->excludes(command->get_option("--learning-rate"));
   command->add_option("--batch", options.batch, "batch size: number of texts, at least 2")
       ->transform(whole_number(2))
       ->default_str("128, for a classifier 32");
@@ -171,7 +200,7 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
           },
           "number format of matrix products; weights are trained and evaluated in fp32")
       ->check(CLI::IsMember({"fp32", "bf16"}))
-      ->default_str("bf16");
+      ->default_str("fp32");
   command->add_option("--device", options.device, "device to train on")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
@@ -182,14 +211,15 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
                       "cache folder for image embeddings (default: saccade/embeddings in ~/.cache)");
   command->add_flag("--dry-run", options.dry_run, "check options and data without training");
   command->add_flag("--json", arguments->json, "print the result as JSON");
-  group_options(*command, {{"Data", {"--automatic", "--human", "--validation", "--null", "--cache"}},
-                           {"Model", {"-m", "--config", "--train", "--dropout"}},
-                           {"Optimizer and schedule",
-                            {"--objective", "--loss", "--automatic-epochs", "--human-epochs",
-                             "--learning-rate", "--warmup", "--schedule", "--weight-decay", "--adam-beta1",
-                             "--adam-beta2", "--adam-epsilon", "--max-gradient-norm", "--batch", "--seed"}},
-                           {"The run", {"-o", "--dry-run"}},
-                           {"Device and speed", {"--device", "--precision", "--threads"}}});
+  group_options(*command,
+                {{"Data", {"--automatic", "--human", "--validation", "--null", "--cache"}},
+                 {"Model", {"-m", "--config", "--train", "--dropout"}},
+                 {"Optimizer and schedule",
+                  {"--objective", "--loss", "--automatic-epochs", "--human-epochs", "--learning-rate",
+                   "--learning-rates", "--warmup", "--schedule", "--weight-decay", "--adam-beta1",
+                   "--adam-beta2", "--adam-epsilon", "--max-gradient-norm", "--batch", "--seed"}},
+                 {"The run", {"-o", "--dry-run"}},
+                 {"Device and speed", {"--device", "--precision", "--threads"}}});
   command->callback(
       [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
 }

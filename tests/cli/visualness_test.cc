@@ -2,6 +2,7 @@
 // that classifies them, and invalid input.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -158,12 +159,52 @@ TEST_F(Visualness, AClassifierIsTrainedMeasuredAndScores) {
                  {"no NULL image"});
 
   write("lexicon.txt", "Word\tBigram\tConc.M\ncard\t0\t4.9\nred\t0\t4\nway\t0\t2\na\t0\t1.5\nno\t0\t1.7\n");
+  write("captions.txt", "a red card\nno green way\na blue card here\nno white use\nno way\n");
+  write("people.csv", "text,anna,ben\ncard,7,7\nred,6,5\nway,2,3\nno,1,1\nelse,4,4\n");
   write("data/unclear.jsonl", read_file(folder_ / "data/test.jsonl").value() +
                                   "{\"text\": \"a way here\", \"visual\": null}\n"
                                   "{\"text\": \"red use\", \"visual\": null}\n");
-  const Json measured = parsed(run({"eval", "visualness", "--dataset", "data/unclear.jsonl", "--validation",
-                                    "data/train.jsonl", "-m", "base/model", "classifier/model", "--lexicon",
-                                    "lexicon.txt", "--resamples", "20", "-o", "measured", "--json"}));
+  const Json measured = parsed(run({"eval",
+                                    "visualness",
+                                    "--dataset",
+                                    "data/unclear.jsonl",
+                                    "--validation",
+                                    "data/train.jsonl",
+                                    "-m",
+                                    "base/model",
+                                    "classifier/model",
+                                    "--lexicon",
+                                    "lexicon.txt",
+                                    "--attention-texts",
+                                    "captions.txt",
+                                    "data/cards.jsonl",
+                                    "--word-ratings",
+                                    "people.csv",
+                                    "--prior",
+                                    "data/train.jsonl",
+                                    "--own-decision",
+                                    "--resamples",
+                                    "20",
+                                    "-o",
+                                    "measured",
+                                    "--json"}));
+  std::set<std::string> texts;
+  for (const Json& facts : measured["attention_texts"]) texts.insert(facts["dataset"]);
+  EXPECT_EQ(texts, (std::set<std::string>{"unclear", "captions", "cards"}));
+  EXPECT_EQ(measured["attention"].size(), 3U * 2 * 4);
+  EXPECT_EQ(measured["attention_between"].size(), 3U);
+  ASSERT_EQ(measured["word_ratings"].size(), 1U);
+  EXPECT_EQ(measured["word_ratings"][0]["words"], 4);
+  EXPECT_GT(measured["word_ratings"][0]["r"], 0.9);
+  for (const Json& result : measured["results"]) {
+    EXPECT_EQ(result["parts"].size(), 3U);
+    if (result["method"] == "prior") {
+      EXPECT_EQ(result["details"]["from"]["name"], "train");
+    }
+    if (result["method"] == "classifier") {
+      EXPECT_EQ(result["threshold_from"], "checkpoint");
+    }
+  }
   int64_t models = 0;
   for (const Json& result : measured["results"]) {
     if (result["method"] != "classifier" && result["method"] != "null image") continue;
@@ -180,13 +221,35 @@ TEST_F(Visualness, AClassifierIsTrainedMeasuredAndScores) {
   ASSERT_EQ(page.code, 0) << page.err;
   const std::string html = read_file(folder_ / "page.html").value();
   for (const char* part : {"unclear: attention to words", "unclear: where the scores of ambiguous texts lie",
-                           "t-SNE: unclear", "NULL picture"}) {
+                           "t-SNE: unclear", "NULL picture", "captions: attention to words of two models",
+                           "unclear: F1 by the length", "Ratings of words in lexicons"}) {
     EXPECT_THAT(html, HasSubstr(part));
   }
   expect_failure(learn("no", {"--config", "bert.json"}), 2, {"--config"});
   *std::ranges::find(command, "classifier") = "other";
   command.insert(command.end(), {"--loss", "multi-positive"});
   expect_failure(command, 2, {"a loss is for CLIP"});
+}
+
+TEST_F(Visualness, LearningRatesAreTriedInOneRun) {
+  std::vector<std::string> words =
+      learn("grid", {"--learning-rates", "0.001,0.003", "--automatic-epochs", "2", "--human-epochs", "1"});
+  expect_failure(words, 2, {"--learning-rates"});  // beside one learning rate
+  const auto one = std::ranges::find(words, "--learning-rate");
+  words.erase(one, one + 2);
+  const Json tried = parsed(run(words));
+  EXPECT_EQ(tried["finished"], true);
+  ASSERT_EQ(tried["grid"].size(), 2U);
+  EXPECT_EQ(tried["grid"][0]["learning_rate"], 0.001);
+  const double a = tried["grid"][0]["stages"][1]["validation"]["f1"];
+  const double b = tried["grid"][1]["stages"][1]["validation"]["f1"];
+  EXPECT_EQ(tried["learning_rate"], b > a ? 0.003 : 0.001);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "grid/rate-0.003/model/model.safetensors"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "grid/model/saccade.json"));
+  std::erase(words, "--json");
+  const Outcome shown = run(words);
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("the best F1 is that of learning rate 0.00"));
 }
 
 TEST_F(Visualness, WhatTheyRefuse) {
@@ -210,6 +273,15 @@ TEST_F(Visualness, WhatTheyRefuse) {
   const Outcome plain = run({"visualness", "-m", "base/model", "--null", "random", "a card"});
   EXPECT_EQ(plain.code, 0) << plain.err;
   EXPECT_THAT(plain.out, Not(HasSubstr("visual")));
+  expect_failure({"eval", "visualness", "--dataset", "data/test.jsonl", "--validation", "data/train.jsonl",
+                  "-m", "base/model", "--prior", "data/one.jsonl"},
+                 2, {"1 visual and 0 non-visual"});
+  expect_failure({"eval", "visualness", "--dataset", "data/test.jsonl", "--validation", "data/train.jsonl",
+                  "-m", "base/model", "--attention-texts", "gone.txt"},
+                 1, {"gone.txt"});
+  expect_failure({"eval", "visualness", "--dataset", "data/test.jsonl", "--validation", "data/train.jsonl",
+                  "-m", "base/model", "--word-ratings", "data/one.jsonl"},
+                 2, {"without a lexicon to compare"});
   write("bad.txt", "term\tscore\ncard\t3\n");
   expect_failure({"eval", "visualness", "--dataset", "data/test.jsonl", "--validation", "data/train.jsonl",
                   "-m", "base/model", "--lexicon", "bad.txt"},

@@ -41,6 +41,29 @@ INSTANTIATE_TEST_SUITE_P(Clip, Golden,
                            return name;
                          });
 
+TEST(OpenClipNames, AreGivenBack) {
+  const auto file = SafeTensors::open(golden("open_clip-quickgelu") / "open_clip_model.safetensors");
+  ASSERT_TRUE(file) << file.error().message;
+  const nn::TensorMap own = nn::borrow_tensors(*file).value();
+  const auto there = rename_to_hugging_face(own);
+  ASSERT_TRUE(there) << there.error().message;
+  ASSERT_TRUE(there->contains("vision_model.encoder.layers.0.self_attn.v_proj.bias"));
+  const auto back = rename_to_open_clip(*there);
+  ASSERT_TRUE(back) << back.error().message;
+  ASSERT_EQ(back->size(), own.size());
+  for (const auto& [name, tensor] : own) {
+    ASSERT_TRUE(back->contains(name)) << name;
+    const nn::Tensor ours = back->at(name).contiguous();
+    EXPECT_EQ(ours.sizes(), tensor.sizes()) << name;
+    EXPECT_TRUE(std::ranges::equal(ours.floats(), tensor.contiguous().floats())) << name;
+  }
+  nn::TensorMap partial = *there;
+  partial.erase("text_model.encoder.layers.1.self_attn.k_proj.weight");
+  const auto refused = rename_to_open_clip(partial);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("layers.1.self_attn.q_proj.weight without that of k_proj"));
+}
+
 // Long-CLIP's own files: OpenAI's names and two position tensors, the first for rows 0 to 19, the second for
 // the rest.
 TEST(LongClip, OwnLayoutGivesTheSameAnswers) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lab/eval/figures/sample.h"
@@ -52,6 +53,86 @@ struct AttentionRatings {
   static void fields(auto& self, auto& field) { SACCADE_FIELDS(r, low, high, p, words, texts, unaligned); }
 };
 
+// The same for one set of texts, labelled or not, one lexicon, and texts of one length.
+struct AttentionCorrelation {
+  std::string dataset;  // name of the texts
+  std::string model;
+  std::string lexicon;  // "mrc", or "mrc + word2vec"
+  std::string length;   // "all", or one of kTextLengths
+  AttentionRatings ratings;
+  static void fields(auto& self, auto& field) {
+    SACCADE_FIELDS(dataset, model, lexicon, length);
+    AttentionRatings::fields(self.ratings, field);
+  }
+};
+
+// Correlation of two models' attention to the words of the same texts.
+struct AttentionAgreement {
+  std::string dataset;
+  std::string a;
+  std::string b;
+  double r = 0;
+  double low = 0;
+  double high = 0;
+  double p = 0;
+  int64_t words = 0;
+  static void fields(auto& self, auto& field) { SACCADE_FIELDS(dataset, a, b, r, low, high, p, words); }
+};
+
+// The texts over which attention was measured: means over them. Without a list of objects their figures are
+// NaN.
+struct AttentionTextFacts {
+  std::string dataset;
+  int64_t texts = 0;
+  double words = 0;
+  double objects = Figure::kNone;  // number of words that name objects
+  double object_share = Figure::kNone;
+  std::vector<std::pair<std::string, double>> attention_to_objects;  // by model: share
+  static void fields(auto& self, auto& field) {
+    SACCADE_FIELDS(dataset, texts, words, objects, object_share, attention_to_objects);
+  }
+};
+
+// Correlation of a lexicon's ratings with people's.
+struct WordRatingAgreement {
+  std::string lexicon;
+  double r = 0;
+  double low = 0;
+  double high = 0;
+  double p = 0;
+  int64_t words = 0;
+  std::optional<double> alpha;  // the people's agreement, Krippendorff's ordinal alpha
+  static void fields(auto& self, auto& field) { SACCADE_FIELDS(lexicon, r, low, high, p, words, alpha); }
+};
+
+// Words to which an expansion gave a rating, in ranges of the rating.
+inline constexpr std::array<std::string_view, 3> kRatingRanges = {"high", "medium", "low"};
+inline constexpr double kHighRating = 0.7;  // and above
+inline constexpr double kLowRating = 0.3;   // and below
+struct RatedWordRange {
+  std::string name;
+  int64_t words = 0;
+  std::vector<std::string> examples;
+  static void fields(auto& self, auto& field) { SACCADE_FIELDS(name, words, examples); }
+};
+struct RatedWordList {
+  std::string lexicon;
+  std::vector<RatedWordRange> ranges;  // kRatingRanges
+  static void fields(auto& self, auto& field) { SACCADE_FIELDS(lexicon, ranges); }
+};
+
+// A method on a part of a dataset's texts (text_parts.h). The figures are NaN if the part lacks a class.
+struct VisualnessPart {
+  std::string name;
+  int64_t texts = 0;
+  int64_t visual = 0;
+  std::array<Figure, BinaryFigures::kNames.size()> figures;
+  static void fields(auto& self, auto& field) {
+    SACCADE_FIELDS(name, texts, visual);
+    for (size_t i = 0; i < self.figures.size(); ++i) field(BinaryFigures::kNames[i], self.figures[i]);
+  }
+};
+
 // A method, a checkpoint or a rule, on a dataset.
 struct VisualnessResult {
   std::string dataset;
@@ -65,12 +146,14 @@ struct VisualnessResult {
   Json details;                                              // what a method adds
   std::optional<PictureRank> mrr;
   std::optional<AmbiguousScores> ambiguous;
-  std::optional<AttentionRatings> attention;
+  std::optional<AttentionRatings> attention;  // with the given lexicon, over the dataset's texts
+  std::vector<VisualnessPart> parts;
   [[nodiscard]] const Figure& f1() const { return figures.front(); }
   static void fields(auto& self, auto& field) {
     SACCADE_FIELDS(dataset, model, method, texts, visual, threshold, threshold_from);
     for (size_t i = 0; i < self.figures.size(); ++i) field(BinaryFigures::kNames[i], self.figures[i]);
     SACCADE_FIELDS(details, mrr, ambiguous, attention);
+    field.added("parts", self.parts);
   }
 };
 
@@ -87,7 +170,19 @@ struct VisualnessMetrics {
   static constexpr std::string_view kKind = "visualness";
   std::vector<VisualnessResult> results;
   std::vector<VisualnessComparison> comparisons;
-  static void fields(auto& self, auto& field) { SACCADE_FIELDS(results, comparisons); }
+  std::vector<AttentionCorrelation> attention;
+  std::vector<AttentionAgreement> attention_between;
+  std::vector<AttentionTextFacts> attention_texts;
+  std::vector<WordRatingAgreement> word_ratings;
+  std::vector<RatedWordList> rated_words;
+  static void fields(auto& self, auto& field) {
+    SACCADE_FIELDS(results, comparisons);
+    field.added("attention", self.attention);
+    field.added("attention_between", self.attention_between);
+    field.added("attention_texts", self.attention_texts);
+    field.added("word_ratings", self.word_ratings);
+    field.added("rated_words", self.rated_words);
+  }
 };
 
 }  // namespace saccade::lab

@@ -22,6 +22,7 @@ constexpr std::array kMaps = {EnumName<TextMap>{TextMap::kNone, "none"},
                               EnumName<TextMap>{TextMap::kPca, "pca"},
                               EnumName<TextMap>{TextMap::kTsne, "tsne"}};
 constexpr int64_t kMapPoints = 400;  // points of each kind
+constexpr std::string_view kUniformPrior = "uniform";
 
 Result<Dataset> read_rated(const std::string& given) {
   SACCADE_ASSIGN(const DatasetSource source, parse_dataset_source(given));
@@ -114,6 +115,13 @@ Result<VisualnessStudy> VisualnessStudy::make(const VisualnessOptions& options,
   if (options.lexicon.empty() && !options.vectors.empty()) {
     return fail(ErrorCode::kUsage, "word vectors without a lexicon that they could expand");
   }
+  if (options.lexicon.empty() && !options.word_ratings.empty()) {
+    return fail(ErrorCode::kUsage, "people's ratings of words without a lexicon to compare with them");
+  }
+  if (options.validation.empty() && !options.prior.empty()) {
+    return fail(ErrorCode::kUsage,
+                "a class prior without validation texts: methods without a model need them");
+  }
   for (const std::string& given : options.validation) {
     SACCADE_ASSIGN(Dataset dataset, read_rated(given));
     study.validation_.emplace_back(given, std::move(dataset));
@@ -127,6 +135,21 @@ Result<VisualnessStudy> VisualnessStudy::make(const VisualnessOptions& options,
   for (const std::filesystem::path& vectors : options.vectors) {
     SACCADE_ASSIGN(study.vectors_sha256_.emplace_back(), sha256_file(vectors));
   }
+  for (const std::string& given : options.attention_texts) {
+    SACCADE_ASSIGN(study.attention_texts_.emplace_back(), read_attention_texts(given));
+  }
+  if (!options.word_ratings.empty()) {
+    SACCADE_ASSIGN(study.word_ratings_, read_word_ratings(options.word_ratings));
+  }
+  if (options.prior == kUniformPrior) {
+    study.prior_ = 0.5;
+    study.prior_from_ = options.prior;
+  } else if (!options.prior.empty()) {
+    SACCADE_ASSIGN(const Dataset dataset, read_rated(options.prior));
+    SACCADE_ASSIGN(const Texts texts, texts_of(dataset).in(options.prior));
+    study.prior_ = share_of_visual(texts.visual);
+    study.prior_from_ = {{"name", dataset.name}, {"sha256", dataset.hash}};
+  }
   SACCADE_ASSIGN(study.null_picture_, describe_null_picture(options.null_picture));
   return study;
 }
@@ -138,6 +161,7 @@ Json VisualnessStudy::protocol() const {
       "image (its own, where it was trained with one), a text classifier's the probability of its visual class. ";
   words += validation_.empty() ? "Thresholds are those that the checkpoints keep. "
                                : "Thresholds are those of the highest F1 on the validation texts. ";
+  if (options_.own_decision) words += "A text classifier decides by its own classes. ";
   words += fmt::format(
       "Intervals: {} resamples of the texts, those of one group, or one image, together. MRR: a "
       "visual text's own image among those of all. {}",
@@ -145,6 +169,10 @@ Json VisualnessStudy::protocol() const {
   Json validation = Json::array();
   for (const auto& [given, dataset] : validation_) {
     validation.push_back({{"name", dataset.name}, {"sha256", dataset.hash}, {"texts", dataset.size()}});
+  }
+  Json attention = Json::array();
+  for (const AttentionTexts& each : attention_texts_) {
+    attention.push_back({{"name", each.name}, {"sha256", each.sha256}, {"texts", each.texts.size()}});
   }
   Json json = {
       {"description", std::move(words)},
@@ -157,9 +185,19 @@ Json VisualnessStudy::protocol() const {
                            : Json()},
       {"word_vectors_sha256", vectors_sha256_},
       {"objects", objects_ ? Json{{"sha256", objects_->sha256}, {"names", objects_->names.size()}} : Json()},
+      {"word_ratings_sha256", word_ratings_ ? Json(word_ratings_->sha256) : Json()},
+      {"attention_texts", std::move(attention)},
+      {"prior", prior_from_},
+      {"own_decision", options_.own_decision},
       {"leave_out", evaluation_.leave_out}};
   json.update(picture_fields(evaluation_.embed));
   return json;
+}
+
+double VisualnessStudy::share_of_visual(const std::vector<std::optional<bool>>& visual) {
+  const Labelled labels = labelled(visual);
+  return static_cast<double>(std::ranges::count(labels.truth, uint8_t{1})) /
+         static_cast<double>(labels.truth.size());
 }
 
 Result<VisualnessStudy::Texts> VisualnessStudy::texts_of(const Dataset& dataset) {
@@ -196,6 +234,7 @@ Status VisualnessStudy::add_dataset(const NamedDataset& dataset) {
   Judged one;
   one.name = dataset.name;
   SACCADE_ASSIGN(one.texts, texts_of(dataset.dataset).in(dataset.name));
+  SACCADE_ASSIGN(one.texts.parts, text_parts(one.texts.texts, objects_ ? &*objects_ : nullptr));
   if (!validation_.empty()) {
     const auto& [given, validation] = validation_[validation_.size() == 1 ? 0 : datasets_.size()];
     if (validation.hash == dataset.dataset.hash) {
@@ -253,7 +292,7 @@ Result<VisualnessStudy::Method> VisualnessStudy::judge(const Judged& one, std::s
                                                        std::span<const double> validation,
                                                        std::optional<double> kept, ThreadPool& pool) const {
   Method method{.name = std::move(name), .kind = std::move(kind)};
-  if (one.validation.texts.empty()) {
+  if (validation.empty()) {
     if (!kept) {
       return fail(ErrorCode::kUsage,
                   "no threshold: neither validation texts, nor a checkpoint that keeps one (`saccade "
@@ -265,98 +304,40 @@ Result<VisualnessStudy::Method> VisualnessStudy::judge(const Judged& one, std::s
     const Labelled labels = labelled(one.validation.visual);
     SACCADE_ASSIGN(method.threshold, choose_threshold(picked(validation, labels.which), labels.truth));
   }
-  BinaryAnswers answers;
-  answers.clusters = one.texts.clusters;
   std::vector<double> ambiguous;
   for (size_t i = 0; i < scores.size(); ++i) {
-    if (!one.texts.visual[i]) {
-      ambiguous.push_back(scores[i]);
-      continue;
-    }
-    answers.truth.push_back(*one.texts.visual[i] ? 1 : 0);
-    answers.answer.push_back(scores[i] > method.threshold.value ? 1 : 0);
-    answers.cluster.push_back(one.texts.cluster[i]);
+    if (!one.texts.visual[i]) ambiguous.push_back(scores[i]);
   }
+  const auto answers_of = [&](std::span<const size_t> which) {
+    BinaryAnswers answers;
+    answers.clusters = one.texts.clusters;
+    for (const size_t i : which) {
+      if (!one.texts.visual[i]) continue;
+      answers.truth.push_back(*one.texts.visual[i] ? 1 : 0);
+      answers.answer.push_back(scores[i] > method.threshold.value ? 1 : 0);
+      answers.cluster.push_back(one.texts.cluster[i]);
+    }
+    return answers;
+  };
+  std::vector<size_t> all(scores.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  const BinaryAnswers answers = answers_of(all);
   method.estimates = estimate_binary(answers, evaluation_.bootstrap, pool);
   method.figures = figures_of(method.estimates, evaluation_.bootstrap.confidence);
   method.ambiguous = ambiguous_scores(std::move(ambiguous), method.threshold.value);
+  for (const TextPart& each : one.texts.parts) {
+    const BinaryAnswers its = answers_of(each.which);
+    const int64_t visual = std::ranges::count(its.truth, uint8_t{1});
+    VisualnessPart& part = method.parts.emplace_back();
+    part.name = each.name;
+    part.texts = std::ssize(its.truth);
+    part.visual = visual;
+    if (visual == 0 || visual == part.texts) continue;  // F1 needs both classes
+    std::ranges::copy(
+        figures_of(estimate_binary(its, evaluation_.bootstrap, pool), evaluation_.bootstrap.confidence),
+        part.figures.begin());
+  }
   return method;
-}
-
-// Judges by the class prior (a biased coin), and by rules over words.
-Status VisualnessStudy::judge_without_models(Judged& one, ThreadPool& pool) {
-  if (one.validation.texts.empty()) return {};
-  const Labelled validation = labelled(one.validation.visual);
-  const double prior = static_cast<double>(std::ranges::count(validation.truth, uint8_t{1})) /
-                       static_cast<double>(validation.truth.size());
-  // A coin with the validation texts' share of "visual": a score above 0.5 means visual.
-  SplitMix random(evaluation_.bootstrap.seed);
-  std::vector<double> coin;
-  for (size_t i = 0; i < one.texts.texts.size(); ++i) {
-    coin.push_back(static_cast<double>(random.next() >> 11) * 0x1p-53 < prior ? 1 : 0);
-  }
-  Judged plain = {};
-  plain.texts = one.texts;
-  SACCADE_ASSIGN(Method chance, judge(plain, "class prior", "prior", coin, {}, 0.5, pool));
-  chance.own_threshold = false;
-  chance.details = {{"visual", prior}};
-  one.methods.push_back(std::move(chance));
-
-  std::set<std::string> all_words;
-  const auto words_of =
-      [&](const std::vector<std::string>& texts) -> Result<std::vector<std::vector<std::string>>> {
-    std::vector<std::vector<std::string>> words;
-    for (const std::string& text : texts) {
-      SACCADE_ASSIGN(words.emplace_back(), unique_words(text));
-      all_words.insert(words.back().begin(), words.back().end());
-    }
-    return words;
-  };
-  const auto rated = [&](const Lexicon& lexicon, const std::vector<std::vector<std::string>>& words) {
-    std::vector<double> scores;
-    for (const auto& each : words) scores.push_back(mean_rating(lexicon, each));
-    return scores;
-  };
-  const auto coverage = [&](const Lexicon& lexicon) {
-    const auto known =
-        std::ranges::count_if(all_words, [&](const auto& word) { return lexicon.words.contains(word); });
-    return static_cast<double>(known) / static_cast<double>(std::max<size_t>(1, all_words.size()));
-  };
-  if (lexicon_) {
-    SACCADE_ASSIGN(const auto words, words_of(one.texts.texts));
-    SACCADE_ASSIGN(const auto validation_words, words_of(one.validation.texts));
-    SACCADE_ASSIGN(Method method,
-                   judge(one, fmt::format("mean rating of words ({})", lexicon_->format), "lexicon",
-                         rated(*lexicon_, words), rated(*lexicon_, validation_words), {}, pool));
-    method.details = {{"coverage", coverage(*lexicon_)}};
-    one.methods.push_back(std::move(method));
-    for (const std::filesystem::path& vectors : options_.vectors) {
-      WordVectors used;
-      SACCADE_ASSIGN(const Lexicon expanded, expand_lexicon(*lexicon_, vectors, all_words, used));
-      SACCADE_ASSIGN(
-          Method more,
-          judge(one, fmt::format("{} + {}", lexicon_->format, vectors.stem().string()), "expanded lexicon",
-                rated(expanded, words), rated(expanded, validation_words), {}, pool));
-      more.details = {{"coverage", coverage(expanded)}, {"format", used.format}, {"added", used.added}};
-      one.methods.push_back(std::move(more));
-    }
-  }
-  if (objects_) {
-    const auto shares = [&](const std::vector<std::string>& texts) -> Result<std::vector<double>> {
-      std::vector<double> scores;
-      for (const std::string& text : texts) {
-        SACCADE_ASSIGN(scores.emplace_back(), object_share(*objects_, text));
-      }
-      return scores;
-    };
-    SACCADE_ASSIGN(const std::vector<double> scores, shares(one.texts.texts));
-    SACCADE_ASSIGN(const std::vector<double> validation_scores, shares(one.validation.texts));
-    SACCADE_ASSIGN(Method method,
-                   judge(one, fmt::format("objects named ({})", options_.objects.stem().string()), "objects",
-                         scores, validation_scores, {}, pool));
-    one.methods.push_back(std::move(method));
-  }
-  return {};
 }
 
 Result<VisualnessStudy::Retrieval> VisualnessStudy::retrieve(const Judged& one, MatrixView<const float> texts,
@@ -384,6 +365,7 @@ Result<VisualnessStudy::Retrieval> VisualnessStudy::retrieve(const Judged& one, 
 
 Status VisualnessStudy::measure(const EncodedContext& context) {
   Judged& one = datasets_[context.dataset];
+  SACCADE_TRY(settle_words());
   if (one.methods.empty()) SACCADE_TRY(judge_without_models(one, context.pool));
   EncoderBackend& encoder = context.encoder;
   const auto texts = views_of(one.texts.texts);
@@ -405,7 +387,9 @@ Status VisualnessStudy::measure(const EncodedContext& context) {
       return visual_probabilities(*classifier, tokenized);
     };
     SACCADE_ASSIGN(scores, classify(texts));
-    SACCADE_ASSIGN(validation_scores, classify(validation));
+    if (!options_.own_decision) {
+      SACCADE_ASSIGN(validation_scores, classify(validation));
+    }
     kept_threshold = kVisualProbability;
   } else if (encoder.info().image_height == 0) {
     return fail(ErrorCode::kUsage, "a text model without a classifier says nothing of what a text pictures");
@@ -437,16 +421,7 @@ Status VisualnessStudy::measure(const EncodedContext& context) {
   if (text_rows && has_pictures) {
     SACCADE_ASSIGN(method.retrieval, retrieve(one, text_rows->view(), context.pictures, context.pool));
   }
-  if (lexicon_) {
-    SACCADE_ASSIGN(const auto reads,
-                   open_text_attention(encoder, context.model.path, static_cast<int>(context.pool.size())));
-    if (reads != nullptr) {
-      SACCADE_ASSIGN(const WordAttention attention, attention_by_words(encoder, *reads, texts));
-      const Correlation found = correlate(attention, *lexicon_, evaluation_.bootstrap.confidence);
-      method.attention = {found.r, found.low,       found.high,         found.p,
-                          found.n, attention.texts, attention.unaligned};
-    }
-  }
+  if (lexicon_ || !attention_texts_.empty()) SACCADE_TRY(measure_attention(context, one));
   if (context.run != nullptr) {
     for (size_t i = 0; i < scores.size(); ++i) {
       SACCADE_TRY(context.run->add_line(
@@ -460,6 +435,20 @@ Status VisualnessStudy::measure(const EncodedContext& context) {
     if (text_rows) SACCADE_TRY(write_maps(context, one, text_rows->view(), null_row));
   }
   one.methods.push_back(std::move(method));
+  return {};
+}
+
+Status VisualnessStudy::measure_attention(const EncodedContext& context, const Judged& one) {
+  SACCADE_ASSIGN(const auto reads, open_text_attention(context.encoder, context.model.path,
+                                                       static_cast<int>(context.pool.size())));
+  if (reads == nullptr) return {};
+  const auto measure_on = [&](const std::string& name, const std::vector<std::string>& texts) {
+    return attention_.measure(name, texts, context.model.name, context.encoder, *reads, lexicons_,
+                              objects_ ? &*objects_ : nullptr, evaluation_.bootstrap.confidence);
+  };
+  SACCADE_TRY(measure_on(one.name, one.texts.texts));
+  if (context.dataset > 0) return {};
+  for (const AttentionTexts& each : attention_texts_) SACCADE_TRY(measure_on(each.name, each.texts));
   return {};
 }
 
@@ -532,7 +521,11 @@ Result<Json> VisualnessStudy::metrics(std::span<const RunDataset> datasets) cons
       result.details = method.details;
       if (method.retrieval) result.mrr = method.retrieval->figures;
       result.ambiguous = method.ambiguous;
-      result.attention = method.attention;
+      if (const AttentionRatings* attention =
+              lexicon_ ? attention_.find(one.name, method.name, lexicon_->format) : nullptr) {
+        result.attention = *attention;
+      }
+      result.parts = method.parts;
     }
     for (size_t a = 0; a < one.methods.size(); ++a) {
       for (size_t b = a + 1; b < one.methods.size(); ++b) {
@@ -548,6 +541,9 @@ Result<Json> VisualnessStudy::metrics(std::span<const RunDataset> datasets) cons
       }
     }
   }
+  attention_.add_to(metrics, confidence);
+  if (word_ratings_) metrics.word_ratings = word_rating_agreements(*word_ratings_, lexicons_, confidence);
+  metrics.rated_words = rated_word_lists(lexicons_, evaluation_.bootstrap.seed);
   return record_json(metrics);
 }
 

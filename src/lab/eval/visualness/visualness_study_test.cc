@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "lab/eval/run/record_fields.h"
+#include "lab/eval/visualness/word_attention.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/model/test_encoder.h"
@@ -75,8 +76,8 @@ class VisualnessStudyTest : public testing::Test {
     source_.fingerprint = [](const std::string& given) -> Result<std::string> { return given; };
     source_.load = [this](const std::string& given, Precision) -> Result<LoadedEncoder> {
       LoadedEncoder loaded;
-      loaded.encoder =
-          given == "classifier" ? std::make_unique<LetterClassifier>() : std::make_unique<ColourEncoder>();
+      loaded.encoder = given.starts_with("classifier") ? std::make_unique<LetterClassifier>()
+                                                       : std::make_unique<ColourEncoder>();
       loaded.id = {.name = given, .path = (folder_ / given).string(), .fingerprint = given, .dim = 4};
       return loaded;
     };
@@ -148,7 +149,9 @@ TEST_F(VisualnessStudyTest, MeasuresModelsAndRulesInOneTable) {
   EXPECT_EQ(expanded["recall"]["value"], (4.0 / 4 + 3.0 / 4) / 2);
   const Json objects = of(*evaluation, "objects named (o)");
   EXPECT_EQ(objects["recall"]["value"], (1.0 / 4 + 4.0 / 4) / 2);
-  EXPECT_EQ(of(*evaluation, "class prior")["details"]["visual"], 0.5);
+  const Json prior = of(*evaluation, "class prior")["details"];
+  EXPECT_EQ(prior["visual"], 0.5);
+  EXPECT_EQ(prior["from"]["name"], "validation");
 
   const Json classifier = of(*evaluation, "classifier");
   EXPECT_EQ(classifier["method"], "classifier");
@@ -179,6 +182,118 @@ TEST_F(VisualnessStudyTest, MeasuresModelsAndRulesInOneTable) {
     return {};
   }));
   EXPECT_EQ(scores, 22);
+}
+
+TEST_F(VisualnessStudyTest, MeasuresAttentionOverTextsWithoutLabels) {
+  visualness_.lexicon =
+      write("c.tsv", "Word\tConc.M\nr\t1.4\ngg\t4.6\nb\t2.2\nrgb\t3.8\nrr\t3\nrrrr\t5\nbbb\t3\n");
+  visualness_.vectors = {write("glove.txt", "gg 1 0\nwww 1 0\n")};
+  visualness_.word_ratings = write("people.tsv", "Word\tConc.M\nr\t1\ngg\t5\nb\t2\nrgb\t4\nwww\t5\n");
+  // One of them has the dataset's own name.
+  const std::string lines = "r,gg\nr,gg\nb,rgb\nb,rgb\nrr,r\nrr,r\n";
+  visualness_.attention_texts = {write("captions.txt", lines), write("more/texts.txt", lines)};
+  options_.checkpoints = {"single", "classifier", "classifier-2"};
+  const auto evaluation = measure();
+  ASSERT_TRUE(evaluation) << evaluation.error().message;
+  const auto metrics = read_record<VisualnessMetrics>(evaluation->metrics);
+  ASSERT_TRUE(metrics) << metrics.error().message;
+  EXPECT_EQ(dump_json(record_json(*metrics)), dump_json(evaluation->metrics));
+  std::vector<std::string> texts;
+  for (const AttentionTextFacts& facts : metrics->attention_texts) texts.push_back(facts.dataset);
+  EXPECT_EQ(texts, (std::vector<std::string>{"texts", "captions", "texts-2"}));
+  // Texts x models with attention x lexicons x (all texts and three lengths).
+  EXPECT_EQ(metrics->attention.size(), 3U * 2 * 2 * 4);
+  int found = 0;
+  for (const AttentionCorrelation& each : metrics->attention) {
+    if (each.dataset != "captions" || each.length != "all") continue;
+    ++found;
+    EXPECT_EQ(each.ratings.words, 5);
+    EXPECT_EQ(each.ratings.texts, 6);
+    // "r" has 1 of 4 tokens, and 1 of 4 again.
+    EXPECT_NEAR(each.ratings.r,
+                pearson(std::vector{0.25, 0.5, 0.2, 0.6, 0.5}, std::vector{0.1, 0.9, 0.3, 0.7, 0.5}, 0.95).r,
+                1e-5);
+  }
+  EXPECT_EQ(found, 4);
+  ASSERT_EQ(metrics->attention_between.size(), 3U);
+  EXPECT_EQ(metrics->attention_between[1].dataset, "captions");
+  EXPECT_EQ(metrics->attention_between[1].a, "classifier");
+  EXPECT_EQ(metrics->attention_between[1].b, "classifier-2");
+  EXPECT_NEAR(metrics->attention_between[1].r, 1, 1e-9);
+  ASSERT_EQ(metrics->word_ratings.size(), 2U);
+  EXPECT_EQ(metrics->word_ratings[0].words, 4);
+  EXPECT_EQ(metrics->word_ratings[1].words, 1);  // "www"
+  ASSERT_EQ(metrics->rated_words.size(), 1U);
+  EXPECT_EQ(metrics->rated_words[0].ranges[0].examples, std::vector<std::string>{"www"});
+  const Json& protocol = evaluation->info.protocol;
+  EXPECT_EQ(protocol["attention_texts"][0]["name"], "captions");
+  EXPECT_EQ(protocol["attention_texts"][0]["texts"], 6);
+  EXPECT_TRUE(protocol["word_ratings_sha256"].is_string());
+
+  // Without a lexicon, models are compared with each other alone.
+  visualness_.lexicon.clear();
+  visualness_.vectors.clear();
+  visualness_.word_ratings.clear();
+  const auto plain = measure();
+  ASSERT_TRUE(plain) << plain.error().message;
+  EXPECT_TRUE(plain->metrics["attention"].empty());
+  EXPECT_EQ(plain->metrics["attention_between"].size(), 3U);
+}
+
+TEST_F(VisualnessStudyTest, PartsAreJudgedByThemselves) {
+  std::string texts = kTexts;
+  texts += "{\"text\": \"rgb rgb rgb rgb rgb rgb rgb rgb rgb rgb rgb\", \"visual\": false}\n";
+  options_.datasets = {write("texts.jsonl", texts)};
+  visualness_.objects = write("o.txt", "rrrr\nrgb\n");
+  const auto evaluation = measure();
+  ASSERT_TRUE(evaluation) << evaluation.error().message;
+  const Json parts = of(*evaluation, "single")["parts"];
+  ASSERT_EQ(parts.size(), 5U);
+  EXPECT_EQ(parts[0]["name"], "short");
+  EXPECT_EQ(parts[0]["texts"], 8);
+  EXPECT_EQ(parts[0]["visual"], 4);
+  EXPECT_EQ(parts[0]["f1"]["value"], 1);
+  EXPECT_EQ(parts[1]["name"], "medium");
+  EXPECT_EQ(parts[1]["texts"], 1);
+  EXPECT_TRUE(parts[1]["f1"]["value"].is_null()) << "one class alone";
+  EXPECT_EQ(parts[2]["texts"], 0);
+  EXPECT_EQ(parts[4]["name"], "many objects");
+  EXPECT_EQ(parts[4]["texts"], 4);  // rrrr, and three of rgb
+  EXPECT_EQ(parts[4]["visual"], 1);
+  EXPECT_EQ(parts[4]["recall"]["value"], 1);
+}
+
+TEST_F(VisualnessStudyTest, ThePriorMayBeThatOfTheTraining) {
+  visualness_.prior = write("training.jsonl",
+                            "{\"text\": \"r\", \"visual\": true}\n{\"text\": \"b\", \"visual\": false}\n"
+                            "{\"text\": \"g\", \"visual\": false}\n{\"text\": \"rg\", \"visual\": false}\n"
+                            "{\"text\": \"gg\", \"visual\": null}\n");
+  const auto evaluation = measure();
+  ASSERT_TRUE(evaluation) << evaluation.error().message;
+  const Json details = of(*evaluation, "class prior")["details"];
+  EXPECT_EQ(details["visual"], 0.25);
+  EXPECT_EQ(details["from"]["name"], "training");
+  EXPECT_EQ(evaluation->info.protocol["prior"]["name"], "training");
+  visualness_.prior = "uniform";
+  const auto uniform = measure();
+  ASSERT_TRUE(uniform) << uniform.error().message;
+  EXPECT_EQ(of(*uniform, "class prior")["details"]["visual"], 0.5);
+  EXPECT_EQ(of(*uniform, "class prior")["details"]["from"], "uniform");
+}
+
+TEST_F(VisualnessStudyTest, AClassifierMayDecideByItsOwnClasses) {
+  options_.checkpoints = {"single", "classifier"};
+  visualness_.own_decision = true;
+  const auto evaluation = measure();
+  ASSERT_TRUE(evaluation) << evaluation.error().message;
+  const Json classifier = of(*evaluation, "classifier");
+  EXPECT_EQ(classifier["threshold"], 0.5);
+  EXPECT_EQ(classifier["threshold_from"], "checkpoint");
+  EXPECT_EQ(of(*evaluation, "single")["threshold_from"]["name"], "validation");
+  visualness_.own_decision = false;
+  const auto chosen = measure();
+  ASSERT_TRUE(chosen) << chosen.error().message;
+  EXPECT_EQ(of(*chosen, "classifier")["threshold_from"]["name"], "validation");
 }
 
 TEST_F(VisualnessStudyTest, ATrainedCheckpointBringsItsNullPictureAndThreshold) {
@@ -240,6 +355,17 @@ TEST_F(VisualnessStudyTest, WhatItRefuses) {
   visualness_.lexicon.clear();
   visualness_.vectors = {"v.txt"};
   EXPECT_THAT(refusal(), HasSubstr("without a lexicon"));
+  visualness_.vectors.clear();
+  visualness_.word_ratings = write("people.csv", "text,a,b\nr,1,2\n");
+  EXPECT_THAT(refusal(), HasSubstr("without a lexicon to compare"));
+  visualness_.word_ratings.clear();
+  visualness_.attention_texts = {write("blank.txt", "\n")};
+  EXPECT_THAT(refusal(), HasSubstr("no texts in it"));
+  visualness_.attention_texts.clear();
+  visualness_.prior = write("one.jsonl", "{\"text\": \"rrr\", \"visual\": true}\n");
+  EXPECT_THAT(refusal(), HasSubstr("1 visual and 0 non-visual"));
+  visualness_.validation.clear();
+  EXPECT_THAT(refusal(), HasSubstr("a class prior without validation texts"));
 }
 
 TEST_F(VisualnessStudyTest, PicturesThatCannotBeReadCostOnlyTheirRanks) {

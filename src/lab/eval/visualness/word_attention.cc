@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 #include <vector>
 
 #include "lab/eval/figures/resampling.h"
@@ -47,8 +48,19 @@ std::span<const int32_t> own_ids(const TokenizedText& text) {
 
 }  // namespace
 
+void WordAttention::add(const WordAttention& other) {
+  for (const auto& [word, sum] : other.words) {
+    words[word].share += sum.share;
+    words[word].times += sum.times;
+  }
+  texts += other.texts;
+  unaligned += other.unaligned;
+  attended += other.attended;
+  to_objects += other.to_objects;
+}
+
 Result<WordAttention> attention_by_words(const EncoderBackend& encoder, TextAttention& attention,
-                                         std::span<const std::string_view> texts) {
+                                         std::span<const std::string_view> texts, const ObjectList* objects) {
   const Tokenizer* tokenizer = encoder.tokenizer();
   WordAttention result;
   for (const std::string_view text : texts) {
@@ -79,12 +91,19 @@ Result<WordAttention> attention_by_words(const EncoderBackend& encoder, TextAtte
     const auto own = std::span(weights).subspan(static_cast<size_t>(whole.first), ids.size());
     const double all = std::accumulate(own.begin(), own.end(), 0.0);
     if (!(all > 0)) continue;
+    std::set<std::string> named;
+    if (objects != nullptr) {
+      SACCADE_ASSIGN(const std::vector<std::string> in_order, words_in_order(text));
+      named = named_objects(*objects, in_order);
+    }
+    ++result.attended;
     for (const auto& [word, tokens] : words) {
       double share = 0;
       for (size_t t = tokens.first; t < tokens.second; ++t) share += own[t] / all;
       WordAttention::Sum& sum = result.words[word];
       sum.share += share;
       ++sum.times;
+      if (named.contains(word)) result.to_objects += share;
     }
   }
   return result;
@@ -127,6 +146,18 @@ Correlation correlate(const WordAttention& attention, const Lexicon& lexicon, do
     ratings.push_back(found->second);
   }
   return pearson(shares, ratings, confidence);
+}
+
+Correlation correlate(const WordAttention& a, const WordAttention& b, double confidence) {
+  std::vector<double> shares;
+  std::vector<double> others;
+  for (const auto& [word, sum] : a.words) {
+    const auto found = b.words.find(word);
+    if (sum.times < 2 || found == b.words.end() || found->second.times < 2) continue;
+    shares.push_back(sum.share / static_cast<double>(sum.times));
+    others.push_back(found->second.share / static_cast<double>(found->second.times));
+  }
+  return pearson(shares, others, confidence);
 }
 
 }  // namespace saccade::lab

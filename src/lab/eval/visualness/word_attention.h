@@ -32,12 +32,20 @@ struct WordAttention {
   // Number of texts whose tokenization differs from that of their words one by one. Their pieces cannot be
   // assigned to words.
   int64_t unaligned = 0;
+  // Number of texts whose words have shares, and the sum over them of the shares of words that name objects.
+  int64_t attended = 0;
+  double to_objects = 0;
+
+  // Adds the attention over other texts.
+  void add(const WordAttention& other);
 };
 
 // Computes word attention. `attention` belongs to the encoder, which has a tokenizer. Texts longer than the
-// context are truncated. Errors: those of TextAttention::attend. Cost: one forward pass per text.
+// context are truncated. `objects`: the list for `to_objects`, or `nullptr`. Errors: those of
+// TextAttention::attend. Cost: one forward pass per text.
 Result<WordAttention> attention_by_words(const EncoderBackend& encoder, TextAttention& attention,
-                                         std::span<const std::string_view> texts);
+                                         std::span<const std::string_view> texts,
+                                         const ObjectList* objects = nullptr);
 
 struct Correlation {
   double r = 0;  // Pearson's
@@ -51,5 +59,8 @@ Correlation pearson(std::span<const double> x, std::span<const double> y, double
 
 // Correlates over the words that the lexicon has and that occur in more than one place, as in the study.
 Correlation correlate(const WordAttention& attention, const Lexicon& lexicon, double confidence);
+// Correlates two models' attention over the words that occur in more than one place for both (the study's
+// table 8).
+Correlation correlate(const WordAttention& a, const WordAttention& b, double confidence);
 
 }  // namespace saccade::lab

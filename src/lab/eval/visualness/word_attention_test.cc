@@ -85,6 +85,36 @@ TEST(WordAttention, JoinsPiecesOfTheLastBlockIntoWords) {
   EXPECT_NEAR(attention->words.at("c").share, 5.0 / 14 + 1, 1e-6);
 }
 
+TEST(WordAttention, SumsTheSharesOfNamedObjects) {
+  AttendingEncoder encoder(std::make_unique<LetterTokenizer>());
+  const std::vector<std::string_view> texts = {"ab, C", "c", "a x b"};
+  ObjectList objects;
+  objects.names = {{"c"}};
+  objects.longest = 1;
+  const auto reads = open_text_attention(encoder, "", 1);
+  ASSERT_TRUE(reads) << reads.error().message;
+  ASSERT_NE(*reads, nullptr);
+  const auto attention = attention_by_words(encoder, **reads, texts, &objects);
+  ASSERT_TRUE(attention) << attention.error().message;
+  EXPECT_EQ(attention->attended, 2);
+  EXPECT_NEAR(attention->to_objects, 5.0 / 14 + 1, 1e-6);
+
+  // Attention over parts of the texts adds up to that over all.
+  WordAttention sum;
+  for (const std::string_view text : texts) {
+    const auto part = attention_by_words(encoder, **reads, std::span(&text, 1), &objects);
+    ASSERT_TRUE(part) << part.error().message;
+    sum.add(*part);
+  }
+  EXPECT_EQ(sum.texts, 3);
+  EXPECT_EQ(sum.unaligned, 1);
+  EXPECT_EQ(sum.attended, 2);
+  EXPECT_NEAR(sum.to_objects, attention->to_objects, 1e-9);
+  ASSERT_EQ(sum.words.size(), attention->words.size());
+  EXPECT_EQ(sum.words.at("c").times, 2);
+  EXPECT_NEAR(sum.words.at("c").share, attention->words.at("c").share, 1e-9);
+}
+
 TEST(WordAttention, CountsTextsWhosePiecesAreNotItsWords) {
   AttendingEncoder encoder(std::make_unique<LetterTokenizer>());
   const std::vector<std::string_view> texts = {"a x b", "a b"};
@@ -158,6 +188,22 @@ TEST(Correlation, TakesWordsThatStandTwiceAndAreRated) {
   const Correlation correlation = correlate(attention, lexicon, 0.95);
   EXPECT_EQ(correlation.n, 6);
   EXPECT_NEAR(correlation.r, 1, 1e-12);
+}
+
+TEST(Correlation, ComparesModelsOverWordsThatBothHaveTwice) {
+  WordAttention a;
+  WordAttention b;
+  for (int i = 0; i < 5; ++i) {
+    const std::string word(1, static_cast<char>('a' + i));
+    a.words[word] = {.share = 2.0 * i, .times = 2};
+    b.words[word] = {.share = -3.0 * i, .times = 3};
+  }
+  a.words["once"] = {.share = 100, .times = 1};
+  b.words["once"] = {.share = 100, .times = 2};
+  a.words["alone"] = {.share = 100, .times = 2};
+  const Correlation correlation = correlate(a, b, 0.95);
+  EXPECT_EQ(correlation.n, 5);
+  EXPECT_NEAR(correlation.r, -1, 1e-12);
 }
 
 }  // namespace

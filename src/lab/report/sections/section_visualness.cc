@@ -4,6 +4,7 @@
 #include <limits>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lab/report/run_sections.h"
 #include "lab/report/verdicts.h"
@@ -98,18 +99,122 @@ std::string p_text(double p) {
   return p < 0.001 ? "< 0.001" : fmt::format("{:.3f}", p);
 }
 
-Table attention_table(const std::string& dataset, const std::vector<Entry>& entries) {
+// Returns the correlations of attention with lexicons over one set of texts; those that an older run keeps with its
+// results.
+std::vector<AttentionCorrelation> correlations_of(const std::string& texts,
+                                                  const VisualnessMetrics& metrics) {
+  std::vector<AttentionCorrelation> correlations;
+  for (const AttentionCorrelation& each : metrics.attention) {
+    if (each.dataset == texts) correlations.push_back(each);
+  }
+  if (!metrics.attention.empty()) return correlations;
+  for (const VisualnessResult& result : metrics.results) {
+    if (result.dataset != texts || !result.attention) continue;
+    correlations.push_back({.dataset = texts,
+                            .model = result.model,
+                            .lexicon = "",
+                            .length = "all",
+                            .ratings = *result.attention});
+  }
+  return correlations;
+}
+
+Table attention_table(const ReportData& data, const LoadedRun& run, const std::string& texts,
+                      const VisualnessMetrics& metrics) {
   Table table;
-  table.name = "attention-" + dataset;
-  table.caption = dataset + ": attention to words of the last block, and the words' ratings (Pearson)";
-  table.columns = {text_column("model", "model"), figure_column("r", "r"), text_column("p", "p"),
-                   number_column("words", "words")};
+  table.name = "attention-" + texts;
+  table.caption = texts + ": attention to words of the last block, and the words' ratings (Pearson)";
+  table.columns = {text_column("model", "model"),  text_column("lexicon", "lexicon"),
+                   text_column("texts", "length"), figure_column("r", "r"),
+                   text_column("p", "p"),          number_column("words", "words")};
+  for (const AttentionCorrelation& each : correlations_of(texts, metrics)) {
+    const AttentionRatings& ratings = each.ratings;
+    if (each.length != "all" && !std::isfinite(ratings.r)) continue;
+    table.rows.push_back({text_cell(series_of(data, run, each.model).name), text_cell(each.lexicon),
+                          text_cell(each.length),
+                          figure_cell(ratings.r, ratings.low, ratings.high, Unit::kNumber),
+                          text_cell(p_text(ratings.p)), number_cell(ratings.words)});
+  }
+  return table;
+}
+
+Table agreement_table(const ReportData& data, const LoadedRun& run, const std::string& texts,
+                      const VisualnessMetrics& metrics) {
+  Table table;
+  table.name = "attention-between-" + texts;
+  table.caption = texts + ": attention to words of two models (Pearson)";
+  table.columns = {text_column("a", "a"), text_column("b", "b"), figure_column("r", "r"),
+                   text_column("p", "p"), number_column("words", "words")};
+  for (const AttentionAgreement& each : metrics.attention_between) {
+    if (each.dataset != texts) continue;
+    table.rows.push_back({text_cell(series_of(data, run, each.a).name),
+                          text_cell(series_of(data, run, each.b).name),
+                          figure_cell(each.r, each.low, each.high, Unit::kNumber), text_cell(p_text(each.p)),
+                          number_cell(each.words)});
+  }
+  return table;
+}
+
+// Returns what the texts are like, and the models' attention to the objects that they name.
+Table objects_table(const ReportData& data, const LoadedRun& run, const VisualnessMetrics& metrics) {
+  Table table;
+  table.name = "attention-objects";
+  table.caption = "Words and objects of a text on average, and the share of attention to objects";
+  table.columns = {text_column("texts", "texts"),       number_column("words", "words"),
+                   number_column("objects", "objects"), number_column("share", "share"),
+                   text_column("model", "model"),       number_column("attention to objects", "attention")};
+  for (const AttentionTextFacts& facts : metrics.attention_texts) {
+    for (const auto& [model, share] : facts.attention_to_objects) {
+      table.rows.push_back({text_cell(facts.dataset), number_cell(facts.words), number_cell(facts.objects),
+                            number_cell(facts.object_share, Unit::kShare),
+                            text_cell(series_of(data, run, model).name), number_cell(share, Unit::kShare)});
+    }
+  }
+  return table;
+}
+
+Table parts_table(const std::string& dataset, const std::vector<Entry>& entries) {
+  Table table;
+  table.name = "visualness-parts-" + dataset;
+  table.caption = dataset + ": F1 by the length of the texts and the objects that they name";
+  table.columns = {text_column("method", "method"), text_column("texts", "part"),
+                   number_column("number", "number"), number_column("visual", "visual"),
+                   figure_column("F1", "f1")};
   for (const Entry& entry : entries) {
-    if (!entry.result->attention) continue;
-    const AttentionRatings& attention = *entry.result->attention;
-    table.rows.push_back({text_cell(entry.series.name),
-                          figure_cell(attention.r, attention.low, attention.high, Unit::kNumber),
-                          text_cell(p_text(attention.p)), number_cell(attention.words)});
+    for (const VisualnessPart& part : entry.result->parts) {
+      if (!std::isfinite(part.figures.front().value)) continue;
+      table.rows.push_back({text_cell(entry.series.name), text_cell(part.name), number_cell(part.texts),
+                            number_cell(part.visual), figure_cell(&part.figures.front(), Unit::kShare)});
+    }
+  }
+  return table;
+}
+
+Table word_ratings_table(const VisualnessMetrics& metrics) {
+  Table table;
+  table.name = "word-ratings";
+  table.caption = "Ratings of words in lexicons, and people's (Pearson)";
+  table.columns = {text_column("lexicon", "lexicon"), figure_column("r", "r"), text_column("p", "p"),
+                   number_column("words", "words"), number_column("people's agreement (alpha)", "alpha")};
+  for (const WordRatingAgreement& each : metrics.word_ratings) {
+    table.rows.push_back({text_cell(each.lexicon), figure_cell(each.r, each.low, each.high, Unit::kNumber),
+                          text_cell(p_text(each.p)), number_cell(each.words),
+                          number_cell(each.alpha.value_or(std::numeric_limits<double>::quiet_NaN()))});
+  }
+  return table;
+}
+
+Table rated_words_table(const VisualnessMetrics& metrics) {
+  Table table;
+  table.name = "rated-words";
+  table.caption = "Words that word vectors added to a lexicon, by their ratings";
+  table.columns = {text_column("lexicon", "lexicon"), text_column("rating", "rating"),
+                   number_column("words", "words"), text_column("such as", "examples")};
+  for (const RatedWordList& list : metrics.rated_words) {
+    for (const RatedWordRange& range : list.ranges) {
+      table.rows.push_back({text_cell(list.lexicon), text_cell(range.name), number_cell(range.words),
+                            text_cell(fmt::format("{}", fmt::join(range.examples, ", ")))});
+    }
   }
   return table;
 }
@@ -230,6 +335,26 @@ Result<std::string> maps_html(const ReportData& data, const LoadedRun& run, cons
   return html.empty() ? html : "<div class=\"panels\">\n" + html + "</div>\n";
 }
 
+// Returns the tables of attention over texts without labels, and of the lexicons.
+std::string words_html(const ReportData& data, const LoadedRun& run, const VisualnessMetrics& metrics,
+                       PageBuilder& page) {
+  std::vector<Table> tables;
+  for (const AttentionTextFacts& facts : metrics.attention_texts) {
+    const auto named = [&](const RunDataset& dataset) { return dataset.name == facts.dataset; };
+    if (std::ranges::any_of(run.run->info.datasets, named)) continue;  // shown with the dataset
+    tables.push_back(attention_table(data, run, facts.dataset, metrics));
+    tables.push_back(agreement_table(data, run, facts.dataset, metrics));
+  }
+  tables.push_back(objects_table(data, run, metrics));
+  tables.push_back(word_ratings_table(metrics));
+  tables.push_back(rated_words_table(metrics));
+  std::string html;
+  for (const Table& table : tables) {
+    if (!table.rows.empty()) html += page.table(table);
+  }
+  return html;
+}
+
 }  // namespace
 
 Result<std::string> visualness_section(const ReportData& data, PageBuilder& page) {
@@ -248,13 +373,15 @@ Result<std::string> visualness_section(const ReportData& data, PageBuilder& page
                           page.chart(methods_chart(dataset.name, entries)),
                           page.table(methods_table(dataset.name, entries)));
       for (const Table& table :
-           {attention_table(dataset.name, entries), ambiguous_table(dataset.name, entries),
+           {parts_table(dataset.name, entries), attention_table(data, run, dataset.name, *metrics),
+            agreement_table(data, run, dataset.name, *metrics), ambiguous_table(dataset.name, entries),
             differences_table(data, run, dataset.name, metrics->comparisons)}) {
         if (!table.rows.empty()) html += page.table(table);
       }
       SACCADE_ASSIGN(const std::string maps, maps_html(data, run, dataset.name, page));
       html += maps;
     }
+    html += words_html(data, run, *metrics, page);
   }
   if (html.empty()) return std::string();
   return "<section id=\"visualness\"><h2>Visualness</h2>\n<p class=\"soft\">Which texts picture something: each method "

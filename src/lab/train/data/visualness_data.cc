@@ -10,6 +10,7 @@
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/model/checkpoints/checkpoint.h"
+#include "saccade/model/families/clip_checkpoint.h"
 #include "saccade/model/options/precision_names.h"
 
 namespace saccade::lab {
@@ -32,7 +33,9 @@ constexpr int64_t kMaxFileBytes = int64_t{256} << 20;  // limit for a config or 
 Status read_files(const Checkpoint& checkpoint, VisualnessData& data) {
   for (const fs::path& file : checkpoint.files) {
     const std::string name = file.filename().string();
-    if (name.find("safetensors") != std::string::npos || file.extension() == ".bin") continue;
+    const std::string ending = file.extension().string();
+    if (name.find("safetensors") != std::string::npos || ending == ".bin") continue;
+    if (ending == ".pt" || ending == ".pth") continue;
     SACCADE_ASSIGN(data.files[name], read_file(file, kMaxFileBytes));
   }
   return {};
@@ -43,13 +46,15 @@ Status load_clip(const VisualnessTrainingOptions& options, const Checkpoint& che
   SACCADE_ASSIGN(data.loaded, load_checkpoint(options.checkpoint, {.threads = options.threads,
                                                                    .fingerprints = options.fingerprints}));
   const EncoderInfo& info = data.loaded.encoder->info();
-  if (info.family != "clip" || checkpoint.layout != Layout::kHuggingFace) {
+  if (info.family != "clip") {
     return fail(ErrorCode::kUnsupported,
-                "{}: family {}, layout {}; visualness is trained into CLIP's, or BERT's, Hugging Face's",
-                where, info.family, layout_name(checkpoint.layout));
+                "{}: family {}; visualness is trained into CLIP's architecture or BERT's", where,
+                info.family);
   }
+  data.layout = checkpoint.layout;
   data.tokenizer = data.loaded.encoder->tokenizer();
-  SACCADE_ASSIGN(data.config, clip_config_from_hugging_face(checkpoint.config).in(where));
+  SACCADE_ASSIGN(const Weights weights, map_weights(checkpoint));
+  SACCADE_ASSIGN(data.config, read_clip_config(checkpoint, weights.tensors).in(where));
   data.context = data.config.positions;
   data.description["begins_with"] = info.fingerprint;
   return read_files(checkpoint, data);

@@ -19,6 +19,7 @@
 #include "saccade/core/json.h"
 #include "saccade/core/threads.h"
 #include "saccade/matrix.h"
+#include "saccade/model/checkpoints/checkpoint.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/model/families/clip.h"
 #include "saccade/model/towers/bert.h"
@@ -50,7 +51,8 @@ struct VisualnessExamples {
 };
 
 struct VisualnessData {
-  std::filesystem::path checkpoint;  // empty: a classifier from random weights
+  std::filesystem::path checkpoint;      // empty: a classifier from random weights
+  Layout layout = Layout::kHuggingFace;  // of the checkpoint, and of the result
   bool classifier = false;
   LoadedEncoder loaded;  // unused for a classifier, like everything about images
   ClipConfig config;

@@ -48,7 +48,7 @@ struct VisualnessTrainingOptions : OptimizerOptions {
     weight_decay = 0;
   }
 
-  // Initial checkpoint, as find_checkpoint takes it: CLIP's architecture or BERT's, in Hugging Face's layout.
+  // Initial checkpoint, as find_checkpoint takes it: CLIP's architecture in any layout, or BERT's.
   std::string checkpoint;
   // Path of a config used in its place, for a classifier with random weights: {"model": config.json of BERT,
   // "tokenizer": folder}. The folder is relative to the file. The vocabulary's size in "model" is replaced by
@@ -72,7 +72,8 @@ struct VisualnessTrainingOptions : OptimizerOptions {
   // Dropout probability of a classifier's input from the first token; its blocks have no dropout.
   double dropout = 0.1;
   uint64_t seed = 1;
-  Precision precision = Precision::kBf16;  // precision of matrix products; evaluations and weights are fp32
+  // Precision of matrix products: the study states none, so fp32. Evaluations and weights are fp32 always.
+  Precision precision = Precision::kFp32;
   std::string device = "cpu";
   int threads = 0;
   bool dry_run = false;

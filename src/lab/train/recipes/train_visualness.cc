@@ -19,6 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kVisualnessGridKind = "train visualness grid";
+
 Status check_options(const VisualnessTrainingOptions& options) {
   if (options.automatic.datasets.empty() && options.human.datasets.empty()) {
     return fail(ErrorCode::kUsage,
@@ -168,6 +170,69 @@ Result<VisualnessTrainingReport> train_visualness(const VisualnessTrainingOption
   return nn::without_exceptions(kVisualnessKind, [&] {
     return train(options, options.threads > 0 ? options.threads : available_processors(), progress, stop);
   });
+}
+
+Json visualness_grid_json(const VisualnessGridReport& report) {
+  Json grid = Json::array();
+  for (const VisualnessGridPoint& point : report.points) {
+    Json training = visualness_training_json(point.report);
+    training["learning_rate"] = point.learning_rate;
+    grid.push_back(std::move(training));
+  }
+  return {{"model", report.model.string()},
+          {"finished", report.finished},
+          {"learning_rate", report.finished ? Json(report.points[report.best].learning_rate) : Json()},
+          {"grid", std::move(grid)}};
+}
+
+Result<VisualnessGridReport> search_learning_rates(const VisualnessTrainingOptions& options,
+                                                   std::span<const double> learning_rates,
+                                                   const ProgressCallback& progress, std::stop_token stop) {
+  if (learning_rates.empty()) return fail(ErrorCode::kUsage, "no learning rates to try");
+  std::vector<VisualnessTrainingOptions> trainings;
+  for (const double rate : learning_rates) {
+    VisualnessTrainingOptions& training = trainings.emplace_back(options);
+    training.learning_rate = rate;
+    training.run = options.run / fmt::format("rate-{}", rate);
+    if (std::ranges::count(learning_rates, rate) > 1) {
+      return fail(ErrorCode::kUsage, "learning rate {} is given twice", rate);
+    }
+  }
+  VisualnessGridReport report;
+  report.model = options.run / "model";
+  SACCADE_ASSIGN(TrainingFolder folder,
+                 TrainingFolder::open(options.run, kVisualnessGridKind, {}, options.dry_run));
+  const Json description = {
+      {"kind", kVisualnessGridKind},
+      {"learning_rates", std::vector<double>(learning_rates.begin(), learning_rates.end())}};
+  SACCADE_TRY(folder.check_whole(description));
+  std::error_code ignored;
+  if (options.dry_run || !fs::exists(options.run / "run.json", ignored)) {
+    // Invalid input writes nothing, so the first training is checked before the folder is claimed.
+    VisualnessTrainingOptions first = trainings.front();
+    first.dry_run = true;
+    SACCADE_ASSIGN(VisualnessTrainingReport checked, train_visualness(first, progress, stop));
+    if (options.dry_run) {
+      report.points.push_back({first.learning_rate, std::move(checked)});
+      return report;
+    }
+  }
+  SACCADE_TRY(folder.claim(description));
+  for (const VisualnessTrainingOptions& training : trainings) {
+    SACCADE_ASSIGN(VisualnessTrainingReport trained,
+                   train_visualness(training, progress, stop)
+                       .in(fmt::format("learning rate {}", training.learning_rate)));
+    report.points.push_back({training.learning_rate, std::move(trained)});
+    if (!report.points.back().report.finished) return report;
+  }
+  const auto f1_of = [](const VisualnessGridPoint& point) { return point.report.stages.back().best.f1; };
+  report.best =
+      static_cast<size_t>(std::ranges::max_element(report.points, {}, f1_of) - report.points.begin());
+  SACCADE_TRY(copy_model(report.points[report.best].report.model, report.model));
+  SACCADE_TRY(folder.conclude({{"learning_rate", report.points[report.best].learning_rate},
+                               {"f1", f1_of(report.points[report.best])}}));
+  report.finished = true;
+  return report;
 }
 
 }  // namespace saccade::lab

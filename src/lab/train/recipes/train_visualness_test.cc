@@ -16,6 +16,8 @@
 #include "lab/train/math/variable.h"
 #include "saccade/core/files/safetensors.h"
 #include "saccade/core/hash.h"
+#include "saccade/model/checkpoints/checkpoint.h"
+#include "saccade/nn/parameters.h"
 
 namespace saccade::lab {
 namespace {
@@ -242,6 +244,22 @@ class VisualnessTraining : public testing::Test {
     EXPECT_FALSE(report);
     return report ? Error{} : report.error();
   }
+  // Returns macro F1 on the validation texts.
+  [[nodiscard]] double f1_by_encoder(EncoderBackend& encoder, const KeptVisualness& kept) const {
+    const Dataset validation = read_dataset(validation_).value();
+    const auto& items = validation.as<RatedTexts>().items;
+    std::vector<TokenizedText> texts;
+    for (const RatedText& item : items) texts.push_back(encoder.tokenizer()->encode(item.text, 24));
+    const auto rows = encoder.encode_texts(texts);
+    EXPECT_TRUE(rows);
+    if (!rows) return 0;
+    const auto scores = visualness_scores(kept.null_row, rows->view());
+    Confusion confusion{};
+    for (size_t i = 0; i < scores.size(); ++i) {
+      ++confusion[*items[i].visual ? 1 : 0][scores[i] > kept.threshold ? 1 : 0];
+    }
+    return binary_figures(confusion).f1;
+  }
   static TorchMap weights(const SafeTensors& file) { return torch_tensors(file).value(); }
 
   static constexpr std::array kNouns = {"way", "claim", "reason", "rule"};
@@ -280,19 +298,7 @@ TEST_F(VisualnessTraining, LearnsAndKeepsWhatTheEncoderThenTells) {
     const auto null_row = null_picture_row(**encoder, options.null_picture);
     ASSERT_TRUE(null_row);
     for (size_t d = 0; d < null_row->size(); ++d) EXPECT_NEAR((*null_row)[d], (*kept)->null_row[d], 1e-5);
-    const Dataset validation = read_dataset(validation_).value();
-    std::vector<TokenizedText> texts;
-    Confusion confusion{};
-    for (const RatedText& item : validation.as<RatedTexts>().items)
-      texts.push_back((*encoder)->tokenizer()->encode(item.text, 24));
-    const auto rows = (*encoder)->encode_texts(texts);
-    ASSERT_TRUE(rows);
-    const auto scores = visualness_scores((*kept)->null_row, rows->view());
-    for (size_t i = 0; i < scores.size(); ++i) {
-      ++confusion[*validation.as<RatedTexts>().items[i].visual ? 1 : 0]
-                 [scores[i] > (*kept)->threshold ? 1 : 0];
-    }
-    EXPECT_NEAR(binary_figures(confusion).f1, last.best.f1, 1e-9);
+    EXPECT_NEAR(f1_by_encoder(**encoder, **kept), last.best.f1, 1e-9);
 
     // If only the text tower is trained, image embeddings do not change.
     const auto before = SafeTensors::open(base_ / "model.safetensors");
@@ -308,6 +314,66 @@ TEST_F(VisualnessTraining, LearnsAndKeepsWhatTheEncoderThenTells) {
       if (of_pictures && !same) ++changed;
     }
     EXPECT_EQ(changed > 0, part == TrainedPart::kBoth);
+  }
+}
+
+// The weights of the base under the names of OpenAI and OpenCLIP: what is trained has them too.
+TEST_F(VisualnessTraining, TrainsFromOtherLayoutsAndKeepsThem) {
+  const auto file = SafeTensors::open(base_ / "model.safetensors");
+  ASSERT_TRUE(file) << file.error().message;
+  const auto own = rename_to_open_clip(nn::borrow_tensors(*file).value());
+  ASSERT_TRUE(own) << own.error().message;
+  std::vector<NamedTensor> named;
+  for (const auto& [name, tensor] : *own) named.push_back({name, nn::view_of(tensor)});
+  const Json config = {
+      {"model_cfg",
+       {{"embed_dim", 16},
+        {"vision_cfg",
+         {{"image_size", 16}, {"layers", 2}, {"width", 32}, {"head_width", 16}, {"patch_size", 4}}},
+        {"text_cfg",
+         {{"context_length", 24},
+          {"vocab_size", own->at("token_embedding.weight").size(0)},
+          {"width", 32},
+          {"heads", 2},
+          {"layers", 2}}}}},
+      {"preprocess_cfg",
+       {{"mean", {0.5, 0.5, 0.5}},
+        {"std", {0.5, 0.5, 0.5}},
+        {"interpolation", "bicubic"},
+        {"resize_mode", "squash"}}}};
+  for (const Layout layout : {Layout::kOpenClip, Layout::kOpenAi}) {
+    const std::string name(layout_name(layout));
+    SCOPED_TRACE(name);
+    const char* weights_file =
+        layout == Layout::kOpenClip ? "open_clip_model.safetensors" : "model.safetensors";
+    data_.folder().write(name + "/open_clip_config.json", dump_json(config));
+    for (const char* part : {"vocab.json", "merges.txt"}) {
+      data_.folder().write(name + "/" + part, read(data_.folder() / "tokenizer" / part));
+    }
+    ASSERT_TRUE(write_safetensors(data_.folder() / name / weights_file, named));
+    VisualnessTrainingOptions options = this->options("from-" + name);
+    options.checkpoint = (data_.folder() / name).string();
+    const VisualnessTrainingReport report = train(options);
+    ASSERT_TRUE(report.finished);
+    ASSERT_EQ(report.stages.size(), 2U);
+    const VisualnessStageReport& last = report.stages.back();
+    EXPECT_GT(last.best.f1, 0.7);
+
+    const auto checkpoint = open_checkpoint(report.model);
+    ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+    EXPECT_EQ(checkpoint->layout, layout);
+    EXPECT_EQ(checkpoint->config, config);
+    const auto encoder = load_encoder(report.model);
+    ASSERT_TRUE(encoder) << encoder.error().message;
+    const auto kept = read_kept_visualness(report.model, (*encoder)->info().fingerprint);
+    ASSERT_TRUE(kept) << kept.error().message;
+    ASSERT_TRUE(*kept);
+    EXPECT_NEAR(f1_by_encoder(**encoder, **kept), last.best.f1, 1e-9);
+    const auto after = SafeTensors::open(report.model / weights_file);
+    ASSERT_TRUE(after) << after.error().message;
+    const TorchMap trained = weights(*after);
+    EXPECT_EQ(trained.size(), own->size());
+    EXPECT_TRUE(trained.contains("visual.transformer.resblocks.1.attn.in_proj_weight"));
   }
 }
 
@@ -349,6 +415,71 @@ TEST_F(VisualnessTraining, StoppedItGoesOnToTheSameWeights) {
     other.adam_beta2 = 0.999;
     EXPECT_NE(refusal(other).message.find("stages/automatic/adam_beta2"), std::string::npos);
   }
+}
+
+// Each training is the one that its learning rate alone gives.
+TEST_F(VisualnessTraining, LearningRatesAreTriedAndOneIsChosen) {
+  VisualnessTrainingOptions options = this->options("grid");
+  options.part = TrainedPart::kText;
+  options.human.datasets.clear();
+  options.automatic.epochs = 8;
+  const std::vector<double> rates = {1e-9, 3e-3};
+  std::stop_source stop;
+  int64_t steps = 0;
+  const auto cut = search_learning_rates(
+      options, rates,
+      [&](const ProgressUpdate& progress) {
+        if (progress.what == "training" && ++steps == 5) stop.request_stop();
+      },
+      stop.get_token());
+  ASSERT_TRUE(cut) << cut.error().message;
+  EXPECT_FALSE(cut->finished);
+  EXPECT_EQ(cut->points.size(), 1U);
+  EXPECT_TRUE(visualness_grid_json(*cut)["learning_rate"].is_null());
+  EXPECT_FALSE(fs::exists(options.run / "model"));
+
+  const auto grid = search_learning_rates(options, rates, {}, {});
+  ASSERT_TRUE(grid) << grid.error().message;
+  EXPECT_TRUE(grid->finished);
+  ASSERT_EQ(grid->points.size(), 2U);
+  const auto f1 = [&](size_t point) { return grid->points[point].report.stages[0].best.f1; };
+  const size_t best = f1(1) > f1(0) ? 1 : 0;
+  EXPECT_EQ(grid->best, best);
+  EXPECT_EQ(visualness_grid_json(*grid)["learning_rate"], rates[best]);
+  EXPECT_EQ(read_json(options.run / "run.json").value()["outcome"]["learning_rate"], rates[best]);
+  VisualnessTrainingOptions alone = options;
+  alone.run = data_.folder() / "alone";
+  const fs::path model = train(alone).model;  // at 3e-3
+  for (const char* file : {"model.safetensors", "saccade.json"}) {
+    EXPECT_EQ(sha256_hex(read(options.run / "rate-0.003/model" / file)), sha256_hex(read(model / file)))
+        << file;
+    EXPECT_EQ(sha256_hex(read(options.run / "model" / file)),
+              sha256_hex(read(grid->points[best].report.model / file)))
+        << file;
+  }
+  const auto again = search_learning_rates(options, rates, {}, {});
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(dump_json(visualness_grid_json(*again)), dump_json(visualness_grid_json(*grid)));
+
+  const auto refused = [&](const VisualnessTrainingOptions& given, const std::vector<double>& tried) {
+    const auto result = search_learning_rates(given, tried, {}, {});
+    EXPECT_FALSE(result);
+    return result ? std::string() : result.error().message;
+  };
+  EXPECT_NE(refused(options, {1e-9}).find("holds another training"), std::string::npos);
+  VisualnessTrainingOptions other = options;
+  other.run = data_.folder() / "refused";
+  EXPECT_NE(refused(other, {}).find("no learning rates"), std::string::npos);
+  EXPECT_NE(refused(other, {1e-3, 1e-3}).find("given twice"), std::string::npos);
+  other.batch = 1000;
+  EXPECT_NE(refused(other, rates).find("a batch of 1000"), std::string::npos);
+  EXPECT_FALSE(fs::exists(other.run));
+  other.batch = 8;
+  other.dry_run = true;
+  const auto dry = search_learning_rates(other, rates, {}, {});
+  ASSERT_TRUE(dry) << dry.error().message;
+  EXPECT_FALSE(dry->finished);
+  EXPECT_FALSE(fs::exists(other.run));
 }
 
 TEST_F(VisualnessTraining, TheAlternativesTrainToo) {

@@ -35,8 +35,11 @@ bool is_of_text_tower(const std::string& name) {
 Status take_weights(const fs::path& folder, const TorchMap& parameters) {
   SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
   SACCADE_ASSIGN(const Weights weights, map_weights(checkpoint));
-  for (const auto& [name, parameter] : parameters)
-    SACCADE_TRY(take_weight(folder, weights.tensors, name, parameter));
+  nn::TensorMap tensors = weights.tensors;
+  if (checkpoint.layout != Layout::kHuggingFace) {
+    SACCADE_ASSIGN(tensors, rename_to_hugging_face(std::move(tensors)).in(folder.string()));
+  }
+  for (const auto& [name, parameter] : parameters) SACCADE_TRY(take_weight(folder, tensors, name, parameter));
   return {};
 }
 

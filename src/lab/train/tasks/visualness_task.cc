@@ -50,7 +50,7 @@ Status take_weight(const fs::path& folder, const nn::TensorMap& tensors, const s
                 folder.string(), name, stored.numel(), parameter.numel());
   }
   const torch::NoGradGuard no_grad;
-  Tensor(parameter).copy_(stored.view(parameter.sizes()));
+  Tensor(parameter).copy_(stored.reshape(parameter.sizes()));
   if (!at::isfinite(parameter).all().item<bool>()) {
     return fail(ErrorCode::kBadData, "checkpoint {}: tensor {} has values that are no numbers",
                 folder.string(), name);
@@ -89,13 +89,17 @@ void for_batches_of_texts(
 Status write_visualness_weights(const fs::path& folder, const VisualnessData& data,
                                 const TorchMap& parameters) {
   for (const auto& [name, content] : data.files) SACCADE_TRY(write_file_atomic(folder / name, content));
-  std::vector<Tensor> kept;
-  std::vector<NamedTensor> named;
+  nn::TensorMap tensors;
   for (const auto& [name, tensor] : parameters) {
-    kept.push_back(tensor.detach().to(at::kCPU, at::kFloat).contiguous());
-    named.push_back({name, view_of(kept.back())});
+    tensors.emplace(name, borrow_torch(tensor.detach().to(at::kCPU, at::kFloat).contiguous()));
   }
-  return write_safetensors(folder / "model.safetensors", named, {{"format", "pt"}});
+  if (data.layout != Layout::kHuggingFace) {
+    SACCADE_ASSIGN(tensors, rename_to_open_clip(tensors));
+  }
+  std::vector<NamedTensor> named;
+  for (const auto& [name, tensor] : tensors) named.push_back({name, nn::view_of(tensor)});
+  const char* file = data.layout == Layout::kOpenClip ? "open_clip_model.safetensors" : "model.safetensors";
+  return write_safetensors(folder / file, named, {{"format", "pt"}});
 }
 
 }  // namespace saccade::lab

@@ -63,7 +63,7 @@ void for_batches_of_texts(
     std::span<const VisualnessExample> items, int64_t pad_id,
     const std::function<void(std::span<const size_t> places, const VisualnessIds& texts)>& body);
 
-// Writes a checkpoint: `parameters`, all of its tensors, and the other files.
+// Writes a checkpoint in the layout of the initial one: `parameters`, all of its tensors, and the other files.
 Status write_visualness_weights(const std::filesystem::path& folder, const VisualnessData& data,
                                 const TorchMap& parameters);
 

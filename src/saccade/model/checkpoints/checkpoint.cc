@@ -290,4 +290,62 @@ Result<nn::TensorMap> rename_to_hugging_face(nn::TensorMap tensors) {
   return renamed;
 }
 
+namespace {
+
+// Returns the key of a value; empty if there is none.
+std::string_view key_of(const std::map<std::string, std::string, std::less<>>& renames,
+                        std::string_view value) {
+  const auto found =
+      std::ranges::find_if(renames, [&](const auto& rename) { return rename.second == value; });
+  return found == renames.end() ? std::string_view() : found->first;
+}
+
+}  // namespace
+
+Result<nn::TensorMap> rename_to_open_clip(const nn::TensorMap& tensors) {
+  nn::TensorMap renamed;
+  for (const auto& [name, tensor] : tensors) {
+    if (const std::string_view plain = key_of(plain_renames(), name); !plain.empty()) {
+      renamed[std::string(plain)] = tensor;
+      continue;
+    }
+    if (name == "visual_projection.weight" || name == "text_projection.weight") {
+      renamed[name == "visual_projection.weight" ? "visual.proj" : "text_projection"] =
+          tensor.t().contiguous();
+      continue;
+    }
+    const bool vision = name.starts_with("vision_model.encoder.layers.");
+    const std::string_view start = vision ? "vision_model.encoder.layers." : "text_model.encoder.layers.";
+    const size_t dot = name.find('.', start.size());
+    if (!name.starts_with(start) || dot == std::string::npos) {
+      renamed[name] = tensor;
+      continue;
+    }
+    const std::string layer = fmt::format("{}transformer.resblocks.{}.", vision ? "visual." : "",
+                                          name.substr(start.size(), dot - start.size()));
+    const std::string part = name.substr(dot + 1);
+    if (const std::string_view same = key_of(block_renames(), part); !same.empty()) {
+      renamed[layer + std::string(same)] = tensor;
+      continue;
+    }
+    const std::string_view query = "self_attn.q_proj.";
+    if (part.starts_with("self_attn.k_proj.") || part.starts_with("self_attn.v_proj.")) continue;
+    if (!part.starts_with(query)) {
+      renamed[name] = tensor;
+      continue;
+    }
+    const std::string kind = part.substr(query.size());
+    std::vector<nn::Tensor> parts = {tensor};
+    for (const char* other : {"k_proj", "v_proj"}) {
+      const auto found = tensors.find(fmt::format("{}self_attn.{}.{}", name.substr(0, dot + 1), other, kind));
+      if (found == tensors.end()) {
+        return fail(ErrorCode::kBadData, "tensor {} without that of {}", name, other);
+      }
+      parts.push_back(found->second);
+    }
+    renamed[fmt::format("{}attn.in_proj_{}", layer, kind)] = nn::cat(parts, 0);
+  }
+  return renamed;
+}
+
 }  // namespace saccade

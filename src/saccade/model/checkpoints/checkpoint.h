@@ -57,6 +57,9 @@ Result<Weights> map_weights(const Checkpoint& checkpoint);
 // the other). Uses views where possible. Long-CLIP's rule: beichenzbc/Long-CLIP, model_longclip.py (mask1,
 // mask2).
 Result<nn::TensorMap> rename_to_hugging_face(nn::TensorMap tensors);
+// Converts back, to the names that OpenAI and OpenCLIP share: projections and joint tensors are copied. Returns
+// kBadData for a block without all three of query, key and value.
+Result<nn::TensorMap> rename_to_open_clip(const nn::TensorMap& tensors);
 
 // Returns true if a folder appears to be a checkpoint, complete or not: it has a config, or a weight file
 // name of some layout. Reads file names only.

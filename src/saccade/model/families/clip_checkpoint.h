@@ -1,4 +1,4 @@
-// Config of a CLIP checkpoint in any layout. Internal to the module.
+// Config of a CLIP checkpoint in any layout.
 #pragma once
 
 #include "saccade/core/error.h"

@@ -39,16 +39,6 @@ std::string_view strip(std::string_view text) {
                                          : text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
 }
 
-Result<std::vector<std::string>> words_in_order(std::string_view text) {
-  const std::string plain = lower(text);
-  SACCADE_ASSIGN(const std::vector<TextSegment> segments, split_words(plain));
-  std::vector<std::string> words;
-  for (const TextSegment& segment : segments) {
-    if (segment.is_word) words.emplace_back(segment.text);
-  }
-  return words;
-}
-
 // Lines with their numbers from 1, without their ends.
 Status each_line(std::string_view text, const std::function<Status(int64_t, std::string_view)>& visit) {
   int64_t number = 0;
@@ -311,6 +301,16 @@ struct KeptVectors {
 
 }  // namespace
 
+Result<std::vector<std::string>> words_in_order(std::string_view text) {
+  const std::string plain = lower(text);
+  SACCADE_ASSIGN(const std::vector<TextSegment> segments, split_words(plain));
+  std::vector<std::string> words;
+  for (const TextSegment& segment : segments) {
+    if (segment.is_word) words.emplace_back(segment.text);
+  }
+  return words;
+}
+
 Result<std::vector<std::string>> unique_words(std::string_view text) {
   SACCADE_ASSIGN(const std::vector<std::string> words, words_in_order(text));
   std::vector<std::string> unique;
@@ -389,10 +389,7 @@ double mean_rating(const Lexicon& lexicon, std::span<const std::string> unique_w
   return sum / static_cast<double>(unique_words.size());
 }
 
-Result<double> object_share(const ObjectList& objects, std::string_view text) {
-  SACCADE_ASSIGN(const std::vector<std::string> words, words_in_order(text));
-  const std::set<std::string> all(words.begin(), words.end());
-  if (all.empty()) return 0.0;
+std::set<std::string> named_objects(const ObjectList& objects, std::span<const std::string> words) {
   std::set<std::string> named;
   for (size_t i = 0; i < words.size(); ++i) {
     std::vector<std::string> name;
@@ -401,7 +398,14 @@ Result<double> object_share(const ObjectList& objects, std::string_view text) {
       if (objects.names.contains(name)) named.insert(name.begin(), name.end());
     }
   }
-  return static_cast<double>(named.size()) / static_cast<double>(all.size());
+  return named;
+}
+
+Result<double> object_share(const ObjectList& objects, std::string_view text) {
+  SACCADE_ASSIGN(const std::vector<std::string> words, words_in_order(text));
+  const std::set<std::string> all(words.begin(), words.end());
+  if (all.empty()) return 0.0;
+  return static_cast<double>(named_objects(objects, words).size()) / static_cast<double>(all.size());
 }
 
 Result<Lexicon> expand_lexicon(const Lexicon& lexicon, const fs::path& vectors,

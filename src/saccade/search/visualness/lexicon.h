@@ -16,6 +16,8 @@
 
 namespace saccade {
 
+// Returns the words of a text, lower-case, in their order. Any bytes.
+Result<std::vector<std::string>> words_in_order(std::string_view text);
 // The different words of a text, lower-case, in the order they first stand in. Any bytes.
 Result<std::vector<std::string>> unique_words(std::string_view text);
 
@@ -50,8 +52,10 @@ Result<ObjectList> everyday_objects();
 
 // The mean over a text's different words, those that the lexicon lacks as 0; 0 for a text without words.
 double mean_rating(const Lexicon& lexicon, std::span<const std::string> unique_words);
-// The share of a text's different words that name objects: a name of several words, in their order in the
+// Returns those of a text's different words that name objects: a name of several words, in their order in the
 // text, counts with all of them.
+std::set<std::string> named_objects(const ObjectList& objects, std::span<const std::string> words_in_order);
+// The share of a text's different words that name objects.
 Result<double> object_share(const ObjectList& objects, std::string_view text);
 
 // Lexicon extended by word vectors. Each of `wanted` that the lexicon lacks and `vectors` has gets the rating

@@ -93,6 +93,8 @@ TEST_F(Lexicons, ObjectsMayHaveSeveralWords) {
   EXPECT_EQ(objects->longest, 2U);
   // dog, traffic, light of a, dog, at, the, traffic, light.
   EXPECT_NEAR(*object_share(*objects, "A dog at the traffic light, a dog."), 3.0 / 6, 1e-12);
+  EXPECT_EQ(named_objects(*objects, *words_in_order("A dog at the traffic light, a dog.")),
+            (std::set<std::string>{"dog", "traffic", "light"}));
   EXPECT_NEAR(*object_share(*objects, "traffic"), 0, 1e-12);
   EXPECT_EQ(*object_share(*objects, "..."), 0);
   EXPECT_FALSE(read_object_list(folder_.write("e.txt", "\n# nothing\n")));
