@@ -79,7 +79,7 @@ class SpeedEvaluation {
     }
     precisions_ = options_.precisions;
     std::ranges::sort(precisions_);  // fp32 first
-    precisions_.erase(std::ranges::unique(precisions_).begin(), precisions_.end());
+    precisions_.erase(std::unique(precisions_.begin(), precisions_.end()), precisions_.end());
     SACCADE_ASSIGN(const std::vector<NamedDataset> datasets, read_datasets(given));
     inputs_ = speed_inputs(datasets.front().dataset, options_.limit);
     EvaluationOptions described = options_.evaluation;

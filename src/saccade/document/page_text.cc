@@ -273,7 +273,7 @@ size_t cut(std::span<Box> boxes, double Box::*begin, double Box::*end) {
   for (size_t i = 1; i < sorted.size(); ++i) {
     const double border = sorted[i].*begin;
     if (border > reached - kOverlap) {
-      std::ranges::stable_partition(boxes, [&](const Box& box) { return box.*begin < border; });
+      std::stable_partition(boxes.begin(), boxes.end(), [&](const Box& box) { return box.*begin < border; });
       return i;
     }
     reached = std::max(reached, sorted[i].*end);

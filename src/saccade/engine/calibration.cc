@@ -63,7 +63,7 @@ Result<LabelledQueries> labelled(MatrixView<const float> rows, const KnownQuerie
     const int64_t own = known.own_rows.empty() ? -1 : known.own_rows[at];
     std::ranges::sort(right);
     std::erase(right, own);
-    right.erase(std::ranges::unique(right).begin(), right.end());
+    right.erase(std::unique(right.begin(), right.end()), right.end());
     // A query that nearly everything answers teaches nothing.
     if (std::ssize(right) > kMostRight) right.clear();
     queries.right.push_back(std::move(right));

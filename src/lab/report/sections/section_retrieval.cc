@@ -65,8 +65,8 @@ std::vector<Group> group_results(const ReportData& data) {
     }
   }
   for (Group& group : groups) {  // guessing comes last
-    std::ranges::stable_partition(group.entries,
-                                  [](const Entry& entry) { return entry.result->model != kChance; });
+    std::stable_partition(group.entries.begin(), group.entries.end(),
+                          [](const Entry& entry) { return entry.result->model != kChance; });
   }
   return groups;
 }

@@ -126,7 +126,7 @@ Status FeatureFile::read() {
     pairs.emplace_back(image_class_[static_cast<size_t>(text_image_[t])], text_class_[t]);
   }
   std::ranges::sort(pairs);
-  pairs.erase(std::ranges::unique(pairs).begin(), pairs.end());
+  pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
   const int64_t classes = *std::ranges::max_element(image_class_) + 1;
   class_begin_.assign(static_cast<size_t>(classes) + 1, 0);
   for (const auto& [image, text] : pairs) {

@@ -166,7 +166,7 @@ std::vector<std::string> Keys::collections() const {
   for (const Known& known : file_->known)
     names.insert(names.end(), known.collections.begin(), known.collections.end());
   std::ranges::sort(names);
-  names.erase(std::ranges::unique(names).begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }
 
