@@ -38,7 +38,8 @@ constexpr size_t kMergedPerTransaction = 512;
 // A cluster gains nothing by more than the first number, because requests have 200 objects each.
 constexpr size_t kFewestPerTransaction = 16'384;
 constexpr size_t kMostPerTransaction = 131'072;
-constexpr size_t kBytesPerTransaction = size_t{128} << 20;  // of embeddings, which are in memory until then
+// Of embeddings. Two transactions are in memory: one that is committed, and one that is read meanwhile.
+constexpr size_t kBytesPerTransaction = size_t{128} << 20;
 constexpr const char* kRowsName = "rows.npy";
 constexpr const char* kItemsName = "items.jsonl";
 constexpr const char* kExportName = "export.json";
@@ -279,15 +280,17 @@ struct ImportBlock {
   std::vector<Result<CollectionChange::Put>> puts;
 };
 
-// Reads lines and rows on a thread of its own, so many blocks ahead of who takes them.
+// Reads lines and rows on a thread of its own, at least `ahead` of them before who takes them: with a whole
+// transaction ahead, reading goes on while one is committed.
 class ImportReader {
  public:
   ImportReader(const NpyReader& rows, std::ifstream lines, const fs::path& folder,
-               const ImportOptions& options, ThreadPool& pool)
+               const ImportOptions& options, size_t ahead, ThreadPool& pool)
       : rows_(rows),
         lines_(std::move(lines)),
         folder_(folder),
         options_(options),
+        blocks_ahead_(std::max<size_t>(ahead / kLines, 1)),
         pool_(pool),
         thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
@@ -305,14 +308,13 @@ class ImportReader {
  private:
   // Files are slow to read: few at a time keep the progress moving. Rows of which all is known are fast.
   static constexpr int64_t kLines = 512;
-  static constexpr size_t kAhead = 32;
 
   void run(const std::stop_token& stop) {
     for (bool more = true; more;) {
       auto block = read();
       more = block && *block;
       std::unique_lock lock(mutex_);
-      if (!changed_.wait(lock, stop, [&] { return blocks_.size() < kAhead; })) return;
+      if (!changed_.wait(lock, stop, [&] { return blocks_.size() < blocks_ahead_; })) return;
       blocks_.push_back(std::move(block));
       changed_.notify_all();
     }
@@ -364,6 +366,7 @@ class ImportReader {
   std::ifstream lines_;
   const fs::path& folder_;
   const ImportOptions& options_;
+  const size_t blocks_ahead_;
   ThreadPool& pool_;
   int64_t number_ = 0;  // of the next line
   std::mutex mutex_;
@@ -439,8 +442,10 @@ Result<ImportReport> import_rows(CollectionWriter& into, const fs::path& folder,
     std::ifstream lines(folder / kItemsName);
     if (!lines) return fail(ErrorCode::kNotFound, "{}: no such file", (folder / kItemsName).string());
     ImportReport report;
-    Batch batch(into, report.added, rows_per_transaction(into, options));
-    ImportReader reader(rows, std::move(lines), folder, options, pool);
+    const size_t transaction = rows_per_transaction(into, options);
+    Batch batch(into, report.added, transaction);
+    ImportReader reader(rows, std::move(lines), folder, options, std::max(transaction, kFewestPerTransaction),
+                        pool);
     for (;;) {
       SACCADE_ASSIGN(std::optional<ImportBlock> block, reader.next());
       if (stop.stop_requested()) {
