@@ -334,5 +334,71 @@ TEST_F(FilterOracle, MissingValuesMeetNoComparisonAndAllNegations) {
   EXPECT_THAT(left_by("not latitude<0"), ElementsAre(0, 1));
 }
 
+// Filters that no item without metadata meets read the metadata alone, and its items.
+TEST_F(FilterOracle, AFilterSaysWhetherItNeedsMetadata) {
+  make({{.width = 1, .path = "/a.jpg"}});
+  const std::pair<std::string, bool> filters[] = {
+      {"width>0", false},
+      {"date=2024", false},
+      {"taken=2024", true},
+      {"taken>2024", true},
+      {"taken!=2024", false},
+      {"not taken=2024", false},
+      {"latitude<1", true},
+      {"rating=0", false},
+      {"rating<3", false},
+      {"rating>-1", false},
+      {"rating>0", true},
+      {"rating>=1", true},
+      {"rating=3", true},
+      {"rating<=0", false},
+      {"rating<=-1", true},
+      {"rating<0", true},
+      {"photograph=yes", true},
+      {"photograph=no", false},
+      {"camera=x", true},
+      {"camera=\"\"", false},
+      {"camera~x", true},
+      {"camera~\"\"", false},
+      {"camera~\"**\"", false},
+      {"camera~\"*?\"", true},
+      {"keyword~\"*\"", true},
+      {"width>0 and camera=x", true},
+      {"width>0 or camera=x", false},
+      {"taken=2024 or camera=x", true},
+      {"(width>0 or rating>0) and (camera=x or latitude>1)", true},
+      {"width>0 and not (camera=x and rating>0)", false},
+  };
+  for (const auto& [text, needs] : filters) {
+    const auto filter = parse_filter(text);
+    ASSERT_OK(filter);
+    EXPECT_EQ(filter->needs_facts, needs) << text;
+    if (needs) {
+      EXPECT_THAT(left_by(text), testing::IsEmpty()) << text;
+    }
+  }
+}
+
+// A reader keeps what the last filter leaves, for its snapshot.
+TEST_F(FilterOracle, AFilterAskedAgainLeavesTheSame) {
+  using testing::ElementsAre;
+  make({{.width = 1, .path = "/a.jpg"}, {.width = 2, .path = "/b.jpg"}});
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_THAT(left_by("width>=2"), ElementsAre(1));
+    EXPECT_THAT(left_by("width>=2"), ElementsAre(1));
+    EXPECT_THAT(left_by("width>=1"), ElementsAre(0, 1)) << "the same condition with another value";
+  }
+  {
+    auto writer = CollectionWriter::open(folder_ / "c");
+    ASSERT_OK(writer);
+    CollectionChange change;
+    change.puts = {test::put_of("/c.jpg", 3)};
+    ASSERT_OK(writer->commit(change));
+  }
+  EXPECT_THAT(left_by("width>=1"), ElementsAre(0, 1)) << "of the snapshot";
+  ASSERT_OK(collection_->refresh());
+  EXPECT_THAT(left_by("width>=1"), ElementsAre(0, 1, 2));
+}
+
 }  // namespace
 }  // namespace saccade

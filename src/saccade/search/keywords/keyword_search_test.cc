@@ -1,11 +1,13 @@
 #include "saccade/search/keywords/keyword_search.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
 
 #include <gmock/gmock.h>
 
+#include "saccade/collection/catalog/word_match.h"
 #include "saccade/collection/collection_writer.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/source_dir.h"
@@ -229,6 +231,53 @@ TEST_F(WordSearchTest, WordsBringWhatVectorsDoNotAndEveryAnswerIsAPrefixOfALonge
     ASSERT_EQ(std::ssize(some), k);
     EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin())) << k;
   }
+}
+
+// By counting, for every match, those that are stronger. Many are as strong as the last one that counts.
+TEST_F(WordSearchTest, RanksCountDownToTheDepth) {
+  constexpr int kItems = 5400;
+  constexpr int kMatches = 1300;
+  std::vector<CollectionChange::Put> puts;
+  for (int i = 0; i < kItems; ++i) {
+    std::string caption = i % 4 == 0 && i / 4 < kMatches ? "needle" : "hay";
+    for (int words = i * 7 % 23; words > 0; --words) caption += " hay";
+    puts.push_back(put(fmt::format("/{}.png", i), 0.5, caption));
+  }
+  add(std::move(puts));
+  const auto collection = CollectionReader::open(folder_);
+  ASSERT_TRUE(collection) << collection.error().message;
+  SearchQuery query;
+  query.text = "needle";
+  query.keyword_weight = kWordShare;
+  const std::vector<uint8_t> all(kItems, 1);
+  const auto ranking = rank_by_keywords(*collection, query, all);
+  ASSERT_TRUE(ranking) << ranking.error().message;
+  EXPECT_EQ(ranking->report.pictures, kMatches);
+  EXPECT_TRUE(ranking->words.any_all);
+  const std::string term = "needle";
+  const auto matches = collection->match_words({&term, 1});
+  ASSERT_TRUE(matches) << matches.error().message;
+  ASSERT_EQ(std::ssize(matches->found), kMatches);
+  std::vector<double> strengths;
+  for (const WordMatch& match : matches->found) {
+    strengths.push_back(
+        WordEvidence{.all = true, .coverage = 1, .bm25 = match.weight / matches->weight}.strength());
+  }
+  size_t expected = 0;
+  for (size_t i = 0; i < strengths.size(); ++i) {
+    const int64_t rank =
+        1 + std::ranges::count_if(strengths, [&](double other) { return other > strengths[i]; });
+    const KeywordRanking::Place* place = place_of(*ranking, matches->found[i].row);
+    ASSERT_EQ(place != nullptr, rank <= kWordDepth) << i;
+    if (place == nullptr) continue;
+    ++expected;
+    EXPECT_EQ(place->rank, rank) << i;
+    EXPECT_EQ(place->id, matches->found[i].id);
+    EXPECT_EQ(place->evidence.strength(), strengths[i]);
+  }
+  EXPECT_EQ(ranking->places.size(), expected);
+  EXPECT_GT(std::ssize(ranking->places), kWordDepth) << "ties of the last rank that counts";
+  EXPECT_LT(std::ssize(ranking->places), kMatches);
 }
 
 TEST_F(WordSearchTest, PhrasesStandSideBySide) {
