@@ -94,6 +94,10 @@ std::vector<std::string> word_terms(const SearchQuery& query) {
   return terms;
 }
 
+bool searches_words(const SearchQuery& query) {
+  return query.keyword_weight != 0 && query.text.has_words() && query.images.empty();
+}
+
 Result<KeywordRanking> rank_by_keywords(const CollectionReader& collection, const SearchQuery& query,
                                         std::span<const uint8_t> allowed) {
   if (!(query.keyword_weight >= 0 && query.keyword_weight <= 1)) {

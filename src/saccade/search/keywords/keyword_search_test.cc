@@ -85,6 +85,7 @@ class WordSearchTest : public testing::Test {
     query.fold_duplicates = fold_;
     EncodedQuery encoded;
     encoded.row = {1, 0, 0, 0};
+    if (ahead_) look_ahead(*collection, query);
     auto answer = search_encoded(*collection, encoder_, encoded, query, pool_);
     EXPECT_TRUE(answer) << answer.error().message;
     return answer ? *std::move(answer) : SearchAnswer{};
@@ -101,6 +102,7 @@ class WordSearchTest : public testing::Test {
   NoEncoder encoder_;
   ThreadPool pool_{2};
   bool fold_ = false;
+  bool ahead_ = false;  // look_ahead() before a search
 };
 
 // The case that words are there for: the model takes a stop sign for a red apple.
@@ -298,6 +300,34 @@ TEST_F(WordSearchTest, WhatIsNotWantedIsNotBroughtByWords) {
 TEST_F(WordSearchTest, TheFilterHoldsForWordsToo) {
   add({put("/1.png", 0.9), put("/needle.png", 0.5)});
   EXPECT_THAT(paths(answer_to("needle", 1, 10, "path != \"/needle.png\"")), ElementsAre("/1.png"));
+}
+
+TEST_F(WordSearchTest, LookingAheadChangesNoAnswer) {
+  add({put("/1.png", 0.9, "bell"), put("/2.png", 0.8, "red apple"), put("/3.png", 0.7, "apple tree"),
+       put("/4.png", 0.6)});
+  for (const char* text : {"apple", "red apple -tree", "nowhere", "!?"}) {
+    for (const char* filter : {"", "caption~a", "path!=/2.png", "camera=x"}) {
+      ahead_ = false;
+      const SearchAnswer plain = answer_to(text, kWordShare, 10, filter);
+      ahead_ = true;
+      const SearchAnswer ahead = answer_to(text, kWordShare, 10, filter);
+      EXPECT_EQ(paths(ahead), paths(plain)) << text << ", " << filter;
+      EXPECT_EQ(ahead.searched, plain.searched) << text << ", " << filter;
+      EXPECT_EQ(words_note(ahead), words_note(plain)) << text << ", " << filter;
+    }
+  }
+  // What is wrong with a query is the search's to say.
+  const auto collection = CollectionReader::open(folder_);
+  ASSERT_TRUE(collection) << collection.error().message;
+  SearchQuery query;
+  query.text = "apple";
+  query.filter = "no such field";
+  look_ahead(*collection, query);
+  EncodedQuery encoded;
+  encoded.row = {1, 0, 0, 0};
+  const auto answer = search_encoded(*collection, encoder_, encoded, query, pool_);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, ErrorCode::kUsage);
 }
 
 TEST_F(WordSearchTest, CopiesAreFoldedUnderTheOneThatWordsBring) {
