@@ -188,51 +188,59 @@ std::optional<TimeSpan> parse_date(std::string_view text) {
 
 namespace {
 
-// Returns true if a field of an item without metadata does not meet the condition.
-bool missing_fails(const FilterNode& node) {
+const Field* field_of(std::string_view name) {
+  const auto* const field = std::ranges::find(kFields, name, &Field::name);
+  return field == kFields.end() ? nullptr : field;
+}
+
+// Returns what a condition on metadata says of an item that has none; `nullopt` for other conditions.
+std::optional<bool> missing_meets(const FilterNode& condition) {
   using Compare = FilterNode::Compare;
-  const auto* const field = std::ranges::find(kFields, node.field, &Field::name);
-  if (field == kFields.end() || !field->of_facts) return false;
+  const Field* field = field_of(condition.field);
+  if (field == nullptr || !field->of_facts) return std::nullopt;
   if (field->kind == Kind::kDate || field->kind == Kind::kDecimal || field->kind == Kind::kKeyword)
-    return true;
-  if (const auto* text = std::get_if<std::string>(&node.value)) {
+    return false;
+  if (const auto* text = std::get_if<std::string>(&condition.value)) {
     // An empty text meets a glob of stars alone.
-    return node.compare == Compare::kGlob ? text->find_first_not_of('*') != std::string::npos
-                                          : !text->empty();
+    return condition.compare == Compare::kGlob ? text->find_first_not_of('*') == std::string::npos
+                                               : text->empty();
   }
-  const auto* whole = std::get_if<int64_t>(&node.value);
-  const double value = whole != nullptr ? static_cast<double>(*whole) : std::get<double>(node.value);
-  switch (node.compare) {
+  const auto* whole = std::get_if<int64_t>(&condition.value);
+  const double value = whole != nullptr ? static_cast<double>(*whole) : std::get<double>(condition.value);
+  switch (condition.compare) {
     case Compare::kEqual:
-      return value != 0;
+      return value == 0;
     case Compare::kLess:
-      return value <= 0;
-    case Compare::kAtMost:
-      return value < 0;
-    case Compare::kGreater:
-      return value >= 0;
-    case Compare::kAtLeast:
       return value > 0;
+    case Compare::kAtMost:
+      return value >= 0;
+    case Compare::kGreater:
+      return value < 0;
+    case Compare::kAtLeast:
+      return value <= 0;
     case Compare::kGlob:
     case Compare::kContains:
       break;
   }
-  return false;
+  return std::nullopt;
 }
 
-// Returns true if no item without metadata meets the filter.
-bool needs_facts(const FilterNode& node) {
-  switch (node.kind) {
-    case FilterNode::Kind::kAnd:
-      return std::ranges::any_of(node.children, needs_facts);
-    case FilterNode::Kind::kOr:
-      return std::ranges::all_of(node.children, needs_facts);
-    case FilterNode::Kind::kNot:
-      return false;
-    case FilterNode::Kind::kCondition:
-      break;
+// Returns what the filter says of every item without metadata; `nullopt` if it depends on the item.
+std::optional<bool> missing_passes(const FilterNode& node) {
+  if (node.kind == FilterNode::Kind::kCondition) return missing_meets(node);
+  if (node.kind == FilterNode::Kind::kNot) {
+    const std::optional<bool> inner = missing_passes(node.children.front());
+    return inner ? std::optional(!*inner) : std::nullopt;
   }
-  return missing_fails(node);
+  // One false child decides "and", one true child decides "or".
+  const bool decides = node.kind == FilterNode::Kind::kOr;
+  std::optional<bool> all = !decides;
+  for (const FilterNode& child : node.children) {
+    const std::optional<bool> one = missing_passes(child);
+    if (one == decides) return decides;
+    if (!one) all.reset();
+  }
+  return all;
 }
 
 class Parser {
@@ -246,7 +254,7 @@ class Parser {
     SACCADE_ASSIGN(filter_.tree, parse_or());
     skip_spaces();
     if (at_ < text_.size()) return wrong(at_, "\"and\", \"or\" or the end");
-    filter_.needs_facts = needs_facts(filter_.tree);
+    filter_.without_facts = missing_passes(filter_.tree);
     return std::move(filter_);
   }
 
@@ -349,9 +357,8 @@ class Parser {
     const size_t start = at_;
     while (at_ < text_.size() && is_letter(text_[at_])) ++at_;
     const std::string name = lowered(text_.substr(start, at_ - start));
-    const auto* const field =
-        std::find_if(kFields.begin(), kFields.end(), [&](const Field& f) { return f.name == name; });
-    if (field == kFields.end()) {
+    const Field* const field = field_of(name);
+    if (field == nullptr) {
       at_ = start;
       return wrong(start, "a field (" + field_names() + ")");
     }
@@ -377,6 +384,7 @@ class Parser {
     const std::string_view plain = negated ? op.substr(1) : op;
     filter_.sql += negated ? "NOT coalesce(" : "coalesce(";
     leaf_ = {.kind = FilterNode::Kind::kCondition, .field = std::string(field->name)};
+    filter_.facts_alone = (conditions_ == 1 || filter_.facts_alone) && field->of_facts;
     SACCADE_TRY(text                         ? text_condition(*field, plain, value, value_at)
                 : field->kind == Kind::kDate ? date_condition(*field, plain, value, value_at)
                 : field->kind == Kind::kFlag ? flag_condition(*field, value, value_at)

@@ -81,7 +81,9 @@ struct Filter {
   };
   std::vector<Condition> conditions = {};
   FilterNode tree = {};
-  bool needs_facts = false;  // no item without a row of `facts` meets it
+  // What it says of every item without a row of `facts`; `nullopt` if it depends on the item.
+  std::optional<bool> without_facts = {};
+  bool facts_alone = false;  // it is over columns of `facts` alone; without_facts has a value then
 };
 
 // Returns the tables that the SQL of a filter, a condition or a field is over, for a FROM clause.

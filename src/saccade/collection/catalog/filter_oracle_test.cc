@@ -334,48 +334,66 @@ TEST_F(FilterOracle, MissingValuesMeetNoComparisonAndAllNegations) {
   EXPECT_THAT(left_by("not latitude<0"), ElementsAre(0, 1));
 }
 
-// Filters that no item without metadata meets read the metadata alone, and its items.
-TEST_F(FilterOracle, AFilterSaysWhetherItNeedsMetadata) {
-  make({{.width = 1, .path = "/a.jpg"}});
-  const std::pair<std::string, bool> filters[] = {
-      {"width>0", false},
-      {"date=2024", false},
-      {"taken=2024", true},
-      {"taken>2024", true},
-      {"taken!=2024", false},
-      {"not taken=2024", false},
-      {"latitude<1", true},
-      {"rating=0", false},
-      {"rating<3", false},
-      {"rating>-1", false},
-      {"rating>0", true},
-      {"rating>=1", true},
-      {"rating=3", true},
-      {"rating<=0", false},
-      {"rating<=-1", true},
-      {"rating<0", true},
-      {"photograph=yes", true},
-      {"photograph=no", false},
-      {"camera=x", true},
-      {"camera=\"\"", false},
-      {"camera~x", true},
-      {"camera~\"\"", false},
-      {"camera~\"**\"", false},
-      {"camera~\"*?\"", true},
-      {"keyword~\"*\"", true},
-      {"width>0 and camera=x", true},
-      {"width>0 or camera=x", false},
-      {"taken=2024 or camera=x", true},
-      {"(width>0 or rating>0) and (camera=x or latitude>1)", true},
-      {"width>0 and not (camera=x and rating>0)", false},
+// If all items without metadata are alike to a filter, a reader scans the metadata alone.
+TEST_F(FilterOracle, AFilterKnowsWhatItSaysOfItemsWithoutMetadata) {
+  Values seen{.width = 2, .path = "/b.jpg", .camera = "x"};
+  seen.taken = parse_date("2024")->begin;
+  make({{.width = 1, .path = "/a.jpg"}, seen, {.width = 3, .path = "/c.jpg"}});
+  struct Case {
+    std::string text;
+    std::optional<bool> without_facts;
+    bool facts_alone;
   };
-  for (const auto& [text, needs] : filters) {
-    const auto filter = parse_filter(text);
+  const Case cases[] = {
+      {"width>1", std::nullopt, false},
+      {"date=2024", std::nullopt, false},
+      {"not width>1", std::nullopt, false},
+      {"taken=2024", false, true},
+      {"taken>2024", false, true},
+      {"taken!=2024", true, true},
+      {"not taken=2024", true, true},
+      {"latitude<1", false, true},
+      {"rating=0", true, true},
+      {"rating=3", false, true},
+      {"rating<3", true, true},
+      {"rating<0", false, true},
+      {"rating<=0", true, true},
+      {"rating<=-1", false, true},
+      {"rating>-1", true, true},
+      {"rating>0", false, true},
+      {"rating>=0", true, true},
+      {"rating>=1", false, true},
+      {"photograph=yes", false, true},
+      {"photograph=no", true, true},
+      {"photograph!=no", false, true},
+      {"camera=x", false, true},
+      {"camera=\"\"", true, true},
+      {"camera~x", false, true},
+      {"camera~\"\"", true, true},
+      {"camera~\"**\"", true, true},
+      {"camera~\"*?\"", false, true},
+      {"keyword~\"*\"", false, true},
+      {"keyword!~\"*\"", true, true},
+      {"width>1 and camera=x", false, false},
+      {"camera=x and width>1", false, false},
+      {"width>1 or camera=x", std::nullopt, false},
+      {"width>1 or camera!=x", true, false},
+      {"width>1 and camera!=x", std::nullopt, false},
+      {"taken=2024 or camera=x", false, true},
+      {"taken=2024 and camera!=x", false, true},
+      {"(width>1 or rating>0) and (camera=x or latitude>1)", false, false},
+      {"not (width>1 and rating>0)", true, false},
+  };
+  for (const Case& one : cases) {
+    const auto filter = parse_filter(one.text);
     ASSERT_OK(filter);
-    EXPECT_EQ(filter->needs_facts, needs) << text;
-    if (needs) {
-      EXPECT_THAT(left_by(text), testing::IsEmpty()) << text;
-    }
+    EXPECT_EQ(filter->without_facts, one.without_facts) << one.text;
+    EXPECT_EQ(filter->facts_alone, one.facts_alone) << one.text;
+    // The items without metadata are the first and the last.
+    const std::vector<size_t> left = left_by(one.text);
+    if (!one.without_facts) continue;
+    for (const size_t item : {size_t{0}, size_t{2}})
+      EXPECT_EQ(std::ranges::count(left, item), *one.without_facts ? 1 : 0) << one.text;
   }
 }
 

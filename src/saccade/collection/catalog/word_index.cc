@@ -192,33 +192,14 @@ Result<WordFaults> word_faults(Database& database) {
   }
 }
 
-TermLookup::TermLookup(std::span<const int64_t> ids, std::optional<WordStatistics> statistics)
-    : statistics_(std::move(statistics)) {
-  rows_.reserve(ids.size());
-  for (size_t row = 0; row < ids.size(); ++row) {
-    if (ids[row] != 0) rows_.emplace_back(ids[row], static_cast<int64_t>(row));
-  }
-  // Rows are appended as items come, so that they are in order but for those that have changed since.
-  if (!std::ranges::is_sorted(rows_)) std::ranges::sort(rows_);
-}
-
 std::vector<TermLookup::Place> TermLookup::places_of(
     std::span<const std::pair<int64_t, int64_t>> found) const {
   std::vector<Place> places;
   places.reserve(found.size());
-  auto place = rows_.begin();
+  IdRows::Walk walk(rows_);
   for (const auto& [id, occurrences] : found) {
-    if (place == rows_.end()) break;
-    // Ids are mostly dense: it is no further on than they would be without a gap, and mostly right there.
-    const int64_t furthest = std::min(id - place->first, rows_.end() - place - 1);
-    if (furthest > 0 && place[furthest].first == id) {
-      place += furthest;
-    } else {
-      const auto end = place + std::max<int64_t>(furthest, 0) + 1;
-      place = std::ranges::lower_bound(place, end, id, {}, &std::pair<int64_t, int64_t>::first);
-    }
-    if (place != rows_.end() && place->first == id)
-      places.push_back({static_cast<size_t>(place - rows_.begin()), occurrences});
+    if (const IdRows::Entry* entry = walk.find(id))
+      places.push_back({static_cast<size_t>(entry - rows_.entries().data()), occurrences});
   }
   return places;
 }
@@ -226,7 +207,7 @@ std::vector<TermLookup::Place> TermLookup::places_of(
 Status TermLookup::read_lengths(Database& database, std::span<Database> others,
                                 std::span<const Place> places) {
   if (has_all_lengths_ || places.empty()) return {};
-  lengths_.resize(rows_.size());
+  lengths_.resize(rows_.entries().size());
   // A look-up of one takes about eight times as long as it takes in a scan, and a scan is on several processors.
   constexpr int64_t kLookUps = 32;
   if (std::ssize(places) < items() / kLookUps) {
@@ -234,7 +215,7 @@ Status TermLookup::read_lengths(Database& database, std::span<Database> others,
     for (const Place& place : places) {
       uint32_t& length = lengths_[place.at];
       if (length != 0) continue;
-      SACCADE_ASSIGN(const bool there, one->bind(rows_[place.at].first).step());
+      SACCADE_ASSIGN(const bool there, one->bind(rows_.entries()[place.at].id).step());
       if (there) {
         SACCADE_ASSIGN(length, text_length(one->blob(0)));
       }
@@ -243,19 +224,20 @@ Status TermLookup::read_lengths(Database& database, std::span<Database> others,
     return {};
   }
   SACCADE_TRY(scan_parts(
-      database, others, rows_.back().first + 1,
+      database, others, rows_.entries().back().id + 1,
       [&](Database& connection, int64_t begin, int64_t end) -> Status {
-        SACCADE_ASSIGN(Statement part,
-                       connection.prepare("SELECT id, sz FROM words_docsize WHERE id >= ? AND id < ?"));
+        SACCADE_ASSIGN(
+            Statement part,
+            connection.prepare("SELECT id, sz FROM words_docsize WHERE id >= ? AND id < ? ORDER BY id"));
         part.bind(begin).bind(end);
-        auto place = std::ranges::lower_bound(rows_, begin, {}, &std::pair<int64_t, int64_t>::first);
+        IdRows::Walk walk(rows_);
         for (;;) {
           SACCADE_ASSIGN(const bool more, part.step());
           if (!more) return {};
-          const int64_t id = part.integer(0);
-          while (place != rows_.end() && place->first < id) ++place;
-          if (place == rows_.end() || place->first != id) continue;
-          SACCADE_ASSIGN(lengths_[static_cast<size_t>(place - rows_.begin())], text_length(part.blob(1)));
+          const IdRows::Entry* entry = walk.find(part.integer(0));
+          if (entry == nullptr) continue;
+          SACCADE_ASSIGN(lengths_[static_cast<size_t>(entry - rows_.entries().data())],
+                         text_length(part.blob(1)));
         }
       }));
   has_all_lengths_ = true;
@@ -280,7 +262,7 @@ Status TermLookup::rank(Database& database, std::span<Database> others, const Wo
   std::vector<std::pair<int64_t, float>> rows;
   rows.reserve(places.size());
   for (const Place& place : places) {
-    const auto [id, row] = rows_[place.at];
+    const auto [id, row] = rows_.entries()[place.at];
     if (lengths_[place.at] == 0) return fail(ErrorCode::kBadData, "item {} has words, but no length", id);
     const auto occurrences = static_cast<double>(place.occurrences);
     const auto length = static_cast<double>(lengths_[place.at]);

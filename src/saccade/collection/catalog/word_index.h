@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "saccade/collection/catalog/id_rows.h"
 #include "saccade/collection/catalog/item_store.h"
 #include "saccade/collection/catalog/sqlite.h"
 #include "saccade/collection/catalog/word_counts.h"
@@ -107,9 +108,10 @@ struct TermRows {
 // queries share words. One thread at a time.
 class TermLookup {
  public:
-  // ids: one a row, 0 where no item has it. statistics: those of a larger collection that the items are from; `nullopt`
-  // counts these items.
-  explicit TermLookup(std::span<const int64_t> ids, std::optional<WordStatistics> statistics = {});
+  // rows: of the snapshot; they live as long as this. statistics: those of a larger collection that the items are from;
+  // `nullopt` counts these items.
+  explicit TermLookup(const IdRows& rows, std::optional<WordStatistics> statistics = {})
+      : rows_(rows), statistics_(std::move(statistics)) {}
 
   // others: connections that see the same as `database`, for scans on several processors. Cost: of a term that is not
   // kept, some tenth of a microsecond a picture that has it, of a quarter of all pictures at most. The first term that
@@ -120,10 +122,10 @@ class TermLookup {
   // number of items: the item's text is indexed alone, in memory.
   Result<std::vector<uint8_t>> fields_of(Database& database, int64_t id, std::span<const std::string> terms);
 
-  [[nodiscard]] int64_t items() const { return std::ssize(rows_); }
+  [[nodiscard]] int64_t items() const { return rows_.size(); }
 
  private:
-  // An item that has a term: its place in rows_, and the term's number of occurrences.
+  // An item that has a term: its place among the entries of rows_, and the term's number of occurrences.
   struct Place {
     size_t at = 0;
     int64_t occurrences = 0;
@@ -137,8 +139,8 @@ class TermLookup {
   Status rank(Database& database, std::span<Database> others, const WordCounts& counts,
               std::span<const Place> places, int64_t have_it, TermRows& ranked);
 
-  std::vector<std::pair<int64_t, int64_t>> rows_;  // of each id, ascending
-  std::vector<uint32_t> lengths_;  // of the text of each of rows_, in words; 0 where it was not read
+  const IdRows& rows_;
+  std::vector<uint32_t> lengths_;  // of the text of each entry of rows_, in words; 0 where it was not read
   bool has_all_lengths_ = false;
   std::map<std::string, std::shared_ptr<const TermRows>> known_;
   int64_t kept_rows_ = 0;

@@ -242,8 +242,9 @@ TEST_F(WordIndexTest, GradesAreThoseOfBm25) {
   for (int i = 0; i < 60; ++i) terms.push_back(fmt::format("w{}", 59 - i));  // rare ones first
   for (const char* term : {"w0 w1", "w1 w0", "w0 w0", "img7", "later", "nowhere", "f3", "W3s"})
     terms.emplace_back(term);
-  store::TermLookup alone(collection->ids());
-  store::TermLookup shared(collection->ids());
+  const store::IdRows rows(collection->ids());
+  store::TermLookup alone(rows);
+  store::TermLookup shared(rows);
   const auto n = static_cast<double>(row_of.size());
   int few = 0;
   int many = 0;

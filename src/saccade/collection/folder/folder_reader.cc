@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 
+#include "saccade/collection/catalog/id_rows.h"
 #include "saccade/collection/catalog/scan_parts.h"
 #include "saccade/collection/catalog/sql_text.h"
 #include "saccade/collection/catalog/store.h"
@@ -40,14 +41,15 @@ struct Snapshot {
   std::vector<uint8_t> alive;
   std::vector<int64_t> ids;
   int64_t items = 0;
-  int64_t catalog_bytes = 0;                 // of the catalog's file, which only grows
-  int64_t version = 0;                       // of the catalog's schema
-  int64_t last_id = 0;                       // the largest one
-  std::vector<Database> others;              // more connections that see the same; empty for few items
-  std::unique_ptr<store::TermLookup> terms;  // made when words are first asked for
-  std::optional<Filtered> filtered;          // by the last filter: pages of an answer ask for it again
-  std::optional<Matrix<float>> own_rows;     // of a reader that is made in memory, which has no files
-  WordStatistics words;                      // likewise
+  int64_t catalog_bytes = 0;                   // of the catalog's file, which only grows
+  int64_t version = 0;                         // of the catalog's schema
+  int64_t last_id = 0;                         // the largest one
+  std::vector<Database> others;                // more connections that see the same; empty for few items
+  std::unique_ptr<const store::IdRows> by_id;  // made when it is first needed
+  std::unique_ptr<store::TermLookup> terms;    // likewise
+  std::optional<Filtered> filtered;            // by the last filter: pages of an answer ask for it again
+  std::optional<Matrix<float>> own_rows;       // of a reader that is made in memory, which has no files
+  WordStatistics words;                        // likewise
 };
 
 struct FolderReader::State {
@@ -57,7 +59,7 @@ struct FolderReader::State {
   // The connection holds a read transaction open, so that every look-up sees the snapshot.
   mutable std::mutex mutex;
   mutable Database database;
-  mutable Snapshot snapshot;  // all but `terms` and `filtered` changes in refresh() alone
+  mutable Snapshot snapshot;  // all but what is made when it is needed changes in refresh() alone
 
   State(std::filesystem::path path, std::filesystem::path resolved, CollectionInfo what, Database opened)
       : folder(std::move(path)),
@@ -75,11 +77,15 @@ struct FolderReader::State {
     if (!row) return fail(ErrorCode::kNotFound, "{}: no such item", what());
     return store::read_item(*statement);
   }
-  // With the mutex held.
+  // Both with the mutex held.
+  [[nodiscard]] const store::IdRows& by_id() const {
+    if (!snapshot.by_id) snapshot.by_id = std::make_unique<const store::IdRows>(snapshot.ids);
+    return *snapshot.by_id;
+  }
   [[nodiscard]] store::TermLookup& terms() const {
     if (!snapshot.terms) {
       snapshot.terms = std::make_unique<store::TermLookup>(
-          snapshot.ids, snapshot.own_rows ? std::optional(snapshot.words) : std::nullopt);
+          by_id(), snapshot.own_rows ? std::optional(snapshot.words) : std::nullopt);
     }
     return *snapshot.terms;
   }
@@ -408,23 +414,37 @@ Result<std::vector<uint8_t>> FolderReader::allowed(const Filter& filter) const {
   Snapshot& snapshot = state_->snapshot;
   if (snapshot.filtered && snapshot.filtered->sql == filter.sql && snapshot.filtered->values == filter.values)
     return snapshot.filtered->mask;
-  // A row of metadata is read in less time than one of an item, and often few items have one.
-  const std::string_view tables =
-      filter.needs_facts ? "facts CROSS JOIN items ON items.id = facts.id" : filter_tables(filter.sql);
-  const std::string_view id = filter.needs_facts ? "facts.id" : "items.id";
+  // Metadata takes less time to read than items. It is enough if the filter says the same of all items without it: the mask
+  // begins with that, and changes where the metadata says otherwise.
+  const bool by_facts = filter.without_facts.has_value();
+  const bool passes = filter.without_facts.value_or(false);
   std::vector<uint8_t> mask(snapshot.alive.size());
+  if (passes) mask = snapshot.alive;
+  const std::string_view tables = filter.facts_alone ? "facts"
+                                  : by_facts         ? "facts CROSS JOIN items ON items.id = facts.id"
+                                                     : filter_tables(filter.sql);
+  const store::IdRows* by_id = filter.facts_alone ? &state_->by_id() : nullptr;
   SACCADE_TRY(store::scan_parts(
       state_->database, snapshot.others, snapshot.last_id + 1,
       [&](Database& connection, int64_t begin, int64_t end) -> Status {
-        SACCADE_ASSIGN(
-            Statement statement,
-            connection.prepare(fmt::format("SELECT items.row FROM {0} WHERE {1} >= {2} AND {1} < {3} AND {4}",
-                                           tables, id, begin, end, filter.sql)));
+        SACCADE_ASSIGN(Statement statement,
+                       connection.prepare(fmt::format(
+                           "SELECT {0} FROM {1} WHERE {2} >= {3} AND {2} < {4} AND {5} {6} ORDER BY {2}",
+                           by_id != nullptr ? "facts.id" : "items.row", tables,
+                           by_facts ? "facts.id" : "items.id", begin, end, passes ? "NOT" : "", filter.sql)));
         for (const SqlValue& value : filter.values) statement.bind(value);
+        std::optional<store::IdRows::Walk> walk;
+        if (by_id != nullptr) walk.emplace(*by_id);
         for (;;) {
-          SACCADE_ASSIGN(const bool row, statement.step());
-          if (!row) return {};
-          mask[static_cast<size_t>(statement.integer(0))] = 1;  // in range: checked with the snapshot
+          SACCADE_ASSIGN(const bool more, statement.step());
+          if (!more) return {};
+          int64_t row = statement.integer(0);  // in range: checked with the snapshot
+          if (walk) {
+            const store::IdRows::Entry* entry = walk->find(row);
+            if (entry == nullptr) continue;
+            row = entry->row;
+          }
+          mask[static_cast<size_t>(row)] = passes ? 0 : 1;
         }
       }));
   snapshot.filtered = Filtered{filter.sql, filter.values, mask};
