@@ -81,7 +81,7 @@ struct Filter {
   };
   std::vector<Condition> conditions = {};
   FilterNode tree = {};
-  // What it says of every item without a row of `facts`; `nullopt` if it depends on the item.
+  // Result for every item without a row of `facts`; `nullopt` if it depends on the item.
   std::optional<bool> without_facts = {};
   bool facts_alone = false;  // it is over columns of `facts` alone; without_facts has a value then
 };
