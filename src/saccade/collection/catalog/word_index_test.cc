@@ -284,10 +284,13 @@ TEST_F(WordIndexTest, GradesAreThoseOfBm25) {
         ++i;
       }
     }
-    (std::ssize(ranks) > std::ssize(row_of) / 4    ? common
-     : std::ssize(ranks) > std::ssize(row_of) / 20 ? many
-     : !ranks.empty()                              ? few
-                                                   : common) += 1;
+    if (std::ssize(ranks) > std::ssize(row_of) / 4) {
+      ++common;
+    } else if (std::ssize(ranks) > std::ssize(row_of) / 20) {
+      ++many;
+    } else if (!ranks.empty()) {
+      ++few;
+    }
   }
   EXPECT_GE(few, 8);
   EXPECT_GE(many, 10);
