@@ -227,7 +227,7 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   SACCADE_ASSIGN(SearchQuery query, common_query(arguments));
   SACCADE_ASSIGN(query.text, read_query_text(typed, query.images));
   // Searcher::open() settles which collection it is: rules are made behind it.
-  SACCADE_ASSIGN(const std::unique_ptr<Searcher> searcher, Searcher::open(arguments.options, session));
+  SACCADE_ASSIGN(const std::unique_ptr<Searcher> searcher, Searcher::open(arguments.options, query, session));
   const OutputRules rules = page_rules(arguments, query);
   if (!arguments.html.empty()) {
     SACCADE_TRY(check_output(arguments.html, OutputKind::kHtml, rules).in("page"));

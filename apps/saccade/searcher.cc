@@ -5,19 +5,23 @@
 #include <vector>
 
 #include "saccade/search/answer_warnings.h"
+#include "saccade/search/search.h"
 
 #include "collection_choice.h"
 #include "core_options.h"
 
 namespace saccade::app {
 
-Result<std::unique_ptr<Searcher>> Searcher::open(SearchOptions& options, Session& session) {
+Result<std::unique_ptr<Searcher>> Searcher::open(SearchOptions& options, const SearchQuery& first,
+                                                 Session& session) {
   SACCADE_TRY(settle_collection(options.collection, session.messages));
   std::unique_ptr<Searcher> searcher(new Searcher(options));
   SACCADE_ASSIGN(searcher->core_, EngineCore::open(core_options(options.collection, options.checkpoint,
                                                                 options.encoder, session)));
   SACCADE_ASSIGN(searcher->snapshot_, searcher->core_->snapshot());
   if (options.lists) return searcher;
+  searcher->look_ahead_ =
+      std::jthread([snapshot = searcher->snapshot_, first] { look_ahead(snapshot->collection, first); });
   SACCADE_ASSIGN(const LoadedEncoder* loaded, searcher->core_->encoder());
   warn_of_starter(searcher->collection(), session.messages);
   if (!options.rerank.empty()) {

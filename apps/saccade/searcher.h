@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "saccade/engine/core.h"
 
@@ -29,8 +30,10 @@ struct SearchOptions {
 
 class Searcher {
  public:
-  // Loads the collection and encoders that the options name; warnings go to the session's messages.
-  static Result<std::unique_ptr<Searcher>> open(SearchOptions& options, Session& session);
+  // Loads the collection and encoders that the options name; warnings go to the session's messages. first: the query that
+  // will be answered first; its filter and words are looked up while the encoder is loaded.
+  static Result<std::unique_ptr<Searcher>> open(SearchOptions& options, const SearchQuery& first,
+                                                Session& session);
 
   // Answers a query, or finds images like the item `like` (0: none); explained as the options say, and reranked where it is
   // a query.
@@ -46,6 +49,7 @@ class Searcher {
   std::unique_ptr<EngineCore> core_;
   std::shared_ptr<const CollectionSnapshot> snapshot_;
   std::optional<LoadedEncoder> second_;
+  std::jthread look_ahead_;  // reads the snapshot
 };
 
 // Warns of what the answer has to admit, on stderr.

@@ -115,7 +115,8 @@ class CollectionReader {
   // Returns the images that were removed permanently, by path.
   [[nodiscard]] Result<std::vector<RemovedPicture>> removed() const;
 
-  // One byte a row: 1 where an item has the row and the filter holds for it. Cost: one scan of the catalog.
+  // One byte a row: 1 where an item has the row and the filter holds for it. Cost: one scan of the catalog; none
+  // for the filter that was asked last.
   [[nodiscard]] Result<std::vector<uint8_t>> allowed(const Filter& filter) const;
 
   // Finds the images whose captions, names or folders contain some of these terms. A term is a word or a

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/catalog/filter.h"
+#include "saccade/collection/catalog/word_match.h"
 #include "saccade/collection/rows/approximate_index.h"
 #include "saccade/collection/rows/late_item.h"
 #include "saccade/core/rows.h"
@@ -322,8 +323,7 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
   if (answer.searched <= 0) return answer;
 
   Words words;
-  // With a query image, the text describes a change rather than the wanted image, so word search is skipped.
-  if (logit_scale && query.keyword_weight != 0 && query.text.has_words() && query.images.empty()) {
+  if (logit_scale && searches_words(query)) {
     SACCADE_ASSIGN(words.ranking, rank_by_keywords(collection, query, allowed));
     answer.keywords = words.ranking.report;
     const bool judged = by != nullptr && by->texts != nullptr;
@@ -524,6 +524,17 @@ void drop_shown(const std::set<int64_t>& shown, SearchAnswer& answer) {
 Result<QueryImage> stored_image(const CollectionReader& collection, int64_t id) {
   SACCADE_ASSIGN(const Item item, collection.item(id));
   return QueryImage{QueryImage::Stored{id, item.path}};
+}
+
+void look_ahead(const CollectionReader& collection, const SearchQuery& query) {
+  if (collection.index() != nullptr) return;
+  if (!query.filter.empty()) {
+    const auto filter = parse_filter(query.filter);
+    if (filter) static_cast<void>(collection.allowed(*filter).has_value());
+  }
+  if (!searches_words(query)) return;
+  const std::vector<std::string> terms = word_terms(query);
+  if (!terms.empty()) static_cast<void>(collection.match_words(terms).has_value());
 }
 
 Result<EncodedQuery> encode_query(const CollectionReader& collection, EncoderBackend& encoder,

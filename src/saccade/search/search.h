@@ -20,6 +20,10 @@ class RowFinder;  // row_finder.h
 // Returns item `id` of the collection as an image to search by. kNotFound if there is no such item.
 Result<QueryImage> stored_image(const CollectionReader& collection, int64_t id);
 
+// Looks up which items pass the query's filter and which have its words. The collection keeps the answers for the search that
+// follows, so this can be done while the encoder is loaded. Errors are left to the search. Thread-safe.
+void look_ahead(const CollectionReader& collection, const SearchQuery& query);
+
 // Encodes all of the query that the collection can use. A stored image alone needs no encoding: its stored
 // embedding is the query, without rows of late interaction. kUsage for a query with neither text nor image,
 // beyond the bounds of query_language.h, with k < 1 or with weights that are not finite. kMismatch if

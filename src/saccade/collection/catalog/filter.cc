@@ -41,12 +41,11 @@ struct Field {
   std::string_view name;
   std::string_view sql;
   Kind kind;
+  bool of_facts = false;  // of the metadata alone
 };
 
-// Few items have facts, and each at most one row of them.
-#define SACCADE_FACT(column) "(SELECT " column " FROM facts WHERE facts.id = items.id)"
 constexpr std::array kFields = {
-    Field{"id", "id", Kind::kInteger},
+    Field{"id", "items.id", Kind::kInteger},
     // NULL where an item without a file lacks them.
     Field{"width", "nullif(width, 0)", Kind::kInteger},
     Field{"height", "nullif(height, 0)", Kind::kInteger},
@@ -54,27 +53,24 @@ constexpr std::array kFields = {
     Field{"aspect", "(CAST(width AS REAL) / nullif(height, 0))", Kind::kDecimal},
     Field{"size", "nullif(size, -1)", Kind::kBytes},
     // whole_seconds() of the file's time.
-    Field{"date",
-          "coalesce((SELECT taken FROM facts WHERE facts.id = items.id), "
-          "nullif(mtime_ns, -1) / 1000000000 - (mtime_ns % 1000000000 < 0))",
+    Field{"date", "coalesce(facts.taken, nullif(mtime_ns, -1) / 1000000000 - (mtime_ns % 1000000000 < 0))",
           Kind::kDate},
-    Field{"taken", SACCADE_FACT("taken"), Kind::kDate},
+    Field{"taken", "facts.taken", Kind::kDate, true},
     Field{"added", "added", Kind::kDate},
-    Field{"rating", "coalesce(" SACCADE_FACT("rating") ", 0)", Kind::kInteger},
-    Field{"latitude", SACCADE_FACT("latitude"), Kind::kDecimal},
-    Field{"longitude", SACCADE_FACT("longitude"), Kind::kDecimal},
-    Field{"photograph", "coalesce(" SACCADE_FACT("grain") ", 0)", Kind::kFlag},
+    Field{"rating", "coalesce(facts.rating, 0)", Kind::kInteger, true},
+    Field{"latitude", "facts.latitude", Kind::kDecimal, true},
+    Field{"longitude", "facts.longitude", Kind::kDecimal, true},
+    Field{"photograph", "coalesce(facts.grain, 0)", Kind::kFlag, true},
     Field{"format", "format", Kind::kFormat},
     Field{"hash", "hash", Kind::kText},
     Field{"path", kItemFile, Kind::kText},
-    Field{"caption", "caption", Kind::kName},
-    Field{"camera", "coalesce(" SACCADE_FACT("camera") ", '')", Kind::kName},
-    Field{"lens", "coalesce(" SACCADE_FACT("lens") ", '')", Kind::kName},
-    Field{"place", "coalesce(" SACCADE_FACT("place") ", '')", Kind::kName},
-    Field{"title", "coalesce(" SACCADE_FACT("title") ", '')", Kind::kName},
-    Field{"keyword", "coalesce(" SACCADE_FACT("keywords") ", '')", Kind::kKeyword},
+    Field{"caption", "items.caption", Kind::kName},
+    Field{"camera", "coalesce(facts.camera, '')", Kind::kName, true},
+    Field{"lens", "coalesce(facts.lens, '')", Kind::kName, true},
+    Field{"place", "coalesce(facts.place, '')", Kind::kName, true},
+    Field{"title", "coalesce(facts.title, '')", Kind::kName, true},
+    Field{"keyword", "coalesce(facts.keywords, '')", Kind::kKeyword, true},
 };
-#undef SACCADE_FACT
 
 bool is_text(Kind kind) {
   return kind >= Kind::kFormat;
@@ -192,6 +188,61 @@ std::optional<TimeSpan> parse_date(std::string_view text) {
 
 namespace {
 
+const Field* field_of(std::string_view name) {
+  const auto* const field = std::ranges::find(kFields, name, &Field::name);
+  return field == kFields.end() ? nullptr : field;
+}
+
+// Returns what a condition on metadata says of an item that has none; `nullopt` for other conditions.
+std::optional<bool> missing_meets(const FilterNode& condition) {
+  using Compare = FilterNode::Compare;
+  const Field* field = field_of(condition.field);
+  if (field == nullptr || !field->of_facts) return std::nullopt;
+  if (field->kind == Kind::kDate || field->kind == Kind::kDecimal || field->kind == Kind::kKeyword)
+    return false;
+  if (const auto* text = std::get_if<std::string>(&condition.value)) {
+    // An empty text meets a glob of stars alone.
+    return condition.compare == Compare::kGlob ? text->find_first_not_of('*') == std::string::npos
+                                               : text->empty();
+  }
+  const auto* whole = std::get_if<int64_t>(&condition.value);
+  const double value = whole != nullptr ? static_cast<double>(*whole) : std::get<double>(condition.value);
+  switch (condition.compare) {
+    case Compare::kEqual:
+      return value == 0;
+    case Compare::kLess:
+      return value > 0;
+    case Compare::kAtMost:
+      return value >= 0;
+    case Compare::kGreater:
+      return value < 0;
+    case Compare::kAtLeast:
+      return value <= 0;
+    case Compare::kGlob:
+    case Compare::kContains:
+      break;
+  }
+  return std::nullopt;
+}
+
+// Returns what the filter says of every item without metadata; `nullopt` if it depends on the item.
+std::optional<bool> missing_passes(const FilterNode& node) {
+  if (node.kind == FilterNode::Kind::kCondition) return missing_meets(node);
+  if (node.kind == FilterNode::Kind::kNot) {
+    const std::optional<bool> inner = missing_passes(node.children.front());
+    return inner ? std::optional(!*inner) : std::nullopt;
+  }
+  // One false child decides "and", one true child decides "or".
+  const bool decides = node.kind == FilterNode::Kind::kOr;
+  std::optional<bool> all = !decides;
+  for (const FilterNode& child : node.children) {
+    const std::optional<bool> one = missing_passes(child);
+    if (one == decides) return decides;
+    if (!one) all.reset();
+  }
+  return all;
+}
+
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
@@ -203,6 +254,7 @@ class Parser {
     SACCADE_ASSIGN(filter_.tree, parse_or());
     skip_spaces();
     if (at_ < text_.size()) return wrong(at_, "\"and\", \"or\" or the end");
+    filter_.without_facts = missing_passes(filter_.tree);
     return std::move(filter_);
   }
 
@@ -305,9 +357,8 @@ class Parser {
     const size_t start = at_;
     while (at_ < text_.size() && is_letter(text_[at_])) ++at_;
     const std::string name = lowered(text_.substr(start, at_ - start));
-    const auto* const field =
-        std::find_if(kFields.begin(), kFields.end(), [&](const Field& f) { return f.name == name; });
-    if (field == kFields.end()) {
+    const Field* const field = field_of(name);
+    if (field == nullptr) {
       at_ = start;
       return wrong(start, "a field (" + field_names() + ")");
     }
@@ -333,6 +384,7 @@ class Parser {
     const std::string_view plain = negated ? op.substr(1) : op;
     filter_.sql += negated ? "NOT coalesce(" : "coalesce(";
     leaf_ = {.kind = FilterNode::Kind::kCondition, .field = std::string(field->name)};
+    filter_.facts_alone = (conditions_ == 1 || filter_.facts_alone) && field->of_facts;
     SACCADE_TRY(text                         ? text_condition(*field, plain, value, value_at)
                 : field->kind == Kind::kDate ? date_condition(*field, plain, value, value_at)
                 : field->kind == Kind::kFlag ? flag_condition(*field, value, value_at)
@@ -394,22 +446,24 @@ class Parser {
     }
     const bool whole = op == "=";
     const bool glob = !whole && value.find_first_of("*?[") != std::string::npos;
-    std::string column(field.sql);
     using Compare = FilterNode::Compare;
     leaf_.compare = whole ? Compare::kEqual : glob ? Compare::kGlob : Compare::kContains;
     leaf_.folded = field.kind != Kind::kFormat && (field.kind != Kind::kText || (!whole && !glob));
     if (field.kind == Kind::kFormat) {
       value = format_of(lowered(value));
-    } else if (field.kind != Kind::kText || (!whole && !glob)) {
+    } else if (leaf_.folded) {
       value = fold_case(value);
-      if (field.kind != Kind::kKeyword) column = fmt::format("fold_case({})", column);
     }
-    if (field.kind == Kind::kKeyword) {
-      filter_.sql += fmt::format("any_line({}, '{}', ?)", column, whole ? "is" : glob ? "glob" : "has");
+    if (leaf_.folded) {
+      filter_.sql +=
+          fmt::format("{}({}, '{}', ?)", field.kind == Kind::kKeyword ? "any_line" : "folded", field.sql,
+                      whole  ? "is"
+                      : glob ? "glob"
+                             : "has");
     } else if (whole) {
-      filter_.sql += fmt::format("{} = ?", column);
+      filter_.sql += fmt::format("{} = ?", field.sql);
     } else {
-      filter_.sql += glob ? column + " GLOB ?" : fmt::format("instr({}, ?) > 0", column);
+      filter_.sql += glob ? fmt::format("{} GLOB ?", field.sql) : fmt::format("instr({}, ?) > 0", field.sql);
     }
     leaf_.value = value;
     filter_.values.emplace_back(std::move(value));
@@ -517,6 +571,11 @@ std::optional<std::string_view> text_field(std::string_view name) {
     if (field.name == name && is_text(field.kind)) return field.sql;
   }
   return std::nullopt;
+}
+
+std::string_view filter_tables(std::string_view sql) {
+  return sql.find("facts.") == std::string_view::npos ? "items"
+                                                      : "items LEFT JOIN facts ON facts.id = items.id";
 }
 
 Result<Filter> parse_filter(std::string_view text) {

@@ -67,7 +67,7 @@ struct FilterNode {
   bool folded = false;          // texts are compared without regard to case
 };
 
-// A parsed filter: a condition over the columns of `items`
+// A parsed filter: a condition over the columns of `items`, and of `facts` with "facts." before them (filter_tables),
 // with one "?" a value. The text never holds a value.
 struct Filter {
   std::string sql;
@@ -81,7 +81,13 @@ struct Filter {
   };
   std::vector<Condition> conditions = {};
   FilterNode tree = {};
+  // Result for every item without a row of `facts`; `nullopt` if it depends on the item.
+  std::optional<bool> without_facts = {};
+  bool facts_alone = false;  // it is over columns of `facts` alone; without_facts has a value then
 };
+
+// Returns the tables that the SQL of a filter, a condition or a field is over, for a FROM clause.
+std::string_view filter_tables(std::string_view sql);
 
 // The span of time a date names, [begin, end) in seconds since 1970 UTC: 2024, 2024-05,
 // 2024-05-31, 2024-05-31T12:30[:15], of the years 1700 to 2200. Nothing for other texts, and

@@ -334,5 +334,89 @@ TEST_F(FilterOracle, MissingValuesMeetNoComparisonAndAllNegations) {
   EXPECT_THAT(left_by("not latitude<0"), ElementsAre(0, 1));
 }
 
+// If all items without metadata are alike to a filter, a reader scans the metadata alone.
+TEST_F(FilterOracle, AFilterKnowsWhatItSaysOfItemsWithoutMetadata) {
+  Values seen{.width = 2, .path = "/b.jpg", .camera = "x"};
+  seen.taken = parse_date("2024")->begin;
+  make({{.width = 1, .path = "/a.jpg"}, seen, {.width = 3, .path = "/c.jpg"}});
+  struct Case {
+    std::string text;
+    std::optional<bool> without_facts;
+    bool facts_alone;
+  };
+  const Case cases[] = {
+      {"width>1", std::nullopt, false},
+      {"date=2024", std::nullopt, false},
+      {"not width>1", std::nullopt, false},
+      {"taken=2024", false, true},
+      {"taken>2024", false, true},
+      {"taken!=2024", true, true},
+      {"not taken=2024", true, true},
+      {"latitude<1", false, true},
+      {"rating=0", true, true},
+      {"rating=3", false, true},
+      {"rating<3", true, true},
+      {"rating<0", false, true},
+      {"rating<=0", true, true},
+      {"rating<=-1", false, true},
+      {"rating>-1", true, true},
+      {"rating>0", false, true},
+      {"rating>=0", true, true},
+      {"rating>=1", false, true},
+      {"photograph=yes", false, true},
+      {"photograph=no", true, true},
+      {"photograph!=no", false, true},
+      {"camera=x", false, true},
+      {"camera=\"\"", true, true},
+      {"camera~x", false, true},
+      {"camera~\"\"", true, true},
+      {"camera~\"**\"", true, true},
+      {"camera~\"*?\"", false, true},
+      {"keyword~\"*\"", false, true},
+      {"keyword!~\"*\"", true, true},
+      {"width>1 and camera=x", false, false},
+      {"camera=x and width>1", false, false},
+      {"width>1 or camera=x", std::nullopt, false},
+      {"width>1 or camera!=x", true, false},
+      {"width>1 and camera!=x", std::nullopt, false},
+      {"taken=2024 or camera=x", false, true},
+      {"taken=2024 and camera!=x", false, true},
+      {"(width>1 or rating>0) and (camera=x or latitude>1)", false, false},
+      {"not (width>1 and rating>0)", true, false},
+  };
+  for (const Case& one : cases) {
+    const auto filter = parse_filter(one.text);
+    ASSERT_OK(filter);
+    EXPECT_EQ(filter->without_facts, one.without_facts) << one.text;
+    EXPECT_EQ(filter->facts_alone, one.facts_alone) << one.text;
+    // The items without metadata are the first and the last.
+    const std::vector<size_t> left = left_by(one.text);
+    if (!one.without_facts) continue;
+    for (const size_t item : {size_t{0}, size_t{2}})
+      EXPECT_EQ(std::ranges::count(left, item), *one.without_facts ? 1 : 0) << one.text;
+  }
+}
+
+// A reader keeps what the last filter leaves, for its snapshot.
+TEST_F(FilterOracle, AFilterAskedAgainLeavesTheSame) {
+  using testing::ElementsAre;
+  make({{.width = 1, .path = "/a.jpg"}, {.width = 2, .path = "/b.jpg"}});
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_THAT(left_by("width>=2"), ElementsAre(1));
+    EXPECT_THAT(left_by("width>=2"), ElementsAre(1));
+    EXPECT_THAT(left_by("width>=1"), ElementsAre(0, 1)) << "the same condition with another value";
+  }
+  {
+    auto writer = CollectionWriter::open(folder_ / "c");
+    ASSERT_OK(writer);
+    CollectionChange change;
+    change.puts = {test::put_of("/c.jpg", 3)};
+    ASSERT_OK(writer->commit(change));
+  }
+  EXPECT_THAT(left_by("width>=1"), ElementsAre(0, 1)) << "of the snapshot";
+  ASSERT_OK(collection_->refresh());
+  EXPECT_THAT(left_by("width>=1"), ElementsAre(0, 1, 2));
+}
+
 }  // namespace
 }  // namespace saccade

@@ -27,11 +27,17 @@ void guarded(sqlite3_context* context, Function function) {
   }
 }
 
-void sql_fold_case(sqlite3_context* context, int /*count*/, sqlite3_value** values) {
-  if (sqlite3_value_type(values[0]) == SQLITE_NULL) return;
+// Compares a folded text with a folded value; how: "is", "glob" or "has", which is within it.
+bool meets(const std::string& text, std::string_view how, const std::string& value) {
+  return how == "is"     ? text == value
+         : how == "glob" ? sqlite3_strglob(value.c_str(), text.c_str()) == 0
+                         : text.find(value) != std::string::npos;
+}
+
+void sql_folded(sqlite3_context* context, int /*count*/, sqlite3_value** values) {
   guarded(context, [&] {
-    const std::string folded = fold_case(text_of(values[0]));
-    sqlite3_result_text(context, folded.data(), static_cast<int>(folded.size()), SQLITE_TRANSIENT);
+    const std::string text = fold_case(text_of(values[0]));
+    sqlite3_result_int(context, meets(text, text_of(values[1]), std::string(text_of(values[2]))) ? 1 : 0);
   });
 }
 
@@ -45,10 +51,7 @@ void sql_any_line(sqlite3_context* context, int /*count*/, sqlite3_value** value
       const size_t end = std::min(lines.find('\n', begin), lines.size());
       const std::string line = lines.substr(begin, end - begin);
       // Lines are begun by a line end too.
-      met = line.empty()    ? false
-            : how == "is"   ? line == value
-            : how == "glob" ? sqlite3_strglob(value.c_str(), line.c_str()) == 0
-                            : line.find(value) != std::string::npos;
+      met = !line.empty() && meets(line, how, value);
       begin = end + 1;
     }
     sqlite3_result_int(context, met ? 1 : 0);
@@ -59,7 +62,7 @@ void sql_any_line(sqlite3_context* context, int /*count*/, sqlite3_value** value
 
 Status add_text_functions(sqlite3* connection) {
   constexpr int kFlags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY;
-  const int folding = sqlite3_create_function_v2(connection, "fold_case", 1, kFlags, nullptr, sql_fold_case,
+  const int folding = sqlite3_create_function_v2(connection, "folded", 3, kFlags, nullptr, sql_folded,
                                                  nullptr, nullptr, nullptr);
   const int lines = sqlite3_create_function_v2(connection, "any_line", 3, kFlags, nullptr, sql_any_line,
                                                nullptr, nullptr, nullptr);

@@ -1,9 +1,10 @@
 // SQL of texts: functions that every connection to a catalog has, and an item's file; not for use outside this module.
 //
-//   fold_case(text)                      fold_case of text/normalize.h; NULL for NULL
-//   any_line(lines, 'is', value)         1 if a line is the value, after fold_case; the value is folded already
-//   any_line(lines, 'glob', pattern)     1 if the glob matches a whole line; likewise
-//   any_line(lines, 'has', value)        1 if a line contains the value; likewise
+//   folded(text, 'is', value)            1 if the text is the value, after fold_case of text/normalize.h; the value is
+//                                        folded already
+//   folded(text, 'glob', pattern)        1 if the glob matches the whole text; likewise
+//   folded(text, 'has', value)           1 if the text contains the value; likewise
+//   any_line(lines, how, value)          1 if folded(line, how, value) holds for a line
 //
 // Lines end with "\n"; empty ones do not count. All are pure, and only statements may call them, never a foreign file's schema.
 #pragma once

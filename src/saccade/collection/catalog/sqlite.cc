@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "saccade/collection/catalog/sql_text.h"
+#include "saccade/collection/catalog/word_counts.h"
 
 namespace saccade {
 namespace {
@@ -96,6 +97,12 @@ Statement& Statement::bind_null() {
   return *this;
 }
 
+Statement& Statement::bind_pointer(void* pointer, const char* type) {
+  const int result = sqlite3_bind_pointer(handle_, ++bound_, pointer, type, nullptr);
+  if (result != SQLITE_OK) bind_error_ = result;
+  return *this;
+}
+
 Result<bool> Statement::step() {
   const int result = bind_error_ != SQLITE_OK ? bind_error_ : sqlite3_step(handle_);
   if (result == SQLITE_ROW) return true;
@@ -139,6 +146,12 @@ bool Statement::is_null(int column) const {
   return sqlite3_column_type(handle_, column) == SQLITE_NULL;
 }
 
+std::string_view Statement::blob(int column) const {
+  const void* bytes = sqlite3_column_blob(handle_, column);
+  if (bytes == nullptr) return {};
+  return {static_cast<const char*>(bytes), static_cast<size_t>(sqlite3_column_bytes(handle_, column))};
+}
+
 Database& Database::operator=(Database&& other) noexcept {
   std::swap(handle_, other.handle_);
   std::swap(kept_, other.kept_);
@@ -167,6 +180,7 @@ Result<Database> Database::open_as(const std::string& name, int flags, Mode mode
   if (mode == Mode::kRead) SACCADE_TRY(database.execute("PRAGMA query_only = ON"));
   // SQLite opens lazily: the first read finds out what is wrong with the file.
   SACCADE_TRY(database.integer("PRAGMA schema_version"));
+  if (const int added = store::add_word_functions(handle); added != SQLITE_OK) return failure(handle, added);
   return database;
 }
 

@@ -37,6 +37,9 @@ class Statement {
     return value ? bind(*value) : bind_null();
   }
   Statement& bind_null();
+  // Binds what a function of ours gets as a pointer of this type (https://www.sqlite.org/bindptr.html). Both live until
+  // the next reset().
+  Statement& bind_pointer(void* pointer, const char* type);
 
   // True: a row is there to read. False: done, and the statement is ready to be bound again.
   Result<bool> step();
@@ -50,6 +53,7 @@ class Statement {
   [[nodiscard]] std::string text(int column) const;
   [[nodiscard]] double real(int column) const;
   [[nodiscard]] bool is_null(int column) const;
+  [[nodiscard]] std::string_view blob(int column) const;  // valid until the next step()
 
  private:
   friend class Database;

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "saccade/collection/catalog/scan_parts.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/text/utf8.h"
 #include "saccade/text/words.h"
@@ -37,6 +38,30 @@ Result<std::string> match_string(std::string_view term) {
   std::string quoted = "\"";
   for (const char c : words) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
   return quoted + "\"";
+}
+
+// Returns the number of words of a text, from what `words_docsize` has of it: a varint for each field
+// (https://www.sqlite.org/fts5.html, "Document Sizes Table").
+Result<uint32_t> text_length(std::string_view sizes) {
+  constexpr int kFields = 3;
+  constexpr uint64_t kMost = std::numeric_limits<int32_t>::max();
+  uint64_t sum = 0;
+  uint64_t size = 0;
+  int fields = 0;
+  bool within = false;  // a varint
+  for (const char c : sizes) {
+    const auto byte = static_cast<unsigned char>(c);
+    size = size << 7 | (byte & 0x7FU);
+    within = byte >= 0x80;
+    if (size > kMost) break;
+    if (within) continue;
+    sum += size;
+    size = 0;
+    ++fields;
+  }
+  if (within || size != 0 || fields != kFields || sum > kMost)
+    return fail(ErrorCode::kBadData, "the length of a text is unreadable");
+  return static_cast<uint32_t>(sum);
 }
 
 }  // namespace
@@ -167,81 +192,118 @@ Result<WordFaults> word_faults(Database& database) {
   }
 }
 
-TermLookup::TermLookup(std::span<const int64_t> ids, std::optional<WordStatistics> statistics)
-    : statistics_(std::move(statistics)) {
-  for (size_t row = 0; row < ids.size(); ++row) {
-    if (ids[row] != 0) rows_.emplace_back(ids[row], static_cast<int64_t>(row));
+std::vector<TermLookup::Place> TermLookup::places_of(
+    std::span<const std::pair<int64_t, int64_t>> found) const {
+  std::vector<Place> places;
+  places.reserve(found.size());
+  IdRows::Walk walk(rows_);
+  for (const auto& [id, occurrences] : found) {
+    if (const IdRows::Entry* entry = walk.find(id))
+      places.push_back({static_cast<size_t>(entry - rows_.entries().data()), occurrences});
   }
-  // Rows are appended as items come, so that they are in order but for those that have changed since.
-  if (!std::ranges::is_sorted(rows_)) std::ranges::sort(rows_);
+  return places;
 }
 
-// Calls visit(row, rank) for each item that has it, by id, until it returns false. `rank` is FTS5's bm25().
-template <typename Visit>
-Status TermLookup::for_each_row(Database& database, const std::string& wanted, const Visit& visit) {
-  SACCADE_ASSIGN(const KeptStatement statement,
-                 database.kept("SELECT rowid, bm25(words) FROM words WHERE words MATCH ? ORDER BY rowid"));
-  statement->bind(std::string_view(wanted));
-  auto place = rows_.begin();
-  for (;;) {
-    SACCADE_ASSIGN(const bool more, statement->step());
-    if (!more) return {};
-    const int64_t id = statement->integer(0);
-    if (place == rows_.end()) return {};
-    // Ids are mostly dense: it is no further on than they would be without a gap, and mostly right there.
-    const int64_t furthest = std::min(id - place->first, rows_.end() - place - 1);
-    if (furthest > 0 && place[furthest].first == id) {
-      place += furthest;
-    } else {
-      const auto end = place + std::max<int64_t>(furthest, 0) + 1;
-      place = std::ranges::lower_bound(place, end, id, {}, &std::pair<int64_t, int64_t>::first);
+Status TermLookup::read_lengths(Database& database, std::span<Database> others,
+                                std::span<const Place> places) {
+  if (has_all_lengths_ || places.empty()) return {};
+  lengths_.resize(rows_.entries().size());
+  // A look-up of one takes about eight times as long as it takes in a scan, and a scan is on several processors.
+  constexpr int64_t kLookUps = 32;
+  if (std::ssize(places) < items() / kLookUps) {
+    SACCADE_ASSIGN(const KeptStatement one, database.kept("SELECT sz FROM words_docsize WHERE id = ?"));
+    for (const Place& place : places) {
+      uint32_t& length = lengths_[place.at];
+      if (length != 0) continue;
+      SACCADE_ASSIGN(const bool there, one->bind(rows_.entries()[place.at].id).step());
+      if (there) {
+        SACCADE_ASSIGN(length, text_length(one->blob(0)));
+      }
+      one->reset();
     }
-    if (place != rows_.end() && place->first == id && !visit(place->second, statement->real(1))) return {};
+    return {};
   }
+  SACCADE_TRY(scan_parts(
+      database, others, rows_.entries().back().id + 1,
+      [&](Database& connection, int64_t begin, int64_t end) -> Status {
+        SACCADE_ASSIGN(
+            Statement part,
+            connection.prepare("SELECT id, sz FROM words_docsize WHERE id >= ? AND id < ? ORDER BY id"));
+        part.bind(begin).bind(end);
+        IdRows::Walk walk(rows_);
+        for (;;) {
+          SACCADE_ASSIGN(const bool more, part.step());
+          if (!more) return {};
+          const IdRows::Entry* entry = walk.find(part.integer(0));
+          if (entry == nullptr) continue;
+          SACCADE_ASSIGN(lengths_[static_cast<size_t>(entry - rows_.entries().data())],
+                         text_length(part.blob(1)));
+        }
+      }));
+  has_all_lengths_ = true;
+  return {};
 }
 
-Result<std::shared_ptr<const TermRows>> TermLookup::rows_of(Database& database, const std::string& term) {
+Status TermLookup::rank(Database& database, std::span<Database> others, const WordCounts& counts,
+                        std::span<const Place> places, int64_t have_it, TermRows& ranked) {
+  SACCADE_TRY(read_lengths(database, others, places));
+  const auto odds_of = [](int64_t have, int64_t of) {
+    return (static_cast<double>(of - have) + 0.5) / (static_cast<double>(have) + 0.5);
+  };
+  // FTS5's bm25() is -idf * grade * (k1 + 1), with ln(odds) as idf, or 1e-6 where that is not above 0
+  // (https://www.sqlite.org/fts5.html, 5.1.1). Operations are in its order, so that the figures are its own.
+  constexpr double kK1 = 1.2;
+  constexpr double kB = 0.75;
+  const double log_odds = std::log(odds_of(std::ssize(counts.found), counts.texts));
+  const double idf = log_odds > 0 ? log_odds : 1e-6;
+  const double mean = static_cast<double>(counts.words) / static_cast<double>(counts.texts);
+  const double odds = odds_of(have_it, items());
+  const double factor = (odds > 1 ? std::log(odds) : 1e-6) * 2.2;
+  std::vector<std::pair<int64_t, float>> rows;
+  rows.reserve(places.size());
+  for (const Place& place : places) {
+    const auto [id, row] = rows_.entries()[place.at];
+    if (lengths_[place.at] == 0) return fail(ErrorCode::kBadData, "item {} has words, but no length", id);
+    const auto occurrences = static_cast<double>(place.occurrences);
+    const auto length = static_cast<double>(lengths_[place.at]);
+    const double bm25 =
+        idf * ((occurrences * (kK1 + 1.0)) / (occurrences + kK1 * (1 - kB + kB * length / mean)));
+    rows.emplace_back(row, static_cast<float>(std::clamp(bm25 / factor, 1e-3, 1.0)));
+  }
+  if (!std::ranges::is_sorted(rows)) std::ranges::sort(rows);
+  ranked.rows.reserve(rows.size());
+  ranked.grades.reserve(rows.size());
+  for (const auto& [row, grade] : rows) {
+    ranked.rows.push_back(row);
+    ranked.grades.push_back(grade);
+  }
+  return {};
+}
+
+Result<std::shared_ptr<const TermRows>> TermLookup::rows_of(Database& database, std::span<Database> others,
+                                                            const std::string& term) {
   if (const auto known = known_.find(term); known != known_.end()) return known->second;
   auto made = std::make_shared<TermRows>();
   SACCADE_ASSIGN(const std::string wanted, match_string(term));
   if (!wanted.empty()) {
     const int64_t all = statistics_ ? statistics_->items : items();
     const int64_t common = std::max(kFewestCommon, all / 4) + 1;
-    int64_t here = 0;
-    // Counted first: bm25() reads the length of each item's text, which takes fifty times as long.
-    {
-      SACCADE_ASSIGN(const KeptStatement count,
-                     database.kept("SELECT count(*) FROM words WHERE words MATCH ?"));
-      SACCADE_TRY(count->bind(std::string_view(wanted)).step());
-      here = count->integer(0);
-    }
-    int64_t have_it = here;
+    SACCADE_ASSIGN(const WordCounts counts, count_words(database, wanted, common));
+    int64_t have_it = std::ssize(counts.found);
     if (statistics_) {
       const auto counted = statistics_->pictures.find(term);
-      if (counted != statistics_->pictures.end()) have_it = std::max(here, counted->second);
+      if (counted != statistics_->pictures.end()) have_it = std::max(have_it, counted->second);
     }
     made->pictures = std::min(have_it, common);
     made->common = made->pictures == common;
-    std::vector<std::pair<int64_t, double>> found;
     if (!made->common) {
-      SACCADE_TRY(for_each_row(database, wanted, [&](int64_t row, double rank) {
-        found.emplace_back(row, rank);
-        return true;
-      }));
-      if (!statistics_) made->pictures = here = std::ssize(found);  // without what is no item
-    }
-    const auto odds_of = [](int64_t have, int64_t of) {
-      return (static_cast<double>(of - have) + 0.5) / (static_cast<double>(have) + 0.5);
-    };
-    if (!made->common) made->weight = std::log1p(odds_of(made->pictures, all));
-    const double odds = odds_of(here, items());
-    std::ranges::sort(found);
-    // FTS5 gives -idf * grade * (k1 + 1), with ln(odds) as idf, or 1e-6 where that is not above 0
-    // (https://www.sqlite.org/fts5.html, 5.1.1).
-    const double factor = (odds > 1 ? std::log(odds) : 1e-6) * 2.2;
-    for (const auto& [row, rank] : found) {
-      made->rows.push_back(row);
-      made->grades.push_back(static_cast<float>(std::clamp(-rank / factor, 1e-3, 1.0)));
+      const std::vector<Place> places = places_of(counts.found);
+      int64_t here = std::ssize(counts.found);
+      if (!statistics_) made->pictures = here = std::ssize(places);  // without what is no item
+      const auto n = static_cast<double>(all);
+      const auto df = static_cast<double>(made->pictures);
+      made->weight = std::log1p((n - df + 0.5) / (df + 0.5));
+      SACCADE_TRY(rank(database, others, counts, places, here, *made));
     }
   }
   // Limits of the cache of recent terms; it is cleared when it exceeds one of them.

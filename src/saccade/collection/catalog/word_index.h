@@ -12,8 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "saccade/collection/catalog/id_rows.h"
 #include "saccade/collection/catalog/item_store.h"
 #include "saccade/collection/catalog/sqlite.h"
+#include "saccade/collection/catalog/word_counts.h"
 #include "saccade/collection/catalog/word_match.h"
 #include "saccade/collection/catalog/word_text.h"
 #include "saccade/core/error.h"
@@ -106,24 +108,40 @@ struct TermRows {
 // queries share words. One thread at a time.
 class TermLookup {
  public:
-  // ids: one a row, 0 where no item has it. statistics: those of a larger collection that the items are from; `nullopt`
-  // counts these items.
-  explicit TermLookup(std::span<const int64_t> ids, std::optional<WordStatistics> statistics = {});
+  // rows: of the snapshot; they live as long as this. statistics: those of a larger collection that the items are from;
+  // `nullopt` counts these items.
+  explicit TermLookup(const IdRows& rows, std::optional<WordStatistics> statistics = {})
+      : rows_(rows), statistics_(std::move(statistics)) {}
 
-  // Cost: of a term that is not kept, some tenth of a microsecond a picture that has it, of a quarter of all
-  // pictures at most.
-  Result<std::shared_ptr<const TermRows>> rows_of(Database& database, const std::string& term);
+  // others: connections that see the same as `database`, for scans on several processors. Cost: of a term that is not
+  // kept, some tenth of a microsecond a picture that has it, of a quarter of all pictures at most. The first term that
+  // many pictures have reads the lengths of all texts, another tenth a picture on one processor.
+  Result<std::shared_ptr<const TermRows>> rows_of(Database& database, std::span<Database> others,
+                                                  const std::string& term);
   // Returns the fields of each term, like CollectionReader::word_fields. Cost: some microseconds a term, whatever the
   // number of items: the item's text is indexed alone, in memory.
   Result<std::vector<uint8_t>> fields_of(Database& database, int64_t id, std::span<const std::string> terms);
 
-  [[nodiscard]] int64_t items() const { return std::ssize(rows_); }
+  [[nodiscard]] int64_t items() const { return rows_.size(); }
 
  private:
-  template <typename Visit>
-  Status for_each_row(Database& database, const std::string& wanted, const Visit& visit);
+  // An item that has a term: its place among the entries of rows_, and the term's number of occurrences.
+  struct Place {
+    size_t at = 0;
+    int64_t occurrences = 0;
+  };
 
-  std::vector<std::pair<int64_t, int64_t>> rows_;  // of each id, ascending
+  // Leaves out what is no item. found: as WordCounts'.
+  [[nodiscard]] std::vector<Place> places_of(std::span<const std::pair<int64_t, int64_t>> found) const;
+  // Reads the lengths of the texts of these items at least.
+  Status read_lengths(Database& database, std::span<Database> others, std::span<const Place> places);
+  // Fills rows and grades. have_it: number of items here that have the term.
+  Status rank(Database& database, std::span<Database> others, const WordCounts& counts,
+              std::span<const Place> places, int64_t have_it, TermRows& ranked);
+
+  const IdRows& rows_;
+  std::vector<uint32_t> lengths_;  // of the text of each entry of rows_, in words; 0 where it was not read
+  bool has_all_lengths_ = false;
   std::map<std::string, std::shared_ptr<const TermRows>> known_;
   int64_t kept_rows_ = 0;
   std::optional<Database> one_;  // an index of words of one item

@@ -1,5 +1,11 @@
 #include "saccade/collection/catalog/word_index.h"
 
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <random>
+
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "saccade/collection/catalog/store.h"
@@ -190,6 +196,105 @@ TEST_F(WordIndexTest, MatchesAreWeighedByBm25) {
     EXPECT_EQ(match.has, has) << i;
     EXPECT_LT(match.weight, matches->weight);
   }
+}
+
+// Grades are those of FTS5's bm25(), to the bit: on one connection and on several, with the lengths of texts looked up one
+// by one and read all at once.
+TEST_F(WordIndexTest, GradesAreThoseOfBm25) {
+  constexpr int kItems = 600;
+  std::mt19937 random(17);
+  const auto of = [&](unsigned count) { return static_cast<int>(random() % count); };
+  // Word 0 is the most frequent.
+  const auto word = [&] { return fmt::format("w{}", of(1 + static_cast<unsigned>(of(60)))); };
+  const auto caption = [&] {
+    std::string text;
+    for (int words = of(25); words > 0; --words) text += (text.empty() ? "" : ", ") + word();
+    return text;
+  };
+  {
+    auto writer = CollectionWriter::create(folder_, test::fake_checkpoint());
+    ASSERT_OK(writer);
+    CollectionChange change;
+    for (int i = 0; i < kItems; ++i)
+      change.puts.push_back(captioned(fmt::format("/f{}/{} img{}.jpg", i % 9, word(), i), i, caption()));
+    ASSERT_OK(writer->commit(change));
+    CollectionChange later;
+    later.removals = {1, 40, 41, 333, kItems};
+    for (const int64_t id : {2, 77, 400}) {
+      later.puts.push_back(captioned(fmt::format("/later/{}.jpg", id), static_cast<int>(id), caption()));
+      later.puts.back().item.id = id;
+    }
+    ASSERT_OK(writer->commit(later));
+  }
+  const auto collection = CollectionReader::open(folder_);
+  ASSERT_OK(collection);
+  std::map<int64_t, int64_t> row_of;
+  for (size_t row = 0; row < collection->ids().size(); ++row) {
+    if (collection->ids()[row] != 0) row_of[collection->ids()[row]] = static_cast<int64_t>(row);
+  }
+  std::vector<Database> connections;
+  for (int i = 0; i < 4; ++i) {
+    auto connection = Database::open(folder_ / "catalog.sqlite", Database::Mode::kRead);
+    ASSERT_OK(connection);
+    connections.push_back(*std::move(connection));
+  }
+  std::vector<std::string> terms;
+  for (int i = 0; i < 60; ++i) terms.push_back(fmt::format("w{}", 59 - i));  // rare ones first
+  for (const char* term : {"w0 w1", "w1 w0", "w0 w0", "img7", "later", "nowhere", "f3", "W3s"})
+    terms.emplace_back(term);
+  const store::IdRows rows(collection->ids());
+  store::TermLookup alone(rows);
+  store::TermLookup shared(rows);
+  const auto n = static_cast<double>(row_of.size());
+  int few = 0;
+  int many = 0;
+  int common = 0;
+  for (const std::string& term : terms) {
+    const auto here = alone.rows_of(connections[0], {}, term);
+    ASSERT_OK(here);
+    const auto there = shared.rows_of(connections[0], std::span(connections).subspan(1), term);
+    ASSERT_OK(there);
+    auto slow =
+        connections[0].prepare("SELECT rowid, bm25(words) FROM words WHERE words MATCH ? ORDER BY rowid");
+    ASSERT_OK(slow);
+    slow->bind(std::string_view("\"" + term + "\""));
+    std::map<int64_t, double> ranks;  // of each row
+    for (;;) {
+      const auto more = slow->step();
+      ASSERT_OK(more);
+      if (!*more) break;
+      ASSERT_TRUE(row_of.contains(slow->integer(0))) << term;
+      ranks[row_of[slow->integer(0)]] = slow->real(1);
+    }
+    for (const auto& found : {*here, *there}) {
+      EXPECT_EQ(found->common, std::ssize(ranks) > std::ssize(row_of) / 4) << term;
+      if (found->common) {
+        EXPECT_THAT(found->rows, IsEmpty()) << term;
+        continue;
+      }
+      ASSERT_EQ(found->pictures, std::ssize(ranks)) << term;
+      ASSERT_EQ(found->rows.size(), ranks.size()) << term;
+      ASSERT_EQ(found->grades.size(), ranks.size()) << term;
+      const auto df = static_cast<double>(ranks.size());
+      const double factor = std::log((n - df + 0.5) / (df + 0.5)) * 2.2;
+      size_t i = 0;
+      for (const auto& [row, rank] : ranks) {
+        EXPECT_EQ(found->rows[i], row) << term;
+        EXPECT_EQ(found->grades[i], static_cast<float>(std::clamp(-rank / factor, 1e-3, 1.0))) << term;
+        ++i;
+      }
+    }
+    if (std::ssize(ranks) > std::ssize(row_of) / 4) {
+      ++common;
+    } else if (std::ssize(ranks) > std::ssize(row_of) / 20) {
+      ++many;
+    } else if (!ranks.empty()) {
+      ++few;
+    }
+  }
+  EXPECT_GE(few, 8);
+  EXPECT_GE(many, 10);
+  EXPECT_GE(common, 2);
 }
 
 // A cached term returns the same as a new look-up, also if items have changed their rows since.

@@ -6,8 +6,9 @@
 #include <iterator>
 #include <map>
 #include <mutex>
-#include <thread>
 
+#include "saccade/collection/catalog/id_rows.h"
+#include "saccade/collection/catalog/scan_parts.h"
 #include "saccade/collection/catalog/sql_text.h"
 #include "saccade/collection/catalog/store.h"
 #include "saccade/collection/catalog/word_index.h"
@@ -22,6 +23,13 @@
 
 namespace saccade {
 
+// Rows of the items that meet a filter.
+struct Filtered {
+  std::string sql;
+  std::vector<SqlValue> values;
+  std::vector<uint8_t> mask;  // one byte a row
+};
+
 // Snapshot of one catalog transaction, with the matching rows.
 struct Snapshot {
   store::Meta meta;
@@ -33,13 +41,15 @@ struct Snapshot {
   std::vector<uint8_t> alive;
   std::vector<int64_t> ids;
   int64_t items = 0;
-  int64_t catalog_bytes = 0;                 // of the catalog's file, which only grows
-  int64_t version = 0;                       // of the catalog's schema
-  int64_t last_id = 0;                       // the largest one
-  std::vector<Database> others;              // more connections that see the same; empty for few items
-  std::unique_ptr<store::TermLookup> terms;  // made when words are first asked for
-  std::optional<Matrix<float>> own_rows;     // of a reader that is made in memory, which has no files
-  WordStatistics words;                      // likewise
+  int64_t catalog_bytes = 0;                   // of the catalog's file, which only grows
+  int64_t version = 0;                         // of the catalog's schema
+  int64_t last_id = 0;                         // the largest one
+  std::vector<Database> others;                // more connections that see the same; empty for few items
+  std::unique_ptr<const store::IdRows> by_id;  // made when it is first needed
+  std::unique_ptr<store::TermLookup> terms;    // likewise
+  std::optional<Filtered> filtered;            // by the last filter: pages of an answer ask for it again
+  std::optional<Matrix<float>> own_rows;       // of a reader that is made in memory, which has no files
+  WordStatistics words;                        // likewise
 };
 
 struct FolderReader::State {
@@ -49,7 +59,7 @@ struct FolderReader::State {
   // The connection holds a read transaction open, so that every look-up sees the snapshot.
   mutable std::mutex mutex;
   mutable Database database;
-  mutable Snapshot snapshot;  // all but `terms` changes in refresh() alone
+  mutable Snapshot snapshot;  // all but what is made when it is needed changes in refresh() alone
 
   State(std::filesystem::path path, std::filesystem::path resolved, CollectionInfo what, Database opened)
       : folder(std::move(path)),
@@ -67,11 +77,15 @@ struct FolderReader::State {
     if (!row) return fail(ErrorCode::kNotFound, "{}: no such item", what());
     return store::read_item(*statement);
   }
-  // With the mutex held.
+  // Both with the mutex held.
+  [[nodiscard]] const store::IdRows& by_id() const {
+    if (!snapshot.by_id) snapshot.by_id = std::make_unique<const store::IdRows>(snapshot.ids);
+    return *snapshot.by_id;
+  }
   [[nodiscard]] store::TermLookup& terms() const {
     if (!snapshot.terms) {
       snapshot.terms = std::make_unique<store::TermLookup>(
-          snapshot.ids, snapshot.own_rows ? std::optional(snapshot.words) : std::nullopt);
+          by_id(), snapshot.own_rows ? std::optional(snapshot.words) : std::nullopt);
     }
     return *snapshot.terms;
   }
@@ -95,27 +109,6 @@ std::vector<Database> others_alike(const std::filesystem::path& folder, const Co
     others.push_back(*std::move(other));
   }
   return others;
-}
-
-// Calls scan(connection, begin, end) for parts of [0, end), each on a thread and a connection of its own.
-Status scan_parts(Database& database, std::vector<Database>& others, int64_t end,
-                  const std::function<Status(Database&, int64_t, int64_t)>& scan) {
-  const int64_t parts = std::ssize(others) + 1;
-  std::vector<Status> results(others.size());
-  Status own;
-  {
-    std::vector<std::jthread> threads;
-    for (int64_t part = 1; part < parts; ++part) {
-      const auto other = static_cast<size_t>(part - 1);
-      threads.emplace_back([&, part, other] {
-        results[other] = scan(others[other], end * part / parts, end * (part + 1) / parts);
-      });
-    }
-    own = scan(database, 0, end / parts);
-  }
-  SACCADE_TRY(own);
-  for (Status& result : results) SACCADE_TRY(result);
-  return {};
 }
 
 // Where the folder's files lie. A link on the way may be switched to another collection at any time, and what was read
@@ -185,12 +178,13 @@ Result<Snapshot> read_snapshot(Database& database, const std::filesystem::path& 
   }
   snapshot.others = others_alike(folder, info, snapshot.meta);
   std::atomic<int64_t> items = 0;
-  SACCADE_TRY(scan_parts(database, snapshot.others, snapshot.meta.rows,
-                         [&](Database& connection, int64_t begin, int64_t end) -> Status {
-                           SACCADE_ASSIGN(const int64_t part, read_rows(connection, begin, end, snapshot));
-                           items += part;
-                           return {};
-                         }));
+  SACCADE_TRY(store::scan_parts(database, snapshot.others, snapshot.meta.rows,
+                                [&](Database& connection, int64_t begin, int64_t end) -> Status {
+                                  SACCADE_ASSIGN(const int64_t part,
+                                                 read_rows(connection, begin, end, snapshot));
+                                  items += part;
+                                  return {};
+                                }));
   snapshot.items = items;
   snapshot.last_id = *std::ranges::max_element(snapshot.ids);
   return snapshot;
@@ -418,20 +412,42 @@ Result<std::vector<RemovedPicture>> FolderReader::removed() const {
 Result<std::vector<uint8_t>> FolderReader::allowed(const Filter& filter) const {
   const std::lock_guard lock(state_->mutex);
   Snapshot& snapshot = state_->snapshot;
+  if (snapshot.filtered && snapshot.filtered->sql == filter.sql && snapshot.filtered->values == filter.values)
+    return snapshot.filtered->mask;
+  // Metadata takes less time to read than items. It is enough if the filter says the same of all items without it: the mask
+  // begins with that, and changes where the metadata says otherwise.
+  const bool by_facts = filter.without_facts.has_value();
+  const bool passes = filter.without_facts.value_or(false);
   std::vector<uint8_t> mask(snapshot.alive.size());
-  SACCADE_TRY(scan_parts(
+  if (passes) mask = snapshot.alive;
+  const std::string_view tables = filter.facts_alone ? "facts"
+                                  : by_facts         ? "facts CROSS JOIN items ON items.id = facts.id"
+                                                     : filter_tables(filter.sql);
+  const store::IdRows* by_id = filter.facts_alone ? &state_->by_id() : nullptr;
+  SACCADE_TRY(store::scan_parts(
       state_->database, snapshot.others, snapshot.last_id + 1,
       [&](Database& connection, int64_t begin, int64_t end) -> Status {
-        SACCADE_ASSIGN(Statement statement, connection.prepare(fmt::format(
-                                                "SELECT row FROM items WHERE id >= {} AND id < {} AND {}",
-                                                begin, end, filter.sql)));
+        SACCADE_ASSIGN(Statement statement,
+                       connection.prepare(fmt::format(
+                           "SELECT {0} FROM {1} WHERE {2} >= {3} AND {2} < {4} AND {5} {6} ORDER BY {2}",
+                           by_id != nullptr ? "facts.id" : "items.row", tables,
+                           by_facts ? "facts.id" : "items.id", begin, end, passes ? "NOT" : "", filter.sql)));
         for (const SqlValue& value : filter.values) statement.bind(value);
+        std::optional<store::IdRows::Walk> walk;
+        if (by_id != nullptr) walk.emplace(*by_id);
         for (;;) {
-          SACCADE_ASSIGN(const bool row, statement.step());
-          if (!row) return {};
-          mask[static_cast<size_t>(statement.integer(0))] = 1;  // in range: checked with the snapshot
+          SACCADE_ASSIGN(const bool more, statement.step());
+          if (!more) return {};
+          int64_t row = statement.integer(0);  // in range: checked with the snapshot
+          if (walk) {
+            const store::IdRows::Entry* entry = walk->find(row);
+            if (entry == nullptr) continue;
+            row = entry->row;
+          }
+          mask[static_cast<size_t>(row)] = passes ? 0 : 1;
         }
       }));
+  snapshot.filtered = Filtered{filter.sql, filter.values, mask};
   return mask;
 }
 
@@ -445,8 +461,9 @@ Result<WordMatches> FolderReader::match_words(std::span<const std::string> terms
       return none;
     }
     for (const std::string& term : terms.first(std::min(terms.size(), store::kMostTerms))) {
-      SACCADE_ASSIGN(found.emplace_back(),
-                     state_->terms().rows_of(state_->database, term).in("words of the catalog"));
+      SACCADE_ASSIGN(found.emplace_back(), state_->terms()
+                                               .rows_of(state_->database, state_->snapshot.others, term)
+                                               .in("words of the catalog"));
     }
   }
   return store::weigh_words(terms, found, state_->snapshot.ids);
@@ -461,8 +478,8 @@ Result<std::string> FolderReader::why_empty(const Filter& filter) const {
   const std::lock_guard lock(state_->mutex);
   Database& database = state_->database;
   const auto matches = [&](const std::string& sql, const std::vector<SqlValue>& values) -> Result<bool> {
-    SACCADE_ASSIGN(Statement statement,
-                   database.prepare(fmt::format("SELECT 1 FROM items WHERE {} LIMIT 1", sql)));
+    SACCADE_ASSIGN(Statement statement, database.prepare(fmt::format("SELECT 1 FROM {} WHERE {} LIMIT 1",
+                                                                     filter_tables(sql), sql)));
     for (const SqlValue& value : values) statement.bind(value);
     return statement.step();
   };
@@ -475,8 +492,8 @@ Result<std::string> FolderReader::why_empty(const Filter& filter) const {
     if (met) continue;
     // Existing values: the most frequent ones of a text field, the minimum and maximum of a number.
     SACCADE_ASSIGN(Statement found,
-                   database.prepare(fmt::format("SELECT min({0}), max({0}), typeof(max({0})) FROM items",
-                                                condition.field)));
+                   database.prepare(fmt::format("SELECT min({0}), max({0}), typeof(max({0})) FROM {1}",
+                                                condition.field, filter_tables(condition.field))));
     SACCADE_TRY(found.step());
     std::string here;
     if (found.is_null(1) || (found.text(2) == "text" && found.text(1).empty())) {
@@ -485,8 +502,8 @@ Result<std::string> FolderReader::why_empty(const Filter& filter) const {
       SACCADE_ASSIGN(
           Statement most,
           database.prepare(fmt::format(
-              "SELECT {0}, count(*) FROM items WHERE {0} <> '' GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 3",
-              condition.field)));
+              "SELECT {0}, count(*) FROM {1} WHERE {0} <> '' GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 3",
+              condition.field, filter_tables(condition.field))));
       for (;;) {
         SACCADE_ASSIGN(const bool row, most.step());
         if (!row) break;
@@ -512,7 +529,8 @@ Result<std::vector<FieldValue>> FolderReader::values_of(std::string_view field, 
   if (!column) return fail(ErrorCode::kUsage, "\"{}\" is no field of text", field);
   const std::lock_guard lock(state_->mutex);
   SACCADE_ASSIGN(Statement statement,
-                 state_->database.prepare(fmt::format("SELECT {}, count(*) FROM items GROUP BY 1", *column)));
+                 state_->database.prepare(
+                     fmt::format("SELECT {}, count(*) FROM {} GROUP BY 1", *column, filter_tables(*column))));
   // Keywords stand several in a value.
   std::map<std::string, int64_t> counts;
   for (;;) {

@@ -595,7 +595,8 @@ Result<std::vector<std::byte>> FolderWriter::late_values(int64_t row) const {
 // The items for which the filter holds, to be removed and to stay out.
 Status FolderWriter::State::add_removals(const Filter& filter, CollectionChange& change) {
   SACCADE_ASSIGN(Statement statement,
-                 database.prepare(fmt::format("SELECT id, path, hash FROM items WHERE {}", filter.sql)));
+                 database.prepare(fmt::format("SELECT items.id, path, hash FROM {} WHERE {}",
+                                              filter_tables(filter.sql), filter.sql)));
   for (const SqlValue& value : filter.values) statement.bind(value);
   for (;;) {
     SACCADE_ASSIGN(const bool row, statement.step());
@@ -616,7 +617,7 @@ Result<int64_t> FolderWriter::remove_ids(std::span<const int64_t> ids) {
   const std::lock_guard lock(state_->mutex);
   CollectionChange change;
   for (const int64_t id : std::set(ids.begin(), ids.end())) {
-    SACCADE_TRY(state_->add_removals(Filter{"id = ?", {id}}, change));
+    SACCADE_TRY(state_->add_removals(Filter{"items.id = ?", {id}}, change));
   }
   SACCADE_TRY(state_->commit(change).in("remove"));
   return static_cast<int64_t>(change.removals.size());

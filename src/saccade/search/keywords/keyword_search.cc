@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <functional>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -92,6 +94,10 @@ std::vector<std::string> word_terms(const SearchQuery& query) {
   return terms;
 }
 
+bool searches_words(const SearchQuery& query) {
+  return query.keyword_weight != 0 && query.text.has_words() && query.images.empty();
+}
+
 Result<KeywordRanking> rank_by_keywords(const CollectionReader& collection, const SearchQuery& query,
                                         std::span<const uint8_t> allowed) {
   if (!(query.keyword_weight >= 0 && query.keyword_weight <= 1)) {
@@ -124,27 +130,43 @@ Result<KeywordRanking> rank_by_keywords(const CollectionReader& collection, cons
   });
   if (found.empty()) return ranking;
   SACCADE_ASSIGN(const std::set<int64_t> unwanted, unwanted_rows(collection, query));
-  std::vector<std::pair<int64_t, KeywordRanking::Place>>& places = ranking.places;
+  if (!unwanted.empty())
+    std::erase_if(found, [&](const WordMatch& match) { return unwanted.contains(match.row); });
+  report.pictures = std::ssize(found);
+  const auto evidence_of = [&](const WordMatch& match) {
+    return WordEvidence{.all = match.has == weighed.all,
+                        .coverage = weighed.coverage(match.has),
+                        .bm25 = match.weight / matches->weight};
+  };
+  std::vector<double> strengths;
+  strengths.reserve(found.size());
   for (const WordMatch& match : found) {
-    if (unwanted.contains(match.row)) continue;
-    const bool all = match.has == weighed.all;
-    ranking.words.any_all = ranking.words.any_all || all;
-    places.emplace_back(match.row,
-                        KeywordRanking::Place{.id = match.id,
-                                              .evidence = {.all = all,
-                                                           .coverage = weighed.coverage(match.has),
-                                                           .bm25 = match.weight / matches->weight}});
+    const WordEvidence evidence = evidence_of(match);
+    ranking.words.any_all = ranking.words.any_all || evidence.all;
+    strengths.push_back(evidence.strength());
   }
-  report.pictures = std::ssize(places);
+  // Ranks count down to kWordDepth, so only images that reach the strength of that rank are sorted.
+  double least = -std::numeric_limits<double>::infinity();
+  if (std::ssize(strengths) > kWordDepth) {
+    std::vector<double> best = strengths;
+    const auto last = best.begin() + kWordDepth - 1;
+    std::ranges::nth_element(best, last, std::ranges::greater());
+    least = *last;
+  }
+  std::vector<std::pair<int64_t, KeywordRanking::Place>>& places = ranking.places;
   std::vector<std::pair<double, size_t>> order;
-  for (size_t i = 0; i < places.size(); ++i) order.emplace_back(-places[i].second.evidence.strength(), i);
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (strengths[i] < least) continue;
+    order.emplace_back(-strengths[i], places.size());
+    places.emplace_back(found[i].row,
+                        KeywordRanking::Place{.id = found[i].id, .evidence = evidence_of(found[i])});
+  }
   std::ranges::sort(order);
   int64_t rank = 0;
   for (size_t i = 0; i < order.size(); ++i) {
     if (i == 0 || order[i].first > order[i - 1].first) rank = static_cast<int64_t>(i) + 1;
     places[order[i].second].second.rank = rank;
   }
-  std::erase_if(places, [](const auto& place) { return place.second.rank > kWordDepth; });
   return ranking;
 }
 

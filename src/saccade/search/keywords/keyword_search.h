@@ -34,6 +34,10 @@ inline constexpr double kAttributeWeight = 0.3;
 // words are left out where there are others.
 std::vector<std::string> word_terms(const SearchQuery& query);
 
+// Returns true if a search for the query looks up its words. With a query image, the text describes a change rather than
+// the wanted image.
+bool searches_words(const SearchQuery& query);
+
 struct KeywordRanking {
   struct Place {
     int64_t id = 0;

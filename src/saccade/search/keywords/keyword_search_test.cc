@@ -1,11 +1,13 @@
 #include "saccade/search/keywords/keyword_search.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
 
 #include <gmock/gmock.h>
 
+#include "saccade/collection/catalog/word_match.h"
 #include "saccade/collection/collection_writer.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/source_dir.h"
@@ -83,6 +85,7 @@ class WordSearchTest : public testing::Test {
     query.fold_duplicates = fold_;
     EncodedQuery encoded;
     encoded.row = {1, 0, 0, 0};
+    if (ahead_) look_ahead(*collection, query);
     auto answer = search_encoded(*collection, encoder_, encoded, query, pool_);
     EXPECT_TRUE(answer) << answer.error().message;
     return answer ? *std::move(answer) : SearchAnswer{};
@@ -99,6 +102,7 @@ class WordSearchTest : public testing::Test {
   NoEncoder encoder_;
   ThreadPool pool_{2};
   bool fold_ = false;
+  bool ahead_ = false;  // look_ahead() before a search
 };
 
 // The case that words are there for: the model takes a stop sign for a red apple.
@@ -231,6 +235,53 @@ TEST_F(WordSearchTest, WordsBringWhatVectorsDoNotAndEveryAnswerIsAPrefixOfALonge
   }
 }
 
+// By counting, for every match, those that are stronger. Many are as strong as the last one that counts.
+TEST_F(WordSearchTest, RanksCountDownToTheDepth) {
+  constexpr int kItems = 5400;
+  constexpr int kMatches = 1300;
+  std::vector<CollectionChange::Put> puts;
+  for (int i = 0; i < kItems; ++i) {
+    std::string caption = i % 4 == 0 && i / 4 < kMatches ? "needle" : "hay";
+    for (int words = i * 7 % 23; words > 0; --words) caption += " hay";
+    puts.push_back(put(fmt::format("/{}.png", i), 0.5, caption));
+  }
+  add(std::move(puts));
+  const auto collection = CollectionReader::open(folder_);
+  ASSERT_TRUE(collection) << collection.error().message;
+  SearchQuery query;
+  query.text = "needle";
+  query.keyword_weight = kWordShare;
+  const std::vector<uint8_t> all(kItems, 1);
+  const auto ranking = rank_by_keywords(*collection, query, all);
+  ASSERT_TRUE(ranking) << ranking.error().message;
+  EXPECT_EQ(ranking->report.pictures, kMatches);
+  EXPECT_TRUE(ranking->words.any_all);
+  const std::string term = "needle";
+  const auto matches = collection->match_words({&term, 1});
+  ASSERT_TRUE(matches) << matches.error().message;
+  ASSERT_EQ(std::ssize(matches->found), kMatches);
+  std::vector<double> strengths;
+  for (const WordMatch& match : matches->found) {
+    strengths.push_back(
+        WordEvidence{.all = true, .coverage = 1, .bm25 = match.weight / matches->weight}.strength());
+  }
+  size_t expected = 0;
+  for (size_t i = 0; i < strengths.size(); ++i) {
+    const int64_t rank =
+        1 + std::ranges::count_if(strengths, [&](double other) { return other > strengths[i]; });
+    const KeywordRanking::Place* place = place_of(*ranking, matches->found[i].row);
+    ASSERT_EQ(place != nullptr, rank <= kWordDepth) << i;
+    if (place == nullptr) continue;
+    ++expected;
+    EXPECT_EQ(place->rank, rank) << i;
+    EXPECT_EQ(place->id, matches->found[i].id);
+    EXPECT_EQ(place->evidence.strength(), strengths[i]);
+  }
+  EXPECT_EQ(ranking->places.size(), expected);
+  EXPECT_GT(std::ssize(ranking->places), kWordDepth) << "ties of the last rank that counts";
+  EXPECT_LT(std::ssize(ranking->places), kMatches);
+}
+
 TEST_F(WordSearchTest, PhrasesStandSideBySide) {
   add({put("/1.png", 0.9, "apple, red"), put("/2.png", 0.8, "a red apple"),
        put("/3.png", 0.7, "red apple tree")});
@@ -249,6 +300,34 @@ TEST_F(WordSearchTest, WhatIsNotWantedIsNotBroughtByWords) {
 TEST_F(WordSearchTest, TheFilterHoldsForWordsToo) {
   add({put("/1.png", 0.9), put("/needle.png", 0.5)});
   EXPECT_THAT(paths(answer_to("needle", 1, 10, "path != \"/needle.png\"")), ElementsAre("/1.png"));
+}
+
+TEST_F(WordSearchTest, LookingAheadChangesNoAnswer) {
+  add({put("/1.png", 0.9, "bell"), put("/2.png", 0.8, "red apple"), put("/3.png", 0.7, "apple tree"),
+       put("/4.png", 0.6)});
+  for (const char* text : {"apple", "red apple -tree", "nowhere", "!?"}) {
+    for (const char* filter : {"", "caption~a", "path!=/2.png", "camera=x"}) {
+      ahead_ = false;
+      const SearchAnswer plain = answer_to(text, kWordShare, 10, filter);
+      ahead_ = true;
+      const SearchAnswer ahead = answer_to(text, kWordShare, 10, filter);
+      EXPECT_EQ(paths(ahead), paths(plain)) << text << ", " << filter;
+      EXPECT_EQ(ahead.searched, plain.searched) << text << ", " << filter;
+      EXPECT_EQ(words_note(ahead), words_note(plain)) << text << ", " << filter;
+    }
+  }
+  // What is wrong with a query is the search's to say.
+  const auto collection = CollectionReader::open(folder_);
+  ASSERT_TRUE(collection) << collection.error().message;
+  SearchQuery query;
+  query.text = "apple";
+  query.filter = "no such field";
+  look_ahead(*collection, query);
+  EncodedQuery encoded;
+  encoded.row = {1, 0, 0, 0};
+  const auto answer = search_encoded(*collection, encoder_, encoded, query, pool_);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, ErrorCode::kUsage);
 }
 
 TEST_F(WordSearchTest, CopiesAreFoldedUnderTheOneThatWordsBring) {

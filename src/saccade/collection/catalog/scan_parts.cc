@@ -1,0 +1,28 @@
+#include "saccade/collection/catalog/scan_parts.h"
+
+#include <thread>
+#include <vector>
+
+namespace saccade::store {
+
+Status scan_parts(Database& database, std::span<Database> others, int64_t end,
+                  const std::function<Status(Database&, int64_t, int64_t)>& scan) {
+  const int64_t parts = std::ssize(others) + 1;
+  std::vector<Status> results(others.size());
+  Status own;
+  {
+    std::vector<std::jthread> threads;
+    for (int64_t part = 1; part < parts; ++part) {
+      const auto other = static_cast<size_t>(part - 1);
+      threads.emplace_back([&, part, other] {
+        results[other] = scan(others[other], end * part / parts, end * (part + 1) / parts);
+      });
+    }
+    own = scan(database, 0, end / parts);
+  }
+  SACCADE_TRY(own);
+  for (Status& result : results) SACCADE_TRY(result);
+  return {};
+}
+
+}  // namespace saccade::store
