@@ -22,6 +22,7 @@ class ByteTokenizer : public Tokenizer {
     TokenizedText result;
     result.used = std::min<int64_t>(static_cast<int64_t>(text.size()), max_tokens - 2);
     result.dropped = static_cast<int64_t>(text.size()) - result.used;
+    result.first = 1;
     result.ids.push_back(1);
     for (const char c : text.substr(0, static_cast<size_t>(result.used))) {
       result.ids.push_back(static_cast<unsigned char>(c) + 3);

@@ -238,9 +238,9 @@ class Chooser {
   const DatasetOptions& options_;
 };
 
-// Returns the shortest decimal of a number, with a point or an exponent if it is finite.
-template <typename Real>
-std::string real_text(Real value) {
+// Returns the shortest decimal of a number, with a point or an exponent if it is finite. A float is written as the
+// double of its value, as Arrow does.
+std::string real_text(double value) {
   std::string text = fmt::format("{}", value);
   if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
   return text;
