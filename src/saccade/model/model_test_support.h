@@ -123,6 +123,17 @@ class GoldenCopy {
   fs::path path_;
 };
 
+// Adds BERT's golden tokenizer, and word embeddings for it, to a copy of blip2-itm.
+inline void add_blip2_tokenizer(const fs::path& folder) {
+  for (const char* file : {"tokenizer.json", "tokenizer_config.json", "vocab.txt"}) {
+    fs::copy(golden("tokenizers") / "bert" / file, folder / file);
+  }
+  edit_config(folder, [](Json& c) { c["qformer_config"]["vocab_size"] = 389; });
+  edit_weights(folder, [](nn::TensorMap& t) {
+    t["embeddings.word_embeddings.weight"] = random_tensor({389, 48}, 3);
+  });
+}
+
 // Damage to a checkpoint, with the expected error message.
 struct Damage {
   const char* name;

@@ -131,8 +131,10 @@ class ComposedStudy : public Study {
                                                         ThreadPool& pool);
   Status choose(const StudyContext& context, const ComposedTask& task, const Parts& parts,
                 MatrixView<const float> pictures, ComposeBy method);
-  Status add_outcome(const StudyContext& context, MatrixView<const float> asked,
-                     MatrixView<const float> pictures, Outcome outcome);
+  // Ranks `pictures` for the rows `asked`, and adds the result. Pictures: a MatrixView or EmbeddedRows.
+  template <typename Pictures>
+  Status add_outcome(const StudyContext& context, MatrixView<const float> asked, const Pictures& pictures,
+                     Outcome outcome);
   [[nodiscard]] Status write_server_files(const StudyContext& context, const ComposedTask& task,
                                           std::span<const ComposedAnswer> answers,
                                           const std::string& method) const;

@@ -100,6 +100,10 @@ struct Blip2Retrieval {
   // Computes text embeddings: [n, projection] float32, each of length 1.
   [[nodiscard]] nn::Tensor text_rows(const nn::Tensor& ids, const nn::Tensor& attention_mask,
                                      DType dtype) const;
+  // Computes SPRC's query embeddings (composers/sprc.cc): [n, projection] float32, each of length 1. memory may
+  // be [1, ...]: one image for all texts.
+  [[nodiscard]] nn::Tensor prompted_rows(const nn::Tensor& memory, const nn::Tensor& ids,
+                                         const nn::Tensor& attention_mask, DType dtype) const;
   // Computes logits of "does not match" and "matches": [n, 2] float32, each the mean over the queries.
   [[nodiscard]] nn::Tensor match_logits(const nn::Tensor& memory, const nn::Tensor& ids,
                                         const nn::Tensor& attention_mask, DType dtype) const;
