@@ -10,6 +10,7 @@
 
 #include "saccade/model/composers/kinds.h"
 #include "saccade/model/composers/token_states.h"
+#include "saccade/model/families/blip2.h"
 #include "saccade/model/model_test_support.h"
 
 namespace saccade {
@@ -59,19 +60,28 @@ class PlainQFormer {
         weights_(nn::borrow_tensors(file_).value()) {}
 
   [[nodiscard]] Rows queries() const { return rows_of(weights_.at("query_tokens")[0]); }
-  // Returns word and position embeddings.
-  [[nodiscard]] Rows embed(const Ids& ids) const {
+  [[nodiscard]] Rows words(const Ids& ids) const {
     Rows rows;
-    for (size_t i = 0; i < ids.size(); ++i) {
-      const auto place = static_cast<int64_t>(i);
+    for (const int32_t id : ids) {
       Row& row = rows.emplace_back();
       for (int64_t c = 0; c < kWidth; ++c) {
-        row.push_back(weights_.at("embeddings.word_embeddings.weight").at({ids[i], c}) +
-                      weights_.at("embeddings.position_embeddings.weight").at({place, c}));
+        row.push_back(weights_.at("embeddings.word_embeddings.weight").at({id, c}));
       }
     }
     return rows;
   }
+  // Adds position embeddings, from the first on.
+  [[nodiscard]] Rows with_positions(Rows rows) const {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      for (size_t c = 0; c < rows[i].size(); ++c) {
+        rows[i][c] += weights_.at("embeddings.position_embeddings.weight")
+                          .at({static_cast<int64_t>(i), static_cast<int64_t>(c)});
+      }
+    }
+    return rows;
+  }
+  // Returns word and position embeddings.
+  [[nodiscard]] Rows embed(const Ids& ids) const { return with_positions(words(ids)); }
   // Runs all blocks over embeddings. The first `queries` rows have the queries' MLPs, and attend to `memory`
   // in every second block; the others have the MLPs of text.
   [[nodiscard]] Rows run(Rows x, size_t queries, const Rows& memory) const {
@@ -280,6 +290,37 @@ TEST(Sprc, OneImageMayBeForAllTexts) {
   for (int64_t i = 0; i < 3; ++i) {
     const Row expected = plain_sprc(qformer, inputs.memory(0), inputs.texts[static_cast<size_t>(i)].ids);
     EXPECT_LT(largest_difference(rows->row(i), expected), 2e-5) << i;
+  }
+}
+
+// SPRC's training reads its auxiliary prompt between the start token and the rest of a text.
+TEST(Sprc, APromptMayStandBehindTheStart) {
+  const GoldenCopy copy("blip2-itm");
+  draw_weights(copy.path());
+  const PlainQFormer plain(copy.path());
+  const FrozenQFormer frozen = read_qformer(copy.path(), QFormerPart::kWithText).value();
+  EXPECT_TRUE(frozen.config.text_input);
+  EXPECT_EQ(frozen.projection, 24);
+  nn::LoadedParameters source(frozen.weights.tensors);
+  const auto qformer = QFormer::make(frozen.config, frozen.queries, source);
+  ASSERT_TRUE(qformer) << qformer.error().message;
+  const nn::Tensor prompt = random_tensor({2, 5, 48}, 9);
+  // Two texts of different lengths: the second has padding.
+  const std::vector<Ids> texts = {{7, 9, 11, 13}, {7, 30}};
+  const nn::Tensor ids = nn::Tensor::of(std::vector<int64_t>{7, 9, 11, 13, 7, 30, 0, 0}, {2, 4});
+  const nn::Tensor mask = nn::Tensor::of(std::vector<int64_t>{1, 1, 1, 1, 1, 1, 0, 0}, {2, 4});
+  const nn::Tensor states =
+      qformer->read_prompted(prompt, QFormer::PromptPlace::kAfterStart, ids, mask, DType::kF32);
+  ASSERT_EQ(states.sizes(), (nn::Shape{2, 48}));
+  for (int64_t i = 0; i < 2; ++i) {
+    const Ids& own = texts[static_cast<size_t>(i)];
+    Rows x = plain.words({own.front()});
+    x = both(x, rows_of(prompt[i]));
+    x = both(x, plain.words(Ids(own.begin() + 1, own.end())));
+    const Row expected = plain.run(plain.with_positions(x), 0, {}).front();
+    for (size_t d = 0; d < expected.size(); ++d) {
+      EXPECT_NEAR(states.at({i, static_cast<int64_t>(d)}), expected[d], 5e-5) << i << " " << d;
+    }
   }
 }
 

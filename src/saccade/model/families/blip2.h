@@ -129,14 +129,21 @@ struct Blip2T5 {
 nn::Tensor map_queries(const Blip2Vision& vision, const QFormer& qformer, const nn::Tensor& pixels,
                        const StateScore& score, MapMethod method, DType dtype);
 
-// Q-Former of a checkpoint without its text part, as the start of further training.
+// Parts of a Q-Former that further training starts from.
+enum class QFormerPart {
+  kQueries,   // without its text part
+  kWithText,  // with it
+};
 struct FrozenQFormer {
-  QFormerConfig config;  // without text
+  QFormerConfig config;  // text_input says which part
   int64_t queries = 0;
   int64_t memory_rows = 0;  // rows of the vision tower
+  int64_t projection = 0;   // width of the shared space; kWithText alone
   Weights weights;          // all of the checkpoint's; the Q-Former's under the names that QFormerOf asks for
 };
-// Reads the Q-Former of a checkpoint; kUsage for another family.
-Result<FrozenQFormer> read_qformer(const std::filesystem::path& folder);
+// Reads the Q-Former of a checkpoint. Returns kUsage for another family, and for kWithText without a model
+// for image-text retrieval.
+Result<FrozenQFormer> read_qformer(const std::filesystem::path& folder,
+                                   QFormerPart part = QFormerPart::kQueries);
 
 }  // namespace saccade

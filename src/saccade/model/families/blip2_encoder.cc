@@ -645,7 +645,7 @@ Status outline(const Checkpoint& checkpoint, const nn::TensorMap& tensors, Check
 
 extern const Family blip2_family = {{"blip-2"}, load, outline};
 
-Result<FrozenQFormer> read_qformer(const std::filesystem::path& folder) {
+Result<FrozenQFormer> read_qformer(const std::filesystem::path& folder, QFormerPart part) {
   SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
   SACCADE_ASSIGN(const std::string type, model_type_of(checkpoint));
   if (type != "blip-2") {
@@ -656,7 +656,15 @@ Result<FrozenQFormer> read_qformer(const std::filesystem::path& folder) {
   SACCADE_ASSIGN(result.weights, map_weights(checkpoint));
   SACCADE_ASSIGN(const Blip2Config config, load_config(checkpoint, result.weights.tensors));
   result.config = config.qformer;
-  result.config.text_input = false;
+  if (part == QFormerPart::kQueries) {
+    result.config.text_input = false;
+  } else if (config.kind == Blip2Kind::kRetrieval) {
+    result.projection = config.projection;
+  } else {
+    return fail(ErrorCode::kUsage,
+                "checkpoint {}: its Q-Former reads no text, that of a BLIP-2 for retrieval does",
+                folder.string());
+  }
   result.queries = config.queries;
   result.memory_rows = config.vision.tokens();
   return result;
