@@ -1,6 +1,7 @@
 // Contrastive objectives over a batch of paired embeddings.
 #pragma once
 
+#include "lab/train/math/sprc_weights.h"
 #include "lab/train/math/torch.h"
 
 namespace saccade::lab {
@@ -40,10 +41,6 @@ struct SprcTerms {
   torch::Tensor alone;      // [n, d], of length 1: of the auxiliary prompt and the text, without an image
   torch::Tensor prompts;    // [n, vectors, width]
   torch::Tensor auxiliary;  // [1, vectors, width]: the auxiliary prompt, one for all triplets
-};
-struct SprcWeights {
-  double prompt = 0.4;     // of the auxiliary prompt's own retrieval loss
-  double alignment = 0.4;  // of the prompts' distance from the auxiliary prompt
 };
 torch::Tensor sprc_loss(const SprcTerms& terms, const SprcWeights& weights, const torch::Tensor& candidates,
                         const torch::Tensor& log_inverse_temperature, const torch::Tensor& positives);

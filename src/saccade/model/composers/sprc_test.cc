@@ -204,22 +204,6 @@ Row plain_sprc(const PlainQFormer& qformer, const Rows& memory, const Ids& ids) 
   return unit(qformer.layer("text_projection", read[queries.size()]));
 }
 
-// Weights large enough that every part of the network has an effect.
-void draw_weights(const fs::path& folder) {
-  edit_weights(folder, [](nn::TensorMap& tensors) {
-    uint32_t seed = 1;
-    for (auto& [name, tensor] : tensors) {
-      const bool drawn = name.starts_with("qformer.") || name.starts_with("embeddings.") ||
-                         name.starts_with("text_projection.") || name == "query_tokens";
-      if (!drawn) continue;
-      const bool gain = name.ends_with("LayerNorm.weight") || name.ends_with("layernorm.weight");
-      const nn::Tensor values = random_tensor(tensor.sizes(), seed++, gain ? 0.1F : 0.2F);
-      for (float& value : values.floats()) value += gain ? 1.0F : 0.0F;
-      tensor = values;
-    }
-  });
-}
-
 double largest_difference(std::span<const float> row, const Row& expected) {
   if (row.size() != expected.size()) return INFINITY;
   double largest = 0;
@@ -252,7 +236,7 @@ TEST(Sprc, ThePlainQFormerIsTheReferences) {
 
 TEST(Sprc, IsThePublishedFormula) {
   const GoldenCopy copy("blip2-itm");
-  draw_weights(copy.path());
+  draw_blip2_weights(copy.path());
   const Inputs inputs;
   const PlainQFormer qformer(copy.path());
   const auto encoder = load_encoder(copy.path());
@@ -276,7 +260,7 @@ TEST(Sprc, IsThePublishedFormula) {
 
 TEST(Sprc, OneImageMayBeForAllTexts) {
   const GoldenCopy copy("blip2-itm");
-  draw_weights(copy.path());
+  draw_blip2_weights(copy.path());
   const Inputs inputs;
   const PlainQFormer qformer(copy.path());
   const auto encoder = load_encoder(copy.path());
@@ -296,7 +280,7 @@ TEST(Sprc, OneImageMayBeForAllTexts) {
 // SPRC's training reads its auxiliary prompt between the start token and the rest of a text.
 TEST(Sprc, APromptMayStandBehindTheStart) {
   const GoldenCopy copy("blip2-itm");
-  draw_weights(copy.path());
+  draw_blip2_weights(copy.path());
   const PlainQFormer plain(copy.path());
   const FrozenQFormer frozen = read_qformer(copy.path(), QFormerPart::kWithText).value();
   EXPECT_TRUE(frozen.config.text_input);
@@ -350,7 +334,7 @@ TEST(Sprc, RefusesStatesThatDoNotFit) {
 TEST(Sprc, IsAComposerOverBlip2) {
   const GoldenCopy checkpoint("blip2-itm");
   add_blip2_tokenizer(checkpoint.path());
-  draw_weights(checkpoint.path());
+  draw_blip2_weights(checkpoint.path());
   const auto encoder = load_encoder(checkpoint.path());
   ASSERT_TRUE(encoder) << encoder.error().message;
   ASSERT_NE((*encoder)->tokenizer(), nullptr);

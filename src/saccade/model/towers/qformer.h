@@ -4,7 +4,7 @@
 // fourth: a text with a prompt of vectors.
 //
 // Parameters have transformers' names. T: nn::Tensor for inference, Variable (lab/train/math/variable.h) for
-// training of the queries alone.
+// training.
 #pragma once
 
 #include <cstdint>
