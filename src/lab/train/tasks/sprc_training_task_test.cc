@@ -134,11 +134,13 @@ TEST_F(TrainSprc, TheNetworkIsTheEncoders) {
 
   // The Q-Former of inference reads the auxiliary prompt likewise; its own test compares it with plain sums.
   nn::LoadedParameters loaded(begin.weights.tensors);
-  const auto qformer = QFormer::make(begin.config, begin.queries, loaded);
+  auto qformer = QFormer::make(begin.config, begin.queries, loaded);
   ASSERT_TRUE(qformer) << qformer.error().message;
-  const auto projection =
+  qformer->pack(DType::kF32);
+  auto projection =
       nn::Linear::make(loaded, "text_projection", begin.config.shape.width, begin.projection, 0.02);
   ASSERT_TRUE(projection) << projection.error().message;
+  projection->pack(DType::kF32);
   const Tensor auxiliary = own.parameters().at("auxiliary_prompt").detach();
   const nn::Tensor alone = nn::normalize_rows(projection->forward(
       qformer->read_prompted(borrow_torch(auxiliary).expand({3, -1, -1}), QFormer::PromptPlace::kAfterStart,

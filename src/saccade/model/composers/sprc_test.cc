@@ -286,8 +286,9 @@ TEST(Sprc, APromptMayStandBehindTheStart) {
   EXPECT_TRUE(frozen.config.text_input);
   EXPECT_EQ(frozen.projection, 24);
   nn::LoadedParameters source(frozen.weights.tensors);
-  const auto qformer = QFormer::make(frozen.config, frozen.queries, source);
+  auto qformer = QFormer::make(frozen.config, frozen.queries, source);
   ASSERT_TRUE(qformer) << qformer.error().message;
+  qformer->pack(DType::kF32);
   const nn::Tensor prompt = random_tensor({2, 5, 48}, 9);
   // Two texts of different lengths: the second has padding.
   const std::vector<Ids> texts = {{7, 9, 11, 13}, {7, 30}};
