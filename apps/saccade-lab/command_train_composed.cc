@@ -355,6 +355,19 @@ void add_peer_options(CLI::App& command, Arguments& arguments) {
       ->transform(whole_number(1, 1 << 20));
 }
 
+void add_sprc_options(CLI::App& command, ComposedTrainingOptions& options) {
+  command
+      .add_option("--prompt-weight", options.sprc.prompt,
+                  "sprc: weight of the retrieval loss of the auxiliary prompt, 0 to 1000")
+      ->transform(real_number(0, 1000))
+      ->capture_default_str();
+  command
+      .add_option("--alignment-weight", options.sprc.alignment,
+                  "sprc: weight of the squared distance of the prompts from the auxiliary prompt, 0 to 1000")
+      ->transform(real_number(0, 1000))
+      ->capture_default_str();
+}
+
 void add_stage_options(CLI::App& command, ComposedTrainingOptions& options) {
   add_choice(command, "--align", options.align,
              "alignment target of stage one: none, the real targets, or pseudo-targets");
@@ -375,7 +388,9 @@ void add_stage_options(CLI::App& command, ComposedTrainingOptions& options) {
       ->transform(real_number(1e-9, 1))
       ->capture_default_str();
   add_choice(command, "--towers", options.towers, "towers that stage two trains with the composer");
-  command.add_option("--tower-rate", options.tower_rate, "peak learning rate of towers in stage two")
+  command
+      .add_option("--tower-rate", options.tower_rate,
+                  "peak learning rate of towers in stage two, and of the Q-Former of --method sprc")
       ->transform(real_number(1e-9, 1))
       ->capture_default_str();
   add_choice_of(command, "--tower-precision", options.precision, {"fp32", "bf16"},
@@ -455,13 +470,14 @@ void add_train_composed_command(CLI::App& train, Command& chosen) {
           "--method", arguments->options.method,
           "composer that stage two trains: atf (adaptive token fusion as in TMCIR), atf-attention (our "
           "variant of it: attention over the tokens, added to the sum of both embeddings), combiner "
-          "(CLIP4Cir's), sum (the towers alone), none (stage one only); or inversion (textual inversion, from "
-          "--texts alone)")
-      ->check(CLI::IsMember({"atf", kAtfAttention, "combiner", "sum", "none", "inversion"}))
+          "(CLIP4Cir's), sprc (sentence-level prompts, on BLIP-2), sum (the towers alone), none (stage one "
+          "only); or inversion (textual inversion, from --texts alone)")
+      ->check(CLI::IsMember({"atf", kAtfAttention, "combiner", "sprc", "sum", "none", "inversion"}))
       ->capture_default_str();
   add_stage_options(*command, arguments->options);
   add_atf_options(*command, arguments->fusion);
   add_peer_options(*command, *arguments);
+  add_sprc_options(*command, arguments->options);
   add_loop_options(*command, arguments->options);
   add_step_options(*command, arguments->options);
   command
@@ -484,6 +500,7 @@ void add_train_composed_command(CLI::App& train, Command& chosen) {
          "--fusion-width", "--residual"}},
        {"Of --method combiner and inversion",
         {"--projection-width", "--hidden-width", "--dropout", "--sentence", "--noise", "--inversion-width"}},
+       {"Of --method sprc", {"--prompt-weight", "--alignment-weight"}},
        {"Optimizer and schedule",
         {"--steps", "--learning-rate", "--warmup", "--schedule", "--weight-decay", "--adam-beta1",
          "--adam-beta2", "--adam-epsilon", "--max-gradient-norm", "--seed"}},

@@ -394,6 +394,11 @@ TEST_F(ComposedCli, TheFusionsAreRecordedByTheirOptions) {
   expect_failure(words("no", {"--dropout", "0.5"}), 2, {"dropout is 0.5", "no hidden values"});
   expect_failure(words("study", {"--method", "atf-attention"}), 1,
                  {"holds another training", "\"atf/matching\" is \"all\" there, \"mutual\" here"});
+  // SPRC is for BLIP-2, over a frozen vision tower.
+  expect_failure(words("no", {"--method", "sprc"}), 1, {"no Q-Former that reads a prompt before a text"});
+  expect_failure(words("no", {"--method", "sprc", "--towers", "both"}), 2, {"expected towers none"});
+  expect_failure(words("no", {"--method", "sprc", "--prompt-weight", "2000"}), 2,
+                 {"--prompt-weight", "2000"});
   EXPECT_FALSE(std::filesystem::exists(folder_ / "no"));
 
   // A run keeps to its way of joining texts, too.

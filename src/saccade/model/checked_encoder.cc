@@ -54,19 +54,20 @@ class CheckedEncoder : public ForwardingEncoder,
                        public TextClassifier,
                        public PictureMapper,
                        public TokenStates,
-                       public WordInserter {
+                       public WordInserter,
+                       public PromptReader {
  public:
   explicit CheckedEncoder(std::unique_ptr<EncoderBackend> encoder)
       : ForwardingEncoder(*encoder), encoder_(std::move(encoder)), inner_(encoder_->capabilities()) {}
 
   EncoderCapabilities capabilities() override {
     // The bindings are all of the struct's members: one that is added to it must be added here.
-    const auto& [raw, late, scorer, frozen, classifier, mapper, tokens, inserter] = inner_;
+    const auto& [raw, late, scorer, frozen, classifier, mapper, tokens, inserter, reader] = inner_;
     const auto mine = [this](auto* inner) {
       return inner == nullptr ? nullptr : static_cast<decltype(inner)>(this);
     };
-    return {mine(raw),        mine(late),   mine(scorer), mine(frozen),
-            mine(classifier), mine(mapper), mine(tokens), mine(inserter)};
+    return {mine(raw),    mine(late),   mine(scorer),   mine(frozen), mine(classifier),
+            mine(mapper), mine(tokens), mine(inserter), mine(reader)};
   }
 
   Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
@@ -143,6 +144,11 @@ class CheckedEncoder : public ForwardingEncoder,
                                           std::span<const int64_t> places,
                                           MatrixView<const float> words) override {
     return checked(inner_.word_inserter->encode_with_words(texts, places, words), Input::kText);
+  }
+
+  Result<Matrix<float>> encode_with_prompts(const RowSets& images,
+                                            std::span<const TokenizedText> texts) override {
+    return checked(inner_.prompt_reader->encode_with_prompts(images, texts), Input::kPair);
   }
 
  private:

@@ -117,6 +117,7 @@ class TextClassifier {
 };
 
 class PictureMapper;  // explain/relevance_map.h
+class PromptReader;   // token_states.h
 class TokenStates;    // token_states.h
 class WordInserter;   // token_states.h
 
@@ -135,6 +136,7 @@ struct EncoderCapabilities {
   PictureMapper* picture_mapper = nullptr;
   TokenStates* token_states = nullptr;
   WordInserter* word_inserter = nullptr;
+  PromptReader* prompt_reader = nullptr;
 };
 
 // Interface of all encoders. Thread-safe: concurrent calls run one after the other.
@@ -168,6 +170,7 @@ class EncoderBackend {
   [[nodiscard]] PictureMapper* picture_mapper() { return capabilities().picture_mapper; }
   [[nodiscard]] TokenStates* token_states() { return capabilities().token_states; }
   [[nodiscard]] WordInserter* word_inserter() { return capabilities().word_inserter; }
+  [[nodiscard]] PromptReader* prompt_reader() { return capabilities().prompt_reader; }
 };
 
 // Base class of encoders that wrap another one: forwards everything to it.

@@ -123,6 +123,35 @@ class GoldenCopy {
   fs::path path_;
 };
 
+// Adds BERT's golden tokenizer, and word embeddings for it, to a copy of blip2-itm.
+inline void add_blip2_tokenizer(const fs::path& folder) {
+  for (const char* file : {"tokenizer.json", "tokenizer_config.json", "vocab.txt"}) {
+    fs::copy(golden("tokenizers") / "bert" / file, folder / file);
+  }
+  edit_config(folder, [](Json& c) { c["qformer_config"]["vocab_size"] = 389; });
+  edit_weights(folder, [](nn::TensorMap& t) {
+    t["embeddings.word_embeddings.weight"] = random_tensor({389, 48}, 3);
+  });
+}
+
+// Draws weights for the Q-Former and the projections of a copy of blip2-itm: large enough that every part has
+// an effect on the embeddings.
+inline void draw_blip2_weights(const fs::path& folder) {
+  edit_weights(folder, [](nn::TensorMap& tensors) {
+    uint32_t seed = 1;
+    for (auto& [name, tensor] : tensors) {
+      const bool drawn = name.starts_with("qformer.") || name.starts_with("embeddings.") ||
+                         name.starts_with("text_projection.") || name.starts_with("vision_projection.") ||
+                         name == "query_tokens";
+      if (!drawn) continue;
+      const bool gain = name.ends_with("LayerNorm.weight") || name.ends_with("layernorm.weight");
+      const nn::Tensor values = random_tensor(tensor.sizes(), seed++, gain ? 0.1F : 0.2F);
+      for (float& value : values.floats()) value += gain ? 1.0F : 0.0F;
+      tensor = values;
+    }
+  });
+}
+
 // Damage to a checkpoint, with the expected error message.
 struct Damage {
   const char* name;

@@ -24,7 +24,7 @@ struct EncodedQuery {
   std::vector<float> row;            // [dim], of length 1
   std::optional<TokenCount> tokens;  // of the text, where there is one
   // Rows of late interaction where the collection keeps such, [n, dim]: the text's, then the picture's. If
-  // the query has both, each part's rows are divided by their number.
+  // the query has both, each part's rows are divided by their number. A composer's query has one: `row`.
   Matrix<float> late;
   int64_t text_rows = 0;          // the first of them
   float text_weight = 1;          // the factor on the text's rows: its share times its weight

@@ -366,16 +366,26 @@ Result<std::vector<EncodedQuery>> encode_query_parts(const IngestSettings& setti
   // An encoder that re-ranks or explains beside the collection's is not the composer's: its rows are summed.
   const bool composes = composer != nullptr && composer->check_encoder(encoder).has_value();
   if (composes && has_words && has_image) {
-    if (late) {
-      return fail(ErrorCode::kUnsupported,
-                  "late interaction composes text and image by their sum alone, not by a composer");
+    if (late && !composer->kind().late) {
+      return fail(
+          ErrorCode::kUnsupported,
+          "late interaction composes text and image by their sum, or by a composer made for it, not by "
+          "one of kind {}",
+          composer->kind().name);
     }
     std::vector<std::string> words;
     for (const std::vector<QueryPart>& parts : queries)
       words.push_back(parts.empty() ? "" : parts.front().text);
     SACCADE_ASSIGN(const Matrix<float> pixels,
                    query_pixels(settings, encoder, query.images.front(), query.limits));
-    return compose_query(encoder, *composer, pixels.view(), words);
+    SACCADE_ASSIGN(std::vector<EncodedQuery> composed,
+                   compose_query(encoder, *composer, pixels.view(), words));
+    for (EncodedQuery& one : composed) {
+      if (!late) break;
+      one.late = Matrix<float>(1, std::ssize(one.row));
+      std::ranges::copy(one.row, one.late.row(0).begin());
+    }
+    return composed;
   }
   EncodedTexts encoded_texts;
   if (has_words) {

@@ -101,11 +101,25 @@ class GalleryRanks {
     const Matrix<float> texts = gather(asked_rows, asked_);
     const Matrix<float> images = gather(picture_rows, pictures_);
     SACCADE_ASSIGN(const auto all, dot_scores(texts.view(), images.view()));
+    return rank(*all, depth, answers);
+  }
+  Status rank(MatrixView<const float> asked_rows, const EmbeddedRows& picture_rows, int64_t depth,
+              std::vector<ComposedAnswer>& answers) {
+    if (asked_.empty()) return {};
+    SACCADE_ASSIGN(const RowSets texts, one_each(gather(asked_rows, asked_)));
+    const EmbeddedRows images = select_rows(picture_rows, pictures_);
+    SACCADE_ASSIGN(const auto all, max_sim_scores(texts, images.sets));
+    return rank(*all, depth, answers);
+  }
+
+ private:
+  // Ranks by the scores of this gallery's queries and images.
+  Status rank(const PairScores& all, int64_t depth, std::vector<ComposedAnswer>& answers) {
     std::vector<int64_t> hidden(asked_.size(), -1);
     for (size_t i = 0; i < asked_.size() && task_.remove_reference; ++i) hidden[i] = local(of(i).reference);
-    const HidingScores scores(*all, std::move(hidden));
+    const HidingScores scores(all, std::move(hidden));
     SACCADE_TRY(rank_targets(scores, answers));
-    SACCADE_TRY(rank_subsets(*all, answers));
+    SACCADE_TRY(rank_subsets(all, answers));
     if (depth == 0) return {};
     const auto top = top_answers(scores, no_relevance_, Direction::kTextToImage,
                                  std::min(depth, std::ssize(pictures_)), pool_);
@@ -121,7 +135,6 @@ class GalleryRanks {
     return {};
   }
 
- private:
   [[nodiscard]] const ComposedTask::Query& query(size_t asked) const {
     return task_.queries[static_cast<size_t>(task_.asked[asked].query)];
   }
@@ -238,6 +251,20 @@ class GalleryRanks {
   std::vector<int64_t> asked_;  // numbers
   Relevance no_relevance_;
 };
+
+// Pictures: embeddings, one per image or several.
+template <typename Pictures>
+Result<std::vector<ComposedAnswer>> rank_galleries(const ComposedTask& task, MatrixView<const float> asked,
+                                                   const Pictures& pictures, TiePolicy ties, int64_t depth,
+                                                   ThreadPool& pool) {
+  std::vector<ComposedAnswer> answers(task.asked.size());
+  for (size_t g = 0; g < task.galleries.size(); ++g) {
+    SACCADE_TRY(GalleryRanks(task, g, ties, pool)
+                    .rank(asked, pictures, depth, answers)
+                    .in(task.galleries[g].name.empty() ? "gallery" : "gallery " + task.galleries[g].name));
+  }
+  return answers;
+}
 
 double average_precision(std::span<const double> ranks, int64_t k) {
   double sum = 0;
@@ -443,13 +470,13 @@ void finish(double confidence, ComposedGroup& group) {
 Result<std::vector<ComposedAnswer>> rank_composed(const ComposedTask& task, MatrixView<const float> asked,
                                                   MatrixView<const float> pictures, TiePolicy ties,
                                                   int64_t depth, ThreadPool& pool) {
-  std::vector<ComposedAnswer> answers(task.asked.size());
-  for (size_t g = 0; g < task.galleries.size(); ++g) {
-    SACCADE_TRY(GalleryRanks(task, g, ties, pool)
-                    .rank(asked, pictures, depth, answers)
-                    .in(task.galleries[g].name.empty() ? "gallery" : "gallery " + task.galleries[g].name));
-  }
-  return answers;
+  return rank_galleries(task, asked, pictures, ties, depth, pool);
+}
+
+Result<std::vector<ComposedAnswer>> rank_composed(const ComposedTask& task, MatrixView<const float> asked,
+                                                  const EmbeddedRows& pictures, TiePolicy ties, int64_t depth,
+                                                  ThreadPool& pool) {
+  return rank_galleries(task, asked, pictures, ties, depth, pool);
 }
 
 double recall_at(const ComposedTask& task, std::span<const ComposedAnswer> answers, double k) {

@@ -28,6 +28,7 @@
 #include "lab/eval/composed/composed_task.h"
 #include "lab/eval/figures/ranking.h"
 #include "lab/eval/figures/sample.h"
+#include "lab/eval/rows/embed.h"
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
 #include "saccade/matrix.h"
@@ -52,6 +53,10 @@ struct ComposedAnswer {
 Result<std::vector<ComposedAnswer>> rank_composed(const ComposedTask& task, MatrixView<const float> asked,
                                                   MatrixView<const float> pictures, TiePolicy ties,
                                                   int64_t depth, ThreadPool& pool);
+// Likewise for images of several embeddings each: a score is the largest dot product with one of them.
+Result<std::vector<ComposedAnswer>> rank_composed(const ComposedTask& task, MatrixView<const float> asked,
+                                                  const EmbeddedRows& pictures, TiePolicy ties, int64_t depth,
+                                                  ThreadPool& pool);
 
 // Returns the share of queries, in their original wording, with a target among the first `k`; NaN without
 // queries.

@@ -52,9 +52,9 @@ RowSets gather(const RowSets& from, std::span<const int64_t> which) {
   return sets;
 }
 
-// Returns the token states of each query's reference image.
-Result<RowSets> picture_tokens(const EncodedContext& context, TokenStates& states, const ComposedTask& task,
-                               std::span<const Said> said) {
+// Returns states of each query's reference image.
+Result<RowSets> picture_states(const EncodedContext& context, const ImageFunction& states,
+                               const ComposedTask& task, std::span<const Said> said) {
   std::vector<ImageRef> pictures;
   std::unordered_map<int64_t, int64_t> places;
   std::vector<int64_t> which;
@@ -63,15 +63,25 @@ Result<RowSets> picture_tokens(const EncodedContext& context, TokenStates& state
     if (fresh) pictures.push_back(task.pictures[static_cast<size_t>(one.reference)].image);
     which.push_back(place->second);
   }
-  // Cached like the embeddings of late interaction.
-  const ImageFunction tokens{" tokens", context.encoder.info().dim, true,
-                             [&](auto pixels) { return states.image_tokens(pixels); }};
   EmbedOptions options = context.embed;
   options.progress = {};
   SACCADE_ASSIGN(const EmbeddedPictures embedded,
-                 embed_pictures(context.encoder, tokens, pictures, options, context.pool));
+                 embed_pictures(context.encoder, states, pictures, options, context.pool));
   if (!embedded.failed.empty()) return fail(embedded.failed.front().second);
   return gather(embedded.rows.sets, which);
+}
+
+// Both are cached like the embeddings of late interaction.
+ImageFunction token_states_of(EncoderBackend& encoder) {
+  TokenStates& states = *encoder.token_states();
+  return {" tokens", encoder.info().dim, true,
+          [&states](auto pixels) { return states.image_tokens(pixels); }};
+}
+ImageFunction vision_states_of(EncoderBackend& encoder) {
+  constexpr auto kState = FrozenFeatures::ImageState::kVision;
+  FrozenFeatures& features = *encoder.frozen_features();
+  return {" vision", features.image_width(kState), true,
+          [&features](auto pixels) { return features.image_features(pixels, kState); }};
 }
 
 Result<ComposerInput> input_of(const EncodedContext& context, const Composer& composer,
@@ -79,11 +89,12 @@ Result<ComposerInput> input_of(const EncodedContext& context, const Composer& co
   const ComposerNeeds& needs = composer.kind().needs;
   EncoderBackend& reader = composer.texts(context.encoder);
   ComposerInput input;
-  const int64_t dim = context.encoder.info().dim;
-  input.picture_rows = Matrix<float>(std::ssize(said), dim);
-  for (size_t i = 0; i < said.size(); ++i) {
-    std::ranges::copy(context.pictures.sets.rows.row(said[i].reference),
-                      input.picture_rows.row(static_cast<int64_t>(i)).begin());
+  if (needs.picture_rows) {
+    input.picture_rows = Matrix<float>(std::ssize(said), context.encoder.info().dim);
+    for (size_t i = 0; i < said.size(); ++i) {
+      std::ranges::copy(context.pictures.sets.rows.row(said[i].reference),
+                        input.picture_rows.row(static_cast<int64_t>(i)).begin());
+    }
   }
   std::vector<TokenizedText> texts;
   for (const Said& one : said) {
@@ -95,9 +106,13 @@ Result<ComposerInput> input_of(const EncodedContext& context, const Composer& co
     input.text_rows = rows.sets.rows.copy();
   }
   if (needs.tokens) {
-    TokenStates& states = *context.encoder.token_states();
-    SACCADE_ASSIGN(input.picture_tokens, picture_tokens(context, states, task, said));
+    SACCADE_ASSIGN(input.picture_tokens,
+                   picture_states(context, token_states_of(context.encoder), task, said));
     SACCADE_ASSIGN(input.text_tokens, reader.token_states()->text_tokens(texts));
+  }
+  if (needs.prompts) {
+    SACCADE_ASSIGN(input.picture_states,
+                   picture_states(context, vision_states_of(context.encoder), task, said));
   }
   return input;
 }
@@ -117,8 +132,10 @@ Result<ComposedRows> compose_task(Composer& composer, const EncodedContext& cont
                                   const ComposedTask& task) {
   SACCADE_TRY(composer.check_encoder(context.encoder));
   SACCADE_TRY(check_composer_needs(context.encoder, composer.kind()));
-  if (context.pictures.late) {
-    return fail(ErrorCode::kUnsupported, "composers make one row, and this encoder's images have many");
+  if (context.pictures.late && !composer.kind().late) {
+    return fail(ErrorCode::kUnsupported,
+                "composers of kind {} compare one row with one, and this encoder's images have many",
+                composer.kind().name);
   }
   const std::vector<Said> said = said_of(task);
   ComposedRows result;
@@ -175,7 +192,7 @@ Result<std::optional<TokenSimilarities>> token_similarities(const EncodedContext
     for (const Said& one : some) {
       texts.push_back(context.encoder.tokenizer()->encode(one.text, context.encoder.info().context));
     }
-    SACCADE_ASSIGN(RowSets pictures, picture_tokens(context, *states, task, some));
+    SACCADE_ASSIGN(RowSets pictures, picture_states(context, token_states_of(context.encoder), task, some));
     SACCADE_ASSIGN(RowSets words, states->text_tokens(texts));
     for (RowSets* sets : {&pictures, &words}) {
       for (int64_t r = 0; r < sets->rows.rows(); ++r) normalize_row(sets->rows.row(r), 0);

@@ -23,8 +23,8 @@ struct ComposedRows {
   int64_t matched = 0;
 };
 // Composes the task's queries. Texts that are asked together (JoinTexts::kBothOrders) give the mean of their
-// embeddings. Token states of references go through the cache. Errors: kMismatch for a composer of another
-// encoder; kUnsupported for late interaction; those of embed_pictures. Memory: token states of a few hundred
+// embeddings. States of references go through the cache. Errors: kMismatch for a composer of another encoder;
+// kUnsupported for late interaction and a kind that is not made for it; those of embed_pictures. Memory: states of a few hundred
 // references at a time.
 Result<ComposedRows> compose_task(Composer& composer, const EncodedContext& context,
                                   const ComposedTask& task);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "saccade/image/image_codec.h"
 #include "saccade/model/composers/atf.h"
 #include "saccade/model/composers/token_states.h"
+#include "saccade/model/model_test_support.h"
 #include "saccade/nn/parameters.h"
 #include "saccade/nn/test_tensors.h"
 
@@ -228,6 +230,67 @@ TEST_F(ComposersInTheTable, RowsAreTheComposersOwn) {
   int64_t moved = 0;  // a cosine at a bin's edge may fall on either side
   for (size_t i = 0; i < counts.size(); ++i) moved += std::abs(counted.counts[i] - counts[i]);
   EXPECT_LE(moved, 4);
+}
+
+// SPRC over BLIP-2: an image's score is the largest cosine with one of its rows. The oracle encodes every
+// query and every image alone.
+TEST_F(ComposersInTheTable, SprcIsRankedByTheNearestRowOfAnImage) {
+  const test::GoldenCopy checkpoint("blip2-itm");
+  test::add_blip2_tokenizer(checkpoint.path());
+  const auto blip2 = load_encoder(checkpoint.path());
+  ASSERT_TRUE(blip2) << blip2.error().message;
+  ComposerConfig config;
+  config.kind = "sprc";
+  config.dim = (*blip2)->info().dim;
+  config.encoder = {"blip2", (*blip2)->info().family, (*blip2)->info().fingerprint,
+                    checkpoint.path().string()};
+  fs::create_directories(at("sprc"));
+  ASSERT_TRUE(write_file_atomic(at("sprc") / "config.json", dump_json(composer_config_json(config))));
+  ASSERT_TRUE(write_file_atomic(at("sprc") / "frozen.json", dump_json({{"path", config.encoder.path}})));
+  ASSERT_TRUE(test::save(at("sprc") / "model.safetensors", {{"logit_scale", nn::Tensor::zeros({})}}));
+  const auto evaluation = evaluate({.methods = {ComposeBy::kSum}, .composers = {at("sprc")}});
+  ASSERT_TRUE(evaluation) << evaluation.error().message;
+  const Json& result = result_of(evaluation->metrics, "sprc");
+  ASSERT_TRUE(result.is_object());
+  EXPECT_EQ(result["composer"], "sprc");
+  EXPECT_EQ(result["tokens_matched"], nullptr);
+  EXPECT_THAT(evaluation->info.protocol["description"].get<std::string>(),
+              HasSubstr("the largest cosine counts"));
+
+  const auto pixels_of = [&](int number) {
+    const DecodedImage decoded = decode_image_file(at(fmt::format("pictures/{}.png", number)), {}).value();
+    Matrix<float> pixels(1, int64_t{3} * 56 * 56);
+    EXPECT_TRUE(preprocess(decoded.image, with_transparency((*blip2)->preprocessing(), Transparency::kWhite),
+                           pixels.row(0)));
+    return pixels;
+  };
+  const auto composer = Composer::open(at("sprc")).value();
+  std::vector<RowSets> gallery;
+  for (int i = 0; i < kPictures; ++i) {
+    gallery.push_back((*blip2)->late_interaction()->encode_image_rows(pixels_of(i).view()).value());
+  }
+  const std::map<std::string, double> depths = {{"r1", 1}, {"r5", 5}, {"r10", 10}};
+  std::map<std::string, double> found;
+  for (int q = 0; q < 8; ++q) {
+    const std::vector<std::string> words = {fmt::format("with {} dots", q % 3 == 0 ? "many red" : "no")};
+    const Composed asked = composer->compose(**blip2, pixels_of(q).view(), words).value();
+    std::vector<double> scores;
+    for (const RowSets& rows : gallery) {
+      double largest = -2;
+      for (int64_t r = 0; r < rows.rows.rows(); ++r) {
+        double dot = 0;
+        for (int64_t d = 0; d < config.dim; ++d) dot += double{rows.rows(r, d)} * double{asked.rows(0, d)};
+        largest = std::max(largest, dot);
+      }
+      scores.push_back(largest);
+    }
+    const auto target = static_cast<size_t>(q + 3);
+    const auto rank = std::ranges::count_if(scores, [&](double score) { return score >= scores[target]; });
+    for (const auto& [name, depth] : depths) found[name] += static_cast<double>(rank) <= depth ? 1.0 / 8 : 0;
+  }
+  for (const auto& [name, value] : found) {
+    EXPECT_NEAR(result["figures"][name]["value"].get<double>(), value, 1e-12) << name;
+  }
 }
 
 TEST_F(ComposersInTheTable, TauIsChosenOnAnotherDataset) {

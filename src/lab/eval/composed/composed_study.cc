@@ -127,6 +127,11 @@ Json ComposedStudy::protocol() const {
   } else if (options_.weight) {
     words += fmt::format(" Weights: {}.", *options_.weight);
   }
+  if (std::ranges::any_of(composers_, [](const auto& each) { return each.composer->kind().late; })) {
+    words +=
+        " A row of a composer for late interaction is compared with all rows of a picture: the largest "
+        "cosine counts.";
+  }
   words += given_ ? " Computed elsewhere: embeddings." : " " + picture_words(evaluation_.embed);
   Json composers = Json::array();
   for (const MeasuredComposer& each : composers_) {
@@ -451,6 +456,9 @@ Status ComposedStudy::measure_composer(const EncodedContext& context, const Comp
   if (made.tokens > 0) {
     outcome.matched = static_cast<double>(made.matched) / static_cast<double>(made.tokens);
   }
+  if (context.pictures.late) {
+    return add_outcome(context, made.rows.view(), context.pictures, std::move(outcome));
+  }
   return add_outcome(context, made.rows.view(), pictures, std::move(outcome));
 }
 
@@ -497,8 +505,9 @@ Status ComposedStudy::measure_file(const StudyContext& context, const std::files
   return read().in(path.string());
 }
 
+template <typename Pictures>
 Status ComposedStudy::add_outcome(const StudyContext& context, MatrixView<const float> asked,
-                                  MatrixView<const float> pictures, Outcome outcome) {
+                                  const Pictures& pictures, Outcome outcome) {
   Measured& one = datasets_[context.dataset];
   const ComposedTask& task = *one.task;
   if (evaluation_.embed.progress) {

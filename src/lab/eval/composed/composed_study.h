@@ -146,8 +146,10 @@ class ComposedStudy : public Study {
                                                         ThreadPool& pool);
   Status choose(const StudyContext& context, const ComposedTask& task, const Parts& parts,
                 MatrixView<const float> pictures, ComposeBy method);
-  Status add_outcome(const StudyContext& context, MatrixView<const float> asked,
-                     MatrixView<const float> pictures, Outcome outcome);
+  // Ranks `pictures` for the rows `asked`, and adds the result. Pictures: a MatrixView or EmbeddedRows.
+  template <typename Pictures>
+  Status add_outcome(const StudyContext& context, MatrixView<const float> asked, const Pictures& pictures,
+                     Outcome outcome);
   // Adds a dataset's figures of every variant, and their differences to those of the first.
   [[nodiscard]] Status compare_variants(const Measured& measured, const std::string& dataset,
                                         ComposedMetrics& metrics) const;

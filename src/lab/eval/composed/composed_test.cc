@@ -197,6 +197,51 @@ TEST(ComposedFigures, AreThoseOfASlowCount) {
   }
 }
 
+// With several embeddings per image, a score is the largest dot product. Ranks are those of a sort of plain
+// maxima.
+TEST(ComposedFigures, SeveralEmbeddingsCountByTheNearest) {
+  const Dataset dataset = made_dataset();
+  ThreadPool pool(2);
+  for (const ReferenceRanked reference : {ReferenceRanked::kKeep, ReferenceRanked::kRemove}) {
+    const auto task = composed_task(dataset, {.reference = reference}, {});
+    ASSERT_TRUE(task) << task.error().message;
+    const Matrix<float> asked = random_rows(100, 1);
+    EmbeddedRows pictures;
+    pictures.late = true;
+    for (int64_t i = 0; i < 140; ++i) pictures.sets.begin.push_back(pictures.sets.begin.back() + 1 + i % 3);
+    pictures.sets.rows = random_rows(pictures.sets.begin.back(), 2);
+    const auto answers = rank_composed(*task, asked.view(), pictures, TiePolicy::kPessimistic, 10, pool);
+    ASSERT_TRUE(answers) << answers.error().message;
+    for (size_t a = 0; a < task->asked.size(); ++a) {
+      const ComposedTask::Query& query = task->queries[static_cast<size_t>(task->asked[a].query)];
+      std::vector<std::pair<double, int64_t>> scored;
+      for (const int64_t picture : task->galleries[static_cast<size_t>(query.gallery)].pictures) {
+        if (task->remove_reference && picture == query.reference) continue;
+        double largest = -2;
+        for (int64_t r = pictures.sets.begin[static_cast<size_t>(picture)];
+             r < pictures.sets.begin[static_cast<size_t>(picture) + 1]; ++r) {
+          double dot = 0;
+          for (int64_t d = 0; d < kDim; ++d) {
+            dot += double{asked(static_cast<int64_t>(a), d)} * double{pictures.sets.rows(r, d)};
+          }
+          largest = std::max(largest, dot);
+        }
+        scored.emplace_back(-largest, picture);
+      }
+      std::ranges::sort(scored);
+      ASSERT_EQ((*answers)[a].top.size(), 10U);
+      for (size_t k = 0; k < 10; ++k) EXPECT_EQ((*answers)[a].top[k], scored[k].second) << a << " " << k;
+      std::vector<double> ranks;
+      for (size_t k = 0; k < scored.size(); ++k) {
+        if (std::ranges::find(query.targets, scored[k].second) != query.targets.end()) {
+          ranks.push_back(static_cast<double>(k + 1));
+        }
+      }
+      EXPECT_EQ((*answers)[a].ranks, ranks) << a;
+    }
+  }
+}
+
 // Two images with equal embeddings tie; each policy resolves the tie in its own way.
 TEST(ComposedFigures, TiesAreDeclared) {
   Dataset dataset = made_dataset();

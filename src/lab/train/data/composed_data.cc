@@ -414,6 +414,35 @@ Result<StoredTokens> store_picture_tokens(const LoadedEncoder& loaded, const Com
   return stored;
 }
 
+Result<StoredTokens> store_vision_states(const LoadedEncoder& loaded, const ComposedData& data,
+                                         const fs::path& cache, const EmbedOptions& embed, ThreadPool& pool) {
+  constexpr auto kState = FrozenFeatures::ImageState::kVision;
+  constexpr int64_t kEncoded = 32;  // images whose states are in single precision at a time
+  FrozenFeatures* features = loaded.encoder->frozen_features();
+  if (features == nullptr || features->image_width(kState) == 0) {
+    return fail(ErrorCode::kUnsupported, "{}: it gives no states of its vision tower",
+                loaded.encoder->info().family);
+  }
+  StoredTokens stored;
+  stored.dim = features->image_width(kState);
+  const int64_t each = features->image_rows(kState);
+  stored.tokens.assign(data.pictures.size(), each);
+  const auto states = [&](MatrixView<const float> pixels) -> Result<std::vector<std::byte>> {
+    std::vector<std::byte> bytes;
+    bytes.reserve(static_cast<size_t>(pixels.rows() * each * stored.dim * 2));
+    for (int64_t first = 0; first < pixels.rows(); first += kEncoded) {
+      const int64_t count = std::min(kEncoded, pixels.rows() - first);
+      SACCADE_ASSIGN(const RowSets rows, features->image_features(pixels.slice(first, count), kState));
+      const std::vector<std::byte> some = halves(rows.rows.values());
+      bytes.insert(bytes.end(), some.begin(), some.end());
+    }
+    return bytes;
+  };
+  SACCADE_ASSIGN(stored.file, store_pictures(loaded, data, "vision-states", each * stored.dim * 2, cache,
+                                             embed, pool, states));
+  return stored;
+}
+
 Result<StoredTokens> store_text_tokens(const LoadedEncoder& loaded, std::span<const TokenizedText> texts,
                                        bool all, const fs::path& cache, const EmbedOptions& embed) {
   StoredTokens stored;

@@ -85,6 +85,10 @@ Result<StoredPixels> store_pixels(const LoadedEncoder& loaded, const ComposedDat
 Result<StoredTokens> store_picture_tokens(const LoadedEncoder& loaded, const ComposedData& data, bool all,
                                           const std::filesystem::path& cache, const EmbedOptions& embed,
                                           ThreadPool& pool);
+// Stores all states of the vision tower that a Q-Former asks; `dim` is their width.
+Result<StoredTokens> store_vision_states(const LoadedEncoder& loaded, const ComposedData& data,
+                                         const std::filesystem::path& cache, const EmbedOptions& embed,
+                                         ThreadPool& pool);
 Result<StoredTokens> store_text_tokens(const LoadedEncoder& loaded, std::span<const TokenizedText> texts,
                                        bool all, const std::filesystem::path& cache,
                                        const EmbedOptions& embed);

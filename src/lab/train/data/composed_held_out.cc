@@ -48,11 +48,11 @@ Result<double> mean_recall(const Json& set) {
   return recalls / counted;
 }
 
-}  // namespace
-
-Result<Json> composed_held_out_json(const std::string& name, const ComposedTask& task,
-                                    MatrixView<const float> asked, MatrixView<const float> pictures,
-                                    const BootstrapOptions& bootstrap, ThreadPool& pool) {
+// Pictures: embeddings, one per image or several.
+template <typename Pictures>
+Result<Json> ranked_held_out_json(const std::string& name, const ComposedTask& task,
+                                  MatrixView<const float> asked, const Pictures& pictures,
+                                  const BootstrapOptions& bootstrap, ThreadPool& pool) {
   SACCADE_ASSIGN(const std::vector<ComposedAnswer> answers,
                  rank_composed(task, asked, pictures, TiePolicy::kPessimistic, 1, pool));
   const std::vector<ComposedGroup> groups = composed_groups(task, answers, bootstrap, pool);
@@ -66,6 +66,20 @@ Result<Json> composed_held_out_json(const std::string& name, const ComposedTask&
     }
   }
   return line;
+}
+
+}  // namespace
+
+Result<Json> composed_held_out_json(const std::string& name, const ComposedTask& task,
+                                    MatrixView<const float> asked, MatrixView<const float> pictures,
+                                    const BootstrapOptions& bootstrap, ThreadPool& pool) {
+  return ranked_held_out_json(name, task, asked, pictures, bootstrap, pool);
+}
+
+Result<Json> composed_held_out_json(const std::string& name, const ComposedTask& task,
+                                    MatrixView<const float> asked, const EmbeddedRows& pictures,
+                                    const BootstrapOptions& bootstrap, ThreadPool& pool) {
+  return ranked_held_out_json(name, task, asked, pictures, bootstrap, pool);
 }
 
 Result<std::optional<double>> composed_headline(const Json& held_out) {

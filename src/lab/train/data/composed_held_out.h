@@ -7,6 +7,7 @@
 
 #include "lab/eval/composed/composed_task.h"
 #include "lab/eval/figures/sample.h"
+#include "lab/eval/rows/embed.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/core/threads.h"
@@ -20,6 +21,10 @@ namespace saccade::lab {
 // every category counts once. Returns kBadData if no query has a target.
 Result<Json> composed_held_out_json(const std::string& name, const ComposedTask& task,
                                     MatrixView<const float> asked, MatrixView<const float> pictures,
+                                    const BootstrapOptions& bootstrap, ThreadPool& pool);
+// Likewise with several rows per image, of which the nearest counts.
+Result<Json> composed_held_out_json(const std::string& name, const ComposedTask& task,
+                                    MatrixView<const float> asked, const EmbeddedRows& pictures,
                                     const BootstrapOptions& bootstrap, ThreadPool& pool);
 
 // Returns the mean over all queries of r1, r5 and r10, without those that exceed a small gallery. A set's

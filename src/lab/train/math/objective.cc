@@ -20,6 +20,14 @@ torch::Tensor cross_entropy_together(const torch::Tensor& logits, const torch::T
   return (at::logsumexp(logits, 1) - right).mean();
 }
 
+// Returns [n, m] dot products of queries [n, d] with candidates [m, d], or with the nearest row of candidates
+// [m, rows, d].
+torch::Tensor cosines(const torch::Tensor& queries, const torch::Tensor& candidates) {
+  if (candidates.dim() == 2) return at::matmul(queries, candidates.t());
+  const int64_t m = candidates.size(0);
+  return at::matmul(queries, candidates.flatten(0, 1).t()).view({queries.size(0), m, -1}).amax(2);
+}
+
 }  // namespace
 
 torch::Tensor info_nce(const torch::Tensor& images, const torch::Tensor& texts,
@@ -31,7 +39,15 @@ torch::Tensor info_nce(const torch::Tensor& images, const torch::Tensor& texts,
 
 torch::Tensor retrieval_loss(const torch::Tensor& queries, const torch::Tensor& candidates,
                              const torch::Tensor& log_inverse_temperature, const torch::Tensor& positives) {
-  return cross_entropy(at::matmul(queries, candidates.t()) * log_inverse_temperature.exp(), positives);
+  return cross_entropy(cosines(queries, candidates) * log_inverse_temperature.exp(), positives);
+}
+
+torch::Tensor sprc_loss(const SprcTerms& terms, const SprcWeights& weights, const torch::Tensor& candidates,
+                        const torch::Tensor& log_inverse_temperature, const torch::Tensor& positives) {
+  const torch::Tensor distance = terms.prompts.mean(1) - terms.auxiliary.detach().mean(1);
+  return retrieval_loss(terms.queries, candidates, log_inverse_temperature, positives) +
+         weights.prompt * retrieval_loss(terms.alone, candidates, log_inverse_temperature, positives) +
+         weights.alignment * distance.square().mean();
 }
 
 torch::Tensor null_picture_loss(const torch::Tensor& images, const torch::Tensor& texts,

@@ -1,6 +1,7 @@
 // Contrastive objectives over a batch of paired embeddings.
 #pragma once
 
+#include "lab/train/math/sprc_weights.h"
 #include "lab/train/math/torch.h"
 
 namespace saccade::lab {
@@ -23,10 +24,26 @@ torch::Tensor info_nce(const torch::Tensor& images, const torch::Tensor& texts,
 
 // InfoNCE from queries to candidates alone: the mean of the cross-entropies query -> candidates.
 //
-// queries: [n, d], candidates: [m, d], rows of length 1. positives: [n, m] bool, with at least one in every
-// row: the relevant candidates of a query. Its target is spread evenly over them.
+// queries: [n, d], candidates: [m, d], rows of length 1; or candidates [m, rows, d], whose nearest row counts
+// (BLIP-2, Li et al. 2023, section 3.2). positives: [n, m] bool, with at least one in every row: the relevant
+// candidates of a query. Its target is spread evenly over them.
 torch::Tensor retrieval_loss(const torch::Tensor& queries, const torch::Tensor& candidates,
                              const torch::Tensor& log_inverse_temperature, const torch::Tensor& positives);
+
+// SPRC's objective (Bai et al. 2024, arXiv 2310.05473), as the published program has it:
+//
+//   retrieval_loss(queries) + prompt_weight * retrieval_loss(alone)
+//     + alignment_weight * the mean over triplets and columns of (mean prompt - mean auxiliary prompt)^2
+//
+// The auxiliary prompt is a constant in the last term: it is learned by the second.
+struct SprcTerms {
+  torch::Tensor queries;    // [n, d], of length 1: of prompt and text
+  torch::Tensor alone;      // [n, d], of length 1: of the auxiliary prompt and the text, without an image
+  torch::Tensor prompts;    // [n, vectors, width]
+  torch::Tensor auxiliary;  // [1, vectors, width]: the auxiliary prompt, one for all triplets
+};
+torch::Tensor sprc_loss(const SprcTerms& terms, const SprcWeights& weights, const torch::Tensor& candidates,
+                        const torch::Tensor& log_inverse_temperature, const torch::Tensor& positives);
 
 // TIP-CLIP's objective (Verma et al. 2023, equation 1): info_nce with one NULL image as the image of every
 // non-visual text.

@@ -38,6 +38,7 @@ class Variable {
   [[nodiscard]] Variable operator[](int64_t index) const { return Variable(tensor_[index]); }
   [[nodiscard]] Variable expand(const nn::Shape& shape) const { return Variable(tensor_.expand(shape)); }
   [[nodiscard]] Variable clone() const { return Variable(tensor_.clone()); }
+  [[nodiscard]] Variable contiguous() const { return Variable(tensor_.contiguous()); }
   [[nodiscard]] Variable to(DType dtype) const;
 
  private:

@@ -10,6 +10,7 @@
 
 #include "lab/eval/figures/sample.h"
 #include "lab/eval/rows/embed.h"
+#include "lab/train/math/sprc_weights.h"
 #include "lab/train/options/loop_options.h"
 #include "saccade/core/enum_names.h"
 #include "saccade/model/composers/atf.h"
@@ -56,6 +57,7 @@ struct ComposedTrainingOptions : TrainingLoopOptions {
   std::string method = "atf";  // a composer's kind; "none" runs only stage one
   AtfOptions atf;              // the study's fusion; the encoder's token counts are filled in
   CombinerShape combiner;      // options of the Combiner: `dim` is filled in, and published widths replace 0
+  SprcWeights sprc;            // SPRC's weights of its objective's terms
   // Dropout probability; `nullopt` uses dropout_of().
   std::optional<double> dropout;
 
@@ -71,7 +73,7 @@ struct ComposedTrainingOptions : TrainingLoopOptions {
   std::filesystem::path stage_one;
 
   TrainedTowers towers = TrainedTowers::kNone;  // towers that stage two trains
-  double tower_rate = 1e-4;                     // peak learning rate of their weights
+  double tower_rate = 1e-4;                     // peak learning rate of their weights, and of SPRC's Q-Former
 
   int64_t batch = 256;
   // Number of triplets of one group (one object) that are put into a batch together, if the group has as

@@ -8,6 +8,7 @@
 
 #include "lab/train/data/composed_data.h"
 #include "lab/train/tasks/composed_training_task.h"
+#include "lab/train/tasks/sprc_training_task.h"
 #include "saccade/core/hash.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/model/composers/token_states.h"
@@ -22,6 +23,27 @@ namespace fs = std::filesystem;
 constexpr const char* kKind = "train composed";
 constexpr const char* kStageKind = "train composed, a stage";
 
+// SPRC trains a Q-Former over a frozen vision tower: the other parts of a training are not for it.
+Status check_sprc_options(const ComposedTrainingOptions& options) {
+  for (const auto& [name, weight] :
+       {std::pair{"the prompt's loss", options.sprc.prompt}, {"the alignment", options.sprc.alignment}}) {
+    if (weight >= 0 && std::isfinite(weight)) continue;
+    return fail(ErrorCode::kUsage, "weight of {} is {}, expected 0 or more", name, weight);
+  }
+  if (options.method != kSprc) return {};
+  if (options.align != AlignTargets::kNone) {
+    return fail(ErrorCode::kUsage, "method sprc has no stage one: expected align none");
+  }
+  if (options.towers != TrainedTowers::kNone) {
+    return fail(ErrorCode::kUsage,
+                "method sprc trains the Q-Former over a frozen vision tower: expected towers none");
+  }
+  if (dropout_of(options) > 0) {
+    return fail(ErrorCode::kUsage, "dropout is {}: method sprc has none, expected 0", dropout_of(options));
+  }
+  return {};
+}
+
 Json described(const ComposedTrainingOptions& options, const ComposedData& data,
                const LoadedEncoder& loaded) {
   Json description = data.description;
@@ -30,6 +52,11 @@ Json described(const ComposedTrainingOptions& options, const ComposedData& data,
   description["method"] = options.method;
   if (options.method == "atf") description["atf"] = atf_options_json(options.atf);
   if (options.method == "combiner") description["combiner"] = combiner_options(options.combiner);
+  if (options.method == kSprc) {
+    description["sprc"] = {{"prompt_weight", options.sprc.prompt},
+                           {"alignment_weight", options.sprc.alignment},
+                           {"rate", options.tower_rate}};
+  }
   if (dropout_of(options) > 0) description["dropout"] = dropout_of(options);
   description["align"] = enum_name(options.align);
   if (options.align != AlignTargets::kNone) {
@@ -163,12 +190,15 @@ class Recipe {
     if (stage.towers == TrainedTowers::kBoth) {
       SACCADE_ASSIGN(pixels_, store_pixels(loaded_, data_, cache(), embed_, pool_));
       stage.pixels = &pixels_;
+    } else if (is_sprc(stage)) {
+      SACCADE_ASSIGN(picture_tokens_, store_vision_states(loaded_, data_, cache(), embed_, pool_));
+      stage.picture_tokens = &picture_tokens_;
     } else {
       SACCADE_ASSIGN(picture_tokens_,
                      store_picture_tokens(loaded_, data_, all_tokens_, cache(), embed_, pool_));
       stage.picture_tokens = &picture_tokens_;
     }
-    if (stage.towers == TrainedTowers::kNone) {
+    if (stage.towers == TrainedTowers::kNone && !is_sprc(stage)) {
       SACCADE_ASSIGN(text_tokens_, store_text_tokens(loaded_, texts_, all_tokens_, cache(), embed_));
       stage.text_tokens = &text_tokens_;
     }
@@ -177,12 +207,20 @@ class Recipe {
     return settle_composed_data(options_, pictures, data_);
   }
 
+  static bool is_sprc(const ComposedStage& stage) { return !stage.align && stage.composer.kind == kSprc; }
+
+  Result<std::unique_ptr<ComposedStageTask>> make_task(const ComposedTrainingOptions& options,
+                                                       const ComposedStage& stage) {
+    if (is_sprc(stage)) return SprcTrainingTask::make(options, stage, pool_);
+    return ComposedTrainingTask::make(options, stage, pool_);
+  }
+
   Status train(const std::string& name, ComposedTrainingOptions options, const ComposedStage& stage) {
     const bool shared = stage.align && !options_.stage_one.empty();
     options.run = shared ? options_.stage_one : options_.run / name;
     SACCADE_TRY(check_loop_options(options));
     SACCADE_ASSIGN(TrainingFolder folder, TrainingFolder::open(options.run, kStageKind, cache(), false));
-    SACCADE_ASSIGN(const auto task, ComposedTrainingTask::make(options, stage, pool_));
+    SACCADE_ASSIGN(const std::unique_ptr<ComposedStageTask> task, make_task(options, stage));
     ComposedTrainingOptions recorded = options_;
     if (shared) {
       // Trainings with another stage two share it.
@@ -273,6 +311,7 @@ Status check_composed_options(const ComposedTrainingOptions& options) {
   if (options.precision == Precision::kInt8) {
     return fail(ErrorCode::kUsage, "precision is int8: towers are trained in fp32 or bf16");
   }
+  SACCADE_TRY(check_sprc_options(options));
   const bool pseudo = options.align == AlignTargets::kPseudo;
   if (pseudo && options.pseudo_targets.empty()) {
     return fail(ErrorCode::kUsage, "alignment with pseudo-targets needs their folder (--pseudo-targets)");

@@ -5,7 +5,8 @@
 //               learned temperature: real targets, or pseudo-targets that a generator made from
 //               reference and text (the study's IACMA)
 //   stage two   a composer (model/composers/composer.h) by InfoNCE of its embedding with the target's, over
-//               frozen token states that were computed once, or with the towers trained as well
+//               frozen token states that were computed once, or with the towers trained as well; or SPRC, the
+//               Q-Former of a BLIP-2 over the frozen states of its vision tower
 //
 // A run folder holds
 //   run.json      options, and hashes of all training data; "outcome": the results on the test sets

@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <string_view>
-#include <unordered_map>
 #include <utility>
 
 #include "lab/train/composer_file.h"
 #include "lab/train/math/objective.h"
-#include "lab/train/math/step_random.h"
+#include "lab/train/tasks/triplet_draw.h"
 #include "lab/train/tasks/visualness_task.h"
 #include "saccade/core/files/files.h"
 #include "saccade/model/composers/token_states.h"
@@ -22,8 +20,6 @@ using torch::Tensor;
 
 constexpr double kMaxLogScale = 4.605170185988092;  // log(100): CLIP's bound (Radford et al. 2021, 2.5)
 constexpr double kInitialComposerScale = 2.6592600369327780;  // log(1 / 0.07)
-constexpr uint64_t kWording = 32;                             // purposes of keyed random numbers (random.h)
-constexpr uint64_t kTarget = 33;
 constexpr int64_t kAtOnce = 256;  // queries or images encoded at a time without gradients
 // Bytes of states to read before their pages are released.
 constexpr int64_t kMappedBytes = int64_t{256} << 20;
@@ -38,27 +34,16 @@ bool is_of_text_tower(const std::string& name) {
   return name.starts_with("text_model.") || name.starts_with("text_projection.") || name == "logit_scale";
 }
 
-Tensor numbers_of(std::span<const int64_t> values) {
-  Tensor tensor = torch::empty({std::ssize(values)}, at::kLong);
-  std::ranges::copy(values, tensor.data_ptr<int64_t>());
-  return tensor;
-}
-
-// Maps distinct things to their positions in a list.
-class Places {
- public:
-  int64_t of(int64_t number) {
-    const auto [place, fresh] = places_.try_emplace(number, std::ssize(numbers));
-    if (fresh) numbers.push_back(number);
-    return place->second;
-  }
-  std::vector<int64_t> numbers;
-
- private:
-  std::unordered_map<int64_t, int64_t> places_;
-};
-
 }  // namespace
+
+Result<Json> ComposedStageTask::measure_held_out(const ComposedData& data, const Tensor& log_scale) const {
+  Json sets = Json::array();
+  for (const HeldOutQueries& set : data.held_out) {
+    SACCADE_ASSIGN(Json line, measure(set));
+    sets.push_back(std::move(line));
+  }
+  return Json{{"logit_scale", std::exp(log_scale.item<double>())}, {"held_out", std::move(sets)}};
+}
 
 ComposedTrainingTask::ComposedTrainingTask(const ComposedTrainingOptions& options, const ComposedStage& stage,
                                            ThreadPool& pool)
@@ -73,7 +58,8 @@ Result<std::unique_ptr<ComposedTrainingTask>> ComposedTrainingTask::make(
   auto task = std::unique_ptr<ComposedTrainingTask>(new ComposedTrainingTask(options, stage, pool));
   if (stage.towers != TrainedTowers::kNone) SACCADE_TRY(task->make_towers());
   SACCADE_TRY(task->make_composer());
-  task->number_classes();
+  task->class_of_ =
+      content_classes(task->trains_pictures() ? stage.pixels->file : stage.picture_tokens->file);
   // Embeddings alone count as one token.
   const bool tokens = task->trains_texts() ||
                       (stage.text_tokens != nullptr &&
@@ -132,20 +118,6 @@ Status ComposedTrainingTask::make_composer() {
   return {};
 }
 
-// Groups images that are equal under several names. None is a negative for the other.
-void ComposedTrainingTask::number_classes() {
-  const ItemFile& file = trains_pictures() ? stage_.pixels->file : stage_.picture_tokens->file;
-  std::unordered_map<size_t, int64_t> numbers;
-  for (int64_t i = 0; i < file.size(); ++i) {
-    const std::span<const std::byte> bytes = file.bytes(i);
-    const size_t hash =
-        std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-    class_of_.push_back(numbers.try_emplace(hash, std::ssize(numbers)).first->second);
-    if (i % 4096 == 4095) file.release();
-  }
-  file.release();
-}
-
 Result<StepLoss> ComposedTrainingTask::prepare(int64_t step) {
   return StepLoss([this, prepared = batch(step)] { return loss(prepared); });
 }
@@ -161,88 +133,41 @@ void ComposedTrainingTask::after_update() {
 ComposedBatch ComposedTrainingTask::batch(int64_t step) {
   const ComposedData& data = *stage_.data;
   const int64_t n = options_.batch;
-  std::vector<int64_t> triplets;
-  Places pictures;
-  Places texts;
-  std::vector<int64_t> references;
-  std::vector<int64_t> chosen;  // targets
-  std::vector<int64_t> wordings;
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t triplet = order_.at(step * n + i);
-    const ComposedTriplet& each = data.triplets[static_cast<size_t>(triplet)];
-    KeyedRandom random(options_.seed, kWording, static_cast<uint64_t>(step), static_cast<uint64_t>(i));
-    const auto said = data.wordings_of(triplet);
-    const auto own = static_cast<size_t>(each.own_wordings);
-    const bool other = said.size() > own && random.chance(static_cast<float>(options_.paraphrases));
-    const size_t wording = other ? own + random.below(said.size() - own) : own > 1 ? random.below(own) : 0;
-    const auto right = data.targets_of(triplet);
-    KeyedRandom chooser(options_.seed, kTarget, static_cast<uint64_t>(step), static_cast<uint64_t>(i));
-    const bool pseudo = stage_.align && options_.align == AlignTargets::kPseudo && each.pseudo >= 0;
-    triplets.push_back(triplet);
-    references.push_back(stage_.align ? 0 : pictures.of(each.reference));
-    chosen.push_back(pseudo ? each.pseudo : right[chooser.below(right.size())]);
-    wordings.push_back(texts.of(said[wording]));
-  }
-  const auto with_tokens = std::ssize(pictures.numbers);
-  std::vector<int64_t> targets;
-  for (const int64_t picture : chosen) targets.push_back(pictures.of(picture));
+  const DrawnTriplets drawn = draw_triplets(options_, data, order_, step, stage_.align);
   ComposedBatch batch;
   batch.step = step;
-  batch.references = numbers_of(references);
-  batch.targets = numbers_of(targets);
-  batch.wordings = numbers_of(wordings);
-  fill_pictures(pictures.numbers, with_tokens, batch);
-  fill_texts(texts.numbers, batch);
+  batch.references = numbers_of(drawn.references);
+  batch.targets = numbers_of(drawn.targets);
+  batch.wordings = numbers_of(drawn.wordings);
+  fill_pictures(drawn.pictures, drawn.reference_pictures, batch);
+  fill_texts(drawn.texts, batch);
   if (stage_.align) {
     // Text j is a positive of image i if it is one of the triplet's wordings, or their targets are equal.
     batch.positives = torch::empty({n, n}, at::kBool);
     for (int64_t i = 0; i < n; ++i) {
-      const auto own = data.wordings_of(triplets[static_cast<size_t>(i)]);
+      const auto own = data.wordings_of(drawn.triplets[static_cast<size_t>(i)]);
       const int64_t target = class_of_[static_cast<size_t>(
-          pictures.numbers[static_cast<size_t>(targets[static_cast<size_t>(i)])])];
+          drawn.pictures[static_cast<size_t>(drawn.targets[static_cast<size_t>(i)])])];
       for (int64_t j = 0; j < n; ++j) {
         const auto other = static_cast<size_t>(j);
-        const auto text = static_cast<int32_t>(texts.numbers[static_cast<size_t>(wordings[other])]);
+        const auto text = static_cast<int32_t>(drawn.texts[static_cast<size_t>(drawn.wordings[other])]);
         const int64_t its =
-            class_of_[static_cast<size_t>(pictures.numbers[static_cast<size_t>(targets[other])])];
+            class_of_[static_cast<size_t>(drawn.pictures[static_cast<size_t>(drawn.targets[other])])];
         batch.positives.data_ptr<bool>()[i * n + j] =
             its == target || std::ranges::find(own, text) != own.end();
       }
     }
   } else {
-    fill_positives(triplets, pictures.numbers, batch);
+    batch.positives = right_candidates(options_, data, class_of_, drawn);
   }
   const ItemFile& file = trains_pictures() ? stage_.pixels->file : stage_.picture_tokens->file;
-  unreleased_ += std::ssize(pictures.numbers) * std::ssize(file.bytes(0));
+  unreleased_ += std::ssize(drawn.pictures) * std::ssize(file.bytes(0));
   if (unreleased_ >= kMappedBytes) {
     file.release();
     if (stage_.text_tokens != nullptr) stage_.text_tokens->file.release();
     unreleased_ = 0;
   }
   return batch;
-}
-
-void ComposedTrainingTask::fill_positives(std::span<const int64_t> triplets,
-                                          std::span<const int64_t> pictures, ComposedBatch& batch) const {
-  const auto n = std::ssize(triplets);
-  const int64_t candidates = options_.wrong == WrongAnswers::kReferences ? 2 * n : n;
-  batch.positives = torch::empty({n, candidates}, at::kBool);
-  std::vector<int64_t> classes;
-  for (int64_t j = 0; j < candidates; ++j) {
-    const int64_t place =
-        j < n ? batch.targets.data_ptr<int64_t>()[j] : batch.references.data_ptr<int64_t>()[j - n];
-    classes.push_back(class_of_[static_cast<size_t>(pictures[static_cast<size_t>(place)])]);
-  }
-  for (int64_t i = 0; i < n; ++i) {
-    std::vector<int64_t> right;
-    for (const int32_t target : stage_.data->targets_of(triplets[static_cast<size_t>(i)])) {
-      right.push_back(class_of_[static_cast<size_t>(target)]);
-    }
-    for (int64_t j = 0; j < candidates; ++j) {
-      batch.positives.data_ptr<bool>()[i * candidates + j] =
-          std::ranges::find(right, classes[static_cast<size_t>(j)]) != right.end();
-    }
-  }
 }
 
 void ComposedTrainingTask::fill_pictures(std::span<const int64_t> pictures, int64_t references,
@@ -364,20 +289,12 @@ Result<Json> ComposedTrainingTask::measure(const HeldOutQueries& set) const {
   std::vector<Tensor> queries;
   MatchedTokens matched;
   for (size_t first = 0; first < set.task.asked.size(); first += kAtOnce) {
-    Places pictures;
-    Places texts;
-    std::vector<int64_t> references;
-    std::vector<int64_t> wordings;
-    for (size_t a = first; a < std::min(first + kAtOnce, set.task.asked.size()); ++a) {
-      const ComposedTask::Query& query = set.task.queries[static_cast<size_t>(set.task.asked[a].query)];
-      references.push_back(pictures.of(set.pictures[static_cast<size_t>(query.reference)]));
-      wordings.push_back(texts.of(set.texts[a]));
-    }
+    const DrawnTriplets asked = asked_queries(set, first, kAtOnce);
     ComposedBatch batch;
-    batch.references = numbers_of(references);
-    batch.wordings = numbers_of(wordings);
-    fill_pictures(pictures.numbers, std::ssize(pictures.numbers), batch);
-    fill_texts(texts.numbers, batch);
+    batch.references = numbers_of(asked.references);
+    batch.wordings = numbers_of(asked.wordings);
+    fill_pictures(asked.pictures, asked.reference_pictures, batch);
+    fill_texts(asked.texts, batch);
     queries.push_back(compose(batch, encode(batch), &matched));
   }
   const Tensor pictures = torch::cat(gallery).contiguous();
@@ -391,12 +308,7 @@ Result<Json> ComposedTrainingTask::measure(const HeldOutQueries& set) const {
 }
 
 Result<Json> ComposedTrainingTask::evaluate() {
-  Json sets = Json::array();
-  for (const HeldOutQueries& set : stage_.data->held_out) {
-    SACCADE_ASSIGN(Json line, measure(set));
-    sets.push_back(std::move(line));
-  }
-  return Json{{"logit_scale", std::exp(log_scale_.item<double>())}, {"held_out", std::move(sets)}};
+  return measure_held_out(*stage_.data, log_scale_);
 }
 
 Status ComposedTrainingTask::write_encoder(const fs::path& folder) const {

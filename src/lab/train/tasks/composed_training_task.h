@@ -31,7 +31,7 @@ struct ComposedStage {
   const LoadedEncoder* loaded = nullptr;
   const ComposedData* data = nullptr;
   const StoredPixels* pixels = nullptr;          // null unless the image tower is trained
-  const StoredTokens* picture_tokens = nullptr;  // null if the image tower is trained
+  const StoredTokens* picture_tokens = nullptr;  // null if the image tower is trained; SPRC: vision states
   const StoredTokens* text_tokens = nullptr;     // null if the text tower is trained
   std::span<const TokenizedText> texts;          // [data->texts]
 };
@@ -53,7 +53,23 @@ struct ComposedBatch {
   int64_t step = -1;             // step of the training; below 0: none
 };
 
-class ComposedTrainingTask : public TrainingTask {
+// A stage as a task that can be measured by itself.
+class ComposedStageTask : public TrainingTask {
+ public:
+  [[nodiscard]] Result<std::optional<double>> headline(const Json& held_out) const override {
+    return composed_headline(held_out);
+  }
+  // Loads the weights that write_model has written.
+  virtual Status read_model(const std::filesystem::path& folder) = 0;
+  // Measures a set with the current weights, without gradients.
+  [[nodiscard]] virtual Result<Json> measure(const HeldOutQueries& set) const = 0;
+
+ protected:
+  // Returns what evaluate() returns.
+  [[nodiscard]] Result<Json> measure_held_out(const ComposedData& data, const torch::Tensor& log_scale) const;
+};
+
+class ComposedTrainingTask : public ComposedStageTask {
  public:
   static Result<std::unique_ptr<ComposedTrainingTask>> make(const ComposedTrainingOptions& options,
                                                             const ComposedStage& stage, ThreadPool& pool);
@@ -63,15 +79,9 @@ class ComposedTrainingTask : public TrainingTask {
   [[nodiscard]] double rate_of(const std::string& parameter) const override;
   void after_update() override;
   Result<Json> evaluate() override;
-  [[nodiscard]] Result<std::optional<double>> headline(const Json& held_out) const override {
-    return composed_headline(held_out);
-  }
   [[nodiscard]] Status write_model(const std::filesystem::path& folder) const override;
-
-  // Loads the weights that write_model has written.
-  Status read_model(const std::filesystem::path& folder);
-  // Measures a set with the current weights, without gradients.
-  Result<Json> measure(const HeldOutQueries& set) const;
+  Status read_model(const std::filesystem::path& folder) override;
+  [[nodiscard]] Result<Json> measure(const HeldOutQueries& set) const override;
 
   // Returns the data of a step, a function of the seed and the step alone.
   ComposedBatch batch(int64_t step);
@@ -81,14 +91,11 @@ class ComposedTrainingTask : public TrainingTask {
   ComposedTrainingTask(const ComposedTrainingOptions& options, const ComposedStage& stage, ThreadPool& pool);
   Status make_towers();
   Status make_composer();
-  void number_classes();
   [[nodiscard]] bool trains_pictures() const { return stage_.towers == TrainedTowers::kBoth; }
   [[nodiscard]] bool trains_texts() const { return stage_.towers != TrainedTowers::kNone; }
   // Fills the batch's images. references: the number of first images that are represented by their tokens.
   void fill_pictures(std::span<const int64_t> pictures, int64_t references, ComposedBatch& batch) const;
   void fill_texts(std::span<const int64_t> texts, ComposedBatch& batch) const;
-  void fill_positives(std::span<const int64_t> triplets, std::span<const int64_t> pictures,
-                      ComposedBatch& batch) const;
 
   // The batch's images and texts: tokens, and normalized embeddings.
   struct Encoded {

@@ -96,10 +96,16 @@ Status check_composer_needs(EncoderBackend& encoder, const ComposerKind& kind) {
         "{}: it gives no token states in the shared space, which {} joins; CLIP with a vision transformer does",
         info.family, kind.name);
   }
-  if (kind.needs.words && encoder.word_inserter() == nullptr) {
+  if (kind.needs.word_place && encoder.word_inserter() == nullptr) {
     return fail(ErrorCode::kUnsupported,
                 "{}: no vector can stand for a word in its text tower, which {} needs", info.family,
                 kind.name);
+  }
+  if (kind.needs.prompts && (encoder.prompt_reader() == nullptr || encoder.frozen_features() == nullptr)) {
+    return fail(ErrorCode::kUnsupported,
+                "{}: it has no Q-Former that reads a prompt before a text, which {} needs; BLIP-2 for "
+                "image-text retrieval has one",
+                info.family, kind.name);
   }
   return {};
 }
@@ -139,6 +145,15 @@ Result<ComposerInput> composer_input(EncoderBackend& pictures, EncoderBackend& t
     }
     if (needs.text_rows) input.text_rows = rows_at(input.text_tokens, ends);
     return input;
+  }
+  if (needs.prompts) {
+    FrozenFeatures* features = pictures.frozen_features();
+    if (features == nullptr) {
+      return fail(ErrorCode::kUnsupported, "{}: it gives no states of its vision tower",
+                  pictures.info().family);
+    }
+    SACCADE_ASSIGN(input.picture_states,
+                   features->image_features(pixels, FrozenFeatures::ImageState::kVision));
   }
   if (needs.picture_rows) {
     SACCADE_ASSIGN(RowSets rows, one_row_sets(pictures.encode_images(pixels)));

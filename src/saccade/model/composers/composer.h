@@ -54,6 +54,8 @@ struct ComposerNeeds {
   bool text_rows = false;     // the text's
   bool tokens = false;        // both token rows (token_states.h)
   bool words = false;         // the words themselves: it runs the text tower on its own
+  bool word_place = false;    // a text tower that reads a vector in place of a word (WordInserter)
+  bool prompts = false;       // the image's states, and a text tower that reads a prompt (PromptReader)
 };
 
 // Batch of queries; entry i of each member belongs to query i. Inputs that a kind does not need are empty.
@@ -62,6 +64,7 @@ struct ComposerInput {
   Matrix<float> text_rows;     // [n, dim], of length 1
   RowSets picture_tokens;
   RowSets text_tokens;
+  RowSets picture_states;  // FrozenFeatures' ImageState::kVision, of n images or of one for all
   std::vector<std::string> words;
 };
 
@@ -93,6 +96,9 @@ struct ComposerKind {
   ComposerNeeds needs;
   // Loads all parameters from `source`. kBadData names an impossible option.
   Result<std::unique_ptr<ComposerModel>> (*load)(const ComposerConfig& config, nn::ParameterSource& source);
+  // True if its embedding is compared with all rows of an image of late interaction: the score is the largest
+  // dot product (MaxSim). Other kinds are for encoders with one embedding per image.
+  bool late = false;
 };
 std::span<const ComposerKind* const> composer_kinds();
 // Returns the kind of that name; kUnsupported lists the known ones.

@@ -5,8 +5,8 @@
 namespace saccade {
 namespace {
 
-constexpr std::array<const ComposerKind*, 4> kComposerKinds = {&atf_kind, &combiner_kind, &inversion_kind,
-                                                               &sum_kind};
+constexpr std::array<const ComposerKind*, 5> kComposerKinds = {&atf_kind, &combiner_kind, &inversion_kind,
+                                                               &sprc_kind, &sum_kind};
 
 }  // namespace
 

@@ -12,6 +12,7 @@ namespace saccade {
 extern const ComposerKind atf_kind;
 extern const ComposerKind combiner_kind;
 extern const ComposerKind inversion_kind;
+extern const ComposerKind sprc_kind;
 extern const ComposerKind sum_kind;
 
 // Inputs of a batch as tensors of inference or of training (nn::Tensor, Variable).

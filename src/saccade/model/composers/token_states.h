@@ -43,4 +43,16 @@ class WordInserter {
                                                                 MatrixView<const float> words) = 0;
 };
 
+// Capability of encoders whose text tower reads a text behind a prompt that it makes of an image and that
+// text: SPRC (sprc.cc). BLIP-2 with a text part has it. The image's states are FrozenFeatures'
+// ImageState::kVision, which such an encoder has.
+class PromptReader {
+ public:
+  virtual ~PromptReader() = default;
+  // Returns embeddings [n, dim] of length 1 of text i with image i. images: the vision tower's states of n
+  // images, or of one for all texts. Returns kUsage for states of another number or shape.
+  [[nodiscard]] virtual Result<Matrix<float>> encode_with_prompts(const RowSets& images,
+                                                                  std::span<const TokenizedText> texts) = 0;
+};
+
 }  // namespace saccade

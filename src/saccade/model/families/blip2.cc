@@ -79,6 +79,13 @@ Tensor Blip2Retrieval::text_rows(const Tensor& ids, const Tensor& attention_mask
   return nn::normalize_rows(text_projection.forward(qformer.read(ids, attention_mask, dtype)));
 }
 
+Tensor Blip2Retrieval::prompted_rows(const Tensor& memory, const Tensor& ids, const Tensor& attention_mask,
+                                     DType dtype) const {
+  const Tensor prompt = qformer.compare(memory, ids, attention_mask, dtype);
+  return nn::normalize_rows(text_projection.forward(
+      qformer.read_prompted(prompt, QFormer::PromptPlace::kBefore, ids, attention_mask, dtype)));
+}
+
 Tensor Blip2Retrieval::match_logits(const Tensor& memory, const Tensor& ids, const Tensor& attention_mask,
                                     DType dtype) const {
   return nn::mean(match_head.forward(qformer.compare(memory, ids, attention_mask, dtype)), 1);

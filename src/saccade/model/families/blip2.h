@@ -100,6 +100,10 @@ struct Blip2Retrieval {
   // Computes text embeddings: [n, projection] float32, each of length 1.
   [[nodiscard]] nn::Tensor text_rows(const nn::Tensor& ids, const nn::Tensor& attention_mask,
                                      DType dtype) const;
+  // Computes SPRC's query embeddings (composers/sprc.cc): [n, projection] float32, each of length 1. memory may
+  // be [1, ...]: one image for all texts.
+  [[nodiscard]] nn::Tensor prompted_rows(const nn::Tensor& memory, const nn::Tensor& ids,
+                                         const nn::Tensor& attention_mask, DType dtype) const;
   // Computes logits of "does not match" and "matches": [n, 2] float32, each the mean over the queries.
   [[nodiscard]] nn::Tensor match_logits(const nn::Tensor& memory, const nn::Tensor& ids,
                                         const nn::Tensor& attention_mask, DType dtype) const;
@@ -125,14 +129,21 @@ struct Blip2T5 {
 nn::Tensor map_queries(const Blip2Vision& vision, const QFormer& qformer, const nn::Tensor& pixels,
                        const StateScore& score, MapMethod method, DType dtype);
 
-// Q-Former of a checkpoint without its text part, as the start of further training.
+// Parts of a Q-Former that further training starts from.
+enum class QFormerPart {
+  kQueries,   // without its text part
+  kWithText,  // with it
+};
 struct FrozenQFormer {
-  QFormerConfig config;  // without text
+  QFormerConfig config;  // text_input says which part
   int64_t queries = 0;
   int64_t memory_rows = 0;  // rows of the vision tower
+  int64_t projection = 0;   // width of the shared space; kWithText alone
   Weights weights;          // all of the checkpoint's; the Q-Former's under the names that QFormerOf asks for
 };
-// Reads the Q-Former of a checkpoint; kUsage for another family.
-Result<FrozenQFormer> read_qformer(const std::filesystem::path& folder);
+// Reads the Q-Former of a checkpoint. Returns kUsage for another family, and for kWithText without a model
+// for image-text retrieval.
+Result<FrozenQFormer> read_qformer(const std::filesystem::path& folder,
+                                   QFormerPart part = QFormerPart::kQueries);
 
 }  // namespace saccade

@@ -4,6 +4,7 @@
 
 #include "saccade/model/architecture.h"
 #include "saccade/model/checkpoints/config_fields.h"
+#include "saccade/model/composers/token_states.h"
 #include "saccade/model/encoder_parts.h"
 #include "saccade/model/explain/relevance_map.h"
 #include "saccade/model/explain/state_mapper.h"
@@ -112,6 +113,7 @@ class RetrievalEncoder : public Architecture,
                          public PairScorer,
                          public FrozenFeatures,
                          public PictureMapper,
+                         public PromptReader,
                          public StateMapper {
  public:
   RetrievalEncoder(Parts parts, Blip2Retrieval model) : parts_(std::move(parts)), model_(std::move(model)) {}
@@ -120,7 +122,11 @@ class RetrievalEncoder : public Architecture,
   const Preprocessing& preprocessing() const override { return parts_.preprocessing; }
   const Tokenizer* tokenizer() const override { return parts_.tokenizer.get(); }
   EncoderCapabilities capabilities() override {
-    return {.late_interaction = this, .pair_scorer = this, .frozen_features = this, .picture_mapper = this};
+    return {.late_interaction = this,
+            .pair_scorer = this,
+            .frozen_features = this,
+            .picture_mapper = this,
+            .prompt_reader = this};
   }
   int patch_rows() const override { return 0; }
   int patch_columns() const override { return 0; }
@@ -243,6 +249,21 @@ class RetrievalEncoder : public Architecture,
     return scores;
   }
 
+  Result<Matrix<float>> encode_with_prompts(const RowSets& images,
+                                            std::span<const TokenizedText> texts) override {
+    SACCADE_TRY(check_texts(texts, parts_.info, config().qformer.vocabulary));
+    SACCADE_TRY(check_memories(images, std::ssize(texts)));
+    Matrix<float> rows(std::ssize(texts), parts_.info.dim);
+    SACCADE_TRY(run_alone(mutex_, [&] {
+      for (const TextBatch& batch :
+           text_batches(texts, config().qformer.pad_id, batching(config().queries))) {
+        store_rows(model_.prompted_rows(memory_of(images, batch), batch.ids, batch.mask, parts_.dtype),
+                   batch.items, rows);
+      }
+    }));
+    return rows;
+  }
+
   Result<nn::TensorMap> answers(const nn::TensorMap& given) override {
     const std::lock_guard lock(mutex_);
     const nn::TensorMap inputs = without_image_tokens(given, config());
@@ -275,6 +296,39 @@ class RetrievalEncoder : public Architecture,
     return {.workspace = parts_.workspace.get(), .extra_tokens = extra_tokens};
   }
   Tensor look(const Tensor& pixels) const { return model_.vision.forward(pixels, parts_.dtype); }
+
+  // Returns kUsage unless `images` holds the vision tower's states of one image per text, or of one.
+  Status check_memories(const RowSets& images, int64_t texts) const {
+    const int64_t each = config().vision.tokens();
+    const int64_t count = std::ssize(images.begin) - 1;
+    if (count == 0 && texts == 0) return {};
+    if (count != texts && count != 1) {
+      return fail(ErrorCode::kUsage, "states of {} images with {} texts, expected one each, or one for all",
+                  count, texts);
+    }
+    bool fits = images.rows.columns() == config().vision.shape.width;
+    for (int64_t i = 0; i <= count; ++i) fits = fits && images.begin[static_cast<size_t>(i)] == i * each;
+    if (!fits || images.rows.rows() != count * each) {
+      return fail(ErrorCode::kUsage,
+                  "{} images with {} states of width {}, expected {} states of width {} per image", count,
+                  images.rows.rows(), images.rows.columns(), each, config().vision.shape.width);
+    }
+    return {};
+  }
+  // Returns the states of a batch's images, [n, tokens, width], or [1, ...] if one image is for all texts.
+  Tensor memory_of(const RowSets& images, const TextBatch& batch) const {
+    const int64_t each = config().vision.tokens();
+    const int64_t width = config().vision.shape.width;
+    const auto memory = [&](int64_t image) {
+      return Tensor::borrow(images.rows.row(image * each).data(), {1, each, width},
+                            {each * images.rows.columns(), images.rows.columns(), 1}, DType::kF32,
+                            parts_.workspace.get());
+    };
+    if (std::ssize(images.begin) == 2) return memory(0);
+    std::vector<Tensor> memories;
+    for (const size_t item : batch.items) memories.push_back(memory(static_cast<int64_t>(item)));
+    return nn::cat(memories);
+  }
 
   // Image in the form the towers produce.
   struct Sight {
@@ -591,7 +645,7 @@ Status outline(const Checkpoint& checkpoint, const nn::TensorMap& tensors, Check
 
 extern const Family blip2_family = {{"blip-2"}, load, outline};
 
-Result<FrozenQFormer> read_qformer(const std::filesystem::path& folder) {
+Result<FrozenQFormer> read_qformer(const std::filesystem::path& folder, QFormerPart part) {
   SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
   SACCADE_ASSIGN(const std::string type, model_type_of(checkpoint));
   if (type != "blip-2") {
@@ -602,7 +656,15 @@ Result<FrozenQFormer> read_qformer(const std::filesystem::path& folder) {
   SACCADE_ASSIGN(result.weights, map_weights(checkpoint));
   SACCADE_ASSIGN(const Blip2Config config, load_config(checkpoint, result.weights.tensors));
   result.config = config.qformer;
-  result.config.text_input = false;
+  if (part == QFormerPart::kQueries) {
+    result.config.text_input = false;
+  } else if (config.kind == Blip2Kind::kRetrieval) {
+    result.projection = config.projection;
+  } else {
+    return fail(ErrorCode::kUsage,
+                "checkpoint {}: its Q-Former reads no text, that of a BLIP-2 for retrieval does",
+                folder.string());
+  }
   result.queries = config.queries;
   result.memory_rows = config.vision.tokens();
   return result;

@@ -312,13 +312,7 @@ TEST(Blip2Config, PublishedRecallReadsThirtyFiveTokens) {
 TEST(Blip2Retrieval, CaptionsAreReadByEitherRecipe) {
   const GoldenCopy copy("blip2-itm");
   const fs::path& folder = copy.path();
-  for (const char* file : {"tokenizer.json", "tokenizer_config.json", "vocab.txt"}) {
-    fs::copy(golden("tokenizers") / "bert" / file, folder / file);
-  }
-  edit_config(folder, [](Json& c) { c["qformer_config"]["vocab_size"] = 389; });
-  edit_weights(folder, [](nn::TensorMap& t) {
-    t["embeddings.word_embeddings.weight"] = nn::Tensor::full({389, 48}, 1);
-  });
+  add_blip2_tokenizer(folder);
   const std::string marked = "A dog: (runs)!";
   const auto plain = load_encoder(folder);
   ASSERT_TRUE(plain) << plain.error().message;

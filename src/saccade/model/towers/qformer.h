@@ -1,9 +1,10 @@
 // Q-Former of BLIP-2 (Li et al. 2023): a BERT with cross-attention to an image in every n-th block, and two
 // sets of MLPs, for its learned queries and for text. It runs in three modes: queries alone (an image's
-// rows), text alone (a text's row), and both together (image-text matching).
+// rows), text alone (a text's row), and both together (image-text matching). SPRC (composers/sprc.cc) adds a
+// fourth: a text with a prompt of vectors.
 //
 // Parameters have transformers' names. T: nn::Tensor for inference, Variable (lab/train/math/variable.h) for
-// training of the queries alone.
+// training.
 #pragma once
 
 #include <cstdint>
@@ -54,6 +55,16 @@ class QFormerOf {
   // memory may be [1, ...]: one image for all texts.
   [[nodiscard]] T compare(const T& memory, const nn::Tensor& ids, const nn::Tensor& attention_mask,
                           DType dtype) const;
+  // Position of a prompt among a text's tokens.
+  enum class PromptPlace {
+    kBefore,      // before all of them; the text's positions are its own
+    kAfterStart,  // behind the first token; prompt and text are numbered together
+  };
+  // Returns the state at a text's first token when it is read with a prompt, [n, vectors, width]: [n, width]
+  // float32. All states go through the MLPs of text, and none attends to an image. kAfterStart needs
+  // positions for vectors and tokens.
+  [[nodiscard]] T read_prompted(const T& prompt, PromptPlace place, const nn::Tensor& ids,
+                                const nn::Tensor& attention_mask, DType dtype) const;
   // The following functions are for inference. They trace scores of the queries' states, [n, queries, width],
   // back to the memory. LeGrad sums over the blocks with attention to the memory. Each one's states replace
   // the last one's, and the score is traced to its cross-attention alone: [n, rows].
@@ -82,6 +93,8 @@ class QFormerOf {
   static Result<Block> make_block(const QFormerConfig& config, int64_t index,
                                   nn::ParameterSourceOf<T>& source);
   [[nodiscard]] T embed(const nn::Tensor& ids) const;
+  // Applies all blocks with the MLPs of text to x: [n, tokens, width]. Returns the states at one position.
+  [[nodiscard]] T read_states_at(T x, const nn::Tensor& mask, DType dtype, int64_t position) const;
   // Applies the rest of a block to the queries' states after its attention: [n, queries, width].
   static T finish_queries(const Block& block, T x, const T& memory, DType dtype);
 
@@ -159,15 +172,36 @@ T QFormerOf<T>::ask(const T& memory, DType dtype) const {
 }
 
 template <typename T>
-T QFormerOf<T>::read(const nn::Tensor& ids, const nn::Tensor& attention_mask, DType dtype) const {
-  const nn::Tensor mask = nn::padding_mask(attention_mask);
-  T x = norm_.forward(embed(ids), DType::kF32);
+T QFormerOf<T>::read_states_at(T x, const nn::Tensor& mask, DType dtype, int64_t position) const {
   for (size_t i = 0; i + 1 < blocks_.size(); ++i) {
     x = blocks_[i].text_mlp->forward(blocks_[i].attention.forward(std::move(x), mask, dtype), dtype);
   }
-  // Only the first token's state of the last block is read.
-  const nn::Tensor first = nn::Tensor::zeros({ids.size(0)}, DType::kI64);
-  return blocks_.back().text_mlp->forward(blocks_.back().attention.forward_at(x, mask, dtype, first), dtype);
+  // Only one state of the last block is read.
+  const nn::Tensor places = nn::Tensor::full_integers({x.size(0)}, position);
+  return blocks_.back().text_mlp->forward(blocks_.back().attention.forward_at(x, mask, dtype, places), dtype);
+}
+
+template <typename T>
+T QFormerOf<T>::read(const nn::Tensor& ids, const nn::Tensor& attention_mask, DType dtype) const {
+  return read_states_at(norm_.forward(embed(ids), DType::kF32), nn::padding_mask(attention_mask), dtype, 0);
+}
+
+template <typename T>
+T QFormerOf<T>::read_prompted(const T& prompt, PromptPlace place, const nn::Tensor& ids,
+                              const nn::Tensor& attention_mask, DType dtype) const {
+  const int64_t n = ids.size(0);
+  const int64_t vectors = prompt.size(1);
+  // Padding is at the end of either order, so the mask is the same.
+  const nn::Tensor mask =
+      nn::padding_mask(nn::cat({nn::Tensor::full_integers({n, vectors}, 1), attention_mask}, 1));
+  if (place == PromptPlace::kBefore) {
+    const T x = cat(std::vector<T>{prompt, embed(ids)}, 1);
+    return read_states_at(norm_.forward(x, DType::kF32), mask, dtype, vectors);
+  }
+  const T words = embedding(word_embedding_, ids);
+  const T x = cat(std::vector<T>{words.slice(1, 0, 1), prompt, words.slice(1, 1)}, 1) +
+              position_embedding_.slice(0, 0, vectors + ids.size(1));
+  return read_states_at(norm_.forward(x, DType::kF32), mask, dtype, 0);
 }
 
 template <typename T>

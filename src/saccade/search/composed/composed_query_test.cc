@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "saccade/collection/ingest/ingest.h"
+#include "saccade/collection/rows/late_item.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/rows.h"
 #include "saccade/core/source_dir.h"
@@ -28,6 +29,7 @@
 #include "saccade/search/keywords/caption_texts.h"
 #include "saccade/search/query_rows.h"
 #include "saccade/search/search.h"
+#include "saccade/search/test_letters.h"
 
 namespace saccade {
 namespace {
@@ -176,6 +178,89 @@ TEST_F(Composing, SaysWhichWordsMetWhichPatches) {
   EXPECT_EQ(none.composer_report->matched, 0);
   EXPECT_THAT(composer_note(*none.composer_report), HasSubstr("0 of 5 tokens"));
   EXPECT_EQ(composer_text(*none.composer_report, asked.text.str()), "");
+}
+
+// BLIP-2 with a tokenizer, which its golden lacks.
+class Blip2WithLetters : public ForwardingEncoder {
+ public:
+  explicit Blip2WithLetters(std::unique_ptr<EncoderBackend> encoder)
+      : ForwardingEncoder(*encoder), encoder_(std::move(encoder)) {}
+  [[nodiscard]] const Tokenizer* tokenizer() const override { return &letters_; }
+
+ private:
+  std::unique_ptr<EncoderBackend> encoder_;
+  test::LetterTokenizer letters_;
+};
+
+// SPRC's row is scored by the largest cosine with one of an image's rows.
+TEST_F(Composing, OfLateInteractionARowIsComparedWithAllOfAnImage) {
+  const fs::path checkpoint = fs::path(test::kSourceDir) / "tests/golden/blip2-itm";
+  Blip2WithLetters blip2(load_encoder(checkpoint).value());
+  const auto write = [&](const std::string& kind) {
+    ComposerConfig config;
+    config.kind = kind;
+    config.dim = blip2.info().dim;
+    config.encoder = {"blip2", blip2.info().family, blip2.info().fingerprint, checkpoint.string()};
+    const nn::Tensor scale = nn::Tensor::zeros({});
+    const std::vector<NamedTensor> named = {{"logit_scale", nn::view_of(scale)}};
+    const fs::path path = folder_.path() / kind;
+    fs::create_directories(path);
+    ASSERT_TRUE(write_file_atomic(path / "config.json", dump_json(composer_config_json(config))));
+    ASSERT_TRUE(write_file_atomic(path / "frozen.json", dump_json({{"path", checkpoint.string()}})));
+    ASSERT_TRUE(write_safetensors(path / "model.safetensors", named));
+  };
+  write("sprc");
+  write("sum");
+  auto opened = Composer::open(folder_.path() / "sprc");
+  ASSERT_TRUE(opened) << opened.error().message;
+  SearchQuery asked = query("a cat");
+  asked.fusion = std::shared_ptr<Composer>(*std::move(opened));
+  asked.fold_duplicates = false;
+  const auto encoded = encode_query_rows({}, blip2, asked, true);
+  ASSERT_TRUE(encoded) << encoded.error().message;
+  ASSERT_EQ(encoded->late.rows(), 1);
+  const auto late = encoded->late.row(0);
+  EXPECT_EQ(std::vector<float>(late.begin(), late.end()), encoded->row);
+  EXPECT_EQ(encoded->text_rows, 0);
+  ASSERT_NE(encoded->composer_report, nullptr);
+  EXPECT_EQ(encoded->composer_report->kind, "sprc");
+
+  ThreadPool pool(2);
+  const fs::path at = folder_.path() / "late";
+  IngestSettings settings;
+  settings.late = late_settings(blip2, RowPrecision::kFp16, 1).value();
+  {
+    auto writer =
+        CollectionWriter::create(at, {"any", "", blip2.info().fingerprint, blip2.info().dim}, settings);
+    ASSERT_TRUE(writer) << writer.error().message;
+    const auto report = ingest(*writer, blip2, std::vector<fs::path>{folder_.path() / "pictures"}, {}, pool);
+    ASSERT_TRUE(report) << report.error().message;
+  }
+  const CollectionReader collection = CollectionReader::open(at).value();
+  const auto answer = search(collection, blip2, asked, pool);
+  ASSERT_TRUE(answer) << answer.error().message;
+  ASSERT_EQ(answer->hits.size(), 4U);
+  for (const SearchHit& hit : answer->hits) {
+    const Matrix<float> pixels = query_pixels(settings, blip2, QueryImage{hit.item.path}, {}).value();
+    const RowSets rows = blip2.late_interaction()->encode_image_rows(pixels.view()).value();
+    double largest = -2;
+    for (int64_t r = 0; r < rows.rows.rows(); ++r) {
+      double dot = 0;
+      for (size_t d = 0; d < encoded->row.size(); ++d) {
+        dot += double{rows.rows.row(r)[d]} * double{encoded->row[d]};
+      }
+      largest = std::max(largest, dot);
+    }
+    EXPECT_NEAR(hit.score, largest, 2e-3);
+  }
+
+  auto sum = Composer::open(folder_.path() / "sum");
+  ASSERT_TRUE(sum) << sum.error().message;
+  asked.fusion = std::shared_ptr<Composer>(*std::move(sum));
+  const auto refused = encode_query_rows({}, blip2, asked, true);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(refused.error().message, HasSubstr("not by one of kind sum"));
 }
 
 TEST_F(Composing, RefusesWhatAComposerCannotAsk) {
