@@ -375,6 +375,35 @@ TEST_F(EvaluationTest, LengthsGoOnTheCardsOfTheirCheckpoints) {
   EXPECT_EQ(result->info.protocol["transparent"], "white");
 }
 
+// The upper half of image 0 is red, its lower half green; image 1 is red. By MaxSim "r" scores 1 with both, and image 1 scores
+// 1.2 with "rg". By mean vectors each text is nearest to its own image.
+TEST_F(EvaluationTest, LengthsCompareMeanVectorsIfAsked) {
+  folder_.write("0.png", two_colours({255, 0, 0}, {0, 255, 0}));
+  folder_.write("1.png", one_colour(255, 0, 0));
+  folder_.write("halves.jsonl",
+                "{\"image\": \"0.png\", \"captions\": [\"rg\"]}\n"
+                "{\"image\": \"1.png\", \"captions\": [\"r\"]}\n");
+  options_.datasets = {path("halves.jsonl")};
+  options_.checkpoints = {"late"};
+  options_.bootstrap.resamples = 20;
+  for (const bool late_mean : {false, true}) {
+    LengthStudyOptions lengths;
+    lengths.late_mean = late_mean;
+    lengths.length.controls = false;
+    lengths.length.subsets = 0;
+    LengthStudy study(lengths, options_);
+    const auto result = evaluate(study, options_, source_, pool_);
+    ASSERT_TRUE(result) << result.error().message;
+    EXPECT_EQ(result->info.protocol.contains("late_mean"), late_mean);
+    const Json& curves = result->metrics["results"][0];
+    for (const char* direction : {"t2i", "i2t"}) {
+      const Json& curve = curves[direction]["curve"];
+      ASSERT_FALSE(curve.empty());
+      EXPECT_EQ(curve.back()["r1"]["value"], late_mean ? 1.0 : 0.5) << direction;
+    }
+  }
+}
+
 TEST_F(EvaluationTest, TokensAreCountedForTokenizersWithAndWithoutAModel) {
   options_.checkpoints = {path("model")};
   folder_.write("model/config.json", "{}");
