@@ -350,7 +350,7 @@ TEST(Advise, CompositionRanksByItsOwnTest) {
   EXPECT_THAT(advice.ranked[1].why, Contains("That cannot be told from guessing (0.167)."));
   EXPECT_THAT(advice.ranked[2].why, Contains("That is below what guessing gets (0.167)."));
   ASSERT_THAT(names(advice.not_judged), ElementsAre("unseen"));
-  EXPECT_THAT(advice.notes, Contains(HasSubstr("re-ranking")));
+  EXPECT_THAT(advice.notes, Contains(HasSubstr("re-ranking. `saccade eval retrieval --rerank` measures")));
   EXPECT_THAT(error_of({runs.front()}, question, ErrorCode::kUsage), HasSubstr("eval winoground"));
   EXPECT_THAT(error_of({pairs}, {}, ErrorCode::kUsage), HasSubstr("eval retrieval"));
 }
