@@ -122,6 +122,7 @@ void add_eval_visualness_command(CLI::App& eval, Command& chosen) {
       "--vectors", arguments->vectors,
       "word vectors in GloVe's text format or word2vec's, to expand the lexicon by nearest words");
   command->add_option("--objects", arguments->objects,
+                      "everyday, the list that illustrate uses by default, or a file with "
                       "names of visible things, one per line: their share of a text's words is a baseline");
   add_choice(*command, "--map", arguments->options.map,
              "projection of texts, images and the NULL image, stored in the run (-o)");
