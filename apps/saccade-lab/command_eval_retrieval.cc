@@ -14,6 +14,7 @@
 
 #include "choice.h"
 #include "command_eval.h"
+#include "command_help.h"
 #include "eval_options.h"
 #include "number.h"
 
@@ -225,6 +226,8 @@ void add_eval_retrieval_command(CLI::App& eval, Command& chosen) {
   add_choice(*command, "--similarity", arguments->similarity, "similarity measure for --embeddings");
   add_bootstrap_options(*command, arguments->eval);
   add_run_options(*command, arguments->eval);
+  group_options(*command, {{"Late interaction and reranking",
+                            {"--late-from", "--late-normalize", "--rerank", "--rerank-depth"}}});
   command->callback(
       [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
 }
