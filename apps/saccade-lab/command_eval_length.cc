@@ -182,6 +182,10 @@ void add_eval_length_command(CLI::App& eval, Command& chosen) {
                    "cut texts at 1, 1 + N, 1 + 2N and so on, through the model's limit to the longest text")
       ->transform(whole_number(1))
       ->excludes(lengths);
+  command->add_flag(
+      "--late-mean", study.late_mean,
+      "compare items of several vectors (late interaction, BLIP-2's queries) by the cosine of their mean "
+      "vectors in place of MaxSim");
   add_choice(*command, "--cut", study.length.cut,
              "how texts are cut: tokens keeps the first token ids; retokenize also decodes them to text and "
              "tokenizes that again, for tokenizers of CLIP's and BERT's kind");
@@ -207,6 +211,7 @@ void add_eval_length_command(CLI::App& eval, Command& chosen) {
       "kinds of chunks for longer texts: equal numbers of tokens, whole sentences, equal numbers of words");
   command->add_flag("--write-card", arguments->write_card,
                     "store the effective lengths in the checkpoints' folders, where search finds them");
+  command->get_option("--write-card")->excludes(command->get_option("--late-mean"));
   auto* texts_only = command->add_flag(
       "--texts-only", study.texts_only,
       "read no images: measure how often a cut text finds its own whole text among all texts of the dataset");
@@ -222,7 +227,7 @@ void add_eval_length_command(CLI::App& eval, Command& chosen) {
   add_run_options(*command, arguments->eval);
   group_options(
       *command,
-      {{"Lengths and cuts", {"--share", "--lengths", "--length-step", "--cut"}},
+      {{"Lengths and cuts", {"--share", "--lengths", "--length-step", "--cut", "--late-mean"}},
        {"Controls, chunks and subsets",
         {"--no-controls", "--no-chunking", "--chunks", "--chunk-tokens", "--subsets", "--subset-items"}},
        {"Counting alone", {"--token-lengths", "--context"}}});

@@ -14,6 +14,7 @@
 
 #include "choice.h"
 #include "command_eval.h"
+#include "command_help.h"
 #include "eval_options.h"
 #include "number.h"
 
@@ -192,6 +193,13 @@ void add_eval_retrieval_command(CLI::App& eval, Command& chosen) {
       "measure the symmetric protocol as well (each image with its first caption), with the difference");
   add_choice(*command, "--ties", arguments->retrieval.ties,
              "ranking of ties: against the model, in its favor, mean rank, by index, or as trec_eval does");
+  auto* late_from = add_choice(
+      *command, "--late-from", arguments->retrieval.late.from,
+      "side whose vectors late interaction sums over: text (each with its best image vector) or image (each with its "
+      "best text vector)");
+  auto* late_normalize =
+      command->add_flag("--late-normalize", arguments->retrieval.late.normalize,
+                        "divide scores of late interaction by the number of vectors summed over");
   add_query_group_options(*command, arguments->retrieval.by, arguments->table);
   command->add_option(
       "--rerank", arguments->rerank,
@@ -213,10 +221,13 @@ void add_eval_retrieval_command(CLI::App& eval, Command& chosen) {
   embeddings->excludes(scores);
   for (auto* option : {embeddings, scores}) {
     option->excludes(command->get_option("--model"))->excludes(command->get_option("--rerank"));
+    option->excludes(late_from)->excludes(late_normalize);
   }
   add_choice(*command, "--similarity", arguments->similarity, "similarity measure for --embeddings");
   add_bootstrap_options(*command, arguments->eval);
   add_run_options(*command, arguments->eval);
+  group_options(*command, {{"Late interaction and reranking",
+                            {"--late-from", "--late-normalize", "--rerank", "--rerank-depth"}}});
   command->callback(
       [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
 }

@@ -197,6 +197,7 @@ void add_eval_visualness_command(CLI::App& eval, Command& chosen) {
       "--vectors", arguments->vectors,
       "word vectors in GloVe's text format or word2vec's, to expand the lexicon by nearest words");
   command->add_option("--objects", arguments->objects,
+                      "everyday, the list that illustrate uses by default, or a file with "
                       "names of visible things, one per line: their share of a text's words is a baseline");
   command->add_option("--attention-texts", arguments->options.attention_texts,
                       "texts without labels, over which attention to words is measured too: datasets (their "

@@ -146,6 +146,22 @@ TEST_F(EvalCommand, RetrievalGroupsQueriesByKind) {
   EXPECT_EQ(given.code, 2);
 }
 
+TEST_F(EvalCommand, RetrievalTakesTheSideOfLateInteraction) {
+  const Outcome outcome =
+      retrieval({"--late-from", "image", "--late-normalize", "--resamples", "50", "--json", "-o", "run"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto answer = parse_json(outcome.out);
+  ASSERT_TRUE(answer) << outcome.out;
+  EXPECT_EQ((*answer)["protocol"]["late"], Json({{"from", "image"}, {"normalize", true}}));
+  const Outcome side = retrieval({"--late-from", "patches"});
+  EXPECT_EQ(side.code, 2);
+  EXPECT_THAT(side.err, HasSubstr("--late-from"));
+  const Outcome given =
+      run({"-q", "eval", "retrieval", "--embeddings", "run/embeddings/set--model.safetensors", "--dataset",
+           "set.jsonl", "--late-normalize"});
+  EXPECT_EQ(given.code, 2);
+}
+
 TEST_F(EvalCommand, RetrievalComparesPrecisions) {
   const Outcome outcome = run({"-q", "eval", "retrieval", "-m", "model", "--dataset", "set.jsonl",
                                "--precision", "fp32", "int8", "--resamples", "50", "--no-cache"});

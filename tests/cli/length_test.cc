@@ -115,21 +115,27 @@ TEST_F(LengthCommand, WritesARunWithCurvesControlsAndChunks) {
   EXPECT_THAT(card.err, HasSubstr("nothing is found more often than by chance"));
   EXPECT_THAT(card.out, HasSubstr("chance"));
   EXPECT_FALSE(fs::exists(folder_ / "model/saccade.json"));
+  const Outcome mean =
+      run({"-q", "eval", "length", "-m", "model", "--dataset", "cards.jsonl", "--write-card", "--late-mean"});
+  EXPECT_EQ(mean.code, 2);
+  EXPECT_THAT(mean.err, HasSubstr("--late-mean"));
 }
 
 // The grid, cut and chunks of the study's published program.
 TEST_F(LengthCommand, TheStudysOwnProcedureIsAChoiceOfOptions) {
   make_cards();
-  std::vector<std::string> arguments = {
-      "-q",    "eval",          "length", "-m",    "model",      "--dataset", "cards.jsonl", "--resamples",
-      "50",    "--length-step", "10",     "--cut", "retokenize", "--chunks",  "words",       "--no-controls",
-      "--json"};
+  std::vector<std::string> arguments = {"-q",          "eval",          "length",      "-m",
+                                        "model",       "--dataset",     "cards.jsonl", "--resamples",
+                                        "50",          "--length-step", "10",          "--cut",
+                                        "retokenize",  "--chunks",      "words",       "--no-controls",
+                                        "--late-mean", "--json"};
   const Json answer = json_of(run(arguments));
   const Json& protocol = answer["protocol"];
   EXPECT_TRUE(protocol["lengths"].is_null());
   EXPECT_EQ(protocol["length_step"], 10);
   EXPECT_EQ(protocol["cut"], "retokenize");
   EXPECT_EQ(protocol["chunks"], Json({"words"}));
+  EXPECT_EQ(protocol["late_mean"], true);
   EXPECT_THAT(protocol["description"].get<std::string>(), HasSubstr("tokenized again"));
   const Json& result = answer["results"][0];
   const auto lengths = [](const Json& curve) {

@@ -206,6 +206,47 @@ def cells(out):
     (out / "expected.json").write_text(json.dumps(expected["cells-plain"]) + "\n")
 
 
+def winoground(out):
+    """Columns of facebook/winoground, as its hub converts them, with ids as numbers."""
+    rows = 3
+    columns = {
+        "id": pa.array(range(rows), pa.int32()),
+        "image_0": images([picture(2 * i) for i in range(rows)], [f"ex_{i}_img_0.png" for i in range(rows)]),
+        "image_1": images([picture(2 * i + 1) for i in range(rows)], [f"ex_{i}_img_1.png" for i in range(rows)]),
+        "caption_0": texts([f"an old person kisses a young person {i}" for i in range(rows)]),
+        "caption_1": texts([f"a young person kisses an old person {i}" for i in range(rows)]),
+        "tag": texts(["Adjective-Age", "Noun", "Preposition"]),
+        "secondary_tag": texts(["", "Morpheme-Level", ""]),
+        "num_main_preds": pa.array([1, 2, 1], pa.int32()),
+        "collapsed_tag": texts(["Object", "Both", "Relation"]),
+    }
+    features = {name: {"_type": "Image"} if name.startswith("image_") else {"dtype": "string", "_type": "Value"}
+                for name in columns}
+    write(out, "winoground", columns, json.dumps({"info": {"features": features}}), group_rows=2)
+    write(out, "winoground-tag", {key: column for key, column in columns.items() if key not in ("id", "collapsed_tag")})
+    write(out, "winoground-null", columns | {"image_1": images([b"A", None, b"C"], [None] * rows)})
+
+
+def mteb(out):
+    """Text to image, with names and columns of newer data, and image to text, with those of older data."""
+    write(out, "mteb-images", {"id": texts(["i0", "i1", "i2", "i3"]), "modality": texts(["image"] * 4),
+                               "image": images([picture(i) for i in range(4)], [None] * 4),
+                               "text": texts([None] * 4)}, group_rows=3)
+    write(out, "mteb-texts", {"id": texts(["q0", "q1", "q2", "q3", "q4"]), "modality": texts(["text"] * 5),
+                              "text": texts(["a cat", "a dog", "two cats", "unjudged", "an animal"]),
+                              "image": images([None] * 5, [None] * 5)}, group_rows=2)
+    write(out, "mteb-qrels", {"query-id": texts(["q2", "q0", "q1", "q1", "q4", "q4"]),
+                              "corpus-id": texts(["i0", "i0", "i1", "i3", "i0", "i1"]),
+                              "score": pa.array([1, 1, 1, 0, 1, 2], pa.int32())})
+    write(out, "mteb-captions", {"_id": pa.array([10, 11, 12], pa.int64()), "text": texts(["one", "two", "three"])})
+    write(out, "mteb-numbered-images", {"_id": pa.array([7, 8, 9], pa.int64()),
+                                        "image": images([picture(i) for i in (7, 8, 9)], [None] * 3), "text": pa.nulls(3)})
+    write(out, "mteb-numbered-qrels", {"query-id": pa.array([8, 7, 7], pa.int64()), "corpus-id": pa.array([10, 12, 11], pa.int64()),
+                                       "score": pa.array([1.0, 1.0, 1.0], pa.float64())})
+    write(out, "mteb-lost-qrels", {"query-id": texts(["q0"]), "corpus-id": texts(["i9"]), "score": pa.array([1], pa.int64())})
+    write(out, "mteb-both", {"id": texts(["i0"]), "image": images([b"A"], [None]), "text": texts(["a title"])})
+
+
 def urls(out):
     """Tables of URLs for src/lab/data/fetch/fetch_test.cc, which puts its server's port in place of 55555."""
     rows = 5
@@ -233,7 +274,7 @@ def main():
     out = parser.parse_args().out
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    for part in (writings, caption_sorts, picture_sorts, files_ids_and_nulls, errors, cells, urls):
+    for part in (writings, caption_sorts, picture_sorts, files_ids_and_nulls, errors, cells, winoground, mteb, urls):
         part(out)
 
 

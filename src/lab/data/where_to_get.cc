@@ -27,7 +27,7 @@ constexpr Source kSources[] = {
      "dataset_flickr8k.json#split=test,images=FOLDER"},
     {"winoground",
      "Winoground is not part of Saccade. Accept its terms at https://huggingface.co/datasets/facebook/winoground, unpack "
-     "data/images.zip, and pass the folder"},
+     "data/images.zip, and pass the folder, or the Parquet files that the hub makes of it"},
     {"sugarcrepe",
      "SugarCrepe is not part of Saccade. Clone https://github.com/RAIVNLab/sugar-crepe, unpack "
      "http://images.cocodataset.org/zips/val2017.zip, and pass data#images=FOLDER/val2017"},

@@ -367,8 +367,8 @@ class Adviser {
     }
     if (question_.composition) {
       notes.emplace_back(
-          "Not measured: re-ranking. No run has scored a second encoder on a first one's answers, so nothing "
-          "is said of two stages.");
+          "Not judged: re-ranking. `saccade eval retrieval --rerank` measures a second encoder on a first one's "
+          "answers; this ranking does not use its figures.");
     }
     const std::string& speeds = measurements_.speed_dataset;
     if (speeds.empty()) {

@@ -266,6 +266,11 @@ TEST(Advise, QueryLengthGoesByContextAndEffectiveLength) {
   EXPECT_THAT(advice.not_judged[0].why.front(), HasSubstr("ended at 18 tokens"));
   question.query_length = 18;
   EXPECT_THAT(names(advice_of(runs, question).ranked), ElementsAre("short", "long", "open"));
+  // Lengths of mean vectors are not those of the scores that search ranks by.
+  ARun by_mean = length({{"short", 20}});
+  by_mean.info.protocol["late_mean"] = true;
+  question.query_length = 30;
+  EXPECT_THAT(names(advice_of({accuracy, by_mean}, question).excluded), ElementsAre("tiny"));
 }
 
 // A curve that never rises above chance has a length, too. It neither excludes nor supports a model.
@@ -345,7 +350,7 @@ TEST(Advise, CompositionRanksByItsOwnTest) {
   EXPECT_THAT(advice.ranked[1].why, Contains("That cannot be told from guessing (0.167)."));
   EXPECT_THAT(advice.ranked[2].why, Contains("That is below what guessing gets (0.167)."));
   ASSERT_THAT(names(advice.not_judged), ElementsAre("unseen"));
-  EXPECT_THAT(advice.notes, Contains(HasSubstr("re-ranking")));
+  EXPECT_THAT(advice.notes, Contains(HasSubstr("re-ranking. `saccade eval retrieval --rerank` measures")));
   EXPECT_THAT(error_of({runs.front()}, question, ErrorCode::kUsage), HasSubstr("eval winoground"));
   EXPECT_THAT(error_of({pairs}, {}, ErrorCode::kUsage), HasSubstr("eval retrieval"));
 }

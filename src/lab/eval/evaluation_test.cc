@@ -127,6 +127,50 @@ TEST_F(EvaluationTest, PrecisionsAreComparedLikeCheckpoints) {
   EXPECT_THAT(refusal(), HasSubstr("precision of single: there int8, asked for bf16"));
 }
 
+// Images are red, green and blue. Letters that belong to an image score about 1 with each of its two rows, others 0.2.
+TEST_F(EvaluationTest, LateInteractionSumsOverTheSideThatIsAskedFor) {
+  folder_.write("late.jsonl",
+                "{\"image\": \"0.png\", \"captions\": [\"r\"]}\n"
+                "{\"image\": \"1.png\", \"captions\": [\"gggr\"]}\n"
+                "{\"image\": \"2.png\", \"captions\": [\"bbbr\"]}\n");
+  options_.datasets = {path("late.jsonl")};
+  options_.checkpoints = {"late"};
+  struct Expected {
+    LateScoring scoring;
+    double t2i;
+    double i2t;
+  };
+  const std::vector<Expected> all = {
+      {{}, 1, 2.0 / 3},                                // the red image has 1.6 with "gggr"
+      {{.normalize = true}, 1, 1},                     // and 0.4 a vector
+      {{.from = LateFrom::kImage}, 1.0 / 3, 2.0 / 3},  // "r" and "gggr" both have 2 with it
+      {{.from = LateFrom::kImage, .normalize = true}, 1.0 / 3, 2.0 / 3}};  // every image has two vectors
+  for (const Expected& expected : all) {
+    RetrievalStudy study({.late = expected.scoring}, options_);
+    const auto result = evaluate(study, options_, source_, pool_);
+    ASSERT_TRUE(result) << result.error().message;
+    const Json& figures = result->metrics["results"][1];
+    EXPECT_EQ(figures["model"], "late");
+    EXPECT_NEAR(figures["t2i"]["r1"]["value"].get<double>(), expected.t2i, 1e-12);
+    EXPECT_NEAR(figures["i2t"]["r1"]["value"].get<double>(), expected.i2t, 1e-12);
+    const Json& protocol = result->info.protocol;
+    if (expected.scoring == LateScoring()) {
+      EXPECT_FALSE(protocol.contains("late"));
+      continue;
+    }
+    EXPECT_EQ(protocol["late"]["from"], enum_name(expected.scoring.from));
+    EXPECT_EQ(protocol["late"]["normalize"], expected.scoring.normalize);
+    EXPECT_THAT(protocol["description"].get<std::string>(),
+                HasSubstr(expected.scoring.from == LateFrom::kImage ? "the sum over an image's vectors"
+                                                                    : "the sum over a text's vectors"));
+  }
+  EXPECT_THAT(warnings_, testing::Not(testing::Contains(HasSubstr("--late-from"))));
+  options_.checkpoints = {"single"};
+  RetrievalStudy dense({.late = {.from = LateFrom::kImage}}, options_);
+  ASSERT_TRUE(evaluate(dense, options_, source_, pool_));
+  EXPECT_THAT(warnings_, testing::Contains(HasSubstr("single: one embedding an item: --late-from")));
+}
+
 TEST_F(EvaluationTest, EveryCheckpointIsLoadedOnceForAllDatasets) {
   options_.checkpoints = {"single", "late", "single/again", "chance"};
   options_.datasets = {path("set.jsonl"), path("other.jsonl"), path("set.jsonl")};
@@ -329,6 +373,35 @@ TEST_F(EvaluationTest, LengthsGoOnTheCardsOfTheirCheckpoints) {
   EXPECT_EQ(curve["domain"], "colours");
   EXPECT_EQ(curve["t2i"]["effective"]["value"], 2);  // the start token and one letter are enough
   EXPECT_EQ(result->info.protocol["transparent"], "white");
+}
+
+// The upper half of image 0 is red, its lower half green; image 1 is red. By MaxSim "r" scores 1 with both, and image 1 scores
+// 1.2 with "rg". By mean vectors each text is nearest to its own image.
+TEST_F(EvaluationTest, LengthsCompareMeanVectorsIfAsked) {
+  folder_.write("0.png", two_colours({255, 0, 0}, {0, 255, 0}));
+  folder_.write("1.png", one_colour(255, 0, 0));
+  folder_.write("halves.jsonl",
+                "{\"image\": \"0.png\", \"captions\": [\"rg\"]}\n"
+                "{\"image\": \"1.png\", \"captions\": [\"r\"]}\n");
+  options_.datasets = {path("halves.jsonl")};
+  options_.checkpoints = {"late"};
+  options_.bootstrap.resamples = 20;
+  for (const bool late_mean : {false, true}) {
+    LengthStudyOptions lengths;
+    lengths.late_mean = late_mean;
+    lengths.length.controls = false;
+    lengths.length.subsets = 0;
+    LengthStudy study(lengths, options_);
+    const auto result = evaluate(study, options_, source_, pool_);
+    ASSERT_TRUE(result) << result.error().message;
+    EXPECT_EQ(result->info.protocol.contains("late_mean"), late_mean);
+    const Json& curves = result->metrics["results"][0];
+    for (const char* direction : {"t2i", "i2t"}) {
+      const Json& curve = curves[direction]["curve"];
+      ASSERT_FALSE(curve.empty());
+      EXPECT_EQ(curve.back()["r1"]["value"], late_mean ? 1.0 : 0.5) << direction;
+    }
+  }
 }
 
 TEST_F(EvaluationTest, TokensAreCountedForTokenizersWithAndWithoutAModel) {

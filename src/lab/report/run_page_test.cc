@@ -258,6 +258,19 @@ TEST_F(RunPage, LengthAndComposition) {
   EXPECT_EQ(count(html, "<h3>aerial</h3>"), 1);
   EXPECT_EQ(count(html, "<h3>icons</h3>"), 1);
   EXPECT_THAT(html, HasSubstr("18 <small>[12, 24]</small>"));  // m1's effective length
+  // The matrix of models by domains, in both directions; m2 was not measured on d2.
+  EXPECT_EQ(count(html,
+                  "<th scope=\"col\">model</th><th scope=\"col\" class=\"n\">aerial (d1)</th>"
+                  "<th scope=\"col\" class=\"n\">icons (d2)</th></tr>"),
+            2);
+  EXPECT_EQ(count(html,
+                  "<tr><td>m1</td><td class=\"n\">18 <small>[12, 24]</small></td>"
+                  "<td class=\"n\">12 <small>[8, 16]</small></td></tr>"),
+            2);
+  EXPECT_EQ(count(html,
+                  "<tr><td>m2</td><td class=\"n\">27 <small>[18, 36]</small></td>"
+                  "<td class=\"n\">\xE2\x80\x93</td></tr>"),
+            2);
   EXPECT_THAT(html, HasSubstr("\"strokeDash\":[5,4]"));
   EXPECT_THAT(html, HasSubstr("0.010 <small>[-0.020, 0.040]</small>"));  // chunks against cut
   EXPECT_THAT(html, HasSubstr("0.167"));                                 // the group score of guessing
@@ -277,6 +290,7 @@ TEST_F(RunPage, NoiseIsNoEffectiveLength) {
     EXPECT_EQ(html.find("strokeDash") != std::string::npos, found);
     EXPECT_EQ(html.find("dashed: the effective length") != std::string::npos, found);
     EXPECT_EQ(html.find("18 <small>[12, 24]</small>") != std::string::npos, found);
+    EXPECT_THAT(html, Not(HasSubstr("Effective length by domain")));  // there is one dataset
     EXPECT_EQ(count(html, "no better than guessing: there is no effective length"), found ? 0 : 2);
     fs::remove_all(folder_ / "length");
   }

@@ -12,7 +12,6 @@
 
 #include "lab/data/readers/parquet_columns.h"
 #include "lab/data/readers/parquet_image.h"
-#include "lab/data/readers/parquet_pages.h"
 
 namespace saccade::lab::data {
 namespace {
@@ -62,28 +61,6 @@ class Rows {
   RowCollector files_;
   std::unordered_map<std::string, Place> places_;
 };
-
-// Returns which rows of a group have no image bytes; empty if all have them. The file's statistics usually
-// tell; otherwise the column's levels are read.
-Result<std::vector<bool>> rows_without_bytes(const PieceFile& file, const ParquetFooter& footer, size_t group,
-                                             int leaf) {
-  const ParquetField& column = footer.leaves[static_cast<size_t>(leaf)];
-  const ParquetChunk& chunk = footer.groups[group].columns[static_cast<size_t>(leaf)];
-  if (chunk.values != footer.groups[group].rows) {
-    return fail(ErrorCode::kBadData, "column {}: {} values, {} rows", column.name, chunk.values,
-                footer.groups[group].rows);
-  }
-  if (column.max_definition == 0 || chunk.nulls == 0) return std::vector<bool>();
-  std::vector<bool> missing;
-  ParquetPages pages(file, column, chunk);
-  while (true) {
-    SACCADE_ASSIGN(const bool more, pages.next());
-    if (!more) return missing;
-    SACCADE_ASSIGN(const ParquetPage page, pages.read(false));
-    for (const uint32_t level : page.definition)
-      missing.push_back(level < static_cast<uint32_t>(column.max_definition));
-  }
-}
 
 class ShardReader {
  public:

@@ -55,26 +55,6 @@ std::optional<int> caption_leaf(const ParquetField& field) {
   return std::nullopt;
 }
 
-// Returns a column as an image column: struct{bytes, path}, bytes, or file names.
-std::optional<PictureColumn> picture_column(const ParquetField& field) {
-  PictureColumn column{.name = field.name};
-  if (field.is_leaf()) {
-    if (!is_single(field)) return std::nullopt;
-    if (field.is_bytes()) column.bytes_leaf = field.leaf;
-    if (field.text) column.path_leaf = field.leaf;
-    if (column.bytes_leaf < 0 && column.path_leaf < 0) return std::nullopt;
-    return column;
-  }
-  if (field.list || field.repeated) return std::nullopt;
-  for (const ParquetField& child : field.children) {
-    if (!is_single(child)) continue;
-    if (child.name == "bytes" && child.is_bytes()) column.bytes_leaf = child.leaf;
-    if (child.name == "path" && child.text) column.path_leaf = child.leaf;
-  }
-  if (column.bytes_leaf < 0) return std::nullopt;
-  return column;
-}
-
 // Returns the columns that Hugging Face's description of the features declares as images.
 std::set<std::string> image_features(const std::string& features) {
   std::set<std::string> names;
@@ -296,8 +276,47 @@ Status add_page(const ParquetField& leaf, const ParquetPage& page, int64_t rows,
 
 }  // namespace
 
+std::optional<PictureColumn> picture_column(const ParquetField& field) {
+  PictureColumn column{.name = field.name};
+  if (field.is_leaf()) {
+    if (!is_single(field)) return std::nullopt;
+    if (field.is_bytes()) column.bytes_leaf = field.leaf;
+    if (field.text) column.path_leaf = field.leaf;
+    if (column.bytes_leaf < 0 && column.path_leaf < 0) return std::nullopt;
+    return column;
+  }
+  if (field.list || field.repeated) return std::nullopt;
+  for (const ParquetField& child : field.children) {
+    if (!is_single(child)) continue;
+    if (child.name == "bytes" && child.is_bytes()) column.bytes_leaf = child.leaf;
+    if (child.name == "path" && child.text) column.path_leaf = child.leaf;
+  }
+  if (column.bytes_leaf < 0) return std::nullopt;
+  return column;
+}
+
 Result<ParquetColumns> choose_parquet_columns(const ParquetFooter& footer, const DatasetOptions& options) {
   return Chooser(footer, options).choose();
+}
+
+Result<std::vector<bool>> rows_without_bytes(const PieceFile& file, const ParquetFooter& footer, size_t group,
+                                             int leaf) {
+  const ParquetField& column = footer.leaves[static_cast<size_t>(leaf)];
+  const ParquetChunk& chunk = footer.groups[group].columns[static_cast<size_t>(leaf)];
+  if (chunk.values != footer.groups[group].rows) {
+    return fail(ErrorCode::kBadData, "column {}: {} values, {} rows", column.name, chunk.values,
+                footer.groups[group].rows);
+  }
+  if (column.max_definition == 0 || chunk.nulls == 0) return std::vector<bool>();
+  std::vector<bool> missing;
+  ParquetPages pages(file, column, chunk);
+  while (true) {
+    SACCADE_ASSIGN(const bool more, pages.next());
+    if (!more) return missing;
+    SACCADE_ASSIGN(const ParquetPage page, pages.read(false));
+    for (const uint32_t level : page.definition)
+      missing.push_back(level < static_cast<uint32_t>(column.max_definition));
+  }
 }
 
 Result<ParquetTexts> read_parquet_texts(const PieceFile& file, const ParquetFooter& footer, size_t group,

@@ -19,6 +19,9 @@ struct PictureColumn {
   int path_leaf = -1;   // the leaf with the names of files, if there is one
 };
 
+// Returns a column as an image column: struct{bytes, path}, bytes, or file names. `nullopt` if it is none of these.
+std::optional<PictureColumn> picture_column(const ParquetField& field);
+
 struct TextColumn {
   std::string name;
   int leaf = -1;  // -1: there is none
@@ -36,6 +39,11 @@ struct ParquetColumns {
 // metadata, their types and their usual names. Errors: kUsage for a column that is missing or unknown, naming
 // all; kBadData for one of an unsuitable type, naming it.
 Result<ParquetColumns> choose_parquet_columns(const ParquetFooter& footer, const DatasetOptions& options);
+
+// Returns which rows of a group have no image bytes; empty if all have them. The file's statistics usually
+// tell; otherwise the column's levels are read.
+Result<std::vector<bool>> rows_without_bytes(const PieceFile& file, const ParquetFooter& footer, size_t group,
+                                             int leaf);
 
 // The texts of a column in a row group.
 struct ParquetTexts {

@@ -274,6 +274,7 @@ class SchemaBuilder {
     if (from.logical == 6 || converted == 6) field.meaning = "date";
     if (from.logical == 7 || converted == 7 || converted == 8) field.meaning = "time";
     if (from.logical == 8 || converted == 9 || converted == 10) field.meaning = "timestamp";
+    if (from.logical == 11) field.meaning = "null";  // of a column without any value
     if (from.logical == 14) field.meaning = "uuid";
     if (from.logical == 15) field.meaning = "half float";
   }

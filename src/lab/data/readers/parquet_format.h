@@ -48,7 +48,7 @@ struct ParquetField {
   bool is_unsigned = false;         // of whole numbers
   bool truth = false;               // true or false
   bool real = false;                // floating point of 32 or 64 bits
-  std::string_view meaning = {};    // such as "timestamp", where the type alone would mislead
+  std::string_view meaning = {};    // such as "timestamp" or "null", where the type alone would mislead
   bool list = false;                // a group that is declared to be a list
   std::optional<ParquetType> type;  // nullopt: a group
   int leaf = -1;                    // its number among the leaves

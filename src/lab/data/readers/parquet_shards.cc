@@ -12,6 +12,7 @@
 
 #include "lab/data/readers/parquet.h"
 #include "lab/data/readers/parquet_image.h"
+#include "lab/data/readers/parquet_layouts.h"
 
 namespace saccade::lab::data {
 namespace {
@@ -134,7 +135,12 @@ bool recognizes(const Candidate& candidate) {
 }
 
 Result<Dataset> read(const Candidate& candidate, const DatasetOptions& options) {
+  if (is_mteb(candidate)) return read_mteb(candidate, options);
   SACCADE_ASSIGN(const std::vector<ParquetShard> shards, find_parquet_shards(candidate));
+  const bool named = options.columns.contains("image") || options.columns.contains("caption");
+  if (!named && !shards.empty() && has_winoground_columns(shards.front())) {
+    return read_winoground_parquet(shards);
+  }
   return read_parquet(shards, candidate.folder ? candidate.path : candidate.path.parent_path(), options);
 }
 

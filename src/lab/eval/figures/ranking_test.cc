@@ -207,35 +207,60 @@ TEST(Ranking, TheSameForAnyNumberOfThreadsAndEitherWayRound) {
   }
 }
 
-TEST(MaxSim, SumsTheBestOfEveryTextRow) {
+TEST(MaxSim, SumsTheBestOfEveryRowOfOneSide) {
   std::mt19937 random(4);
   std::normal_distribution<float> normal;
   RowSets texts, images;
   texts.begin = {0, 1, 4, 11};
-  images.begin = {0, 3, 103, 104};
+  images.begin = {0, 3, 103, 104, 109};
   texts.rows = Matrix<float>(11, 20);
-  images.rows = Matrix<float>(104, 20);
+  images.rows = Matrix<float>(109, 20);
   for (float& value : texts.rows.values()) value = normal(random);
   for (float& value : images.rows.values()) value = normal(random);
-  const auto scores = max_sim_scores(texts, images);
-  ASSERT_TRUE(scores);
-  Matrix<float> transposed(3, 3);
-  (*scores)->score(0, 3, 0, 3, transposed.data(), 1, 3);
-  for (size_t t = 0; t < 3; ++t) {
-    for (size_t i = 0; i < 3; ++i) {
-      double sum = 0;
-      for (int64_t r = texts.begin[t]; r < texts.begin[t + 1]; ++r) {
-        double best = -1e9;
-        for (int64_t s = images.begin[i]; s < images.begin[i + 1]; ++s) {
-          double dot = 0;
-          for (int64_t c = 0; c < 20; ++c) dot += double{texts.rows(r, c)} * images.rows(s, c);
-          best = std::max(best, dot);
-        }
-        sum += best;
+  // The plain double loop, for text t and image i.
+  const auto expected = [&](size_t t, size_t i, LateScoring scoring) {
+    const bool from_text = scoring.from == LateFrom::kText;
+    const RowSets& summed = from_text ? texts : images;
+    const RowSets& other = from_text ? images : texts;
+    const size_t item = from_text ? t : i;
+    const size_t with = from_text ? i : t;
+    double sum = 0;
+    for (int64_t r = summed.begin[item]; r < summed.begin[item + 1]; ++r) {
+      double best = -1e9;
+      for (int64_t s = other.begin[with]; s < other.begin[with + 1]; ++s) {
+        double dot = 0;
+        for (int64_t c = 0; c < 20; ++c) dot += double{summed.rows(r, c)} * other.rows(s, c);
+        best = std::max(best, dot);
       }
-      EXPECT_NEAR(transposed(static_cast<int64_t>(i), static_cast<int64_t>(t)), sum, 1e-4);
+      sum += best;
+    }
+    const auto rows = static_cast<double>(summed.begin[item + 1] - summed.begin[item]);
+    return scoring.normalize ? sum / rows : sum;
+  };
+  for (const LateFrom from : {LateFrom::kText, LateFrom::kImage}) {
+    for (const bool normalize : {false, true}) {
+      const auto scores = max_sim_scores(texts, images, {.from = from, .normalize = normalize});
+      ASSERT_TRUE(scores) << scores.error().message;
+      EXPECT_EQ((*scores)->texts(), 3);
+      EXPECT_EQ((*scores)->images(), 4);
+      Matrix<float> transposed(4, 3);
+      (*scores)->score(0, 3, 0, 4, transposed.data(), 1, 3);
+      for (int64_t t = 0; t < 3; ++t) {
+        for (int64_t i = 0; i < 4; ++i) {
+          EXPECT_NEAR(transposed(i, t),
+                      expected(static_cast<size_t>(t), static_cast<size_t>(i), {from, normalize}), 1e-3);
+          float alone = 0;  // the same bits in every block
+          (*scores)->score(t, 1, i, 1, &alone, 1, 1);
+          EXPECT_EQ(alone, transposed(i, t));
+        }
+      }
     }
   }
+  const auto plain = max_sim_scores(texts, images);
+  ASSERT_TRUE(plain) << plain.error().message;
+  float score = 0;
+  (*plain)->score(2, 1, 1, 1, &score, 1, 1);
+  EXPECT_NEAR(score, expected(2, 1, {}), 1e-3);
   images.begin[1] = 0;
   EXPECT_THAT(max_sim_scores(texts, images).error().message, HasSubstr("image 0 has no rows"));
 }

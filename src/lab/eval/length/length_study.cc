@@ -112,6 +112,9 @@ Json LengthStudy::protocol() const {
     words += " The n ids are decoded to text, which is tokenized again and cut at the model's limit.";
   }
   if (study_.join_captions) words += " All captions of an image are one text, a line each.";
+  if (study_.late_mean) {
+    words += " Items of several vectors are compared by the cosine of their mean vectors in place of MaxSim.";
+  }
   if (study_.texts_only) {
     words +=
         " Texts only: in place of the images stand the different whole texts, cut at the model's limit. A cut text "
@@ -128,6 +131,7 @@ Json LengthStudy::protocol() const {
   } else {
     json.update(picture_fields(options_.embed));
   }
+  if (study_.late_mean) json["late_mean"] = true;
   Json chunks = Json::array();
   for (const Chunking chunking : length.chunks) chunks.push_back(enum_name(chunking));
   json.update({{"leave_out", options_.leave_out},
@@ -192,8 +196,17 @@ Status LengthStudy::measure(const EncodedContext& context) {
     texts.relevance = one.task->relevance;
     texts.image_of_text = one.task->image_of_text;
   }
-  const EmbeddedRows& gallery = study_.texts_only ? whole.rows : context.pictures;
-  SACCADE_ASSIGN(const LengthModel model, length_model(context.encoder, gallery, context.embed));
+  const EmbeddedRows& all = study_.texts_only ? whole.rows : context.pictures;
+  const bool by_mean = study_.late_mean && all.late;
+  const EmbeddedRows means = by_mean ? pooled_items(all) : EmbeddedRows();
+  SACCADE_ASSIGN(LengthModel model, length_model(context.encoder, by_mean ? means : all, context.embed));
+  if (by_mean) {
+    model.encode = [rows_of = std::move(model.encode)](std::span<const TokenizedText> some,
+                                                       const std::string& detail) -> Result<EmbeddedRows> {
+      SACCADE_ASSIGN(const EmbeddedRows rows, rows_of(some, detail));
+      return pooled_items(rows);
+    };
+  }
   SACCADE_ASSIGN(const LengthOutcome outcome,
                  study_length(texts, model, study_.length, context.pool, context.embed.stop));
   LengthResult& result = one.results.emplace_back(length_result(outcome, study_.length.share));

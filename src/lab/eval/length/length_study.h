@@ -23,7 +23,9 @@ struct LengthStudyOptions {
   CaptionPolicy captions = CaptionPolicy::kAll;
   // True to search whole texts in place of images: a cut text is right if its own whole text comes first. No image is read.
   bool texts_only = false;
-  bool join_captions = false;        // joins all captions of an image to one text, one per line
+  bool join_captions = false;  // joins all captions of an image to one text, one per line
+  // True to compare items of late interaction by the cosine of their mean vectors in place of MaxSim.
+  bool late_mean = false;
   std::vector<std::string> domains;  // topic of each dataset's texts in a word; empty: not given
 };
 

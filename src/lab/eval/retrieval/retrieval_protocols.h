@@ -9,6 +9,7 @@
 #include "lab/eval/figures/ranking.h"
 #include "lab/eval/retrieval/query_groups.h"
 #include "lab/eval/retrieval/retrieval_task.h"
+#include "lab/eval/rows/pair_scores.h"
 #include "saccade/core/enum_names.h"
 
 namespace saccade::lab {
@@ -24,6 +25,7 @@ struct RetrievalOptions {
   bool symmetric = false;                          // true to measure the symmetric protocol as well
   std::optional<RetrievalProtocol> protocol = {};  // the name under which use_protocol() set these options
   TiePolicy ties = TiePolicy::kPessimistic;
+  LateScoring late = {};                 // form of MaxSim for encoders with late interaction
   std::vector<TextQueryKind> by = {};    // kinds of text queries whose groups are measured as well
   std::optional<QueryTable> table = {};  // groups of the user's own
 };

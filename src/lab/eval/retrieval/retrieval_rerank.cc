@@ -67,8 +67,8 @@ Status judge_by_head(EncoderBackend& encoder, const RetrievalTask& task, const E
   return {};
 }
 
-Status judge_by_rows(EncoderBackend& encoder, const RetrievalTask& task, const EmbedOptions& embed,
-                     ThreadPool& pool, PairMap& pairs) {
+Status judge_by_rows(EncoderBackend& encoder, const RetrievalTask& task, LateScoring late,
+                     const EmbedOptions& embed, ThreadPool& pool, PairMap& pairs) {
   const std::vector<ImageRef> refs = image_list(task.items.images);
   SACCADE_ASSIGN(const EmbeddedPictures images, embed_pictures(encoder, refs, embed, pool));
   if (!images.failed.empty()) {
@@ -77,7 +77,7 @@ Status judge_by_rows(EncoderBackend& encoder, const RetrievalTask& task, const E
   }
   const std::vector<TokenizedText> tokenized = tokenize(encoder, task);
   SACCADE_ASSIGN(const EmbeddedRows texts, embed_texts(encoder, tokenized, embed));
-  SACCADE_ASSIGN(const auto scores, scores_of(texts, images.rows));
+  SACCADE_ASSIGN(const auto scores, scores_of(texts, images.rows, late));
   for (auto& [pair, score] : pairs) scores->score(pair.first, 1, pair.second, 1, &score, 1, 1);
   return {};
 }
@@ -168,8 +168,9 @@ Result<RerankResult> evaluate_rerank(const RerankChoice& choice, const PairScore
     }
   }
   const auto begin = std::chrono::steady_clock::now();
-  SACCADE_TRY(encoder.pair_scorer() != nullptr ? judge_by_head(encoder, task, embed, pool, pairs)
-                                               : judge_by_rows(encoder, task, embed, pool, pairs));
+  SACCADE_TRY(encoder.pair_scorer() != nullptr
+                  ? judge_by_head(encoder, task, embed, pool, pairs)
+                  : judge_by_rows(encoder, task, choice.late, embed, pool, pairs));
   const double seconds = seconds_since(begin);
 
   RerankResult result;

@@ -31,6 +31,7 @@ struct RerankChoice {
   std::string name;
   std::string fingerprint;
   int64_t depth = kRerankDepth;
+  LateScoring late = {};  // form of MaxSim, if it scores by that
 };
 // Returns "match", "maxsim" or "cosine": how the encoder scores pairs.
 std::string_view rerank_method(EncoderBackend& encoder);

@@ -2,7 +2,9 @@
 #include "lab/eval/retrieval/retrieval_rerank.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <filesystem>
 #include <numeric>
 #include <random>
 
@@ -10,7 +12,10 @@
 #include <gtest/gtest.h>
 
 #include "lab/eval/retrieval/retrieval_study.h"
+#include "saccade/core/files/files.h"
+#include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
+#include "saccade/image/read_pixels.h"
 #include "saccade/model/test_encoder.h"
 
 namespace saccade::lab {
@@ -80,21 +85,8 @@ TEST(Reranked, AreThePlacesInTheNewOrder) {
   }
 }
 
-// The first encoder gives every text the same row. The second one knows the colours.
-TEST(Rerank, TheSecondEncoderDecidesAmongTheFirstAnswers) {
-  test::TestFolder folder;
-  const std::vector<std::array<uint8_t, 3>> colours = {{250, 0, 0}, {0, 250, 0}, {0, 0, 250}, {250, 250, 0}};
-  const std::vector<std::string> captions = {"r", "g", "b", "rg"};
-  std::string manifest;
-  for (size_t i = 0; i < colours.size(); ++i) {
-    folder.write(fmt::format("{}.png", i), one_colour(colours[i][0], colours[i][1], colours[i][2]));
-    manifest += fmt::format(R"({{"image": "{}.png", "captions": ["{}"]}})", i, captions[i]) + "\n";
-  }
-  folder.write("set.jsonl", manifest);
-  EvaluationOptions options;
-  options.datasets = {(folder / "set.jsonl").string()};
-  options.checkpoints = {"blind"};
-  options.bootstrap.resamples = 50;
+// Returns a source of one encoder, for which all texts and images are the same.
+CheckpointSource blind_source() {
   CheckpointSource source;
   source.find = [](const std::string& given) -> Result<std::filesystem::path> { return given; };
   source.fingerprint = [](const std::string& given) -> Result<std::string> { return given; };
@@ -113,6 +105,25 @@ TEST(Rerank, TheSecondEncoderDecidesAmongTheFirstAnswers) {
     loaded.encoder = std::move(encoder);
     return loaded;
   };
+  return source;
+}
+
+// The first encoder gives every text the same row. The second one knows the colours.
+TEST(Rerank, TheSecondEncoderDecidesAmongTheFirstAnswers) {
+  test::TestFolder folder;
+  const std::vector<std::array<uint8_t, 3>> colours = {{250, 0, 0}, {0, 250, 0}, {0, 0, 250}, {250, 250, 0}};
+  const std::vector<std::string> captions = {"r", "g", "b", "rg"};
+  std::string manifest;
+  for (size_t i = 0; i < colours.size(); ++i) {
+    folder.write(fmt::format("{}.png", i), one_colour(colours[i][0], colours[i][1], colours[i][2]));
+    manifest += fmt::format(R"({{"image": "{}.png", "captions": ["{}"]}})", i, captions[i]) + "\n";
+  }
+  folder.write("set.jsonl", manifest);
+  EvaluationOptions options;
+  options.datasets = {(folder / "set.jsonl").string()};
+  options.checkpoints = {"blind"};
+  options.bootstrap.resamples = 50;
+  CheckpointSource source = blind_source();
   ThreadPool pool(2);
   for (const bool late : {false, true}) {
     ColourEncoder second(late);
@@ -156,6 +167,108 @@ TEST(Rerank, TheSecondEncoderDecidesAmongTheFirstAnswers) {
     EXPECT_EQ(refused.error().code, ErrorCode::kUsage) << refused.error().message;
     EXPECT_THAT(refused.error().message, testing::HasSubstr(reason));
   }
+}
+
+// BLIP-2's golden has random weights, and a tokenizer of letters is added to it. The images and captions are such that logits
+// alone, similarities alone and their sum find different numbers of images first.
+TEST(Rerank, AMatchingHeadScoresLogitPlusSimilarity) {
+  test::TestFolder folder;
+  const std::filesystem::path checkpoint = folder.path() / "blip2";
+  std::filesystem::copy(std::filesystem::path(test::kSourceDir) / "tests/golden/blip2-itm", checkpoint);
+  std::string words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n";
+  for (char letter = 'a'; letter <= 'z'; ++letter) words += fmt::format("{0}\n##{0}\n", letter);
+  for (int unused = 56; unused < 200; ++unused) words += fmt::format("[unused{}]\n", unused);
+  folder.write("blip2/vocab.txt", words);
+  folder.write("blip2/tokenizer_config.json", R"({"tokenizer_class": "BertTokenizer"})");
+  using Colour = std::array<uint8_t, 3>;
+  const std::vector<std::pair<Colour, Colour>> colours = {{{255, 0, 0}, {0, 255, 255}},
+                                                          {{0, 0, 0}, {0, 0, 0}},
+                                                          {{255, 0, 255}, {255, 0, 0}},
+                                                          {{255, 255, 255}, {0, 255, 255}},
+                                                          {{0, 0, 255}, {255, 0, 0}}};
+  const std::vector<std::string> captions = {"lsenjqziolunjn", "bbz", "q", "e", "zeapus"};
+  constexpr int64_t kCount = 5;
+  std::string manifest;
+  for (size_t i = 0; i < colours.size(); ++i) {
+    folder.write(fmt::format("{}.png", i), two_colours(colours[i].first, colours[i].second));
+    manifest += fmt::format(R"({{"image": "{}.png", "captions": ["{}"]}})", i, captions[i]) + "\n";
+  }
+  folder.write("set.jsonl", manifest);
+  EvaluationOptions options;
+  options.datasets = {(folder / "set.jsonl").string()};
+  options.checkpoints = {"blind"};
+  options.bootstrap.resamples = 50;
+  const auto second = load_encoder(checkpoint);
+  ASSERT_TRUE(second) << second.error().message;
+  EncoderBackend& encoder = **second;
+  ASSERT_NE(encoder.tokenizer(), nullptr);
+  ASSERT_NE(encoder.pair_scorer(), nullptr);
+  ASSERT_NE(encoder.late_interaction(), nullptr);
+  ThreadPool pool(2);
+  RetrievalStudy study({}, options);
+  study.rerank_by({.encoder = &encoder, .name = "blip2", .fingerprint = "blip2", .depth = kCount});
+  const auto evaluation = evaluate(study, options, blind_source(), pool);
+  ASSERT_TRUE(evaluation) << evaluation.error().message;
+  EXPECT_EQ(evaluation->info.protocol["rerank"]["by"], "match");
+  const auto metrics = read_record<RetrievalMetrics>(evaluation->metrics);
+  ASSERT_TRUE(metrics) << metrics.error().message;
+  const RetrievalResult& result = metrics->results.back();
+  ASSERT_TRUE(result.rerank);
+  EXPECT_EQ(result.rerank->pairs, kCount * kCount);
+  const RerankPoint& last = result.rerank->points.back();
+  ASSERT_EQ(last.depth, kCount);
+
+  // The same by plain loops: one pair at a time, and the similarity as the largest product with an image's rows. The logit is
+  // what the score has beyond it (blip2_test.cc holds the score against the reference).
+  const PixelBatch pixels = read_pixels(
+      kCount, [&](int64_t i) { return read_file(folder / fmt::format("{}.png", i)); },
+      pixel_options(with_transparency(encoder.preprocessing(), Transparency::kWhite)), pool);
+  ASSERT_TRUE(pixels.failed.empty());
+  const auto rows = encoder.late_interaction()->encode_image_rows(pixels.rows());
+  ASSERT_TRUE(rows) << rows.error().message;
+  Matrix<double> score(kCount, kCount), similarity(kCount, kCount), logit(kCount, kCount);
+  for (int64_t t = 0; t < kCount; ++t) {
+    const std::vector<TokenizedText> text = {
+        encoder.tokenizer()->encode(captions[static_cast<size_t>(t)], encoder.info().context)};
+    const auto embedded = encoder.encode_texts(text);
+    ASSERT_TRUE(embedded) << embedded.error().message;
+    for (int64_t i = 0; i < kCount; ++i) {
+      const auto one = encoder.pair_scorer()->score_pairs(pixels.rows().slice(i, 1), text);
+      ASSERT_TRUE(one) << one.error().message;
+      ASSERT_EQ(one->size(), 1U);
+      double largest = -2;
+      for (int64_t row = rows->begin[static_cast<size_t>(i)]; row < rows->begin[static_cast<size_t>(i) + 1];
+           ++row) {
+        double dot = 0;
+        for (int64_t c = 0; c < embedded->columns(); ++c)
+          dot += double{rows->rows(row, c)} * (*embedded)(0, c);
+        largest = std::max(largest, dot);
+      }
+      score(t, i) = one->front();
+      similarity(t, i) = largest;
+      logit(t, i) = one->front() - largest;
+    }
+  }
+  // Shares of texts that find their image first, and of images that find their text first.
+  const auto first = [&](const Matrix<double>& by) {
+    double t2i = 0;
+    double i2t = 0;
+    for (int64_t own = 0; own < kCount; ++own) {
+      bool image = true;
+      bool text = true;
+      for (int64_t other = 0; other < kCount; ++other) {
+        image = image && (other == own || by(own, other) < by(own, own));
+        text = text && (other == own || by(other, own) < by(own, own));
+      }
+      t2i += image ? 1.0 / kCount : 0;
+      i2t += text ? 1.0 / kCount : 0;
+    }
+    return std::pair(t2i, i2t);
+  };
+  EXPECT_NEAR(find_named(last.figures.t2i, "r1")->value, first(score).first, 1e-9);
+  EXPECT_NEAR(find_named(last.figures.i2t, "r1")->value, first(score).second, 1e-9);
+  EXPECT_GT(std::abs(first(score).first - first(similarity).first), 0.1);
+  EXPECT_GT(std::abs(first(score).first - first(logit).first), 0.1);
 }
 
 }  // namespace

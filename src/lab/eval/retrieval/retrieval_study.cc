@@ -24,6 +24,11 @@ Json RetrievalStudy::protocol() const {
     words +=
         " The symmetric protocol is measured beside it: each image with its first caption, in both directions.";
   }
+  const bool other_late = retrieval_.late != LateScoring();
+  if (other_late) {
+    words += fmt::format(" With late interaction a score is {}{}.", meaning_of(retrieval_.late.from),
+                         retrieval_.late.normalize ? ", divided by the number of vectors summed over" : "");
+  }
   words += encodes ? " " + picture_words(options_.embed) : fmt::format(" Computed elsewhere: {}.", rank_by_);
   Json json = {{"description", std::move(words)},
                {"captions", enum_name(retrieval_.captions)},
@@ -34,6 +39,9 @@ Json RetrievalStudy::protocol() const {
   if (retrieval_.protocol) json["protocol"] = enum_name(*retrieval_.protocol);
   if (retrieval_.first_queries) json["queries"] = enum_name(CaptionPolicy::kFirst1);
   if (retrieval_.symmetric) json["symmetric"] = true;
+  if (other_late) {
+    json["late"] = {{"from", enum_name(retrieval_.late.from)}, {"normalize", retrieval_.late.normalize}};
+  }
   if (!retrieval_.by.empty()) {
     for (const TextQueryKind kind : retrieval_.by) json["by"].push_back(enum_name(kind));
   }
@@ -90,10 +98,14 @@ Result<SettledTask> RetrievalStudy::settle(size_t dataset, std::span<const int64
 
 Status RetrievalStudy::measure(const EncodedContext& context) {
   const RetrievalTask& task = *datasets_[context.dataset].task;
+  if (retrieval_.late != LateScoring() && !context.pictures.late && context.embed.warning) {
+    context.embed.warning(fmt::format(
+        "{}: one embedding an item: --late-from and --late-normalize do not apply", context.model.name));
+  }
   std::vector<std::string_view> captions;
   for (const RunText& text : task.items.texts) captions.push_back(text.text);
   SACCADE_ASSIGN(const EmbeddedTexts texts, embed_study_texts(context, captions));
-  SACCADE_ASSIGN(const auto scores, scores_of(texts.rows, context.pictures));
+  SACCADE_ASSIGN(const auto scores, scores_of(texts.rows, context.pictures, retrieval_.late));
   SACCADE_TRY(rank(context, *scores, texts.cut, context.encoder.tokenizer()));
   if (rerank_.encoder != nullptr) {
     Ranked& one = datasets_[context.dataset];

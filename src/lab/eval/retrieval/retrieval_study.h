@@ -28,7 +28,10 @@ class RetrievalStudy : public Study {
       : retrieval_(retrieval), options_(options), rank_by_(std::move(rank_by)), similarity_(similarity) {}
 
   // Reranks the answers of every model by a second one, borrowed.
-  void rerank_by(RerankChoice choice) { rerank_ = std::move(choice); }
+  void rerank_by(RerankChoice choice) {
+    rerank_ = std::move(choice);
+    rerank_.late = retrieval_.late;
+  }
 
   [[nodiscard]] std::string_view kind() const override { return RetrievalMetrics::kKind; }
   [[nodiscard]] Json protocol() const override;

@@ -391,8 +391,17 @@ Matrix<float> mean_rows(const EmbeddedRows& rows) {
   return result;
 }
 
-Result<std::unique_ptr<PairScores>> scores_of(const EmbeddedRows& texts, const EmbeddedRows& pictures) {
-  if (texts.late || pictures.late) return max_sim_scores(texts.sets, pictures.sets);
+EmbeddedRows pooled_items(const EmbeddedRows& rows) {
+  EmbeddedRows result;
+  result.cache = rows.cache;
+  result.sets.rows = mean_rows(rows);
+  for (int64_t i = 0; i < rows.size(); ++i) result.sets.begin.push_back(i + 1);
+  return result;
+}
+
+Result<std::unique_ptr<PairScores>> scores_of(const EmbeddedRows& texts, const EmbeddedRows& pictures,
+                                              LateScoring scoring) {
+  if (texts.late || pictures.late) return max_sim_scores(texts.sets, pictures.sets, scoring);
   return dot_scores(texts.sets.rows.view(), pictures.sets.rows.view());
 }
 

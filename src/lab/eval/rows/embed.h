@@ -105,9 +105,13 @@ EmbeddedRows select_rows(const EmbeddedRows& rows, std::span<const int64_t> whic
 // Returns one embedding per item: the mean of its rows, normalized.
 Matrix<float> mean_rows(const EmbeddedRows& rows);
 
-// Returns cosines, or MaxSim with late interaction. Both arguments are borrowed. Errors: those of dot_scores
-// and max_sim_scores.
-Result<std::unique_ptr<PairScores>> scores_of(const EmbeddedRows& texts, const EmbeddedRows& pictures);
+// Returns the items with that one embedding each, without late interaction.
+EmbeddedRows pooled_items(const EmbeddedRows& rows);
+
+// Returns cosines, or with late interaction MaxSim in the given form. The embeddings are borrowed. Errors: those of
+// dot_scores and max_sim_scores.
+Result<std::unique_ptr<PairScores>> scores_of(const EmbeddedRows& texts, const EmbeddedRows& pictures,
+                                              LateScoring scoring = {});
 
 // Returns the SHA-256 over hexadecimal hashes, a line each: images_sha256 of run.json.
 std::string hash_of_hashes(std::span<const std::string> hashes);

@@ -3,6 +3,7 @@
 #include "lab/eval/rows/embed.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <thread>
@@ -12,6 +13,7 @@
 
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
+#include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/model/test_encoder.h"
 
@@ -389,6 +391,40 @@ TEST_F(Embed, ScoresAreCosinesOrMaxSim) {
     ASSERT_EQ(mean.rows(), 8);
     // The mean is (1, 1, 0, 1) normalized, or the embedding itself.
     EXPECT_NEAR(mean(7, 0), late ? 1 / std::sqrt(3.0) : pictures.rows.sets.rows(7, 0), 1e-6);
+  }
+}
+
+// BLIP-2's 8 query embeddings of an image become their mean, of length 1. A text has one embedding, which stays.
+TEST_F(Embed, PooledItemsOfBlip2AreTheMeanOfItsQueries) {
+  const auto encoder = load_encoder(fs::path(test::kSourceDir) / "tests/golden/blip2-itm");
+  ASSERT_TRUE(encoder) << encoder.error().message;
+  const EmbeddedPictures pictures = embed(**encoder, options_);
+  ASSERT_TRUE(pictures.rows.late);
+  const RowSets& sets = pictures.rows.sets;
+  ASSERT_EQ(sets.rows.rows(), 8 * pictures.rows.size());
+  const EmbeddedRows pooled = pooled_items(pictures.rows);
+  EXPECT_FALSE(pooled.late);
+  ASSERT_EQ(pooled.size(), pictures.rows.size());
+  for (int64_t i = 0; i < pooled.size(); ++i) {
+    EXPECT_EQ(pooled.sets.begin[static_cast<size_t>(i)], i);
+    std::vector<double> sum(static_cast<size_t>(sets.rows.columns()));
+    double squares = 0;
+    for (int64_t c = 0; c < sets.rows.columns(); ++c) {
+      double& one = sum[static_cast<size_t>(c)];
+      for (int64_t row = 8 * i; row < 8 * (i + 1); ++row) one += sets.rows(row, c);
+      squares += one * one;
+    }
+    for (int64_t c = 0; c < sets.rows.columns(); ++c) {
+      EXPECT_NEAR(pooled.sets.rows(i, c), sum[static_cast<size_t>(c)] / std::sqrt(squares), 1e-6);
+    }
+  }
+  const std::vector<TokenizedText> text = {{.ids = {2, 7, 9, 3}, .used = 2}};
+  const auto texts = embed_texts(**encoder, text, options_);
+  ASSERT_TRUE(texts) << texts.error().message;
+  const EmbeddedRows same = pooled_items(*texts);
+  ASSERT_EQ(same.size(), 1);
+  for (int64_t c = 0; c < same.sets.rows.columns(); ++c) {
+    EXPECT_NEAR(same.sets.rows(0, c), texts->sets.rows(0, c), 1e-6);
   }
 }
 

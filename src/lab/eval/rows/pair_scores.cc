@@ -70,41 +70,47 @@ class DotScores : public PairScores {
 
 class MaxSimScores : public PairScores {
  public:
-  MaxSimScores(const RowSets& texts, const RowSets& images)
-      : texts_(texts), images_(images), padded_(padded_rows(texts.rows.view())) {}
+  MaxSimScores(const RowSets& texts, const RowSets& images, LateScoring scoring)
+      : texts_(texts),
+        images_(images),
+        scoring_(scoring),
+        summed_(scoring.from == LateFrom::kText ? texts : images),
+        other_(scoring.from == LateFrom::kText ? images : texts),
+        padded_(padded_rows(summed_.rows.view())) {}
 
   [[nodiscard]] int64_t texts() const override { return static_cast<int64_t>(texts_.begin.size()) - 1; }
   [[nodiscard]] int64_t images() const override { return static_cast<int64_t>(images_.begin.size()) - 1; }
 
   void score(int64_t first_text, int64_t text_count, int64_t first_image, int64_t image_count, float* out,
              int64_t text_stride, int64_t image_stride) const override {
-    const auto text_begin = [&](int64_t t) { return texts_.begin[static_cast<size_t>(t)]; };
     std::vector<float> scores;
     std::vector<float> best;
     for (int64_t i = 0; i < image_count; ++i) {
-      const auto image = static_cast<size_t>(first_image + i);
       for (int64_t t = 0; t < text_count; ++t) {
-        const int64_t first = text_begin(first_text + t);
-        const int64_t rows = text_begin(first_text + t + 1) - first;
+        const bool from_text = scoring_.from == LateFrom::kText;
+        const auto item = static_cast<size_t>(from_text ? first_text + t : first_image + i);
+        const auto other = static_cast<size_t>(from_text ? first_image + i : first_text + t);
+        const int64_t first = summed_.begin[item];
+        const int64_t rows = summed_.begin[item + 1] - first;
         best.assign(static_cast<size_t>(rows), -std::numeric_limits<float>::infinity());
-        raise_best(first, rows, images_.begin[image], images_.begin[image + 1], scores, best);
+        raise_best(first, rows, other_.begin[other], other_.begin[other + 1], scores, best);
         float sum = 0;
         for (const float value : best) sum += value;
-        out[t * text_stride + i * image_stride] = sum;
+        out[t * text_stride + i * image_stride] = scoring_.normalize ? sum / static_cast<float>(rows) : sum;
       }
     }
   }
 
  private:
-  // Updates best[r] = max(best[r], text row first + r with image rows [begin, end)).
+  // Updates best[r] = max(best[r], summed row first + r with the other side's rows [begin, end)).
   void raise_best(int64_t first, int64_t rows, int64_t begin, int64_t end, std::vector<float>& scores,
                   std::vector<float>& best) const {
     const DotKernel dot = dot_kernels().front().run;
     std::array<const float*, kTile + kDotRowGroup> tile{};
     scores.resize(static_cast<size_t>(rows * kTile));
     for (int64_t from = begin; from < end; from += kTile) {
-      const int64_t wide = fill_tile(images_.rows.view(), from, end, tile);
-      dot(tile.data(), wide, padded_.row(first).data(), rows, images_.rows.columns(), scores.data());
+      const int64_t wide = fill_tile(other_.rows.view(), from, end, tile);
+      dot(tile.data(), wide, padded_.row(first).data(), rows, other_.rows.columns(), scores.data());
       for (int64_t r = 0; r < rows; ++r) {
         const float* row = scores.data() + r * wide;
         best[static_cast<size_t>(r)] =
@@ -115,6 +121,9 @@ class MaxSimScores : public PairScores {
 
   const RowSets& texts_;
   const RowSets& images_;
+  LateScoring scoring_;
+  const RowSets& summed_;
+  const RowSets& other_;
   Matrix<float> padded_;
 };
 
@@ -161,6 +170,15 @@ Status check_row_sets(const char* what, const RowSets& sets) {
 
 }  // namespace
 
+std::span<const EnumName<LateFrom>> enum_names(LateFrom) {
+  static constexpr std::array<EnumName<LateFrom>, 2> kWords{
+      {{LateFrom::kText, "text",
+        "the sum over a text's vectors of the largest dot product with a vector of the image"},
+       {LateFrom::kImage, "image",
+        "the sum over an image's vectors of the largest dot product with a vector of the text"}}};
+  return kWords;
+}
+
 Result<std::unique_ptr<PairScores>> dot_scores(MatrixView<const float> texts,
                                                MatrixView<const float> images) {
   if (texts.columns() != images.columns()) {
@@ -170,14 +188,15 @@ Result<std::unique_ptr<PairScores>> dot_scores(MatrixView<const float> texts,
   return std::make_unique<DotScores>(texts, images);
 }
 
-Result<std::unique_ptr<PairScores>> max_sim_scores(const RowSets& texts, const RowSets& images) {
+Result<std::unique_ptr<PairScores>> max_sim_scores(const RowSets& texts, const RowSets& images,
+                                                   LateScoring scoring) {
   if (texts.rows.columns() != images.rows.columns()) {
     return fail(ErrorCode::kMismatch, "rows of texts of width {}, of images of width {}",
                 texts.rows.columns(), images.rows.columns());
   }
   SACCADE_TRY(check_row_sets("text", texts));
   SACCADE_TRY(check_row_sets("image", images));
-  return std::make_unique<MaxSimScores>(texts, images);
+  return std::make_unique<MaxSimScores>(texts, images, scoring);
 }
 
 Result<std::unique_ptr<PairScores>> given_scores(const TensorView& tensor) {

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
+#include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/core/files/safetensors.h"
 #include "saccade/matrix.h"
@@ -30,9 +32,21 @@ class PairScores {
 // images * dim multiply-adds in total.
 Result<std::unique_ptr<PairScores>> dot_scores(MatrixView<const float> texts, MatrixView<const float> images);
 
-// Returns MaxSim: the sum over a text's rows of the largest dot product with an image's. Both are borrowed.
-// kBadData names a text or image without rows.
-Result<std::unique_ptr<PairScores>> max_sim_scores(const RowSets& texts, const RowSets& images);
+// Side of a pair whose rows MaxSim sums over.
+enum class LateFrom { kText, kImage };
+std::span<const EnumName<LateFrom>> enum_names(LateFrom);  // "text", "image"
+
+// Form of MaxSim.
+struct LateScoring {
+  LateFrom from = LateFrom::kText;
+  bool normalize = false;  // true to divide the sum by its number of rows
+  friend bool operator==(const LateScoring&, const LateScoring&) = default;
+};
+
+// Returns MaxSim: the sum over the rows of one side of the largest dot product with a row of the other. Both are
+// borrowed. kBadData names a text or image without rows.
+Result<std::unique_ptr<PairScores>> max_sim_scores(const RowSets& texts, const RowSets& images,
+                                                   LateScoring scoring = {});
 
 // Returns scores from a tensor [texts, images] in F32, F16 or BF16; the bytes are borrowed. Returns
 // kUnsupported for F64, since rounding to 32 bits could create ties.

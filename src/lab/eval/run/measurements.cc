@@ -247,7 +247,8 @@ class Gatherer {
 
   Status add_length(const ChosenRun& chosen, const LengthMetrics& metrics) {
     // Texts that find texts say nothing of the length at which images are found.
-    if (chosen.run->info.protocol.contains("texts_only")) return {};
+    const Json& protocol = chosen.run->info.protocol;
+    if (protocol.contains("texts_only") || protocol.contains("late_mean")) return {};
     for (const LengthResult& result : metrics.results) {
       if (result.dataset != chosen.dataset->name) continue;
       SACCADE_ASSIGN(const size_t place, model(*chosen.run, result.model));

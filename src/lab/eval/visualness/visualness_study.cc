@@ -130,7 +130,8 @@ Result<VisualnessStudy> VisualnessStudy::make(const VisualnessOptions& options,
     SACCADE_ASSIGN(study.lexicon_, read_lexicon(options.lexicon));
   }
   if (!options.objects.empty()) {
-    SACCADE_ASSIGN(study.objects_, read_object_list(options.objects));
+    SACCADE_ASSIGN(study.objects_, options.objects == kEverydayObjects ? everyday_objects()
+                                                                       : read_object_list(options.objects));
   }
   for (const std::filesystem::path& vectors : options.vectors) {
     SACCADE_ASSIGN(study.vectors_sha256_.emplace_back(), sha256_file(vectors));

@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,9 @@ namespace saccade::lab {
 
 enum class TextMap { kNone, kPca, kTsne };
 std::span<const EnumName<TextMap>> enum_names(TextMap);  // "none", "pca", "tsne"
+
+// Value of VisualnessOptions::objects that stands for the program's own list (everyday_objects), illustrate's default.
+inline constexpr std::string_view kEverydayObjects = "everyday";
 
 struct VisualnessOptions {
   // Datasets of rated texts on which thresholds are chosen: one for all datasets, or one each. If empty, only

@@ -381,5 +381,31 @@ TEST_F(VisualnessStudyTest, PicturesThatCannotBeReadCostOnlyTheirRanks) {
   EXPECT_EQ(model["mrr"]["images"], 2);
 }
 
+// The program's own list has "cat", "dog", "car" and "tree", and their plurals.
+TEST_F(VisualnessStudyTest, MeasuresTheListOfEverydayThings) {
+  options_.datasets = {write("things.jsonl",
+                             "{\"text\": \"cats\", \"visual\": true}\n{\"text\": \"dog\", \"visual\": true}\n"
+                             "{\"text\": \"thereof\", \"visual\": false}\n{\"text\": \"a car thereof\", "
+                             "\"visual\": false}\n{\"text\": \"hence thus\", \"visual\": false}\n")};
+  visualness_.validation = {
+      write("other.jsonl",
+            "{\"text\": \"tree\", \"visual\": true}\n{\"text\": \"trees\", \"visual\": true}\n"
+            "{\"text\": \"a dog thus\", \"visual\": false}\n"
+            "{\"text\": \"whereas\", \"visual\": false}\n")};
+  visualness_.objects = std::string(kEverydayObjects);
+  const auto evaluation = measure();
+  ASSERT_TRUE(evaluation) << evaluation.error().message;
+  // Shares are 1, 1, 0, 1/3 and 0; the validation's are 1, 1, 1/3 and 0.
+  const Json everyday = of(*evaluation, "objects named (everyday)");
+  EXPECT_EQ(everyday["method"], "objects");
+  EXPECT_EQ(everyday["f1"]["value"], 1);
+  EXPECT_GE(everyday["threshold"].get<double>(), 1.0 / 3);
+  EXPECT_LT(everyday["threshold"].get<double>(), 1);
+  const auto list = everyday_objects();
+  ASSERT_TRUE(list) << list.error().message;
+  EXPECT_EQ(evaluation->info.protocol["objects"]["names"], list->names.size());
+  EXPECT_EQ(evaluation->info.protocol["objects"]["sha256"], "");
+}
+
 }  // namespace
 }  // namespace saccade::lab

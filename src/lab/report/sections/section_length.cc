@@ -1,6 +1,7 @@
 // Effective token length: R@1 over the number of tokens kept, and where it stops rising.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <optional>
 
@@ -199,6 +200,41 @@ Table lengths_table(const std::string& dataset, const std::vector<Entry>& entrie
   return table;
 }
 
+// Returns the matrix of models by datasets, each under its domain: the effective length in one direction. A model has a
+// dash where it was not measured, or found no more than chance.
+Table domains_table(const std::vector<Domain>& domains, Direction direction) {
+  Table table;
+  table.name = fmt::format("effective-length-by-domain-{}", direction_name(direction));
+  table.caption = fmt::format("Effective length by domain, {}", direction_words(direction));
+  table.columns = {text_column("model", "model")};
+  std::vector<std::string> models;
+  for (const Domain& domain : domains) {
+    for (const auto& [dataset, entries] : domain.datasets) {
+      const std::string heading =
+          domain.name.empty() ? dataset : fmt::format("{} ({})", domain.name, dataset);
+      const std::string key = domain.name.empty() ? dataset : fmt::format("{}_{}", domain.name, dataset);
+      table.columns.push_back(figure_column(heading, key));
+      for (const Entry& entry : entries) {
+        if (std::ranges::find(models, entry.series.name) == models.end()) models.push_back(entry.series.name);
+      }
+    }
+  }
+  for (const std::string& model : models) {
+    std::vector<Cell>& row = table.rows.emplace_back();
+    row.push_back(text_cell(model));
+    for (const Domain& domain : domains) {
+      for (const auto& [dataset, entries] : domain.datasets) {
+        const auto found =
+            std::ranges::find(entries, model, [](const Entry& each) { return each.series.name; });
+        const LengthCurveRecord* curve =
+            found == entries.end() ? nullptr : &found->result->curves.of(direction);
+        row.push_back(length_cell(curve != nullptr && curve->above_chance ? &curve->effective : nullptr));
+      }
+    }
+  }
+  return table;
+}
+
 Table chunking_table(const std::string& dataset, const std::vector<Entry>& entries) {
   Table table;
   table.name = "chunking-" + dataset;
@@ -330,6 +366,11 @@ std::string length_section(const ReportData& data, PageBuilder& page) {
       "<section id=\"length\"><h2>Effective token length</h2>\n<p class=\"soft\">Texts are cut to their "
       "first n tokens, start and end token among them, and retrieval is measured at each n. A curve cannot "
       "rise beyond the texts' own ends: the effective length belongs to model and dataset together.</p>\n";
+  const size_t datasets = std::transform_reduce(domains.begin(), domains.end(), size_t{0}, std::plus<>(),
+                                                [](const Domain& each) { return each.datasets.size(); });
+  if (datasets > 1) {
+    for (const Direction direction : kBothDirections) html += page.table(domains_table(domains, direction));
+  }
   for (const Domain& domain : domains) {
     if (!domain.name.empty()) html += fmt::format("<h3>{}</h3>\n", escape_html(domain.name));
     for (const auto& [dataset, entries] : domain.datasets) html += dataset_html(dataset, entries, page);
