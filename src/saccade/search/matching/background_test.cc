@@ -618,7 +618,7 @@ TEST_F(BackgroundOfAClass, IsMeasuredOnASampleThatTheClassKeeps) {
   const auto again = refresh_background(*collection, encoder_, pool_);
   ASSERT_TRUE(again.has_value()) << again.error().message;
   EXPECT_FALSE(again->has_value());
-  const auto kept = read_background(*collection);
+  auto kept = read_background(*collection);
   ASSERT_TRUE(kept.has_value()) << kept.error().message;
   EXPECT_EQ(kept->items, kItems);
   EXPECT_EQ(kept->captions, kItems);
@@ -638,7 +638,7 @@ TEST_F(BackgroundOfAClass, IsMeasuredOnASampleThatTheClassKeeps) {
 
   // With these figures a class answers like a folder with all images, and says what they are from.
   const CollectionReader all = in_folder("all", kItems);
-  query.background = std::make_shared<const Background>(*kept);
+  query.background = std::make_shared<const Background>(*std::move(kept));
   for (const std::optional<double> cut : {std::optional<double>(), std::optional(0.0), std::optional(0.5)}) {
     query.cut = cut;
     const auto theirs = search(*collection, encoder_, query, pool_);
