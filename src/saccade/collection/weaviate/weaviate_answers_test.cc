@@ -319,17 +319,32 @@ TEST_F(WeaviateAnswers, AnAnswerToGraphqlHasData) {
 
 TEST_F(WeaviateAnswers, ErrorsOfGraphqlAreAskedAgainAndTold) {
   const Client asking = client();
-  answer_to("POST", "/v1/graphql",
-            R"({"data": {"Get": {"x": null}}, "errors": [{"message": "shard Abc is not found"}]})");
+  answer_to(
+      "POST", "/v1/graphql",
+      R"({"data": {"Get": {"x": null}}, "errors": [{"message": "no such prop with name 'numbr' found"}]})");
   const auto refused = asking.ask("{Get}");
   expect_bad(refused, "errors");
-  EXPECT_THAT(refused.error().message, HasSubstr("shard Abc is not found"));
+  EXPECT_THAT(refused.error().message, HasSubstr("no such prop with name 'numbr' found"));
   EXPECT_EQ(sent("POST", "/v1/graphql").size(), static_cast<size_t>(kReading.rounds));
   for (const char* errors : {"\"all\"", "3", "true", "[null]", "[3]", "[[]]", R"([{"message": 3}])",
                              R"([{}])", R"({"message": "an object"})"}) {
     const std::string body = fmt::format(R"({{"data": {{}}, "errors": {}}})", errors);
     answer_to("POST", "/v1/graphql", body);
     expect_bad(asking.ask("{Get}"), body);
+  }
+  // Whoever waits for the cluster, as `watch` does, goes on once these have passed.
+  for (
+      const char* said :
+      {"shard Abc is not found", "explorer: get class: shard Abc: broadcast: Cannot reach enough replicas",
+       "remote shard object search Abc: send http request: dial tcp 127.0.0.1:7: connect: connection refused",
+       "context deadline exceeded", "class Photos has no physical shard \\\"Abc\\\": no leader",
+       "unable to resolve node name \\\"node2\\\" to host"}) {
+    answer_to("POST", "/v1/graphql",
+              fmt::format(R"({{"data": {{}}, "errors": [{{"message": "{}"}}]}})", said));
+    const auto later = asking.ask("{Get}");
+    ASSERT_FALSE(later) << said;
+    EXPECT_EQ(later.error().code, ErrorCode::kIo) << said;
+    EXPECT_THAT(later.error().message, testing::StartsWith("Weaviate: "));
   }
   // A node that has just come back.
   int asked = 0;
