@@ -650,6 +650,7 @@ TEST_F(BackgroundOfAClass, IsMeasuredOnASampleThatTheClassKeeps) {
     ASSERT_EQ(theirs->hits.size(), ours->hits.size());
     for (size_t i = 0; i < ours->hits.size(); ++i) {
       EXPECT_EQ(theirs->hits[i].item.path, ours->hits[i].item.path);
+      ASSERT_TRUE(theirs->hits[i].likelihood && ours->hits[i].likelihood);
       EXPECT_NEAR(theirs->hits[i].likelihood->right, ours->hits[i].likelihood->right, 1e-6);
     }
     EXPECT_EQ(theirs->searched, kItems);
