@@ -15,7 +15,9 @@
 #include "saccade/collection/duplicates.h"
 #include "saccade/collection/exchange.h"
 #include "saccade/collection/verify.h"
+#include "saccade/collection/weaviate/address.h"
 #include "saccade/core/files/output_file.h"
+#include "saccade/engine/core.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/model/options/precision_names.h"
 #include "saccade/pages/duplicates_page.h"
@@ -25,6 +27,7 @@
 
 #include "choice.h"
 #include "collection_choice.h"
+#include "core_options.h"
 #include "load_checkpoint.h"
 #include "number.h"
 #include "outputs.h"
@@ -494,6 +497,15 @@ Result<int> run_import(const CollectionArguments& arguments, Session& session) {
                             session.interrupts.stop_cleanly());
   progress.clear();
   if (!report) return fail(std::move(report).error());
+  // A folder is measured by its next `saccade index`. Of a class there may be none, as its images may be nowhere.
+  if (weaviate::is_address(arguments.collection)) {
+    auto core = EngineCore::open(core_options(arguments.collection, arguments.checkpoint, {}, session));
+    if (core) {
+      (*core)->refresh_calibration(session.interrupts.stop_cleanly());
+    } else {
+      session.messages.warning(core.error().message);
+    }
+  }
   if (arguments.json) {
     Json failed = Json::array();
     for (const Failure& failure : report->failed) failed.push_back(failure_json(failure));

@@ -41,6 +41,7 @@ namespace {
 
 struct IndexArguments {
   std::vector<std::string> paths;
+  std::string files_from;  // a list of further paths; "-": stdin
   std::string collection;
   std::string checkpoint;
   EncoderChoice encoder;
@@ -59,21 +60,28 @@ struct IndexArguments {
   bool json = false;
 };
 
-// Paths on stdin: one a line, or ended by NUL where there is any NUL.
-Result<std::vector<std::filesystem::path>> read_path_list() {
-  constexpr size_t kMaxBytes = size_t{1} << 30;
+constexpr int64_t kMostListBytes = int64_t{1} << 30;
+
+Result<std::string> read_standard_input() {
   std::string text;
   std::vector<char> block(1 << 16);
   for (;;) {
     const ssize_t got = ::read(STDIN_FILENO, block.data(), block.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return fail_errno(errno, "read the file list from standard input");
-    if (got == 0) break;
+    if (got == 0) return text;
     text.append(block.data(), static_cast<size_t>(got));
-    if (text.size() > kMaxBytes) {
-      return fail(ErrorCode::kLimit, "the file list on standard input has more than {} bytes", kMaxBytes);
+    if (std::ssize(text) > kMostListBytes) {
+      return fail(ErrorCode::kLimit, "the file list on standard input has more than {} bytes",
+                  kMostListBytes);
     }
   }
+}
+
+// Paths in a file, or on stdin for "-": one a line, or ended by NUL where there is any NUL.
+Result<std::vector<std::filesystem::path>> read_path_list(const std::string& file) {
+  SACCADE_ASSIGN(const std::string text,
+                 file == "-" ? read_standard_input() : read_file(file, kMostListBytes).in("file list"));
   const char separator = text.find('\0') != std::string::npos ? '\0' : '\n';
   std::vector<std::filesystem::path> paths;
   for (size_t begin = 0; begin < text.size();) {
@@ -81,7 +89,9 @@ Result<std::vector<std::filesystem::path>> read_path_list() {
     if (end > begin) paths.emplace_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
-  if (paths.empty()) return fail(ErrorCode::kUsage, "the file list on standard input is empty");
+  if (paths.empty()) {
+    return fail(ErrorCode::kUsage, "the file list {} is empty", file == "-" ? "on standard input" : file);
+  }
   return paths;
 }
 
@@ -147,13 +157,21 @@ CollectionChoices choices_of(const IndexArguments& arguments) {
 
 Result<int> run_index(IndexArguments& arguments, Session& session) {
   std::vector<std::filesystem::path> inputs;
+  const auto add_list = [&](const std::string& file) -> Status {
+    SACCADE_ASSIGN(const auto listed, read_path_list(file));
+    inputs.insert(inputs.end(), listed.begin(), listed.end());
+    return {};
+  };
   for (const std::string& path : arguments.paths) {
     if (path != "-") {
       inputs.emplace_back(path);
-      continue;
+    } else {
+      SACCADE_TRY(add_list(path));
     }
-    SACCADE_ASSIGN(const auto listed, read_path_list());
-    inputs.insert(inputs.end(), listed.begin(), listed.end());
+  }
+  if (!arguments.files_from.empty()) SACCADE_TRY(add_list(arguments.files_from));
+  if (inputs.empty()) {
+    return fail(ErrorCode::kUsage, "nothing to add: name folders and files (PATH), or a list (--files-from)");
   }
   SACCADE_TRY(settle_collection_to_fill(arguments.collection, inputs, session.messages));
   arguments.ingest.prune = !arguments.prune.empty();
@@ -205,7 +223,8 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
     if (!encoder_name.empty()) text += fmt::format("  encoder: {}, {}\n", one_line(encoder_name), why);
     SACCADE_TRY(session.out.write(text));
   }
-  warn_of_no_pictures(*report, arguments.paths.front(), session.messages);
+  warn_of_no_pictures(*report, arguments.paths.empty() ? arguments.files_from : arguments.paths.front(),
+                      session.messages);
   if (!arguments.captions.empty() && report->given_captions == 0 && report->seen > 0 && !report->cancelled) {
     session.messages.warning(fmt::format(
         "--captions {}: its captions are for {}, none of which is among the {} found; images are matched by "
@@ -225,10 +244,11 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
 void add_index_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<IndexArguments>();
   CLI::App* command = app.add_subcommand("index", "Add images to a collection, or update it");
-  command
-      ->add_option("PATH", arguments->paths,
-                   "folders and files to add; - reads paths from stdin, separated by newlines or NULs")
-      ->required();
+  command->add_option("PATH", arguments->paths,
+                      "folders and files to add; - reads paths from stdin, separated by newlines or NULs");
+  command->add_option(
+      "--files-from", arguments->files_from,
+      "file with paths of folders and files to add, separated by newlines or NULs; - reads stdin");
   command->add_option(
       "-c,--collection", arguments->collection,
       "folder of the collection, or weaviate://HOST:PORT/Name; created if missing (default: $SACCADE_COLLECTION, else .saccade in this "
@@ -246,7 +266,7 @@ void add_index_command(CLI::App& app, Command& chosen) {
   add_walk_options(*command, arguments->ingest);
   command->add_option(
       "--shard", arguments->shard,
-      "I/N: take part I of N of the files, by a hash of their paths, for N workers that index the same PATHs into a "
+      "I/N: take part I of N of the files, by a hash of their paths, for N workers that index the same folders or list into a "
       "Weaviate cluster (default: all files)");
   command->add_option(
       "--captions", arguments->captions,

@@ -89,6 +89,16 @@ void add_watch_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<WatchArguments>();
   CLI::App* command = app.add_subcommand("watch", "Keep a collection up to date while its folders change");
   command->add_option("PATH", arguments->paths, "folders and files to watch")->required();
+  // For whoever knows it from `index`.
+  command
+      ->add_option_function<std::string>(
+          "--files-from", [](const std::string&) {}, "refused")
+      ->check([](const std::string&) {
+        return std::string(
+            "watch follows folders, as a list does not say where new files appear: name folders, or index the "
+            "list once (saccade index --files-from)");
+      })
+      ->group("");
   add_collection_option(*command, arguments->collection);
   command->add_option("-m,--model", arguments->checkpoint,
                       std::string(kCheckpointHelp) + " (default: the collection's own)");

@@ -40,6 +40,8 @@ TEST_F(BadInput, WrongUseIsExitCode2) {
   expect_failure({"search", "-c", "c", "--precision", "fp8", "x"}, 2, {"fp8"});
   expect_failure({"index", "-c", "c"}, 2, {"PATH"});
   expect_failure({"index", "-", "-c", "c"}, 2, {"file list", "empty"}, {.input = "\n\n"});
+  expect_failure({"index", "--files-from", "-", "-c", "c"}, 2, {"file list", "empty"}, {.input = ""});
+  expect_failure({"watch", "--files-from", "list", "-c", "c"}, 2, {"watch follows folders", "--files-from"});
   expect_failure({"-q", "collection"}, 2, {"subcommand"});
   expect_failure({"collection", "remove", "-c", "c"}, 2, {"nothing to remove"});
   for (const char* recall : {"0", "1"}) {
@@ -165,6 +167,7 @@ TEST_F(BadInput, WhatIsMissingIsNamed) {
                  {"index: " + (folder_ / "nopictures").string() + ": no such file or folder"});
   expect_failure({"index", "-", "-c", "c", "-m", "model"}, 1, {"nopictures"},
                  {.input = "nopictures\nnoneither\n"});
+  expect_failure({"index", "--files-from", "nolist", "-c", "c", "-m", "model"}, 1, {"file list", "nolist"});
   expect_failure({"embed", "--images", "nopictures", "-m", "model", "-o", "x.npy"}, 1, {"nopictures"});
   expect_failure({"embed", "--texts", "notexts", "-m", "model", "-o", "x.npy"}, 1, {"notexts"});
   expect_failure({"embed", "--images", "pictures", "-m", "model", "-o", "no/x.npy"}, 1, {"no/x.npy"});

@@ -58,6 +58,52 @@ TEST_F(Cli, IndexAddsOnceAndSaysWhatItDid) {
   EXPECT_EQ(json_of(run({"index", "-", "-c", "c", "--json"}, {.input = list}))["added"], 1);
 }
 
+TEST_F(Cli, IndexTakesAListOfFiles) {
+  make_collection();
+  picture("more/a.png", 1, 200, 200);
+  picture("more/b.png", 200, 1, 200);
+  picture("more/c.png", 200, 200, 1);
+  write("list", "more/a.png\nmore/gone.png\n\nmore/b.png\n");
+  const Outcome listed = run({"index", "--files-from", "list", "-c", "c", "--json"});
+  EXPECT_EQ(listed.code, 3) << listed.err;
+  const Json json = json_of(listed);
+  EXPECT_EQ(json["added"], 2);
+  ASSERT_EQ(json["failed"].size(), 1U);
+  EXPECT_EQ(json["failed"][0]["path"], (folder_ / "more/gone.png").string());
+  EXPECT_EQ(json["failed"][0]["reason"], "no such file or folder");
+  // Beside a folder, and from stdin.
+  const Outcome beside =
+      run({"index", "pictures", "--files-from", "-", "-c", "c", "--json"}, {.input = "more/c.png"});
+  EXPECT_EQ(beside.code, 0) << beside.err;
+  EXPECT_EQ(json_of(beside)["added"], 1);
+  EXPECT_EQ(json_of(beside)["unchanged"], 4);
+}
+
+TEST_F(Cli, ShardsDivideAListOfFiles) {
+  make_collection();
+  std::string list;
+  for (int number = 0; number < 12; ++number) {
+    const std::string name = fmt::format("more/{}.png", number);
+    picture(name, 20 * number, 200, 100);
+    list += name + "\n";
+  }
+  write("list", list + "more/gone.png\n");
+  std::vector<int> added;
+  int failed = 0;
+  for (const char* shard : {"1/3", "2/3", "3/3"}) {
+    const Outcome part = run({"index", "--files-from", "list", "--shard", shard, "-c", "c", "--json"});
+    const Json json = json_of(part);
+    added.push_back(json["added"].get<int>());
+    EXPECT_EQ(json["unchanged"], 0);
+    const int gone = static_cast<int>(json["failed"].size());
+    EXPECT_EQ(part.code, gone == 0 ? 0 : 3) << part.err;
+    failed += gone;
+  }
+  EXPECT_EQ(added[0] + added[1] + added[2], 12);
+  EXPECT_EQ(failed, 1) << "a missing file fails in the worker that has it";
+  for (const int count : added) EXPECT_LT(count, 12);
+}
+
 TEST_F(Cli, IndexPrunesAndRetriesWhenAsked) {
   make_collection();
   picture("other/large.png", 9, 9, 9);

@@ -3,18 +3,22 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <random>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "saccade/core/files/files.h"
+#include "saccade/core/files/npy.h"
 #include "saccade/core/json.h"
 #include "saccade/core/process/limited_process.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/image/decode/raw.h"
 #include "saccade/image/image_codec.h"
+#include "saccade/matrix.h"
 
 #include "outcome_json.h"
 #include "run_program.h"
@@ -495,6 +499,82 @@ TEST_F(Life, WatchTakesInWhatIsThereAndEndsWhenAsked) {
   EXPECT_THAT(watched.err, HasSubstr("deleted are removed from the collection (--no-prune keeps them)"));
   EXPECT_THAT(run({"watch", "--help"}).out, HasSubstr("--no-prune"));
   expect_failure({"watch", "pictures", "-c", "none"}, 1, {"saccade index PATH -c none", "makes one"});
+}
+
+// The approximate index of embeddings that were made elsewhere, from its build to its removal.
+TEST_F(Life, AnApproximateIndexIsBuiltUsedAndRemoved) {
+  constexpr int64_t kRows = 20'000;
+  constexpr int64_t kDim = 24;  // of the tests' checkpoint
+  constexpr int64_t kCenters = 200;
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  Matrix<float> centers(kCenters, kDim);
+  for (float& value : centers.values()) value = normal(random);
+  Matrix<float> rows(kRows, kDim);
+  std::string items;
+  for (int64_t r = 0; r < kRows; ++r) {
+    const auto center = std::as_const(centers).row(r % kCenters);
+    for (int64_t c = 0; c < kDim; ++c) {
+      rows.row(r)[static_cast<size_t>(c)] = center[static_cast<size_t>(c)] + 0.4F * normal(random);
+    }
+    items += fmt::format("{{\"path\": \"/elsewhere/{}.png\"}}\n", r);
+  }
+  write("made/items.jsonl", items);
+  ASSERT_TRUE(write_npy(folder_ / "made/rows.npy", std::as_const(rows).view()));
+  const Outcome imported =
+      run({"collection", "import", "made", "-c", "c", "-m", "model", "--no-files", "--json"});
+  ASSERT_EQ(imported.code, 0) << imported.err;
+  EXPECT_EQ(json_of(imported)["added"], kRows);
+
+  const auto approximate = [&] {
+    return json_of(run({"collection", "info", "-c", "c", "--json"}))["approximate"];
+  };
+  const auto search = [&](const std::vector<std::string>& options) {
+    std::vector<std::string> words = {"search", "-c", "c", "--json"};
+    words.insert(words.end(), options.begin(), options.end());
+    words.emplace_back("a red card");
+    const Outcome found = run(words);
+    EXPECT_EQ(found.code, 0) << found.err;
+    return json_of(found);
+  };
+  EXPECT_TRUE(approximate().is_null());
+  EXPECT_TRUE(search({})["approximate"].is_null());
+
+  const Outcome built = run({"collection", "ann", "-c", "c", "--from", "1", "--recall", "0.7", "--json"});
+  ASSERT_EQ(built.code, 0) << built.err;
+  const Json index = json_of(built)["approximate"];
+  EXPECT_EQ(index["usable"], true);
+  EXPECT_EQ(index["used"], true);
+  EXPECT_EQ(index["used_from"], 1);
+  EXPECT_EQ(index["rows"], kRows);
+  EXPECT_EQ(index["text"]["wanted"], 0.7);
+  EXPECT_EQ(index["text"]["reached"], true);
+  EXPECT_EQ(approximate(), index);
+  EXPECT_THAT(run({"collection", "info", "-c", "c"}).out, HasSubstr("approximate  20,000 rows in"));
+
+  const Json near = search({});
+  ASSERT_TRUE(near["approximate"].is_object()) << near.dump();
+  EXPECT_EQ(near["approximate"]["of"], "text");
+  EXPECT_EQ(near["approximate"]["at"], 10);
+  EXPECT_EQ(near["approximate"]["recall"], index["text"]["recall"]);
+  const Outcome shown = run({"search", "-c", "c", "a red card"});
+  EXPECT_THAT(shown.out + shown.err, HasSubstr("approximate, recall "));
+  const Json exact = search({"--exact"});
+  EXPECT_TRUE(exact["approximate"].is_null());
+  ASSERT_EQ(exact["hits"].size(), 10U);
+  ASSERT_EQ(near["hits"].size(), 10U);
+  for (size_t i = 0; i < 10; ++i) {
+    // No row scores higher than those that an exact search finds.
+    EXPECT_LE(near["hits"][i]["score"].get<double>(), exact["hits"][i]["score"].get<double>() + 1e-6);
+  }
+
+  const Outcome removed = run({"collection", "ann", "-c", "c", "--none"});
+  EXPECT_EQ(removed.code, 0) << removed.err;
+  EXPECT_THAT(removed.out, HasSubstr("the approximate index was removed"));
+  EXPECT_TRUE(approximate().is_null());
+  EXPECT_EQ(search({})["hits"], exact["hits"]);
+  EXPECT_THAT(run({"collection", "ann", "-c", "c", "--none"}).out,
+              HasSubstr("there is no approximate index"));
 }
 
 TEST_F(Life, HelpOffersAClusterWhereOneIsTaken) {

@@ -127,7 +127,7 @@ TEST_F(Visualness, WhatIsTrainedIndexesSearchesMeasuresAndScores) {
   const Outcome page = run({"report", "measured", "run/automatic", "-o", "page.html", "--no-charts"});
   ASSERT_EQ(page.code, 0) << page.err;
   const std::string html = read_file(folder_ / "page.html").value();
-  for (const char* part : {"<h2>Visualness</h2>", "objects named (objects)", "NULL picture", "MRR"}) {
+  for (const char* part : {"<h2>Visualness</h2>", "objects named (objects)", "NULL image", "MRR"}) {
     EXPECT_THAT(html, HasSubstr(part));
   }
 }
@@ -221,7 +221,7 @@ TEST_F(Visualness, AClassifierIsTrainedMeasuredAndScores) {
   ASSERT_EQ(page.code, 0) << page.err;
   const std::string html = read_file(folder_ / "page.html").value();
   for (const char* part : {"unclear: attention to words", "unclear: where the scores of ambiguous texts lie",
-                           "t-SNE: unclear", "NULL picture", "captions: attention to words of two models",
+                           "t-SNE: unclear", "NULL image", "captions: attention to words of two models",
                            "unclear: F1 by the length", "Ratings of words in lexicons"}) {
     EXPECT_THAT(html, HasSubstr(part));
   }

@@ -1,11 +1,14 @@
 // Collections in a Weaviate cluster of three nodes, used by `saccade` as folders are: workers that share their inputs, roots
-// that hosts mount elsewhere, shards and replicas, a folder that is watched, filters against the same items in a folder, a node
-// that is killed during import and search, and an engine that is down. The cost of `search --exact-rescore` is measured.
+// that hosts mount elsewhere, shards and replicas, a folder that is watched, queries of all kinds and filters against the same
+// items in a folder, three servers and the page over one class, a node that is killed during import and search, and an engine that
+// is down. The cost of `search --exact-rescore` is measured.
 import assert from "node:assert/strict";
-import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
+import { fileURLToPath } from "node:url";
 import { ask, draw, drawings, nodePorts, run, start, startNode, stop, stopAll, until } from "./programs.mjs";
 
 const folder = mkdtempSync(join(tmpdir(), "saccade-nodes-"));
@@ -29,6 +32,37 @@ async function asked(path) {
   assert.equal(status, 200, `${path}: ${text}`);
   return json;
 }
+
+// Starts a server, and returns its address.
+const serve = (...collections) => start(
+  folder,
+  process.env.SACCADE_PROGRAM,
+  ["serve", "-q", ...collections.flatMap((collection) => ["-c", collection]), "--listen", "127.0.0.1:0"],
+  environment,
+  (child) => child.said.match(/http:\/\/127\.0\.0\.1:\d+/)?.[0],
+);
+
+// Two answers say the same, apart from ids, which each collection gives, and from how the images were found.
+function assertAlike(theirs, ours, at) {
+  if (typeof ours === "number" && typeof theirs === "number") {
+    assert.ok(Math.abs(theirs - ours) < 1e-4, `${at}: ${theirs} in the cluster, ${ours} in a folder`);
+  } else if (ours === null || typeof ours !== "object") {
+    assert.equal(theirs, ours, at);
+  } else {
+    const keys = (value) => Object.keys(value ?? {}).filter((key) => key !== "id" && key !== "approximate").sort();
+    assert.deepEqual(keys(theirs), keys(ours), at);
+    for (const key of keys(ours)) assertAlike(theirs[key], ours[key], `${at}.${key}`);
+  }
+}
+
+// The page's packages and a browser, as in the page's own tests.
+const pageFolder = fileURLToPath(new URL("../../src/saccade/serve/page/", import.meta.url));
+const browserPath = [process.env.CHROMIUM ?? "", "/usr/bin/chromium", "/usr/bin/chromium-browser"].find(existsSync);
+const noBrowser = !existsSync(join(pageFolder, "node_modules/playwright-core"))
+  ? "npm's packages are not fetched (./dev page does it)"
+  : !browserPath
+    ? "no Chromium"
+    : false;
 
 // A generator of numbers in [0, 1) from a seed (mulberry32).
 function generator(seed) {
@@ -266,19 +300,86 @@ test("a folder that is watched is followed into the cluster", async () => {
   await succeeds("collection", "verify", "-c", into);
 }, { timeout: 300_000 });
 
+test("queries of all kinds are answered like a folder's, by three servers too", async () => {
+  const inputs = join(folder, "alike");
+  const paths = draw(inputs);
+  const [heart, , house] = paths;
+  const [local, into] = [join(folder, "alike-local"), address("Alike")];
+  for (const to of [local, into]) assert.equal((await answers("index", "-q", "-c", to, "-m", "starter", inputs)).added, paths.length);
+  for (const query of [
+    ["a heart"],
+    ["a heart -house"],
+    ["--image", house],
+    ["but gold", "--image", heart],
+    ["--image", heart, "--image", house],
+    ["--keyword-weight", "0", "--rerank", "starter", "a star"],
+    ["--explain", "an envelope"],
+    ["but brown", "--image", heart, "--rerank", "starter", "--explain"],
+  ]) {
+    const [ours, theirs] = await Promise.all([local, into].map((from) => answers("search", "-q", "-c", from, ...query)));
+    assert.match(theirs.approximate.engine, /^Weaviate/);
+    assert.ok(ours.hits.length > 0);
+    assertAlike(theirs, ours, query.join(" "));
+  }
+
+  const one = await serve(local, into);
+  const [ids, wanted] = [{}, {}];
+  for (const name of ["alike-local", "Alike"]) {
+    const { json } = await ask(`${one}/api/search`, { collection: name, text: "a house" });
+    ids[name] = json.hits.find((hit) => hit.path === house).id;
+    const like = await ask(`${one}/api/search`, { collection: name, like: ids[name] });
+    assert.equal(like.status, 200, like.text);
+    wanted[name] = like.json.hits.map(({ path, score }) => ({ path, score }));
+    assert.ok(wanted[name].every(({ path }) => path !== house), like.text);
+  }
+  assertAlike(wanted.Alike, wanted["alike-local"], "like");
+
+  const servers = await Promise.all([1, 2, 3].map(() => serve(into)));
+  for (const body of [{ text: "a star", k: 4 }, { like: ids.Alike, k: 4 }, { like: ids.Alike, text: "but red", k: 4 }, { filter: "path~heart" }]) {
+    const [first, ...others] = await Promise.all(servers.map(async (server) => {
+      const { status, json, text } = await ask(`${server}/api/search`, body);
+      assert.equal(status, 200, text);
+      return json.hits;
+    }));
+    assert.ok(first.length > 0);
+    for (const other of others) assert.deepEqual(other, first);
+  }
+}, { timeout: 300_000 });
+
+test("the page shows a collection of the cluster", { skip: noBrowser, timeout: 300_000 }, async () => {
+  const inputs = join(folder, "shown");
+  const paths = draw(inputs);
+  await succeeds("index", "-q", "-c", address("Shown"), "-m", "starter", inputs);
+  const served = await serve(address("Shown"));
+  const { chromium } = createRequire(join(pageFolder, "package.json"))("playwright-core");
+  const browser = await chromium.launch({ executablePath: browserPath, args: ["--no-sandbox", "--disable-gpu"] });
+  try {
+    const page = await browser.newPage();
+    page.setDefaultTimeout(60_000);
+    const failed = [];
+    page.on("pageerror", (error) => failed.push(`${error}`));
+    page.on("response", (response) => response.status() >= 500 && failed.push(`${response.status()} ${response.url()}`));
+    const shown = () => page.waitForSelector('#results[aria-busy="false"] .tile-link').then(() => page.$$eval("#results .tile-link", (links) => links.map((link) => Number(link.dataset.id))));
+    await page.goto(`${served}/`);
+    assert.equal((await shown()).length, paths.length);
+    await page.goto(`${served}/?q=${encodeURIComponent("a heart")}`);
+    const found = await shown();
+    const { json } = await ask(`${served}/api/search`, { text: "a heart" });
+    assert.equal(found[0], json.hits[0].id);
+    assert.equal(json.hits[0].path, join(inputs, "a heart.svg"));
+    assert.deepEqual(failed, []);
+  } finally {
+    await browser.close();
+  }
+});
+
 test("500 random filters leave the same items as in a folder", async () => {
   writeItems(join(folder, "items"), 240, 1);
   const local = join(folder, "local");
   for (const into of [address("Random"), local]) {
     await succeeds("collection", "import", "-q", "-c", into, "-m", "starter", "--no-files", join(folder, "items"));
   }
-  const served = await start(
-    folder,
-    process.env.SACCADE_PROGRAM,
-    ["serve", "-q", "-c", local, "-c", address("Random"), "--listen", "127.0.0.1:0"],
-    environment,
-    (child) => child.said.match(/http:\/\/127\.0\.0\.1:\d+/)?.[0],
-  );
+  const served = await serve(local, address("Random"));
   const random = generator(7);
   const pick = (list) => list[Math.floor(random() * list.length)];
   const number = () => pick(["=", "!=", "<", "<=", ">", ">="]);
@@ -362,6 +463,12 @@ test("the cost of --exact-rescore is measured", async (t) => {
     const same = paths.filter((path) => exact.paths.includes(path)).length;
     t.diagnostic(`--exact-rescore ${rescore}: ${time} ms, ${compared} compared, ${same} of the exact 10 best`);
   }
+  // The import measured match probabilities on a sample, which the class keeps.
+  const cut = await answers("search", "-q", "-c", into, "--cut", "0.01", "a red bird");
+  assert.equal(cut.matching.tells, true);
+  assert.deepEqual(cut.matching.sample, { images: 4096, of: count });
+  assert.ok(cut.hits.length > 0 && cut.matching.passed >= cut.hits.length);
+  assert.match(await succeeds("search", "-q", "-c", into, "a red bird"), /match probabilities from a sample of 4,096 of 12,000 images/);
   // The nodes of the next tests start again without it.
   for (const name of ["Costs", "CostsNotes"]) {
     assert.equal((await ask(`http://127.0.0.1:${nodes[0].http}/v1/schema/${name}`, undefined, {}, "DELETE")).status, 200);
@@ -404,13 +511,7 @@ test("a node that is killed in an import and in searches loses nothing", async (
 
 test("an engine that is down is one sentence, and a server recovers without restart", async () => {
   const into = address("Random");
-  const served = await start(
-    folder,
-    process.env.SACCADE_PROGRAM,
-    ["serve", "-q", "-c", into, "--listen", "127.0.0.1:0"],
-    environment,
-    (child) => child.said.match(/http:\/\/127\.0\.0\.1:\d+/)?.[0],
-  );
+  const served = await serve(into);
   const found = async () => (await ask(`${served}/api/search`, { text: "a red bird", k: 5 }));
   assert.equal((await ask(`${served}/readyz`)).status, 200);
   assert.equal((await found()).json.hits.length, 5);

@@ -111,6 +111,8 @@ Result<std::shared_ptr<const CollectionSnapshot>> CollectionSnapshot::open(
     auto read = read_background(snapshot->collection);
     if (read) {
       snapshot->background = std::make_shared<const Background>(*std::move(read));
+    } else if (read.error().code == ErrorCode::kIo && snapshot->collection.index() != nullptr) {
+      return fail(std::move(read).error());
     } else if (read.error().code != ErrorCode::kNotFound && options.note) {
       options.note(
           {fmt::format("{}; the next `saccade index` measures it again", read.error().message), true});

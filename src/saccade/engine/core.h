@@ -178,6 +178,10 @@ class EngineCore {
   // now holds a collection of another model.
   Status refresh();
 
+  // Measures the collection's calibration data where it is due, and returns whether it did. A failure is a note: the images
+  // are indexed all the same. index() and watch() do this.
+  bool refresh_calibration(const std::stop_token& stop);
+
  private:
   explicit EngineCore(EngineCoreOptions options) : options_(std::move(options)) {}
   void note(std::string text, bool warning) const;
@@ -195,9 +199,6 @@ class EngineCore {
                   SearchQuery& query) const;
   Result<std::shared_ptr<Composer>> composer_of(const CollectionSnapshot& snapshot, const SearchCall& call,
                                                 const SearchQuery& query) const;
-  // Measures the collection's calibration data where it is due, and returns whether it did. A failure is a note: the images
-  // are indexed all the same.
-  bool refresh_calibration(const std::stop_token& stop);
   [[nodiscard]] DecoderPool* decoders() const { return options_.decoders ? options_.decoders() : nullptr; }
 
   EngineCoreOptions options_;

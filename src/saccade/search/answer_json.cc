@@ -130,13 +130,15 @@ Json known(double value) {
 Json matching_json(const SearchAnswer& answer) {
   if (!answer.matching) return {};
   const Matching& matching = *answer.matching;
+  Json sample;
+  if (matching.sample) sample = {{"images", matching.sample->images}, {"of", matching.sample->of}};
   return {
       {"tells", matching.tells},        {"reason", matching.reason.empty() ? Json() : Json(matching.reason)},
       {"there", known(matching.there)}, {"p_value", known(matching.p_value)},
       {"queries", matching.queries},    {"labelled", matching.labelled},
       {"best", known(matching.best)},   {"cut_hits", matching.cut_hits},
       {"passed", matching.passed},      {"more", matching.more},
-      {"shipped", matching.shipped}};
+      {"shipped", matching.shipped},    {"sample", std::move(sample)}};
 }
 
 Json likelihood_json(const SearchHit& hit) {
@@ -405,6 +407,10 @@ std::string matching_note(const SearchAnswer& answer) {
   if (matching.shipped) {
     notes.emplace_back(
         "matches are rated by a general rule, because too few images have captions or names with words");
+  }
+  if (matching.sample) {
+    notes.push_back(fmt::format("match probabilities from a sample of {} of {}",
+                                count_text(matching.sample->images), counted(matching.sample->of, "image")));
   }
   return fmt::format("{}", fmt::join(notes, "; "));
 }

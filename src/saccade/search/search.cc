@@ -115,9 +115,6 @@ Judge judge_of(const CollectionReader& collection, const SearchQuery& query) {
     return {.reason =
                 "of late interaction nothing is measured: its scores grow with the text's number of tokens"};
   }
-  if (query.background == nullptr && collection.index() != nullptr) {
-    return {.reason = "the collection is in a vector database, which is not measured"};
-  }
   if (query.background == nullptr) {
     return {.reason = "the collection has not been measured: `saccade index` does that"};
   }
@@ -138,6 +135,7 @@ constexpr int64_t kScaleRows = 256;
 // The collection that a window's items are from (search_index).
 struct Whole {
   int64_t searched = 0;                         // number of its items that the filter leaves
+  bool complete = false;                        // no other item meets the filter
   std::shared_ptr<const Matrix<float>> sample;  // rows of its items
 };
 
@@ -193,6 +191,9 @@ std::map<int64_t, HitLikelihood> judge(const CollectionReader& collection, std::
   if (judge.kind == nullptr) return by_row;
   const MatchModel& model = judge.kind->model;
   matching.tells = judge.tells();
+  if (answer.query.background->sample > 0) {
+    matching.sample = Matching::Sample{answer.query.background->sample, answer.query.background->items};
+  }
   matching.queries = model.queries;
   matching.labelled = model.labelled;
   std::vector<RowScore> best;
@@ -364,6 +365,7 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
                                                  pool, finder));
     }
     say_how(candidates);
+    if (whole != nullptr && !whole->complete) candidates.complete = false;
     join_brought(candidates);
     likelihoods = judge(collection, row, *by, candidates, words, answer);
     SACCADE_ASSIGN(folding,
@@ -474,7 +476,8 @@ Result<SearchAnswer> search_index(const CollectionReader& collection, std::span<
   }
   asked.terms = terms;
   asked.counted = unwanted;
-  const int64_t least = query.rescore > 0 ? query.rescore : kFirstWindow;
+  int64_t least = query.rescore > 0 ? query.rescore : kFirstWindow;
+  if (query.cut) least = std::max(least, std::max(query.k, kCutDepth) + 1);
   asked.count = std::min(std::max(4 * query.k + 32, least), index.most());
   Whole whole;
   SACCADE_ASSIGN(whole.sample, index.sample());
@@ -484,13 +487,15 @@ Result<SearchAnswer> search_index(const CollectionReader& collection, std::span<
     SACCADE_TRY(check_stop(query));
     SACCADE_ASSIGN(NearestItems nearest, index.nearest(asked));
     whole.searched = nearest.searched;
+    whole.complete = nearest.complete;
     const int64_t compared = std::ssize(nearest.items);
     SACCADE_ASSIGN(const CollectionReader window,
                    CollectionReader::of_items({collection.info(), std::move(nearest.items),
                                                std::move(nearest.words), collection.folder()}));
     SACCADE_ASSIGN(SearchAnswer answer,
                    search_with(window, row, nullptr, by, query, pool, logit_scale, finder, &whole));
-    const bool enough = std::ssize(answer.hits) >= query.k;
+    // What a cut leaves out is not replaced.
+    const bool enough = query.cut || std::ssize(answer.hits) >= query.k;
     const bool grows = compared > std::exchange(before, compared);
     if (!enough && grows && !nearest.complete && asked.count < index.most()) continue;
     for (SearchHit& hit : answer.hits) {

@@ -75,6 +75,13 @@ struct Matching {
   double p_value = HitLikelihood::kUnknown;
   int64_t queries = 0;   // that it is a share of
   int64_t labelled = 0;  // queries with known answers that likelihoods were learned from
+  // Set if this was measured on a sample of the collection's images, as in a vector database: their number, and that of
+  // all images then.
+  struct Sample {
+    int64_t images = 0;
+    int64_t of = 0;
+  };
+  std::optional<Sample> sample = {};
   // True if the collection has too few captions or names with words: the calibration is that which ships with the
   // program.
   bool shipped = false;

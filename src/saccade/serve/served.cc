@@ -17,12 +17,15 @@ namespace {
 
 // Returns a string that changes with the collection: the stamps of the files that every change touches. It is
 // empty while a further change might leave the stamps as they are. The collection must then be checked again
-// the next time. For an address: the class that is there, and its number of images.
+// the next time. For an address: the class that is there, its number of images, and the time of its
+// calibration data.
 Result<std::string> state_of(const std::filesystem::path& folder) {
   if (weaviate::is_address(folder)) {
     SACCADE_ASSIGN(const CollectionReader there, CollectionReader::open(folder));
     const CollectionInfo& info = there.info();
-    return fmt::format("{};{};{}", info.created, info.checkpoint.fingerprint, there.item_count());
+    SACCADE_ASSIGN(const std::string measured, there.index()->kept_state(kBackgroundName));
+    return fmt::format("{};{};{};{}", info.created, info.checkpoint.fingerprint, there.item_count(),
+                       measured);
   }
   std::string state;
   for (const std::string_view name :

@@ -99,6 +99,16 @@ class VectorIndex {
   [[nodiscard]] virtual Result<WholeItem> whole(int64_t id) const = 0;
   // Returns the rows of a uniform sample of the items, [n, dim], which is drawn once.
   [[nodiscard]] virtual Result<std::shared_ptr<const Matrix<float>>> sample() const = 0;
+  // Returns up to `most` items with their rows: those whose hashed paths come first, which are a uniform sample and the same
+  // ones on every host. Their paths are stored ones.
+  [[nodiscard]] virtual Result<std::vector<WholeItem>> sample_items(int64_t most) const = 0;
+
+  // Keeps bytes with the collection, in place of those that were kept under this name.
+  virtual Status keep(std::string_view name, std::string_view bytes) const = 0;
+  // Returns what was kept under a name. kNotFound if nothing was.
+  [[nodiscard]] virtual Result<std::string> kept(std::string_view name) const = 0;
+  // Returns a text that changes when something is kept under the name; empty if nothing was. Costs less than reading it.
+  [[nodiscard]] virtual Result<std::string> kept_state(std::string_view name) const = 0;
 };
 
 // Reading side of a store. Methods are documented at CollectionReader. Thread-safe, except refresh().

@@ -263,8 +263,8 @@ void Run::tell() {
   progress_({"indexing", report_.seen - undecided_, total_, detail});
 }
 
-// Checks for missing inputs. Each is a failure, and the run fails if there are no other inputs. With `prune`
-// a missing input that has items in the catalog is no failure: look_for_missing() removes or keeps them.
+// Checks for missing inputs. Each is a failure of the worker that has it, and the run fails if there are no other inputs.
+// With `prune` a missing input that has items in the catalog is no failure: look_for_missing() removes or keeps them.
 Status Run::check_inputs(const WalkResult& found) {
   bool any = !found.files.empty() || !found.videos.empty() || !found.folders.empty();
   for (const std::string& path : found.missing) {
@@ -276,8 +276,8 @@ Status Run::check_inputs(const WalkResult& found) {
       }));
     }
     any = any || known;
-    if (!known)
-      decider_.report_failure(path, no_such_input());  // else look_for_missing() says what becomes of it
+    // Of a known one look_for_missing() says what becomes of it.
+    if (!known && has(path)) decider_.report_failure(path, no_such_input());
   }
   if (!any && !found.missing.empty()) {
     return fail(no_such_input().in(found.missing.front()));

@@ -14,7 +14,9 @@
 //                             numbers; missing where they are not known
 //
 // The UUID of an object is made of the class's name and the stored path (address.h), so that every worker gives an image
-// the same one. A second class, whose name ends in "Notes", keeps failures and removals: properties kind, path, note.
+// the same one. A second class, whose name ends in "Notes", keeps failures and removals: properties kind, path, note. It also
+// keeps the score calibration data as a note of the kind "kept", whose path is its name and which has
+// {"bytes": <in base64>}.
 #pragma once
 
 #include <string>

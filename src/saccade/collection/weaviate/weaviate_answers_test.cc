@@ -319,17 +319,32 @@ TEST_F(WeaviateAnswers, AnAnswerToGraphqlHasData) {
 
 TEST_F(WeaviateAnswers, ErrorsOfGraphqlAreAskedAgainAndTold) {
   const Client asking = client();
-  answer_to("POST", "/v1/graphql",
-            R"({"data": {"Get": {"x": null}}, "errors": [{"message": "shard Abc is not found"}]})");
+  answer_to(
+      "POST", "/v1/graphql",
+      R"({"data": {"Get": {"x": null}}, "errors": [{"message": "no such prop with name 'numbr' found"}]})");
   const auto refused = asking.ask("{Get}");
   expect_bad(refused, "errors");
-  EXPECT_THAT(refused.error().message, HasSubstr("shard Abc is not found"));
+  EXPECT_THAT(refused.error().message, HasSubstr("no such prop with name 'numbr' found"));
   EXPECT_EQ(sent("POST", "/v1/graphql").size(), static_cast<size_t>(kReading.rounds));
   for (const char* errors : {"\"all\"", "3", "true", "[null]", "[3]", "[[]]", R"([{"message": 3}])",
                              R"([{}])", R"({"message": "an object"})"}) {
     const std::string body = fmt::format(R"({{"data": {{}}, "errors": {}}})", errors);
     answer_to("POST", "/v1/graphql", body);
     expect_bad(asking.ask("{Get}"), body);
+  }
+  // Whoever waits for the cluster, as `watch` does, goes on once these have passed.
+  for (
+      const char* said :
+      {"shard Abc is not found", "explorer: get class: shard Abc: broadcast: Cannot reach enough replicas",
+       "remote shard object search Abc: send http request: dial tcp 127.0.0.1:7: connect: connection refused",
+       "context deadline exceeded", "class Photos has no physical shard \\\"Abc\\\": no leader",
+       "unable to resolve node name \\\"node2\\\" to host"}) {
+    answer_to("POST", "/v1/graphql",
+              fmt::format(R"({{"data": {{}}, "errors": [{{"message": "{}"}}]}})", said));
+    const auto later = asking.ask("{Get}");
+    ASSERT_FALSE(later) << said;
+    EXPECT_EQ(later.error().code, ErrorCode::kIo) << said;
+    EXPECT_THAT(later.error().message, testing::StartsWith("Weaviate: "));
   }
   // A node that has just come back.
   int asked = 0;
@@ -501,6 +516,66 @@ TEST_F(WeaviateAnswers, APathIsAskedForOnceForEachOfItsNames) {
   before = requests();
   EXPECT_EQ(collection->item_of_path(folder / "top/real/b.jpg").error().code, ErrorCode::kNotFound);
   EXPECT_EQ(requests() - before, 1U);
+}
+
+TEST_F(WeaviateAnswers, WhatAClassKeepsIsReadAgainAndIsNoNoteOfAnImage) {
+  const auto store = Store::open(address());
+  ASSERT_OK(store);
+  EXPECT_EQ(store->kept("figures").error().code, ErrorCode::kNotFound);
+  const std::string bytes("a\0\xff\n\"", 5);
+  ASSERT_OK(store->keep("figures", bytes));
+  const std::vector<std::string> batches = sent("POST", "/v1/batch/objects");
+  ASSERT_EQ(batches.size(), 1U);
+  const Json object = Json::parse(batches.front())["objects"][0];
+  EXPECT_EQ(object["class"], "PhotosNotes");
+  answers_ = [=](const test::ServerRequest& request) -> std::optional<test::ServerReply> {
+    if (request.path == "/v1/objects/PhotosNotes/" + object["id"].get<std::string>()) {
+      return test::ServerReply{.body = dump_json(object)};
+    }
+    if (request.path.starts_with("/v1/objects?class=PhotosNotes&")) {
+      const bool first = request.path.find("&after=") == std::string::npos;
+      return test::ServerReply{.body =
+                                   dump_json({{"objects", first ? Json::array({object}) : Json::array()}})};
+    }
+    if (request.path == "/v1/graphql" && request.body.find("lastUpdateTimeUnix") != std::string::npos) {
+      return data({{"Get", {{"x", Json::array({{{"_additional", {{"lastUpdateTimeUnix", "17"}}}}})}}}});
+    }
+    return {};
+  };
+  EXPECT_EQ(store->kept("figures").value(), bytes);
+  EXPECT_EQ(store->kept("other").error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(store->kept_state("figures").value(), "17");
+  EXPECT_TRUE(store->removed().value().empty());
+  EXPECT_TRUE(store->failures().value().empty());
+  EXPECT_EQ(store->summary().value().removed, 0);
+  for (const char* body :
+       {"1", "{}", R"({"properties": {}})", R"({"properties": {"note": "1"}})",
+        R"({"properties": {"note": "{}"}})", R"({"properties": {"note": "{\"bytes\": \"*\"}"}})"}) {
+    answer_to("GET", "/v1/objects/PhotosNotes/", body);
+    expect_bad(store->kept("figures"), body);
+  }
+}
+
+TEST_F(WeaviateAnswers, ASampleHasTheFirstItemsAndNoMore) {
+  const auto store = Store::open(address());
+  ASSERT_OK(store);
+  const auto all = store->sample_items(10);
+  ASSERT_OK(all);
+  ASSERT_EQ(all->size(), 1U);
+  EXPECT_EQ(all->front().values, there().whole.values);
+  EXPECT_EQ(all->front().item.path, "/photos/a.jpg");
+  EXPECT_EQ(store->sample_items(0).value().size(), 0U);
+  // A server that lists more than were asked for does not make the sample larger.
+  answers_ = [](const test::ServerRequest& request) -> std::optional<test::ServerReply> {
+    if (!request.path.starts_with("/v1/objects?class=Photos&")) return {};
+    EXPECT_THAT(request.path, HasSubstr("limit=2"));
+    Json objects = Json::array();
+    for (const char* name : {"/photos/a.jpg", "/photos/b.jpg", "/photos/c.jpg"}) {
+      objects.push_back(stored_item(name, 1).in_listing);
+    }
+    return test::ServerReply{.body = dump_json({{"objects", objects}})};
+  };
+  EXPECT_EQ(store->sample_items(2).value().size(), 2U);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "saccade/collection/weaviate/weaviate_client.h"
 
 #include <algorithm>
+#include <cctype>
 #include <condition_variable>
 #include <utility>
 
@@ -17,6 +18,30 @@ constexpr int64_t kMostAnswer = int64_t{1} << 30;
 constexpr size_t kMostSaid = 400;
 constexpr const char* kKeyVariable = "SACCADE_WEAVIATE_KEY";
 constexpr const char* kKeyFileVariable = "SACCADE_WEAVIATE_KEY_FILE";
+
+// Returns true for a message of GraphQL, whose status is 200 all the same, that a node or the replicas of a shard do not
+// answer now. The words are Weaviate's and those of Go's network library.
+bool is_unavailable(const std::string& said) {
+  static constexpr std::string_view kWords[] = {"cannot reach enough replicas",
+                                                "cannot achieve consistency level",
+                                                "connection refused",
+                                                "connection reset",
+                                                "no route to host",
+                                                "i/o timeout",
+                                                "deadline exceeded",
+                                                ": eof",
+                                                "resolve node name",
+                                                "no physical shard",
+                                                "send http request"};
+  std::string lower = said;
+  std::ranges::transform(lower, lower.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const bool named = std::ranges::any_of(
+      kWords, [&](std::string_view words) { return lower.find(words) != std::string::npos; });
+  // "shard Abc is not found": of a node that has just died.
+  const size_t shard = lower.find("shard ");
+  return named || (shard != std::string::npos && lower.find("not found", shard) != std::string::npos);
+}
 
 // Returns the engine's message: {"error": [{"message": ...}]}, {"message": ...}, or the text itself.
 std::string said_in(const std::string& body) {
@@ -157,9 +182,10 @@ Result<Json> Client::ask(std::string query) const {
       return std::move(answer["data"]);
     }
     std::string said = json_field_or<std::string>(errors->front(), "message", "").value_or("");
+    const ErrorCode code = is_unavailable(said) ? ErrorCode::kIo : ErrorCode::kBadData;
     if (said.size() > kMostSaid) said = said.substr(0, kMostSaid) + "...";
     // A shard whose node has just died is reported so, with status 200.
-    if (tries >= options_.reading.rounds) return fail(ErrorCode::kBadData, "Weaviate: {}", said);
+    if (tries >= options_.reading.rounds) return fail(code, "Weaviate: {}", said);
     next_ = next_.load() + 1;
     SACCADE_TRY(wait(tries * options_.reading.first_wait, {}));
   }

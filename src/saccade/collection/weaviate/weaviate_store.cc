@@ -10,7 +10,9 @@
 #include "saccade/collection/catalog/word_index.h"
 #include "saccade/collection/collection_info.h"
 #include "saccade/collection/weaviate/objects.h"
+#include "saccade/collection/weaviate/weaviate_writer.h"
 #include "saccade/collection/weaviate/where.h"
+#include "saccade/core/base64.h"
 #include "saccade/image/metadata/look.h"
 
 namespace saccade::weaviate {
@@ -38,6 +40,9 @@ std::string grain_from(double least) {
   node.value = least;
   return where_of(node).graphql;
 }
+
+// Kind of the notes that Store::keep makes.
+constexpr std::string_view kKeptKind = "kept";
 
 constexpr std::string_view kFields = "{item _additional{id}}";
 constexpr std::string_view kFieldsWithRow = "{item row _additional{id}}";
@@ -109,13 +114,14 @@ Result<Opened> open_class(const std::filesystem::path& text) {
 }
 
 Status for_each_object(const Client& client, std::string_view class_name,
-                       const std::function<Status(const Json& object)>& visit) {
+                       const std::function<Status(const Json& object)>& visit, int64_t most) {
   std::string after;
   std::set<std::string> cursors;
-  for (;;) {
-    SACCADE_ASSIGN(const Json page,
-                   client.call({.path = fmt::format("/v1/objects?class={}&limit={}{}", class_name, kPage,
-                                                    after.empty() ? "" : "&after=" + after)}));
+  while (most > 0) {
+    SACCADE_ASSIGN(
+        const Json page,
+        client.call({.path = fmt::format("/v1/objects?class={}&limit={}{}", class_name, std::min(most, kPage),
+                                         after.empty() ? "" : "&after=" + after)}));
     const Json& objects = member(page, "objects");
     if (!objects.is_array()) return fail(ErrorCode::kBadData, "Weaviate's answer has no list of objects");
     if (objects.empty()) return {};
@@ -124,9 +130,13 @@ Status for_each_object(const Client& client, std::string_view class_name,
       return fail(ErrorCode::kBadData,
                   "Weaviate's list of objects does not end: after {} it comes to {} again", after, last);
     }
-    for (const Json& object : objects) SACCADE_TRY(visit(object));
+    for (const Json& object : objects) {
+      if (most-- == 0) return {};
+      SACCADE_TRY(visit(object));
+    }
     after = std::move(last);
   }
+  return {};
 }
 
 Result<std::vector<WholeItem>> items_in(const Address& address, const Json& list, bool rows) {
@@ -180,6 +190,7 @@ Status for_each_note(
                          [&](const Json& object) -> Status {
                            const Json& properties = member(object, "properties");
                            SACCADE_ASSIGN(const auto kind, json_field<std::string>(properties, "kind"));
+                           if (kind == kept_text(kKeptKind)) return {};
                            SACCADE_ASSIGN(const auto path, json_field<std::string>(properties, "path"));
                            SACCADE_ASSIGN(const auto text, json_field<std::string>(properties, "note"));
                            SACCADE_ASSIGN(const Json note, parse_json(text));
@@ -215,6 +226,11 @@ struct Store::State {
 
   [[nodiscard]] const Client& client() const { return *opened.client; }
   [[nodiscard]] const std::string& name() const { return client().address().name; }
+  [[nodiscard]] std::string notes() const { return name() + std::string(kNotes); }
+  // Returns the UUID of the note that keeps bytes under a name.
+  [[nodiscard]] std::string kept_uuid(std::string_view of) const {
+    return uuid_of(notes(), fmt::format("{}\n{}", kKeptKind, of));
+  }
 
   [[nodiscard]] Result<int64_t> count(const std::string& where) const {
     SACCADE_ASSIGN(const Json data,
@@ -444,6 +460,55 @@ Result<std::shared_ptr<const Matrix<float>>> Store::sample() const {
   const std::lock_guard lock(state_->mutex);
   state_->sample = std::move(sample);
   return state_->sample;
+}
+
+Result<std::vector<WholeItem>> Store::sample_items(int64_t most) const {
+  std::vector<WholeItem> items;
+  const auto add = [&](const Json& object) -> Status {
+    const Json& properties = member(object, "properties");
+    SACCADE_ASSIGN(const std::string uuid, json_field<std::string>(object, "id"));
+    SACCADE_ASSIGN(const std::string text, json_field<std::string>(properties, "item"));
+    SACCADE_ASSIGN(WholeItem whole, item_of(Address(), uuid, text));
+    SACCADE_ASSIGN(whole.values, row_of(properties).in(whole.item.path));
+    if (std::ssize(whole.values) == info().checkpoint.dim) items.push_back(std::move(whole));
+    return {};
+  };
+  SACCADE_TRY(for_each_object(state_->client(), state_->name(), add, most).in("sample of the items"));
+  return items;
+}
+
+Status Store::keep(std::string_view name, std::string_view bytes) const {
+  const Json note = {{"bytes", encode_base64(bytes)}};
+  const Json object = {
+      {"class", state_->notes()},
+      {"id", state_->kept_uuid(name)},
+      {"properties", {{"kind", kept_text(kKeptKind)}, {"path", name}, {"note", dump_json(note)}}}};
+  return send_objects(state_->client(), {object}).in(fmt::format("keep {}", name));
+}
+
+Result<std::string> Store::kept(std::string_view name) const {
+  const auto read = [&]() -> Result<std::string> {
+    SACCADE_ASSIGN(const Json object,
+                   state_->client().call(
+                       {.path = fmt::format("/v1/objects/{}/{}", state_->notes(), state_->kept_uuid(name)),
+                        .may_lack = true}));
+    if (object.is_null()) return fail(ErrorCode::kNotFound, "nothing is kept under this name");
+    SACCADE_ASSIGN(const std::string text, json_field<std::string>(member(object, "properties"), "note"));
+    SACCADE_ASSIGN(const Json note, parse_json(text));
+    SACCADE_ASSIGN(const std::string bytes, json_field<std::string>(note, "bytes"));
+    return decode_base64(bytes);
+  };
+  return read().in(std::string(name));
+}
+
+Result<std::string> Store::kept_state(std::string_view name) const {
+  SACCADE_ASSIGN(const Json data,
+                 state_->client().ask(
+                     fmt::format("{{Get{{x:{}(where:{} limit:1){{_additional{{lastUpdateTimeUnix}}}}}}}}",
+                                 state_->notes(), any_of_ids({state_->kept_uuid(name)}))));
+  const Json& found = member(member(data, "Get"), "x");
+  if (!found.is_array() || found.empty()) return std::string();
+  return json_field_or<std::string>(member(found.front(), "_additional"), "lastUpdateTimeUnix", "");
 }
 
 // Counts the images that have each term. Of several words in one term all must be there, side by side or not.

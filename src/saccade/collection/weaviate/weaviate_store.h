@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -36,9 +37,10 @@ Result<Opened> open_class(const std::filesystem::path& address);
 // Returns a client of an address, of which only the version was checked.
 Result<Opened> open_cluster(const std::filesystem::path& address);
 
-// Calls `visit` with each object of a class, by UUID.
+// Calls `visit` with each object of a class, by UUID; with the first `most` of them.
 Status for_each_object(const Client& client, std::string_view class_name,
-                       const std::function<Status(const Json& object)>& visit);
+                       const std::function<Status(const Json& object)>& visit,
+                       int64_t most = std::numeric_limits<int64_t>::max());
 // Reads objects of GraphQL's answer, which has `item` and _additional{id}, and `row` if `rows`. address: gives their paths.
 Result<std::vector<WholeItem>> items_in(const Address& address, const Json& list, bool rows);
 // Reads the number of `Aggregate{x{meta{count}}}`.
@@ -47,7 +49,7 @@ Result<int64_t> count_in(const Json& aggregate, const std::string& name);
 Result<std::vector<WholeItem>> items_where(const Client& client, const std::string& where, int64_t count,
                                            bool rows);
 Result<WholeItem> whole_of_id(const Client& client, int64_t id, bool rows);
-// Notes of the second class, by kind: "failure" or "removed".
+// Notes of the second class, by kind: "failure" or "removed". What VectorIndex::keep keeps there is passed over.
 Status for_each_note(
     const Client& client,
     const std::function<Status(const std::string& kind, const std::string& path, const Json& note)>& visit);
@@ -90,6 +92,10 @@ class Store final : public ItemStore, public VectorIndex {
   [[nodiscard]] Result<NearestItems> newest(const Filter* filter, int64_t count) const override;
   [[nodiscard]] Result<WholeItem> whole(int64_t id) const override;
   [[nodiscard]] Result<std::shared_ptr<const Matrix<float>>> sample() const override;
+  [[nodiscard]] Result<std::vector<WholeItem>> sample_items(int64_t most) const override;
+  Status keep(std::string_view name, std::string_view bytes) const override;
+  [[nodiscard]] Result<std::string> kept(std::string_view name) const override;
+  [[nodiscard]] Result<std::string> kept_state(std::string_view name) const override;
 
  private:
   struct State;

@@ -51,6 +51,43 @@ Status create_class(const Client& client, const Json& schema, const std::stop_to
 
 }  // namespace
 
+Status send_objects(const Client& client, std::vector<Json> objects, const std::stop_token& stop) {
+  for (size_t begin = 0; begin < objects.size(); begin += kObjectsPerBatch) {
+    const size_t end = std::min(begin + kObjectsPerBatch, objects.size());
+    std::vector<size_t> left;
+    for (size_t i = begin; i < end; ++i) left.push_back(i);
+    std::string said;
+    // Objects are refused one by one, such as those of a replica that has just died: only these are sent again.
+    for (int tries = 0; !left.empty(); ++tries) {
+      if (tries == kWriting.rounds) return fail(ErrorCode::kIo, "Weaviate stores no object: {}", said);
+      if (tries > 0)
+        SACCADE_TRY(wait(std::min((1 << tries) * kWriting.first_wait / 2, kWriting.longest_wait), stop));
+      Json batch = Json::array();
+      for (const size_t i : left) batch.push_back(objects[i]);
+      SACCADE_ASSIGN(const Json answer, client.call({.method = "POST",
+                                                     .path = "/v1/batch/objects?consistency_level=QUORUM",
+                                                     .body = Json{{"objects", std::move(batch)}},
+                                                     .writes = true,
+                                                     .stop = stop}));
+      if (!answer.is_array() || answer.size() != left.size()) {
+        return fail(ErrorCode::kBadData, "Weaviate answers for another number of objects than were sent");
+      }
+      std::vector<size_t> refused;
+      for (size_t i = 0; i < left.size(); ++i) {
+        const Json& result = member(answer[i], "result");
+        if (!result.is_object())
+          return fail(ErrorCode::kBadData, "Weaviate's answer lacks an object's result");
+        const Json& errors = member(result, "errors");
+        if (errors.is_null()) continue;
+        refused.push_back(left[i]);
+        said = dump_json(errors).substr(0, 300);
+      }
+      left = std::move(refused);
+    }
+  }
+  return {};
+}
+
 struct Writer::State {
   Opened opened;
   std::filesystem::path text;
@@ -81,7 +118,7 @@ struct Writer::State {
   [[nodiscard]] std::string notes() const { return address().name + std::string(kNotes); }
 
   [[nodiscard]] Result<Json> object_of(const WholeItem& whole);
-  Status send(std::vector<Json> objects) const;
+  Status send(std::vector<Json> objects) const { return send_objects(client(), std::move(objects), stop); }
   Status remove_objects(const std::string& class_name, const std::vector<std::string>& uuids) const;
   void remember(std::string path, std::optional<WholeItem> whole) const;
   Status look_up(std::span<const std::string> paths) const;
@@ -164,43 +201,6 @@ Result<Json> Writer::State::object_of(const WholeItem& whole) {
               {"id", uuid(whole.item.path)},
               {"properties", properties_of(address(), whole, words)},
               {"vector", vector_json(whole.values)}};
-}
-
-Status Writer::State::send(std::vector<Json> objects) const {
-  for (size_t begin = 0; begin < objects.size(); begin += kObjectsPerBatch) {
-    const size_t end = std::min(begin + kObjectsPerBatch, objects.size());
-    std::vector<size_t> left;
-    for (size_t i = begin; i < end; ++i) left.push_back(i);
-    std::string said;
-    // Objects are refused one by one, such as those of a replica that has just died: only these are sent again.
-    for (int tries = 0; !left.empty(); ++tries) {
-      if (tries == kWriting.rounds) return fail(ErrorCode::kIo, "Weaviate stores no object: {}", said);
-      if (tries > 0)
-        SACCADE_TRY(wait(std::min((1 << tries) * kWriting.first_wait / 2, kWriting.longest_wait), stop));
-      Json batch = Json::array();
-      for (const size_t i : left) batch.push_back(objects[i]);
-      SACCADE_ASSIGN(const Json answer, client().call({.method = "POST",
-                                                       .path = "/v1/batch/objects?consistency_level=QUORUM",
-                                                       .body = Json{{"objects", std::move(batch)}},
-                                                       .writes = true,
-                                                       .stop = stop}));
-      if (!answer.is_array() || answer.size() != left.size()) {
-        return fail(ErrorCode::kBadData, "Weaviate answers for another number of objects than were sent");
-      }
-      std::vector<size_t> refused;
-      for (size_t i = 0; i < left.size(); ++i) {
-        const Json& result = member(answer[i], "result");
-        if (!result.is_object())
-          return fail(ErrorCode::kBadData, "Weaviate's answer lacks an object's result");
-        const Json& errors = member(result, "errors");
-        if (errors.is_null()) continue;
-        refused.push_back(left[i]);
-        said = dump_json(errors).substr(0, 300);
-      }
-      left = std::move(refused);
-    }
-  }
-  return {};
 }
 
 Status Writer::State::remove_objects(const std::string& class_name,

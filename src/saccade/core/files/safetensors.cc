@@ -241,8 +241,16 @@ const TensorView* SafeTensors::find(std::string_view name) const {
   return found == tensors_.end() ? nullptr : &found->second;
 }
 
-Status write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
-                         const std::map<std::string, std::string>& metadata) {
+namespace {
+
+// Parts of a file: all before the tensors' bytes, and the tensors in the order of their bytes.
+struct FileParts {
+  std::string head;
+  std::vector<const NamedTensor*> order;
+};
+
+Result<FileParts> file_parts(std::span<const NamedTensor> tensors,
+                             const std::map<std::string, std::string>& metadata) {
   // Widest elements first keeps every tensor aligned to its element size; then by name.
   std::vector<const NamedTensor*> order;
   for (const NamedTensor& tensor : tensors) order.push_back(&tensor);
@@ -270,12 +278,30 @@ Status write_safetensors(const std::filesystem::path& path, std::span<const Name
   std::string text = dump_json(header);
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const uint64_t header_size = text.size();
+  text.insert(0, reinterpret_cast<const char*>(&header_size), sizeof(header_size));
+  return FileParts{std::move(text), std::move(order)};
+}
 
+}  // namespace
+
+Status write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
+                         const std::map<std::string, std::string>& metadata) {
+  SACCADE_ASSIGN(const FileParts parts, file_parts(tensors, metadata));
   SACCADE_ASSIGN(AtomicFile file, AtomicFile::create(path));
-  SACCADE_TRY(file.write(std::as_bytes(std::span(&header_size, 1))));
-  SACCADE_TRY(file.write(text));
-  for (const NamedTensor* tensor : order) SACCADE_TRY(file.write(tensor->tensor.bytes));
+  SACCADE_TRY(file.write(parts.head));
+  for (const NamedTensor* tensor : parts.order) SACCADE_TRY(file.write(tensor->tensor.bytes));
   return file.commit();
+}
+
+Result<std::string> safetensors_bytes(std::span<const NamedTensor> tensors,
+                                      const std::map<std::string, std::string>& metadata) {
+  SACCADE_ASSIGN(FileParts parts, file_parts(tensors, metadata));
+  std::string bytes = std::move(parts.head);
+  for (const NamedTensor* tensor : parts.order) {
+    const std::span<const std::byte> values = tensor->tensor.bytes;
+    bytes.append(reinterpret_cast<const char*>(values.data()), values.size());
+  }
+  return bytes;
 }
 
 Result<std::vector<std::string>> shard_names(const std::filesystem::path& index) {

@@ -79,6 +79,9 @@ struct NamedTensor {
 // the same bytes. Returns kUsage for two tensors of one name, or one named "__metadata__".
 Status write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
                          const std::map<std::string, std::string>& metadata = {});
+// Returns the bytes of such a file. Errors likewise.
+Result<std::string> safetensors_bytes(std::span<const NamedTensor> tensors,
+                                      const std::map<std::string, std::string>& metadata = {});
 
 // Returns the sorted file names in an index of sharded weights (model.safetensors.index.json): {"weight_map":
 // {TENSOR: FILE, ...}, ...}. Returns kBadData for names that are not plain names of files beside it.

@@ -75,6 +75,9 @@ TEST_F(SafeTensorsTest, EveryDTypeComesBackAsWritten) {
   tensors.push_back({"scalar", {DType::kF32, {}, std::as_bytes(std::span(&one, 1))}});
   ASSERT_TRUE(write_safetensors(path(), tensors, {{"format", "pt"}, {"note", "\u00e9 \"quoted\""}}));
 
+  const auto in_memory = safetensors_bytes(tensors, {{"format", "pt"}, {"note", "\u00e9 \"quoted\""}});
+  ASSERT_TRUE(in_memory) << in_memory.error().message;
+  EXPECT_EQ(*in_memory, *read_file(path()));
   const auto file = SafeTensors::open(path());
   ASSERT_TRUE(file) << file.error().message;
   EXPECT_EQ(file->tensors().size(), tensors.size());
@@ -104,6 +107,7 @@ TEST_F(SafeTensorsTest, TheSameInputGivesTheSameBytesInAnyOrder) {
   std::reverse(tensors.begin(), tensors.end());
   ASSERT_TRUE(write_safetensors(path(), tensors));
   EXPECT_EQ(*read_file(path()), first);
+  EXPECT_EQ(safetensors_bytes(tensors).value(), first);
   EXPECT_LT(first.find("\"a\""), first.find("\"z\""));
   EXPECT_LT(first.find("\"z\""), first.find("\"b\""));
 }
@@ -113,6 +117,7 @@ TEST_F(SafeTensorsTest, RefusesToWriteWhatCannotBeRead) {
   const TensorView good{DType::kF32, {2}, bytes_of(a)};
   const auto message = [&](const std::vector<NamedTensor>& tensors) {
     const Status status = write_safetensors(path(), tensors);
+    EXPECT_EQ(safetensors_bytes(tensors).has_value(), status.has_value());
     return status ? "good" : status.error().message;
   };
   EXPECT_EQ(message({{"a", good}, {"a", good}}), "two tensors named a");

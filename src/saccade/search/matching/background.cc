@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -256,6 +257,74 @@ Status read_tensors(const SafeTensors& file, const std::string& prefix, int64_t 
   return {};
 }
 
+// The file's tensors, which are views of the calibration data, and its metadata.
+struct FileContent {
+  std::vector<NamedTensor> tensors;
+  std::map<std::string, std::string> metadata;
+};
+
+FileContent file_content(const Background& background) {
+  const Json json = {{"version", kVersion},
+                     {"fingerprint", background.fingerprint},
+                     {"items", background.items},
+                     {"captions", background.captions},
+                     {"sample", background.sample},
+                     {"seconds", background.seconds},
+                     {"texts", texts_json(background.texts)},
+                     {"text", numbers_json(background.text)},
+                     {"picture", numbers_json(background.picture)}};
+  FileContent content;
+  add_tensors("text.", background.text, content.tensors);
+  add_tensors("picture.", background.picture, content.tensors);
+  content.metadata.emplace(kMetadata, dump_json(json));
+  return content;
+}
+
+Result<Background> background_in(const SafeTensors& file, const CheckpointId& checkpoint) {
+  const auto found = file.metadata().find(kMetadata);
+  if (found == file.metadata().end()) return fail(ErrorCode::kBadData, "metadata {} is missing", kMetadata);
+  SACCADE_ASSIGN(const Json json, parse_json(found->second));
+  SACCADE_ASSIGN(const auto version, json_field<int64_t>(json, "version"));
+  if (version != kVersion)
+    return fail(ErrorCode::kBadData, "version {}, this program reads {}", version, kVersion);
+  Background background;
+  SACCADE_ASSIGN(background.fingerprint, json_field<std::string>(json, "fingerprint"));
+  if (background.fingerprint != checkpoint.fingerprint) {
+    return fail(ErrorCode::kBadData, "measured with another checkpoint");
+  }
+  SACCADE_ASSIGN(background.items, json_field<int64_t>(json, "items"));
+  SACCADE_ASSIGN(background.captions, json_field<int64_t>(json, "captions"));
+  SACCADE_ASSIGN(background.sample, json_field_or<int64_t>(json, "sample", 0));
+  SACCADE_ASSIGN(background.seconds, json_field<double>(json, "seconds"));
+  if (!json.contains("texts")) return fail(ErrorCode::kBadData, "\"texts\" is missing");
+  SACCADE_TRY(parse_texts(json["texts"], background.texts).in("texts"));
+  const std::pair<const char*, Background::Kind*> kinds[] = {{"text", &background.text},
+                                                             {"picture", &background.picture}};
+  for (const auto& [name, kind] : kinds) {
+    if (!json.is_object() || !json.contains(name))
+      return fail(ErrorCode::kBadData, "\"{}\" is missing", name);
+    SACCADE_TRY(parse_numbers(json[name], *kind).in(name));
+    SACCADE_TRY(read_tensors(file, std::string(name) + ".", checkpoint.dim, *kind).in(name));
+  }
+  return background;
+}
+
+// Measures a vector database by a sample of its items.
+Result<Background> measure_sample(const CollectionReader& collection, EncoderBackend& encoder,
+                                  ThreadPool& pool, const std::stop_token& stop) {
+  SACCADE_ASSIGN(std::vector<WholeItem> items, collection.index()->sample_items(kBackgroundSample));
+  SACCADE_ASSIGN(const CollectionSummary summary, collection.summary());
+  const int64_t drawn = std::ssize(items);
+  SACCADE_ASSIGN(const CollectionReader sample,
+                 CollectionReader::of_items(
+                     {collection.info(), std::move(items), WordStatistics(), collection.folder()}));
+  SACCADE_ASSIGN(Background background, measure_background(sample, encoder, pool, stop));
+  background.items = collection.item_count();
+  background.captions = summary.captions;
+  background.sample = drawn < background.items ? drawn : 0;
+  return background;
+}
+
 bool outgrown(int64_t before, int64_t now) {
   const double was = std::max(1.0, static_cast<double>(before));
   const double is = std::max(1.0, static_cast<double>(now));
@@ -315,6 +384,7 @@ Result<Background> measure_background(const CollectionReader& collection, Encode
   const auto start = std::chrono::steady_clock::now();
   SACCADE_TRY(check_same_checkpoint(collection.info(),
                                     {"the encoder", "", encoder.info().fingerprint, encoder.info().dim}));
+  if (collection.index() != nullptr) return measure_sample(collection, encoder, pool, stop);
   SACCADE_TRY(collection.check_files().in("collection"));
   SACCADE_ASSIGN(const std::vector<std::string> texts, captions_by_row(collection));
   const CaptionIndex captions(texts);
@@ -336,61 +406,37 @@ Result<Background> measure_background(const CollectionReader& collection, Encode
 }
 
 Status write_background(const std::filesystem::path& folder, const Background& background) {
-  const Json json = {{"version", kVersion},
-                     {"fingerprint", background.fingerprint},
-                     {"items", background.items},
-                     {"captions", background.captions},
-                     {"seconds", background.seconds},
-                     {"texts", texts_json(background.texts)},
-                     {"text", numbers_json(background.text)},
-                     {"picture", numbers_json(background.picture)}};
-  std::vector<NamedTensor> tensors;
-  add_tensors("text.", background.text, tensors);
-  add_tensors("picture.", background.picture, tensors);
-  return write_safetensors(folder / kBackgroundName, tensors, {{std::string(kMetadata), dump_json(json)}})
-      .in("background");
+  const FileContent content = file_content(background);
+  return write_safetensors(folder / kBackgroundName, content.tensors, content.metadata).in("background");
 }
 
 Result<Background> read_background(const CollectionReader& collection) {
-  if (collection.index() != nullptr) return fail(ErrorCode::kNotFound, "a vector database is not measured");
+  const CheckpointId& checkpoint = collection.info().checkpoint;
+  if (const VectorIndex* index = collection.index()) {
+    SACCADE_ASSIGN(const std::string bytes, index->kept(kBackgroundName));
+    const auto read = [&]() -> Result<Background> {
+      SACCADE_ASSIGN(const SafeTensors file, SafeTensors::parse(std::as_bytes(std::span(bytes))));
+      return background_in(file, checkpoint);
+    };
+    return read().in(std::string(kBackgroundName));
+  }
   const std::filesystem::path path = collection.folder() / kBackgroundName;
   const auto read = [&]() -> Result<Background> {
     std::error_code error;
     if (!std::filesystem::exists(path, error)) return fail(ErrorCode::kNotFound, "not measured yet");
     SACCADE_ASSIGN(const SafeTensors file, SafeTensors::open(path));
-    const auto found = file.metadata().find(kMetadata);
-    if (found == file.metadata().end()) return fail(ErrorCode::kBadData, "metadata {} is missing", kMetadata);
-    SACCADE_ASSIGN(const Json json, parse_json(found->second));
-    SACCADE_ASSIGN(const auto version, json_field<int64_t>(json, "version"));
-    if (version != kVersion)
-      return fail(ErrorCode::kBadData, "version {}, this program reads {}", version, kVersion);
-    Background background;
-    SACCADE_ASSIGN(background.fingerprint, json_field<std::string>(json, "fingerprint"));
-    if (background.fingerprint != collection.info().checkpoint.fingerprint) {
-      return fail(ErrorCode::kBadData, "measured with another checkpoint");
-    }
-    SACCADE_ASSIGN(background.items, json_field<int64_t>(json, "items"));
-    SACCADE_ASSIGN(background.captions, json_field<int64_t>(json, "captions"));
-    SACCADE_ASSIGN(background.seconds, json_field<double>(json, "seconds"));
-    if (!json.contains("texts")) return fail(ErrorCode::kBadData, "\"texts\" is missing");
-    SACCADE_TRY(parse_texts(json["texts"], background.texts).in("texts"));
-    const std::pair<const char*, Background::Kind*> kinds[] = {{"text", &background.text},
-                                                               {"picture", &background.picture}};
-    for (const auto& [name, kind] : kinds) {
-      if (!json.is_object() || !json.contains(name))
-        return fail(ErrorCode::kBadData, "\"{}\" is missing", name);
-      SACCADE_TRY(parse_numbers(json[name], *kind).in(name));
-      SACCADE_TRY(
-          read_tensors(file, std::string(name) + ".", collection.info().checkpoint.dim, *kind).in(name));
-    }
-    return background;
+    return background_in(file, checkpoint);
   };
   return read().in(path.string());
 }
 
 Result<bool> background_is_due(const CollectionReader& collection) {
-  if (collection.has_late_rows() || collection.index() != nullptr) return false;
+  if (collection.has_late_rows()) return false;
   const auto there = read_background(collection);
+  // Data that cannot be reached now may be there.
+  if (!there && collection.index() != nullptr && there.error().code == ErrorCode::kIo) {
+    return fail(there.error());
+  }
   if (!there) return true;
   SACCADE_ASSIGN(const CollectionSummary summary, collection.summary());
   return outgrown(there->items, collection.item_count()) || outgrown(there->captions, summary.captions);
@@ -402,7 +448,13 @@ Result<std::optional<Background>> refresh_background(const CollectionReader& col
   SACCADE_ASSIGN(const bool due, background_is_due(collection));
   if (!due) return std::optional<Background>();
   SACCADE_ASSIGN(Background background, measure_background(collection, encoder, pool, stop));
-  SACCADE_TRY(write_background(collection.folder(), background));
+  if (const VectorIndex* index = collection.index()) {
+    const FileContent content = file_content(background);
+    SACCADE_ASSIGN(const std::string bytes, safetensors_bytes(content.tensors, content.metadata));
+    SACCADE_TRY(index->keep(kBackgroundName, bytes));
+  } else {
+    SACCADE_TRY(write_background(collection.folder(), background));
+  }
   return std::optional<Background>(std::move(background));
 }
 

@@ -4,7 +4,7 @@
 //
 // The text queries are words and parts of the collection's captions (text/caption_queries.h) and everyday
 // words. The image queries are images of the collection. `saccade index` measures, and stores the result in
-// the collection's folder:
+// the collection's folder, or with the class of a vector database, of which it measures a sample:
 //
 //   background.safetensors   metadata "saccade_background": JSON of the numbers; tensors: mean queries, a
 //                            sample of the rows, and the nulls, of either kind of query
@@ -40,6 +40,9 @@ inline constexpr double kBackgroundGrowth = 1.5;
 inline constexpr int64_t kFewestBackgroundTexts = 192;
 inline constexpr int64_t kMostBackgroundTexts = 1024;
 
+// Number of images by which a collection in a vector database is measured. Their texts cost less than twenty images.
+inline constexpr int64_t kBackgroundSample = 4096;
+
 struct Background {
   // Calibration of one kind of query.
   struct Kind {
@@ -56,8 +59,9 @@ struct Background {
     double described = 0;   // share of the images that have a caption or a name with words
   };
   std::string fingerprint;  // of the collection's encoder
-  int64_t items = 0;        // when it was measured
-  int64_t captions = 0;
+  int64_t items = 0;        // of the collection, when it was measured
+  int64_t captions = 0;     // likewise
+  int64_t sample = 0;       // number of the items that it was measured on; 0: all
   Kind text;
   Kind picture;
   Texts texts;
@@ -79,14 +83,15 @@ Result<Background::Kind> measure_texts(MatrixView<const float> rows, std::span<c
 // Why an answer cannot tell: kUnsupported with the reason, for collections of late interaction, whose scores
 // grow with the number of a query's tokens. Other errors are those of encoding. kCancelled. A collection too
 // small, or without captions, is measured as far as it goes, and its models say why they do not tell. Cost:
-// kMostBackgroundTexts texts at most are encoded, and four passes made over the rows for that many queries.
+// kMostBackgroundTexts texts at most are encoded, and four passes made over the rows for that many queries. Of a vector
+// database kBackgroundSample items are read and measured.
 Result<Background> measure_background(const CollectionReader& collection, EncoderBackend& encoder,
                                       ThreadPool& pool, const std::stop_token& stop = {});
 
 // Errors are those of writing a file.
 Status write_background(const std::filesystem::path& folder, const Background& background);
 // kNotFound where none was measured; kBadData for a damaged file and for one of
-// another collection or version.
+// another collection or version; kIo if a vector database does not answer.
 Result<Background> read_background(const CollectionReader& collection);
 
 // Returns true if refresh_background would measure: the data are missing, damaged, or outgrown by the

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -16,6 +19,7 @@
 #include <gtest/gtest.h>
 
 #include "saccade/collection/collection_writer.h"
+#include "saccade/collection/weaviate/test_cluster.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/random.h"
 #include "saccade/core/rows.h"
@@ -90,6 +94,28 @@ class WordEncoder : public EncoderBackend {
   bool reads_texts_;
 };
 
+std::string word(int64_t number) {
+  return "thing" + std::to_string(number);
+}
+
+// A picture of two words, of sixty: its row is the words' and noise of its own.
+CollectionChange::Put picture(int64_t number, bool captions, float noise, std::mt19937_64& random,
+                              std::normal_distribution<float>& normal) {
+  CollectionChange::Put put;
+  put.item.path = "/pictures/" + std::to_string(number);
+  put.item.hash = std::string(58, '0') + std::to_string(100000 + number);
+  put.item.width = put.item.height = 1;
+  put.item.format = "png";
+  put.item.mtime_ns = (number * 7919 % 1000) * 1'000'000'000;
+  const std::string caption = word(random() % 60) + " " + word(random() % 60);
+  if (captions) put.item.caption = caption;
+  put.values.resize(kDim);
+  for (const std::string& each : caption_words(caption)) add_word(each, put.values);
+  for (float& value : put.values) value += noise * normal(random);
+  normalize_row(put.values);
+  return put;
+}
+
 class BackgroundTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -100,26 +126,11 @@ class BackgroundTest : public testing::Test {
   [[nodiscard]] std::filesystem::path collection_folder() const { return folder_ / "collection"; }
   [[nodiscard]] std::filesystem::path file() const { return collection_folder() / kBackgroundName; }
 
-  static std::string word(int64_t number) { return "thing" + std::to_string(number); }
-  // Pictures of two words each, of sixty: their row is the words' and noise of its own.
   void add(int64_t count, bool captions = true) {
     CollectionChange change;
     std::normal_distribution<float> normal;
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t number = added_++;
-      CollectionChange::Put put;
-      put.item.path = "/pictures/" + std::to_string(number);
-      put.item.hash = std::string(58, '0') + std::to_string(100000 + number);
-      put.item.width = put.item.height = 1;
-      put.item.format = "png";
-      put.item.mtime_ns = (number * 7919 % 1000) * 1'000'000'000;
-      const std::string caption = word(random_() % 60) + " " + word(random_() % 60);
-      if (captions) put.item.caption = caption;
-      put.values.resize(kDim);
-      for (const std::string& each : caption_words(caption)) add_word(each, put.values);
-      for (float& value : put.values) value += noise_ * normal(random_);
-      normalize_row(put.values);
-      change.puts.push_back(std::move(put));
+      change.puts.push_back(picture(added_++, captions, noise_, random_, normal));
     }
     const Status status = writer_->commit(change);
     ASSERT_TRUE(status.has_value()) << status.error().message;
@@ -467,6 +478,216 @@ TEST_F(BackgroundTest, OneOfAnotherCheckpointIsNotUsed) {
   ASSERT_FALSE(read.has_value());
   EXPECT_THAT(read.error().message, HasSubstr("another checkpoint"));
   EXPECT_TRUE(refresh());
+}
+
+// A class of a vector database, which a server stands for: it lists objects by UUID, finds the exact nearest, and keeps one
+// note.
+class BackgroundOfAClass : public weaviate::ClusterTest {
+ protected:
+  static constexpr int64_t kItems = 5000;
+
+  void SetUp() override {
+    std::mt19937_64 random(3);
+    std::normal_distribution<float> normal;
+    for (int64_t number = 0; number < kItems; ++number) {
+      CollectionChange::Put put = picture(number, true, 1.5F, random, normal);
+      weaviate::StoredItem stored;
+      stored.uuid = weaviate::uuid_of("Photos", put.item.path);
+      stored.whole = {std::move(put.item), ItemFacts{}, std::move(put.values)};
+      const Json properties = weaviate::properties_of(photos(), stored.whole, "");
+      stored.in_graphql = {
+          {"item", properties["item"]}, {"row", properties["row"]}, {"_additional", {{"id", stored.uuid}}}};
+      stored.in_listing = {{"class", "Photos"}, {"id", stored.uuid}, {"properties", properties}};
+      items_.emplace(stored.uuid, std::move(stored));
+    }
+    answers_ = [this](const test::ServerRequest& request) { return reply(request); };
+  }
+  // A collection in a folder with the first items by UUID.
+  [[nodiscard]] CollectionReader in_folder(const std::string& name, int64_t count) {
+    auto writer = CollectionWriter::create(folder_ / name, {"words", "", kFingerprint, kDim});
+    EXPECT_TRUE(writer.has_value()) << writer.error().message;
+    CollectionChange change;
+    for (const auto& [uuid, stored] : items_) {
+      if (std::ssize(change.puts) == count) break;
+      CollectionChange::Put put;
+      put.item = stored.whole.item;
+      put.values = stored.whole.values;
+      change.puts.push_back(std::move(put));
+    }
+    const Status status = writer->commit(change);
+    EXPECT_TRUE(status.has_value()) << status.error().message;
+    auto collection = CollectionReader::open(folder_ / name);
+    EXPECT_TRUE(collection.has_value()) << collection.error().message;
+    return *std::move(collection);
+  }
+
+  test::TestFolder folder_;
+  std::map<std::string, weaviate::StoredItem> items_;  // by UUID
+  Json kept_;                                          // the note
+  WordEncoder encoder_;
+  ThreadPool pool_{2};
+
+ private:
+  static weaviate::Address photos() {
+    weaviate::Address address;
+    address.name = "Photos";
+    return address;
+  }
+  [[nodiscard]] std::optional<test::ServerReply> reply(const test::ServerRequest& request) {
+    if (request.path == "/v1/schema/Photos") {
+      CollectionInfo info;
+      info.product_version = "1";
+      info.created = "2026-01-31T12:00:00Z";
+      info.checkpoint = {"words", "", kFingerprint, kDim};
+      return test::ServerReply{.body = dump_json(weaviate::class_json(photos(), info))};
+    }
+    if (request.path.starts_with("/v1/objects/PhotosNotes/") && !kept_.is_null()) {
+      EXPECT_TRUE(request.path.ends_with(kept_["id"].get<std::string>())) << request.path;
+      return test::ServerReply{.body = dump_json(kept_)};
+    }
+    if (request.path.starts_with("/v1/objects?class=Photos&")) return listing(request.path);
+    if (request.path.starts_with("/v1/batch/objects")) {
+      kept_ = Json::parse(request.body)["objects"][0];
+      return {};
+    }
+    if (request.path == "/v1/graphql") {
+      return found_near(Json::parse(request.body)["query"].get<std::string>());
+    }
+    return {};
+  }
+  [[nodiscard]] test::ServerReply listing(const std::string& path) const {
+    const auto argument = [&](const std::string& name) {
+      const size_t at = path.find("&" + name + "=");
+      if (at == std::string::npos) return std::string();
+      const size_t begin = at + name.size() + 2;
+      return path.substr(begin, path.find('&', begin) - begin);
+    };
+    const size_t limit = std::stoul(argument("limit"));
+    Json page = Json::array();
+    for (auto at = items_.upper_bound(argument("after")); at != items_.end() && page.size() < limit; ++at) {
+      page.push_back(at->second.in_listing);
+    }
+    return {.body = dump_json({{"objects", std::move(page)}})};
+  }
+  [[nodiscard]] test::ServerReply found_near(const std::string& query) const {
+    Json near = Json::array();
+    const std::string vector = "vector:[";
+    if (const size_t begin = query.find(vector); begin != std::string::npos) {
+      std::vector<float> row;
+      for (const char* at = query.c_str() + begin + vector.size(); *at != ']';) {
+        char* end = nullptr;
+        row.push_back(std::strtof(at, &end));
+        at = *end == ',' ? end + 1 : end;
+      }
+      std::vector<std::pair<double, const Json*>> order;
+      for (const auto& [uuid, stored] : items_) {
+        double score = 0;
+        for (size_t c = 0; c < row.size(); ++c) score += double{row[c]} * double{stored.whole.values[c]};
+        order.emplace_back(-score, &stored.in_graphql);
+      }
+      std::ranges::sort(order);
+      const size_t limit = std::stoul(query.substr(query.find("limit:", begin) + 6));
+      for (size_t i = 0; i < std::min(limit, order.size()); ++i) near.push_back(*order[i].second);
+    }
+    Json counted = counts();
+    for (Json& groups : counted) groups[0]["meta"]["count"] = std::ssize(items_);
+    return data(
+        {{"Get", {{"x", Json::array()}, {"near", near}, {"words", Json::array()}}}, {"Aggregate", counted}});
+  }
+};
+
+TEST_F(BackgroundOfAClass, IsMeasuredOnASampleThatTheClassKeeps) {
+  const auto collection = CollectionReader::open(address());
+  ASSERT_TRUE(collection.has_value()) << collection.error().message;
+  const auto before = read_background(*collection);
+  ASSERT_FALSE(before.has_value());
+  EXPECT_EQ(before.error().code, ErrorCode::kNotFound);
+  SearchQuery query;
+  query.text = "thing7";
+  query.k = 5;
+  query.keyword_weight = 0;
+  query.cut = 0.5;
+  const auto unmeasured = search(*collection, encoder_, query, pool_);
+  ASSERT_FALSE(unmeasured.has_value());
+  EXPECT_EQ(unmeasured.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(unmeasured.error().message, HasSubstr("has not been measured"));
+
+  const auto refreshed = refresh_background(*collection, encoder_, pool_);
+  ASSERT_TRUE(refreshed.has_value()) << refreshed.error().message;
+  ASSERT_TRUE(refreshed->has_value());
+  const auto again = refresh_background(*collection, encoder_, pool_);
+  ASSERT_TRUE(again.has_value()) << again.error().message;
+  EXPECT_FALSE(again->has_value());
+  auto kept = read_background(*collection);
+  ASSERT_TRUE(kept.has_value()) << kept.error().message;
+  EXPECT_EQ(kept->items, kItems);
+  EXPECT_EQ(kept->captions, kItems);
+  EXPECT_EQ(kept->sample, kBackgroundSample);
+  ASSERT_TRUE(kept->text.model.tells) << kept->text.model.reason;
+
+  // A folder with the images of the sample has the same figures.
+  const CollectionReader sample = in_folder("sample", kBackgroundSample);
+  const auto measured = measure_background(sample, encoder_, pool_);
+  ASSERT_TRUE(measured.has_value()) << measured.error().message;
+  EXPECT_EQ(measured->sample, 0);
+  EXPECT_EQ(kept->text.model.hit.weight, measured->text.model.hit.weight);
+  EXPECT_EQ(kept->text.model.best, measured->text.model.best);
+  EXPECT_EQ(kept->text.surroundings.mean_query, measured->text.surroundings.mean_query);
+  EXPECT_EQ(kept->picture.model.queries, measured->picture.model.queries);
+  EXPECT_EQ(kept->texts.separation, measured->texts.separation);
+
+  // With these figures a class answers like a folder with all images, and says what they are from.
+  const CollectionReader all = in_folder("all", kItems);
+  query.background = std::make_shared<const Background>(*std::move(kept));
+  for (const std::optional<double> cut : {std::optional<double>(), std::optional(0.0), std::optional(0.5)}) {
+    query.cut = cut;
+    const auto theirs = search(*collection, encoder_, query, pool_);
+    const auto ours = search(all, encoder_, query, pool_);
+    ASSERT_TRUE(theirs.has_value()) << theirs.error().message;
+    ASSERT_TRUE(ours.has_value()) << ours.error().message;
+    ASSERT_TRUE(theirs->matching && ours->matching);
+    EXPECT_TRUE(theirs->matching->tells);
+    ASSERT_EQ(theirs->hits.size(), ours->hits.size());
+    for (size_t i = 0; i < ours->hits.size(); ++i) {
+      EXPECT_EQ(theirs->hits[i].item.path, ours->hits[i].item.path);
+      ASSERT_TRUE(theirs->hits[i].likelihood && ours->hits[i].likelihood);
+      EXPECT_NEAR(theirs->hits[i].likelihood->right, ours->hits[i].likelihood->right, 1e-6);
+    }
+    EXPECT_EQ(theirs->searched, kItems);
+    EXPECT_EQ(theirs->matching->passed, ours->matching->passed);
+    EXPECT_EQ(theirs->matching->cut_hits, ours->matching->cut_hits);
+    EXPECT_EQ(theirs->matching->more, ours->matching->more);
+    EXPECT_EQ(theirs->matching->more, cut == 0.0) << "there are more than were looked at";
+    EXPECT_THAT(matching_note(*theirs),
+                HasSubstr("match probabilities from a sample of 4,096 of 5,000 images"));
+    EXPECT_EQ(answer_json(*theirs)["matching"]["sample"], (Json{{"images", 4096}, {"of", 5000}}));
+  }
+}
+
+TEST_F(BackgroundOfAClass, ASmallClassIsMeasuredWhole) {
+  while (std::ssize(items_) > 300) items_.erase(items_.begin());
+  const auto collection = CollectionReader::open(address());
+  ASSERT_TRUE(collection.has_value()) << collection.error().message;
+  const auto measured = measure_background(*collection, encoder_, pool_);
+  ASSERT_TRUE(measured.has_value()) << measured.error().message;
+  EXPECT_EQ(measured->items, 300);
+  EXPECT_EQ(measured->sample, 0);
+  EXPECT_EQ(encoder_.encoded_, kFewestBackgroundTexts);
+}
+
+// Data that cannot be read now are not measured again, and damaged ones are.
+TEST_F(BackgroundOfAClass, IsDueIfItIsDamagedButNotIfTheClassDoesNotAnswer) {
+  const auto collection = CollectionReader::open(address());
+  ASSERT_TRUE(collection.has_value()) << collection.error().message;
+  ASSERT_TRUE(collection->index()->keep(kBackgroundName, "no tensors").has_value());
+  const auto damaged = read_background(*collection);
+  ASSERT_FALSE(damaged.has_value());
+  EXPECT_EQ(damaged.error().code, ErrorCode::kBadData);
+  EXPECT_TRUE(background_is_due(*collection).value());
+  answer_to("GET", "/v1/objects/PhotosNotes/", R"({"error": [{"message": "no leader"}]})", 503);
+  const auto due = background_is_due(*collection);
+  ASSERT_FALSE(due.has_value());
+  EXPECT_EQ(due.error().code, ErrorCode::kIo);
 }
 
 }  // namespace
