@@ -6,7 +6,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from conftest import ROOT, picture
+from conftest import ROOT, golden, picture
 from PIL import Image
 
 import saccade
@@ -43,6 +43,13 @@ def test_answers(starter, photos, pictures, tmp_path):
     hits = photos.search(saccade.Query.image(pictures / "red.png").but("green"))
     assert [hit["id"] for hit in told["hits"]] == [hit.id for hit in hits]
     assert picture("red").shape == (40, 60, 3)
+
+
+def test_visualness():
+    texts = ["a red card", "no use red", "no way blue"]
+    told = json.loads(run("visualness", "-m", golden("visualness"), "--json", *texts))
+    assert [one["text"] for one in told["texts"]] == texts
+    assert saccade.load(golden("visualness")).visualness(texts).tolist() == [one["score"] for one in told["texts"]]
 
 
 def test_exact_goes_around_an_approximate_index(starter, tmp_path):
