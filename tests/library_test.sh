@@ -39,6 +39,12 @@ run() {
 }
 for compiler in "$@"; do
   command -v "$compiler" >/dev/null || { echo "no $compiler here" >&2; exit 1; }
+  # Each header stands alone.
+  while read -r header; do
+    echo "#include <$header>" |
+      "$compiler" -std=c++20 -Wall -Wextra -Werror -fsyntax-only -I "$prefix/include" -x c++ - ||
+      { echo "$header does not compile by itself with $compiler" >&2; exit 1; }
+  done < <(find "$prefix/include" -name '*.h' -printf '%P\n' | sort)
   programs=$work/build-$(basename "$compiler")
   cmake -S "$work/examples" -B "$programs" -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$prefix" \
     -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror" -DCMAKE_CXX_COMPILER_LAUNCHER= >/dev/null

@@ -334,6 +334,7 @@ class Engine:
         order: Literal["score", "date"] = "score",
         chunk_long_text: bool = False,
         candidates: int = 1000,
+        exact: bool = False,
     ) -> Answer:
         """Find the images closest to a query.
 
@@ -352,6 +353,7 @@ class Engine:
             order: "score", or "date" (newest first).
             chunk_long_text: read a text that is longer than the model's context in chunks.
             candidates: with late interaction, images scored by all their vectors; 0 is all.
+            exact: score all embeddings, even if the collection has an approximate index.
 
         Raises:
             InvalidInput: a query without content, a broken filter, or an option out of range.
@@ -362,7 +364,7 @@ class Engine:
         return Answer._of(
             self._core.search(
                 asked, int(k), filter, float(keyword_weight), min_probability, group_duplicates, order, chunk_long_text,
-                int(candidates),
+                int(candidates), bool(exact),
             )
         )  # fmt: skip
 
@@ -376,6 +378,7 @@ class Engine:
         group_duplicates: bool = True,
         order: Literal["score", "date"] = "score",
         candidates: int = 1000,
+        exact: bool = False,
     ) -> Answer:
         """Find images similar to one of the collection, which is itself left out. Options as for `search`.
 
@@ -384,9 +387,10 @@ class Engine:
         """
         return Answer._of(
             self._core.like(
-                int(id), int(k), filter, 0.5, min_probability, group_duplicates, order, False, int(candidates)
+                int(id), int(k), filter, 0.5, min_probability, group_duplicates, order, False, int(candidates),
+                bool(exact),
             )
-        )
+        )  # fmt: skip
 
     @property
     def info(self) -> EngineInfo:

@@ -43,10 +43,11 @@ class Figure(NamedTuple):
 
 @dataclass(frozen=True)
 class Direction(Mapping):
-    """Figures of one direction by name: r1, r5, r10, recall1, recall5, recall10, mrr, ndcg10, mean_rank, median_rank.
+    """Figures of one direction by name: r1, r5, r10, recall1, recall5, recall10, mrr, ndcg10, map, mean_rank,
+    median_rank.
 
     r@k is the share of queries with a right answer among the first k; recall@k the share of a query's right answers
-    among the first k, averaged. Both are None for a gallery of fewer than k.
+    among the first k, averaged. Both are None for a gallery of fewer than k. map is the mean average precision.
     """
 
     figures: dict[str, Figure]

@@ -75,7 +75,7 @@ Query query_of(nb::handle asked) {
 
 SearchOptions search_options(int64_t k, const std::string& filter, double keyword_weight,
                              std::optional<double> min_probability, bool group_duplicates,
-                             const std::string& order, bool chunk_long_text, int64_t candidates) {
+                             const std::string& order, bool chunk_long_text, int64_t candidates, bool exact) {
   if (order != "score" && order != "date") {
     throw Failed({ErrorCode::kUsage, "order is \"" + order + "\", expected score or date"});
   }
@@ -86,7 +86,8 @@ SearchOptions search_options(int64_t k, const std::string& filter, double keywor
           .group_duplicates = group_duplicates,
           .order = order == "date" ? Order::kDate : Order::kScore,
           .chunk_long_text = chunk_long_text,
-          .candidates = candidates};
+          .candidates = candidates,
+          .exact = exact};
 }
 
 nb::dict hit_of(const Hit& hit) {
@@ -201,21 +202,21 @@ void watch(PyEngine& self, const std::vector<nb::bytes>& paths, nb::handle optio
 
 nb::tuple search(PyEngine& self, nb::handle query, int64_t k, const std::string& filter,
                  double keyword_weight, std::optional<double> min_probability, bool group_duplicates,
-                 const std::string& order, bool chunk_long_text, int64_t candidates) {
+                 const std::string& order, bool chunk_long_text, int64_t candidates, bool exact) {
   const Engine& engine = self.shared->get();
   const Query asked = query_of(query);
   const SearchOptions options = search_options(k, filter, keyword_weight, min_probability, group_duplicates,
-                                               order, chunk_long_text, candidates);
+                                               order, chunk_long_text, candidates, exact);
   Call call;
   return answer_of(call.run([&] { return engine.search(asked, options); }));
 }
 
 nb::tuple like(PyEngine& self, int64_t id, int64_t k, const std::string& filter, double keyword_weight,
                std::optional<double> min_probability, bool group_duplicates, const std::string& order,
-               bool chunk_long_text, int64_t candidates) {
+               bool chunk_long_text, int64_t candidates, bool exact) {
   const Engine& engine = self.shared->get();
   const SearchOptions options = search_options(k, filter, keyword_weight, min_probability, group_duplicates,
-                                               order, chunk_long_text, candidates);
+                                               order, chunk_long_text, candidates, exact);
   Call call;
   return answer_of(call.run([&] { return engine.like(id, options); }));
 }
@@ -347,10 +348,10 @@ void bind_engine(nb::module_& module) {
       .def("watch", &watch, nb::arg("paths"), nb::arg("options"), nb::arg("on_change"))
       .def("search", &search, nb::arg("query"), nb::arg("k"), nb::arg("filter"), nb::arg("keyword_weight"),
            nb::arg("min_probability").none(), nb::arg("group_duplicates"), nb::arg("order"),
-           nb::arg("chunk_long_text"), nb::arg("candidates"))
+           nb::arg("chunk_long_text"), nb::arg("candidates"), nb::arg("exact"))
       .def("like", &like, nb::arg("id"), nb::arg("k"), nb::arg("filter"), nb::arg("keyword_weight"),
            nb::arg("min_probability").none(), nb::arg("group_duplicates"), nb::arg("order"),
-           nb::arg("chunk_long_text"), nb::arg("candidates"))
+           nb::arg("chunk_long_text"), nb::arg("candidates"), nb::arg("exact"))
       .def("info", &info)
       .def("encoder", &encoder)
       .def("image_by_id", &image_by_id, nb::arg("id"))

@@ -110,7 +110,7 @@ def test_ray(shards, starter, model, tmp_path):
 def test_spark(shards, starter, model, tmp_path):
     pytest.importorskip("pyspark.sql", reason="pyspark is not installed")
     if not shutil.which("java"):
-        pytest.skip("Spark needs a Java runtime: no java on PATH")
+        pytest.skip("java, which Spark needs, is not installed")
     run_and_kill("encode_with_spark.py", shards[0], starter, tmp_path / "out", "local[2,4]")
     check(tmp_path / "out", shards, model)
 

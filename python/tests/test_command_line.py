@@ -6,7 +6,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from conftest import ROOT, picture
+from conftest import ROOT, golden, picture
 from PIL import Image
 
 import saccade
@@ -43,3 +43,32 @@ def test_answers(starter, photos, pictures, tmp_path):
     hits = photos.search(saccade.Query.image(pictures / "red.png").but("green"))
     assert [hit["id"] for hit in told["hits"]] == [hit.id for hit in hits]
     assert picture("red").shape == (40, 60, 3)
+
+
+def test_visualness():
+    texts = ["a red card", "no use red", "no way blue"]
+    told = json.loads(run("visualness", "-m", golden("visualness"), "--json", *texts))
+    assert [one["text"] for one in told["texts"]] == texts
+    assert saccade.load(golden("visualness")).visualness(texts).tolist() == [one["score"] for one in told["texts"]]
+
+
+def test_exact_goes_around_an_approximate_index(starter, tmp_path):
+    random = np.random.default_rng(3)
+    rows = np.tile(random.standard_normal((200, 192)), (100, 1)) + 0.4 * random.standard_normal((20_000, 192))
+    (tmp_path / "export").mkdir()
+    np.save(tmp_path / "export" / "rows.npy", rows.astype(np.float32))
+    items = [json.dumps({"path": f"/{number}.png"}) + "\n" for number in range(len(rows))]
+    (tmp_path / "export" / "items.jsonl").write_text("".join(items))
+    run("collection", "import", tmp_path / "export", "-c", tmp_path / "c", "-m", starter, "--no-files")
+    run("collection", "ann", "-c", tmp_path / "c", "--from", 1)
+    photos = saccade.open(tmp_path / "c", create=False)
+    query = photos.encoder.encode_texts("red")
+    indices, _ = saccade.search(photos.embeddings, query, k=10)
+    asked = [
+        lambda **options: photos.search("red", keyword_weight=0, **options),
+        lambda **options: photos.like(1, **options),
+    ]
+    for ask in asked:
+        assert any(note.startswith("approximate, recall") for note in ask().notes)
+        assert not any("approximate" in note for note in ask(exact=True).notes)
+    assert [hit.id for hit in asked[0](exact=True)] == photos.ids[indices].tolist()

@@ -301,6 +301,21 @@ def test_relevance_maps(model, pictures):
     assert (values != model.relevance_map(picture("red"), "a blue bird")).any()
 
 
+def test_visualness():
+    trained = saccade.load(golden("visualness"))
+    assert trained.has_visualness
+    texts = ["a red card", "a white card here", "no use red", "no way blue"]
+    scores = trained.visualness(texts)
+    kept = json.loads((golden("visualness") / "saccade.json").read_text())["visualness"]
+    assert scores.dtype == np.float64 and scores.shape == (4,)
+    # One minus the cosine with the embedding of the NULL image.
+    np.testing.assert_allclose(scores, 1 - trained.encode_texts(texts) @ np.array(kept["null_row"]), atol=1e-6)
+    assert (scores > kept["threshold"]).tolist() == [True, True, False, False]
+    one = trained.visualness("a red card")
+    assert isinstance(one, float) and one == pytest.approx(scores[0], abs=1e-6)
+    assert trained.visualness(iter(texts)).tolist() == scores.tolist()
+
+
 def test_abilities_that_a_model_lacks(model):
     assert not model.has_visualness
     with pytest.raises(saccade.Unsupported, match="visual"):

@@ -10,7 +10,7 @@ from conftest import ROOT, golden, read_safetensors
 
 import saccade
 
-NAMES = ["r1", "r5", "r10", "recall1", "recall5", "recall10", "mrr", "ndcg10", "mean_rank", "median_rank"]
+NAMES = ["r1", "r5", "r10", "recall1", "recall5", "recall10", "mrr", "ndcg10", "map", "mean_rank", "median_rank"]
 LAB = os.environ.get("SACCADE_LAB_PROGRAM", str(ROOT / "build/release/bin/saccade-lab"))
 
 
@@ -37,7 +37,7 @@ def test_goldens(task):
             assert figure.low <= figure.value <= figure.high and figure.bca_low <= figure.bca_high
     assert found.image_to_text.several_right == 40 and found.text_to_image.gallery == 40
     assert f"{found.text_to_image['r1']}".startswith("0.752 [0.")
-    assert len(str(found).splitlines()) == 11
+    assert len(str(found).splitlines()) == 12
 
 
 def test_all_forms_of_relevance_are_one(task):

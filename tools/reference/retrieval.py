@@ -44,7 +44,7 @@ def write_safetensors(path, tensors):
 def figures_of_lists(lists):
     """lists: for each query (the order of all answers, its right answers)."""
     out = {}
-    firsts, mrr, ndcg = [], [], []
+    firsts, mrr, ndcg, precision = [], [], [], []
     hits = {k: [] for k in KS}
     recalls = {k: [] for k in KS}
     for order, right in lists:
@@ -59,11 +59,13 @@ def figures_of_lists(lists):
         gains = sum(1 / np.log2(1 + rank) for rank in ranks if rank <= 10)
         ideal = sum(1 / np.log2(1 + rank) for rank in range(1, min(10, len(right)) + 1))
         ndcg.append(gains / ideal)
+        precision.append(np.mean([(found + 1) / rank for found, rank in enumerate(ranks)]))
     for k in KS:
         out[f"r{k}"] = float(np.mean(hits[k]))
         out[f"recall{k}"] = float(np.mean(recalls[k]))
     out["mrr"] = float(np.mean(mrr))
     out["ndcg10"] = float(np.mean(ndcg))
+    out["map"] = float(np.mean(precision))
     out["mean_rank"] = float(np.mean(firsts))
     out["median_rank"] = float(np.median(firsts))
     out["queries"] = len(lists)

@@ -18,6 +18,11 @@ IMAGES = {".jpg", ".jpeg", ".png", ".webp", ".gif", ".tif"}
 AT_ONCE = 256  # images whose embeddings are held
 
 
+def bytes_of(archive, member):
+    file = archive.extractfile(member)
+    return file.read() if file else b""
+
+
 def encode(frames):
     model = saccade.load(model_path, threads=1)
     for shard in (shard for frame in frames for shard in frame["shard"]):
@@ -25,7 +30,7 @@ def encode(frames):
             members = [member for member in archive if Path(member.name).suffix.lower() in IMAGES]
             for start in range(0, len(members), AT_ONCE):
                 part = members[start : start + AT_ONCE]
-                rows, skipped = model.encode_images((archive.extractfile(one).read() for one in part), errors="skip")
+                rows, skipped = model.encode_images((bytes_of(archive, one) for one in part), errors="skip")
                 errors = {one.index: str(one.error) for one in skipped}
                 read = iter(rows.tolist())
                 keys = [f"{Path(shard).name}/{one.name.removeprefix('./').partition('.')[0]}" for one in part]

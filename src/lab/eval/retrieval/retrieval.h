@@ -4,6 +4,8 @@
 //   recall@k   share of a query's right answers among the first k, averaged: what trec_eval calls recall
 //   mrr        1 / rank of the first right answer, averaged (trec_eval's recip_rank)
 //   ndcg@10    sum of 1 / log2(1 + rank) over right answers up to rank 10, over its maximum
+//   map        for each right answer the share of right answers down to its rank, averaged over them and then
+//              over queries: mean average precision over the whole ranking (trec_eval's map)
 //   mean_rank, median_rank  of the first right answer; a median of an even number is the middle two's mean
 //
 // A query without a right answer in the gallery is excluded and counted separately.
@@ -24,7 +26,7 @@ namespace saccade::lab {
 
 inline constexpr std::array<int64_t, 3> kRecallDepths = {1, 5, 10};
 
-// Returns the figures' names in their order: r<k> for all k, recall<k> for all k, mrr, ndcg10, mean_rank;
+// Returns the figures' names in their order: r<k> for all k, recall<k> for all k, mrr, ndcg10, map, mean_rank;
 // then median_rank.
 std::vector<std::string> retrieval_names(std::span<const int64_t> ks);
 

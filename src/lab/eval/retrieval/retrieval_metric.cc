@@ -65,6 +65,25 @@ double chance_of_ndcg(int64_t right, int64_t gallery, int64_t /*k*/) {
          ideal_ndcg_gain(std::min(gallery, kNdcgDepth)) / ideal_ndcg_gain(right);
 }
 
+// Mean, over the right answers, of the share of right answers down to the rank of each.
+double average_precision(std::span<const double> ranks, int64_t /*k*/) {
+  double sum = 0;
+  for (size_t i = 0; i < ranks.size(); ++i) sum += static_cast<double>(i + 1) / ranks[i];
+  return sum / static_cast<double>(ranks.size());
+}
+// The answer at rank j is right with probability right / gallery. Each of the j - 1 before it is then right with
+// probability (right - 1) / (gallery - 1).
+double chance_of_average_precision(int64_t right, int64_t gallery, int64_t /*k*/) {
+  const double others =
+      gallery > 1 ? (static_cast<double>(right) - 1) / (static_cast<double>(gallery) - 1) : 0;
+  double sum = 0;
+  for (int64_t rank = 1; rank <= gallery; ++rank) {
+    const auto j = static_cast<double>(rank);
+    sum += (1 + (j - 1) * others) / j;
+  }
+  return sum / static_cast<double>(gallery);
+}
+
 double first_rank(std::span<const double> ranks, int64_t /*k*/) {
   return ranks.front();
 }
@@ -77,6 +96,7 @@ constexpr auto kMetrics = std::to_array<RetrievalMetric>({
     {"recall", true, recall_at, chance_of_recall},
     {"mrr", false, reciprocal_rank, chance_of_reciprocal_rank},
     {"ndcg10", false, ndcg_at_depth, chance_of_ndcg},
+    {"map", false, average_precision, chance_of_average_precision},
     {"mean_rank", false, first_rank, chance_of_first_rank},  // the last: median_rank is its median
 });
 

@@ -20,24 +20,25 @@ constexpr std::array<int64_t, 3> kDepths = {1, 5, 10};
 
 TEST(RetrievalFigures, ByHand) {
   EXPECT_THAT(retrieval_names(kDepths), ElementsAre("r1", "r5", "r10", "recall1", "recall5", "recall10",
-                                                    "mrr", "ndcg10", "mean_rank", "median_rank"));
-  std::vector<double> out(9);
+                                                    "mrr", "ndcg10", "map", "mean_rank", "median_rank"));
+  std::vector<double> out(10);
   // Three right answers at ranks 2, 5 and 12.
   query_figures(std::vector<double>{2, 5, 12}, kDepths, out);
   const double gains = 1 / std::log2(3.0) + 1 / std::log2(6.0);
   const double ideal = 1 + 1 / std::log2(3.0) + 0.5;
   EXPECT_THAT(out, ElementsAre(0, 1, 1, 0, testing::DoubleEq(2.0 / 3), testing::DoubleEq(2.0 / 3), 0.5,
-                               testing::DoubleEq(gains / ideal), 2));
+                               testing::DoubleEq(gains / ideal),
+                               testing::DoubleEq((1.0 / 2 + 2.0 / 5 + 3.0 / 12) / 3), 2));
   // One right answer, halfway between ranks 1 and 2.
   query_figures(std::vector<double>{1.5}, kDepths, out);
   EXPECT_THAT(out, ElementsAre(0, 1, 1, 0, 1, 1, testing::DoubleEq(2.0 / 3),
-                               testing::DoubleEq(1 / std::log2(2.5)), 1.5));
+                               testing::DoubleEq(1 / std::log2(2.5)), testing::DoubleEq(2.0 / 3), 1.5));
   // A perfect ranking of twelve has an nDCG of 1 and a recall@10 of 10/12.
   std::vector<double> twelve(12);
   std::iota(twelve.begin(), twelve.end(), 1.0);
   query_figures(twelve, kDepths, out);
   EXPECT_THAT(out, ElementsAre(1, 1, 1, testing::DoubleEq(1.0 / 12), testing::DoubleEq(5.0 / 12),
-                               testing::DoubleEq(10.0 / 12), 1, testing::DoubleEq(1), 1));
+                               testing::DoubleEq(10.0 / 12), 1, testing::DoubleEq(1), 1, 1));
 }
 
 // Scores of any size that nobody stores. It remembers the largest block that was asked for.
@@ -81,7 +82,7 @@ TEST(RetrievalFigures, LargeTasksHoldAFewRowsOfScores) {
   EXPECT_LE(scores.most(), int64_t{1} << 22);  // 16 MiB a thread
   // Intervals take a row of figures for each resample, whatever the number of queries.
   EXPECT_EQ(outcome->text_to_image.estimates.resampled.rows(), 20);
-  EXPECT_EQ(outcome->text_to_image.estimates.resampled.columns(), 10);
+  EXPECT_EQ(outcome->text_to_image.estimates.resampled.columns(), 11);
   EXPECT_EQ(outcome->text_to_image.estimates.left_out.rows(), kImages);
   for (const Direction direction : kBothDirections) {
     const CountedScores again(kTexts, kImages);
@@ -117,7 +118,7 @@ TEST(RetrievalFigures, MatchTheFullMatrix) {
       const ClusteredSample sample = retrieval_sample(*ranks, kDepths, owner, ranks->queries());
       const Estimates estimates = estimate(sample, {.resamples = 0}, pool);
 
-      std::vector<double> sums(9);
+      std::vector<double> sums(10);
       std::vector<double> first_ranks;
       for (int64_t q = 0; q < relevance->queries(direction); ++q) {
         const bool to_image = direction == Direction::kTextToImage;
@@ -133,7 +134,7 @@ TEST(RetrievalFigures, MatchTheFullMatrix) {
         size_t first = 0;
         while (!belongs(order[first])) ++first;
         first_ranks.push_back(static_cast<double>(first) + 1);
-        double gains = 0, ideal = 0;
+        double gains = 0, ideal = 0, precisions = 0;
         for (size_t k = 0; k < 3; ++k) {
           const auto depth = std::min<size_t>(order.size(), static_cast<size_t>(kDepths[k]));
           const auto within =
@@ -147,14 +148,21 @@ TEST(RetrievalFigures, MatchTheFullMatrix) {
         }
         sums[6] += 1 / first_ranks.back();
         sums[7] += gains / ideal;
-        sums[8] += first_ranks.back();
+        for (size_t place = 0; place < order.size(); ++place) {
+          if (!belongs(order[place])) continue;
+          const auto seen = static_cast<std::ptrdiff_t>(place) + 1;
+          precisions += static_cast<double>(std::count_if(order.begin(), order.begin() + seen, belongs)) /
+                        static_cast<double>(seen);
+        }
+        sums[8] += precisions / right;
+        sums[9] += first_ranks.back();
       }
       const auto count = static_cast<double>(first_ranks.size());
       ASSERT_EQ(sample.queries(), static_cast<int64_t>(first_ranks.size()));
-      for (size_t f = 0; f < 9; ++f)
+      for (size_t f = 0; f < sums.size(); ++f)
         EXPECT_NEAR(estimates.value[f], sums[f] / count, 1e-12) << estimates.names[f];
       std::ranges::sort(first_ranks);
-      EXPECT_EQ(estimates.value[9],
+      EXPECT_EQ(estimates.value[10],
                 (first_ranks[(first_ranks.size() - 1) / 2] + first_ranks[first_ranks.size() / 2]) / 2);
     }
   }
@@ -184,7 +192,7 @@ TEST(Chance, IsWhatGuessingGets) {
   const std::vector<double> chance = chance_figures(*relevance, Direction::kTextToImage, kDepths);
   std::mt19937 random(3);
   Matrix<float> scores(4, 12);
-  std::vector<double> sums(9);
+  std::vector<double> sums(10);
   ThreadPool pool(1);
   constexpr int kRounds = 20'000;
   for (int round = 0; round < kRounds; ++round) {
@@ -194,13 +202,13 @@ TEST(Chance, IsWhatGuessingGets) {
     }
     const auto source = given_scores({DType::kF32, {4, 12}, std::as_bytes(scores.values())});
     const auto ranks = rank_right_answers(**source, *relevance, Direction::kTextToImage, {}, pool);
-    std::vector<double> one(9);
+    std::vector<double> one(10);
     for (const int64_t q : {0, 1, 3}) {
       query_figures(ranks->of(q), kDepths, one);
-      for (size_t f = 0; f < 9; ++f) sums[f] += one[f] / 3;
+      for (size_t f = 0; f < sums.size(); ++f) sums[f] += one[f] / 3;
     }
   }
-  for (size_t f = 0; f < 9; ++f) {
+  for (size_t f = 0; f < sums.size(); ++f) {
     EXPECT_NEAR(sums[f] / kRounds, chance[f], 0.01 * std::max(1.0, chance[f])) << retrieval_names(kDepths)[f];
   }
   // COCO: one image among 5,000.
@@ -208,7 +216,17 @@ TEST(Chance, IsWhatGuessingGets) {
   const auto guess = chance_figures(*coco, Direction::kTextToImage, kDepths);
   EXPECT_NEAR(guess[0], 1.0 / 5000, 1e-15);
   EXPECT_NEAR(guess[2], 10.0 / 5000, 1e-12);
-  EXPECT_NEAR(guess[8], 2500.5, 1e-9);
+  double harmonic = 0;  // with one right answer the precision is 1 / rank
+  for (int rank = 1; rank <= 5000; ++rank) harmonic += 1.0 / rank;
+  EXPECT_NEAR(guess[8], harmonic / 5000, 1e-12);
+  EXPECT_NEAR(guess[9], 2500.5, 1e-9);
+  // A gallery of right answers alone leaves nothing to chance.
+  const auto all_right = Relevance::from_pairs(1, 2, {{0, 0}, {0, 1}});
+  ASSERT_TRUE(all_right.has_value());
+  EXPECT_DOUBLE_EQ(chance_figures(*all_right, Direction::kTextToImage, kDepths)[8], 1);
+  const auto single = Relevance::from_pairs(1, 1, {{0, 0}});
+  ASSERT_TRUE(single.has_value());
+  EXPECT_DOUBLE_EQ(chance_figures(*single, Direction::kTextToImage, kDepths)[8], 1);
 }
 
 }  // namespace

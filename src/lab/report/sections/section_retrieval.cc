@@ -28,8 +28,14 @@ constexpr std::array kFigures = {FigureName{"r1", "R@1", Unit::kShare},
                                  FigureName{"recall10", "recall@10", Unit::kShare},
                                  FigureName{"mrr", "MRR", Unit::kNumber},
                                  FigureName{"ndcg10", "nDCG@10", Unit::kNumber},
+                                 FigureName{"map", "mAP", Unit::kNumber},
                                  FigureName{"median_rank", "median rank", Unit::kNumber, true},
                                  FigureName{"mean_rank", "mean rank", Unit::kNumber, true}};
+
+// Returns true if the figure equals another one with one right answer per query: recall is the hit rate then, and mAP is MRR.
+bool is_for_several(const FigureName& figure) {
+  return figure.key.starts_with("recall") || figure.key == "map";
+}
 
 struct Entry {
   const LoadedRun* run = nullptr;
@@ -117,8 +123,7 @@ Table figures_table(const ReportData& data, const Group& group, Direction direct
   }
   table.columns = {text_column("model", "model"), number_column("queries", "queries")};
   for (const FigureName& figure : kFigures) {
-    // With one right answer per query, recall equals the hit rate.
-    if (!several && figure.key.starts_with("recall")) continue;
+    if (!several && is_for_several(figure)) continue;
     table.columns.push_back(figure_column(std::string(figure.heading), std::string(figure.key)));
   }
   table.columns.push_back(number_column("tied queries", "tied"));
@@ -128,7 +133,7 @@ Table figures_table(const ReportData& data, const Group& group, Direction direct
     const Series series = data.series_of(*entry.run, entry.result->model);
     std::vector<Cell> row = {text_cell(series.name), number_cell(one.counts.queries)};
     for (const FigureName& figure : kFigures) {
-      if (!several && figure.key.starts_with("recall")) continue;
+      if (!several && is_for_several(figure)) continue;
       row.push_back(figure_cell(find_named(one.figures, figure.key), figure.unit));
     }
     row.push_back(number_cell(one.counts.tied));
