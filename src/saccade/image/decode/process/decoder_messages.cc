@@ -11,6 +11,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include "saccade/image/decode/raw.h"
+
 namespace saccade {
 namespace {
 
@@ -88,8 +90,15 @@ bool is_plausible(const DecodeReply& reply) {
     return std::abs(value - expected) <= 1;  // false for NaN
   };
   if (!shrunk) return shrunk.width == 0;
-  return shrunk.width == reply.original_width && shrunk.height == reply.original_height &&
-         within_a_pixel(shrunk.left, 0) && within_a_pixel(shrunk.top, 0) &&
+  // A RAW file's preview has a size of its own, which is shrunk by no more than 8 as any JPEG is.
+  const auto within_an_eighth = [](int whole, int shrunk_to) {
+    return whole >= shrunk_to && (whole - 1) / 8 < shrunk_to;
+  };
+  const bool of_size =
+      text_of(reply.format) == kRawFormat
+          ? within_an_eighth(shrunk.width, reply.width) && within_an_eighth(shrunk.height, reply.height)
+          : shrunk.width == reply.original_width && shrunk.height == reply.original_height;
+  return of_size && within_a_pixel(shrunk.left, 0) && within_a_pixel(shrunk.top, 0) &&
          within_a_pixel(shrunk.across, reply.width) && within_a_pixel(shrunk.down, reply.height) &&
          shrunk.across > 0 && shrunk.down > 0;
 }

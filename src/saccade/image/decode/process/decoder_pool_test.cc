@@ -748,6 +748,8 @@ TEST(DecoderMessages, NothingIsBelieved) {
       [](DecodeReply& r) { r.shrunk = {30, 20, 0, std::nan(""), 30, 20}; },
       [](DecodeReply& r) { r.shrunk = {30, 20, 0, 0, 30, 23}; },
       [](DecodeReply& r) { r.shrunk = {-30, 20, 0, 0, 30, 20}; },
+      [](DecodeReply& r) { r.format = {'r', 'a', 'w'}, r.shrunk = {250, 160, 0, 0, 30, 20}; },
+      [](DecodeReply& r) { r.format = {'r', 'a', 'w'}, r.shrunk = {29, 20, 0, 0, 30, 20}; },
   };
   for (size_t i = 0; i < lies.size(); ++i) {
     DecodeReply reply = reply_of(good, true);
@@ -757,6 +759,11 @@ TEST(DecoderMessages, NothingIsBelieved) {
     EXPECT_EQ(result.error().code, ErrorCode::kInternal) << i;
   }
   const DecodeReply whole = reply_of(good, true);
+  // A RAW file's preview has another size than the file.
+  DecodeReply preview = whole;
+  preview.format = {'r', 'a', 'w'};
+  preview.shrunk = {240, 160, 0, 0, 30, 20};
+  EXPECT_TRUE(read(preview));
   options.size_only_above = 100;
   EXPECT_FALSE(read(whole));
   EXPECT_EQ(read(reply_of(good, false))->pixels, 0U);
