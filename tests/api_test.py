@@ -25,12 +25,12 @@ DOCUMENT = ROOT / "src" / "saccade" / "serve" / "formats" / "openapi.json"
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 # How the standard library's types are spelled in symbols, and in programs.
 SPELLINGS = [
+    (" >", ">"),  # first: not every version of nm puts a space there
     ("[abi:cxx11]", ""),
     ("std::filesystem::__cxx11::", "std::filesystem::"),
-    ("std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >", "std::string"),
-    ("std::basic_string_view<char, std::char_traits<char> >", "std::string_view"),
+    ("std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char>>", "std::string"),
+    ("std::basic_string_view<char, std::char_traits<char>>", "std::string_view"),
     (", 18446744073709551615ul>", ">"),
-    (" >", ">"),
 ]
 
 
