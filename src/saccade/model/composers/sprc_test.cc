@@ -176,7 +176,8 @@ struct Inputs {
 
   Inputs() {
     const SafeTensors file = SafeTensors::open(golden("blip2-itm") / "io.safetensors").value();
-    for (const auto& [name, tensor] : nn::borrow_tensors(file).value()) tensors[name] = tensor.clone();
+    const auto borrowed = nn::borrow_tensors(file);
+    for (const auto& [name, tensor] : borrowed.value()) tensors[name] = tensor.clone();
     const nn::Tensor& states = tensors.at("vision_last_hidden_state");
     images.rows = Matrix<float>(states.size(0) * states.size(1), states.size(2));
     std::copy_n(states.data<float>(), states.numel(), images.rows.values().begin());
