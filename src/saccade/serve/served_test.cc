@@ -105,9 +105,15 @@ TEST_F(Following, ALinkThatLeadsToAnotherCollectionIsFollowed) {
   folder_ = first;
   ASSERT_TRUE(CollectionWriter::create(other, test::fake_checkpoint()));
   served_.reset();
+  std::mutex mutex;
+  int told = 0;
   ServedOptions options;
   options.collections = {link};
   options.follow_seconds = 0.05;
+  options.note = [&](const Note& note) {
+    const std::lock_guard lock(mutex);
+    if (note.warning && note.text.find("the old one is served") != std::string::npos) ++told;
+  };
   served_ = Served::open(options).value();
   make({});
   const std::string own = "/api/collections/photos";
@@ -128,10 +134,16 @@ TEST_F(Following, ALinkThatLeadsToAnotherCollectionIsFollowed) {
   EXPECT_EQ(json_of(get(own))["items"], 7);
   EXPECT_THAT(json_of(get(own))["warnings"].dump(), HasSubstr("the old content is served"));
   EXPECT_EQ(get("/healthz").status, 200);
+  {
+    const std::lock_guard lock(mutex);
+    EXPECT_EQ(told, 1);  // and not every second
+  }
 
   lead_to(first);
   EXPECT_TRUE(soon([&] { return json_of(get(own))["items"] == 6 && get("/readyz").status == 200; }));
   EXPECT_THAT(json_of(get(own))["warnings"].dump(), testing::Not(HasSubstr("the old content is served")));
+  service_.reset();  // its notes end before their counter
+  served_.reset();
 }
 
 // A new model without downtime: the collection is encoded anew and the link switched while searches run.
@@ -225,6 +237,8 @@ TEST_F(Following, ALinkToACollectionOfAnotherModelIsFollowedWhileSearchesRun) {
   const auto again = (*core)->reencode(call, {}, {});
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_TRUE(again->already);
+  service_.reset();  // its notes end before their list
+  served_.reset();
 }
 
 TEST_F(Following, RowsThatAreCutOffAreUnavailableUntilTheyAreReadAnew) {
