@@ -1,4 +1,6 @@
-// saccade collection info|verify|remove|composer|compact|ann|duplicates|merge|export|import.
+// saccade collection info|verify|remove|composer|compact|ann|duplicates|merge|export|import. `reencode` has a file of its own.
+#include "command_collection.h"
+
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -635,6 +637,7 @@ void add_collection_command(CLI::App& app, Command& chosen) {
       ->transform(whole_number(1));
   ann->add_flag("--none", arguments->none, "remove the index: all searches are exact");
   add_part(group, "compact", "Free the space of removed images", arguments, chosen, run_compact);
+  add_collection_reencode_command(*group, chosen);
 }
 
 }  // namespace saccade::app

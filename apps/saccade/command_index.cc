@@ -23,13 +23,12 @@
 #include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 
-#include "choice.h"
 #include "collection_choice.h"
+#include "collection_settings.h"
 #include "command_help.h"
 #include "core_options.h"
 #include "hand_over.h"
 #include "load_checkpoint.h"
-#include "number.h"
 #include "own_process.h"
 #include "print/ingest_report.h"
 #include "product_commands.h"
@@ -49,14 +48,7 @@ struct IndexArguments {
   std::string prune;  // empty, "true" or "force"
   std::string captions;
   std::string shard;  // "I/N"; empty: all
-  std::optional<BackgroundPolicy> background;
-  std::optional<Int8Policy> int8_rows;
-  std::optional<RowPrecision> rows_precision;
-  int64_t pool_rows = 0;  // 0: not given
-  bool as_stored = false;
-  bool convert_to_srgb = false;
-  bool fast_decode = false;
-  bool exact_decode = false;
+  CollectionSettings settings;
   bool json = false;
 };
 
@@ -141,20 +133,6 @@ Status read_shard(const std::string& text, IngestOptions& options) {
   return {};
 }
 
-// Settings of a new collection as the options give them.
-CollectionChoices choices_of(const IndexArguments& arguments) {
-  const auto flag = [](bool given) { return given ? std::optional(true) : std::nullopt; };
-  CollectionChoices choices;
-  choices.background = arguments.background;
-  choices.as_stored = flag(arguments.as_stored);
-  choices.convert_to_srgb = flag(arguments.convert_to_srgb);
-  if (arguments.fast_decode || arguments.exact_decode) choices.fast_decode = arguments.fast_decode;
-  choices.int8_rows = arguments.int8_rows;
-  choices.late_precision = arguments.rows_precision;
-  if (arguments.pool_rows > 0) choices.late_pool = arguments.pool_rows;
-  return choices;
-}
-
 Result<int> run_index(IndexArguments& arguments, Session& session) {
   std::vector<std::filesystem::path> inputs;
   const auto add_list = [&](const std::string& file) -> Status {
@@ -184,7 +162,7 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
   const bool fresh = !is_collection(arguments.collection);
   EngineCoreOptions options =
       core_options(arguments.collection, arguments.checkpoint, arguments.encoder, session);
-  options.choices = choices_of(arguments);
+  options.choices = choices_of(arguments.settings);
   if (!fresh) {
     // The collection's own precision, unless another one is to be mixed in.
     options.precision = arguments.encoder.precision;
@@ -272,61 +250,14 @@ void add_index_command(CLI::App& app, Command& chosen) {
       "--captions", arguments->captions,
       "file with captions: JSON Lines ({\"image\": PATH, \"captions\": [TEXT]}) or, if saccade-lab is "
       "installed, any dataset");
-  add_choice(*command, "--background", arguments->background,
-             "background of transparent images: by contrast (white or dark grey, default), white, or the "
-             "checkpoint's; fixed when the collection is created");
-  command->add_flag("--as-stored", arguments->as_stored,
-                    "ignore EXIF orientation; fixed when the collection is created");
-  command->add_flag(
-      "--convert-to-srgb", arguments->convert_to_srgb,
-      "convert the colors of images with an ICC profile (Display P3, Adobe RGB) to sRGB before "
-      "encoding; otherwise the encoder gets the stored values, as in training; fixed when the collection is "
-      "created");
-  CLI::Option* fast = command->add_flag(
-      "--fast-decode", arguments->fast_decode,
-      "decode JPEGs of at least five times the model's input at a reduced size: faster, not bit-exact "
-      "(default); fixed when the collection is created");
-  command
-      ->add_flag(
-          "--exact-decode", arguments->exact_decode,
-          "decode all JPEGs at their full size: slower, bit-exact; fixed when the collection is created")
-      ->excludes(fast);
-  add_choice(
-      *command, "--int8-rows", arguments->int8_rows,
-      "store 8-bit copies of the embeddings, so that searches read a quarter of the data with the same "
-      "answers: on, off, or auto (default: from 200,000 images on); fixed when the collection is created");
-  add_choice(*command, "--rows-precision", arguments->rows_precision,
-             "late interaction: number format of stored embeddings, fp16 (default) or int8; fixed when the "
-             "collection is created");
-  command
-      ->add_option(
-          "--pool-rows", arguments->pool_rows,
-          "late interaction: number of adjacent patches averaged into one stored embedding; fixed when the "
-          "collection is created")
-      ->transform(whole_number(1, kMaxPool));
-  command->add_option("--max-bytes", arguments->ingest.limits.max_bytes, "maximum file size, in bytes")
-      ->transform(whole_number(1))
-      ->capture_default_str();
-  command->add_option("--max-pixels", arguments->ingest.limits.max_pixels, "maximum image size, in pixels")
-      ->transform(whole_number(1))
-      ->capture_default_str();
-  command
-      ->add_option("--max-seconds", arguments->ingest.limits.max_seconds,
-                   "maximum decoding time per file, in seconds; 0: no limit")
-      ->transform(real_number(0))
-      ->capture_default_str();
-  command->add_option("--batch", arguments->ingest.batch, "batch size: number of images encoded together")
-      ->transform(whole_number(1, 4096))
-      ->capture_default_str();
+  add_collection_settings(*command, arguments->settings, "Fixed when the collection is created");
+  add_encoding_options(*command, arguments->ingest);
   add_encoder_options(*command, arguments->encoder);
   command->add_flag("--mix-precisions", arguments->ingest.mix_precisions,
                     "allow a --precision that differs from the collection's own");
   command->add_flag("--json", arguments->json, "print the counts as JSON");
   group_options(*command,
-                {{"Fixed when the collection is created",
-                  {"--background", "--as-stored", "--convert-to-srgb", "--fast-decode", "--exact-decode",
-                   "--int8-rows", "--rows-precision", "--pool-rows"}},
-                 {"Limits on files", {"--max-bytes", "--max-pixels", "--max-seconds"}},
+                {{"Limits on files", {"--max-bytes", "--max-pixels", "--max-seconds"}},
                  {"Videos", {"--video-seconds", "--video-frames"}},
                  {"Model and speed", {"-m", "--precision", "--mix-precisions", "--threads", "--batch"}}});
   command->callback([arguments, &chosen] {

@@ -37,4 +37,21 @@ void add_walk_options(CLI::App& command, IngestOptions& options) {
       ->capture_default_str();
 }
 
+void add_encoding_options(CLI::App& command, IngestOptions& options) {
+  command.add_option("--max-bytes", options.limits.max_bytes, "maximum file size, in bytes")
+      ->transform(whole_number(1))
+      ->capture_default_str();
+  command.add_option("--max-pixels", options.limits.max_pixels, "maximum image size, in pixels")
+      ->transform(whole_number(1))
+      ->capture_default_str();
+  command
+      .add_option("--max-seconds", options.limits.max_seconds,
+                  "maximum decoding time per file, in seconds; 0: no limit")
+      ->transform(real_number(0))
+      ->capture_default_str();
+  command.add_option("--batch", options.batch, "batch size: number of images encoded together")
+      ->transform(whole_number(1, 4096))
+      ->capture_default_str();
+}
+
 }  // namespace saccade::app

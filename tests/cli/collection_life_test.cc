@@ -482,6 +482,82 @@ TEST_F(Life, ExportImportAndMergeGoRound) {
   expect_failure({"collection", "export", "-c", "c", "out"}, 2, {"not empty"});
 }
 
+TEST_F(Life, ReencodeFillsASecondCollectionAndSwitchesALink) {
+  make_collection();
+  // The same model under another name and fingerprint.
+  fs::copy(folder_ / "model", folder_ / "renewed", fs::copy_options::recursive);
+  const auto config = read_file(folder_ / "renewed/config.json");
+  ASSERT_TRUE(config);
+  write("renewed/config.json", *config + "\n");
+  fs::create_directory_symlink("c", folder_ / "photos");
+  const std::vector<std::string> command = {"collection", "reencode", "-c",       "photos",
+                                            "--to",       "d",        "--switch", "photos"};
+  expect_failure(command, 2, {"a new collection", "-m"});
+  std::vector<std::string> named = command;
+  named.insert(named.end(), {"-m", "renewed"});
+  // An image that is left out keeps the link where it is.
+  fs::rename(folder_ / "pictures/red.png", folder_ / "red.png");
+  const Outcome partly = run(named);
+  EXPECT_EQ(partly.code, 3) << partly.err;
+  EXPECT_THAT(partly.out, HasSubstr("d: 3 of 4 images encoded"));
+  EXPECT_THAT(partly.out, HasSubstr("red.png"));
+  EXPECT_THAT(partly.err, HasSubstr("photos was not switched"));
+  EXPECT_EQ(fs::read_symlink(folder_ / "photos"), "c");
+  fs::rename(folder_ / "red.png", folder_ / "pictures/red.png");
+  named.emplace_back("--json");
+  const Outcome whole = run(named);
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  const Json done = json_of(whole);
+  EXPECT_EQ(done["added"], 1);
+  EXPECT_EQ(done["unchanged"], 3);
+  EXPECT_EQ(done["switched"], true);
+  EXPECT_EQ(fs::read_symlink(folder_ / "photos"), "d");
+  EXPECT_EQ(json_of(run({"collection", "info", "-c", "photos", "--json"}))["checkpoint"]["name"], "renewed");
+  const auto hits = [&](const std::string& collection) {
+    Json list = Json::array();
+    for (const Json& hit : json_of(run({"search", "-c", collection, "a", "--json"}))["hits"])
+      list.push_back(hit["path"]);
+    return list;
+  };
+  EXPECT_EQ(hits("photos"), hits("c"));
+  EXPECT_EQ(run({"collection", "verify", "-c", "d", "--deep"}).code, 0);
+  EXPECT_THAT(run(command).out, HasSubstr("photos leads to d already"));
+  // What is no copy of the first collection is not touched.
+  expect_failure({"collection", "reencode", "-c", "c", "--to", "d"}, 1,
+                 {"not being filled from the first one"});
+  expect_failure({"collection", "reencode", "-c", "c", "--to", "e", "-m", "renewed", "--switch", "c"}, 2,
+                 {"not a symbolic link"});
+  EXPECT_FALSE(fs::exists(folder_ / "e"));
+  expect_failure({"collection", "reencode", "-c", "c", "--to", "e", "-m", "renewed", "--incomplete"}, 2,
+                 {"--switch"});
+  expect_failure({"collection", "reencode", "-c", "c"}, 2, {"--to"});
+}
+
+TEST_F(Life, ReencodeKeepsTheSettingsThatNoOptionChanges) {
+  picture("pictures/red.png", 220, 10, 10);
+  ASSERT_EQ(run({"index", "pictures", "-c", "c", "-m", "model", "--as-stored", "--fast-decode",
+                 "--background", "white", "--int8-rows", "on"})
+                .code,
+            0);
+  const auto settings = [&](const std::string& collection) {
+    return json_of(run({"collection", "info", "-c", collection, "--json"}))["settings"];
+  };
+  const std::vector<std::string> command = {"collection", "reencode", "-c", "c", "-m", "model", "--to"};
+  std::vector<std::string> same = command;
+  same.emplace_back("same");
+  ASSERT_EQ(run(same).code, 0);
+  EXPECT_EQ(settings("same"), settings("c"));
+  std::vector<std::string> other = command;
+  other.insert(other.end(), {"other", "--background", "checkpoint", "--convert-to-srgb"});
+  ASSERT_EQ(run(other).code, 0);
+  Json wanted = settings("c");
+  wanted["background"] = "checkpoint";
+  wanted["convert_to_srgb"] = true;
+  EXPECT_EQ(settings("other"), wanted);
+  same.insert(same.end(), {"--background", "checkpoint"});
+  expect_failure(same, 2, {"--background", "white"});
+}
+
 TEST_F(Life, WatchTakesInWhatIsThereAndEndsWhenAsked) {
   make_collection();
   picture("pictures/new.png", 120, 10, 200);
@@ -578,8 +654,11 @@ TEST_F(Life, AnApproximateIndexIsBuiltUsedAndRemoved) {
 }
 
 TEST_F(Life, HelpOffersAClusterWhereOneIsTaken) {
-  for (const std::vector<std::string>& command :
-       {std::vector<std::string>{"search"}, {"index"}, {"collection", "info"}, {"collection", "export"}}) {
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"search"},
+                                                  {"index"},
+                                                  {"collection", "info"},
+                                                  {"collection", "export"},
+                                                  {"collection", "reencode"}}) {
     std::vector<std::string> help = command;
     help.emplace_back("--help");
     EXPECT_THAT(run(help).out, HasSubstr("weaviate://")) << command.back();

@@ -1,9 +1,9 @@
 // Collections in a Weaviate cluster of three nodes, used by `saccade` as folders are: workers that share their inputs, roots
-// that hosts mount elsewhere, shards and replicas, a folder that is watched, queries of all kinds and filters against the same
+// that hosts mount elsewhere, shards and replicas, a folder that is watched, a new model behind an alias, queries of all kinds and filters against the same
 // items in a folder, three servers and the page over one class, a node that is killed during import and search, and an engine that
 // is down. The cost of `search --exact-rescore` is measured.
 import assert from "node:assert/strict";
-import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { appendFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -372,6 +372,64 @@ test("the page shows a collection of the cluster", { skip: noBrowser, timeout: 3
     await browser.close();
   }
 });
+
+test("a new model takes an old one's place behind an alias while searches run, and none fails", async (t) => {
+  const inputs = join(folder, "renewed-drawings");
+  draw(inputs);
+  const count = Object.keys(drawings).length;
+  // The starter under another name and fingerprint.
+  const renewed = join(folder, "renewed");
+  cpSync(new URL("../../models/starter", import.meta.url), renewed, { recursive: true });
+  appendFileSync(join(renewed, "config.json"), "\n");
+  const [first, second, alias] = [address("Older"), address("Newer"), `weaviate://${hosts}/Current`];
+  await succeeds("index", "-q", "-c", first, "-m", "starter", inputs);
+  const made = await ask(`http://127.0.0.1:${nodes[0].http}/v1/aliases`, { alias: "Current", class: "Older" });
+  assert.equal(made.status, 200, made.text);
+  const served = await start(
+    folder,
+    process.env.SACCADE_PROGRAM,
+    ["serve", "-q", "-c", alias, "--listen", "127.0.0.1:0"],
+    environment,
+    (child) => child.said.match(/http:\/\/127\.0\.0\.1:\d+/)?.[0],
+  );
+  const model = async () => (await ask(`${served}/api/collections/Current`)).json.model;
+  assert.equal(await model(), "starter");
+  let answered = 0;
+  let going = true;
+  const failed = [];
+  const search = async (text) => {
+    for (let i = 0; going; i++) {
+      const { status, json, text: said } = await ask(`${served}/api/search`, { text: `${text} ${i}`, k: 2 });
+      if (status === 200 && json.searched === count && json.hits.length > 0) answered++;
+      else failed.push(`${status}: ${said}`);
+    }
+  };
+  const searching = [search("a star"), search("a house")];
+  const command = ["collection", "reencode", "-q", "-c", alias, "--to", second, "--switch", alias];
+  const done = await answers(...command, "-m", renewed);
+  assert.equal(done.added, count);
+  assert.equal(done.switched, true);
+  const begin = performance.now();
+  await until(() => "the new model is served", async () => (await model()) === "renewed", 20);
+  t.diagnostic(`followed ${Math.round(performance.now() - begin)} ms after the switch`);
+  const before = answered;
+  await until(() => "searches go on", () => answered > before + 20);
+  going = false;
+  await Promise.all(searching);
+  assert.deepEqual(failed, []);
+  assert.equal((await asked("/v1/aliases/Current")).class, "Newer");
+  // The new class has the same images, and its own embeddings are those of its model.
+  for (const name of Object.keys(drawings)) {
+    const like = await answers("search", "-q", "-c", alias, "--image", join(inputs, `${name}.svg`));
+    assert.equal(like.hits[0].path, join(inputs, `${name}.svg`));
+    assert.ok(like.hits[0].score > 0.999);
+  }
+  assert.equal((await answers("collection", "info", "-c", alias)).checkpoint.name, "renewed");
+  assert.equal((await answers(...command)).already, true);
+  const again = await saccade("collection", "reencode", "-q", "-c", first, "--to", second);
+  assert.equal(again.code, 1);
+  assert.match(again.err, /the alias Current leads to it/);
+}, { timeout: 300_000 });
 
 test("500 random filters leave the same items as in a folder", async () => {
   writeItems(join(folder, "items"), 240, 1);

@@ -36,10 +36,10 @@ Result<CollectionWriter> CollectionWriter::create(const std::filesystem::path& f
                                                   const CheckpointId& checkpoint,
                                                   const IngestSettings& settings,
                                                   const WriterOptions& options) {
-  SACCADE_ASSIGN(auto writer,
-                 weaviate::is_address(folder)
-                     ? owned(weaviate::Writer::create(folder, checkpoint, settings, options.stop))
-                     : owned(FolderWriter::create(folder, checkpoint, settings, options)));
+  SACCADE_ASSIGN(auto writer, weaviate::is_address(folder)
+                                  ? owned(weaviate::Writer::create(folder, checkpoint, settings, options.stop,
+                                                                   options.copy_of))
+                                  : owned(FolderWriter::create(folder, checkpoint, settings, options)));
   return CollectionWriter(std::move(writer));
 }
 

@@ -8,6 +8,7 @@
 
 #include "saccade/collection/checkpoint_place.h"
 #include "saccade/collection/ingest/walk.h"
+#include "saccade/collection/reencode/switch_collection.h"
 #include "saccade/collection/rows/late_item.h"
 #include "saccade/collection/starter_warning.h"
 #include "saccade/collection/weaviate/address.h"
@@ -42,6 +43,20 @@ std::string text_of(const std::optional<E>& choice) {
   } else {
     return std::string(enum_name(*choice));
   }
+}
+
+// Returns choices with those left open as another collection has them.
+CollectionChoices completed(CollectionChoices choices, const IngestSettings& made, EncoderBackend& encoder) {
+  if (!choices.as_stored) choices.as_stored = !made.apply_orientation;
+  if (!choices.convert_to_srgb) choices.convert_to_srgb = made.convert_to_srgb;
+  if (!choices.fast_decode) choices.fast_decode = made.fast_decode;
+  if (!choices.background) choices.background = made.background;
+  if (!choices.int8_rows) choices.int8_rows = made.int8_rows;
+  if (made.late && encoder.late_interaction() != nullptr) {
+    if (!choices.late_precision) choices.late_precision = made.late->precision;
+    if (!choices.late_pool) choices.late_pool = made.late->pool;
+  }
+  return choices;
 }
 
 }  // namespace
@@ -459,6 +474,77 @@ Result<IngestReport> EngineCore::index(std::span<const std::filesystem::path> pa
   }
   if (!report.cancelled && refresh_calibration(stop)) SACCADE_TRY(refresh());
   return report;
+}
+
+Result<ReencodeReport> EngineCore::fill_from(CollectionReader& from, const IngestOptions& options,
+                                             const ProgressCallback& progress, const std::stop_token& stop) {
+  std::optional<EngineEncoder> held;
+  const EncoderSource source = [&]() -> Result<EncoderBackend*> {
+    if (!held) {
+      SACCADE_ASSIGN(held, borrow());
+    }
+    return held->backend.get();
+  };
+  ReencodeReport report;
+  {
+    WriterOptions writing;
+    writing.stop = stop;
+    std::optional<CollectionWriter> writer;
+    if (is_collection(options_.folder)) {
+      SACCADE_TRY(check_has_no_alias(options_.folder));
+      SACCADE_ASSIGN(writer, CollectionWriter::open(options_.folder, writing));
+    } else {
+      SACCADE_ASSIGN(const LoadedEncoder* loaded, encoder());
+      SACCADE_ASSIGN(
+          const IngestSettings settings,
+          new_collection_settings(completed(options_.choices, from.info().settings, *loaded->encoder),
+                                  *loaded->encoder));
+      writing.copy_of = identity_of(from.info());
+      SACCADE_ASSIGN(writer, CollectionWriter::create(options_.folder, loaded->id, settings, writing));
+    }
+    SACCADE_ASSIGN(report, saccade::reencode(*writer, source, from, options, pool(), progress, stop));
+  }
+  SACCADE_TRY(refresh());
+  return report;
+}
+
+Result<EngineCore::Reencoded> EngineCore::reencode(const ReencodeCall& call, const ProgressCallback& progress,
+                                                   const std::stop_token& stop) {
+  const std::filesystem::path& to = options_.folder;
+  Reencoded done;
+  // The name may be that of `from`, which is to stay the same collection.
+  SACCADE_ASSIGN(const std::filesystem::path first, settled_collection(call.from));
+  if (!call.name.empty()) {
+    SACCADE_ASSIGN(const NameLeads leads, where_name_leads(call.name, first, to));
+    if (leads == NameLeads::kToSecond) {
+      SACCADE_TRY(switch_name(call.name, first, to, stop));
+      done.switched = done.already = true;
+      return done;
+    }
+  }
+  SACCADE_ASSIGN(CollectionReader from, CollectionReader::open(first));
+  IngestOptions options = call.ingest;
+  if (!options.limits.processes) options.limits.processes = decoders();
+  SACCADE_ASSIGN(done.report, fill_from(from, options, progress, stop));
+  ReencodeReport& report = done.report;
+  if (!report.cancelled && refresh_calibration(stop)) {
+    SACCADE_TRY(from.refresh());
+    SACCADE_ASSIGN(ReencodeReport more, fill_from(from, options, progress, stop));
+    report.items = more.items;
+    report.added += more.added;
+    report.updated += more.updated;
+    report.duplicates += more.duplicates;
+    report.described += more.described;
+    report.moved += more.moved;
+    report.removed += more.removed;
+    report.failed = std::move(more.failed);
+    report.cancelled = more.cancelled;
+  }
+  if (call.name.empty() || report.cancelled) return done;
+  if (!report.failed.empty() && !call.incomplete) return done;
+  SACCADE_TRY(switch_name(call.name, first, to, stop));
+  done.switched = true;
+  return done;
 }
 
 Status EngineCore::watch(std::span<const std::filesystem::path> paths, WatchOptions options,

@@ -16,6 +16,7 @@
 #include "saccade/collection/collection_reader.h"
 #include "saccade/collection/ingest/ingest.h"
 #include "saccade/collection/ingest/watch.h"
+#include "saccade/collection/reencode/reencode.h"
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
 #include "saccade/model/checkpoints/locate.h"
@@ -170,6 +171,27 @@ class EngineCore {
   // Indexes the paths, creating the collection if there is none, and refreshes its calibration data and the snapshot.
   Result<IngestReport> index(std::span<const std::filesystem::path> paths, IngestOptions options,
                              const ProgressCallback& progress, const std::stop_token& stop);
+  // Settings of reencode().
+  struct ReencodeCall {
+    std::filesystem::path from;  // collection whose images are encoded
+    // Link or alias that leads to `from`, and to this engine's collection at the end (collection/reencode/
+    // switch_collection.h). Empty: none.
+    std::filesystem::path name = {};
+    // Switch although images are left out.
+    bool incomplete = false;
+    IngestOptions ingest = {};
+  };
+  struct Reencoded {
+    ReencodeReport report;
+    bool switched = false;  // ReencodeCall::name leads to this engine's collection
+    bool already = false;   // and did so before: nothing was encoded
+  };
+  // Makes this engine's collection a copy of another one with its own encoder (saccade::reencode), measures its calibration
+  // data, takes in what was added meanwhile, and switches the name. If there is no collection yet, it is created with the
+  // settings of `from` that EngineCoreOptions::choices leaves open. If the name leads to this engine's collection already,
+  // nothing else is done. Nothing is switched after a stop, or if images are left out.
+  Result<Reencoded> reencode(const ReencodeCall& call, const ProgressCallback& progress,
+                             const std::stop_token& stop);
   // Follows the paths; see saccade::watch. Calibration data and the snapshot are refreshed after each change.
   Status watch(std::span<const std::filesystem::path> paths, WatchOptions options,
                const std::function<void(const WatchNews&)>& news, const std::stop_token& stop);
@@ -199,6 +221,9 @@ class EngineCore {
                   SearchQuery& query) const;
   Result<std::shared_ptr<Composer>> composer_of(const CollectionSnapshot& snapshot, const SearchCall& call,
                                                 const SearchQuery& query) const;
+  // Fills the collection once, as saccade::reencode.
+  Result<ReencodeReport> fill_from(CollectionReader& from, const IngestOptions& options,
+                                   const ProgressCallback& progress, const std::stop_token& stop);
   [[nodiscard]] DecoderPool* decoders() const { return options_.decoders ? options_.decoders() : nullptr; }
 
   EngineCoreOptions options_;

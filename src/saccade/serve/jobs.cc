@@ -195,7 +195,8 @@ Status Jobs::run(Job& job) {
   };
   served.take_notes();  // of what was before
   const std::array<fs::path, 1> inputs = {job.path};
-  SACCADE_ASSIGN(const IngestReport report, served.core().index(inputs, job.options, progress, stop));
+  const std::shared_ptr<const ServedEngine> engine = served.engine();
+  SACCADE_ASSIGN(const IngestReport report, engine->core->index(inputs, job.options, progress, stop));
   {
     const std::lock_guard lock(mutex_);
     job.state.report = ingest_json(report);
@@ -253,7 +254,8 @@ Result<int64_t> Jobs::add_picture(ServedCollection& collection, std::string_view
   options.sidecar_captions = false;
   options.retry_failed = true;
   if (!caption.empty()) options.captions[file.string()] = caption;
-  Lent lent{*collection.model};
+  const std::shared_ptr<const ServedEngine> engine = collection.engine();
+  Lent lent{*engine->model};
   ThreadPool pool(1);
   // Uploading an image that was removed before brings it back. Copies of it elsewhere still stay out.
   SACCADE_ASSIGN(const std::vector<std::string> removed, writer.removed_of_hash(hash));

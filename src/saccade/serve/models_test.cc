@@ -49,6 +49,24 @@ class Models : public testing::Test {
   test::TestFolder folder_;
 };
 
+TEST_F(Models, OneThatIsRetiredIsUnloadedAndComesBackWhenItIsAdded) {
+  ServedModels models(ModelLimits{});
+  ServedModel* a = add(models, "a");
+  ServedModel* b = add(models, "bb");
+  ASSERT_NE(a, nullptr);
+  ASSERT_NE(b, nullptr);
+  auto held = a->encoder();
+  ASSERT_TRUE(held) << held.error().message;
+  models.retire(*a);
+  EXPECT_THAT(models.all(), testing::ElementsAre(b));
+  EXPECT_EQ(models.bytes(), a->bytes + b->bytes);  // whoever holds its encoder keeps it
+  held->reset();
+  EXPECT_EQ(models.bytes(), b->bytes);
+  EXPECT_EQ(add(models, "a"), a);
+  EXPECT_THAT(models.all(), testing::ElementsAre(a, b));
+  EXPECT_TRUE(a->encoder());
+}
+
 TEST_F(Models, TheLeastRecentlyUsedGoesAndComesBack) {
   const int64_t one = starter_bytes();
   ASSERT_GT(one, 1 << 20);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,6 +10,8 @@
 
 #include "saccade/collection/weaviate/address.h"
 #include "saccade/core/files/file_stamp.h"
+#include "saccade/core/seconds_since.h"
+#include "saccade/model/options/precision_names.h"
 #include "saccade/search/composed/collection_composer.h"
 #include "saccade/serve/shared/shared_rows.h"
 
@@ -40,10 +43,17 @@ Result<std::string> state_of(const std::filesystem::path& folder) {
   return state;
 }
 
+// Returns the names of collections or models, for people.
 template <typename T>
-std::string names_of(const std::vector<std::unique_ptr<T>>& all, const std::string& (*name)(const T&)) {
+std::string names_of(const std::vector<T>& all) {
   std::vector<std::string> names;
-  for (const auto& one : all) names.push_back(name(*one));
+  for (const T& one : all) {
+    if constexpr (std::is_same_v<T, ServedModel*>) {
+      names.push_back(one->name);
+    } else {
+      names.push_back(one->name());
+    }
+  }
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
@@ -75,13 +85,23 @@ Result<std::shared_ptr<const std::vector<PlaceByDate>>> NewestFirst::of(const Co
 
 Result<std::unique_ptr<ServedCollection>> ServedCollection::open(std::string name,
                                                                  const std::filesystem::path& folder,
-                                                                 int threads, NoteCallback note) {
-  std::unique_ptr<ServedCollection> served(new ServedCollection(std::move(name), std::move(note)));
+                                                                 int threads, NoteCallback note,
+                                                                 ModelTies ties) {
+  std::unique_ptr<ServedCollection> served(
+      new ServedCollection(std::move(name), folder, threads, std::move(note), std::move(ties)));
+  SACCADE_ASSIGN(served->state_, state_of(folder));
+  SACCADE_ASSIGN(served->engine_, served->open_engine());
+  return served;
+}
+
+// Opens the collection that is there now, with its model.
+Result<std::shared_ptr<ServedEngine>> ServedCollection::open_engine() {
+  auto engine = std::make_shared<ServedEngine>();
   EngineCoreOptions options;
-  options.folder = folder;
-  options.threads = threads;
-  options.note = [raw = served.get()](const Note& told) { raw->keep_note(told); };
-  options.lend = [raw = served.get()]() -> Result<EngineEncoder> {
+  options.folder = folder_;
+  options.threads = threads_;
+  options.note = [this](const Note& told) { keep_note(told); };
+  options.lend = [raw = engine.get()]() -> Result<EngineEncoder> {
     SACCADE_ASSIGN(std::shared_ptr<EncoderBackend> encoder, raw->model->encoder());
     return raw->model->engine_encoder(std::move(encoder));
   };
@@ -89,10 +109,17 @@ Result<std::unique_ptr<ServedCollection>> ServedCollection::open(std::string nam
     return std::make_unique<SharedRows>(collection.alive());
   };
   options.open_composer = true;
-  SACCADE_ASSIGN(served->state_, state_of(folder));
-  SACCADE_ASSIGN(served->core_, EngineCore::open(std::move(options)));
-  SACCADE_TRY(served->core_->snapshot());  // that there is a collection
-  return served;
+  SACCADE_ASSIGN(engine->core, EngineCore::open(std::move(options)));
+  SACCADE_ASSIGN(const auto snapshot, engine->core->snapshot());  // that there is a collection
+  const CollectionInfo& info = snapshot->collection.info();
+  SACCADE_ASSIGN(engine->model, ties_.find(info));
+  SACCADE_TRY(check_same_checkpoint(info, engine->model->id));
+  return engine;
+}
+
+std::shared_ptr<const ServedEngine> ServedCollection::engine() const {
+  const std::lock_guard lock(mutex_);
+  return engine_;
 }
 
 void ServedCollection::keep_note(const Note& note) {
@@ -114,7 +141,7 @@ std::vector<std::string> ServedCollection::take_notes() {
 }
 
 std::shared_ptr<const CollectionSnapshot> ServedCollection::now() const {
-  return *core_->snapshot();  // there is one from open() on
+  return *engine()->core->snapshot();  // there is one from open() on
 }
 
 Result<std::shared_ptr<const std::vector<PlaceByDate>>> ServedCollection::newest(
@@ -146,19 +173,88 @@ Status ServedCollection::following() const {
 }
 
 Status ServedCollection::follow_files() {
-  SACCADE_ASSIGN(const std::string state, state_of(folder()));
+  if (left_ != nullptr) ties_.left(*std::exchange(left_, nullptr));
+  SACCADE_ASSIGN(const std::string state, state_of(folder_));
   if (!state.empty() && state == state_) return {};
+  const std::shared_ptr<const ServedEngine> engine = this->engine();
+  SACCADE_ASSIGN(const CollectionInfo there, read_collection_info(folder_));
+  const CollectionInfo held = now()->collection.info();
+  if (!check_same_checkpoint(held, there.checkpoint) || held.settings.precision != there.settings.precision) {
+    return take_other(there, state);
+  }
   {
     const std::lock_guard lock(mutex_);
     warnings_.clear();  // of the last state: what still holds is noted again
   }
-  SACCADE_TRY(core_->refresh());
+  SACCADE_TRY(engine->core->refresh());
   state_ = state;
+  refused_.clear();
   return {};
 }
 
+// Opens a collection of another checkpoint, which is in the old one's place, and serves it from then on.
+Status ServedCollection::take_other(const CollectionInfo& info, const std::string& state) {
+  const std::string identity = info.checkpoint.fingerprint + std::string(enum_name(info.settings.precision));
+  if (refused_ == identity && seconds_since(tried_) < kRetrySeconds) return fail(refusal_);
+  std::vector<std::string> before;
+  {
+    const std::lock_guard lock(mutex_);
+    before = std::exchange(warnings_, {});
+  }
+  auto fresh = open_engine();
+  if (fresh) {
+    // A model that was served before may have been unloaded: no request is to wait for it.
+    auto loaded = (*fresh)->model->encoder();
+    if (!loaded) fresh = fail(std::move(loaded).error());
+  }
+  if (!fresh) {
+    Error refusal = {
+        ErrorCode::kMismatch,
+        fmt::format("a collection of another checkpoint, \"{}\", is there now and cannot be opened: {}",
+                    info.checkpoint.name, fresh.error().message)};
+    if (note_ && (refused_ != identity || refusal_.message != refusal.message)) {
+      note_({fmt::format("collection {}: {}; the old one is served", name_, refusal.message), true});
+    }
+    refused_ = identity;
+    tried_ = std::chrono::steady_clock::now();
+    refusal_ = std::move(refusal);
+    const std::lock_guard lock(mutex_);
+    warnings_ = std::move(before);
+    return fail(refusal_);
+  }
+  refused_.clear();
+  state_ = state;
+  const ServedModel& model = *(*fresh)->model;
+  std::shared_ptr<const ServedEngine> old = *std::move(fresh);
+  {
+    const std::lock_guard lock(mutex_);
+    engine_.swap(old);
+  }
+  if (old->model != &model) left_ = old->model;
+  if (note_)
+    note_({fmt::format("collection {}: another one is there, of {}; it is served now", name_, model.name),
+           false});
+  return {};
+}
+
+ModelTies Served::ties() {
+  ModelTies ties;
+  ties.find = [this](const CollectionInfo& info) -> Result<ServedModel*> {
+    SACCADE_ASSIGN(const std::filesystem::path checkpoint, find_checkpoint_of(info.checkpoint, options_));
+    BackendOptions encoder = options_.encoder;
+    encoder.precision = info.settings.precision;
+    return models_.add(checkpoint, encoder, options_.note);
+  };
+  ties.left = [this](ServedModel& model) {
+    const auto uses = [&](const auto& collection) { return collection->engine()->model == &model; };
+    if (std::ranges::any_of(collections_, uses) || std::ranges::find(named_, &model) != named_.end()) return;
+    models_.retire(model);
+  };
+  return ties;
+}
+
 Result<std::unique_ptr<Served>> Served::open(const ServedOptions& options) {
-  std::unique_ptr<Served> served(new Served(options.models));
+  std::unique_ptr<Served> served(new Served(options));
   for (const std::filesystem::path& folder : options.collections) {
     std::filesystem::path whole = folder;
     std::string base;
@@ -173,23 +269,16 @@ Result<std::unique_ptr<Served>> Served::open(const ServedOptions& options) {
     std::string name = base;
     for (int number = 2; served->collection(name).has_value(); ++number)
       name = fmt::format("{}-{}", base, number);
-    const auto opened = [&]() -> Result<std::unique_ptr<ServedCollection>> {
-      SACCADE_ASSIGN(auto collection,
-                     ServedCollection::open(name, whole, options.encoder.threads, options.note));
-      const CollectionInfo& info = collection->now()->collection.info();
-      SACCADE_ASSIGN(const auto checkpoint, find_checkpoint_of(info.checkpoint, options));
-      BackendOptions encoder = options.encoder;
-      encoder.precision = info.settings.precision;
-      SACCADE_ASSIGN(collection->model, served->models_.add(checkpoint, encoder, options.note));
-      SACCADE_TRY(check_same_checkpoint(info, collection->model->id));
-      return collection;
-    };
-    SACCADE_ASSIGN(auto collection, opened().in(folder.string()));
+    SACCADE_ASSIGN(auto collection,
+                   ServedCollection::open(name, whole, options.encoder.threads, options.note, served->ties())
+                       .in(folder.string()));
     served->collections_.push_back(std::move(collection));
   }
   for (const std::string& checkpoint : options.checkpoints) {
     SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(checkpoint));
-    SACCADE_TRY(served->models_.add(folder, options.encoder, options.note));
+    SACCADE_ASSIGN(const ServedModel* const named,
+                   served->models_.add(folder, options.encoder, options.note));
+    served->named_.push_back(named);
   }
   if (served->models().empty()) {
     return fail(ErrorCode::kUsage, "nothing to serve: name a collection or a checkpoint");
@@ -217,8 +306,7 @@ Result<ServedCollection*> Served::collection(std::string_view name) const {
                          ? collections_.begin()
                          : std::ranges::find(collections_, name, [](const auto& one) { return one->name(); });
   if (found == collections_.end()) {
-    const std::string there = names_of<ServedCollection>(
-        collections_, [](const ServedCollection& one) -> const std::string& { return one.name(); });
+    const std::string there = names_of(collections_);
     if (name.empty() && !collections_.empty())
       return fail(ErrorCode::kUsage, "several collections are served: name one of {}", there);
     return fail(ErrorCode::kNotFound, "no collection \"{}\"; there are: {}", name, there);
@@ -245,14 +333,13 @@ Result<ServedCollection*> Served::collection(std::string_view name) const {
 }
 
 Result<ServedModel*> Served::model(std::string_view name) const {
-  const auto& all = models();
-  if (name.empty() && !all.empty()) return all.front().get();
+  if (name.empty() && !collections_.empty()) return collections_.front()->engine()->model;
+  const std::vector<ServedModel*> all = models();
+  if (name.empty() && !all.empty()) return all.front();
   const auto found =
-      std::ranges::find(all, name, [](const auto& one) { return std::string_view(one->name); });
-  if (found != all.end()) return found->get();
-  return fail(
-      ErrorCode::kNotFound, "no model \"{}\"; there are: {}", name,
-      names_of<ServedModel>(all, [](const ServedModel& one) -> const std::string& { return one.name; }));
+      std::ranges::find(all, name, [](const ServedModel* one) { return std::string_view(one->name); });
+  if (found != all.end()) return *found;
+  return fail(ErrorCode::kNotFound, "no model \"{}\"; there are: {}", name, names_of(all));
 }
 
 }  // namespace saccade::serve

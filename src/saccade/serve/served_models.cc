@@ -45,10 +45,13 @@ Result<std::shared_ptr<SharedEncoder>> ServedModel::encoder() {
 
 Result<ServedModel*> ServedModels::add(const std::filesystem::path& checkpoint, const BackendOptions& options,
                                        const NoteCallback& note) {
+  const std::lock_guard one_at_a_time(adding_);
   SACCADE_ASSIGN(const std::string fingerprint, checkpoint_fingerprint(checkpoint, options.fingerprints));
   for (const auto& model : models_) {
-    if (model->id.fingerprint == fingerprint && model->info.precision == options.precision)
-      return model.get();
+    if (model->id.fingerprint != fingerprint || model->info.precision != options.precision) continue;
+    const std::lock_guard lock(mutex_);
+    model->retired_ = false;
+    return model.get();
   }
   SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(checkpoint.string(), options));
   auto model = std::make_unique<ServedModel>();
@@ -62,9 +65,11 @@ Result<ServedModel*> ServedModels::add(const std::filesystem::path& checkpoint, 
   model->id = std::move(loaded.id);
   model->info = loaded.encoder->info();
   model->name = model->id.name;
-  if (std::ranges::any_of(models_, [&](const auto& other) { return other->name == model->name; })) {
-    model->name += fmt::format("@{}", enum_name(options.precision));
-  }
+  const auto taken = [&] {
+    return std::ranges::any_of(models_, [&](const auto& other) { return other->name == model->name; });
+  };
+  if (taken()) model->name += fmt::format("@{}", enum_name(options.precision));
+  if (taken()) model->name += fmt::format("-{:.12}", fingerprint);
   model->reads_texts = loaded.encoder->tokenizer() != nullptr;
   model->late_interaction = loaded.encoder->late_interaction() != nullptr;
   model->pair_scorer = loaded.encoder->pair_scorer() != nullptr;
@@ -77,8 +82,25 @@ Result<ServedModel*> ServedModels::add(const std::filesystem::path& checkpoint, 
   }
   SACCADE_TRY(make_room(model->bytes, *model, deadline()));
   (void)keep(*model, std::make_unique<SharedEncoder>(std::move(loaded.encoder), limits_.batches));
+  const std::lock_guard lock(mutex_);
   models_.push_back(std::move(model));
   return models_.back().get();
+}
+
+std::vector<ServedModel*> ServedModels::all() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<ServedModel*> models;
+  for (const auto& model : models_) {
+    if (!model->retired_) models.push_back(model.get());
+  }
+  return models;
+}
+
+void ServedModels::retire(ServedModel& model) {
+  std::shared_ptr<SharedEncoder> goes;  // let go of behind the lock: its end asks for it
+  const std::lock_guard lock(mutex_);
+  model.retired_ = true;
+  goes = std::move(model.encoder_);
 }
 
 Result<std::shared_ptr<SharedEncoder>> ServedModels::encoder_of(ServedModel& model) {

@@ -52,6 +52,7 @@ class ServedModel {
   BackendOptions options_;
   std::mutex loading_;
   // The owner's mutex guards the following fields.
+  bool retired_ = false;        // no longer served
   SharedEncoder::Counts past_;  // of encoders that have gone
   int64_t loads_ = 0;
   uint64_t used_ = 0;                       // when it was asked for, in askings of all models
@@ -72,10 +73,13 @@ class ServedModels {
   ServedModels& operator=(const ServedModels&) = delete;
 
   // Adds a checkpoint and loads it, unless the same one exists in the same precision. kLimit if it alone
-  // exceeds the memory limit. `note` is told what people should know of it. Not thread-safe.
+  // exceeds the memory limit. `note` is told what people should know of it. Thread-safe; callers take turns.
   Result<ServedModel*> add(const std::filesystem::path& checkpoint, const BackendOptions& options,
                            const NoteCallback& note = {});
-  [[nodiscard]] const std::vector<std::unique_ptr<ServedModel>>& all() const { return models_; }
+  // Returns the models in the order in which they were added, without those that were retired. Thread-safe.
+  [[nodiscard]] std::vector<ServedModel*> all() const;
+  // Unloads a model, and does not list it any more until it is added again. Whoever holds its encoder keeps it. Thread-safe.
+  void retire(ServedModel& model);
 
   // Thread-safe.
   struct Use {
@@ -97,6 +101,7 @@ class ServedModels {
   void gone(ServedModel& model, const SharedEncoder::Counts& counts);
 
   const ModelLimits limits_;
+  std::mutex adding_;  // held by add(), which alone changes the list of models
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // what is loaded, or what is in memory
   int64_t bytes_ = 0;

@@ -1,15 +1,22 @@
 // A server's collections, as they change beneath it.
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <unistd.h>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "saccade/collection/test_support.h"
+#include "saccade/core/files/files.h"
+#include "saccade/core/seconds_since.h"
+#include "saccade/engine/core.h"
 #include "saccade/serve/test_serving.h"
 
 namespace saccade::serve {
@@ -98,9 +105,15 @@ TEST_F(Following, ALinkThatLeadsToAnotherCollectionIsFollowed) {
   folder_ = first;
   ASSERT_TRUE(CollectionWriter::create(other, test::fake_checkpoint()));
   served_.reset();
+  std::mutex mutex;
+  int told = 0;
   ServedOptions options;
   options.collections = {link};
   options.follow_seconds = 0.05;
+  options.note = [&](const Note& note) {
+    const std::lock_guard lock(mutex);
+    if (note.warning && note.text.find("the old one is served") != std::string::npos) ++told;
+  };
   served_ = Served::open(options).value();
   make({});
   const std::string own = "/api/collections/photos";
@@ -121,10 +134,111 @@ TEST_F(Following, ALinkThatLeadsToAnotherCollectionIsFollowed) {
   EXPECT_EQ(json_of(get(own))["items"], 7);
   EXPECT_THAT(json_of(get(own))["warnings"].dump(), HasSubstr("the old content is served"));
   EXPECT_EQ(get("/healthz").status, 200);
+  {
+    const std::lock_guard lock(mutex);
+    EXPECT_EQ(told, 1);  // and not every second
+  }
 
   lead_to(first);
   EXPECT_TRUE(soon([&] { return json_of(get(own))["items"] == 6 && get("/readyz").status == 200; }));
   EXPECT_THAT(json_of(get(own))["warnings"].dump(), testing::Not(HasSubstr("the old content is served")));
+  service_.reset();  // its notes end before their counter
+  served_.reset();
+}
+
+// A new model without downtime: the collection is encoded anew and the link switched while searches run.
+TEST_F(Following, ALinkToACollectionOfAnotherModelIsFollowedWhileSearchesRun) {
+  const fs::path second = temporary_.path() / "second";
+  const fs::path link = temporary_.path() / "photos";
+  const fs::path renewed = temporary_.path() / "renewed";
+  fs::create_directory_symlink(folder_, link);
+  // The starter under another name and fingerprint.
+  fs::copy(fs::path(saccade::test::kSourceDir) / "models" / "starter", renewed, fs::copy_options::recursive);
+  for (const char* file : {"config.json", "open_clip_config.json"}) {
+    if (const auto text = read_file(renewed / file)) {
+      ASSERT_TRUE(write_file_atomic(renewed / file, *text + "\n"));
+    }
+  }
+  std::mutex mutex;
+  std::vector<std::string> notes;
+  const auto has_note = [&](const std::string& text) {
+    const std::lock_guard lock(mutex);
+    return std::ranges::any_of(notes,
+                               [&](const std::string& note) { return note.find(text) != std::string::npos; });
+  };
+  served_.reset();
+  ServedOptions options;
+  options.collections = {link};
+  options.follow_seconds = 0.05;
+  options.note = [&](const Note& note) {
+    const std::lock_guard lock(mutex);
+    notes.push_back(note.text);
+  };
+  auto served = Served::open(options);
+  ASSERT_TRUE(served) << served.error().message;
+  served_ = *std::move(served);
+  make({});
+  const auto model = [&] { return json_of(get("/api/collections/photos"))["model"].get<std::string>(); };
+  ASSERT_NE(model(), "renewed");
+
+  std::atomic<int64_t> answered = 0;
+  std::atomic<int64_t> failed = 0;
+  const auto search = [&](const std::stop_token& stop) {
+    for (int64_t i = 0; !stop.stop_requested(); ++i) {
+      // Texts that no earlier search had are encoded.
+      const HttpResponse response = get(fmt::format("/api/search?q=red%20{}", i % 2 == 0 ? 0 : i));
+      const auto json = parse_json(response.body);
+      const bool whole = response.status == 200 && json && json->value("searched", 0) == 6;
+      ++(whole ? answered : failed);
+    }
+  };
+  std::jthread one(search);
+  std::jthread other(search);
+  EngineCoreOptions anew;
+  anew.folder = second;
+  anew.checkpoint = renewed.string();
+  const auto core = EngineCore::open(std::move(anew));
+  ASSERT_TRUE(core) << core.error().message;
+  EngineCore::ReencodeCall call;
+  call.from = link;
+  call.name = link;
+  const auto done = (*core)->reencode(call, {}, {});
+  const auto switched = std::chrono::steady_clock::now();
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_TRUE(done->switched);
+  EXPECT_EQ(done->report.items, 6);
+  EXPECT_EQ(done->report.added, 6);
+  const auto soon = [&](const auto& holds) {
+    for (int i = 0; i < 1000 && !holds(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return holds();
+  };
+  EXPECT_TRUE(soon([&] { return model() == "renewed"; }));
+  EXPECT_LT(seconds_since(switched),
+            5);  // with a follow_seconds of 1, and a processor of its own, within a second
+  // Searches on the new one.
+  const int64_t before = answered;
+  EXPECT_TRUE(soon([&] { return answered > before + 20; }));
+  one.request_stop();
+  other.request_stop();
+  one.join();
+  other.join();
+  EXPECT_EQ(failed, 0);
+  EXPECT_GT(answered, 20);
+  EXPECT_EQ(get("/readyz").status, 200);
+  EXPECT_TRUE(has_note("of renewed; it is served now"));
+  EXPECT_EQ(served_->collections().front()->now()->collection.info().checkpoint.name, "renewed");
+  // The old model is let go of.
+  EXPECT_TRUE(soon([&] { return served_->models().size() == 1; }));
+  EXPECT_EQ(served_->models().front()->name, "renewed");
+  EXPECT_EQ(served_->model("").value()->name, "renewed");
+  EXPECT_EQ(served_->model_memory().bytes(), served_->models().front()->bytes);
+
+  // The same command again finds that all is done.
+  const auto again = (*core)->reencode(call, {}, {});
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_TRUE(again->already);
+  service_.reset();  // its notes end before their list
+  served_.reset();
 }
 
 TEST_F(Following, RowsThatAreCutOffAreUnavailableUntilTheyAreReadAnew) {

@@ -164,11 +164,12 @@ Result<ServedCollection*> Context::collection(std::string_view name) const {
 
 Result<SearchAnswer> search_served(const Context& context, const ServedCollection& served, SearchQuery query,
                                    EngineCore::SearchCall call) {
+  const std::shared_ptr<const ServedEngine> engine = served.engine();
   // A list by date needs no encoder.
   EngineEncoder encoder;
   if (!is_listing(query) || call.like != 0) {
-    SACCADE_ASSIGN(std::shared_ptr<EncoderBackend> lent, context.lend(*served.model));
-    encoder = served.model->engine_encoder(std::move(lent));
+    SACCADE_ASSIGN(std::shared_ptr<EncoderBackend> lent, context.lend(*engine->model));
+    encoder = engine->model->engine_encoder(std::move(lent));
     call.encoder = &encoder;
   }
   query.limits = context.limits();
@@ -176,7 +177,7 @@ Result<SearchAnswer> search_served(const Context& context, const ServedCollectio
   call.pool = &context.pool;
   call.stop = context.stop;
   call.spent = [&](std::string_view stage, double seconds) { context.metrics.spent(stage, seconds); };
-  return served.core().search(std::move(query), call);
+  return engine->core->search(std::move(query), call);
 }
 
 DecodeOptions Context::limits() const {

@@ -76,6 +76,9 @@ struct CollectionInfo {
   std::string created;          // UTC, "2026-01-31T12:00:00Z"
   CheckpointId checkpoint;
   IngestSettings settings;
+  // Identity (reencode/reencode.h) of the collection that this one is filled from with new embeddings. Empty for any other,
+  // and in a folder once it has taken the first one's place.
+  std::string copy_of = {};
 };
 
 // Identity of a file when it was last indexed. Two paths of one device and inode are one file.

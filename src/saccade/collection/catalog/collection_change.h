@@ -28,6 +28,8 @@ struct CollectionChange {
     std::optional<ItemFacts> facts = {};
     // The item's words, if the caller has made them (store::WordTexts), as an import does on all processors.
     std::optional<store::WordText> words = {};
+    // Id that a new item gets in a folder, unless another item has it; 0: the next. A vector database makes ids of paths.
+    int64_t wanted_id = 0;
   };
   std::vector<Put> puts;      // appends one row each; forgets a failure of the same path
   std::vector<Item> updates;  // fields of existing items (by id), their rows kept; forgets failures likewise
@@ -61,6 +63,8 @@ struct WriterOptions {
   int64_t int8_auto_rows = kInt8AutoRows;
   // Ends waits for a vector database that cannot take a change now. The change that waits fails with kCancelled.
   std::stop_token stop = {};
+  // CollectionInfo::copy_of of a collection that is created.
+  std::string copy_of = {};
 };
 
 }  // namespace saccade

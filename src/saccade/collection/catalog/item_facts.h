@@ -25,6 +25,8 @@ struct ItemFacts {
   uint64_t look = 0;    // PictureLook::hash
   double grain = 0;     // PictureLook::grain
   FactsRead read = FactsRead::kNothing;
+
+  friend bool operator==(const ItemFacts&, const ItemFacts&) = default;
 };
 
 // "Title. Description. (keyword, keyword)", with what is there of it.

@@ -114,6 +114,7 @@ Result<CollectionInfo> parse_info(const Json& json) {
   }
   SACCADE_ASSIGN(info.product_version, json_field<std::string>(json, "product_version"));
   SACCADE_ASSIGN(info.created, json_field<std::string>(json, "created"));
+  SACCADE_ASSIGN(info.copy_of, json_field_or<std::string>(json, "copy_of", ""));
   if (!json.contains("checkpoint")) return fail(ErrorCode::kBadData, "\"checkpoint\" is missing");
   const Json& checkpoint = json["checkpoint"];
   SACCADE_ASSIGN(info.checkpoint.name, json_field<std::string>(checkpoint, "name"));
@@ -300,6 +301,7 @@ Json settings_json(const IngestSettings& settings) {
                     {"grid_rows", late->grid.rows},
                     {"grid_columns", late->grid.columns}};
   }
+  if (!info.copy_of.empty()) json["copy_of"] = info.copy_of;
   return json;
 }
 

@@ -175,7 +175,8 @@ struct FolderWriter::State {
   Status append_late(const CollectionChange& change);
   [[nodiscard]] Status check_put(const CollectionChange::Put& put) const;
   Status change_catalog(const CollectionChange& change);
-  Result<int64_t> insert(const CollectionChange::Put& put, int64_t row, Statement& add, Statement& replace);
+  Result<int64_t> insert(const CollectionChange::Put& put, int64_t row, Statement& add, Statement& replace,
+                         Statement& has_id);
   Status forget(Statement& statement, std::string_view path);
   Status commit(const CollectionChange& change);
   Status update_int8(const ProgressCallback& progress, const std::stop_token& stop);
@@ -204,6 +205,7 @@ Result<FolderWriter> FolderWriter::create(const std::filesystem::path& folder, c
     info.created = store::utc_text(store::now_seconds());
     info.checkpoint = checkpoint;
     info.settings = settings;
+    info.copy_of = options.copy_of;
     info.format_version = settings.late ? 2 : 1;
     {
       // Before the lock file is made: another's folder stays as it is.
@@ -325,11 +327,21 @@ Status FolderWriter::State::forget(Statement& statement, std::string_view path) 
 
 // The item's id.
 Result<int64_t> FolderWriter::State::insert(const CollectionChange::Put& put, int64_t row, Statement& add,
-                                            Statement& replace) {
+                                            Statement& replace, Statement& has_id) {
+  std::optional<int64_t> id;  // `nullopt`: the catalog gives the next
+  if (put.item.id != 0) {
+    id = put.item.id;
+  } else if (put.wanted_id > 0) {
+    SACCADE_ASSIGN(const bool taken, has_id.bind(put.wanted_id).step());
+    if (taken) {
+      has_id.reset();
+    } else {
+      id = put.wanted_id;
+    }
+  }
   Statement& statement = put.item.id == 0 ? add : replace;
   store::bind_fields(statement, put.item);
-  statement.bind(row);
-  if (put.item.id != 0) statement.bind(put.item.id);
+  statement.bind(row).bind(id);
   SACCADE_TRY(statement.run().in(put.item.path));
   if (database.changes() != 1) return fail(ErrorCode::kUsage, "{}: no item {}", put.item.path, put.item.id);
   return put.item.id == 0 ? database.last_id() : put.item.id;
@@ -346,8 +358,9 @@ Status FolderWriter::State::change_catalog(const CollectionChange& change) {
                  database.prepare(fmt::format("UPDATE items SET {}, row = ? WHERE id = ?", kFields)));
   SACCADE_ASSIGN(Statement add,
                  database.prepare("INSERT INTO items (path, hash, size, mtime_ns, width, height, "
-                                  "format, caption, added, device, inode, folder_device, linked, row) "
-                                  "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"));
+                                  "format, caption, added, device, inode, folder_device, linked, row, id) "
+                                  "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"));
+  SACCADE_ASSIGN(Statement has_id, database.prepare("SELECT 1 FROM items WHERE id = ?"));
   SACCADE_ASSIGN(Statement forget_failure, database.prepare("DELETE FROM failures WHERE path = ?"));
   SACCADE_ASSIGN(
       Statement remember,
@@ -379,7 +392,7 @@ Status FolderWriter::State::change_catalog(const CollectionChange& change) {
   int64_t row = meta.rows;
   SACCADE_ASSIGN(const int64_t failures, database.integer("SELECT EXISTS (SELECT 1 FROM failures)"));
   for (const auto& put : change.puts) {
-    SACCADE_ASSIGN(const int64_t id, insert(put, row++, add, replace));
+    SACCADE_ASSIGN(const int64_t id, insert(put, row++, add, replace, has_id));
     if (put.item.id != 0) SACCADE_TRY(words.remove(id));
     SACCADE_TRY(put.words ? words.add(id, *put.words) : words.add(id, put.item.path, put.item.caption));
     if (put.facts) SACCADE_TRY(keep_facts(id, *put.facts));

@@ -48,21 +48,6 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(first, text.find_last_not_of(kSpace) - first + 1));
 }
 
-// Checks that the encoder is the collection's, before any file is read.
-Status check_encoder(const CollectionWriter& collection, EncoderBackend& encoder,
-                     const IngestOptions& options) {
-  const CollectionInfo& info = collection.info();
-  const CheckpointId given{encoder.info().family, "", encoder.info().fingerprint, encoder.info().dim};
-  SACCADE_TRY(
-      check_same_checkpoint(info, given).in(fmt::format("collection {}", collection.folder().string())));
-  if (!options.mix_precisions) {
-    SACCADE_TRY(check_same_precision(info, encoder.info().precision)
-                    .in(fmt::format("collection {}", collection.folder().string())));
-  }
-  if (info.settings.late) SACCADE_TRY(check_grid(encoder, *info.settings.late));
-  return {};
-}
-
 class Run {
  public:
   Run(CollectionWriter& collection, const EncoderSource& encoder, const IngestOptions& options,
@@ -405,6 +390,20 @@ Status check_same_precision(const CollectionInfo& info, Precision precision) {
       ErrorCode::kMismatch,
       "its rows were made in {}, the encoder computes in {}: load it in {}, or ask for both to be mixed",
       enum_name(info.settings.precision), enum_name(precision), enum_name(info.settings.precision));
+}
+
+Status check_encoder(const CollectionWriter& collection, EncoderBackend& encoder,
+                     const IngestOptions& options) {
+  const CollectionInfo& info = collection.info();
+  const CheckpointId given{encoder.info().family, "", encoder.info().fingerprint, encoder.info().dim};
+  SACCADE_TRY(
+      check_same_checkpoint(info, given).in(fmt::format("collection {}", collection.folder().string())));
+  if (!options.mix_precisions) {
+    SACCADE_TRY(check_same_precision(info, encoder.info().precision)
+                    .in(fmt::format("collection {}", collection.folder().string())));
+  }
+  if (info.settings.late) SACCADE_TRY(check_grid(encoder, *info.settings.late));
+  return {};
 }
 
 Status check_any_input(std::span<const std::filesystem::path> inputs) {

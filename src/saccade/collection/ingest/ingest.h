@@ -24,6 +24,11 @@ namespace saccade {
 // kMismatch where the collection's rows were made in another precision.
 Status check_same_precision(const CollectionInfo& info, Precision precision);
 
+// Checks that the encoder is the collection's, before any file is read: checkpoint, precision (unless
+// IngestOptions::mix_precisions) and grid of patches. kMismatch.
+Status check_encoder(const CollectionWriter& collection, EncoderBackend& encoder,
+                     const IngestOptions& options);
+
 // Gives the encoder when it is first needed, which is never where nothing is
 // new. The encoder outlives the run.
 using EncoderSource = std::function<Result<EncoderBackend*>()>;

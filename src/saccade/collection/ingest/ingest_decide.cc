@@ -177,6 +177,7 @@ Result<std::optional<Item>> IngestDecider::find_moved(const std::string& hash) {
 
 Result<std::optional<std::string>> IngestDecider::take(PreparedFile file) {
   const std::optional<std::string> done;
+  if (file.task.carried) return take_carried(std::move(file));
   if (file.error && file.same_content && !file.catalog_failed) {
     // Only looked into again, and it could be read before: what is known of it
     // stays, and this is not tried again.
@@ -228,6 +229,36 @@ Result<std::optional<std::string>> IngestDecider::take(PreparedFile file) {
   return done;
 }
 
+// Handles a file of an item of another collection. It is taken only with the content that the item was made of.
+Result<std::optional<std::string>> IngestDecider::take_carried(PreparedFile file) {
+  const std::shared_ptr<const CarriedItem> carried = file.task.carried;
+  if (file.catalog_failed) return fail(*std::move(file.error));
+  if (!file.hash.empty() && !carried->item.hash.empty() && file.hash != carried->item.hash) {
+    file.error = Error{ErrorCode::kMismatch, std::string(kChangedSince)};
+  }
+  if (file.error) {
+    add_failure(file.task.path, *std::move(file.error), std::nullopt);
+    SACCADE_TRY(flush_if_due());
+    return std::optional<std::string>();
+  }
+  Item item = carried->item;
+  item.id = file.task.existing ? file.task.existing->id : 0;
+  item.hash = file.hash;
+  item.size = file.task.state.size;
+  item.mtime_ns = file.task.state.mtime_ns;
+  item.file = file.task.state.identity;
+  SACCADE_ASSIGN(const std::vector<Item> known, collection_.find_hash(item.hash));
+  if (!known.empty()) {
+    SACCADE_TRY(take_known(std::move(item), known.front(), carried.get()));
+  } else if (file.known_content || file.same_content) {
+    return std::optional(file.task.path);  // the item that had this content has changed since
+  } else {
+    SACCADE_TRY(take_new(std::move(item), std::move(file)));
+  }
+  SACCADE_TRY(flush_if_due());
+  return std::optional<std::string>();
+}
+
 // Handles a file whose bytes are unchanged: its time has changed, or its metadata are read again.
 Status IngestDecider::take_same(Item item, PreparedFile& file) {
   mounts_.note_unchanged(file.task.existing->file.folder_device, item.file.folder_device);
@@ -260,7 +291,7 @@ Status IngestDecider::set_caption(Item& item, const PreparedFile& file) {
 }
 
 // Handles a file with the same bytes as an item of the catalog: it gets the same row, without encoding again.
-Status IngestDecider::take_known(Item item, const Item& known) {
+Status IngestDecider::take_known(Item item, const Item& known, const CarriedItem* carried) {
   Pending pending;
   item.width = known.width;
   item.height = known.height;
@@ -269,8 +300,13 @@ Status IngestDecider::take_known(Item item, const Item& known) {
   pending.duplicate = true;
   SACCADE_ASSIGN(pending.values, collection_.row_values(known.row));
   SACCADE_ASSIGN(pending.late, collection_.late_values(known.row));
-  SACCADE_ASSIGN(pending.facts, collection_.find_facts(known.id));
-  if (pending.item.caption.empty()) pending.item.caption = pending.facts->caption;
+  if (carried != nullptr) {
+    pending.wanted_id = carried->item.id;
+    pending.facts = carried->facts;
+  } else {
+    SACCADE_ASSIGN(pending.facts, collection_.find_facts(known.id));
+    if (pending.item.caption.empty()) pending.item.caption = pending.facts->caption;
+  }
   pending_bytes_ += static_cast<int64_t>(pending.late.size());
   pending_.push_back(std::move(pending));
   return {};
@@ -281,8 +317,13 @@ Status IngestDecider::take_new(Item item, PreparedFile file) {
   item.width = file.picture.original_width;
   item.height = file.picture.original_height;
   item.format = file.picture.format;
-  SACCADE_TRY(set_caption(item, file));
-  pending.facts = std::move(file.facts);
+  if (file.task.carried) {
+    pending.wanted_id = file.task.carried->item.id;
+    pending.facts = file.task.carried->facts;
+  } else {
+    SACCADE_TRY(set_caption(item, file));
+    pending.facts = std::move(file.facts);
+  }
   // The content of this item has changed, so its stored metadata is outdated.
   if (!pending.facts && file.task.existing) pending.facts = ItemFacts{};
   const auto index = static_cast<int64_t>(pending_.size());
@@ -408,8 +449,11 @@ Status IngestDecider::flush() {
     } else if (!pending.values.empty()) {
       pending.item.id == 0 ? ++counted.added : ++counted.updated;
       if (pending.item.id == 0 && pending.duplicate) ++counted.duplicates;
-      change_.puts.push_back({std::move(pending.item), std::move(pending.values), std::move(pending.late),
-                              std::move(pending.facts)});
+      change_.puts.push_back({.item = std::move(pending.item),
+                              .values = std::move(pending.values),
+                              .late = std::move(pending.late),
+                              .facts = std::move(pending.facts),
+                              .wanted_id = pending.wanted_id});
     }
   }
   pending_.clear();

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -24,6 +25,10 @@
 #include "saccade/model/encoder_backend.h"
 
 namespace saccade {
+
+// Why the file of another collection's item is not encoded.
+inline constexpr std::string_view kChangedSince =
+    "the file has changed since it was indexed: run saccade index first";
 
 // A failure for the catalog and the report, without the path in front of its reason.
 Failure failure_of(const std::string& path, Error error);
@@ -72,6 +77,7 @@ class IngestDecider {
     std::vector<std::byte> late;  // and those of late interaction, where the collection keeps such
     int64_t copy_of = -1;         // index of the pending item with the same content
     bool duplicate = false;
+    int64_t wanted_id = 0;  // CollectionChange::Put::wanted_id
     std::optional<ItemFacts> facts;
     std::optional<Error> error;  // the encoder gave no usable row
   };
@@ -83,7 +89,8 @@ class IngestDecider {
   void remove_unreadable(const FileTask& task, ErrorCode code);
   Status take_same(Item item, PreparedFile& file);
   Status set_caption(Item& item, const PreparedFile& file);
-  Status take_known(Item item, const Item& known);
+  Result<std::optional<std::string>> take_carried(PreparedFile file);
+  Status take_known(Item item, const Item& known, const CarriedItem* carried = nullptr);
   Status take_new(Item item, PreparedFile file);
   void add_failure(const std::string& path, Error error, std::optional<FileState> state);
   Status encode_rows(MatrixView<const float> pixels);

@@ -38,14 +38,21 @@ struct FrameSource {
   int height = 0;
 };
 
+// An item of another collection, whose file is encoded anew. All that is kept of it goes with it.
+struct CarriedItem {
+  Item item;
+  ItemFacts facts;
+};
+
 // A file that may be new or changed.
 struct FileTask {
   std::string path;
   FileState state;
   std::optional<Item> existing;  // the item of this path
   std::string caption;
-  bool wants_facts = false;                       // nothing is kept of it yet, or less than could be
-  std::shared_ptr<const FrameSource> frame = {};  // where `path` is a frame's name
+  bool wants_facts = false;                         // nothing is kept of it yet, or less than could be
+  std::shared_ptr<const FrameSource> frame = {};    // where `path` is a frame's name
+  std::shared_ptr<const CarriedItem> carried = {};  // `nullptr`: the file says all that is to be known of it
 };
 
 // A file after it has been read.

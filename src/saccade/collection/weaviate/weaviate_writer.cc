@@ -136,7 +136,8 @@ Writer& Writer::operator=(Writer&&) noexcept = default;
 Writer::~Writer() = default;
 
 Result<Writer> Writer::create(const std::filesystem::path& text, const CheckpointId& checkpoint,
-                              const IngestSettings& settings, const std::stop_token& stop) {
+                              const IngestSettings& settings, const std::stop_token& stop,
+                              const std::string& copy_of) {
   const auto created = [&]() -> Status {
     if (settings.late) {
       return fail(ErrorCode::kUnsupported,
@@ -148,6 +149,7 @@ Result<Writer> Writer::create(const std::filesystem::path& text, const Checkpoin
     info.created = store::utc_text(store::now_seconds());
     info.checkpoint = checkpoint;
     info.settings = settings;
+    info.copy_of = copy_of;
     const Address& address = opened.client->address();
     // The notes first: a class without them would be taken for a whole one.
     SACCADE_TRY(create_class(*opened.client, notes_class_json(address), stop));

@@ -34,7 +34,8 @@ class Writer final : public ItemWriter {
  public:
   // Makes the class. If another worker has just made it of the same checkpoint, that one is opened.
   static Result<Writer> create(const std::filesystem::path& address, const CheckpointId& checkpoint,
-                               const IngestSettings& settings, const std::stop_token& stop = {});
+                               const IngestSettings& settings, const std::stop_token& stop = {},
+                               const std::string& copy_of = {});
   static Result<Writer> open(const std::filesystem::path& address, const std::stop_token& stop = {});
   Writer(Writer&&) noexcept;
   Writer& operator=(Writer&&) noexcept;

@@ -22,16 +22,17 @@ Json error_json(std::string_view code, std::string_view message) {
 }
 
 Result<Json> described(const ServedCollection& served) {
-  const std::shared_ptr<const CollectionSnapshot> snapshot = served.now();
+  const std::shared_ptr<const ServedEngine> engine = served.engine();
+  SACCADE_ASSIGN(const std::shared_ptr<const CollectionSnapshot> snapshot, engine->core->snapshot());
   SACCADE_ASSIGN(const CollectionSummary summary, snapshot->collection.summary());
   SACCADE_ASSIGN(const std::shared_ptr<Composer> composer, snapshot->composer());
-  Json json = {{"name", served.name()}, {"model", served.model->name}, {"composer", composer != nullptr}};
+  Json json = {{"name", served.name()}, {"model", engine->model->name}, {"composer", composer != nullptr}};
   json.update(collection_json(snapshot->collection.info(), summary));
   if (const Status followed = served.following(); !followed) {
     json["warnings"].push_back("the collection's folder has changed, and the old content is served: " +
                                followed.error().message);
   }
-  for (const auto& more : {served.warnings(), served.model->warnings}) {
+  for (const auto& more : {served.warnings(), engine->model->warnings}) {
     for (const std::string& warning : more) {
       const Json& all = json["warnings"];
       if (std::ranges::find(all, Json(warning)) == all.end()) json["warnings"].push_back(warning);
@@ -127,8 +128,8 @@ Result<HttpResponse> ready(const Context& context, const HttpRequest&, const Par
     if (followed) continue;
     return unavailable(
         followed.error().code == ErrorCode::kMismatch
-            ? "a collection's folder now holds one of another checkpoint: the server has to be started "
-              "again to serve it"
+            ? "a collection's folder now holds one of another checkpoint, which cannot be opened: the old one is "
+              "served"
             : "a collection's folder or engine cannot be opened now");
   }
   return json_response({{"status", "ok"}});

@@ -104,10 +104,10 @@ Result<HttpResponse> rerank_route(const Context& context, const HttpRequest& req
 Result<ServedModel*> ranking_model(const Context& context, std::string_view name) {
   if (!name.empty() && name != kNoModelNamed) return context.served.model(name);
   for (const auto& model : context.served.models()) {
-    if (model->pair_scorer) return model.get();
+    if (model->pair_scorer) return model;
   }
   for (const auto& model : context.served.models()) {
-    if (model->late_interaction) return model.get();
+    if (model->late_interaction) return model;
   }
   return context.served.model("");
 }
