@@ -11,6 +11,7 @@
 
 #include "saccade/document/document.h"
 #include "saccade/text/normalize.h"
+#include "saccade/text/utf8.h"
 
 namespace saccade {
 namespace {
@@ -260,7 +261,8 @@ struct Words {
   bool picture = false;
 };
 
-// Returns the readable text of a block, without addresses and footnote numbers.
+// Returns the readable text of a block, without addresses and footnote numbers. It is UTF-8: cmark-gfm cuts the label of
+// a footnote that is not defined within a character.
 Words words_of(cmark_node* block) {
   Words words;
   const Events events(cmark_iter_new(block));
@@ -284,6 +286,7 @@ Words words_of(cmark_node* block) {
       if (tag.starts_with("<br")) words.text += ' ';
     }
   }
+  words.text = to_valid_utf8(words.text);
   return words;
 }
 
@@ -341,7 +344,7 @@ Result<std::string> render_markdown(std::string_view markdown) {
   const std::unique_ptr<char, void (*)(void*)> html(
       cmark_render_html(parsed.root.get(), kOptions, cmark_parser_get_syntax_extensions(parsed.parser.get())),
       &free);
-  return std::string(html.get());
+  return to_valid_utf8(html.get());
 }
 
 }  // namespace saccade

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -207,7 +206,8 @@ Status for_each_tar_member(int64_t size, const ReadArchive& read,
 Status for_each_tar_member(std::span<const std::byte> archive,
                            const std::function<Status(const TarMember&)>& member) {
   const auto read = [&](int64_t offset, std::span<char> out) -> Status {
-    std::memcpy(out.data(), archive.data() + offset, out.size());
+    std::ranges::copy(archive.subspan(static_cast<size_t>(offset), out.size()),
+                      std::as_writable_bytes(out).begin());
     return {};
   };
   return for_each_tar_member(static_cast<int64_t>(archive.size()), read, member);
