@@ -195,6 +195,8 @@ void add_loop_options(CLI::App& command, TrainingLoopOptions& options) {
                   "number of steps between saves of the state for resuming")
       ->transform(whole_number(1))
       ->capture_default_str();
+  add_choice(command, "--device", options.device,
+             "device to train on; cuda needs a libtorch and a machine that have it");
   command.add_flag("--dry-run", options.dry_run, "check options and data without training");
 }
 
@@ -239,7 +241,6 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
                 "number format of matrix products; weights are trained in fp32");
   add_choice(*command, "--weights", options.weights,
              "number format of the weights in the written checkpoint");
-  add_choice(*command, "--device", options.device, "device to train on");
   command->add_option("--threads", options.threads, "number of threads; 0: one per processor")
       ->transform(whole_number(0, 1024))
       ->capture_default_str();

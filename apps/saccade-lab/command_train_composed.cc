@@ -374,7 +374,8 @@ void add_train_composed_command(CLI::App& train, Command& chosen) {
         {"--steps", "--learning-rate", "--warmup", "--schedule", "--weight-decay", "--adam-beta1",
          "--adam-beta2", "--adam-epsilon", "--max-gradient-norm", "--seed"}},
        {"The run",
-        {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--resamples", "--dry-run"}}});
+        {"-o", "--device", "--evaluate-every", "--patience", "--checkpoint-every", "--resamples",
+         "--dry-run"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_train_composed(*arguments, session); };
   });

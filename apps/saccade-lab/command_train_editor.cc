@@ -130,7 +130,7 @@ void add_train_editor_command(CLI::App& group, Command& chosen) {
          "--weight-decay", "--adam-beta1", "--adam-beta2", "--adam-epsilon", "--max-gradient-norm",
          "--seed"}},
        {"The run", {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--dry-run"}},
-       {"Speed", {"--precision", "--threads"}}});
+       {"Device and speed", {"--device", "--precision", "--threads"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_train_editor(*arguments, session); };
   });

@@ -114,7 +114,8 @@ TEST_F(Train, EveryTrainingTakesTheOptimizersOptions) {
     EXPECT_THAT(run({"train", recipe, "--help"}).out,
                 AllOf(HasSubstr("--adam-beta1 NUMBER=0.9 "), HasSubstr("--adam-beta2 NUMBER=0.98 "),
                       HasSubstr("--adam-epsilon NUMBER=1e-06 "),
-                      HasSubstr("--schedule NAME:{cosine,constant}=cosine")))
+                      HasSubstr("--schedule NAME:{cosine,constant}=cosine"),
+                      HasSubstr("--device NAME:{cpu,cuda}=cpu")))
         << recipe;
   }
 }

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/train/math/device.h"
 #include "lab/train/math/schedule.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/safetensors.h"
@@ -64,6 +65,8 @@ Json describe_training(const Json& task, const TrainingLoopOptions& options) {
   description["evaluate_every"] = options.evaluate_every;
   if (options.patience > 0) description["patience"] = options.patience;
   description["seed"] = options.seed;
+  // Runs of versions that trained on processors alone do not name it.
+  if (options.device != TrainingDevice::kCpu) description["device"] = enum_name(options.device);
   return description;
 }
 
@@ -97,7 +100,7 @@ Status check_loop_options(const TrainingLoopOptions& options) {
   if (options.patience < 0) {
     return fail(ErrorCode::kUsage, "patience is {}, expected 0 or more", options.patience);
   }
-  return {};
+  return check_device(options.device);
 }
 
 TrainingLoop::TrainingLoop(TrainingTask& task, const TrainingLoopOptions& options, TrainingFolder& folder,

@@ -73,7 +73,7 @@ struct TrainingOutcome {
   double steps_per_second = 0;  // rate of this call
 };
 
-// Check the options. They return kUsage, naming the option.
+// Check the options. They return kUsage, naming the option, and kUnsupported for a device that is not there.
 Status check_optimizer_options(const OptimizerOptions& options);
 Status check_loop_options(const TrainingLoopOptions& options);
 

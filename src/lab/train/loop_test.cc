@@ -209,6 +209,24 @@ TEST(LoopOptions, OutOfRangeAreRefusedByName) {
   EXPECT_THAT(refusal([](auto& o) { o.max_gradient_norm = 0; }), HasSubstr("gradient norm is 0"));
 }
 
+TEST(LoopOptions, ADeviceThatIsNotThereIsRefused) {
+  if (torch::cuda::is_available()) GTEST_SKIP() << "this machine has CUDA";
+  TrainingLoopOptions options;
+  options.device = TrainingDevice::kCuda;
+  const Status refused = check_loop_options(options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(refused.error().message, "device cuda: this libtorch or machine has none");
+}
+
+// Runs of earlier versions name no device; they go on.
+TEST(LoopOptions, ARunNamesADeviceThatIsNoProcessor) {
+  TrainingLoopOptions options;
+  EXPECT_FALSE(describe_training(Json::object(), options).contains("device"));
+  options.device = TrainingDevice::kCuda;
+  EXPECT_EQ(describe_training(Json::object(), options)["device"], "cuda");
+}
+
 TEST_F(Loop, GoesOnExactlyWhereItStopped) {
   LineTask whole;
   ASSERT_TRUE(train(whole));

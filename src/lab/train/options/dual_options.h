@@ -16,8 +16,6 @@ namespace saccade::lab {
 
 enum class WeightsFormat { kFp32, kFp16, kBf16 };
 std::span<const EnumName<WeightsFormat>> enum_names(WeightsFormat);  // "fp32", "fp16", "bf16"
-enum class TrainingDevice { kCpu, kCuda };
-std::span<const EnumName<TrainingDevice>> enum_names(TrainingDevice);  // "cpu", "cuda"
 
 struct DualTrainingOptions : TrainingLoopOptions {
   std::vector<DatasetSource> datasets;  // items without captions are left out
@@ -38,7 +36,6 @@ struct DualTrainingOptions : TrainingLoopOptions {
   double first_caption = 0.4;
   Precision precision = Precision::kBf16;
   WeightsFormat weights = WeightsFormat::kFp32;  // format of the written checkpoint; training's own are fp32
-  TrainingDevice device = TrainingDevice::kCpu;  // kCuda if libtorch supports it
   int threads = 0;                               // 0: all processors of the process
   DecoderPool* processes = nullptr;              // decoder processes; nullptr: threads decode
 };

@@ -73,7 +73,7 @@ struct VisualnessTrainingOptions : OptimizerOptions {
   double dropout = 0.1;
   uint64_t seed = 1;
   Precision precision = Precision::kBf16;  // precision of matrix products; evaluations and weights are fp32
-  std::string device = "cpu";
+  TrainingDevice device = TrainingDevice::kCpu;
   int threads = 0;
   bool dry_run = false;
   EmbedOptions embed = {};  // cache, decoders and warnings of the images' encoding

@@ -640,6 +640,19 @@ TEST_F(TrainComposed, RefusesWhatCannotBeTrained) {
   EXPECT_THAT(refusal(other, ErrorCode::kMismatch), HasSubstr("tau"));
 }
 
+TEST_F(TrainComposed, RefusesADeviceThatIsNotThere) {
+  if (torch::cuda::is_available()) GTEST_SKIP() << "this machine has CUDA";
+  ComposedTrainingOptions cuda = options("run");
+  cuda.device = TrainingDevice::kCuda;
+  EXPECT_EQ(refusal(cuda, ErrorCode::kUnsupported), "device cuda: this libtorch or machine has none");
+  InversionTrainingOptions inversion;
+  inversion.device = TrainingDevice::kCuda;
+  const auto refused = train_inversion(inversion, {}, {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "device cuda: this libtorch or machine has none");
+  EXPECT_FALSE(fs::exists(data_.folder() / "run"));
+}
+
 // A limit on the file size simulates a full disk.
 TEST_F(TrainComposed, AFullDiskIsAnErrorAndNothingIsLost) {
   ComposedTrainingOptions all = options("run");

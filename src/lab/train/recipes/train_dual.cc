@@ -9,6 +9,7 @@
 #include "lab/train/data/held_out.h"
 #include "lab/train/data/training_data.h"
 #include "lab/train/loop.h"
+#include "lab/train/math/device.h"
 #include "lab/train/math/initial_weights.h"
 #include "lab/train/math/objective.h"
 #include "lab/train/math/variable.h"
@@ -34,10 +35,6 @@ MatrixView<const float> view(const Tensor& rows) {
 at::ScalarType torch_type(WeightsFormat format) {
   if (format == WeightsFormat::kFp16) return at::kHalf;
   return format == WeightsFormat::kBf16 ? at::kBFloat16 : at::kFloat;
-}
-
-torch::Device torch_device(TrainingDevice device) {
-  return {device == TrainingDevice::kCuda ? torch::kCUDA : torch::kCPU};
 }
 
 // Trains with CLIP's symmetric loss over batches of images and captions; evaluates retrieval on the held-out
@@ -162,9 +159,6 @@ Status check_options(const DualTrainingOptions& options) {
                                                    {"share of first captions", options.first_caption}};
   for (const auto& [name, value] : shares) {
     if (!(value >= 0 && value <= 1)) return fail(ErrorCode::kUsage, "{} is {}, expected 0 to 1", name, value);
-  }
-  if (options.device == TrainingDevice::kCuda && !torch::cuda::is_available()) {
-    return fail(ErrorCode::kUnsupported, "device cuda: this libtorch or machine has none");
   }
   return {};
 }

@@ -300,6 +300,13 @@ TEST_F(Learning, SaysWhatIsWrong) {
   EXPECT_FALSE(std::filesystem::exists(options.run));
 }
 
+TEST_F(Learning, RefusesADeviceThatIsNotThere) {
+  if (torch::cuda::is_available()) GTEST_SKIP() << "this machine has CUDA";
+  options.device = TrainingDevice::kCuda;
+  EXPECT_EQ(error(), "device cuda: this libtorch or machine has none");
+  EXPECT_FALSE(std::filesystem::exists(options.run));
+}
+
 TEST_F(Learning, PicturesThatCannotBeReadAreLeftOut) {
   folder.write("p0.png", "<html>no picture</html>");
   options.steps = 2;
@@ -330,6 +337,26 @@ TEST(EditorLoss, IsTheVelocitys) {
   EXPECT_NEAR(editor_loss(said, batch).item<double>(), expected, 1e-5);
   EXPECT_DOUBLE_EQ(editor_weight(1), 400);
   EXPECT_NEAR(editor_time_drawn(0), 1 / (1 + std::exp(0.8)), 1e-12);
+}
+
+// A batch on the CPU is itself; on another device no tensor is left behind.
+TEST(EditorBatches, AllTensorsGoToTheDevice) {
+  EditorBatch batch;
+  const auto tensors_of = [](const EditorBatch& of) {
+    return std::vector<Tensor>{of.noisy, of.reference, of.clean, of.time, of.text, of.weight};
+  };
+  batch.noisy = batch.reference = batch.clean = torch::ones({2, 3, 4});
+  batch.time = torch::ones({2, 1, kTimeValues});
+  batch.text = torch::ones({2, 5, 6});
+  batch.weight = torch::ones({2});
+  const std::vector<Tensor> before = tensors_of(batch);
+  const std::vector<Tensor> here = tensors_of(on_device(batch, at::kCPU));
+  const std::vector<Tensor> there = tensors_of(on_device(batch, at::kMeta));
+  for (size_t i = 0; i < before.size(); ++i) {
+    EXPECT_TRUE(here[i].is_same(before[i])) << i;
+    EXPECT_TRUE(there[i].is_meta()) << i;
+    EXPECT_EQ(there[i].sizes(), before[i].sizes()) << i;
+  }
 }
 
 }  // namespace

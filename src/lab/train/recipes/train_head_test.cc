@@ -475,6 +475,13 @@ TEST_F(TrainHead, RefusesWhatCannotBeTrained) {
   expect_refused(wide, ErrorCode::kMismatch, "features of widths 13 and 10, those trained on have 12 and 10");
 }
 
+TEST_F(TrainHead, RefusesADeviceThatIsNotThere) {
+  if (torch::cuda::is_available()) GTEST_SKIP() << "this machine has CUDA";
+  HeadTrainingOptions cuda = options("run");
+  cuda.device = TrainingDevice::kCuda;
+  expect_refused(cuda, ErrorCode::kUnsupported, "device cuda: this libtorch or machine has none");
+}
+
 TEST_F(TrainHead, RefusesAnotherTrainingsFolder) {
   const HeadTrainingOptions first = options("run");
   train(first);

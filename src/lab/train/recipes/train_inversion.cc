@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lab/eval/evaluation.h"
+#include "lab/train/math/device.h"
 #include "lab/train/tasks/inversion_task.h"
 #include "lab/train/training_folder.h"
 #include "saccade/core/files/files.h"
@@ -161,7 +162,8 @@ Result<InversionTrainingReport> train(const InversionTrainingOptions& options,
   std::vector<InversionQueries> tested;
   SACCADE_TRY(read(held_out, queries));
   SACCADE_TRY(read(test, tested));
-  SACCADE_ASSIGN(const std::unique_ptr<FrozenTextTower> tower, open_frozen_text_tower(loaded.id.path));
+  SACCADE_ASSIGN(const std::unique_ptr<FrozenTextTower> tower,
+                 open_frozen_text_tower(loaded.id.path, torch_device(options.device)));
   SACCADE_ASSIGN(const std::unique_ptr<InversionTask> task,
                  InversionTask::make(options, config, encoder, *tower, texts.texts, queries, pool));
   TrainingLoop loop(*task, options, folder, description);

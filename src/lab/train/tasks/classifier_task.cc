@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "lab/train/data/epoch_order.h"
+#include "lab/train/math/device.h"
 #include "lab/train/math/step_random.h"
 #include "lab/train/tasks/visualness_task.h"
 #include "saccade/model/checkpoints/checkpoint.h"
@@ -50,7 +51,7 @@ class ClassifierTask : public VisualnessTask {
         data_(data),
         stage_(stage),
         dtype_(options.precision == Precision::kBf16 ? DType::kBF16 : DType::kF32),
-        device_(options.device),
+        device_(torch_device(options.device)),
         model_(std::move(model)),
         classifier_(std::move(classifier)),
         parameters_(std::move(parameters)),
@@ -136,7 +137,7 @@ Result<std::unique_ptr<VisualnessTask>> make_classifier_task(const VisualnessTra
                                                              const VisualnessData& data,
                                                              const VisualnessExamples& stage,
                                                              const fs::path& weights) {
-  InitializedParameters source(options.seed, torch::Device(options.device));
+  InitializedParameters source(options.seed, torch_device(options.device));
   SACCADE_ASSIGN(TrainedBert model, TrainedBert::make(data.bert, source, "bert.", true));
   SACCADE_ASSIGN(auto classifier, nn::LinearOf<Variable>::make(source, "classifier", data.bert.shape.width,
                                                                kClasses, kBertInitStd));

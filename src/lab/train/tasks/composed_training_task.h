@@ -97,6 +97,8 @@ class ComposedTrainingTask : public TrainingTask {
     torch::Tensor pictures;        // [u, dim]
     torch::Tensor texts;           // [v, dim]
   };
+  // Returns the trained tower's tokens: [n, tokens, dim].
+  [[nodiscard]] torch::Tensor image_tokens(const torch::Tensor& pixels) const;
   [[nodiscard]] Encoded encode(const ComposedBatch& batch) const;
   // Returns the queries' normalized embeddings: [n, dim].
   [[nodiscard]] torch::Tensor compose(const ComposedBatch& batch, const Encoded& encoded,
@@ -107,6 +109,7 @@ class ComposedTrainingTask : public TrainingTask {
   const ComposedStage stage_;
   ThreadPool& pool_;
   DType dtype_ = DType::kF32;  // type of the towers' products
+  torch::Device device_;
   std::optional<TrainedClip> model_;
   std::map<std::string, std::string> files_;  // files of its checkpoint beside the weights
   TorchMap tower_parameters_;                 // all of the model's

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lab/train/math/device.h"
 #include "lab/train/math/step_random.h"
 #include "saccade/core/files/files.h"
 #include "saccade/image/decode/square.h"
@@ -89,6 +90,14 @@ EditorBatch editor_batch(const EditorData& data, std::span<const EditorExample> 
   return batch;
 }
 
+EditorBatch on_device(EditorBatch batch, torch::Device device) {
+  for (Tensor* tensor :
+       {&batch.noisy, &batch.reference, &batch.clean, &batch.time, &batch.text, &batch.weight}) {
+    *tensor = tensor->to(device);
+  }
+  return batch;
+}
+
 Tensor editor_loss(const Tensor& said, const EditorBatch& batch) {
   return ((said - batch.clean).pow(2).mean({1, 2}) * batch.weight).mean();
 }
@@ -99,6 +108,7 @@ EditorTask::EditorTask(const EditorTrainingOptions& options, const EditorData& d
       data_(data),
       pool_(pool),
       dtype_(options.precision == Precision::kBf16 ? DType::kBF16 : DType::kF32),
+      device_(torch_device(options.device)),
       editor_(std::move(editor)),
       parameters_(std::move(parameters)),
       numbers_(data.queries.size()),
@@ -108,7 +118,7 @@ EditorTask::EditorTask(const EditorTrainingOptions& options, const EditorData& d
 
 Result<std::unique_ptr<EditorTask>> EditorTask::make(const EditorTrainingOptions& options,
                                                      const EditorData& data, ThreadPool& pool) {
-  InitializedParameters source(options.seed);
+  InitializedParameters source(options.seed, torch_device(options.device));
   SACCADE_ASSIGN(EditorOf<Variable> editor, EditorOf<Variable>::make(data.config, source));
   return std::unique_ptr<EditorTask>(
       new EditorTask(options, data, pool, std::move(editor), source.parameters()));
@@ -134,11 +144,12 @@ Result<StepLoss> EditorTask::prepare(int64_t step) {
 }
 
 Tensor EditorTask::loss(const EditorBatch& batch) const {
+  const EditorBatch here = on_device(batch, device_);
   return editor_loss(editor_
-                         .forward(Variable(batch.noisy), Variable(batch.reference), Variable(batch.time),
-                                  Variable(batch.text), batch.mask, dtype_)
+                         .forward(Variable(here.noisy), Variable(here.reference), Variable(here.time),
+                                  Variable(here.text), here.mask, dtype_)
                          .tensor(),
-                     batch);
+                     here);
 }
 
 // Uses the first text of each query, with the same times and noise at every evaluation.
@@ -194,7 +205,7 @@ Status EditorTask::write_model(const fs::path& folder) const {
   std::vector<NamedTensor> named;
   kept.reserve(parameters_.size());
   for (const auto& [name, tensor] : parameters_) {
-    kept.push_back(tensor.detach().contiguous());
+    kept.push_back(tensor.detach().to(at::kCPU).contiguous());
     named.push_back({name, view_of(kept.back())});
   }
   return write_safetensors(folder / "model.safetensors", named, {{"format", "pt"}});

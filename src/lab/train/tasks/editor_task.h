@@ -57,6 +57,8 @@ struct EditorExample {
   uint64_t noise = 0;  // seed
 };
 EditorBatch editor_batch(const EditorData& data, std::span<const EditorExample> examples, ThreadPool& pool);
+// Copies the batch's tensors to a device. The mask stays, and is copied where it is used.
+EditorBatch on_device(EditorBatch batch, torch::Device device);
 // Returns the mean over examples and values of weight * (said - clean)^2: the squared error of the velocity.
 torch::Tensor editor_loss(const torch::Tensor& said, const EditorBatch& batch);
 
@@ -90,6 +92,7 @@ class EditorTask : public TrainingTask {
   const EditorData& data_;
   ThreadPool& pool_;
   DType dtype_;
+  torch::Device device_;
   EditorOf<Variable> editor_;
   TorchMap parameters_;
   std::vector<int64_t> numbers_;  // numbers of the queries

@@ -62,6 +62,7 @@ class HeadTask : public TrainingTask {
   const std::vector<int64_t>& pairs_;
   std::span<const HeadSet> held_out_;
   ThreadPool& pool_;
+  torch::Device device_;
   HeadOf<Variable> head_;
   TorchMap parameters_;
   EpochOrder order_;        // used by prepare(), which one thread runs at a time

@@ -26,8 +26,9 @@ struct FrozenTextTower {
   nn::TensorMap tensors;
   TrainedClip clip;
 };
-// Opens the tower; kUnsupported for a family other than CLIP.
-Result<std::unique_ptr<FrozenTextTower>> open_frozen_text_tower(const std::filesystem::path& checkpoint);
+// Opens the tower on a device; kUnsupported for a family other than CLIP.
+Result<std::unique_ptr<FrozenTextTower>> open_frozen_text_tower(const std::filesystem::path& checkpoint,
+                                                                torch::Device device = at::kCPU);
 
 // Edit queries of the evaluations during training.
 struct InversionQueries {
@@ -87,6 +88,7 @@ class InversionTask : public TrainingTask {
   const std::vector<InversionText>& texts_;
   const std::vector<InversionQueries>& held_out_;
   ThreadPool& pool_;
+  torch::Device device_;
   InversionOf<Variable> network_;
   TorchMap parameters_;
   std::vector<int64_t> numbers_;  // numbers of the texts

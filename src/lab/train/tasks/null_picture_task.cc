@@ -9,6 +9,7 @@
 #include "lab/eval/visualness/binary.h"
 #include "lab/eval/visualness/picture_rank.h"
 #include "lab/train/data/epoch_order.h"
+#include "lab/train/math/device.h"
 #include "lab/train/math/objective.h"
 #include "lab/train/math/variable.h"
 #include "lab/train/tasks/visualness_task.h"
@@ -60,7 +61,7 @@ class NullPictureTask : public VisualnessTask {
                                                       const VisualnessData& data,
                                                       const VisualnessExamples& stage,
                                                       const fs::path& weights, ThreadPool& pool) {
-    InitializedParameters source(options.seed, torch::Device(options.device));
+    InitializedParameters source(options.seed, torch_device(options.device));
     SACCADE_ASSIGN(TrainedClip model, TrainedClip::make(data.config, source));
     SACCADE_TRY(take_weights(weights, source.parameters()));
     return std::unique_ptr<VisualnessTask>(
@@ -124,7 +125,7 @@ class NullPictureTask : public VisualnessTask {
         stage_(stage),
         pool_(pool),
         dtype_(options.precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat),
-        device_(options.device),
+        device_(torch_device(options.device)),
         model_(std::move(model)),
         all_(std::move(parameters)),
         null_row_(data.null_row),
