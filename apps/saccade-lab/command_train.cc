@@ -241,6 +241,10 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
                 "number format of matrix products; weights are trained in fp32");
   add_choice(*command, "--weights", options.weights,
              "number format of the weights in the written checkpoint");
+  command->add_flag(
+      "--checkpoint-activations", options.checkpoint_activations,
+      "keep the inputs of the transformer blocks alone for the backward pass and compute the rest "
+      "again: less memory, one more forward pass");
   command->add_option("--threads", options.threads, "number of threads; 0: one per processor")
       ->transform(whole_number(0, 1024))
       ->capture_default_str();
@@ -253,7 +257,7 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
         {"--steps", "--batch", "--learning-rate", "--warmup", "--schedule", "--weight-decay", "--adam-beta1",
          "--adam-beta2", "--adam-epsilon", "--max-gradient-norm", "--seed", "--patch-dropout", "--unmasked"}},
        {"The run", {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--dry-run"}},
-       {"Device and speed", {"--device", "--precision", "--threads"}}});
+       {"Device and speed", {"--device", "--precision", "--checkpoint-activations", "--threads"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_train_dual(*arguments, session); };
   });

@@ -180,6 +180,17 @@ TEST(TrainDual, LearnsShapesAndWritesACheckpointThatLoads) {
   EXPECT_NEAR(recall->image_to_text.r1, report.best[0].image_to_text.r1, 1e-9);
 }
 
+TEST(TrainDual, CheckpointedActivationsTrainTheSame) {
+  const SmallData data;
+  const DualTrainingReport kept = train(data.options("kept"));
+  DualTrainingOptions options = data.options("again");
+  options.checkpoint_activations = true;
+  const DualTrainingReport again = train(options);
+  EXPECT_NEAR(again.last_loss, kept.last_loss, 1e-4);
+  // It is no part of the description: a run may go on with it or without.
+  EXPECT_EQ(read(data.folder() / "kept/run.json"), read(data.folder() / "again/run.json"));
+}
+
 TEST(TrainDual, ResumesExactly) {
   const SmallData data;
   const DualTrainingReport whole = train(data.options("whole"));

@@ -34,6 +34,9 @@ struct DualTrainingOptions : TrainingLoopOptions {
   double unmasked = 0.15;    // share of the steps, the last ones, that look at all patches all the same
   // Probability that an example's caption is its item's first; otherwise one of all is drawn uniformly.
   double first_caption = 0.4;
+  // If true, the blocks of both towers keep their inputs alone for the backward pass, which computes the rest
+  // again: less memory, one more forward pass. The training is the same.
+  bool checkpoint_activations = false;
   Precision precision = Precision::kBf16;
   WeightsFormat weights = WeightsFormat::kFp32;  // format of the written checkpoint; training's own are fp32
   int threads = 0;                               // 0: all processors of the process

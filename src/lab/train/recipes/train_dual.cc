@@ -51,6 +51,7 @@ class DualTask : public TrainingTask {
       SACCADE_ASSIGN(const TorchMap tensors, torch_tensors(file).in(path.string()));
       SACCADE_TRY(begin_with(tensors, source.parameters(), path.string()));
     }
+    if (options.checkpoint_activations) model.checkpoint_activations();
     return std::unique_ptr<DualTask>(
         new DualTask(options, setup, pool, std::move(model), source.parameters()));
   }
