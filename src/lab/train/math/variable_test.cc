@@ -2,6 +2,7 @@
 // that the architectures give the same results with gradients as without.
 #include "lab/train/math/variable.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -266,7 +267,8 @@ TEST(TrainedClip, CheckpointedActivationsGiveTheSameGradients) {
     const Tensor& other = checkpointed.parameters.at(name);
     ASSERT_TRUE(parameter.grad().defined()) << name;
     ASSERT_TRUE(other.grad().defined()) << name;
-    EXPECT_LT(max_difference(other.grad(), parameter.grad()), 1e-6) << name;
+    const double largest = parameter.grad().abs().max().item<double>();
+    EXPECT_LT(max_difference(other.grad(), parameter.grad()), 1e-5 * std::max(1.0, largest)) << name;
   }
 }
 

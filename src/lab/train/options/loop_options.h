@@ -44,6 +44,9 @@ struct TrainingLoopOptions : OptimizerOptions {
   // this.
   int64_t patience = 0;
   uint64_t seed = 1;
+  // Number of micro-batches of a step, from 1 to the batch size: gradient accumulation. `batch` of the recipes
+  // is the global batch, and a training is the same for any number, up to rounding.
+  int64_t accumulate = 1;
   TrainingDevice device = TrainingDevice::kCpu;  // kCuda if libtorch supports it
   bool dry_run = false;                          // check everything, write nothing, train nothing
 };

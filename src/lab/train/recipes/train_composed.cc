@@ -26,6 +26,13 @@ Status check_options(const ComposedTrainingOptions& options) {
   if (options.datasets.empty()) return fail(ErrorCode::kUsage, "no dataset given");
   SACCADE_TRY(check_loop_options(options));
   if (options.batch < 2) return fail(ErrorCode::kUsage, "batch is {}, expected 2 or more", options.batch);
+  SACCADE_TRY(check_accumulation(options, options.batch));
+  if (options.accumulate > 1 && options.towers == TrainedTowers::kNone &&
+      options.align == AlignTargets::kNone) {
+    return fail(ErrorCode::kUsage,
+                "accumulate is {}: it is for towers that are trained (--align, --towers), expected 1",
+                options.accumulate);
+  }
   if (options.together < 1)
     return fail(ErrorCode::kUsage, "together is {}, expected 1 or more", options.together);
   if (options.align_steps < 1)

@@ -2,6 +2,7 @@
 // against its formula. A small editor learns, stops and resumes.
 #include "lab/train/recipes/train_editor.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <gmock/gmock.h>
@@ -9,6 +10,7 @@
 
 #include "lab/data/dataset.h"
 #include "lab/editor/test_editor.h"
+#include "lab/train/math/micro_batches.h"
 #include "lab/train/tasks/editor_task.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/image/image_codec.h"
@@ -156,6 +158,48 @@ TEST_F(Network, InferenceAsTraining) {
   EXPECT_LT(max_difference(torch_over(said), forward().detach()), 2e-5);
 }
 
+// The loss is a mean: micro-batches, each with its share of the examples, have the whole batch's gradients.
+TEST_F(Network, MicroBatchesGiveTheWholeBatchsGradients) {
+  EditorBatch batch;
+  batch.noisy = inputs.noisy;
+  batch.reference = inputs.reference;
+  batch.time = inputs.time;
+  batch.text = inputs.text;
+  batch.mask = inputs.mask;
+  batch.clean = torch::randn_like(inputs.noisy);
+  batch.weight = torch::tensor({1.0F, 3.0F, 0.5F});
+  const auto loss_of = [&](const EditorBatch& part) {
+    return editor_loss(editor
+                           .forward(Variable(part.noisy), Variable(part.reference), Variable(part.time),
+                                    Variable(part.text), part.mask, DType::kF32)
+                           .tensor(),
+                       part);
+  };
+  const auto gradients = [&](int64_t parts) {
+    double loss = 0;
+    for (const MicroBatch rows : micro_batches(3, parts)) {
+      const Tensor part = loss_of(examples_of(batch, rows)) * (static_cast<double>(rows.size()) / 3);
+      loss += part.item<double>();
+      part.backward();
+    }
+    TorchMap all;
+    for (const auto& [name, tensor] : weights) {
+      all[name] = tensor.grad().clone();
+      Tensor(tensor).mutable_grad().reset();
+    }
+    return std::pair(loss, all);
+  };
+  const auto [whole, expected] = gradients(1);
+  for (const int64_t parts : {2, 3}) {
+    const auto [loss, actual] = gradients(parts);
+    EXPECT_NEAR(loss, whole, 1e-5);
+    for (const auto& [name, gradient] : expected) {
+      const double largest = gradient.abs().max().item<double>();
+      EXPECT_LT(max_difference(actual.at(name), gradient), 1e-5 * std::max(1.0, largest)) << name;
+    }
+  }
+}
+
 TEST_F(Network, UntrainedItSaysTheReference) {
   InitializedParameters source(5);
   auto made = EditorOf<Variable>::make(config, source);
@@ -270,6 +314,23 @@ TEST_F(Learning, StoppedItGoesOnAsIfItHadNot) {
   EXPECT_EQ(error(), "");
   options.text_dropout = 0.3;
   EXPECT_THAT(error(), HasSubstr("text_dropout"));
+}
+
+TEST_F(Learning, MicroBatchesTrainTheSame) {
+  options.steps = 4;
+  const auto whole = train();
+  ASSERT_TRUE(whole) << whole.error().message;
+  options.run = folder / "parts";
+  options.accumulate = 4;  // of 6 examples
+  const auto parts = train();
+  ASSERT_TRUE(parts) << parts.error().message;
+  EXPECT_NEAR(parts->last_loss, whole->last_loss, 1e-3 * whole->last_loss);
+  // The run records the global batch, and may go on with another number of micro-batches.
+  const Json run = read_json(folder / "parts/run.json").value();
+  EXPECT_EQ(run["batch"], 6);
+  EXPECT_FALSE(run.contains("accumulate"));
+  options.accumulate = 7;
+  EXPECT_THAT(error(), HasSubstr("accumulate is 7, expected 1 to 6"));
 }
 
 TEST_F(Learning, NamesAPictureThatCannotBeRead) {

@@ -29,6 +29,10 @@ Status check_options(const InversionTrainingOptions& options) {
                 "textual inversion is learned from texts: name a file of them with --texts");
   }
   if (options.batch < 1) return fail(ErrorCode::kUsage, "batch is {}, expected 1 or more", options.batch);
+  if (options.accumulate > 1) {
+    return fail(ErrorCode::kUsage, "accumulate is {}: textual inversion takes a batch as a whole, expected 1",
+                options.accumulate);
+  }
   if (!(options.dropout >= 0 && options.dropout < 1)) {
     return fail(ErrorCode::kUsage, "dropout is {}, expected 0 to below 1", options.dropout);
   }

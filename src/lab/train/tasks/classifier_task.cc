@@ -61,7 +61,7 @@ class ClassifierTask : public VisualnessTask {
 
   [[nodiscard]] const TorchMap& parameters() const override { return parameters_; }
 
-  Result<StepLoss> prepare(int64_t step) override {
+  Result<StepLosses> prepare(int64_t step) override {
     EpochOrder order(numbers_, options_.seed, kShuffle);
     std::vector<const VisualnessExample*> examples;
     Tensor truth = torch::zeros({data_.batch}, at::kLong);
@@ -69,9 +69,9 @@ class ClassifierTask : public VisualnessTask {
       examples.push_back(&stage_.items[static_cast<size_t>(order.at(step * data_.batch + i))]);
       truth.data_ptr<int64_t>()[i] = examples.back()->visual ? 1 : 0;
     }
-    return StepLoss(
+    return StepLosses{
         [this, texts = visualness_ids(examples, data_.bert.pad_id), truth = truth.to(device_),
-         kept = kept_values(step)] { return at::cross_entropy_loss(logits(texts, dtype_, kept), truth); });
+         kept = kept_values(step)] { return at::cross_entropy_loss(logits(texts, dtype_, kept), truth); }};
   }
 
   Result<Json> evaluate() override {

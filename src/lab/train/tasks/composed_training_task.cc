@@ -9,6 +9,7 @@
 
 #include "lab/train/composer_file.h"
 #include "lab/train/math/device.h"
+#include "lab/train/math/micro_batches.h"
 #include "lab/train/math/objective.h"
 #include "lab/train/math/step_random.h"
 #include "lab/train/tasks/visualness_task.h"
@@ -148,8 +149,8 @@ void ComposedTrainingTask::number_classes() {
   file.release();
 }
 
-Result<StepLoss> ComposedTrainingTask::prepare(int64_t step) {
-  return StepLoss([this, prepared = batch(step)] { return loss(prepared); });
+Result<StepLosses> ComposedTrainingTask::prepare(int64_t step) {
+  return StepLosses{[this, prepared = batch(step)] { return loss(prepared); }};
 }
 
 double ComposedTrainingTask::rate_of(const std::string& parameter) const {
@@ -307,15 +308,23 @@ void ComposedTrainingTask::fill_texts(std::span<const int64_t> texts, ComposedBa
 }
 
 Tensor ComposedTrainingTask::image_tokens(const Tensor& pixels) const {
-  return model_->image_tokens(Variable(pixels.to(device_)), dtype_).tensor();
+  return encode_in_micro_batches(pixels.size(0), options_.accumulate, [this, pixels](MicroBatch rows) {
+    const Variable own(pixels.slice(0, rows.first, rows.last).to(device_));
+    return model_->image_tokens(own, dtype_).tensor();
+  });
+}
+
+Tensor ComposedTrainingTask::text_tokens(const Tensor& ids) const {
+  return encode_in_micro_batches(ids.size(0), options_.accumulate, [this, ids](MicroBatch rows) {
+    return model_->text_tokens(borrow_torch(ids.slice(0, rows.first, rows.last)), dtype_).tensor();
+  });
 }
 
 ComposedTrainingTask::Encoded ComposedTrainingTask::encode(const ComposedBatch& batch) const {
   Encoded encoded;
   const bool frozen = !batch.pixels.defined();
   encoded.picture_tokens = frozen ? batch.picture_tokens.to(device_) : image_tokens(batch.pixels);
-  encoded.text_tokens = batch.ids.defined() ? model_->text_tokens(borrow_torch(batch.ids), dtype_).tensor()
-                                            : batch.text_tokens.to(device_);
+  encoded.text_tokens = batch.ids.defined() ? text_tokens(batch.ids) : batch.text_tokens.to(device_);
   encoded.pictures =
       normalize_rows(frozen ? batch.picture_rows.to(device_) : encoded.picture_tokens.select(1, 0));
   encoded.texts = normalize_rows(take_rows(Variable(encoded.text_tokens), borrow_torch(batch.ends)).tensor());

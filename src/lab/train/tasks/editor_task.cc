@@ -1,6 +1,7 @@
 #include "lab/train/tasks/editor_task.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "lab/train/math/device.h"
@@ -28,6 +29,10 @@ void read_picture(const PictureStore& store, int64_t number, int64_t patch_size,
   view.mode = PixelMode::kRgba;
   view.pixels = {stored.pixels, static_cast<size_t>(stored.side) * static_cast<size_t>(stored.side) * 4};
   editor_values(over_white(view), patch_size, out);
+}
+
+std::array<Tensor*, 6> tensors_of(EditorBatch& batch) {
+  return {&batch.noisy, &batch.reference, &batch.clean, &batch.time, &batch.text, &batch.weight};
 }
 
 double standard_normal(uint64_t seed) {
@@ -91,10 +96,13 @@ EditorBatch editor_batch(const EditorData& data, std::span<const EditorExample> 
 }
 
 EditorBatch on_device(EditorBatch batch, torch::Device device) {
-  for (Tensor* tensor :
-       {&batch.noisy, &batch.reference, &batch.clean, &batch.time, &batch.text, &batch.weight}) {
-    *tensor = tensor->to(device);
-  }
+  for (Tensor* tensor : tensors_of(batch)) *tensor = tensor->to(device);
+  return batch;
+}
+
+EditorBatch examples_of(EditorBatch batch, MicroBatch rows) {
+  for (Tensor* tensor : tensors_of(batch)) *tensor = tensor->slice(0, rows.first, rows.last);
+  batch.mask = batch.mask.slice(0, rows.first, rows.last);
   return batch;
 }
 
@@ -139,8 +147,15 @@ EditorBatch EditorTask::batch(int64_t step) {
   return editor_batch(data_, examples, pool_);
 }
 
-Result<StepLoss> EditorTask::prepare(int64_t step) {
-  return [this, prepared = batch(step)] { return loss(prepared); };
+// The loss is a mean over examples, so that micro-batches need nothing of each other.
+Result<StepLosses> EditorTask::prepare(int64_t step) {
+  const EditorBatch whole = batch(step);
+  StepLosses losses;
+  for (const MicroBatch rows : micro_batches(options_.batch, options_.accumulate)) {
+    const double share = static_cast<double>(rows.size()) / static_cast<double>(options_.batch);
+    losses.emplace_back([this, part = examples_of(whole, rows), share] { return share * loss(part); });
+  }
+  return losses;
 }
 
 Tensor EditorTask::loss(const EditorBatch& batch) const {

@@ -8,6 +8,7 @@
 #include "lab/eval/run/record_fields.h"
 #include "lab/train/math/device.h"
 #include "lab/train/math/initial_weights.h"
+#include "lab/train/math/micro_batches.h"
 #include "lab/train/math/step_random.h"
 #include "saccade/core/files/files.h"
 
@@ -100,8 +101,8 @@ Result<std::unique_ptr<HeadTask>> HeadTask::make(const HeadTrainingOptions& opti
       new HeadTask(options, config, features, pairs, held_out, pool, std::move(head), source.parameters()));
 }
 
-Result<StepLoss> HeadTask::prepare(int64_t step) {
-  return [this, prepared = batch(step)] { return loss(prepared); };
+Result<StepLosses> HeadTask::prepare(int64_t step) {
+  return StepLosses{[this, prepared = batch(step)] { return loss(prepared); }};
 }
 
 double HeadTask::rate_of(const std::string& parameter) const {
@@ -188,8 +189,16 @@ void HeadTask::fill(HeadBatch& batch) const {
 }
 
 Tensor HeadTask::loss(const HeadBatch& batch) const {
-  const Tensor images = normalize_rows(head_.images(Variable(batch.images.to(device_))).tensor());
-  const Tensor texts = normalize_rows(head_.texts(Variable(batch.text_rows.to(device_))).tensor());
+  const int64_t n = batch.images.size(0);
+  const auto own = [this](const Tensor& all, MicroBatch rows) {
+    return Variable(all.slice(0, rows.first, rows.last).to(device_));
+  };
+  const Tensor images = encode_in_micro_batches(n, options_.accumulate, [this, own, &batch](MicroBatch rows) {
+    return normalize_rows(head_.images(own(batch.images, rows)).tensor());
+  });
+  const Tensor texts = encode_in_micro_batches(n, options_.accumulate, [this, own, &batch](MicroBatch rows) {
+    return normalize_rows(head_.texts(own(batch.text_rows, rows)).tensor());
+  });
   return info_nce(images, texts, head_.log_scale().tensor(), batch.positives.to(device_));
 }
 

@@ -37,7 +37,7 @@ class HeadTask : public TrainingTask {
                                                 const nn::TensorMap& frozen = {});
 
   [[nodiscard]] const TorchMap& parameters() const override { return parameters_; }
-  Result<StepLoss> prepare(int64_t step) override;
+  Result<StepLosses> prepare(int64_t step) override;
   [[nodiscard]] double rate_of(const std::string& parameter) const override;
   void after_update() override;
   Result<Json> evaluate() override;
@@ -46,6 +46,7 @@ class HeadTask : public TrainingTask {
 
   // Returns the data of a step, a function of the seed and the step alone.
   HeadBatch batch(int64_t step);
+  // The batch must live until the backward pass has run.
   [[nodiscard]] torch::Tensor loss(const HeadBatch& batch) const;
 
  private:

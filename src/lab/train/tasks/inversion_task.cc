@@ -145,9 +145,9 @@ Tensor InversionTask::loss(const InversionBatch& batch) const {
   return at::mse_loss(rows, batch.originals.to(device_));
 }
 
-Result<StepLoss> InversionTask::prepare(int64_t step) {
+Result<StepLosses> InversionTask::prepare(int64_t step) {
   SACCADE_ASSIGN(InversionBatch prepared, batch(step));
-  return [this, prepared = std::move(prepared)] { return loss(prepared); };
+  return StepLosses{[this, prepared = std::move(prepared)] { return loss(prepared); }};
 }
 
 Status InversionTask::read_model(const fs::path& folder) {

@@ -59,7 +59,7 @@ class InversionTask : public TrainingTask {
                                                      ThreadPool& pool);
 
   [[nodiscard]] const TorchMap& parameters() const override { return parameters_; }
-  Result<StepLoss> prepare(int64_t step) override;
+  Result<StepLosses> prepare(int64_t step) override;
   Result<Json> evaluate() override;
   [[nodiscard]] Result<std::optional<double>> headline(const Json& held_out) const override {
     return composed_headline(held_out);

@@ -70,9 +70,9 @@ class NullPictureTask : public VisualnessTask {
 
   [[nodiscard]] const TorchMap& parameters() const override { return trained_; }
 
-  Result<StepLoss> prepare(int64_t step) override {
+  Result<StepLosses> prepare(int64_t step) override {
     SACCADE_ASSIGN(Batch batch, make_batch(step));
-    return StepLoss([this, batch = std::move(batch)] { return loss(batch); });
+    return StepLosses{[this, batch = std::move(batch)] { return loss(batch); }};
   }
 
   void after_update() override { model_.logit_scale().tensor().clamp_(0, kMaxLogitScale); }
