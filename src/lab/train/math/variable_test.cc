@@ -105,6 +105,26 @@ TEST(Gradients, LinearAsAutograd) {
   }
 }
 
+// Mixed precision: products in bf16; weights and their gradients stay float32. GPUs use the same operations.
+TEST(Gradients, ProductsInBf16KeepTheWeightsInFp32) {
+  torch::manual_seed(15);
+  const Tensor x = torch::randn({6, 20});
+  const Tensor weight = torch::randn({11, 20}).requires_grad_(true);
+  const Tensor bias = torch::randn({11}).requires_grad_(true);
+  const Tensor out =
+      linear(Variable(x).to(DType::kBF16), {Variable(weight)}, {Variable(bias)}, nn::Activation::kNone)
+          .tensor();
+  EXPECT_TRUE(out.scalar_type() == at::kBFloat16);
+  EXPECT_LT(max_difference(out.detach(), at::linear(x, weight, bias).detach()), 0.2);
+  out.to(at::kFloat).sum().backward();
+  for (const Tensor& leaf : {weight, bias}) {
+    ASSERT_TRUE(leaf.grad().defined());
+    EXPECT_TRUE(leaf.grad().scalar_type() == at::kFloat);
+  }
+  EXPECT_LT(max_difference(weight.grad(), x.sum(0).expand({11, 20})), 0.1);
+  EXPECT_LT(max_difference(bias.grad(), torch::full({11}, 6.0)), 1e-6);
+}
+
 // Compares central differences in the direction of one random vector per parameter with autograd.
 TEST(Gradients, ABlocksMatchFiniteDifferences) {
   InitializedParameters source(8);
