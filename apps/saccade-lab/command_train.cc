@@ -217,6 +217,15 @@ void add_loop_options(CLI::App& command, TrainingLoopOptions& options) {
                   "number of steps between saves of the state for resuming")
       ->transform(whole_number(1))
       ->capture_default_str();
+  command
+      .add_option(
+          "--accumulate", options.accumulate,
+          "number of micro-batches that a batch is computed in, for less memory; gradients are those of "
+          "the whole batch, its negatives included")
+      ->transform(whole_number(1))
+      ->capture_default_str();
+  add_choice(command, "--device", options.device,
+             "device to train on; cuda needs a libtorch and a machine that have it");
   command.add_flag("--dry-run", options.dry_run, "check options and data without training");
 }
 
@@ -261,20 +270,23 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
                 "number format of matrix products; weights are trained in fp32");
   add_choice(*command, "--weights", options.weights,
              "number format of the weights in the written checkpoint");
-  add_choice(*command, "--device", options.device, "device to train on");
+  command->add_flag(
+      "--checkpoint-activations", options.checkpoint_activations,
+      "keep the inputs of the transformer blocks alone for the backward pass and compute the rest "
+      "again: less memory, one more forward pass");
   command->add_option("--threads", options.threads, "number of threads; 0: one per processor")
       ->transform(whole_number(0, 1024))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "print the result as JSON");
-  group_options(
-      *command,
-      {{"Data", {"--dataset", "--held-out", "--cache", "--first-caption"}},
-       {"Model", {"--config", "--initial", "--weights"}},
-       {"Optimizer and schedule",
-        {"--steps", "--batch", "--learning-rate", "--warmup", "--schedule", "--weight-decay", "--adam-beta1",
-         "--adam-beta2", "--adam-epsilon", "--max-gradient-norm", "--seed", "--patch-dropout", "--unmasked"}},
-       {"The run", {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--dry-run"}},
-       {"Device and speed", {"--device", "--precision", "--threads"}}});
+  group_options(*command,
+                {{"Data", {"--dataset", "--held-out", "--cache", "--first-caption"}},
+                 {"Model", {"--config", "--initial", "--weights"}},
+                 {"Optimizer and schedule",
+                  {"--steps", "--batch", "--accumulate", "--learning-rate", "--warmup", "--schedule",
+                   "--weight-decay", "--adam-beta1", "--adam-beta2", "--adam-epsilon", "--max-gradient-norm",
+                   "--seed", "--patch-dropout", "--unmasked"}},
+                 {"The run", {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--dry-run"}},
+                 {"Device and speed", {"--device", "--precision", "--checkpoint-activations", "--threads"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_train_dual(*arguments, session); };
   });

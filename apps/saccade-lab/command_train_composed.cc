@@ -491,7 +491,7 @@ void add_train_composed_command(CLI::App& train, Command& chosen) {
       *command,
       {{"Data and encoder",
         {"--dataset", "--held-out", "--test", "--texts", "--cache", "-m", "--precision", "--threads"}},
-       {"Batches", {"--batch", "--together", "--wrong", "--join", "--paraphrases"}},
+       {"Batches", {"--batch", "--accumulate", "--together", "--wrong", "--join", "--paraphrases"}},
        {"Stage one: alignment of texts with images",
         {"--align", "--pseudo-targets", "--min-cosine", "--align-towers", "--align-steps", "--align-rate"}},
        {"Stage two: towers trained with the composer", {"--towers", "--tower-rate", "--tower-precision"}},
@@ -505,7 +505,8 @@ void add_train_composed_command(CLI::App& train, Command& chosen) {
         {"--steps", "--learning-rate", "--warmup", "--schedule", "--weight-decay", "--adam-beta1",
          "--adam-beta2", "--adam-epsilon", "--max-gradient-norm", "--seed"}},
        {"The run",
-        {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--resamples", "--dry-run"}},
+        {"-o", "--device", "--evaluate-every", "--patience", "--checkpoint-every", "--resamples",
+         "--dry-run"}},
        {"Ablations", {"--ablations", "--seeds"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_train_composed(*arguments, session); };

@@ -126,11 +126,11 @@ void add_train_editor_command(CLI::App& group, Command& chosen) {
         {"--side", "--patch-size", "--width", "--layers", "--heads", "--mlp-width", "--text-tokens",
          "--text-states", "--draw-steps", "--guidance"}},
        {"Optimizer and schedule",
-        {"--steps", "--batch", "--text-dropout", "--learning-rate", "--warmup", "--schedule",
+        {"--steps", "--batch", "--accumulate", "--text-dropout", "--learning-rate", "--warmup", "--schedule",
          "--weight-decay", "--adam-beta1", "--adam-beta2", "--adam-epsilon", "--max-gradient-norm",
          "--seed"}},
        {"The run", {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--dry-run"}},
-       {"Speed", {"--precision", "--threads"}}});
+       {"Device and speed", {"--device", "--precision", "--threads"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_train_editor(*arguments, session); };
   });

@@ -281,10 +281,11 @@ void add_train_head_command(CLI::App& train, Command& chosen) {
        {"Of --train-qformer", {"--train-qformer", "--qformer-rate"}},
        {"The head", {"--kind", "--width", "--hidden-width"}},
        {"Optimizer and schedule",
-        {"--pairs", "--epochs", "--batch", "--hard-negatives", "--learning-rate", "--warmup", "--schedule",
-         "--weight-decay", "--adam-beta1", "--adam-beta2", "--adam-epsilon", "--max-gradient-norm",
-         "--seed"}},
-       {"The run", {"-o", "--patience", "--checkpoint-every", "--dry-run", "--against", "--resamples"}},
+        {"--pairs", "--epochs", "--batch", "--accumulate", "--hard-negatives", "--learning-rate", "--warmup",
+         "--schedule", "--weight-decay", "--adam-beta1", "--adam-beta2", "--adam-epsilon",
+         "--max-gradient-norm", "--seed"}},
+       {"The run",
+        {"-o", "--device", "--patience", "--checkpoint-every", "--dry-run", "--against", "--resamples"}},
        {"Many heads at once", {"--sweep", "--kinds", "--sizes", "--widths", "--seeds"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_train_head(*arguments, session); };

@@ -201,9 +201,8 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
           "number format of matrix products; weights are trained and evaluated in fp32")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->default_str("fp32");
-  command->add_option("--device", options.device, "device to train on")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->capture_default_str();
+  add_choice(*command, "--device", options.device,
+             "device to train on; cuda needs a libtorch and a machine that have it");
   command->add_option("--threads", options.threads, "number of threads; 0: one per processor")
       ->transform(whole_number(0, 1024))
       ->capture_default_str();

@@ -78,6 +78,7 @@ TEST_F(Train, WhatItRefuses) {
   expect_failure(training("run", {}, "9"), 2, {"batch of 9"});
   expect_failure(training("run", {"--steps", "-1"}), 2, {"--steps"});
   expect_failure(training("run", {"--device", "abacus"}), 2, {"abacus"});
+  expect_failure(training("run", {"--accumulate", "0"}), 2, {"--accumulate"});
   expect_failure(training("run", {"--adam-beta1", "1.5"}), 2,
                  {"--adam-beta1", "\"1.5\", expected a number from 0 to below 1"});
   expect_failure(training("run", {"--adam-beta2", "1"}), 2,
@@ -114,7 +115,8 @@ TEST_F(Train, EveryTrainingTakesTheOptimizersOptions) {
     EXPECT_THAT(run({"train", recipe, "--help"}).out,
                 AllOf(HasSubstr("--adam-beta1 NUMBER=0.9 "), HasSubstr("--adam-beta2 NUMBER=0.98 "),
                       HasSubstr("--adam-epsilon NUMBER=1e-06 "),
-                      HasSubstr("--schedule NAME:{cosine,constant}=cosine")))
+                      HasSubstr("--schedule NAME:{cosine,constant}=cosine"),
+                      HasSubstr("--device NAME:{cpu,cuda}=cpu")))
         << recipe;
   }
 }

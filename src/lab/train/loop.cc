@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/train/math/device.h"
 #include "lab/train/math/schedule.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/safetensors.h"
@@ -64,6 +65,8 @@ Json describe_training(const Json& task, const TrainingLoopOptions& options) {
   description["evaluate_every"] = options.evaluate_every;
   if (options.patience > 0) description["patience"] = options.patience;
   description["seed"] = options.seed;
+  // Runs of versions that trained on processors alone do not name it.
+  if (options.device != TrainingDevice::kCpu) description["device"] = enum_name(options.device);
   return description;
 }
 
@@ -97,7 +100,16 @@ Status check_loop_options(const TrainingLoopOptions& options) {
   if (options.patience < 0) {
     return fail(ErrorCode::kUsage, "patience is {}, expected 0 or more", options.patience);
   }
-  return {};
+  if (options.accumulate < 1) {
+    return fail(ErrorCode::kUsage, "accumulate is {}, expected 1 or more", options.accumulate);
+  }
+  return check_device(options.device);
+}
+
+Status check_accumulation(const TrainingLoopOptions& options, int64_t batch) {
+  if (options.accumulate <= batch) return {};
+  return fail(ErrorCode::kUsage, "accumulate is {}, expected 1 to {} (the batch size)", options.accumulate,
+              batch);
 }
 
 TrainingLoop::TrainingLoop(TrainingTask& task, const TrainingLoopOptions& options, TrainingFolder& folder,
@@ -118,12 +130,12 @@ Status TrainingLoop::begin() {
 Result<TrainingOutcome> TrainingLoop::run(const ProgressCallback& progress, std::stop_token stop) {
   const auto started = std::chrono::steady_clock::now();
   const int64_t first_step = step_;
-  std::future<Result<StepLoss>> next;
+  std::future<Result<StepLosses>> next;
   if (!is_done()) next = prepare(step_);
   while (!is_done() && !stop.stop_requested()) {
-    SACCADE_ASSIGN(const StepLoss loss_of_step, next.get());
+    SACCADE_ASSIGN(const StepLosses losses, next.get());
     if (step_ + 1 < options_.steps) next = prepare(step_ + 1);
-    SACCADE_TRY(train_step(loss_of_step));
+    SACCADE_TRY(train_step(losses));
     ++step_;
     if (progress) {
       const std::string detail = fmt::format("loss {:.3f}", mean_loss_);
@@ -145,7 +157,7 @@ Result<TrainingOutcome> TrainingLoop::run(const ProgressCallback& progress, std:
                          .steps_per_second = static_cast<double>(step_ - first_step) / seconds.count()};
 }
 
-std::future<Result<StepLoss>> TrainingLoop::prepare(int64_t step) {
+std::future<Result<StepLosses>> TrainingLoop::prepare(int64_t step) {
   return std::async(std::launch::async, [this, step] { return task_.prepare(step); });
 }
 
@@ -161,14 +173,17 @@ double TrainingLoop::learning_rate(int64_t step) const {
       .at(step);
 }
 
-Status TrainingLoop::train_step(const StepLoss& loss_of_step) {
-  const Tensor loss = loss_of_step();
-  const double value = loss.item<double>();
-  if (!std::isfinite(value)) {
-    return fail(ErrorCode::kInternal, "the loss is {} at step {}: a lower learning rate may help", value,
-                step_);
+Status TrainingLoop::train_step(const StepLosses& losses) {
+  double value = 0;
+  for (const StepLoss& part : losses) {
+    const Tensor loss = part();
+    value += loss.item<double>();
+    if (!std::isfinite(value)) {
+      return fail(ErrorCode::kInternal, "the loss is {} at step {}: a lower learning rate may help", value,
+                  step_);
+    }
+    loss.backward();
   }
-  loss.backward();
   // Checked before anything is changed: a step with such a gradient would destroy the weights.
   const double norm = optimizer_.clip_gradients(options_.max_gradient_norm);
   if (!std::isfinite(norm)) {

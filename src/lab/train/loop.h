@@ -21,6 +21,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "lab/eval/figures/sample.h"
 #include "lab/train/math/adamw.h"
@@ -33,8 +34,11 @@
 
 namespace saccade::lab {
 
-// Computes the loss of one step: a scalar with gradients towards the parameters.
+// Computes a loss: a scalar with gradients towards the parameters.
 using StepLoss = std::function<torch::Tensor()>;
+// Losses whose sum is that of one step. The gradients of each are computed before the next one is, so that one
+// at a time is in memory.
+using StepLosses = std::vector<StepLoss>;
 
 class TrainingTask {
  public:
@@ -45,8 +49,8 @@ class TrainingTask {
   [[nodiscard]] virtual const TorchMap& parameters() const = 0;
   // Prepares the data of a step. It is a function of the seed and the step alone, so that a resumed training
   // is the same one. Runs in parallel with the training of the step before, so it must not read the
-  // parameters. The training thread calls the result once.
-  virtual Result<StepLoss> prepare(int64_t step) = 0;
+  // parameters. The training thread calls each loss once.
+  virtual Result<StepLosses> prepare(int64_t step) = 0;
   // Returns a parameter's learning rate relative to the loop's.
   [[nodiscard]] virtual double rate_of(const std::string& /*parameter*/) const { return 1; }
   // Called after every update, without gradients, to bound parameters.
@@ -73,9 +77,11 @@ struct TrainingOutcome {
   double steps_per_second = 0;  // rate of this call
 };
 
-// Check the options. They return kUsage, naming the option.
+// Check the options. They return kUsage, naming the option, and kUnsupported for a device that is not there.
 Status check_optimizer_options(const OptimizerOptions& options);
 Status check_loop_options(const TrainingLoopOptions& options);
+// Returns kUsage for more micro-batches than a batch has examples.
+Status check_accumulation(const TrainingLoopOptions& options, int64_t batch);
 
 // Adds the optimizer's options and the schedule to a description.
 void describe_optimizer(const OptimizerOptions& options, Json& description);
@@ -101,12 +107,12 @@ class TrainingLoop {
   Result<TrainingOutcome> run(const ProgressCallback& progress, std::stop_token stop);
 
  private:
-  Status train_step(const StepLoss& loss_of_step);
+  Status train_step(const StepLosses& losses);
   Status evaluate();
   [[nodiscard]] Status save() const;
   Status restore();
   Status restore_position(const Json& position);
-  std::future<Result<StepLoss>> prepare(int64_t step);
+  std::future<Result<StepLosses>> prepare(int64_t step);
   [[nodiscard]] double learning_rate(int64_t step) const;
   [[nodiscard]] bool is_done() const;
 

@@ -36,15 +36,22 @@ class LineTask : public TrainingTask {
 
   [[nodiscard]] const TorchMap& parameters() const override { return parameters_; }
 
-  Result<StepLoss> prepare(int64_t step) override {
+  Result<StepLosses> prepare(int64_t step) override {
     prepared_.push_back(step);
     if (step == broken_step) return fail(ErrorCode::kIo, "points of step {}: gone", step);
     KeyedRandom random(7, 1, static_cast<uint64_t>(step));
     Tensor x = torch::empty({8});
     for (int64_t i = 0; i < 8; ++i) x[i] = random.uniform(-1, 1);
     const Tensor y = 3 * x - 1 + (step == nan_step ? std::numeric_limits<float>::quiet_NaN() : 0.F);
-    return
-        [this, x, y] { return (parameters_.at("slope") * x + parameters_.at("offset") - y).pow(2).mean(); };
+    StepLosses losses;
+    for (int64_t part = 0; part < parts; ++part) {
+      const int64_t first = 8 * part / parts;
+      const int64_t last = 8 * (part + 1) / parts;
+      losses.emplace_back([this, x = x.slice(0, first, last), y = y.slice(0, first, last)] {
+        return (parameters_.at("slope") * x + parameters_.at("offset") - y).pow(2).sum() / 8;
+      });
+    }
+    return losses;
   }
 
   void after_update() override { parameters_.at("offset").clamp_(-0.5, 0.5); }
@@ -72,6 +79,7 @@ class LineTask : public TrainingTask {
   std::vector<double> figures;  // of the first evaluations
   int64_t broken_step = -1;
   int64_t nan_step = -1;
+  int64_t parts = 1;  // losses of a step
 
  private:
   TorchMap parameters_;
@@ -146,8 +154,9 @@ TEST_F(Loop, TheOptimizerHasItsOptions) {
   AdamW optimizer(same.parameters(),
                   {.beta1 = 0.5, .beta2 = 0.7, .epsilon = 1e-2, .weight_decay = options_.weight_decay});
   for (int64_t step = 0; step < options_.steps; ++step) {
-    const StepLoss loss = same.prepare(step).value();
-    loss().backward();
+    const StepLosses losses = same.prepare(step).value();
+    ASSERT_EQ(losses.size(), 1U);
+    losses.front()().backward();
     optimizer.clip_gradients(options_.max_gradient_norm);
     optimizer.step(options_.learning_rate);
     const torch::NoGradGuard no_grad;
@@ -162,6 +171,23 @@ TEST_F(Loop, TheOptimizerHasItsOptions) {
   EXPECT_EQ(description["adam_beta1"], 0.5);
   EXPECT_EQ(description["adam_beta2"], 0.7);
   EXPECT_EQ(description["adam_epsilon"], 1e-2);
+}
+
+// A step whose loss comes in parts is the step of their sum.
+TEST_F(Loop, TheLossesOfAStepAreSummed) {
+  LineTask whole;
+  const auto expected = train(whole);
+  ASSERT_TRUE(expected) << expected.error().message;
+  options_.run = folder_ / "parts";
+  LineTask task;
+  task.parts = 3;
+  const auto outcome = train(task);
+  ASSERT_TRUE(outcome) << outcome.error().message;
+  EXPECT_NEAR(outcome->last_loss, expected->last_loss, 1e-4);
+  for (const auto& [name, parameter] : task.parameters()) {
+    EXPECT_NEAR(parameter.item<double>(), whole.parameters().at(name).item<double>(), 1e-4) << name;
+  }
+  EXPECT_EQ(read_file(folder_ / "parts/run.json").value(), read_file(folder_ / "run/run.json").value());
 }
 
 TEST_F(Loop, AnotherOptimizerIsAnotherTraining) {
@@ -207,6 +233,32 @@ TEST(LoopOptions, OutOfRangeAreRefusedByName) {
   EXPECT_EQ(refusal([](auto& o) { o.adam_epsilon = 0; }), "Adam's epsilon is 0, expected above 0");
   EXPECT_THAT(refusal([](auto& o) { o.warmup = 1.5; }), HasSubstr("warm-up is 1.5, expected 0 to 1"));
   EXPECT_THAT(refusal([](auto& o) { o.max_gradient_norm = 0; }), HasSubstr("gradient norm is 0"));
+  EXPECT_EQ(refusal([](auto& o) { o.accumulate = 0; }), "accumulate is 0, expected 1 or more");
+  TrainingLoopOptions options;
+  options.accumulate = 8;
+  EXPECT_TRUE(check_accumulation(options, 8));
+  const Status refused = check_accumulation(options, 7);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUsage);
+  EXPECT_EQ(refused.error().message, "accumulate is 8, expected 1 to 7 (the batch size)");
+}
+
+TEST(LoopOptions, ADeviceThatIsNotThereIsRefused) {
+  if (torch::cuda::is_available()) GTEST_SKIP() << "this machine has CUDA";
+  TrainingLoopOptions options;
+  options.device = TrainingDevice::kCuda;
+  const Status refused = check_loop_options(options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(refused.error().message, "device cuda: this libtorch or machine has none");
+}
+
+// Runs of earlier versions name no device; they go on.
+TEST(LoopOptions, ARunNamesADeviceThatIsNoProcessor) {
+  TrainingLoopOptions options;
+  EXPECT_FALSE(describe_training(Json::object(), options).contains("device"));
+  options.device = TrainingDevice::kCuda;
+  EXPECT_EQ(describe_training(Json::object(), options)["device"], "cuda");
 }
 
 TEST_F(Loop, GoesOnExactlyWhereItStopped) {

@@ -180,6 +180,37 @@ TEST(TrainDual, LearnsShapesAndWritesACheckpointThatLoads) {
   EXPECT_NEAR(recall->image_to_text.r1, report.best[0].image_to_text.r1, 1e-9);
 }
 
+TEST(TrainDual, MicroBatchesTrainTheSame) {
+  const SmallData data;
+  DualTrainingOptions options = data.options("whole");
+  options.patch_dropout = 0.5;
+  options.unmasked = 0.5;
+  const DualTrainingReport whole = train(options);
+  options.run = data.folder() / "parts";
+  options.accumulate = 3;  // of 16 examples
+  const DualTrainingReport parts = train(options);
+  EXPECT_NEAR(parts.last_loss, whole.last_loss, 1e-3);
+  const Json run = read_json(options.run / "run.json").value();
+  EXPECT_EQ(run["batch"], 16);  // the global one
+  EXPECT_EQ(read(data.folder() / "whole/run.json"), read(options.run / "run.json"));
+  options.accumulate = 17;
+  const auto refused = train_dual(options, {}, {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUsage);
+  EXPECT_EQ(refused.error().message, "accumulate is 17, expected 1 to 16 (the batch size)");
+}
+
+TEST(TrainDual, CheckpointedActivationsTrainTheSame) {
+  const SmallData data;
+  const DualTrainingReport kept = train(data.options("kept"));
+  DualTrainingOptions options = data.options("again");
+  options.checkpoint_activations = true;
+  const DualTrainingReport again = train(options);
+  EXPECT_NEAR(again.last_loss, kept.last_loss, 1e-4);
+  // It is no part of the description: a run may go on with it or without.
+  EXPECT_EQ(read(data.folder() / "kept/run.json"), read(data.folder() / "again/run.json"));
+}
+
 TEST(TrainDual, ResumesExactly) {
   const SmallData data;
   const DualTrainingReport whole = train(data.options("whole"));

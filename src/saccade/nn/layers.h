@@ -125,6 +125,9 @@ class TransformerBlockOf {
   // float32 added to the attention scores, broadcast to [batch, heads, tokens, tokens]. With `shared`
   // (inference only), x is [rows, width] with the tokens listed in it, and the mask is that of its texts.
   [[nodiscard]] T forward(T x, const Tensor& mask, DType dtype, const SharedTokens* shared = nullptr) const;
+  // Makes forward() keep its input alone for the backward pass, which computes the rest again (gradient
+  // checkpointing; Chen et al. 2016, "Training deep nets with sublinear memory cost"). Training only.
+  void checkpoint_activations() { checkpoints_ = true; }
   // Computes forward(x) at one position of each entry, for a last block whose other rows are not needed. Only
   // the attention runs over all tokens. positions: [batch] int64 (row numbers for shared tokens). Result:
   // [batch, width] float32.
@@ -141,7 +144,9 @@ class TransformerBlockOf {
 
  private:
   [[nodiscard]] T attend(const T& x, const Tensor& mask, DType dtype, const SharedTokens* shared) const;
+  [[nodiscard]] T forward_keeping(T x, const Tensor& mask, DType dtype, const SharedTokens* shared) const;
 
+  bool checkpoints_ = false;
   int64_t heads_ = 0;
   Activation activation_ = Activation::kGelu;
   LayerNormOf<T> norm1_, norm2_;
@@ -292,6 +297,19 @@ T TransformerBlockOf<T>::attend(const T& x, const Tensor& mask, DType dtype,
 
 template <typename T>
 T TransformerBlockOf<T>::forward(T x, const Tensor& mask, DType dtype, const SharedTokens* shared) const {
+  if constexpr (!std::is_same_v<T, Tensor>) {
+    if (checkpoints_) {
+      return recomputed(
+          x, [this, mask, dtype](const T& input) { return forward_keeping(input, mask, dtype, nullptr); });
+    }
+  }
+  return forward_keeping(std::move(x), mask, dtype, shared);
+}
+
+// Computes forward(x); with gradients, all intermediate values are kept.
+template <typename T>
+T TransformerBlockOf<T>::forward_keeping(T x, const Tensor& mask, DType dtype,
+                                         const SharedTokens* shared) const {
   const T mixed = attend(x, mask, dtype, shared);
   x = output_.add_to(std::move(x), mixed);
   const T hidden = mlp_in_.forward(norm2_.forward(x, dtype), activation_);

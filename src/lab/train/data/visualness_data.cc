@@ -359,7 +359,7 @@ Result<VisualnessData> load_visualness_data(const VisualnessTrainingOptions& opt
   data.description.update({{"kind", kVisualnessKind},
                            {"batch", data.batch},
                            {"precision", enum_name(options.precision)},
-                           {"device", options.device}});
+                           {"device", enum_name(options.device)}});
   if (data.classifier) {
     data.description.update({{"model", "classifier"}, {"dropout", options.dropout}});
   } else {

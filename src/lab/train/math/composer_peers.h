@@ -24,8 +24,11 @@ class StepDropout {
 
   Variable operator()(const Variable& x) {
     if (share_ <= 0) return x;
-    const torch::Tensor kept = torch::empty(x.tensor().sizes(), x.tensor().options().requires_grad(false))
-                                   .bernoulli_(1 - share_, generator_);
+    // Drawn on the CPU, so that the draws do not depend on the device.
+    const torch::Tensor kept =
+        torch::empty(x.tensor().sizes(), x.tensor().options().device(at::kCPU).requires_grad(false))
+            .bernoulli_(1 - share_, generator_)
+            .to(x.tensor().device());
     return Variable(x.tensor() * kept / (1 - share_));
   }
 

@@ -160,6 +160,36 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   }
 };
 
+using Computation = std::function<Variable(const Variable&)>;
+
+struct KeptComputation : torch::CustomClassHolder {
+  Computation compute;
+};
+
+// `leaf` requires a gradient, so that the result does, even if of its inputs only parameters do.
+class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& /*leaf*/,
+                        const Computation& compute) {
+    context->save_for_backward({x});
+    auto kept = c10::make_intrusive<KeptComputation>();
+    kept->compute = compute;
+    context->saved_data["kept"] = c10::IValue::make_capsule(std::move(kept));
+    return compute(Variable(x)).tensor();
+  }
+
+  static TensorList backward(AutogradContext* context, const TensorList& gradients) {
+    const TensorList saved = context->get_saved_variables();
+    const auto capsule = context->saved_data["kept"].toCapsule();
+    const auto& kept = static_cast<const KeptComputation&>(*capsule);
+    const at::AutoGradMode with_gradients(true);
+    const Tensor x = saved[0].detach().requires_grad_(context->needs_input_grad(0));
+    const Tensor out = kept.compute(Variable(x)).tensor();
+    if (out.requires_grad()) out.backward(gradients[0]);
+    return {x.grad(), Tensor(), Tensor()};
+  }
+};
+
 // Computes attention operation by operation, on any device.
 Tensor plain_attention(const Tensor& qkv, int64_t heads, const Tensor& mask, double scale) {
   const int64_t batch = qkv.size(0);
@@ -297,6 +327,11 @@ Variable linear(const Variable& x, const std::vector<Variable>& weights, const s
 
 torch::Tensor normalize_rows(const torch::Tensor& rows) {
   return rows / rows.norm(2, -1, true).clamp_min(1e-12);
+}
+
+Variable recomputed(const Variable& x, const Computation& compute) {
+  if (!at::GradMode::is_enabled()) return compute(x);
+  return Variable(RecomputeFunction::apply(x.tensor(), torch::empty({0}).requires_grad_(true), compute));
 }
 
 at::ScalarType torch_type(DType dtype) {

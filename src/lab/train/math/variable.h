@@ -6,6 +6,7 @@
 // of nn/kernels/kernels.h instead, with gradients of their own, once differentiable.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -64,6 +65,12 @@ Variable attention(const Variable& query, const Variable& key, const Variable& v
 Variable linear(const Variable& x, const std::vector<Variable>& weights, const std::vector<Variable>& biases,
                 nn::Activation activation);
 torch::Tensor normalize_rows(const torch::Tensor& rows);
+
+// Computes compute(x) and keeps x alone for the backward pass, which computes it again (gradient
+// checkpointing; Chen et al. 2016). `compute` gives the same result at every call, and what it refers to
+// lives until the backward pass has run. Parameters that it reads get their gradients in `grad`, as by
+// backward(); torch::autograd::grad() does not see them. Without gradients it is compute(x).
+Variable recomputed(const Variable& x, const std::function<Variable(const Variable&)>& compute);
 
 // --- between the two kinds of tensors -------------------------------------------------------------------
 

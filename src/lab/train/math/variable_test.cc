@@ -2,13 +2,17 @@
 // that the architectures give the same results with gradients as without.
 #include "lab/train/math/variable.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <set>
 
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/function.h>
 
 #include "lab/train/math/adamw.h"
+#include "lab/train/math/objective.h"
 #include "saccade/nn/kernels/kernels.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/operations.h"
@@ -101,6 +105,26 @@ TEST(Gradients, LinearAsAutograd) {
   }
 }
 
+// Mixed precision: products in bf16; weights and their gradients stay float32. GPUs use the same operations.
+TEST(Gradients, ProductsInBf16KeepTheWeightsInFp32) {
+  torch::manual_seed(15);
+  const Tensor x = torch::randn({6, 20});
+  const Tensor weight = torch::randn({11, 20}).requires_grad_(true);
+  const Tensor bias = torch::randn({11}).requires_grad_(true);
+  const Tensor out =
+      linear(Variable(x).to(DType::kBF16), {Variable(weight)}, {Variable(bias)}, nn::Activation::kNone)
+          .tensor();
+  EXPECT_TRUE(out.scalar_type() == at::kBFloat16);
+  EXPECT_LT(max_difference(out.detach(), at::linear(x, weight, bias).detach()), 0.2);
+  out.to(at::kFloat).sum().backward();
+  for (const Tensor& leaf : {weight, bias}) {
+    ASSERT_TRUE(leaf.grad().defined());
+    EXPECT_TRUE(leaf.grad().scalar_type() == at::kFloat);
+  }
+  EXPECT_LT(max_difference(weight.grad(), x.sum(0).expand({11, 20})), 0.1);
+  EXPECT_LT(max_difference(bias.grad(), torch::full({11}, 6.0)), 1e-6);
+}
+
 // Compares central differences in the direction of one random vector per parameter with autograd.
 TEST(Gradients, ABlocksMatchFiniteDifferences) {
   InitializedParameters source(8);
@@ -162,6 +186,110 @@ TEST(TrainedClip, GivesWhatTheEncoderGives) {
   const Tensor keep = torch::randint(16, {3, 5}, at::kLong);
   const nn::Tensor kept = model.encode_images(borrow_torch(pixels), DType::kF32, nullptr, borrow_torch(keep));
   EXPECT_LT(max_difference(clip_images(trained, pixels, at::kFloat, keep), torch_over(kept)), 1e-5);
+}
+
+// Computed twice, first without gradients; those of the input and of a parameter are as without it.
+TEST(Recomputed, GivesTheSameGradients) {
+  torch::manual_seed(21);
+  const Tensor start = torch::randn({3, 4});
+  const Tensor weight = torch::randn({5, 4});
+  const Tensor weighting = torch::randn({3, 5});
+  struct Outcome {
+    Tensor out, to_x, to_weight;
+  };
+  std::vector<bool> with_gradients;  // of each call
+  const auto run = [&](bool again) {
+    const Tensor x = start.clone().requires_grad_(true);
+    const Tensor w = weight.clone().requires_grad_(true);
+    const auto compute = [&with_gradients, w](const Variable& input) {
+      with_gradients.push_back(at::GradMode::is_enabled());
+      return tanh(linear(input, {Variable(w)}, {}, nn::Activation::kGelu));
+    };
+    const Tensor doubled = x * 2;
+    const Variable out = again ? recomputed(Variable(doubled), compute) : compute(Variable(doubled));
+    (out.tensor() * weighting).sum().backward();
+    return Outcome{out.tensor().detach(), x.grad(), w.grad()};
+  };
+  const Outcome plain = run(false);
+  EXPECT_EQ(with_gradients, (std::vector<bool>{true}));
+  with_gradients.clear();
+  const Outcome again = run(true);
+  EXPECT_EQ(with_gradients, (std::vector<bool>{false, true}));
+  EXPECT_EQ(max_difference(again.out, plain.out), 0);
+  ASSERT_TRUE(again.to_x.defined());
+  ASSERT_TRUE(again.to_weight.defined());
+  EXPECT_LT(max_difference(again.to_x, plain.to_x), 1e-6);
+  EXPECT_LT(max_difference(again.to_weight, plain.to_weight), 1e-6);
+
+  // Without gradients it is computed once; an input without one leaves that of the parameter.
+  with_gradients.clear();
+  const Tensor w = weight.clone().requires_grad_(true);
+  const auto compute = [&with_gradients, w](const Variable& input) {
+    with_gradients.push_back(at::GradMode::is_enabled());
+    return linear(input, {Variable(w)}, {}, nn::Activation::kNone);
+  };
+  {
+    const torch::NoGradGuard no_grad;
+    EXPECT_FALSE(recomputed(Variable(start), compute).tensor().requires_grad());
+  }
+  EXPECT_EQ(with_gradients.size(), 1U);
+  (recomputed(Variable(start), compute).tensor() * weighting).sum().backward();
+  ASSERT_TRUE(w.grad().defined());
+  EXPECT_LT(max_difference(w.grad(), weighting.t().matmul(start)), 1e-5);
+}
+
+// Counts the nodes of the graph behind a tensor.
+size_t graph_size(const Tensor& tensor) {
+  std::set<const torch::autograd::Node*> seen;
+  std::vector<const torch::autograd::Node*> open = {tensor.grad_fn().get()};
+  while (!open.empty()) {
+    const torch::autograd::Node* node = open.back();
+    open.pop_back();
+    if (node == nullptr || !seen.insert(node).second) continue;
+    for (const torch::autograd::Edge& edge : node->next_edges()) open.push_back(edge.function.get());
+  }
+  return seen.size();
+}
+
+TEST(TrainedClip, CheckpointedActivationsGiveTheSameGradients) {
+  ClipConfig config;
+  config.vision = {.width = 24, .layers = 3, .heads = 3, .mlp_width = 40};
+  config.text = {.width = 16, .layers = 3, .heads = 2, .mlp_width = 32};
+  config.image_size = 32;
+  config.patch_size = 8;
+  config.vocabulary = 50;
+  config.positions = 12;
+  config.projection = 10;
+  torch::manual_seed(6);
+  const Tensor pixels = torch::randn({4, 3, 32, 32});
+  const Tensor ids = torch::randint(50, {4, 9}, at::kLong);
+  struct Outcome {
+    double loss;
+    size_t nodes;
+    TorchMap parameters;
+  };
+  const auto run = [&](bool checkpointed) {
+    InitializedParameters source(3);
+    TrainedClip model = TrainedClip::make(config, source).value();
+    if (checkpointed) model.checkpoint_activations();
+    const Tensor loss =
+        info_nce(normalize_rows(clip_images(model, pixels, at::kFloat)),
+                 normalize_rows(clip_texts(model, ids, at::kFloat)), model.logit_scale().tensor());
+    const size_t nodes = graph_size(loss);
+    loss.backward();
+    return Outcome{loss.item<double>(), nodes, source.parameters()};
+  };
+  const Outcome plain = run(false);
+  const Outcome checkpointed = run(true);
+  EXPECT_NEAR(checkpointed.loss, plain.loss, 1e-6);
+  EXPECT_LT(checkpointed.nodes, plain.nodes / 2);  // the blocks' operations are not kept
+  for (const auto& [name, parameter] : plain.parameters) {
+    const Tensor& other = checkpointed.parameters.at(name);
+    ASSERT_TRUE(parameter.grad().defined()) << name;
+    ASSERT_TRUE(other.grad().defined()) << name;
+    const double largest = parameter.grad().abs().max().item<double>();
+    EXPECT_LT(max_difference(other.grad(), parameter.grad()), 1e-5 * std::max(1.0, largest)) << name;
+  }
 }
 
 // Inputs of a backward pass live until it runs, though the caller's ids are gone. Gradients of a table go to

@@ -8,10 +8,4 @@ std::span<const EnumName<WeightsFormat>> enum_names(WeightsFormat) {
   return kNames;
 }
 
-std::span<const EnumName<TrainingDevice>> enum_names(TrainingDevice) {
-  static constexpr EnumName<TrainingDevice> kNames[] = {{TrainingDevice::kCpu, "cpu"},
-                                                        {TrainingDevice::kCuda, "cuda"}};
-  return kNames;
-}
-
 }  // namespace saccade::lab

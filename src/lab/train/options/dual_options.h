@@ -16,8 +16,6 @@ namespace saccade::lab {
 
 enum class WeightsFormat { kFp32, kFp16, kBf16 };
 std::span<const EnumName<WeightsFormat>> enum_names(WeightsFormat);  // "fp32", "fp16", "bf16"
-enum class TrainingDevice { kCpu, kCuda };
-std::span<const EnumName<TrainingDevice>> enum_names(TrainingDevice);  // "cpu", "cuda"
 
 struct DualTrainingOptions : TrainingLoopOptions {
   std::vector<DatasetSource> datasets;  // items without captions are left out
@@ -36,9 +34,11 @@ struct DualTrainingOptions : TrainingLoopOptions {
   double unmasked = 0.15;    // share of the steps, the last ones, that look at all patches all the same
   // Probability that an example's caption is its item's first; otherwise one of all is drawn uniformly.
   double first_caption = 0.4;
+  // If true, the blocks of both towers keep their inputs alone for the backward pass, which computes the rest
+  // again: less memory, one more forward pass. The training is the same.
+  bool checkpoint_activations = false;
   Precision precision = Precision::kBf16;
   WeightsFormat weights = WeightsFormat::kFp32;  // format of the written checkpoint; training's own are fp32
-  TrainingDevice device = TrainingDevice::kCpu;  // kCuda if libtorch supports it
   int threads = 0;                               // 0: all processors of the process
   DecoderPool* processes = nullptr;              // decoder processes; nullptr: threads decode
 };

@@ -9,4 +9,10 @@ std::span<const EnumName<RateSchedule>> enum_names(RateSchedule) {
   return kNames;
 }
 
+std::span<const EnumName<TrainingDevice>> enum_names(TrainingDevice) {
+  static constexpr EnumName<TrainingDevice> kNames[] = {{TrainingDevice::kCpu, "cpu"},
+                                                        {TrainingDevice::kCuda, "cuda"}};
+  return kNames;
+}
+
 }  // namespace saccade::lab

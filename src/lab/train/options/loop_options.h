@@ -16,6 +16,9 @@ enum class RateSchedule {
 };
 std::span<const EnumName<RateSchedule>> enum_names(RateSchedule);
 
+enum class TrainingDevice { kCpu, kCuda };
+std::span<const EnumName<TrainingDevice>> enum_names(TrainingDevice);  // "cpu", "cuda"
+
 // Optimizer (AdamW) and learning rate of every training.
 struct OptimizerOptions {
   double learning_rate = 1e-3;  // the peak
@@ -41,7 +44,11 @@ struct TrainingLoopOptions : OptimizerOptions {
   // this.
   int64_t patience = 0;
   uint64_t seed = 1;
-  bool dry_run = false;  // check everything, write nothing, train nothing
+  // Number of micro-batches of a step, from 1 to the batch size: gradient accumulation. `batch` of the recipes
+  // is the global batch, and a training is the same for any number, up to rounding.
+  int64_t accumulate = 1;
+  TrainingDevice device = TrainingDevice::kCpu;  // kCuda if libtorch supports it
+  bool dry_run = false;                          // check everything, write nothing, train nothing
 };
 
 }  // namespace saccade::lab

@@ -74,7 +74,7 @@ struct VisualnessTrainingOptions : OptimizerOptions {
   uint64_t seed = 1;
   // Precision of matrix products: the study states none, so fp32. Evaluations and weights are fp32 always.
   Precision precision = Precision::kFp32;
-  std::string device = "cpu";
+  TrainingDevice device = TrainingDevice::kCpu;
   int threads = 0;
   bool dry_run = false;
   EmbedOptions embed = {};  // cache, decoders and warnings of the images' encoding

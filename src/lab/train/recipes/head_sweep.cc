@@ -74,6 +74,7 @@ Json describe(const HeadSweepOptions& options, const HeadData& data) {
   description["hard_negatives"] = options.hard_negatives;
   describe_optimizer(options, description);
   description["patience"] = options.patience;
+  if (options.device != TrainingDevice::kCpu) description["device"] = enum_name(options.device);
   return description;
 }
 

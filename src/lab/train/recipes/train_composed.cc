@@ -41,6 +41,10 @@ Status check_sprc_options(const ComposedTrainingOptions& options) {
   if (dropout_of(options) > 0) {
     return fail(ErrorCode::kUsage, "dropout is {}: method sprc has none, expected 0", dropout_of(options));
   }
+  if (options.device != TrainingDevice::kCpu) {
+    return fail(ErrorCode::kUsage, "device {}: method sprc trains on processors alone, expected cpu",
+                enum_name(options.device));
+  }
   return {};
 }
 
@@ -277,6 +281,13 @@ Status check_composed_options(const ComposedTrainingOptions& options) {
   if (options.datasets.empty()) return fail(ErrorCode::kUsage, "no dataset given");
   SACCADE_TRY(check_loop_options(options));
   if (options.batch < 2) return fail(ErrorCode::kUsage, "batch is {}, expected 2 or more", options.batch);
+  SACCADE_TRY(check_accumulation(options, options.batch));
+  if (options.accumulate > 1 && options.towers == TrainedTowers::kNone &&
+      options.align == AlignTargets::kNone) {
+    return fail(ErrorCode::kUsage,
+                "accumulate is {}: it is for towers that are trained (--align, --towers), expected 1",
+                options.accumulate);
+  }
   if (options.together < 1)
     return fail(ErrorCode::kUsage, "together is {}, expected 1 or more", options.together);
   if (options.align_steps < 1)

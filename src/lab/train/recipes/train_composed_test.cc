@@ -640,6 +640,34 @@ TEST_F(TrainComposed, RefusesWhatCannotBeTrained) {
   EXPECT_THAT(refusal(other, ErrorCode::kMismatch), HasSubstr("tau"));
 }
 
+TEST_F(TrainComposed, RefusesMicroBatchesOfWhatIsNotEncoded) {
+  ComposedTrainingOptions frozen = options("run");
+  frozen.accumulate = 2;
+  EXPECT_THAT(refusal(frozen, ErrorCode::kUsage), HasSubstr("accumulate is 2: it is for towers"));
+  frozen.towers = TrainedTowers::kText;
+  frozen.accumulate = frozen.batch + 1;
+  EXPECT_THAT(refusal(frozen, ErrorCode::kUsage), HasSubstr("expected 1 to 24 (the batch size)"));
+  InversionTrainingOptions inversion;
+  inversion.texts = data_.folder() / "texts.txt";
+  inversion.accumulate = 2;
+  const auto refused = train_inversion(inversion, {}, {});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("takes a batch as a whole"));
+}
+
+TEST_F(TrainComposed, RefusesADeviceThatIsNotThere) {
+  if (torch::cuda::is_available()) GTEST_SKIP() << "this machine has CUDA";
+  ComposedTrainingOptions cuda = options("run");
+  cuda.device = TrainingDevice::kCuda;
+  EXPECT_EQ(refusal(cuda, ErrorCode::kUnsupported), "device cuda: this libtorch or machine has none");
+  InversionTrainingOptions inversion;
+  inversion.device = TrainingDevice::kCuda;
+  const auto refused = train_inversion(inversion, {}, {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "device cuda: this libtorch or machine has none");
+  EXPECT_FALSE(fs::exists(data_.folder() / "run"));
+}
+
 // A limit on the file size simulates a full disk.
 TEST_F(TrainComposed, AFullDiskIsAnErrorAndNothingIsLost) {
   ComposedTrainingOptions all = options("run");

@@ -9,7 +9,9 @@
 #include "lab/train/data/held_out.h"
 #include "lab/train/data/training_data.h"
 #include "lab/train/loop.h"
+#include "lab/train/math/device.h"
 #include "lab/train/math/initial_weights.h"
+#include "lab/train/math/micro_batches.h"
 #include "lab/train/math/objective.h"
 #include "lab/train/math/variable.h"
 #include "saccade/core/files/files.h"
@@ -36,10 +38,6 @@ at::ScalarType torch_type(WeightsFormat format) {
   return format == WeightsFormat::kBf16 ? at::kBFloat16 : at::kFloat;
 }
 
-torch::Device torch_device(TrainingDevice device) {
-  return {device == TrainingDevice::kCuda ? torch::kCUDA : torch::kCPU};
-}
-
 // Trains with CLIP's symmetric loss over batches of images and captions; evaluates retrieval on the held-out
 // sets.
 class DualTask : public TrainingTask {
@@ -54,14 +52,15 @@ class DualTask : public TrainingTask {
       SACCADE_ASSIGN(const TorchMap tensors, torch_tensors(file).in(path.string()));
       SACCADE_TRY(begin_with(tensors, source.parameters(), path.string()));
     }
+    if (options.checkpoint_activations) model.checkpoint_activations();
     return std::unique_ptr<DualTask>(
         new DualTask(options, setup, pool, std::move(model), source.parameters()));
   }
 
   [[nodiscard]] const TorchMap& parameters() const override { return parameters_; }
 
-  Result<StepLoss> prepare(int64_t step) override {
-    return [this, batch = make_batch(setup_, options_, step, pool_)] { return loss(batch); };
+  Result<StepLosses> prepare(int64_t step) override {
+    return StepLosses{[this, batch = make_batch(setup_, options_, step, pool_)] { return loss(batch); }};
   }
 
   void after_update() override { model_.logit_scale().tensor().clamp_(0, kMaxLogitScale); }
@@ -103,12 +102,21 @@ class DualTask : public TrainingTask {
         model_(std::move(model)),
         parameters_(std::move(parameters)) {}
 
+  // The batch must live until the backward pass has run.
   [[nodiscard]] Tensor loss(const TrainingBatch& batch) const {
-    const Tensor pixels = batch.pixels.to(device_);
-    const Tensor ids = batch.ids.to(device_);
-    const Tensor keep = batch.keep.defined() ? batch.keep.to(device_) : batch.keep;
-    const Tensor images = normalize_rows(clip_images(model_, pixels, dtype_, keep));
-    const Tensor texts = normalize_rows(clip_texts_by_length(model_, ids, batch.lengths, dtype_));
+    const int64_t n = batch.pixels.size(0);
+    const Tensor images = encode_in_micro_batches(n, options_.accumulate, [this, &batch](MicroBatch rows) {
+      const auto own = [&](const Tensor& all) {
+        return all.defined() ? all.slice(0, rows.first, rows.last).to(device_) : all;
+      };
+      return normalize_rows(clip_images(model_, own(batch.pixels), dtype_, own(batch.keep)));
+    });
+    const Tensor texts = encode_in_micro_batches(n, options_.accumulate, [this, &batch](MicroBatch rows) {
+      const std::vector<int64_t> lengths(batch.lengths.begin() + rows.first,
+                                         batch.lengths.begin() + rows.last);
+      const Tensor ids = batch.ids.slice(0, rows.first, rows.last).to(device_);
+      return normalize_rows(clip_texts_by_length(model_, ids, lengths, dtype_));
+    });
     return info_nce(images, texts, model_.logit_scale().tensor(), batch.positives.to(device_));
   }
 
@@ -157,14 +165,12 @@ Status check_options(const DualTrainingOptions& options) {
   if (options.datasets.empty()) return fail(ErrorCode::kUsage, "no dataset given");
   SACCADE_TRY(check_loop_options(options));
   if (options.batch < 2) return fail(ErrorCode::kUsage, "batch is {}, expected 2 or more", options.batch);
+  SACCADE_TRY(check_accumulation(options, options.batch));
   const std::pair<const char*, double> shares[] = {{"patch dropout", options.patch_dropout},
                                                    {"share of unmasked steps", options.unmasked},
                                                    {"share of first captions", options.first_caption}};
   for (const auto& [name, value] : shares) {
     if (!(value >= 0 && value <= 1)) return fail(ErrorCode::kUsage, "{} is {}, expected 0 to 1", name, value);
-  }
-  if (options.device == TrainingDevice::kCuda && !torch::cuda::is_available()) {
-    return fail(ErrorCode::kUnsupported, "device cuda: this libtorch or machine has none");
   }
   return {};
 }
@@ -182,10 +188,12 @@ Result<DualTrainingPlan> try_steps(const DualTrainingOptions& options, const Tra
   plan.steps = options.steps;
   for (int64_t step = 0; step < std::min<int64_t>(2, options.steps); ++step) {
     const auto start = std::chrono::steady_clock::now();
-    SACCADE_ASSIGN(const StepLoss loss, task.prepare(step));
-    const Tensor value = loss();
-    value.backward();
-    (void)value.item<double>();  // a GPU has done it then
+    SACCADE_ASSIGN(const StepLosses losses, task.prepare(step));
+    for (const StepLoss& loss : losses) {
+      const Tensor value = loss();
+      value.backward();
+      (void)value.item<double>();  // a GPU has done it then
+    }
     plan.seconds_a_step = seconds_since(start);
   }
   plan.seconds = plan.seconds_a_step * static_cast<double>(options.steps);

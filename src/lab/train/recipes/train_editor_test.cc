@@ -2,6 +2,7 @@
 // against its formula. A small editor learns, stops and resumes.
 #include "lab/train/recipes/train_editor.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <gmock/gmock.h>
@@ -9,6 +10,7 @@
 
 #include "lab/data/dataset.h"
 #include "lab/editor/test_editor.h"
+#include "lab/train/math/micro_batches.h"
 #include "lab/train/tasks/editor_task.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/image/image_codec.h"
@@ -156,6 +158,48 @@ TEST_F(Network, InferenceAsTraining) {
   EXPECT_LT(max_difference(torch_over(said), forward().detach()), 2e-5);
 }
 
+// The loss is a mean: micro-batches, each with its share of the examples, have the whole batch's gradients.
+TEST_F(Network, MicroBatchesGiveTheWholeBatchsGradients) {
+  EditorBatch batch;
+  batch.noisy = inputs.noisy;
+  batch.reference = inputs.reference;
+  batch.time = inputs.time;
+  batch.text = inputs.text;
+  batch.mask = inputs.mask;
+  batch.clean = torch::randn_like(inputs.noisy);
+  batch.weight = torch::tensor({1.0F, 3.0F, 0.5F});
+  const auto loss_of = [&](const EditorBatch& part) {
+    return editor_loss(editor
+                           .forward(Variable(part.noisy), Variable(part.reference), Variable(part.time),
+                                    Variable(part.text), part.mask, DType::kF32)
+                           .tensor(),
+                       part);
+  };
+  const auto gradients = [&](int64_t parts) {
+    double loss = 0;
+    for (const MicroBatch rows : micro_batches(3, parts)) {
+      const Tensor part = loss_of(examples_of(batch, rows)) * (static_cast<double>(rows.size()) / 3);
+      loss += part.item<double>();
+      part.backward();
+    }
+    TorchMap all;
+    for (const auto& [name, tensor] : weights) {
+      all[name] = tensor.grad().clone();
+      Tensor(tensor).mutable_grad().reset();
+    }
+    return std::pair(loss, all);
+  };
+  const auto [whole, expected] = gradients(1);
+  for (const int64_t parts : {2, 3}) {
+    const auto [loss, actual] = gradients(parts);
+    EXPECT_NEAR(loss, whole, 1e-5);
+    for (const auto& [name, gradient] : expected) {
+      const double largest = gradient.abs().max().item<double>();
+      EXPECT_LT(max_difference(actual.at(name), gradient), 1e-5 * std::max(1.0, largest)) << name;
+    }
+  }
+}
+
 TEST_F(Network, UntrainedItSaysTheReference) {
   InitializedParameters source(5);
   auto made = EditorOf<Variable>::make(config, source);
@@ -272,6 +316,23 @@ TEST_F(Learning, StoppedItGoesOnAsIfItHadNot) {
   EXPECT_THAT(error(), HasSubstr("text_dropout"));
 }
 
+TEST_F(Learning, MicroBatchesTrainTheSame) {
+  options.steps = 4;
+  const auto whole = train();
+  ASSERT_TRUE(whole) << whole.error().message;
+  options.run = folder / "parts";
+  options.accumulate = 4;  // of 6 examples
+  const auto parts = train();
+  ASSERT_TRUE(parts) << parts.error().message;
+  EXPECT_NEAR(parts->last_loss, whole->last_loss, 1e-3 * whole->last_loss);
+  // The run records the global batch, and may go on with another number of micro-batches.
+  const Json run = read_json(folder / "parts/run.json").value();
+  EXPECT_EQ(run["batch"], 6);
+  EXPECT_FALSE(run.contains("accumulate"));
+  options.accumulate = 7;
+  EXPECT_THAT(error(), HasSubstr("accumulate is 7, expected 1 to 6"));
+}
+
 TEST_F(Learning, NamesAPictureThatCannotBeRead) {
   folder.write("red.png", "no picture");
   options.batch = 7;
@@ -297,6 +358,13 @@ TEST_F(Learning, SaysWhatIsWrong) {
   folder.write("pairs.jsonl", "{\"image\": \"red.png\", \"captions\": [\"red\"]}\n");
   options.datasets = {(folder / "pairs.jsonl").string()};
   EXPECT_THAT(error(), HasSubstr("images with captions, not edit queries"));
+  EXPECT_FALSE(std::filesystem::exists(options.run));
+}
+
+TEST_F(Learning, RefusesADeviceThatIsNotThere) {
+  if (torch::cuda::is_available()) GTEST_SKIP() << "this machine has CUDA";
+  options.device = TrainingDevice::kCuda;
+  EXPECT_EQ(error(), "device cuda: this libtorch or machine has none");
   EXPECT_FALSE(std::filesystem::exists(options.run));
 }
 
@@ -330,6 +398,26 @@ TEST(EditorLoss, IsTheVelocitys) {
   EXPECT_NEAR(editor_loss(said, batch).item<double>(), expected, 1e-5);
   EXPECT_DOUBLE_EQ(editor_weight(1), 400);
   EXPECT_NEAR(editor_time_drawn(0), 1 / (1 + std::exp(0.8)), 1e-12);
+}
+
+// A batch on the CPU is itself; on another device no tensor is left behind.
+TEST(EditorBatches, AllTensorsGoToTheDevice) {
+  EditorBatch batch;
+  const auto tensors_of = [](const EditorBatch& of) {
+    return std::vector<Tensor>{of.noisy, of.reference, of.clean, of.time, of.text, of.weight};
+  };
+  batch.noisy = batch.reference = batch.clean = torch::ones({2, 3, 4});
+  batch.time = torch::ones({2, 1, kTimeValues});
+  batch.text = torch::ones({2, 5, 6});
+  batch.weight = torch::ones({2});
+  const std::vector<Tensor> before = tensors_of(batch);
+  const std::vector<Tensor> here = tensors_of(on_device(batch, at::kCPU));
+  const std::vector<Tensor> there = tensors_of(on_device(batch, at::kMeta));
+  for (size_t i = 0; i < before.size(); ++i) {
+    EXPECT_TRUE(here[i].is_same(before[i])) << i;
+    EXPECT_TRUE(there[i].is_meta()) << i;
+    EXPECT_EQ(there[i].sizes(), before[i].sizes()) << i;
+  }
 }
 
 }  // namespace

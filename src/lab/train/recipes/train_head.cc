@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "lab/eval/run/record_fields.h"
+#include "lab/train/math/device.h"
 #include "lab/train/recipes/head_training.h"
 #include "lab/train/tasks/head_task.h"
 #include "saccade/core/counts.h"
@@ -356,6 +357,7 @@ Status check_head_options(const HeadTrainingOptions& options) {
                 "states of the vision tower are for a Q-Former that is trained with the head");
   }
   if (options.batch < 2) return fail(ErrorCode::kUsage, "batch is {}, expected 2 or more", options.batch);
+  SACCADE_TRY(check_accumulation(options, options.batch));
   for (const auto& [name, value] :
        {std::pair{"width", options.width}, {"hidden width", options.hidden_width}}) {
     if (value < 1 || value > 65'536) {
@@ -370,7 +372,7 @@ Status check_head_options(const HeadTrainingOptions& options) {
     return fail(ErrorCode::kUsage, "share of hard negatives is {}, expected 0 to 0.5",
                 options.hard_negatives);
   }
-  return {};
+  return check_device(options.device);
 }
 
 Result<HeadData> load_head_data(const HeadTrainingOptions& options, std::span<const PairSubset> subsets,

@@ -2,6 +2,7 @@
 // resumed, and invalid training data.
 #include "lab/train/recipes/train_head.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <random>
@@ -473,6 +474,54 @@ TEST_F(TrainHead, RefusesWhatCannotBeTrained) {
   HeadTrainingOptions wide = options("run");
   ASSERT_TRUE(save(folder_ / "held.safetensors", synthetic({.images = 60, .image_width = 13, .seed = 2})));
   expect_refused(wide, ErrorCode::kMismatch, "features of widths 13 and 10, those trained on have 12 and 10");
+}
+
+TEST_F(TrainHead, MicroBatchesGiveTheWholeBatchsGradients) {
+  const FeatureFile features = FeatureFile::open(folder_ / "train.safetensors").value();
+  ThreadPool pool(1);
+  HeadConfig config;
+  config.kind = HeadKind::kMlp;
+  config.image_width = features.image_width();
+  config.text_width = features.text_width();
+  config.width = 7;
+  config.hidden_width = 5;
+  const std::vector<int64_t> pairs = {0, 1, 2, 3, 8, 9, 10, 11, 20};
+  struct Outcome {
+    double loss = 0;
+    TorchMap parameters;
+  };
+  const auto run = [&](int64_t accumulate) {
+    HeadTrainingOptions given = options("run");
+    given.batch = 9;
+    given.accumulate = accumulate;
+    auto task = HeadTask::make(given, config, features, pairs, {}, pool).value();
+    const HeadBatch batch = task->batch(0);
+    const Tensor loss = task->loss(batch);
+    loss.backward();
+    return Outcome{loss.item<double>(), task->parameters()};
+  };
+  const Outcome whole = run(1);
+  for (const int64_t accumulate : {2, 9}) {
+    SCOPED_TRACE(accumulate);
+    const Outcome split = run(accumulate);
+    EXPECT_NEAR(split.loss, whole.loss, 1e-5);
+    for (const auto& [name, parameter] : whole.parameters) {
+      ASSERT_TRUE(split.parameters.at(name).grad().defined()) << name;
+      const Tensor difference = split.parameters.at(name).grad() - parameter.grad();
+      const double largest = parameter.grad().abs().max().item<double>();
+      EXPECT_LT(difference.abs().max().item<double>(), 1e-5 * std::max(1.0, largest)) << name;
+    }
+  }
+  HeadTrainingOptions many = options("run");
+  many.accumulate = 41;
+  expect_refused(many, ErrorCode::kUsage, "accumulate is 41, expected 1 to 40 (the batch size)");
+}
+
+TEST_F(TrainHead, RefusesADeviceThatIsNotThere) {
+  if (torch::cuda::is_available()) GTEST_SKIP() << "this machine has CUDA";
+  HeadTrainingOptions cuda = options("run");
+  cuda.device = TrainingDevice::kCuda;
+  expect_refused(cuda, ErrorCode::kUnsupported, "device cuda: this libtorch or machine has none");
 }
 
 TEST_F(TrainHead, RefusesAnotherTrainingsFolder) {

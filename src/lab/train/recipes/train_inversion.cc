@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lab/eval/evaluation.h"
+#include "lab/train/math/device.h"
 #include "lab/train/tasks/inversion_task.h"
 #include "lab/train/training_folder.h"
 #include "saccade/core/files/files.h"
@@ -28,6 +29,10 @@ Status check_options(const InversionTrainingOptions& options) {
                 "textual inversion is learned from texts: name a file of them with --texts");
   }
   if (options.batch < 1) return fail(ErrorCode::kUsage, "batch is {}, expected 1 or more", options.batch);
+  if (options.accumulate > 1) {
+    return fail(ErrorCode::kUsage, "accumulate is {}: textual inversion takes a batch as a whole, expected 1",
+                options.accumulate);
+  }
   if (!(options.dropout >= 0 && options.dropout < 1)) {
     return fail(ErrorCode::kUsage, "dropout is {}, expected 0 to below 1", options.dropout);
   }
@@ -161,7 +166,8 @@ Result<InversionTrainingReport> train(const InversionTrainingOptions& options,
   std::vector<InversionQueries> tested;
   SACCADE_TRY(read(held_out, queries));
   SACCADE_TRY(read(test, tested));
-  SACCADE_ASSIGN(const std::unique_ptr<FrozenTextTower> tower, open_frozen_text_tower(loaded.id.path));
+  SACCADE_ASSIGN(const std::unique_ptr<FrozenTextTower> tower,
+                 open_frozen_text_tower(loaded.id.path, torch_device(options.device)));
   SACCADE_ASSIGN(const std::unique_ptr<InversionTask> task,
                  InversionTask::make(options, config, encoder, *tower, texts.texts, queries, pool));
   TrainingLoop loop(*task, options, folder, description);

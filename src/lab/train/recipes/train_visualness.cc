@@ -8,6 +8,7 @@
 
 #include "lab/train/data/visualness_data.h"
 #include "lab/train/loop.h"
+#include "lab/train/math/device.h"
 #include "lab/train/tasks/visualness_task.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/threads.h"
@@ -46,13 +47,7 @@ Status check_options(const VisualnessTrainingOptions& options) {
   if (options.precision == Precision::kInt8) {
     return fail(ErrorCode::kUsage, "precision int8 is for encoding: training is in fp32 or bf16");
   }
-  if (options.device != "cpu" && options.device != "cuda") {
-    return fail(ErrorCode::kUsage, "device \"{}\", expected cpu or cuda", options.device);
-  }
-  if (options.device == "cuda" && !torch::cuda::is_available()) {
-    return fail(ErrorCode::kUnsupported, "device cuda: this libtorch or machine has none");
-  }
-  return {};
+  return check_device(options.device);
 }
 
 TrainingLoopOptions loop_options(const VisualnessTrainingOptions& options, const VisualnessData& data,

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "lab/train/data/epoch_order.h"
+#include "lab/train/math/device.h"
 #include "lab/train/math/step_random.h"
 #include "lab/train/tasks/visualness_task.h"
 #include "saccade/model/checkpoints/checkpoint.h"
@@ -50,7 +51,7 @@ class ClassifierTask : public VisualnessTask {
         data_(data),
         stage_(stage),
         dtype_(options.precision == Precision::kBf16 ? DType::kBF16 : DType::kF32),
-        device_(options.device),
+        device_(torch_device(options.device)),
         model_(std::move(model)),
         classifier_(std::move(classifier)),
         parameters_(std::move(parameters)),
@@ -60,7 +61,7 @@ class ClassifierTask : public VisualnessTask {
 
   [[nodiscard]] const TorchMap& parameters() const override { return parameters_; }
 
-  Result<StepLoss> prepare(int64_t step) override {
+  Result<StepLosses> prepare(int64_t step) override {
     EpochOrder order(numbers_, options_.seed, kShuffle);
     std::vector<const VisualnessExample*> examples;
     Tensor truth = torch::zeros({data_.batch}, at::kLong);
@@ -68,9 +69,9 @@ class ClassifierTask : public VisualnessTask {
       examples.push_back(&stage_.items[static_cast<size_t>(order.at(step * data_.batch + i))]);
       truth.data_ptr<int64_t>()[i] = examples.back()->visual ? 1 : 0;
     }
-    return StepLoss(
+    return StepLosses{
         [this, texts = visualness_ids(examples, data_.bert.pad_id), truth = truth.to(device_),
-         kept = kept_values(step)] { return at::cross_entropy_loss(logits(texts, dtype_, kept), truth); });
+         kept = kept_values(step)] { return at::cross_entropy_loss(logits(texts, dtype_, kept), truth); }};
   }
 
   Result<Json> evaluate() override {
@@ -136,7 +137,7 @@ Result<std::unique_ptr<VisualnessTask>> make_classifier_task(const VisualnessTra
                                                              const VisualnessData& data,
                                                              const VisualnessExamples& stage,
                                                              const fs::path& weights) {
-  InitializedParameters source(options.seed, torch::Device(options.device));
+  InitializedParameters source(options.seed, torch_device(options.device));
   SACCADE_ASSIGN(TrainedBert model, TrainedBert::make(data.bert, source, "bert.", true));
   SACCADE_ASSIGN(auto classifier, nn::LinearOf<Variable>::make(source, "classifier", data.bert.shape.width,
                                                                kClasses, kBertInitStd));

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "lab/train/composer_file.h"
+#include "lab/train/math/device.h"
+#include "lab/train/math/micro_batches.h"
 #include "lab/train/math/objective.h"
 #include "lab/train/tasks/triplet_draw.h"
 #include "lab/train/tasks/visualness_task.h"
@@ -51,6 +53,7 @@ ComposedTrainingTask::ComposedTrainingTask(const ComposedTrainingOptions& option
       stage_(stage),
       pool_(pool),
       dtype_(options.precision == Precision::kBf16 ? DType::kBF16 : DType::kF32),
+      device_(torch_device(options.device)),
       order_(*stage.data, options.together, options.seed) {}
 
 Result<std::unique_ptr<ComposedTrainingTask>> ComposedTrainingTask::make(
@@ -80,7 +83,7 @@ Status ComposedTrainingTask::make_towers() {
   }
   SACCADE_ASSIGN(const ClipConfig config,
                  clip_config_from_hugging_face(checkpoint.config).in(folder.string()));
-  InitializedParameters source(options_.seed);
+  InitializedParameters source(options_.seed, device_);
   SACCADE_ASSIGN(model_, TrainedClip::make(config, source));
   SACCADE_ASSIGN(const Weights weights, map_weights(checkpoint));
   for (const auto& [name, parameter] : source.parameters()) {
@@ -103,7 +106,7 @@ Status ComposedTrainingTask::make_towers() {
 }
 
 Status ComposedTrainingTask::make_composer() {
-  InitializedParameters source(options_.seed);
+  InitializedParameters source(options_.seed, device_);
   ComposerConfig config = stage_.composer;
   if (stage_.align) config.kind = "sum";  // method that evaluates stage one
   SACCADE_ASSIGN(composer_, make_trained_composer(config, source));
@@ -118,8 +121,8 @@ Status ComposedTrainingTask::make_composer() {
   return {};
 }
 
-Result<StepLoss> ComposedTrainingTask::prepare(int64_t step) {
-  return StepLoss([this, prepared = batch(step)] { return loss(prepared); });
+Result<StepLosses> ComposedTrainingTask::prepare(int64_t step) {
+  return StepLosses{[this, prepared = batch(step)] { return loss(prepared); }};
 }
 
 double ComposedTrainingTask::rate_of(const std::string& parameter) const {
@@ -229,25 +232,39 @@ void ComposedTrainingTask::fill_texts(std::span<const int64_t> texts, ComposedBa
   batch.text_tokens = halves.to(at::kFloat);
 }
 
+Tensor ComposedTrainingTask::image_tokens(const Tensor& pixels) const {
+  return encode_in_micro_batches(pixels.size(0), options_.accumulate, [this, pixels](MicroBatch rows) {
+    const Variable own(pixels.slice(0, rows.first, rows.last).to(device_));
+    return model_->image_tokens(own, dtype_).tensor();
+  });
+}
+
+Tensor ComposedTrainingTask::text_tokens(const Tensor& ids) const {
+  return encode_in_micro_batches(ids.size(0), options_.accumulate, [this, ids](MicroBatch rows) {
+    return model_->text_tokens(borrow_torch(ids.slice(0, rows.first, rows.last)), dtype_).tensor();
+  });
+}
+
 ComposedTrainingTask::Encoded ComposedTrainingTask::encode(const ComposedBatch& batch) const {
   Encoded encoded;
   const bool frozen = !batch.pixels.defined();
-  encoded.picture_tokens =
-      frozen ? batch.picture_tokens : model_->image_tokens(Variable(batch.pixels), dtype_).tensor();
-  encoded.text_tokens =
-      batch.ids.defined() ? model_->text_tokens(borrow_torch(batch.ids), dtype_).tensor() : batch.text_tokens;
-  encoded.pictures = normalize_rows(frozen ? batch.picture_rows : encoded.picture_tokens.select(1, 0));
+  encoded.picture_tokens = frozen ? batch.picture_tokens.to(device_) : image_tokens(batch.pixels);
+  encoded.text_tokens = batch.ids.defined() ? text_tokens(batch.ids) : batch.text_tokens.to(device_);
+  encoded.pictures =
+      normalize_rows(frozen ? batch.picture_rows.to(device_) : encoded.picture_tokens.select(1, 0));
   encoded.texts = normalize_rows(take_rows(Variable(encoded.text_tokens), borrow_torch(batch.ends)).tensor());
   return encoded;
 }
 
 Tensor ComposedTrainingTask::compose(const ComposedBatch& batch, const Encoded& encoded,
                                      MatchedTokens* matched) const {
+  const Tensor references = batch.references.to(device_);
+  const Tensor wordings = batch.wordings.to(device_);
   ComposerPartsOf<Variable> parts;
-  parts.pictures = Variable(encoded.pictures.index_select(0, batch.references));
-  parts.texts = Variable(encoded.texts.index_select(0, batch.wordings));
-  parts.picture_tokens = Variable(encoded.picture_tokens.index_select(0, batch.references));
-  parts.text_tokens = Variable(encoded.text_tokens.index_select(0, batch.wordings));
+  parts.pictures = Variable(encoded.pictures.index_select(0, references));
+  parts.texts = Variable(encoded.texts.index_select(0, wordings));
+  parts.picture_tokens = Variable(encoded.picture_tokens.index_select(0, references));
+  parts.text_tokens = Variable(encoded.text_tokens.index_select(0, wordings));
   for (int64_t i = 0; i < batch.wordings.size(0); ++i) {
     parts.text_lengths.push_back(batch.lengths[static_cast<size_t>(batch.wordings.data_ptr<int64_t>()[i])]);
   }
@@ -257,15 +274,17 @@ Tensor ComposedTrainingTask::compose(const ComposedBatch& batch, const Encoded& 
 
 Tensor ComposedTrainingTask::loss(const ComposedBatch& batch) const {
   const Encoded encoded = encode(batch);
-  const Tensor targets = encoded.pictures.index_select(0, batch.targets);
+  const Tensor positives = batch.positives.to(device_);
+  const Tensor targets = encoded.pictures.index_select(0, batch.targets.to(device_));
   if (stage_.align) {
-    return info_nce(targets, encoded.texts.index_select(0, batch.wordings), log_scale_, batch.positives);
+    return info_nce(targets, encoded.texts.index_select(0, batch.wordings.to(device_)), log_scale_,
+                    positives);
   }
   Tensor candidates = targets;
   if (options_.wrong == WrongAnswers::kReferences) {
-    candidates = torch::cat({targets, encoded.pictures.index_select(0, batch.references)});
+    candidates = torch::cat({targets, encoded.pictures.index_select(0, batch.references.to(device_))});
   }
-  return retrieval_loss(compose(batch, encoded, nullptr), candidates, log_scale_, batch.positives);
+  return retrieval_loss(compose(batch, encoded, nullptr), candidates, log_scale_, positives);
 }
 
 Status ComposedTrainingTask::read_model(const fs::path& folder) {
@@ -282,9 +301,9 @@ Result<Json> ComposedTrainingTask::measure(const HeldOutQueries& set) const {
         std::span(set.pictures).subspan(first, std::min<size_t>(kAtOnce, set.pictures.size() - first));
     ComposedBatch batch;
     fill_pictures(part, 0, batch);
-    gallery.push_back(normalize_rows(
-        batch.pixels.defined() ? model_->image_tokens(Variable(batch.pixels), dtype_).tensor().select(1, 0)
-                               : batch.picture_rows));
+    gallery.push_back(
+        normalize_rows(batch.pixels.defined() ? image_tokens(batch.pixels).select(1, 0) : batch.picture_rows)
+            .to(at::kCPU));
   }
   std::vector<Tensor> queries;
   MatchedTokens matched;
@@ -295,7 +314,7 @@ Result<Json> ComposedTrainingTask::measure(const HeldOutQueries& set) const {
     batch.wordings = numbers_of(asked.wordings);
     fill_pictures(asked.pictures, asked.reference_pictures, batch);
     fill_texts(asked.texts, batch);
-    queries.push_back(compose(batch, encode(batch), &matched));
+    queries.push_back(compose(batch, encode(batch), &matched).to(at::kCPU));
   }
   const Tensor pictures = torch::cat(gallery).contiguous();
   const Tensor asked = torch::cat(queries).contiguous();
@@ -325,8 +344,12 @@ Status ComposedTrainingTask::write_encoder(const fs::path& folder) const {
     return {};
   }
   for (const auto& [name, content] : files_) SACCADE_TRY(write_file_atomic(folder / name, content));
+  std::vector<Tensor> kept;
   std::vector<NamedTensor> named;
-  for (const auto& [name, tensor] : tower_parameters_) named.push_back({name, view_of(tensor.detach())});
+  for (const auto& [name, tensor] : tower_parameters_) {
+    kept.push_back(tensor.detach().to(at::kCPU));
+    named.push_back({name, view_of(kept.back())});
+  }
   return write_safetensors(folder / "model.safetensors", named, {{"format", "pt"}});
 }
 

@@ -75,7 +75,7 @@ class ComposedTrainingTask : public ComposedStageTask {
                                                             const ComposedStage& stage, ThreadPool& pool);
 
   [[nodiscard]] const TorchMap& parameters() const override { return trained_; }
-  Result<StepLoss> prepare(int64_t step) override;
+  Result<StepLosses> prepare(int64_t step) override;
   [[nodiscard]] double rate_of(const std::string& parameter) const override;
   void after_update() override;
   Result<Json> evaluate() override;
@@ -85,6 +85,7 @@ class ComposedTrainingTask : public ComposedStageTask {
 
   // Returns the data of a step, a function of the seed and the step alone.
   ComposedBatch batch(int64_t step);
+  // The batch must live until the backward pass has run.
   [[nodiscard]] torch::Tensor loss(const ComposedBatch& batch) const;
 
  private:
@@ -104,6 +105,9 @@ class ComposedTrainingTask : public ComposedStageTask {
     torch::Tensor pictures;        // [u, dim]
     torch::Tensor texts;           // [v, dim]
   };
+  // Return the trained towers' tokens: [n, tokens, dim], with gradients in micro-batches.
+  [[nodiscard]] torch::Tensor image_tokens(const torch::Tensor& pixels) const;
+  [[nodiscard]] torch::Tensor text_tokens(const torch::Tensor& ids) const;
   [[nodiscard]] Encoded encode(const ComposedBatch& batch) const;
   // Returns the queries' normalized embeddings: [n, dim].
   [[nodiscard]] torch::Tensor compose(const ComposedBatch& batch, const Encoded& encoded,
@@ -114,6 +118,7 @@ class ComposedTrainingTask : public ComposedStageTask {
   const ComposedStage stage_;
   ThreadPool& pool_;
   DType dtype_ = DType::kF32;  // type of the towers' products
+  torch::Device device_;
   std::optional<TrainedClip> model_;
   std::map<std::string, std::string> files_;  // files of its checkpoint beside the weights
   TorchMap tower_parameters_;                 // all of the model's

@@ -267,6 +267,41 @@ TEST_F(StageOne, PositivesAreTripletsOfOneTextOrOneTarget) {
   }
 }
 
+// A batch has the texts of four colours, which are encoded in two micro-batches. The checkpoint's temperature
+// makes rounding a hundred times as large in the logits.
+TEST_F(StageOne, MicroBatchesGiveTheWholeBatchsGradients) {
+  struct Outcome {
+    double loss = 0;
+    TorchMap parameters;
+  };
+  for (const bool align : {true, false}) {
+    const auto run = [&](int64_t accumulate) {
+      ComposedTrainingOptions given = options(AlignTargets::kReal);
+      given.accumulate = accumulate;
+      const auto stage = open(given, align);
+      const ComposedBatch batch = stage->task->batch(0);
+      EXPECT_GT(batch.ids.size(0), 2);
+      const Tensor loss = stage->task->loss(batch);
+      loss.backward();
+      return Outcome{loss.item<double>(), stage->task->parameters()};
+    };
+    const Outcome whole = run(1);
+    const Outcome split = run(2);
+    EXPECT_NEAR(split.loss, whole.loss, 1e-4);
+    int trained = 0;
+    for (const auto& [name, parameter] : whole.parameters) {
+      const Tensor& other = split.parameters.at(name);
+      ASSERT_EQ(other.grad().defined(), parameter.grad().defined()) << name;
+      if (!parameter.grad().defined()) continue;
+      ++trained;
+      const double largest = parameter.grad().abs().max().item<double>();
+      const double difference = (other.grad() - parameter.grad()).abs().max().item<double>();
+      EXPECT_LT(difference, 1e-4 * std::max(1.0, largest)) << name;
+    }
+    EXPECT_GT(trained, 10);
+  }
+}
+
 TEST_F(StageOne, TextsAreTheTripletsOwnOrTheirOtherWordings) {
   for (const double paraphrases : {0.0, 1.0}) {
     ComposedTrainingOptions real = options(AlignTargets::kReal);

@@ -1,8 +1,10 @@
 #include "lab/train/tasks/editor_task.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
+#include "lab/train/math/device.h"
 #include "lab/train/math/step_random.h"
 #include "saccade/core/files/files.h"
 #include "saccade/image/decode/square.h"
@@ -27,6 +29,10 @@ void read_picture(const PictureStore& store, int64_t number, int64_t patch_size,
   view.mode = PixelMode::kRgba;
   view.pixels = {stored.pixels, static_cast<size_t>(stored.side) * static_cast<size_t>(stored.side) * 4};
   editor_values(over_white(view), patch_size, out);
+}
+
+std::array<Tensor*, 6> tensors_of(EditorBatch& batch) {
+  return {&batch.noisy, &batch.reference, &batch.clean, &batch.time, &batch.text, &batch.weight};
 }
 
 double standard_normal(uint64_t seed) {
@@ -89,6 +95,17 @@ EditorBatch editor_batch(const EditorData& data, std::span<const EditorExample> 
   return batch;
 }
 
+EditorBatch on_device(EditorBatch batch, torch::Device device) {
+  for (Tensor* tensor : tensors_of(batch)) *tensor = tensor->to(device);
+  return batch;
+}
+
+EditorBatch examples_of(EditorBatch batch, MicroBatch rows) {
+  for (Tensor* tensor : tensors_of(batch)) *tensor = tensor->slice(0, rows.first, rows.last);
+  batch.mask = batch.mask.slice(0, rows.first, rows.last);
+  return batch;
+}
+
 Tensor editor_loss(const Tensor& said, const EditorBatch& batch) {
   return ((said - batch.clean).pow(2).mean({1, 2}) * batch.weight).mean();
 }
@@ -99,6 +116,7 @@ EditorTask::EditorTask(const EditorTrainingOptions& options, const EditorData& d
       data_(data),
       pool_(pool),
       dtype_(options.precision == Precision::kBf16 ? DType::kBF16 : DType::kF32),
+      device_(torch_device(options.device)),
       editor_(std::move(editor)),
       parameters_(std::move(parameters)),
       numbers_(data.queries.size()),
@@ -108,7 +126,7 @@ EditorTask::EditorTask(const EditorTrainingOptions& options, const EditorData& d
 
 Result<std::unique_ptr<EditorTask>> EditorTask::make(const EditorTrainingOptions& options,
                                                      const EditorData& data, ThreadPool& pool) {
-  InitializedParameters source(options.seed);
+  InitializedParameters source(options.seed, torch_device(options.device));
   SACCADE_ASSIGN(EditorOf<Variable> editor, EditorOf<Variable>::make(data.config, source));
   return std::unique_ptr<EditorTask>(
       new EditorTask(options, data, pool, std::move(editor), source.parameters()));
@@ -129,16 +147,24 @@ EditorBatch EditorTask::batch(int64_t step) {
   return editor_batch(data_, examples, pool_);
 }
 
-Result<StepLoss> EditorTask::prepare(int64_t step) {
-  return [this, prepared = batch(step)] { return loss(prepared); };
+// The loss is a mean over examples, so that micro-batches need nothing of each other.
+Result<StepLosses> EditorTask::prepare(int64_t step) {
+  const EditorBatch whole = batch(step);
+  StepLosses losses;
+  for (const MicroBatch rows : micro_batches(options_.batch, options_.accumulate)) {
+    const double share = static_cast<double>(rows.size()) / static_cast<double>(options_.batch);
+    losses.emplace_back([this, part = examples_of(whole, rows), share] { return share * loss(part); });
+  }
+  return losses;
 }
 
 Tensor EditorTask::loss(const EditorBatch& batch) const {
+  const EditorBatch here = on_device(batch, device_);
   return editor_loss(editor_
-                         .forward(Variable(batch.noisy), Variable(batch.reference), Variable(batch.time),
-                                  Variable(batch.text), batch.mask, dtype_)
+                         .forward(Variable(here.noisy), Variable(here.reference), Variable(here.time),
+                                  Variable(here.text), here.mask, dtype_)
                          .tensor(),
-                     batch);
+                     here);
 }
 
 // Uses the first text of each query, with the same times and noise at every evaluation.
@@ -194,7 +220,7 @@ Status EditorTask::write_model(const fs::path& folder) const {
   std::vector<NamedTensor> named;
   kept.reserve(parameters_.size());
   for (const auto& [name, tensor] : parameters_) {
-    kept.push_back(tensor.detach().contiguous());
+    kept.push_back(tensor.detach().to(at::kCPU).contiguous());
     named.push_back({name, view_of(kept.back())});
   }
   return write_safetensors(folder / "model.safetensors", named, {{"format", "pt"}});

@@ -9,6 +9,7 @@
 #include "lab/train/data/epoch_order.h"
 #include "lab/train/data/picture_store.h"
 #include "lab/train/loop.h"
+#include "lab/train/math/micro_batches.h"
 #include "lab/train/math/variable.h"
 #include "lab/train/options/editor_options.h"
 #include "saccade/core/threads.h"
@@ -57,6 +58,10 @@ struct EditorExample {
   uint64_t noise = 0;  // seed
 };
 EditorBatch editor_batch(const EditorData& data, std::span<const EditorExample> examples, ThreadPool& pool);
+// Copies the batch's tensors to a device. The mask stays, and is copied where it is used.
+EditorBatch on_device(EditorBatch batch, torch::Device device);
+// Returns some examples of a batch.
+EditorBatch examples_of(EditorBatch batch, MicroBatch rows);
 // Returns the mean over examples and values of weight * (said - clean)^2: the squared error of the velocity.
 torch::Tensor editor_loss(const torch::Tensor& said, const EditorBatch& batch);
 
@@ -73,7 +78,7 @@ class EditorTask : public TrainingTask {
                                                   const EditorData& data, ThreadPool& pool);
 
   [[nodiscard]] const TorchMap& parameters() const override { return parameters_; }
-  Result<StepLoss> prepare(int64_t step) override;
+  Result<StepLosses> prepare(int64_t step) override;
   Result<Json> evaluate() override;
   [[nodiscard]] Result<std::optional<double>> headline(const Json& held_out) const override;
   [[nodiscard]] Status write_model(const std::filesystem::path& folder) const override;
@@ -90,6 +95,7 @@ class EditorTask : public TrainingTask {
   const EditorData& data_;
   ThreadPool& pool_;
   DType dtype_;
+  torch::Device device_;
   EditorOf<Variable> editor_;
   TorchMap parameters_;
   std::vector<int64_t> numbers_;  // numbers of the queries

@@ -6,7 +6,9 @@
 
 #include "lab/eval/head_figures.h"
 #include "lab/eval/run/record_fields.h"
+#include "lab/train/math/device.h"
 #include "lab/train/math/initial_weights.h"
+#include "lab/train/math/micro_batches.h"
 #include "lab/train/math/step_random.h"
 #include "saccade/core/files/files.h"
 
@@ -72,6 +74,7 @@ HeadTask::HeadTask(const HeadTrainingOptions& options, const HeadConfig& config,
       pairs_(pairs),
       held_out_(held_out),
       pool_(pool),
+      device_(torch_device(options.device)),
       head_(std::move(head)),
       parameters_(std::move(parameters)),
       order_(pairs, options.seed, kShuffle) {}
@@ -81,7 +84,7 @@ Result<std::unique_ptr<HeadTask>> HeadTask::make(const HeadTrainingOptions& opti
                                                  const std::vector<int64_t>& pairs,
                                                  std::span<const HeadSet> held_out, ThreadPool& pool,
                                                  const nn::TensorMap& frozen) {
-  InitializedParameters source(options.seed);
+  InitializedParameters source(options.seed, torch_device(options.device));
   SACCADE_ASSIGN(HeadOf<Variable> head, HeadOf<Variable>::make(config, source));
   if (config.qformer) {
     TorchMap own;
@@ -98,8 +101,8 @@ Result<std::unique_ptr<HeadTask>> HeadTask::make(const HeadTrainingOptions& opti
       new HeadTask(options, config, features, pairs, held_out, pool, std::move(head), source.parameters()));
 }
 
-Result<StepLoss> HeadTask::prepare(int64_t step) {
-  return [this, prepared = batch(step)] { return loss(prepared); };
+Result<StepLosses> HeadTask::prepare(int64_t step) {
+  return StepLosses{[this, prepared = batch(step)] { return loss(prepared); }};
 }
 
 double HeadTask::rate_of(const std::string& parameter) const {
@@ -186,13 +189,21 @@ void HeadTask::fill(HeadBatch& batch) const {
 }
 
 Tensor HeadTask::loss(const HeadBatch& batch) const {
-  const Tensor images = normalize_rows(head_.images(Variable(batch.images)).tensor());
-  const Tensor texts = normalize_rows(head_.texts(Variable(batch.text_rows)).tensor());
-  return info_nce(images, texts, head_.log_scale().tensor(), batch.positives);
+  const int64_t n = batch.images.size(0);
+  const auto own = [this](const Tensor& all, MicroBatch rows) {
+    return Variable(all.slice(0, rows.first, rows.last).to(device_));
+  };
+  const Tensor images = encode_in_micro_batches(n, options_.accumulate, [this, own, &batch](MicroBatch rows) {
+    return normalize_rows(head_.images(own(batch.images, rows)).tensor());
+  });
+  const Tensor texts = encode_in_micro_batches(n, options_.accumulate, [this, own, &batch](MicroBatch rows) {
+    return normalize_rows(head_.texts(own(batch.text_rows, rows)).tensor());
+  });
+  return info_nce(images, texts, head_.log_scale().tensor(), batch.positives.to(device_));
 }
 
 Tensor HeadTask::rows_of(const Matrix<float>& features, bool images) const {
-  const Variable input(torch_copy(features));
+  const Variable input(torch_copy(features).to(device_));
   return normalize_rows((images ? head_.images(input) : head_.texts(input)).tensor());
 }
 
@@ -210,8 +221,8 @@ Result<Json> HeadTask::evaluate() {
       const int64_t count = std::min(kRowsAtOnce, set.features.texts() - first);
       texts.push_back(rows_of(set.features.text_rows(first, count), false));
     }
-    const Tensor image_rows = torch::cat(images).contiguous();
-    const Tensor text_rows = torch::cat(texts).contiguous();
+    const Tensor image_rows = torch::cat(images).to(at::kCPU).contiguous();
+    const Tensor text_rows = torch::cat(texts).to(at::kCPU).contiguous();
     SACCADE_ASSIGN(const RetrievalOutcome outcome,
                    measure_rows(set, view(image_rows), view(text_rows), options_.bootstrap, pool_));
     const Estimates estimates = recall_estimates(outcome);
@@ -256,7 +267,7 @@ Status HeadTask::write_model(const fs::path& folder) const {
   std::vector<NamedTensor> named;
   kept.reserve(parameters_.size() + 6);
   const auto add = [&](const std::string& name, const Tensor& tensor) {
-    kept.push_back(tensor.detach().contiguous());
+    kept.push_back(tensor.detach().to(at::kCPU).contiguous());
     named.push_back({name, view_of(kept.back())});
   };
   for (const auto& [name, tensor] : parameters_) add(name, tensor);

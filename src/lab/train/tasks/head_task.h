@@ -37,7 +37,7 @@ class HeadTask : public TrainingTask {
                                                 const nn::TensorMap& frozen = {});
 
   [[nodiscard]] const TorchMap& parameters() const override { return parameters_; }
-  Result<StepLoss> prepare(int64_t step) override;
+  Result<StepLosses> prepare(int64_t step) override;
   [[nodiscard]] double rate_of(const std::string& parameter) const override;
   void after_update() override;
   Result<Json> evaluate() override;
@@ -46,6 +46,7 @@ class HeadTask : public TrainingTask {
 
   // Returns the data of a step, a function of the seed and the step alone.
   HeadBatch batch(int64_t step);
+  // The batch must live until the backward pass has run.
   [[nodiscard]] torch::Tensor loss(const HeadBatch& batch) const;
 
  private:
@@ -62,6 +63,7 @@ class HeadTask : public TrainingTask {
   const std::vector<int64_t>& pairs_;
   std::span<const HeadSet> held_out_;
   ThreadPool& pool_;
+  torch::Device device_;
   HeadOf<Variable> head_;
   TorchMap parameters_;
   EpochOrder order_;        // used by prepare(), which one thread runs at a time

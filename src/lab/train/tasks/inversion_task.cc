@@ -8,6 +8,7 @@
 
 #include "lab/train/composer_file.h"
 #include "lab/train/math/composer_peers.h"
+#include "lab/train/math/device.h"
 #include "lab/train/math/step_random.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/rows.h"
@@ -23,17 +24,19 @@ using torch::Tensor;
 // Purposes of the keyed random numbers. The draws of one purpose never depend on another's.
 enum Purpose : uint64_t { kShuffle = 31, kNoise = 32, kDropout = 33 };
 
-// A checkpoint's tensors as leaves without gradients, in float32.
+// A checkpoint's tensors as leaves without gradients, in float32, on a device.
 class FrozenParameters : public nn::ParameterSourceOf<Variable> {
  public:
-  explicit FrozenParameters(nn::TensorMap tensors) : loaded_(std::move(tensors)) {}
+  FrozenParameters(nn::TensorMap tensors, torch::Device device)
+      : loaded_(std::move(tensors)), device_(device) {}
   Result<Variable> take(const std::string& name, const std::vector<int64_t>& shape, nn::Init init) override {
     SACCADE_ASSIGN(const nn::Tensor tensor, loaded_.take(name, shape, init));
-    return Variable(torch_over(tensor.contiguous()));
+    return Variable(torch_over(tensor.contiguous()).to(device_));
   }
 
  private:
   nn::LoadedParameters loaded_;
+  torch::Device device_;
 };
 
 // Returns two independent normal numbers (Box and Muller 1958).
@@ -49,7 +52,8 @@ Tensor torch_copy(const Matrix<float>& rows) {
 
 }  // namespace
 
-Result<std::unique_ptr<FrozenTextTower>> open_frozen_text_tower(const fs::path& folder) {
+Result<std::unique_ptr<FrozenTextTower>> open_frozen_text_tower(const fs::path& folder,
+                                                                torch::Device device) {
   const std::string where = fmt::format("checkpoint {}", folder.string());
   SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
   auto tower = std::make_unique<FrozenTextTower>();
@@ -59,7 +63,7 @@ Result<std::unique_ptr<FrozenTextTower>> open_frozen_text_tower(const fs::path& 
   if (checkpoint.layout != Layout::kHuggingFace) {
     SACCADE_ASSIGN(tower->tensors, rename_to_hugging_face(std::move(tower->tensors)).in(where));
   }
-  FrozenParameters source(tower->tensors);
+  FrozenParameters source(tower->tensors, device);
   SACCADE_ASSIGN(tower->clip, TrainedClip::make(config, source).in(where));
   return tower;
 }
@@ -76,6 +80,7 @@ InversionTask::InversionTask(const InversionTrainingOptions& options, ComposerCo
       texts_(texts),
       held_out_(held_out),
       pool_(pool),
+      device_(torch_device(options.device)),
       network_(std::move(network)),
       parameters_(std::move(parameters)),
       numbers_(texts.size()),
@@ -88,7 +93,7 @@ Result<std::unique_ptr<InversionTask>> InversionTask::make(
     const FrozenTextTower& tower, const std::vector<InversionText>& texts,
     const std::vector<InversionQueries>& held_out, ThreadPool& pool) {
   SACCADE_ASSIGN(const InversionConfig inversion, inversion_config_from_json(config.dim, config.options));
-  InitializedParameters source(options.seed);
+  InitializedParameters source(options.seed, torch_device(options.device));
   SACCADE_ASSIGN(InversionOf<Variable> network, InversionOf<Variable>::make(inversion.shape, source));
   return std::unique_ptr<InversionTask>(new InversionTask(options, config, encoder, tower, texts, held_out,
                                                           pool, std::move(network), source.parameters()));
@@ -133,15 +138,16 @@ Result<InversionBatch> InversionTask::batch(int64_t step) {
 
 Tensor InversionTask::loss(const InversionBatch& batch) const {
   StepDropout dropout(options_.dropout, options_.seed ^ kDropout, batch.step);
-  const Variable words = network_.words(Variable(batch.rows), [&](const Variable& x) { return dropout(x); });
+  const Variable words =
+      network_.words(Variable(batch.rows.to(device_)), [&](const Variable& x) { return dropout(x); });
   const Variable states = tower_.clip.text_states_with(batch.ids, batch.places, words, DType::kF32);
   const Tensor rows = tower_.clip.project_texts(states).tensor();
-  return at::mse_loss(rows, batch.originals);
+  return at::mse_loss(rows, batch.originals.to(device_));
 }
 
-Result<StepLoss> InversionTask::prepare(int64_t step) {
+Result<StepLosses> InversionTask::prepare(int64_t step) {
   SACCADE_ASSIGN(InversionBatch prepared, batch(step));
-  return [this, prepared = std::move(prepared)] { return loss(prepared); };
+  return StepLosses{[this, prepared = std::move(prepared)] { return loss(prepared); }};
 }
 
 Status InversionTask::read_model(const fs::path& folder) {
@@ -150,7 +156,8 @@ Status InversionTask::read_model(const fs::path& folder) {
 
 Result<Json> InversionTask::measure(const InversionQueries& set) const {
   const torch::NoGradGuard no_grad;
-  const Tensor words = network_.words(Variable(torch_copy(set.pictures))).tensor().contiguous();
+  const Tensor words =
+      network_.words(Variable(torch_copy(set.pictures).to(device_))).tensor().to(at::kCPU).contiguous();
   const MatrixView<const float> all(words.data_ptr<float>(), words.size(0), words.size(1));
   std::vector<TokenizedText> texts;
   std::vector<int64_t> places;

@@ -26,8 +26,9 @@ struct FrozenTextTower {
   nn::TensorMap tensors;
   TrainedClip clip;
 };
-// Opens the tower; kUnsupported for a family other than CLIP.
-Result<std::unique_ptr<FrozenTextTower>> open_frozen_text_tower(const std::filesystem::path& checkpoint);
+// Opens the tower on a device; kUnsupported for a family other than CLIP.
+Result<std::unique_ptr<FrozenTextTower>> open_frozen_text_tower(const std::filesystem::path& checkpoint,
+                                                                torch::Device device = at::kCPU);
 
 // Edit queries of the evaluations during training.
 struct InversionQueries {
@@ -58,7 +59,7 @@ class InversionTask : public TrainingTask {
                                                      ThreadPool& pool);
 
   [[nodiscard]] const TorchMap& parameters() const override { return parameters_; }
-  Result<StepLoss> prepare(int64_t step) override;
+  Result<StepLosses> prepare(int64_t step) override;
   Result<Json> evaluate() override;
   [[nodiscard]] Result<std::optional<double>> headline(const Json& held_out) const override {
     return composed_headline(held_out);
@@ -87,6 +88,7 @@ class InversionTask : public TrainingTask {
   const std::vector<InversionText>& texts_;
   const std::vector<InversionQueries>& held_out_;
   ThreadPool& pool_;
+  torch::Device device_;
   InversionOf<Variable> network_;
   TorchMap parameters_;
   std::vector<int64_t> numbers_;  // numbers of the texts

@@ -9,6 +9,7 @@
 #include "lab/eval/visualness/binary.h"
 #include "lab/eval/visualness/picture_rank.h"
 #include "lab/train/data/epoch_order.h"
+#include "lab/train/math/device.h"
 #include "lab/train/math/objective.h"
 #include "lab/train/math/variable.h"
 #include "lab/train/tasks/visualness_task.h"
@@ -63,7 +64,7 @@ class NullPictureTask : public VisualnessTask {
                                                       const VisualnessData& data,
                                                       const VisualnessExamples& stage,
                                                       const fs::path& weights, ThreadPool& pool) {
-    InitializedParameters source(options.seed, torch::Device(options.device));
+    InitializedParameters source(options.seed, torch_device(options.device));
     SACCADE_ASSIGN(TrainedClip model, TrainedClip::make(data.config, source));
     SACCADE_TRY(take_weights(weights, source.parameters()));
     return std::unique_ptr<VisualnessTask>(
@@ -72,9 +73,9 @@ class NullPictureTask : public VisualnessTask {
 
   [[nodiscard]] const TorchMap& parameters() const override { return trained_; }
 
-  Result<StepLoss> prepare(int64_t step) override {
+  Result<StepLosses> prepare(int64_t step) override {
     SACCADE_ASSIGN(Batch batch, make_batch(step));
-    return StepLoss([this, batch = std::move(batch)] { return loss(batch); });
+    return StepLosses{[this, batch = std::move(batch)] { return loss(batch); }};
   }
 
   void after_update() override { model_.logit_scale().tensor().clamp_(0, kMaxLogitScale); }
@@ -127,7 +128,7 @@ class NullPictureTask : public VisualnessTask {
         stage_(stage),
         pool_(pool),
         dtype_(options.precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat),
-        device_(options.device),
+        device_(torch_device(options.device)),
         model_(std::move(model)),
         all_(std::move(parameters)),
         null_row_(data.null_row),

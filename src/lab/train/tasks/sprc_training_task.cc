@@ -75,8 +75,8 @@ Status SprcTrainingTask::begin() {
   return {};
 }
 
-Result<StepLoss> SprcTrainingTask::prepare(int64_t step) {
-  return StepLoss([this, prepared = batch(step)] { return loss(prepared); });
+Result<StepLosses> SprcTrainingTask::prepare(int64_t step) {
+  return StepLosses{[this, prepared = batch(step)] { return loss(prepared); }};
 }
 
 double SprcTrainingTask::rate_of(const std::string& parameter) const {

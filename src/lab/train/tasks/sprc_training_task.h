@@ -38,7 +38,7 @@ class SprcTrainingTask : public ComposedStageTask {
                                                         const ComposedStage& stage, ThreadPool& pool);
 
   [[nodiscard]] const TorchMap& parameters() const override { return trained_; }
-  Result<StepLoss> prepare(int64_t step) override;
+  Result<StepLosses> prepare(int64_t step) override;
   [[nodiscard]] double rate_of(const std::string& parameter) const override;
   void after_update() override;
   Result<Json> evaluate() override;

@@ -116,6 +116,14 @@ class ClipModelOf {
     return clip_end_positions(ids, config_.end_id);
   }
 
+  // Makes every block of both towers keep its input alone for the backward pass, which computes the rest
+  // again (nn/layers.h). Training only.
+  void checkpoint_activations() {
+    for (auto* blocks : {&vision_blocks_, &text_blocks_}) {
+      for (nn::TransformerBlockOf<T>& block : *blocks) block.checkpoint_activations();
+    }
+  }
+
   // Repacks the linear layers for inference in `dtype` (kF32, kBF16 or kI8).
   void pack(DType dtype);
   // Returns the layers that pack() left in higher precision.
