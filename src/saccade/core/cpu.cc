@@ -6,13 +6,23 @@
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 namespace saccade {
 namespace {
 
-constexpr std::array<std::string_view, 7> kNames = {"portable",    "avx2",        "avx_vnni", "avx512",
-                                                    "avx512_vnni", "avx512_bf16", "amx"};
+constexpr std::array<std::string_view, 10> kNames = {
+    "portable", "avx2", "avx_vnni", "avx512", "avx512_vnni", "avx512_bf16", "amx", "neon", "dotprod", "i8mm"};
+
+// Bits of the levels of this architecture.
+constexpr uint32_t kArmLevels = 7U << static_cast<unsigned>(CpuLevel::kNeon);
+#if defined(__aarch64__)
+constexpr uint32_t kOwnLevels = 1U | kArmLevels;
+#else
+constexpr uint32_t kOwnLevels = ~kArmLevels;
+#endif
 
 #if defined(__x86_64__)
 // Reads a bit of CPUID leaf 7, which __builtin_cpu_supports does not know in all compilers.
@@ -45,8 +55,10 @@ bool amx_is_granted() {
 // Returns a mask in which bit l is set if kernels of level l run here.
 uint32_t detect() {
   uint32_t levels = 1;
+  [[maybe_unused]] const auto add = [&levels](CpuLevel level) {
+    levels |= 1U << static_cast<unsigned>(level);
+  };
 #if defined(__x86_64__)
-  const auto add = [&levels](CpuLevel level) { levels |= 1U << static_cast<unsigned>(level); };
   const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 && has_f16c();
   if (!avx2) return levels;
   add(CpuLevel::kAvx2);
@@ -61,6 +73,11 @@ uint32_t detect() {
   add(CpuLevel::kAvx512Bf16);
   // amx_bf16, amx_tile and amx_int8.
   if (cpuid_bit(0, 'd', 22) && cpuid_bit(0, 'd', 24) && cpuid_bit(0, 'd', 25)) add(CpuLevel::kAmx);
+#elif defined(__aarch64__)
+  add(CpuLevel::kNeon);
+  if ((::getauxval(AT_HWCAP) & HWCAP_ASIMDDP) == 0) return levels;
+  add(CpuLevel::kDotProd);
+  if ((::getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0) add(CpuLevel::kI8mm);
 #endif
   return levels;
 }
@@ -70,7 +87,8 @@ uint32_t wanted() {
   const char* named = std::getenv("SACCADE_CPU");
   if (named == nullptr) return levels;
   for (size_t level = 0; level < kNames.size(); ++level) {
-    if (kNames[level] == named) return levels & ((2U << level) - 1);
+    const bool own = (kOwnLevels >> level & 1U) != 0;
+    if (own && kNames[level] == named) return levels & ((2U << level) - 1);
   }
   return levels;
 }

@@ -8,7 +8,8 @@
 
 namespace saccade {
 
-// Sets of instructions that kernels are written for. Each x86-64 set but kAvxVnni includes the ones before it.
+// Sets of instructions that kernels are written for. Each x86-64 set but kAvxVnni includes the ones before it, and so
+// does each arm64 set.
 enum class CpuLevel : uint8_t {
   kPortable,    // plain C++
   kAvx2,        // AVX2, FMA and F16C
@@ -17,13 +18,24 @@ enum class CpuLevel : uint8_t {
   kAvx512Vnni,  // and 8-bit dot products
   kAvx512Bf16,  // and bfloat16 dot products
   kAmx,         // and tiles of 8-bit integers and bfloat16, which the system has granted to this process
+  kNeon,        // arm64: NEON, which every processor has
+  kDotProd,     // and 8-bit dot products
+  kI8mm,        // and products of 8-bit matrices
 };
 
-// Returns the name of a level: "portable", "avx2", "avx_vnni", "avx512", "avx512_vnni", "avx512_bf16", "amx".
+// Compiles a function for an arm64 set. Undefined where the compiler has no such attribute (clang before 16): kernels
+// for these sets are then left out.
+#if defined(__aarch64__) && (!defined(__clang__) || __clang_major__ >= 16)
+#define SACCADE_DOTPROD __attribute__((target("arch=armv8.2-a+dotprod")))
+#define SACCADE_I8MM __attribute__((target("arch=armv8.2-a+dotprod+i8mm")))
+#endif
+
+// Returns the name of a level: "portable", "avx2", "avx_vnni", "avx512", "avx512_vnni", "avx512_bf16", "amx", "neon",
+// "dotprod", "i8mm".
 std::string_view cpu_level_name(CpuLevel level);
 
 // Returns true if this processor runs kernels of that level, and the environment variable SACCADE_CPU, which names the
-// highest level to use, does not forbid it. Cost: a look-up; thread-safe.
+// highest level to use, does not forbid it. A level of another architecture forbids nothing. Cost: a look-up; thread-safe.
 bool cpu_has(CpuLevel level);
 
 // Returns the kernels of a family that this processor runs, in the order given, which is fastest first. `Kernel` has

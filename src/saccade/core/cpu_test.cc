@@ -1,5 +1,9 @@
 #include "saccade/core/cpu.h"
 
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
 #include <gtest/gtest.h>
 
 namespace saccade {
@@ -18,9 +22,12 @@ TEST(Cpu, PortableKernelsRunEverywhereAndLevelsIncludeLowerOnes) {
     EXPECT_TRUE(!cpu_has(ladder[i]) || cpu_has(ladder[i + 1])) << cpu_level_name(ladder[i]);
   }
   EXPECT_TRUE(!cpu_has(CpuLevel::kAvxVnni) || cpu_has(CpuLevel::kAvx2));
+  EXPECT_TRUE(!cpu_has(CpuLevel::kI8mm) || cpu_has(CpuLevel::kDotProd));
+  EXPECT_TRUE(!cpu_has(CpuLevel::kDotProd) || cpu_has(CpuLevel::kNeon));
 }
 
 TEST(Cpu, AFamilyIsWhatRunsHereInItsOrder) {
+  EXPECT_FALSE(cpu_has(CpuLevel::kAvx2) && cpu_has(CpuLevel::kNeon));
   const auto kernels = kernels_for_cpu<Kernel>({{"fast", CpuLevel::kAmx}, {"slow", CpuLevel::kPortable}});
   ASSERT_EQ(kernels.size(), cpu_has(CpuLevel::kAmx) ? 2U : 1U);
   EXPECT_EQ(kernels.back().name, "slow");
@@ -32,9 +39,23 @@ TEST(Cpu, WhatTheCompilerKnowsOfTheProcessorIsTheSame) {
             __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
                 __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
                 __builtin_cpu_supports("fma") != 0);
-  EXPECT_EQ(cpu_level_name(CpuLevel::kAvx512Vnni), "avx512_vnni");
+}
+#elif defined(__aarch64__)
+TEST(Cpu, LevelsAreWhatTheSystemSaysOfTheProcessor) {
+  const bool dotprod = (::getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+  EXPECT_TRUE(cpu_has(CpuLevel::kNeon));
+  EXPECT_EQ(cpu_has(CpuLevel::kDotProd), dotprod);
+  EXPECT_EQ(cpu_has(CpuLevel::kI8mm), dotprod && (::getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0);
 }
 #endif
+
+TEST(Cpu, LevelsHaveNames) {
+  EXPECT_EQ(cpu_level_name(CpuLevel::kPortable), "portable");
+  EXPECT_EQ(cpu_level_name(CpuLevel::kAvx512Vnni), "avx512_vnni");
+  EXPECT_EQ(cpu_level_name(CpuLevel::kAmx), "amx");
+  EXPECT_EQ(cpu_level_name(CpuLevel::kNeon), "neon");
+  EXPECT_EQ(cpu_level_name(CpuLevel::kI8mm), "i8mm");
+}
 
 }  // namespace
 }  // namespace saccade

@@ -12,13 +12,15 @@
 #include <cmath>
 #include <cstring>
 #include <numbers>
+#include <type_traits>
 #include <utility>
+
+#include "saccade/core/cpu.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-
-#include "saccade/core/cpu.h"
-#define SACCADE_HAVE_AVX2 1
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 namespace saccade {
@@ -215,7 +217,41 @@ void vertical_portable(const Rows& in, int first, int taps, const int32_t* weigh
   }
 }
 
-#ifdef SACCADE_HAVE_AVX2
+#if defined(__x86_64__) || defined(__aarch64__)
+
+// Number of bytes that a load of 16 bytes at the last group of 4 pixels may read past a row.
+constexpr size_t kOverread = 16;
+
+// Calls body(count, from, to) for groups of four rows and then for single ones: `count` is a constant, from and to are
+// arrays of the rows' inputs and outputs. Rows so near the end of the picture that a load would pass it are read from
+// copies.
+template <typename Body>
+void for_row_groups(const Rows& in, int rows, size_t row_bytes, size_t out_stride, uint8_t* out,
+                    const Body& body) {
+  using Inputs = std::array<const uint8_t*, 4>;
+  using Outputs = std::array<uint8_t*, 4>;
+  std::array<std::vector<uint8_t>, 4> copies;
+  const auto readable = [&](int y, size_t slot) {
+    const uint8_t* row = in.row(y);
+    if (static_cast<size_t>(in.end - row) >= row_bytes + kOverread) return row;
+    copies[slot].resize(row_bytes + kOverread);
+    std::memcpy(copies[slot].data(), row, row_bytes);
+    return static_cast<const uint8_t*>(copies[slot].data());
+  };
+  int y = 0;
+  for (; y + 4 <= rows; y += 4, out += 4 * out_stride) {
+    body(std::integral_constant<int, 4>(),
+         Inputs{readable(y, 0), readable(y + 1, 1), readable(y + 2, 2), readable(y + 3, 3)},
+         Outputs{out, out + out_stride, out + 2 * out_stride, out + 3 * out_stride});
+  }
+  for (; y < rows; ++y, out += out_stride) {
+    body(std::integral_constant<int, 1>(), Inputs{readable(y, 0)}, Outputs{out});
+  }
+}
+
+#endif
+
+#if defined(__x86_64__)
 
 // A product of a byte and a 24-bit weight from 16-bit multiplications: weight = high * 2^12 + low, low in
 // [0, 2^12). Sums of each half are joined at the end, modulo 2^32, which leaves the true sum as it fits.
@@ -235,9 +271,6 @@ SplitWeights split(const Weights& weights) {
   }
   return result;
 }
-
-// Number of bytes that a load of 16 bytes at the last group of 4 pixels may read past a row.
-constexpr size_t kOverread = 16;
 
 // kRows rows at a time, so that each weight is loaded once for all of them. Two pixels' channels c meet in
 // one 16-bit pair: the lower half of a register takes pixels 0 and 1, the upper half 2 and 3.
@@ -285,33 +318,18 @@ __attribute__((target("avx2"))) void horizontal_avx2(const std::array<const uint
 }
 
 template <int kChannels>
-void horizontal_avx2(const Rows& in, int rows, int in_width, const Weights& weights, size_t out_stride,
-                     uint8_t* out) {
+void horizontal_vectors(const Rows& in, int rows, int in_width, const Weights& weights, size_t out_stride,
+                        uint8_t* out) {
   const SplitWeights halves = split(weights);
-  const size_t row_bytes = static_cast<size_t>(in_width) * kChannels;
-  // Rows so near the end of the picture that a load would pass it are read from copies.
-  std::array<std::vector<uint8_t>, 4> copies;
-  const auto readable = [&](int y, size_t slot) {
-    const uint8_t* row = in.row(y);
-    if (static_cast<size_t>(in.end - row) >= row_bytes + kOverread) return row;
-    copies[slot].resize(row_bytes + kOverread);
-    std::memcpy(copies[slot].data(), row, row_bytes);
-    return static_cast<const uint8_t*>(copies[slot].data());
-  };
-  int y = 0;
-  for (; y + 4 <= rows; y += 4, out += 4 * out_stride) {
-    horizontal_avx2<4, kChannels>(
-        {readable(y, 0), readable(y + 1, 1), readable(y + 2, 2), readable(y + 3, 3)}, weights, halves,
-        {out, out + out_stride, out + 2 * out_stride, out + 3 * out_stride});
-  }
-  for (; y < rows; ++y, out += out_stride) {
-    horizontal_avx2<1, kChannels>({readable(y, 0)}, weights, halves, {out});
-  }
+  for_row_groups(in, rows, static_cast<size_t>(in_width) * kChannels, out_stride, out,
+                 [&](auto count, const auto& from, const auto& to) {
+                   horizontal_avx2<decltype(count)::value, kChannels>(from, weights, halves, to);
+                 });
 }
 
 // 16 bytes of two rows at a time: byte i of both rows side by side makes one 16-bit pair. bytes >= 16.
-__attribute__((target("avx2"))) void vertical_avx2(const Rows& in, int first, int taps,
-                                                   const int32_t* weights, size_t bytes, uint8_t* out) {
+__attribute__((target("avx2"))) void vertical_vectors(const Rows& in, int first, int taps,
+                                                      const int32_t* weights, size_t bytes, uint8_t* out) {
   constexpr int32_t kLowMask = (1 << kLowBits) - 1;
   for (size_t begin = 0; begin < bytes; begin += 16) {
     const size_t at = std::min(begin, bytes - 16);  // the last block overlaps the one before
@@ -351,22 +369,118 @@ __attribute__((target("avx2"))) void vertical_avx2(const Rows& in, int first, in
   }
 }
 
-bool use_avx2(ResizeKernel kernel) {
+bool use_vectors(ResizeKernel kernel) {
   return kernel == ResizeKernel::kFastest && cpu_has(CpuLevel::kAvx2);
+}
+
+#elif defined(__aarch64__)
+
+// kRows rows at a time, so that each weight is loaded once for all of them. A pixel's channels lie in the lanes of one
+// vector of 32-bit sums.
+template <int kRows, int kChannels>
+void horizontal_neon(const std::array<const uint8_t*, 4>& in, const Weights& weights,
+                     const std::array<uint8_t*, 4>& out) {
+  // Bytes of each of four pixels at the low ends of 32-bit lanes; an index past the table gives 0.
+  uint8x16_t spread[4];
+  for (int pixel = 0; pixel < 4; ++pixel) {
+    std::array<uint8_t, 16> picked;
+    picked.fill(0xff);
+    for (size_t c = 0; c < kChannels; ++c) {
+      picked[4 * c] = static_cast<uint8_t>(static_cast<size_t>(pixel) * kChannels + c);
+    }
+    spread[pixel] = vld1q_u8(picked.data());
+  }
+  for (size_t x = 0; x < weights.first.size(); ++x) {
+    const size_t offset = static_cast<size_t>(weights.first[x]) * kChannels;
+    const int32_t* weight = weights.of(static_cast<int>(x));
+    int32x4_t sums[kRows];
+    for (int r = 0; r < kRows; ++r) sums[r] = vdupq_n_s32(kHalf);
+    for (int t = 0; t < weights.taps[x]; t += 4) {
+      const int32x4_t four = vld1q_s32(weight + t);
+      for (int r = 0; r < kRows; ++r) {
+        const uint8x16_t pixels =
+            vld1q_u8(in[static_cast<size_t>(r)] + offset + static_cast<size_t>(t) * kChannels);
+        const auto values = [&](int pixel) {
+          return vreinterpretq_s32_u8(vqtbl1q_u8(pixels, spread[pixel]));
+        };
+        sums[r] = vmlaq_laneq_s32(sums[r], values(0), four, 0);
+        sums[r] = vmlaq_laneq_s32(sums[r], values(1), four, 1);
+        sums[r] = vmlaq_laneq_s32(sums[r], values(2), four, 2);
+        sums[r] = vmlaq_laneq_s32(sums[r], values(3), four, 3);
+      }
+    }
+    for (int r = 0; r < kRows; ++r) {
+      const uint16x4_t words = vqmovun_s32(vshrq_n_s32(sums[r], kPrecisionBits));
+      const uint8x8_t bytes = vqmovn_u16(vcombine_u16(words, words));
+      const uint32_t pixel = vget_lane_u32(vreinterpret_u32_u8(bytes), 0);
+      std::memcpy(out[static_cast<size_t>(r)] + x * kChannels, &pixel, kChannels);
+    }
+  }
+}
+
+template <int kChannels>
+void horizontal_vectors(const Rows& in, int rows, int in_width, const Weights& weights, size_t out_stride,
+                        uint8_t* out) {
+  for_row_groups(in, rows, static_cast<size_t>(in_width) * kChannels, out_stride, out,
+                 [&](auto count, const auto& from, const auto& to) {
+                   horizontal_neon<decltype(count)::value, kChannels>(from, weights, to);
+                 });
+}
+
+// 16 bytes at a time; bytes >= 16.
+void vertical_vectors(const Rows& in, int first, int taps, const int32_t* weights, size_t bytes,
+                      uint8_t* out) {
+  for (size_t begin = 0; begin < bytes; begin += 16) {
+    const size_t at = std::min(begin, bytes - 16);  // the last block overlaps the one before
+    int32x4_t sums[4] = {vdupq_n_s32(kHalf), vdupq_n_s32(kHalf), vdupq_n_s32(kHalf), vdupq_n_s32(kHalf)};
+    for (int t = 0; t < taps; ++t) {
+      const uint8x16_t row = vld1q_u8(in.row(first + t) + at);
+      const uint16x8_t low = vmovl_u8(vget_low_u8(row));
+      const uint16x8_t high = vmovl_u8(vget_high_u8(row));
+      const auto add = [weight = weights[t]](int32x4_t& sum, uint16x4_t four) {
+        sum = vmlaq_n_s32(sum, vreinterpretq_s32_u32(vmovl_u16(four)), weight);
+      };
+      add(sums[0], vget_low_u16(low));
+      add(sums[1], vget_high_u16(low));
+      add(sums[2], vget_low_u16(high));
+      add(sums[3], vget_high_u16(high));
+    }
+    const auto words = [](int32x4_t sum) { return vqmovun_s32(vshrq_n_s32(sum, kPrecisionBits)); };
+    const uint8x8_t lower = vqmovn_u16(vcombine_u16(words(sums[0]), words(sums[1])));
+    const uint8x8_t upper = vqmovn_u16(vcombine_u16(words(sums[2]), words(sums[3])));
+    vst1q_u8(out + at, vcombine_u8(lower, upper));
+  }
+}
+
+bool use_vectors(ResizeKernel kernel) {
+  return kernel == ResizeKernel::kFastest && cpu_has(CpuLevel::kNeon);
+}
+
+#else
+
+template <int kChannels>
+void horizontal_vectors(const Rows& in, int rows, int /*in_width*/, const Weights& weights, size_t out_stride,
+                        uint8_t* out) {
+  horizontal_portable(in, rows, kChannels, weights, out_stride, out);
+}
+
+void vertical_vectors(const Rows& in, int first, int taps, const int32_t* weights, size_t bytes,
+                      uint8_t* out) {
+  vertical_portable(in, first, taps, weights, bytes, out);
+}
+
+bool use_vectors(ResizeKernel /*kernel*/) {
+  return false;
 }
 
 #endif
 
 void horizontal(const Rows& in, int rows, int in_width, int channels, const Weights& weights,
                 ResizeKernel kernel, size_t out_stride, uint8_t* out) {
-#ifdef SACCADE_HAVE_AVX2
-  if (channels >= 3 && use_avx2(kernel)) {
-    return channels == 3 ? horizontal_avx2<3>(in, rows, in_width, weights, out_stride, out)
-                         : horizontal_avx2<4>(in, rows, in_width, weights, out_stride, out);
+  if (channels >= 3 && use_vectors(kernel)) {
+    return channels == 3 ? horizontal_vectors<3>(in, rows, in_width, weights, out_stride, out)
+                         : horizontal_vectors<4>(in, rows, in_width, weights, out_stride, out);
   }
-#endif
-  (void)kernel;
-  (void)in_width;
   horizontal_portable(in, rows, channels, weights, out_stride, out);
 }
 
@@ -388,21 +502,15 @@ void horizontal(const Rows& in, int first_column, int rows, int channels, const 
 
 void vertical(const Rows& in, const Weights& weights, int first_row, size_t bytes, ResizeKernel kernel,
               uint8_t* out) {
-#ifdef SACCADE_HAVE_AVX2
-  const bool fast = bytes >= 16 && use_avx2(kernel);
-#else
-  (void)kernel;
-#endif
+  const bool fast = bytes >= 16 && use_vectors(kernel);
   for (size_t y = 0; y < weights.first.size(); ++y, out += bytes) {
     const int first = weights.first[y] - first_row;
     const int32_t* row_weights = weights.of(static_cast<int>(y));
-#ifdef SACCADE_HAVE_AVX2
     if (fast) {
-      vertical_avx2(in, first, weights.taps[y], row_weights, bytes, out);
-      continue;
+      vertical_vectors(in, first, weights.taps[y], row_weights, bytes, out);
+    } else {
+      vertical_portable(in, first, weights.taps[y], row_weights, bytes, out);
     }
-#endif
-    vertical_portable(in, first, weights.taps[y], row_weights, bytes, out);
   }
 }
 

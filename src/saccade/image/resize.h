@@ -20,7 +20,7 @@ struct ResizeWindow {
 
 // Implementation that runs. Both give the same pixels; tests compare them.
 enum class ResizeKernel {
-  kFastest,   // AVX2 where the processor has it
+  kFastest,   // AVX2 or NEON where the processor has it
   kPortable,  // plain C++
 };
 

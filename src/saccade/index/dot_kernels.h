@@ -33,7 +33,7 @@ using DotKernel = void (*)(const float* const* rows, int64_t row_count, const fl
                            int64_t query_count, int64_t dim, float* scores);
 
 struct NamedDotKernel {
-  std::string_view name;  // "avx512", "avx2", "portable"
+  std::string_view name;  // "avx512", "avx2", "neon", "portable"
   CpuLevel level = CpuLevel::kPortable;
   DotKernel run = nullptr;
 };

@@ -23,7 +23,7 @@ using Int8Kernel = void (*)(const std::byte* rows, int64_t row_count, int64_t st
                             const int8_t* parts, int64_t part_count, int32_t* sums);
 
 struct NamedInt8Kernel {
-  std::string_view name;  // "avx512_vnni", "avx2", "portable"
+  std::string_view name;  // "avx512_vnni", "avx2", "i8mm", "dotprod", "portable"
   CpuLevel level = CpuLevel::kPortable;
   Int8Kernel run = nullptr;
 };

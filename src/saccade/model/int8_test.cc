@@ -163,6 +163,7 @@ TEST(Int8, OutlierChannelsKeepTheRows) {
   }
 }
 
+#if defined(__x86_64__)
 // Results of processors without AVX-512 and without AVX2, in processes whose kernels are restricted
 // accordingly.
 TEST(Int8, OlderProcessorsConform) {
@@ -191,6 +192,7 @@ TEST(Int8, OlderProcessorsConform) {
                     kernels));
   }
 }
+#endif
 
 // Any format, one thread and several, either tower. Damaged memory and files often have bytes of 255. These
 // are a NaN too, which rounding to bfloat16 may carry over to 0.

@@ -8,6 +8,7 @@
 
 #include "saccade/nn/kernels/activation_lanes.h"
 #include "saccade/nn/kernels/int8_digits.h"
+#include "saccade/nn/kernels/int8_tiles_arm.h"
 #include "saccade/nn/kernels/tiles.h"
 
 #if defined(__x86_64__)
@@ -434,6 +435,17 @@ SACCADE_AMX void multiply_amx(const Int8PanelTask& task, int64_t first, int64_t 
   multiply_by_tiles<16, AmxTiles>(task, first, last, sparse_avx512_vnni);
 }
 
+#elif defined(SACCADE_DOTPROD)
+
+constexpr Tile kDotProdTiles[] = SACCADE_TILES(tile_dotprod);
+void multiply_dotprod(const Int8PanelTask& task, int64_t first, int64_t last) {
+  multiply_rows<4>(task, first, last, kDotProdTiles, sparse_dotprod);
+}
+constexpr Tile kI8mmTiles[] = SACCADE_TILES(tile_i8mm);
+void multiply_i8mm(const Int8PanelTask& task, int64_t first, int64_t last) {
+  multiply_rows<4>(task, first, last, kI8mmTiles, sparse_dotprod);
+}
+
 #endif
 
 }  // namespace
@@ -489,6 +501,9 @@ std::span<const Int8Kernels> int8_kernels() {
           {"avx512_vnni", CpuLevel::kAvx512Vnni, quantize_avx512, multiply_avx512_vnni},
           {"avx_vnni", CpuLevel::kAvxVnni, quantize_avx2, multiply_avx_vnni},
           {"avx2", CpuLevel::kAvx2, quantize_avx2, multiply_avx2},
+#elif defined(SACCADE_DOTPROD)
+      {"i8mm", CpuLevel::kI8mm, quantize_portable, multiply_i8mm},
+          {"dotprod", CpuLevel::kDotProd, quantize_portable, multiply_dotprod},
 #endif
           {"portable", CpuLevel::kPortable, quantize_portable, multiply_portable},
     });

@@ -46,7 +46,7 @@ struct Int8PanelTask {
 
 // Kernels for quantization and products; both process rows [first, last).
 struct Int8Kernels {
-  std::string_view name;  // "amx", "avx512_vnni", "avx_vnni", "avx2", "portable"
+  std::string_view name;  // "amx", "avx512_vnni", "avx_vnni", "avx2", "i8mm", "dotprod", "portable"
   CpuLevel level = CpuLevel::kPortable;
   void (*quantize)(const QuantizeTask& task, int64_t first, int64_t last) = nullptr;
   void (*multiply)(const Int8PanelTask& task, int64_t first, int64_t last) = nullptr;
