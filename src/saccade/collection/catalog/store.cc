@@ -301,21 +301,22 @@ Json settings_json(const IngestSettings& settings) {
                     {"grid_rows", late->grid.rows},
                     {"grid_columns", late->grid.columns}};
   }
-  if (!info.copy_of.empty()) json["copy_of"] = info.copy_of;
   return json;
 }
 
 Json info_json(const CollectionInfo& info) {
-  return {{"format", "saccade collection"},
-          {"format_version", info.format_version},
-          {"product_version", info.product_version},
-          {"created", info.created},
-          {"checkpoint",
-           {{"name", info.checkpoint.name},
-            {"path", info.checkpoint.path},
-            {"fingerprint", info.checkpoint.fingerprint},
-            {"dim", info.checkpoint.dim}}},
-          {"settings", settings_json(info.settings)}};
+  Json json = {{"format", "saccade collection"},
+               {"format_version", info.format_version},
+               {"product_version", info.product_version},
+               {"created", info.created},
+               {"checkpoint",
+                {{"name", info.checkpoint.name},
+                 {"path", info.checkpoint.path},
+                 {"fingerprint", info.checkpoint.fingerprint},
+                 {"dim", info.checkpoint.dim}}},
+               {"settings", settings_json(info.settings)}};
+  if (!info.copy_of.empty()) json["copy_of"] = info.copy_of;
+  return json;
 }
 
 Status write_info(const std::filesystem::path& folder, const CollectionInfo& info) {
