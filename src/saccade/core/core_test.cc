@@ -219,6 +219,17 @@ TEST(Json, RefusesWhatIsNotJson) {
   EXPECT_EQ(parse_json("[1, 2 3]").error().message, "not JSON at byte 7");
 }
 
+// A zero byte does not end the text.
+TEST(Json, RefusesWhatStandsBehindAZeroByte) {
+  using namespace std::string_literals;
+  for (const std::string& text : {"[1]\0]"s, "[1]\0"s, "\0[1]"s}) {
+    const auto json = parse_json(text);
+    ASSERT_FALSE(json) << text;
+    EXPECT_EQ(json.error().code, ErrorCode::kBadData);
+    EXPECT_NE(json.error().message.find("a zero byte"), std::string::npos) << json.error().message;
+  }
+}
+
 TEST(Json, KeepsOrderAndValues) {
   const std::string text = R"({"z":[1,-2,2.5,true,null,"é"],"a":{"b":{}},"m":[]})";
   EXPECT_EQ(dump_json(*parse_json(text)), text);

@@ -140,6 +140,10 @@ class Builder : public nlohmann::json_sax<Json> {
 }  // namespace
 
 Result<Json> parse_json(std::string_view text) {
+  // The parser takes a zero byte for the end of the text, whatever follows it.
+  if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {
+    return fail(ErrorCode::kBadData, "not JSON: a zero byte at offset {}", zero);
+  }
   try {
     Builder builder;
     if (!Json::sax_parse(text, &builder)) return fail(ErrorCode::kBadData, "{}", builder.error());
