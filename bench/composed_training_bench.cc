@@ -138,12 +138,12 @@ void step(benchmark::State& state) {
   const auto prepare = [&](int64_t number) {
     return std::async(std::launch::async, [&task, number] { return task.prepare(number).value(); });
   };
-  std::future<StepLoss> next = prepare(0);
+  std::future<StepLosses> next = prepare(0);
   int64_t number = 0;
   for (auto _ : state) {
-    const StepLoss loss = next.get();
+    const StepLosses losses = next.get();
     next = prepare(++number);
-    loss().backward();
+    for (const StepLoss& loss : losses) loss().backward();
     optimizer.clip_gradients(1);
     optimizer.step(1e-4);
     const torch::NoGradGuard no_grad;
