@@ -17,9 +17,9 @@ struct Kind {
 
 constexpr std::array<Kind, 15> kKinds = {{
     {"DIR",
-     " collection run cache index-folder allow-write editor composer pseudo-targets server-files generated "},
+     " to collection run cache index-folder allow-write editor composer pseudo-targets server-files generated "},
     {"FILE",
-     " by-table html script queries key-file tls-certificate tls-key token-file config charts io lexicon objects null vectors scores "
+     " files-from by-table html script queries key-file tls-certificate tls-key token-file config charts io lexicon objects null vectors scores "
      "workflow texts captions features embeddings classes templates word-ratings "},
     {"PATH", " output images image "},
     {"CHECKPOINT", " model rerank initial visualness against "},
@@ -34,7 +34,7 @@ constexpr std::array<Kind, 15> kKinds = {{
     {"WIDTHxHEIGHT", " size "},
     {"I/N", " shard "},
     {"NAME",
-     " split engine-model languages compose method device url-column caption-column id-column keep columns "},
+     " switch split engine-model languages compose method device url-column caption-column id-column keep columns "},
     {"TEXT", " was title prompt format sentence domain "},
 }};
 

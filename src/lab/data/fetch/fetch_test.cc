@@ -336,7 +336,7 @@ TEST(UrlTable, KeepsColumnsOfParquetByTheirTypes) {
     EXPECT_EQ(read[3].problem, "");
     EXPECT_EQ(read[4].problem, "column \"url\" is empty");
     const std::vector<std::string> kept = {
-        R"({"license":"CC0","width":640,"score":0.1,"similarity":0.1,"nsfw":true})",
+        R"({"license":"CC0","width":640,"score":0.1,"similarity":0.10000000149011612,"nsfw":true})",
         R"({"license":"CC1","width":null,"score":2.0,"similarity":2.0,"nsfw":false})",
         R"({"license":null,"width":320,"score":null,"similarity":null,"nsfw":null})",
         R"({"license":"CC3","width":1099511627776,"score":null,"similarity":null,"nsfw":true})",

@@ -99,7 +99,7 @@ TEST_F(WeaviateAliases, AreCreatedAndChanged) {
   EXPECT_EQ(class_of_alias(cluster, "Pictures").value(), "Renewed");
   // The first is made, and the second is one request that changes it.
   EXPECT_EQ(Json::parse(sent("POST", "/v1/aliases").front()),
-            (Json{{"alias", "Pictures"}, {"class", "Photos"}}));
+            (Json{{"class", "Photos"}, {"alias", "Pictures"}}));
   EXPECT_EQ(Json::parse(sent("PUT", "/v1/aliases/Pictures").front()), (Json{{"class", "Renewed"}}));
   ASSERT_OK(set_alias(cluster, "Pictures", "Renewed"));
   EXPECT_THAT(sent("PUT", "/v1/aliases/Pictures"), SizeIs(1));

@@ -168,7 +168,7 @@ class PlainQFormer {
   nn::TensorMap weights_;
 };
 
-// Inputs of the golden: states of three images, and three texts without padding.
+// Inputs of the golden: three images with the states of its vision tower, and three texts without padding.
 struct Inputs {
   nn::TensorMap tensors;
   RowSets images;
@@ -178,10 +178,13 @@ struct Inputs {
     const SafeTensors file = SafeTensors::open(golden("blip2-itm") / "io.safetensors").value();
     const auto borrowed = nn::borrow_tensors(file);
     for (const auto& [name, tensor] : borrowed.value()) tensors[name] = tensor.clone();
-    const nn::Tensor& states = tensors.at("vision_last_hidden_state");
-    images.rows = Matrix<float>(states.size(0) * states.size(1), states.size(2));
-    std::copy_n(states.data<float>(), states.numel(), images.rows.values().begin());
-    for (int64_t i = 1; i <= states.size(0); ++i) images.begin.push_back(i * states.size(1));
+    const nn::Tensor& pixels = tensors.at("pixel_values");
+    const int64_t count = pixels.size(0);
+    const auto encoder = load_encoder(golden("blip2-itm")).value();
+    constexpr auto kVision = FrozenFeatures::ImageState::kVision;
+    images = encoder->frozen_features()
+                 ->image_features({pixels.data<float>(), count, pixels.numel() / count}, kVision)
+                 .value();
     const nn::Tensor& ids = tensors.at("input_ids");
     for (int64_t i = 0; i < ids.size(0); ++i) {
       TokenizedText& text = texts.emplace_back();
@@ -192,7 +195,13 @@ struct Inputs {
     }
   }
   [[nodiscard]] Rows memory(int64_t image) const {
-    return rows_of(tensors.at("vision_last_hidden_state")[image]);
+    Rows rows;
+    for (int64_t r = images.begin[static_cast<size_t>(image)];
+         r < images.begin[static_cast<size_t>(image) + 1]; ++r) {
+      const std::span<const float> row = images.rows.row(r);
+      rows.emplace_back(row.begin(), row.end());
+    }
+    return rows;
   }
 };
 
