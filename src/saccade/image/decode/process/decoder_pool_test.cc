@@ -748,8 +748,12 @@ TEST(DecoderMessages, NothingIsBelieved) {
       [](DecodeReply& r) { r.shrunk = {30, 20, 0, std::nan(""), 30, 20}; },
       [](DecodeReply& r) { r.shrunk = {30, 20, 0, 0, 30, 23}; },
       [](DecodeReply& r) { r.shrunk = {-30, 20, 0, 0, 30, 20}; },
-      [](DecodeReply& r) { r.format = {'r', 'a', 'w'}, r.shrunk = {250, 160, 0, 0, 30, 20}; },
-      [](DecodeReply& r) { r.format = {'r', 'a', 'w'}, r.shrunk = {29, 20, 0, 0, 30, 20}; },
+      [](DecodeReply& r) {
+        r.format = {'r', 'a', 'w'}, r.shrunk = {250, 160, 0, 0, 30, 20};
+      },
+      [](DecodeReply& r) {
+        r.format = {'r', 'a', 'w'}, r.shrunk = {29, 20, 0, 0, 30, 20};
+      },
   };
   for (size_t i = 0; i < lies.size(); ++i) {
     DecodeReply reply = reply_of(good, true);
