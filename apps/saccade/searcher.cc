@@ -1,5 +1,6 @@
 #include "searcher.h"
 
+#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,8 +21,12 @@ Result<std::unique_ptr<Searcher>> Searcher::open(SearchOptions& options, const S
                                                                 options.encoder, session)));
   SACCADE_ASSIGN(searcher->snapshot_, searcher->core_->snapshot());
   if (options.lists) return searcher;
-  searcher->look_ahead_ =
-      std::jthread([snapshot = searcher->snapshot_, first] { look_ahead(snapshot->collection, first); });
+  searcher->look_ahead_ = std::jthread([snapshot = searcher->snapshot_, first] {
+    try {
+      look_ahead(snapshot->collection, first);
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the search meets it, and tells of it
+    }
+  });
   SACCADE_ASSIGN(const LoadedEncoder* loaded, searcher->core_->encoder());
   warn_of_starter(searcher->collection(), session.messages);
   if (!options.rerank.empty()) {

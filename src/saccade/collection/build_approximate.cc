@@ -94,7 +94,7 @@ Result<std::unique_ptr<const ApproximateIndex>> build_approximate(const Collecti
 
 Status check_not_compacted(const CollectionReader& built_from) {
   const int64_t generation = built_from.generation();
-  SACCADE_ASSIGN(const CollectionReader now, CollectionReader::open(built_from.folder()));
+  SACCADE_ASSIGN(const CollectionReader now, CollectionReader::open(built_from.files()));
   if (now.generation() == generation) return {};
   std::error_code error;
   std::filesystem::remove(approximate_path(built_from.files(), generation), error);

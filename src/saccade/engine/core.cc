@@ -540,6 +540,8 @@ Result<EngineCore::Reencoded> EngineCore::reencode(const ReencodeCall& call, con
     report.failed = std::move(more.failed);
     report.cancelled = more.cancelled;
   }
+  // Also where calibration was stopped, which tells of it by a note alone.
+  report.cancelled = report.cancelled || stop.stop_requested();
   if (call.name.empty() || report.cancelled) return done;
   if (!report.failed.empty() && !call.incomplete) return done;
   SACCADE_TRY(switch_name(call.name, first, to, stop));

@@ -280,6 +280,9 @@ Status Jobs::remove_picture(ServedCollection& collection, int64_t id) {
   const bool sent = uploads_.contains(owner, item.path);
   const auto remove = [&]() -> Status {
     SACCADE_ASSIGN(Turn turn_taken, turn(collection, options_.turn_seconds));
+    // Meanwhile the collection's name may have been switched to another one, where the id is another image's.
+    SACCADE_ASSIGN(const std::optional<Item> there, turn_taken.writer.find_path(item.path));
+    if (!there || there->id != id) return fail(ErrorCode::kNotFound, "id {}: no such item", id);
     if (sent) uploads_.mark(owner, item.path);
     const std::array<int64_t, 1> ids = {id};
     const Result<int64_t> removed = turn_taken.writer.remove_ids(ids);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -223,6 +224,37 @@ TEST_F(Changing, PicturesAreTakenInAndOut) {
   add(7);
   ASSERT_TRUE(served_->collections().front()->follow());
   EXPECT_EQ(items(), 8);
+}
+
+// While a request waits for its turn, another collection may take the place, where the id is another image's.
+TEST_F(Changing, AnIdIsTakenOutOfTheCollectionThatItWasReadFromAlone) {
+  JobOptions options;
+  options.uploads = uploads_;
+  options.turn_seconds = 20;
+  jobs_ = std::make_unique<Jobs>(options);
+  service_ = std::make_unique<Service>(ServiceOptions(), *served_, keys_, pool_, metrics_, jobs_.get());
+  const fs::path other = temporary_.path() / "another";
+  {
+    auto writer = CollectionWriter::create(other, test::fake_checkpoint());
+    ASSERT_TRUE(writer) << writer.error().message;
+    CollectionChange change;
+    change.puts = {test::put_of("/another.jpg", 1)};
+    ASSERT_TRUE(writer->commit(change));
+  }
+  HttpResponse refused;
+  {
+    std::unique_lock turn(served_->collections().front()->writing);
+    const std::jthread asks([&] { refused = take_out(1); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    fs::rename(folder_, temporary_.path() / "before");
+    fs::rename(other, folder_);
+    turn.unlock();
+  }
+  EXPECT_EQ(refused.status, 404) << refused.body;
+  const auto now = CollectionReader::open(folder_);
+  ASSERT_TRUE(now) << now.error().message;
+  EXPECT_EQ(now->item_count(), 1);
+  EXPECT_TRUE(fs::exists(pictures_ / "p0.png"));
 }
 
 TEST_F(Changing, PicturesThatAreSentStayWithinABound) {

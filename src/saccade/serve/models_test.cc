@@ -60,7 +60,17 @@ TEST_F(Models, OneThatIsRetiredIsUnloadedAndComesBackWhenItIsAdded) {
   models.retire(*a);
   EXPECT_THAT(models.all(), testing::ElementsAre(b));
   EXPECT_EQ(models.bytes(), a->bytes + b->bytes);  // whoever holds its encoder keeps it
+  auto again = a->encoder();                       // work that began before
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(*again, *held);
   held->reset();
+  EXPECT_EQ(models.bytes(), a->bytes + b->bytes);
+  again->reset();
+  EXPECT_EQ(models.bytes(), b->bytes);
+  auto anew = a->encoder();
+  ASSERT_TRUE(anew) << anew.error().message;
+  EXPECT_EQ(models.bytes(), a->bytes + b->bytes);
+  anew->reset();
   EXPECT_EQ(models.bytes(), b->bytes);
   EXPECT_EQ(add(models, "a"), a);
   EXPECT_THAT(models.all(), testing::ElementsAre(a, b));

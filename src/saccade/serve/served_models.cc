@@ -107,8 +107,13 @@ Result<std::shared_ptr<SharedEncoder>> ServedModels::encoder_of(ServedModel& mod
   const auto loaded = [&] {
     const std::lock_guard lock(mutex_);
     model.used_ = ++asked_;
-    if (!model.encoder_ && (model.encoder_ = model.last_.lock())) changed_.notify_all();
-    return model.encoder_;
+    if (model.encoder_) return model.encoder_;
+    std::shared_ptr<SharedEncoder> last = model.last_.lock();
+    if (last && !model.retired_) {  // a retired one goes when its last user ends
+      model.encoder_ = last;
+      changed_.notify_all();
+    }
+    return last;
   };
   if (auto encoder = loaded()) return encoder;
   // Covers waiting for other callers that load this model and then for memory, both together.
@@ -169,7 +174,7 @@ std::shared_ptr<SharedEncoder> ServedModels::keep(ServedModel& model,
   };
   std::shared_ptr<SharedEncoder> shared(encoder.release(), ended);
   const std::lock_guard lock(mutex_);
-  model.encoder_ = shared;
+  if (!model.retired_) model.encoder_ = shared;
   model.last_ = shared;
   model.used_ = ++asked_;
   ++model.loads_;

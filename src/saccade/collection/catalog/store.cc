@@ -233,6 +233,13 @@ Result<int64_t> check_schema_inner(Database& database, const CollectionInfo& inf
 
 }  // namespace
 
+std::filesystem::path files_of(const std::filesystem::path& folder) {
+  std::error_code error;
+  const std::filesystem::path resolved = std::filesystem::canonical(folder, error);
+  if (error) return folder;  // opening it says why
+  return resolved == std::filesystem::absolute(folder, error).lexically_normal() ? folder : resolved;
+}
+
 std::filesystem::path rows_path(const std::filesystem::path& folder, int64_t generation) {
   return folder / fmt::format("rows-{}.f32", generation);
 }

@@ -36,6 +36,10 @@ inline constexpr std::string_view kLockName = "lock";
 // may delete one.
 inline constexpr int kSnapshotTries = 5;
 
+// Where the files of a folder lie. A link on the way may be switched to another collection at any time, and what was
+// opened before belongs to the first.
+std::filesystem::path files_of(const std::filesystem::path& folder);
+
 std::filesystem::path rows_path(const std::filesystem::path& folder, int64_t generation);
 // The generation of a name as rows_path and those of late_file.h, int8_file.h and approximate_index.h make them, or 0.
 int64_t generation_of(std::string_view name);

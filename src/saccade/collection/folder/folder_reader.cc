@@ -111,15 +111,6 @@ std::vector<Database> others_alike(const std::filesystem::path& folder, const Co
   return others;
 }
 
-// Where the folder's files lie. A link on the way may be switched to another collection at any time, and what was read
-// before belongs to the first.
-std::filesystem::path files_of(const std::filesystem::path& folder) {
-  std::error_code error;
-  const std::filesystem::path resolved = std::filesystem::canonical(folder, error);
-  if (error) return folder;  // opening it says why
-  return resolved == std::filesystem::absolute(folder, error).lexically_normal() ? folder : resolved;
-}
-
 // Reads which item has which row, and counts the items of rows from `begin` to before `end`.
 Result<int64_t> read_rows(Database& database, int64_t begin, int64_t end, Snapshot& snapshot) {
   SACCADE_ASSIGN(Statement statement,
@@ -211,7 +202,7 @@ FolderReader::~FolderReader() = default;
 
 Result<FolderReader> FolderReader::open(const std::filesystem::path& folder) {
   const auto opened = [&]() -> Result<FolderReader> {
-    const std::filesystem::path files = files_of(folder);
+    const std::filesystem::path files = store::files_of(folder);
     SACCADE_ASSIGN(CollectionInfo info, store::read_info(files));
     SACCADE_ASSIGN(Database database, store::open_catalog(files, info, Database::Mode::kRead));
     auto state = std::make_unique<State>(folder, files, std::move(info), std::move(database));
@@ -615,7 +606,7 @@ Status FolderReader::refresh() {
   if (state_->snapshot.own_rows) return {};
   const std::lock_guard lock(state_->mutex);
   // A second connection first: if anything fails, the old snapshot is as it was.
-  std::filesystem::path files = files_of(state_->folder);
+  std::filesystem::path files = store::files_of(state_->folder);
   SACCADE_ASSIGN(Database database,
                  store::open_catalog(files, state_->info, Database::Mode::kRead).in("refresh collection"));
   SACCADE_ASSIGN(Snapshot snapshot, take_snapshot(database, files, state_->info));

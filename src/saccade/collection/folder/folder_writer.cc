@@ -120,7 +120,8 @@ Status clear_for_creation(const std::filesystem::path& folder) {
 }  // namespace
 
 struct FolderWriter::State {
-  std::filesystem::path folder;
+  std::filesystem::path folder;  // as it was named
+  std::filesystem::path files;   // what it led to when it was opened (store::files_of)
   CollectionInfo info;
   WriterOptions options;
   Descriptor lock;
@@ -132,8 +133,10 @@ struct FolderWriter::State {
   bool broken = false;  // a write failed half-way: only a fresh open knows what the disk holds
   mutable std::mutex mutex;
 
-  State(std::filesystem::path path, CollectionInfo what, WriterOptions how, Descriptor held, Database opened)
+  State(std::filesystem::path path, std::filesystem::path resolved, CollectionInfo what, WriterOptions how,
+        Descriptor held, Database opened)
       : folder(std::move(path)),
+        files(std::move(resolved)),
         info(std::move(what)),
         options(std::move(how)),
         lock(std::move(held)),
@@ -145,7 +148,7 @@ struct FolderWriter::State {
   [[nodiscard]] int64_t bytes_a_row() const {
     return info.checkpoint.dim * static_cast<int64_t>(sizeof(float));
   }
-  [[nodiscard]] std::string rows_name() const { return store::rows_path(folder, meta.generation).string(); }
+  [[nodiscard]] std::string rows_name() const { return store::rows_path(files, meta.generation).string(); }
 
   [[nodiscard]] Status usable() const {
     if (!broken) return {};
@@ -200,6 +203,7 @@ Result<FolderWriter> FolderWriter::create(const std::filesystem::path& folder, c
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) return fail(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
+    const std::filesystem::path files = store::files_of(folder);
     CollectionInfo info;
     info.product_version = version();
     info.created = store::utc_text(store::now_seconds());
@@ -209,44 +213,49 @@ Result<FolderWriter> FolderWriter::create(const std::filesystem::path& folder, c
     info.format_version = settings.late ? 2 : 1;
     {
       // Before the lock file is made: another's folder stays as it is.
-      if (!has_info(folder)) SACCADE_TRY(leftovers_of_creation(folder));
-      SACCADE_ASSIGN(const Descriptor lock, take_lock(folder));
-      if (has_info(folder))
+      if (!has_info(files)) SACCADE_TRY(leftovers_of_creation(files));
+      SACCADE_ASSIGN(const Descriptor lock, take_lock(files));
+      if (has_info(files))
         return fail(ErrorCode::kUsage, "{}: there is a collection already", folder.string());
-      SACCADE_TRY(clear_for_creation(folder));
+      SACCADE_TRY(clear_for_creation(files));
       if (options.on_step) options.on_step("creating");
-      SACCADE_TRY(write_file_atomic(store::rows_path(folder, store::Meta{}.generation), ""));
-      if (settings.late) SACCADE_TRY(store::LateWriter::create(folder, store::Meta{}.generation));
+      SACCADE_TRY(write_file_atomic(store::rows_path(files, store::Meta{}.generation), ""));
+      if (settings.late) SACCADE_TRY(store::LateWriter::create(files, store::Meta{}.generation));
       if (options.on_step) options.on_step("rows made");
       SACCADE_ASSIGN(Database database,
-                     Database::open(folder / store::kCatalogName, Database::Mode::kCreate).in("catalog"));
+                     Database::open(files / store::kCatalogName, Database::Mode::kCreate).in("catalog"));
       SACCADE_TRY(store::create_schema(database, info).in("catalog"));
       if (options.on_step) options.on_step("catalog made");
-      SACCADE_TRY(store::write_info(folder, info));  // last: from here on it is a collection
+      SACCADE_TRY(store::write_info(files, info));  // last: from here on it is a collection
       if (options.on_step) options.on_step("created");
     }
-    return open(folder, options);
+    return open(folder, files, options);
   };
   return created().in("make collection");
 }
 
 Result<FolderWriter> FolderWriter::open(const std::filesystem::path& folder, const WriterOptions& options) {
+  return open(folder, store::files_of(folder), options);
+}
+
+Result<FolderWriter> FolderWriter::open(const std::filesystem::path& folder,
+                                        const std::filesystem::path& files, const WriterOptions& options) {
   const auto opened = [&]() -> Result<FolderWriter> {
     // Before the lock file is made: a folder that is no collection stays as it is.
-    SACCADE_ASSIGN(CollectionInfo info, store::read_info(folder));
-    SACCADE_ASSIGN(Descriptor lock, take_lock(folder));
-    SACCADE_ASSIGN(Database database, store::open_catalog(folder, info, Database::Mode::kWrite));
-    auto state =
-        std::make_unique<State>(folder, std::move(info), options, std::move(lock), std::move(database));
+    SACCADE_ASSIGN(CollectionInfo info, store::read_info(files));
+    SACCADE_ASSIGN(Descriptor lock, take_lock(files));
+    SACCADE_ASSIGN(Database database, store::open_catalog(files, info, Database::Mode::kWrite));
+    auto state = std::make_unique<State>(folder, files, std::move(info), options, std::move(lock),
+                                         std::move(database));
     SACCADE_ASSIGN(state->meta, store::read_meta(state->database));
     SACCADE_ASSIGN(const int64_t bytes, store::row_bytes(state->meta, state->info.checkpoint.dim));
     if (state->info.settings.late) {
-      SACCADE_ASSIGN(state->late, store::LateWriter::open(folder, state->meta.generation, state->meta.rows,
+      SACCADE_ASSIGN(state->late, store::LateWriter::open(files, state->meta.generation, state->meta.rows,
                                                           store::late_layout(state->info)));
     }
     SACCADE_ASSIGN(state->rows_file,
-                   store::open_grown(store::rows_path(folder, state->meta.generation), bytes, "rows"));
-    remove_debris(folder, state->meta.generation);
+                   store::open_grown(store::rows_path(files, state->meta.generation), bytes, "rows"));
+    remove_debris(files, state->meta.generation);
     return FolderWriter(std::move(state));
   };
   return opened().in("open collection for writing");
@@ -460,7 +469,7 @@ Status FolderWriter::State::update_int8(const ProgressCallback& progress, const 
   if (policy == Int8Policy::kOff || (policy == Int8Policy::kAuto && meta.rows < options.int8_auto_rows))
     return {};
   if (!int8) {
-    SACCADE_ASSIGN(int8, store::Int8Writer::open(folder, meta.generation, rows_file.get(), meta.rows,
+    SACCADE_ASSIGN(int8, store::Int8Writer::open(files, meta.generation, rows_file.get(), meta.rows,
                                                  info.checkpoint.dim));
   }
   auto updated = int8->update(
@@ -691,7 +700,7 @@ Status FolderWriter::State::compact_late(std::span<const std::pair<int64_t, int6
   std::vector<int64_t> rows;
   for (const auto& [row, id] : items) rows.push_back(row);
   int64_t done = 0;
-  return late.write_compacted(folder, generation, rows, [&]() -> Status {
+  return late.write_compacted(files, generation, rows, [&]() -> Status {
     if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop; nothing has changed");
     if (progress) progress({"compacting late rows", ++done, static_cast<int64_t>(rows.size()), {}});
     return {};
@@ -728,7 +737,7 @@ Result<int64_t> FolderWriter::compact(const ProgressCallback& progress, std::sto
     }
 
     const store::Meta next{kept, state.meta.generation + 1};
-    const std::filesystem::path new_path = store::rows_path(state.folder, next.generation);
+    const std::filesystem::path new_path = store::rows_path(state.files, next.generation);
     SACCADE_ASSIGN(AtomicFile file, AtomicFile::create(new_path));
     SACCADE_TRY(state.write_compacted(items, file, progress, stop));
     const bool with_late = state.info.settings.late.has_value();
@@ -741,7 +750,7 @@ Result<int64_t> FolderWriter::compact(const ProgressCallback& progress, std::sto
     store::LateWriter late;
     if (with_late) {
       SACCADE_ASSIGN(
-          late, store::LateWriter::open(state.folder, next.generation, kept, store::late_layout(state.info)));
+          late, store::LateWriter::open(state.files, next.generation, kept, store::late_layout(state.info)));
     }
 
     SACCADE_ASSIGN(Transaction transaction, Transaction::begin(state.database));
@@ -766,11 +775,11 @@ Result<int64_t> FolderWriter::compact(const ProgressCallback& progress, std::sto
     state.step("compacted");
     // If not now, then when next opened for writing.
     std::error_code error;
-    std::filesystem::remove(store::rows_path(state.folder, old), error);
-    std::filesystem::remove(store::late_rows_path(state.folder, old), error);
-    std::filesystem::remove(store::late_ends_path(state.folder, old), error);
-    std::filesystem::remove(store::int8_path(state.folder, old), error);
-    std::filesystem::remove(approximate_path(state.folder, old), error);
+    std::filesystem::remove(store::rows_path(state.files, old), error);
+    std::filesystem::remove(store::late_rows_path(state.files, old), error);
+    std::filesystem::remove(store::late_ends_path(state.files, old), error);
+    std::filesystem::remove(store::int8_path(state.files, old), error);
+    std::filesystem::remove(approximate_path(state.files, old), error);
     static_cast<void>(state.update_int8(progress, stop).has_value());  // as after a commit
     return dropped;
   };

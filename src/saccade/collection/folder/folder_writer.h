@@ -56,6 +56,9 @@ class FolderWriter final : public ItemWriter {
 
  private:
   struct State;
+  // `files`: where the files of `folder` lie.
+  static Result<FolderWriter> open(const std::filesystem::path& folder, const std::filesystem::path& files,
+                                   const WriterOptions& options);
   explicit FolderWriter(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

@@ -21,6 +21,7 @@
 #include "saccade/image/decode/video.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/nn/workers.h"
+#include "saccade/text/utf8.h"
 
 namespace saccade {
 namespace {
@@ -45,7 +46,8 @@ class Reencoding {
         pool_(pool),
         progress_(progress),
         stop_(std::move(stop)),
-        keeps_ids_(!weaviate::is_address(into.folder()) && !weaviate::is_address(from.folder())),
+        to_address_(weaviate::is_address(into.folder())),
+        keeps_ids_(!to_address_ && !weaviate::is_address(from.folder())),
         block_(static_cast<size_t>(std::max(std::max(1, options.batch), 2 * pool.size()))),
         decider_(into, options_, encoded_) {}
 
@@ -80,6 +82,9 @@ class Reencoding {
   Status get_encoder();
   Result<bool> remove_lost(const CollectionReader& copy, int64_t there);
   void tell(int64_t done, int64_t total) const;
+  // kCancelled where the run was asked to stop.
+  [[nodiscard]] Status go_on() const;
+  Status drop_settled_failures();
 
   CollectionWriter& into_;
   const EncoderSource& source_;
@@ -88,6 +93,7 @@ class Reencoding {
   ThreadPool& pool_;
   const ProgressCallback& progress_;
   std::stop_token stop_;
+  const bool to_address_;  // whose text is valid UTF-8
   const bool keeps_ids_;
   const size_t block_;  // files prepared at a time
   ReencodeReport report_;
@@ -116,6 +122,11 @@ void Reencoding::tell(int64_t done, int64_t total) const {
   progress_({"encoding", done, total, detail});
 }
 
+Status Reencoding::go_on() const {
+  if (stop_.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop");
+  return {};
+}
+
 Status Reencoding::commit_if(size_t changes) {
   const size_t waiting = change_.updates.size() + change_.facts.size() + change_.removals.size();
   if (waiting < changes) return {};
@@ -131,6 +142,7 @@ Status Reencoding::compare(std::vector<CarriedItem>& items, const CollectionRead
   for (const CarriedItem& one : items) paths.push_back(one.item.path);
   SACCADE_TRY(into_.expect(paths));
   for (CarriedItem& one : items) {
+    SACCADE_TRY(go_on());
     ++report_.items;
     SACCADE_ASSIGN(std::optional<Item> there, into_.find_path(one.item.path));
     bool moved = false;
@@ -146,10 +158,12 @@ Status Reencoding::compare(std::vector<CarriedItem>& items, const CollectionRead
       if (tried == tried_.end() || tried->second != one.item.hash) found.lacking.push_back(one.item.id);
       continue;
     }
-    if (moved || there->caption != one.item.caption || there->added != one.item.added) {
+    const std::string& caption = one.item.caption;
+    if (moved || there->caption != (to_address_ ? to_valid_utf8(caption) : caption) ||
+        there->added != one.item.added) {
       Item changed = *there;
       changed.path = one.item.path;
-      changed.caption = one.item.caption;
+      changed.caption = caption;
       changed.added = one.item.added;
       change_.updates.push_back(std::move(changed));
     }
@@ -366,14 +380,19 @@ Result<bool> Reencoding::pass(bool first) {
   Difference found;
   std::vector<CarriedItem> items;
   report_.items = 0;
-  SACCADE_TRY(
-      from_.for_each_row([&](const Item& item, const ItemFacts& facts, std::span<const float> /*row*/) {
-        items.push_back({item, facts});
-        if (items.size() < kCompared) return Status{};
-        tell(0, 0);
-        return compare(items, copy, first, found);
-      }));
-  SACCADE_TRY(compare(items, copy, first, found));
+  moved_.clear();
+  const auto take = [&](const Item& item, const ItemFacts& facts, std::span<const float> /*row*/) -> Status {
+    SACCADE_TRY(go_on());
+    items.push_back({item, facts});
+    if (items.size() < kCompared) return {};
+    tell(0, 0);
+    return compare(items, copy, first, found);
+  };
+  Status compared = from_.for_each_row(take);
+  if (compared) compared = compare(items, copy, first, found);
+  if (!compared && !(compared.error().code == ErrorCode::kCancelled && stop_.stop_requested())) {
+    return fail(std::move(compared).error());
+  }
   SACCADE_TRY(commit_if(0));
   if (stop_.stop_requested()) return false;
   if (!found.lacking.empty()) SACCADE_TRY(encode(found.lacking));
@@ -381,6 +400,20 @@ Result<bool> Reencoding::pass(bool first) {
   // Behind the encoding, so that the embedding of a file under a new name is taken from the item of its old one.
   SACCADE_ASSIGN(const bool lost, remove_lost(copy, found.there));
   return found.changed || lost || !found.lacking.empty();
+}
+
+// Drops the failures of items that the first collection has lost by now, or that the copy has all the same.
+Status Reencoding::drop_settled_failures() {
+  std::vector<Failure> left;
+  for (Failure& failure : encoded_.failed) {
+    const auto item = from_.item_of_path(failure.path);
+    if (!item && item.error().code == ErrorCode::kNotFound) continue;
+    if (!item) return fail(item.error());
+    SACCADE_ASSIGN(const std::optional<Item> there, into_.find_path(failure.path));
+    if (!there || !has_content(*there, *item)) left.push_back(std::move(failure));
+  }
+  encoded_.failed = std::move(left);
+  return {};
 }
 
 Result<ReencodeReport> Reencoding::run() {
@@ -393,10 +426,17 @@ Result<ReencodeReport> Reencoding::run() {
     SACCADE_ASSIGN(more, pass(passes == 0));
   }
   report_.cancelled = stop_.stop_requested();
+  if (more && !report_.cancelled) {
+    return fail(ErrorCode::kLimit,
+                "the first collection has changed during each of {} passes; encoded images are kept, and the "
+                "same call goes on from here",
+                kMostPasses);
+  }
   if (!report_.cancelled) SACCADE_TRY(into_.update_int8_rows(progress_, stop_));
   report_.added = encoded_.added;
   report_.updated = encoded_.updated;
   report_.duplicates = encoded_.duplicates;
+  if (!report_.cancelled) SACCADE_TRY(drop_settled_failures());
   report_.failed = std::move(encoded_.failed);
   std::ranges::sort(report_.failed, {}, &Failure::path);
   return std::move(report_);

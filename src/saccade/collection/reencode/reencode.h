@@ -50,7 +50,8 @@ Status check_copy(const CollectionInfo& copy, const CollectionInfo& from);
 //
 // Options in use are `limits`, `video_tools`, `videos`, `batch`, `mix_precisions` and those of memory and transactions. An
 // item that cannot be encoded never ends the run. Errors that do: those of check_copy and check_encoder, a failing encoder,
-// and kIo. `from` is refreshed meanwhile. Memory: that of ingest(), and the items of `from`. Must not be called from inside a
+// kIo, and kLimit if
+// `from` has changed during each of many passes. `from` is refreshed meanwhile. Memory: that of ingest(), and the items of `from`. Must not be called from inside a
 // task of `pool`.
 Result<ReencodeReport> reencode(CollectionWriter& into, const EncoderSource& encoder, CollectionReader& from,
                                 const IngestOptions& options, ThreadPool& pool,

@@ -246,6 +246,102 @@ TEST_F(Reencode, TakesInWhatTheFirstGainedAndLostMeanwhile) {
   EXPECT_THAT(CollectionReader::open(second_).value().removed().value(), SizeIs(1));
 }
 
+// A failure counts as far as the item still lacks at the end.
+TEST_F(Reencode, FailuresThatWereSettledMeanwhileAreNotReported) {
+  for (int i = 0; i < 5; ++i) draw(fmt::format("{}.png", i), i);
+  index_first();
+  fs::remove(pictures_ / "0.png");
+  std::ofstream(pictures_ / "1.png", std::ios::app) << "more";
+  std::ofstream(pictures_ / "2.png", std::ios::app) << "more";
+  bool changed = false;
+  const auto report = fill({}, [&](const ProgressUpdate& update) {
+    if (update.done == 0 || changed) return;
+    changed = true;
+    draw("1.png", 11);
+    draw("2.png", 2);
+    index_first();
+    std::ofstream(pictures_ / "2.png", std::ios::app) << "more";
+    auto writer = CollectionWriter::open(first_);
+    ASSERT_OK(writer);
+    ASSERT_EQ(writer->remove_path(pictures_ / "0.png").value(), 1);
+  });
+  ASSERT_OK(report);
+  ASSERT_TRUE(changed);
+  EXPECT_EQ(report->items, 4);
+  ASSERT_THAT(report->failed, SizeIs(1));
+  EXPECT_EQ(report->failed.front().path, (pictures_ / "2.png").string());
+  EXPECT_THAT(test::paths_of(CollectionReader::open(second_).value()),
+              testing::ElementsAre((pictures_ / "1.png").string(), (pictures_ / "3.png").string(),
+                                   (pictures_ / "4.png").string()));
+}
+
+TEST_F(Reencode, AnItemThatMovedAndThenWentIsRemoved) {
+  for (int i = 0; i < 3; ++i) draw(fmt::format("{}.png", i), i);
+  index_first();
+  ASSERT_OK(fill());
+  fs::create_directories(pictures_ / "new");
+  fs::rename(pictures_ / "0.png", pictures_ / "new" / "name.png");
+  draw("5.png", 5);
+  index_first(true);
+  bool changed = false;
+  const auto report = fill({}, [&](const ProgressUpdate& update) {
+    if (update.done == 0 || changed) return;
+    changed = true;
+    auto writer = CollectionWriter::open(first_);
+    ASSERT_OK(writer);
+    ASSERT_EQ(writer->remove_path(pictures_ / "new" / "name.png").value(), 1);
+  });
+  ASSERT_OK(report);
+  ASSERT_TRUE(changed);
+  EXPECT_EQ(report->moved, 1);
+  EXPECT_EQ(report->removed, 1);
+  expect_same_items();
+}
+
+TEST_F(Reencode, ACollectionThatNeverRestsIsNotSaidToBeCopied) {
+  draw("0.png", 0);
+  index_first();
+  int drawn = 0;
+  const auto restless = fill({}, [&](const ProgressUpdate& update) {
+    if (update.done == 0) return;
+    ++drawn;
+    draw(fmt::format("{}.png", drawn), drawn);
+    index_first();
+  });
+  ASSERT_FALSE(restless);
+  EXPECT_EQ(restless.error().code, ErrorCode::kLimit);
+  EXPECT_THAT(restless.error().message, HasSubstr("has changed during each of 20 passes"));
+  EXPECT_EQ(drawn, 20);
+  const auto report = fill();
+  ASSERT_OK(report);
+  EXPECT_EQ(report->unchanged, 20);
+  EXPECT_EQ(report->added, 1);
+  expect_same_items();
+}
+
+TEST_F(Reencode, AStopEndsTheComparison) {
+  {
+    auto writer = CollectionWriter::create(first_, test::fake_checkpoint());
+    ASSERT_OK(writer);
+    CollectionChange change;
+    for (int i = 0; i < 600; ++i) change.puts.push_back(test::put_of(fmt::format("/{}.jpg", i), i));
+    ASSERT_OK(writer->commit(change));
+  }
+  std::stop_source stop;
+  int told = 0;
+  const auto report = fill(
+      {},
+      [&](const ProgressUpdate& /*update*/) {
+        ++told;
+        stop.request_stop();
+      },
+      stop.get_token());
+  ASSERT_OK(report);
+  EXPECT_TRUE(report->cancelled);
+  EXPECT_EQ(report->items, 0);
+  EXPECT_EQ(told, 1);
+}
+
 TEST_F(Reencode, FollowsWhatChangedBetweenTwoRuns) {
   for (int i = 0; i < 5; ++i) draw(fmt::format("{}.png", i), i);
   index_first();

@@ -14,6 +14,7 @@
 #include "saccade/collection/weaviate/weaviate_store.h"
 #include "saccade/core/files/file_lock.h"
 #include "saccade/core/files/files.h"
+#include "saccade/core/files/sync_folder.h"
 #include "saccade/core/files/temporary_files.h"
 
 namespace saccade {
@@ -90,7 +91,11 @@ Status switch_link(const std::filesystem::path& link, const std::filesystem::pat
   std::filesystem::create_directory_symlink(target, fresh, error);
   if (error) return fail(ErrorCode::kIo, "{}: {}", fresh.string(), error.message());
   std::filesystem::rename(fresh, link, error);
-  if (!error) return {};
+  if (!error) {
+    // Before the second collection ends being a copy: after a crash the link must not lead to the first one then.
+    sync_folder(link.parent_path());
+    return {};
+  }
   std::error_code ignored;
   std::filesystem::remove(fresh, ignored);
   return fail(ErrorCode::kIo, "{}", error.message());

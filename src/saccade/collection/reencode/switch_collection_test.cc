@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <thread>
 
@@ -112,6 +113,56 @@ TEST_F(SwitchLink, ACollectionIsThereAtEveryMoment) {
     }
   }
   EXPECT_EQ(missing, 0);
+}
+
+// A writer goes on with the collection that the link led to when it was opened.
+TEST_F(SwitchLink, AWriterStaysWithWhatItOpened) {
+  IngestSettings settings;
+  settings.int8_rows = Int8Policy::kOn;
+  const fs::path old = folder_ / "old";
+  ASSERT_OK(CollectionWriter::create(old, test::fake_checkpoint(), settings));
+  fs::create_directory_symlink(old, link_);
+  {
+    auto other = CollectionWriter::open(second_);
+    ASSERT_OK(other);
+    CollectionChange change;
+    change.puts = {test::put_of("/other", 9)};
+    ASSERT_OK(other->commit(change));
+  }
+  const auto content = [](const fs::path& folder) {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      const auto bytes = read_file(entry.path());
+      EXPECT_TRUE(bytes) << entry.path();
+      if (bytes) files[entry.path().filename().string()] = *bytes;
+    }
+    return files;
+  };
+  const auto before = content(second_);
+  {
+    auto writer = CollectionWriter::open(link_);
+    ASSERT_OK(writer);
+    fs::remove(link_);
+    fs::create_directory_symlink(second_, link_);
+    EXPECT_EQ(writer->folder(), link_);
+    CollectionChange change;
+    change.puts = {test::put_of("/a", 1), test::put_of("/b", 2)};
+    ASSERT_OK(writer->commit(change));
+    ASSERT_EQ(writer->remove_path("/a").value(), 1);
+    ASSERT_EQ(writer->compact().value(), 1);
+    change.puts = {test::put_of("/c", 3)};
+    ASSERT_OK(writer->commit(change));
+  }
+  EXPECT_EQ(content(second_), before);
+  EXPECT_TRUE(fs::exists(old / "rows-2.f32"));
+  EXPECT_TRUE(fs::exists(old / "rows-2.i8"));
+  EXPECT_FALSE(fs::exists(old / "rows-1.f32"));
+  EXPECT_FALSE(fs::exists(old / "rows-1.i8"));
+  const auto collection = CollectionReader::open(old);
+  ASSERT_OK(collection);
+  EXPECT_THAT(test::paths_of(*collection), testing::ElementsAre("/b", "/c"));
+  EXPECT_EQ(test::faults(old), "");
+  EXPECT_EQ(test::faults(second_), "");
 }
 
 }  // namespace

@@ -12,17 +12,17 @@
 #include <vector>
 
 #include "saccade/core/files/links.h"
+#include "saccade/core/files/sync_folder.h"
 #include "saccade/core/files/temporary_files.h"
 
 namespace saccade {
-namespace {
-
-// Makes a rename or a new file in `folder` durable. Best effort: some file systems refuse to sync folders.
 void sync_folder(const std::filesystem::path& folder) {
   const Descriptor descriptor(
       ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (descriptor.get() >= 0) ::fsync(descriptor.get());
 }
+
+namespace {
 
 // Opens a regular file for reading and returns its size.
 Result<int> open_regular(const std::filesystem::path& path, int64_t& size) {

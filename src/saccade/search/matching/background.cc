@@ -420,7 +420,7 @@ Result<Background> read_background(const CollectionReader& collection) {
     };
     return read().in(std::string(kBackgroundName));
   }
-  const std::filesystem::path path = collection.folder() / kBackgroundName;
+  const std::filesystem::path path = collection.files() / kBackgroundName;
   const auto read = [&]() -> Result<Background> {
     std::error_code error;
     if (!std::filesystem::exists(path, error)) return fail(ErrorCode::kNotFound, "not measured yet");
@@ -453,7 +453,7 @@ Result<std::optional<Background>> refresh_background(const CollectionReader& col
     SACCADE_ASSIGN(const std::string bytes, safetensors_bytes(content.tensors, content.metadata));
     SACCADE_TRY(index->keep(kBackgroundName, bytes));
   } else {
-    SACCADE_TRY(write_background(collection.folder(), background));
+    SACCADE_TRY(write_background(collection.files(), background));
   }
   return std::optional<Background>(std::move(background));
 }

@@ -467,6 +467,23 @@ TEST_F(BackgroundTest, ADamagedFileIsAnErrorAndMeasuredAnew) {
   EXPECT_EQ(read()->items, 300);
 }
 
+TEST_F(BackgroundTest, LiesInTheFolderThatALinkLedTo) {
+  add(300);
+  const std::filesystem::path link = folder_ / "link";
+  const std::filesystem::path other = folder_ / "other";
+  std::filesystem::create_directories(other);
+  std::filesystem::create_directory_symlink(std::filesystem::absolute(collection_folder()), link);
+  const auto collection = CollectionReader::open(link);
+  ASSERT_TRUE(collection.has_value()) << collection.error().message;
+  std::filesystem::remove(link);
+  std::filesystem::create_directory_symlink(std::filesystem::absolute(other), link);
+  const auto refreshed = refresh_background(*collection, encoder_, pool_);
+  ASSERT_TRUE(refreshed.has_value()) << refreshed.error().message;
+  EXPECT_TRUE(std::filesystem::exists(file()));
+  EXPECT_TRUE(std::filesystem::is_empty(other));
+  EXPECT_TRUE(read_background(*collection).has_value());
+}
+
 TEST_F(BackgroundTest, OneOfAnotherCheckpointIsNotUsed) {
   add(300);
   ASSERT_TRUE(refresh());
