@@ -300,12 +300,13 @@ def hash_of(root, files):
 
 
 def commit_of(root, page):
-    """The commit, and whether tracked files but for the page differ from it."""
+    """The commit, and a hash of the changes, if tracked files but for the page differ from it."""
     def git(*words):
-        return subprocess.run(["git", "-C", str(root), *words], check=True, capture_output=True, text=True).stdout.strip()
+        return subprocess.run(["git", "-C", str(root), *words], check=True, capture_output=True).stdout
 
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", f":!{page}")
-    return git("rev-parse", "--short=12", "HEAD") + (" with changes" if changed else "")
+    commit = git("rev-parse", "--short=12", "HEAD").decode().strip()
+    changes = git("diff", "--binary", "--no-ext-diff", "--no-color", "HEAD", "--", ".", f":!{page}")
+    return f"{commit} with changes {hashlib.sha256(changes).hexdigest()[:12]}" if changes else commit
 
 
 def execute(command, root):

@@ -77,7 +77,9 @@ uint32_t detect() {
   add(CpuLevel::kNeon);
   if ((::getauxval(AT_HWCAP) & HWCAP_ASIMDDP) == 0) return levels;
   add(CpuLevel::kDotProd);
+#ifdef HWCAP2_I8MM  // not in headers of Linux before 5.10
   if ((::getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0) add(CpuLevel::kI8mm);
+#endif
 #endif
   return levels;
 }

@@ -189,7 +189,14 @@ class Files(Small):
         self.assertRegex(study.commit_of(self.root, page), "^[0-9a-f]{12}$")
         self.refused(self.study().measure, "was begun at another commit or with other data")
         self.write("make.txt", "another\n")
-        self.assertTrue(study.commit_of(self.root, page).endswith(" with changes"))
+        changed = study.commit_of(self.root, page)
+        self.assertRegex(changed, "^[0-9a-f]{12} with changes [0-9a-f]{12}$")
+        self.assertEqual(study.commit_of(self.root, page), changed)
+        self.write(page, PAGE + "Still more.\n")
+        self.assertEqual(study.commit_of(self.root, page), changed)
+        self.write("make.txt", "a third\n")
+        self.assertRegex(study.commit_of(self.root, page), "^[0-9a-f]{12} with changes [0-9a-f]{12}$")
+        self.assertNotEqual(study.commit_of(self.root, page), changed)
 
     def test_commands_run_one_after_the_other(self):
         self.write("build/release/bin/saccade-lab", "#!/bin/sh\necho \"$@\" >>log\nexit 3\n")

@@ -158,7 +158,9 @@ class Fetcher {
   Status write_failures() const;
   void work(const std::stop_token& stop);
   void fetch_row(FetchJob job, const std::stop_token& stop);
+  void end_run(Error error);
   [[nodiscard]] bool is_public(const std::string& address) const;
+  [[nodiscard]] std::optional<std::string_view> kind_of(ErrorCode code) const;
   Result<std::string> ending_of(std::string_view image, const std::stop_token& stop) const;
   void settle(OpenShard& shard);
   void report_progress();
@@ -308,10 +310,33 @@ void Fetcher::settle(OpenShard& shard) {
   if (--shard.waiting == 0) changed_.notify_all();
 }
 
+// Ends the run with an error of this machine. The row has no outcome, so that the next run fetches its shard again.
+void Fetcher::end_run(Error error) {
+  const std::lock_guard lock(mutex_);
+  broken_ = fail(std::move(error));
+  changed_.notify_all();
+}
+
 bool Fetcher::is_public(const std::string& address) const {
   if (options_.is_public) return options_.is_public(address);
   const auto number = hub::ip_address(address);
   return number && hub::is_public(*number);
+}
+
+// Returns the kind of failure of bytes that are not decoded with this error. nullopt: it says nothing of the bytes.
+std::optional<std::string_view> Fetcher::kind_of(ErrorCode code) const {
+  switch (code) {
+    case ErrorCode::kUnsupported:
+      return "not_an_image";
+    case ErrorCode::kBadData:
+    case ErrorCode::kLimit:
+      return "broken_image";
+    case ErrorCode::kInternal:  // a decoder's process answers nonsense; without one, libvips does not start
+      if (options_.processes != nullptr) return "broken_image";
+      return std::nullopt;
+    default:
+      return std::nullopt;
+  }
 }
 
 // Decodes an image. Returns the ending of its format, or the decoder's error.
@@ -370,19 +395,16 @@ void Fetcher::fetch_row(FetchJob job, const std::stop_token& stop) {
     if (passing) asked = hub::asked_wait(*reply);
   } else if (auto ending = ending_of(reply->body, stop); !ending) {
     if (stop.stop_requested()) return;
-    failure.kind = ending.error().code == ErrorCode::kUnsupported ? "not_an_image" : "broken_image";
+    const auto kind = kind_of(ending.error().code);
+    if (!kind) return end_run(ending.error().in(job.url));
+    failure.kind = *kind;
     failure.reason = fmt::format("{} bytes: {}", reply->body.size(), ending.error().message);
   } else {
     open.ending = *std::move(ending);
     open.sha256 = sha256_hex(reply->body);
     open.size = std::ssize(reply->body);
     auto offset = shard->spool->add(reply->body);
-    if (!offset) {
-      const std::lock_guard lock(mutex_);
-      broken_ = fail(std::move(offset).error());
-      changed_.notify_all();
-      return;
-    }
+    if (!offset) return end_run(std::move(offset).error());
     open.offset = *offset;
     return settle(*shard);
   }
@@ -403,9 +425,7 @@ void Fetcher::work(const std::stop_token& stop) {
     try {
       fetch_row(*std::move(job), stop);
     } catch (const std::exception& error) {  // no memory
-      const std::lock_guard lock(mutex_);
-      broken_ = fail(ErrorCode::kInternal, "fetch: {}", error.what());
-      changed_.notify_all();
+      end_run({ErrorCode::kInternal, fmt::format("fetch: {}", error.what())});
     }
     schedule_.finish(host);
   }

@@ -289,6 +289,34 @@ TEST_F(Fetching, ImagesThatDoNotDecodeAreFailures) {
   EXPECT_EQ(found, kinds);
 }
 
+// Without the program that decodes HEIC and AVIF nothing is known of the image.
+TEST_F(Fetching, AnImageThatThisMachineCannotDecodeEndsTheRun) {
+  const fs::path pictures = fs::path(saccade::test::kSourceDir) / "tests/data/pictures";
+  for (const std::string name : {"gradient_23x17.heic", "gradient_23x17.avif"}) {
+    SCOPED_TRACE(name);
+    options_.folder = folder_.path() / name;
+    const std::string image = read_file(pictures / name).value();
+    answer_ = [&](const ServerRequest& request) -> ServerReply {
+      return {.body = request.path == "/c" ? image : png_of(request.path)};
+    };
+    table({"/a", "/b", "/c", "/d"});
+    const auto report = fetch();
+    ASSERT_FALSE(report);
+    EXPECT_EQ(report.error().code, ErrorCode::kIo);
+    EXPECT_THAT(report.error().message,
+                HasSubstr("/c: a HEIC or AVIF image, which is decoded by saccade-decode alone"));
+    EXPECT_FALSE(fs::exists(options_.folder / "00001.json"));
+
+    // The next run decodes it.
+    answer_ = [](const ServerRequest& request) { return ServerReply{.body = png_of(request.path)}; };
+    const auto next = fetch();
+    ASSERT_TRUE(next) << next.error().message;
+    EXPECT_EQ(next->images, 4);
+    EXPECT_EQ(next->failed, 0);
+    EXPECT_EQ(failures(), "");
+  }
+}
+
 TEST_F(Fetching, ParquetTablesAreFetched) {
   std::string parquet = read_file(golden("urls")).value();
   const std::string endpoint = server_.endpoint();

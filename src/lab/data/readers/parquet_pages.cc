@@ -317,6 +317,7 @@ Status ParquetPages::read_dictionary(const ParquetPageHeader& header) {
 }
 
 Status ParquetPages::read_values(std::string_view bytes, int64_t count, ParquetPage& page) const {
+  if (count == 0) return {};  // nulls alone: no bytes are needed
   if (header_.encoding == kPlain) return read_plain(bytes, count, page.texts, page.numbers);
   if (header_.encoding == kRuns && leaf_.type == ParquetType::kBoolean) {
     constexpr size_t kLength = 4;  // in front of the runs
@@ -331,7 +332,6 @@ Status ParquetPages::read_values(std::string_view bytes, int64_t count, ParquetP
     return fail(ErrorCode::kUnsupported, "the encoding {}; PLAIN and dictionaries are read",
                 encoding_name(header_.encoding));
   }
-  if (count == 0) return {};
   if (bytes.empty()) return fail(ErrorCode::kBadData, "a page ends before its {} values", count);
   SACCADE_ASSIGN(const std::vector<uint32_t> places,
                  read_runs(bytes.substr(1), static_cast<uint8_t>(bytes.front()), count));

@@ -485,6 +485,38 @@ TEST(ParquetPages, UnpackToExactlyTheirBytes) {
   }
 }
 
+// A page of version 2 whose values are all null may have no bytes behind its levels, whatever its encoding.
+TEST(ParquetPages, OfNullsAloneHaveNoValues) {
+  const std::string nulls("\x06\x00", 2);         // levels: a run of 3 times 0
+  const std::string none("\x15\x04\x15\x04", 4);  // 2 bytes, of the levels; packed as many
+  for (const char encoding : {0, 3, 8}) {         // PLAIN, RLE, RLE_DICTIONARY
+    SCOPED_TRACE(static_cast<int>(encoding));
+    const std::string counts("\x5c\x15\x06\x15\x06\x15\x06", 7);  // 3 values, 3 nulls, 3 rows
+    const std::string levels("\x15\x04\x15\x00\x00\x00", 6);  // of 2 bytes and none; the ends of both structs
+    const std::string header = std::string("\x15\x06", 2) + none + counts + std::string("\x15", 1) +
+                               std::string(1, static_cast<char>(2 * encoding)) + levels;
+    const TestFolder folder;
+    const auto file = data::PieceFile::open(folder.write("pages", header + nulls));
+    ASSERT_TRUE(file) << file.error().message;
+    data::ParquetField leaf;
+    leaf.type = data::ParquetType::kBoolean;
+    leaf.truth = true;
+    leaf.max_definition = 1;
+    data::ParquetChunk chunk;
+    chunk.values = 3;
+    chunk.bytes = std::ssize(header + nulls);
+    data::ParquetPages pages(*file, leaf, chunk);
+    const auto more = pages.next();
+    ASSERT_TRUE(more) << more.error().message;
+    ASSERT_TRUE(*more);
+    const auto page = pages.read(true);
+    ASSERT_TRUE(page) << page.error().message;
+    EXPECT_EQ(page->entries, 3);
+    EXPECT_THAT(page->definition, ElementsAre(0U, 0U, 0U));
+    EXPECT_TRUE(page->numbers.empty());
+  }
+}
+
 TEST(ParquetHeaders, UnknownFieldsArePassedOver) {
   // A dictionary's page of 1 value in 5 bytes. In front of the end: a map of 2 bools by whole numbers, a list of 2 bools.
   const std::string known("\x15\x04\x15\x0a\x15\x0a\x4c\x15\x02\x15\x00\x00", 12);

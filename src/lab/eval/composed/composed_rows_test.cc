@@ -98,6 +98,7 @@ class ComposersInTheTable : public testing::Test {
     options.datasets = {at("test.jsonl").string()};
     options.bootstrap.resamples = 40;
     options.run = run_;
+    options.embed.warning = [this](const std::string& text) { warnings_.push_back(text); };
     return evaluate_composed(composed, options, {}, pool_);
   }
   static const Json& result_of(const Json& metrics, const std::string& method) {
@@ -112,6 +113,7 @@ class ComposersInTheTable : public testing::Test {
   ThreadPool pool_{2};
   std::unique_ptr<EncoderBackend> encoder_;
   fs::path run_;
+  std::vector<std::string> warnings_;
 };
 
 // A composer that sums has exactly the metrics of the sum. It also brings its encoder along.
@@ -256,6 +258,10 @@ TEST_F(ComposersInTheTable, SprcIsRankedByTheNearestRowOfAnImage) {
   EXPECT_EQ(result["tokens_matched"], nullptr);
   EXPECT_THAT(evaluation->info.protocol["description"].get<std::string>(),
               HasSubstr("the largest cosine counts"));
+  // Which the methods' lines are not.
+  EXPECT_THAT(warnings_,
+              testing::Contains(HasSubstr(
+                  "the means of its rows are composed and ranked by sum: these are not its own scores")));
 
   const auto pixels_of = [&](int number) {
     const DecodedImage decoded = decode_image_file(at(fmt::format("pictures/{}.png", number)), {}).value();

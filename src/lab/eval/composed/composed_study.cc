@@ -354,16 +354,19 @@ const ComposedChoice* ComposedStudy::chosen_of(const std::string& model, std::st
 
 Status ComposedStudy::measure(const EncodedContext& context) {
   const ComposedTask& task = *datasets_[context.dataset].task;
-  if (context.pictures.late && evaluation_.embed.warning) {
-    evaluation_.embed.warning(fmt::format(
-        "{}: of late interaction the means of its rows are composed and ranked: these are not its own scores",
-        context.model.name));
-  }
   CutTexts cut;
   SACCADE_ASSIGN(const Parts parts, encode_parts(context, task, cut));
+  std::vector<ComposeBy> composed = methods();
+  if (parts.raw_texts.rows() == 0) std::erase(composed, ComposeBy::kRawSum);
+  if (context.pictures.late && evaluation_.embed.warning) {
+    std::vector<std::string_view> names;
+    for (const ComposeBy method : composed) names.push_back(enum_name(method));
+    evaluation_.embed.warning(fmt::format(
+        "{}: of late interaction the means of its rows are composed and ranked by {}: these are not its own scores",
+        context.model.name, fmt::join(names, ", ")));
+  }
   const Matrix<float> pictures = mean_rows(context.pictures);
-  for (const ComposeBy method : methods()) {
-    if (method == ComposeBy::kRawSum && parts.raw_texts.rows() == 0) continue;
+  for (const ComposeBy method : composed) {
     if (chooses(context.dataset)) {
       if (has_weight(method)) SACCADE_TRY(choose(context, task, parts, pictures.view(), method));
       continue;

@@ -68,15 +68,11 @@ class DotScores : public PairScores {
   MatrixView<const float> images_;
 };
 
+// The texts are the kernels' queries in both forms, so that only their rows are copied.
 class MaxSimScores : public PairScores {
  public:
   MaxSimScores(const RowSets& texts, const RowSets& images, LateScoring scoring)
-      : texts_(texts),
-        images_(images),
-        scoring_(scoring),
-        summed_(scoring.from == LateFrom::kText ? texts : images),
-        other_(scoring.from == LateFrom::kText ? images : texts),
-        padded_(padded_rows(summed_.rows.view())) {}
+      : texts_(texts), images_(images), scoring_(scoring), padded_(padded_rows(texts.rows.view())) {}
 
   [[nodiscard]] int64_t texts() const override { return static_cast<int64_t>(texts_.begin.size()) - 1; }
   [[nodiscard]] int64_t images() const override { return static_cast<int64_t>(images_.begin.size()) - 1; }
@@ -87,34 +83,39 @@ class MaxSimScores : public PairScores {
     std::vector<float> best;
     for (int64_t i = 0; i < image_count; ++i) {
       for (int64_t t = 0; t < text_count; ++t) {
-        const bool from_text = scoring_.from == LateFrom::kText;
-        const auto item = static_cast<size_t>(from_text ? first_text + t : first_image + i);
-        const auto other = static_cast<size_t>(from_text ? first_image + i : first_text + t);
-        const int64_t first = summed_.begin[item];
-        const int64_t rows = summed_.begin[item + 1] - first;
-        best.assign(static_cast<size_t>(rows), -std::numeric_limits<float>::infinity());
-        raise_best(first, rows, other_.begin[other], other_.begin[other + 1], scores, best);
+        find_best(static_cast<size_t>(first_text + t), static_cast<size_t>(first_image + i), scores, best);
         float sum = 0;
         for (const float value : best) sum += value;
-        out[t * text_stride + i * image_stride] = scoring_.normalize ? sum / static_cast<float>(rows) : sum;
+        out[t * text_stride + i * image_stride] =
+            scoring_.normalize ? sum / static_cast<float>(best.size()) : sum;
       }
     }
   }
 
  private:
-  // Updates best[r] = max(best[r], summed row first + r with the other side's rows [begin, end)).
-  void raise_best(int64_t first, int64_t rows, int64_t begin, int64_t end, std::vector<float>& scores,
-                  std::vector<float>& best) const {
+  // Sets best[r] to the largest dot product of row r of the side that is summed over with a row of the other.
+  void find_best(size_t text, size_t image, std::vector<float>& scores, std::vector<float>& best) const {
     const DotKernel dot = dot_kernels().front().run;
     std::array<const float*, kTile + kDotRowGroup> tile{};
+    const bool from_text = scoring_.from == LateFrom::kText;
+    const int64_t first = texts_.begin[text];
+    const int64_t rows = texts_.begin[text + 1] - first;
+    const int64_t begin = images_.begin[image];
+    const int64_t end = images_.begin[image + 1];
+    best.assign(static_cast<size_t>(from_text ? rows : end - begin), -std::numeric_limits<float>::infinity());
     scores.resize(static_cast<size_t>(rows * kTile));
     for (int64_t from = begin; from < end; from += kTile) {
-      const int64_t wide = fill_tile(other_.rows.view(), from, end, tile);
-      dot(tile.data(), wide, padded_.row(first).data(), rows, other_.rows.columns(), scores.data());
+      const int64_t wide = fill_tile(images_.rows.view(), from, end, tile);
+      dot(tile.data(), wide, padded_.row(first).data(), rows, images_.rows.columns(), scores.data());
       for (int64_t r = 0; r < rows; ++r) {
         const float* row = scores.data() + r * wide;
-        best[static_cast<size_t>(r)] =
-            std::max(best[static_cast<size_t>(r)], *std::max_element(row, row + wide));
+        if (from_text) {
+          float& most = best[static_cast<size_t>(r)];
+          most = std::max(most, *std::max_element(row, row + wide));
+          continue;
+        }
+        float* most = best.data() + (from - begin);
+        for (int64_t w = 0; w < wide; ++w) most[w] = std::max(most[w], row[w]);
       }
     }
   }
@@ -122,8 +123,6 @@ class MaxSimScores : public PairScores {
   const RowSets& texts_;
   const RowSets& images_;
   LateScoring scoring_;
-  const RowSets& summed_;
-  const RowSets& other_;
   Matrix<float> padded_;
 };
 

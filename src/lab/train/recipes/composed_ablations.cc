@@ -54,11 +54,18 @@ std::string no_fusion(ComposedTrainingOptions& options) {
   return changed_to("--pooling", options.atf.pooling, AtfPooling::kNone);
 }
 
+// Only trained towers accumulate gradients of micro-batches.
+void forget_unused_accumulation(ComposedTrainingOptions& options) {
+  if (options.align == AlignTargets::kNone && options.towers == TrainedTowers::kNone) options.accumulate = 1;
+}
+
 std::string no_stage_one(ComposedTrainingOptions& options) {
   if (options.align == AlignTargets::kNone) return {};
   options.pseudo_targets.clear();
   options.min_cosine = std::nullopt;
-  return changed_to("--align", options.align, AlignTargets::kNone);
+  std::string changed = changed_to("--align", options.align, AlignTargets::kNone);
+  forget_unused_accumulation(options);
+  return changed;
 }
 
 std::string real_targets(ComposedTrainingOptions& options) {
@@ -71,7 +78,9 @@ std::string real_targets(ComposedTrainingOptions& options) {
 std::string frozen_towers(ComposedTrainingOptions& options) {
   // A sum of a frozen encoder's embeddings has nothing to be trained.
   if (options.towers == TrainedTowers::kNone || options.method == "sum") return {};
-  return changed_to("--towers", options.towers, TrainedTowers::kNone);
+  std::string changed = changed_to("--towers", options.towers, TrainedTowers::kNone);
+  forget_unused_accumulation(options);
+  return changed;
 }
 
 std::string other_matching(ComposedTrainingOptions& options) {

@@ -65,6 +65,7 @@ TEST(ComposedAblations, ChangeOnePartOfTheTraining) {
   ours.pseudo_targets = "drawn";
   ours.min_cosine = 0.8;
   ours.towers = TrainedTowers::kText;
+  ours.accumulate = 2;
   const auto of_ours = ablated_trainings(ours);
   ASSERT_TRUE(of_ours) << of_ours.error().message;
   EXPECT_THAT(
@@ -80,6 +81,29 @@ TEST(ComposedAblations, ChangeOnePartOfTheTraining) {
   EXPECT_TRUE((*of_ours)[4].options.pseudo_targets.empty());
   EXPECT_EQ((*of_ours)[5].options.min_cosine, std::nullopt);
   EXPECT_EQ((*of_ours)[10].options.dropout, std::nullopt);
+
+  // Micro-batches are for towers that are trained, in either stage.
+  EXPECT_EQ((*of_ours)[4].options.accumulate, 2);
+  EXPECT_EQ((*of_ours)[6].options.accumulate, 2);
+  ComposedAblationOptions one_stage = ours;
+  one_stage.ablations = {Ablation::kFrozenTowers};
+  one_stage.align = AlignTargets::kNone;
+  one_stage.pseudo_targets.clear();
+  one_stage.min_cosine = std::nullopt;
+  ComposedAblationOptions aligned = ours;
+  aligned.ablations = {Ablation::kNoStageOne};
+  aligned.towers = TrainedTowers::kNone;
+  for (const ComposedAblationOptions& options : {one_stage, aligned}) {
+    const auto ablated = ablated_trainings(options);
+    ASSERT_TRUE(ablated) << ablated.error().message;
+    ASSERT_EQ(ablated->size(), 2U);
+    for (const AblatedTraining& each : *ablated) {
+      const Status fits = check_composed_options(each.options);
+      EXPECT_TRUE(fits) << each.name << ": " << fits.error().message;
+    }
+    EXPECT_EQ((*ablated)[0].options.accumulate, 2);
+    EXPECT_EQ((*ablated)[1].options.accumulate, 1);
+  }
 
   // Some by name, in the order of the list of all.
   ours.ablations = {Ablation::kOtherPooling, Ablation::kNoPlaces};

@@ -23,9 +23,6 @@
 
 namespace saccade::nn {
 
-// Number of outputs per panel of weights: [groups][kPanelOutputs][4], inputs in groups of four, padded with
-// 128s.
-inline constexpr int64_t kPanelOutputs = 64;
 // Product of some rows with one panel of weights.
 struct Int8PanelTask {
   int64_t groups = 0;

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "saccade/core/cpu.h"
-#include "saccade/nn/kernels/int8_product_kernels.h"
+#include "saccade/nn/kernels/int8_quantize_task.h"
 #include "saccade/nn/kernels/lanes.h"
 
 #if defined(SACCADE_DOTPROD)
