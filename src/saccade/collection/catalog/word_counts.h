@@ -16,8 +16,8 @@ struct sqlite3;
 namespace saccade::store {
 
 struct WordCounts {
-  int64_t texts = 0;  // of the whole index; 0 if the term is in none
-  int64_t words = 0;  // of all these texts
+  int64_t texts = 0;                               // of the whole index; 0 if the term is in none
+  int64_t words = 0;                               // of all these texts
   std::vector<std::pair<int64_t, int64_t>> found;  // ids of the texts that have the term, ascending, with its
                                                    // number of occurrences in all fields
 };

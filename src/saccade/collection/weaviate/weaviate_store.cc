@@ -10,7 +10,6 @@
 #include "saccade/collection/catalog/word_index.h"
 #include "saccade/collection/collection_info.h"
 #include "saccade/collection/weaviate/objects.h"
-#include "saccade/collection/weaviate/weaviate_writer.h"
 #include "saccade/collection/weaviate/where.h"
 #include "saccade/core/base64.h"
 #include "saccade/image/metadata/look.h"

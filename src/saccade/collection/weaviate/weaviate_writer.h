@@ -25,10 +25,6 @@
 
 namespace saccade::weaviate {
 
-// Stores objects on a quorum of replicas, in batches. Objects that are refused are sent again: kIo if they still are at the
-// end, kCancelled if stopped.
-Status send_objects(const Client& client, std::vector<Json> objects, const std::stop_token& stop = {});
-
 // Methods are those of CollectionWriter. A stop request ends waits for nodes that refuse a change: it fails with kCancelled.
 class Writer final : public ItemWriter {
  public:
