@@ -85,8 +85,4 @@ Status wait(std::chrono::milliseconds time, const std::stop_token& stop);
 // Returns a text as a GraphQL string with its quotes.
 std::string graphql_string(std::string_view text);
 
-// Stores objects on a quorum of replicas, in batches. Objects that are refused are sent again: kIo if they still are at the
-// end, kCancelled if stopped.
-Status send_objects(const Client& client, std::vector<Json> objects, const std::stop_token& stop = {});
-
 }  // namespace saccade::weaviate

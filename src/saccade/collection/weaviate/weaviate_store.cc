@@ -10,6 +10,7 @@
 #include "saccade/collection/catalog/word_index.h"
 #include "saccade/collection/collection_info.h"
 #include "saccade/collection/weaviate/objects.h"
+#include "saccade/collection/weaviate/send_objects.h"
 #include "saccade/collection/weaviate/where.h"
 #include "saccade/core/base64.h"
 #include "saccade/image/metadata/look.h"
