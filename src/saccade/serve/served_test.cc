@@ -3,7 +3,9 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -239,6 +241,39 @@ TEST_F(Following, ALinkToACollectionOfAnotherModelIsFollowedWhileSearchesRun) {
   EXPECT_TRUE(again->already);
   service_.reset();  // its notes end before their list
   served_.reset();
+}
+
+// Calibration comes after the last image, and a failure of it is a note alone.
+TEST_F(Following, AReencodingThatIsStoppedDuringCalibrationDoesNotSwitch) {
+  const fs::path link = temporary_.path() / "photos";
+  fs::create_directory_symlink(folder_, link);
+  EngineCoreOptions options;
+  options.folder = temporary_.path() / "second";
+  options.checkpoint = (fs::path(saccade::test::kSourceDir) / "models" / "starter").string();
+  auto loaded = load_checkpoint(options.checkpoint);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  const std::shared_ptr<EncoderBackend> backend = std::move(loaded->encoder);
+  std::stop_source stop;
+  int lent = 0;
+  options.lend = [&]() -> Result<EngineEncoder> {
+    if (++lent == 2) stop.request_stop();  // the images were encoded with the first one
+    return EngineEncoder{backend, "starter", {}};
+  };
+  const auto core = EngineCore::open(std::move(options));
+  ASSERT_TRUE(core) << core.error().message;
+  EngineCore::ReencodeCall call;
+  call.from = link;
+  call.name = link;
+  const auto done = (*core)->reencode(call, {}, stop.get_token());
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_EQ(lent, 2);
+  EXPECT_EQ(done->report.added, 6);
+  EXPECT_TRUE(done->report.cancelled);
+  EXPECT_FALSE(done->switched);
+  EXPECT_EQ(fs::read_symlink(link), folder_);
+  const auto again = (*core)->reencode(call, {}, {});
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_TRUE(again->switched);
 }
 
 TEST_F(Following, RowsThatAreCutOffAreUnavailableUntilTheyAreReadAnew) {
