@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "saccade/collection/catalog/sql_text.h"
-#include "saccade/collection/catalog/word_counts.h"
+#include "saccade/collection/catalog/word_functions.h"
 
 namespace saccade {
 namespace {

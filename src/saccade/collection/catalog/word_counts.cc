@@ -4,6 +4,8 @@
 #include <sqlite3.h>
 #include <string_view>
 
+#include "saccade/collection/catalog/word_functions.h"
+
 namespace saccade::store {
 namespace {
 

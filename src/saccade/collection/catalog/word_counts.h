@@ -11,8 +11,6 @@
 #include "saccade/collection/catalog/sqlite.h"
 #include "saccade/core/error.h"
 
-struct sqlite3;
-
 namespace saccade::store {
 
 struct WordCounts {
@@ -24,8 +22,5 @@ struct WordCounts {
 
 // Counts a term, a string of FTS5's query syntax. Stops at `most` texts. Cost: some 50 ns for each text that has it.
 Result<WordCounts> count_words(Database& database, const std::string& term, int64_t most);
-
-// Adds the function by which count_words() counts. Every connection has it. Returns SQLite's result.
-int add_word_functions(sqlite3* connection);
 
 }  // namespace saccade::store
