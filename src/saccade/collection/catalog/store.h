@@ -36,8 +36,8 @@ inline constexpr std::string_view kLockName = "lock";
 // may delete one.
 inline constexpr int kSnapshotTries = 5;
 
-// Where the files of a folder lie. A link on the way may be switched to another collection at any time, and what was
-// opened before belongs to the first.
+// Returns the folder that `folder` leads to now. A link on the way may be switched to another collection at any time, and
+// what was opened before belongs to the first.
 std::filesystem::path files_of(const std::filesystem::path& folder);
 
 std::filesystem::path rows_path(const std::filesystem::path& folder, int64_t generation);

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <new>
 #include <random>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "saccade/collection/catalog/scan_parts.h"
 #include "saccade/collection/catalog/store.h"
 #include "saccade/collection/test_support.h"
 #include "saccade/core/source_dir.h"
@@ -401,6 +403,24 @@ TEST_F(WordIndexTest, ATableThatFtsDoesNotMakeIsForeign) {
   const auto collection = CollectionReader::open(folder_);
   ASSERT_FALSE(collection);
   EXPECT_THAT(collection.error().message, HasSubstr("words_extra"));
+}
+
+TEST(ScanParts, AnExceptionOfAnyThreadReachesTheCaller) {
+  auto first = Database::in_memory();
+  ASSERT_TRUE(first) << first.error().message;
+  std::vector<Database> others;
+  for (int i = 0; i < 2; ++i) {
+    auto other = Database::in_memory();
+    ASSERT_TRUE(other) << other.error().message;
+    others.push_back(*std::move(other));
+  }
+  for (const int64_t part : {0, 3, 6}) {
+    const auto scan = [&](Database& /*database*/, int64_t begin, int64_t /*end*/) -> Status {
+      if (begin == part) throw std::bad_alloc();
+      return {};
+    };
+    EXPECT_THROW((void)store::scan_parts(*first, others, 9, scan), std::bad_alloc) << part;
+  }
 }
 
 }  // namespace

@@ -211,5 +211,52 @@ TEST_F(WeaviateAliases, AClassIsEncodedIntoAFolder) {
   EXPECT_EQ(test::faults(folder), "");
 }
 
+// A class holds valid UTF-8 alone: bytes that are none do not make an item differ in every pass.
+TEST_F(WeaviateAliases, ACaptionThatIsNoUtf8IsCarriedOnce) {
+  const test::TestFolder temporary;
+  const std::filesystem::path folder = temporary.path() / "c";
+  const std::string path = "/photos/a.jpg";
+  StoredItem stored = stored_item(path, 1);
+  stored.whole.item.caption = "a caf\xe9";
+  {
+    auto writer = CollectionWriter::create(folder, test::fake_checkpoint());
+    ASSERT_OK(writer);
+    CollectionChange change;
+    change.puts = {test::put_of(path, 1)};
+    change.puts.front().item.caption = stored.whole.item.caption;
+    ASSERT_OK(writer->commit(change));
+  }
+  auto from = CollectionReader::open(folder);
+  ASSERT_OK(from);
+  CollectionInfo info;
+  info.product_version = "1";
+  info.created = "2026-01-31T12:00:00Z";
+  info.checkpoint = test::fake_checkpoint();
+  info.copy_of = identity_of(from->info());
+  const std::string schema = dump_json(class_json(parsed(), info));
+  const Json properties = properties_of(parsed(), stored.whole, "");
+  stored.in_graphql["item"] = properties["item"];
+  stored.in_listing["properties"] = properties;
+  answers_ = [&](const test::ServerRequest& request) -> std::optional<test::ServerReply> {
+    if (request.path == "/v1/schema/Photos") return test::ServerReply{.body = schema};
+    if (request.path == "/v1/graphql") return found(Json::array({stored.in_graphql}));
+    if (!request.path.starts_with("/v1/objects?class=Photos&")) return {};
+    const bool first = request.path.find("&after=") == std::string::npos;
+    return test::ServerReply{
+        .body = dump_json({{"objects", first ? Json::array({stored.in_listing}) : Json::array()}})};
+  };
+  auto into = CollectionWriter::open(address());
+  ASSERT_OK(into);
+  test::FakeEncoder encoder;
+  ThreadPool pool(2);
+  const auto report = reencode(
+      *into, [&]() -> Result<EncoderBackend*> { return &encoder; }, *from, {}, pool);
+  ASSERT_OK(report);
+  EXPECT_EQ(report->items, 1);
+  EXPECT_EQ(report->unchanged, 1);
+  EXPECT_EQ(report->described, 0);
+  EXPECT_THAT(sent("POST", "/v1/batch/objects"), IsEmpty());
+}
+
 }  // namespace
 }  // namespace saccade::weaviate
