@@ -8,6 +8,7 @@
 
 #include "lab/train/math/adamw.h"
 #include "lab/train/math/objective.h"
+#include "lab/train/math/test_graph.h"
 #include "lab/train/math/test_shapes.h"
 #include "lab/train/math/variable.h"
 #include "lab/train/recipes/train_dual.h"
@@ -180,15 +181,25 @@ TEST(TrainDual, LearnsShapesAndWritesACheckpointThatLoads) {
   EXPECT_NEAR(recall->image_to_text.r1, report.best[0].image_to_text.r1, 1e-9);
 }
 
+// Returns the number of libtorch's operations in a training.
+int64_t operations_of(const DualTrainingOptions& options, DualTrainingReport& report) {
+  const test::OperationCount count;
+  report = train(options);
+  return count.operations();
+}
+
 TEST(TrainDual, MicroBatchesTrainTheSame) {
   const SmallData data;
   DualTrainingOptions options = data.options("whole");
   options.patch_dropout = 0.5;
   options.unmasked = 0.5;
-  const DualTrainingReport whole = train(options);
+  DualTrainingReport whole;
+  const int64_t at_once = operations_of(options, whole);
+  EXPECT_GT(at_once, 0);
   options.run = data.folder() / "parts";
   options.accumulate = 3;  // of 16 examples
-  const DualTrainingReport parts = train(options);
+  DualTrainingReport parts;
+  EXPECT_GT(operations_of(options, parts), at_once);  // each part twice
   EXPECT_NEAR(parts.last_loss, whole.last_loss, 1e-3);
   const Json run = read_json(options.run / "run.json").value();
   EXPECT_EQ(run["batch"], 16);  // the global one
@@ -202,10 +213,13 @@ TEST(TrainDual, MicroBatchesTrainTheSame) {
 
 TEST(TrainDual, CheckpointedActivationsTrainTheSame) {
   const SmallData data;
-  const DualTrainingReport kept = train(data.options("kept"));
+  DualTrainingReport kept;
+  const int64_t once = operations_of(data.options("kept"), kept);
+  EXPECT_GT(once, 0);
   DualTrainingOptions options = data.options("again");
   options.checkpoint_activations = true;
-  const DualTrainingReport again = train(options);
+  DualTrainingReport again;
+  EXPECT_GT(operations_of(options, again), once);  // the blocks of the way back
   EXPECT_NEAR(again.last_loss, kept.last_loss, 1e-4);
   // It is no part of the description: a run may go on with it or without.
   EXPECT_EQ(read(data.folder() / "kept/run.json"), read(data.folder() / "again/run.json"));

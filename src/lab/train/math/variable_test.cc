@@ -6,13 +6,12 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <set>
 
 #include <gtest/gtest.h>
-#include <torch/csrc/autograd/function.h>
 
 #include "lab/train/math/adamw.h"
 #include "lab/train/math/objective.h"
+#include "lab/train/math/test_graph.h"
 #include "saccade/nn/kernels/kernels.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/operations.h"
@@ -238,19 +237,6 @@ TEST(Recomputed, GivesTheSameGradients) {
   EXPECT_LT(max_difference(w.grad(), weighting.t().matmul(start)), 1e-5);
 }
 
-// Counts the nodes of the graph behind a tensor.
-size_t graph_size(const Tensor& tensor) {
-  std::set<const torch::autograd::Node*> seen;
-  std::vector<const torch::autograd::Node*> open = {tensor.grad_fn().get()};
-  while (!open.empty()) {
-    const torch::autograd::Node* node = open.back();
-    open.pop_back();
-    if (node == nullptr || !seen.insert(node).second) continue;
-    for (const torch::autograd::Edge& edge : node->next_edges()) open.push_back(edge.function.get());
-  }
-  return seen.size();
-}
-
 TEST(TrainedClip, CheckpointedActivationsGiveTheSameGradients) {
   ClipConfig config;
   config.vision = {.width = 24, .layers = 3, .heads = 3, .mlp_width = 40};
@@ -275,7 +261,7 @@ TEST(TrainedClip, CheckpointedActivationsGiveTheSameGradients) {
     const Tensor loss =
         info_nce(normalize_rows(clip_images(model, pixels, at::kFloat)),
                  normalize_rows(clip_texts(model, ids, at::kFloat)), model.logit_scale().tensor());
-    const size_t nodes = graph_size(loss);
+    const size_t nodes = test::graph_size(loss);
     loss.backward();
     return Outcome{loss.item<double>(), nodes, source.parameters()};
   };

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "lab/data/generated.h"
+#include "lab/train/math/test_graph.h"
 #include "lab/train/math/test_shapes.h"
 #include "lab/train/recipes/test_edits.h"
 #include "lab/train/recipes/train_composed.h"
@@ -272,6 +273,7 @@ TEST_F(StageOne, PositivesAreTripletsOfOneTextOrOneTarget) {
 TEST_F(StageOne, MicroBatchesGiveTheWholeBatchsGradients) {
   struct Outcome {
     double loss = 0;
+    size_t nodes = 0;
     TorchMap parameters;
   };
   for (const bool align : {true, false}) {
@@ -282,12 +284,14 @@ TEST_F(StageOne, MicroBatchesGiveTheWholeBatchsGradients) {
       const ComposedBatch batch = stage->task->batch(0);
       EXPECT_GT(batch.ids.size(0), 2);
       const Tensor loss = stage->task->loss(batch);
+      const size_t nodes = test::graph_size(loss);
       loss.backward();
-      return Outcome{loss.item<double>(), stage->task->parameters()};
+      return Outcome{loss.item<double>(), nodes, stage->task->parameters()};
     };
     const Outcome whole = run(1);
     const Outcome split = run(2);
     EXPECT_NEAR(split.loss, whole.loss, 1e-4);
+    EXPECT_LT(split.nodes, whole.nodes);  // no graph of the tower is kept
     int trained = 0;
     for (const auto& [name, parameter] : whole.parameters) {
       const Tensor& other = split.parameters.at(name);
