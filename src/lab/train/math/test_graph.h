@@ -1,4 +1,4 @@
-// What tests see of libtorch's work: the graph behind a result, and the operations that ran.
+// Measures of libtorch's work for tests: size of the graph behind a result, number of operations that ran.
 #pragma once
 
 #include <atomic>
