@@ -157,7 +157,7 @@ Part part_of(const FilterNode& node, bool superset) {
 }  // namespace
 
 std::string kept_text(std::string_view text) {
-  return "=" + escaped(text) + "=";
+  return fmt::format("={}=", escaped(text));
 }
 
 std::string equals(std::string_view property, std::string_view text) {
