@@ -87,7 +87,7 @@ Part text_part(const FilterNode& node, const std::string& value, bool superset) 
     return {Part::Kind::kText, condition(property, "Equal", "valueText", graphql_string(kept_text(value)))};
   }
   if (node.compare == FilterNode::Compare::kContains) {
-    return {Part::Kind::kText, like(property, "=*" + escaped(value) + "*=")};
+    return {Part::Kind::kText, like(property, fmt::format("=*{}*=", escaped(value)))};
   }
   // A set of characters, and what follows it, is any text.
   const size_t set = std::min(value.find('['), value.size());
@@ -177,7 +177,7 @@ std::string path_under(std::string_view path) {
   std::string folder(path);
   while (folder.ends_with('/')) folder.pop_back();
   return fmt::format("{{operator:Or,operands:[{},{}]}}", equals("path", kept_text(path)),
-                     like("path", "=" + escaped(folder) + "/*="));
+                     like("path", fmt::format("={}/*=", escaped(folder))));
 }
 
 std::string not_met(const std::string& condition) {
