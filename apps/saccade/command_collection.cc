@@ -499,7 +499,7 @@ Result<int> run_import(const CollectionArguments& arguments, Session& session) {
                             session.interrupts.stop_cleanly());
   progress.clear();
   if (!report) return fail(std::move(report).error());
-  // A folder is measured by its next `saccade index`. Of a class there may be none, as its images may be nowhere.
+  // A folder is measured by its next `saccade index`. A class may never be indexed, as its images may be nowhere.
   if (weaviate::is_address(arguments.collection)) {
     auto core = EngineCore::open(core_options(arguments.collection, arguments.checkpoint, {}, session));
     if (core) {

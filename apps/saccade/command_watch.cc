@@ -89,7 +89,7 @@ void add_watch_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<WatchArguments>();
   CLI::App* command = app.add_subcommand("watch", "Keep a collection up to date while its folders change");
   command->add_option("PATH", arguments->paths, "folders and files to watch")->required();
-  // For whoever knows it from `index`.
+  // It is refused with a sentence, because `index` has it.
   command
       ->add_option_function<std::string>(
           "--files-from", [](const std::string&) {}, "refused")

@@ -522,7 +522,7 @@ TEST_F(Life, ReencodeFillsASecondCollectionAndSwitchesALink) {
   EXPECT_EQ(hits("photos"), hits("c"));
   EXPECT_EQ(run({"collection", "verify", "-c", "d", "--deep"}).code, 0);
   EXPECT_THAT(run(command).out, HasSubstr("photos leads to d already"));
-  // What is no copy of the first collection is not touched.
+  // A collection that is no copy of the first one is not touched.
   expect_failure({"collection", "reencode", "-c", "c", "--to", "d"}, 1,
                  {"not being filled from the first one"});
   expect_failure({"collection", "reencode", "-c", "c", "--to", "e", "-m", "renewed", "--switch", "c"}, 2,

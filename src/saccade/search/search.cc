@@ -494,7 +494,7 @@ Result<SearchAnswer> search_index(const CollectionReader& collection, std::span<
                                                std::move(nearest.words), collection.folder()}));
     SACCADE_ASSIGN(SearchAnswer answer,
                    search_with(window, row, nullptr, by, query, pool, logit_scale, finder, &whole));
-    // What a cut leaves out is not replaced.
+    // Hits that a cut leaves out are not replaced.
     const bool enough = query.cut || std::ssize(answer.hits) >= query.k;
     const bool grows = compared > std::exchange(before, compared);
     if (!enough && grows && !nearest.complete && asked.count < index.most()) continue;

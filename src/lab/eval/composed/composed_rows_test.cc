@@ -258,7 +258,7 @@ TEST_F(ComposersInTheTable, SprcIsRankedByTheNearestRowOfAnImage) {
   EXPECT_EQ(result["tokens_matched"], nullptr);
   EXPECT_THAT(evaluation->info.protocol["description"].get<std::string>(),
               HasSubstr("the largest cosine counts"));
-  // Which the methods' lines are not.
+  // The lines of methods without a model rank means, and a warning says so.
   EXPECT_THAT(warnings_,
               testing::Contains(HasSubstr(
                   "the means of its rows are composed and ranked by sum: these are not its own scores")));

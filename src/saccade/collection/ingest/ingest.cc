@@ -261,7 +261,7 @@ Status Run::check_inputs(const WalkResult& found) {
       }));
     }
     any = any || known;
-    // Of a known one look_for_missing() says what becomes of it.
+    // look_for_missing() says what becomes of a known one.
     if (!known && has(path)) decider_.report_failure(path, no_such_input());
   }
   if (!any && !found.missing.empty()) {

@@ -181,7 +181,7 @@ TEST_F(Reencode, ASecondRunEncodesNothing) {
   EXPECT_EQ(new_encoder_.images, encoded);
 }
 
-// What a failure or a kill leaves is what was committed before.
+// A failure or a kill leaves all that was committed before.
 TEST_F(Reencode, GoesOnBehindTheLastTransaction) {
   for (int i = 0; i < 8; ++i) draw(fmt::format("{}.png", i), i);
   index_first();
@@ -419,7 +419,7 @@ TEST_F(Reencode, AnItemThatWasImportedWithoutItsFileIsLeftOut) {
   ASSERT_THAT(report->failed, SizeIs(1));
   EXPECT_EQ(report->failed.front().path, "/elsewhere/a.jpg");
   EXPECT_THAT(report->failed.front().reason, HasSubstr("not on this host"));
-  // Of the other one the file is here by now.
+  // The file of the other one is here by now.
   const auto second = CollectionReader::open(second_);
   ASSERT_OK(second);
   const auto item = second->item_of_path(here);

@@ -62,7 +62,7 @@ class Client {
   // Sends a request and returns the JSON of a successful answer; null if it has none. kIo with the
   // reason if no node answers, and for a missing or refused key; kBadData with the engine's message for what it refuses.
   Result<Json> call(const Request& request) const;
-  // Asks GraphQL, and returns "data". For an answer with errors: kIo if they say that a node or shard does not answer now, else
+  // Asks GraphQL, and returns "data". An answer with errors is kIo if they say that a node or shard does not answer now, else
   // kBadData.
   Result<Json> ask(std::string query) const;
 

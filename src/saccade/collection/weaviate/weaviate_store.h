@@ -49,7 +49,7 @@ Result<int64_t> count_in(const Json& aggregate, const std::string& name);
 Result<std::vector<WholeItem>> items_where(const Client& client, const std::string& where, int64_t count,
                                            bool rows);
 Result<WholeItem> whole_of_id(const Client& client, int64_t id, bool rows);
-// Notes of the second class, by kind: "failure" or "removed". What VectorIndex::keep keeps there is passed over.
+// Notes of the second class, by kind: "failure" or "removed". Notes of VectorIndex::keep are passed over.
 Status for_each_note(
     const Client& client,
     const std::function<Status(const std::string& kind, const std::string& path, const Json& note)>& visit);

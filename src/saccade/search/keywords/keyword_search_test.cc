@@ -316,7 +316,7 @@ TEST_F(WordSearchTest, LookingAheadChangesNoAnswer) {
       EXPECT_EQ(words_note(ahead), words_note(plain)) << text << ", " << filter;
     }
   }
-  // What is wrong with a query is the search's to say.
+  // The search itself reports a wrong query.
   const auto collection = CollectionReader::open(folder_);
   ASSERT_TRUE(collection) << collection.error().message;
   SearchQuery query;
