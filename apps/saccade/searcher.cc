@@ -67,7 +67,7 @@ Result<SearchAnswer> Searcher::answer(SearchQuery query, int64_t like, Session& 
 void warn_of(const SearchAnswer& answer, Session& session) {
   std::vector<std::string> warnings = answer_warnings(answer);
   if (answer.tokens && answer.tokens->dropped > 0) {
-    warnings.front() += "; --long-query chunk reads all of it, in parts";
+    warnings.front() += "; --chunk-long-text reads all of it, in parts";
   }
   for (const std::string& warning : warnings) session.messages.warning(warning);
   if (const std::string note = measured_length_note(answer); !note.empty()) {

@@ -153,7 +153,7 @@ TEST_F(Studies, ComposedRetrievalsTablesAreThoseOfItsRuns) {
   measure("ranked", {}, small);
   measure("removed", {}, small);
   std::vector<std::string> shortened = small;
-  shortened.insert(shortened.end(), {"--batch", "2", "--together", "1", "--threads", "1"});
+  shortened.insert(shortened.end(), {"--batch-size", "2", "--together", "1", "--threads", "1"});
   for (const char* run : {"atf", "atf-attention"}) {
     measure(run, {{"--steps 1500", "--steps 1"}, {"--seeds 1 2 3", "--seeds 1"}}, shortened);
   }
