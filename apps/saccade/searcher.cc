@@ -54,7 +54,6 @@ Result<SearchAnswer> Searcher::answer(SearchQuery query, int64_t like, Session& 
   call.explaining = options_.explain;
   if (second_ && like == 0) {
     call.second = second_->encoder.get();
-    call.second_name = second_->id.name;
     call.rerank = options_.rerank_options;
   }
   if (call.second != nullptr || call.explain) {
