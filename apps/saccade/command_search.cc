@@ -94,7 +94,7 @@ Result<SearchQuery> common_query(const SearchArguments& arguments) {
                                      .in("--compose, --text-weight, --was"));
   }
   // A minimum match probability replaces the default limit on the number of hits.
-  if (query.cut && !arguments.k_given) query.k = kCutDepth;
+  if (query.min_probability && !arguments.k_given) query.k = kCutDepth;
   if (!query.filter.empty()) SACCADE_TRY(parse_filter(query.filter).in("--filter"));
   if (arguments.images.size() == 1 && arguments.images.front() == "-") {
     SACCADE_TRY(read_image_from_stdin(query));
@@ -214,7 +214,7 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
         "nothing to search for: give a text, --image FILE, or both; --filter alone lists what passes; on a "
         "terminal, none of them is a prompt");
   }
-  if (options.lists && (options.explain_hits || !options.rerank.empty() || arguments.query.cut)) {
+  if (options.lists && (options.explain_hits || !options.rerank.empty() || arguments.query.min_probability)) {
     return fail(
         ErrorCode::kUsage,
         "--filter alone lists images by date, without scores: leave out --min-probability, --explain and --rerank, or "
@@ -295,7 +295,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
   add_choice(*command, "--long-query", arguments->query.long_text, "")->group("");  // its earlier name
   command
       ->add_option_function<double>(
-          "--min-probability", [arguments](const double& least) { arguments->query.cut = least; },
+          "--min-probability", [arguments](const double& least) { arguments->query.min_probability = least; },
           "minimum match probability of results, 0 to 1; looks at the best 1,000")
       ->transform(real_number(0, 1));
   add_old_name(*command, "--min-probability", "--cut");
@@ -303,7 +303,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
              "order of the results: best first, or newest first");
   add_old_name(*command, "--order", "--sort");
   command->add_flag_callback(
-      "--no-group-duplicates", [arguments] { arguments->query.fold_duplicates = false; },
+      "--no-group-duplicates", [arguments] { arguments->query.group_duplicates = false; },
       "do not group near-duplicates");
   add_old_name(*command, "--no-group-duplicates", "--all");
   command->add_flag(

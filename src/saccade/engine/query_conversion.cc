@@ -59,8 +59,8 @@ Result<SearchQuery> search_query(const SearchOptions& options) {
   asked.k = options.k;
   asked.filter = options.filter;
   asked.keyword_weight = options.keyword_weight;
-  asked.cut = options.min_probability;
-  asked.fold_duplicates = options.group_duplicates;
+  asked.min_probability = options.min_probability;
+  asked.group_duplicates = options.group_duplicates;
   asked.order = options.order == Order::kDate ? HitOrder::kDate : HitOrder::kScore;
   asked.long_text = options.chunk_long_text ? LongText::kChunk : LongText::kTruncate;
   asked.candidates = options.candidates;

@@ -128,7 +128,7 @@ std::vector<int64_t> sample_of(std::span<const Candidate> candidates) {
 class Groups {
  public:
   Groups(const Candidates& candidates, const CollectionReader& collection, const SearchQuery& query)
-      : folds_(query.fold_duplicates),
+      : folds_(query.group_duplicates),
         likeness_(collection, query.duplicate_cosine),
         pairs_(collection),
         near_(collection.rows(), sample_of(candidates.best), query.duplicate_cosine) {}

@@ -61,7 +61,7 @@ Folding slow_fold(const Candidates& candidates, const CollectionReader& collecti
   std::vector<Group>& groups = folding.groups;
   for (const Candidate& candidate : candidates.best) {
     size_t at = groups.size();
-    for (size_t i = 0; i < groups.size() && at == groups.size() && query.fold_duplicates; ++i) {
+    for (size_t i = 0; i < groups.size() && at == groups.size() && query.group_duplicates; ++i) {
       if (alike(candidate.row, groups[i].first.row) || pair(candidate.row, groups[i].first.row)) at = i;
     }
     if (at == groups.size()) {
@@ -217,7 +217,7 @@ TEST(Fold, WithoutFoldingEachIsAGroup) {
   std::mt19937 random(1);
   const Candidates candidates = all_rows(collection, random);
   SearchQuery query;
-  query.fold_duplicates = false;
+  query.group_duplicates = false;
   EXPECT_EQ(fold(candidates, collection, query, 3).groups.size(), 3U);
   EXPECT_TRUE(fold(candidates, collection, query, 2).settled);
 }

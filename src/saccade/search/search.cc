@@ -238,7 +238,7 @@ Result<Folding> cut_and_fold(Candidates candidates, Words& words,
   const std::vector<std::string> asked = caption_words(query.text.str());
   std::vector<Candidate> left;
   const auto is_likely = [&](const Candidate& candidate) {
-    return likelihoods.at(candidate.row).right >= *query.cut;
+    return likelihoods.at(candidate.row).right >= *query.min_probability;
   };
   for (const auto& [row, likelihood] : likelihoods) {
     if (!(matching.best >= likelihood.right)) matching.best = likelihood.right;
@@ -357,7 +357,7 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
   Folding folding;
   Candidates candidates;
   std::map<int64_t, HitLikelihood> likelihoods;
-  if (by != nullptr && query.cut) {
+  if (by != nullptr && query.min_probability) {
     // One more than are looked at, so that `complete` can be seen; further where that many score alike.
     for (int64_t count = std::max(query.k, kCutDepth) + 1; candidates.best.empty() && !candidates.complete;
          count *= 4) {
@@ -408,7 +408,7 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
     SACCADE_ASSIGN(hit.keywords, keyword_hit(collection, *ranked->second->by_words, words.ranking.report));
   }
   if (by == nullptr) return answer;
-  if (!query.cut) likelihoods = judge(collection, row, *by, candidates, words, answer);
+  if (!query.min_probability) likelihoods = judge(collection, row, *by, candidates, words, answer);
   for (SearchHit& hit : answer.hits) {
     const auto found = likelihoods.find(hit.item.row);
     if (found == likelihoods.end()) continue;
@@ -477,7 +477,7 @@ Result<SearchAnswer> search_index(const CollectionReader& collection, std::span<
   asked.terms = terms;
   asked.counted = unwanted;
   int64_t least = query.rescore > 0 ? query.rescore : kFirstWindow;
-  if (query.cut) least = std::max(least, std::max(query.k, kCutDepth) + 1);
+  if (query.min_probability) least = std::max(least, std::max(query.k, kCutDepth) + 1);
   asked.count = std::min(std::max(4 * query.k + 32, least), index.most());
   Whole whole;
   SACCADE_ASSIGN(whole.sample, index.sample());
@@ -495,7 +495,7 @@ Result<SearchAnswer> search_index(const CollectionReader& collection, std::span<
     SACCADE_ASSIGN(SearchAnswer answer,
                    search_with(window, row, nullptr, by, query, pool, logit_scale, finder, &whole));
     // Hits that a cut leaves out are not replaced.
-    const bool enough = query.cut || std::ssize(answer.hits) >= query.k;
+    const bool enough = query.min_probability || std::ssize(answer.hits) >= query.k;
     const bool grows = compared > std::exchange(before, compared);
     if (!enough && grows && !nearest.complete && asked.count < index.most()) continue;
     for (SearchHit& hit : answer.hits) {
@@ -586,11 +586,12 @@ Result<SearchAnswer> search_encoded(const CollectionReader& collection, EncoderB
 Result<SearchAnswer> search_encoded(const CollectionReader& collection, EncoderBackend& encoder,
                                     const EncodedQuery& encoded, const SearchQuery& query, ThreadPool& pool,
                                     RowFinder& finder) {
-  if (query.cut && !(*query.cut >= 0 && *query.cut <= 1)) {
-    return fail(ErrorCode::kUsage, "the minimum match probability is {}, expected 0 to 1", *query.cut);
+  if (query.min_probability && !(*query.min_probability >= 0 && *query.min_probability <= 1)) {
+    return fail(ErrorCode::kUsage, "the minimum match probability is {}, expected 0 to 1",
+                *query.min_probability);
   }
   const Judge judge = judge_of(collection, query);
-  if (query.cut && !judge.tells()) {
+  if (query.min_probability && !judge.tells()) {
     return fail(ErrorCode::kUnsupported, "hits have no match probabilities to cut by: {}", judge.reason);
   }
   SearchAnswer answer;

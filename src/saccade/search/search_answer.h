@@ -86,7 +86,7 @@ struct Matching {
   // program.
   bool shipped = false;
   double best = HitLikelihood::kUnknown;  // likelihood of the likeliest hit, before the cut
-  // Number of examined images that Query::cut excluded, and the number of hits that pass, with
+  // Number of examined images that Query::min_probability excluded, and the number of hits that pass, with
   // near-duplicates grouped.
   int64_t cut_hits = 0;
   int64_t passed = 0;

@@ -281,7 +281,7 @@ TEST_F(SearchTest, TiesAreBrokenByIdEvenWhereRowsAreInAnotherOrder) {
   }
   ASSERT_TRUE(writer_->commit(change).has_value());
   SearchQuery query = text_query("a", 7);
-  query.fold_duplicates = false;
+  query.group_duplicates = false;
   const SearchAnswer answer = answer_to(query);
   ASSERT_EQ(answer.hits.size(), 7U);
   for (size_t i = 0; i < 7; ++i) EXPECT_EQ(answer.hits[i].item.id, static_cast<int64_t>(i) + 1);
@@ -296,7 +296,7 @@ TEST_F(SearchTest, NearDuplicatesAreFoldedUnderTheBestOfThem) {
   EXPECT_TRUE(folded.hits[0].folded[0].same_bytes);
   EXPECT_FALSE(folded.hits[0].folded[1].same_bytes);
   SearchQuery query = text_query("a", 2);
-  query.fold_duplicates = false;
+  query.group_duplicates = false;
   EXPECT_THAT(paths(answer_to(query)), testing::ElementsAre("/pictures/a", "/pictures/same"));
 }
 
@@ -311,7 +311,7 @@ TEST_F(SearchTest, ARawFileIsShownOnceWithThePictureMadeOfIt) {
               testing::ElementsAre("/pictures/x.jpg", "  /pictures/x.CR2", "  /pictures/x.DNG",
                                    "/pictures/sub/x.jpg", "/pictures/y.png", "  /pictures/y.CR2"));
   SearchQuery query = text_query("a", 6);
-  query.fold_duplicates = false;
+  query.group_duplicates = false;
   EXPECT_EQ(answer_to(query).hits.size(), 6U);
 }
 
@@ -432,7 +432,7 @@ TEST_F(SearchTest, RowsInEightBitsChangeNoAnswer) {
         for (const bool folding : {true, false}) {
           SearchQuery query = text_query(text, k);
           query.filter = filter;
-          query.fold_duplicates = folding;
+          query.group_duplicates = folding;
           const auto found = search(with, encoder_, query, pool_);
           const auto expected = search(without, encoder_, query, pool_);
           ASSERT_TRUE(found.has_value() && expected.has_value());

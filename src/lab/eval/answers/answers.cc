@@ -254,7 +254,7 @@ class Asker {
     query.text = asked.text;
     query.background = background_;
     query.keyword_weight = kWordShare;
-    query.fold_duplicates = false;
+    query.group_duplicates = false;
     query.k = kAnswerDepth;
     EncodedQuery encoded;
     encoded.row.assign(row.begin(), row.end());

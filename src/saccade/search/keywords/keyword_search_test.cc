@@ -82,7 +82,7 @@ class WordSearchTest : public testing::Test {
     query.keyword_weight = share;
     query.k = k;
     query.filter = filter;
-    query.fold_duplicates = fold_;
+    query.group_duplicates = fold_;
     EncodedQuery encoded;
     encoded.row = {1, 0, 0, 0};
     if (ahead_) look_ahead(*collection, query);
