@@ -451,7 +451,7 @@ TEST_F(PublicApi, TheBestHitsAreRankedAnewByASecondModel) {
   EXPECT_EQ(refused(text, {.rerank = *second, .rerank_depth = 0}), saccade::ErrorCode::kUsage);
   EXPECT_EQ(refused(text, {.min_probability = 0.5, .rerank = *second}), saccade::ErrorCode::kUsage);
   EXPECT_EQ(refused("", {.filter = "width>0", .rerank = *second}), saccade::ErrorCode::kUsage);
-  EXPECT_EQ(refused(text, {.rerank = *second, .rerank_by = saccade::RerankMethod::kMaxSim}),
+  EXPECT_EQ(refused(text, {.rerank = *engine.encoder(), .rerank_by = saccade::RerankMethod::kMatch}),
             saccade::ErrorCode::kUnsupported);
   EXPECT_EQ(engine.like(first->hits[0].id, {.rerank = *second}).error().code, saccade::ErrorCode::kUsage);
   std::stop_source stop;

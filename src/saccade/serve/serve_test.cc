@@ -205,6 +205,7 @@ TEST_F(Serving, EarlierNamesOfFieldsAreAccepted) {
     return json_of(post("/api/search", body.dump()));
   };
   EXPECT_EQ(weighted("weight", 0.2)["query"]["compose"], weighted("text_weight", 0.2)["query"]["compose"]);
+  EXPECT_EQ(weighted("weight", 0.2)["query"]["compose"]["method"], "slerp");
   EXPECT_EQ(get("/api/search?q=a&cut=2").body, get("/api/search?q=a&min_probability=2").body);
   // Both names at once, and a word of neither kind.
   for (const char* body : {R"({"text": "a", "sort": "date", "order": "date"})",
