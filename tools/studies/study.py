@@ -13,15 +13,16 @@ these runs are made, and those that they read.
 A study is the file NAME.json beside this program:
 
     page     its document
-    words    {name: text}: {name} in a command stands for the text (optional)
+    words    {name: text}: {name} in a command, or in a later text, stands for the text (optional)
     data     {name: {"files": [...], "commands": [...]}}: how its data are made, and the files that decide what
              they are: a change to one makes tables of these data stale (tools/check/tables). "needs": paths that no
-             command makes, without which its runs are left out; "says": where a reader gets them
+             command makes, without which its runs are left out; "says": where a reader gets them. A data set that its user
+             brings is put, or linked, below build/data
     runs     {name: {"data": [...], "command": "..."}}: in the order in which they are run; {runs} is the study's folder,
              below build/studies, and the run is written to {runs}/NAME ("folder": another one below it). "seeds": [1, 2, 3]
              makes the runs NAME-1, NAME-2 and NAME-3, {seed} in the command, and NAME stands for all of them.
              "reads": the runs that must be there before it; {trainings} in the command is NAME=FOLDER of each of them, NAME
-             that of the run without its seed
+             that of the run without its seed, and {models} is FOLDER/model of each
     tables   {name: {"runs": [...], "header": [...], "rows": [...]}}
 
 A run that is done is not repeated: its command, and the time that it took, stand in done.json of the study's folder. One that
@@ -33,11 +34,12 @@ a variable and {PATH} a value of a record:
 
     RUN results[dataset=a,method={method}].figures.r1     a figure of the run's metrics.json
     RUN results[dataset=a].t2i.curve[-1].r1               the last of a list
+    RUN verdicts[b~linear on].mean_recall                 the one with these words in it
     .differences.r1?                                      of `over`; nothing if it is not there
     ...|g, ...|value                                      a number with as many digits as it has; without its interval
 
 A figure or a difference is written with its interval, a number with three digits behind the point, a count with commas. A
-dataset of a run that is one split of a file has the split's name here.
+dataset of a run that is one split of a file has the split's name here, and a checkpoint of another run that run's.
 
 In the page a table stands between <!-- table: NAME --> and <!-- end -->. What stands there is replaced by the table, behind it
 the commit and the hashes of the datasets, and before it the line that tools/check/tables reads.
@@ -54,7 +56,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-FIGURES = ("value", "difference")
+FIGURES = ("value", "difference", "r")  # r: of a correlation
 CELL = re.compile(r"\{([^{}]+)\}")
 STEP = re.compile(r"([A-Za-z0-9_]+)((?:\[[^\]]*\])?)(?:\.|$)")
 MARKER = re.compile(r"<!-- table: ([a-z0-9-]+) -->\n(.*?)<!-- end -->\n", re.DOTALL)
@@ -76,13 +78,20 @@ def read_json(path):
 
 
 def selected(values, selector, where):
-    """The values of a list that a selector names: [-1], or [key=value,...]."""
+    """The values of a list that a selector names: [-1], or [key=value,key~part of the value,...]."""
     if re.fullmatch(r"-?\d+", selector):
         if not -len(values) <= int(selector) < len(values):
             raise Missing(f"{where}: there are {len(values)}")
         return [values[int(selector)]]
-    wanted = dict(part.split("=", 1) for part in selector.split(","))
-    return [one for one in values if all(key in one and str(one[key]) == value for key, value in wanted.items())]
+    wanted = [re.fullmatch(r"(\w+)([=~])(.*)", part) for part in selector.split(",")]
+    if None in wanted:
+        raise StudyError(f"{where}: cannot read [{selector}]")
+
+    def fits(one, match):
+        key, sign, value = match.groups()
+        return key in one and (value in str(one[key]) if sign == "~" else str(one[key]) == value)
+
+    return [one for one in values if all(fits(one, match) for match in wanted)]
 
 
 def values_at(value, path, where):
@@ -130,12 +139,29 @@ def value_text(value, form=""):
     return number_text(value)
 
 
+def renamed(value, names):
+    """A record with other names of models."""
+    if isinstance(value, list):
+        return [renamed(one, names) for one in value]
+    if isinstance(value, dict):
+        return {key: names.get(one, one) if key in ("model", "a", "b") and isinstance(one, str) else renamed(one, names)
+                for key, one in value.items()}
+    return value
+
+
 class Run:
-    """A run's folder. Its datasets have the names of their splits, where they are one of a file."""
+    """A run's folder. Its datasets have the names of their splits, where they are one of a file; a checkpoint that another
+    run of a study trained has that run's name."""
 
     def __init__(self, folder):
         self.info = read_json(folder / "run.json")
-        self.metrics = read_json(folder / "metrics.json")
+        trained = {}
+        for checkpoint in self.info.get("checkpoints", []):
+            if run := re.search(r"/build/studies/[^/]+/([^/]+)/", checkpoint["path"]):
+                trained[checkpoint["name"]] = run.group(1)
+        if len(set(trained.values())) < len(trained):
+            raise StudyError(f"{folder}: two checkpoints of one run: {', '.join(trained.values())}")
+        self.metrics = renamed(read_json(folder / "metrics.json"), trained)
         names = {}
         for dataset in self.info["datasets"]:
             split = re.search(r"#(?:.*,)?split=([^,]+)", dataset["path"])
@@ -236,12 +262,14 @@ class Study:
             groups[name] = names
             for at, each in enumerate(names):
                 command = run["command"].replace("{seed}", str(seeds[at])) if seeds else run["command"]
-                for word, text in self.described.get("words", {}).items():
+                for word, text in reversed(self.described.get("words", {}).items()):  # a text may have words before it
                     command = command.replace(f"{{{word}}}", text)
                 reads = [one for read in run.get("reads", []) for one in groups.get(read, [read])]
                 names_of = {one: group for group, ones in groups.items() for one in ones}
                 command = command.replace("{trainings}", " ".join(
                     f"{names_of.get(one, one)}={{runs}}/{runs[one]['folder']}" for one in reads if one in runs))
+                command = command.replace("{models}", " ".join(
+                    f"{{runs}}/{runs[one]['folder']}/model" for one in reads if one in runs))
                 runs[each] = {"data": run["data"], "reads": reads, "folder": run.get("folder", each),
                               "command": command.replace("{runs}", str(self.folder.relative_to(self.root)))}
         return groups, runs
@@ -317,9 +345,14 @@ class Study:
     def make_data(self, names=()):
         runs = self.asked(names)
         for name, each in self.described["data"].items():
-            if any(name in self.runs[run]["data"] for run in runs):
-                for command in each["commands"]:
-                    execute(shlex.split(command), self.root)
+            if not any(name in self.runs[run]["data"] for run in runs):
+                continue
+            absent = [path for path in each.get("needs", []) if not (self.root / path).exists()]
+            if absent:
+                print(f"    {name}: not made, without {', '.join(absent)} ({each['says']})", file=sys.stderr, flush=True)
+                continue
+            for command in each["commands"]:
+                execute(shlex.split(command), self.root)
 
     def measure(self, names=()):
         began = self.folder / "began.json"
@@ -379,8 +412,9 @@ class Study:
             datasets.update(run.datasets)
         hashes = ", ".join(f"`{dataset}` {sha256[:12]}" for dataset, sha256 in sorted(datasets.items()))
         files = self.files(self.asked(described["runs"]))
-        return (f"<!-- data: {' '.join(files)} sha256:{hash_of(self.root, files)} -->\n"
-                f"{Table(name, described, runs).markdown()}\n"
+        # Data that their users bring have no files here: the hashes behind the table are theirs.
+        line = f"<!-- data: {' '.join(files)} sha256:{hash_of(self.root, files)} -->\n" if files else ""
+        return (f"{line}{Table(name, described, runs).markdown()}\n"
                 f"Commit {commit}. SHA-256 of the data: {hashes}.\n")
 
     def check(self):

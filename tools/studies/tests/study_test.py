@@ -40,7 +40,7 @@ STUDY = {
              "trained": {"data": ["made"], "folder": "trained/run", "command": "saccade-lab train composed -o {runs}/trained"},
              "seeded": {"data": ["made"], "seeds": [1, 3], "command": "{train} --seed {seed} -o {runs}/seeded-{seed}"},
              "compared": {"data": ["made"], "reads": ["seeded"], "command": "saccade-lab eval --training {trainings} -o {runs}/compared"}},
-    "words": {"train": "saccade-lab train --small"},
+    "words": {"size": "--small", "train": "saccade-lab train {size}"},
     "tables": {
         "methods": {"runs": ["one"], "header": ["{one results[dataset=library,method=sum].queries} queries", "r@1"],
                     "rows": [{"each": [{"method": "sum"}, {"method": "slerp"}],
@@ -183,6 +183,35 @@ class Tables(Small):
                 "{other results[dataset=val].figures.r1}": ['no run "other" among this table\'s']}.items():
             self.refused(lambda cell=cell: self.table(["a"], [[cell]]), *parts)
         self.refused(lambda: self.table(["a", "b"], [["c"]]), "a row of 1 cells, the header has 2")
+        self.refused(lambda: self.table(["a"], [["{one results[dataset].figures}"]]), "cannot read [dataset]")
+
+    def test_a_part_of_a_value_selects(self):
+        cell = "{one results[dataset=library,method~sl].figures.r1|value}"
+        self.assertEqual(self.table(["a"], [[cell]]), "| a |\n| --- |\n| 0.625 |\n")
+
+    def test_a_checkpoint_of_another_run_has_its_name(self):
+        checkpoints = [{"name": "starter", "path": "/x/models/starter"},
+                       {"name": "model", "path": "/x/build/studies/small/tuned/model"},
+                       {"name": "model-2", "path": "/x/build/studies/small/scratch/fuse/model"}]
+        metrics = {"results": [{"dataset": "edits", "model": "starter", "r": 0.5},
+                               {"dataset": "edits", "model": "model-2", "attention": {"r": -0.25, "low": -0.5, "high": 0.25}}],
+                   "comparisons": [{"dataset": "edits", "a": "model", "b": "starter", "r1": {"difference": 0.5}}]}
+        self.write("build/studies/small/one/run.json", json.dumps(dict(RUN, checkpoints=checkpoints)))
+        self.write("build/studies/small/one/metrics.json", json.dumps(metrics))
+        self.assertEqual(self.table(["a"], [["{one results[model=scratch].attention}"], ["{one comparisons[a=tuned,b=starter].r1}"]]),
+                         "| a |\n| --- |\n| -0.250 [-0.500, 0.250] |\n| 0.500 |\n")
+        checkpoints[2]["path"] = "/x/build/studies/small/tuned/fuse/model"
+        self.write("build/studies/small/one/run.json", json.dumps(dict(RUN, checkpoints=checkpoints)))
+        self.refused(lambda: self.table(["a"], [["b"]]), "two checkpoints of one run: tuned, tuned")
+
+    def test_a_table_of_data_without_files_has_no_line_for_them(self):
+        data = {"made": {"files": [], "commands": [], "needs": ["photos"], "says": "from their authors"}}
+        self.write_study(dict(STUDY, data=data))
+        self.write("photos", "")
+        self.begin(study.hash_of(self.root, []))
+        self.study().write_tables()
+        self.assertNotIn("<!-- data:", self.page())
+        self.assertIn("<!-- table: methods -->\n| 1,234 queries | r@1 |\n", self.page())
 
 
 class Files(Small):
@@ -236,7 +265,7 @@ class Files(Small):
             f"train --small --seed 3 -o {folder}/seeded-3",
             f"eval --training seeded={folder}/seeded-1 seeded={folder}/seeded-3 -o {folder}/compared"])
         self.assertEqual(self.measure()[0], [])  # all are done
-        changed = dict(STUDY, words={"train": "saccade-lab train --large"})
+        changed = dict(STUDY, words={"size": "--large", "train": "saccade-lab train {size}"})
         self.write_study(changed)
         self.assertEqual(self.measure()[0], [f"train --large --seed 1 -o {folder}/seeded-1",
                                              f"train --large --seed 3 -o {folder}/seeded-3"])
@@ -264,6 +293,9 @@ class Files(Small):
                 "photographs": {"files": ["make.txt"], "commands": [], "needs": ["photos/list"], "says": "from their authors"}}
         runs = dict(STUDY["runs"], one={"data": ["made", "photographs"], "command": "saccade-lab eval composed -o {runs}/one"})
         self.write_study(dict(STUDY, data=data, runs=runs))
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            self.study().make_data()
+        self.assertIn("photographs: not made, without photos/list (from their authors)", said.getvalue())
         lines, said = self.measure()
         self.assertEqual(len(lines), 4)
         self.assertIn("one: left out, without photos/list (from their authors)", said)
