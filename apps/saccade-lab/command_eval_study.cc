@@ -1,5 +1,6 @@
 // saccade eval study: several checkpoints through retrieval, composition, effective length and speed, one leaderboard. Every
 // measurement is another `saccade-lab eval` command in a process of its own.
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <ranges>
@@ -9,9 +10,12 @@
 
 #include <fmt/format.h>
 
+#include "lab/eval/figures/holm.h"
+#include "lab/eval/retrieval/retrieval_metrics.h"
 #include "lab/eval/retrieval/retrieval_protocols.h"
 #include "lab/eval/study/leaderboard.h"
 #include "lab/eval/study/study_plan.h"
+#include "lab/eval/winoground/composition_metrics.h"
 #include "lab/report/leaderboard_table.h"
 #include "lab/report/run_page.h"
 #include "lab/report/tables_text.h"
@@ -141,6 +145,16 @@ std::string plan_text(const StudyWork& work) {
          text;
 }
 
+// Returns a warning if the resamples are too few to rank the models; empty if they suffice.
+std::string few_resamples_text(const StudyPlan& plan) {
+  const bool ranks = std::ranges::any_of(plan.parts, [](const StudyPart& part) {
+    return part.kind == RetrievalMetrics::kKind || part.kind == CompositionMetrics::kKind;
+  });
+  const int64_t models = std::ssize(plan.models);
+  return ranks ? too_few_resamples(models * (models - 1) / 2, plan.resamples, plan.confidence)
+               : std::string();
+}
+
 Json plan_json(const StudyWork& work) {
   Json pieces = Json::array();
   for (const StudyPiece& piece : work.pieces) {
@@ -229,6 +243,8 @@ Result<int> run_eval_study(const StudyArguments& arguments, Session& session) {
   const StudyProcess process = process_runner(session, session.interrupts.stop_cleanly());
   SACCADE_ASSIGN(StudyWork work,
                  plan_study(options, located_checkpoints(options_of(arguments.eval.encoder)), process));
+  const std::string too_few = few_resamples_text(work.plan);
+  if (!too_few.empty()) session.messages.warning(too_few);
   if (arguments.plan_only) {
     SACCADE_TRY(arguments.eval.json ? session.out.write_json(plan_json(work))
                                     : session.out.write(plan_text(work)));
@@ -308,6 +324,8 @@ void add_eval_study_command(CLI::App& eval, Command& chosen) {
                     "read no images: measure only the effective length of texts by texts, of each --long");
   auto* plan = command->add_flag("--plan", arguments->plan_only,
                                  "print the plan with its estimates, and measure nothing");
+  // Holm's correction for the differences of seven models needs more resamples than one figure.
+  options.bootstrap.resamples = 10'000;
   add_bootstrap_options(*command, arguments->eval);
   command
       ->add_option("-o,--run", arguments->eval.run,

@@ -189,6 +189,8 @@ TEST_F(StudyTest, TheLeaderboardSaysWhatOneRunOfAllModelsSays) {
   EXPECT_TRUE(board->rows[2].symmetric.i2t);
   EXPECT_NE(find_named(board->rows[0].composition, "group"), nullptr);
   EXPECT_THAT(board->notes, testing::Contains(HasSubstr("swaps the first two")));
+  EXPECT_THAT(board->notes,
+              testing::Contains(HasSubstr("after Holm's correction for 3 pairs, 300 resamples")));
 
   // It is the same after it was written and read, and advice takes its runs.
   ASSERT_TRUE(write_leaderboard(work.folder, *board));
@@ -198,6 +200,31 @@ TEST_F(StudyTest, TheLeaderboardSaysWhatOneRunOfAllModelsSays) {
   const auto runs = leaderboard_runs(*again, work.folder);
   ASSERT_THAT(runs, SizeIs(2));
   EXPECT_EQ(read_metrics<RetrievalMetrics>(runs[0])->comparisons.size(), 3U);
+}
+
+TEST_F(StudyTest, RanksAreCorrectedForTheNumberOfPairs) {
+  write_model("good", 4.0, 1);
+  write_model("fair", 2.0, 2);
+  write_model("bad", 0.1, 3);
+  // The smallest p-value of 60 resamples is 0.033, which tells two models apart, but not the pairs of three.
+  options_.bootstrap.resamples = 60;
+  StudyWork work = measured({"good", "fair", "bad"});
+  const auto three = make_leaderboard(work, pool_);
+  ASSERT_TRUE(three) << three.error().message;
+  const auto metrics = read_record<RetrievalMetrics>(three->parts[0].metrics);
+  ASSERT_TRUE(metrics) << metrics.error().message;
+  for (const RetrievalComparison& one : metrics->comparisons) {
+    EXPECT_TRUE(find_named(one.directions.t2i, "r1")->significant) << one.a << ' ' << one.b;
+  }
+  for (const LeaderboardRow& row : three->rows) EXPECT_EQ(row.rank, 1) << row.model;
+  EXPECT_THAT(three->notes, testing::Contains(HasSubstr("119 resamples or more")));
+
+  std::erase_if(work.pieces, [](const StudyPiece& piece) { return piece.model == 2; });
+  work.plan.models.pop_back();
+  const auto two = make_leaderboard(work, pool_);
+  ASSERT_TRUE(two) << two.error().message;
+  EXPECT_EQ(two->rows[0].rank, 1);
+  EXPECT_EQ(two->rows[1].rank, 2);
 }
 
 TEST_F(StudyTest, APieceThatFailedIsNamedAndOtherDataAreRefused) {
