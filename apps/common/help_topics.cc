@@ -139,7 +139,7 @@ constexpr std::string_view kScores =
                    tokens; after --rerank it is the second model's score
 match_probability  calibrated probability that the hit is right, learned when the collection was indexed from queries
                    whose answers its captions know. Empty without enough captions
---cut P            leaves out hits below probability P
+--min-probability P  leaves out hits whose match_probability is below P
 keywords           matches in captions, file and folder names are fused with the ranking by similarity (--keyword-weight
                    sets their weight); a hit that they brought shows them: [red apple: caption]
 )";

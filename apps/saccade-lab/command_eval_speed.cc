@@ -115,7 +115,7 @@ std::vector<std::string> command_for(const SpeedTask& task, const SpeedArguments
   add("--precision", enum_name(task.precision));
   add("--threads", arguments.eval.encoder.threads);
   add("--transparent", enum_name(evaluation.embed.transparency));
-  add("--batch", speed.batch);
+  add("--batch-size", speed.batch);
   add("--repeats", speed.repeats);
   add("--warm-up", speed.warm_up);
   add("--queries", speed.queries);
@@ -186,7 +186,9 @@ void add_eval_speed_command(CLI::App& eval, Command& chosen) {
   add_count(
       "--limit", arguments->speed.limit, 0, kMostWhole,
       "number of images to measure with: the first of the dataset, each with its first caption; 0: all");
-  add_count("--batch", speed.batch, 1, 4096, "batch size for throughput: number of images, texts or queries");
+  add_count("--batch-size", speed.batch, 1, 4096,
+            "batch size for throughput: number of images, texts or queries");
+  add_old_name(*command, "--batch-size", "--batch");
   add_count("--repeats", speed.repeats, 1, 10'000, "number of measured passes over the images and texts");
   add_count("--warm-up", speed.warm_up, 0, 10'000, "number of passes before these, which are not counted");
   add_count("--queries", speed.queries, 1, 1'000'000,
@@ -203,8 +205,9 @@ void add_eval_speed_command(CLI::App& eval, Command& chosen) {
   add_choice(*command, "--transparent", options.embed.transparency,
              "background of transparent images: white, or the checkpoint's");
   add_run_options(*command, arguments->eval);
-  group_options(*command, {{"Models, data and encoding",
-                            {"-m", "--dataset", "--precision", "--threads", "--batch", "--transparent"}}});
+  group_options(*command,
+                {{"Models, data and encoding",
+                  {"-m", "--dataset", "--precision", "--threads", "--batch-size", "--transparent"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_eval_speed(*arguments, session); };
   });

@@ -64,7 +64,7 @@ std::vector<std::string> shared_words(const StudyArguments& arguments) {
 
 std::vector<std::string> process_words(const StudyArguments& arguments, bool caches) {
   std::vector<std::string> words = {fmt::format("--threads={}", arguments.eval.encoder.threads),
-                                    fmt::format("--batch={}", arguments.eval.evaluation.embed.batch)};
+                                    fmt::format("--batch-size={}", arguments.eval.evaluation.embed.batch)};
   if (caches && arguments.eval.no_cache) words.emplace_back("--no-cache");
   if (caches && !arguments.eval.cache.empty()) words.push_back("--cache=" + arguments.eval.cache);
   return words;
@@ -307,9 +307,10 @@ void add_eval_study_command(CLI::App& eval, Command& chosen) {
                     "ignore EXIF orientation, as reference pipelines do");
   command->add_flag("--leave-out", options.leave_out,
                     "skip images that are unreadable or have no text, and count them");
-  command->add_option("--batch", options.embed.batch, "batch size: number of images encoded together")
+  command->add_option("--batch-size", options.embed.batch, "batch size: number of images encoded together")
       ->transform(whole_number(1, 4096))
       ->capture_default_str();
+  add_old_name(*command, "--batch-size", "--batch");
   auto* cache = command->add_option("--cache", arguments->eval.cache,
                                     "cache folder for embeddings (default: saccade/embeddings in ~/.cache)");
   command->add_flag("--no-cache", arguments->eval.no_cache, "encode everything again, without the cache")
@@ -340,7 +341,7 @@ void add_eval_study_command(CLI::App& eval, Command& chosen) {
                 {{"Models, data and encoding",
                   {"-m", "--retrieval", "--composition", "--long", "--domain", "--protocol", "--by",
                    "--by-table", "--precision", "--threads", "--transparent", "--as-stored", "--leave-out",
-                   "--batch", "--cache", "--no-cache", "--speed-limit", "--no-speed", "--texts-only"}},
+                   "--batch-size", "--cache", "--no-cache", "--speed-limit", "--no-speed", "--texts-only"}},
                  {"The study", {"-o", "--plan", "--overwrite", "--json"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_eval_study(*arguments, session); };

@@ -252,9 +252,10 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
            "cache folder for decoded images (default: cache in the run folder)");
   add_loop_options(*command, options);
   add_step_options(*command, options);
-  command->add_option("--batch", options.batch, "batch size: number of images, at least 2")
+  command->add_option("--batch-size", options.batch, "batch size: number of images, at least 2")
       ->transform(whole_number(2))
       ->capture_default_str();
+  add_old_name(*command, "--batch-size", "--batch");
   command->add_option("--patch-dropout", options.patch_dropout, "patch dropout probability, 0 to 0.9")
       ->transform(real_number(0, 0.9))
       ->capture_default_str();
@@ -282,7 +283,7 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
                 {{"Data", {"--dataset", "--held-out", "--cache", "--first-caption"}},
                  {"Model", {"--config", "--initial", "--weights"}},
                  {"Optimizer and schedule",
-                  {"--steps", "--batch", "--accumulate", "--learning-rate", "--warmup", "--schedule",
+                  {"--steps", "--batch-size", "--accumulate", "--learning-rate", "--warmup", "--schedule",
                    "--weight-decay", "--adam-beta1", "--adam-beta2", "--adam-epsilon", "--max-gradient-norm",
                    "--seed", "--patch-dropout", "--unmasked"}},
                  {"The run", {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--dry-run"}},

@@ -306,9 +306,10 @@ void add_data_options(CLI::App& command, Arguments& arguments) {
       "-m,--model", options.model,
       "encoder: a checkpoint's folder, or OWNER/NAME[@REVISION] of the hub's cache (default: the starter)");
   add_encoder_options(command, arguments.eval.encoder);
-  command.add_option("--batch", options.batch, "batch size: number of triplets, at least 2")
+  command.add_option("--batch-size", options.batch, "batch size: number of triplets, at least 2")
       ->transform(whole_number(2))
       ->capture_default_str();
+  add_old_name(command, "--batch-size", "--batch");
   command.add_option("--together", options.together, "maximum number of triplets of one group in a batch")
       ->transform(whole_number(1))
       ->capture_default_str();
@@ -491,7 +492,7 @@ void add_train_composed_command(CLI::App& train, Command& chosen) {
       *command,
       {{"Data and encoder",
         {"--dataset", "--held-out", "--test", "--texts", "--cache", "-m", "--precision", "--threads"}},
-       {"Batches", {"--batch", "--accumulate", "--together", "--wrong", "--join", "--paraphrases"}},
+       {"Batches", {"--batch-size", "--accumulate", "--together", "--wrong", "--join", "--paraphrases"}},
        {"Stage one: alignment of texts with images",
         {"--align", "--pseudo-targets", "--min-cosine", "--align-towers", "--align-steps", "--align-rate"}},
        {"Stage two: towers trained with the composer", {"--towers", "--tower-rate", "--tower-precision"}},

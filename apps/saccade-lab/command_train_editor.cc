@@ -104,9 +104,10 @@ void add_train_editor_command(CLI::App& group, Command& chosen) {
            "cache folder for decoded images (default: cache in the run folder)");
   add_loop_options(*command, options);
   add_step_options(*command, options);
-  command->add_option("--batch", options.batch, "batch size: number of edits")
+  command->add_option("--batch-size", options.batch, "batch size: number of edits")
       ->transform(whole_number(1, 1 << 20))
       ->capture_default_str();
+  add_old_name(*command, "--batch-size", "--batch");
   command
       ->add_option("--text-dropout", options.text_dropout,
                    "text dropout probability, for classifier-free guidance, 0 to 1")
@@ -126,9 +127,9 @@ void add_train_editor_command(CLI::App& group, Command& chosen) {
         {"--side", "--patch-size", "--width", "--layers", "--heads", "--mlp-width", "--text-tokens",
          "--text-states", "--draw-steps", "--guidance"}},
        {"Optimizer and schedule",
-        {"--steps", "--batch", "--accumulate", "--text-dropout", "--learning-rate", "--warmup", "--schedule",
-         "--weight-decay", "--adam-beta1", "--adam-beta2", "--adam-epsilon", "--max-gradient-norm",
-         "--seed"}},
+        {"--steps", "--batch-size", "--accumulate", "--text-dropout", "--learning-rate", "--warmup",
+         "--schedule", "--weight-decay", "--adam-beta1", "--adam-beta2", "--adam-epsilon",
+         "--max-gradient-norm", "--seed"}},
        {"The run", {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--dry-run"}},
        {"Device and speed", {"--device", "--precision", "--threads"}}});
   command->callback([arguments, &chosen] {

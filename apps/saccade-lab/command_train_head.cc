@@ -219,9 +219,10 @@ void add_head_options(CLI::App& command, HeadArguments& arguments) {
   command.add_option("--epochs", options.epochs, "number of epochs; 0: 5 for a linear head, 8 for an MLP")
       ->transform(real_number(0, 1e6))
       ->capture_default_str();
-  command.add_option("--batch", options.batch, "batch size: number of pairs, at least 2")
+  command.add_option("--batch-size", options.batch, "batch size: number of pairs, at least 2")
       ->transform(whole_number(2))
       ->capture_default_str();
+  add_old_name(command, "--batch-size", "--batch");
   command
       .add_option("--hard-negatives", options.hard_negatives, "share of hard negatives in a batch, 0 to 0.5")
       ->transform(real_number(0, 0.5))
@@ -281,8 +282,8 @@ void add_train_head_command(CLI::App& train, Command& chosen) {
        {"Of --train-qformer", {"--train-qformer", "--qformer-rate"}},
        {"The head", {"--kind", "--width", "--hidden-width"}},
        {"Optimizer and schedule",
-        {"--pairs", "--epochs", "--batch", "--accumulate", "--hard-negatives", "--learning-rate", "--warmup",
-         "--schedule", "--weight-decay", "--adam-beta1", "--adam-beta2", "--adam-epsilon",
+        {"--pairs", "--epochs", "--batch-size", "--accumulate", "--hard-negatives", "--learning-rate",
+         "--warmup", "--schedule", "--weight-decay", "--adam-beta1", "--adam-beta2", "--adam-epsilon",
          "--max-gradient-norm", "--seed"}},
        {"The run",
         {"-o", "--device", "--patience", "--checkpoint-every", "--dry-run", "--against", "--resamples"}},

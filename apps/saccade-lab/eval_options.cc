@@ -60,16 +60,18 @@ void add_eval_inputs(CLI::App& command, EvalArguments& arguments) {
   command.add_flag("--as-stored", options.embed.as_stored,
                    "ignore EXIF orientation, as reference pipelines do");
   command
-      .add_option("--batch", options.embed.batch, "batch size: number of images decoded and encoded together")
+      .add_option("--batch-size", options.embed.batch,
+                  "batch size: number of images decoded and encoded together")
       ->transform(whole_number(1, 4096))
       ->capture_default_str();
+  add_old_name(command, "--batch-size", "--batch");
   auto* cache = command.add_option("--cache", arguments.cache,
                                    "cache folder for embeddings (default: saccade/embeddings in ~/.cache)");
   command.add_flag("--no-cache", arguments.no_cache, "encode everything again, without the cache")
       ->excludes(cache);
   group_options(command, {{"Models, data and encoding",
                            {"-m", "--dataset", "--precision", "--threads", "--transparent", "--as-stored",
-                            "--batch", "--cache", "--no-cache"}}});
+                            "--batch-size", "--cache", "--no-cache"}}});
 }
 
 void add_bootstrap_options(CLI::App& command, EvalArguments& arguments) {

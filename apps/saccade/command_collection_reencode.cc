@@ -147,7 +147,7 @@ void add_collection_reencode_command(CLI::App& group, Command& chosen) {
   add_encoder_options(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   group_options(*command, {{"Limits on files", {"--max-bytes", "--max-pixels", "--max-seconds"}},
-                           {"Model and speed", {"-m", "--precision", "--threads", "--batch"}}});
+                           {"Model and speed", {"-m", "--precision", "--threads", "--batch-size"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_reencode(*arguments, session); };
   });

@@ -266,9 +266,10 @@ void add_embed_command(CLI::App& app, Command& chosen) {
   add_overwrite_option(*command, arguments->overwrite);
   command->add_flag("--as-stored", arguments->as_stored,
                     "ignore EXIF orientation, as reference pipelines do");
-  command->add_option("--batch", arguments->batch, "batch size: number of inputs encoded together")
+  command->add_option("--batch-size", arguments->batch, "batch size: number of inputs encoded together")
       ->transform(whole_number(1, 4096))
       ->capture_default_str();
+  add_old_name(*command, "--batch-size", "--batch");
   add_encoder_options(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   command->callback([arguments, &chosen] {

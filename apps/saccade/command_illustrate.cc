@@ -361,7 +361,7 @@ Json page_json(const Page& page, const SentenceJudge& judge, const IllustrateArg
            {{"tells", plan.tells},
             {"null_known", plan.null_known},
             {"reason", plan.reason},
-            {"cut", plan.tells ? Json(arguments.choosing.least) : Json()}}},
+            {"min_probability", plan.tells ? Json(arguments.choosing.least) : Json()}}},
           {"outcomes", std::move(outcomes)},
           {"left_out",
            {{"no_prose", page.no_prose},
@@ -533,9 +533,11 @@ void add_choosing_options(CLI::App& command, IllustrateArguments& arguments) {
       ->transform(real_number(-2, 2));
   command.add_flag("!--whole-sentences", arguments.phrases,
                    "search by whole sentences only, not by their phrases too");
-  command.add_option("--cut", choosing.least, "minimum match probability of placed images, 0 to 1")
+  command
+      .add_option("--min-probability", choosing.least, "minimum match probability of placed images, 0 to 1")
       ->transform(real_number(0, 1))
       ->capture_default_str();
+  add_old_name(command, "--min-probability", "--cut");
   command
       .add_option(
           "--most-false", choosing.most_false,
@@ -556,15 +558,13 @@ void add_choosing_options(CLI::App& command, IllustrateArguments& arguments) {
       ->transform(whole_number(1, 1000))
       ->capture_default_str();
   command.add_option("--filter", choosing.filter, "condition on the images (see saccade help filters)");
-  CLI::Option* group_above =
-      command
-          .add_option(
-              "--group-above", choosing.duplicate_cosine,
-              "minimum cosine similarity of two images that count as near-duplicates, 0 to 1; only one is "
-              "placed")
-          ->transform(real_number(0, 1))
-          ->capture_default_str();
-  add_old_name(command, group_above, "--fold-above");
+  command
+      .add_option(
+          "--group-above", choosing.duplicate_cosine,
+          "minimum cosine similarity of two images that count as near-duplicates, 0 to 1; only one is placed")
+      ->transform(real_number(0, 1))
+      ->capture_default_str();
+  add_old_name(command, "--group-above", "--fold-above");
   command.add_option("--min-words", arguments.prose.min_words, "minimum number of words of a sentence")
       ->transform(whole_number(1, 1000))
       ->capture_default_str();

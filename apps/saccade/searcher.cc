@@ -54,7 +54,6 @@ Result<SearchAnswer> Searcher::answer(SearchQuery query, int64_t like, Session& 
   call.explaining = options_.explain;
   if (second_ && like == 0) {
     call.second = second_->encoder.get();
-    call.second_name = second_->id.name;
     call.rerank = options_.rerank_options;
   }
   if (call.second != nullptr || call.explain) {
@@ -67,7 +66,7 @@ Result<SearchAnswer> Searcher::answer(SearchQuery query, int64_t like, Session& 
 void warn_of(const SearchAnswer& answer, Session& session) {
   std::vector<std::string> warnings = answer_warnings(answer);
   if (answer.tokens && answer.tokens->dropped > 0) {
-    warnings.front() += "; --long-query chunk reads all of it, in parts";
+    warnings.front() += "; --chunk-long-text reads all of it, in parts";
   }
   for (const std::string& warning : warnings) session.messages.warning(warning);
   if (const std::string note = measured_length_note(answer); !note.empty()) {

@@ -1,5 +1,6 @@
 #include "walk_options.h"
 
+#include "command.h"
 #include "number.h"
 
 namespace saccade::app {
@@ -20,8 +21,9 @@ void add_walk_options(CLI::App& command, IngestOptions& options) {
       "--no-sidecars", [&options] { options.sidecar_captions = false; },
       "do not read captions from .txt files next to images");
   command.add_flag_callback(
-      "--no-facts", [&options] { options.facts = false; },
+      "--no-metadata", [&options] { options.facts = false; },
       "do not store embedded metadata (EXIF, XMP, IPTC)");
+  add_old_name(command, "--no-metadata", "--no-facts");
   options.video_tools = find_video_tools();
   command
       .add_option(
@@ -49,9 +51,10 @@ void add_encoding_options(CLI::App& command, IngestOptions& options) {
                   "maximum decoding time per file, in seconds; 0: no limit")
       ->transform(real_number(0))
       ->capture_default_str();
-  command.add_option("--batch", options.batch, "batch size: number of images encoded together")
+  command.add_option("--batch-size", options.batch, "batch size: number of images encoded together")
       ->transform(whole_number(1, 4096))
       ->capture_default_str();
+  add_old_name(command, "--batch-size", "--batch");
 }
 
 }  // namespace saccade::app

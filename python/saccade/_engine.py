@@ -41,7 +41,10 @@ class Hit:
     """Of the image; never given to another."""
     path: str
     score: float
-    """The cosine in [-1, 1]; with late interaction the MaxSim score."""
+    """The cosine in [-1, 1]; with late interaction the MaxSim score; if `reranked`, the second model's score, which is not
+    comparable with those of hits that were not."""
+    reranked: bool
+    """Scored by the model of `rerank`."""
     probability: float | None
     """Calibrated probability of being right, 0 to 1; None without calibration data."""
     match: str
@@ -324,7 +327,7 @@ class Engine:
         image: ImageLike | None = None,
         but: str | None = None,
         without: str | Iterable[str] = (),
-        compose: ComposeMethod | None = None,
+        compose: ComposeMethod | str | os.PathLike[str] | None = None,
         text_weight: float | None = None,
         k: int = 10,
         filter: str = "",
@@ -335,6 +338,9 @@ class Engine:
         chunk_long_text: bool = False,
         candidates: int = 1000,
         exact: bool = False,
+        rerank: Encoder | None = None,
+        rerank_depth: int = 100,
+        rerank_by: Literal["strongest", "cosine", "maxsim", "match"] = "strongest",
     ) -> Answer:
         """Find the images closest to a query.
 
@@ -343,8 +349,9 @@ class Engine:
             image: an image to search by, with or without a text.
             but: a change in words: "this picture, but ..."
             without: what is not wanted.
-            compose: how image and text are combined; by default the collection's composer, else "sum".
-            text_weight: weight of the text beside an image, 0 to 1.
+            compose: how image and text are combined: "sum", "slerp", "direction", the folder of a trained composer, or
+                "starter" for the composer that comes with Saccade; by default the collection's composer, else "sum".
+            text_weight: weight of the text beside an image, 0 to 1; not with a composer.
             k: hits wanted.
             filter: condition on images: "width>=1000 and date>=2024" (`saccade help filters`).
             keyword_weight: weight of keyword matches (captions, file and folder names) against visual similarity, 0 to 1.
@@ -354,6 +361,11 @@ class Engine:
             chunk_long_text: read a text that is longer than the model's context in chunks.
             candidates: with late interaction, images scored by all their vectors; 0 is all.
             exact: score all embeddings, even if the collection has an approximate index.
+            rerank: a second model, which scores the best hits anew from their files and puts them first. Not with
+                `min_probability`.
+            rerank_depth: hits that it scores.
+            rerank_by: its score: "cosine", "maxsim" (late interaction), "match" (matching head), or the strongest of these
+                that it has.
 
         Raises:
             InvalidInput: a query without content, a broken filter, or an option out of range.
@@ -361,10 +373,12 @@ class Engine:
             NotFound, BadData, Unsupported, LimitExceeded: reading the query's image.
         """
         asked = _query(query, image, but, without, compose, text_weight)
+        if rerank is not None and not isinstance(rerank, Encoder):
+            raise InvalidInput(f"rerank: a {type(rerank).__name__}, expected a loaded model (saccade.load)")
         return Answer._of(
             self._core.search(
                 asked, int(k), filter, float(keyword_weight), min_probability, group_duplicates, order, chunk_long_text,
-                int(candidates), bool(exact),
+                int(candidates), bool(exact), None if rerank is None else rerank._core, int(rerank_depth), rerank_by,
             )
         )  # fmt: skip
 
@@ -507,7 +521,7 @@ def _query(
     image: Any,
     but: str | None,
     without: str | Iterable[str],
-    compose: ComposeMethod | None,
+    compose: ComposeMethod | str | os.PathLike[str] | None,
     text_weight: float | None,
 ) -> Query:
     if isinstance(query, Query):

@@ -160,7 +160,7 @@ TEST_F(Studies, ComposedRetrievalsTablesAreThoseOfItsRuns) {
   measure("ranked", {}, small);
   measure("removed", {}, small);
   std::vector<std::string> shortened = small;
-  shortened.insert(shortened.end(), {"--batch", "2", "--together", "1", "--threads", "1"});
+  shortened.insert(shortened.end(), {"--batch-size", "2", "--together", "1", "--threads", "1"});
   // The first seed of every training is trained; the others are copies of it under other seeds.
   const fs::path runs = folder_ / "build/studies/composed-retrieval";
   for (const auto& [run, command] : commands_) {

@@ -291,7 +291,7 @@ Result<std::shared_ptr<Composer>> EngineCore::composer_of(const CollectionSnapsh
   if (composer_ && composer_folder_ == call.composer) return composer_;
   BackendOptions options;
   options.threads = options_.threads;
-  SACCADE_ASSIGN(composer_, open_composer_for(snapshot.collection, call.composer, options).in("--compose"));
+  SACCADE_ASSIGN(composer_, open_composer_for(snapshot.collection, call.composer, options).in("compose"));
   composer_folder_ = call.composer.string();
   return composer_;
 }
@@ -328,6 +328,9 @@ Status EngineCore::complete(const CollectionSnapshot& snapshot, const EngineEnco
 Result<SearchAnswer> EngineCore::search(SearchQuery query, const SearchCall& call) const {
   SACCADE_ASSIGN(const std::shared_ptr<const CollectionSnapshot> now, snapshot());
   if (is_listing(query) && call.like == 0) {
+    if (call.second != nullptr) {
+      return fail(ErrorCode::kUsage, "images that are listed by date have no score to re-rank");
+    }
     query.explain = call.explain;
     const int64_t k = query.k;
     query.k += call.offset;
@@ -353,7 +356,7 @@ Result<SearchAnswer> EngineCore::search(SearchQuery query, const SearchCall& cal
   };
   SACCADE_TRY(complete(*now, lent, call, query));
   const std::pair<EncoderBackend*, std::string> explainers[] = {{&encoder, lent.name},
-                                                                {call.second, call.second_name}};
+                                                                {call.second, call.rerank.name}};
   if (call.explain) {
     for (const auto& [each, name] : explainers) {
       if (each != nullptr) SACCADE_TRY(check_explains(*each, call.explaining));

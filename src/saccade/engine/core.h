@@ -150,11 +150,10 @@ class EngineCore {
     int64_t offset = 0;                   // best hits to leave out, 0 or more; the query's k follow them
     std::filesystem::path composer = {};  // folder of a composer to use; empty: none
     OwnComposer own_composer = OwnComposer::kIfAny;  // ignored if `composer` is set
-    EncoderBackend* second = nullptr;                // reranks; not with `like` or `offset`
-    RerankOptions rerank = {};
+    EncoderBackend* second = nullptr;                // reranks; not with `like`, `offset` or a filter alone
+    RerankOptions rerank = {};                       // with the name of the second encoder
     bool explain = false;
     ExplainOptions explaining = {};
-    std::string second_name = {};
     ProgressCallback progress = {};
     std::stop_token stop = {};
     // The collection's encoder as it was lent to this call; `nullptr`: the engine's own, or EngineCoreOptions::lend.

@@ -73,8 +73,9 @@ Result<Evaluation> evaluate_given_composed(std::span<const std::filesystem::path
                 options.datasets.size());
   }
   if (!composed.choose_on.empty() || composed.weight || !composed.methods.empty()) {
-    return fail(ErrorCode::kUsage,
-                "--embeddings have their queries composed already: no --method, --weight or --choose-on");
+    return fail(
+        ErrorCode::kUsage,
+        "--embeddings have their queries composed already: no --method, --text-weight or --choose-on");
   }
   if (composed.protocol.join == JoinTexts::kEach || composed.protocol.join == JoinTexts::kBothOrders) {
     return fail(ErrorCode::kUsage, "--embeddings have one row a query: --join {} asks several texts of it",

@@ -79,7 +79,7 @@ Result<StudyRates> probe(const StudyOptions& options, const StudyModel& model, c
   for (const char* word : {"--repeats=1", "--warm-up=1", "--queries=1", "--gallery=8"})
     words.emplace_back(word);
   for (const std::string& word : part.process_words) {
-    if (word.starts_with("--threads=") || word.starts_with("--batch=")) words.push_back(word);
+    if (word.starts_with("--threads=") || word.starts_with("--batch-size=")) words.push_back(word);
   }
   SACCADE_ASSIGN(const std::string out, process(words));
   SACCADE_ASSIGN(const Json json, parse_json(out));
