@@ -21,6 +21,7 @@
 #include "lab/report/tables_text.h"
 #include "saccade/core/counts.h"
 #include "saccade/core/files/output_file.h"
+#include "saccade/model/device/device_name.h"
 #include "saccade/model/options/precision_names.h"
 
 #include "choice.h"
@@ -79,6 +80,9 @@ std::vector<StudyPart> parts_of(const StudyArguments& arguments) {
     part.words = {"eval", kind};
     for (const std::string& dataset : datasets) part.words.push_back("--dataset=" + dataset);
     part.words.insert(part.words.end(), own.begin(), own.end());
+    if (const std::string& device = arguments.eval.encoder.device; !is_processor(device)) {
+      part.words.push_back("--device=" + device);
+    }
     part.process_words = process_words(arguments, part.kind != "speed");
   };
   const auto with_shared = [&](std::vector<std::string> own) {
@@ -301,6 +305,7 @@ void add_eval_study_command(CLI::App& eval, Command& chosen) {
   add_choices(*command, "--precision", options.precisions,
               "number formats of the encoder's arithmetic; each checkpoint is measured in each");
   add_threads_option(*command, arguments->eval.encoder);
+  add_device_option(*command, arguments->eval.encoder);
   add_choice(*command, "--transparent", options.embed.transparency,
              "background of transparent images: white, or the checkpoint's");
   command->add_flag("--as-stored", options.embed.as_stored,
@@ -337,12 +342,12 @@ void add_eval_study_command(CLI::App& eval, Command& chosen) {
                  "remove what the folder's study measured, and measure everything again")
       ->excludes(plan);
   command->add_flag("--json", arguments->eval.json, "print the leaderboard as JSON");
-  group_options(*command,
-                {{"Models, data and encoding",
-                  {"-m", "--retrieval", "--composition", "--long", "--domain", "--protocol", "--by",
-                   "--by-table", "--precision", "--threads", "--transparent", "--as-stored", "--leave-out",
-                   "--batch-size", "--cache", "--no-cache", "--speed-limit", "--no-speed", "--texts-only"}},
-                 {"The study", {"-o", "--plan", "--overwrite", "--json"}}});
+  group_options(*command, {{"Models, data and encoding",
+                            {"-m",         "--retrieval",   "--composition", "--long",      "--domain",
+                             "--protocol", "--by",          "--by-table",    "--precision", "--threads",
+                             "--device",   "--transparent", "--as-stored",   "--leave-out", "--batch-size",
+                             "--cache",    "--no-cache",    "--speed-limit", "--no-speed",  "--texts-only"}},
+                           {"The study", {"-o", "--plan", "--overwrite", "--json"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_eval_study(*arguments, session); };
   });

@@ -221,6 +221,7 @@ Result<LoadedEncoder> EngineCore::load_encoder() const {
   const auto now = snapshot();
   BackendOptions options;
   options.threads = options_.threads;
+  options.device = options_.device;
   options.fingerprints = user_fingerprint_memory();
   // The files that a new collection will depend on are hashed in full.
   options.fingerprints.trusted = now.has_value();

@@ -71,6 +71,8 @@ struct EngineCoreOptions {
   std::string checkpoint;  // as find_checkpoint takes it; empty: the collection's own, or the starter
   std::optional<Precision> precision;  // `nullopt`: the collection's own, or kFp32
   int threads = 0;
+  std::string device =
+      "cpu";  // of the engine's own encoder (BackendOptions::device); composers use the processor
   CollectionChoices choices;
   // Returns the processes that decode images; called when one is first needed. Empty: images are decoded in this process.
   std::function<DecoderPool*()> decoders;

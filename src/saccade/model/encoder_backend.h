@@ -22,6 +22,9 @@ struct BackendOptions {
   Precision precision = Precision::kFp32;  // kAuto is settled before loading (options/precision_choice.h)
   // Number of threads of a forward pass, including the caller's; 0 uses all processors of the process.
   int threads = 0;
+  // Device that encodes: "cpu" for our own kernels, "cuda", "cuda:1" (device/device_name.h). Only some families run on
+  // another device than the processor, in fp32 and bf16.
+  std::string device = "cpu";
   // Cache of file hashes (model/checkpoints/fingerprint.h). Without it, every file is read to hash it.
   FingerprintMemory fingerprints = {};
 };

@@ -78,6 +78,9 @@ Result<StudyRates> probe(const StudyOptions& options, const StudyModel& model, c
   words.push_back(fmt::format("--limit={}", kProbeItems));
   for (const char* word : {"--repeats=1", "--warm-up=1", "--queries=1", "--gallery=8"})
     words.emplace_back(word);
+  for (const std::string& word : part.words) {
+    if (word.starts_with("--device=")) words.push_back(word);
+  }
   for (const std::string& word : part.process_words) {
     if (word.starts_with("--threads=") || word.starts_with("--batch-size=")) words.push_back(word);
   }
