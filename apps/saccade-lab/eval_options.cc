@@ -162,12 +162,11 @@ Result<int> run_evaluation(const EvalArguments& arguments, Session& session,
 
 std::string figure_text(const Figure& figure) {
   if (!std::isfinite(figure.value)) return "-";
-  if (!std::isfinite(figure.low)) return fmt::format("{:.3f}", figure.value);
   // Resampling is uninformative for a rate of zero. The text is as wide as the others, for columns.
-  if (std::isfinite(figure.wilson_high)) {
-    return fmt::format("{:.3f} [Wilson {:.3f}]", figure.value, figure.wilson_high);
+  if (std::isfinite(figure.low) && std::isfinite(figure.wilson_high)) {
+    return fmt::format("{} [Wilson {}]", three_digits(figure.value), three_digits(figure.wilson_high));
   }
-  return fmt::format("{:.3f} [{:.3f}, {:.3f}]", figure.value, figure.low, figure.high);
+  return interval_text(figure);
 }
 
 std::string_view direction_text(Direction direction) {
@@ -177,9 +176,8 @@ std::string_view direction_text(Direction direction) {
 std::string difference_text(const std::string& a, const std::string& b, std::string_view what,
                             const Difference* difference) {
   if (difference == nullptr || !std::isfinite(difference->figure.low)) return {};
-  const Figure& figure = difference->figure;
-  return fmt::format("  {} - {}, {}: {:+.3f} [{:+.3f}, {:+.3f}], p {:.3f}{}\n", one_line(a), one_line(b),
-                     what, figure.value, figure.low, figure.high, difference->p_value,
+  return fmt::format("  {} - {}, {}: {}, p {}{}\n", one_line(a), one_line(b), what,
+                     interval_text(difference->figure, Sign::kBoth), three_digits(difference->p_value),
                      difference->significant ? "" : ": cannot be told apart");
 }
 
