@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <stop_token>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -49,6 +51,33 @@ TEST(EndWithin, EndsTheProcessWhereSomethingIsStillAtWork) {
         std::_Exit(7);
       },
       testing::ExitedWithCode(7), "^$");
+}
+
+TEST(Interrupts, ASignalEndsWhatDoesNotStopCleanly) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  // Stopped cleanly, but nobody returns: the next question is the end.
+  EXPECT_EXIT(
+      {
+        Interrupts interrupts;
+        interrupts.end_if_signalled();
+        const std::stop_token stop = interrupts.stop_cleanly();
+        raise(SIGTERM);
+        while (!stop.stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        interrupts.end_if_signalled();
+        std::_Exit(7);
+      },
+      testing::KilledBySignal(SIGTERM), "stopping");
+  // The clean stop is over before the signal comes.
+  EXPECT_EXIT(
+      {
+        Interrupts interrupts;
+        const std::stop_token stop = interrupts.stop_cleanly();
+        interrupts.end_if_signalled();
+        raise(SIGTERM);
+        std::this_thread::sleep_for(std::chrono::minutes(1));
+        std::_Exit(stop.stop_requested() ? 8 : 7);
+      },
+      testing::KilledBySignal(SIGTERM), "^$");
 }
 
 TEST(Console, WordsForTimes) {

@@ -164,32 +164,13 @@ Result<int> run_evaluation(const EvalArguments& arguments, Session& session,
   return answer(evaluation, arguments.json, session, text);
 }
 
-namespace {
-
-// Returns the value without its sign if it rounds to zero.
-double without_zero_sign(double value) {
-  return std::abs(value) < 0.0005 ? std::abs(value) : value;
-}
-
-std::string share_text(double value) {
-  return fmt::format("{:.3f}", without_zero_sign(value));
-}
-
-std::string signed_text(double value) {
-  return fmt::format("{:+.3f}", without_zero_sign(value));
-}
-
-}  // namespace
-
 std::string figure_text(const Figure& figure) {
   if (!std::isfinite(figure.value)) return "-";
-  if (!std::isfinite(figure.low)) return share_text(figure.value);
   // Resampling is uninformative for a rate of zero. The text is as wide as the others, for columns.
-  if (std::isfinite(figure.wilson_high)) {
-    return fmt::format("{} [Wilson {}]", share_text(figure.value), share_text(figure.wilson_high));
+  if (std::isfinite(figure.low) && std::isfinite(figure.wilson_high)) {
+    return fmt::format("{} [Wilson {}]", three_digits(figure.value), three_digits(figure.wilson_high));
   }
-  return fmt::format("{} [{}, {}]", share_text(figure.value), share_text(figure.low),
-                     share_text(figure.high));
+  return interval_text(figure);
 }
 
 std::string_view direction_text(Direction direction) {
@@ -199,10 +180,9 @@ std::string_view direction_text(Direction direction) {
 std::string difference_text(const std::string& a, const std::string& b, std::string_view what,
                             const Difference* difference) {
   if (difference == nullptr || !std::isfinite(difference->figure.low)) return {};
-  const Figure& figure = difference->figure;
-  return fmt::format("  {} - {}, {}: {} [{}, {}], p {:.3f}{}\n", one_line(a), one_line(b), what,
-                     signed_text(figure.value), signed_text(figure.low), signed_text(figure.high),
-                     difference->p_value, difference->significant ? "" : ": cannot be told apart");
+  return fmt::format("  {} - {}, {}: {}, p {}{}\n", one_line(a), one_line(b), what,
+                     interval_text(difference->figure, Sign::kBoth), three_digits(difference->p_value),
+                     difference->significant ? "" : ": cannot be told apart");
 }
 
 std::string exclusions_text(const RunDataset& dataset) {

@@ -12,11 +12,6 @@
 namespace saccade::lab {
 namespace {
 
-std::string interval_text(const Figure& figure) {
-  if (std::isnan(figure.low)) return fmt::format("{:.3f}", figure.value);
-  return fmt::format("{:.3f} [{:.3f}, {:.3f}]", figure.value, figure.low, figure.high);
-}
-
 // A limit of the question: the model's measured value, and the sentence that says it breaks the limit.
 struct Limit {
   std::string name;
@@ -240,12 +235,11 @@ class Adviser {
       significant = own;
     }
     if (found != nullptr && std::isfinite(found->difference.figure.low)) {
-      const Figure& figure = found->difference.figure;
-      const bool turn = found->a == worse;
-      const double difference = turn ? -figure.value : figure.value;
-      const std::string text =
-          fmt::format("{:.3f} [{:.3f}, {:.3f}]", difference, turn ? -figure.high : figure.low,
-                      turn ? -figure.low : figure.high);
+      Figure figure = found->difference.figure;
+      if (found->a == worse) {
+        figure = {.value = -figure.value, .low = -figure.high, .high = -figure.low};
+      }
+      const std::string text = interval_text(figure);
       if (significant) {
         return {true, fmt::format("It is behind {} by {}.", name(better), text)};
       }
@@ -320,9 +314,9 @@ class Adviser {
     if (!chance || std::isnan(own.low)) return;
     advised.above_chance = own.low > *chance;
     if (own.high < *chance) {
-      advised.why.push_back(fmt::format("That is below what guessing gets ({:.3f}).", *chance));
+      advised.why.push_back(fmt::format("That is below what guessing gets ({}).", three_digits(*chance)));
     } else if (own.low <= *chance) {
-      advised.why.push_back(fmt::format("That cannot be told from guessing ({:.3f}).", *chance));
+      advised.why.push_back(fmt::format("That cannot be told from guessing ({}).", three_digits(*chance)));
     }
   }
   // Compares with the next model of the tier, whose figure may be higher.

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include <fmt/format.h>
+
 #include "lab/eval/figures/holm.h"
 #include "lab/eval/figures/resampling.h"
 #include "saccade/core/random.h"
@@ -164,6 +166,17 @@ Interval wilson_interval(double share, int64_t trials, double confidence) {
   const double middle = (share + z * z / (2 * n)) / (1 + z * z / n);
   const double half = z * std::sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n);
   return {std::max(0.0, middle - half), std::min(1.0, middle + half)};
+}
+
+std::string three_digits(double value, Sign sign) {
+  if (std::abs(value) < 0.0005) value = 0;  // "-0.000" too
+  return sign == Sign::kBoth ? fmt::format("{:+.3f}", value) : fmt::format("{:.3f}", value);
+}
+
+std::string interval_text(const Figure& figure, Sign sign) {
+  if (!std::isfinite(figure.low)) return three_digits(figure.value, sign);
+  return fmt::format("{} [{}, {}]", three_digits(figure.value, sign), three_digits(figure.low, sign),
+                     three_digits(figure.high, sign));
 }
 
 double quantile(std::span<const double> sorted, double share) {
