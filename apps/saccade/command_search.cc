@@ -44,7 +44,7 @@ struct SearchArguments {
   bool overwrite = false;
   std::string queries;  // a file, or "-"; empty: none
   SearchQuery query;
-  SearchOptions options;
+  SearcherOptions options;
   bool k_given = false;
   bool json = false;
   bool paths = false;
@@ -67,7 +67,7 @@ Status read_image_from_stdin(SearchQuery& query) {
 
 // Chooses the composer, if one is requested: a folder, or the one that the collection names.
 Status choose_composer(SearchArguments& arguments) {
-  SearchOptions& options = arguments.options;
+  SearcherOptions& options = arguments.options;
   if (!arguments.compose.empty() && !from_name<Compose>(arguments.compose)) {
     std::error_code ignored;
     SACCADE_ASSIGN(options.composer, find_composer(arguments.compose).in("--compose"));
@@ -204,7 +204,7 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   const bool blank = typed.find_first_not_of(" \t\r\n\f\v") == std::string::npos;
   const bool lines = !arguments.queries.empty();
   const bool nothing = blank && arguments.images.empty() && !lines;
-  SearchOptions& options = arguments.options;
+  SearcherOptions& options = arguments.options;
   options.lists = nothing && !arguments.query.filter.empty();
   const bool prompts = nothing && !options.lists && isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 &&
                        !arguments.json && arguments.html.empty();

@@ -14,7 +14,7 @@
 
 namespace saccade::app {
 
-Result<std::unique_ptr<Searcher>> Searcher::open(SearchOptions& options, const SearchQuery& first,
+Result<std::unique_ptr<Searcher>> Searcher::open(SearcherOptions& options, const SearchQuery& first,
                                                  Session& session) {
   SACCADE_TRY(settle_collection(options.collection, session.messages));
   std::unique_ptr<Searcher> searcher(new Searcher(options));

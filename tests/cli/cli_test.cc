@@ -370,6 +370,25 @@ TEST_F(Cli, FoldAboveSaysWhatIsAlike) {
   EXPECT_EQ(hits({"--words", "0", "--sort", "date", "--all"}), 5U);
 }
 
+TEST_F(Cli, EarlierNamesOfOptionsAreAcceptedAndNotShown) {
+  make_collection();
+  picture("more/a.png", 1, 200, 200);
+  const Outcome added = run({"index", "more", "-c", "c", "--batch", "1", "--no-facts", "--json"});
+  EXPECT_EQ(added.code, 0) << added.err;
+  EXPECT_EQ(json_of(added)["added"], 1);
+  EXPECT_EQ(run({"index", "more", "-c", "c", "--batch", "0"}).code, 2);
+  expect_failure({"search", "-c", "c", "red", "--cut", "1.5"}, 2, {"1.5"});
+  const std::string by_date = run({"search", "-c", "c", "red", "--order", "date", "--paths"}).out;
+  EXPECT_EQ(run({"search", "-c", "c", "red", "--sort", "date", "--paths"}).out, by_date);
+  const std::string help = run({"search", "--help"}).out + run({"index", "--help"}).out;
+  for (const char* now : {"--min-probability", "--order", "--batch-size", "--no-metadata"}) {
+    EXPECT_THAT(help, HasSubstr(now));
+  }
+  for (const char* was : {"--cut", "--sort", "--long-query", "--batch ", "--no-facts", "--all"}) {
+    EXPECT_THAT(help, Not(HasSubstr(was)));
+  }
+}
+
 TEST_F(Cli, EmbedAndEvalLookAtPicturesAsStoredWhenAsked) {
   write("turned/turned.tif", turned_tiff());
   const auto row = [this](const std::vector<std::string>& more) {

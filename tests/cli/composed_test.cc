@@ -243,6 +243,8 @@ TEST_F(ComposedCli, SearchSaysHowItsQueryWasMade) {
   EXPECT_NEAR(
       search({"but", "green", "--text-weight", "0", "--compose", "slerp"})["hits"][0]["score"].get<double>(),
       1, 1e-5);
+  EXPECT_EQ(search({"but", "green", "--weight", "0"})["hits"],  // its earlier name
+            search({"but", "green", "--text-weight", "0"})["hits"]);
   const Json direction = search({"green", "--compose", "direction", "--was", "red", "--text-weight", "0.8"});
   EXPECT_EQ(direction["query"]["compose"]["was"], "red");
   EXPECT_EQ(search({"green", "--compose", "direction"})["query"]["compose"]["was"], "a picture");
