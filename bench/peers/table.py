@@ -25,7 +25,7 @@ def rate(value):
 
 
 def ratio(value):
-    return f"{value:.2f}" if value < 2 else f"{value:.2g}" if value < 10 else f"{value:.0f}"
+    return f"{value:.2f}" if value < 2 else f"{value:.1f}" if value < 10 else f"{value:.0f}"
 
 
 def cells_by_processor(reports):
