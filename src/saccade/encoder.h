@@ -40,6 +40,9 @@ struct EncoderOptions {
   Precision precision =
       Precision::kFp32;  // exact; kAuto is up to seven times as fast and loads the model twice
   int threads = 0;       // 0: one for each processor of the process
+  // Device: "cpu", "cuda", or "cuda:1" for the second GPU. A GPU encodes with models of the CLIP family, in kFp32 and kBf16, by
+  // libsaccade-torch.so of saccade-lab; kUnsupported where that, the GPU or the model's family is missing.
+  std::string device = "cpu";
 };
 
 // Handling of inputs that cannot be read.

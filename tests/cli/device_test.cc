@@ -93,6 +93,13 @@ TEST_F(DeviceCommand, ARunRecordsIt) {
            "--device", "torch-cpu", "--repeats", "1", "--gallery", "10", "--json"});
   ASSERT_EQ(speed.code, 0) << speed.err;
   EXPECT_EQ(json_of(speed)["protocol"]["device"], "torch-cpu");
+  // A study measures all on it.
+  const Outcome plan = run({"-q", "eval", "study", "-m", "model", "--retrieval", "set.jsonl", "-o", "study",
+                            "--plan", "--json", "--device", "torch-cpu"});
+  ASSERT_EQ(plan.code, 0) << plan.err;
+  const Json pieces = json_of(plan)["pieces"];
+  ASSERT_EQ(pieces.size(), 2U);
+  for (const Json& piece : pieces) EXPECT_THAT(piece["command"].dump(), HasSubstr("--device=torch-cpu"));
 }
 
 TEST_F(DeviceCommand, ConformsAndIsNotRememberedAsTheProcessors) {

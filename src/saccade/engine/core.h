@@ -122,7 +122,7 @@ class CollectionSnapshot {
 
 class EngineCore {
  public:
-  // Prepares an engine for the folder. If there is a collection it is opened, and checked against the options: kMismatch
+  // Prepares an engine for the folder. kUsage for an unknown device. If there is a collection it is opened, and checked against the options: kMismatch
   // for another model, kUsage for other choices. If there is none, the first index() creates it; searching before is
   // kNotFound.
   static Result<std::unique_ptr<EngineCore>> open(EngineCoreOptions options);

@@ -219,6 +219,7 @@ Result<Encoder> Encoder::load(std::string_view checkpoint, const EncoderOptions&
   BackendOptions backend;
   backend.precision = options.precision;
   backend.threads = options.threads;
+  backend.device = options.device;
   backend.fingerprints = user_fingerprint_memory();
   auto state = std::make_shared<State>(options.threads);
   SACCADE_ASSIGN(const std::filesystem::path folder,

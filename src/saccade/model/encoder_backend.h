@@ -198,6 +198,10 @@ class ForwardingEncoder : public EncoderBackend {
   EncoderBackend* inner_;
 };
 
+// Returns the error of load_encoder() for a device that does not run the checkpoint's family or the precision
+// (kUnsupported), or for an unknown one (kUsage). Reads the config alone, and does not look for the device.
+Status check_runs_on_device(const std::filesystem::path& checkpoint, const BackendOptions& options);
+
 // Opens a checkpoint folder of a known family and layout. Errors name the offending file, tensor or field.
 Result<std::unique_ptr<EncoderBackend>> load_encoder(const std::filesystem::path& checkpoint,
                                                      const BackendOptions& options = {});

@@ -69,6 +69,12 @@ Result<const Family*> find_family(const Checkpoint& checkpoint) {
               (checkpoint.folder / "config.json").string(), model_type, known);
 }
 
+Status check_runs_on_device(const std::filesystem::path& folder, const BackendOptions& options) {
+  SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
+  SACCADE_ASSIGN(const Family* family, find_family(checkpoint));
+  return check_device(*family, options);
+}
+
 Result<std::unique_ptr<Architecture>> load_architecture(const std::filesystem::path& folder,
                                                         const BackendOptions& options) {
   SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));

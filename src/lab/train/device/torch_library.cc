@@ -8,6 +8,7 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,8 +59,9 @@ class DeviceParameters : public nn::ParameterSourceOf<Variable> {
       return fail(ErrorCode::kBadData, "tensor {} has another shape", name);
     const at::ScalarType stored = torch_type(static_cast<DType>(found->dtype));
     // Nothing is written through the pointer.
-    const torch::Tensor there = torch::from_blob(const_cast<void*>(found->data), {found->sizes, dimensions},
-                                                 at::IntArrayRef(found->strides, dimensions), stored);
+    const torch::Tensor there =
+        torch::from_blob(const_cast<void*>(found->data), at::IntArrayRef(found->sizes, dimensions),
+                         at::IntArrayRef(found->strides, dimensions), stored);
     // A copy also on the processor: the caller's memory is a mapped file.
     return Variable(there.to(device_, type, false, true).contiguous());
   }

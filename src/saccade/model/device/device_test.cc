@@ -25,7 +25,7 @@ TEST(Device, NamesAreCheckedWhole) {
   }
 }
 
-std::string refusal(const std::string& checkpoint, const BackendOptions& options) {
+std::string refusal_of(const std::string& checkpoint, const BackendOptions& options) {
   const auto encoder = load_encoder(golden(checkpoint), options);
   if (encoder) return "loaded";
   EXPECT_EQ(encoder.error().code, ErrorCode::kUnsupported) << encoder.error().message;
@@ -38,17 +38,17 @@ TEST(Device, OtherFamiliesAreRefusedByName) {
        {std::pair("siglip", "siglip"), std::pair("blip2-itm", "blip-2"), std::pair("jina-clip", "jina_clip"),
         std::pair("align", "align")}) {
     EXPECT_THAT(
-        refusal(checkpoint, {.device = "cuda"}),
+        refusal_of(checkpoint, {.device = "cuda"}),
         AllOf(HasSubstr("device cuda: family " + std::string(family) + " is encoded on the processor alone"),
               HasSubstr("family clip")))
         << checkpoint;
   }
-  EXPECT_THAT(refusal("clip-resnet", {.device = "cuda"}), HasSubstr("convolutions (ResNet)"));
+  EXPECT_THAT(refusal_of("clip-resnet", {.device = "cuda"}), HasSubstr("convolutions (ResNet)"));
 }
 
 TEST(Device, Int8IsRefused) {
   EXPECT_THAT(
-      refusal("clip-gelu", {.precision = Precision::kInt8, .device = "cuda:1"}),
+      refusal_of("clip-gelu", {.precision = Precision::kInt8, .device = "cuda:1"}),
       HasSubstr("device cuda:1: precision int8 is computed on the processor alone; use fp32 or bf16"));
 }
 
