@@ -358,7 +358,7 @@ class Encoder:
     def encode_images_multi(
         self, images: Iterable[ImageLike], *, batch_size: int = 32, progress: bool | ProgressFunction = False
     ) -> MultiEmbeddings:
-        """Encode images as several vectors each, for `saccade.max_sim`. Raises Unsupported without late interaction."""
+        """Encode images as several vectors each, for `saccade.maxsim`. Raises Unsupported without late interaction."""
         stream, _, total = _stream(images, False)
         with Progress(progress, total) as function:
             try:

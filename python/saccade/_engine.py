@@ -446,7 +446,7 @@ class Engine:
         return self._core.embeddings()[1]
 
     def allowed(self, filter: str = "") -> NDArray[np.bool_]:
-        """Tell which rows of `embeddings` have an image that passes the filter: boolean [rows], for `saccade.top_k`."""
+        """Tell which rows of `embeddings` have an image that passes the filter: boolean [rows], for `saccade.search`."""
         return self._core.allowed(filter).view(np.bool_)
 
     def vectors(self, id: int) -> NDArray[np.float32]:
