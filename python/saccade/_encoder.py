@@ -249,7 +249,7 @@ class Encoder:
         images: ImageLike | Iterable[ImageLike],
         *,
         batch_size: int = 32,
-        on_error: Literal["raise"] = "raise",
+        errors: Literal["raise"] = "raise",
         progress: bool | ProgressFunction = False,
     ) -> NDArray[np.float32]: ...
     @overload
@@ -258,10 +258,10 @@ class Encoder:
         images: ImageLike | Iterable[ImageLike],
         *,
         batch_size: int = 32,
-        on_error: Literal["skip"],
+        errors: Literal["skip"],
         progress: bool | ProgressFunction = False,
     ) -> tuple[NDArray[np.float32], list[Skipped]]: ...
-    def encode_images(self, images, *, batch_size=32, on_error="raise", progress=False, **earlier):
+    def encode_images(self, images, *, batch_size=32, errors="raise", progress=False):
         """Encode images.
 
         Args:
@@ -270,13 +270,13 @@ class Encoder:
                 channels] or [height, width], or a torch tensor uint8 [channels, height, width]. Of an iterator, only one
                 batch is held at a time. EXIF orientation is applied to files and bytes; pixels are taken as they are.
             batch_size: images in a pass of the model.
-            on_error: "raise" raises the first error; its message and `index` say which image it was. "skip" leaves such
+            errors: "raise" raises the first error; its message and `index` say which image it was. "skip" leaves such
                 images out and returns them beside the embeddings.
             progress: True shows a bar if tqdm is installed, else a line every two seconds. A function is called as
                 `function(done, total, what)`.
 
         Returns:
-            float32 [n, dim], rows of length 1; [dim] for one image. With on_error="skip" a tuple of the embeddings of the
+            float32 [n, dim], rows of length 1; [dim] for one image. With errors="skip" a tuple of the embeddings of the
             other images, in order, and a list of `Skipped`.
 
         Raises:
@@ -286,19 +286,16 @@ class Encoder:
 
         Files are decoded in processes of their own, under limits of memory and time.
         """
-        on_error = earlier.pop("errors", on_error)  # its earlier name
-        if earlier:
-            raise TypeError(f"encode_images() got an unexpected keyword argument {next(iter(earlier))!r}")
-        if on_error not in ("raise", "skip"):
-            raise InvalidInput(f'on_error is {on_error!r}, expected "raise" or "skip"')
-        stream, single, total = _stream(images, on_error == "skip")
+        if errors not in ("raise", "skip"):
+            raise InvalidInput(f'errors is {errors!r}, expected "raise" or "skip"')
+        stream, single, total = _stream(images, errors == "skip")
         with Progress(progress, total) as function:
             try:
-                rows, found = self._core.encode_images(iter(stream), int(batch_size), on_error == "skip", function)
+                rows, found = self._core.encode_images(iter(stream), int(batch_size), errors == "skip", function)
             except Error as error:
                 _set_index(error)
                 raise
-        if on_error == "raise":
+        if errors == "raise":
             return rows[0] if single else rows
         skipped = [Skipped(index, stream.failed.get(index) or _indexed(error, index)) for index, error in found]
         return rows, skipped

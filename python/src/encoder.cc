@@ -58,7 +58,7 @@ nb::tuple encode_images(PyEncoder& self, nb::handle images, int batch_size, bool
   const Encoder& encoder = self.shared->get();
   Call call;
   const EncodeOptions options{.batch_size = batch_size,
-                              .on_error = skip ? OnError::kSkip : OnError::kFail,
+                              .errors = skip ? OnError::kSkip : OnError::kFail,
                               .on_progress = call.progress_to(progress),
                               .stop = call.stop()};
   const Encoder::ImageSource source = source_of(call, images);

@@ -146,7 +146,7 @@ TEST_F(PublicApi, OneBadImageIsNamedOrSkipped) {
   EXPECT_THAT(failed.error().message, HasSubstr("image 1 ("));
   for (const int batch_size : {1, 2, 4}) {
     const auto skipped =
-        encoder->encode_images(inputs, {.batch_size = batch_size, .on_error = saccade::OnError::kSkip});
+        encoder->encode_images(inputs, {.batch_size = batch_size, .errors = saccade::OnError::kSkip});
     ASSERT_TRUE(skipped) << skipped.error().message;
     ASSERT_EQ(skipped->size(), 2);
     ASSERT_EQ(skipped->skipped().size(), 2U);
