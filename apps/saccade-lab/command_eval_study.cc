@@ -1,6 +1,7 @@
 // saccade eval study: several checkpoints through retrieval, composition, effective length and speed, one leaderboard. Every
 // measurement is another `saccade-lab eval` command in a process of its own.
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <ranges>
@@ -141,11 +142,11 @@ std::string plan_text(const StudyWork& work) {
     text += fmt::format("  {:<44} {:>10}, {:>12}  {}\n", piece_name(work, piece), counted(images, "image"),
                         counted(texts, "text"),
                         piece.done      ? std::string("done")
-                        : piece.seconds ? "at most " + duration_text(*piece.seconds)
+                        : piece.seconds ? "at most " + duration_text(std::ceil(*piece.seconds))
                                         : std::string("not estimated"));
   }
   return fmt::format("plan: {} of {} to measure, at most {} of encoding\n", std::ssize(work.pieces) - done,
-                     counted(std::ssize(work.pieces), "piece"), duration_text(left)) +
+                     counted(std::ssize(work.pieces), "piece"), duration_text(std::ceil(left))) +
          text;
 }
 
@@ -244,7 +245,8 @@ Result<int> run_eval_study(const StudyArguments& arguments, Session& session) {
   OutputRules rules;
   for (const std::string& checkpoint : options.checkpoints) close_checkpoint(rules, checkpoint);
   SACCADE_TRY(check_output_folder(options.folder, rules).in("-o"));
-  const StudyProcess process = process_runner(session, session.interrupts.stop_cleanly());
+  const std::stop_token stop = session.interrupts.stop_cleanly();
+  const StudyProcess process = process_runner(session, stop);
   SACCADE_ASSIGN(StudyWork work,
                  plan_study(options, located_checkpoints(options_of(arguments.eval.encoder)), process));
   const std::string too_few = few_resamples_text(work.plan);
@@ -263,6 +265,7 @@ Result<int> run_eval_study(const StudyArguments& arguments, Session& session) {
   for (StudyPiece& piece : work.pieces) {
     if (piece.done) continue;
     if (!session.quiet) session.messages.info(fmt::format("measuring {}", piece_name(work, piece)));
+    SACCADE_TRY(wait_for_writer(work, piece, stop));
     const Result<std::string> outcome = process(piece_words(work, piece));
     if (!outcome && outcome.error().code == ErrorCode::kCancelled) return fail(outcome.error());
     piece.done = outcome.has_value();

@@ -225,6 +225,14 @@ std::vector<std::string> piece_words(const StudyWork& work, const StudyPiece& pi
   return words;
 }
 
+Status wait_for_writer(const StudyWork& work, const StudyPiece& piece, const std::stop_token& stop) {
+  const fs::path lock = work.piece_folder(piece) / kLockFile;
+  std::error_code error;
+  if (!fs::exists(lock, error)) return {};
+  SACCADE_ASSIGN(const Descriptor held, wait_for_lock_file(lock, stop, {}));
+  return {};
+}
+
 Result<StudyWork> plan_study(const StudyOptions& options, const CheckpointSource& checkpoints,
                              const StudyProcess& process) {
   if (options.parts.empty()) {

@@ -1,7 +1,10 @@
 // Tests of a study of several checkpoints: its plan and how it goes on, and that its leaderboard says what one run of all models
 // says.
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <random>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +14,7 @@
 #include "lab/eval/study/leaderboard.h"
 #include "lab/eval/study/study_plan.h"
 #include "lab/eval/winoground/winoground_study.h"
+#include "saccade/core/files/file_lock.h"
 #include "saccade/core/files/safetensors.h"
 #include "saccade/core/test_folder.h"
 
@@ -322,6 +326,30 @@ TEST_F(StudyPlanTest, EstimatesAndGoesOnWhereItStopped) {
   ASSERT_TRUE(write_file_atomic(folder / "run.json", dump_json(run)));
   EXPECT_FALSE(plan()->pieces[0].done);
   EXPECT_EQ(probes_, 2);
+}
+
+TEST_F(StudyPlanTest, WaitsForTheProcessOfAKilledStudy) {
+  const auto work = plan();
+  ASSERT_TRUE(work) << work.error().message;
+  const StudyPiece& piece = work->pieces[0];
+  EXPECT_TRUE(wait_for_writer(*work, piece, {}));  // there is no folder yet
+  ASSERT_TRUE(fs::create_directories(work->piece_folder(piece)));
+  auto lock = lock_file(work->piece_folder(piece) / "lock", "writing");
+  ASSERT_TRUE(lock) << lock.error().message;
+
+  std::stop_source stopped;
+  stopped.request_stop();
+  EXPECT_EQ(wait_for_writer(*work, piece, stopped.get_token()).error().code, ErrorCode::kCancelled);
+
+  std::atomic<bool> released = false;
+  std::thread writer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    released = true;
+    *lock = Descriptor();
+  });
+  EXPECT_TRUE(wait_for_writer(*work, piece, {}));
+  EXPECT_TRUE(released);
+  writer.join();
 }
 
 TEST_F(StudyPlanTest, OtherMeasurementsAndForeignFoldersAreRefused) {
