@@ -316,7 +316,7 @@ class Study:
                 if not (self.root / path).exists()]
 
     def state(self):
-        return {"commit": commit_of(self.root, self.described["page"]), "data": hash_of(self.root, self.files(self.runs))}
+        return {"commit": commit_of(self.root), "code": code_of(self.root), "data": hash_of(self.root, self.files(self.runs))}
 
     def plan(self, names):
         """What the study would do, as text."""
@@ -357,10 +357,12 @@ class Study:
     def measure(self, names=()):
         began = self.folder / "began.json"
         state = self.state()
-        if began.is_file() and read_json(began) != state:
+        if not began.is_file():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            began.write_text(json.dumps(state) + "\n")
+        before = read_json(began)
+        if any(before.get(key) != state[key] for key in ("code", "data")):
             raise StudyError(f"{self.folder} was begun at another commit or with other data; remove it to measure again")
-        self.folder.mkdir(parents=True, exist_ok=True)
-        began.write_text(json.dumps(state) + "\n")
         runs, failed = self.asked(names), []
         for number, run in enumerate(runs):
             done = self.done()
@@ -459,14 +461,30 @@ def hash_of(root, files):
     return hashlib.sha256(b"".join((root / file).read_bytes() for file in files)).hexdigest()[:12]
 
 
-def commit_of(root, page):
-    """The commit, and a hash of the changes, if tracked files but for the page differ from it."""
-    def git(*words):
-        return subprocess.run(["git", "-C", str(root), *words], check=True, capture_output=True).stdout
+# What changes no figure. The commands of a study's file are compared run by run.
+NO_CODE = (":!docs", ":!*.md", ":!tools/studies/*.json")
 
-    commit = git("rev-parse", "--short=12", "HEAD").decode().strip()
-    changes = git("diff", "--binary", "--no-ext-diff", "--no-color", "HEAD", "--", ".", f":!{page}")
+
+def git(root, *words):
+    return subprocess.run(["git", "-C", str(root), *words], check=True, capture_output=True).stdout
+
+
+def changes_of(root):
+    return git(root, "diff", "--binary", "--no-ext-diff", "--no-color", "HEAD", "--", ".", *NO_CODE)
+
+
+def commit_of(root):
+    """The commit, and a hash of the changes of tracked files, if there are any but in documents."""
+    commit = git(root, "rev-parse", "--short=12", "HEAD").decode().strip()
+    changes = changes_of(root)
     return f"{commit} with changes {hashlib.sha256(changes).hexdigest()[:12]}" if changes else commit
+
+
+def code_of(root):
+    """A hash of all tracked files but documents, the same for commits that differ in documents alone."""
+    index = git(root, "ls-files", "--stage", "--", ".", *NO_CODE)
+    changes = git(root, "diff", "--binary", "--no-ext-diff", "--no-color", "--", ".", *NO_CODE)
+    return hashlib.sha256(index + changes).hexdigest()[:12]
 
 
 def replace_text(path, text):
