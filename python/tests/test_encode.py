@@ -200,7 +200,6 @@ def test_bad_images_are_skipped_and_listed(model, pictures):
     assert rows.shape == (1, model.dim) and skipped == []
     with pytest.raises(saccade.InvalidInput, match="errors is 'ignore'"):
         model.encode_images(inputs, errors="ignore")
-    assert len(rows) == 2 and len(skipped) == 4
     with pytest.raises(TypeError, match="batch"):
         model.encode_images(inputs, batch=2)
 
