@@ -51,9 +51,9 @@ std::string calibration_text(const AnswersFigures& figures) {
   }
   text += fmt::format("    {:<12} {:>7} {:<24} {:>9}\n", "cut", "hits", "precision", "recall");
   for (const AnswersFigures::Cut& cut : figures.cuts) {
-    text += fmt::format("    {:<12.1f} {:>7} {:<24} {:>9}\n", cut.cut, count_text(cut.hits),
-                        figure_text(cut.precision),
-                        std::isfinite(cut.recall) ? fmt::format("{:.3f}", cut.recall) : "-");
+    text +=
+        fmt::format("    {:<12.1f} {:>7} {:<24} {:>9}\n", cut.cut, count_text(cut.hits),
+                    figure_text(cut.precision), std::isfinite(cut.recall) ? three_digits(cut.recall) : "-");
   }
   text += fmt::format("    {:<52} {}\n", "right first hits with 0.5 or more",
                       figure_text(figures.first_right_above_half));

@@ -48,7 +48,7 @@ std::string curves_text(const std::string& what, const LengthCurvesRecord& curve
     const EffectiveLengthRecord& effective = curve.effective;
     std::string last = effective.subsets ? effective_words(*effective.subsets) : "";
     if (curve.difference) {
-      last = fmt::format("{:+.3f} to the cut text{}", curve.difference->figure.value,
+      last = fmt::format("{} to the cut text{}", three_digits(curve.difference->figure.value, Sign::kBoth),
                          curve.difference->significant ? "" : ": cannot be told apart");
     }
     text += fmt::format(

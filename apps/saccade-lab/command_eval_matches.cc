@@ -42,8 +42,7 @@ std::string queries_text(const std::string& name, const MatchFigures& figures) {
                       "precision", "found", "false found");
   for (const MatchFigures::Cut& cut : figures.cuts) {
     text += fmt::format("    {:<12} {:>7} {:>9}  {:<22} {:<22} {:<22}\n", fmt::format("{:.1f}", cut.cut),
-                        count_text(cut.hits),
-                        std::isfinite(cut.promised) ? fmt::format("{:.3f}", cut.promised) : "-",
+                        count_text(cut.hits), std::isfinite(cut.promised) ? three_digits(cut.promised) : "-",
                         figure_text(cut.precision), figure_text(cut.found), figure_text(cut.false_found));
   }
   return text;

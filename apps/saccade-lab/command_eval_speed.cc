@@ -114,6 +114,7 @@ std::vector<std::string> command_for(const SpeedTask& task, const SpeedArguments
   add("--dataset", evaluation.datasets.front());
   add("--precision", enum_name(task.precision));
   add("--threads", arguments.eval.encoder.threads);
+  add("--device", arguments.eval.encoder.device);
   add("--transparent", enum_name(evaluation.embed.transparency));
   add("--batch-size", speed.batch);
   add("--repeats", speed.repeats);
@@ -179,6 +180,7 @@ void add_eval_speed_command(CLI::App& eval, Command& chosen) {
   command->add_option("--threads", arguments->eval.encoder.threads, "number of threads; 0: one per processor")
       ->transform(whole_number(0, 1024))
       ->capture_default_str();
+  add_device_option(*command, arguments->eval.encoder);
   const auto add_count = [&](const char* name, int64_t& count, int64_t lowest, int64_t highest,
                              const char* what) {
     command->add_option(name, count, what)->transform(whole_number(lowest, highest))->capture_default_str();
@@ -205,9 +207,10 @@ void add_eval_speed_command(CLI::App& eval, Command& chosen) {
   add_choice(*command, "--transparent", options.embed.transparency,
              "background of transparent images: white, or the checkpoint's");
   add_run_options(*command, arguments->eval);
-  group_options(*command,
-                {{"Models, data and encoding",
-                  {"-m", "--dataset", "--precision", "--threads", "--batch-size", "--transparent"}}});
+  group_options(
+      *command,
+      {{"Models, data and encoding",
+        {"-m", "--dataset", "--precision", "--threads", "--device", "--batch-size", "--transparent"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_eval_speed(*arguments, session); };
   });

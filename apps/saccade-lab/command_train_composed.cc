@@ -197,9 +197,7 @@ std::string ablations_text(const std::string& dataset, const std::string& of,
   const auto difference = [](const ComposedAblation& ablation, std::string_view name) {
     const Difference* found = find_named(ablation.differences, name);
     if (found == nullptr || !std::isfinite(found->figure.value)) return std::string("-");
-    const Figure& figure = found->figure;
-    if (!std::isfinite(figure.low)) return fmt::format("{:+.3f}", figure.value);
-    return fmt::format("{:+.3f} [{:+.3f}, {:+.3f}]", figure.value, figure.low, figure.high);
+    return interval_text(found->figure, Sign::kBoth);
   };
   for (const ComposedAblation& ablation : ablations) {
     if (ablation.dataset != dataset || ablation.of != of) continue;

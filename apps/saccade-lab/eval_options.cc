@@ -55,6 +55,7 @@ void add_eval_inputs(CLI::App& command, EvalArguments& arguments) {
   add_choices(command, "--precision", options.precisions,
               "number formats of the encoder's arithmetic; each checkpoint is measured in each");
   add_threads_option(command, arguments.encoder);
+  add_device_option(command, arguments.encoder);
   add_choice(command, "--transparent", options.embed.transparency,
              "background of transparent images: white, or the checkpoint's");
   command.add_flag("--as-stored", options.embed.as_stored,
@@ -70,8 +71,8 @@ void add_eval_inputs(CLI::App& command, EvalArguments& arguments) {
   command.add_flag("--no-cache", arguments.no_cache, "encode everything again, without the cache")
       ->excludes(cache);
   group_options(command, {{"Models, data and encoding",
-                           {"-m", "--dataset", "--precision", "--threads", "--transparent", "--as-stored",
-                            "--batch-size", "--cache", "--no-cache"}}});
+                           {"-m", "--dataset", "--precision", "--threads", "--device", "--transparent",
+                            "--as-stored", "--batch-size", "--cache", "--no-cache"}}});
 }
 
 void add_bootstrap_options(CLI::App& command, EvalArguments& arguments) {
@@ -118,6 +119,7 @@ EvaluationOptions evaluation_options(const EvalArguments& arguments, Session& se
   options.embed.processes = session.decoders.start(session.messages);
   options.embed.progress = progress.callback();
   options.run = arguments.run;
+  options.device = arguments.encoder.device;
   options.version = version();
   options.command = command_line();
   return options;
@@ -164,12 +166,11 @@ Result<int> run_evaluation(const EvalArguments& arguments, Session& session,
 
 std::string figure_text(const Figure& figure) {
   if (!std::isfinite(figure.value)) return "-";
-  if (!std::isfinite(figure.low)) return fmt::format("{:.3f}", figure.value);
   // Resampling is uninformative for a rate of zero. The text is as wide as the others, for columns.
-  if (std::isfinite(figure.wilson_high)) {
-    return fmt::format("{:.3f} [Wilson {:.3f}]", figure.value, figure.wilson_high);
+  if (std::isfinite(figure.low) && std::isfinite(figure.wilson_high)) {
+    return fmt::format("{} [Wilson {}]", three_digits(figure.value), three_digits(figure.wilson_high));
   }
-  return fmt::format("{:.3f} [{:.3f}, {:.3f}]", figure.value, figure.low, figure.high);
+  return interval_text(figure);
 }
 
 std::string_view direction_text(Direction direction) {
@@ -179,9 +180,8 @@ std::string_view direction_text(Direction direction) {
 std::string difference_text(const std::string& a, const std::string& b, std::string_view what,
                             const Difference* difference) {
   if (difference == nullptr || !std::isfinite(difference->figure.low)) return {};
-  const Figure& figure = difference->figure;
-  return fmt::format("  {} - {}, {}: {:+.3f} [{:+.3f}, {:+.3f}], p {:.3f}{}\n", one_line(a), one_line(b),
-                     what, figure.value, figure.low, figure.high, difference->p_value,
+  return fmt::format("  {} - {}, {}: {}, p {}{}\n", one_line(a), one_line(b), what,
+                     interval_text(difference->figure, Sign::kBoth), three_digits(difference->p_value),
                      difference->significant ? "" : ": cannot be told apart");
 }
 

@@ -271,6 +271,7 @@ void add_embed_command(CLI::App& app, Command& chosen) {
       ->capture_default_str();
   add_old_name(*command, "--batch-size", "--batch");
   add_encoder_options(*command, arguments->encoder);
+  add_device_option(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_embed(*arguments, session); };

@@ -17,6 +17,7 @@
 #include "saccade/document/document.h"
 #include "saccade/document/prose.h"
 #include "saccade/imagegen/texts.h"
+#include "saccade/model/device/device_name.h"
 #include "saccade/pages/illustrated_document.h"
 #include "saccade/pages/thumbnail.h"
 #include "saccade/search/illustrate/illustrate.h"
@@ -442,6 +443,7 @@ Result<std::optional<LoadedEncoder>> load_judging_encoder(const IllustrateArgume
                                                           Session& session) {
   if (arguments.visualness.empty()) return std::optional<LoadedEncoder>();
   EncoderChoice choice = arguments.encoder;
+  choice.device = kProcessor;
   SACCADE_TRY(settle_precision(arguments.visualness, choice, session.messages));
   SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(arguments.visualness, choice).in("--visualness"));
   return std::optional<LoadedEncoder>(std::move(loaded));
@@ -605,6 +607,7 @@ void add_illustrate_command(CLI::App& app, Command& chosen) {
       "image engine that draws an image for each visual sentence that no image of the collection fits; "
       "drawn images are marked as generated (see saccade help engines; default: none are drawn)");
   add_encoder_options(*command, arguments->encoder);
+  add_device_option(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   command->callback(
       [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });

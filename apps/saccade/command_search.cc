@@ -370,6 +370,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
   command->add_option("-m,--model", arguments->options.checkpoint,
                       std::string(kCheckpointHelp) + ", if the collection's has moved");
   add_encoder_options(*command, arguments->options.encoder);
+  add_device_option(*command, arguments->options.encoder);
   group_options(
       *command,
       {{"Query",
@@ -381,7 +382,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
        {"Explaining and re-ranking",
         {"--explain", "--explain-by", "--rerank", "--rerank-depth", "--rerank-by"}},
        {"Model and speed",
-        {"-m", "--exact", "--candidates", "--exact-rescore", "--precision", "--threads"}}});
+        {"-m", "--exact", "--candidates", "--exact-rescore", "--precision", "--threads", "--device"}}});
   command->callback([arguments, k, &chosen] {
     arguments->k_given = k->count() > 0;
     chosen = [arguments](Session& session) { return run_search(*arguments, session); };

@@ -380,6 +380,7 @@ void add_serve_command(CLI::App& app, Command& chosen) {
                     "log requests to stderr as JSON lines instead of text");
   command->add_flag("--log-queries", arguments->log_queries, "include query texts in the log");
   add_encoder_options(*command, arguments->encoder);
+  add_device_option(*command, arguments->encoder);
   group_options(
       *command,
       {{"Address and who may ask", {"--listen", "--key-file", "--no-key", "--tls-certificate", "--tls-key"}},
@@ -387,7 +388,7 @@ void add_serve_command(CLI::App& app, Command& chosen) {
        {"Images elsewhere", {"--fetch-from"}},
        {"Bounds", {"--memory", "--thumbnails", "--max-body", "--max-requests", "--max-connections"}},
        {"Log", {"--json-log", "--log-queries"}},
-       {"Model and speed", {"-m", "--precision", "--threads"}}});
+       {"Model and speed", {"-m", "--precision", "--threads", "--device"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_serve(*arguments, session); };
   });

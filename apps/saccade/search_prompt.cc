@@ -250,7 +250,10 @@ Result<int> run_prompt(Searcher& searcher, const PromptOptions& options, Session
   LineReader lines(history_file());
   Prompt prompt(searcher, options, session);
   for (;;) {
+    // A query with --explain or --rerank stops cleanly; a prompt that waits has nothing to stop.
+    session.interrupts.end_if_signalled();
     const auto line = lines.read("search> ");
+    session.interrupts.end_if_signalled();
     if (!line) break;
     const Result<bool> taken = prompt.take(*line);
     if (!taken) {

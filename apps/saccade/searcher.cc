@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "saccade/model/device/device_name.h"
 #include "saccade/search/answer_warnings.h"
 #include "saccade/search/search.h"
 
@@ -30,7 +31,9 @@ Result<std::unique_ptr<Searcher>> Searcher::open(SearcherOptions& options, const
   SACCADE_ASSIGN(const LoadedEncoder* loaded, searcher->core_->encoder());
   warn_of_starter(searcher->collection(), session.messages);
   if (!options.rerank.empty()) {
-    SACCADE_ASSIGN(searcher->second_, load_checkpoint(options.rerank, options.encoder).in("--rerank"));
+    EncoderChoice second = options.encoder;
+    second.device = kProcessor;  // most models that rerank run there alone
+    SACCADE_ASSIGN(searcher->second_, load_checkpoint(options.rerank, second).in("--rerank"));
     options.rerank_options.name = searcher->second_->id.name;
     warn_of_guessed_preprocessing(*searcher->second_, session.messages);
     warn_of_separate_spaces(*searcher->second_, session.messages);

@@ -15,7 +15,7 @@ paths = {image.id: image.path for image in photos.images()}
 here = np.flatnonzero(ids)
 for start in range(0, len(here), 1000):  # a thousand queries at a time
     asked = here[start : start + 1000]
-    indices, scores = saccade.top_k(rows[asked], rows, k=min(5, len(here)), allowed=ids != 0)
+    indices, scores = saccade.search(rows, rows[asked], k=min(5, len(here)), allowed=ids != 0)
     for row, found, cosines in zip(asked, indices, scores):
         for other, cosine in zip(found, cosines):
             if other > row and cosine >= least:

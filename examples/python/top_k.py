@@ -11,6 +11,6 @@ if len(sys.argv) > 1:
     rows = np.load(sys.argv[1], mmap_mode="r")
 else:
     rows = np.random.default_rng(1).normal(size=(100_000, 64)).astype(np.float32)
-indices, scores = saccade.top_k(rows[7], rows, k=3)  # row 7 is nearest to itself
+indices, scores = saccade.search(rows, rows[7], k=3)  # row 7 is nearest to itself
 for index, score in zip(indices, scores):
     print(f"row {index}  {score:.3f}")

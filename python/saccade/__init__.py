@@ -5,7 +5,7 @@
     model = saccade.load("starter")
     images = model.encode_images(["a.jpg", "b.png"])       # float32 [2, dim], rows of length 1
     texts = model.encode_texts(["two birds on a branch"])
-    indices, scores = saccade.top_k(texts, images, k=2)
+    indices, scores = saccade.search(images, texts, k=2)
 
     photos = saccade.open("photos.saccade")
     photos.index(["~/Pictures"])
@@ -42,11 +42,9 @@ from ._errors import (
     SystemFailure,
     Unsupported,
 )
-from ._multi import MultiEmbeddings, max_sim
-from ._multi import maxsim as maxsim  # earlier names
+from ._multi import MultiEmbeddings, maxsim
 from ._query import Query
-from ._search import search as search
-from ._search import top_k
+from ._search import search
 
 __version__: str = _core.version
 
@@ -80,8 +78,8 @@ __all__ = [
     "TokenUse",
     "Unsupported",
     "load",
-    "max_sim",
+    "maxsim",
     "metrics",
     "open",
-    "top_k",
+    "search",
 ]

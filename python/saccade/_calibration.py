@@ -26,7 +26,7 @@ class CalibratedHit:
 
 @dataclass(frozen=True)
 class CalibratedAnswer:
-    """What `Calibration.top_k` found."""
+    """What `Calibration.search` found."""
 
     hits: list[CalibratedHit]
     """Best first."""
@@ -116,14 +116,14 @@ class Calibration:
         """Number of queries with known right rows that it was learned from."""
         return self._core.known_queries()
 
-    def top_k(
-        self, query: Any, rows: Any, k: int = 10, *, text: str = "", allowed: Any | None = None, threads: int = 0
+    def search(
+        self, rows: Any, query: Any, k: int = 10, *, text: str = "", allowed: Any | None = None, threads: int = 0
     ) -> CalibratedAnswer:
-        """Find the `k` nearest rows of one query, as `saccade.top_k` does with inner products, and judge each.
+        """Find the `k` nearest rows of one query, as `saccade.search` does with inner products, and judge each.
 
         Args:
-            query: float32 [dim], of length 1.
             rows: float32 [n, dim], each of length 1.
+            query: float32 [dim], of length 1.
             text: the query's text, whose words are counted; empty for an image.
         """
         asked, single = float_rows(query, "query")
@@ -134,7 +134,3 @@ class Calibration:
             asked, checked, int(k), texts_of(text)[0][0], mask_of(allowed), int(threads)
         )
         return CalibratedAnswer([CalibratedHit(*hit) for hit in hits], answered, p_value)
-
-    def search(self, rows: Any, query: Any, k: int = 10, **options: Any) -> CalibratedAnswer:
-        """Find nearest rows. The earlier name of `top_k`, which takes the query first."""
-        return self.top_k(query, rows, k, **options)

@@ -79,7 +79,11 @@ def texts_of(texts: str | Iterable[str], what: str = "texts") -> tuple[list[str]
 
 
 def load(
-    checkpoint: str | os.PathLike[str] = "starter", *, precision: PrecisionName = "fp32", threads: int = 0
+    checkpoint: str | os.PathLike[str] = "starter",
+    *,
+    precision: PrecisionName = "fp32",
+    threads: int = 0,
+    device: str = "cpu",
 ) -> Encoder:
     """Load a model.
 
@@ -90,12 +94,15 @@ def load(
         precision: "fp32" is exact. "auto" measures which of fp32, bf16 and int8 is fastest and keeps the embeddings; it is
             up to seven times as fast and takes some seconds longer to load.
         threads: of a forward pass and of decoding; 0 uses all processors of the process.
+        device: "cpu", "cuda", or "cuda:1" for the second GPU. A GPU encodes with models of the CLIP family, in "fp32" and
+            "bf16", by the library that a saccade-lab built for CUDA brings.
 
     Raises:
         NotFound: there is no such checkpoint; the message says how to get it.
         BadData, Unsupported, Mismatch: the checkpoint's files; the message names file, tensor or field.
+        Unsupported: there is no such device, or the model does not run on it.
     """
-    return Encoder._of(_core.load(os.fsencode(checkpoint), precision, int(threads)), int(threads))
+    return Encoder._of(_core.load(os.fsencode(checkpoint), precision, int(threads), device), int(threads))
 
 
 class Encoder:
@@ -121,7 +128,7 @@ class Encoder:
         return encoder
 
     def __reduce__(self) -> Any:
-        return (_load_again, (self.folder, self.precision, self._threads))
+        return (_load_again, (self.folder, self.precision, self._threads, self.device))
 
     def __repr__(self) -> str:
         return f"Encoder({self.name!r}, dim={self.dim}, precision={self.precision!r})"
@@ -155,6 +162,11 @@ class Encoder:
     def precision(self) -> str:
         """Number format of its products: "fp32", "bf16" or "int8"."""
         return self._info["precision"]
+
+    @property
+    def device(self) -> str:
+        """Device that encodes: "cpu", "cuda" or "cuda:1"."""
+        return self._info["device"]
 
     @property
     def dim(self) -> int:
@@ -237,7 +249,7 @@ class Encoder:
         images: ImageLike | Iterable[ImageLike],
         *,
         batch_size: int = 32,
-        on_error: Literal["raise"] = "raise",
+        errors: Literal["raise"] = "raise",
         progress: bool | ProgressFunction = False,
     ) -> NDArray[np.float32]: ...
     @overload
@@ -246,10 +258,10 @@ class Encoder:
         images: ImageLike | Iterable[ImageLike],
         *,
         batch_size: int = 32,
-        on_error: Literal["skip"],
+        errors: Literal["skip"],
         progress: bool | ProgressFunction = False,
     ) -> tuple[NDArray[np.float32], list[Skipped]]: ...
-    def encode_images(self, images, *, batch_size=32, on_error="raise", progress=False, **earlier):
+    def encode_images(self, images, *, batch_size=32, errors="raise", progress=False):
         """Encode images.
 
         Args:
@@ -258,13 +270,13 @@ class Encoder:
                 channels] or [height, width], or a torch tensor uint8 [channels, height, width]. Of an iterator, only one
                 batch is held at a time. EXIF orientation is applied to files and bytes; pixels are taken as they are.
             batch_size: images in a pass of the model.
-            on_error: "raise" raises the first error; its message and `index` say which image it was. "skip" leaves such
+            errors: "raise" raises the first error; its message and `index` say which image it was. "skip" leaves such
                 images out and returns them beside the embeddings.
             progress: True shows a bar if tqdm is installed, else a line every two seconds. A function is called as
                 `function(done, total, what)`.
 
         Returns:
-            float32 [n, dim], rows of length 1; [dim] for one image. With on_error="skip" a tuple of the embeddings of the
+            float32 [n, dim], rows of length 1; [dim] for one image. With errors="skip" a tuple of the embeddings of the
             other images, in order, and a list of `Skipped`.
 
         Raises:
@@ -274,19 +286,16 @@ class Encoder:
 
         Files are decoded in processes of their own, under limits of memory and time.
         """
-        on_error = earlier.pop("errors", on_error)  # its earlier name
-        if earlier:
-            raise TypeError(f"encode_images() got an unexpected keyword argument {next(iter(earlier))!r}")
-        if on_error not in ("raise", "skip"):
-            raise InvalidInput(f'on_error is {on_error!r}, expected "raise" or "skip"')
-        stream, single, total = _stream(images, on_error == "skip")
+        if errors not in ("raise", "skip"):
+            raise InvalidInput(f'errors is {errors!r}, expected "raise" or "skip"')
+        stream, single, total = _stream(images, errors == "skip")
         with Progress(progress, total) as function:
             try:
-                rows, found = self._core.encode_images(iter(stream), int(batch_size), on_error == "skip", function)
+                rows, found = self._core.encode_images(iter(stream), int(batch_size), errors == "skip", function)
             except Error as error:
                 _set_index(error)
                 raise
-        if on_error == "raise":
+        if errors == "raise":
             return rows[0] if single else rows
         skipped = [Skipped(index, stream.failed.get(index) or _indexed(error, index)) for index, error in found]
         return rows, skipped
@@ -346,7 +355,7 @@ class Encoder:
     def encode_images_multi(
         self, images: Iterable[ImageLike], *, batch_size: int = 32, progress: bool | ProgressFunction = False
     ) -> MultiEmbeddings:
-        """Encode images as several vectors each, for `saccade.max_sim`. Raises Unsupported without late interaction."""
+        """Encode images as several vectors each, for `saccade.maxsim`. Raises Unsupported without late interaction."""
         stream, _, total = _stream(images, False)
         with Progress(progress, total) as function:
             try:
@@ -479,8 +488,8 @@ class Encoder:
         return float(scores[0]) if single else scores
 
 
-def _load_again(folder: str, precision: PrecisionName, threads: int) -> Encoder:
-    return load(folder, precision=precision, threads=threads)
+def _load_again(folder: str, precision: PrecisionName, threads: int, device: str = "cpu") -> Encoder:
+    return load(folder, precision=precision, threads=threads, device=device)
 
 
 def _stream(images: Any, skip: bool) -> tuple[Stream, bool, int]:

@@ -199,6 +199,7 @@ def open(
     precision: PrecisionName | None = None,
     threads: int = 0,
     exact_decode: bool = False,
+    device: str | None = None,
 ) -> Engine:
     """Open a collection: a folder that holds the embeddings and the catalog of indexed images.
 
@@ -213,6 +214,7 @@ def open(
         exact_decode: True decodes all JPEGs of a new collection at their full size. By default those of at least five times
             the model's input are decoded at a reduced size, which is faster and changes their embeddings slightly. The
             collection remembers it for its queries.
+        device: as `load` takes it; None is that of the loaded encoder, or "cpu". The collection does not remember it.
 
     Raises:
         NotFound: no collection there and `create` is False, or its model is gone.
@@ -222,11 +224,13 @@ def open(
     """
     if isinstance(encoder, Encoder):
         precision = precision or encoder.precision  # type: ignore[assignment]
+        device = device or encoder.device
         encoder = encoder.folder
+    device = device or "cpu"
     opened = _core.open(
-        _path(address), os.fsencode(encoder or ""), bool(create), precision, int(threads), bool(exact_decode)
+        _path(address), os.fsencode(encoder or ""), bool(create), precision, int(threads), bool(exact_decode), device
     )
-    return Engine._of(opened, (os.fspath(address), encoder, create, precision, threads, exact_decode))
+    return Engine._of(opened, (os.fspath(address), encoder, create, precision, threads, exact_decode, device))
 
 
 class Engine:
@@ -442,7 +446,7 @@ class Engine:
         return self._core.embeddings()[1]
 
     def allowed(self, filter: str = "") -> NDArray[np.bool_]:
-        """Tell which rows of `embeddings` have an image that passes the filter: boolean [rows], for `saccade.top_k`."""
+        """Tell which rows of `embeddings` have an image that passes the filter: boolean [rows], for `saccade.search`."""
         return self._core.allowed(filter).view(np.bool_)
 
     def vectors(self, id: int) -> NDArray[np.float32]:
@@ -481,10 +485,22 @@ class Engine:
 
 
 def _open_again(
-    address: Any, encoder: Any, create: bool, precision: Any, threads: int, exact_decode: bool = False
+    address: Any,
+    encoder: Any,
+    create: bool,
+    precision: Any,
+    threads: int,
+    exact_decode: bool = False,
+    device: str = "cpu",
 ) -> Engine:
     return open(
-        address, encoder=encoder, create=create, precision=precision, threads=threads, exact_decode=exact_decode
+        address,
+        encoder=encoder,
+        create=create,
+        precision=precision,
+        threads=threads,
+        exact_decode=exact_decode,
+        device=device,
     )
 
 

@@ -58,7 +58,7 @@ class MultiEmbeddings(Sequence):
         return f"MultiEmbeddings({len(self)} items, {len(self.rows)} vectors of {self.rows.shape[1]})"
 
 
-def max_sim(queries: Any, items: Any) -> Any:
+def maxsim(queries: Any, items: Any) -> Any:
     """Return MaxSim scores: the sum over a query's vectors of the largest dot product with one of the item's.
 
     Args:
@@ -90,6 +90,3 @@ def max_sim(queries: Any, items: Any) -> Any:
     if one_query:
         return scores[0]
     return scores[:, 0] if one_item else scores
-
-
-maxsim = max_sim  # its earlier name

@@ -58,7 +58,9 @@ class Query:
         without a text has weight 1."""
         return self._with(_pictures=(*self._pictures, (image, float(weight))))
 
-    def compose(self, method: ComposeMethod | str | os.PathLike[str], text_weight: float | None = None) -> Query:
+    def compose(
+        self, method: ComposeMethod | str | os.PathLike[str], text_weight: float | None = None
+    ) -> Query:
         """Set how image and text are combined: by a method, with the weight of the text, 0 to 1 (None: the method's own);
         or by a trained composer, its folder or "starter" for the one that comes with Saccade."""
         if method in ("sum", "slerp", "direction"):

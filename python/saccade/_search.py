@@ -12,9 +12,9 @@ from ._arrays import float_rows, mask_of
 from ._errors import InvalidInput
 
 
-def top_k(
-    queries: Any,
+def search(
     rows: Any,
+    queries: Any,
     k: int = 10,
     *,
     metric: Literal["inner_product", "cosine"] = "inner_product",
@@ -24,9 +24,9 @@ def top_k(
     """Find the `k` rows with the highest score for each query, exactly.
 
     Args:
-        queries: float32 [m, dim], or one query [dim].
         rows: float32 [n, dim]: a NumPy array, a memory map, or a CPU tensor. It is read in place, not copied. Each row
             must be contiguous; rows may lie apart.
+        queries: float32 [m, dim], or one query [dim].
         k: number of rows wanted, at least 1.
         metric: "inner_product" is the cosine if all rows have length 1. "cosine" takes rows of any length and copies
             both matrices.
@@ -51,8 +51,3 @@ def top_k(
     mask = mask_of(allowed)
     indices, scores = _core.top_k(checked, checked_rows, int(k), metric, mask, int(threads))
     return (indices[0], scores[0]) if single else (indices, scores)
-
-
-def search(rows: Any, queries: Any, k: int = 10, **options: Any) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Find nearest rows. The earlier name of `top_k`, which takes the queries first."""
-    return top_k(queries, rows, k, **options)

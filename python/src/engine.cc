@@ -27,10 +27,14 @@ struct PyEngine {
 };
 
 PyEngine open(const nb::bytes& named, const nb::bytes& encoder, bool create,
-              const std::optional<std::string>& precision, int threads, bool exact_decode) {
+              const std::optional<std::string>& precision, int threads, bool exact_decode,
+              const std::string& device) {
   const std::string address = raw(named);
-  EngineOptions options{
-      .encoder = raw(encoder), .create = create, .threads = threads, .exact_decode = exact_decode};
+  EngineOptions options{.encoder = raw(encoder),
+                        .create = create,
+                        .threads = threads,
+                        .exact_decode = exact_decode,
+                        .device = device};
   if (precision) options.precision = precision_of(*precision);
   const auto make = [address, options] { return Engine::open(address, options); };
   Call call;
@@ -363,7 +367,7 @@ void refresh(PyEngine& self) {
 
 void bind_engine(nb::module_& module) {
   module.def("open", &open, nb::arg("address"), nb::arg("encoder"), nb::arg("create"),
-             nb::arg("precision").none(), nb::arg("threads"), nb::arg("exact_decode"));
+             nb::arg("precision").none(), nb::arg("threads"), nb::arg("exact_decode"), nb::arg("device"));
   nb::class_<PyEngine>(module, "Engine")
       .def("index", &index, nb::arg("paths"), nb::arg("options"), nb::arg("progress").none())
       .def("watch", &watch, nb::arg("paths"), nb::arg("options"), nb::arg("on_change"))

@@ -18,6 +18,7 @@ def test_facts(model, starter):
     assert model.image_size == (64, 64)
     assert model.family == "clip"
     assert model.precision == "fp32"
+    assert model.device == "cpu"
     assert len(model.fingerprint) == 64
     assert model.folder == str(starter)
     assert model.logit_scale > 1
@@ -189,18 +190,16 @@ def test_bad_images_are_skipped_and_listed(model, pictures):
     ]
     expected = model.encode_images([inputs[1], inputs[4]])
     for batch_size in (1, 2, 6):
-        rows, skipped = model.encode_images(iter(inputs), on_error="skip", batch_size=batch_size)
+        rows, skipped = model.encode_images(iter(inputs), errors="skip", batch_size=batch_size)
         np.testing.assert_allclose(rows, expected, atol=1e-5)
         assert [one.index for one in skipped] == [0, 2, 3, 5]
         assert [type(one.error) for one in skipped][0::2] == [saccade.InvalidInput, saccade.InvalidInput]
         assert isinstance(skipped[3].error, saccade.NotFound)
         assert all(one.error.index == one.index for one in skipped)
-    rows, skipped = model.encode_images(picture("red"), on_error="skip")
+    rows, skipped = model.encode_images(picture("red"), errors="skip")
     assert rows.shape == (1, model.dim) and skipped == []
-    with pytest.raises(saccade.InvalidInput, match="on_error is 'ignore'"):
-        model.encode_images(inputs, on_error="ignore")
-    rows, skipped = model.encode_images(inputs, errors="skip")  # the earlier name of on_error
-    assert len(rows) == 2 and len(skipped) == 4
+    with pytest.raises(saccade.InvalidInput, match="errors is 'ignore'"):
+        model.encode_images(inputs, errors="ignore")
     with pytest.raises(TypeError, match="batch"):
         model.encode_images(inputs, batch=2)
 
@@ -230,6 +229,12 @@ def test_wrong_options(model):
         model.encode_texts(["a", 5])
     with pytest.raises(saccade.InvalidInput, match='precision is "fp8"'):
         saccade.load(precision="fp8")
+    with pytest.raises(saccade.InvalidInput, match='device "gpu", expected cpu, cuda'):
+        saccade.load(device="gpu")
+    with pytest.raises(saccade.InvalidInput, match='device "gpu", expected cpu, cuda'):
+        saccade.open("nowhere", device="gpu")
+    with pytest.raises(saccade.Unsupported, match="family siglip is encoded on the processor alone"):
+        saccade.load(golden("siglip"), device="cuda")
     with pytest.raises(saccade.InvalidInput, match="-1 threads"):
         saccade.load(threads=-1)
     with pytest.raises(saccade.NotFound, match="no such folder"):

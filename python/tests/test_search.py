@@ -22,8 +22,7 @@ def by_sorting(rows, queries, k):
 def test_agrees_with_numpy(dim):
     rows, queries = np.random.default_rng(1).normal(size=(2, 500, dim)).astype(np.float32)
     expected, scores = by_sorting(rows, queries, 20)
-    indices, found = saccade.top_k(queries, rows, k=20)
-    assert all(map(np.array_equal, saccade.search(rows, queries, k=20), (indices, found)))  # its earlier name
+    indices, found = saccade.search(rows, queries, k=20)
     assert indices.dtype == np.int64 and found.dtype == np.float32 and indices.shape == (500, 20)
     np.testing.assert_allclose(found, scores, rtol=1e-5, atol=1e-5)
     assert (indices == expected).mean() > 0.999
@@ -135,8 +134,7 @@ def test_maxsim():
     items = saccade.MultiEmbeddings.of([rng.normal(size=(n, 16)).astype(np.float32) for n in (4, 7)])
     assert len(queries) == 3 and queries[-1].shape == (5, 16) and [len(one) for one in queries] == [3, 1, 5]
     expected = np.array([[(q @ i.T).max(axis=1).sum() for i in items] for q in queries])
-    scores = saccade.max_sim(queries, items)
-    assert saccade.maxsim is saccade.max_sim  # its earlier name
+    scores = saccade.maxsim(queries, items)
     assert scores.dtype == np.float32
     np.testing.assert_allclose(scores, expected, rtol=1e-5)
     np.testing.assert_allclose(saccade.maxsim(queries[0], items), expected[0], rtol=1e-5)

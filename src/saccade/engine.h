@@ -44,6 +44,7 @@ struct EngineOptions {
   // decoded at a reduced size, which is faster and changes their embeddings slightly. The collection remembers it for its
   // queries. With an existing collection that was created otherwise this is refused.
   bool exact_decode = false;
+  std::string device = "cpu";  // device of the model, as in EncoderOptions; the collection does not record it
 };
 
 // Options of Engine::index and Engine::watch.

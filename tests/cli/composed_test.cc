@@ -452,6 +452,48 @@ TEST_F(ComposedCli, AblationsGoOnAndWriteTheirPage) {
   EXPECT_THAT(text.out, HasSubstr("measured on what chose each training's step"));
   EXPECT_EQ(run({"-q", "report", "ablated/run", "--no-charts", "-o", "again.html"}).code, 0);
 
+  // Trainings are compared in the same way wherever they were made.
+  const auto training = [](const std::string& name, const std::string& seed) {
+    return fmt::format("{0}=ablated/trainings/{0}-{1}", name, seed);
+  };
+  std::vector<std::string> compared = {"-q",          "eval",     "composed",  "--json", "--dataset",
+                                       "val.jsonl",   "--method", "reference", "text",   "sum",
+                                       "--resamples", "20",       "--training"};
+  for (const char* name : {"full", "no-places", "no-fusion"}) {
+    for (const char* seed : {"1", "2"}) compared.push_back(training(name, seed));
+  }
+  const Outcome measured = run(compared);
+  ASSERT_EQ(measured.code, 0) << measured.err;
+  const Json again = parse_json(measured.out).value_or(Json());
+  ASSERT_EQ(again["ablations"].size(), 3U);
+  for (size_t i = 0; i < 3; ++i) {
+    const Json& one = again["ablations"][i];
+    for (const char* key : {"name", "seeds", "methods", "queries", "figures", "differences", "untrained"}) {
+      EXPECT_EQ(one[key], report["ablations"][i][key]) << key;
+    }
+    ASSERT_EQ(one["untrained"].size(), 3U);
+    const Json& sum = one["untrained"][2];
+    EXPECT_EQ(sum["method"], "sum");
+    for (const Json& result : again["results"]) {
+      if (result["method"] != "sum" || result["of"] != "all") continue;
+      EXPECT_NEAR(
+          sum["figures"]["r1"]["difference"].get<double>(),
+          one["figures"]["r1"]["value"].get<double>() - result["figures"]["r1"]["value"].get<double>(),
+          1e-12);
+    }
+  }
+  const std::vector<std::string> eval = {"eval", "composed", "--dataset", "val.jsonl", "--training"};
+  const auto refused = [&](const std::vector<std::string>& trainings, int code,
+                           const std::vector<std::string>& parts) {
+    std::vector<std::string> command = eval;
+    command.insert(command.end(), trainings.begin(), trainings.end());
+    expect_failure(command, code, parts);
+  };
+  refused({"full"}, 2, {"--training full", "expected NAME=RUN"});
+  refused({training("full", "1"), training("full", "1")}, 2, {"has a training of seed 1 already"});
+  refused({"full=ablated"}, 2, {"expected train composed"});
+  refused({"full=absent"}, 1, {"--training full=absent"});
+
   expect_failure(words("no", {"--ablations", "no-stage-one"}), 2,
                  {"no-stage-one", "changes nothing of this training"});
   expect_failure(words("no", {"--ablations", "nonsense"}), 2, {"--ablations", "nonsense"});

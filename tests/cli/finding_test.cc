@@ -354,6 +354,10 @@ TEST_F(Finding, APromptAnswersOnATerminal) {
   EXPECT_EQ(code, 0);
   on_terminal({"search", "-c", "c"}, {"\x03"}, {}, &code);
   EXPECT_EQ(code, 128 + SIGINT);
+  // So it is after a search that Ctrl-C would have stopped cleanly.
+  const std::string explained = on_terminal({"search", "-c", "c", "--explain"}, {"red\n", "\x03"}, {}, &code);
+  EXPECT_EQ(code, 128 + SIGINT) << explained;
+  EXPECT_THAT(explained, Not(HasSubstr("stopping; once more")));
   expect_failure({"search", "-c", "c"}, 2, {"nothing to search for"});
 }
 

@@ -18,7 +18,7 @@ model = saccade.load("starter")
 rows = model.encode_images(files)
 texts = model.encode_texts(["red apple", "a page"])
 assert rows.shape == (len(files), model.dim) and np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
-indices, scores = saccade.top_k(texts, rows, k=1)
+indices, scores = saccade.search(rows, texts, k=1)
 assert np.allclose(scores[:, 0], (texts @ rows.T).max(axis=1), atol=1e-6)
 print(f"{len(files)} images and {len(texts)} texts encoded and searched, {model.precision}")
 

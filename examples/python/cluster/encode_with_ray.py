@@ -28,7 +28,7 @@ class Encode:
         self.model = saccade.load(model, threads=1)
 
     def __call__(self, batch: dict) -> dict:
-        rows, skipped = self.model.encode_images(list(batch["image"]), on_error="skip")
+        rows, skipped = self.model.encode_images(list(batch["image"]), errors="skip")
         errors = {one.index: str(one.error) for one in skipped}
         read = iter(rows)
         nothing = np.zeros(self.model.dim, np.float32)

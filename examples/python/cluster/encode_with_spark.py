@@ -30,7 +30,7 @@ def encode(frames):
             members = [member for member in archive if Path(member.name).suffix.lower() in IMAGES]
             for start in range(0, len(members), AT_ONCE):
                 part = members[start : start + AT_ONCE]
-                rows, skipped = model.encode_images((bytes_of(archive, one) for one in part), on_error="skip")
+                rows, skipped = model.encode_images((bytes_of(archive, one) for one in part), errors="skip")
                 errors = {one.index: str(one.error) for one in skipped}
                 read = iter(rows.tolist())
                 keys = [f"{Path(shard).name}/{one.name.removeprefix('./').partition('.')[0]}" for one in part]

@@ -16,6 +16,7 @@
 #include "saccade/core/seconds_since.h"
 #include "saccade/image/read_pixels.h"
 #include "saccade/model/checkpoints/receipt.h"
+#include "saccade/model/device/device_name.h"
 #include "saccade/model/options/precision_choice.h"
 #include "saccade/model/options/precision_names.h"
 #include "saccade/search/change_text.h"
@@ -157,6 +158,7 @@ void EngineCore::note(std::string text, bool warning) const {
 }
 
 Result<std::unique_ptr<EngineCore>> EngineCore::open(EngineCoreOptions options) {
+  SACCADE_TRY(check_device_name(options.device));
   std::unique_ptr<EngineCore> core(new EngineCore(std::move(options)));
   if (!is_collection(core->options_.folder)) return core;
   SACCADE_ASSIGN(core->snapshot_, core->open_snapshot());
@@ -221,6 +223,7 @@ Result<LoadedEncoder> EngineCore::load_encoder() const {
   const auto now = snapshot();
   BackendOptions options;
   options.threads = options_.threads;
+  options.device = options_.device;
   options.fingerprints = user_fingerprint_memory();
   // The files that a new collection will depend on are hashed in full.
   options.fingerprints.trusted = now.has_value();

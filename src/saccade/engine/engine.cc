@@ -143,6 +143,7 @@ Result<Engine> Engine::open(std::string_view address, const EngineOptions& optio
   core.checkpoint = options.encoder;
   core.precision = options.precision;
   core.threads = options.threads;
+  core.device = options.device;
   if (options.exact_decode) core.choices.fast_decode = false;
   core.decoders = [state = state.get()] { return state->decoders.get(); };
   core.note = [state = state.get()](const Note& note) {

@@ -96,6 +96,7 @@ TEST_F(PublicApi, EncodesAndCompares) {
   const auto encoder = saccade::Encoder::load(starter(), {.threads = 1});
   ASSERT_TRUE(encoder) << encoder.error().message;
   EXPECT_EQ(encoder->info().precision, saccade::Precision::kFp32);
+  EXPECT_EQ(encoder->info().device, "cpu");
   const auto images =
       encoder->encode_images({(folder_ / "images/red.bmp").string(), (folder_ / "images/blue.bmp").string()});
   ASSERT_TRUE(images) << images.error().message;
@@ -145,7 +146,7 @@ TEST_F(PublicApi, OneBadImageIsNamedOrSkipped) {
   EXPECT_THAT(failed.error().message, HasSubstr("image 1 ("));
   for (const int batch_size : {1, 2, 4}) {
     const auto skipped =
-        encoder->encode_images(inputs, {.batch_size = batch_size, .on_error = saccade::OnError::kSkip});
+        encoder->encode_images(inputs, {.batch_size = batch_size, .errors = saccade::OnError::kSkip});
     ASSERT_TRUE(skipped) << skipped.error().message;
     ASSERT_EQ(skipped->size(), 2);
     ASSERT_EQ(skipped->skipped().size(), 2U);
@@ -501,6 +502,15 @@ TEST_F(PublicApi, WrongUseIsAnErrorThatNamesIt) {
   ASSERT_FALSE(otherwise);
   EXPECT_EQ(otherwise.error().code, saccade::ErrorCode::kUsage);
   EXPECT_THAT(otherwise.error().message, HasSubstr("exact-decode"));
+  for (const std::string device : {"gpu", "cuda:"}) {
+    EXPECT_EQ(saccade::Encoder::load(starter(), {.device = device}).error().code, saccade::ErrorCode::kUsage);
+    const auto unknown = saccade::Engine::open((folder_ / "c").string(), {.device = device});
+    ASSERT_FALSE(unknown);
+    EXPECT_EQ(unknown.error().code, saccade::ErrorCode::kUsage);
+    EXPECT_THAT(unknown.error().message, HasSubstr("device \"" + device + "\", expected cpu, cuda"));
+  }
+  const saccade::EncoderOptions eight_bits = {.precision = saccade::Precision::kInt8, .device = "cuda"};
+  EXPECT_EQ(saccade::Encoder::load(starter(), eight_bits).error().code, saccade::ErrorCode::kUnsupported);
   EXPECT_EQ(engine.search("", {}).error().code, saccade::ErrorCode::kUsage);
   EXPECT_EQ(engine.search("red", {.k = 0}).error().code, saccade::ErrorCode::kUsage);
   EXPECT_EQ(engine.search("red", {.filter = "width>>3"}).error().code, saccade::ErrorCode::kUsage);

@@ -257,7 +257,8 @@ Result<Folding> cut_and_fold(Candidates candidates, Words& words,
   if (words.change()) {
     words.ranks = fuse_ranks(words.ranking, query.keyword_weight, words.scale, candidates.best);
   }
-  Folding folding = fold(candidates, collection, query, std::ssize(candidates.best));
+  Folding folding =
+      fold(candidates, collection, query, std::ssize(candidates.best), std::ssize(candidates.best));
   matching.passed = std::ssize(folding.groups);
   if (matching.passed > query.k) folding.groups.resize(static_cast<size_t>(query.k));
   return folding;
@@ -372,6 +373,8 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
                    cut_and_fold(std::move(candidates), words, likelihoods, collection, query, answer));
     folding.settled = true;
   }
+  // The same copies are grouped whether or not hits are judged, which looks at more candidates.
+  const int64_t depth = first_count(query, answer.searched, late != nullptr, false, words.change());
   for (int64_t count = first_count(query, answer.searched, late != nullptr, by != nullptr, words.change());
        !folding.settled; count *= 4) {
     count = std::min(count, answer.searched + 1);
@@ -384,7 +387,7 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
     }
     say_how(candidates);
     if (!words.change()) {
-      folding = fold(candidates, collection, query, query.k);
+      folding = fold(candidates, collection, query, query.k, depth);
       continue;
     }
     // Ranks by vectors are counted down to kWordDepth: so many must be there, and where
@@ -394,7 +397,7 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
     Candidates fused = candidates;
     if (late != nullptr) words.scale = late_scale(fused.best);
     words.ranks = fuse_ranks(words.ranking, query.keyword_weight, words.scale, fused.best);
-    folding = fold(fused, collection, query, query.k);
+    folding = fold(fused, collection, query, query.k, depth);
   }
   SACCADE_TRY(check_stop(query));
   SACCADE_ASSIGN(answer.hits, hits_of(collection, folding.groups, late != nullptr));

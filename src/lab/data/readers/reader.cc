@@ -287,10 +287,13 @@ Status place_images(Dataset& dataset, const fs::path& folder, std::span<const st
   if (options.images.empty()) {
     places = {folder};
     for (const std::string& hint : hints) places.push_back((folder / hint).lexically_normal());
-    for (const char* usual :
-         {"images", "Images", "image", "imgs", "img", "Flicker8k_Dataset", "flickr30k-images",
-          "flickr30k_images", "train2014", "val2014", "train2017", "val2017"}) {
-      places.push_back(folder / usual);
+    const std::vector<fs::path> bases = places;
+    for (const fs::path& base : bases) {
+      for (const char* usual :
+           {"images", "Images", "image", "imgs", "img", "Flicker8k_Dataset", "flickr30k-images",
+            "flickr30k_images", "train2014", "val2014", "train2017", "val2017"}) {
+        places.push_back(base / usual);
+      }
     }
   }
   std::vector<std::string> endings = {""};
