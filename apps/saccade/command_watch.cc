@@ -131,12 +131,12 @@ void add_watch_command(CLI::App& app, Command& chosen) {
   add_encoder_options(*command, arguments->encoder);
   add_device_option(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print one line of JSON per update");
-  group_options(*command,
-                {{"What is indexed",
-                  {"--no-prune", "--retry-failed", "--follow-links", "--hidden", "--exclude",
-                   "--no-ignore-files", "--no-sidecars", "--no-facts", "--video-seconds", "--video-frames"}},
-                 {"Following changes", {"--settle", "--look", "--most-watches"}},
-                 {"Model and speed", {"-m", "--precision", "--threads", "--device"}}});
+  group_options(*command, {{"What is indexed",
+                            {"--no-prune", "--retry-failed", "--follow-links", "--hidden", "--exclude",
+                             "--no-ignore-files", "--no-sidecars", "--no-metadata", "--video-seconds",
+                             "--video-frames"}},
+                           {"Following changes", {"--settle", "--look", "--most-watches"}},
+                           {"Model and speed", {"-m", "--precision", "--threads", "--device"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) -> Result<int> {
       SACCADE_TRY(settle_collection_to_fill(arguments->collection, {}, session.messages));

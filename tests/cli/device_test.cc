@@ -55,7 +55,8 @@ TEST_F(DeviceCommand, ACollectionIsFilledOnOneDeviceAndSearchedOnAnother) {
   ASSERT_EQ(indexed.code, 0) << indexed.err;
   Json scores;
   for (const char* device : {"cpu", "torch-cpu"}) {
-    const Outcome found = run({"search", "-c", "c", "a card", "--all", "--json", "--device", device});
+    const Outcome found =
+        run({"search", "-c", "c", "a card", "--no-group-duplicates", "--json", "--device", device});
     ASSERT_EQ(found.code, 0) << found.err;
     const Json hits = json_of(found)["hits"];
     ASSERT_EQ(hits.size(), 2U);
