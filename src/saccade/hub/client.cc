@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/json.h"
 #include "saccade/hub/curl_support.h"
 

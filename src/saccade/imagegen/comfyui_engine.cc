@@ -17,6 +17,7 @@
 #include <mutex>
 #include <utility>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/hash.h"
 #include "saccade/imagegen/http_engine.h"
 
@@ -145,7 +146,7 @@ class ComfyUiEngine : public HttpEngine {
     std::condition_variable_any never;
     for (milliseconds time = kFirstLook;; time = std::min(time * 2, kLongestLook)) {
       hub::HttpRequest look;
-      look.url = "/history/" + hub::percent_encoded(id);
+      look.url = "/history/" + percent_encoded(id);
       SACCADE_ASSIGN(const hub::HttpReply reply,
                      caller().call(std::move(look), stop, EngineCaller::Counted::kNo));
       SACCADE_ASSIGN(const Json json, answer_of(reply).in("/history"));
@@ -203,8 +204,8 @@ class ComfyUiEngine : public HttpEngine {
     SACCADE_ASSIGN(const auto folder, json_field_or<std::string>(*chosen, "subfolder", "").in("/history"));
     SACCADE_ASSIGN(const auto type, json_field_or<std::string>(*chosen, "type", "output").in("/history"));
     hub::HttpRequest asked;
-    asked.url = fmt::format("/view?filename={}&subfolder={}&type={}", hub::percent_encoded(name),
-                            hub::percent_encoded(folder), hub::percent_encoded(type));
+    asked.url = fmt::format("/view?filename={}&subfolder={}&type={}", percent_encoded(name),
+                            percent_encoded(folder), percent_encoded(type));
     SACCADE_ASSIGN(hub::HttpReply picture, caller().call(std::move(asked), stop, EngineCaller::Counted::kNo));
     return std::move(picture.body);
   }

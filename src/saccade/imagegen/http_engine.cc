@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <condition_variable>
 
+#include "saccade/core/ascii.h"
 #include "saccade/image/decode/square.h"
 
 namespace saccade {
@@ -35,12 +36,9 @@ int64_t size_of(const hub::HttpRequest& request) {
 }
 
 bool looks_like_html(std::string_view body) {
-  const size_t begin = body.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos) return false;
-  std::string start(body.substr(begin, 16));
-  std::ranges::transform(start, start.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return start.starts_with("<!doctype") || start.starts_with("<html") || start.starts_with("<head");
+  const std::string_view start = trim_ascii(body, " \t\r\n");
+  return starts_in_any_case(start, "<!doctype") || starts_in_any_case(start, "<html") ||
+         starts_in_any_case(start, "<head");
 }
 
 // Shortens a text to one line without control characters.

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/process/memory_reserve.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/serve/http_server_state.h"

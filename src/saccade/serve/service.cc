@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/base64.h"
 #include "saccade/search/listing.h"
 #include "saccade/serve/files/indexed_files.h"

@@ -1,12 +1,12 @@
 #include "saccade/collection/weaviate/weaviate_client.h"
 
 #include <algorithm>
-#include <cctype>
 #include <condition_variable>
 #include <utility>
 
 #include <fmt/ranges.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
 
 namespace saccade::weaviate {
@@ -33,9 +33,7 @@ bool is_unavailable(const std::string& said) {
                                                 "resolve node name",
                                                 "no physical shard",
                                                 "send http request"};
-  std::string lower = said;
-  std::ranges::transform(lower, lower.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string lower = lower_ascii(said);
   const bool named = std::ranges::any_of(
       kWords, [&](std::string_view words) { return lower.find(words) != std::string::npos; });
   // "shard Abc is not found": of a node that has just died.

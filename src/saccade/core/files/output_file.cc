@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -12,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/links.h"
 #include "saccade/core/json.h"
 
@@ -25,18 +25,12 @@ constexpr size_t kHeadBytes = size_t{1} << 20;  // the first line of a manifest 
 // `head` behind a byte order mark and white space.
 std::string_view behind_space(std::string_view head) {
   if (head.starts_with("\xEF\xBB\xBF")) head.remove_prefix(3);
-  const size_t first = head.find_first_not_of(" \t\r\n");
-  return first == std::string_view::npos ? std::string_view() : head.substr(first);
-}
-
-bool starts_with_any_case(std::string_view text, std::string_view start) {
-  const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
-  return text.size() >= start.size() && std::ranges::equal(text.substr(0, start.size()), start, same);
+  return trim_ascii(head, " \t\r\n");
 }
 
 bool begins_html(std::string_view head) {
   const std::string_view text = behind_space(head);
-  return starts_with_any_case(text, "<!doctype html") || starts_with_any_case(text, "<html");
+  return starts_in_any_case(text, "<!doctype html") || starts_in_any_case(text, "<html");
 }
 
 bool begins_json(std::string_view head) {
