@@ -347,11 +347,8 @@ void add_dataset_command(CLI::App& app, Command& chosen) {
       "-m,--model", arguments->checkpoint,
       "checkpoint for comparing images and counting tokens of captions (default: compare small grayscale "
       "copies, count words)");
-  audit
-      ->add_option("--near", arguments->near_cosine,
-                   "with -m: minimum cosine similarity of near-duplicates, 0 to 1")
-      ->transform(real_number(0, 1))
-      ->capture_default_str();
+  add_number(*audit, "--near", arguments->near_cosine, real_number(0, 1),
+             "with -m: minimum cosine similarity of near-duplicates, 0 to 1");
   add_encoder_options(*audit, arguments->encoder);
   add_dataset_fetch(*group, chosen);
   add_dataset_from_pdf(*group, chosen);

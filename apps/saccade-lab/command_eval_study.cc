@@ -291,18 +291,14 @@ void add_eval_study_command(CLI::App& eval, Command& chosen) {
                     "ignore EXIF orientation, as reference pipelines do");
   command->add_flag("--leave-out", options.leave_out,
                     "skip images that are unreadable or have no text, and count them");
-  command->add_option("--batch", options.embed.batch, "batch size: number of images encoded together")
-      ->transform(whole_number(1, 4096))
-      ->capture_default_str();
+  add_number(*command, "--batch", options.embed.batch, whole_number(1, 4096),
+             "batch size: number of images encoded together");
   auto* cache = command->add_option("--cache", arguments->eval.cache,
                                     "cache folder for embeddings (default: saccade/embeddings in ~/.cache)");
   command->add_flag("--no-cache", arguments->eval.no_cache, "encode everything again, without the cache")
       ->excludes(cache);
-  command
-      ->add_option("--speed-limit", arguments->speed_limit,
-                   "number of images to measure speed with; 0: all, as the benchmark of seven models does")
-      ->transform(whole_number(0))
-      ->capture_default_str();
+  add_number(*command, "--speed-limit", arguments->speed_limit, whole_number(0),
+             "number of images to measure speed with; 0: all, as the benchmark of seven models does");
   command->add_flag("--no-speed", arguments->no_speed, "do not measure speed");
   command->add_flag("--texts-only", arguments->texts_only,
                     "read no images: measure only the effective length of texts by texts, of each --long");
