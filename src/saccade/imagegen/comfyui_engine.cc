@@ -13,12 +13,11 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 
 #include "saccade/core/ascii.h"
 #include "saccade/core/hash.h"
+#include "saccade/core/stoppable_wait.h"
 #include "saccade/imagegen/http_engine.h"
 
 namespace saccade {
@@ -142,8 +141,6 @@ class ComfyUiEngine : public HttpEngine {
   // Waits for the end of the job and returns its history entry.
   Result<Json> wait_for(const std::string& id, const std::stop_token& stop) {
     const auto until = std::chrono::steady_clock::now() + options().silence;
-    std::mutex mutex;
-    std::condition_variable_any never;
     for (milliseconds time = kFirstLook;; time = std::min(time * 2, kLongestLook)) {
       hub::HttpRequest look;
       look.url = "/history/" + percent_encoded(id);
@@ -157,9 +154,7 @@ class ComfyUiEngine : public HttpEngine {
       if (std::chrono::steady_clock::now() > until) {
         return fail(ErrorCode::kLimit, "not done after {} seconds", options().silence.count());
       }
-      std::unique_lock lock(mutex);
-      never.wait_for(lock, stop, time, [] { return false; });
-      if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped");
+      SACCADE_TRY(stoppable_wait(time, stop));
     }
   }
 

@@ -1,9 +1,9 @@
 #include "saccade/imagegen/http_engine.h"
 
 #include <algorithm>
-#include <condition_variable>
 
 #include "saccade/core/ascii.h"
+#include "saccade/core/stoppable_wait.h"
 #include "saccade/image/decode/square.h"
 
 namespace saccade {
@@ -18,15 +18,6 @@ constexpr std::chrono::seconds kTellSilence{2};
 bool is_passing(int status) {
   return status == 408 || status == 425 || status == 429 || status == 500 || status == 502 || status == 503 ||
          status == 504 || status == 529;
-}
-
-Status wait(milliseconds time, const std::stop_token& stop) {
-  std::mutex mutex;
-  std::condition_variable_any never;
-  std::unique_lock lock(mutex);
-  never.wait_for(lock, stop, time, [] { return false; });
-  if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped");
-  return {};
 }
 
 int64_t size_of(const hub::HttpRequest& request) {
@@ -218,7 +209,7 @@ Result<hub::HttpReply> EngineCaller::call(hub::HttpRequest request, const std::s
       if (!passing || last) return fail(failure.error.in(asked));
     }
     time = std::min(time, options_.retry.longest_wait);
-    SACCADE_TRY(wait(asked_time.value_or(time), stop));
+    SACCADE_TRY(stoppable_wait(asked_time.value_or(time), stop));
     time *= 2;
   }
 }

@@ -15,6 +15,7 @@
 #include "saccade/collection/weaviate/weaviate_store.h"
 #include "saccade/collection/weaviate/where.h"
 #include "saccade/core/rows.h"
+#include "saccade/core/stoppable_wait.h"
 #include "saccade/version.h"
 
 namespace saccade::weaviate {
@@ -187,7 +188,7 @@ Status Writer::State::remove_objects(const std::string& class_name,
       if (failed == 0) break;
       if (tries == kWriting.rounds)
         return fail(ErrorCode::kIo, "Weaviate could not remove {} objects", failed);
-      SACCADE_TRY(wait(kWriting.first_wait * (tries + 1), stop));
+      SACCADE_TRY(stoppable_wait(kWriting.first_wait * (tries + 1), stop));
     }
   }
   return {};
@@ -505,7 +506,7 @@ Result<int64_t> Writer::State::remove_where(const std::string& where) {
         return fail(ErrorCode::kIo, "{} and {} more are still there after their removal",
                     items.front().item.path, items.size() - 1);
       }
-      SACCADE_TRY(wait(kWriting.first_wait * tries, stop));
+      SACCADE_TRY(stoppable_wait(kWriting.first_wait * tries, stop));
     }
     SACCADE_TRY(remove_items(items));
   }
