@@ -320,9 +320,7 @@ CLI::App* add_part(CLI::App* group, const std::string& name, const std::string& 
   command->add_flag("--skip-missing", arguments->options.skip_missing,
                     "skip items whose image file does not exist, and count them");
   command->add_flag("--json", arguments->json, "print the result as JSON");
-  command->callback([arguments, &chosen, run] {
-    chosen = [arguments, run](Session& session) { return run(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run);
   return command;
 }
 

@@ -129,9 +129,7 @@ void add_dataset_fetch(CLI::App& group, Command& chosen) {
                     "request the failed rows of finished shards again");
   add_limits(*command, options);
   command->add_flag("--json", arguments->json, "print the result as JSON");
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_fetch(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_fetch);
 }
 
 }  // namespace saccade::lab::app

@@ -127,9 +127,7 @@ void add_dataset_from_pdf(CLI::App& group, Command& chosen) {
       ->default_str(std::to_string(corpus.pdf.max_memory >> 20));
   add_encoder_options(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_from_pdf(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_from_pdf);
 }
 
 }  // namespace saccade::lab::app

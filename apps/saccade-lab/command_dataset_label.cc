@@ -80,9 +80,7 @@ void add_dataset_label(CLI::App& group, Command& chosen) {
   add_number(*command, "--min-ratings", arguments->min_ratings, whole_number(1, 1000),
              "minimum number of ratings of a text");
   command->add_flag("--json", arguments->json, "print the result as JSON");
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_label(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_label);
 }
 
 }  // namespace saccade::lab::app

@@ -114,8 +114,7 @@ void add_eval_answers_command(CLI::App& eval, Command& chosen) {
                     "ask for the half of the classes that the shipped factors were fitted on, not the other");
   add_bootstrap_options(*command, arguments->eval);
   add_run_options(*command, arguments->eval);
-  command->callback(
-      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+  run_when_given(*command, chosen, arguments, run);
 }
 
 }  // namespace saccade::lab::app

@@ -222,8 +222,7 @@ void add_eval_length_command(CLI::App& eval, Command& chosen) {
         {"--no-controls", "--no-chunking", "--chunks", "--chunk-tokens", "--subsets", "--subset-items"}},
        {"Counting alone", {"--token-lengths", "--context"}}});
   for (const char* option : {"--run", "--write-card"}) only->excludes(command->get_option(option));
-  command->callback(
-      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+  run_when_given(*command, chosen, arguments, run);
 }
 
 }  // namespace saccade::lab::app

@@ -88,8 +88,7 @@ void add_eval_matches_command(CLI::App& eval, Command& chosen) {
              "number of texts for the calibration: words and parts of captions, and everyday words");
   add_bootstrap_options(*command, arguments->eval);
   add_run_options(*command, arguments->eval);
-  command->callback(
-      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+  run_when_given(*command, chosen, arguments, run);
 }
 
 }  // namespace saccade::lab::app

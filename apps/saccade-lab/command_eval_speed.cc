@@ -202,9 +202,7 @@ void add_eval_speed_command(CLI::App& eval, Command& chosen) {
   add_run_options(*command, arguments->eval);
   group_options(*command, {{"Models, data and encoding",
                             {"-m", "--dataset", "--precision", "--threads", "--batch", "--transparent"}}});
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_eval_speed(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_eval_speed);
 }
 
 }  // namespace saccade::lab::app

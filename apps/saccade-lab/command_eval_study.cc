@@ -320,9 +320,7 @@ void add_eval_study_command(CLI::App& eval, Command& chosen) {
                    "--by-table", "--precision", "--threads", "--transparent", "--as-stored", "--leave-out",
                    "--batch", "--cache", "--no-cache", "--speed-limit", "--no-speed", "--texts-only"}},
                  {"The study", {"-o", "--plan", "--overwrite", "--json"}}});
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_eval_study(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_eval_study);
 }
 
 }  // namespace saccade::lab::app

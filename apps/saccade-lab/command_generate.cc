@@ -146,8 +146,7 @@ void add_generate_edits(CLI::App& group, Command& chosen) {
                     "replace the folder's list if it was made from another dataset or with other settings");
   add_encoder_options(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
-  command->callback(
-      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+  run_when_given(*command, chosen, arguments, run);
 }
 
 }  // namespace

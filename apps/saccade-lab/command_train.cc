@@ -245,9 +245,7 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
                    "--seed", "--patch-dropout", "--unmasked"}},
                  {"The run", {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--dry-run"}},
                  {"Device and speed", {"--device", "--precision", "--checkpoint-activations", "--threads"}}});
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_train_dual(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_train_dual);
 }
 
 void add_train_command(CLI::App& app, Command& chosen) {

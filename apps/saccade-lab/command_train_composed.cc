@@ -485,9 +485,7 @@ void add_train_composed_command(CLI::App& train, Command& chosen) {
         {"-o", "--device", "--evaluate-every", "--patience", "--checkpoint-every", "--resamples",
          "--dry-run"}},
        {"Ablations", {"--ablations", "--seeds"}}});
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_train_composed(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_train_composed);
 }
 
 }  // namespace saccade::lab::app

@@ -121,9 +121,7 @@ void add_train_editor_command(CLI::App& group, Command& chosen) {
          "--seed"}},
        {"The run", {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--dry-run"}},
        {"Device and speed", {"--device", "--precision", "--threads"}}});
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_train_editor(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_train_editor);
 }
 
 }  // namespace saccade::lab::app

@@ -274,9 +274,7 @@ void add_train_head_command(CLI::App& train, Command& chosen) {
        {"The run",
         {"-o", "--device", "--patience", "--checkpoint-every", "--dry-run", "--against", "--resamples"}},
        {"Many heads at once", {"--sweep", "--kinds", "--sizes", "--widths", "--seeds"}}});
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_train_head(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_train_head);
 }
 
 }  // namespace saccade::lab::app

@@ -216,8 +216,7 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
                    "--adam-beta2", "--adam-epsilon", "--max-gradient-norm", "--batch", "--seed"}},
                  {"The run", {"-o", "--dry-run"}},
                  {"Device and speed", {"--device", "--precision", "--threads"}}});
-  command->callback(
-      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+  run_when_given(*command, chosen, arguments, run);
 }
 
 }  // namespace saccade::lab::app

@@ -136,9 +136,7 @@ void add_demo_command(CLI::App& app, Command& chosen) {
   command->add_option("-m,--model", arguments->checkpoint,
                       std::string(kCheckpointHelp) + " (default: the starter)");
   add_number(*command, "-k", arguments->k, whole_number(1, 1000), "number of results per query on the page");
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_demo(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_demo);
 }
 
 }  // namespace saccade::app

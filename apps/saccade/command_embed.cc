@@ -270,9 +270,7 @@ void add_embed_command(CLI::App& app, Command& chosen) {
              "batch size: number of inputs encoded together");
   add_encoder_options(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_embed(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_embed);
 }
 
 }  // namespace saccade::app

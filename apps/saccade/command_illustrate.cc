@@ -589,8 +589,7 @@ void add_illustrate_command(CLI::App& app, Command& chosen) {
       "drawn images are marked as generated (see saccade help engines; default: none are drawn)");
   add_encoder_options(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
-  command->callback(
-      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+  run_when_given(*command, chosen, arguments, run);
 }
 
 }  // namespace saccade::app

@@ -260,9 +260,7 @@ void add_index_command(CLI::App& app, Command& chosen) {
                 {{"Limits on files", {"--max-bytes", "--max-pixels", "--max-seconds"}},
                  {"Videos", {"--video-seconds", "--video-frames"}},
                  {"Model and speed", {"-m", "--precision", "--mix-precisions", "--threads", "--batch"}}});
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_index(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_index);
 }
 
 }  // namespace saccade::app

@@ -388,9 +388,7 @@ void add_serve_command(CLI::App& app, Command& chosen) {
        {"Bounds", {"--memory", "--thumbnails", "--max-body", "--max-requests", "--max-connections"}},
        {"Log", {"--json-log", "--log-queries"}},
        {"Model and speed", {"-m", "--precision", "--threads"}}});
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_serve(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_serve);
 }
 
 }  // namespace saccade::app
