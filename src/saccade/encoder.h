@@ -79,7 +79,7 @@ class ImageInput {
   };
   // A file's path, its bytes, or decoded pixels.
   using Content = std::variant<std::filesystem::path, Bytes, Image>;
-  // What was given. Valid as long as this input.
+  // Returns the content as it was given. Valid as long as this input.
   [[nodiscard]] const Content& content() const { return content_; }
 
  private:

@@ -57,7 +57,7 @@ struct Writer::State {
   std::filesystem::path text;
   std::stop_token stop;
   mutable std::mutex mutex;
-  // What a look-up of a path found, by path, and the metadata of items that were found so, by id.
+  // Results of looking up paths, by path, and the metadata of items that were found so, by id.
   mutable std::unordered_map<std::string, std::optional<WholeItem>> known;
   mutable std::unordered_map<int64_t, ItemFacts> facts;
   std::map<std::string, Failure, std::less<>> failures;

@@ -77,7 +77,7 @@ const Kind& kind_of(OutputKind kind) {
   return kKinds[static_cast<size_t>(kind)];
 }
 
-// What a file is by its first bytes, for messages; empty for anything else.
+// Returns the kind of a file by its first bytes, for messages; empty for an unknown one.
 std::string_view known_content(std::string_view head) {
   using namespace std::string_view_literals;
   struct Magic {
@@ -129,7 +129,7 @@ bool is_same(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-// Whether `path`, which need not exist, is `folder` or lies below it, by whatever names.
+// Returns true if `path`, which need not exist, is `folder` or lies below it, by whatever names.
 bool is_below(const fs::path& path, const struct stat& folder) {
   std::error_code error;
   fs::path place = fs::weakly_canonical(fs::absolute(path, error), error);
@@ -141,7 +141,7 @@ bool is_below(const fs::path& path, const struct stat& folder) {
   return false;
 }
 
-// Whether the file lies below the folder by its own name, or by what that leads to.
+// Returns true if the file lies below the folder by its own name, or by what that leads to.
 bool lies_in(const fs::path& path, const fs::path& end, const struct stat& folder) {
   std::error_code error;
   return is_below(fs::absolute(path, error).parent_path(), folder) || is_below(end, folder);
