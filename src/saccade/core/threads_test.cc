@@ -12,7 +12,7 @@
 
 #include <gtest/gtest.h>
 
-#include "saccade/core/stoppable_wait.h"
+#include "saccade/core/process/stoppable_wait.h"
 #include "saccade/core/test_allocations.h"
 
 namespace saccade::test {

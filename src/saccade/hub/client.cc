@@ -7,7 +7,7 @@
 
 #include "saccade/core/ascii.h"
 #include "saccade/core/json.h"
-#include "saccade/core/stoppable_wait.h"
+#include "saccade/core/process/stoppable_wait.h"
 #include "saccade/hub/curl_support.h"
 
 namespace saccade::hub {

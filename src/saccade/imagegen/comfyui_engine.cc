@@ -17,7 +17,7 @@
 
 #include "saccade/core/ascii.h"
 #include "saccade/core/hash.h"
-#include "saccade/core/stoppable_wait.h"
+#include "saccade/core/process/stoppable_wait.h"
 #include "saccade/imagegen/http_engine.h"
 
 namespace saccade {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "saccade/core/ascii.h"
-#include "saccade/core/stoppable_wait.h"
+#include "saccade/core/process/stoppable_wait.h"
 #include "saccade/image/decode/square.h"
 
 namespace saccade {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "saccade/collection/weaviate/objects.h"
-#include "saccade/core/stoppable_wait.h"
+#include "saccade/core/process/stoppable_wait.h"
 
 namespace saccade::weaviate {
 

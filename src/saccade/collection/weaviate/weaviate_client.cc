@@ -7,7 +7,7 @@
 
 #include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
-#include "saccade/core/stoppable_wait.h"
+#include "saccade/core/process/stoppable_wait.h"
 
 namespace saccade::weaviate {
 namespace {

@@ -14,8 +14,8 @@
 #include "saccade/collection/weaviate/send_objects.h"
 #include "saccade/collection/weaviate/weaviate_store.h"
 #include "saccade/collection/weaviate/where.h"
+#include "saccade/core/process/stoppable_wait.h"
 #include "saccade/core/rows.h"
-#include "saccade/core/stoppable_wait.h"
 #include "saccade/version.h"
 
 namespace saccade::weaviate {
