@@ -165,8 +165,7 @@ Result<MergeReport> merge_collection(CollectionWriter& into, const CollectionRea
 Result<int64_t> export_collection(const CollectionReader& collection, const fs::path& folder) {
   const auto exported = [&]() -> Result<int64_t> {
     std::error_code error;
-    fs::create_directories(folder, error);
-    if (error) return fail(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
+    SACCADE_TRY(make_folders(folder));
     if (!fs::is_empty(folder, error) || error) {
       return fail(ErrorCode::kUsage, "{}: not empty; name a new folder", folder.string());
     }

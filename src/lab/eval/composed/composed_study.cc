@@ -11,6 +11,7 @@
 #include "lab/eval/composed/composed_rows.h"
 #include "lab/eval/composed/server_file.h"
 #include "saccade/core/counts.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/files/output_file.h"
 #include "saccade/core/random.h"
 #include "saccade/core/rows.h"
@@ -552,9 +553,7 @@ Status ComposedStudy::write_server_files(const StudyContext& context, const Comp
                                          std::span<const ComposedAnswer> answers,
                                          const std::string& method) const {
   SACCADE_ASSIGN(const std::vector<ServerFile> files, server_files(task, answers));
-  std::error_code error;
-  std::filesystem::create_directories(options_.server_files, error);
-  if (error) return fail(ErrorCode::kIo, "{}: {}", options_.server_files.string(), error.message());
+  SACCADE_TRY(make_folders(options_.server_files));
   for (const ServerFile& file : files) {
     std::string name =
         fmt::format("{}.{}.{}.{}.json", context.described.name, context.model.name, method, file.metric);
