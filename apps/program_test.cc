@@ -33,6 +33,7 @@ TEST(FigureText, AZeroHasWilsonsEnd) {
   EXPECT_EQ(figure_text({.value = 0.25, .low = 0.2, .high = 0.3}), "0.250 [0.200, 0.300]");
   EXPECT_EQ(figure_text({.value = 0, .low = 0, .high = 0, .wilson_high = 0.00383}), "0.000 [Wilson 0.004]");
   EXPECT_EQ(figure_text({.value = 0.25}), "0.250");
+  EXPECT_EQ(figure_text({.value = -0.0001, .low = -0.01, .high = 0.01}), "0.000 [-0.010, 0.010]");
   EXPECT_EQ(figure_text({}), "-");
 }
 

@@ -54,13 +54,18 @@ void run_when_given(CLI::App& command, Command& chosen, const std::shared_ptr<Ar
 }
 
 // Keeps accepting an option under its earlier name, which help and completion do not show.
-inline void add_old_name(CLI::App& command, CLI::Option* option, const std::string& name) {
-  const auto set = [option](const std::string& value) {
-    option->clear();
-    option->add_result(value);
-    option->run_callback();
+inline void add_old_name(CLI::App& command, const std::string& option, const std::string& old_name) {
+  CLI::Option* now = command.get_option(option);
+  const auto set = [now](const std::string& value) {
+    now->clear();
+    now->add_result(value);
+    now->run_callback();
   };
-  command.add_option_function<std::string>(name, set)->group("");
+  if (now->get_items_expected_max() == 0) {
+    command.add_flag_callback(old_name, [set] { set("true"); })->group("");
+  } else {
+    command.add_option_function<std::string>(old_name, set)->group("");
+  }
 }
 
 }  // namespace saccade::app

@@ -11,6 +11,7 @@
 
 #include "lab/eval/retrieval/retrieval_study.h"
 #include "saccade/core/counts.h"
+#include "saccade/model/device/device_name.h"
 
 #include "choice.h"
 #include "command_eval.h"
@@ -155,7 +156,9 @@ Result<Evaluation> measure(const RetrievalArguments& arguments, Session& session
   RetrievalStudy study(retrieval, options);
   std::optional<LoadedEncoder> second;
   if (!arguments.rerank.empty()) {
-    const CheckpointSource source = located_checkpoints(options_of(arguments.eval.encoder));
+    BackendOptions reranking = options_of(arguments.eval.encoder);
+    reranking.device = kProcessor;  // most models that rerank run there alone
+    const CheckpointSource source = located_checkpoints(reranking);
     SACCADE_ASSIGN(second, source.load(arguments.rerank, options.precisions.front()));
     study.rerank_by({.encoder = second->encoder.get(),
                      .name = second->id.name,

@@ -114,8 +114,9 @@ std::vector<std::string> command_for(const SpeedTask& task, const SpeedArguments
   add("--dataset", evaluation.datasets.front());
   add("--precision", enum_name(task.precision));
   add("--threads", arguments.eval.encoder.threads);
+  add("--device", arguments.eval.encoder.device);
   add("--transparent", enum_name(evaluation.embed.transparency));
-  add("--batch", speed.batch);
+  add("--batch-size", speed.batch);
   add("--repeats", speed.repeats);
   add("--warm-up", speed.warm_up);
   add("--queries", speed.queries);
@@ -178,6 +179,7 @@ void add_eval_speed_command(CLI::App& eval, Command& chosen) {
               "number formats of the encoder's arithmetic; each is measured");
   add_number(*command, "--threads", arguments->eval.encoder.threads, whole_number(0, 1024),
              "number of threads; 0: one per processor");
+  add_device_option(*command, arguments->eval.encoder);
   const auto add_count = [&](const char* name, int64_t& count, int64_t lowest, int64_t highest,
                              const char* what) {
     add_number(*command, name, count, whole_number(lowest, highest), what);
@@ -185,7 +187,9 @@ void add_eval_speed_command(CLI::App& eval, Command& chosen) {
   add_count(
       "--limit", arguments->speed.limit, 0, kMostWhole,
       "number of images to measure with: the first of the dataset, each with its first caption; 0: all");
-  add_count("--batch", speed.batch, 1, 4096, "batch size for throughput: number of images, texts or queries");
+  add_count("--batch-size", speed.batch, 1, 4096,
+            "batch size for throughput: number of images, texts or queries");
+  add_old_name(*command, "--batch-size", "--batch");
   add_count("--repeats", speed.repeats, 1, 10'000, "number of measured passes over the images and texts");
   add_count("--warm-up", speed.warm_up, 0, 10'000, "number of passes before these, which are not counted");
   add_count("--queries", speed.queries, 1, 1'000'000,
@@ -200,8 +204,10 @@ void add_eval_speed_command(CLI::App& eval, Command& chosen) {
   add_choice(*command, "--transparent", options.embed.transparency,
              "background of transparent images: white, or the checkpoint's");
   add_run_options(*command, arguments->eval);
-  group_options(*command, {{"Models, data and encoding",
-                            {"-m", "--dataset", "--precision", "--threads", "--batch", "--transparent"}}});
+  group_options(
+      *command,
+      {{"Models, data and encoding",
+        {"-m", "--dataset", "--precision", "--threads", "--device", "--batch-size", "--transparent"}}});
   run_when_given(*command, chosen, arguments, run_eval_speed);
 }
 

@@ -218,7 +218,9 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
            "cache folder for decoded images (default: cache in the run folder)");
   add_loop_options(*command, options);
   add_step_options(*command, options);
-  add_number(*command, "--batch", options.batch, whole_number(2), "batch size: number of images, at least 2");
+  add_number(*command, "--batch-size", options.batch, whole_number(2),
+             "batch size: number of images, at least 2");
+  add_old_name(*command, "--batch-size", "--batch");
   add_number(*command, "--patch-dropout", options.patch_dropout, real_number(0, 0.9),
              "patch dropout probability, 0 to 0.9");
   add_number(*command, "--unmasked", options.unmasked, real_number(0, 1),
@@ -240,7 +242,7 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
                 {{"Data", {"--dataset", "--held-out", "--cache", "--first-caption"}},
                  {"Model", {"--config", "--initial", "--weights"}},
                  {"Optimizer and schedule",
-                  {"--steps", "--batch", "--accumulate", "--learning-rate", "--warmup", "--schedule",
+                  {"--steps", "--batch-size", "--accumulate", "--learning-rate", "--warmup", "--schedule",
                    "--weight-decay", "--adam-beta1", "--adam-beta2", "--adam-epsilon", "--max-gradient-norm",
                    "--seed", "--patch-dropout", "--unmasked"}},
                  {"The run", {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--dry-run"}},

@@ -304,8 +304,9 @@ void add_data_options(CLI::App& command, Arguments& arguments) {
       "-m,--model", options.model,
       "encoder: a checkpoint's folder, or OWNER/NAME[@REVISION] of the hub's cache (default: the starter)");
   add_encoder_options(command, arguments.eval.encoder);
-  add_number(command, "--batch", options.batch, whole_number(2),
+  add_number(command, "--batch-size", options.batch, whole_number(2),
              "batch size: number of triplets, at least 2");
+  add_old_name(command, "--batch-size", "--batch");
   add_number(command, "--together", options.together, whole_number(1),
              "maximum number of triplets of one group in a batch");
   add_choice(command, "--wrong", options.wrong,
@@ -468,7 +469,7 @@ void add_train_composed_command(CLI::App& train, Command& chosen) {
       *command,
       {{"Data and encoder",
         {"--dataset", "--held-out", "--test", "--texts", "--cache", "-m", "--precision", "--threads"}},
-       {"Batches", {"--batch", "--accumulate", "--together", "--wrong", "--join", "--paraphrases"}},
+       {"Batches", {"--batch-size", "--accumulate", "--together", "--wrong", "--join", "--paraphrases"}},
        {"Stage one: alignment of texts with images",
         {"--align", "--pseudo-targets", "--min-cosine", "--align-towers", "--align-steps", "--align-rate"}},
        {"Stage two: towers trained with the composer", {"--towers", "--tower-rate", "--tower-precision"}},

@@ -100,7 +100,9 @@ void add_train_editor_command(CLI::App& group, Command& chosen) {
            "cache folder for decoded images (default: cache in the run folder)");
   add_loop_options(*command, options);
   add_step_options(*command, options);
-  add_number(*command, "--batch", options.batch, whole_number(1, 1 << 20), "batch size: number of edits");
+  add_number(*command, "--batch-size", options.batch, whole_number(1, 1 << 20),
+             "batch size: number of edits");
+  add_old_name(*command, "--batch-size", "--batch");
   add_number(*command, "--text-dropout", options.text_dropout, real_number(0, 1),
              "text dropout probability, for classifier-free guidance, 0 to 1");
   add_shape_options(*command, options.shape);
@@ -116,9 +118,9 @@ void add_train_editor_command(CLI::App& group, Command& chosen) {
         {"--side", "--patch-size", "--width", "--layers", "--heads", "--mlp-width", "--text-tokens",
          "--text-states", "--draw-steps", "--guidance"}},
        {"Optimizer and schedule",
-        {"--steps", "--batch", "--accumulate", "--text-dropout", "--learning-rate", "--warmup", "--schedule",
-         "--weight-decay", "--adam-beta1", "--adam-beta2", "--adam-epsilon", "--max-gradient-norm",
-         "--seed"}},
+        {"--steps", "--batch-size", "--accumulate", "--text-dropout", "--learning-rate", "--warmup",
+         "--schedule", "--weight-decay", "--adam-beta1", "--adam-beta2", "--adam-epsilon",
+         "--max-gradient-norm", "--seed"}},
        {"The run", {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--dry-run"}},
        {"Device and speed", {"--device", "--precision", "--threads"}}});
   run_when_given(*command, chosen, arguments, run_train_editor);

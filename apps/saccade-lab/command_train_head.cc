@@ -213,7 +213,9 @@ void add_head_options(CLI::App& command, HeadArguments& arguments) {
   add_number(command, "--pairs", options.pairs, whole_number(0), "number of random training pairs; 0: all");
   add_number(command, "--epochs", options.epochs, real_number(0, 1e6),
              "number of epochs; 0: 5 for a linear head, 8 for an MLP");
-  add_number(command, "--batch", options.batch, whole_number(2), "batch size: number of pairs, at least 2");
+  add_number(command, "--batch-size", options.batch, whole_number(2),
+             "batch size: number of pairs, at least 2");
+  add_old_name(command, "--batch-size", "--batch");
   add_number(command, "--hard-negatives", options.hard_negatives, real_number(0, 0.5),
              "share of hard negatives in a batch, 0 to 0.5");
 }
@@ -268,8 +270,8 @@ void add_train_head_command(CLI::App& train, Command& chosen) {
        {"Of --train-qformer", {"--train-qformer", "--qformer-rate"}},
        {"The head", {"--kind", "--width", "--hidden-width"}},
        {"Optimizer and schedule",
-        {"--pairs", "--epochs", "--batch", "--accumulate", "--hard-negatives", "--learning-rate", "--warmup",
-         "--schedule", "--weight-decay", "--adam-beta1", "--adam-beta2", "--adam-epsilon",
+        {"--pairs", "--epochs", "--batch-size", "--accumulate", "--hard-negatives", "--learning-rate",
+         "--warmup", "--schedule", "--weight-decay", "--adam-beta1", "--adam-beta2", "--adam-epsilon",
          "--max-gradient-norm", "--seed"}},
        {"The run",
         {"-o", "--device", "--patience", "--checkpoint-every", "--dry-run", "--against", "--resamples"}},

@@ -183,9 +183,10 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
           "validation texts is kept")
       ->transform(above_zero)
       ->excludes(command->get_option("--learning-rate"));
-  command->add_option("--batch", options.batch, "batch size: number of texts, at least 2")
+  command->add_option("--batch-size", options.batch, "batch size: number of texts, at least 2")
       ->transform(whole_number(2))
       ->default_str("128, for a classifier 32");
+  add_old_name(*command, "--batch-size", "--batch");
   add_number(*command, "--dropout", options.dropout, real_number(0, 1),
              "dropout probability of a classifier, 0 to below 1");
   add_number(*command, "--seed", options.seed, whole_number(0),
@@ -213,7 +214,7 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
                  {"Optimizer and schedule",
                   {"--objective", "--loss", "--automatic-epochs", "--human-epochs", "--learning-rate",
                    "--learning-rates", "--warmup", "--schedule", "--weight-decay", "--adam-beta1",
-                   "--adam-beta2", "--adam-epsilon", "--max-gradient-norm", "--batch", "--seed"}},
+                   "--adam-beta2", "--adam-epsilon", "--max-gradient-norm", "--batch-size", "--seed"}},
                  {"The run", {"-o", "--dry-run"}},
                  {"Device and speed", {"--device", "--precision", "--threads"}}});
   run_when_given(*command, chosen, arguments, run);

@@ -55,19 +55,21 @@ void add_eval_inputs(CLI::App& command, EvalArguments& arguments) {
   add_choices(command, "--precision", options.precisions,
               "number formats of the encoder's arithmetic; each checkpoint is measured in each");
   add_threads_option(command, arguments.encoder);
+  add_device_option(command, arguments.encoder);
   add_choice(command, "--transparent", options.embed.transparency,
              "background of transparent images: white, or the checkpoint's");
   command.add_flag("--as-stored", options.embed.as_stored,
                    "ignore EXIF orientation, as reference pipelines do");
-  add_number(command, "--batch", options.embed.batch, whole_number(1, 4096),
+  add_number(command, "--batch-size", options.embed.batch, whole_number(1, 4096),
              "batch size: number of images decoded and encoded together");
+  add_old_name(command, "--batch-size", "--batch");
   auto* cache = command.add_option("--cache", arguments.cache,
                                    "cache folder for embeddings (default: saccade/embeddings in ~/.cache)");
   command.add_flag("--no-cache", arguments.no_cache, "encode everything again, without the cache")
       ->excludes(cache);
   group_options(command, {{"Models, data and encoding",
-                           {"-m", "--dataset", "--precision", "--threads", "--transparent", "--as-stored",
-                            "--batch", "--cache", "--no-cache"}}});
+                           {"-m", "--dataset", "--precision", "--threads", "--device", "--transparent",
+                            "--as-stored", "--batch-size", "--cache", "--no-cache"}}});
 }
 
 void add_bootstrap_options(CLI::App& command, EvalArguments& arguments) {
@@ -110,6 +112,7 @@ EvaluationOptions evaluation_options(const EvalArguments& arguments, Session& se
   options.embed.processes = session.decoders.start(session.messages);
   options.embed.progress = progress.callback();
   options.run = arguments.run;
+  options.device = arguments.encoder.device;
   options.version = version();
   options.command = command_line();
   return options;

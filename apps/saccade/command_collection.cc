@@ -569,10 +569,10 @@ void add_collection_command(CLI::App& app, Command& chosen) {
                      "remove all images that meet this condition (see saccade help filters)");
   CLI::App* duplicates = add_part(group, "duplicates", "Find duplicate images; nothing is deleted", arguments,
                                   chosen, run_duplicates, CollectionKinds::kFolder);
-  CLI::Option* min_likeness = add_choice(
+  add_choice(
       *duplicates, "--min-likeness", arguments->duplicates.least,
       "minimum likeness: identical bytes, the same image in another form (default), or images of one burst");
-  add_old_name(*duplicates, min_likeness, "--least");
+  add_old_name(*duplicates, "--min-likeness", "--least");
   add_number(*duplicates, "--seconds", arguments->duplicates.burst_seconds, whole_number(0),
              "maximum time between two images of a burst, in seconds");
   duplicates->add_option("--html", arguments->html, "HTML file to write, showing the groups");

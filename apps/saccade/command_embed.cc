@@ -266,9 +266,11 @@ void add_embed_command(CLI::App& app, Command& chosen) {
   add_overwrite_option(*command, arguments->overwrite);
   command->add_flag("--as-stored", arguments->as_stored,
                     "ignore EXIF orientation, as reference pipelines do");
-  add_number(*command, "--batch", arguments->batch, whole_number(1, 4096),
+  add_number(*command, "--batch-size", arguments->batch, whole_number(1, 4096),
              "batch size: number of inputs encoded together");
+  add_old_name(*command, "--batch-size", "--batch");
   add_encoder_options(*command, arguments->encoder);
+  add_device_option(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   run_when_given(*command, chosen, arguments, run_embed);
 }

@@ -17,6 +17,7 @@
 #include "saccade/document/document.h"
 #include "saccade/document/prose.h"
 #include "saccade/imagegen/texts.h"
+#include "saccade/model/device/device_name.h"
 #include "saccade/pages/illustrated_document.h"
 #include "saccade/pages/thumbnail.h"
 #include "saccade/search/illustrate/illustrate.h"
@@ -361,7 +362,7 @@ Json page_json(const Page& page, const SentenceJudge& judge, const IllustrateArg
            {{"tells", plan.tells},
             {"null_known", plan.null_known},
             {"reason", plan.reason},
-            {"cut", plan.tells ? Json(arguments.choosing.least) : Json()}}},
+            {"min_probability", plan.tells ? Json(arguments.choosing.least) : Json()}}},
           {"outcomes", std::move(outcomes)},
           {"left_out",
            {{"no_prose", page.no_prose},
@@ -442,6 +443,7 @@ Result<std::optional<LoadedEncoder>> load_judging_encoder(const IllustrateArgume
                                                           Session& session) {
   if (arguments.visualness.empty()) return std::optional<LoadedEncoder>();
   EncoderChoice choice = arguments.encoder;
+  choice.device = kProcessor;
   SACCADE_TRY(settle_precision(arguments.visualness, choice, session.messages));
   SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(arguments.visualness, choice).in("--visualness"));
   return std::optional<LoadedEncoder>(std::move(loaded));
@@ -533,8 +535,9 @@ void add_choosing_options(CLI::App& command, IllustrateArguments& arguments) {
       ->transform(real_number(-2, 2));
   command.add_flag("!--whole-sentences", arguments.phrases,
                    "search by whole sentences only, not by their phrases too");
-  add_number(command, "--cut", choosing.least, real_number(0, 1),
+  add_number(command, "--min-probability", choosing.least, real_number(0, 1),
              "minimum match probability of placed images, 0 to 1");
+  add_old_name(command, "--min-probability", "--cut");
   add_number(
       command, "--most-false", choosing.most_false, real_number(0),
       "without match probabilities: maximum number of wrong images that may be expected to match as well");
@@ -548,11 +551,10 @@ void add_choosing_options(CLI::App& command, IllustrateArguments& arguments) {
   add_number(command, "--candidates", choosing.candidates, whole_number(1, 1000),
              "number of candidate images per sentence; each image is placed once");
   command.add_option("--filter", choosing.filter, "condition on the images (see saccade help filters)");
-  CLI::Option* group_above =
-      add_number(command, "--group-above", choosing.duplicate_cosine, real_number(0, 1),
-                 "minimum cosine similarity of two images that count as near-duplicates, 0 to 1; only one is "
-                 "placed");
-  add_old_name(command, group_above, "--fold-above");
+  add_number(
+      command, "--group-above", choosing.duplicate_cosine, real_number(0, 1),
+      "minimum cosine similarity of two images that count as near-duplicates, 0 to 1; only one is placed");
+  add_old_name(command, "--group-above", "--fold-above");
   add_number(command, "--min-words", arguments.prose.min_words, whole_number(1, 1000),
              "minimum number of words of a sentence");
 }
@@ -588,6 +590,7 @@ void add_illustrate_command(CLI::App& app, Command& chosen) {
       "image engine that draws an image for each visual sentence that no image of the collection fits; "
       "drawn images are marked as generated (see saccade help engines; default: none are drawn)");
   add_encoder_options(*command, arguments->encoder);
+  add_device_option(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   run_when_given(*command, chosen, arguments, run);
 }

@@ -120,13 +120,14 @@ void add_watch_command(CLI::App& app, Command& chosen) {
   add_number(*command, "--most-watches", watch.most_watches, whole_number(0),
              "maximum number of watched folders; 0: the kernel's limit");
   add_encoder_options(*command, arguments->encoder);
+  add_device_option(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print one line of JSON per update");
   group_options(*command,
                 {{"What is indexed",
                   {"--no-prune", "--retry-failed", "--follow-links", "--hidden", "--exclude",
                    "--no-ignore-files", "--no-sidecars", "--no-facts", "--video-seconds", "--video-frames"}},
                  {"Following changes", {"--settle", "--look", "--most-watches"}},
-                 {"Model and speed", {"-m", "--precision", "--threads"}}});
+                 {"Model and speed", {"-m", "--precision", "--threads", "--device"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) -> Result<int> {
       SACCADE_TRY(settle_collection_to_fill(arguments->collection, {}, session.messages));

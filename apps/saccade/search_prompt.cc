@@ -149,7 +149,7 @@ class Prompt {
   }
 
   // Shows the next hits: the same search with a larger k, without the hits that have been shown. Those may be
-  // anywhere among them, as `--sort date` orders them all and a longer re-ranking moves them.
+  // anywhere among them, as `--order date` orders them all and a longer re-ranking moves them.
   Status more() {
     if (shown_.empty()) return fail(ErrorCode::kUsage, "there is nothing to have more of");
     SearchQuery query = answer_.query;

@@ -1,5 +1,6 @@
 #include "walk_options.h"
 
+#include "command.h"
 #include "number.h"
 
 namespace saccade::app {
@@ -20,8 +21,9 @@ void add_walk_options(CLI::App& command, IngestOptions& options) {
       "--no-sidecars", [&options] { options.sidecar_captions = false; },
       "do not read captions from .txt files next to images");
   command.add_flag_callback(
-      "--no-facts", [&options] { options.facts = false; },
+      "--no-metadata", [&options] { options.facts = false; },
       "do not store embedded metadata (EXIF, XMP, IPTC)");
+  add_old_name(command, "--no-metadata", "--no-facts");
   options.video_tools = find_video_tools();
   add_number(
       command, "--video-seconds", options.videos.every_seconds, real_number(0),
@@ -38,8 +40,9 @@ void add_encoding_options(CLI::App& command, IngestOptions& options) {
              "maximum image size, in pixels");
   add_number(command, "--max-seconds", options.limits.max_seconds, real_number(0),
              "maximum decoding time per file, in seconds; 0: no limit");
-  add_number(command, "--batch", options.batch, whole_number(1, 4096),
+  add_number(command, "--batch-size", options.batch, whole_number(1, 4096),
              "batch size: number of images encoded together");
+  add_old_name(command, "--batch-size", "--batch");
 }
 
 }  // namespace saccade::app

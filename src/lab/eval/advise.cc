@@ -4,8 +4,10 @@
 #include <cmath>
 #include <functional>
 
+#include "lab/eval/figures/holm.h"
 #include "lab/eval/figures/tiers.h"
 #include "lab/eval/run/record_fields.h"
+#include "saccade/core/counts.h"
 
 namespace saccade::lab {
 namespace {
@@ -138,7 +140,11 @@ class Adviser {
       : question_(question),
         measurements_(std::move(measurements)),
         differences_(question.composition ? measurements_.composition_differences
-                                          : measurements_.accuracy_differences) {}
+                                          : measurements_.accuracy_differences) {
+    std::vector<double> p_values;
+    for (const MeasuredDifference& one : differences_) p_values.push_back(one.difference.p_value);
+    adjusted_ = holm_adjusted(p_values);
+  }
 
   Result<Advice> advise() {
     SACCADE_TRY(find_figure());
@@ -218,10 +224,15 @@ class Adviser {
   // Compares two models; `better` has the higher value, `worse` the lower.
   [[nodiscard]] Comparison compare(size_t worse, size_t better) const {
     const MeasuredDifference* found = nullptr;
-    for (const MeasuredDifference& one : differences_) {
+    bool significant = false;
+    for (size_t i = 0; i < differences_.size(); ++i) {
+      const MeasuredDifference& one = differences_[i];
       if (!((one.a == worse && one.b == better) || (one.a == better && one.b == worse))) continue;
       // If two runs measured the pair with different resamples, both must say that the models differ.
-      if (found == nullptr || !one.difference.significant) found = &one;
+      const bool own = is_significant(adjusted_[i], one.confidence);
+      if (found != nullptr && own) continue;
+      found = &one;
+      significant = own;
     }
     if (found != nullptr && std::isfinite(found->difference.figure.low)) {
       Figure figure = found->difference.figure;
@@ -229,7 +240,7 @@ class Adviser {
         figure = {.value = -figure.value, .low = -figure.high, .high = -figure.low};
       }
       const std::string text = interval_text(figure);
-      if (found->difference.significant) {
+      if (significant) {
         return {true, fmt::format("It is behind {} by {}.", name(better), text)};
       }
       return {false, fmt::format("It cannot be told apart from {}: {} behind.", name(better), text)};
@@ -364,6 +375,16 @@ class Adviser {
           "Not judged: re-ranking. `saccade eval retrieval --rerank` measures a second encoder on a first one's "
           "answers; this ranking does not use its figures.");
     }
+    const auto compared = std::ssize(differences_);
+    if (compared > 1) {
+      notes.push_back(
+          fmt::format("Paired differences count where they are significant after Holm's correction for {}.",
+                      counted(compared, "comparison")));
+      const MeasuredDifference& least =
+          *std::ranges::min_element(differences_, {}, &MeasuredDifference::resamples);
+      const std::string too_few = too_few_resamples(compared, least.resamples, least.confidence);
+      if (!too_few.empty()) notes.push_back(too_few + ".");
+    }
     const std::string& speeds = measurements_.speed_dataset;
     if (speeds.empty()) {
       notes.emplace_back(
@@ -380,6 +401,7 @@ class Adviser {
   const AdviceQuestion& question_;
   const Measurements measurements_;
   const std::vector<MeasuredDifference>& differences_;
+  std::vector<double> adjusted_;  // p-values of the differences after Holm's correction for their number
   Advice advice_;
   std::vector<size_t> left_;
   std::vector<size_t> order_;         // advice_.ranked as indices

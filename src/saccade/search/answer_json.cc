@@ -300,7 +300,7 @@ Json answer_json(const SearchAnswer& answer) {
                    {"k", answer.query.k},
                    {"filter", answer.query.filter.empty() ? Json() : Json(answer.query.filter)},
                    {"group_duplicates", answer.query.fold_duplicates},
-                   {"cut", answer.query.cut ? Json(*answer.query.cut) : Json()},
+                   {"min_probability", answer.query.cut ? Json(*answer.query.cut) : Json()},
                    {"order", enum_name(answer.query.order)},
                    {"compose", answer.composer_report ? composer_json(*answer.composer_report, text)
                                                       : compose_json(answer.query)},
@@ -351,7 +351,7 @@ Json answer_json(const SearchAnswer& answer) {
                             {"height", hit.item.height},
                             {"format", hit.item.format},
                             {"file_here", !hit.item.file.elsewhere},
-                            {"facts", facts_json(hit.facts)},
+                            {"metadata", facts_json(hit.facts)},
                             {"near_duplicates", std::move(folded)},
                             {"vector_rank", hit.vector_rank ? Json(*hit.vector_rank) : Json()},
                             {"keywords", keywords_json(hit.keywords)}});

@@ -590,7 +590,7 @@ Result<SearchAnswer> search_encoded(const CollectionReader& collection, EncoderB
                                     const EncodedQuery& encoded, const SearchQuery& query, ThreadPool& pool,
                                     RowFinder& finder) {
   if (query.cut && !(*query.cut >= 0 && *query.cut <= 1)) {
-    return fail(ErrorCode::kUsage, "the cut is {}, expected a probability", *query.cut);
+    return fail(ErrorCode::kUsage, "the minimum match probability is {}, expected 0 to 1", *query.cut);
   }
   const Judge judge = judge_of(collection, query);
   if (query.cut && !judge.tells()) {

@@ -349,8 +349,8 @@ TEST_F(SearchTest, HitsSayWhatTheirFilesDoAndAreOrderedByIt) {
   const SearchAnswer answer = answer_to(query);
   EXPECT_THAT(paths(answer), testing::ElementsAre("/pictures/young", "/pictures/old"));
   const Json json = answer_json(answer);
-  EXPECT_EQ(json["hits"][0]["facts"], Json::object());
-  EXPECT_EQ(json["hits"][1]["facts"], (Json{{"taken", "2001-09-09T01:46:40"}, {"camera", "Leica"}}));
+  EXPECT_EQ(json["hits"][0]["metadata"], Json::object());
+  EXPECT_EQ(json["hits"][1]["metadata"], (Json{{"taken", "2001-09-09T01:46:40"}, {"camera", "Leica"}}));
   EXPECT_EQ(json["hits"][0]["dated_by"], "file");
   EXPECT_EQ(json["hits"][1]["dated_by"], "taken");
 }
@@ -685,13 +685,13 @@ TEST_F(SearchTest, JsonHasTheDocumentedFields) {
   const Json json = answer_json(answer_to(text_query("a", 2)));
   EXPECT_EQ(
       dump_json(json["query"]),
-      R"({"text":"a","image":null,"k":2,"filter":null,"group_duplicates":true,"cut":null,"order":"score","compose":null,"parts":null})");
+      R"({"text":"a","image":null,"k":2,"filter":null,"group_duplicates":true,"min_probability":null,"order":"score","compose":null,"parts":null})");
   EXPECT_EQ(dump_json(json["tokens"]), R"({"used":1,"dropped":0,"chunks":1})");
   EXPECT_TRUE(json["effective_length"].is_null());
   EXPECT_EQ(
       dump_json(json["hits"][0]),
       R"({"rank":1,"id":1,"path":"/pictures/a","second":null,"score":1.0,"match":null,"match_probability":null,"date":0,"dated_by":"file",)"
-      R"("caption":"picture a","width":10,"height":10,"format":"png","file_here":true,"facts":{},"near_duplicates":[{"id":2,"path":"/pictures/same","second":null,"score":1.0,"same_bytes":true}],"vector_rank":null,"keywords":null})");
+      R"("caption":"picture a","width":10,"height":10,"format":"png","file_here":true,"metadata":{},"near_duplicates":[{"id":2,"path":"/pictures/same","second":null,"score":1.0,"same_bytes":true}],"vector_rank":null,"keywords":null})");
   EXPECT_EQ(json["searched"], 3);
   EXPECT_THAT(dump_json(json), HasSubstr("/pictures/b\xEF\xBF\xBD"));
 }

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/eval/figures/holm.h"
 #include "lab/eval/figures/resampling.h"
 #include "saccade/core/random.h"
 
@@ -306,8 +307,7 @@ Result<std::vector<Difference>> paired_differences(const Estimates& a, const Est
     const auto least = std::min(up_to, static_cast<std::ptrdiff_t>(sorted.size()) - below);
     difference.p_value =
         std::min(1.0, 2.0 * static_cast<double>(1 + least) / static_cast<double>(1 + sorted.size()));
-    constexpr double kRounding = 1e-12;  // 1 - 0.9 is a little less than 0.1
-    difference.significant = difference.p_value <= 1 - confidence + kRounding;
+    difference.significant = is_significant(difference.p_value, confidence);
   }
   return differences;
 }

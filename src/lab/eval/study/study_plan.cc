@@ -79,8 +79,11 @@ Result<StudyRates> probe(const StudyOptions& options, const StudyModel& model, c
   words.push_back(fmt::format("--limit={}", kProbeItems));
   for (const char* word : {"--repeats=1", "--warm-up=1", "--queries=1", "--gallery=8"})
     words.emplace_back(word);
+  for (const std::string& word : part.words) {
+    if (word.starts_with("--device=")) words.push_back(word);
+  }
   for (const std::string& word : part.process_words) {
-    if (word.starts_with("--threads=") || word.starts_with("--batch=")) words.push_back(word);
+    if (word.starts_with("--threads=") || word.starts_with("--batch-size=")) words.push_back(word);
   }
   SACCADE_ASSIGN(const std::string out, process(words));
   SACCADE_ASSIGN(const Json json, parse_json(out));
@@ -219,6 +222,14 @@ std::vector<std::string> piece_words(const StudyWork& work, const StudyPiece& pi
   words.push_back("--precision=" + model.precision);
   words.push_back("--run=" + work.piece_folder(piece).string());
   return words;
+}
+
+Status wait_for_writer(const StudyWork& work, const StudyPiece& piece, const std::stop_token& stop) {
+  const fs::path lock = work.piece_folder(piece) / kLockFile;
+  std::error_code error;
+  if (!fs::exists(lock, error)) return {};
+  SACCADE_ASSIGN(const Descriptor held, wait_for_lock_file(lock, stop, {}));
+  return {};
 }
 
 Result<StudyWork> plan_study(const StudyOptions& options, const CheckpointSource& checkpoints,

@@ -264,7 +264,7 @@ Table differences_table(const ReportData& data, const LoadedRun& run, const std:
       verdicts.add(difference, a, b);
     }
   }
-  verdicts.finish(table, run.run->info.confidence);
+  verdicts.finish(table, run.run->info);
   return table;
 }
 

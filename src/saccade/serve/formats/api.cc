@@ -70,6 +70,7 @@ Result<HttpResponse> models(const Context& context, const HttpRequest&, const Pa
                     {"fingerprint", info.fingerprint},
                     {"conformance", conformance_json(conformance_of(info.fingerprint))},
                     {"precision", enum_name(info.precision)},
+                    {"device", info.device},
                     {"dim", info.dim},
                     {"context", info.context},
                     {"reads_texts", model->reads_texts},

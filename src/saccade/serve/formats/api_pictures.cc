@@ -180,7 +180,7 @@ Result<Json> picture_facts(const ServedCollection& collection, const Item& item)
   json["added"] = item.added;
   json["hash"] = item.hash;
   json["dated_by"] = dated_by(facts);
-  json["facts"] = facts_json(facts);
+  json["metadata"] = facts_json(facts);
   return json;
 }
 
