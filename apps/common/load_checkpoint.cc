@@ -40,9 +40,8 @@ void add_encoder_options(CLI::App& command, EncoderChoice& choice) {
 }
 
 void add_threads_option(CLI::App& command, EncoderChoice& choice) {
-  command.add_option("--threads", choice.threads, "number of threads; 0: one per processor")
-      ->transform(whole_number(0, 1024))
-      ->capture_default_str();
+  add_number(command, "--threads", choice.threads, whole_number(0, 1024),
+             "number of threads; 0: one per processor");
 }
 
 void add_device_option(CLI::App& command, EncoderChoice& choice) {

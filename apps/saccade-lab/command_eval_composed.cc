@@ -267,8 +267,7 @@ void add_eval_composed_command(CLI::App& eval, Command& chosen) {
                    "--token-queries", "--generated", "--join", "--embeddings", "--similarity"}},
                  {"What counts as right",
                   {"--gallery", "--reference", "--shared-concept", "--recall", "--ties", "--leave-out"}}});
-  command->callback(
-      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+  run_when_given(*command, chosen, arguments, run);
 }
 
 }  // namespace saccade::lab::app

@@ -229,8 +229,7 @@ void add_eval_retrieval_command(CLI::App& eval, Command& chosen) {
   add_run_options(*command, arguments->eval);
   group_options(*command, {{"Late interaction and reranking",
                             {"--late-from", "--late-normalize", "--rerank", "--rerank-depth"}}});
-  command->callback(
-      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+  run_when_given(*command, chosen, arguments, run);
 }
 
 }  // namespace saccade::lab::app

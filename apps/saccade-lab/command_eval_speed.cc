@@ -177,13 +177,12 @@ void add_eval_speed_command(CLI::App& eval, Command& chosen) {
       ->required();
   add_choices(*command, "--precision", arguments->speed.precisions,
               "number formats of the encoder's arithmetic; each is measured");
-  command->add_option("--threads", arguments->eval.encoder.threads, "number of threads; 0: one per processor")
-      ->transform(whole_number(0, 1024))
-      ->capture_default_str();
+  add_number(*command, "--threads", arguments->eval.encoder.threads, whole_number(0, 1024),
+             "number of threads; 0: one per processor");
   add_device_option(*command, arguments->eval.encoder);
   const auto add_count = [&](const char* name, int64_t& count, int64_t lowest, int64_t highest,
                              const char* what) {
-    command->add_option(name, count, what)->transform(whole_number(lowest, highest))->capture_default_str();
+    add_number(*command, name, count, whole_number(lowest, highest), what);
   };
   add_count(
       "--limit", arguments->speed.limit, 0, kMostWhole,
@@ -197,9 +196,7 @@ void add_eval_speed_command(CLI::App& eval, Command& chosen) {
             "number of texts and of images in a pass of single queries, for latency");
   add_count("--gallery", speed.gallery, 1, 1'000'000'000,
             "gallery size of a query; random embeddings fill it up if the dataset has fewer images");
-  command->add_option("--seed", speed.seed, "seed of the random vectors")
-      ->transform(whole_number(0))
-      ->capture_default_str();
+  add_number(*command, "--seed", speed.seed, whole_number(0), "seed of the random vectors");
   command->add_flag(
       "--benchmark-pass", speed.benchmark,
       "also time one pass as the benchmark of seven models does: all images, first captions, all captions and "
@@ -211,9 +208,7 @@ void add_eval_speed_command(CLI::App& eval, Command& chosen) {
       *command,
       {{"Models, data and encoding",
         {"-m", "--dataset", "--precision", "--threads", "--device", "--batch-size", "--transparent"}}});
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_eval_speed(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_eval_speed);
 }
 
 }  // namespace saccade::lab::app

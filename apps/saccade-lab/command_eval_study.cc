@@ -315,19 +315,15 @@ void add_eval_study_command(CLI::App& eval, Command& chosen) {
                     "ignore EXIF orientation, as reference pipelines do");
   command->add_flag("--leave-out", options.leave_out,
                     "skip images that are unreadable or have no text, and count them");
-  command->add_option("--batch-size", options.embed.batch, "batch size: number of images encoded together")
-      ->transform(whole_number(1, 4096))
-      ->capture_default_str();
+  add_number(*command, "--batch-size", options.embed.batch, whole_number(1, 4096),
+             "batch size: number of images encoded together");
   add_old_name(*command, "--batch-size", "--batch");
   auto* cache = command->add_option("--cache", arguments->eval.cache,
                                     "cache folder for embeddings (default: saccade/embeddings in ~/.cache)");
   command->add_flag("--no-cache", arguments->eval.no_cache, "encode everything again, without the cache")
       ->excludes(cache);
-  command
-      ->add_option("--speed-limit", arguments->speed_limit,
-                   "number of images to measure speed with; 0: all, as the benchmark of seven models does")
-      ->transform(whole_number(0))
-      ->capture_default_str();
+  add_number(*command, "--speed-limit", arguments->speed_limit, whole_number(0),
+             "number of images to measure speed with; 0: all, as the benchmark of seven models does");
   command->add_flag("--no-speed", arguments->no_speed, "do not measure speed");
   command->add_flag("--texts-only", arguments->texts_only,
                     "read no images: measure only the effective length of texts by texts, of each --long");
@@ -351,9 +347,7 @@ void add_eval_study_command(CLI::App& eval, Command& chosen) {
                              "--device",   "--transparent", "--as-stored",   "--leave-out", "--batch-size",
                              "--cache",    "--no-cache",    "--speed-limit", "--no-speed",  "--texts-only"}},
                            {"The study", {"-o", "--plan", "--overwrite", "--json"}}});
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_eval_study(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_eval_study);
 }
 
 }  // namespace saccade::lab::app

@@ -217,8 +217,7 @@ void add_eval_visualness_command(CLI::App& eval, Command& chosen) {
              "projection of texts, images and the NULL image, stored in the run (-o)");
   add_bootstrap_options(*command, arguments->eval);
   add_run_options(*command, arguments->eval);
-  command->callback(
-      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+  run_when_given(*command, chosen, arguments, run);
 }
 
 }  // namespace saccade::lab::app

@@ -60,11 +60,8 @@ void add_eval_inputs(CLI::App& command, EvalArguments& arguments) {
              "background of transparent images: white, or the checkpoint's");
   command.add_flag("--as-stored", options.embed.as_stored,
                    "ignore EXIF orientation, as reference pipelines do");
-  command
-      .add_option("--batch-size", options.embed.batch,
-                  "batch size: number of images decoded and encoded together")
-      ->transform(whole_number(1, 4096))
-      ->capture_default_str();
+  add_number(command, "--batch-size", options.embed.batch, whole_number(1, 4096),
+             "batch size: number of images decoded and encoded together");
   add_old_name(command, "--batch-size", "--batch");
   auto* cache = command.add_option("--cache", arguments.cache,
                                    "cache folder for embeddings (default: saccade/embeddings in ~/.cache)");
@@ -77,15 +74,11 @@ void add_eval_inputs(CLI::App& command, EvalArguments& arguments) {
 
 void add_bootstrap_options(CLI::App& command, EvalArguments& arguments) {
   BootstrapOptions& bootstrap = arguments.evaluation.bootstrap;
-  command.add_option("--resamples", bootstrap.resamples, "number of bootstrap resamples; 0: no intervals")
-      ->transform(whole_number(0, 1'000'000))
-      ->capture_default_str();
-  command.add_option("--confidence", bootstrap.confidence, "confidence of the intervals, 0.5 to 0.9999")
-      ->transform(real_number(0.5, 0.9999))
-      ->capture_default_str();
-  command.add_option("--seed", bootstrap.seed, "seed of the bootstrap")
-      ->transform(whole_number(0))
-      ->capture_default_str();
+  add_number(command, "--resamples", bootstrap.resamples, whole_number(0, 1'000'000),
+             "number of bootstrap resamples; 0: no intervals");
+  add_number(command, "--confidence", bootstrap.confidence, real_number(0.5, 0.9999),
+             "confidence of the intervals, 0.5 to 0.9999");
+  add_number(command, "--seed", bootstrap.seed, whole_number(0), "seed of the bootstrap");
   group_options(command, {{"Intervals", {"--resamples", "--confidence", "--seed"}}});
 }
 

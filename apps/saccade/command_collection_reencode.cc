@@ -150,9 +150,7 @@ void add_collection_reencode_command(CLI::App& group, Command& chosen) {
   group_options(*command,
                 {{"Limits on files", {"--max-bytes", "--max-pixels", "--max-seconds"}},
                  {"Model and speed", {"-m", "--precision", "--threads", "--device", "--batch-size"}}});
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_reencode(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_reencode);
 }
 
 }  // namespace saccade::app

@@ -262,9 +262,7 @@ void add_index_command(CLI::App& app, Command& chosen) {
                  {"Videos", {"--video-seconds", "--video-frames"}},
                  {"Model and speed",
                   {"-m", "--precision", "--mix-precisions", "--threads", "--device", "--batch-size"}}});
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_index(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_index);
 }
 
 }  // namespace saccade::app

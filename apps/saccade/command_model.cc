@@ -219,9 +219,7 @@ CLI::App* add_part(CLI::App* group, const std::string& name, const std::string& 
   add_encoder_options(*command, arguments->encoder);
   add_device_option(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
-  command->callback([arguments, &chosen, run] {
-    chosen = [arguments, run](Session& session) { return run(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run);
   return command;
 }
 

@@ -310,25 +310,15 @@ void add_search_command(CLI::App& app, Command& chosen) {
       "--exact", arguments->query.exact,
       "score all images, even if the collection has an approximate index (saccade collection ann); not in a "
       "Weaviate cluster");
-  command
-      ->add_option("--group-above", arguments->query.duplicate_cosine,
-                   "minimum cosine similarity of two images that count as near-duplicates, 0 to 1")
-      ->transform(real_number(0, 1))
-      ->capture_default_str();
+  add_number(*command, "--group-above", arguments->query.duplicate_cosine, real_number(0, 1),
+             "minimum cosine similarity of two images that count as near-duplicates, 0 to 1");
   add_old_name(*command, "--group-above", "--fold-above");
-  command
-      ->add_option(
-          "--candidates", arguments->query.candidates,
-          "late interaction: number of images scored exactly, chosen by their pooled embedding; 0: all")
-      ->transform(whole_number(0))
-      ->capture_default_str();
-  command
-      ->add_option(
-          "--exact-rescore", arguments->query.rescore,
-          "Weaviate cluster: number of images that it chooses and that are compared by their full embeddings, "
-          "at least; 0 (default): as many as the results need, 256 at least")
-      ->transform(whole_number(0, 10'000))
-      ->capture_default_str();
+  add_number(*command, "--candidates", arguments->query.candidates, whole_number(0),
+             "late interaction: number of images scored exactly, chosen by their pooled embedding; 0: all");
+  add_number(
+      *command, "--exact-rescore", arguments->query.rescore, whole_number(0, 10'000),
+      "Weaviate cluster: number of images that it chooses and that are compared by their full embeddings, "
+      "at least; 0 (default): as many as the results need, 256 at least");
   CLI::Option* explain = command->add_flag(
       "--explain", arguments->options.explain_hits,
       "explain each hit: contribution of each word of TEXT, and a relevance map over the image");

@@ -53,7 +53,7 @@ enum class OnError {
 
 // Options of encoding.
 struct EncodeOptions {
-  int batch_size = 32;  // inputs a pass of the model; more take more memory and are hardly faster
+  int batch_size = 32;              // inputs a pass of the model; more take more memory and are hardly faster
   OnError errors = OnError::kFail;  // handling of inputs that cannot be read
   ProgressCallback on_progress = {};  // called on the caller's thread after each batch
   std::stop_token stop = {};          // ends the call within a second of a request, with kCancelled
@@ -82,7 +82,7 @@ class ImageInput {
   };
   // A file's path, its bytes, or decoded pixels.
   using Content = std::variant<std::filesystem::path, Bytes, Image>;
-  // What was given. Valid as long as this input.
+  // Returns the content as it was given. Valid as long as this input.
   [[nodiscard]] const Content& content() const { return content_; }
 
  private:

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/pages/html.h"
 
 namespace saccade::lab {
@@ -19,8 +20,7 @@ Json number_json(double value) {
 std::string plain_name(std::string_view name) {
   std::string result;
   for (const char c : name) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-    if (plain) {
+    if (is_ascii_alphanumeric(c) || c == '_') {
       result += c;
     } else if (!result.empty() && result.back() != '-') {
       result += '-';

@@ -103,7 +103,7 @@ Result<std::vector<SearchHit>> hits_of(const CollectionReader& collection, const
 // Calibration that judges the hits of this kind of query, or the reason why there is none.
 struct Judge {
   const Background::Kind* kind = nullptr;
-  // For a text whose words count too: evidence of both sides. Null: by `kind` alone.
+  // Evidence of both sides, for a text whose words count too. `nullptr`: it is judged by `kind` alone.
   const Background::Texts* texts = nullptr;
   std::string reason;
 

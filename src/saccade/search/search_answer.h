@@ -93,7 +93,7 @@ struct Matching {
   bool more = false;  // the last picture looked at passes too: below it there may be others
 };
 
-// What is known of an answer that was found through the collection's approximate index.
+// Recall of an answer that was found through the collection's approximate index.
 struct Approximation {
   double recall = 0;    // share of the best 10 that such a search finds, measured when the index was built
   int64_t queries = 0;  // that it was measured on

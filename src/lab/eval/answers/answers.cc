@@ -200,7 +200,7 @@ std::vector<int64_t> convex_order(const Both& both) {
   return top(std::move(sums));
 }
 
-// What became of one query.
+// Outcome of one query.
 struct Outcome {
   Ranked ranked;
   AnswerRecord record;

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "lab/eval/run/record_fields.h"
-#include "saccade/core/processor_name.h"
+#include "saccade/core/process/processor_name.h"
 
 namespace saccade::lab {
 

@@ -8,6 +8,7 @@
 #include "lab/eval/length/length.h"
 #include "lab/eval/run/run.h"
 #include "lab/eval/speed_metrics.h"
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/file_lock.h"
 #include "saccade/core/hash.h"
 #include "saccade/model/options/precision_names.h"
@@ -164,9 +165,7 @@ Status remove_results(const fs::path& folder) {
 std::string folder_name(const StudyModel& model) {
   std::string name;
   for (const char c : model.name.substr(0, 60)) {
-    const bool plain =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
-    name += plain ? c : '_';
+    name += is_ascii_alphanumeric(c) || c == '-' ? c : '_';
   }
   return fmt::format("models/{}-{}-{}", name, model.precision, model.fingerprint.substr(0, 8));
 }

@@ -8,7 +8,7 @@
 #include "saccade/core/files/user_folders.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/json.h"
-#include "saccade/core/processor_name.h"
+#include "saccade/core/process/processor_name.h"
 #include "saccade/core/threads.h"
 #include "saccade/model/checkpoints/build_versions.h"
 #include "saccade/model/checkpoints/fingerprint.h"

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/collection_json.h"
+#include "saccade/core/ascii.h"
 #include "saccade/model/conform/conform_record.h"
 #include "saccade/model/options/precision_names.h"
 
@@ -103,7 +104,7 @@ Result<HttpResponse> open_session(const Context& context, const HttpRequest& req
   if (context.keys.right_of(key) == Right::kNone) {
     return json_response(error_json("no_key", "this is none of the server's keys"), 401);
   }
-  return session(request, escape_part(key), "");
+  return session(request, percent_encoded(key), "");
 }
 
 Result<HttpResponse> close_session(const Context&, const HttpRequest& request, const Parts&) {
