@@ -65,7 +65,8 @@ def pillow_reads(draft):
     at a reduced size, at least twice the input's."""
     import transformers
     from PIL import Image
-    prepare = transformers.CLIPImageProcessor()
+    by_pillow = "CLIPImageProcessorPil"  # since transformers 5, whose default is torchvision
+    prepare = getattr(transformers, by_pillow if hasattr(transformers, by_pillow) else "CLIPImageProcessor")()
 
     def read(bytes_):
         image = Image.open(io.BytesIO(bytes_))

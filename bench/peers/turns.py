@@ -113,7 +113,7 @@ class Cell:
 
 def show(cell):
     """Prints the report of a cell."""
-    print(f"{cell['title']} ({cell['rounds']} rounds)")
+    print(f"{cell['title']} (rounds: {cell['rounds']})")
     for name, of in cell["figures"].items():
         line = f"  {name:34} {of['rate']:8.1f} {cell['unit']} (best {of['best_rate']:.1f})"
         if name != "saccade":
