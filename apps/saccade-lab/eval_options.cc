@@ -188,6 +188,13 @@ std::string figure_text(const Figure& figure) {
                      share_text(figure.high));
 }
 
+std::string signed_figure_text(const Figure& figure) {
+  if (!std::isfinite(figure.value)) return "-";
+  if (!std::isfinite(figure.low)) return signed_text(figure.value);
+  return fmt::format("{} [{}, {}]", signed_text(figure.value), signed_text(figure.low),
+                     signed_text(figure.high));
+}
+
 std::string_view direction_text(Direction direction) {
   return direction == Direction::kTextToImage ? "text to image" : "image to text";
 }
@@ -196,9 +203,9 @@ std::string difference_text(const std::string& a, const std::string& b, std::str
                             const Difference* difference) {
   if (difference == nullptr || !std::isfinite(difference->figure.low)) return {};
   const Figure& figure = difference->figure;
-  return fmt::format("  {} - {}, {}: {} [{}, {}], p {:.3f}{}\n", one_line(a), one_line(b), what,
-                     signed_text(figure.value), signed_text(figure.low), signed_text(figure.high),
-                     difference->p_value, difference->significant ? "" : ": cannot be told apart");
+  return fmt::format("  {} - {}, {}: {}, p {:.3f}{}\n", one_line(a), one_line(b), what,
+                     signed_figure_text(figure), difference->p_value,
+                     difference->significant ? "" : ": cannot be told apart");
 }
 
 std::string exclusions_text(const RunDataset& dataset) {

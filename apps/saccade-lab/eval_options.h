@@ -68,6 +68,8 @@ Result<int> run_evaluation(const EvalArguments& arguments, Session& session,
 std::string_view direction_text(Direction direction);
 // "0.123 [0.101, 0.145]"
 std::string figure_text(const Figure& figure);
+// Returns "+0.010 [-0.010, +0.030]".
+std::string signed_figure_text(const Figure& figure);
 // Returns a line on the difference `a` - `b`; empty without an interval, or without a difference (nullptr).
 std::string difference_text(const std::string& a, const std::string& b, std::string_view what,
                             const Difference* difference);
