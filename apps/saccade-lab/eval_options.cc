@@ -162,17 +162,9 @@ Result<int> run_evaluation(const EvalArguments& arguments, Session& session,
 
 namespace {
 
-// Returns the value without its sign if it rounds to zero.
-double without_zero_sign(double value) {
-  return std::abs(value) < 0.0005 ? std::abs(value) : value;
-}
-
-std::string share_text(double value) {
-  return fmt::format("{:.3f}", without_zero_sign(value));
-}
-
 std::string signed_text(double value) {
-  return fmt::format("{:+.3f}", without_zero_sign(value));
+  const std::string text = share_text(value);
+  return text.starts_with('-') ? text : "+" + text;
 }
 
 }  // namespace

@@ -13,8 +13,12 @@ namespace saccade::lab {
 namespace {
 
 std::string interval_text(const Figure& figure) {
-  if (std::isnan(figure.low)) return fmt::format("{:.3f}", figure.value);
-  return fmt::format("{:.3f} [{:.3f}, {:.3f}]", figure.value, figure.low, figure.high);
+  if (std::isnan(figure.low)) return share_text(figure.value);
+  if (std::isfinite(figure.wilson_high)) {
+    return fmt::format("{} [Wilson {}]", share_text(figure.value), share_text(figure.wilson_high));
+  }
+  return fmt::format("{} [{}, {}]", share_text(figure.value), share_text(figure.low),
+                     share_text(figure.high));
 }
 
 // A limit of the question: the model's measured value, and the sentence that says it breaks the limit.
@@ -242,10 +246,9 @@ class Adviser {
     if (found != nullptr && std::isfinite(found->difference.figure.low)) {
       const Figure& figure = found->difference.figure;
       const bool turn = found->a == worse;
-      const double difference = turn ? -figure.value : figure.value;
       const std::string text =
-          fmt::format("{:.3f} [{:.3f}, {:.3f}]", difference, turn ? -figure.high : figure.low,
-                      turn ? -figure.low : figure.high);
+          turn ? interval_text({.value = -figure.value, .low = -figure.high, .high = -figure.low})
+               : interval_text(figure);
       if (significant) {
         return {true, fmt::format("It is behind {} by {}.", name(better), text)};
       }
@@ -319,7 +322,9 @@ class Adviser {
     const Figure& own = *figure(model);
     if (!chance || std::isnan(own.low)) return;
     advised.above_chance = own.low > *chance;
-    if (own.high < *chance) {
+    // The resamples of a figure that is 0 throughout say nothing of its upper end.
+    const double high = std::isfinite(own.wilson_high) ? own.wilson_high : own.high;
+    if (high < *chance) {
       advised.why.push_back(fmt::format("That is below what guessing gets ({:.3f}).", *chance));
     } else if (own.low <= *chance) {
       advised.why.push_back(fmt::format("That cannot be told from guessing ({:.3f}).", *chance));

@@ -64,15 +64,14 @@ Cell count_cell(int64_t count) {
 }
 
 std::string number_text(double value, Unit unit) {
-  if (!std::isfinite(value)) return "\xE2\x80\x93";       // a dash
-  if (std::abs(value) < 0.0005) value = std::abs(value);  // rounds to zero, which has no sign
-  if (unit == Unit::kShare) return fmt::format("{:.3f}", value);
+  if (!std::isfinite(value)) return "\xE2\x80\x93";  // a dash
+  if (unit == Unit::kShare) return share_text(value);
   const double size = std::abs(value);
   if (value == std::floor(value) && size < 1e6) return fmt::format("{:.0f}", value);
   if (size >= 1000) return fmt::format("{:.0f}", value);
   if (size >= 100) return fmt::format("{:.1f}", value);
   if (size >= 10) return fmt::format("{:.2f}", value);
-  return fmt::format("{:.3f}", value);
+  return share_text(value);
 }
 
 Cell number_cell(double value, Unit unit) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include <fmt/format.h>
+
 #include "lab/eval/figures/holm.h"
 #include "lab/eval/figures/resampling.h"
 #include "saccade/core/random.h"
@@ -164,6 +166,10 @@ Interval wilson_interval(double share, int64_t trials, double confidence) {
   const double middle = (share + z * z / (2 * n)) / (1 + z * z / n);
   const double half = z * std::sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n);
   return {std::max(0.0, middle - half), std::min(1.0, middle + half)};
+}
+
+std::string share_text(double value) {
+  return fmt::format("{:.3f}", std::abs(value) < 0.0005 ? std::abs(value) : value);
 }
 
 double quantile(std::span<const double> sorted, double share) {

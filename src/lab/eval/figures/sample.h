@@ -130,6 +130,9 @@ struct Difference {
 // comparisons.
 Result<std::vector<Difference>> paired_differences(const Estimates& a, const Estimates& b, double confidence);
 
+// Formats a share or a difference of shares with three decimals. What rounds to zero has no sign.
+std::string share_text(double value);
+
 // Returns the quantile of sorted values with linear interpolation, numpy's default; NaN without values.
 double quantile(std::span<const double> sorted, double share);
 

@@ -198,6 +198,13 @@ TEST(Figures, OfConstantsHaveIntervalsOfNoWidthOfOneClusterNone) {
   EXPECT_TRUE(std::isnan(single.bca_high));
 }
 
+TEST(Figures, ZeroHasNoSignAsText) {
+  EXPECT_EQ(share_text(0.12345), "0.123");
+  EXPECT_EQ(share_text(-0.0004), "0.000");
+  EXPECT_EQ(share_text(-0.0006), "-0.001");
+  EXPECT_EQ(share_text(-0.0), "0.000");
+}
+
 TEST(Figures, WilsonsIntervalIsThatOfTheBooks) {
   // 5 of 10: the middle is 1/2, and half the width z / (2 sqrt(10 + z^2)) with z = 1.959964.
   const Interval half = wilson_interval(0.5, 10, 0.95);
