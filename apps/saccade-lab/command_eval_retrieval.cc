@@ -80,7 +80,7 @@ std::string groups_text(const RetrievalResult& result) {
 }
 
 // Returns the curve over depth; empty if nothing was reranked.
-std::string rerank_text(const RetrievalResult& result) {
+std::string rerank_text(const RetrievalResult& result, int64_t images, int64_t texts) {
   if (!result.rerank) return {};
   const RerankResult& rerank = *result.rerank;
   std::string text = fmt::format("  {}, reranked by {} ({}): {:.3g} s a query\n", one_line(result.model),
@@ -90,8 +90,9 @@ std::string rerank_text(const RetrievalResult& result) {
       const Figure* r1 = find_named(point.figures.of(direction), "r1");
       const Difference* gain = find_named(point.gain.of(direction), "r1");
       if (r1 == nullptr || gain == nullptr) continue;
-      text += fmt::format("    first {:>5}, {:<14} R@1 {:<22} {}{}\n", point.depth, direction_text(direction),
-                          figure_text(*r1), three_digits(gain->figure.value, Sign::kBoth),
+      const int64_t depth = std::min(point.depth, direction == Direction::kTextToImage ? images : texts);
+      text += fmt::format("    first {:>5}, {:<14} R@1 {:<22} {}{}\n", depth, direction_text(direction),
+                          figure_text(*r1), interval_text(gain->figure, Sign::kBoth),
                           gain->significant ? "" : ": cannot be told apart");
     }
   }
@@ -116,7 +117,7 @@ std::string dataset_text(const RunDataset& dataset, const RetrievalMetrics& metr
                           one_line(result.model), "gap", interval_text(result.gap->figure, Sign::kBoth));
     }
     text += symmetric_text(result);
-    text += rerank_text(result);
+    text += rerank_text(result, dataset.images, dataset.texts);
     text += groups_text(result);
   }
   if (tied > 0) {
@@ -136,6 +137,11 @@ std::string dataset_text(const RunDataset& dataset, const RetrievalMetrics& metr
 Result<Evaluation> measure(const RetrievalArguments& arguments, Session& session, ProgressLine& progress) {
   ThreadPool pool(arguments.eval.encoder.threads);
   RetrievalOptions retrieval = arguments.retrieval;
+  if (arguments.protocol == RetrievalProtocol::kSymmetric && retrieval.symmetric) {
+    return fail(
+        ErrorCode::kUsage,
+        "--protocol symmetric is what --symmetric measures beside another protocol: give one of them");
+  }
   if (arguments.protocol) use_protocol(*arguments.protocol, retrieval);
   if (!arguments.table.empty()) {
     SACCADE_ASSIGN(retrieval.table, read_query_table(arguments.table).in("--by-table"));

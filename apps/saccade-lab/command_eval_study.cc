@@ -142,11 +142,12 @@ std::string plan_text(const StudyWork& work) {
     text += fmt::format("  {:<44} {:>10}, {:>12}  {}\n", piece_name(work, piece), counted(images, "image"),
                         counted(texts, "text"),
                         piece.done      ? std::string("done")
-                        : piece.seconds ? "at most " + duration_text(std::ceil(*piece.seconds))
+                        : piece.seconds ? "about " + duration_text(std::ceil(*piece.seconds))
                                         : std::string("not estimated"));
   }
-  return fmt::format("plan: {} of {} to measure, at most {} of encoding\n", std::ssize(work.pieces) - done,
-                     counted(std::ssize(work.pieces), "piece"), duration_text(std::ceil(left))) +
+  return fmt::format("plan: {} of {} to measure, about {} of loading and encoding\n",
+                     std::ssize(work.pieces) - done, counted(std::ssize(work.pieces), "piece"),
+                     duration_text(std::ceil(left))) +
          text;
 }
 

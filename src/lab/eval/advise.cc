@@ -313,7 +313,9 @@ class Adviser {
     const Figure& own = *figure(model);
     if (!chance || std::isnan(own.low)) return;
     advised.above_chance = own.low > *chance;
-    if (own.high < *chance) {
+    // The resamples of a figure that is 0 throughout say nothing of its upper end.
+    const double high = std::isfinite(own.wilson_high) ? own.wilson_high : own.high;
+    if (high < *chance) {
       advised.why.push_back(fmt::format("That is below what guessing gets ({}).", three_digits(*chance)));
     } else if (own.low <= *chance) {
       advised.why.push_back(fmt::format("That cannot be told from guessing ({}).", three_digits(*chance)));

@@ -88,14 +88,24 @@ double hits_p_value(const RunMetrics& run, const HeadlinePair& pair) {
   });
 }
 
-std::vector<HeadlineValue> group_scores(const RunMetrics& run) {
+// Returns the group score, or the text score of items of one image, which have no other.
+template <typename Scores>
+auto composition_score(const Scores& scores, bool group) {
+  const auto* found = find_named(scores, "group");
+  if (!group) found = found == nullptr ? find_named(scores, "text") : nullptr;
+  return found;
+}
+template <bool kGroup>
+std::vector<HeadlineValue> composition_scores(const RunMetrics& run) {
   return values_in<CompositionMetrics>(run, [](const CompositionResult& result) {
-    return result.kind.value_or("").empty() ? copy_of(find_named(result.scores, "group")) : std::nullopt;
+    return result.kind.value_or("").empty() ? copy_of(composition_score(result.scores, kGroup))
+                                            : std::nullopt;
   });
 }
-double group_p_value(const RunMetrics& run, const HeadlinePair& pair) {
+template <bool kGroup>
+double composition_p_value(const RunMetrics& run, const HeadlinePair& pair) {
   return p_value_in<CompositionMetrics>(run, pair, [](const CompositionComparison& comparison) {
-    return comparison.kind.value_or("").empty() ? find_named(comparison.scores, "group") : nullptr;
+    return comparison.kind.value_or("").empty() ? composition_score(comparison.scores, kGroup) : nullptr;
   });
 }
 
@@ -153,7 +163,8 @@ std::vector<HeadlineFigure> all_headlines() {
   constexpr Direction kI2t = Direction::kImageToText;
   return {{"R@1, text \xE2\x86\x92 image", "t2i_r1", hits_at_1<kT2i>, hits_p_value<kT2i>},
           {"R@1, image \xE2\x86\x92 text", "i2t_r1", hits_at_1<kI2t>, hits_p_value<kI2t>},
-          {"group score", "scores_group", group_scores, group_p_value},
+          {"group score", "scores_group", composition_scores<true>, composition_p_value<true>},
+          {"text score", "scores_text", composition_scores<false>, composition_p_value<false>},
           {"R@10, composed", "figures_r10", composed_hits},
           {"nDCG@10, answers", "ndcg", answers_ndcg},
           {"F1, visualness", "f1", visualness_f1, visualness_p_value},
@@ -241,6 +252,7 @@ std::vector<HeadlineColumn> headlines(const ReportData& data) {
         one.value = value.figure.value;
         one.low = value.figure.low;
         one.high = value.figure.high;
+        one.wilson_high = value.figure.wilson_high;
         one.run = &run;
         one.model = value.model;
         const bool again = std::ranges::any_of(

@@ -89,8 +89,9 @@ Cell figure_cell(double value, double low, double high, Unit unit) {
 Cell figure_cell(const Figure* figure, Unit unit) {
   if (figure == nullptr) return figure_cell(Figure::kNone, Figure::kNone, Figure::kNone, unit);
   Cell cell = figure_cell(figure->value, figure->low, figure->high, unit);
-  if (std::isfinite(figure->wilson_high)) {
-    cell.html += fmt::format(" <small>(Wilson: up to {})</small>", number_text(figure->wilson_high, unit));
+  if (std::isfinite(figure->wilson_high)) {  // the interval of resamples has no width then
+    cell.html = fmt::format("{} <small>[Wilson {}]</small>", number_text(figure->value, unit),
+                            number_text(figure->wilson_high, unit));
   }
   return cell;
 }

@@ -175,6 +175,11 @@ std::string three_digits(double value, Sign sign) {
 
 std::string interval_text(const Figure& figure, Sign sign) {
   if (!std::isfinite(figure.low)) return three_digits(figure.value, sign);
+  // Resampling is uninformative for a rate of zero. The text is as wide as the others, for columns.
+  if (std::isfinite(figure.wilson_high)) {
+    return fmt::format("{} [Wilson {}]", three_digits(figure.value, sign),
+                       three_digits(figure.wilson_high, sign));
+  }
   return fmt::format("{} [{}, {}]", three_digits(figure.value, sign), three_digits(figure.low, sign),
                      three_digits(figure.high, sign));
 }

@@ -157,6 +157,10 @@ Result<QueryTable> read_query_table(const std::filesystem::path& path) {
                   path.string(), number, group, at->second);
     }
   }
+  if (table.groups.empty()) {
+    return fail(ErrorCode::kBadData, "{}: no groups; each line has a caption, a tab and its group",
+                path.string());
+  }
   return table;
 }
 

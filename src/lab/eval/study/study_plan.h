@@ -100,7 +100,7 @@ struct StudyPiece {
   size_t part = 0;
   size_t model = 0;
   bool done = false;
-  // Seconds for loading and encoding, at most; ranking and intervals are not counted. nullopt: not known, or done.
+  // Estimated seconds for loading and encoding without a cache; ranking and intervals are not counted. nullopt: not known, or done.
   std::optional<double> seconds = {};
 };
 

@@ -182,7 +182,7 @@ std::string leaderboard_section(const Leaderboard& board, const ReportData& data
                   counted(std::ssize(board.rows), "model"));
   html += page.table(leaderboard_table(board));
   for (const std::string& note : board.notes)
-    html += fmt::format("<p class=\"note\">{}</p>\n", escape_html(note));
+    html += fmt::format("<p class=\"soft\">{}</p>\n", escape_html(note));
   const Chart chart = qps_chart(board, data);
   if (chart.data.rows.size() > 1) html += page.chart(chart);
   return html + "</section>\n";
