@@ -17,15 +17,20 @@ make_root() {
   ((EUID == 0)) || { echo "a root of Debian needs root, for chroot" >&2; return 1; }
   command -v debootstrap >/dev/null || { echo "a root of Debian needs debootstrap" >&2; return 1; }
   if [[ -e $root/etc/debian_version ]]; then return; fi
-  debootstrap --variant=minbase --components="${SACCADE_COMPONENTS:-main}" --include="ca-certificates${3:+,$3}" "$suite" "$root" \
-    ${SACCADE_MIRROR:+"$SACCADE_MIRROR"}
+  # Under its own name when it is whole: a run that was stopped leaves no root that looks like one.
+  rm -rf --one-file-system "$root.partial"
+  debootstrap --variant=minbase --components="${SACCADE_COMPONENTS:-main}" --include="ca-certificates${3:+,$3}" "$suite" \
+    "$root.partial" ${SACCADE_MIRROR:+"$SACCADE_MIRROR"} || return
+  if [[ -d $root ]]; then rmdir "$root" || return; fi
+  mv "$root.partial" "$root"
 }
 
 # mount_into ROOT PATH ARGUMENTS...
 mount_into() {
   mkdir -p "$1/$2"
-  mount "${@:3}" "$1/$2"
+  mount "${@:3}" "$1/$2" || return
   roots_mounted+=("$1/$2")
+  mount --make-rslave "$1/$2"  # unmounting there unmounts nothing here
 }
 
 # enter_root ROOT: mounts what programs expect. Certificates that this machine trusts and the clients' settings for them go
@@ -38,9 +43,10 @@ enter_root() {
   mount_into "$root" run -t tmpfs tmpfs
   cp -L /etc/resolv.conf "$root/etc/resolv.conf"
   if [[ -r ${SSL_CERT_FILE:-} ]]; then cp -L "$SSL_CERT_FILE" "$root/etc/ssl/certs/ca-certificates.crt"; fi
-  for settings in "$HOME/.npmrc" "$HOME/.pip/pip.conf"; do
+  for settings in "$HOME/.npmrc" "$HOME/.pip/pip.conf" "$HOME/.config/pip/pip.conf"; do
     if [[ -r $settings ]]; then install -D -m 600 "$settings" "$root/root/${settings#"$HOME"/}"; fi
   done
+  if [[ -r /etc/pip.conf ]]; then cp -L /etc/pip.conf "$root/etc/pip.conf"; fi
   for settings in /etc/apt/apt.conf.d/*proxy* /etc/apt/apt.conf.d/*registry*; do
     if [[ -r $settings ]]; then cp -L "$settings" "$root/etc/apt/apt.conf.d/"; fi
   done
@@ -51,5 +57,7 @@ in_root() {
   chroot "$1" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
     ${SACCADE_JOBS:+SACCADE_JOBS="$SACCADE_JOBS"} ${http_proxy:+http_proxy="$http_proxy"} \
     ${https_proxy:+https_proxy="$https_proxy"} ${SSL_CERT_FILE:+SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt} \
+    ${PIP_CERT:+PIP_CERT=/etc/ssl/certs/ca-certificates.crt} ${PIP_INDEX_URL:+PIP_INDEX_URL="$PIP_INDEX_URL"} \
+    ${PIP_DEFAULT_TIMEOUT:+PIP_DEFAULT_TIMEOUT="$PIP_DEFAULT_TIMEOUT"} \
     ${NODE_EXTRA_CA_CERTS:+NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt} "${@:2}" </dev/null
 }

@@ -221,13 +221,14 @@ void add_eval_composed_command(CLI::App& eval, Command& chosen) {
   CLI::Option* weight =
       command
           ->add_option_function<double>(
-              "--weight", [arguments](const double& value) { arguments->composed.weight = value; },
+              "--text-weight", [arguments](const double& value) { arguments->composed.weight = value; },
               "weight of the text, 0 to 1 (default: 0.5 in weighted-sum and slerp, 1 in direction)")
           ->transform(real_number(0, 1));
   CLI::Option* choose = command->add_option(
       "--choose-on", arguments->composed.choose_on,
       "validation dataset for choosing each checkpoint's weight by r@10; not the split that is measured");
   choose->excludes(weight);
+  add_old_name(*command, "--text-weight", "--weight");
   command->add_option(
       "--composer", arguments->composers,
       "trained composers to measure as well, each with the checkpoint it was trained for: folders, or "
@@ -262,12 +263,11 @@ void add_eval_composed_command(CLI::App& eval, Command& chosen) {
   add_run_options(*command, arguments->eval);
   group_options(*command,
                 {{"How queries are made",
-                  {"--method", "--weight", "--choose-on", "--composer", "--training", "--tau",
+                  {"--method", "--text-weight", "--choose-on", "--composer", "--training", "--tau",
                    "--token-queries", "--generated", "--join", "--embeddings", "--similarity"}},
                  {"What counts as right",
                   {"--gallery", "--reference", "--shared-concept", "--recall", "--ties", "--leave-out"}}});
-  command->callback(
-      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+  run_when_given(*command, chosen, arguments, run);
 }
 
 }  // namespace saccade::lab::app

@@ -11,6 +11,7 @@
 
 #include "lab/eval/retrieval/retrieval_study.h"
 #include "saccade/core/counts.h"
+#include "saccade/model/device/device_name.h"
 
 #include "choice.h"
 #include "command_eval.h"
@@ -89,8 +90,8 @@ std::string rerank_text(const RetrievalResult& result) {
       const Figure* r1 = find_named(point.figures.of(direction), "r1");
       const Difference* gain = find_named(point.gain.of(direction), "r1");
       if (r1 == nullptr || gain == nullptr) continue;
-      text += fmt::format("    first {:>5}, {:<14} R@1 {:<22} {:+.3f}{}\n", point.depth,
-                          direction_text(direction), figure_text(*r1), gain->figure.value,
+      text += fmt::format("    first {:>5}, {:<14} R@1 {:<22} {}{}\n", point.depth, direction_text(direction),
+                          figure_text(*r1), three_digits(gain->figure.value, Sign::kBoth),
                           gain->significant ? "" : ": cannot be told apart");
     }
   }
@@ -111,10 +112,8 @@ std::string dataset_text(const RunDataset& dataset, const RetrievalMetrics& metr
       tied += one.counts.tied;
     }
     if (result.gap && std::isfinite(result.gap->figure.low)) {
-      const Figure& gap = result.gap->figure;
-      text += fmt::format(
-          "  {:<24} {:<14} {:+.3f} [{:+.3f}, {:+.3f}]: R@1 of image to text minus text to image\n",
-          one_line(result.model), "gap", gap.value, gap.low, gap.high);
+      text += fmt::format("  {:<24} {:<14} {}: R@1 of image to text minus text to image\n",
+                          one_line(result.model), "gap", interval_text(result.gap->figure, Sign::kBoth));
     }
     text += symmetric_text(result);
     text += rerank_text(result);
@@ -157,7 +156,9 @@ Result<Evaluation> measure(const RetrievalArguments& arguments, Session& session
   RetrievalStudy study(retrieval, options);
   std::optional<LoadedEncoder> second;
   if (!arguments.rerank.empty()) {
-    const CheckpointSource source = located_checkpoints(options_of(arguments.eval.encoder));
+    BackendOptions reranking = options_of(arguments.eval.encoder);
+    reranking.device = kProcessor;  // most models that rerank run there alone
+    const CheckpointSource source = located_checkpoints(reranking);
     SACCADE_ASSIGN(second, source.load(arguments.rerank, options.precisions.front()));
     study.rerank_by({.encoder = second->encoder.get(),
                      .name = second->id.name,
@@ -228,8 +229,7 @@ void add_eval_retrieval_command(CLI::App& eval, Command& chosen) {
   add_run_options(*command, arguments->eval);
   group_options(*command, {{"Late interaction and reranking",
                             {"--late-from", "--late-normalize", "--rerank", "--rerank-depth"}}});
-  command->callback(
-      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+  run_when_given(*command, chosen, arguments, run);
 }
 
 }  // namespace saccade::lab::app

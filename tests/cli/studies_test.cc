@@ -160,7 +160,7 @@ TEST_F(Studies, ComposedRetrievalsTablesAreThoseOfItsRuns) {
   measure("ranked", {}, small);
   measure("removed", {}, small);
   std::vector<std::string> shortened = small;
-  shortened.insert(shortened.end(), {"--batch", "2", "--together", "1", "--threads", "1"});
+  shortened.insert(shortened.end(), {"--batch-size", "2", "--together", "1", "--threads", "1"});
   // Some trainings are trained; the others are copies of the first under other names and seeds.
   const fs::path runs = folder_ / "build/studies/composed-retrieval";
   const std::vector<std::string> trained = {"atf-1",         "atf-attention-1",

@@ -31,7 +31,8 @@ Figure figure(const char* name, double value, double half) {
 }
 
 Difference difference(double value, double half, bool significant) {
-  return {.figure = figure("r1", value, half), .p_value = 0.5, .significant = significant};
+  return {
+      .figure = figure("r1", value, half), .p_value = significant ? 0.002 : 0.5, .significant = significant};
 }
 
 Run make_run(const std::string& kind, const std::string& dataset, const std::vector<std::string>& models,

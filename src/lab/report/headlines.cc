@@ -14,8 +14,6 @@
 namespace saccade::lab {
 namespace {
 
-constexpr double kPRounding = 1e-9;
-
 // A model's figure on a whole dataset, not on a part of it such as one kind of change.
 struct HeadlineValue {
   std::string dataset;
@@ -84,7 +82,7 @@ std::vector<HeadlineValue> hits_at_1(const RunMetrics& run) {
   });
 }
 template <Direction kDirection>
-double p_of_hits(const RunMetrics& run, const HeadlinePair& pair) {
+double hits_p_value(const RunMetrics& run, const HeadlinePair& pair) {
   return p_value_in<RetrievalMetrics>(run, pair, [](const RetrievalComparison& comparison) {
     return find_named(comparison.directions.of(kDirection), "r1");
   });
@@ -95,7 +93,7 @@ std::vector<HeadlineValue> group_scores(const RunMetrics& run) {
     return result.kind.value_or("").empty() ? copy_of(find_named(result.scores, "group")) : std::nullopt;
   });
 }
-double p_of_groups(const RunMetrics& run, const HeadlinePair& pair) {
+double group_p_value(const RunMetrics& run, const HeadlinePair& pair) {
   return p_value_in<CompositionMetrics>(run, pair, [](const CompositionComparison& comparison) {
     return comparison.kind.value_or("").empty() ? find_named(comparison.scores, "group") : nullptr;
   });
@@ -111,7 +109,7 @@ std::vector<HeadlineValue> visualness_f1(const RunMetrics& run) {
   return values_in<VisualnessMetrics>(
       run, [](const VisualnessResult& result) { return std::optional(result.f1()); });
 }
-double p_of_f1(const RunMetrics& run, const HeadlinePair& pair) {
+double visualness_p_value(const RunMetrics& run, const HeadlinePair& pair) {
   return p_value_in<VisualnessMetrics>(run, pair, [](const VisualnessComparison& comparison) {
     return find_named(comparison.scores, BinaryFigures::kNames.front());
   });
@@ -153,12 +151,12 @@ std::vector<HeadlineValue> answers_ndcg(const RunMetrics& run) {
 std::vector<HeadlineFigure> all_headlines() {
   constexpr Direction kT2i = Direction::kTextToImage;
   constexpr Direction kI2t = Direction::kImageToText;
-  return {{"R@1, text \xE2\x86\x92 image", "t2i_r1", hits_at_1<kT2i>, p_of_hits<kT2i>},
-          {"R@1, image \xE2\x86\x92 text", "i2t_r1", hits_at_1<kI2t>, p_of_hits<kI2t>},
-          {"group score", "scores_group", group_scores, p_of_groups},
+  return {{"R@1, text \xE2\x86\x92 image", "t2i_r1", hits_at_1<kT2i>, hits_p_value<kT2i>},
+          {"R@1, image \xE2\x86\x92 text", "i2t_r1", hits_at_1<kI2t>, hits_p_value<kI2t>},
+          {"group score", "scores_group", group_scores, group_p_value},
           {"R@10, composed", "figures_r10", composed_hits},
           {"nDCG@10, answers", "ndcg", answers_ndcg},
-          {"F1, visualness", "f1", visualness_f1, p_of_f1},
+          {"F1, visualness", "f1", visualness_f1, visualness_p_value},
           {"effective length, text \xE2\x86\x92 image", "t2i_effective", effective_lengths, nullptr,
            Unit::kNumber},
           {"images/s", "images_per_s", image_speeds, nullptr, Unit::kNumber, false}};
@@ -201,8 +199,8 @@ void mark_ties(HeadlineColumn& column, const HeadlineFigure& figure) {
   for (size_t i = 0; i < column.models.size(); ++i) {
     Headline& one = column.models[i];
     if (one.best) continue;
-    const double level = 1 - best->run->run->info.confidence;
-    one.tied = std::isfinite(adjusted[i]) ? adjusted[i] > level + kPRounding : one.high >= best->low;
+    const double confidence = best->run->run->info.confidence;
+    one.tied = std::isfinite(adjusted[i]) ? !is_significant(adjusted[i], confidence) : one.high >= best->low;
   }
 }
 

@@ -151,7 +151,7 @@ TEST(Rerank, TheSecondEncoderDecidesAmongTheFirstAnswers) {
     EXPECT_EQ(find_named(result.rerank->points.front().figures.t2i, "r1")->value, 0.5);
   }
 
-  // What reranking cannot measure is refused before any encoder is loaded.
+  // A figure that reranking cannot measure is refused before any encoder is loaded.
   source.load = [](const std::string&, Precision) -> Result<LoadedEncoder> {
     return fail(ErrorCode::kInternal, "loaded");
   };
