@@ -200,7 +200,8 @@ class Table:
                     rows += self.rows(one["rows"], {**variables, **more}, item)
             else:
                 for value in self.find(self.filled(one["over"], variables), item):
-                    rows += self.rows(one["rows"], variables, value)
+                    for each in value if isinstance(value, list) else [value]:
+                        rows += self.rows(one["rows"], variables, each)
         return rows
 
     def cells(self, described, variables, item):

@@ -185,6 +185,10 @@ class Tables(Small):
         self.refused(lambda: self.table(["a", "b"], [["c"]]), "a row of 1 cells, the header has 2")
         self.refused(lambda: self.table(["a"], [["{one results[dataset].figures}"]]), "cannot read [dataset]")
 
+    def test_rows_over_a_list(self):
+        over = {"over": "one results[dataset=library,method=sum].curve", "rows": [["{.n}", "{.r1|value}"]]}
+        self.assertEqual(self.table(["n", "r"], [over]), "| n | r |\n| --- | --- |\n| 3 | 0.500 |\n| 5 | 0.500 |\n")
+
     def test_a_part_of_a_value_selects(self):
         cell = "{one results[dataset=library,method~sl].figures.r1|value}"
         self.assertEqual(self.table(["a"], [[cell]]), "| a |\n| --- |\n| 0.625 |\n")
