@@ -75,7 +75,8 @@ Query query_of(nb::handle asked) {
 
 SearchOptions search_options(int64_t k, const std::string& filter, double keyword_weight,
                              std::optional<double> min_probability, bool group_duplicates,
-                             const std::string& order, bool chunk_long_text, int64_t candidates, bool exact) {
+                             const std::string& order, bool chunk_long_text, int64_t candidates, bool exact,
+                             const Call& call) {
   if (order != "score" && order != "date") {
     throw Failed({ErrorCode::kUsage, "order is \"" + order + "\", expected score or date"});
   }
@@ -87,7 +88,8 @@ SearchOptions search_options(int64_t k, const std::string& filter, double keywor
           .order = order == "date" ? Order::kDate : Order::kScore,
           .chunk_long_text = chunk_long_text,
           .candidates = candidates,
-          .exact = exact};
+          .exact = exact,
+          .stop = call.stop()};
 }
 
 nb::dict hit_of(const Hit& hit) {
@@ -205,9 +207,9 @@ nb::tuple search(PyEngine& self, nb::handle query, int64_t k, const std::string&
                  const std::string& order, bool chunk_long_text, int64_t candidates, bool exact) {
   const Engine& engine = self.shared->get();
   const Query asked = query_of(query);
-  const SearchOptions options = search_options(k, filter, keyword_weight, min_probability, group_duplicates,
-                                               order, chunk_long_text, candidates, exact);
   Call call;
+  const SearchOptions options = search_options(k, filter, keyword_weight, min_probability, group_duplicates,
+                                               order, chunk_long_text, candidates, exact, call);
   return answer_of(call.run([&] { return engine.search(asked, options); }));
 }
 
@@ -215,9 +217,9 @@ nb::tuple like(PyEngine& self, int64_t id, int64_t k, const std::string& filter,
                std::optional<double> min_probability, bool group_duplicates, const std::string& order,
                bool chunk_long_text, int64_t candidates, bool exact) {
   const Engine& engine = self.shared->get();
-  const SearchOptions options = search_options(k, filter, keyword_weight, min_probability, group_duplicates,
-                                               order, chunk_long_text, candidates, exact);
   Call call;
+  const SearchOptions options = search_options(k, filter, keyword_weight, min_probability, group_duplicates,
+                                               order, chunk_long_text, candidates, exact, call);
   return answer_of(call.run([&] { return engine.like(id, options); }));
 }
 

@@ -92,6 +92,7 @@ struct SearchOptions {
   bool chunk_long_text = false;  // read a text that is longer than the model's context in chunks
   int64_t candidates = 1000;     // with late interaction: images scored by all their vectors; 0: all
   bool exact = false;            // score all embeddings, even if the collection has an approximate index
+  std::stop_token stop = {};     // ends the search between two steps, with kCancelled
 };
 
 // Facts about a collection. Those of the collection's images are empty before the first index().

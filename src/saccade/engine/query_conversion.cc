@@ -62,6 +62,7 @@ Result<SearchQuery> search_query(const SearchOptions& options) {
   asked.long_text = options.chunk_long_text ? LongText::kChunk : LongText::kTruncate;
   asked.candidates = options.candidates;
   asked.exact = options.exact;
+  asked.stop = options.stop;
   return asked;
 }
 

@@ -334,13 +334,13 @@ bool outgrown(int64_t before, int64_t now) {
 }  // namespace
 
 Result<Background::Kind> measure_queries(MatrixView<const float> rows, std::span<const uint8_t> allowed,
-                                         const LabelledQueries& queries, double temperature,
-                                         ThreadPool& pool) {
+                                         const LabelledQueries& queries, double temperature, ThreadPool& pool,
+                                         const std::stop_token& stop) {
   Background::Kind kind;
   kind.model.reason = too_few(count_of(rows, allowed));
   if (!kind.model.reason.empty()) return kind;
   kind.surroundings = surroundings_of(rows, allowed, queries.rows.view(), temperature);
-  SACCADE_ASSIGN(kind.model, fit_matches(rows, allowed, kind.surroundings, queries, pool));
+  SACCADE_ASSIGN(kind.model, fit_matches(rows, allowed, kind.surroundings, queries, pool, stop));
   return kind;
 }
 
@@ -369,7 +369,7 @@ Result<Background::Kind> measure_texts(MatrixView<const float> rows, std::span<c
   for (const std::string& text : texts) queries.words.push_back(std::ssize(caption_words(text)));
   SACCADE_ASSIGN(queries.rows, encode_all_texts(encoder, texts, stop).in("background texts"));
   const auto temperature = double{encoder.info().logit_scale};
-  SACCADE_ASSIGN(kind, measure_queries(rows, allowed, queries, temperature, pool));
+  SACCADE_ASSIGN(kind, measure_queries(rows, allowed, queries, temperature, pool, stop));
   if (evidence != nullptr) measure_separation(rows, temperature, kind.surroundings, queries, *evidence);
   return kind;
 }
