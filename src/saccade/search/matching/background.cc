@@ -77,7 +77,7 @@ void measure_separation(MatrixView<const float> rows, double logit_scale, const 
 // caption's parts, by that part.
 Result<Background::Kind> measure_pictures(const CollectionReader& collection, const EncoderBackend& encoder,
                                           const CaptionIndex& captions, const std::vector<std::string>& texts,
-                                          ThreadPool& pool) {
+                                          ThreadPool& pool, const std::stop_token& stop) {
   if (std::string reason = too_few(collection.item_count()); !reason.empty()) {
     Background::Kind kind;
     kind.model.reason = std::move(reason);
@@ -103,7 +103,8 @@ Result<Background::Kind> measure_pictures(const CollectionReader& collection, co
     queries.itself.push_back(row);
     queries.words.push_back(0);
   }
-  return measure_queries(collection.rows(), collection.alive(), queries, encoder.info().logit_scale, pool);
+  return measure_queries(collection.rows(), collection.alive(), queries, encoder.info().logit_scale, pool,
+                         stop);
 }
 
 // ---- the file
@@ -400,7 +401,7 @@ Result<Background> measure_background(const CollectionReader& collection, Encode
   SACCADE_ASSIGN(background.text, measure_texts(collection.rows(), collection.alive(), encoder,
                                                 CaptionIndex(descriptions), pool, stop, &background.texts));
   if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop");
-  SACCADE_ASSIGN(background.picture, measure_pictures(collection, encoder, captions, texts, pool));
+  SACCADE_ASSIGN(background.picture, measure_pictures(collection, encoder, captions, texts, pool, stop));
   background.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return background;
 }
