@@ -123,7 +123,7 @@ def retrieval(
         Mismatch: images and texts have different widths.
         BadData: a score is not a number, or relevance names what is not there.
 
-    Memory: blocks of scores, never the whole matrix. Ctrl-C ends the ranking within a second.
+    Memory: blocks of scores, never the whole matrix. Ctrl-C ends it within a second.
     """
     options = _options(resamples, seed, confidence, ties, image_ids, text_ids, threads)
     if isinstance(images, MultiEmbeddings) != isinstance(texts, MultiEmbeddings):

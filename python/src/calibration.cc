@@ -51,8 +51,9 @@ PyCalibration learn_from_captions(PyEncoder& encoder, const RowsIn& rows,
 // ([(row, score, probability, expected_wrong)], answered, p_value)
 nb::tuple top_k(PyCalibration& self, const RowsIn& query, const RowsIn& rows, int64_t k,
                 const std::string& text, const std::optional<Mask>& allowed, int threads) {
-  const CalibratedTopKOptions options{.text = text, .allowed = mask_of(allowed), .threads = threads};
   Call call;
+  const CalibratedTopKOptions options{
+      .text = text, .allowed = mask_of(allowed), .threads = threads, .stop = call.stop()};
   const CalibratedTopK found =
       call.run([&] { return self.calibration.top_k(view_of(query).row(0), view_of(rows), k, options); });
   nb::list hits;

@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,12 @@
 
 namespace saccade::python {
 namespace {
+
+constexpr size_t kTextsBetweenStops = 1024;
+
+tl::unexpected<Error> stopped() {
+  return tl::unexpected(Error{ErrorCode::kCancelled, "asked to stop"});
+}
 
 PyEncoder load(const nb::bytes& named, const std::string& precision, int threads, const std::string& device) {
   const std::string checkpoint = raw(named);
@@ -41,8 +48,7 @@ Encoder::ImageSource source_of(Call& call, nb::handle iterator) {
         throw nb::python_error();
       }
     });
-    if (!going_on)
-      return Result<std::optional<ImageInput>>(tl::unexpect, Error{ErrorCode::kCancelled, "asked to stop"});
+    if (!going_on) return stopped();
     return next;
   };
 }
@@ -114,16 +120,24 @@ nb::tuple encode_texts_multi(PyEncoder& self, const std::vector<std::string>& te
 // (used, dropped), int64 arrays.
 nb::tuple tokens(PyEncoder& self, const std::vector<std::string>& texts) {
   const Encoder& encoder = self.shared->get();
-  Call call;
-  const std::vector<TokenUse> uses = call.run([&] { return encoder.tokens(texts); });
   std::vector<int64_t> used;
   std::vector<int64_t> dropped;
-  for (const TokenUse& use : uses) {
-    used.push_back(use.used);
-    dropped.push_back(use.dropped);
-  }
-  return nb::make_tuple(array_of(std::move(used), {uses.size()}),
-                        array_of(std::move(dropped), {uses.size()}));
+  Call call;
+  call.run([&]() -> Status {
+    const std::span<const std::string> all(texts);
+    for (size_t begin = 0; begin == 0 || begin < all.size(); begin += kTextsBetweenStops) {
+      if (call.stop().stop_requested()) return stopped();
+      const auto uses = encoder.tokens(all.subspan(begin, std::min(kTextsBetweenStops, all.size() - begin)));
+      if (!uses) return tl::unexpected(uses.error());
+      for (const TokenUse& use : *uses) {
+        used.push_back(use.used);
+        dropped.push_back(use.dropped);
+      }
+    }
+    return {};
+  });
+  return nb::make_tuple(array_of(std::move(used), {texts.size()}),
+                        array_of(std::move(dropped), {texts.size()}));
 }
 
 nb::list tokenize(PyEncoder& self, const std::vector<std::string>& texts, std::optional<int64_t> max_tokens) {
@@ -138,6 +152,7 @@ nb::list tokenize(PyEncoder& self, const std::vector<std::string>& texts, std::o
     std::vector<int32_t> ids = tokenizer->encode(text, max_tokens.value_or(encoder.info().context)).ids;
     const size_t count = ids.size();
     all.append(array_of(std::move(ids), {count}));
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
   }
   return all;
 }
@@ -179,7 +194,8 @@ nb::object score_pairs(PyEncoder& self, nb::handle images, const std::vector<std
 nb::object visualness(PyEncoder& self, const std::vector<std::string>& texts) {
   const Encoder& encoder = self.shared->get();
   Call call;
-  std::vector<double> scores = call.run([&] { return encoder.visualness(texts); });
+  const EncodeOptions options{.stop = call.stop()};
+  std::vector<double> scores = call.run([&] { return encoder.visualness(texts, options); });
   const size_t count = scores.size();
   return array_of(std::move(scores), {count});
 }
@@ -223,6 +239,7 @@ nb::object preprocessed(PyEncoder& self, nb::list images) {
   Call call;
   call.run([&]() -> Status {
     for (int64_t i = 0; i < rows.rows(); ++i) {
+      if (call.stop().stop_requested()) return stopped();
       if (Status done = preprocess(pixels[static_cast<size_t>(i)], how, rows.row(i)); !done) return done;
     }
     return {};

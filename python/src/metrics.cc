@@ -26,22 +26,32 @@ namespace {
 using Numbers = nb::ndarray<const int64_t, nb::ndim<1>, nb::device::cpu, nb::c_contig>;
 using Pairs = nb::ndarray<const int64_t, nb::shape<-1, 2>, nb::device::cpu, nb::c_contig>;
 
-// Ends a pass over the scores when it is asked to stop: the threads that share it pass the exception on.
+// Ends a pass over the scores when it is asked to stop: the threads that share it pass the exception on. A block of scores by
+// MaxSim takes seconds: `texts_at_once` of one image are then computed between two looks, each as in any block.
 class StoppedScores : public lab::PairScores {
  public:
-  StoppedScores(std::unique_ptr<lab::PairScores> scores, std::stop_token stop)
-      : scores_(std::move(scores)), stop_(std::move(stop)) {}
+  StoppedScores(std::unique_ptr<lab::PairScores> scores, std::stop_token stop,
+                std::optional<int64_t> texts_at_once)
+      : scores_(std::move(scores)), stop_(std::move(stop)), texts_at_once_(texts_at_once) {}
   [[nodiscard]] int64_t texts() const override { return scores_->texts(); }
   [[nodiscard]] int64_t images() const override { return scores_->images(); }
   void score(int64_t first_text, int64_t text_count, int64_t first_image, int64_t image_count, float* out,
              int64_t text_stride, int64_t image_stride) const override {
-    if (stop_.stop_requested()) throw Failed({ErrorCode::kCancelled, "asked to stop"});
-    scores_->score(first_text, text_count, first_image, image_count, out, text_stride, image_stride);
+    const int64_t images = texts_at_once_ ? 1 : image_count;
+    const int64_t texts = texts_at_once_.value_or(text_count);
+    for (int64_t i = 0; i < image_count; i += images) {
+      for (int64_t t = 0; t < text_count; t += texts) {
+        if (stop_.stop_requested()) throw Failed({ErrorCode::kCancelled, "asked to stop"});
+        scores_->score(first_text + t, std::min(texts, text_count - t), first_image + i, images,
+                       out + t * text_stride + i * image_stride, text_stride, image_stride);
+      }
+    }
   }
 
  private:
   std::unique_ptr<lab::PairScores> scores_;
   std::stop_token stop_;
+  std::optional<int64_t> texts_at_once_;
 };
 
 struct PyRelevance {
@@ -121,8 +131,9 @@ Options options_of(nb::handle given) {
 
 // (text_to_image, image_to_text)
 nb::tuple evaluate(Call& call, Result<std::unique_ptr<lab::PairScores>> made, const PyRelevance& relevance,
-                   const Options& options) {
-  const StoppedScores scores(value_of(std::move(made)), call.stop());
+                   Options options, std::optional<int64_t> texts_at_once = std::nullopt) {
+  const StoppedScores scores(value_of(std::move(made)), call.stop(), texts_at_once);
+  options.bootstrap.stop = call.stop();
   lab::TieBreak ties;
   ties.policy = ties_of(options.ties);
   if (options.image_ids) ties.image_order = value_of(lab::trec_order(*options.image_ids));
@@ -161,7 +172,7 @@ nb::tuple of_vectors(const RowsIn& texts, const Numbers& texts_begin, const Rows
   const RowSets of_texts = sets_of(texts, texts_begin);
   const RowSets of_images = sets_of(images, images_begin);
   Call call;
-  return evaluate(call, lab::max_sim_scores(of_texts, of_images), relevance, options_of(options));
+  return evaluate(call, lab::max_sim_scores(of_texts, of_images), relevance, options_of(options), 64);
 }
 
 // {name: value} of a ranking drawn at random.

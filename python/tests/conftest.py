@@ -3,6 +3,7 @@
 import json
 import os
 import struct
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from PIL import Image  # noqa: E402
 import saccade  # noqa: E402
 
 ROOT = Path(os.environ.get("SACCADE_SOURCE", Path(__file__).resolve().parents[2]))
+LAB = os.environ.get("SACCADE_LAB_PROGRAM", str(ROOT / "build/release/bin/saccade-lab"))
 COLORS = {"red": (220, 20, 20), "green": (20, 200, 40), "blue": (20, 40, 220), "yellow": (230, 220, 30)}
 
 
@@ -37,6 +39,29 @@ def read_safetensors(path: Path) -> dict[str, np.ndarray]:
         begin, end = (8 + length + at for at in entry["data_offsets"])
         tensors[name] = np.frombuffer(data[begin:end], types[entry["dtype"]]).reshape(entry["shape"])
     return tensors
+
+
+def laboratory(what: str, model: str, run: Path, *arguments) -> dict:
+    """The figures of that model of `saccade-lab eval WHAT`, which writes the folder `run`."""
+    if not os.access(LAB, os.X_OK):
+        pytest.skip(f"{LAB} is not installed")
+    command = [LAB, "eval", what, *map(str, arguments), "-o", str(run)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    results = json.loads((run / "metrics.json").read_text())["results"]
+    (found,) = (result for result in results if result["model"] == model)
+    return found
+
+
+def laboratory_on(what: str, images, captions, folder: Path, *arguments) -> dict:
+    """The starter model's figures of `saccade-lab eval WHAT` on Pillow images, each with its list of captions."""
+    folder.mkdir()
+    for number, (image, texts) in enumerate(zip(images, captions, strict=True)):
+        image.save(folder / f"{number:02}.png")
+        with open(folder / "dataset.jsonl", "a", encoding="utf-8") as file:
+            print(json.dumps({"image": f"{number:02}.png", "captions": texts}), file=file)
+    dataset = "-m", ROOT / "models/starter", "--dataset", folder / "dataset.jsonl"
+    return laboratory(what, "starter", folder / "run", *dataset, "--resamples", 0, *arguments)
 
 
 def picture(color: str, width: int = 60, height: int = 40) -> np.ndarray:

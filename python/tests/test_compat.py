@@ -4,7 +4,7 @@ import asyncio
 
 import numpy as np
 import pytest
-from conftest import COLORS, picture
+from conftest import COLORS, laboratory_on, picture
 from PIL import Image
 
 import saccade
@@ -59,8 +59,8 @@ def clip_benchmark(starter, images):
     return *made, images
 
 
-def test_clip_benchmark_retrieval(model, clip_benchmark):
-    """Its figures are ours."""
+def test_clip_benchmark_retrieval(model, clip_benchmark, tmp_path):
+    """Its figures are ours, and those of `saccade-lab eval retrieval` on the same images and captions."""
     import torch
     from clip_benchmark.metrics import zeroshot_retrieval
 
@@ -74,13 +74,18 @@ def test_clip_benchmark_retrieval(model, clip_benchmark):
     ours = saccade.metrics.retrieval(
         model.encode_images(images), model.encode_texts(texts), owner, resamples=0, ties="optimistic"
     )
+    evaluated = laboratory_on("retrieval", images, captions, tmp_path / "dataset")
     for k in (1, 5, 10):
-        assert theirs[f"image_retrieval_recall@{k}"] == pytest.approx(ours.text_to_image[f"r{k}"].value, abs=1e-6)
-        assert theirs[f"text_retrieval_recall@{k}"] == pytest.approx(ours.image_to_text[f"r{k}"].value, abs=1e-6)
+        for name, direction, told in (
+            ("image_retrieval", ours.text_to_image, evaluated["t2i"]),
+            ("text_retrieval", ours.image_to_text, evaluated["i2t"]),
+        ):
+            assert theirs[f"{name}_recall@{k}"] == pytest.approx(direction[f"r{k}"].value, abs=1e-6)
+            assert theirs[f"{name}_recall@{k}"] == pytest.approx(told[f"r{k}"]["value"], abs=1e-6)
 
 
-def test_clip_benchmark_zero_shot(model, clip_benchmark):
-    """Its logits are our cosines, and its accuracies are ours."""
+def test_clip_benchmark_zero_shot(model, clip_benchmark, tmp_path):
+    """Its logits are our cosines, and its accuracies are those of `saccade-lab eval classification` on the same images."""
     import torch
     from clip_benchmark.metrics import zeroshot_classification
 
@@ -104,6 +109,17 @@ def test_clip_benchmark_zero_shot(model, clip_benchmark):
     assert theirs["acc1"] == pytest.approx(right.mean())
     by_class = [right[labels.numpy() == label].mean() for label in range(4)]
     assert theirs["mean_per_class_recall"] == pytest.approx(np.mean(by_class))
+    (tmp_path / "templates.txt").write_text("a {} square\n")
+    evaluated = laboratory_on(
+        "classification",
+        images,
+        [[list(COLORS)[label]] for label in labels.tolist()],
+        tmp_path / "dataset",
+        "--templates",
+        tmp_path / "templates.txt",
+    )["figures"]
+    assert theirs["acc1"] == pytest.approx(evaluated["top1"]["value"], abs=1e-6)
+    assert theirs["mean_per_class_recall"] == pytest.approx(evaluated["mean_per_class"]["value"], abs=1e-6)
 
 
 def test_sentence_transformers_style(model, starter, images):
@@ -180,7 +196,7 @@ def test_haystack(model, starter, images, tmp_path):
 
 
 def test_mteb(model, starter, tmp_path):
-    """Two image-text tasks on local data, evaluated by mteb, with the figures of ours."""
+    """Two image-text tasks on local data, evaluated by mteb: our figures, and those of `saccade-lab eval retrieval`."""
     mteb = pytest.importorskip("mteb", reason="mteb is not installed")
     from datasets import Dataset
     from datasets import Image as ImageFeature
@@ -243,8 +259,12 @@ def test_mteb(model, starter, tmp_path):
         image_ids=image_ids,
         text_ids=text_ids,
     )
-    for name, direction in (("LocalT2IRetrieval", ours.text_to_image), ("LocalI2TRetrieval", ours.image_to_text)):
+    evaluated = laboratory_on("retrieval", pictures, [[caption] for caption in captions], tmp_path / "dataset")
+    for name, direction, lab in (
+        ("LocalT2IRetrieval", ours.text_to_image, evaluated["t2i"]),
+        ("LocalI2TRetrieval", ours.image_to_text, evaluated["i2t"]),
+    ):
         # mteb rounds to five digits.
-        assert told[name]["ndcg_at_10"] == pytest.approx(direction["ndcg10"].value, abs=1e-4)
-        for k in (1, 5, 10):
-            assert told[name][f"recall_at_{k}"] == pytest.approx(direction[f"recall{k}"].value, abs=1e-4)
+        for theirs, figure in (("ndcg_at_10", "ndcg10"), *((f"recall_at_{k}", f"recall{k}") for k in (1, 5, 10))):
+            assert told[name][theirs] == pytest.approx(direction[figure].value, abs=1e-4)
+            assert told[name][theirs] == pytest.approx(lab[figure]["value"], abs=1e-4)

@@ -150,16 +150,26 @@ LONG = {
     "texts": "model.encode_texts(['two birds on a branch'] * 2_000_000)",
     "one pass": "model.encode_pixels(numpy.zeros((15_000, 3, 64, 64), numpy.float32), batch_size=15_000)",
     "search": "saccade.search(numpy.zeros((1_000_000, 512), numpy.float32), numpy.ones((3000, 512), numpy.float32))",
+    "tokens": "model.tokens(['two birds on a branch ' * 20] * 300_000)",
+    "token ids": "model.tokenize(['two birds on a branch ' * 20] * 300_000)",
+    "calibration": "saccade.Calibration.learn(numpy.zeros((1_000_000, 512), numpy.float32), "
+    "numpy.ones((3000, 512), numpy.float32), [[n] for n in range(3000)], texts=['a'] * 3000)",
+    "ranks": "saccade.metrics.retrieval(*[numpy.zeros((60_000, 512), numpy.float32)] * 2)",
+    "ranks of lists": "saccade.metrics.retrieval(*[saccade.MultiEmbeddings("
+    "numpy.zeros((64_000, 128), numpy.float32), range(0, 64_001, 16))] * 2)",
+    "resamples": "saccade.metrics.retrieval(*[numpy.ones((5000, 8), numpy.float32)] * 2, resamples=1_000_000)",
+    "watch": "saccade.open(folder + '/c', encoder=model).watch([folder + '/images'])",
     "lists": "saccade.maxsim(*[saccade.MultiEmbeddings(numpy.zeros((8_000, 128), numpy.float32), range(8_001))] * 2)",
 }
 
 
 @pytest.mark.parametrize("what", list(LONG))
-def test_interrupts_stop_within_a_second(starter, what):
+def test_interrupts_stop_within_a_second(starter, what, tmp_path):
     done = run(
         f"""
         import os, signal, sys, threading, time, numpy, saccade
-        model = saccade.load(sys.argv[1])
+        model, folder = saccade.load(sys.argv[1]), sys.argv[2]
+        os.mkdir(folder + "/images")
         model.encode_texts(["a"])
         told = []
         def interrupt():
@@ -173,6 +183,7 @@ def test_interrupts_stop_within_a_second(starter, what):
         model.encode_texts(["a"])  # goes on
         """,
         starter,
+        tmp_path,
     )
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 1.0

@@ -48,7 +48,7 @@ struct CalibrationOptions {
   double logit_scale = 100;
   std::span<const uint8_t> allowed = {};  // empty, or one byte a row: 0 leaves the row out
   int threads = 0;                        // 0: one for each processor of the process
-  std::stop_token stop = {};              // ends with kCancelled while texts are encoded
+  std::stop_token stop = {};              // ends with kCancelled between two batches of texts or queries
 };
 
 // Options of a calibrated search.
@@ -56,6 +56,7 @@ struct CalibratedTopKOptions {
   std::string_view text = {};             // the query's text, whose words are counted; empty for an image
   std::span<const uint8_t> allowed = {};  // empty, or one byte a row: 0 leaves the row out
   int threads = 0;                        // 0: one for each processor of the process
+  std::stop_token stop = {};              // ends the call within milliseconds of a request, with kCancelled
 };
 
 // A row found, with the probability that it is right.

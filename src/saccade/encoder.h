@@ -215,6 +215,9 @@ class Encoder {
   // Scores how visual each text is, in [0, 2]; higher is more visual (Verma et al., EMNLP 2023). The score is
   // 1 - the cosine with the embedding of the NULL image. kUnsupported if the model was not trained for it.
   [[nodiscard]] Result<std::vector<double>> visualness(std::span<const std::string> texts) const;
+  // As above, with options of encoding.
+  [[nodiscard]] Result<std::vector<double>> visualness(std::span<const std::string> texts,
+                                                       const EncodeOptions& options) const;
 
  private:
   friend class Calibration;

@@ -82,7 +82,7 @@ Result<Calibration> Calibration::learn(MatrixView<const float> rows, const Known
   SACCADE_ASSIGN(const LabelledQueries known, labelled(rows, queries, options));
   ThreadPool pool(options.threads);
   SACCADE_ASSIGN(Background::Kind kind,
-                 measure_queries(rows, options.allowed, known, options.logit_scale, pool));
+                 measure_queries(rows, options.allowed, known, options.logit_scale, pool, options.stop));
   return Calibration(
       std::make_shared<const State>(std::make_shared<const Background::Kind>(std::move(kind))));
 }
@@ -140,7 +140,8 @@ Result<CalibratedTopK> Calibration::top_k(std::span<const float> query, MatrixVi
   ThreadPool pool(options.threads);
   const MatrixView<const float> one(query.data(), 1, std::ssize(query));
   SACCADE_ASSIGN(const FoundRows found,
-                 find_rows({.rows = rows, .allowed = options.allowed}, one, std::max(k, kCompetitors), pool));
+                 find_rows({.rows = rows, .allowed = options.allowed, .stop = options.stop}, one,
+                           std::max(k, kCompetitors), pool));
   const std::vector<RowScore>& best = found.best.front();
   CalibratedTopK answer;
   Judgement judgement;

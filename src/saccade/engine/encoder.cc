@@ -45,7 +45,7 @@ Status check_pixels(const Image& image) {
               image.width, image.height, image.channels, image.pixels.size(), std::max<int64_t>(values, 0));
 }
 
-// Reads and preprocesses a batch. Inputs that cannot be read are listed.
+// Reads and preprocesses a batch. Inputs that cannot be read are listed. Incomplete if decode.stop requests a stop.
 PixelRows read_batch(std::span<const ImageInput> inputs, const Preprocessing& preprocessing,
                      DecodeOptions decode, ThreadPool& pool) {
   const PixelOptions options = pixel_options(preprocessing, decode);
@@ -61,6 +61,7 @@ PixelRows read_batch(std::span<const ImageInput> inputs, const Preprocessing& pr
       encoded.push_back(i);
       continue;
     }
+    if (decode.stop.stop_requested()) return batch;
     Status done = check_pixels(*image);
     if (done) done = preprocess(*image, preprocessing, batch.pixels.row(i));
     if (!done) errors[static_cast<size_t>(i)] = done.error();
@@ -481,13 +482,18 @@ bool Encoder::has_visualness() const {
 }
 
 Result<std::vector<double>> Encoder::visualness(std::span<const std::string> texts) const {
+  return visualness(texts, EncodeOptions());
+}
+
+Result<std::vector<double>> Encoder::visualness(std::span<const std::string> texts,
+                                                const EncodeOptions& options) const {
   if (!state_->visualness) {
     return fail(
         ErrorCode::kUnsupported,
         "{} was not trained to tell visual texts from others (saccade-lab train visualness does that)",
         name());
   }
-  SACCADE_ASSIGN(const Embeddings rows, encode_texts(texts));
+  SACCADE_ASSIGN(const Embeddings rows, encode_texts(texts, options));
   return visualness_scores(state_->visualness->null_row, rows.view());
 }
 

@@ -513,6 +513,10 @@ TEST_F(PublicApi, WrongUseIsAnErrorThatNamesIt) {
   EXPECT_EQ(saccade::Encoder::load(starter(), eight_bits).error().code, saccade::ErrorCode::kUnsupported);
   EXPECT_EQ(engine.search("", {}).error().code, saccade::ErrorCode::kUsage);
   EXPECT_EQ(engine.search("red", {.k = 0}).error().code, saccade::ErrorCode::kUsage);
+  std::stop_source asked_to_stop;
+  asked_to_stop.request_stop();
+  EXPECT_EQ(engine.search("red", {.stop = asked_to_stop.get_token()}).error().code,
+            saccade::ErrorCode::kCancelled);
   EXPECT_EQ(engine.search("red", {.filter = "width>>3"}).error().code, saccade::ErrorCode::kUsage);
   EXPECT_EQ(engine.search("red", {.keyword_weight = 2}).error().code, saccade::ErrorCode::kUsage);
   EXPECT_EQ(engine.search(saccade::Query::image(folder_ / "gone.png")).error().code,
@@ -585,6 +589,12 @@ TEST(Calibration, LearnsProbabilitiesFromQueriesWithKnownRows) {
   ASSERT_TRUE(calibration->gives_probabilities()) << calibration->reason();
   EXPECT_EQ(calibration->reason(), "");
   EXPECT_EQ(calibration->known_queries(), kLearned);
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(saccade::Calibration::learn(rows.view(), known, {.stop = stop.get_token()}).error().code,
+            saccade::ErrorCode::kCancelled);
+  EXPECT_EQ(calibration->top_k(asked.row(0), rows.view(), 1, {.stop = stop.get_token()}).error().code,
+            saccade::ErrorCode::kCancelled);
   double right = 0;
   double wrong = 0;
   for (int64_t q = kLearned; q < kQueries; ++q) {

@@ -333,11 +333,13 @@ Asked ask(MatrixView<const float> rows, const Surroundings& surroundings, const 
 Result<std::vector<std::vector<RowScore>>> find_best(MatrixView<const float> rows,
                                                      std::span<const uint8_t> allowed,
                                                      const LabelledQueries& queries,
-                                                     std::vector<int64_t> wanted, ThreadPool& pool) {
+                                                     std::vector<int64_t> wanted, ThreadPool& pool,
+                                                     const std::stop_token& stop) {
   const auto right_of = [&](int64_t q) { return std::ssize(queries.right[static_cast<size_t>(q)]); };
   std::ranges::stable_sort(wanted, {}, right_of);
   std::vector<std::vector<RowScore>> found(queries.right.size());
   for (size_t first = 0; first < wanted.size(); first += kSearchedTogether) {
+    if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop");
     const auto block = std::span(wanted).subspan(first, std::min(kSearchedTogether, wanted.size() - first));
     Matrix<float> together(std::ssize(block), queries.rows.columns());
     for (size_t i = 0; i < block.size(); ++i) {
@@ -426,7 +428,7 @@ std::vector<HitFigures> hit_figures(const Surroundings& surroundings, MatrixView
 
 Result<MatchModel> fit_matches(MatrixView<const float> rows, std::span<const uint8_t> allowed,
                                const Surroundings& surroundings, const LabelledQueries& queries,
-                               ThreadPool& pool) {
+                               ThreadPool& pool, const std::stop_token& stop) {
   MatchModel model;
   model.rows =
       allowed.empty() ? rows.rows() : std::ranges::count_if(allowed, [](uint8_t flag) { return flag != 0; });
@@ -440,7 +442,7 @@ Result<MatchModel> fit_matches(MatrixView<const float> rows, std::span<const uin
   std::vector<int64_t> labelled = all;
   std::erase_if(labelled, [&](int64_t q) { return queries.right[static_cast<size_t>(q)].empty(); });
   const bool enough = std::ssize(labelled) >= queries.fewest;
-  SACCADE_ASSIGN(const auto found, find_best(rows, allowed, queries, enough ? labelled : all, pool));
+  SACCADE_ASSIGN(const auto found, find_best(rows, allowed, queries, enough ? labelled : all, pool, stop));
   Asked asked = ask(rows, surroundings, queries, found, true);
   model.labelled = asked.labelled;
   model.right_hits = asked.right_hits;

@@ -33,6 +33,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -131,11 +132,11 @@ struct MatchModel {
 };
 
 // Fits the model to queries against `rows` where `allowed` is not 0 (empty: all). Never fails for lack of
-// data: a model without predictions gives its reason. Returns the errors of exact_search. Cost: two passes
+// data: a model without predictions gives its reason. Returns the errors of exact_search, and kCancelled between two batches. Cost: two passes
 // over the rows per batch of queries, and milliseconds.
 Result<MatchModel> fit_matches(MatrixView<const float> rows, std::span<const uint8_t> allowed,
                                const Surroundings& surroundings, const LabelledQueries& queries,
-                               ThreadPool& pool);
+                               ThreadPool& pool, const std::stop_token& stop = {});
 
 struct HitLikelihood {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();

@@ -211,7 +211,7 @@ Estimates estimate(const ClusteredSample& sample, const BootstrapOptions& option
   if (!several) std::ranges::fill(result.resampled.values(), Figure::kNone);
   pool.parallel_for(several ? options.resamples : 0, 8, [&](int64_t begin, int64_t end) {
     std::vector<int32_t> times(static_cast<size_t>(sample.clusters));
-    for (int64_t i = begin; i < end; ++i) {
+    for (int64_t i = begin; i < end && !options.stop.stop_requested(); ++i) {
       draw_clusters(options.seed, i, times);
       weigh(clusters, medians, times, result.resampled.row(i));
     }

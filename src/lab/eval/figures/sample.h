@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -42,6 +43,7 @@ struct BootstrapOptions {
   int64_t resamples = 1000;  // 0: no intervals
   uint64_t seed = 0;
   double confidence = 0.95;
+  std::stop_token stop = {};  // ends estimate() after the resamples at hand; its figures are then of no use
 };
 
 // Figures (means first, then medians) of the sample itself, of every resample, and without each cluster.

@@ -119,8 +119,10 @@ Result<DirectionOutcome> evaluate_direction(const PairScores& scores, const Rele
                                             const TieBreak& ties, const BootstrapOptions& bootstrap,
                                             ThreadPool& pool) {
   SACCADE_ASSIGN(QueryRanks ranks, rank_right_answers(scores, relevance, direction, ties, pool));
-  return outcome_of_ranks(std::move(ranks), owners(relevance, image_of_text, direction), relevance.images(),
-                          bootstrap, pool);
+  DirectionOutcome outcome = outcome_of_ranks(std::move(ranks), owners(relevance, image_of_text, direction),
+                                              relevance.images(), bootstrap, pool);
+  if (bootstrap.stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop while resampling");
+  return outcome;
 }
 
 Result<RetrievalOutcome> evaluate_retrieval(const PairScores& scores, const Relevance& relevance,

@@ -74,7 +74,7 @@ struct RetrievalOutcome {
   }
 };
 
-// Evaluates one direction, as evaluate_retrieval does.
+// Evaluates one direction, as evaluate_retrieval does. kCancelled if bootstrap.stop requests it while resampling.
 Result<DirectionOutcome> evaluate_direction(const PairScores& scores, const Relevance& relevance,
                                             Direction direction, std::span<const int64_t> image_of_text,
                                             const TieBreak& ties, const BootstrapOptions& bootstrap,
@@ -89,7 +89,7 @@ DirectionOutcome outcome_of_ranks(QueryRanks ranks, std::span<const int64_t> own
 
 // Evaluates retrieval in both directions. scores: of the relevance's texts and images. The bootstrap's clusters
 // are the images; image_of_text: that of each text, or empty: its first right one. Errors: those of
-// rank_right_answers. Cost: all scores twice, once per direction, and the bootstrap.
+// rank_right_answers, and kCancelled as above. Cost: all scores twice, once per direction, and the bootstrap.
 Result<RetrievalOutcome> evaluate_retrieval(const PairScores& scores, const Relevance& relevance,
                                             std::span<const int64_t> image_of_text, const TieBreak& ties,
                                             const BootstrapOptions& bootstrap, ThreadPool& pool);

@@ -84,6 +84,12 @@ TEST(RetrievalFigures, LargeTasksHoldAFewRowsOfScores) {
   EXPECT_EQ(outcome->text_to_image.estimates.resampled.rows(), 20);
   EXPECT_EQ(outcome->text_to_image.estimates.resampled.columns(), 11);
   EXPECT_EQ(outcome->text_to_image.estimates.left_out.rows(), kImages);
+  std::stop_source stop;
+  stop.request_stop();
+  const auto stopped = evaluate_direction(scores, *relevance, Direction::kTextToImage, {}, {},
+                                          {.resamples = 20, .stop = stop.get_token()}, pool);
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code, ErrorCode::kCancelled);
   for (const Direction direction : kBothDirections) {
     const CountedScores again(kTexts, kImages);
     const auto top = top_answers(again, *relevance, direction, kTopAnswers, pool);

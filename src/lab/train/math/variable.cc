@@ -4,8 +4,11 @@
 #include <cmath>
 #include <dnnl.h>
 #include <limits>
+#include <stdexcept>
+#include <string>
 
 #include <ATen/Parallel.h>
+#include <fmt/format.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "saccade/nn/kernels/kernels.h"
@@ -16,6 +19,11 @@ namespace {
 using torch::Tensor;
 using torch::autograd::AutogradContext;
 using TensorList = torch::autograd::variable_list;
+
+// A failure of ours. TORCH_CHECK would put this file's path on the building machine into the program.
+[[noreturn]] void failed_inside(const std::string& what) {
+  throw std::logic_error(what);
+}
 
 struct NamedType {
   DType dtype;
@@ -31,7 +39,7 @@ DType dtype_of(at::ScalarType type) {
   for (const NamedType& known : kTypes) {
     if (known.type == type) return known.dtype;
   }
-  TORCH_CHECK(false, "tensors of type ", type, " are not known");
+  failed_inside(fmt::format("tensors of type {} are not known", at::toString(type)));
 }
 
 torch::Tensor on_device_of(const Variable& x, const nn::Tensor& tensor) {
@@ -56,7 +64,7 @@ void product(char a_way, const Tensor& a, char b_way, const Tensor& b, float bet
   if (m == 0 || n == 0 || k == 0) return;
   const dnnl_status_t status = dnnl_sgemm(a_way, b_way, m, n, k, 1.F, a.data_ptr<float>(), a.size(1),
                                           b.data_ptr<float>(), b.size(1), beta, out.data_ptr<float>(), n);
-  TORCH_CHECK(status == dnnl_success, "oneDNN's sgemm refused ", m, " x ", n, " x ", k);
+  if (status != dnnl_success) failed_inside(fmt::format("oneDNN's sgemm refused {} x {} x {}", m, n, k));
 }
 
 class LinearFunction : public torch::autograd::Function<LinearFunction> {
@@ -349,11 +357,12 @@ at::ScalarType torch_type(DType dtype) {
   for (const NamedType& known : kTypes) {
     if (known.dtype == dtype) return known.type;
   }
-  TORCH_CHECK(false, "torch has no tensors of ", dtype_name(dtype));
+  failed_inside(fmt::format("torch has no tensors of {}", dtype_name(dtype)));
 }
 
 nn::Tensor borrow_torch(const torch::Tensor& tensor) {
-  TORCH_CHECK(tensor.is_contiguous() && tensor.device().is_cpu(), "only contiguous tensors are borrowed");
+  if (!tensor.is_contiguous() || !tensor.device().is_cpu())
+    failed_inside("only contiguous tensors are borrowed");
   return nn::Tensor::borrow(tensor.data_ptr(), tensor.sizes().vec(), dtype_of(tensor.scalar_type()))
       .kept_by(std::make_shared<torch::Tensor>(tensor));
 }

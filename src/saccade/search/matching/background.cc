@@ -78,7 +78,7 @@ void measure_separation(MatrixView<const float> rows, double logit_scale, const 
 // caption's parts, by that part.
 Result<Background::Kind> measure_pictures(const CollectionReader& collection, const EncoderBackend& encoder,
                                           const CaptionIndex& captions, const std::vector<std::string>& texts,
-                                          ThreadPool& pool) {
+                                          ThreadPool& pool, const std::stop_token& stop) {
   if (std::string reason = too_few(collection.item_count()); !reason.empty()) {
     Background::Kind kind;
     kind.model.reason = std::move(reason);
@@ -104,7 +104,8 @@ Result<Background::Kind> measure_pictures(const CollectionReader& collection, co
     queries.itself.push_back(row);
     queries.words.push_back(0);
   }
-  return measure_queries(collection.rows(), collection.alive(), queries, encoder.info().logit_scale, pool);
+  return measure_queries(collection.rows(), collection.alive(), queries, encoder.info().logit_scale, pool,
+                         stop);
 }
 
 // ---- the file
@@ -335,13 +336,13 @@ bool outgrown(int64_t before, int64_t now) {
 }  // namespace
 
 Result<Background::Kind> measure_queries(MatrixView<const float> rows, std::span<const uint8_t> allowed,
-                                         const LabelledQueries& queries, double temperature,
-                                         ThreadPool& pool) {
+                                         const LabelledQueries& queries, double temperature, ThreadPool& pool,
+                                         const std::stop_token& stop) {
   Background::Kind kind;
   kind.model.reason = too_few(count_of(rows, allowed));
   if (!kind.model.reason.empty()) return kind;
   kind.surroundings = surroundings_of(rows, allowed, queries.rows.view(), temperature);
-  SACCADE_ASSIGN(kind.model, fit_matches(rows, allowed, kind.surroundings, queries, pool));
+  SACCADE_ASSIGN(kind.model, fit_matches(rows, allowed, kind.surroundings, queries, pool, stop));
   return kind;
 }
 
@@ -370,7 +371,7 @@ Result<Background::Kind> measure_texts(MatrixView<const float> rows, std::span<c
   for (const std::string& text : texts) queries.words.push_back(std::ssize(caption_words(text)));
   SACCADE_ASSIGN(queries.rows, encode_all_texts(encoder, texts, stop).in("background texts"));
   const auto temperature = double{encoder.info().logit_scale};
-  SACCADE_ASSIGN(kind, measure_queries(rows, allowed, queries, temperature, pool));
+  SACCADE_ASSIGN(kind, measure_queries(rows, allowed, queries, temperature, pool, stop));
   if (evidence != nullptr) measure_separation(rows, temperature, kind.surroundings, queries, *evidence);
   return kind;
 }
@@ -401,7 +402,7 @@ Result<Background> measure_background(const CollectionReader& collection, Encode
   SACCADE_ASSIGN(background.text, measure_texts(collection.rows(), collection.alive(), encoder,
                                                 CaptionIndex(descriptions), pool, stop, &background.texts));
   if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop");
-  SACCADE_ASSIGN(background.picture, measure_pictures(collection, encoder, captions, texts, pool));
+  SACCADE_ASSIGN(background.picture, measure_pictures(collection, encoder, captions, texts, pool, stop));
   background.seconds = seconds_since(start);
   return background;
 }

@@ -71,8 +71,8 @@ struct Background {
 // Calibrates one kind of query on queries with known answers. rows: [n, dim]; allowed: empty, or one byte a row, 0 leaves
 // the row out. With too little data the model says why it does not tell. Errors are those of fit_matches.
 Result<Background::Kind> measure_queries(MatrixView<const float> rows, std::span<const uint8_t> allowed,
-                                         const LabelledQueries& queries, double temperature,
-                                         ThreadPool& pool);
+                                         const LabelledQueries& queries, double temperature, ThreadPool& pool,
+                                         const std::stop_token& stop = {});
 // Calibrates text queries that are drawn from the rows' captions, beside everyday words. Likewise; also errors of
 // encoding, and kCancelled. `evidence`: receives the separation and what it was measured with; may be `nullptr`.
 Result<Background::Kind> measure_texts(MatrixView<const float> rows, std::span<const uint8_t> allowed,
