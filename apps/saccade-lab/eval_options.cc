@@ -158,12 +158,7 @@ Result<int> run_evaluation(const EvalArguments& arguments, Session& session,
 }
 
 std::string figure_text(const Figure& figure) {
-  if (!std::isfinite(figure.value)) return "-";
-  // Resampling is uninformative for a rate of zero. The text is as wide as the others, for columns.
-  if (std::isfinite(figure.low) && std::isfinite(figure.wilson_high)) {
-    return fmt::format("{} [Wilson {}]", three_digits(figure.value), three_digits(figure.wilson_high));
-  }
-  return interval_text(figure);
+  return std::isfinite(figure.value) ? interval_text(figure) : "-";
 }
 
 std::string_view direction_text(Direction direction) {

@@ -175,6 +175,10 @@ std::string three_digits(double value, Sign sign) {
 
 std::string interval_text(const Figure& figure, Sign sign) {
   if (!std::isfinite(figure.low)) return three_digits(figure.value, sign);
+  if (std::isfinite(figure.wilson_high)) {
+    return fmt::format("{} [Wilson {}]", three_digits(figure.value, sign),
+                       three_digits(figure.wilson_high, sign));
+  }
   return fmt::format("{} [{}, {}]", three_digits(figure.value, sign), three_digits(figure.low, sign),
                      three_digits(figure.high, sign));
 }

@@ -110,7 +110,8 @@ enum class Sign { kMinus, kBoth };
 // Returns the value with three digits behind the point. A value that rounds to zero has no minus: "-0.000" reads
 // as if something were below zero.
 std::string three_digits(double value, Sign sign = Sign::kMinus);
-// Returns "0.250 [0.200, 0.300]", with the percentile interval; the value alone if it has none.
+// Returns "0.250 [0.200, 0.300]", with the percentile interval; the value alone if it has none. A rate of zero has the end
+// of Wilson's interval, "0.000 [Wilson 0.004]", because its resamples are all zero.
 std::string interval_text(const Figure& figure, Sign sign = Sign::kMinus);
 
 // Returns every figure with its intervals; NaN for a missing one.
