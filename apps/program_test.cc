@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <stop_token>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -31,6 +33,7 @@ TEST(FigureText, AZeroHasWilsonsEnd) {
   EXPECT_EQ(figure_text({.value = 0.25, .low = 0.2, .high = 0.3}), "0.250 [0.200, 0.300]");
   EXPECT_EQ(figure_text({.value = 0, .low = 0, .high = 0, .wilson_high = 0.00383}), "0.000 [Wilson 0.004]");
   EXPECT_EQ(figure_text({.value = 0.25}), "0.250");
+  EXPECT_EQ(figure_text({.value = -0.0001, .low = -0.01, .high = 0.01}), "0.000 [-0.010, 0.010]");
   EXPECT_EQ(figure_text({}), "-");
 }
 
@@ -48,6 +51,33 @@ TEST(EndWithin, EndsTheProcessWhereSomethingIsStillAtWork) {
         std::_Exit(7);
       },
       testing::ExitedWithCode(7), "^$");
+}
+
+TEST(Interrupts, ASignalEndsWhatDoesNotStopCleanly) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  // Stopped cleanly, but nobody returns: the next question is the end.
+  EXPECT_EXIT(
+      {
+        Interrupts interrupts;
+        interrupts.end_if_signalled();
+        const std::stop_token stop = interrupts.stop_cleanly();
+        raise(SIGTERM);
+        while (!stop.stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        interrupts.end_if_signalled();
+        std::_Exit(7);
+      },
+      testing::KilledBySignal(SIGTERM), "stopping");
+  // The clean stop is over before the signal comes.
+  EXPECT_EXIT(
+      {
+        Interrupts interrupts;
+        const std::stop_token stop = interrupts.stop_cleanly();
+        interrupts.end_if_signalled();
+        raise(SIGTERM);
+        std::this_thread::sleep_for(std::chrono::minutes(1));
+        std::_Exit(stop.stop_requested() ? 8 : 7);
+      },
+      testing::KilledBySignal(SIGTERM), "^$");
 }
 
 TEST(Console, WordsForTimes) {

@@ -555,18 +555,12 @@ int run_shape(const Subject& subject, int argc, char** argv) {
   return 0;
 }
 
-bool is_wanted(const std::string& name) {
-  const char* list = std::getenv("SACCADE_BENCH_SHAPES");
-  const std::string wanted = list == nullptr ? kVitB32.name : list;
-  return wanted == "all" || ("," + wanted + ",").find("," + name + ",") != std::string::npos;
-}
-
 // Runs every shape in a child, forked before this process has threads.
 int run(int argc, char** argv) {
   int worst = 0;
   bool any = false;
   for (const Subject& subject : subjects()) {
-    if (!is_wanted(subject.name)) continue;
+    if (!is_wanted_shape(subject.name)) continue;
     any = true;
     const pid_t child = ::fork();
     if (child == 0) {

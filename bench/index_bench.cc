@@ -1,9 +1,13 @@
 // Benchmark of `saccade index` end to end: from image files on disk to a collection on disk.
 //
 //   indexing/<pictures>/<encoder>    images per second, and shares of the work
-//   rates/photographs/<encoder>      indexing JPEGs of 1024 x 768, and the encoder alone on prepared
-//                                    images, alternating: medians of images per second and of milliseconds of
-//                                    processor time per image, and the ratio of the two by both
+//   rates/<photographs>/<encoder>    indexing JPEGs of 1024 x 768 exactly, or those of 12 megapixels as the program does;
+//                                    the stages before the encoder alone (read and hash, decode, resize); and the encoder
+//                                    alone on prepared images; alternating. Medians of images per second, of each stage
+//                                    too as if it had all threads, and of milliseconds of processor time per image. Medians
+//                                    of ratios: indexing to the encoder, by the clock (share) and by processor time
+//                                    (share_cpu), to the slower of the two (of_slower), and to both one after the other
+//                                    (of_sum), as both use all threads
 //   processes/<JPEGs>/<encoder>      indexing with decoder processes, as the program does, and
 //                                    without, alternating: medians of milliseconds of processor and of
 //                                    wall time per image, and the median over the turns of the
@@ -23,12 +27,13 @@
 // the starter checkpoint, if it exists; a CLIP of toy size from tests/golden, which measures the rest of the
 // pipeline alone; and ViT-B/32 with random weights, in bf16 and fp32.
 //
-// All others decode exactly, as --exact-decode.
+// All others decode exactly, as --exact-decode, but rates of large photographs.
 //
 // Shares are of all seconds of work: reading, decoding and preprocessing summed over their threads, walking,
 // encoding and writing on the calling thread (see IngestReport).
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -48,12 +53,15 @@
 #include "saccade/collection/collection_reader.h"
 #include "saccade/collection/collection_writer.h"
 #include "saccade/collection/ingest/ingest.h"
+#include "saccade/collection/picture.h"
 #include "saccade/core/files/files.h"
+#include "saccade/core/hash.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/threads.h"
 #include "saccade/image/decode/process/decoder_pool.h"
 #include "saccade/image/image_codec.h"
+#include "saccade/image/read_pixels.h"
 #include "saccade/model/encoder_backend.h"
 
 #include "random_checkpoint.h"
@@ -308,61 +316,102 @@ Result<double> encoder_rate(EncoderBackend& encoder, int64_t pictures) {
          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-void compare_rates(benchmark::State& state, Inputs& inputs, const NamedSource& checkpoint) {
-  constexpr int kPictures = 192;
+// Images per second of the stages before the encoder, without it.
+struct PreparationRates {
+  double all = 0;  // by the clock
+  // As if the stage alone had all threads.
+  double read = 0;
+  double decode = 0;
+  double resize = 0;
+};
+
+Result<PreparationRates> preparation_rates(const fs::path& folder, EncoderBackend& encoder,
+                                           const IngestSettings& settings) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  }
+  SACCADE_ASSIGN(const std::unique_ptr<DecoderPool> decoders, DecoderPool::start({SACCADE_DECODER}));
+  DecodeOptions limits;
+  limits.processes = decoders.get();
+  const PixelOptions options = pixel_options(
+      encoder.preprocessing(), picture_decode_options(settings, encoder.preprocessing(), limits));
+  ThreadPool pool;
+  std::atomic<int64_t> reading = 0;  // nanoseconds
+  const auto start = std::chrono::steady_clock::now();
+  const auto read = [&](int64_t number) -> Result<std::string> {
+    const auto begun = std::chrono::steady_clock::now();
+    SACCADE_ASSIGN(std::string bytes, read_file(files[static_cast<size_t>(number)], limits.max_bytes));
+    benchmark::DoNotOptimize(sha256_hex(bytes));
+    reading += static_cast<int64_t>(1e9 * seconds_since(begun));
+    return bytes;
+  };
+  const PixelBatch batch = read_pixels(std::ssize(files), read, options, pool);
+  const auto count = static_cast<double>(batch.which.size());
+  const double seconds = seconds_since(start);
+  const double with_all = count * available_processors();
+  return PreparationRates{.all = count / seconds,
+                          .read = with_all * 1e9 / static_cast<double>(reading.load()),
+                          .decode = with_all / batch.seconds.decode,
+                          .resize = with_all / batch.seconds.use};
+}
+
+void compare_rates(benchmark::State& state, Inputs& inputs, const NamedSource& pictures,
+                   const NamedSource& checkpoint, const IngestSettings& settings) {
   constexpr int kRounds = 5;
-  const auto pictures =
-      inputs.folder("photographs", [](const fs::path& path) { return make_photographs(path, kPictures); });
-  if (!pictures) return state.SkipWithError(pictures.error().message.c_str());
+  const auto photographs = pictures.folder(inputs);
+  if (!photographs) return state.SkipWithError(photographs.error().message.c_str());
   const auto folder = checkpoint.folder(inputs);
   if (!folder) return state.SkipWithError(folder.error().message.c_str());
   const auto encoder = load_encoder(*folder, {.precision = checkpoint.precision, .threads = 0});
   if (!encoder) return state.SkipWithError(encoder.error().message.c_str());
   for (auto unused : state) {
-    std::vector<double> alone;
-    std::vector<double> indexing;
-    std::vector<double> shares;
-    std::vector<double> processor_alone;
-    std::vector<double> processor_indexing;
-    std::vector<double> processor_shares;
-    // Milliseconds per image, by stage.
-    std::map<std::string, std::vector<double>> stages;
-    if (auto warm = encoder_rate(**encoder, 32); !warm) state.SkipWithError(warm.error().message.c_str());
+    std::map<std::string, std::vector<double>> figures;
+    double count = 0;
+    if (auto warm = encoder_rate(**encoder, 32); !warm)
+      return state.SkipWithError(warm.error().message.c_str());
     for (int round = 0; round < kRounds; ++round) {
-      const double before = processor_seconds();
-      const auto rate = encoder_rate(**encoder, kPictures);
-      if (!rate) return state.SkipWithError(rate.error().message.c_str());
-      alone.push_back(*rate);
-      processor_alone.push_back(1e3 * (processor_seconds() - before) / kPictures);
       const fs::path collection = inputs.fresh();
-      const auto indexed = index_into(collection, *pictures, checkpoint.name, *folder, **encoder);
+      const auto indexed =
+          index_into(collection, *photographs, checkpoint.name, *folder, **encoder, true, settings);
       if (!indexed) return state.SkipWithError(indexed.error().message.c_str());
-      const IngestReport* report = &indexed->report;
-      indexing.push_back(static_cast<double>(report->added) / report->seconds.total);
-      shares.push_back(indexing.back() / alone.back());
-      processor_indexing.push_back(1e3 * indexed->processor / kPictures);
-      processor_shares.push_back(processor_alone.back() / processor_indexing.back());
-      const IngestReport::Seconds& seconds = report->seconds;
-      const std::pair<const char*, double> spent[] = {{"read_ms", seconds.read},
-                                                      {"decode_ms", seconds.decode},
-                                                      {"preprocess_ms", seconds.preprocess},
-                                                      {"prepare_ms", seconds.waiting},
-                                                      {"encode_ms", seconds.encode},
-                                                      {"write_ms", seconds.write}};
-      for (const auto& [stage, value] : spent) {
-        stages[stage].push_back(1e3 * value / static_cast<double>(report->added));
-      }
       std::error_code ignored;
       fs::remove_all(collection, ignored);
+      const IngestReport::Seconds& seconds = indexed->report.seconds;
+      count = static_cast<double>(indexed->report.added);
+      const double before = processor_seconds();
+      const auto alone = encoder_rate(**encoder, indexed->report.added);
+      if (!alone) return state.SkipWithError(alone.error().message.c_str());
+      const int64_t batch = IngestOptions{}.batch;
+      const int64_t encoded = (indexed->report.added + batch - 1) / batch * batch;  // whole batches
+      const double cpu_alone = 1e3 * (processor_seconds() - before) / static_cast<double>(encoded);
+      const auto prepared = preparation_rates(*photographs, **encoder, settings);
+      if (!prepared) return state.SkipWithError(prepared.error().message.c_str());
+      const double rate = count / seconds.total;
+      const double cpu = 1e3 * indexed->processor / count;
+      const std::pair<const char*, double> measured[] = {
+          {"encoder/s", *alone},
+          {"prepare/s", prepared->all},
+          {"read/s", prepared->read},
+          {"decode/s", prepared->decode},
+          {"resize/s", prepared->resize},
+          {"indexed/s", rate},
+          {"share", rate / *alone},
+          {"of_slower", rate / std::min(*alone, prepared->all)},
+          {"of_sum", rate * (1 / *alone + 1 / prepared->all)},
+          {"encoder_cpu_ms", cpu_alone},
+          {"indexed_cpu_ms", cpu},
+          {"share_cpu", cpu_alone / cpu},
+          {"read_ms", 1e3 * seconds.read / count},
+          {"decode_ms", 1e3 * seconds.decode / count},
+          {"preprocess_ms", 1e3 * seconds.preprocess / count},
+          {"prepare_ms", 1e3 * seconds.waiting / count},
+          {"encode_ms", 1e3 * seconds.encode / count},
+          {"write_ms", 1e3 * seconds.write / count}};
+      for (const auto& [name, value] : measured) figures[name].push_back(value);
     }
-    state.SetIterationTime(kPictures / median(indexing));
-    state.counters["encoder/s"] = median(alone);
-    state.counters["indexed/s"] = median(indexing);
-    state.counters["share"] = median(shares);
-    state.counters["encoder_cpu_ms"] = median(processor_alone);
-    state.counters["indexed_cpu_ms"] = median(processor_indexing);
-    state.counters["share_cpu"] = median(processor_shares);
-    for (const auto& [stage, values] : stages) state.counters[stage] = median(values);
+    for (const auto& [name, values] : figures) state.counters[name] = median(values);
+    state.SetIterationTime(count / median(figures["indexed/s"]));
   }
   state.SetLabel(fmt::format("{} threads", available_processors()));
 }
@@ -571,15 +620,6 @@ int run(int argc, char** argv) {
       add("indexing/" + pictures.name + "/" + checkpoint.name, pictures, checkpoint, false);
     }
   }
-  for (const NamedSource& checkpoint : checkpoints()) {
-    if (checkpoint.name == "toy") continue;  // the encoder's share is negligible
-    benchmark::RegisterBenchmark(
-        ("rates/photographs/" + checkpoint.name).c_str(),
-        [&inputs, checkpoint](benchmark::State& state) { compare_rates(state, inputs, checkpoint); })
-        ->Iterations(1)
-        ->UseManualTime()
-        ->Unit(benchmark::kSecond);
-  }
   for (const Jpegs& jpegs : kJpegs) {
     for (const NamedSource& checkpoint : checkpoints()) {
       if (checkpoint.name != "starter" && checkpoint.name != "random_ViT-B32_fp32") continue;
@@ -599,6 +639,24 @@ int run(int argc, char** argv) {
                     }};
   if (const std::string own = environment("SACCADE_BENCH_PICTURES"); !own.empty())
     large = {"own", existing(own)};
+  const NamedSource photographs{
+      "photographs", [](Inputs& made) {
+        return made.folder("photographs", [](const fs::path& path) { return make_photographs(path, 192); });
+      }};
+  for (const NamedSource& pictures : {photographs, large}) {
+    IngestSettings settings;
+    settings.fast_decode = pictures.name != photographs.name;
+    for (const NamedSource& checkpoint : checkpoints()) {
+      if (checkpoint.name == "toy") continue;  // the encoder's share is negligible
+      benchmark::RegisterBenchmark(fmt::format("rates/{}/{}", pictures.name, checkpoint.name).c_str(),
+                                   [&inputs, pictures, checkpoint, settings](benchmark::State& state) {
+                                     compare_rates(state, inputs, pictures, checkpoint, settings);
+                                   })
+          ->Iterations(1)
+          ->UseManualTime()
+          ->Unit(benchmark::kSecond);
+    }
+  }
   const std::pair<const char*, decltype(&compare_large)> comparisons[] = {{"large", &compare_large},
                                                                           {"cosines", &compare_embeddings}};
   for (const auto& [name, compare] : comparisons) {

@@ -240,6 +240,12 @@ Status write_random_colpali(const fs::path& folder, const ColPaliShape& shape) {
   return write_file_atomic(folder / "tokenizer.json", dump_json(tokenizer));
 }
 
+bool is_wanted_shape(const std::string& name) {
+  const char* list = std::getenv("SACCADE_BENCH_SHAPES");
+  const std::string wanted = list == nullptr ? kVitB32.name : list;
+  return wanted == "all" || ("," + wanted + ",").find("," + name + ",") != std::string::npos;
+}
+
 Result<ScratchFolder> ScratchFolder::make() {
   std::string name = (fs::temp_directory_path() / "saccade-bench-XXXXXX").string();
   if (::mkdtemp(name.data()) == nullptr) return fail_errno(errno, "make a folder like " + name);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 
 #include "saccade/core/error.h"
 
@@ -74,6 +75,9 @@ inline constexpr int64_t kColPaliPrompt = 6;  // tokens behind the patches
 Status write_random_clip(const std::filesystem::path& folder, const ClipShape& shape);
 Status write_random_siglip(const std::filesystem::path& folder, const SiglipShape& shape);
 Status write_random_colpali(const std::filesystem::path& folder, const ColPaliShape& shape);
+
+// Returns true if SACCADE_BENCH_SHAPES, a list with commas, or "all", has the name. Without it ViT-B/32 alone is wanted.
+bool is_wanted_shape(const std::string& name);
 
 // A folder below the system's temporary one, removed with its contents by the destructor.
 class ScratchFolder {

@@ -7,11 +7,11 @@
 //                second on such texts in batches of 64, and with the library's queries per second one after
 //                the other. Each is also given in milliseconds of processor time, which other work
 //                disturbs less
-//   serve/soak   2,000 connections of good, slow, broken and huge requests: invalid answers
-//                (test_load.h), and the server's memory before, half-way and after
+//   serve/half   requests that arrive by themselves, at half of the rate of serve/load: latency percentiles from
+//                a request's arrival, beside those of full load
 //
 // usage: serve_bench [--benchmark_filter=serve/idle] [--checkpoint starter|vit-b-32|vit-l-14|FOLDER]
-//                    [--rows N] [--connections N] [--seconds S] [--soak S] [--clients N] [--program PATH]
+//                    [--rows N] [--connections N] [--seconds S] [--program PATH]
 // Rows are random, since their meaning does not matter. vit-l-14 has that model's text tower and ViT-B/32's
 // image tower, which texts do not use.
 #include <algorithm>
@@ -130,10 +130,56 @@ Status idle(const ServerProcess& server, const fs::path& folder, EncoderBackend&
   return {};
 }
 
-Status load(const ServerProcess& server, const fs::path& folder, EncoderBackend& encoder,
-            const Arguments& arguments) {
-  // So many that hardly one is asked for twice, as the server remembers those of a moment ago.
-  const auto asked = written_texts(400'000);
+// Returns queries for the server. There are so many that hardly one is asked for twice, as the server remembers those of a
+// moment ago.
+std::vector<LoadKind> queries_of(const std::vector<std::string>& texts) {
+  std::vector<LoadKind> kinds;
+  for (const std::string& text : texts) {
+    kinds.push_back(
+        {.name = "query", .request = serve::test::load_request("GET", query_of(text)), .right = {200}});
+  }
+  return kinds;
+}
+
+struct FullLoad {
+  LoadOutcome outcome;
+  double seconds = 0;
+  double work = 0;  // the server's seconds of the processor a request
+
+  [[nodiscard]] double rate() const { return static_cast<double>(outcome.requests) / seconds; }
+};
+
+FullLoad full_load(const ServerProcess& server, const Arguments& arguments,
+                   const std::vector<LoadKind>& kinds) {
+  (void)serve::test::put_under_load(server.port(), arguments.connections, 1, kinds);
+  FullLoad full;
+  const auto start = std::chrono::steady_clock::now();
+  const double before = server.worked();
+  full.outcome = serve::test::put_under_load(server.port(), arguments.connections, arguments.seconds, kinds);
+  full.seconds = seconds_since(start);
+  full.work = (server.worked() - before) / static_cast<double>(std::max<int64_t>(1, full.outcome.requests));
+  tell(fmt::format("load, {} connections, {} rows", arguments.connections, arguments.rows).c_str(),
+       full.outcome, full.seconds);
+  return full;
+}
+
+void half_load(const ServerProcess& server, const Arguments& arguments, const std::vector<LoadKind>& kinds,
+               FullLoad& full) {
+  const auto start = std::chrono::steady_clock::now();
+  LoadOutcome half =
+      serve::test::put_at_rate(server.port(), full.rate() / 2, arguments.seconds, kinds, {.seed = 3});
+  tell("half load, requests arrive by themselves", half, seconds_since(start));
+  const double p50 = half.percentile(0.5);
+  const double p99 = half.percentile(0.99);
+  fmt::print(
+      "half load: p50 {:.1f} ms, p99 {:.1f} ms, {:.2f} times the median; full load: {:.1f} and {:.1f} ms\n",
+      1e3 * p50, 1e3 * p99, p50 > 0 ? p99 / p50 : 0, 1e3 * full.outcome.percentile(0.5),
+      1e3 * full.outcome.percentile(0.99));
+}
+
+Result<FullLoad> load(const ServerProcess& server, const fs::path& folder, EncoderBackend& encoder,
+                      const Arguments& arguments, const std::vector<std::string>& asked,
+                      const std::vector<LoadKind>& kinds) {
   std::vector<TokenizedText> tokens;
   for (const std::string& text : std::span(asked).first(4096))
     tokens.push_back(encoder.tokenizer()->encode(text, encoder.info().context));
@@ -153,35 +199,19 @@ Status load(const ServerProcess& server, const fs::path& folder, EncoderBackend&
     return {};
   };
   SACCADE_TRY(encode());
-  std::vector<LoadKind> kinds;
-  for (const std::string& text : asked) {
-    kinds.push_back(
-        {.name = "query", .request = serve::test::load_request("GET", query_of(text)), .right = {200}});
-  }
-  (void)serve::test::put_under_load(server.port(), arguments.connections, 1, kinds);
-  const auto start = std::chrono::steady_clock::now();
-  const double before = server.worked();
-  LoadOutcome outcome =
-      serve::test::put_under_load(server.port(), arguments.connections, arguments.seconds, kinds);
-  const double took = seconds_since(start);
-  const double work =
-      (server.worked() - before) / static_cast<double>(std::max<int64_t>(1, outcome.requests));
+  FullLoad full = full_load(server, arguments, kinds);
   SACCADE_TRY(encode());
   const std::vector<LoadKind> few(kinds.begin(), kinds.begin() + 512);
   const auto again = std::chrono::steady_clock::now();
   LoadOutcome remembered = serve::test::put_under_load(server.port(), arguments.connections,
                                                        arguments.seconds / 2, few, {.seed = 2});
-  const double took_again = seconds_since(again);
-  tell(fmt::format("load, {} connections, {} rows", arguments.connections, arguments.rows).c_str(), outcome,
-       took);
-  tell("load, 512 texts again and again", remembered, took_again);
-  const double rate = static_cast<double>(outcome.requests) / took;
+  tell("load, 512 texts again and again", remembered, seconds_since(again));
   const double alone = (encoder_rates[0] + encoder_rates[1]) / 2;
   fmt::print("encoder alone, batches of 64: {:.1f} and {:.1f} texts a second; served {:.2f} of it\n",
-             encoder_rates[0], encoder_rates[1], rate / alone);
+             encoder_rates[0], encoder_rates[1], full.rate() / alone);
   fmt::print(
       "of the processor: {:.2f} ms a request of the server, {:.2f} and {:.2f} ms a text of the encoder\n",
-      1e3 * work, 1e3 * encoder_work[0], 1e3 * encoder_work[1]);
+      1e3 * full.work, 1e3 * encoder_work[0], 1e3 * encoder_work[1]);
   SACCADE_ASSIGN(const CollectionReader collection, CollectionReader::open(folder));
   ThreadPool pool;
   const auto one_by_one = std::chrono::steady_clock::now();
@@ -196,11 +226,12 @@ Status load(const ServerProcess& server, const fs::path& folder, EncoderBackend&
   fmt::print("library, one query after the other: {:.1f} a second, {:.2f} ms of the processor each\n",
              static_cast<double>(searched) / seconds_since(one_by_one),
              1e3 * (own_work() - before_those) / static_cast<double>(searched));
-  return {};
+  return full;
 }
 
 Status run(const Arguments& arguments) {
-  if (!arguments.runs("idle") && !arguments.runs("load")) return {};
+  const bool loads = arguments.runs("load") || arguments.runs("half");
+  if (!arguments.runs("idle") && !loads) return {};
   SACCADE_ASSIGN(const ScratchFolder scratch, ScratchFolder::make());
   SACCADE_ASSIGN(const fs::path checkpoint, checkpoint_folder(arguments.checkpoint, scratch.path()));
   SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(checkpoint.string()));
@@ -213,7 +244,17 @@ Status run(const Arguments& arguments) {
   }
   fmt::print("{}, {} rows of {}\n", arguments.checkpoint, arguments.rows, loaded.id.dim);
   if (arguments.runs("idle")) SACCADE_TRY(idle(server, folder, *loaded.encoder));
-  if (arguments.runs("load")) SACCADE_TRY(load(server, folder, *loaded.encoder, arguments));
+  if (loads) {
+    const auto asked = written_texts(400'000);
+    const std::vector<LoadKind> kinds = queries_of(asked);
+    FullLoad full;
+    if (arguments.runs("load")) {
+      SACCADE_ASSIGN(full, load(server, folder, *loaded.encoder, arguments, asked, kinds));
+    } else {
+      full = full_load(server, arguments, kinds);
+    }
+    if (arguments.runs("half")) half_load(server, arguments, kinds, full);
+  }
   fmt::print("the server's exit status: {}\n", server.stop());
   return {};
 }

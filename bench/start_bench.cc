@@ -1,6 +1,7 @@
 // Benchmark of start-up time: from starting the program to its exit. It runs commands that take no time of
-// their own, and one search over a small collection, with the starter and with a ViT-B/32 of random weights
-// in fp32 and int8.
+// their own, and one search over a small collection, with the starter and with a CLIP of random weights in fp32,
+// bf16 and int8: what a person waits for from the command to the first answer. Shapes are those that
+// SACCADE_BENCH_SHAPES lists, of ViT-B/32, ViT-L/14 and ViT-H/14 (or "all": 6 GB on disk); the default is ViT-B/32.
 //
 // Each iteration runs an empty process (/bin/true) first, so that "of_empty" compares the machine with
 // itself. Other load disturbs wall times, but hardly processor time (user and system, all threads). Files are
@@ -19,6 +20,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <benchmark/benchmark.h>
@@ -36,6 +38,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kPictures = 40;
+// The shapes, and in how many images they search: indexing takes a larger one seconds an image.
+constexpr std::pair<ClipShape, int> kShapes[] = {{kVitB32, kPictures}, {kVitL14, 4}, {kVitH14, 4}};
 constexpr int kMemoryRuns = 3;
 
 struct Run {
@@ -147,10 +151,10 @@ void start_and_end(benchmark::State& state, const std::vector<std::string>& word
   state.counters["of_empty"] = median(seconds) / median(empty);
 }
 
-Status make_pictures(const fs::path& folder) {
+Status make_pictures(const fs::path& folder, int count) {
   std::error_code error;
   fs::create_directories(folder, error);
-  for (int i = 0; i < kPictures; ++i) {
+  for (int i = 0; i < count; ++i) {
     Image image{96, 96, 3, PixelMode::kRgb, std::vector<uint8_t>(size_t{96} * 96 * 3)};
     for (size_t at = 0; at < image.pixels.size(); ++at) {
       image.pixels[at] =
@@ -162,11 +166,11 @@ Status make_pictures(const fs::path& folder) {
   return {};
 }
 
-// Makes a B/32 with CLIP's own tokenizer.
-Status make_checkpoint(const fs::path& folder) {
+// Makes a CLIP with its own tokenizer.
+Status make_checkpoint(const fs::path& folder, const ClipShape& shape) {
   std::error_code error;
   fs::create_directories(folder, error);
-  SACCADE_TRY(write_random_clip(folder, kVitB32));
+  SACCADE_TRY(write_random_clip(folder, shape));
   for (const char* name : {"vocab.json", "merges.txt"}) {
     fs::copy_file(fs::path(test::kSourceDir) / "tests/golden/tokenizers/clip" / name, folder / name, error);
     if (error) return fail(ErrorCode::kIo, "copy {}: {}", name, error.message());
@@ -182,27 +186,50 @@ Status index(const fs::path& pictures, const fs::path& collection, const fs::pat
   return {};
 }
 
-Status prepare(const fs::path& folder) {
+// A search to measure: its name, and the collection's folder.
+using Searches = std::vector<std::pair<std::string, fs::path>>;
+
+Status prepare(const fs::path& folder, Searches& searches) {
   // The program's cache of checkpoints stays in the folder.
   ::setenv("XDG_CACHE_HOME", (folder / "cache").c_str(), 1);
-  SACCADE_TRY(make_pictures(folder / "pictures"));
-  SACCADE_TRY(make_checkpoint(folder / "b32"));
-  SACCADE_TRY(index(folder / "pictures", folder / "starter", fs::path(test::kSourceDir) / "models/starter"));
-  SACCADE_TRY(index(folder / "pictures", folder / "clip", folder / "b32"));
-  return index(folder / "pictures", folder / "clip-int8", folder / "b32", "int8");
+  const auto pictures = [&](int count) -> Result<fs::path> {
+    fs::path made = folder / fmt::format("pictures-{}", count);
+    SACCADE_TRY(make_pictures(made, count));
+    return made;
+  };
+  SACCADE_ASSIGN(const fs::path many, pictures(kPictures));
+  SACCADE_TRY(index(many, folder / "starter", fs::path(test::kSourceDir) / "models/starter"));
+  searches.emplace_back("start/search/starter", folder / "starter");
+  for (const auto& [shape, count] : kShapes) {
+    if (!is_wanted_shape(shape.name)) continue;
+    std::string name = shape.name;
+    std::erase(name, '/');
+    SACCADE_ASSIGN(const fs::path indexed, pictures(count));
+    SACCADE_TRY(make_checkpoint(folder / name, shape));
+    for (const std::string precision : {"fp32", "bf16", "int8"}) {
+      const fs::path collection = folder / fmt::format("{}-{}", name, precision);
+      SACCADE_TRY(index(indexed, collection, folder / name, precision));
+      searches.emplace_back(
+          fmt::format("start/search/{}{}", name, precision == "fp32" ? "" : "/" + precision), collection);
+    }
+  }
+  return {};
 }
 
 int run_all(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   auto scratch = ScratchFolder::make();
-  const Status prepared = scratch ? prepare(scratch->path()) : Status(tl::unexpected(scratch.error()));
+  Searches searches;
+  const Status prepared =
+      scratch ? prepare(scratch->path(), searches) : Status(tl::unexpected(scratch.error()));
   if (!prepared) {
     std::fprintf(stderr, "start_bench: %s\n", prepared.error().message.c_str());
     return 1;
   }
-  const auto add = [](const char* name, const std::vector<std::string>& words) {
-    benchmark::RegisterBenchmark(name, [words](benchmark::State& state) { start_and_end(state, words); })
+  const auto add = [](const std::string& name, const std::vector<std::string>& words) {
+    benchmark::RegisterBenchmark(name.c_str(),
+                                 [words](benchmark::State& state) { start_and_end(state, words); })
         ->Iterations(30)
         ->UseManualTime()
         ->Unit(benchmark::kMillisecond);
@@ -210,10 +237,9 @@ int run_all(int argc, char** argv) {
   const std::string program = SACCADE_PROGRAM;
   add("start/version", {program, "--version"});
   add("start/help", {program, "--help"});
-  add("start/search/starter", {program, "search", "-c", scratch->path() / "starter", "a", "red", "car"});
-  add("start/search/ViT-B32", {program, "search", "-c", scratch->path() / "clip", "a", "red", "car"});
-  add("start/search/ViT-B32/int8",
-      {program, "search", "-c", scratch->path() / "clip-int8", "a", "red", "car"});
+  for (const auto& [name, collection] : searches) {
+    add(name, {program, "search", "-c", collection, "a", "red", "car"});
+  }
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   return 0;

@@ -1,5 +1,12 @@
 # libsaccade: the product's modules up to the engine as one shared and one static library, with the public headers
 # (src/saccade/*.h), a CMake package and a file for pkg-config.
+
+# Version of the binary interface: before 1.0 each minor version may change it.
+set(SACCADE_SOVERSION ${SACCADE_SOVERSION})
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+  set(SACCADE_SOVERSION 0.${PROJECT_VERSION_MINOR})
+endif()
+
 set(library_modules core image text nn index hub model collection search engine)
 set(library_objects "")
 set(library_links "")
@@ -15,7 +22,7 @@ add_library(saccade_shared SHARED ${library_objects})
 add_library(saccade_static STATIC ${library_objects})
 add_library(saccade::saccade ALIAS saccade_shared)
 set_target_properties(saccade_shared PROPERTIES
-  OUTPUT_NAME saccade EXPORT_NAME saccade VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE CXX
+  OUTPUT_NAME saccade EXPORT_NAME saccade VERSION ${PROJECT_VERSION} SOVERSION ${SACCADE_SOVERSION} LINKER_LANGUAGE CXX
   VERIFY_INTERFACE_HEADER_SETS ON)
 set_target_properties(saccade_static PROPERTIES OUTPUT_NAME saccade LINKER_LANGUAGE CXX)
 target_sources(saccade_shared PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/src FILES ${public_headers})
@@ -72,6 +79,8 @@ set(package ${CMAKE_INSTALL_LIBDIR}/cmake/saccade)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/saccadeConfig.cmake.in ${PROJECT_BINARY_DIR}/package/saccadeConfig.cmake
                               INSTALL_DESTINATION ${package} PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/saccadeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+# The file for pkg-config names the prefix relative to itself, so that an installed tree can be moved.
+file(RELATIVE_PATH SACCADE_PC_TO_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/saccade.pc.in ${PROJECT_BINARY_DIR}/package/saccade.pc @ONLY)
 install(TARGETS saccade_shared EXPORT saccade
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development

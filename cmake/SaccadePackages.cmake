@@ -1,4 +1,4 @@
-# Debian packages by CPack, one a component: saccade (program, decoder, starter, units), libsaccade0 (named after the
+# Debian packages by CPack, one a component: saccade (program, decoder, starter, units), libsaccade0.1 (named after the
 # SOVERSION), libsaccade-dev, saccade-lab, and python3-saccade where the Python package is built for the system's Python.
 # `./dev release` makes them (docs/packages.md). Libraries that the files are linked with are looked up in the system's
 # packages; those that are loaded late are the group `run` of tools/packages/debian.txt.
@@ -44,7 +44,7 @@ set(CPACK_DEBIAN_SACCADE_PACKAGE_SUGGESTS "ffmpeg, saccade-lab")
 set(CPACK_COMPONENT_SACCADE_DESCRIPTION
     "Program, server and starter model.\nIndexes folders of images, searches them by text, by images or by both, and serves a search page and an API.")
 
-set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libsaccade${PROJECT_VERSION_MAJOR})
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libsaccade${SACCADE_SOVERSION})
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS "saccade ${of_this_version}")
 set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "Shared library.\nThe library behind the program, for programs in C++20.")
@@ -52,7 +52,7 @@ set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "Shared library.\nThe library behind the
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libsaccade-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
-    "libsaccade${PROJECT_VERSION_MAJOR} ${of_this_version}, libexpected-dev")
+    "libsaccade${SACCADE_SOVERSION} ${of_this_version}, libexpected-dev")
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "Headers, static library, CMake package and pkg-config file.")
 
 set(CPACK_DEBIAN_LAB_PACKAGE_NAME saccade-lab)
@@ -66,7 +66,7 @@ set(CPACK_DEBIAN_PYTHON3_PACKAGE_SECTION python)
 if(TARGET saccade_python)
   find_package(Python 3.11 REQUIRED COMPONENTS Interpreter)
   math(EXPR next "${Python_VERSION_MINOR} + 1")
-  set(CPACK_DEBIAN_PYTHON3_PACKAGE_DEPENDS "libsaccade${PROJECT_VERSION_MAJOR} ${of_this_version}, python3-numpy, \
+  set(CPACK_DEBIAN_PYTHON3_PACKAGE_DEPENDS "libsaccade${SACCADE_SOVERSION} ${of_this_version}, python3-numpy, \
 python3 (>= 3.${Python_VERSION_MINOR}), python3 (<< 3.${next})")
 endif()
 set(CPACK_COMPONENT_PYTHON3_DESCRIPTION "Python package.\nimport saccade: the library's functions on NumPy arrays.")

@@ -440,14 +440,14 @@ def request_bodies() -> None:
 
     body("own_text", "api/search", {"text": "a red bell", "k": 3})
     body("own_picture", "api/collections/pictures/search", {"image": picture, "k": 3, "group_duplicates": False})
-    body("own_composed", "api/search", {"image": base64_png, "text": "at night", "compose": "sum", "weight": 0.4})
+    body("own_composed", "api/search", {"image": base64_png, "text": "at night", "compose": "sum", "text_weight": 0.4})
     body("own_was", "api/search", {"like": 1, "text": "two cats", "was": "a bell", "compose": "difference"})
     body("own_like", "api/search", {"like": 2, "k": 5, "offset": 1, "collection": "pictures"})
     body("own_everything", "api/search", {
         "text": "cats -dogs bell:2", "literal": False, "filter": "width > 100 and format = jpeg", "k": 2, "offset": 1,
-        "group_duplicates": True, "long_query": "chunk", "candidates": 4, "cut": 0.5, "sort": "date", "keyword_weight": 0.3})
+        "group_duplicates": True, "chunk_long_text": True, "candidates": 4, "min_probability": 0.5, "order": "date", "keyword_weight": 0.3})
     body("own_unknown_field", "api/search", {"text": "a", "limit": 3})
-    body("own_wrong_types", "api/search", {"text": 3, "k": "3", "group_duplicates": "yes", "weight": [], "image": {}})
+    body("own_wrong_types", "api/search", {"text": 3, "k": "3", "group_duplicates": "yes", "text_weight": [], "image": {}})
     body("own_numbers_too_large", "api/search", {"text": "a", "k": 2**63 - 1, "offset": 2**63 - 1})
     put("request_body", "own_broken", 'api/search\n{"text": "a", ')
     put("request_body", "own_not_utf8", b'api/search\n{"text": "\xff\xfe"}')

@@ -6,7 +6,11 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <stop_token>
+#include <string>
+#include <type_traits>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 
@@ -32,14 +36,36 @@ struct Session {
 
 using Command = std::function<Result<int>(Session&)>;
 
+// Makes `command` store run(*arguments, session) in `chosen` if it is given. `arguments` is what its options fill.
+template <typename Arguments>
+void run_when_given(CLI::App& command, Command& chosen, const std::shared_ptr<Arguments>& arguments,
+                    Result<int> (*run)(const std::type_identity_t<Arguments>&, Session&)) {
+  command.callback([&chosen, arguments, run] {
+    chosen = [arguments, run](Session& session) { return run(*arguments, session); };
+  });
+}
+// Likewise for a function that changes its arguments.
+template <typename Arguments>
+void run_when_given(CLI::App& command, Command& chosen, const std::shared_ptr<Arguments>& arguments,
+                    Result<int> (*run)(std::type_identity_t<Arguments>&, Session&)) {
+  command.callback([&chosen, arguments, run] {
+    chosen = [arguments, run](Session& session) { return run(*arguments, session); };
+  });
+}
+
 // Keeps accepting an option under its earlier name, which help and completion do not show.
-inline void add_old_name(CLI::App& command, CLI::Option* option, const std::string& name) {
-  const auto set = [option](const std::string& value) {
-    option->clear();
-    option->add_result(value);
-    option->run_callback();
+inline void add_old_name(CLI::App& command, const std::string& option, const std::string& old_name) {
+  CLI::Option* now = command.get_option(option);
+  const auto set = [now](const std::string& value) {
+    now->clear();
+    now->add_result(value);
+    now->run_callback();
   };
-  command.add_option_function<std::string>(name, set)->group("");
+  if (now->get_items_expected_max() == 0) {
+    command.add_flag_callback(old_name, [set] { set("true"); })->group("");
+  } else {
+    command.add_option_function<std::string>(old_name, set)->group("");
+  }
 }
 
 }  // namespace saccade::app

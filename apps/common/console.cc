@@ -94,13 +94,22 @@ namespace {
 // Pipe to which the handler writes a signal's number, since it can access nothing else. -1 until there is a
 // pipe.
 std::atomic<int> signal_pipe{-1};
+std::atomic<int> last_signal{0};  // 0: none has come
 static_assert(std::atomic<int>::is_always_lock_free);
 
 extern "C" void note_signal(int number) {
   const int kept = errno;
+  last_signal = number;
   const auto byte = static_cast<char>(number);
   [[maybe_unused]] const ssize_t written = ::write(signal_pipe, &byte, 1);
   errno = kept;
+}
+
+// Restores the default action and raises the signal, so that a shell sees why the program ended.
+[[noreturn]] void end_by(int number) {
+  signal(number, SIG_DFL);
+  raise(number);
+  std::_Exit(128 + number);
 }
 
 }  // namespace
@@ -122,10 +131,7 @@ struct Interrupts::State {
         source.request_stop();
         continue;
       }
-      // Restores the default action and raises the signal, so that a shell sees why the program ended.
-      signal(byte, SIG_DFL);
-      raise(byte);
-      std::_Exit(128 + byte);
+      end_by(byte);
     }
   }
 };
@@ -152,6 +158,11 @@ Interrupts::Interrupts() : state_(std::make_shared<State>()) {
 std::stop_token Interrupts::stop_cleanly() {
   state_->clean = true;
   return state_->source.get_token();
+}
+
+void Interrupts::end_if_signalled() {
+  state_->clean = false;
+  if (const int number = last_signal; number != 0) end_by(number);
 }
 
 ProgressLine::ProgressLine(bool quiet)

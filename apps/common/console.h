@@ -61,6 +61,9 @@ class Interrupts {
   // Makes the first signal request a stop through the token, and the second one end the program. Without this
   // call the first one ends it.
   std::stop_token stop_cleanly();
+  // Ends the program as the signal does, if one has come, and lets the next one end it again. A prompt calls it
+  // where it waits for input: a library that reads lines may return from a signal as if the input had ended.
+  void end_if_signalled();
 
  private:
   struct State;

@@ -68,13 +68,9 @@ void add_decode_options(CLI::App& app, Decoders& decoders) {
     if (command != nullptr && *below != '\0') command = find_command(*command, below);
     if (command == nullptr) continue;  // training lies in a program of its own
     CLI::Option* option =
-        command
-            ->add_option(
-                "--decode-memory", decoders.memory_mb,
-                "memory limit of all decoder processes together, in MiB; larger images are refused; 0: a "
-                "quarter of the machine's memory")
-            ->transform(whole_number(0, 1 << 24))
-            ->capture_default_str();
+        add_number(*command, "--decode-memory", decoders.memory_mb, whole_number(0, 1 << 24),
+                   "memory limit of all decoder processes together, in MiB; larger images are refused; 0: a "
+                   "quarter of the machine's memory");
     // Beside what else bounds the command.
     for (const char* neighbour : {"--max-pixels", "--memory", "--threads"}) {
       if (const CLI::Option* found = command->get_option_no_throw(neighbour)) {

@@ -57,30 +57,16 @@ void add_engine_options(CLI::App& command, EngineArguments& arguments, std::vect
       ->capture_default_str();
   command.add_option("--set", arguments.set,
                      "FIELD=VALUE: extra field in the engine's requests; VALUE is JSON or a plain word");
-  command
-      .add_option(
-          "--concurrency", options.calls_at_once,
-          "number of concurrent requests; 0: the engine's default (openai 4, automatic1111 1, comfyui 2)")
-      ->transform(whole_number(0, 256))
-      ->capture_default_str();
-  command.add_option("--timeout", arguments.timeout, "timeout of a request, in seconds")
-      ->transform(whole_number(1, 86'400))
-      ->capture_default_str();
-  command
-      .add_option("--tries", options.retry.tries,
-                  "maximum number of attempts for a request that fails temporarily")
-      ->transform(whole_number(1, 100))
-      ->capture_default_str();
-  command
-      .add_option("--max-requests", options.max_requests,
-                  "maximum number of requests, retries included; 0: no limit")
-      ->transform(whole_number(0))
-      ->capture_default_str();
-  command
-      .add_option("--max-bytes", options.max_bytes,
-                  "maximum number of bytes exchanged with the engine; 0: no limit")
-      ->transform(whole_number(0))
-      ->capture_default_str();
+  add_number(command, "--concurrency", options.calls_at_once, whole_number(0, 256),
+             "number of concurrent requests; 0: the engine's default (openai 4, automatic1111 1, comfyui 2)");
+  add_number(command, "--timeout", arguments.timeout, whole_number(1, 86'400),
+             "timeout of a request, in seconds");
+  add_number(command, "--tries", options.retry.tries, whole_number(1, 100),
+             "maximum number of attempts for a request that fails temporarily");
+  add_number(command, "--max-requests", options.max_requests, whole_number(0),
+             "maximum number of requests, retries included; 0: no limit");
+  add_number(command, "--max-bytes", options.max_bytes, whole_number(0),
+             "maximum number of bytes exchanged with the engine; 0: no limit");
 }
 
 Result<std::unique_ptr<PictureEngine>> engine_of(const EngineArguments& arguments) {

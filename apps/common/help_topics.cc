@@ -42,6 +42,39 @@ SACCADE_ENGINE_KEY, for OpenAI's own address also from OPENAI_API_KEY. --set FIE
 --prompt changes the instruction, --max-requests and --max-bytes bound what is spent.
 )";
 
+constexpr std::string_view kEnvironment = R"(Environment variables that the programs read. All are optional.
+
+  SACCADE_COLLECTION     collection of commands without -c: a folder, or weaviate://HOST:PORT/NAME
+  SACCADE_STARTER        folder of the starter checkpoint, in place of the one that comes with the program
+  SACCADE_COMPOSER       folder of the starter's composer (--compose starter), likewise
+  SACCADE_EDITOR         folder of the image editor (generate edits), likewise
+  SACCADE_ENGINE_KEY     key of an image engine (saccade help engines); OPENAI_API_KEY at OpenAI's own address
+  SACCADE_WEAVIATE_KEY   key of a Weaviate cluster, or SACCADE_WEAVIATE_KEY_FILE, a file with the key
+  SACCADE_CPU            instructions that kernels use at most: portable, avx2, avx_vnni, avx512, avx512_vnni, avx512_bf16
+                         or amx; on arm64 portable, neon, dotprod or i8mm (default: all that the processor has)
+
+Folders:
+
+  XDG_CACHE_HOME         caches: fingerprints, embeddings of evaluations, the hub (default: ~/.cache)
+  XDG_STATE_HOME         remembered collections, model aliases, history of the search prompt (default: ~/.local/state)
+
+Model hub, as Hugging Face's tools read them:
+
+  HF_ENDPOINT            address of the hub
+  HF_TOKEN               access token, or HUGGING_FACE_HUB_TOKEN; else the file HF_TOKEN_PATH, or token in HF_HOME
+  HF_HUB_DISABLE_IMPLICIT_TOKEN   1: send no token without --token-file
+  HF_HOME                folder of token and cache (default: huggingface in XDG_CACHE_HOME)
+  HF_HUB_CACHE           folder of downloaded models, or HUGGINGFACE_HUB_CACHE (default: hub in HF_HOME)
+  HF_HUB_OFFLINE         1: do not use the network; also TRANSFORMERS_OFFLINE
+
+Network and terminal:
+
+  SSL_CERT_FILE          file of certificates to trust; else REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE, else the system's
+  https_proxy, no_proxy  and the other proxy variables of libcurl, for model pull, image engines and clusters
+  NO_COLOR               not empty: output without colour
+  PATH                   folders of ffmpeg and ffprobe (videos) and of the programs of poppler-utils (PDF)
+)";
+
 constexpr std::string_view kExchange =
     R"(`collection export FOLDER` writes, and `collection import FOLDER` reads:
 
@@ -76,6 +109,39 @@ constexpr std::string_view kFilters =
 With any of * ? [ in it, the text of ~ is a glob over the whole value; of keywords one has to match. "taken" is the
 camera's clock, "date" is that or else the file's time, "added" is when the image was indexed. A comparison with a value
 that an image does not have is false; "not" inverts it, and != means not =.
+)";
+
+constexpr std::string_view kFormats =
+    R"(Images. Folders are searched for these endings; a file's content decides its format:
+
+  .jpg .jpeg .jpe .jfif    JPEG
+  .png                     PNG
+  .webp                    WebP, its first frame
+  .gif                     GIF, its first frame
+  .tif .tiff               TIFF, its first page
+  .bmp .dib                Windows bitmap
+  .heic .heif .hif .avif   HEIC and AVIF
+  .svg .svgz               SVG, drawn at the size that the model needs
+  .3fr .arw .cr2 .cr3 .crw .dcr .dng .erf .fff .iiq .kdc .mef .mos .mrw .nef .nrw .orf .pef .raf .rw2 .rwl .sr2 .srf .srw .x3f
+                           RAW photographs, by their embedded preview; in builds with LibRaw
+  .mp4 .m4v .mov .mkv .webm .avi .mpg .mpeg .mts .m2ts .3gp .wmv .asf .flv .ogv
+                           videos, a frame for each scene, if ffmpeg is installed (--video-seconds, --video-frames)
+
+Captions are read from .txt files beside images, and from datasets (--captions; saccade help datasets). `saccade-decode`
+without arguments prints what this installation decodes.
+
+Checkpoints: folders in Hugging Face's or OpenCLIP's layout. Weights are read from .safetensors, else from torch's own files.
+
+Documents of illustrate: text, Markdown, HTML and PDF (poppler-utils). Its output is Markdown or HTML.
+
+Outputs:
+
+  --json                 one JSON object; search --queries and watch print one a line
+  --format, --paths      text for scripts (saccade help output)
+  --html, report -o      a page in one file, with its images
+  embed -o               .npy: float32 [n, dim], beside it names as JSON; .safetensors: the tensor rows, and names as metadata
+  collection export      rows.npy and items.jsonl (saccade help exchange)
+  -o of eval and train   a run folder (saccade help runs)
 )";
 
 constexpr std::string_view kOutput = R"(--format prints a text for each hit. Fields stand in braces:
@@ -139,16 +205,18 @@ constexpr std::string_view kScores =
                    tokens; after --rerank it is the second model's score
 match_probability  calibrated probability that the hit is right, learned when the collection was indexed from queries
                    whose answers its captions know. Empty without enough captions
---cut P            leaves out hits below probability P
+--min-probability P  leaves out hits whose match_probability is below P
 keywords           matches in captions, file and folder names are fused with the ranking by similarity (--keyword-weight
                    sets their weight); a hit that they brought shows them: [red apple: caption]
 )";
 
-constexpr std::array<HelpTopic, 9> kTopics{{
+constexpr std::array<HelpTopic, 11> kTopics{{
     {"datasets", "how datasets are named, and which layouts are read", kDatasets},
     {"engines", "programs that draw images, for illustrate and generate", kEngines},
+    {"environment", "environment variables that the programs read", kEnvironment},
     {"exchange", "files of collection export and import", kExchange},
     {"filters", "conditions on images, for --filter", kFilters},
+    {"formats", "files that are read and written", kFormats},
     {"output", "fields of search --format", kOutput},
     {"protocols", "how figures are defined", kProtocols},
     {"queries", "signs and weights in a query", kQueries},

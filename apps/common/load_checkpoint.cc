@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "saccade/collection/starter_warning.h"
+#include "saccade/model/device/device_name.h"
 #include "saccade/model/options/precision_choice.h"
 #include "saccade/model/options/precision_names.h"
 
@@ -16,6 +17,7 @@ BackendOptions options_of(const EncoderChoice& choice) {
   BackendOptions options;
   options.precision = choice.precision.value_or(Precision::kFp32);
   options.threads = choice.threads;
+  options.device = choice.device;
   options.fingerprints = user_fingerprint_memory();
   return options;
 }
@@ -38,8 +40,21 @@ void add_encoder_options(CLI::App& command, EncoderChoice& choice) {
 }
 
 void add_threads_option(CLI::App& command, EncoderChoice& choice) {
-  command.add_option("--threads", choice.threads, "number of threads; 0: one per processor")
-      ->transform(whole_number(0, 1024))
+  add_number(command, "--threads", choice.threads, whole_number(0, 1024),
+             "number of threads; 0: one per processor");
+}
+
+void add_device_option(CLI::App& command, EncoderChoice& choice) {
+  const auto check = [](const std::string& name) {
+    const Status known = check_device_name(name);
+    return known ? std::string() : known.error().message;
+  };
+  command
+      .add_option(
+          "--device", choice.device,
+          "device of the encoder: cpu; cuda for a GPU, or cuda:1 for the second, with checkpoints of CLIP's "
+          "family in fp32 or bf16")
+      ->check(check)
       ->capture_default_str();
 }
 

@@ -24,6 +24,7 @@ struct EncoderChoice {
   std::optional<Precision> precision;  // nothing: not given
   bool fastest = false;  // --precision auto: choose_precision (model/options/precision_choice.h) says which
   int threads = 0;
+  std::string device = "cpu";  // as BackendOptions::device
 };
 
 // Returns backend options with the user's cache of checkpoint fingerprints.
@@ -32,6 +33,8 @@ BackendOptions options_of(const EncoderChoice& choice);
 // --threads, and --precision with it, for every command that loads an encoder.
 void add_threads_option(CLI::App& command, EncoderChoice& choice);
 void add_encoder_options(CLI::App& command, EncoderChoice& choice);
+// --device, for commands that encode many images or texts.
+void add_device_option(CLI::App& command, EncoderChoice& choice);
 
 // Settles what --precision auto is for a checkpoint, and says so. Whatever was given otherwise stays.
 Status settle_precision(const std::filesystem::path& named, EncoderChoice& choice, Messages& messages);

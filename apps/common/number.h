@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <limits>
+#include <string>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 
@@ -23,5 +25,12 @@ enum class Highest { kIncluded, kExcluded };
 // whole_number.
 CLI::Validator real_number(double lowest, double highest = std::numeric_limits<double>::max(),
                            Lowest bound = Lowest::kIncluded, Highest top = Highest::kIncluded);
+
+// Adds an option for a number, whose default help shows.
+template <typename Number>
+CLI::Option* add_number(CLI::App& command, const std::string& name, Number& value, CLI::Validator range,
+                        const std::string& text) {
+  return command.add_option(name, value, text)->transform(std::move(range))->capture_default_str();
+}
 
 }  // namespace saccade::app

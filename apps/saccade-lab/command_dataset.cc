@@ -320,9 +320,7 @@ CLI::App* add_part(CLI::App* group, const std::string& name, const std::string& 
   command->add_flag("--skip-missing", arguments->options.skip_missing,
                     "skip items whose image file does not exist, and count them");
   command->add_flag("--json", arguments->json, "print the result as JSON");
-  command->callback([arguments, &chosen, run] {
-    chosen = [arguments, run](Session& session) { return run(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run);
   return command;
 }
 
@@ -347,11 +345,8 @@ void add_dataset_command(CLI::App& app, Command& chosen) {
       "-m,--model", arguments->checkpoint,
       "checkpoint for comparing images and counting tokens of captions (default: compare small grayscale "
       "copies, count words)");
-  audit
-      ->add_option("--near", arguments->near_cosine,
-                   "with -m: minimum cosine similarity of near-duplicates, 0 to 1")
-      ->transform(real_number(0, 1))
-      ->capture_default_str();
+  add_number(*audit, "--near", arguments->near_cosine, real_number(0, 1),
+             "with -m: minimum cosine similarity of near-duplicates, 0 to 1");
   add_encoder_options(*audit, arguments->encoder);
   add_dataset_fetch(*group, chosen);
   add_dataset_from_pdf(*group, chosen);

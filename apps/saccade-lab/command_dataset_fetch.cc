@@ -66,43 +66,27 @@ Result<int> run_fetch(const FetchArguments& arguments, Session& session) {
 }
 
 void add_limits(CLI::App& command, FetchOptions& options) {
-  command
-      .add_option("--connections", options.connections, "maximum number of simultaneous requests, 1 to 1024")
-      ->transform(whole_number(1, 1024))
-      ->capture_default_str();
-  command
-      .add_option("--host-connections", options.limits.host_connections,
-                  "maximum number of simultaneous requests to one host, 1 to 1024")
-      ->transform(whole_number(1, 1024))
-      ->capture_default_str();
-  command
-      .add_option("--rate", options.limits.rate,
-                  "maximum number of requests per second, redirects included; 0: no limit")
-      ->transform(real_number(0, 1e6))
-      ->capture_default_str();
-  command
-      .add_option("--host-rate", options.limits.host_rate,
-                  "maximum number of requests per second to the host of one URL; 0: no limit")
-      ->transform(real_number(0, 1e6))
-      ->capture_default_str();
-  command.add_option("--timeout", options.seconds, "time limit of a request, redirects included, in seconds")
-      ->transform(real_number(0, 86'400, Lowest::kExcluded))
-      ->capture_default_str();
+  add_number(command, "--connections", options.connections, whole_number(1, 1024),
+             "maximum number of simultaneous requests, 1 to 1024");
+  add_number(command, "--host-connections", options.limits.host_connections, whole_number(1, 1024),
+             "maximum number of simultaneous requests to one host, 1 to 1024");
+  add_number(command, "--rate", options.limits.rate, real_number(0, 1e6),
+             "maximum number of requests per second, redirects included; 0: no limit");
+  add_number(command, "--host-rate", options.limits.host_rate, real_number(0, 1e6),
+             "maximum number of requests per second to the host of one URL; 0: no limit");
+  add_number(command, "--timeout", options.seconds, real_number(0, 86'400, Lowest::kExcluded),
+             "time limit of a request, redirects included, in seconds");
   command
       .add_option_function<int64_t>(
           "--max-size", [&options](const int64_t& mebibytes) { options.max_bytes = mebibytes << 20; },
           "maximum size of an image, in MiB, 1 to 1024")
       ->transform(whole_number(1, 1024))
       ->default_str(std::to_string(options.max_bytes >> 20));
-  command.add_option("--redirects", options.redirects, "maximum number of redirects of a request, 0 to 20")
-      ->transform(whole_number(0, 20))
-      ->capture_default_str();
-  command
-      .add_option("--retries", options.retries,
-                  "number of further requests after a status 408, 429, 500, 502, 503 or 504, a timeout or a "
-                  "broken connection, 0 to 20")
-      ->transform(whole_number(0, 20))
-      ->capture_default_str();
+  add_number(command, "--redirects", options.redirects, whole_number(0, 20),
+             "maximum number of redirects of a request, 0 to 20");
+  add_number(command, "--retries", options.retries, whole_number(0, 20),
+             "number of further requests after a status 408, 429, 500, 502, 503 or 504, a timeout or a "
+             "broken connection, 0 to 20");
   command.add_flag("--allow-private-networks", options.private_networks,
                    "also fetch from loopback, private and link-local addresses, which are refused otherwise");
 }
@@ -139,16 +123,13 @@ void add_dataset_fetch(CLI::App& group, Command& chosen) {
                    "names of all columns of a CSV or TSV file without a header, such as caption,url")
       ->delimiter(',')
       ->allow_extra_args(false);
-  command->add_option("--shard-size", options.rows_per_shard, "number of rows of a shard, 1 to 1000000")
-      ->transform(whole_number(1, 1'000'000))
-      ->capture_default_str();
+  add_number(*command, "--shard-size", options.rows_per_shard, whole_number(1, 1'000'000),
+             "number of rows of a shard, 1 to 1000000");
   command->add_flag("--retry-failed", options.retry_failed,
                     "request the failed rows of finished shards again");
   add_limits(*command, options);
   command->add_flag("--json", arguments->json, "print the result as JSON");
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_fetch(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_fetch);
 }
 
 }  // namespace saccade::lab::app

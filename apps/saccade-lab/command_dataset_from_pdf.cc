@@ -97,17 +97,10 @@ void add_dataset_from_pdf(CLI::App& group, Command& chosen) {
       ->required();
   command->add_option("-m,--model", arguments->checkpoint,
                       std::string(kCheckpointHelp) + " (default: the starter)");
-  command
-      ->add_option("--top", corpus.positive_percent,
-                   "percentage of sentences labelled visual: those most similar to an image on their page")
-      ->transform(real_number(0, 100))
-      ->capture_default_str();
-  command
-      ->add_option(
-          "--bottom", corpus.negative_percent,
-          "percentage of sentences labelled non-visual: those least similar to every image on their page")
-      ->transform(real_number(0, 100))
-      ->capture_default_str();
+  add_number(*command, "--top", corpus.positive_percent, real_number(0, 100),
+             "percentage of sentences labelled visual: those most similar to an image on their page");
+  add_number(*command, "--bottom", corpus.negative_percent, real_number(0, 100),
+             "percentage of sentences labelled non-visual: those least similar to every image on their page");
   command
       ->add_option("--above", corpus.positive,
                    "minimum cosine similarity of visual sentences, instead of --top")
@@ -116,23 +109,16 @@ void add_dataset_from_pdf(CLI::App& group, Command& chosen) {
       ->add_option("--below", corpus.negative,
                    "maximum cosine similarity of non-visual sentences, instead of --bottom")
       ->transform(real_number(-1, 1));
-  command
-      ->add_option("--min-side", corpus.pdf.min_side, "minimum length of an image's shorter side, in pixels")
-      ->transform(whole_number(1, 100'000))
-      ->capture_default_str();
-  command->add_option("--min-words", corpus.prose.min_words, "minimum number of words of a sentence")
-      ->transform(whole_number(1, 1000))
-      ->capture_default_str();
-  command->add_option("--max-words", corpus.prose.max_words, "maximum number of words of a sentence")
-      ->transform(whole_number(1, 10'000))
-      ->capture_default_str();
-  command->add_option("--max-pages", corpus.pdf.max_pages, "maximum number of pages to read of a document")
-      ->transform(whole_number(1, 1'000'000))
-      ->capture_default_str();
-  command
-      ->add_option("--max-seconds", corpus.pdf.max_seconds, "maximum processor time per document, in seconds")
-      ->transform(real_number(0, 1e6, Lowest::kExcluded))
-      ->capture_default_str();
+  add_number(*command, "--min-side", corpus.pdf.min_side, whole_number(1, 100'000),
+             "minimum length of an image's shorter side, in pixels");
+  add_number(*command, "--min-words", corpus.prose.min_words, whole_number(1, 1000),
+             "minimum number of words of a sentence");
+  add_number(*command, "--max-words", corpus.prose.max_words, whole_number(1, 10'000),
+             "maximum number of words of a sentence");
+  add_number(*command, "--max-pages", corpus.pdf.max_pages, whole_number(1, 1'000'000),
+             "maximum number of pages to read of a document");
+  add_number(*command, "--max-seconds", corpus.pdf.max_seconds, real_number(0, 1e6, Lowest::kExcluded),
+             "maximum processor time per document, in seconds");
   command
       ->add_option_function<int64_t>(
           "--max-memory", [&corpus](const int64_t& mebibytes) { corpus.pdf.max_memory = mebibytes << 20; },
@@ -141,9 +127,7 @@ void add_dataset_from_pdf(CLI::App& group, Command& chosen) {
       ->default_str(std::to_string(corpus.pdf.max_memory >> 20));
   add_encoder_options(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_from_pdf(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_from_pdf);
 }
 
 }  // namespace saccade::lab::app

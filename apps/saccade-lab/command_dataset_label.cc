@@ -77,13 +77,10 @@ void add_dataset_label(CLI::App& group, Command& chosen) {
       ->required();
   command->add_option("-o,--output", arguments->output, "manifest file to write")->required();
   add_overwrite_option(*command, arguments->overwrite);
-  command->add_option("--min-ratings", arguments->min_ratings, "minimum number of ratings of a text")
-      ->transform(whole_number(1, 1000))
-      ->capture_default_str();
+  add_number(*command, "--min-ratings", arguments->min_ratings, whole_number(1, 1000),
+             "minimum number of ratings of a text");
   command->add_flag("--json", arguments->json, "print the result as JSON");
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_label(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_label);
 }
 
 }  // namespace saccade::lab::app

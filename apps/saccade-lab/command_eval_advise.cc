@@ -76,9 +76,7 @@ void add_eval_advise_command(CLI::App& eval, Command& chosen) {
   command->add_flag("--composition", question.composition,
                     "rank by eval winoground, for queries where word order matters");
   command->add_flag("--json", arguments->json, "print the ranking and its reasons as JSON");
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_advise(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_advise);
 }
 
 }  // namespace saccade::lab::app

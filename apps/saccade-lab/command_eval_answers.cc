@@ -51,9 +51,9 @@ std::string calibration_text(const AnswersFigures& figures) {
   }
   text += fmt::format("    {:<12} {:>7} {:<24} {:>9}\n", "cut", "hits", "precision", "recall");
   for (const AnswersFigures::Cut& cut : figures.cuts) {
-    text += fmt::format("    {:<12.1f} {:>7} {:<24} {:>9}\n", cut.cut, count_text(cut.hits),
-                        figure_text(cut.precision),
-                        std::isfinite(cut.recall) ? fmt::format("{:.3f}", cut.recall) : "-");
+    text +=
+        fmt::format("    {:<12.1f} {:>7} {:<24} {:>9}\n", cut.cut, count_text(cut.hits),
+                    figure_text(cut.precision), std::isfinite(cut.recall) ? three_digits(cut.recall) : "-");
   }
   text += fmt::format("    {:<52} {}\n", "right first hits with 0.5 or more",
                       figure_text(figures.first_right_above_half));
@@ -104,27 +104,17 @@ void add_eval_answers_command(CLI::App& eval, Command& chosen) {
   add_eval_inputs(*command, arguments->eval);
   command->add_flag("--leave-out", arguments->eval.evaluation.leave_out,
                     "leave out images that cannot be read, and count them");
-  command
-      ->add_option("--indexed", arguments->answers.indexed,
-                   "number of captions of each image that are indexed; the others are asked for")
-      ->transform(whole_number(0, 1000))
-      ->capture_default_str();
-  command
-      ->add_option("--queries", arguments->answers.each,
-                   "number of queries of one, two, three and more words, at most")
-      ->transform(whole_number(1, 100'000))
-      ->capture_default_str();
-  command
-      ->add_option("--adjectives", arguments->answers.attributed,
-                   "number of queries of an adjective and the noun behind it, at most")
-      ->transform(whole_number(0, 100'000))
-      ->capture_default_str();
+  add_number(*command, "--indexed", arguments->answers.indexed, whole_number(0, 1000),
+             "number of captions of each image that are indexed; the others are asked for");
+  add_number(*command, "--queries", arguments->answers.each, whole_number(1, 100'000),
+             "number of queries of one, two, three and more words, at most");
+  add_number(*command, "--adjectives", arguments->answers.attributed, whole_number(0, 100'000),
+             "number of queries of an adjective and the noun behind it, at most");
   command->add_flag("--fitted-half", arguments->answers.fitted,
                     "ask for the half of the classes that the shipped factors were fitted on, not the other");
   add_bootstrap_options(*command, arguments->eval);
   add_run_options(*command, arguments->eval);
-  command->callback(
-      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+  run_when_given(*command, chosen, arguments, run);
 }
 
 }  // namespace saccade::lab::app

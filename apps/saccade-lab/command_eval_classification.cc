@@ -97,8 +97,7 @@ void add_eval_classification_command(CLI::App& eval, Command& chosen) {
                     "skip unreadable images, and count them");
   add_bootstrap_options(*command, arguments->eval);
   add_run_options(*command, arguments->eval);
-  command->callback(
-      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+  run_when_given(*command, chosen, arguments, run);
 }
 
 }  // namespace saccade::lab::app

@@ -1,5 +1,6 @@
 // saccade eval composed: how well "this picture, but ..." finds the picture that is meant.
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -26,6 +27,7 @@ struct ComposedArguments {
   std::string server_files;
   std::string generated;
   std::vector<std::string> composers;
+  std::vector<std::string> trainings;  // NAME=RUN
   std::vector<std::string> embeddings;
   Similarity similarity = Similarity::kCosine;
 };
@@ -61,6 +63,34 @@ std::string table_text(const std::vector<const ComposedResult*>& results, std::v
   return text;
 }
 
+// The means over the seeds, and the differences to the first training and to the untrained sum.
+std::string trainings_text(const std::string& dataset, const std::vector<ComposedAblation>& trainings) {
+  std::string text;
+  const auto difference = [](const ComposedAblation& a, const std::string& b,
+                             const std::vector<Difference>& differences) {
+    return difference_text(a.name, b, "R@10", find_named(differences, "r10"));
+  };
+  for (const ComposedAblation& training : trainings) {
+    if (training.dataset != dataset || training.of != "all") continue;
+    text += fmt::format("  {}, mean over {}:", one_line(training.name),
+                        counted(std::ssize(training.seeds), "seed"));
+    for (const char* name : {"r1", "r5", "r10"}) {
+      const Figure* figure = find_named(training.figures, name);
+      text += fmt::format(" R@{} {}", name + 1, figure == nullptr ? "-" : figure_text(*figure));
+    }
+    text += "\n";
+    if (!training.differences.empty()) {
+      text += difference(training, trainings.front().name, training.differences);
+    }
+    for (const ComposedAblation::Untrained& untrained : training.untrained) {
+      if (untrained.method == enum_name(ComposeBy::kSum)) {
+        text += difference(training, untrained.method, untrained.figures);
+      }
+    }
+  }
+  return text;
+}
+
 std::string dataset_text(const RunDataset& dataset, const ComposedMetrics& metrics) {
   std::string text = fmt::format("{}: {} asked, {}\n", one_line(dataset.name), counted(dataset.texts, "text"),
                                  counted(dataset.images, "image"));
@@ -89,7 +119,40 @@ std::string dataset_text(const RunDataset& dataset, const ComposedMetrics& metri
     text += difference_text(side(comparison.a), side(comparison.b), "R@10",
                             find_named(comparison.figures, "r10"));
   }
+  text += trainings_text(dataset.name, metrics.ablations);
   return text + exclusions_text(dataset);
+}
+
+// Adds a finished training's composer, of NAME=RUN, to the variant of that name. RUN is a folder of `train composed`.
+Status add_training(const std::string& named, ComposedOptions& composed) {
+  const size_t sign = named.find('=');
+  if (sign == std::string::npos || sign == 0 || sign + 1 == named.size()) {
+    return fail(ErrorCode::kUsage, "--training {}: expected NAME=RUN", named);
+  }
+  const std::string name = named.substr(0, sign);
+  const std::filesystem::path run = named.substr(sign + 1);
+  const std::string where = "--training " + named;
+  SACCADE_ASSIGN(const Json description, read_json(run / "run.json").in(where));
+  SACCADE_ASSIGN(const auto kind, json_field<std::string>(description, "kind").in(where));
+  if (kind != "train composed") {
+    return fail(ErrorCode::kUsage, "{}: a run of kind {}, expected train composed", where, kind);
+  }
+  SACCADE_ASSIGN(const auto seed, json_field<uint64_t>(description, "seed").in(where));
+  if (!description.contains("outcome")) {
+    return fail(ErrorCode::kUsage, "{}: the training has not finished: the same command goes on from there",
+                where);
+  }
+  auto variant = std::ranges::find(composed.variants, name, &ComposedVariant::name);
+  if (variant == composed.variants.end()) {
+    variant = composed.variants.insert(variant, ComposedVariant{.name = name});
+  }
+  if (std::ranges::find(variant->seeds, seed) != variant->seeds.end()) {
+    return fail(ErrorCode::kUsage, "{}: {} has a training of seed {} already", where, name, seed);
+  }
+  variant->seeds.push_back(seed);
+  const std::filesystem::path fused = run / "fuse" / "model";
+  variant->composers.push_back(std::filesystem::exists(fused) ? fused : run / "model");
+  return {};
 }
 
 Result<Evaluation> measure(ComposedArguments& arguments, Session& session, ProgressLine& progress) {
@@ -106,8 +169,10 @@ Result<Evaluation> measure(ComposedArguments& arguments, Session& session, Progr
   for (const std::string& named : arguments.composers) {
     SACCADE_ASSIGN(arguments.composed.composers.emplace_back(), find_composer(named).in("--composer"));
   }
+  for (const std::string& named : arguments.trainings) SACCADE_TRY(add_training(named, arguments.composed));
   arguments.composed.generated = arguments.generated;
-  const bool own = arguments.eval.evaluation.checkpoints.empty() && !arguments.composers.empty();
+  const bool own = arguments.eval.evaluation.checkpoints.empty() &&
+                   !(arguments.composers.empty() && arguments.trainings.empty());
   SACCADE_ASSIGN(EvaluationOptions options, encoding_options(arguments.eval, session, progress));
   // Composers bring their own checkpoints: the starter stands in for none.
   if (own) options.checkpoints.clear();
@@ -156,17 +221,22 @@ void add_eval_composed_command(CLI::App& eval, Command& chosen) {
   CLI::Option* weight =
       command
           ->add_option_function<double>(
-              "--weight", [arguments](const double& value) { arguments->composed.weight = value; },
+              "--text-weight", [arguments](const double& value) { arguments->composed.weight = value; },
               "weight of the text, 0 to 1 (default: 0.5 in weighted-sum and slerp, 1 in direction)")
           ->transform(real_number(0, 1));
   CLI::Option* choose = command->add_option(
       "--choose-on", arguments->composed.choose_on,
       "validation dataset for choosing each checkpoint's weight by r@10; not the split that is measured");
   choose->excludes(weight);
+  add_old_name(*command, "--text-weight", "--weight");
   command->add_option(
       "--composer", arguments->composers,
       "trained composers to measure as well, each with the checkpoint it was trained for: folders, or "
       "starter");
+  command->add_option(
+      "--training", arguments->trainings,
+      "trainings of composers to compare: NAME=RUN, RUN a finished run of train composed; runs of one name are its "
+      "seeds, and the first name is what the others are compared with");
   command
       ->add_option("--tau", arguments->composed.taus,
                    "merge thresholds to measure of composers that have one; --choose-on selects the best")
@@ -193,12 +263,11 @@ void add_eval_composed_command(CLI::App& eval, Command& chosen) {
   add_run_options(*command, arguments->eval);
   group_options(*command,
                 {{"How queries are made",
-                  {"--method", "--weight", "--choose-on", "--composer", "--tau", "--token-queries",
-                   "--generated", "--join", "--embeddings", "--similarity"}},
+                  {"--method", "--text-weight", "--choose-on", "--composer", "--training", "--tau",
+                   "--token-queries", "--generated", "--join", "--embeddings", "--similarity"}},
                  {"What counts as right",
                   {"--gallery", "--reference", "--shared-concept", "--recall", "--ties", "--leave-out"}}});
-  command->callback(
-      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+  run_when_given(*command, chosen, arguments, run);
 }
 
 }  // namespace saccade::lab::app

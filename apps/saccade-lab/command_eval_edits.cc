@@ -125,9 +125,8 @@ void add_eval_edits_command(CLI::App& eval, Command& chosen) {
   command->add_option(
       "--html", arguments->page,
       "HTML file to write: references, texts, generated images and targets of random queries");
-  command->add_option("--shown", arguments->shown, "number of queries on that page")
-      ->transform(whole_number(1, 10'000))
-      ->capture_default_str();
+  add_number(*command, "--shown", arguments->shown, whole_number(1, 10'000),
+             "number of queries on that page");
   add_choice(*command, "--gallery", arguments->edits.protocol.gallery,
              "images to rank: the dataset's own list, or the union of references and targets");
   add_choice(*command, "--reference", arguments->edits.protocol.reference,
@@ -138,8 +137,7 @@ void add_eval_edits_command(CLI::App& eval, Command& chosen) {
                     "skip unreadable images and the queries that need them, and count them");
   add_bootstrap_options(*command, arguments->eval);
   add_run_options(*command, arguments->eval);
-  command->callback(
-      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+  run_when_given(*command, chosen, arguments, run);
 }
 
 }  // namespace saccade::lab::app

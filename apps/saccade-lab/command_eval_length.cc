@@ -48,7 +48,7 @@ std::string curves_text(const std::string& what, const LengthCurvesRecord& curve
     const EffectiveLengthRecord& effective = curve.effective;
     std::string last = effective.subsets ? effective_words(*effective.subsets) : "";
     if (curve.difference) {
-      last = fmt::format("{:+.3f} to the cut text{}", curve.difference->figure.value,
+      last = fmt::format("{} to the cut text{}", three_digits(curve.difference->figure.value, Sign::kBoth),
                          curve.difference->significant ? "" : ": cannot be told apart");
     }
     text += fmt::format(
@@ -164,11 +164,8 @@ void add_eval_length_command(CLI::App& eval, Command& chosen) {
                     "join all captions of an image into one long text");
   command->add_flag("--leave-out", arguments->eval.evaluation.leave_out,
                     "skip images that are unreadable or have no text, and count them");
-  command
-      ->add_option("--share", study.length.share,
-                   "share of the maximum R@1 that counts as reaching it, 0 to 1")
-      ->transform(real_number(0.01, 1))
-      ->capture_default_str();
+  add_number(*command, "--share", study.length.share, real_number(0.01, 1),
+             "share of the maximum R@1 that counts as reaching it, 0 to 1");
   auto* lengths =
       command
           ->add_option("--lengths", study.length.lengths,
@@ -189,19 +186,12 @@ void add_eval_length_command(CLI::App& eval, Command& chosen) {
   add_choice(*command, "--cut", study.length.cut,
              "how texts are cut: tokens keeps the first token ids; retokenize also decodes them to text and "
              "tokenizes that again, for tokenizers of CLIP's and BERT's kind");
-  command
-      ->add_option("--chunk-tokens", study.length.chunk_tokens,
-                   "maximum number of tokens of a text or chunk; 0: the model's limit")
-      ->transform(whole_number(0))
-      ->capture_default_str();
-  command
-      ->add_option("--subsets", study.length.subsets, "number of random subsets of images to measure as well")
-      ->transform(whole_number(0, 1000))
-      ->capture_default_str();
-  command
-      ->add_option("--subset-items", study.length.subset_items, "number of images in each of the --subsets")
-      ->transform(whole_number(1))
-      ->capture_default_str();
+  add_number(*command, "--chunk-tokens", study.length.chunk_tokens, whole_number(0),
+             "maximum number of tokens of a text or chunk; 0: the model's limit");
+  add_number(*command, "--subsets", study.length.subsets, whole_number(0, 1000),
+             "number of random subsets of images to measure as well");
+  add_number(*command, "--subset-items", study.length.subset_items, whole_number(1),
+             "number of images in each of the --subsets");
   command->add_flag("--no-controls", arguments->no_controls,
                     "skip the controls: shuffled sentences, and the last tokens");
   command->add_flag("--no-chunking", arguments->no_chunking,
@@ -232,8 +222,7 @@ void add_eval_length_command(CLI::App& eval, Command& chosen) {
         {"--no-controls", "--no-chunking", "--chunks", "--chunk-tokens", "--subsets", "--subset-items"}},
        {"Counting alone", {"--token-lengths", "--context"}}});
   for (const char* option : {"--run", "--write-card"}) only->excludes(command->get_option(option));
-  command->callback(
-      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+  run_when_given(*command, chosen, arguments, run);
 }
 
 }  // namespace saccade::lab::app

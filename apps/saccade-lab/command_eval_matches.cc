@@ -42,8 +42,7 @@ std::string queries_text(const std::string& name, const MatchFigures& figures) {
                       "precision", "found", "false found");
   for (const MatchFigures::Cut& cut : figures.cuts) {
     text += fmt::format("    {:<12} {:>7} {:>9}  {:<22} {:<22} {:<22}\n", fmt::format("{:.1f}", cut.cut),
-                        count_text(cut.hits),
-                        std::isfinite(cut.promised) ? fmt::format("{:.3f}", cut.promised) : "-",
+                        count_text(cut.hits), std::isfinite(cut.promised) ? three_digits(cut.promised) : "-",
                         figure_text(cut.precision), figure_text(cut.found), figure_text(cut.false_found));
   }
   return text;
@@ -85,15 +84,11 @@ void add_eval_matches_command(CLI::App& eval, Command& chosen) {
   add_eval_inputs(*command, arguments->eval);
   command->add_flag("--leave-out", arguments->eval.evaluation.leave_out,
                     "skip unreadable images, and count them");
-  command
-      ->add_option("--texts", arguments->match.texts,
-                   "number of texts for the calibration: words and parts of captions, and everyday words")
-      ->transform(whole_number(1, 100'000))
-      ->capture_default_str();
+  add_number(*command, "--texts", arguments->match.texts, whole_number(1, 100'000),
+             "number of texts for the calibration: words and parts of captions, and everyday words");
   add_bootstrap_options(*command, arguments->eval);
   add_run_options(*command, arguments->eval);
-  command->callback(
-      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+  run_when_given(*command, chosen, arguments, run);
 }
 
 }  // namespace saccade::lab::app

@@ -11,6 +11,7 @@
 
 #include "lab/eval/retrieval/retrieval_study.h"
 #include "saccade/core/counts.h"
+#include "saccade/model/device/device_name.h"
 
 #include "choice.h"
 #include "command_eval.h"
@@ -79,7 +80,7 @@ std::string groups_text(const RetrievalResult& result) {
 }
 
 // Returns the curve over depth; empty if nothing was reranked.
-std::string rerank_text(const RetrievalResult& result) {
+std::string rerank_text(const RetrievalResult& result, int64_t images, int64_t texts) {
   if (!result.rerank) return {};
   const RerankResult& rerank = *result.rerank;
   std::string text = fmt::format("  {}, reranked by {} ({}): {:.3g} s a query\n", one_line(result.model),
@@ -89,8 +90,9 @@ std::string rerank_text(const RetrievalResult& result) {
       const Figure* r1 = find_named(point.figures.of(direction), "r1");
       const Difference* gain = find_named(point.gain.of(direction), "r1");
       if (r1 == nullptr || gain == nullptr) continue;
-      text += fmt::format("    first {:>5}, {:<14} R@1 {:<22} {:+.3f}{}\n", point.depth,
-                          direction_text(direction), figure_text(*r1), gain->figure.value,
+      const int64_t depth = std::min(point.depth, direction == Direction::kTextToImage ? images : texts);
+      text += fmt::format("    first {:>5}, {:<14} R@1 {:<22} {}{}\n", depth, direction_text(direction),
+                          figure_text(*r1), interval_text(gain->figure, Sign::kBoth),
                           gain->significant ? "" : ": cannot be told apart");
     }
   }
@@ -111,13 +113,11 @@ std::string dataset_text(const RunDataset& dataset, const RetrievalMetrics& metr
       tied += one.counts.tied;
     }
     if (result.gap && std::isfinite(result.gap->figure.low)) {
-      const Figure& gap = result.gap->figure;
-      text += fmt::format(
-          "  {:<24} {:<14} {:+.3f} [{:+.3f}, {:+.3f}]: R@1 of image to text minus text to image\n",
-          one_line(result.model), "gap", gap.value, gap.low, gap.high);
+      text += fmt::format("  {:<24} {:<14} {}: R@1 of image to text minus text to image\n",
+                          one_line(result.model), "gap", interval_text(result.gap->figure, Sign::kBoth));
     }
     text += symmetric_text(result);
-    text += rerank_text(result);
+    text += rerank_text(result, dataset.images, dataset.texts);
     text += groups_text(result);
   }
   if (tied > 0) {
@@ -137,6 +137,11 @@ std::string dataset_text(const RunDataset& dataset, const RetrievalMetrics& metr
 Result<Evaluation> measure(const RetrievalArguments& arguments, Session& session, ProgressLine& progress) {
   ThreadPool pool(arguments.eval.encoder.threads);
   RetrievalOptions retrieval = arguments.retrieval;
+  if (arguments.protocol == RetrievalProtocol::kSymmetric && retrieval.symmetric) {
+    return fail(
+        ErrorCode::kUsage,
+        "--protocol symmetric is what --symmetric measures beside another protocol: give one of them");
+  }
   if (arguments.protocol) use_protocol(*arguments.protocol, retrieval);
   if (!arguments.table.empty()) {
     SACCADE_ASSIGN(retrieval.table, read_query_table(arguments.table).in("--by-table"));
@@ -157,7 +162,9 @@ Result<Evaluation> measure(const RetrievalArguments& arguments, Session& session
   RetrievalStudy study(retrieval, options);
   std::optional<LoadedEncoder> second;
   if (!arguments.rerank.empty()) {
-    const CheckpointSource source = located_checkpoints(options_of(arguments.eval.encoder));
+    BackendOptions reranking = options_of(arguments.eval.encoder);
+    reranking.device = kProcessor;  // most models that rerank run there alone
+    const CheckpointSource source = located_checkpoints(reranking);
     SACCADE_ASSIGN(second, source.load(arguments.rerank, options.precisions.front()));
     study.rerank_by({.encoder = second->encoder.get(),
                      .name = second->id.name,
@@ -228,8 +235,7 @@ void add_eval_retrieval_command(CLI::App& eval, Command& chosen) {
   add_run_options(*command, arguments->eval);
   group_options(*command, {{"Late interaction and reranking",
                             {"--late-from", "--late-normalize", "--rerank", "--rerank-depth"}}});
-  command->callback(
-      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+  run_when_given(*command, chosen, arguments, run);
 }
 
 }  // namespace saccade::lab::app

@@ -114,8 +114,9 @@ std::vector<std::string> command_for(const SpeedTask& task, const SpeedArguments
   add("--dataset", evaluation.datasets.front());
   add("--precision", enum_name(task.precision));
   add("--threads", arguments.eval.encoder.threads);
+  add("--device", arguments.eval.encoder.device);
   add("--transparent", enum_name(evaluation.embed.transparency));
-  add("--batch", speed.batch);
+  add("--batch-size", speed.batch);
   add("--repeats", speed.repeats);
   add("--warm-up", speed.warm_up);
   add("--queries", speed.queries);
@@ -176,26 +177,26 @@ void add_eval_speed_command(CLI::App& eval, Command& chosen) {
       ->required();
   add_choices(*command, "--precision", arguments->speed.precisions,
               "number formats of the encoder's arithmetic; each is measured");
-  command->add_option("--threads", arguments->eval.encoder.threads, "number of threads; 0: one per processor")
-      ->transform(whole_number(0, 1024))
-      ->capture_default_str();
+  add_number(*command, "--threads", arguments->eval.encoder.threads, whole_number(0, 1024),
+             "number of threads; 0: one per processor");
+  add_device_option(*command, arguments->eval.encoder);
   const auto add_count = [&](const char* name, int64_t& count, int64_t lowest, int64_t highest,
                              const char* what) {
-    command->add_option(name, count, what)->transform(whole_number(lowest, highest))->capture_default_str();
+    add_number(*command, name, count, whole_number(lowest, highest), what);
   };
   add_count(
       "--limit", arguments->speed.limit, 0, kMostWhole,
       "number of images to measure with: the first of the dataset, each with its first caption; 0: all");
-  add_count("--batch", speed.batch, 1, 4096, "batch size for throughput: number of images, texts or queries");
+  add_count("--batch-size", speed.batch, 1, 4096,
+            "batch size for throughput: number of images, texts or queries");
+  add_old_name(*command, "--batch-size", "--batch");
   add_count("--repeats", speed.repeats, 1, 10'000, "number of measured passes over the images and texts");
   add_count("--warm-up", speed.warm_up, 0, 10'000, "number of passes before these, which are not counted");
   add_count("--queries", speed.queries, 1, 1'000'000,
             "number of texts and of images in a pass of single queries, for latency");
   add_count("--gallery", speed.gallery, 1, 1'000'000'000,
             "gallery size of a query; random embeddings fill it up if the dataset has fewer images");
-  command->add_option("--seed", speed.seed, "seed of the random vectors")
-      ->transform(whole_number(0))
-      ->capture_default_str();
+  add_number(*command, "--seed", speed.seed, whole_number(0), "seed of the random vectors");
   command->add_flag(
       "--benchmark-pass", speed.benchmark,
       "also time one pass as the benchmark of seven models does: all images, first captions, all captions and "
@@ -203,11 +204,11 @@ void add_eval_speed_command(CLI::App& eval, Command& chosen) {
   add_choice(*command, "--transparent", options.embed.transparency,
              "background of transparent images: white, or the checkpoint's");
   add_run_options(*command, arguments->eval);
-  group_options(*command, {{"Models, data and encoding",
-                            {"-m", "--dataset", "--precision", "--threads", "--batch", "--transparent"}}});
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_eval_speed(*arguments, session); };
-  });
+  group_options(
+      *command,
+      {{"Models, data and encoding",
+        {"-m", "--dataset", "--precision", "--threads", "--device", "--batch-size", "--transparent"}}});
+  run_when_given(*command, chosen, arguments, run_eval_speed);
 }
 
 }  // namespace saccade::lab::app

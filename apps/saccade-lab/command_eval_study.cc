@@ -1,5 +1,7 @@
 // saccade eval study: several checkpoints through retrieval, composition, effective length and speed, one leaderboard. Every
 // measurement is another `saccade-lab eval` command in a process of its own.
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <ranges>
@@ -9,14 +11,18 @@
 
 #include <fmt/format.h>
 
+#include "lab/eval/figures/holm.h"
+#include "lab/eval/retrieval/retrieval_metrics.h"
 #include "lab/eval/retrieval/retrieval_protocols.h"
 #include "lab/eval/study/leaderboard.h"
 #include "lab/eval/study/study_plan.h"
+#include "lab/eval/winoground/composition_metrics.h"
 #include "lab/report/leaderboard_table.h"
 #include "lab/report/run_page.h"
 #include "lab/report/tables_text.h"
 #include "saccade/core/counts.h"
 #include "saccade/core/files/output_file.h"
+#include "saccade/model/device/device_name.h"
 #include "saccade/model/options/precision_names.h"
 
 #include "choice.h"
@@ -60,7 +66,7 @@ std::vector<std::string> shared_words(const StudyArguments& arguments) {
 
 std::vector<std::string> process_words(const StudyArguments& arguments, bool caches) {
   std::vector<std::string> words = {fmt::format("--threads={}", arguments.eval.encoder.threads),
-                                    fmt::format("--batch={}", arguments.eval.evaluation.embed.batch)};
+                                    fmt::format("--batch-size={}", arguments.eval.evaluation.embed.batch)};
   if (caches && arguments.eval.no_cache) words.emplace_back("--no-cache");
   if (caches && !arguments.eval.cache.empty()) words.push_back("--cache=" + arguments.eval.cache);
   return words;
@@ -75,6 +81,9 @@ std::vector<StudyPart> parts_of(const StudyArguments& arguments) {
     part.words = {"eval", kind};
     for (const std::string& dataset : datasets) part.words.push_back("--dataset=" + dataset);
     part.words.insert(part.words.end(), own.begin(), own.end());
+    if (const std::string& device = arguments.eval.encoder.device; !is_processor(device)) {
+      part.words.push_back("--device=" + device);
+    }
     part.process_words = process_words(arguments, part.kind != "speed");
   };
   const auto with_shared = [&](std::vector<std::string> own) {
@@ -133,12 +142,23 @@ std::string plan_text(const StudyWork& work) {
     text += fmt::format("  {:<44} {:>10}, {:>12}  {}\n", piece_name(work, piece), counted(images, "image"),
                         counted(texts, "text"),
                         piece.done      ? std::string("done")
-                        : piece.seconds ? "at most " + duration_text(*piece.seconds)
+                        : piece.seconds ? "about " + duration_text(std::ceil(*piece.seconds))
                                         : std::string("not estimated"));
   }
-  return fmt::format("plan: {} of {} to measure, at most {} of encoding\n", std::ssize(work.pieces) - done,
-                     counted(std::ssize(work.pieces), "piece"), duration_text(left)) +
+  return fmt::format("plan: {} of {} to measure, about {} of loading and encoding\n",
+                     std::ssize(work.pieces) - done, counted(std::ssize(work.pieces), "piece"),
+                     duration_text(std::ceil(left))) +
          text;
+}
+
+// Returns a warning if the resamples are too few to rank the models; empty if they suffice.
+std::string few_resamples_text(const StudyPlan& plan) {
+  const bool ranks = std::ranges::any_of(plan.parts, [](const StudyPart& part) {
+    return part.kind == RetrievalMetrics::kKind || part.kind == CompositionMetrics::kKind;
+  });
+  const int64_t models = std::ssize(plan.models);
+  return ranks ? too_few_resamples(models * (models - 1) / 2, plan.resamples, plan.confidence)
+               : std::string();
 }
 
 Json plan_json(const StudyWork& work) {
@@ -226,9 +246,12 @@ Result<int> run_eval_study(const StudyArguments& arguments, Session& session) {
   OutputRules rules;
   for (const std::string& checkpoint : options.checkpoints) close_checkpoint(rules, checkpoint);
   SACCADE_TRY(check_output_folder(options.folder, rules).in("-o"));
-  const StudyProcess process = process_runner(session, session.interrupts.stop_cleanly());
+  const std::stop_token stop = session.interrupts.stop_cleanly();
+  const StudyProcess process = process_runner(session, stop);
   SACCADE_ASSIGN(StudyWork work,
                  plan_study(options, located_checkpoints(options_of(arguments.eval.encoder)), process));
+  const std::string too_few = few_resamples_text(work.plan);
+  if (!too_few.empty()) session.messages.warning(too_few);
   if (arguments.plan_only) {
     SACCADE_TRY(arguments.eval.json ? session.out.write_json(plan_json(work))
                                     : session.out.write(plan_text(work)));
@@ -243,6 +266,7 @@ Result<int> run_eval_study(const StudyArguments& arguments, Session& session) {
   for (StudyPiece& piece : work.pieces) {
     if (piece.done) continue;
     if (!session.quiet) session.messages.info(fmt::format("measuring {}", piece_name(work, piece)));
+    SACCADE_TRY(wait_for_writer(work, piece, stop));
     const Result<std::string> outcome = process(piece_words(work, piece));
     if (!outcome && outcome.error().code == ErrorCode::kCancelled) return fail(outcome.error());
     piece.done = outcome.has_value();
@@ -285,29 +309,29 @@ void add_eval_study_command(CLI::App& eval, Command& chosen) {
   add_choices(*command, "--precision", options.precisions,
               "number formats of the encoder's arithmetic; each checkpoint is measured in each");
   add_threads_option(*command, arguments->eval.encoder);
+  add_device_option(*command, arguments->eval.encoder);
   add_choice(*command, "--transparent", options.embed.transparency,
              "background of transparent images: white, or the checkpoint's");
   command->add_flag("--as-stored", options.embed.as_stored,
                     "ignore EXIF orientation, as reference pipelines do");
   command->add_flag("--leave-out", options.leave_out,
                     "skip images that are unreadable or have no text, and count them");
-  command->add_option("--batch", options.embed.batch, "batch size: number of images encoded together")
-      ->transform(whole_number(1, 4096))
-      ->capture_default_str();
+  add_number(*command, "--batch-size", options.embed.batch, whole_number(1, 4096),
+             "batch size: number of images encoded together");
+  add_old_name(*command, "--batch-size", "--batch");
   auto* cache = command->add_option("--cache", arguments->eval.cache,
                                     "cache folder for embeddings (default: saccade/embeddings in ~/.cache)");
   command->add_flag("--no-cache", arguments->eval.no_cache, "encode everything again, without the cache")
       ->excludes(cache);
-  command
-      ->add_option("--speed-limit", arguments->speed_limit,
-                   "number of images to measure speed with; 0: all, as the benchmark of seven models does")
-      ->transform(whole_number(0))
-      ->capture_default_str();
+  add_number(*command, "--speed-limit", arguments->speed_limit, whole_number(0),
+             "number of images to measure speed with; 0: all, as the benchmark of seven models does");
   command->add_flag("--no-speed", arguments->no_speed, "do not measure speed");
   command->add_flag("--texts-only", arguments->texts_only,
                     "read no images: measure only the effective length of texts by texts, of each --long");
   auto* plan = command->add_flag("--plan", arguments->plan_only,
                                  "print the plan with its estimates, and measure nothing");
+  // Holm's correction for the differences of seven models needs more resamples than one figure.
+  options.bootstrap.resamples = 10'000;
   add_bootstrap_options(*command, arguments->eval);
   command
       ->add_option("-o,--run", arguments->eval.run,
@@ -318,15 +342,13 @@ void add_eval_study_command(CLI::App& eval, Command& chosen) {
                  "remove what the folder's study measured, and measure everything again")
       ->excludes(plan);
   command->add_flag("--json", arguments->eval.json, "print the leaderboard as JSON");
-  group_options(*command,
-                {{"Models, data and encoding",
-                  {"-m", "--retrieval", "--composition", "--long", "--domain", "--protocol", "--by",
-                   "--by-table", "--precision", "--threads", "--transparent", "--as-stored", "--leave-out",
-                   "--batch", "--cache", "--no-cache", "--speed-limit", "--no-speed", "--texts-only"}},
-                 {"The study", {"-o", "--plan", "--overwrite", "--json"}}});
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_eval_study(*arguments, session); };
-  });
+  group_options(*command, {{"Models, data and encoding",
+                            {"-m",         "--retrieval",   "--composition", "--long",      "--domain",
+                             "--protocol", "--by",          "--by-table",    "--precision", "--threads",
+                             "--device",   "--transparent", "--as-stored",   "--leave-out", "--batch-size",
+                             "--cache",    "--no-cache",    "--speed-limit", "--no-speed",  "--texts-only"}},
+                           {"The study", {"-o", "--plan", "--overwrite", "--json"}}});
+  run_when_given(*command, chosen, arguments, run_eval_study);
 }
 
 }  // namespace saccade::lab::app

@@ -37,7 +37,8 @@ std::string figures_line(const VisualnessResult& result) {
 
 std::string correlation_text(double r, double low, double high, double p, int64_t words) {
   if (!std::isfinite(r)) return "too few words for a correlation";
-  return fmt::format("r {:+.3f} [{:+.3f}, {:+.3f}], p {:.2g}, {}", r, low, high, p, counted(words, "word"));
+  return fmt::format("r {}, p {:.2g}, {}", interval_text({.value = r, .low = low, .high = high}, Sign::kBoth),
+                     p, counted(words, "word"));
 }
 
 // Returns F1 by parts of the texts, a line for each method.
@@ -74,8 +75,8 @@ std::string attention_text(const AttentionTextFacts& facts, const VisualnessMetr
     if (each.dataset != facts.dataset) continue;
     if (each.length != "all") {
       if (std::isfinite(each.ratings.r)) {
-        text += fmt::format("    {} texts ({}): r {:+.3f}, {}\n", each.length, each.ratings.texts,
-                            each.ratings.r, counted(each.ratings.words, "word"));
+        text += fmt::format("    {} texts ({}): r {}, {}\n", each.length, each.ratings.texts,
+                            three_digits(each.ratings.r, Sign::kBoth), counted(each.ratings.words, "word"));
       }
       continue;
     }
@@ -100,7 +101,7 @@ std::string lexicons_text(const VisualnessMetrics& metrics) {
   for (const WordRatingAgreement& each : metrics.word_ratings) {
     text += fmt::format("{} and people's ratings of words: {}{}\n", each.lexicon,
                         correlation_text(each.r, each.low, each.high, each.p, each.words),
-                        each.alpha ? fmt::format(", their agreement (alpha) {:.3f}", *each.alpha) : "");
+                        each.alpha ? ", their agreement (alpha) " + three_digits(*each.alpha) : "");
   }
   for (const RatedWordList& list : metrics.rated_words) {
     for (const RatedWordRange& range : list.ranges) {
@@ -216,8 +217,7 @@ void add_eval_visualness_command(CLI::App& eval, Command& chosen) {
              "projection of texts, images and the NULL image, stored in the run (-o)");
   add_bootstrap_options(*command, arguments->eval);
   add_run_options(*command, arguments->eval);
-  command->callback(
-      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+  run_when_given(*command, chosen, arguments, run);
 }
 
 }  // namespace saccade::lab::app

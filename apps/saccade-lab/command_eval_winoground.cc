@@ -79,8 +79,7 @@ void add_eval_winoground_command(CLI::App& eval, Command& chosen) {
       ->excludes(command->get_option("--model"));
   add_bootstrap_options(*command, arguments->eval);
   add_run_options(*command, arguments->eval);
-  command->callback(
-      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+  run_when_given(*command, chosen, arguments, run);
 }
 
 }  // namespace saccade::lab::app

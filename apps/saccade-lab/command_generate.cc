@@ -134,28 +134,19 @@ void add_generate_edits(CLI::App& group, Command& chosen) {
       "image engine that draws: own (an editor that `saccade-lab train editor` made) or a server (see "
       "saccade help engines; default: own)");
   add_editor_options(*command, *arguments);
-  command->add_option("--limit", arguments->options.limit, "number of random queries; 0: the whole dataset")
-      ->transform(whole_number(0))
-      ->capture_default_str();
-  command->add_option("--seed", arguments->options.seed, "seed of the images, and of the choice of --limit")
-      ->transform(whole_number(0))
-      ->capture_default_str();
-  command
-      ->add_option("--give-up-after", arguments->options.give_up_after,
-                   "number of consecutive failures after which to stop; 0: never")
-      ->transform(whole_number(0))
-      ->capture_default_str();
-  command
-      ->add_option("--max-pixels", arguments->options.max_pixels,
-                   "maximum size of a generated image, in pixels")
-      ->transform(whole_number(1, 1'000'000'000))
-      ->capture_default_str();
+  add_number(*command, "--limit", arguments->options.limit, whole_number(0),
+             "number of random queries; 0: the whole dataset");
+  add_number(*command, "--seed", arguments->options.seed, whole_number(0),
+             "seed of the images, and of the choice of --limit");
+  add_number(*command, "--give-up-after", arguments->options.give_up_after, whole_number(0),
+             "number of consecutive failures after which to stop; 0: never");
+  add_number(*command, "--max-pixels", arguments->options.max_pixels, whole_number(1, 1'000'000'000),
+             "maximum size of a generated image, in pixels");
   command->add_flag("--replace-list", arguments->options.replace_list,
                     "replace the folder's list if it was made from another dataset or with other settings");
   add_encoder_options(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
-  command->callback(
-      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+  run_when_given(*command, chosen, arguments, run);
 }
 
 }  // namespace

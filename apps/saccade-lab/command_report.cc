@@ -130,22 +130,14 @@ void add_report_command(CLI::App& app, Command& chosen) {
       "format in which to print the tables alone, instead of a page; the first is that of models by datasets");
   add_overwrite_option(*command, arguments->overwrite);
   command->add_option("--title", arguments->page.title, "title of the page")->capture_default_str();
-  command
-      ->add_option("--examples", arguments->page.examples,
-                   "number of best and of worst queries to show for each model")
-      ->transform(whole_number(0, 100))
-      ->capture_default_str();
-  command
-      ->add_option("--map-points", arguments->page.map_points,
-                   "maximum number of images and texts on a map; 0: no maps")
-      ->transform(whole_number(0, 4000))
-      ->capture_default_str();
+  add_number(*command, "--examples", arguments->page.examples, whole_number(0, 100),
+             "number of best and of worst queries to show for each model");
+  add_number(*command, "--map-points", arguments->page.map_points, whole_number(0, 4000),
+             "maximum number of images and texts on a map; 0: no maps");
   command->add_option("--charts", arguments->charts,
                       "file with the chart script (default: the one built with Saccade)");
   command->add_flag("--no-charts", arguments->no_charts, "show tables instead of charts");
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_report(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_report);
 }
 
 }  // namespace saccade::lab::app

@@ -150,53 +150,30 @@ Status write_training_page(const std::string& title, const std::filesystem::path
 }
 
 void add_step_options(CLI::App& command, TrainingLoopOptions& options) {
-  command
-      .add_option("--steps", options.steps,
-                  "number of batches to train on; 0: write and score the untrained model")
-      ->transform(whole_number(0))
-      ->capture_default_str();
-  command
-      .add_option("--evaluate-every", options.evaluate_every,
-                  "steps between evaluations on the held-out datasets")
-      ->transform(whole_number(1))
-      ->capture_default_str();
+  add_number(command, "--steps", options.steps, whole_number(0),
+             "number of batches to train on; 0: write and score the untrained model");
+  add_number(command, "--evaluate-every", options.evaluate_every, whole_number(1),
+             "steps between evaluations on the held-out datasets");
 }
 
 void add_optimizer_options(CLI::App& command, OptimizerOptions& options) {
   const CLI::Validator above_zero = real_number(0, std::numeric_limits<double>::max(), Lowest::kExcluded);
   const CLI::Validator below_one = real_number(0, 1, Lowest::kIncluded, Highest::kExcluded);
-  command.add_option("--learning-rate", options.learning_rate, "peak learning rate of AdamW")
-      ->transform(above_zero)
-      ->capture_default_str();
-  command
-      .add_option("--warmup", options.warmup, "share of steps with a rising learning rate (warm-up), 0 to 1")
-      ->transform(real_number(0, 1))
-      ->capture_default_str();
+  add_number(command, "--learning-rate", options.learning_rate, above_zero, "peak learning rate of AdamW");
+  add_number(command, "--warmup", options.warmup, real_number(0, 1),
+             "share of steps with a rising learning rate (warm-up), 0 to 1");
   add_choice(command, "--schedule", options.schedule,
              "learning rate after the warm-up: half a cosine down to 0, or constant");
-  command.add_option("--weight-decay", options.weight_decay, "weight decay of AdamW, for matrices only")
-      ->transform(real_number(0))
-      ->capture_default_str();
-  command
-      .add_option("--adam-beta1", options.adam_beta1,
-                  "AdamW's decay rate of the running mean of gradients, 0 to below 1")
-      ->transform(below_one)
-      ->capture_default_str();
-  command
-      .add_option("--adam-beta2", options.adam_beta2,
-                  "AdamW's decay rate of the running mean of squared gradients, 0 to below 1")
-      ->transform(below_one)
-      ->capture_default_str();
-  command
-      .add_option("--adam-epsilon", options.adam_epsilon,
-                  "constant that AdamW adds to the denominator of an update, above 0")
-      ->transform(above_zero)
-      ->capture_default_str();
-  command
-      .add_option("--max-gradient-norm", options.max_gradient_norm,
-                  "maximum gradient norm; larger gradients are scaled down")
-      ->transform(above_zero)
-      ->capture_default_str();
+  add_number(command, "--weight-decay", options.weight_decay, real_number(0),
+             "weight decay of AdamW, for matrices only");
+  add_number(command, "--adam-beta1", options.adam_beta1, below_one,
+             "AdamW's decay rate of the running mean of gradients, 0 to below 1");
+  add_number(command, "--adam-beta2", options.adam_beta2, below_one,
+             "AdamW's decay rate of the running mean of squared gradients, 0 to below 1");
+  add_number(command, "--adam-epsilon", options.adam_epsilon, above_zero,
+             "constant that AdamW adds to the denominator of an update, above 0");
+  add_number(command, "--max-gradient-norm", options.max_gradient_norm, above_zero,
+             "maximum gradient norm; larger gradients are scaled down");
 }
 
 void add_loop_options(CLI::App& command, TrainingLoopOptions& options) {
@@ -204,26 +181,15 @@ void add_loop_options(CLI::App& command, TrainingLoopOptions& options) {
            "folder for the training's files; a training that is already in it goes on")
       ->required();
   add_optimizer_options(command, options);
-  command.add_option("--seed", options.seed, "random seed: weights, order, captions, augmentation")
-      ->transform(whole_number(0))
-      ->capture_default_str();
-  command
-      .add_option("--patience", options.patience,
-                  "number of evaluations without improvement after which training stops early; 0: never")
-      ->transform(whole_number(0))
-      ->capture_default_str();
-  command
-      .add_option("--checkpoint-every", options.checkpoint_every,
-                  "number of steps between saves of the state for resuming")
-      ->transform(whole_number(1))
-      ->capture_default_str();
-  command
-      .add_option(
-          "--accumulate", options.accumulate,
-          "number of micro-batches that a batch is computed in, for less memory; gradients are those of "
-          "the whole batch, its negatives included")
-      ->transform(whole_number(1))
-      ->capture_default_str();
+  add_number(command, "--seed", options.seed, whole_number(0),
+             "random seed: weights, order, captions, augmentation");
+  add_number(command, "--patience", options.patience, whole_number(0),
+             "number of evaluations without improvement after which training stops early; 0: never");
+  add_number(command, "--checkpoint-every", options.checkpoint_every, whole_number(1),
+             "number of steps between saves of the state for resuming");
+  add_number(command, "--accumulate", options.accumulate, whole_number(1),
+             "number of micro-batches that a batch is computed in, for less memory; gradients are those of "
+             "the whole batch, its negatives included");
   add_choice(command, "--device", options.device,
              "device to train on; cuda needs a libtorch and a machine that have it");
   command.add_flag("--dry-run", options.dry_run, "check options and data without training");
@@ -252,20 +218,15 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
            "cache folder for decoded images (default: cache in the run folder)");
   add_loop_options(*command, options);
   add_step_options(*command, options);
-  command->add_option("--batch", options.batch, "batch size: number of images, at least 2")
-      ->transform(whole_number(2))
-      ->capture_default_str();
-  command->add_option("--patch-dropout", options.patch_dropout, "patch dropout probability, 0 to 0.9")
-      ->transform(real_number(0, 0.9))
-      ->capture_default_str();
-  command->add_option("--unmasked", options.unmasked, "share of final steps without --patch-dropout, 0 to 1")
-      ->transform(real_number(0, 1))
-      ->capture_default_str();
-  command
-      ->add_option("--first-caption", options.first_caption,
-                   "probability that an image is paired with its first caption instead of a random one")
-      ->transform(real_number(0, 1))
-      ->capture_default_str();
+  add_number(*command, "--batch-size", options.batch, whole_number(2),
+             "batch size: number of images, at least 2");
+  add_old_name(*command, "--batch-size", "--batch");
+  add_number(*command, "--patch-dropout", options.patch_dropout, real_number(0, 0.9),
+             "patch dropout probability, 0 to 0.9");
+  add_number(*command, "--unmasked", options.unmasked, real_number(0, 1),
+             "share of final steps without --patch-dropout, 0 to 1");
+  add_number(*command, "--first-caption", options.first_caption, real_number(0, 1),
+             "probability that an image is paired with its first caption instead of a random one");
   add_choice_of(*command, "--precision", options.precision, {"fp32", "bf16"},
                 "number format of matrix products; weights are trained in fp32");
   add_choice(*command, "--weights", options.weights,
@@ -274,22 +235,19 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
       "--checkpoint-activations", options.checkpoint_activations,
       "keep the inputs of the transformer blocks alone for the backward pass and compute the rest "
       "again: less memory, one more forward pass");
-  command->add_option("--threads", options.threads, "number of threads; 0: one per processor")
-      ->transform(whole_number(0, 1024))
-      ->capture_default_str();
+  add_number(*command, "--threads", options.threads, whole_number(0, 1024),
+             "number of threads; 0: one per processor");
   command->add_flag("--json", arguments->json, "print the result as JSON");
   group_options(*command,
                 {{"Data", {"--dataset", "--held-out", "--cache", "--first-caption"}},
                  {"Model", {"--config", "--initial", "--weights"}},
                  {"Optimizer and schedule",
-                  {"--steps", "--batch", "--accumulate", "--learning-rate", "--warmup", "--schedule",
+                  {"--steps", "--batch-size", "--accumulate", "--learning-rate", "--warmup", "--schedule",
                    "--weight-decay", "--adam-beta1", "--adam-beta2", "--adam-epsilon", "--max-gradient-norm",
                    "--seed", "--patch-dropout", "--unmasked"}},
                  {"The run", {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--dry-run"}},
                  {"Device and speed", {"--device", "--precision", "--checkpoint-activations", "--threads"}}});
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_train_dual(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_train_dual);
 }
 
 void add_train_command(CLI::App& app, Command& chosen) {

@@ -197,9 +197,7 @@ std::string ablations_text(const std::string& dataset, const std::string& of,
   const auto difference = [](const ComposedAblation& ablation, std::string_view name) {
     const Difference* found = find_named(ablation.differences, name);
     if (found == nullptr || !std::isfinite(found->figure.value)) return std::string("-");
-    const Figure& figure = found->figure;
-    if (!std::isfinite(figure.low)) return fmt::format("{:+.3f}", figure.value);
-    return fmt::format("{:+.3f} [{:+.3f}, {:+.3f}]", figure.value, figure.low, figure.high);
+    return interval_text(found->figure, Sign::kBoth);
   };
   for (const ComposedAblation& ablation : ablations) {
     if (ablation.dataset != dataset || ablation.of != of) continue;
@@ -306,22 +304,18 @@ void add_data_options(CLI::App& command, Arguments& arguments) {
       "-m,--model", options.model,
       "encoder: a checkpoint's folder, or OWNER/NAME[@REVISION] of the hub's cache (default: the starter)");
   add_encoder_options(command, arguments.eval.encoder);
-  command.add_option("--batch", options.batch, "batch size: number of triplets, at least 2")
-      ->transform(whole_number(2))
-      ->capture_default_str();
-  command.add_option("--together", options.together, "maximum number of triplets of one group in a batch")
-      ->transform(whole_number(1))
-      ->capture_default_str();
+  add_number(command, "--batch-size", options.batch, whole_number(2),
+             "batch size: number of triplets, at least 2");
+  add_old_name(command, "--batch-size", "--batch");
+  add_number(command, "--together", options.together, whole_number(1),
+             "maximum number of triplets of one group in a batch");
   add_choice(command, "--wrong", options.wrong,
              "negatives of a query: the batch's other targets, or its references too");
   add_choice(command, "--join", options.join,
              "text of a triplet with several texts: joined in their order, in either order at random, or in "
              "either order or one text alone at random");
-  command
-      .add_option("--paraphrases", options.paraphrases,
-                  "probability that a triplet uses one of its paraphrases, 0 to 1")
-      ->transform(real_number(0, 1))
-      ->capture_default_str();
+  add_number(command, "--paraphrases", options.paraphrases, real_number(0, 1),
+             "probability that a triplet uses one of its paraphrases, 0 to 1");
 }
 
 void add_peer_options(CLI::App& command, Arguments& arguments) {
@@ -344,11 +338,8 @@ void add_peer_options(CLI::App& command, Arguments& arguments) {
       .add_option("--sentence", arguments.inversion.sentence,
                   "inversion: query template; \"*\" stands for the image and \"{}\" for the change")
       ->capture_default_str();
-  command
-      .add_option("--noise", arguments.inversion.noise,
-                  "inversion: maximum noise added to a text embedding, relative to its length")
-      ->transform(real_number(0, 100))
-      ->capture_default_str();
+  add_number(command, "--noise", arguments.inversion.noise, real_number(0, 100),
+             "inversion: maximum noise added to a text embedding, relative to its length");
   command
       .add_option("--inversion-width", arguments.inversion.hidden,
                   "inversion: hidden width (default: four times the embedding width)")
@@ -356,16 +347,10 @@ void add_peer_options(CLI::App& command, Arguments& arguments) {
 }
 
 void add_sprc_options(CLI::App& command, ComposedTrainingOptions& options) {
-  command
-      .add_option("--prompt-weight", options.sprc.prompt,
-                  "sprc: weight of the retrieval loss of the auxiliary prompt, 0 to 1000")
-      ->transform(real_number(0, 1000))
-      ->capture_default_str();
-  command
-      .add_option("--alignment-weight", options.sprc.alignment,
-                  "sprc: weight of the squared distance of the prompts from the auxiliary prompt, 0 to 1000")
-      ->transform(real_number(0, 1000))
-      ->capture_default_str();
+  add_number(command, "--prompt-weight", options.sprc.prompt, real_number(0, 1000),
+             "sprc: weight of the retrieval loss of the auxiliary prompt, 0 to 1000");
+  add_number(command, "--alignment-weight", options.sprc.alignment, real_number(0, 1000),
+             "sprc: weight of the squared distance of the prompts from the auxiliary prompt, 0 to 1000");
 }
 
 void add_stage_options(CLI::App& command, ComposedTrainingOptions& options) {
@@ -381,18 +366,13 @@ void add_stage_options(CLI::App& command, ComposedTrainingOptions& options) {
       ->transform(real_number(-1, 1));
   add_choice_of(command, "--align-towers", options.align_towers, {"text", "both"},
                 "towers that stage one trains");
-  command.add_option("--align-steps", options.align_steps, "number of batches of stage one")
-      ->transform(whole_number(1))
-      ->capture_default_str();
-  command.add_option("--align-rate", options.align_rate, "peak learning rate of stage one")
-      ->transform(real_number(1e-9, 1))
-      ->capture_default_str();
+  add_number(command, "--align-steps", options.align_steps, whole_number(1),
+             "number of batches of stage one");
+  add_number(command, "--align-rate", options.align_rate, real_number(1e-9, 1),
+             "peak learning rate of stage one");
   add_choice(command, "--towers", options.towers, "towers that stage two trains with the composer");
-  command
-      .add_option("--tower-rate", options.tower_rate,
-                  "peak learning rate of towers in stage two, and of the Q-Former of --method sprc")
-      ->transform(real_number(1e-9, 1))
-      ->capture_default_str();
+  add_number(command, "--tower-rate", options.tower_rate, real_number(1e-9, 1),
+             "peak learning rate of towers in stage two, and of the Q-Former of --method sprc");
   add_choice_of(command, "--tower-precision", options.precision, {"fp32", "bf16"},
                 "number format of matrix products in trained towers");
 }
@@ -480,18 +460,16 @@ void add_train_composed_command(CLI::App& train, Command& chosen) {
   add_sprc_options(*command, arguments->options);
   add_loop_options(*command, arguments->options);
   add_step_options(*command, arguments->options);
-  command
-      ->add_option("--resamples", arguments->eval.evaluation.bootstrap.resamples,
-                   "number of bootstrap resamples of the held-out figures; 0: no intervals")
-      ->transform(whole_number(0, 1'000'000))
-      ->capture_default_str();
+  add_number(*command, "--resamples", arguments->eval.evaluation.bootstrap.resamples,
+             whole_number(0, 1'000'000),
+             "number of bootstrap resamples of the held-out figures; 0: no intervals");
   add_ablation_options(*command, *arguments);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   group_options(
       *command,
       {{"Data and encoder",
         {"--dataset", "--held-out", "--test", "--texts", "--cache", "-m", "--precision", "--threads"}},
-       {"Batches", {"--batch", "--accumulate", "--together", "--wrong", "--join", "--paraphrases"}},
+       {"Batches", {"--batch-size", "--accumulate", "--together", "--wrong", "--join", "--paraphrases"}},
        {"Stage one: alignment of texts with images",
         {"--align", "--pseudo-targets", "--min-cosine", "--align-towers", "--align-steps", "--align-rate"}},
        {"Stage two: towers trained with the composer", {"--towers", "--tower-rate", "--tower-precision"}},
@@ -508,9 +486,7 @@ void add_train_composed_command(CLI::App& train, Command& chosen) {
         {"-o", "--device", "--evaluate-every", "--patience", "--checkpoint-every", "--resamples",
          "--dry-run"}},
        {"Ablations", {"--ablations", "--seeds"}}});
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_train_composed(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_train_composed);
 }
 
 }  // namespace saccade::lab::app

@@ -63,7 +63,7 @@ Result<int> run_train_editor(const EditorArguments& arguments, Session& session)
 
 void add_shape_options(CLI::App& command, EditorConfig& shape) {
   const auto add = [&](const char* name, int64_t& value, const char* help, int64_t least, int64_t most) {
-    command.add_option(name, value, help)->transform(whole_number(least, most))->capture_default_str();
+    add_number(command, name, value, whole_number(least, most), help);
   };
   add("--side", shape.side, "side of the images, in pixels", 1, 1024);
   add("--patch-size", shape.patch_size, "patch size, in pixels", 1, 256);
@@ -75,9 +75,8 @@ void add_shape_options(CLI::App& command, EditorConfig& shape) {
   add_choice(command, "--text-states", shape.text_states,
              "text conditioning: one state per token, or the text embedding, which every encoder has");
   add("--draw-steps", shape.steps, "default number of Euler sampling steps", 1, 1000);
-  command.add_option("--guidance", shape.guidance, "default guidance scale; 1: no guidance")
-      ->transform(real_number(0, 100))
-      ->capture_default_str();
+  add_number(command, "--guidance", shape.guidance, real_number(0, 100),
+             "default guidance scale; 1: no guidance");
 }
 
 }  // namespace
@@ -93,31 +92,24 @@ void add_train_editor_command(CLI::App& group, Command& chosen) {
           "datasets of edit queries to train on (see saccade help datasets): PATH or PATH#split=NAME")
       ->required();
   command->add_option("--held-out", options.held_out, "held-out edit queries to evaluate during training");
-  command
-      ->add_option("--held-out-queries", options.held_out_queries,
-                   "number of random queries of each held-out dataset to evaluate; 0: all")
-      ->transform(whole_number(0))
-      ->capture_default_str();
+  add_number(*command, "--held-out-queries", options.held_out_queries, whole_number(0),
+             "number of random queries of each held-out dataset to evaluate; 0: all");
   command->add_option("-m,--model", options.encoder,
                       "checkpoint of the frozen text encoder (default: the starter)");
   add_path(*command, "--cache", options.cache,
            "cache folder for decoded images (default: cache in the run folder)");
   add_loop_options(*command, options);
   add_step_options(*command, options);
-  command->add_option("--batch", options.batch, "batch size: number of edits")
-      ->transform(whole_number(1, 1 << 20))
-      ->capture_default_str();
-  command
-      ->add_option("--text-dropout", options.text_dropout,
-                   "text dropout probability, for classifier-free guidance, 0 to 1")
-      ->transform(real_number(0, 1))
-      ->capture_default_str();
+  add_number(*command, "--batch-size", options.batch, whole_number(1, 1 << 20),
+             "batch size: number of edits");
+  add_old_name(*command, "--batch-size", "--batch");
+  add_number(*command, "--text-dropout", options.text_dropout, real_number(0, 1),
+             "text dropout probability, for classifier-free guidance, 0 to 1");
   add_shape_options(*command, options.shape);
   add_choice_of(*command, "--precision", options.precision, {"fp32", "bf16"},
                 "number format of matrix products; weights are trained in fp32");
-  command->add_option("--threads", options.threads, "number of threads; 0: one per processor")
-      ->transform(whole_number(0, 1024))
-      ->capture_default_str();
+  add_number(*command, "--threads", options.threads, whole_number(0, 1024),
+             "number of threads; 0: one per processor");
   command->add_flag("--json", arguments->json, "print the result as JSON");
   group_options(
       *command,
@@ -126,14 +118,12 @@ void add_train_editor_command(CLI::App& group, Command& chosen) {
         {"--side", "--patch-size", "--width", "--layers", "--heads", "--mlp-width", "--text-tokens",
          "--text-states", "--draw-steps", "--guidance"}},
        {"Optimizer and schedule",
-        {"--steps", "--batch", "--accumulate", "--text-dropout", "--learning-rate", "--warmup", "--schedule",
-         "--weight-decay", "--adam-beta1", "--adam-beta2", "--adam-epsilon", "--max-gradient-norm",
-         "--seed"}},
+        {"--steps", "--batch-size", "--accumulate", "--text-dropout", "--learning-rate", "--warmup",
+         "--schedule", "--weight-decay", "--adam-beta1", "--adam-beta2", "--adam-epsilon",
+         "--max-gradient-norm", "--seed"}},
        {"The run", {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--dry-run"}},
        {"Device and speed", {"--device", "--precision", "--threads"}}});
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_train_editor(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_train_editor);
 }
 
 }  // namespace saccade::lab::app

@@ -207,25 +207,17 @@ void add_head_options(CLI::App& command, HeadArguments& arguments) {
   HeadTrainingOptions& options = arguments.options;
   add_choice(command, "--kind", options.kind,
              "kind of head: one linear layer per side, or a two-layer MLP with GELU");
-  command.add_option("--width", options.width, "width of the shared space")
-      ->transform(whole_number(1, 65'536))
-      ->capture_default_str();
-  command.add_option("--hidden-width", options.hidden_width, "hidden width of an MLP")
-      ->transform(whole_number(1, 65'536))
-      ->capture_default_str();
-  command.add_option("--pairs", options.pairs, "number of random training pairs; 0: all")
-      ->transform(whole_number(0))
-      ->capture_default_str();
-  command.add_option("--epochs", options.epochs, "number of epochs; 0: 5 for a linear head, 8 for an MLP")
-      ->transform(real_number(0, 1e6))
-      ->capture_default_str();
-  command.add_option("--batch", options.batch, "batch size: number of pairs, at least 2")
-      ->transform(whole_number(2))
-      ->capture_default_str();
-  command
-      .add_option("--hard-negatives", options.hard_negatives, "share of hard negatives in a batch, 0 to 0.5")
-      ->transform(real_number(0, 0.5))
-      ->capture_default_str();
+  add_number(command, "--width", options.width, whole_number(1, 65'536), "width of the shared space");
+  add_number(command, "--hidden-width", options.hidden_width, whole_number(1, 65'536),
+             "hidden width of an MLP");
+  add_number(command, "--pairs", options.pairs, whole_number(0), "number of random training pairs; 0: all");
+  add_number(command, "--epochs", options.epochs, real_number(0, 1e6),
+             "number of epochs; 0: 5 for a linear head, 8 for an MLP");
+  add_number(command, "--batch-size", options.batch, whole_number(2),
+             "batch size: number of pairs, at least 2");
+  add_old_name(command, "--batch-size", "--batch");
+  add_number(command, "--hard-negatives", options.hard_negatives, real_number(0, 0.5),
+             "share of hard negatives in a batch, 0 to 0.5");
 }
 
 void add_sweep_options(CLI::App& command, HeadArguments& arguments) {
@@ -266,11 +258,8 @@ void add_train_head_command(CLI::App& train, Command& chosen) {
   add_loop_options(*command, arguments->options);
   command->add_option("--against", arguments->against,
                       "heads on the same encoder and features to compare with");
-  command
-      ->add_option("--resamples", arguments->eval.evaluation.bootstrap.resamples,
-                   "number of bootstrap resamples; 0: no intervals and no comparison")
-      ->transform(whole_number(0, 1'000'000))
-      ->capture_default_str();
+  add_number(*command, "--resamples", arguments->eval.evaluation.bootstrap.resamples,
+             whole_number(0, 1'000'000), "number of bootstrap resamples; 0: no intervals and no comparison");
   add_sweep_options(*command, *arguments);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   group_options(
@@ -281,15 +270,13 @@ void add_train_head_command(CLI::App& train, Command& chosen) {
        {"Of --train-qformer", {"--train-qformer", "--qformer-rate"}},
        {"The head", {"--kind", "--width", "--hidden-width"}},
        {"Optimizer and schedule",
-        {"--pairs", "--epochs", "--batch", "--accumulate", "--hard-negatives", "--learning-rate", "--warmup",
-         "--schedule", "--weight-decay", "--adam-beta1", "--adam-beta2", "--adam-epsilon",
+        {"--pairs", "--epochs", "--batch-size", "--accumulate", "--hard-negatives", "--learning-rate",
+         "--warmup", "--schedule", "--weight-decay", "--adam-beta1", "--adam-beta2", "--adam-epsilon",
          "--max-gradient-norm", "--seed"}},
        {"The run",
         {"-o", "--device", "--patience", "--checkpoint-every", "--dry-run", "--against", "--resamples"}},
        {"Many heads at once", {"--sweep", "--kinds", "--sizes", "--widths", "--seeds"}}});
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_train_head(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_train_head);
 }
 
 }  // namespace saccade::lab::app

@@ -183,15 +183,14 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
           "validation texts is kept")
       ->transform(above_zero)
       ->excludes(command->get_option("--learning-rate"));
-  command->add_option("--batch", options.batch, "batch size: number of texts, at least 2")
+  command->add_option("--batch-size", options.batch, "batch size: number of texts, at least 2")
       ->transform(whole_number(2))
       ->default_str("128, for a classifier 32");
-  command->add_option("--dropout", options.dropout, "dropout probability of a classifier, 0 to below 1")
-      ->transform(real_number(0, 1))
-      ->capture_default_str();
-  command->add_option("--seed", options.seed, "random seed: order of the texts, and initial weights")
-      ->transform(whole_number(0))
-      ->capture_default_str();
+  add_old_name(*command, "--batch-size", "--batch");
+  add_number(*command, "--dropout", options.dropout, real_number(0, 1),
+             "dropout probability of a classifier, 0 to below 1");
+  add_number(*command, "--seed", options.seed, whole_number(0),
+             "random seed: order of the texts, and initial weights");
   command
       ->add_option_function<std::string>(
           "--precision",
@@ -203,9 +202,8 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
       ->default_str("fp32");
   add_choice(*command, "--device", options.device,
              "device to train on; cuda needs a libtorch and a machine that have it");
-  command->add_option("--threads", options.threads, "number of threads; 0: one per processor")
-      ->transform(whole_number(0, 1024))
-      ->capture_default_str();
+  add_number(*command, "--threads", options.threads, whole_number(0, 1024),
+             "number of threads; 0: one per processor");
   command->add_option("--cache", arguments->cache,
                       "cache folder for image embeddings (default: saccade/embeddings in ~/.cache)");
   command->add_flag("--dry-run", options.dry_run, "check options and data without training");
@@ -216,11 +214,10 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
                  {"Optimizer and schedule",
                   {"--objective", "--loss", "--automatic-epochs", "--human-epochs", "--learning-rate",
                    "--learning-rates", "--warmup", "--schedule", "--weight-decay", "--adam-beta1",
-                   "--adam-beta2", "--adam-epsilon", "--max-gradient-norm", "--batch", "--seed"}},
+                   "--adam-beta2", "--adam-epsilon", "--max-gradient-norm", "--batch-size", "--seed"}},
                  {"The run", {"-o", "--dry-run"}},
                  {"Device and speed", {"--device", "--precision", "--threads"}}});
-  command->callback(
-      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+  run_when_given(*command, chosen, arguments, run);
 }
 
 }  // namespace saccade::lab::app

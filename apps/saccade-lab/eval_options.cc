@@ -55,34 +55,30 @@ void add_eval_inputs(CLI::App& command, EvalArguments& arguments) {
   add_choices(command, "--precision", options.precisions,
               "number formats of the encoder's arithmetic; each checkpoint is measured in each");
   add_threads_option(command, arguments.encoder);
+  add_device_option(command, arguments.encoder);
   add_choice(command, "--transparent", options.embed.transparency,
              "background of transparent images: white, or the checkpoint's");
   command.add_flag("--as-stored", options.embed.as_stored,
                    "ignore EXIF orientation, as reference pipelines do");
-  command
-      .add_option("--batch", options.embed.batch, "batch size: number of images decoded and encoded together")
-      ->transform(whole_number(1, 4096))
-      ->capture_default_str();
+  add_number(command, "--batch-size", options.embed.batch, whole_number(1, 4096),
+             "batch size: number of images decoded and encoded together");
+  add_old_name(command, "--batch-size", "--batch");
   auto* cache = command.add_option("--cache", arguments.cache,
                                    "cache folder for embeddings (default: saccade/embeddings in ~/.cache)");
   command.add_flag("--no-cache", arguments.no_cache, "encode everything again, without the cache")
       ->excludes(cache);
   group_options(command, {{"Models, data and encoding",
-                           {"-m", "--dataset", "--precision", "--threads", "--transparent", "--as-stored",
-                            "--batch", "--cache", "--no-cache"}}});
+                           {"-m", "--dataset", "--precision", "--threads", "--device", "--transparent",
+                            "--as-stored", "--batch-size", "--cache", "--no-cache"}}});
 }
 
 void add_bootstrap_options(CLI::App& command, EvalArguments& arguments) {
   BootstrapOptions& bootstrap = arguments.evaluation.bootstrap;
-  command.add_option("--resamples", bootstrap.resamples, "number of bootstrap resamples; 0: no intervals")
-      ->transform(whole_number(0, 1'000'000))
-      ->capture_default_str();
-  command.add_option("--confidence", bootstrap.confidence, "confidence of the intervals, 0.5 to 0.9999")
-      ->transform(real_number(0.5, 0.9999))
-      ->capture_default_str();
-  command.add_option("--seed", bootstrap.seed, "seed of the bootstrap")
-      ->transform(whole_number(0))
-      ->capture_default_str();
+  add_number(command, "--resamples", bootstrap.resamples, whole_number(0, 1'000'000),
+             "number of bootstrap resamples; 0: no intervals");
+  add_number(command, "--confidence", bootstrap.confidence, real_number(0.5, 0.9999),
+             "confidence of the intervals, 0.5 to 0.9999");
+  add_number(command, "--seed", bootstrap.seed, whole_number(0), "seed of the bootstrap");
   group_options(command, {{"Intervals", {"--resamples", "--confidence", "--seed"}}});
 }
 
@@ -116,6 +112,7 @@ EvaluationOptions evaluation_options(const EvalArguments& arguments, Session& se
   options.embed.processes = session.decoders.start(session.messages);
   options.embed.progress = progress.callback();
   options.run = arguments.run;
+  options.device = arguments.encoder.device;
   options.version = version();
   options.command = command_line();
   return options;
@@ -162,12 +159,7 @@ Result<int> run_evaluation(const EvalArguments& arguments, Session& session,
 
 std::string figure_text(const Figure& figure) {
   if (!std::isfinite(figure.value)) return "-";
-  if (!std::isfinite(figure.low)) return fmt::format("{:.3f}", figure.value);
-  // Resampling is uninformative for a rate of zero. The text is as wide as the others, for columns.
-  if (std::isfinite(figure.wilson_high)) {
-    return fmt::format("{:.3f} [Wilson {:.3f}]", figure.value, figure.wilson_high);
-  }
-  return fmt::format("{:.3f} [{:.3f}, {:.3f}]", figure.value, figure.low, figure.high);
+  return interval_text(figure);
 }
 
 std::string_view direction_text(Direction direction) {
@@ -177,9 +169,8 @@ std::string_view direction_text(Direction direction) {
 std::string difference_text(const std::string& a, const std::string& b, std::string_view what,
                             const Difference* difference) {
   if (difference == nullptr || !std::isfinite(difference->figure.low)) return {};
-  const Figure& figure = difference->figure;
-  return fmt::format("  {} - {}, {}: {:+.3f} [{:+.3f}, {:+.3f}], p {:.3f}{}\n", one_line(a), one_line(b),
-                     what, figure.value, figure.low, figure.high, difference->p_value,
+  return fmt::format("  {} - {}, {}: {}, p {}{}\n", one_line(a), one_line(b), what,
+                     interval_text(difference->figure, Sign::kBoth), three_digits(difference->p_value),
                      difference->significant ? "" : ": cannot be told apart");
 }
 

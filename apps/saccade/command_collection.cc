@@ -569,15 +569,12 @@ void add_collection_command(CLI::App& app, Command& chosen) {
                      "remove all images that meet this condition (see saccade help filters)");
   CLI::App* duplicates = add_part(group, "duplicates", "Find duplicate images; nothing is deleted", arguments,
                                   chosen, run_duplicates, CollectionKinds::kFolder);
-  CLI::Option* min_likeness = add_choice(
+  add_choice(
       *duplicates, "--min-likeness", arguments->duplicates.least,
       "minimum likeness: identical bytes, the same image in another form (default), or images of one burst");
-  add_old_name(*duplicates, min_likeness, "--least");
-  duplicates
-      ->add_option("--seconds", arguments->duplicates.burst_seconds,
-                   "maximum time between two images of a burst, in seconds")
-      ->transform(whole_number(0))
-      ->capture_default_str();
+  add_old_name(*duplicates, "--min-likeness", "--least");
+  add_number(*duplicates, "--seconds", arguments->duplicates.burst_seconds, whole_number(0),
+             "maximum time between two images of a burst, in seconds");
   duplicates->add_option("--html", arguments->html, "HTML file to write, showing the groups");
   duplicates->add_option(
       "--script", arguments->script,
@@ -622,15 +619,12 @@ void add_collection_command(CLI::App& app, Command& chosen) {
   CLI::App* ann =
       add_part(group, "ann", "Build an approximate index, which makes searches in large collections faster",
                arguments, chosen, run_ann, CollectionKinds::kFolder);
-  ann->add_option(
-         "--recall", arguments->approximate.recall,
-         "share of the best 10 that searches should find, above 0 and below 1; the build finds the effort for it")
-      ->transform(real_number(0, 1, Lowest::kExcluded, Highest::kExcluded))
-      ->capture_default_str();
-  ann->add_option("--from", arguments->approximate.from,
-                  "number of images from which searches use the index; below it they are exact")
-      ->transform(whole_number(0))
-      ->capture_default_str();
+  add_number(
+      *ann, "--recall", arguments->approximate.recall,
+      real_number(0, 1, Lowest::kExcluded, Highest::kExcluded),
+      "share of the best 10 that searches should find, above 0 and below 1; the build finds the effort for it");
+  add_number(*ann, "--from", arguments->approximate.from, whole_number(0),
+             "number of images from which searches use the index; below it they are exact");
   ann->add_option(
          "--lists", arguments->approximate.lists.lists,
          "number of lists that images are divided into (default: four times the square root of their number)")

@@ -145,12 +145,12 @@ void add_collection_reencode_command(CLI::App& group, Command& chosen) {
                           "Fixed when the second collection is created (default: as in the first)");
   add_encoding_options(*command, arguments->call.ingest);
   add_encoder_options(*command, arguments->encoder);
+  add_device_option(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
-  group_options(*command, {{"Limits on files", {"--max-bytes", "--max-pixels", "--max-seconds"}},
-                           {"Model and speed", {"-m", "--precision", "--threads", "--batch"}}});
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_reencode(*arguments, session); };
-  });
+  group_options(*command,
+                {{"Limits on files", {"--max-bytes", "--max-pixels", "--max-seconds"}},
+                 {"Model and speed", {"-m", "--precision", "--threads", "--device", "--batch-size"}}});
+  run_when_given(*command, chosen, arguments, run_reencode);
 }
 
 }  // namespace saccade::app

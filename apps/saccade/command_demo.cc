@@ -135,12 +135,8 @@ void add_demo_command(CLI::App& app, Command& chosen) {
   add_overwrite_option(*command, arguments->overwrite);
   command->add_option("-m,--model", arguments->checkpoint,
                       std::string(kCheckpointHelp) + " (default: the starter)");
-  command->add_option("-k", arguments->k, "number of results per query on the page")
-      ->transform(whole_number(1, 1000))
-      ->capture_default_str();
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_demo(*arguments, session); };
-  });
+  add_number(*command, "-k", arguments->k, whole_number(1, 1000), "number of results per query on the page");
+  run_when_given(*command, chosen, arguments, run_demo);
 }
 
 }  // namespace saccade::app

@@ -266,14 +266,13 @@ void add_embed_command(CLI::App& app, Command& chosen) {
   add_overwrite_option(*command, arguments->overwrite);
   command->add_flag("--as-stored", arguments->as_stored,
                     "ignore EXIF orientation, as reference pipelines do");
-  command->add_option("--batch", arguments->batch, "batch size: number of inputs encoded together")
-      ->transform(whole_number(1, 4096))
-      ->capture_default_str();
+  add_number(*command, "--batch-size", arguments->batch, whole_number(1, 4096),
+             "batch size: number of inputs encoded together");
+  add_old_name(*command, "--batch-size", "--batch");
   add_encoder_options(*command, arguments->encoder);
+  add_device_option(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_embed(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_embed);
 }
 
 }  // namespace saccade::app

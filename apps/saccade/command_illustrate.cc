@@ -17,6 +17,7 @@
 #include "saccade/document/document.h"
 #include "saccade/document/prose.h"
 #include "saccade/imagegen/texts.h"
+#include "saccade/model/device/device_name.h"
 #include "saccade/pages/illustrated_document.h"
 #include "saccade/pages/thumbnail.h"
 #include "saccade/search/illustrate/illustrate.h"
@@ -361,7 +362,7 @@ Json page_json(const Page& page, const SentenceJudge& judge, const IllustrateArg
            {{"tells", plan.tells},
             {"null_known", plan.null_known},
             {"reason", plan.reason},
-            {"cut", plan.tells ? Json(arguments.choosing.least) : Json()}}},
+            {"min_probability", plan.tells ? Json(arguments.choosing.least) : Json()}}},
           {"outcomes", std::move(outcomes)},
           {"left_out",
            {{"no_prose", page.no_prose},
@@ -442,6 +443,7 @@ Result<std::optional<LoadedEncoder>> load_judging_encoder(const IllustrateArgume
                                                           Session& session) {
   if (arguments.visualness.empty()) return std::optional<LoadedEncoder>();
   EncoderChoice choice = arguments.encoder;
+  choice.device = kProcessor;
   SACCADE_TRY(settle_precision(arguments.visualness, choice, session.messages));
   SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(arguments.visualness, choice).in("--visualness"));
   return std::optional<LoadedEncoder>(std::move(loaded));
@@ -533,41 +535,28 @@ void add_choosing_options(CLI::App& command, IllustrateArguments& arguments) {
       ->transform(real_number(-2, 2));
   command.add_flag("!--whole-sentences", arguments.phrases,
                    "search by whole sentences only, not by their phrases too");
-  command.add_option("--cut", choosing.least, "minimum match probability of placed images, 0 to 1")
-      ->transform(real_number(0, 1))
-      ->capture_default_str();
-  command
-      .add_option(
-          "--most-false", choosing.most_false,
-          "without match probabilities: maximum number of wrong images that may be expected to match as well")
-      ->transform(real_number(0))
-      ->capture_default_str();
-  command.add_option("--per-paragraph", choosing.per_paragraph, "maximum number of images per paragraph")
-      ->transform(whole_number(1))
-      ->capture_default_str();
+  add_number(command, "--min-probability", choosing.least, real_number(0, 1),
+             "minimum match probability of placed images, 0 to 1");
+  add_old_name(command, "--min-probability", "--cut");
+  add_number(
+      command, "--most-false", choosing.most_false, real_number(0),
+      "without match probabilities: maximum number of wrong images that may be expected to match as well");
+  add_number(command, "--per-paragraph", choosing.per_paragraph, whole_number(1),
+             "maximum number of images per paragraph");
   command
       .add_option_function<int64_t>(
           "--at-most", [&choosing](const int64_t& count) { choosing.at_most = count; },
           "maximum number of images in the document (default: no limit)")
       ->transform(whole_number(0));
-  command
-      .add_option("--candidates", choosing.candidates,
-                  "number of candidate images per sentence; each image is placed once")
-      ->transform(whole_number(1, 1000))
-      ->capture_default_str();
+  add_number(command, "--candidates", choosing.candidates, whole_number(1, 1000),
+             "number of candidate images per sentence; each image is placed once");
   command.add_option("--filter", choosing.filter, "condition on the images (see saccade help filters)");
-  CLI::Option* group_above =
-      command
-          .add_option(
-              "--group-above", choosing.duplicate_cosine,
-              "minimum cosine similarity of two images that count as near-duplicates, 0 to 1; only one is "
-              "placed")
-          ->transform(real_number(0, 1))
-          ->capture_default_str();
-  add_old_name(command, group_above, "--fold-above");
-  command.add_option("--min-words", arguments.prose.min_words, "minimum number of words of a sentence")
-      ->transform(whole_number(1, 1000))
-      ->capture_default_str();
+  add_number(
+      command, "--group-above", choosing.duplicate_cosine, real_number(0, 1),
+      "minimum cosine similarity of two images that count as near-duplicates, 0 to 1; only one is placed");
+  add_old_name(command, "--group-above", "--fold-above");
+  add_number(command, "--min-words", arguments.prose.min_words, whole_number(1, 1000),
+             "minimum number of words of a sentence");
 }
 
 }  // namespace
@@ -589,14 +578,10 @@ void add_illustrate_command(CLI::App& app, Command& chosen) {
   CLI::Option* copy = command->add_flag(
       "--copy", arguments->copy, "copy the images into a folder next to the output and link to the copies");
   command->add_flag("--embed", arguments->embed, "embed thumbnails in the HTML file")->excludes(copy);
-  command->add_option("--side", arguments->side, "longer side of embedded thumbnails, in pixels")
-      ->transform(whole_number(16, 4096))
-      ->capture_default_str();
-  command
-      ->add_option("--max-pages", arguments->reading.pdf.max_pages,
-                   "maximum number of pages to read of a PDF")
-      ->transform(whole_number(1, 1'000'000))
-      ->capture_default_str();
+  add_number(*command, "--side", arguments->side, whole_number(16, 4096),
+             "longer side of embedded thumbnails, in pixels");
+  add_number(*command, "--max-pages", arguments->reading.pdf.max_pages, whole_number(1, 1'000'000),
+             "maximum number of pages to read of a PDF");
   add_overwrite_option(*command, arguments->overwrite);
   command->add_option("-m,--model", arguments->checkpoint,
                       std::string(kCheckpointHelp) + ", if the collection's has moved");
@@ -605,9 +590,9 @@ void add_illustrate_command(CLI::App& app, Command& chosen) {
       "image engine that draws an image for each visual sentence that no image of the collection fits; "
       "drawn images are marked as generated (see saccade help engines; default: none are drawn)");
   add_encoder_options(*command, arguments->encoder);
+  add_device_option(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
-  command->callback(
-      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+  run_when_given(*command, chosen, arguments, run);
 }
 
 }  // namespace saccade::app

@@ -253,16 +253,16 @@ void add_index_command(CLI::App& app, Command& chosen) {
   add_collection_settings(*command, arguments->settings, "Fixed when the collection is created");
   add_encoding_options(*command, arguments->ingest);
   add_encoder_options(*command, arguments->encoder);
+  add_device_option(*command, arguments->encoder);
   command->add_flag("--mix-precisions", arguments->ingest.mix_precisions,
                     "allow a --precision that differs from the collection's own");
   command->add_flag("--json", arguments->json, "print the counts as JSON");
   group_options(*command,
                 {{"Limits on files", {"--max-bytes", "--max-pixels", "--max-seconds"}},
                  {"Videos", {"--video-seconds", "--video-frames"}},
-                 {"Model and speed", {"-m", "--precision", "--mix-precisions", "--threads", "--batch"}}});
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_index(*arguments, session); };
-  });
+                 {"Model and speed",
+                  {"-m", "--precision", "--mix-precisions", "--threads", "--device", "--batch-size"}}});
+  run_when_given(*command, chosen, arguments, run_index);
 }
 
 }  // namespace saccade::app

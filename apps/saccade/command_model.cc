@@ -14,6 +14,7 @@
 #include "saccade/model/checkpoints/receipt.h"
 #include "saccade/model/conform/conform.h"
 #include "saccade/model/conform/conform_record.h"
+#include "saccade/model/device/device_name.h"
 #include "saccade/model/options/effective_length.h"
 #include "saccade/model/options/precision_names.h"
 #include "saccade/version.h"
@@ -93,6 +94,7 @@ Result<int> run_show(ModelArguments& arguments, Session& session) {
   if (info.precision != Precision::kFp32) {
     EncoderChoice exact = arguments.encoder;
     exact.precision = Precision::kFp32;
+    exact.device = kProcessor;
     SACCADE_ASSIGN(const LoadedEncoder reference, load_checkpoint(arguments.checkpoint, exact));
     SACCADE_ASSIGN(receipt, bundled_receipt(*loaded.encoder, *reference.encoder));
   }
@@ -156,10 +158,11 @@ Result<int> run_show(ModelArguments& arguments, Session& session) {
   return kDone;
 }
 
-// Records the result for `list` and `show`. A result with a tolerance given by the user is not recorded.
+// Records the result for `list` and `show`. A result with a tolerance given by the user, or of another device
+// than the processor, is not recorded.
 void remember(const ConformReport& report, const std::filesystem::path& folder,
               const ModelArguments& arguments, Session& session) {
-  if (arguments.tolerance) return;
+  if (arguments.tolerance || !is_processor(arguments.encoder.device)) return;
   const auto outline = outline_checkpoint(folder);
   if (!outline) return;
   const std::filesystem::path reference =
@@ -174,6 +177,7 @@ Result<int> run_conform(ModelArguments& arguments, Session& session) {
   SACCADE_TRY(settle_precision(arguments.checkpoint, arguments.encoder, session.messages));
   options.encoder.precision = arguments.encoder.precision.value_or(Precision::kFp32);
   options.encoder.threads = arguments.encoder.threads;
+  options.encoder.device = arguments.encoder.device;
   options.tolerance = arguments.tolerance;
   SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(arguments.checkpoint));
   SACCADE_ASSIGN(ConformReport report, conform(folder, options));
@@ -213,10 +217,9 @@ CLI::App* add_part(CLI::App* group, const std::string& name, const std::string& 
   CLI::App* command = group->add_subcommand(name, what);
   command->add_option("CHECKPOINT", arguments->checkpoint, kCheckpointHelp)->required();
   add_encoder_options(*command, arguments->encoder);
+  add_device_option(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
-  command->callback([arguments, &chosen, run] {
-    chosen = [arguments, run](Session& session) { return run(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run);
   return command;
 }
 

@@ -79,9 +79,7 @@ void add_model_alias_command(CLI::App& group, Command& chosen) {
   command->add_flag("--remove", arguments->remove, "remove the name; the checkpoint stays")
       ->excludes(checkpoint);
   command->add_flag("--json", arguments->json, "print the names as JSON");
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_alias(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_alias);
 }
 
 }  // namespace saccade::app

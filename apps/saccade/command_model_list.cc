@@ -190,9 +190,7 @@ void add_model_list_command(CLI::App& group, Command& chosen) {
   command->add_option("--cache", arguments->cache,
                       "folder of the hub's cache (default: $HF_HUB_CACHE, or ~/.cache/huggingface/hub)");
   command->add_flag("--json", arguments->json, "print the list as JSON");
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_list(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_list);
 }
 
 }  // namespace saccade::app

@@ -78,9 +78,7 @@ void add_model_pull_command(CLI::App& group, Command& chosen) {
   command->add_flag("--offline", arguments->offline,
                     "use no network: only check that the checkpoint is complete (default: $HF_HUB_OFFLINE)");
   command->add_flag("--json", arguments->json, "print the result as JSON");
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_pull(*arguments, session); };
-  });
+  run_when_given(*command, chosen, arguments, run_pull);
 }
 
 }  // namespace saccade::app

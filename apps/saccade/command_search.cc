@@ -44,9 +44,8 @@ struct SearchArguments {
   bool overwrite = false;
   std::string queries;  // a file, or "-"; empty: none
   SearchQuery query;
-  SearchOptions options;
+  SearcherOptions options;
   bool k_given = false;
-  bool all = false;
   bool json = false;
   bool paths = false;
   bool nul = false;
@@ -54,7 +53,7 @@ struct SearchArguments {
   std::optional<PictureProtocol> thumbnails;
   std::string
       compose;  // a method's word, or a composer's folder; empty: the collection's composer, or the sum
-  std::optional<double> weight;
+  std::optional<double> text_weight;
   std::string was;
 };
 
@@ -68,7 +67,7 @@ Status read_image_from_stdin(SearchQuery& query) {
 
 // Chooses the composer, if one is requested: a folder, or the one that the collection names.
 Status choose_composer(SearchArguments& arguments) {
-  SearchOptions& options = arguments.options;
+  SearcherOptions& options = arguments.options;
   if (!arguments.compose.empty() && !from_name<Compose>(arguments.compose)) {
     std::error_code ignored;
     SACCADE_ASSIGN(options.composer, find_composer(arguments.compose).in("--compose"));
@@ -77,26 +76,25 @@ Status choose_composer(SearchArguments& arguments) {
                   arguments.compose, list_of_names<Compose>());
     }
   }
-  options.collections_composer = arguments.compose.empty() && !arguments.weight && arguments.was.empty();
+  options.collections_composer = arguments.compose.empty() && !arguments.text_weight && arguments.was.empty();
   return {};
 }
 
 // Returns the settings that all searches of the command share.
 Result<SearchQuery> common_query(const SearchArguments& arguments) {
   SearchQuery query = arguments.query;
-  query.fold_duplicates = !arguments.all;
   if (!arguments.options.composer.empty()) {
-    if (arguments.weight || !arguments.was.empty()) {
-      return fail(ErrorCode::kUsage, "--weight and --was are for {}, not for a composer",
+    if (arguments.text_weight || !arguments.was.empty()) {
+      return fail(ErrorCode::kUsage, "--text-weight and --was are for {}, not for a composer",
                   list_of_names<Compose>());
     }
   } else {
     SACCADE_ASSIGN(query.fusion, make_fusion(from_name<Compose>(arguments.compose).value_or(Compose::kSum),
-                                             arguments.weight, arguments.was)
-                                     .in("--compose, --weight, --was"));
+                                             arguments.text_weight, arguments.was)
+                                     .in("--compose, --text-weight, --was"));
   }
-  // A cut by match probability replaces the default limit on the number of hits.
-  if (query.cut && !arguments.k_given) query.k = kCutDepth;
+  // A minimum match probability replaces the default limit on the number of hits.
+  if (query.min_probability && !arguments.k_given) query.k = kCutDepth;
   if (!query.filter.empty()) SACCADE_TRY(parse_filter(query.filter).in("--filter"));
   if (arguments.images.size() == 1 && arguments.images.front() == "-") {
     SACCADE_TRY(read_image_from_stdin(query));
@@ -206,7 +204,7 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   const bool blank = typed.find_first_not_of(" \t\r\n\f\v") == std::string::npos;
   const bool lines = !arguments.queries.empty();
   const bool nothing = blank && arguments.images.empty() && !lines;
-  SearchOptions& options = arguments.options;
+  SearcherOptions& options = arguments.options;
   options.lists = nothing && !arguments.query.filter.empty();
   const bool prompts = nothing && !options.lists && isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 &&
                        !arguments.json && arguments.html.empty();
@@ -216,10 +214,10 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
         "nothing to search for: give a text, --image FILE, or both; --filter alone lists what passes; on a "
         "terminal, none of them is a prompt");
   }
-  if (options.lists && (options.explain_hits || !options.rerank.empty() || arguments.query.cut)) {
+  if (options.lists && (options.explain_hits || !options.rerank.empty() || arguments.query.min_probability)) {
     return fail(
         ErrorCode::kUsage,
-        "--filter alone lists images by date, without scores: leave out --cut, --explain and --rerank, or "
+        "--filter alone lists images by date, without scores: leave out --min-probability, --explain and --rerank, or "
         "give a text");
   }
   if (lines && !blank) return fail(ErrorCode::kUsage, "--queries: TEXT is there too; put it into a line");
@@ -261,14 +259,13 @@ void add_search_command(CLI::App& app, Command& chosen) {
           ->expected(1)
           ->allow_extra_args(false)
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  CLI::Option* keyword_weight =
-      command
-          ->add_option(
-              "--keyword-weight", arguments->query.keyword_weight,
-              "weight of keyword matches (captions, file and folder names) against visual similarity, 0 to 1")
-          ->transform(real_number(0, 1))
-          ->default_val(kWordShare);
-  add_old_name(*command, keyword_weight, "--words");
+  command
+      ->add_option(
+          "--keyword-weight", arguments->query.keyword_weight,
+          "weight of keyword matches (captions, file and folder names) against visual similarity, 0 to 1")
+      ->transform(real_number(0, 1))
+      ->default_val(kWordShare);
+  add_old_name(*command, "--keyword-weight", "--words");
   command
       ->add_option(
           "--compose", arguments->compose,
@@ -278,52 +275,50 @@ void add_search_command(CLI::App& app, Command& chosen) {
       ->needs(image);
   command
       ->add_option_function<double>(
-          "--weight", [arguments](const double& weight) { arguments->weight = weight; },
+          "--text-weight", [arguments](const double& weight) { arguments->text_weight = weight; },
           "weight of TEXT against the query image, 0 to 1 (default: 0.5; with --compose direction: 1)")
       ->transform(real_number(0, 1))
       ->needs(image);
+  add_old_name(*command, "--text-weight", "--weight");
   command->add_option("--was", arguments->was,
                       "description of the query image, used by --compose direction (default: a picture)");
   CLI::Option* k = command->add_option("-k", arguments->query.k, "number of results")
                        ->transform(whole_number(1))
-                       ->default_str("10; with --cut all that pass, up to 1,000");
+                       ->default_str("10; with --min-probability all that pass, up to 1,000");
   command->add_option(
       "--filter", arguments->query.filter,
       "condition on the images (see saccade help filters), such as 'width>=640 and format=jpeg'; without a text or an "
       "image, lists those that meet it, newest first");
-  add_choice(*command, "--long-query", arguments->query.long_text,
-             "handling of texts beyond the model's token limit: truncate, or encode all of it in chunks");
+  command->add_flag_callback(
+      "--chunk-long-text", [arguments] { arguments->query.long_text = LongText::kChunk; },
+      "read a text beyond the model's token limit in chunks (default: only its beginning is read)");
+  add_choice(*command, "--long-query", arguments->query.long_text, "")->group("");  // its earlier name
   command
       ->add_option_function<double>(
-          "--cut", [arguments](const double& cut) { arguments->query.cut = cut; },
+          "--min-probability", [arguments](const double& least) { arguments->query.min_probability = least; },
           "minimum match probability of results, 0 to 1; looks at the best 1,000")
       ->transform(real_number(0, 1));
-  add_choice(*command, "--sort", arguments->query.order, "order of the results: best first, or newest first");
-  command->add_flag("--all", arguments->all, "do not group near-duplicates");
+  add_old_name(*command, "--min-probability", "--cut");
+  add_choice(*command, "--order", arguments->query.order,
+             "order of the results: best first, or newest first");
+  add_old_name(*command, "--order", "--sort");
+  command->add_flag_callback(
+      "--no-group-duplicates", [arguments] { arguments->query.group_duplicates = false; },
+      "do not group near-duplicates");
+  add_old_name(*command, "--no-group-duplicates", "--all");
   command->add_flag(
       "--exact", arguments->query.exact,
       "score all images, even if the collection has an approximate index (saccade collection ann); not in a "
       "Weaviate cluster");
-  CLI::Option* group_above =
-      command
-          ->add_option("--group-above", arguments->query.duplicate_cosine,
-                       "minimum cosine similarity of two images that count as near-duplicates, 0 to 1")
-          ->transform(real_number(0, 1))
-          ->capture_default_str();
-  add_old_name(*command, group_above, "--fold-above");
-  command
-      ->add_option(
-          "--candidates", arguments->query.candidates,
-          "late interaction: number of images scored exactly, chosen by their pooled embedding; 0: all")
-      ->transform(whole_number(0))
-      ->capture_default_str();
-  command
-      ->add_option(
-          "--exact-rescore", arguments->query.rescore,
-          "Weaviate cluster: number of images that it chooses and that are compared by their full embeddings, "
-          "at least; 0 (default): as many as the results need, 256 at least")
-      ->transform(whole_number(0, 10'000))
-      ->capture_default_str();
+  add_number(*command, "--group-above", arguments->query.duplicate_cosine, real_number(0, 1),
+             "minimum cosine similarity of two images that count as near-duplicates, 0 to 1");
+  add_old_name(*command, "--group-above", "--fold-above");
+  add_number(*command, "--candidates", arguments->query.candidates, whole_number(0),
+             "late interaction: number of images scored exactly, chosen by their pooled embedding; 0: all");
+  add_number(
+      *command, "--exact-rescore", arguments->query.rescore, whole_number(0, 10'000),
+      "Weaviate cluster: number of images that it chooses and that are compared by their full embeddings, "
+      "at least; 0 (default): as many as the results need, 256 at least");
   CLI::Option* explain = command->add_flag(
       "--explain", arguments->options.explain_hits,
       "explain each hit: contribution of each word of TEXT, and a relevance map over the image");
@@ -365,16 +360,19 @@ void add_search_command(CLI::App& app, Command& chosen) {
   command->add_option("-m,--model", arguments->options.checkpoint,
                       std::string(kCheckpointHelp) + ", if the collection's has moved");
   add_encoder_options(*command, arguments->options.encoder);
+  add_device_option(*command, arguments->options.encoder);
   group_options(
       *command,
       {{"Query",
-        {"--image", "--keyword-weight", "--compose", "--weight", "--was", "--long-query", "--queries"}},
-       {"Which hits", {"-k", "--filter", "--cut", "--sort", "--all", "--group-above"}},
+        {"--image", "--keyword-weight", "--compose", "--text-weight", "--was", "--chunk-long-text",
+         "--queries"}},
+       {"Which hits",
+        {"-k", "--filter", "--min-probability", "--order", "--no-group-duplicates", "--group-above"}},
        {"Output", {"--json", "--paths", "-0", "--format", "--html", "--overwrite", "--thumbnails"}},
        {"Explaining and re-ranking",
         {"--explain", "--explain-by", "--rerank", "--rerank-depth", "--rerank-by"}},
        {"Model and speed",
-        {"-m", "--exact", "--candidates", "--exact-rescore", "--precision", "--threads"}}});
+        {"-m", "--exact", "--candidates", "--exact-rescore", "--precision", "--threads", "--device"}}});
   command->callback([arguments, k, &chosen] {
     arguments->k_given = k->count() > 0;
     chosen = [arguments](Session& session) { return run_search(*arguments, session); };

@@ -335,13 +335,9 @@ void add_serve_command(CLI::App& app, Command& chosen) {
                                              "PEM file with the certificate's private key");
   certificate->needs(tls_key);
   tls_key->needs(certificate);
-  command
-      ->add_option(
-          "--memory", arguments->memory_mb,
-          "memory limit for the parameters of all models together, in MiB; the least recently used are "
-          "unloaded until they are needed again; 0: no limit")
-      ->transform(whole_number(0, 1 << 24))
-      ->capture_default_str();
+  add_number(*command, "--memory", arguments->memory_mb, whole_number(0, 1 << 24),
+             "memory limit for the parameters of all models together, in MiB; the least recently used are "
+             "unloaded until they are needed again; 0: no limit");
   command->add_option(
       "--index-folder", arguments->index_folders,
       "folder that clients may have indexed into a collection; repeatable; needs a key that may write, if "
@@ -350,36 +346,25 @@ void add_serve_command(CLI::App& app, Command& chosen) {
       "--allow-write", arguments->uploads,
       "folder for images that clients upload; they may also remove images; needs a key that may write, if "
       "there are keys");
-  command
-      ->add_option("--max-uploads", arguments->uploads_mb,
-                   "maximum size of all uploaded images together, in MiB; 0: no limit")
-      ->transform(whole_number(0, 1 << 24))
-      ->capture_default_str();
+  add_number(*command, "--max-uploads", arguments->uploads_mb, whole_number(0, 1 << 24),
+             "maximum size of all uploaded images together, in MiB; 0: no limit");
   command->add_option(
       "--fetch-from", arguments->fetch_from,
       "hosts from which images are fetched if a client sends a URL: HOST, *.HOST or HOST:PORT with public "
       "addresses, or HOST=RANGE with the range of its addresses, such as 10.0.0.0/8 (default: none)");
-  command
-      ->add_option("--thumbnails", arguments->thumbnails_mb,
-                   "maximum size of cached thumbnails, in MiB; 0: no cache")
-      ->transform(whole_number(0, 1 << 20))
-      ->capture_default_str();
-  command->add_option("--max-body", arguments->server.body_bytes, "maximum size of a request body, in bytes")
-      ->transform(whole_number(1024, int64_t{1} << 31))
-      ->capture_default_str();
-  command
-      ->add_option("--max-requests", arguments->server.requests,
-                   "maximum number of pending requests; more are refused with 429")
-      ->transform(whole_number(1, 1 << 20))
-      ->capture_default_str();
-  command
-      ->add_option("--max-connections", arguments->server.connections, "maximum number of open connections")
-      ->transform(whole_number(1, 1 << 20))
-      ->capture_default_str();
+  add_number(*command, "--thumbnails", arguments->thumbnails_mb, whole_number(0, 1 << 20),
+             "maximum size of cached thumbnails, in MiB; 0: no cache");
+  add_number(*command, "--max-body", arguments->server.body_bytes, whole_number(1024, int64_t{1} << 31),
+             "maximum size of a request body, in bytes");
+  add_number(*command, "--max-requests", arguments->server.requests, whole_number(1, 1 << 20),
+             "maximum number of pending requests; more are refused with 429");
+  add_number(*command, "--max-connections", arguments->server.connections, whole_number(1, 1 << 20),
+             "maximum number of open connections");
   command->add_flag("--json-log", arguments->json_log,
                     "log requests to stderr as JSON lines instead of text");
   command->add_flag("--log-queries", arguments->log_queries, "include query texts in the log");
   add_encoder_options(*command, arguments->encoder);
+  add_device_option(*command, arguments->encoder);
   group_options(
       *command,
       {{"Address and who may ask", {"--listen", "--key-file", "--no-key", "--tls-certificate", "--tls-key"}},
@@ -387,10 +372,8 @@ void add_serve_command(CLI::App& app, Command& chosen) {
        {"Images elsewhere", {"--fetch-from"}},
        {"Bounds", {"--memory", "--thumbnails", "--max-body", "--max-requests", "--max-connections"}},
        {"Log", {"--json-log", "--log-queries"}},
-       {"Model and speed", {"-m", "--precision", "--threads"}}});
-  command->callback([arguments, &chosen] {
-    chosen = [arguments](Session& session) { return run_serve(*arguments, session); };
-  });
+       {"Model and speed", {"-m", "--precision", "--threads", "--device"}}});
+  run_when_given(*command, chosen, arguments, run_serve);
 }
 
 }  // namespace saccade::app

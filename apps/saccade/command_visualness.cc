@@ -134,8 +134,7 @@ void add_visualness_command(CLI::App& app, Command& chosen) {
       "(default: the checkpoint's own, with its threshold)");
   add_encoder_options(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
-  command->callback(
-      [arguments, &chosen] { chosen = [arguments](Session& session) { return run(*arguments, session); }; });
+  run_when_given(*command, chosen, arguments, run);
 }
 
 }  // namespace saccade::app

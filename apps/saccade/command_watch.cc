@@ -113,29 +113,21 @@ void add_watch_command(CLI::App& app, Command& chosen) {
           "remove images whose files are deleted")
       ->group("");
   add_walk_options(*command, watch.ingest);
-  command
-      ->add_option("--settle", watch.settle_seconds,
-                   "time without changes before indexing starts, in seconds")
-      ->transform(real_number(0))
-      ->capture_default_str();
-  command
-      ->add_option("--look", watch.look_seconds,
-                   "polling interval for folders that cannot be watched or are missing, in seconds")
-      ->transform(real_number(0.1))
-      ->capture_default_str();
-  command
-      ->add_option("--most-watches", watch.most_watches,
-                   "maximum number of watched folders; 0: the kernel's limit")
-      ->transform(whole_number(0))
-      ->capture_default_str();
+  add_number(*command, "--settle", watch.settle_seconds, real_number(0),
+             "time without changes before indexing starts, in seconds");
+  add_number(*command, "--look", watch.look_seconds, real_number(0.1),
+             "polling interval for folders that cannot be watched or are missing, in seconds");
+  add_number(*command, "--most-watches", watch.most_watches, whole_number(0),
+             "maximum number of watched folders; 0: the kernel's limit");
   add_encoder_options(*command, arguments->encoder);
+  add_device_option(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print one line of JSON per update");
-  group_options(*command,
-                {{"What is indexed",
-                  {"--no-prune", "--retry-failed", "--follow-links", "--hidden", "--exclude",
-                   "--no-ignore-files", "--no-sidecars", "--no-facts", "--video-seconds", "--video-frames"}},
-                 {"Following changes", {"--settle", "--look", "--most-watches"}},
-                 {"Model and speed", {"-m", "--precision", "--threads"}}});
+  group_options(*command, {{"What is indexed",
+                            {"--no-prune", "--retry-failed", "--follow-links", "--hidden", "--exclude",
+                             "--no-ignore-files", "--no-sidecars", "--no-metadata", "--video-seconds",
+                             "--video-frames"}},
+                           {"Following changes", {"--settle", "--look", "--most-watches"}},
+                           {"Model and speed", {"-m", "--precision", "--threads", "--device"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) -> Result<int> {
       SACCADE_TRY(settle_collection_to_fill(arguments->collection, {}, session.messages));

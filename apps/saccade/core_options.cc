@@ -11,6 +11,7 @@ EngineCoreOptions core_options(const std::filesystem::path& folder, const std::s
   options.checkpoint = checkpoint;
   options.precision = encoder.fastest ? Precision::kAuto : encoder.precision;
   options.threads = encoder.threads;
+  options.device = encoder.device;
   options.decoders = [&session] { return session.decoders.start(session.messages); };
   options.note = [&session](const Note& note) {
     note.warning ? session.messages.warning(note.text) : session.messages.info(note.text);

@@ -149,7 +149,7 @@ class Prompt {
   }
 
   // Shows the next hits: the same search with a larger k, without the hits that have been shown. Those may be
-  // anywhere among them, as `--sort date` orders them all and a longer re-ranking moves them.
+  // anywhere among them, as `--order date` orders them all and a longer re-ranking moves them.
   Status more() {
     if (shown_.empty()) return fail(ErrorCode::kUsage, "there is nothing to have more of");
     SearchQuery query = answer_.query;
@@ -250,7 +250,10 @@ Result<int> run_prompt(Searcher& searcher, const PromptOptions& options, Session
   LineReader lines(history_file());
   Prompt prompt(searcher, options, session);
   for (;;) {
+    // A query with --explain or --rerank stops cleanly; a prompt that waits has nothing to stop.
+    session.interrupts.end_if_signalled();
     const auto line = lines.read("search> ");
+    session.interrupts.end_if_signalled();
     if (!line) break;
     const Result<bool> taken = prompt.take(*line);
     if (!taken) {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "saccade/model/device/device_name.h"
 #include "saccade/search/answer_warnings.h"
 #include "saccade/search/search.h"
 
@@ -13,7 +14,7 @@
 
 namespace saccade::app {
 
-Result<std::unique_ptr<Searcher>> Searcher::open(SearchOptions& options, const SearchQuery& first,
+Result<std::unique_ptr<Searcher>> Searcher::open(SearcherOptions& options, const SearchQuery& first,
                                                  Session& session) {
   SACCADE_TRY(settle_collection(options.collection, session.messages));
   std::unique_ptr<Searcher> searcher(new Searcher(options));
@@ -30,7 +31,9 @@ Result<std::unique_ptr<Searcher>> Searcher::open(SearchOptions& options, const S
   SACCADE_ASSIGN(const LoadedEncoder* loaded, searcher->core_->encoder());
   warn_of_starter(searcher->collection(), session.messages);
   if (!options.rerank.empty()) {
-    SACCADE_ASSIGN(searcher->second_, load_checkpoint(options.rerank, options.encoder).in("--rerank"));
+    EncoderChoice second = options.encoder;
+    second.device = kProcessor;  // most models that rerank run there alone
+    SACCADE_ASSIGN(searcher->second_, load_checkpoint(options.rerank, second).in("--rerank"));
     options.rerank_options.name = searcher->second_->id.name;
     warn_of_guessed_preprocessing(*searcher->second_, session.messages);
     warn_of_separate_spaces(*searcher->second_, session.messages);
@@ -54,7 +57,6 @@ Result<SearchAnswer> Searcher::answer(SearchQuery query, int64_t like, Session& 
   call.explaining = options_.explain;
   if (second_ && like == 0) {
     call.second = second_->encoder.get();
-    call.second_name = second_->id.name;
     call.rerank = options_.rerank_options;
   }
   if (call.second != nullptr || call.explain) {
@@ -67,7 +69,7 @@ Result<SearchAnswer> Searcher::answer(SearchQuery query, int64_t like, Session& 
 void warn_of(const SearchAnswer& answer, Session& session) {
   std::vector<std::string> warnings = answer_warnings(answer);
   if (answer.tokens && answer.tokens->dropped > 0) {
-    warnings.front() += "; --long-query chunk reads all of it, in parts";
+    warnings.front() += "; --chunk-long-text reads all of it, in parts";
   }
   for (const std::string& warning : warnings) session.messages.warning(warning);
   if (const std::string note = measured_length_note(answer); !note.empty()) {

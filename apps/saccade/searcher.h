@@ -14,7 +14,7 @@
 
 namespace saccade::app {
 
-struct SearchOptions {
+struct SearcherOptions {
   std::string collection;
   std::string checkpoint;
   EncoderChoice encoder;
@@ -32,7 +32,7 @@ class Searcher {
  public:
   // Loads the collection and encoders that the options name; warnings go to the session's messages. first: the query that
   // will be answered first; its filter and words are looked up while the encoder is loaded.
-  static Result<std::unique_ptr<Searcher>> open(SearchOptions& options, const SearchQuery& first,
+  static Result<std::unique_ptr<Searcher>> open(SearcherOptions& options, const SearchQuery& first,
                                                 Session& session);
 
   // Answers a query, or finds images like the item `like` (0: none); explained as the options say, and reranked where it is
@@ -43,9 +43,9 @@ class Searcher {
   ThreadPool& pool() { return core_->pool(); }
 
  private:
-  explicit Searcher(const SearchOptions& options) : options_(options) {}
+  explicit Searcher(const SearcherOptions& options) : options_(options) {}
 
-  const SearchOptions& options_;
+  const SearcherOptions& options_;
   std::unique_ptr<EngineCore> core_;
   std::shared_ptr<const CollectionSnapshot> snapshot_;
   std::optional<LoadedEncoder> second_;

@@ -1,5 +1,6 @@
 #include "walk_options.h"
 
+#include "command.h"
 #include "number.h"
 
 namespace saccade::app {
@@ -20,38 +21,28 @@ void add_walk_options(CLI::App& command, IngestOptions& options) {
       "--no-sidecars", [&options] { options.sidecar_captions = false; },
       "do not read captions from .txt files next to images");
   command.add_flag_callback(
-      "--no-facts", [&options] { options.facts = false; },
+      "--no-metadata", [&options] { options.facts = false; },
       "do not store embedded metadata (EXIF, XMP, IPTC)");
+  add_old_name(command, "--no-metadata", "--no-facts");
   options.video_tools = find_video_tools();
-  command
-      .add_option(
-          "--video-seconds", options.videos.every_seconds,
-          "maximum time between two indexed frames of a video, in seconds; the first frame of each scene is "
-          "always indexed")
-      ->transform(real_number(0))
-      ->capture_default_str();
-  command
-      .add_option("--video-frames", options.videos.most_frames,
-                  "maximum number of frames per video; 0: skip videos")
-      ->transform(whole_number(0, 1000))
-      ->capture_default_str();
+  add_number(
+      command, "--video-seconds", options.videos.every_seconds, real_number(0),
+      "maximum time between two indexed frames of a video, in seconds; the first frame of each scene is "
+      "always indexed");
+  add_number(command, "--video-frames", options.videos.most_frames, whole_number(0, 1000),
+             "maximum number of frames per video; 0: skip videos");
 }
 
 void add_encoding_options(CLI::App& command, IngestOptions& options) {
-  command.add_option("--max-bytes", options.limits.max_bytes, "maximum file size, in bytes")
-      ->transform(whole_number(1))
-      ->capture_default_str();
-  command.add_option("--max-pixels", options.limits.max_pixels, "maximum image size, in pixels")
-      ->transform(whole_number(1))
-      ->capture_default_str();
-  command
-      .add_option("--max-seconds", options.limits.max_seconds,
-                  "maximum decoding time per file, in seconds; 0: no limit")
-      ->transform(real_number(0))
-      ->capture_default_str();
-  command.add_option("--batch", options.batch, "batch size: number of images encoded together")
-      ->transform(whole_number(1, 4096))
-      ->capture_default_str();
+  add_number(command, "--max-bytes", options.limits.max_bytes, whole_number(1),
+             "maximum file size, in bytes");
+  add_number(command, "--max-pixels", options.limits.max_pixels, whole_number(1),
+             "maximum image size, in pixels");
+  add_number(command, "--max-seconds", options.limits.max_seconds, real_number(0),
+             "maximum decoding time per file, in seconds; 0: no limit");
+  add_number(command, "--batch-size", options.batch, whole_number(1, 4096),
+             "batch size: number of images encoded together");
+  add_old_name(command, "--batch-size", "--batch");
 }
 
 }  // namespace saccade::app

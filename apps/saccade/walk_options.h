@@ -8,10 +8,10 @@
 namespace saccade::app {
 
 // --retry-failed, --follow-links, --hidden, --exclude, --no-ignore-files, --no-sidecars and
-// --no-facts, --video-seconds and --video-frames; finds what reads videos. `options` outlives the command.
+// --no-metadata, --video-seconds and --video-frames; finds what reads videos. `options` outlives the command.
 void add_walk_options(CLI::App& command, IngestOptions& options);
 
-// --max-bytes, --max-pixels, --max-seconds and --batch, for commands that encode files into a collection.
+// --max-bytes, --max-pixels, --max-seconds and --batch-size, for commands that encode files into a collection.
 void add_encoding_options(CLI::App& command, IngestOptions& options);
 
 }  // namespace saccade::app

@@ -3,30 +3,33 @@
 //
 //   checkpoint FOLDER SHAPE            writes a CLIP with random weights in the Hugging Face layout: ViT-B/32, ViT-L/14
 //   load FOLDER PRECISION              opens its encoder
-//   pictures FILE N OUT                encodes float32 [N, 3, 224, 224]; float32 embeddings to OUT
-//   open FOLDER PRECISION              opens the public library's encoder, which decodes and preprocesses too
-//   photographs LIST BATCH OUT         encodes the files that LIST names, one a line, read before the clock starts; float32
-//                                      embeddings to OUT
-//   texts FILE N TOKENS OUT            encodes int32 [N, TOKENS]; float32 embeddings to OUT
+//   pictures FILE N OUT S              encodes float32 [N, 3, 224, 224]; float32 embeddings to OUT
+//   texts FILE N TOKENS OUT S          encodes int32 [N, TOKENS]; float32 embeddings to OUT
+//   photographs LIST HOW OUT S         encodes the files that LIST names, one a line, as one batch, read before the clock
+//                                      starts; HOW: exact, or fast (large JPEGs decoded at a reduced size, as
+//                                      `saccade index` does); float32 embeddings to OUT
 //   rows FILE N DIM                    keeps float32 [N, DIM] in memory for searching
-//   search FILE M K OUT                the K best rows of each of M queries, float32 [M,
-//                                      DIM]; int64 row numbers to OUT
+//   search FILE M K HOW OUT S          the K best rows of each of M queries, float32 [M, DIM]; HOW: fp32, or int8 (by
+//                                      8-bit codes first, with the same answers); int64 row numbers to OUT
 //
-// {"seconds": s} is the time of the work itself, without reading and writing files; {"error": "..."}
-// describes a failure.
+// {"seconds": s} is the time of the work itself, without reading and writing files: the median of all runs
+// within S seconds, at least one. {"error": "..."} describes a failure.
+#include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "saccade/collection/picture.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
+#include "saccade/core/seconds_since.h"
 #include "saccade/core/threads.h"
-#include "saccade/encoder.h"
+#include "saccade/image/read_pixels.h"
 #include "saccade/index/exact_search.h"
 #include "saccade/model/encoder_backend.h"
 #include "saccade/model/options/precision_names.h"
@@ -63,7 +66,6 @@ class Runner {
     if (command == "checkpoint") {
       return checkpoint(file, words);
     }
-    if (command == "open") return open(file, words);
     if (command == "photographs") return photographs(file, words);
     if (command == "load") return load(file, words);
     if (command == "pictures") return pictures(file, words);
@@ -74,13 +76,20 @@ class Runner {
   }
 
  private:
-  // Returns the seconds of `work`, which returns a Result.
+  // Runs `work`, which returns a Result, until `least` seconds have passed, at least once. Returns the median seconds of
+  // one run.
   template <typename Work, typename Value>
-  static Status timed(const Work& work, Value& value, double& seconds) {
-    const auto start = std::chrono::steady_clock::now();
-    SACCADE_ASSIGN(value, work());
-    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    return {};
+  static Result<double> timed(double least, const Work& work, Value& value) {
+    std::vector<double> each;
+    const auto began = std::chrono::steady_clock::now();
+    do {
+      const auto start = std::chrono::steady_clock::now();
+      SACCADE_ASSIGN(value, work());
+      each.push_back(seconds_since(start));
+    } while (seconds_since(began) < least);
+    const auto middle = each.begin() + std::ssize(each) / 2;
+    std::ranges::nth_element(each, middle);
+    return *middle;
   }
 
   static Result<double> checkpoint(const std::string& folder, std::istream& words) {
@@ -102,53 +111,53 @@ class Runner {
     return *precision;
   }
 
-  Result<double> open(const std::string& folder, std::istream& words) {
+  Result<double> load(const std::string& folder, std::istream& words) {
     SACCADE_ASSIGN(const Precision precision, precision_of(words));
-    double seconds = 0;
-    SACCADE_TRY(
-        timed([&] { return Encoder::load(folder, {.precision = precision}); }, photographer_, seconds));
-    return seconds;
+    encoder_.reset();  // before the next one takes memory
+    return timed(
+        0, [&] { return load_encoder(folder, {.precision = precision, .threads = 0}); }, encoder_);
   }
 
   Result<double> photographs(const std::string& list, std::istream& words) {
-    int batch = 0;
-    std::string out;
-    words >> batch >> out;
+    std::string how, out;
+    double least = 0;
+    words >> how >> out >> least;
     SACCADE_ASSIGN(const std::string names, read_file(list, kMostBytes));
-    std::vector<ImageInput> inputs;
+    std::vector<std::string> files;
     std::istringstream lines(names);
     for (std::string name; std::getline(lines, name);) {
-      SACCADE_ASSIGN(std::string bytes, read_file(name, kMostBytes));
-      inputs.push_back(ImageInput::bytes(std::move(bytes)));
+      SACCADE_ASSIGN(files.emplace_back(), read_file(name, kMostBytes));
     }
-    std::optional<Embeddings> found;
-    double seconds = 0;
-    SACCADE_TRY(
-        timed([&] { return photographer_->encode_images(inputs, {.batch_size = batch}); }, found, seconds));
-    const MatrixView<const float> rows = found->view();
-    SACCADE_TRY(store(out, rows.data(), static_cast<size_t>(rows.rows() * rows.columns())));
-    return seconds;
-  }
-
-  Result<double> load(const std::string& folder, std::istream& words) {
-    SACCADE_ASSIGN(const Precision precision, precision_of(words));
-    double seconds = 0;
-    SACCADE_TRY(timed([&] { return load_encoder(folder, {.precision = precision, .threads = 0}); }, encoder_,
-                      seconds));
+    IngestSettings settings;
+    settings.fast_decode = how == "fast";
+    const Preprocessing& preprocessing = encoder_->preprocessing();
+    const PixelOptions options =
+        pixel_options(preprocessing, picture_decode_options(settings, preprocessing));
+    Matrix<float> found;
+    const auto encode = [&]() -> Result<Matrix<float>> {
+      const PixelBatch batch = read_pixels(
+          std::ssize(files), [&](int64_t i) -> Result<std::string> { return files[static_cast<size_t>(i)]; },
+          options, pool_);
+      if (!batch.failed.empty()) return fail(batch.failed.front().second);
+      return encoder_->encode_images(batch.rows());
+    };
+    SACCADE_ASSIGN(const double seconds, timed(least, encode, found));
+    SACCADE_TRY(store(out, found.data(), static_cast<size_t>(found.rows() * found.columns())));
     return seconds;
   }
 
   Result<double> pictures(const std::string& file, std::istream& words) {
     int64_t count = 0;
     std::string out;
-    words >> count >> out;
+    double least = 0;
+    words >> count >> out >> least;
     const int64_t width = 3 * kPictureSide * kPictureSide;
     SACCADE_ASSIGN(const std::vector<float> pixels, numbers_of<float>(file, count * width));
     Matrix<float> found;
-    double seconds = 0;
-    SACCADE_TRY(
-        timed([&] { return encoder_->encode_images(MatrixView<const float>(pixels.data(), count, width)); },
-              found, seconds));
+    const auto encode = [&] {
+      return encoder_->encode_images(MatrixView<const float>(pixels.data(), count, width));
+    };
+    SACCADE_ASSIGN(const double seconds, timed(least, encode, found));
     SACCADE_TRY(store(out, found.data(), static_cast<size_t>(found.rows() * found.columns())));
     return seconds;
   }
@@ -156,43 +165,68 @@ class Runner {
   Result<double> texts(const std::string& file, std::istream& words) {
     int64_t count = 0, tokens = 0;
     std::string out;
-    words >> count >> tokens >> out;
+    double least = 0;
+    words >> count >> tokens >> out >> least;
     SACCADE_ASSIGN(const std::vector<int32_t> ids, numbers_of<int32_t>(file, count * tokens));
     std::vector<TokenizedText> texts(static_cast<size_t>(count));
     for (int64_t i = 0; i < count; ++i) {
       texts[static_cast<size_t>(i)].ids.assign(ids.begin() + i * tokens, ids.begin() + (i + 1) * tokens);
     }
     Matrix<float> found;
-    double seconds = 0;
-    SACCADE_TRY(timed([&] { return encoder_->encode_texts(texts); }, found, seconds));
+    SACCADE_ASSIGN(const double seconds, timed(
+                                             least, [&] { return encoder_->encode_texts(texts); }, found));
     SACCADE_TRY(store(out, found.data(), static_cast<size_t>(found.rows() * found.columns())));
     return seconds;
   }
 
+  // Reads straight into the matrix, as there may be gigabytes.
   Result<double> rows(const std::string& file, std::istream& words) {
     int64_t count = 0, dim = 0;
     words >> count >> dim;
-    SACCADE_ASSIGN(const std::vector<float> values, numbers_of<float>(file, count * dim));
-    rows_ = Matrix<float>(count, dim);
-    std::memcpy(rows_.data(), values.data(), values.size() * sizeof(float));
+    codes_ = {};
+    rows_ = {};
+    Matrix<float> rows(count, dim);
+    const auto bytes = static_cast<std::streamsize>(rows.values().size() * sizeof(float));
+    std::ifstream from(file, std::ios::binary);
+    if (!from.read(reinterpret_cast<char*>(rows.data()), bytes)) {
+      return fail(ErrorCode::kMismatch, "{} does not have {} bytes", file, bytes);
+    }
+    rows_ = std::move(rows);
     return 0.0;
+  }
+
+  // Makes the rows' 8-bit codes, once.
+  Int8Rows codes() {
+    const int64_t width = int8_row_bytes(rows_.columns());
+    if (codes_.empty()) {
+      codes_.resize(static_cast<size_t>(rows_.rows() * width));
+      const Int8Encoder encoder(rows_.columns());
+      pool_.parallel_for(rows_.rows(), 1024, [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row) {
+          encoder.encode(
+              rows_.view().row(row), row,
+              std::span(codes_).subspan(static_cast<size_t>(row * width), static_cast<size_t>(width)));
+        }
+      });
+    }
+    return {.data = codes_.data(), .count = rows_.rows(), .dim = rows_.columns()};
   }
 
   Result<double> search(const std::string& file, std::istream& words) {
     int64_t count = 0, k = 0;
-    std::string out;
-    words >> count >> k >> out;
+    std::string how, out;
+    double least = 0;
+    words >> count >> k >> how >> out >> least;
     SACCADE_ASSIGN(const std::vector<float> queries, numbers_of<float>(file, count * rows_.columns()));
-    std::vector<std::vector<RowScore>> found;
-    double seconds = 0;
-    SACCADE_TRY(timed(
-        [&] {
-          return exact_search(rows_.view(), MatrixView<const float>(queries.data(), count, rows_.columns()),
-                              k, pool_);
-        },
-        found, seconds));
+    SearchedRows searched{.rows = rows_.view()};
+    if (how == "int8") searched.int8 = codes();
+    FoundRows found;
+    const auto find = [&] {
+      return find_rows(searched, MatrixView<const float>(queries.data(), count, rows_.columns()), k, pool_);
+    };
+    SACCADE_ASSIGN(const double seconds, timed(least, find, found));
     std::vector<int64_t> numbers;
-    for (const auto& best : found) {
+    for (const auto& best : found.best) {
       for (const RowScore& hit : best) numbers.push_back(hit.row);
     }
     SACCADE_TRY(store(out, numbers.data(), numbers.size()));
@@ -200,8 +234,8 @@ class Runner {
   }
 
   std::unique_ptr<EncoderBackend> encoder_;
-  std::optional<Encoder> photographer_;
   Matrix<float> rows_;
+  std::vector<std::byte> codes_;
   ThreadPool pool_;  // as many threads as the processors that the comparison leaves us, the caller's included
 };
 

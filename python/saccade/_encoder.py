@@ -79,7 +79,11 @@ def texts_of(texts: str | Iterable[str], what: str = "texts") -> tuple[list[str]
 
 
 def load(
-    checkpoint: str | os.PathLike[str] = "starter", *, precision: PrecisionName = "fp32", threads: int = 0
+    checkpoint: str | os.PathLike[str] = "starter",
+    *,
+    precision: PrecisionName = "fp32",
+    threads: int = 0,
+    device: str = "cpu",
 ) -> Encoder:
     """Load a model.
 
@@ -90,12 +94,15 @@ def load(
         precision: "fp32" is exact. "auto" measures which of fp32, bf16 and int8 is fastest and keeps the embeddings; it is
             up to seven times as fast and takes some seconds longer to load.
         threads: of a forward pass and of decoding; 0 uses all processors of the process.
+        device: "cpu", "cuda", or "cuda:1" for the second GPU. A GPU encodes with models of the CLIP family, in "fp32" and
+            "bf16", by the library that a saccade-lab built for CUDA brings.
 
     Raises:
         NotFound: there is no such checkpoint; the message says how to get it.
         BadData, Unsupported, Mismatch: the checkpoint's files; the message names file, tensor or field.
+        Unsupported: there is no such device, or the model does not run on it.
     """
-    return Encoder._of(_core.load(os.fsencode(checkpoint), precision, int(threads)), int(threads))
+    return Encoder._of(_core.load(os.fsencode(checkpoint), precision, int(threads), device), int(threads))
 
 
 class Encoder:
@@ -121,7 +128,7 @@ class Encoder:
         return encoder
 
     def __reduce__(self) -> Any:
-        return (_load_again, (self.folder, self.precision, self._threads))
+        return (_load_again, (self.folder, self.precision, self._threads, self.device))
 
     def __repr__(self) -> str:
         return f"Encoder({self.name!r}, dim={self.dim}, precision={self.precision!r})"
@@ -155,6 +162,11 @@ class Encoder:
     def precision(self) -> str:
         """Number format of its products: "fp32", "bf16" or "int8"."""
         return self._info["precision"]
+
+    @property
+    def device(self) -> str:
+        """Device that encodes: "cpu", "cuda" or "cuda:1"."""
+        return self._info["device"]
 
     @property
     def dim(self) -> int:
@@ -476,8 +488,8 @@ class Encoder:
         return float(scores[0]) if single else scores
 
 
-def _load_again(folder: str, precision: PrecisionName, threads: int) -> Encoder:
-    return load(folder, precision=precision, threads=threads)
+def _load_again(folder: str, precision: PrecisionName, threads: int, device: str = "cpu") -> Encoder:
+    return load(folder, precision=precision, threads=threads, device=device)
 
 
 def _stream(images: Any, skip: bool) -> tuple[Stream, bool, int]:

@@ -41,7 +41,10 @@ class Hit:
     """Of the image; never given to another."""
     path: str
     score: float
-    """The cosine in [-1, 1]; with late interaction the MaxSim score."""
+    """The cosine in [-1, 1]; with late interaction the MaxSim score; if `reranked`, the second model's score, which is not
+    comparable with those of hits that were not."""
+    reranked: bool
+    """Scored by the model of `rerank`."""
     probability: float | None
     """Calibrated probability of being right, 0 to 1; None without calibration data."""
     match: str
@@ -196,6 +199,7 @@ def open(
     precision: PrecisionName | None = None,
     threads: int = 0,
     exact_decode: bool = False,
+    device: str | None = None,
 ) -> Engine:
     """Open a collection: a folder that holds the embeddings and the catalog of indexed images.
 
@@ -210,6 +214,7 @@ def open(
         exact_decode: True decodes all JPEGs of a new collection at their full size. By default those of at least five times
             the model's input are decoded at a reduced size, which is faster and changes their embeddings slightly. The
             collection remembers it for its queries.
+        device: as `load` takes it; None is that of the loaded encoder, or "cpu". The collection does not remember it.
 
     Raises:
         NotFound: no collection there and `create` is False, or its model is gone.
@@ -219,11 +224,13 @@ def open(
     """
     if isinstance(encoder, Encoder):
         precision = precision or encoder.precision  # type: ignore[assignment]
+        device = device or encoder.device
         encoder = encoder.folder
+    device = device or "cpu"
     opened = _core.open(
-        _path(address), os.fsencode(encoder or ""), bool(create), precision, int(threads), bool(exact_decode)
+        _path(address), os.fsencode(encoder or ""), bool(create), precision, int(threads), bool(exact_decode), device
     )
-    return Engine._of(opened, (os.fspath(address), encoder, create, precision, threads, exact_decode))
+    return Engine._of(opened, (os.fspath(address), encoder, create, precision, threads, exact_decode, device))
 
 
 class Engine:
@@ -324,7 +331,7 @@ class Engine:
         image: ImageLike | None = None,
         but: str | None = None,
         without: str | Iterable[str] = (),
-        compose: ComposeMethod | None = None,
+        compose: ComposeMethod | str | os.PathLike[str] | None = None,
         text_weight: float | None = None,
         k: int = 10,
         filter: str = "",
@@ -335,6 +342,9 @@ class Engine:
         chunk_long_text: bool = False,
         candidates: int = 1000,
         exact: bool = False,
+        rerank: Encoder | None = None,
+        rerank_depth: int = 100,
+        rerank_by: Literal["strongest", "cosine", "maxsim", "match"] = "strongest",
     ) -> Answer:
         """Find the images closest to a query.
 
@@ -343,8 +353,9 @@ class Engine:
             image: an image to search by, with or without a text.
             but: a change in words: "this picture, but ..."
             without: what is not wanted.
-            compose: how image and text are combined; by default the collection's composer, else "sum".
-            text_weight: weight of the text beside an image, 0 to 1.
+            compose: how image and text are combined: "sum", "slerp", "direction", the folder of a trained composer, or
+                "starter" for the composer that comes with Saccade; by default the collection's composer, else "sum".
+            text_weight: weight of the text beside an image, 0 to 1; not with a composer.
             k: hits wanted.
             filter: condition on images: "width>=1000 and date>=2024" (`saccade help filters`).
             keyword_weight: weight of keyword matches (captions, file and folder names) against visual similarity, 0 to 1.
@@ -354,6 +365,11 @@ class Engine:
             chunk_long_text: read a text that is longer than the model's context in chunks.
             candidates: with late interaction, images scored by all their vectors; 0 is all.
             exact: score all embeddings, even if the collection has an approximate index.
+            rerank: a second model, which scores the best hits anew from their files and puts them first. Not with
+                `min_probability`.
+            rerank_depth: hits that it scores.
+            rerank_by: its score: "cosine", "maxsim" (late interaction), "match" (matching head), or the strongest of these
+                that it has.
 
         Raises:
             InvalidInput: a query without content, a broken filter, or an option out of range.
@@ -361,10 +377,12 @@ class Engine:
             NotFound, BadData, Unsupported, LimitExceeded: reading the query's image.
         """
         asked = _query(query, image, but, without, compose, text_weight)
+        if rerank is not None and not isinstance(rerank, Encoder):
+            raise InvalidInput(f"rerank: a {type(rerank).__name__}, expected a loaded model (saccade.load)")
         return Answer._of(
             self._core.search(
                 asked, int(k), filter, float(keyword_weight), min_probability, group_duplicates, order, chunk_long_text,
-                int(candidates), bool(exact),
+                int(candidates), bool(exact), None if rerank is None else rerank._core, int(rerank_depth), rerank_by,
             )
         )  # fmt: skip
 
@@ -467,10 +485,22 @@ class Engine:
 
 
 def _open_again(
-    address: Any, encoder: Any, create: bool, precision: Any, threads: int, exact_decode: bool = False
+    address: Any,
+    encoder: Any,
+    create: bool,
+    precision: Any,
+    threads: int,
+    exact_decode: bool = False,
+    device: str = "cpu",
 ) -> Engine:
     return open(
-        address, encoder=encoder, create=create, precision=precision, threads=threads, exact_decode=exact_decode
+        address,
+        encoder=encoder,
+        create=create,
+        precision=precision,
+        threads=threads,
+        exact_decode=exact_decode,
+        device=device,
     )
 
 
@@ -507,7 +537,7 @@ def _query(
     image: Any,
     but: str | None,
     without: str | Iterable[str],
-    compose: ComposeMethod | None,
+    compose: ComposeMethod | str | os.PathLike[str] | None,
     text_weight: float | None,
 ) -> Query:
     if isinstance(query, Query):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from typing import Any, Literal
 
 from ._errors import InvalidInput
@@ -31,6 +32,7 @@ class Query:
         self._unwanted: tuple[str, ...] = ()
         self._method: str | None = None
         self._text_weight: float | None = None
+        self._composer: bytes | None = None
         self._description = ""
 
     @classmethod
@@ -56,9 +58,17 @@ class Query:
         without a text has weight 1."""
         return self._with(_pictures=(*self._pictures, (image, float(weight))))
 
-    def compose(self, method: ComposeMethod, text_weight: float | None = None) -> Query:
-        """Set how image and text are combined, and the weight of the text, 0 to 1 (None: the method's own)."""
-        return self._with(_method=method, _text_weight=text_weight)
+    def compose(
+        self, method: ComposeMethod | str | os.PathLike[str], text_weight: float | None = None
+    ) -> Query:
+        """Set how image and text are combined: by a method, with the weight of the text, 0 to 1 (None: the method's own);
+        or by a trained composer, its folder or "starter" for the one that comes with Saccade."""
+        if method in ("sum", "slerp", "direction"):
+            return self._with(_method=method, _text_weight=text_weight, _composer=None)
+        if text_weight is not None:
+            raise InvalidInput("text_weight is for sum, slerp and direction, not for a composer")
+        composer = os.fsencode(os.path.expanduser(method))
+        return self._with(_method=None, _text_weight=None, _composer=composer)
 
     def was(self, description: str) -> Query:
         """Describe what the image shows now, for the method "direction"."""

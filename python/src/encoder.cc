@@ -24,13 +24,13 @@ tl::unexpected<Error> stopped() {
   return tl::unexpected(Error{ErrorCode::kCancelled, "asked to stop"});
 }
 
-PyEncoder load(const nb::bytes& named, const std::string& precision, int threads) {
+PyEncoder load(const nb::bytes& named, const std::string& precision, int threads, const std::string& device) {
   const std::string checkpoint = raw(named);
-  const EncoderOptions options{.precision = precision_of(precision), .threads = threads};
+  const EncoderOptions options{.precision = precision_of(precision), .threads = threads, .device = device};
   Call call;
   Encoder loaded = call.run([&] { return Encoder::load(checkpoint, options); });
   // A child loads the very same model: what was chosen here is not chosen again.
-  const EncoderOptions same{.precision = loaded.info().precision, .threads = threads};
+  const EncoderOptions same{.precision = loaded.info().precision, .threads = threads, .device = device};
   const std::string folder = loaded.folder().string();
   return {std::make_shared<SharedEncoder>(std::move(loaded),
                                           [folder, same] { return Encoder::load(folder, same); })};
@@ -64,7 +64,7 @@ nb::tuple encode_images(PyEncoder& self, nb::handle images, int batch_size, bool
   const Encoder& encoder = self.shared->get();
   Call call;
   const EncodeOptions options{.batch_size = batch_size,
-                              .on_error = skip ? OnError::kSkip : OnError::kFail,
+                              .errors = skip ? OnError::kSkip : OnError::kFail,
                               .on_progress = call.progress_to(progress),
                               .stop = call.stop()};
   const Encoder::ImageSource source = source_of(call, images);
@@ -257,6 +257,7 @@ nb::dict info(PyEncoder& self) {
   dict["layout"] = text_of(info.layout);
   dict["fingerprint"] = text_of(info.fingerprint);
   dict["precision"] = text_of(precision_name(info.precision));
+  dict["device"] = text_of(info.device);
   dict["dim"] = info.dim;
   dict["context"] = info.context;
   dict["parameters"] = info.parameters;
@@ -285,7 +286,8 @@ nb::dict info(PyEncoder& self) {
 }  // namespace
 
 void bind_encoder(nb::module_& module) {
-  module.def("load", &load, nb::arg("checkpoint"), nb::arg("precision"), nb::arg("threads"));
+  module.def("load", &load, nb::arg("checkpoint"), nb::arg("precision"), nb::arg("threads"),
+             nb::arg("device"));
   nb::class_<PyEncoder>(module, "Encoder")
       .def("encode_images", &encode_images, nb::arg("images"), nb::arg("batch_size"), nb::arg("skip"),
            nb::arg("progress").none())

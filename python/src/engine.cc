@@ -27,10 +27,14 @@ struct PyEngine {
 };
 
 PyEngine open(const nb::bytes& named, const nb::bytes& encoder, bool create,
-              const std::optional<std::string>& precision, int threads, bool exact_decode) {
+              const std::optional<std::string>& precision, int threads, bool exact_decode,
+              const std::string& device) {
   const std::string address = raw(named);
-  EngineOptions options{
-      .encoder = raw(encoder), .create = create, .threads = threads, .exact_decode = exact_decode};
+  EngineOptions options{.encoder = raw(encoder),
+                        .create = create,
+                        .threads = threads,
+                        .exact_decode = exact_decode,
+                        .device = device};
   if (precision) options.precision = precision_of(*precision);
   const auto make = [address, options] { return Engine::open(address, options); };
   Call call;
@@ -65,31 +69,46 @@ Query query_of(nb::handle asked) {
     } else if (*method == "direction") {
       query->compose(Compose::kDirection, weight);
     } else {
-      throw Failed({ErrorCode::kUsage, "compose is \"" + *method + "\", expected sum, slerp or direction"});
+      throw Failed({ErrorCode::kInternal, "compose is \"" + *method + "\""});
     }
+  }
+  if (!asked.attr("_composer").is_none()) {
+    query->compose(std::filesystem::path(raw(nb::cast<nb::bytes>(asked.attr("_composer")))));
   }
   const auto was = nb::cast<std::string>(asked.attr("_description"));
   if (!was.empty()) query->was(was);
   return *std::move(query);
 }
 
+RerankMethod rerank_method_of(const std::string& name) {
+  if (name == "strongest") return RerankMethod::kStrongest;
+  if (name == "cosine") return RerankMethod::kCosine;
+  if (name == "maxsim") return RerankMethod::kMaxSim;
+  if (name == "match") return RerankMethod::kMatch;
+  throw Failed(
+      {ErrorCode::kUsage, "rerank_by is \"" + name + "\", expected strongest, cosine, maxsim or match"});
+}
+
 SearchOptions search_options(int64_t k, const std::string& filter, double keyword_weight,
                              std::optional<double> min_probability, bool group_duplicates,
                              const std::string& order, bool chunk_long_text, int64_t candidates, bool exact,
-                             const Call& call) {
+                             nb::handle rerank, int64_t rerank_depth, const std::string& rerank_by) {
   if (order != "score" && order != "date") {
     throw Failed({ErrorCode::kUsage, "order is \"" + order + "\", expected score or date"});
   }
-  return {.k = k,
-          .filter = filter,
-          .keyword_weight = keyword_weight,
-          .min_probability = min_probability,
-          .group_duplicates = group_duplicates,
-          .order = order == "date" ? Order::kDate : Order::kScore,
-          .chunk_long_text = chunk_long_text,
-          .candidates = candidates,
-          .exact = exact,
-          .stop = call.stop()};
+  SearchOptions options{.k = k,
+                        .filter = filter,
+                        .keyword_weight = keyword_weight,
+                        .min_probability = min_probability,
+                        .group_duplicates = group_duplicates,
+                        .order = order == "date" ? Order::kDate : Order::kScore,
+                        .chunk_long_text = chunk_long_text,
+                        .candidates = candidates,
+                        .exact = exact,
+                        .rerank_depth = rerank_depth,
+                        .rerank_by = rerank_method_of(rerank_by)};
+  if (!rerank.is_none()) options.rerank = nb::cast<PyEncoder&>(rerank).shared->get();
+  return options;
 }
 
 nb::dict hit_of(const Hit& hit) {
@@ -98,6 +117,7 @@ nb::dict hit_of(const Hit& hit) {
   dict["id"] = hit.id;
   dict["path"] = text_of_path(hit.path.string());
   dict["score"] = hit.score;
+  dict["reranked"] = hit.reranked;
   dict["probability"] = or_none(hit.probability);
   dict["match"] = text_of(name(hit.match));
   dict["by_keywords"] = hit.by_keywords;
@@ -204,12 +224,14 @@ void watch(PyEngine& self, const std::vector<nb::bytes>& paths, nb::handle optio
 
 nb::tuple search(PyEngine& self, nb::handle query, int64_t k, const std::string& filter,
                  double keyword_weight, std::optional<double> min_probability, bool group_duplicates,
-                 const std::string& order, bool chunk_long_text, int64_t candidates, bool exact) {
+                 const std::string& order, bool chunk_long_text, int64_t candidates, bool exact,
+                 nb::handle rerank, int64_t rerank_depth, const std::string& rerank_by) {
   const Engine& engine = self.shared->get();
   const Query asked = query_of(query);
+  SearchOptions options = search_options(k, filter, keyword_weight, min_probability, group_duplicates, order,
+                                         chunk_long_text, candidates, exact, rerank, rerank_depth, rerank_by);
   Call call;
-  const SearchOptions options = search_options(k, filter, keyword_weight, min_probability, group_duplicates,
-                                               order, chunk_long_text, candidates, exact, call);
+  options.stop = call.stop();
   return answer_of(call.run([&] { return engine.search(asked, options); }));
 }
 
@@ -217,9 +239,10 @@ nb::tuple like(PyEngine& self, int64_t id, int64_t k, const std::string& filter,
                std::optional<double> min_probability, bool group_duplicates, const std::string& order,
                bool chunk_long_text, int64_t candidates, bool exact) {
   const Engine& engine = self.shared->get();
+  SearchOptions options = search_options(k, filter, keyword_weight, min_probability, group_duplicates, order,
+                                         chunk_long_text, candidates, exact, nb::none(), 100, "strongest");
   Call call;
-  const SearchOptions options = search_options(k, filter, keyword_weight, min_probability, group_duplicates,
-                                               order, chunk_long_text, candidates, exact, call);
+  options.stop = call.stop();
   return answer_of(call.run([&] { return engine.like(id, options); }));
 }
 
@@ -344,13 +367,14 @@ void refresh(PyEngine& self) {
 
 void bind_engine(nb::module_& module) {
   module.def("open", &open, nb::arg("address"), nb::arg("encoder"), nb::arg("create"),
-             nb::arg("precision").none(), nb::arg("threads"), nb::arg("exact_decode"));
+             nb::arg("precision").none(), nb::arg("threads"), nb::arg("exact_decode"), nb::arg("device"));
   nb::class_<PyEngine>(module, "Engine")
       .def("index", &index, nb::arg("paths"), nb::arg("options"), nb::arg("progress").none())
       .def("watch", &watch, nb::arg("paths"), nb::arg("options"), nb::arg("on_change"))
       .def("search", &search, nb::arg("query"), nb::arg("k"), nb::arg("filter"), nb::arg("keyword_weight"),
            nb::arg("min_probability").none(), nb::arg("group_duplicates"), nb::arg("order"),
-           nb::arg("chunk_long_text"), nb::arg("candidates"), nb::arg("exact"))
+           nb::arg("chunk_long_text"), nb::arg("candidates"), nb::arg("exact"), nb::arg("rerank").none(),
+           nb::arg("rerank_depth"), nb::arg("rerank_by"))
       .def("like", &like, nb::arg("id"), nb::arg("k"), nb::arg("filter"), nb::arg("keyword_weight"),
            nb::arg("min_probability").none(), nb::arg("group_duplicates"), nb::arg("order"),
            nb::arg("chunk_long_text"), nb::arg("candidates"), nb::arg("exact"))

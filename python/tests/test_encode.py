@@ -18,6 +18,7 @@ def test_facts(model, starter):
     assert model.image_size == (64, 64)
     assert model.family == "clip"
     assert model.precision == "fp32"
+    assert model.device == "cpu"
     assert len(model.fingerprint) == 64
     assert model.folder == str(starter)
     assert model.logit_scale > 1
@@ -199,6 +200,8 @@ def test_bad_images_are_skipped_and_listed(model, pictures):
     assert rows.shape == (1, model.dim) and skipped == []
     with pytest.raises(saccade.InvalidInput, match="errors is 'ignore'"):
         model.encode_images(inputs, errors="ignore")
+    with pytest.raises(TypeError, match="batch"):
+        model.encode_images(inputs, batch=2)
 
 
 @pytest.mark.parametrize(
@@ -226,6 +229,12 @@ def test_wrong_options(model):
         model.encode_texts(["a", 5])
     with pytest.raises(saccade.InvalidInput, match='precision is "fp8"'):
         saccade.load(precision="fp8")
+    with pytest.raises(saccade.InvalidInput, match='device "gpu", expected cpu, cuda'):
+        saccade.load(device="gpu")
+    with pytest.raises(saccade.InvalidInput, match='device "gpu", expected cpu, cuda'):
+        saccade.open("nowhere", device="gpu")
+    with pytest.raises(saccade.Unsupported, match="family siglip is encoded on the processor alone"):
+        saccade.load(golden("siglip"), device="cuda")
     with pytest.raises(saccade.InvalidInput, match="-1 threads"):
         saccade.load(threads=-1)
     with pytest.raises(saccade.NotFound, match="no such folder"):

@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from conftest import COLORS, picture
+from conftest import COLORS, ROOT, picture
 from PIL import Image
 
 import saccade
@@ -67,6 +67,39 @@ def test_composed_queries(photos, pictures):
     assert weights[0] == pytest.approx(1, abs=1e-4) and weights[1] < 0.9
     first = saccade.Query("a")
     assert first.without("b") is not first and first._unwanted == ()
+
+
+def test_a_composer_of_a_folder(photos, pictures):
+    composer = ROOT / "models" / "starter-composer"
+    by_sum = photos.search(image=pictures / "red.png", but="green", compose="sum")
+    composed = photos.search(image=pictures / "red.png", but="green", compose=composer)
+    assert any("the composer starter-composer" in note for note in composed.notes)
+    assert composed[0].score != by_sum[0].score
+    query = saccade.Query.image(pictures / "red.png").but("green").compose(str(composer))
+    assert [hit.score for hit in photos.search(query)] == [hit.score for hit in composed]
+    assert photos.search(query.compose("sum"))[0].score == by_sum[0].score
+    with pytest.raises(saccade.InvalidInput, match="text_weight"):
+        query.compose(composer, 0.5)
+
+
+def test_reranking(photos, pictures, model):
+    plain = photos.search("a red square", keyword_weight=0)
+    assert not any(hit.reranked for hit in plain)
+    # The same model reads the files again, and says the same.
+    again = photos.search("a red square", keyword_weight=0, rerank=model, rerank_by="cosine")
+    assert [hit.id for hit in again] == [hit.id for hit in plain] and all(hit.reranked for hit in again)
+    assert [hit.score for hit in again] == pytest.approx([hit.score for hit in plain], abs=1e-4)
+    two = photos.search("a red square", rerank=model, rerank_depth=2)
+    assert [hit.reranked for hit in two] == [True, True, False, False]
+    os.remove(plain[0].path)
+    gone = photos.search("a red square", keyword_weight=0, rerank=photos.encoder)
+    assert gone[3].id == plain[0].id and not gone[3].reranked
+    assert any("1 of 4 images could not be re-ranked" in note for note in gone.notes)
+    for wrong in (dict(rerank="starter"), dict(rerank=model, rerank_by="best"), dict(rerank=model, rerank_depth=0)):
+        with pytest.raises(saccade.InvalidInput):
+            photos.search("red", **wrong)
+    with pytest.raises(saccade.Unsupported):
+        photos.search("red", rerank=model, rerank_by="match")
 
 
 def test_wrong_queries(photos, pictures):

@@ -26,8 +26,10 @@ struct Hit {
   int64_t rank = 0;                 // from 1, by score
   int64_t id = 0;                   // of the item; never given to another
   std::filesystem::path path = {};  // of its file
-  // Similarity: the cosine in [-1, 1], with late interaction the MaxSim score, after reranking the second model's score.
+  // Similarity: the cosine in [-1, 1], with late interaction the MaxSim score. If `reranked`, the second model's score,
+  // which is not comparable with those of hits that were not.
   float score = 0;
+  bool reranked = false;                   // scored by SearchOptions::rerank
   std::optional<double> probability = {};  // of being right, [0, 1]; `nullopt` without calibration data
   Match match = Match::kUnknown;           // strength, by the probability
   bool by_keywords = false;                // a caption, file or folder name matches too

@@ -40,6 +40,9 @@ struct EncoderOptions {
   Precision precision =
       Precision::kFp32;  // exact; kAuto is up to seven times as fast and loads the model twice
   int threads = 0;       // 0: one for each processor of the process
+  // Device: "cpu", "cuda", or "cuda:1" for the second GPU. A GPU encodes with models of the CLIP family, in kFp32 and kBf16, by
+  // libsaccade-torch.so of saccade-lab; kUnsupported where that, the GPU or the model's family is missing.
+  std::string device = "cpu";
 };
 
 // Handling of inputs that cannot be read.
@@ -50,8 +53,8 @@ enum class OnError {
 
 // Options of encoding.
 struct EncodeOptions {
-  int batch_size = 32;  // inputs a pass of the model; more take more memory and are hardly faster
-  OnError on_error = OnError::kFail;  // handling of inputs that cannot be read
+  int batch_size = 32;              // inputs a pass of the model; more take more memory and are hardly faster
+  OnError errors = OnError::kFail;  // handling of inputs that cannot be read
   ProgressCallback on_progress = {};  // called on the caller's thread after each batch
   std::stop_token stop = {};          // ends the call within a second of a request, with kCancelled
 };
@@ -79,7 +82,7 @@ class ImageInput {
   };
   // A file's path, its bytes, or decoded pixels.
   using Content = std::variant<std::filesystem::path, Bytes, Image>;
-  // What was given. Valid as long as this input.
+  // Returns the content as it was given. Valid as long as this input.
   [[nodiscard]] const Content& content() const { return content_; }
 
  private:

@@ -14,6 +14,7 @@ struct EncoderInfo {
   std::string layout = {};                 // "hugging_face", "open_clip", "long_clip"
   std::string fingerprint = {};            // SHA-256 over weights, config, tokenizer and preprocessing
   Precision precision = Precision::kFp32;  // number format of its arithmetic; never kAuto
+  std::string device = "cpu";              // device that encodes: "cpu", "cuda", "cuda:1"
   int64_t dim = 0;                         // width of the shared space
   int64_t context = 0;                     // text positions, start and end tokens included
   int64_t parameters = 0;                  // number of trained values

@@ -24,6 +24,7 @@
 #include "saccade/precision.h"
 #include "saccade/progress.h"
 #include "saccade/query.h"
+#include "saccade/rerank_method.h"
 #include "saccade/result.h"
 
 #pragma GCC visibility push(default)
@@ -43,6 +44,7 @@ struct EngineOptions {
   // decoded at a reduced size, which is faster and changes their embeddings slightly. The collection remembers it for its
   // queries. With an existing collection that was created otherwise this is refused.
   bool exact_decode = false;
+  std::string device = "cpu";  // device of the model, as in EncoderOptions; the collection does not record it
 };
 
 // Options of Engine::index and Engine::watch.
@@ -92,7 +94,12 @@ struct SearchOptions {
   bool chunk_long_text = false;  // read a text that is longer than the model's context in chunks
   int64_t candidates = 1000;     // with late interaction: images scored by all their vectors; 0: all
   bool exact = false;            // score all embeddings, even if the collection has an approximate index
-  std::stop_token stop = {};     // ends the search between two steps, with kCancelled
+  // Second model, which scores the best hits anew from their files and puts them first, in the order of its score.
+  // `nullopt`: none. Not with `min_probability`, a filter alone or Engine::like.
+  std::optional<Encoder> rerank = {};
+  int64_t rerank_depth = 100;                         // hits that it scores, at least 1
+  RerankMethod rerank_by = RerankMethod::kStrongest;  // score of the second model that decides
+  std::stop_token stop = {};                          // ends the search between two steps, with kCancelled
 };
 
 // Facts about a collection. Those of the collection's images are empty before the first index().
@@ -130,8 +137,9 @@ class Engine {
                const std::function<void(const IndexReport&)>& on_change);
 
   // Finds the images closest to the query. kUsage for a query without content, a broken filter or an option out of
-  // range; the errors of decoding the query's images. Cost: encoding the query, and one pass over the embeddings that
-  // pass the filter (16 ms for a million of 512 values on two cores).
+  // range; the errors of decoding the query's images and of opening its composer. Cost: encoding the query, and one pass
+  // over the embeddings that pass the filter (16 ms for a million of 512 values on two cores); with `rerank` also decoding
+  // and encoding `rerank_depth` images.
   [[nodiscard]] Result<Answer> search(const Query& query, const SearchOptions& options = {}) const;
   // Finds images similar to one of the collection, which is itself excluded. kNotFound for an unknown id.
   [[nodiscard]] Result<Answer> like(int64_t id, const SearchOptions& options = {}) const;

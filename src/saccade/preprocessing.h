@@ -32,7 +32,7 @@ enum class ResizeFilter {
 // width, height >= 1. Cost: about (in_height * width + width * height) * taps * channels multiply-adds.
 Image resize(const Image& image, int width, int height, ResizeFilter filter);
 
-// How the size of a resized image is chosen.
+// Rule that chooses the size of a resized image.
 enum class ResizeMode {
   kShortestEdge,  // shorter side to `resize_height`, longer = int(side * long / short); then a centre crop
   kSquash,        // exactly resize_height x resize_width, aspect ratio not kept

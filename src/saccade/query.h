@@ -2,9 +2,11 @@
 //
 //   engine.search("a red door");
 //   engine.search(saccade::Query::image("holiday.jpg").but("at night"));
+//   engine.search(saccade::Query::image("holiday.jpg").but("at night").compose("composers/night"));
 //   engine.search(saccade::Query::text("beach").without("people").and_image("sunset.jpg", 0.5F));
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -45,6 +47,11 @@ class Query {
   Query&& compose(Compose method, std::optional<double> text_weight = {}) && {
     return std::move(compose(method, text_weight));
   }
+  // Combines image and text by a trained composer: its folder, or "starter" for the one that comes with Saccade. It must
+  // have been trained for the collection's model. Replaces what the other compose() set, and the other way round.
+  Query& compose(std::filesystem::path composer) &;
+  // As above, for temporaries.
+  Query&& compose(std::filesystem::path composer) && { return std::move(compose(std::move(composer))); }
   // Describes what the image shows now, for Compose::kDirection.
   Query& was(std::string description) &;
   // As above, for temporaries.
@@ -73,6 +80,8 @@ class Query {
   [[nodiscard]] const std::vector<WeightedImage>& images() const { return images_; }
   // Texts that are not wanted.
   [[nodiscard]] const std::vector<std::string>& unwanted() const { return unwanted_; }
+  // Folder of the composer, or "starter"; empty for none.
+  [[nodiscard]] const std::filesystem::path& composer() const { return composer_; }
   // Method that combines image and text; `nullopt` for the collection's default.
   [[nodiscard]] const std::optional<Compose>& method() const { return method_; }
   // Weight of the text, 0 to 1; `nullopt` for the method's own.
@@ -88,6 +97,7 @@ class Query {
   std::vector<std::string> unwanted_;
   std::optional<Compose> method_;
   std::optional<double> text_weight_;
+  std::filesystem::path composer_;
   std::string description_;
 };
 

@@ -17,6 +17,7 @@
 #include "saccade/preprocessing.h"
 #include "saccade/progress.h"
 #include "saccade/query.h"
+#include "saccade/rerank_method.h"
 #include "saccade/result.h"
 #include "saccade/tokenizer.h"
 #include "saccade/top_k.h"

@@ -527,10 +527,11 @@ TEST_F(BadInput, CtrlCInEmbedWritesNothing) {
   constexpr int kPictures = 1'600 / kSlower;
   for (int i = 0; i < kPictures; ++i) picture(fmt::format("more/{}.png", i), i % 256, 7 * i % 256, 0);
   const std::string before = snapshot("more");
-  const Outcome stopped = run({"embed", "--images", "more", "-m", "model", "-o", "x.npy", "--batch", "1"},
-                              {.terminal_errors = true, .stop_when = [](std::string_view errors) {
-                                 return errors.find("embedding ") != std::string_view::npos;
-                               }});
+  const Outcome stopped =
+      run({"embed", "--images", "more", "-m", "model", "-o", "x.npy", "--batch-size", "1"},
+          {.terminal_errors = true, .stop_when = [](std::string_view errors) {
+             return errors.find("embedding ") != std::string_view::npos;
+           }});
   EXPECT_EQ(stopped.code, 1) << stopped.err;
   EXPECT_THAT(stopped.err, HasSubstr("saccade: stopped, nothing written"));
   EXPECT_THAT(stopped.out, IsEmpty());
@@ -543,7 +544,7 @@ TEST_F(BadInput, CtrlCStopsCleanlyAndTheSameCommandGoesOn) {
   constexpr int kPictures = 2'000 / kSlower;
   for (int i = 0; i < kPictures; ++i)
     picture(fmt::format("more/{:04}.png", i), i % 256, 3 * i % 256, i / 256 * 16);
-  const std::vector<std::string> command = {"index", "more", "-c", "c", "--batch", "1", "--json"};
+  const std::vector<std::string> command = {"index", "more", "-c", "c", "--batch-size", "1", "--json"};
   const Outcome stopped = run(command, {.terminal_errors = true, .stop_when = [](std::string_view errors) {
                                           return errors.find("indexing ") != std::string_view::npos;
                                         }});

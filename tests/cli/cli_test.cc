@@ -360,11 +360,33 @@ TEST_F(Cli, FoldAboveSaysWhatIsAlike) {
     words.insert(words.end(), more.begin(), more.end());
     return json_of(run(words))["hits"].size();
   };
-  EXPECT_EQ(hits({"--all"}), 5U);
+  EXPECT_EQ(hits({"--no-group-duplicates"}), 5U);
   EXPECT_EQ(hits({"--group-above", "0"}), 1U);
   EXPECT_LT(hits({"--group-above", "0.99"}), 5U);
   EXPECT_EQ(hits({"--group-above", "1"}), 5U);
-  EXPECT_EQ(hits({"--fold-above", "1"}), 5U);  // its earlier name
+  // Earlier names.
+  EXPECT_EQ(hits({"--fold-above", "1"}), 5U);
+  EXPECT_EQ(hits({"--all"}), 5U);
+  EXPECT_EQ(hits({"--words", "0", "--sort", "date", "--all"}), 5U);
+}
+
+TEST_F(Cli, EarlierNamesOfOptionsAreAcceptedAndNotShown) {
+  make_collection();
+  picture("more/a.png", 1, 200, 200);
+  const Outcome added = run({"index", "more", "-c", "c", "--batch", "1", "--no-facts", "--json"});
+  EXPECT_EQ(added.code, 0) << added.err;
+  EXPECT_EQ(json_of(added)["added"], 1);
+  EXPECT_EQ(run({"index", "more", "-c", "c", "--batch", "0"}).code, 2);
+  expect_failure({"search", "-c", "c", "red", "--cut", "1.5"}, 2, {"1.5"});
+  const std::string by_date = run({"search", "-c", "c", "red", "--order", "date", "--paths"}).out;
+  EXPECT_EQ(run({"search", "-c", "c", "red", "--sort", "date", "--paths"}).out, by_date);
+  const std::string help = run({"search", "--help"}).out + run({"index", "--help"}).out;
+  for (const char* now : {"--min-probability", "--order", "--batch-size", "--no-metadata"}) {
+    EXPECT_THAT(help, HasSubstr(now));
+  }
+  for (const char* was : {"--cut", "--sort", "--long-query", "--batch ", "--no-facts", "--all"}) {
+    EXPECT_THAT(help, Not(HasSubstr(was)));
+  }
 }
 
 TEST_F(Cli, EmbedAndEvalLookAtPicturesAsStoredWhenAsked) {
@@ -398,7 +420,8 @@ TEST_F(Cli, EmbedAndEvalLookAtPicturesAsStoredWhenAsked) {
 
 TEST_F(Cli, SearchFindsAPictureByItself) {
   make_collection();
-  const Outcome outcome = run({"search", "-c", "c", "--image", "pictures/green.png", "--all", "--json"});
+  const Outcome outcome =
+      run({"search", "-c", "c", "--image", "pictures/green.png", "--no-group-duplicates", "--json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json json = json_of(outcome);
   ASSERT_EQ(json["hits"].size(), 4U);
@@ -408,7 +431,8 @@ TEST_F(Cli, SearchFindsAPictureByItself) {
   EXPECT_EQ(json["hits"][0]["width"], 80);
   EXPECT_EQ(json["hits"][0]["format"], "png");
   // The answer is the same for people, and with one thread.
-  const Outcome text = run({"search", "-c", "c", "--image", "pictures/green.png", "--all", "--threads", "1"});
+  const Outcome text =
+      run({"search", "-c", "c", "--image", "pictures/green.png", "--no-group-duplicates", "--threads", "1"});
   EXPECT_THAT(text.out, testing::StartsWith("   1  1.000  "));
   EXPECT_THAT(text.out, HasSubstr("/pictures/red.png  (a red card)\n"));
   EXPECT_EQ(json_of(run({"search", "-c", "c", "--image", "pictures/green.png", "--filter", "path~\"*/b*\"",
@@ -437,8 +461,8 @@ TEST_F(Cli, WordsNeedNoQuotesAndCutTextIsSaid) {
 
 TEST_F(Cli, ThePageStandsAlone) {
   make_collection();
-  const Outcome outcome =
-      run({"search", "-c", "c", "--image", "pictures/red.png", "--all", "--html", "page.html"});
+  const Outcome outcome = run(
+      {"search", "-c", "c", "--image", "pictures/red.png", "--no-group-duplicates", "--html", "page.html"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const auto page = read_file(folder_ / "page.html");
   ASSERT_TRUE(page.has_value());
@@ -450,8 +474,9 @@ TEST_F(Cli, ThePageStandsAlone) {
 
 TEST_F(Cli, RerankReadsThePicturesAgain) {
   make_collection();
-  const std::vector<std::string> search = {"search", "-c",     "c",        "--image", "pictures/red.png",
-                                           "--all",  "--json", "--rerank", "model"};
+  const std::vector<std::string> search = {
+      "search", "-c",       "c",    "--image", "pictures/red.png", "--no-group-duplicates",
+      "--json", "--rerank", "model"};
   const Outcome outcome = run(search);
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json json = json_of(outcome);
@@ -465,7 +490,7 @@ TEST_F(Cli, RerankReadsThePicturesAgain) {
     EXPECT_NEAR(hit["score"].get<double>(), hit["retrieval"]["score"].get<double>(), 1e-5);
   }
   std::filesystem::remove(folder_ / "pictures/red.png");
-  const Outcome gone = run({"search", "-c", "c", "red", "--all", "--rerank", "model"});
+  const Outcome gone = run({"search", "-c", "c", "red", "--no-group-duplicates", "--rerank", "model"});
   EXPECT_EQ(gone.code, 0);
   EXPECT_THAT(gone.err, HasSubstr("1 of 4 images could not be re-ranked: 1 gone, 0 changed"));
   EXPECT_THAT(gone.out, HasSubstr("the best 3 of 4 re-ranked by model (cosine)"));
@@ -481,7 +506,8 @@ TEST_F(Cli, RerankByAMatchingHead) {
   for (int unused = 56; unused < 200; ++unused) words += fmt::format("[unused{}]\n", unused);
   write("blip2/vocab.txt", words);
   write("blip2/tokenizer_config.json", R"({"tokenizer_class": "BertTokenizer"})");
-  const Outcome outcome = run({"search", "-c", "c", "red bird", "--all", "--json", "--rerank", "blip2"});
+  const Outcome outcome =
+      run({"search", "-c", "c", "red bird", "--no-group-duplicates", "--json", "--rerank", "blip2"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json json = json_of(outcome);
   EXPECT_EQ(json["rerank"]["method"], "match");
@@ -492,7 +518,8 @@ TEST_F(Cli, RerankByAMatchingHead) {
     EXPECT_GE(json["hits"][i - 1]["score"].get<double>(), json["hits"][i]["score"].get<double>());
   }
   // Another text gives another score.
-  const Json other = json_of(run({"search", "-c", "c", "a zebu", "--all", "--json", "--rerank", "blip2"}));
+  const Json other =
+      json_of(run({"search", "-c", "c", "a zebu", "--no-group-duplicates", "--json", "--rerank", "blip2"}));
   EXPECT_NE(other["hits"][0]["score"], json["hits"][0]["score"]);
 }
 
@@ -512,13 +539,13 @@ TEST_F(Cli, CollectionCommands) {
 
 TEST_F(Cli, RemoveTakesIds) {
   make_collection();
-  const Json hits = json_of(run({"search", "-c", "c", "x", "--all", "--json"}))["hits"];
+  const Json hits = json_of(run({"search", "-c", "c", "x", "--no-group-duplicates", "--json"}))["hits"];
   ASSERT_EQ(hits.size(), 4U);
   const std::vector<std::string> ids = {hits[1]["id"].dump(), hits[3]["id"].dump(), "999999"};
   const std::vector<std::string> twice = {"collection", "remove", "-c",   "c",    "--id",
                                           ids[0],       ids[1],   ids[2], ids[0], "--json"};
   EXPECT_EQ(json_of(run(twice))["removed"], 2);
-  const Json left = json_of(run({"search", "-c", "c", "x", "--all", "--json"}))["hits"];
+  const Json left = json_of(run({"search", "-c", "c", "x", "--no-group-duplicates", "--json"}))["hits"];
   ASSERT_EQ(left.size(), 2U);
   EXPECT_EQ(left[0]["id"], hits[0]["id"]);
   EXPECT_EQ(left[1]["id"], hits[2]["id"]);

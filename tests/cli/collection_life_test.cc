@@ -139,24 +139,24 @@ TEST_F(Life, FiltersAskForWhatFilesSay) {
   fs::last_write_time(folder_ / "pictures/red.png",
                       fs::file_time_type::clock::now() - std::chrono::hours(24 * 365 * 10));
   ASSERT_EQ(run({"index", "pictures", "-c", "c"}).code, 0);
-  const Json json = json_of(run({"search", "-c", "c", "a", "--json", "--sort", "date"}));
-  const Json& facts = json["hits"][0]["facts"];
+  const Json json = json_of(run({"search", "-c", "c", "a", "--json", "--order", "date"}));
+  const Json& facts = json["hits"][0]["metadata"];
   EXPECT_EQ(facts["taken"], "2019-07-14T21:30:00") << json;
   EXPECT_EQ(facts["zone_minutes"], 120);
   EXPECT_EQ(facts["camera"], "Canon EOS R5");
   EXPECT_NEAR(facts["latitude"].get<double>(), 48.8583, 1e-4);
   EXPECT_EQ(facts["rating"], 5);
   EXPECT_EQ(facts["keywords"], (Json{"Paris", "night"}));
-  EXPECT_EQ(json["hits"][1]["facts"], Json::object());
-  EXPECT_EQ(run({"search", "-c", "c", "a", "--sort", "date", "--format",
+  EXPECT_EQ(json["hits"][1]["metadata"], Json::object());
+  EXPECT_EQ(run({"search", "-c", "c", "a", "--order", "date", "--format",
                  "{taken}|{camera}|{rating}|{title}|{keywords}|{lens}"})
                 .out,
             "2019-07-14T21:30:00|Canon EOS R5|5|Fireworks|Paris, night|\n|||||\n");
   EXPECT_THAT(run({"search", "-c", "c", "a"}).out, HasSubstr("{2019-07-14 21:30, "));
   // If the date is used, each hit says which of the two dates it is.
-  EXPECT_EQ(run({"search", "-c", "c", "a", "--sort", "date", "--format", "{dated_by} "}).out,
+  EXPECT_EQ(run({"search", "-c", "c", "a", "--order", "date", "--format", "{dated_by} "}).out,
             "taken \nfile \n");
-  const std::string by_date = run({"search", "-c", "c", "a", "--sort", "date"}).out;
+  const std::string by_date = run({"search", "-c", "c", "a", "--order", "date"}).out;
   EXPECT_THAT(by_date, HasSubstr("{taken 2019-07-14 21:30, "));
   EXPECT_THAT(by_date, HasSubstr("{file 20"));
   EXPECT_THAT(run({"search", "-c", "c", "a", "--filter", "date=2019"}).out, HasSubstr("{taken 2019-07-14"));
@@ -191,11 +191,11 @@ TEST_F(Life, RawFilesComeInAndAreShownOnceWithTheirJpegs) {
   const Json& pair = json["hits"][json["hits"][0]["near_duplicates"].empty() ? 1 : 0];
   ASSERT_EQ(pair["near_duplicates"].size(), 1U);
   EXPECT_THAT(pair["path"].get<std::string>(), testing::EndsWith("IMG_1.jpg"));
-  EXPECT_EQ(json_of(run({"search", "-c", "c", "a", "--json", "--all"}))["hits"].size(), 3U);
+  EXPECT_EQ(json_of(run({"search", "-c", "c", "a", "--json", "--no-group-duplicates"}))["hits"].size(), 3U);
   const Json raw = json_of(run({"search", "-c", "c", "a", "--json", "--filter", "format=raw"}));
   ASSERT_EQ(raw["hits"].size(), 1U);
   EXPECT_EQ(raw["hits"][0]["width"], 240);
-  EXPECT_EQ(raw["hits"][0]["facts"]["camera"], "Saccade Sensor of the tests");
+  EXPECT_EQ(raw["hits"][0]["metadata"]["camera"], "Saccade Sensor of the tests");
   // No image of a burst is suggested for deletion.
   const std::vector<std::string> bursts = {"collection",     "duplicates", "-c",    "c",
                                            "--min-likeness", "burst",      "--json"};
@@ -234,7 +234,8 @@ TEST_F(Life, VideosComeInBySceneAndHitsSayTheSecond) {
   EXPECT_EQ(again["videos"], 0);
   EXPECT_EQ(again["encoder_used"], false);
 
-  const std::vector<std::string> late = {"search", "-c", "c", "a", "--all", "--filter", "format=video"};
+  const std::vector<std::string> late = {"search",   "-c",          "c", "a", "--no-group-duplicates",
+                                         "--filter", "format=video"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), late.begin(), late.end());
     return run(more);
@@ -254,7 +255,8 @@ TEST_F(Life, VideosComeInBySceneAndHitsSayTheSecond) {
   EXPECT_EQ(with({"--paths"}).out, film + "\n" + film + "\n");
   // A hit's picture can be asked for again, and shown.
   for (const char* second : {"#t=62.000", "#t=62"}) {
-    const Json frame = json_of(run({"search", "-c", "c", "--image", film + second, "--all", "--json"}));
+    const Json frame =
+        json_of(run({"search", "-c", "c", "--image", film + second, "--no-group-duplicates", "--json"}));
     EXPECT_EQ(frame["hits"][0]["second"], 62.0);
     EXPECT_GT(frame["hits"][0]["score"], 0.999);
   }

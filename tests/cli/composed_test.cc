@@ -136,8 +136,8 @@ TEST_F(ComposedCli, WeightsAreChosenOnAnotherDataset) {
       {"-q", "eval", "composed", "-m", "model", "--dataset", "test.jsonl", "--choose-on", "test.jsonl"}, 2,
       {"weights are to be chosen on what they are measured on"});
   expect_failure({"-q", "eval", "composed", "-m", "model", "--dataset", "test.jsonl", "--choose-on",
-                  "val.jsonl", "--weight", "0.3"},
-                 2, {"--choose-on", "--weight"});
+                  "val.jsonl", "--text-weight", "0.3"},
+                 2, {"--choose-on", "--text-weight"});
 }
 
 TEST_F(ComposedCli, MeasuresRowsOfAFileWithoutPictures) {
@@ -238,12 +238,14 @@ TEST_F(ComposedCli, SearchSaysHowItsQueryWasMade) {
   EXPECT_EQ(sum["query"]["compose"],
             *parse_json(R"({"method": "sum", "image_weight": 1.0, "text_weight": 1.0})"));
   // Weight 0.5 is the sum; weight 0 is the image alone. Words in file names do not count here.
-  EXPECT_EQ(search({"but", "green", "--weight", "0.5"})["hits"], sum["hits"]);
-  EXPECT_NEAR(search({"but", "green", "--weight", "0"})["hits"][0]["score"].get<double>(), 1, 1e-5);
+  EXPECT_EQ(search({"but", "green", "--text-weight", "0.5"})["hits"], sum["hits"]);
+  EXPECT_NEAR(search({"but", "green", "--text-weight", "0"})["hits"][0]["score"].get<double>(), 1, 1e-5);
   EXPECT_NEAR(
-      search({"but", "green", "--weight", "0", "--compose", "slerp"})["hits"][0]["score"].get<double>(), 1,
-      1e-5);
-  const Json direction = search({"green", "--compose", "direction", "--was", "red", "--weight", "0.8"});
+      search({"but", "green", "--text-weight", "0", "--compose", "slerp"})["hits"][0]["score"].get<double>(),
+      1, 1e-5);
+  EXPECT_EQ(search({"but", "green", "--weight", "0"})["hits"],  // its earlier name
+            search({"but", "green", "--text-weight", "0"})["hits"]);
+  const Json direction = search({"green", "--compose", "direction", "--was", "red", "--text-weight", "0.8"});
   EXPECT_EQ(direction["query"]["compose"]["was"], "red");
   EXPECT_EQ(search({"green", "--compose", "direction"})["query"]["compose"]["was"], "a picture");
   EXPECT_THAT(
@@ -251,8 +253,8 @@ TEST_F(ComposedCli, SearchSaysHowItsQueryWasMade) {
       HasSubstr("the query lies on the great circle from the image's row to the text's, 0.5 of the way"));
 
   expect_failure({"search", "-c", "c", "green", "--compose", "slerp"}, 2, {"--compose", "--image"});
-  expect_failure({"search", "-c", "c", "--image", "pictures/red.png", "green", "--weight", "1.5"}, 2,
-                 {"--weight", "1.5"});
+  expect_failure({"search", "-c", "c", "--image", "pictures/red.png", "green", "--text-weight", "1.5"}, 2,
+                 {"--text-weight", "1.5"});
   expect_failure({"search", "-c", "c", "--image", "pictures/red.png", "green", "--was", "red"}, 2,
                  {"--was", "direction"});
   expect_failure({"search", "-c", "c", "--image", "pictures/red.png", "green", "--compose", "learned"}, 2,
@@ -278,7 +280,7 @@ TEST_F(ComposedCli, AComposerIsTrainedAskedAndMeasured) {
   write("texts.txt", "a red card\na card in green\nblue\na dark card on a light ground\nred and green\n");
   const std::vector<std::string> train = {"-q",        "train",      "composed",  "--method",
                                           "inversion", "--texts",    "texts.txt", "-m",
-                                          "model",     "--steps",    "3",         "--batch",
+                                          "model",     "--steps",    "3",         "--batch-size",
                                           "4",         "--sentence", "* {}",      "--inversion-width",
                                           "8",         "--held-out", "val.jsonl", "-o",
                                           "inverted",  "--json"};
@@ -327,12 +329,12 @@ TEST_F(ComposedCli, AComposerIsTrainedAskedAndMeasured) {
   EXPECT_THAT(named.out, HasSubstr("composed by inverted (inversion)"));
   EXPECT_EQ(search({})["hits"], by_composer["hits"]);
   EXPECT_EQ(search({"--compose", "sum"})["query"]["compose"]["method"], "sum");
-  EXPECT_EQ(search({"--weight", "0.5"})["query"]["compose"]["method"], "sum");
+  EXPECT_EQ(search({"--text-weight", "0.5"})["query"]["compose"]["method"], "sum");
   EXPECT_THAT(run({"search", "-c", "c", "--image", "pictures/red.png", "green"}).out,
               HasSubstr("the query was made by the composer inverted (inversion)"));
   expect_failure({"search", "-c", "c", "--image", "pictures/red.png", "green", "--compose", "inverted/model",
-                  "--weight", "0.5"},
-                 2, {"--weight", "not for a composer"});
+                  "--text-weight", "0.5"},
+                 2, {"--text-weight", "not for a composer"});
   EXPECT_EQ(run({"collection", "composer", "-c", "c", "--none"}).code, 0);
   EXPECT_EQ(search({})["query"]["compose"]["method"], "sum");
   expect_failure({"collection", "composer", "-c", "c", "model"}, 1, {"no composer"});
@@ -352,7 +354,7 @@ TEST_F(ComposedCli, AComposerIsTrainedAskedAndMeasured) {
 TEST_F(ComposedCli, TheFusionsAreRecordedByTheirOptions) {
   const auto words = [](const std::string& folder, const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {"-q", "train",      "composed", "--dataset", "test.jsonl",
-                                          "-m", "model",      "--steps",  "1",         "--batch",
+                                          "-m", "model",      "--steps",  "1",         "--batch-size",
                                           "2",  "--together", "1",        "-o",        folder};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
@@ -411,9 +413,10 @@ TEST_F(ComposedCli, TheFusionsAreRecordedByTheirOptions) {
 TEST_F(ComposedCli, AblationsGoOnAndWriteTheirPage) {
   const auto words = [](const std::string& folder, const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {
-        "-q", "train",       "composed", "--dataset", "test.jsonl", "--held-out", "val.jsonl",
-        "-m", "model",       "--steps",  "2",         "--batch",    "2",          "--together",
-        "1",  "--resamples", "20",       "--threads", "1",          "-o",         folder};
+        "-q",        "train",      "composed", "--dataset",   "test.jsonl", "--held-out",
+        "val.jsonl", "-m",         "model",    "--steps",     "2",          "--batch-size",
+        "2",         "--together", "1",        "--resamples", "20",         "--threads",
+        "1",         "-o",         folder};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   };
@@ -449,6 +452,48 @@ TEST_F(ComposedCli, AblationsGoOnAndWriteTheirPage) {
   EXPECT_THAT(text.out, HasSubstr("measured on what chose each training's step"));
   EXPECT_EQ(run({"-q", "report", "ablated/run", "--no-charts", "-o", "again.html"}).code, 0);
 
+  // Trainings are compared in the same way wherever they were made.
+  const auto training = [](const std::string& name, const std::string& seed) {
+    return fmt::format("{0}=ablated/trainings/{0}-{1}", name, seed);
+  };
+  std::vector<std::string> compared = {"-q",          "eval",     "composed",  "--json", "--dataset",
+                                       "val.jsonl",   "--method", "reference", "text",   "sum",
+                                       "--resamples", "20",       "--training"};
+  for (const char* name : {"full", "no-places", "no-fusion"}) {
+    for (const char* seed : {"1", "2"}) compared.push_back(training(name, seed));
+  }
+  const Outcome measured = run(compared);
+  ASSERT_EQ(measured.code, 0) << measured.err;
+  const Json again = parse_json(measured.out).value_or(Json());
+  ASSERT_EQ(again["ablations"].size(), 3U);
+  for (size_t i = 0; i < 3; ++i) {
+    const Json& one = again["ablations"][i];
+    for (const char* key : {"name", "seeds", "methods", "queries", "figures", "differences", "untrained"}) {
+      EXPECT_EQ(one[key], report["ablations"][i][key]) << key;
+    }
+    ASSERT_EQ(one["untrained"].size(), 3U);
+    const Json& sum = one["untrained"][2];
+    EXPECT_EQ(sum["method"], "sum");
+    for (const Json& result : again["results"]) {
+      if (result["method"] != "sum" || result["of"] != "all") continue;
+      EXPECT_NEAR(
+          sum["figures"]["r1"]["difference"].get<double>(),
+          one["figures"]["r1"]["value"].get<double>() - result["figures"]["r1"]["value"].get<double>(),
+          1e-12);
+    }
+  }
+  const std::vector<std::string> eval = {"eval", "composed", "--dataset", "val.jsonl", "--training"};
+  const auto refused = [&](const std::vector<std::string>& trainings, int code,
+                           const std::vector<std::string>& parts) {
+    std::vector<std::string> command = eval;
+    command.insert(command.end(), trainings.begin(), trainings.end());
+    expect_failure(command, code, parts);
+  };
+  refused({"full"}, 2, {"--training full", "expected NAME=RUN"});
+  refused({training("full", "1"), training("full", "1")}, 2, {"has a training of seed 1 already"});
+  refused({"full=ablated"}, 2, {"expected train composed"});
+  refused({"full=absent"}, 1, {"--training full=absent"});
+
   expect_failure(words("no", {"--ablations", "no-stage-one"}), 2,
                  {"no-stage-one", "changes nothing of this training"});
   expect_failure(words("no", {"--ablations", "nonsense"}), 2, {"--ablations", "nonsense"});
@@ -461,7 +506,7 @@ TEST_F(ComposedCli, AblationsGoOnAndWriteTheirPage) {
 
 TEST_F(ComposedCli, APageShowsTauTokensAndQueries) {
   const Outcome trained = run({"-q", "train", "composed", "--dataset", "test.jsonl", "-m", "model", "--steps",
-                               "1", "--batch", "2", "--together", "1", "-o", "fused"});
+                               "1", "--batch-size", "2", "--together", "1", "-o", "fused"});
   ASSERT_EQ(trained.code, 0) << trained.err;
   const Json answer = composed({"--dataset", "val.jsonl", "--composer", "fused/fuse/model", "--tau", "0.1",
                                 "0.9", "--token-queries", "2", "-o", "run"});

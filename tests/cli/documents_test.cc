@@ -4,9 +4,11 @@
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -14,6 +16,8 @@
 
 #include "saccade/core/files/files.h"
 #include "saccade/core/source_dir.h"
+#include "saccade/image/decode/raw.h"
+#include "saccade/image/frame_name.h"
 #include "saccade/image/image_codec.h"
 
 #include "run_program.h"
@@ -174,6 +178,76 @@ TEST_F(Documents, TheOptionsOfTheCommandLineAreInItsDocumentAndNoOthers) {
     EXPECT_TRUE(there.contains(option)) << option << " of docs/cli.md is no option";
   }
 #endif
+}
+
+// Returns the words of a text that the predicate accepts; commas, semicolons and brackets end a word too.
+std::set<std::string> words_in(const std::string& text,
+                               const std::function<bool(const std::string&)>& wanted) {
+  std::set<std::string> words;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find_first_of(" \n,;:()\"", begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    if (wanted(word)) words.insert(word);
+    begin = end + 1;
+  }
+  return words;
+}
+
+TEST_F(Documents, TheTopicOfFormatsNamesAllEndings) {
+  const auto is_ending = [](const std::string& word) { return word.size() > 2 && word[0] == '.'; };
+  std::set<std::string> said = words_in(run({"help", "formats"}).out, is_ending);
+  for (const char* other : {".txt", ".npy", ".safetensors"}) EXPECT_EQ(said.erase(other), 1U) << other;
+  if (!reads_raw_files())
+    std::erase_if(said, [](const auto& ending) { return has_raw_extension("x" + ending); });
+  // All endings of two to four letters and digits are tried; no longer one is known.
+  const std::string letters = "0123456789abcdefghijklmnopqrstuvwxyz";
+  std::set<std::string> there;
+  std::vector<std::string> endings = {"."};
+  for (int length = 1; length <= 4; ++length) {
+    std::vector<std::string> longer;
+    longer.reserve(endings.size() * letters.size());
+    for (const std::string& ending : endings) {
+      for (const char letter : letters) longer.push_back(ending + letter);
+    }
+    endings = std::move(longer);
+    for (const std::string& ending : endings) {
+      const fs::path file = "x" + ending;
+      if (has_image_extension(file) || has_video_extension(file)) there.insert(ending);
+    }
+  }
+  EXPECT_GT(there.size(), 30U);
+  EXPECT_EQ(said, there);
+}
+
+// Variables of the programs' own and of the hub's tools, as sources name them, and those that the topic names.
+TEST_F(Documents, TheTopicOfTheEnvironmentNamesAllVariables) {
+  const auto is_variable = [](const std::string& word) {
+    return word.find('_') != std::string::npos && word.size() > 4 &&
+           std::ranges::all_of(word, [](char c) { return c == '_' || (c >= 'A' && c <= 'Z'); });
+  };
+  const std::set<std::string> said = words_in(run({"help", "environment"}).out, is_variable);
+  EXPECT_GT(said.size(), 15U);
+  std::string sources;
+  for (const char* folder : {"src/saccade", "apps"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(kSourceDir) / folder)) {
+      const std::string name = entry.path().filename().string();
+      if (!name.ends_with(".cc") && !name.ends_with(".h")) continue;
+      if (name.starts_with("test_") || name.ends_with("_test.cc") || name == "help_topics.cc") continue;
+      sources += read_file(entry.path()).value_or("");
+    }
+  }
+  for (const std::string& variable : said) {
+    EXPECT_NE(sources.find("\"" + variable + "\""), std::string::npos) << variable << " is read by nothing";
+  }
+  // These are for tests, and between a program and one that it starts.
+  const std::set<std::string> internal = {"SACCADE_STARTED_BY", "SACCADE_WEAVIATE_RECORD"};
+  for (size_t at = sources.find('"'); at != std::string::npos; at = sources.find('"', at + 1)) {
+    const size_t end = sources.find('"', at + 1);
+    if (end == std::string::npos) break;
+    const std::string text = sources.substr(at + 1, end - at - 1);
+    if (!is_variable(text) || !(text.starts_with("SACCADE_") || text.starts_with("HF_"))) continue;
+    EXPECT_TRUE(said.contains(text) || internal.contains(text)) << text << " is not in the topic";
+  }
 }
 
 }  // namespace

@@ -152,7 +152,7 @@ TEST_F(EnginesCli, TrainingTakesPseudoTargetsThatAreGoodEnough) {
     std::vector<std::string> words = {
         "-q",    "train",    "composed", "--dataset",        "edits.jsonl", "-m",
         "model", "--align",  "pseudo",   "--pseudo-targets", "made",        "--align-steps",
-        "1",     "--method", "none",     "--batch",          "2",           "--json",
+        "1",     "--method", "none",     "--batch-size",     "2",           "--json",
         "-o",    folder};
     words.insert(words.end(), more.begin(), more.end());
     return run(words);

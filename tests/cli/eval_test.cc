@@ -209,7 +209,7 @@ TEST_F(EvalCommand, CtrlCKeepsWhatWasEncoded) {
   }
   write("many.jsonl", manifest);
   const Outcome stopped =
-      run({"eval", "retrieval", "-m", "model", "--dataset", "many.jsonl", "--batch", "1", "-o", "run"},
+      run({"eval", "retrieval", "-m", "model", "--dataset", "many.jsonl", "--batch-size", "1", "-o", "run"},
           {.terminal_errors = true, .stop_when = [](std::string_view errors) {
              return errors.find("encoding images") != std::string_view::npos;
            }});

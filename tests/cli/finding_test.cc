@@ -203,7 +203,8 @@ TEST_F(Finding, HitsForScripts) {
   make_collection();
   picture("odd/a\nb \xff'.png", 250, 250, 250);
   ASSERT_EQ(run({"index", "odd", "-c", "c"}).code, 0);
-  const std::vector<std::string> search = {"search", "-c", "c", "--image", "pictures/red.png", "--all"};
+  const std::vector<std::string> search = {
+      "search", "-c", "c", "--image", "pictures/red.png", "--no-group-duplicates"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), search.begin(), search.end());
     return run(more);
@@ -233,7 +234,7 @@ TEST_F(Finding, HitsForScripts) {
   }
   EXPECT_EQ(with({"--paths", "--json"}).code, 2);
   // An empty result is reported on stderr, with its own exit code, in every output format.
-  for (const char* way : {"--paths", "-0", "--all"}) {
+  for (const char* way : {"--paths", "-0", "--no-group-duplicates"}) {
     expect_failure({"search", "-c", "c", "x", "--filter", "width>9999", way}, 4,
                    {"no image passes the filter"});
   }
@@ -353,14 +354,18 @@ TEST_F(Finding, APromptAnswersOnATerminal) {
   EXPECT_EQ(code, 0);
   on_terminal({"search", "-c", "c"}, {"\x03"}, {}, &code);
   EXPECT_EQ(code, 128 + SIGINT);
+  // So it is after a search that Ctrl-C would have stopped cleanly.
+  const std::string explained = on_terminal({"search", "-c", "c", "--explain"}, {"red\n", "\x03"}, {}, &code);
+  EXPECT_EQ(code, 128 + SIGINT) << explained;
+  EXPECT_THAT(explained, Not(HasSubstr("stopping; once more")));
   expect_failure({"search", "-c", "c"}, 2, {"nothing to search for"});
 }
 
 // By date, the next hits may stand before those that have been shown.
 TEST_F(Finding, ThePromptsNextHitsRepeatNothingAndOmitNothing) {
   make_collection();
-  const Json all =
-      json_of(run({"search", "-c", "c", "red card", "--keyword-weight", "0", "--all", "-k", "99", "--json"}));
+  const Json all = json_of(run({"search", "-c", "c", "red card", "--keyword-weight", "0",
+                                "--no-group-duplicates", "-k", "99", "--json"}));
   std::vector<std::string> expected;  // by rank
   for (const Json& hit : all["hits"]) expected.push_back(fs::path(hit["path"].get<std::string>()).filename());
   ASSERT_GE(expected.size(), 3U);
@@ -374,8 +379,8 @@ TEST_F(Finding, ThePromptsNextHitsRepeatNothingAndOmitNothing) {
   std::vector<std::string> typed = {"red card\n"};
   for (size_t i = 0; i < expected.size(); ++i) typed.emplace_back(":more\n");
   typed.emplace_back(":quit\n");
-  const std::string said = on_terminal({"search", "-c", "c", "--keyword-weight", "0", "--all", "-k", "1",
-                                        "--sort", "date", "--format", "<{rank}={name}>"},
+  const std::string said = on_terminal({"search", "-c", "c", "--keyword-weight", "0", "--no-group-duplicates",
+                                        "-k", "1", "--order", "date", "--format", "<{rank}={name}>"},
                                        typed);
   std::vector<std::string> shown;
   for (size_t at = said.find('<'); at != std::string::npos; at = said.find('<', at + 1)) {

@@ -197,7 +197,7 @@ TEST_F(IllustrateCli, WhatItRefuses) {
   refused({"broken.pdf"}, 1, {"broken.pdf", "broken"});
   write("sjis.html", "<meta charset=shift_jis><p>a</p>");
   refused({"sjis.html"}, 1, {"shift_jis", "iconv"});
-  refused({"story.md", "--cut", "1.5"}, 2, {"--cut"});
+  refused({"story.md", "--min-probability", "1.5"}, 2, {"--min-probability"});
   refused({"story.md", "--filter", "width>"}, 2, {"filter"});
   ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   refused({"pipe"}, 1, {"pipe"});

@@ -31,6 +31,9 @@ TEST_F(Installed, TheProgramFindsWhatComesWithIt) {
         "share/man/man1/saccade-lab.1", "share/bash-completion/completions/saccade"}) {
     EXPECT_TRUE(fs::exists(prefix / file)) << file;
   }
+#ifdef SACCADE_TRAINS
+  EXPECT_TRUE(fs::exists(prefix / "lib/saccade/libsaccade-torch.so"));
+#endif
   // Uses its own path. The sources' folder, where an uninstalled program finds the files, exists too.
   const RunOptions program{.program = (prefix / "bin/saccade").string()};
   const Json starter = json_of(run({"model", "show", "starter", "--json"}, program));

@@ -50,7 +50,7 @@ class ColPali : public ProgramTest {
     fs::rename(folder_ / "enlarged", folder_ / "colpali/model.safetensors");
   }
   [[nodiscard]] Json answer(std::vector<std::string> more) const {
-    std::vector<std::string> words = {"search", "-c", "c", "--json", "--all"};
+    std::vector<std::string> words = {"search", "-c", "c", "--json", "--no-group-duplicates"};
     words.insert(words.end(), more.begin(), more.end());
     const Outcome outcome = run(words);
     EXPECT_EQ(outcome.code, 0) << outcome.err;

@@ -201,11 +201,13 @@ TEST_F(LengthCommand, LongQueriesAreReadInChunks) {
   const Outcome cut = run({"search", "-c", "c", text, "--json"});
   EXPECT_EQ(dump_json(json_of(cut)["tokens"]), R"({"used":14,"dropped":10,"chunks":1})");
   EXPECT_TRUE(json_of(cut)["effective_length"].is_null());
-  const Outcome whole = run({"search", "-c", "c", text, "--long-query", "chunk", "--json"});
+  const Outcome whole = run({"search", "-c", "c", text, "--chunk-long-text", "--json"});
   EXPECT_EQ(dump_json(json_of(whole)["tokens"]), R"({"used":24,"dropped":0,"chunks":2})");
   EXPECT_THAT(whole.err, Not(HasSubstr("cut")));
-  const Outcome wrong = run({"search", "-c", "c", text, "--long-query", "both"});
-  EXPECT_EQ(wrong.code, 2);
+  // Its earlier name has words for both ways.
+  EXPECT_EQ(run({"search", "-c", "c", text, "--long-query", "chunk", "--json"}).out, whole.out);
+  EXPECT_EQ(run({"search", "-c", "c", text, "--long-query", "truncate", "--json"}).out, cut.out);
+  EXPECT_EQ(run({"search", "-c", "c", text, "--long-query", "both"}).code, 2);
 }
 
 TEST_F(LengthCommand, CountsTokensWithoutWeights) {

@@ -70,11 +70,11 @@ TEST_F(MatchesCli, ACollectionOfAFewPicturesCannotTell) {
   EXPECT_TRUE(json["matching"]["p_value"].is_null());
   EXPECT_TRUE(json["hits"][0]["match_probability"].is_null());
   EXPECT_THAT(run({"search", "-c", "c", "red"}).out, HasSubstr("cannot be told: 4 images are too few"));
-  expect_failure({"search", "-c", "c", "red", "--cut", "0.9"}, 1,
+  expect_failure({"search", "-c", "c", "red", "--min-probability", "0.9"}, 1,
                  {"match probabilities", "4 images are too few"});
-  expect_failure({"search", "-c", "c", "red", "--cut", "1.5"}, 2, {"--cut", "1.5"});
-  expect_failure({"search", "-c", "c", "red", "--cut", "x"}, 2, {"--cut"});
-  expect_failure({"search", "-c", "c", "red", "--sort", "size"}, 2, {"--sort"});
+  expect_failure({"search", "-c", "c", "red", "--min-probability", "1.5"}, 2, {"--min-probability", "1.5"});
+  expect_failure({"search", "-c", "c", "red", "--min-probability", "x"}, 2, {"--min-probability"});
+  expect_failure({"search", "-c", "c", "red", "--order", "size"}, 2, {"--order"});
 }
 
 TEST_F(MatchesCli, AnswersSayHowLikelyTheirHitsAre) {
@@ -109,19 +109,21 @@ TEST_F(MatchesCli, AnswersSayHowLikelyTheirHitsAre) {
 
   // A cut-off between two hits leaves the more probable one. Above all of them nothing matches, which is not
   // a failure and has its own exit code.
-  const Json cut =
-      json_of(run({"search", "-c", "c", "red", "heart", "--json", "--cut", fmt::format("{}", best)}));
+  const Json cut = json_of(
+      run({"search", "-c", "c", "red", "heart", "--json", "--min-probability", fmt::format("{}", best)}));
   EXPECT_EQ(cut["hits"].size(), 1U);
   EXPECT_EQ(cut["matching"]["passed"], 1);
   // Without -k all hits above the cut-off are shown. With it the best of them are shown, and their total is
   // still given.
-  const Json lax = json_of(run({"search", "-c", "c", "red", "heart", "--json", "--cut", "0"}));
+  const Json lax = json_of(run({"search", "-c", "c", "red", "heart", "--json", "--min-probability", "0"}));
   EXPECT_GT(lax["hits"].size(), 10U);
   EXPECT_EQ(lax["matching"]["passed"], lax["hits"].size());
-  const Json two = json_of(run({"search", "-c", "c", "red", "heart", "--json", "--cut", "0", "-k", "2"}));
+  const Json two =
+      json_of(run({"search", "-c", "c", "red", "heart", "--json", "--min-probability", "0", "-k", "2"}));
   EXPECT_EQ(two["hits"].size(), 2U);
   EXPECT_EQ(two["matching"]["passed"], lax["matching"]["passed"]);
-  const Outcome nothing = run({"search", "-c", "c", "zeppelin", "--cut", "0.9999", "--html", "page.html"});
+  const Outcome nothing =
+      run({"search", "-c", "c", "zeppelin", "--min-probability", "0.9999", "--html", "page.html"});
   EXPECT_EQ(nothing.code, 4);
   EXPECT_EQ(nothing.out, "");
   EXPECT_THAT(nothing.err, HasSubstr("nothing matches: no image has a match probability of 1 or more"));
@@ -135,13 +137,14 @@ TEST_F(MatchesCli, AnswersSayHowLikelyTheirHitsAre) {
   fs::last_write_time(folder_ / "shapes/pink-heart.svg",
                       fs::file_time_type::clock::now() + std::chrono::hours(1));
   ASSERT_EQ(run({"index", "shapes", "-c", "c", "-m", "starter"}).code, 0);
-  const Json dated = json_of(run({"search", "-c", "c", "pink", "heart", "--json", "--sort", "date"}));
+  const Json dated = json_of(run({"search", "-c", "c", "pink", "heart", "--json", "--order", "date"}));
   EXPECT_THAT(dated["hits"][0]["path"].get<std::string>(), testing::EndsWith("pink-heart.svg"));
   const Json picture = json_of(run({"search", "-c", "c", "--image", "shapes/red-heart.svg", "--json"}));
   EXPECT_GT(picture["matching"]["queries"].get<int64_t>(), 0);
-  expect_failure({"search", "-c", "c", "--image", "shapes/red-heart.svg", "blue", "--cut", "0.5"}, 1,
-                 {"text and an image together"});
-  expect_failure({"search", "-c", "c", "red", "--rerank", "starter", "--cut", "0.5"}, 2, {"re-ranking"});
+  expect_failure({"search", "-c", "c", "--image", "shapes/red-heart.svg", "blue", "--min-probability", "0.5"},
+                 1, {"text and an image together"});
+  expect_failure({"search", "-c", "c", "red", "--rerank", "starter", "--min-probability", "0.5"}, 2,
+                 {"re-ranking"});
 
   // Damaged calibration data are reported, change no hit, and are measured again by the next run.
   write("c/background.safetensors", "damaged");

@@ -94,11 +94,11 @@ TEST_F(ServeCommand, AnswersAsTheCommandLineDoes) {
       {{"abc", "-k", "2"}, "/api/search?q=abc&k=2"},
       {{"abc -b"}, "/api/search?q=abc+-b"},
       {{"a:2 \"b c\""}, "/api/search?q=a:2+%22b+c%22"},
-      {{"abc", "--keyword-weight", "0", "--all"},
+      {{"abc", "--keyword-weight", "0", "--no-group-duplicates"},
        "/api/search?q=abc&keyword_weight=0&group_duplicates=false"},
-      {{"abc", "--filter", "id>1", "--sort", "date"}, "/api/search?q=abc&filter=id%3E1&sort=date"},
-      {{std::string(300, 'a'), "--long-query", "chunk"},
-       "/api/search?long_query=chunk&q=" + std::string(300, 'a')},
+      {{"abc", "--filter", "id>1", "--order", "date"}, "/api/search?q=abc&filter=id%3E1&order=date"},
+      {{std::string(300, 'a'), "--chunk-long-text"},
+       "/api/search?chunk_long_text=true&q=" + std::string(300, 'a')},
   };
   std::vector<serve::test::Reply> replies;
   const RunOptions options = until_asked([&](serve::test::Client& client) {

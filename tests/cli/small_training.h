@@ -59,15 +59,15 @@ class TrainingTest : public ProgramTest {
   // Returns the arguments of a training; `extra` follows the common ones.
   static std::vector<std::string> training(const std::string& run, const std::vector<std::string>& extra = {},
                                            const std::string& batch = "8") {
-    std::vector<std::string> words = {"train",       "dual",
-                                      "--dataset",   "data/cards.jsonl",
-                                      "--held-out",  "data/cards.jsonl",
-                                      "--config",    "data/model.json",
-                                      "-o",          run,
-                                      "--cache",     "cache",
-                                      "--batch",     batch,
-                                      "--precision", "fp32",
-                                      "--threads",   "1"};
+    std::vector<std::string> words = {"train",        "dual",
+                                      "--dataset",    "data/cards.jsonl",
+                                      "--held-out",   "data/cards.jsonl",
+                                      "--config",     "data/model.json",
+                                      "-o",           run,
+                                      "--cache",      "cache",
+                                      "--batch-size", batch,
+                                      "--precision",  "fp32",
+                                      "--threads",    "1"};
     words.insert(words.end(), extra.begin(), extra.end());
     return words;
   }

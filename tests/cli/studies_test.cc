@@ -37,7 +37,7 @@ class Studies : public ProgramTest {
     page_ = study["page"].get<std::string>();
     copy(file);
     copy(page_);
-    // All runs of a study read the same data.
+    // All runs of these studies read the same data.
     const Json& first = *study["runs"].begin();
     std::vector<std::string> named;
     for (const Json& data : first["data"]) {
@@ -52,9 +52,18 @@ class Studies : public ProgramTest {
     }
     write(fmt::format("build/studies/{}/began.json", name),
           dump_json(Json{{"commit", "0123456789ab"}, {"data", sha256_hex(bytes).substr(0, 12)}}));
-    for (const auto& [run, described] : study["runs"].items()) {
+    const Json runs = parse_json(study_program({"plan", name_, "--json"}).out).value_or(Json());
+    Json done = Json::object();
+    for (const auto& [run, described] : runs.items()) {
       commands_[run] = described["command"].get<std::string>();
+      done[run] = {{"command", described["command"]}, {"seconds", 1}};
     }
+    write(fmt::format("build/studies/{}/done.json", name), dump_json(done));
+  }
+  [[nodiscard]] Outcome study_program(std::vector<std::string> words) const {
+    const std::string program = (fs::path(kSourceDir) / "tools/studies/study.py").string();
+    words.insert(words.begin(), {program, "--root", "."});
+    return run(words, {.program = "/usr/bin/python3"});
   }
   void copy(const std::string& file) const {
     write(file, read_file(fs::path(kSourceDir) / file).value_or(""));
@@ -67,7 +76,6 @@ class Studies : public ProgramTest {
       ASSERT_THAT(command, HasSubstr(from));
       command.replace(command.find(from), from.size(), to);
     };
-    replace("{runs}", "build/studies/" + name_);
     for (const auto& [from, to] : changes) replace(from, to);
     std::vector<std::string> words;
     for (size_t begin = 0; begin < command.size();) {
@@ -83,8 +91,7 @@ class Studies : public ProgramTest {
   }
   // Writes the page's tables, and returns the page.
   [[nodiscard]] std::string written() const {
-    const std::string program = (fs::path(kSourceDir) / "tools/studies/study.py").string();
-    const Outcome outcome = run({program, "tables", name_, "--root", "."}, {.program = "/usr/bin/python3"});
+    const Outcome outcome = study_program({"tables", name_});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_THAT(outcome.out, HasSubstr(page_ + ": wrote "));
     return read_file(folder_ / page_).value_or("");
@@ -140,7 +147,7 @@ TEST_F(Studies, ComposedRetrievalsTablesAreThoseOfItsRuns) {
     manifest += fmt::format("{{\"gallery_image\": \"{0}.png\", \"id\": \"{0}\"}}\n", colours[i]);
   }
   int query = 0;
-  for (const char* split : {"train", "val", "test-library", "test-combination"}) {
+  for (const char* split : {"train", "val", "test-library", "test-combination", "test-phrasing"}) {
     for (size_t i = 0; i < 4; ++i) {
       manifest += fmt::format(
           "{{\"id\": \"q{}\", \"reference\": \"{}\", \"texts\": [\"in {} please\"], \"paraphrases\": [\"make it so\"], "
@@ -153,28 +160,46 @@ TEST_F(Studies, ComposedRetrievalsTablesAreThoseOfItsRuns) {
   measure("ranked", {}, small);
   measure("removed", {}, small);
   std::vector<std::string> shortened = small;
-  shortened.insert(shortened.end(), {"--batch", "2", "--together", "1", "--threads", "1"});
-  for (const char* run : {"atf", "atf-attention"}) {
-    measure(run, {{"--steps 1500", "--steps 1"}, {"--seeds 1 2 3", "--seeds 1"}}, shortened);
+  shortened.insert(shortened.end(), {"--batch-size", "2", "--together", "1", "--threads", "1"});
+  // Some trainings are trained; the others are copies of the first under other names and seeds.
+  const fs::path runs = folder_ / "build/studies/composed-retrieval";
+  const std::vector<std::string> trained = {"atf-1",         "atf-attention-1",
+                                            "combiner-1",    "places-sinusoidal-1",
+                                            "tau-03-best-1", "projection-combiner-1"};
+  for (const std::string& run : trained) measure(run, {{"--steps 1500", "--steps 1"}}, shortened);
+  for (const auto& [run, command] : commands_) {
+    if (command.find(" train composed ") == std::string::npos || fs::exists(runs / run)) continue;
+    fs::copy(runs / trained.front(), runs / run, fs::copy_options::recursive);
+    Json description = read_json(runs / run / "run.json").value_or(Json());
+    description["seed"] = std::stoi(run.substr(run.rfind('-') + 1));
+    write(fs::path("build/studies/composed-retrieval") / run / "run.json", dump_json(description));
+  }
+  for (const char* run : {"fusions", "parts", "merging", "merging-at-03", "more-parts", "attention"}) {
+    measure(run, {}, {"--resamples", "50"});
   }
   const std::string page = written();
   for (const char* set : {"test-library", "test-combination"}) {
     EXPECT_THAT(page, HasSubstr(fmt::format("| `{}`, 4 queries, 6 images | r@1 | r@10 |", set)));
-    for (const char* ablation : {"full | |", "no-merging | --tau 2 |", "other-residual | --residual sum |",
-                                 "other-residual | --residual none |"}) {
-      EXPECT_THAT(page, HasSubstr(fmt::format("| `{}` | {} ", set, ablation)));
+  }
+  for (const char* set : {"test-library", "test-combination", "test-phrasing"}) {
+    for (const char* training :
+         {"--method atf", "--method atf --tau 2", "--method combiner", "--method atf --places sinusoidal",
+          "--method atf --pooling learned", "--method atf --tau 0.3 --merge-weights learned",
+          "--method atf-attention --residual none"}) {
+      EXPECT_THAT(page, HasSubstr(fmt::format("| `{}` | `{}` | ", set, training)));
     }
+    EXPECT_THAT(page, HasSubstr(fmt::format("| `{}` | sum | ", set)));
   }
   EXPECT_THAT(page, testing::ContainsRegex(R"(\| slerp \([0-9.]+\) \|)"));
   EXPECT_THAT(page, HasSubstr("`test-library` "));
   EXPECT_THAT(page, Not(HasSubstr("Not measured yet.")));
   const Json metrics =
-      read_json(folder_ / "build/studies/composed-retrieval/atf/run/metrics.json").value_or(Json());
-  ASSERT_EQ(metrics["ablations"].size(), 2U * 9);
+      read_json(folder_ / "build/studies/composed-retrieval/fusions/metrics.json").value_or(Json());
+  ASSERT_EQ(metrics["ablations"].size(), 3U * 5);
   const Json& full = metrics["ablations"][0]["figures"]["r1"];
-  EXPECT_THAT(page, HasSubstr(fmt::format("| `test-library` | full | | {:.3f} [{:.3f}, {:.3f}] |",
-                                          full["value"].get<double>(), full["low"].get<double>(),
-                                          full["high"].get<double>())));
+  EXPECT_THAT(
+      page, HasSubstr(fmt::format("| `--method atf` | {:.3f} [{:.3f}, {:.3f}] |", full["value"].get<double>(),
+                                  full["low"].get<double>(), full["high"].get<double>())));
 }
 #endif  // SACCADE_TRAINS
 

@@ -1,5 +1,7 @@
 // Tests of `saccade eval study` as a user runs it: its figures are those of the single commands, and it goes on after a kill.
 #include <filesystem>
+#include <map>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,6 +36,15 @@ class StudyCommand : public ProgramTest {
         "{\"id\": \"b\", \"images\": [\"images/2.png\", \"images/3.png\"], \"captions\": [\"cd\", \"dc\"]}\n");
     fs::copy(folder_ / "model", folder_ / "other");
     write("other/README.md", "another name");
+  }
+  // Adds the checkpoint "second": another activation, so another model.
+  void make_second_model() const {
+    fs::copy(folder_ / "model", folder_ / "second");
+    for (const char* name : {"config.json", "model.safetensors"}) {
+      fs::copy_file(golden("clip-quickgelu") / name, folder_ / "second" / name,
+                    fs::copy_options::overwrite_existing);
+    }
+    fs::remove(folder_ / "second/io.safetensors");
   }
   Outcome study(std::vector<std::string> more, const RunOptions& options = {}) const {
     std::vector<std::string> arguments = {"-q",          "eval",        "study",     "-m",
@@ -99,14 +110,15 @@ TEST_F(StudyCommand, FiguresAreThoseOfTheSingleCommandsAndAdviceReadsIt) {
   EXPECT_THAT(report.out, HasSubstr("# leaderboard"));
 }
 
-// Returns a run.json below a folder; an empty path where there is none, or no such folder yet.
-fs::path run_below(const fs::path& folder) {
+// Returns the paths of all run.json below a folder; none where there is no such folder yet.
+std::vector<fs::path> runs_below(const fs::path& folder) {
+  std::vector<fs::path> runs;
   std::error_code error;
   for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
-    if (entry->path().filename() == "run.json") return entry->path();
+    if (entry->path().filename() == "run.json") runs.push_back(entry->path());
   }
-  return {};
+  return runs;
 }
 
 TEST_F(StudyCommand, GroupsOfQueriesAreThoseOfRetrieval) {
@@ -172,17 +184,76 @@ TEST_F(StudyCommand, TextsOnlyReadsNoImages) {
   EXPECT_EQ(texts_only({}).code, 2);
 }
 
+TEST_F(StudyCommand, KilledTwiceItHasTheFiguresOfAnUninterruptedOne) {
+  make_second_model();
+  const auto measure = [&](const std::string& name, const RunOptions& options) {
+    return run({"-q",
+                "eval",
+                "study",
+                "-m",
+                "model",
+                "second",
+                "--retrieval",
+                "set.jsonl",
+                "--composition",
+                "pairs.jsonl",
+                "--long",
+                "set.jsonl",
+                "--resamples",
+                "50",
+                "--threads",
+                "1",
+                "--no-speed",
+                "--cache",
+                name + "-cache",
+                "-o",
+                name,
+                "--json"},
+               options);
+  };
+  const Outcome whole = measure("whole", {});
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  ASSERT_EQ(runs_below(folder_ / "whole").size(), 6U);
+
+  for (const size_t finished : {size_t{1}, size_t{4}}) {
+    RunOptions kill;
+    kill.stop_signal = SIGKILL;
+    kill.stop_when = [&](std::string_view) { return runs_below(folder_ / "killed").size() >= finished; };
+    EXPECT_EQ(measure("killed", kill).code, 128 + SIGKILL);
+    EXPECT_FALSE(fs::exists(folder_ / "killed/leaderboard.json"));
+  }
+  std::map<fs::path, fs::file_time_type> before;
+  for (const fs::path& one : runs_below(folder_ / "killed")) before[one] = fs::last_write_time(one);
+  ASSERT_GE(before.size(), 4U);
+  ASSERT_LT(before.size(), 6U);
+  const Outcome resumed = measure("killed", {});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  for (const auto& [path, time] : before) EXPECT_EQ(fs::last_write_time(path), time) << path;  // kept
+
+  for (const char* file : {"leaderboard.csv", "leaderboard.md"}) {
+    EXPECT_EQ(read_file(folder_ / "killed" / file).value(), read_file(folder_ / "whole" / file).value());
+  }
+  const Json expected = parse_json(whole.out).value();
+  const Json board = parse_json(resumed.out).value();
+  ASSERT_EQ(board["rows"].size(), 2U);
+  EXPECT_EQ(board["rows"], expected["rows"]);
+  EXPECT_EQ(board["notes"], expected["notes"]);
+  ASSERT_EQ(board["parts"].size(), 3U);
+  for (size_t p = 0; p < 3; ++p) EXPECT_EQ(board["parts"][p]["metrics"], expected["parts"][p]["metrics"]);
+}
+
 TEST_F(StudyCommand, GoesOnAfterAKillAndTakesMoreModels) {
   // It is killed once the retrieval of the first model has begun.
   RunOptions kill;
   kill.stop_signal = SIGKILL;
-  kill.stop_when = [&](std::string_view) { return !run_below(folder_ / "study").empty(); };
+  kill.stop_when = [&](std::string_view) { return !runs_below(folder_ / "study").empty(); };
   const Outcome killed = study({"-m", "other"}, kill);
   EXPECT_EQ(killed.code, 128 + SIGKILL);
   ASSERT_TRUE(fs::exists(folder_ / "study/study.json"));
   EXPECT_FALSE(fs::exists(folder_ / "study/leaderboard.json"));
-  const fs::path first_run = run_below(folder_ / "study/models");
-  ASSERT_FALSE(first_run.empty());
+  const std::vector<fs::path> runs = runs_below(folder_ / "study/models");
+  ASSERT_FALSE(runs.empty());
+  const fs::path& first_run = runs.front();
   const auto written = fs::last_write_time(first_run);
 
   const Outcome outcome = study({"-m", "other", "--json"});

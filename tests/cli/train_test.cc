@@ -63,7 +63,8 @@ TEST_F(Train, StoppedOrKilledItGoesOnAndItsCheckpointSearches) {
 
   const Outcome indexed = run({"index", "data", "-c", "c", "-m", "run/model"});
   ASSERT_EQ(indexed.code, 0) << indexed.err;
-  const Outcome found = run({"search", "-c", "c", "--all", "-k", "8", "a", "red", "card", "--json"});
+  const Outcome found =
+      run({"search", "-c", "c", "--no-group-duplicates", "-k", "8", "a", "red", "card", "--json"});
   ASSERT_EQ(found.code, 0) << found.err;
   const auto answer = parse_json(found.out);
   ASSERT_TRUE(answer.has_value()) << found.out;

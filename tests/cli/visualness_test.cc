@@ -53,7 +53,7 @@ class Visualness : public TrainingTest {
                                       "data/validation.jsonl",
                                       "-o",
                                       folder,
-                                      "--batch",
+                                      "--batch-size",
                                       "8",
                                       "--learning-rate",
                                       "0.003",
@@ -82,7 +82,8 @@ TEST_F(Visualness, WhatIsTrainedIndexesSearchesMeasuresAndScores) {
 
   const Outcome indexed = run({"index", "data", "-c", "c", "-m", "run/model"});
   ASSERT_EQ(indexed.code, 0) << indexed.err;
-  const Outcome found = run({"search", "-c", "c", "--all", "-k", "3", "a", "red", "card", "--json"});
+  const Outcome found =
+      run({"search", "-c", "c", "--no-group-duplicates", "-k", "3", "a", "red", "card", "--json"});
   ASSERT_EQ(found.code, 0) << found.err;
   EXPECT_EQ(parse_json(found.out).value()["hits"].size(), 3U);
 

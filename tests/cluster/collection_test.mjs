@@ -205,7 +205,7 @@ test("a root that hosts mount elsewhere is one collection with one encoding", as
     const again = await answers("index", "-q", "-c", there, ...prune, mounts[1]);
     assert.equal(again.unchanged, names.length);
     assert.equal(again.encoder_used, false);
-    for (const count of ["added", "updated", "moved", "removed", "facts_read"]) assert.equal(again[count], 0, count);
+    for (const count of ["added", "updated", "moved", "removed", "metadata_read"]) assert.equal(again[count], 0, count);
     assert.deepEqual(await stored(), before);
   }
   for (const [at, mount] of [[here, mounts[0]], [there, mounts[1]]]) {
@@ -272,7 +272,7 @@ test("a folder that is watched is followed into the cluster", async () => {
     assert.equal(watching.exitCode, null, watching.said);
     return reported().join() === wanted.join();
   });
-  const best = async (name) => (await answers("search", "-q", "-c", into, "--keyword-weight", "0", "--all", name)).hits;
+  const best = async (name) => (await answers("search", "-q", "-c", into, "--keyword-weight", "0", "--no-group-duplicates", name)).hits;
   const items = async () => (await answers("collection", "info", "-c", into)).items;
 
   const [house] = draw(inputs, ["a house"]);
@@ -502,7 +502,7 @@ test("the cost of --exact-rescore is measured", async (t) => {
     let found;
     for (let i = 0; i < 5; i++) {
       const begin = performance.now();
-      found = await answers("search", "-q", "--keyword-weight", "0", "--all", ...options, "a red bird");
+      found = await answers("search", "-q", "--keyword-weight", "0", "--no-group-duplicates", ...options, "a red bird");
       times.push(performance.now() - begin);
     }
     return { time: Math.round(times.sort((a, b) => a - b)[2]), found, paths: found.hits.map((hit) => hit.path) };
@@ -522,7 +522,7 @@ test("the cost of --exact-rescore is measured", async (t) => {
     t.diagnostic(`--exact-rescore ${rescore}: ${time} ms, ${compared} compared, ${same} of the exact 10 best`);
   }
   // The import measured match probabilities on a sample, which the class keeps.
-  const cut = await answers("search", "-q", "-c", into, "--cut", "0.01", "a red bird");
+  const cut = await answers("search", "-q", "-c", into, "--min-probability", "0.01", "a red bird");
   assert.equal(cut.matching.tells, true);
   assert.deepEqual(cut.matching.sample, { images: 4096, of: count });
   assert.ok(cut.hits.length > 0 && cut.matching.passed >= cut.hits.length);
@@ -556,9 +556,9 @@ test("a node that is killed in an import and in searches loses nothing", async (
   assert.equal(theirs.size, count);
   for (const [path, whole] of ours) assert.equal(theirs.get(path), whole, path);
   // Searches with one node down, and while another is killed.
-  const wanted = await answers("search", "-q", "-c", local, "--keyword-weight", "0", "--all", "a red bird");
+  const wanted = await answers("search", "-q", "-c", local, "--keyword-weight", "0", "--no-group-duplicates", "a red bird");
   const paths = (found) => found.hits.map((hit) => hit.path);
-  const search = () => answers("search", "-q", "-c", into, "--keyword-weight", "0", "--all", "a red bird");
+  const search = () => answers("search", "-q", "-c", into, "--keyword-weight", "0", "--no-group-duplicates", "a red bird");
   assert.deepEqual(paths(await search()), paths(wanted));
   await startAt(1);
   const running = Array.from({ length: 6 }, search);

@@ -79,7 +79,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, required=True)
     arguments = parser.parse_args()
     lab = arguments.lab.resolve()
-    common = ["--batch", "4", "--precision", "fp32", "--threads", "1"]
+    common = ["--batch-size", "4", "--precision", "fp32", "--threads", "1"]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         write_data(folder)

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/base64.h"
 #include "saccade/core/files/files.h"
 
@@ -89,13 +90,7 @@ bool draws_sixels() {
 // Encodes a path for a file: URI (RFC 3986). All other characters become %XX, so that no name ends the
 // sequence.
 std::string uri_path(std::string_view path) {
-  std::string uri;
-  for (const char c : path) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       std::string_view("-._~/").find(c) != std::string_view::npos;
-    uri += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return uri;
+  return percent_encoded(path, "/");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include "lab/data/where_to_get.h"
 
-#include <cctype>
+#include "saccade/core/ascii.h"
 
 namespace saccade::lab {
 namespace {
@@ -57,8 +57,8 @@ constexpr Source kSources[] = {
 std::string where_to_get(std::string_view name) {
   std::string plain;
   for (const char c : name) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
-      plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (is_ascii_alphanumeric(c)) {
+      plain += lower_ascii(c);
     } else if (c != '-' && c != '_' && c != '/') {
       return {};
     }

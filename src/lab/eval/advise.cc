@@ -4,16 +4,13 @@
 #include <cmath>
 #include <functional>
 
+#include "lab/eval/figures/holm.h"
 #include "lab/eval/figures/tiers.h"
 #include "lab/eval/run/record_fields.h"
+#include "saccade/core/counts.h"
 
 namespace saccade::lab {
 namespace {
-
-std::string interval_text(const Figure& figure) {
-  if (std::isnan(figure.low)) return fmt::format("{:.3f}", figure.value);
-  return fmt::format("{:.3f} [{:.3f}, {:.3f}]", figure.value, figure.low, figure.high);
-}
 
 // A limit of the question: the model's measured value, and the sentence that says it breaks the limit.
 struct Limit {
@@ -143,7 +140,11 @@ class Adviser {
       : question_(question),
         measurements_(std::move(measurements)),
         differences_(question.composition ? measurements_.composition_differences
-                                          : measurements_.accuracy_differences) {}
+                                          : measurements_.accuracy_differences) {
+    std::vector<double> p_values;
+    for (const MeasuredDifference& one : differences_) p_values.push_back(one.difference.p_value);
+    adjusted_ = holm_adjusted(p_values);
+  }
 
   Result<Advice> advise() {
     SACCADE_TRY(find_figure());
@@ -223,19 +224,23 @@ class Adviser {
   // Compares two models; `better` has the higher value, `worse` the lower.
   [[nodiscard]] Comparison compare(size_t worse, size_t better) const {
     const MeasuredDifference* found = nullptr;
-    for (const MeasuredDifference& one : differences_) {
+    bool significant = false;
+    for (size_t i = 0; i < differences_.size(); ++i) {
+      const MeasuredDifference& one = differences_[i];
       if (!((one.a == worse && one.b == better) || (one.a == better && one.b == worse))) continue;
       // If two runs measured the pair with different resamples, both must say that the models differ.
-      if (found == nullptr || !one.difference.significant) found = &one;
+      const bool own = is_significant(adjusted_[i], one.confidence);
+      if (found != nullptr && own) continue;
+      found = &one;
+      significant = own;
     }
     if (found != nullptr && std::isfinite(found->difference.figure.low)) {
-      const Figure& figure = found->difference.figure;
-      const bool turn = found->a == worse;
-      const double difference = turn ? -figure.value : figure.value;
-      const std::string text =
-          fmt::format("{:.3f} [{:.3f}, {:.3f}]", difference, turn ? -figure.high : figure.low,
-                      turn ? -figure.low : figure.high);
-      if (found->difference.significant) {
+      Figure figure = found->difference.figure;
+      if (found->a == worse) {
+        figure = {.value = -figure.value, .low = -figure.high, .high = -figure.low};
+      }
+      const std::string text = interval_text(figure);
+      if (significant) {
         return {true, fmt::format("It is behind {} by {}.", name(better), text)};
       }
       return {false, fmt::format("It cannot be told apart from {}: {} behind.", name(better), text)};
@@ -308,10 +313,12 @@ class Adviser {
     const Figure& own = *figure(model);
     if (!chance || std::isnan(own.low)) return;
     advised.above_chance = own.low > *chance;
-    if (own.high < *chance) {
-      advised.why.push_back(fmt::format("That is below what guessing gets ({:.3f}).", *chance));
+    // The resamples of a figure that is 0 throughout say nothing of its upper end.
+    const double high = std::isfinite(own.wilson_high) ? own.wilson_high : own.high;
+    if (high < *chance) {
+      advised.why.push_back(fmt::format("That is below what guessing gets ({}).", three_digits(*chance)));
     } else if (own.low <= *chance) {
-      advised.why.push_back(fmt::format("That cannot be told from guessing ({:.3f}).", *chance));
+      advised.why.push_back(fmt::format("That cannot be told from guessing ({}).", three_digits(*chance)));
     }
   }
   // Compares with the next model of the tier, whose figure may be higher.
@@ -370,6 +377,16 @@ class Adviser {
           "Not judged: re-ranking. `saccade eval retrieval --rerank` measures a second encoder on a first one's "
           "answers; this ranking does not use its figures.");
     }
+    const auto compared = std::ssize(differences_);
+    if (compared > 1) {
+      notes.push_back(
+          fmt::format("Paired differences count where they are significant after Holm's correction for {}.",
+                      counted(compared, "comparison")));
+      const MeasuredDifference& least =
+          *std::ranges::min_element(differences_, {}, &MeasuredDifference::resamples);
+      const std::string too_few = too_few_resamples(compared, least.resamples, least.confidence);
+      if (!too_few.empty()) notes.push_back(too_few + ".");
+    }
     const std::string& speeds = measurements_.speed_dataset;
     if (speeds.empty()) {
       notes.emplace_back(
@@ -386,6 +403,7 @@ class Adviser {
   const AdviceQuestion& question_;
   const Measurements measurements_;
   const std::vector<MeasuredDifference>& differences_;
+  std::vector<double> adjusted_;  // p-values of the differences after Holm's correction for their number
   Advice advice_;
   std::vector<size_t> left_;
   std::vector<size_t> order_;         // advice_.ranked as indices

@@ -31,7 +31,8 @@ Figure figure(const char* name, double value, double half) {
 }
 
 Difference difference(double value, double half, bool significant) {
-  return {.figure = figure("r1", value, half), .p_value = 0.5, .significant = significant};
+  return {
+      .figure = figure("r1", value, half), .p_value = significant ? 0.002 : 0.5, .significant = significant};
 }
 
 Run make_run(const std::string& kind, const std::string& dataset, const std::vector<std::string>& models,
@@ -309,6 +310,18 @@ TEST(Advise, AccuracyThatIsGuessingIsMarked) {
   EXPECT_EQ(json["ranking"][0]["above_chance"], true);
   EXPECT_TRUE(json["ranking"][1]["above_chance"].is_null());
   EXPECT_EQ(json["ranking"][2]["above_chance"], false);
+
+  // Nothing found among few images is not below guessing: Wilson's end says how much it may be.
+  for (const auto& [wilson, sentence] : {std::pair(0.2, "That cannot be told from guessing (0.100)."),
+                                         std::pair(0.02, "That is below what guessing gets (0.100).")}) {
+    ARun run = retrieval({{"sees", 0.5}, {"blind", 0, 0}});
+    run.metrics["results"][2]["t2i"]["r1"]["wilson_high"] = wilson;
+    const Advice nothing = advice_of({run});
+    ASSERT_THAT(names(nothing.ranked), ElementsAre("sees", "blind"));
+    EXPECT_EQ(nothing.ranked[1].above_chance, false);
+    EXPECT_THAT(nothing.ranked[1].why, Contains(sentence));
+    EXPECT_THAT(nothing.ranked[1].why, Contains(HasSubstr("R@1 is 0.000 [Wilson 0.")));
+  }
 }
 
 TEST(Advise, WhatNobodyMeasuredIsSaidAndJudgesNobody) {

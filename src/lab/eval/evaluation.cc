@@ -333,6 +333,7 @@ RunInfo describe_run(std::string_view kind, const EvaluationOptions& options, Js
   info.confidence = options.bootstrap.confidence;
   info.libraries = library_versions();
   info.machine = this_machine(threads);
+  info.machine.device = options.device;
   return info;
 }
 

@@ -48,6 +48,7 @@ struct EvaluationOptions {
   // Precisions. Each checkpoint is measured in each of them, as a model of its own. If there are several, the
   // precision is appended to the model's name.
   std::vector<Precision> precisions = {Precision::kFp32};
+  std::string device = "cpu";  // device of the encoders, for the run's description
   // If true, unreadable images are left out and counted; otherwise one is an error.
   bool leave_out = false;
   EmbedOptions embed = {};  // its progress_detail is set anew for each dataset and checkpoint

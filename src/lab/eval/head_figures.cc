@@ -24,10 +24,6 @@ RecallOf<T> by_direction(const std::vector<T>& flat) {
   return recall;
 }
 
-std::string interval_text(const Figure& figure) {
-  return fmt::format("{:+.3f} [{:+.3f}, {:+.3f}]", figure.value, figure.low, figure.high);
-}
-
 }  // namespace
 
 Estimates recall_estimates(const RetrievalOutcome& outcome) {
@@ -77,8 +73,9 @@ Result<Verdict> compare_recall(const std::string& a_name, const Estimates& a, co
   verdict.better = mean_recall.significant && figure.low > 0;
   verdict.worse = mean_recall.significant && figure.high < 0;
   if (verdict.better || verdict.worse) {
-    verdict.sentence = fmt::format("{} is {} than {}: mean recall {}", a_name,
-                                   verdict.better ? "better" : "worse", b_name, interval_text(figure));
+    verdict.sentence =
+        fmt::format("{} is {} than {}: mean recall {}", a_name, verdict.better ? "better" : "worse", b_name,
+                    interval_text(figure, Sign::kBoth));
   } else if (!(figure.low <= figure.high)) {
     verdict.sentence =
         fmt::format("{} cannot be called better than {}: there is no interval", a_name, b_name);
@@ -86,8 +83,8 @@ Result<Verdict> compare_recall(const std::string& a_name, const Estimates& a, co
     const bool holds = figure.low <= 0 && figure.high >= 0;
     verdict.sentence = fmt::format(
         "{} cannot be called better than {}: the difference in mean recall is {}, {}", a_name, b_name,
-        interval_text(figure),
-        holds ? std::string("an interval that holds 0") : fmt::format("with p {:.3f}", mean_recall.p_value));
+        interval_text(figure, Sign::kBoth),
+        holds ? std::string("an interval that holds 0") : "with p " + three_digits(mean_recall.p_value));
   }
   return verdict;
 }

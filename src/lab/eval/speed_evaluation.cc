@@ -25,7 +25,7 @@ Json protocol_of(const SpeedEvaluationOptions& options) {
   const SpeedOptions& speed = options.speed;
   const char* waiting = std::getenv("OMP_WAIT_POLICY");  // NOLINT(concurrency-mt-unsafe)
   Json json = {{"description", speed_words(speed, options.limit)},
-               {"device", "cpu"},
+               {"device", options.encoder.device},
                {"batch", speed.batch},
                {"repeats", speed.repeats},
                {"warm_up", speed.warm_up},

@@ -50,7 +50,7 @@ struct BenchmarkPass {
   }
 };
 
-// A checkpoint in one precision. What was not measured is nullopt or NaN.
+// A checkpoint in one precision. A figure that was not measured is nullopt or NaN.
 struct SpeedRecord {
   std::string dataset;
   std::string model;

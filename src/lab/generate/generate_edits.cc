@@ -103,8 +103,7 @@ class Run {
     }
     if (error) return fail(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
     if (has_list && !options_.replace_list) SACCADE_TRY(compare_with_list());
-    fs::create_directories(folder / kPictures, error);
-    if (error) return fail(ErrorCode::kIo, "{}: {}", (folder / kPictures).string(), error.message());
+    SACCADE_TRY(make_folders(folder / kPictures));
     SACCADE_ASSIGN(lock_, lock_file(folder / kLock, "generating images into this folder"));
     report_.list = folder / kGeneratedFile;
     return {};

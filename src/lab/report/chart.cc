@@ -171,7 +171,9 @@ Json pareto_spec(const std::vector<Series>& series, std::string_view x_title, st
          {{"x", x}, {"y", bound(y, "y_low")}, {"y2", {{"field", "y_high"}}}, {"color", colour(series)}}}},
        {{"mark", {{"type", "point"}, {"filled", true}, {"size", 90}, {"opacity", 1}}},
         {"encoding", {{"x", x}, {"y", y}, {"color", colour(series)}, {"tooltip", tips}}}},
-       {{"mark", {{"type", "text"}, {"dy", -12}, {"limit", 140}}},
+       // Names of all points would lie on each other; the legend has them.
+       {{"transform", {filter}},
+        {"mark", {{"type", "text"}, {"dy", -12}, {"limit", 140}}},
         {"encoding", {{"x", x}, {"y", y}, {"text", {{"field", "name"}}}}}}});
   return spec;
 }

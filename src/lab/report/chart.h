@@ -61,7 +61,7 @@ Json lines_spec(const std::vector<Series>& series, const LineAxes& axes);
 // series, label.
 Json map_spec(const std::vector<Series>& series, double low, double high);
 
-// Returns a scatter plot with intervals in both directions, names, and the Pareto frontier. Data: name,
+// Returns a scatter plot with intervals in both directions, and the Pareto frontier with its names. Data: name,
 // series, x, x_low, x_high, y, y_low, y_high, frontier (the y of the frontier, or null).
 Json pareto_spec(const std::vector<Series>& series, std::string_view x_title, std::string_view y_title);
 

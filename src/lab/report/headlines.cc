@@ -14,8 +14,6 @@
 namespace saccade::lab {
 namespace {
 
-constexpr double kPRounding = 1e-9;
-
 // A model's figure on a whole dataset, not on a part of it such as one kind of change.
 struct HeadlineValue {
   std::string dataset;
@@ -84,20 +82,30 @@ std::vector<HeadlineValue> hits_at_1(const RunMetrics& run) {
   });
 }
 template <Direction kDirection>
-double p_of_hits(const RunMetrics& run, const HeadlinePair& pair) {
+double hits_p_value(const RunMetrics& run, const HeadlinePair& pair) {
   return p_value_in<RetrievalMetrics>(run, pair, [](const RetrievalComparison& comparison) {
     return find_named(comparison.directions.of(kDirection), "r1");
   });
 }
 
-std::vector<HeadlineValue> group_scores(const RunMetrics& run) {
+// Returns the group score, or the text score of items of one image, which have no other.
+template <typename Scores>
+auto composition_score(const Scores& scores, bool group) {
+  const auto* found = find_named(scores, "group");
+  if (!group) found = found == nullptr ? find_named(scores, "text") : nullptr;
+  return found;
+}
+template <bool kGroup>
+std::vector<HeadlineValue> composition_scores(const RunMetrics& run) {
   return values_in<CompositionMetrics>(run, [](const CompositionResult& result) {
-    return result.kind.value_or("").empty() ? copy_of(find_named(result.scores, "group")) : std::nullopt;
+    return result.kind.value_or("").empty() ? copy_of(composition_score(result.scores, kGroup))
+                                            : std::nullopt;
   });
 }
-double p_of_groups(const RunMetrics& run, const HeadlinePair& pair) {
+template <bool kGroup>
+double composition_p_value(const RunMetrics& run, const HeadlinePair& pair) {
   return p_value_in<CompositionMetrics>(run, pair, [](const CompositionComparison& comparison) {
-    return comparison.kind.value_or("").empty() ? find_named(comparison.scores, "group") : nullptr;
+    return comparison.kind.value_or("").empty() ? composition_score(comparison.scores, kGroup) : nullptr;
   });
 }
 
@@ -111,7 +119,7 @@ std::vector<HeadlineValue> visualness_f1(const RunMetrics& run) {
   return values_in<VisualnessMetrics>(
       run, [](const VisualnessResult& result) { return std::optional(result.f1()); });
 }
-double p_of_f1(const RunMetrics& run, const HeadlinePair& pair) {
+double visualness_p_value(const RunMetrics& run, const HeadlinePair& pair) {
   return p_value_in<VisualnessMetrics>(run, pair, [](const VisualnessComparison& comparison) {
     return find_named(comparison.scores, BinaryFigures::kNames.front());
   });
@@ -153,12 +161,13 @@ std::vector<HeadlineValue> answers_ndcg(const RunMetrics& run) {
 std::vector<HeadlineFigure> all_headlines() {
   constexpr Direction kT2i = Direction::kTextToImage;
   constexpr Direction kI2t = Direction::kImageToText;
-  return {{"R@1, text \xE2\x86\x92 image", "t2i_r1", hits_at_1<kT2i>, p_of_hits<kT2i>},
-          {"R@1, image \xE2\x86\x92 text", "i2t_r1", hits_at_1<kI2t>, p_of_hits<kI2t>},
-          {"group score", "scores_group", group_scores, p_of_groups},
+  return {{"R@1, text \xE2\x86\x92 image", "t2i_r1", hits_at_1<kT2i>, hits_p_value<kT2i>},
+          {"R@1, image \xE2\x86\x92 text", "i2t_r1", hits_at_1<kI2t>, hits_p_value<kI2t>},
+          {"group score", "scores_group", composition_scores<true>, composition_p_value<true>},
+          {"text score", "scores_text", composition_scores<false>, composition_p_value<false>},
           {"R@10, composed", "figures_r10", composed_hits},
           {"nDCG@10, answers", "ndcg", answers_ndcg},
-          {"F1, visualness", "f1", visualness_f1, p_of_f1},
+          {"F1, visualness", "f1", visualness_f1, visualness_p_value},
           {"effective length, text \xE2\x86\x92 image", "t2i_effective", effective_lengths, nullptr,
            Unit::kNumber},
           {"images/s", "images_per_s", image_speeds, nullptr, Unit::kNumber, false}};
@@ -201,8 +210,8 @@ void mark_ties(HeadlineColumn& column, const HeadlineFigure& figure) {
   for (size_t i = 0; i < column.models.size(); ++i) {
     Headline& one = column.models[i];
     if (one.best) continue;
-    const double level = 1 - best->run->run->info.confidence;
-    one.tied = std::isfinite(adjusted[i]) ? adjusted[i] > level + kPRounding : one.high >= best->low;
+    const double confidence = best->run->run->info.confidence;
+    one.tied = std::isfinite(adjusted[i]) ? !is_significant(adjusted[i], confidence) : one.high >= best->low;
   }
 }
 
@@ -243,6 +252,7 @@ std::vector<HeadlineColumn> headlines(const ReportData& data) {
         one.value = value.figure.value;
         one.low = value.figure.low;
         one.high = value.figure.high;
+        one.wilson_high = value.figure.wilson_high;
         one.run = &run;
         one.model = value.model;
         const bool again = std::ranges::any_of(

@@ -94,6 +94,24 @@ TEST_F(Headlines, PairedTestsDecideTiesAfterCorrection) {
   EXPECT_TRUE(of(found[0], "c").tied);
 }
 
+TEST_F(Headlines, ItemsOfOneImageHaveTheirTextScore) {
+  CompositionMetrics metrics;
+  for (const auto& [model, value] : {std::pair("a", 0.7), std::pair("b", 0.0)}) {
+    Figure text = {.name = "text", .value = value, .low = value, .high = value};
+    if (value == 0) text.wilson_high = 0.3;
+    metrics.results.push_back({"drawings", model, std::nullopt, 9, 0, {text}});
+  }
+  metrics.comparisons.push_back(
+      {"drawings", "a", "b", std::nullopt, {{.figure = {.name = "text", .value = 0.7}, .p_value = 0.6}}});
+  test::write_plain_run(folder_ / "run", "winoground", {"a", "b"}, record_json(metrics));
+  const auto found = columns({"run"});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].figure, "text score");
+  EXPECT_TRUE(of(found[0], "a").best);
+  EXPECT_TRUE(of(found[0], "b").tied) << "by the paired test";
+  EXPECT_EQ(of(found[0], "b").wilson_high, 0.3);
+}
+
 TEST_F(Headlines, RunsOfOneProtocolShareAColumn) {
   write("one", {{"a", 0.5, 0.01}});
   write("two", {{"b", 0.4, 0.01}});

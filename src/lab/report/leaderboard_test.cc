@@ -33,6 +33,7 @@ Leaderboard board() {
       BenchmarkPass{.images = 10, .queries = 10, .texts = 50, .queries_per_s = 83.8, .seconds = {}};
   board.rows[1].benchmark =
       BenchmarkPass{.images = 10, .queries = 10, .texts = 50, .queries_per_s = 2.9, .seconds = {}};
+  board.rows[1].gap->figure = {.name = "r1", .value = -0.0001, .low = -0.02, .high = 0.02};
   board.rows[2].retrieval = {};
   board.rows[2].missing = {"retrieval"};
   board.rows[0].lengths = {{.dataset = "urban", .domain = "streets", .value = 40, .low = 35, .high = 52}};
@@ -49,13 +50,14 @@ TEST(Leaderboard, HasTheColumnsThatWereMeasured) {
   EXPECT_THAT(text, HasSubstr("T2I R@1"));
   EXPECT_THAT(text, Not(HasSubstr("group score")));
   EXPECT_THAT(text, HasSubstr("+0.120"));
+  EXPECT_THAT(text, HasSubstr("| 0.000 "));  // a gap that rounds to zero has no sign
   EXPECT_THAT(text, HasSubstr("late interaction"));
   EXPECT_THAT(text, HasSubstr("no better than chance"));
   EXPECT_THAT(text, HasSubstr("1,234,567"));
   EXPECT_THAT(text, HasSubstr("| not measured |"));
   const std::string csv = tables_text(std::span(&table, 1), TableFormat::kCsv);
-  EXPECT_THAT(csv, HasSubstr("rank,model,t2i_r1,t2i_r1_low,t2i_r1_high,"));
-  EXPECT_THAT(csv, HasSubstr("\n1,dense,0.5,0.49,0.51,"));
+  EXPECT_THAT(csv, HasSubstr("model,rank,t2i_r1,t2i_r1_low,t2i_r1_high,"));
+  EXPECT_THAT(csv, HasSubstr("\ndense,1,0.5,0.49,0.51,"));
 }
 
 TEST(Leaderboard, OpensThePage) {

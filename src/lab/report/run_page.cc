@@ -1,12 +1,12 @@
 #include "lab/report/run_page.h"
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "lab/report/run_sections.h"
+#include "saccade/core/ascii.h"
 #include "saccade/core/counts.h"
 #include "saccade/pages/html.h"
 #include "saccade/pages/page_style.h"
@@ -74,9 +74,7 @@ Result<std::string> page_sections(const ReportData& data, const RunPageOptions& 
 }
 
 bool has_marks_of_scripts(std::string_view script) {
-  std::string lower(script);
-  std::ranges::transform(lower, lower.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  const std::string lower = lower_ascii(script);
   return lower.find("</script") != std::string::npos || lower.find("<script") != std::string::npos ||
          lower.find("<!--") != std::string::npos;
 }

@@ -50,11 +50,16 @@ TEST(ScriptHash, IsWhatBrowsersCompute) {
 
 TEST(ReportTable, CellsShowAndSave) {
   EXPECT_EQ(number_text(0.43216, Unit::kShare), "0.432");
+  EXPECT_EQ(number_text(-0.0004, Unit::kShare), "0.000");
+  EXPECT_EQ(number_text(-0.0004, Unit::kNumber), "0.000");
+  EXPECT_EQ(number_text(-0.0006, Unit::kShare), "-0.001");
   EXPECT_EQ(number_text(17, Unit::kNumber), "17");
   EXPECT_EQ(number_text(0.43216, Unit::kNumber), "0.432");
   EXPECT_EQ(number_text(12.3456, Unit::kNumber), "12.35");
   EXPECT_EQ(number_text(1234.5, Unit::kNumber), "1234");
   EXPECT_EQ(number_text(kNaN, Unit::kShare), "\xE2\x80\x93");
+  EXPECT_EQ(number_text(-0.0004, Unit::kNumber), "0.000");
+  EXPECT_EQ(number_text(-0.0, Unit::kNumber), "0");
   EXPECT_EQ(count_cell(1234567).html, "1,234,567");
   EXPECT_EQ(count_cell(-123).html, "-123");
   EXPECT_EQ(count_cell(-1234).html, "-1,234");
@@ -64,8 +69,7 @@ TEST(ReportTable, CellsShowAndSave) {
   EXPECT_EQ(figure.html, "0.500 <small>[0.250, 0.750]</small>");
   EXPECT_EQ(dump_json(figure.values), "[0.5,0.25,0.75]");
   const Figure zero = {.value = 0, .low = 0, .high = 0, .wilson_high = 0.00383};
-  EXPECT_EQ(figure_cell(&zero, Unit::kShare).html,
-            "0.000 <small>[0.000, 0.000]</small> <small>(Wilson: up to 0.004)</small>");
+  EXPECT_EQ(figure_cell(&zero, Unit::kShare).html, "0.000 <small>[Wilson 0.004]</small>");
   // Tests figures without an interval, without a number, and none.
   const Figure bare = {.value = 0.5};
   EXPECT_EQ(figure_cell(&bare, Unit::kShare).html, "0.500");
@@ -93,7 +97,8 @@ TEST(ReportTable, TextIsEscapedAndSavedAsItIs) {
 }
 
 TEST(ReportTable, VerdictsNameTheBetter) {
-  const auto verdicts = [](const std::vector<std::pair<double, double>>& differences_and_p, bool lower) {
+  const auto verdicts = [](const std::vector<std::pair<double, double>>& differences_and_p, bool lower,
+                           int64_t resamples = 10'000) {
     Verdicts all;
     Table table;
     table.caption = "differences";
@@ -103,11 +108,14 @@ TEST(ReportTable, VerdictsNameTheBetter) {
       table.rows.push_back({text_cell("row")});
     }
     table.columns = {text_column("row", "row")};
-    all.finish(table, 0.95);
+    RunInfo info;
+    info.resamples = resamples;
+    all.finish(table, info);
     EXPECT_EQ(table.columns.size(), 4U);
     std::vector<std::string> words;
     for (const auto& row : table.rows) words.push_back(row.back().values[0].get<std::string>());
     EXPECT_THAT(table.caption, HasSubstr("after Holm's correction for the"));
+    EXPECT_EQ(table.caption.find("are too few") != std::string::npos, resamples < 119) << table.caption;
     return words;
   };
   using Words = std::vector<std::string>;
@@ -119,11 +127,14 @@ TEST(ReportTable, VerdictsNameTheBetter) {
   EXPECT_EQ(verdicts({{0.1, 0.03}}, false), Words({"<a> is better"}));
   EXPECT_EQ(verdicts({{0.1, 0.03}, {0.1, 0.6}, {0.2, 0.001}}, false),
             Words({"cannot be told apart", "cannot be told apart", "<a> is better"}));
+  // Three comparisons need 119 resamples, and the caption says so if there are fewer.
+  EXPECT_EQ(verdicts({{0.1, 0.02}, {0.1, 0.02}, {0.2, 0.02}}, false, 99),
+            Words({"cannot be told apart", "cannot be told apart", "cannot be told apart"}));
   Verdicts none;
   Table table;
   table.rows.push_back({});
   none.add(nullptr, "a", "b");
-  none.finish(table, 0.95);
+  none.finish(table, {});
   EXPECT_EQ(table.rows[0].back().html, "");
   EXPECT_EQ(table.caption, "") << "nothing was corrected";
 }

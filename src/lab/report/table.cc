@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/pages/html.h"
 
 namespace saccade::lab {
@@ -19,8 +20,7 @@ Json number_json(double value) {
 std::string plain_name(std::string_view name) {
   std::string result;
   for (const char c : name) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-    if (plain) {
+    if (is_ascii_alphanumeric(c) || c == '_') {
       result += c;
     } else if (!result.empty() && result.back() != '-') {
       result += '-';
@@ -65,13 +65,13 @@ Cell count_cell(int64_t count) {
 
 std::string number_text(double value, Unit unit) {
   if (!std::isfinite(value)) return "\xE2\x80\x93";  // a dash
-  if (unit == Unit::kShare) return fmt::format("{:.3f}", value);
+  if (unit == Unit::kShare || (std::abs(value) < 10 && value != std::floor(value)))
+    return three_digits(value);
   const double size = std::abs(value);
-  if (value == std::floor(value) && size < 1e6) return fmt::format("{:.0f}", value);
+  if (value == std::floor(value) && size < 1e6) return fmt::format("{:.0f}", value + 0.0);  // no "-0"
   if (size >= 1000) return fmt::format("{:.0f}", value);
   if (size >= 100) return fmt::format("{:.1f}", value);
-  if (size >= 10) return fmt::format("{:.2f}", value);
-  return fmt::format("{:.3f}", value);
+  return fmt::format("{:.2f}", value);
 }
 
 Cell number_cell(double value, Unit unit) {
@@ -89,8 +89,9 @@ Cell figure_cell(double value, double low, double high, Unit unit) {
 Cell figure_cell(const Figure* figure, Unit unit) {
   if (figure == nullptr) return figure_cell(Figure::kNone, Figure::kNone, Figure::kNone, unit);
   Cell cell = figure_cell(figure->value, figure->low, figure->high, unit);
-  if (std::isfinite(figure->wilson_high)) {
-    cell.html += fmt::format(" <small>(Wilson: up to {})</small>", number_text(figure->wilson_high, unit));
+  if (std::isfinite(figure->wilson_high)) {  // the interval of resamples has no width then
+    cell.html = fmt::format("{} <small>[Wilson {}]</small>", number_text(figure->value, unit),
+                            number_text(figure->wilson_high, unit));
   }
   return cell;
 }

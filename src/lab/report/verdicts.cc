@@ -12,12 +12,10 @@
 namespace saccade::lab {
 namespace {
 
-constexpr double kRounding = 1e-9;  // p-values are counts of resamples over their number
-
-Cell verdict_of(double difference, double adjusted, double level, const std::string& a, const std::string& b,
-                bool lower_is_better) {
+Cell verdict_of(double difference, double adjusted, double confidence, const std::string& a,
+                const std::string& b, bool lower_is_better) {
   if (std::isnan(adjusted)) return text_cell("");
-  if (adjusted > level + kRounding || !std::isfinite(difference)) {
+  if (!is_significant(adjusted, confidence) || !std::isfinite(difference)) {
     return Cell{"<span class=\"tag\">cannot be told apart</span>", {"cannot be told apart"}};
   }
   const std::string words = ((difference > 0) != lower_is_better ? a : b) + " is better";
@@ -32,7 +30,7 @@ void Verdicts::add(const Difference* difference, std::string a, std::string b, b
   comparisons_.push_back({one.figure.value, one.p_value, std::move(a), std::move(b), lower_is_better});
 }
 
-void Verdicts::finish(Table& table, double confidence) const {
+void Verdicts::finish(Table& table, const RunInfo& info) const {
   table.columns.push_back(number_column("p", "p_value"));
   table.columns.push_back(number_column("p, Holm", "p_holm"));
   table.columns.push_back(text_column("verdict", "verdict"));
@@ -40,19 +38,20 @@ void Verdicts::finish(Table& table, double confidence) const {
   for (const Comparison& each : comparisons_) p_values.push_back(each.p);
   const std::vector<double> adjusted = holm_adjusted(p_values);
   const auto tested = std::ranges::count_if(p_values, [](double p) { return !std::isnan(p); });
-  const double level = 1 - confidence;
   for (size_t i = 0; i < table.rows.size() && i < comparisons_.size(); ++i) {
     const Comparison& each = comparisons_[i];
     table.rows[i].push_back(number_cell(each.p));
     table.rows[i].push_back(number_cell(adjusted[i]));
     table.rows[i].push_back(
-        verdict_of(each.difference, adjusted[i], level, each.a, each.b, each.lower_is_better));
+        verdict_of(each.difference, adjusted[i], info.confidence, each.a, each.b, each.lower_is_better));
   }
   if (tested > 0) {
     table.caption += fmt::format(
         ". p is two-sided; \"is better\" is claimed at level {:.2g} after Holm's correction for the {} comparison{} of this "
         "table",
-        level, tested, tested == 1 ? "" : "s");
+        1 - info.confidence, tested, tested == 1 ? "" : "s");
+    const std::string too_few = too_few_resamples(tested, info.resamples, info.confidence);
+    if (!too_few.empty()) table.caption += ". " + too_few;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lab/eval/figures/sample.h"
+#include "lab/eval/run/run.h"
 #include "lab/report/table.h"
 
 namespace saccade::lab {
@@ -16,8 +17,9 @@ class Verdicts {
   // Adds the comparison of the table's next row; nullptr if there is none.
   void add(const Difference* difference, std::string a, std::string b, bool lower_is_better = false);
   // Appends three columns to the table: p, p after the correction, and the verdict ("a is better", or that they cannot be
-  // told apart). The caption says what was corrected. The table has a row for each add(), in the same order.
-  void finish(Table& table, double confidence) const;
+  // told apart). The caption says what was corrected, and if the resamples are too few for any verdict. The table has a row for
+  // each add(), in the same order. `info`: of the run that compared.
+  void finish(Table& table, const RunInfo& info) const;
 
  private:
   struct Comparison {

@@ -214,9 +214,7 @@ Status TrainingLoop::evaluate() {
   best_headline_ = headline;
   best_step_ = step_;
   const fs::path model = folder_.path() / "model";
-  std::error_code error;
-  fs::create_directories(model, error);
-  if (error) return fail(ErrorCode::kIo, "{}: {}", model.string(), error.message());
+  SACCADE_TRY(make_folders(model));
   return task_.write_model(model);
 }
 

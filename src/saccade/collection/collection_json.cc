@@ -92,7 +92,7 @@ Json ingest_json(const IngestReport& report) {
           {"skipped_failed", report.skipped_failed},
           {"stayed_out", report.stayed_out},
           {"videos", report.videos},
-          {"facts_read", report.facts_read},
+          {"metadata_read", report.facts_read},
           {"given_captions", report.given_captions},
           {"encoder_used", report.encoder_used},
           {"not_looked_at", not_looked_at_json(report.not_looked_at)},

@@ -48,7 +48,7 @@ class CollectionReader {
   // Opens and takes a snapshot: reads two numbers for each item and maps the rows.
   // Errors: kNotFound, kBadData (broken or foreign files), kUnsupported (newer format or schema), kMismatch
   // (files that do not belong together), kIo.
-  // Of an address: kIo if the engine does not answer, kNotFound if it has no such class, kUnsupported for another version.
+  // Errors of an address: kIo if the engine does not answer, kNotFound if it has no such class, kUnsupported for another version.
   static Result<CollectionReader> open(const std::filesystem::path& folder);
   // Returns a reader of a few items of a vector database, which has rows like a folder's.
   static Result<CollectionReader> of_items(MemoryItems content);

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/catalog/store.h"
+#include "saccade/core/ascii.h"
 #include "saccade/core/counts.h"
 
 namespace saccade {
@@ -132,10 +133,7 @@ bool has_copy_mark(std::string_view path) {
                                                              "copia", "kopija",    "c\xc3\xb3pia"};
   static constexpr std::array<std::string_view, 6> kBefore = {"copy of ",  "kopie von ", "copie de ",
                                                               "copia de ", "copia di ",  "kopie van "};
-  std::string stem = std::filesystem::path(path).stem().string();
-  for (char& c : stem) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
+  const std::string stem = lower_ascii(std::filesystem::path(path).stem().string());
   std::string_view name = stem;
   bool in_brackets = false;
   cut_number(name, in_brackets);

@@ -416,7 +416,7 @@ TEST_F(Duplicates, ItemsWithoutFilesAreNeitherRemovedNorKeptForOnesThatAreHere) 
   larger.item.size = 100'000;
   larger.item.caption = "captioned";
   add("/here/copy.jpg", 1, 0xff00);
-  // Of these nothing is known: they are not alike.
+  // Nothing is known of these: they are not alike.
   for (int i = 0; i < 3; ++i) {
     auto put = test::put_of(fmt::format("/elsewhere/{}.jpg", i), 10 + i);
     put.item.hash.clear();

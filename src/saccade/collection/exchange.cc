@@ -20,6 +20,7 @@
 #include "saccade/collection/ingest/ingest_decide.h"
 #include "saccade/collection/ingest/ingest_prepare.h"
 #include "saccade/collection/weaviate/address.h"
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/npy.h"
 #include "saccade/core/hash.h"
@@ -164,8 +165,7 @@ Result<MergeReport> merge_collection(CollectionWriter& into, const CollectionRea
 Result<int64_t> export_collection(const CollectionReader& collection, const fs::path& folder) {
   const auto exported = [&]() -> Result<int64_t> {
     std::error_code error;
-    fs::create_directories(folder, error);
-    if (error) return fail(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
+    SACCADE_TRY(make_folders(folder));
     if (!fs::is_empty(folder, error) || error) {
       return fail(ErrorCode::kUsage, "{}: not empty; name a new folder", folder.string());
     }
@@ -217,7 +217,7 @@ bool is_hash(std::string_view hash, const std::string& path) {
     if (!hash.ends_with(fragment)) return false;
     hash.remove_suffix(fragment.size());
   }
-  return hash.size() == 64 && hash.find_first_not_of("0123456789abcdef") == std::string::npos;
+  return is_sha256_text(hash);
 }
 
 // Fills what a line does not say from the image's file.

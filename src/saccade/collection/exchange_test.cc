@@ -375,7 +375,7 @@ TEST_F(WithoutFiles, ItemsAreListedFilteredSearchedAndExported) {
     EXPECT_EQ(summary.distinct_contents, 3);
     EXPECT_EQ(summary.file_bytes, 0);
   }
-  // What is not known meets no condition, and not its opposite either, but for "not".
+  // A value that is not known meets no condition, and not its opposite either, but for "not".
   EXPECT_EQ(matching(into, "width>=1"), 1);
   EXPECT_EQ(matching(into, "width<1"), 0);
   EXPECT_EQ(matching(into, "height<1 or pixels<1 or aspect<0.1 or size<1 or date<2019"), 0);

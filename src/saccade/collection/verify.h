@@ -38,7 +38,7 @@ struct VerifyReport {
 // Checks the catalog's pages and schema. Checks that each item has exactly one row within the rows file and
 // that no two items share one. Each row must be finite and of length 1 (within 1e-3), and so must late
 // interaction rows (within their rounding). The int8 rows must match the rows file. With `deep` the images
-// are checked too. Of a vector database, the rows and the paths of its items are checked. Faults are listed in the report. An error means that the collection could not be opened,
+// are checked too. For a vector database it checks the rows and the paths of the items. Faults are listed in the report. An error means that the collection could not be opened,
 // or kCancelled.
 Result<VerifyReport> verify_collection(const std::filesystem::path& folder, const VerifyOptions& options,
                                        ThreadPool& pool, const ProgressCallback& progress = {},

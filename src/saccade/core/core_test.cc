@@ -297,6 +297,18 @@ TEST(Files, ReadsWithinLimitsOnly) {
   EXPECT_EQ(read_file("/proc/self/status", 10).error().code, ErrorCode::kLimit);
 }
 
+TEST(Files, FoldersAreMadeWithThoseAboveThem) {
+  const test::TestFolder folder;
+  ASSERT_TRUE(make_folders(folder / "a/b"));
+  EXPECT_TRUE(fs::is_directory(folder / "a/b"));
+  EXPECT_TRUE(make_folders(folder / "a"));
+  ASSERT_TRUE(write_file_atomic(folder / "file", "x"));
+  const Status under_a_file = make_folders(folder / "file/c");
+  ASSERT_FALSE(under_a_file);
+  EXPECT_EQ(under_a_file.error().code, ErrorCode::kIo);
+  EXPECT_THAT(under_a_file.error().message, HasSubstr((folder / "file").string()));
+}
+
 TEST(Files, OnlyRegularFilesAreRead) {
   const test::TestFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);

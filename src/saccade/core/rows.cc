@@ -1,5 +1,6 @@
 #include "saccade/core/rows.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace saccade {
@@ -26,6 +27,14 @@ double normalize_row(std::span<float> row, double least) {
   if (!std::isfinite(length) || length <= least) return length;
   for (float& value : row) value = static_cast<float>(value / length);
   return length;
+}
+
+Matrix<float> select_rows(MatrixView<const float> rows, std::span<const int64_t> which) {
+  Matrix<float> some(std::ssize(which), rows.columns());
+  for (size_t i = 0; i < which.size(); ++i) {
+    std::ranges::copy(rows.row(which[i]), some.row(static_cast<int64_t>(i)).begin());
+  }
+  return some;
 }
 
 std::vector<double> sum_rows(MatrixView<const float> rows) {

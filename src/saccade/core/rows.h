@@ -17,6 +17,9 @@ double row_length(std::span<const double> row);
 // `least`, is not changed.
 double normalize_row(std::span<float> row, double least = 0);
 
+// Returns the rows `which`, in that order.
+Matrix<float> select_rows(MatrixView<const float> rows, std::span<const int64_t> which);
+
 // Sums column by column: [columns].
 std::vector<double> sum_rows(MatrixView<const float> rows);
 

@@ -45,6 +45,17 @@ TEST(Rows, SumAndItsDirection) {
   EXPECT_EQ(unit_row(std::vector<double>{kNan, 0}).error().message, "a sum of length nan");
 }
 
+TEST(Rows, SelectedOnesComeInTheirOrder) {
+  const std::vector<float> values = {1, 2, -1, 3, 4, -1, 5, 6, -1};
+  const MatrixView<const float> rows(values.data(), 3, 2, 3);
+  const Matrix<float> some = select_rows(rows, std::vector<int64_t>{2, 0, 2});
+  ASSERT_EQ(some.rows(), 3);
+  ASSERT_EQ(some.columns(), 2);
+  for (const int64_t last : {0, 2}) EXPECT_EQ(some.row(last)[1], 6);
+  EXPECT_EQ(some.row(1)[0], 1);
+  EXPECT_EQ(select_rows(rows, {}).rows(), 0);
+}
+
 TEST(Rows, AUnitRowIsFiniteAndOfLengthOne) {
   EXPECT_TRUE(check_unit_row(std::vector<float>{0.6F, 0.8F}));
   EXPECT_TRUE(check_unit_row(std::vector<float>{1.0009F}));

@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include "saccade/core/process/stoppable_wait.h"
 #include "saccade/core/test_allocations.h"
 
 namespace saccade::test {
@@ -107,6 +108,20 @@ TEST(ThreadPool, DestructorFinishesWhatWasSubmitted) {
     for (int i = 0; i < 50; ++i) pool.submit([&] { ++done; });
   }
   EXPECT_EQ(done.load(), 50);
+}
+
+TEST(StoppableWait, AStopEndsItAtOnce) {
+  using std::chrono::steady_clock;
+  std::stop_source stop;
+  const auto first = steady_clock::now();
+  EXPECT_TRUE(stoppable_wait(std::chrono::milliseconds(20), stop.get_token()));
+  EXPECT_GE(steady_clock::now() - first, std::chrono::milliseconds(20));
+  const auto before = steady_clock::now();
+  std::jthread stops([&] { stop.request_stop(); });
+  const Status waited = stoppable_wait(std::chrono::minutes(1), stop.get_token());
+  ASSERT_FALSE(waited);
+  EXPECT_EQ(waited.error().code, ErrorCode::kCancelled);
+  EXPECT_LT(steady_clock::now() - before, std::chrono::seconds(30));
 }
 
 }  // namespace

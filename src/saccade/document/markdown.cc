@@ -42,7 +42,7 @@ constexpr int64_t kBytesAMissingCell = 16;
 constexpr int64_t kFreeSteps = int64_t{1} << 22;
 constexpr int64_t kStepsAByte = 16;
 constexpr int64_t kStepsAByteAgain = 16;
-// Maximum sum, over all paragraphs, of bytes times signs of markup: this, and 2,048 for every byte of the document. For some
+// Maximum sum, over all paragraphs, of bytes times signs of markup: this, and 2,048 for every byte of the document. With some
 // signs cmark-gfm goes over a paragraph again for each of them: of 128 KiB of "_[^1]" it reads 18 KiB a second. A
 // product of 1 takes 0.1 to 0.5 ns (0.29.0.gfm.6), so that a document stays below a quarter of a second and a
 // microsecond a byte.

@@ -16,6 +16,7 @@
 #include "saccade/core/seconds_since.h"
 #include "saccade/image/read_pixels.h"
 #include "saccade/model/checkpoints/receipt.h"
+#include "saccade/model/device/device_name.h"
 #include "saccade/model/options/precision_choice.h"
 #include "saccade/model/options/precision_names.h"
 #include "saccade/search/change_text.h"
@@ -157,6 +158,7 @@ void EngineCore::note(std::string text, bool warning) const {
 }
 
 Result<std::unique_ptr<EngineCore>> EngineCore::open(EngineCoreOptions options) {
+  SACCADE_TRY(check_device_name(options.device));
   std::unique_ptr<EngineCore> core(new EngineCore(std::move(options)));
   if (!is_collection(core->options_.folder)) return core;
   SACCADE_ASSIGN(core->snapshot_, core->open_snapshot());
@@ -221,6 +223,7 @@ Result<LoadedEncoder> EngineCore::load_encoder() const {
   const auto now = snapshot();
   BackendOptions options;
   options.threads = options_.threads;
+  options.device = options_.device;
   options.fingerprints = user_fingerprint_memory();
   // The files that a new collection will depend on are hashed in full.
   options.fingerprints.trusted = now.has_value();
@@ -291,7 +294,7 @@ Result<std::shared_ptr<Composer>> EngineCore::composer_of(const CollectionSnapsh
   if (composer_ && composer_folder_ == call.composer) return composer_;
   BackendOptions options;
   options.threads = options_.threads;
-  SACCADE_ASSIGN(composer_, open_composer_for(snapshot.collection, call.composer, options).in("--compose"));
+  SACCADE_ASSIGN(composer_, open_composer_for(snapshot.collection, call.composer, options).in("compose"));
   composer_folder_ = call.composer.string();
   return composer_;
 }
@@ -328,6 +331,9 @@ Status EngineCore::complete(const CollectionSnapshot& snapshot, const EngineEnco
 Result<SearchAnswer> EngineCore::search(SearchQuery query, const SearchCall& call) const {
   SACCADE_ASSIGN(const std::shared_ptr<const CollectionSnapshot> now, snapshot());
   if (is_listing(query) && call.like == 0) {
+    if (call.second != nullptr) {
+      return fail(ErrorCode::kUsage, "images that are listed by date have no score to re-rank");
+    }
     query.explain = call.explain;
     const int64_t k = query.k;
     query.k += call.offset;
@@ -353,7 +359,7 @@ Result<SearchAnswer> EngineCore::search(SearchQuery query, const SearchCall& cal
   };
   SACCADE_TRY(complete(*now, lent, call, query));
   const std::pair<EncoderBackend*, std::string> explainers[] = {{&encoder, lent.name},
-                                                                {call.second, call.second_name}};
+                                                                {call.second, call.rerank.name}};
   if (call.explain) {
     for (const auto& [each, name] : explainers) {
       if (each != nullptr) SACCADE_TRY(check_explains(*each, call.explaining));

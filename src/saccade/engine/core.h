@@ -71,6 +71,8 @@ struct EngineCoreOptions {
   std::string checkpoint;  // as find_checkpoint takes it; empty: the collection's own, or the starter
   std::optional<Precision> precision;  // `nullopt`: the collection's own, or kFp32
   int threads = 0;
+  std::string device =
+      "cpu";  // of the engine's own encoder (BackendOptions::device); composers use the processor
   CollectionChoices choices;
   // Returns the processes that decode images; called when one is first needed. Empty: images are decoded in this process.
   std::function<DecoderPool*()> decoders;
@@ -120,7 +122,7 @@ class CollectionSnapshot {
 
 class EngineCore {
  public:
-  // Prepares an engine for the folder. If there is a collection it is opened, and checked against the options: kMismatch
+  // Prepares an engine for the folder. kUsage for an unknown device. If there is a collection it is opened, and checked against the options: kMismatch
   // for another model, kUsage for other choices. If there is none, the first index() creates it; searching before is
   // kNotFound.
   static Result<std::unique_ptr<EngineCore>> open(EngineCoreOptions options);
@@ -150,11 +152,10 @@ class EngineCore {
     int64_t offset = 0;                   // best hits to leave out, 0 or more; the query's k follow them
     std::filesystem::path composer = {};  // folder of a composer to use; empty: none
     OwnComposer own_composer = OwnComposer::kIfAny;  // ignored if `composer` is set
-    EncoderBackend* second = nullptr;                // reranks; not with `like` or `offset`
-    RerankOptions rerank = {};
+    EncoderBackend* second = nullptr;                // reranks; not with `like`, `offset` or a filter alone
+    RerankOptions rerank = {};                       // with the name of the second encoder
     bool explain = false;
     ExplainOptions explaining = {};
-    std::string second_name = {};
     ProgressCallback progress = {};
     std::stop_token stop = {};
     // The collection's encoder as it was lent to this call; `nullptr`: the engine's own, or EngineCoreOptions::lend.

@@ -159,7 +159,7 @@ Status for_each_batch(const Encoder::ImageSource& next, int64_t total, const Enc
     for (SkippedInput& one : batch.skipped) {
       Error error = one.error.in(
           fmt::format("image {} ({})", done + one.index, describe(inputs[static_cast<size_t>(one.index)])));
-      if (options.on_error == OnError::kFail) return fail(std::move(error));
+      if (options.errors == OnError::kFail) return fail(std::move(error));
       skipped.push_back({done + one.index, std::move(error)});
     }
     if (batch.count > 0) SACCADE_TRY(encode(batch.rows()));
@@ -220,6 +220,7 @@ Result<Encoder> Encoder::load(std::string_view checkpoint, const EncoderOptions&
   BackendOptions backend;
   backend.precision = options.precision;
   backend.threads = options.threads;
+  backend.device = options.device;
   backend.fingerprints = user_fingerprint_memory();
   auto state = std::make_shared<State>(options.threads);
   SACCADE_ASSIGN(const std::filesystem::path folder,
@@ -386,7 +387,7 @@ bool Encoder::has_late_interaction() const {
 Result<MultiEmbeddings> Encoder::encode_images_multi(std::span<const ImageInput> images,
                                                      const EncodeOptions& options) const {
   SACCADE_ASSIGN(LateInteraction * late, late_of(*state_->backend, name()));
-  if (options.on_error == OnError::kSkip) {
+  if (options.errors == OnError::kSkip) {
     return fail(ErrorCode::kUsage, "inputs of late interaction cannot be skipped: use OnError::kFail");
   }
   MultiEmbeddings all;
@@ -432,7 +433,7 @@ Result<std::vector<float>> Encoder::score_pairs(std::span<const ImageInput> imag
   if (images.size() != texts.size()) {
     return fail(ErrorCode::kUsage, "{} images and {} texts, expected pairs", images.size(), texts.size());
   }
-  if (options.on_error == OnError::kSkip) {
+  if (options.errors == OnError::kSkip) {
     return fail(ErrorCode::kUsage, "inputs of pairs cannot be skipped: use OnError::kFail");
   }
   SACCADE_ASSIGN(const Tokenizer* tokenizer, tokenizer_of(*state_->backend, name()));

@@ -6,12 +6,15 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/weaviate/address.h"
+#include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/engine/collection_state.h"
 #include "saccade/engine/core.h"
 #include "saccade/engine/encoder_state.h"
 #include "saccade/engine/lazy_decoders.h"
 #include "saccade/engine/query_conversion.h"
+#include "saccade/model/checkpoints/locate.h"
+#include "saccade/search/answer_warnings.h"
 
 namespace saccade {
 namespace {
@@ -21,6 +24,7 @@ Hit hit_of(const SearchHit& found) {
           .id = found.item.id,
           .path = found.item.path,
           .score = found.score,
+          .reranked = found.reranked,
           .by_keywords = found.keywords.has_value(),
           .caption = found.item.caption,
           .width = found.item.width,
@@ -45,6 +49,9 @@ Answer answer_of(const SearchAnswer& found) {
   for (const AnswerNote& note : answer_notes(found)) {
     if (note.name == "tokens" && found.tokens->dropped == 0) continue;
     answer.notes.push_back(note.text);
+  }
+  if (found.reranking) {
+    for (std::string& warning : rerank_warnings(*found.reranking)) answer.notes.push_back(std::move(warning));
   }
   return answer;
 }
@@ -77,6 +84,16 @@ IndexReport report_of(const IngestReport& ingested) {
   return report;
 }
 
+// Finds the composer that a query names. kUsage if there is no such folder.
+Result<std::filesystem::path> composer_of(const Query& query) {
+  if (query.composer().empty()) return std::filesystem::path();
+  SACCADE_ASSIGN(std::filesystem::path folder, find_composer(query.composer().string()).in("compose"));
+  std::error_code ignored;
+  if (std::filesystem::is_directory(folder, ignored)) return folder;
+  return fail(ErrorCode::kUsage, "compose: {}: expected {}, starter, or the folder of a composer",
+              query.composer().string(), list_of_names<Compose>());
+}
+
 Status check_batch(const IndexOptions& options) {
   if (options.batch_size >= 1) return {};
   return fail(ErrorCode::kUsage, "a batch size of {}, expected 1 or more", options.batch_size);
@@ -89,6 +106,16 @@ struct Engine::State {
   std::vector<std::string> notes;  // of the call that is running; index and watch have one caller at a time
   std::mutex noting;
   std::shared_ptr<EngineCore> core;
+
+  // Sets what is not part of a query. The options outlive the call.
+  static void set_rerank(const SearchOptions& options, EngineCore::SearchCall& call) {
+    call.stop = options.stop;
+    if (!options.rerank) return;
+    call.second = options.rerank->state_->backend.get();
+    call.rerank.method = options.rerank_by;
+    call.rerank.depth = options.rerank_depth;
+    call.rerank.name = options.rerank->name();
+  }
 
   std::vector<std::string> take_notes() {
     const std::lock_guard lock(noting);
@@ -116,6 +143,7 @@ Result<Engine> Engine::open(std::string_view address, const EngineOptions& optio
   core.checkpoint = options.encoder;
   core.precision = options.precision;
   core.threads = options.threads;
+  core.device = options.device;
   if (options.exact_decode) core.choices.fast_decode = false;
   core.decoders = [state = state.get()] { return state->decoders.get(); };
   core.note = [state = state.get()](const Note& note) {
@@ -164,6 +192,8 @@ Result<Answer> Engine::search(const Query& query, const SearchOptions& options) 
   EngineCore::SearchCall call;
   call.literal = query.is_literal();
   if (query.method()) call.own_composer = EngineCore::OwnComposer::kNo;
+  SACCADE_ASSIGN(call.composer, composer_of(query));
+  State::set_rerank(options, call);
   SACCADE_ASSIGN(const SearchAnswer found, state_->core->search(std::move(asked), call));
   return answer_of(found);
 }
@@ -173,6 +203,7 @@ Result<Answer> Engine::like(int64_t id, const SearchOptions& options) const {
   if (id < 1) return fail(ErrorCode::kNotFound, "id {}: no such item", id);
   EngineCore::SearchCall call;
   call.like = id;
+  State::set_rerank(options, call);
   SACCADE_ASSIGN(const SearchAnswer found, state_->core->search(std::move(asked), call));
   return answer_of(found);
 }

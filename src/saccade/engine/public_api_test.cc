@@ -78,6 +78,17 @@ class PublicApi : public testing::Test {
     EXPECT_EQ(report->added, 3);
     return *std::move(engine);
   }
+  // Makes a checkpoint of BLIP-2 with random weights, and a tokenizer that knows letters.
+  [[nodiscard]] fs::path with_matching_head() const {
+    const fs::path folder = folder_ / "blip2";
+    fs::copy(fs::path(saccade::test::kSourceDir) / "tests/golden/blip2-itm", folder);
+    std::ofstream words(folder / "vocab.txt");
+    words << "[PAD]\n[UNK]\n[CLS]\n[SEP]\n";
+    for (char letter = 'a'; letter <= 'z'; ++letter) words << letter << "\n##" << letter << "\n";
+    for (int unused = 56; unused < 200; ++unused) words << "[unused" << unused << "]\n";
+    std::ofstream(folder / "tokenizer_config.json") << R"({"tokenizer_class": "BertTokenizer"})";
+    return folder;
+  }
   saccade::test::TestFolder folder_;
 };
 
@@ -85,6 +96,7 @@ TEST_F(PublicApi, EncodesAndCompares) {
   const auto encoder = saccade::Encoder::load(starter(), {.threads = 1});
   ASSERT_TRUE(encoder) << encoder.error().message;
   EXPECT_EQ(encoder->info().precision, saccade::Precision::kFp32);
+  EXPECT_EQ(encoder->info().device, "cpu");
   const auto images =
       encoder->encode_images({(folder_ / "images/red.bmp").string(), (folder_ / "images/blue.bmp").string()});
   ASSERT_TRUE(images) << images.error().message;
@@ -134,7 +146,7 @@ TEST_F(PublicApi, OneBadImageIsNamedOrSkipped) {
   EXPECT_THAT(failed.error().message, HasSubstr("image 1 ("));
   for (const int batch_size : {1, 2, 4}) {
     const auto skipped =
-        encoder->encode_images(inputs, {.batch_size = batch_size, .on_error = saccade::OnError::kSkip});
+        encoder->encode_images(inputs, {.batch_size = batch_size, .errors = saccade::OnError::kSkip});
     ASSERT_TRUE(skipped) << skipped.error().message;
     ASSERT_EQ(skipped->size(), 2);
     ASSERT_EQ(skipped->skipped().size(), 2U);
@@ -373,16 +385,7 @@ TEST_F(PublicApi, PairsAreScoredByAMatchingHead) {
   EXPECT_EQ(plain_encoder->score_pairs(images, texts).error().code, saccade::ErrorCode::kUnsupported);
   EXPECT_EQ(plain_encoder->has_relevance_maps(),
             plain_encoder->relevance_map(folder_ / "images/red.bmp", "red").has_value());
-  // BLIP-2 with random weights, and a tokenizer that knows letters.
-  const fs::path folder = folder_ / "blip2";
-  fs::copy(fs::path(saccade::test::kSourceDir) / "tests/golden/blip2-itm", folder);
-  {
-    std::ofstream words(folder / "vocab.txt");
-    words << "[PAD]\n[UNK]\n[CLS]\n[SEP]\n";
-    for (char letter = 'a'; letter <= 'z'; ++letter) words << letter << "\n##" << letter << "\n";
-    for (int unused = 56; unused < 200; ++unused) words << "[unused" << unused << "]\n";
-    std::ofstream(folder / "tokenizer_config.json") << R"({"tokenizer_class": "BertTokenizer"})";
-  }
+  const fs::path folder = with_matching_head();
   const auto encoder = saccade::Encoder::load(folder.string(), {.threads = 1});
   ASSERT_TRUE(encoder) << encoder.error().message;
   ASSERT_TRUE(encoder->has_pair_scorer());
@@ -399,6 +402,87 @@ TEST_F(PublicApi, PairsAreScoredByAMatchingHead) {
   EXPECT_THAT(*in_batches, Pointwise(testing::FloatNear(1e-4F), *together));
   EXPECT_NE((*together)[0], (*together)[1]);
   EXPECT_EQ(encoder->score_pairs(images, {&texts[0], 1}).error().code, saccade::ErrorCode::kUsage);
+}
+
+TEST_F(PublicApi, TheBestHitsAreRankedAnewByASecondModel) {
+  const saccade::Engine engine = filled();
+  const auto second = saccade::Encoder::load(with_matching_head().string(), {.threads = 1});
+  ASSERT_TRUE(second) << second.error().message;
+  const std::string text = "a red square";
+  const auto first = engine.search(text);
+  ASSERT_TRUE(first) << first.error().message;
+  ASSERT_EQ(first->hits.size(), 3U);
+  for (const saccade::Hit& hit : first->hits) EXPECT_FALSE(hit.reranked);
+  const auto answer = engine.search(text, {.rerank = *second});
+  ASSERT_TRUE(answer) << answer.error().message;
+  ASSERT_EQ(answer->hits.size(), 3U);
+  // The order is that of the score that the second model itself gives to the pairs.
+  for (size_t i = 0; i < 3; ++i) {
+    const saccade::Hit& hit = answer->hits[i];
+    EXPECT_TRUE(hit.reranked);
+    EXPECT_EQ(hit.rank, static_cast<int64_t>(i) + 1);
+    const std::vector<saccade::ImageInput> image = {hit.path};
+    const auto score = second->score_pairs(image, {&text, 1});
+    ASSERT_TRUE(score) << score.error().message;
+    EXPECT_NEAR(hit.score, (*score)[0], 1e-3);
+    EXPECT_GE(answer->hits.front().score, hit.score);
+    EXPECT_LE(answer->hits.back().score, hit.score);
+  }
+  // Only the best one is scored anew, and stays the first; the others keep their order.
+  const auto one = engine.search(
+      text, {.rerank = *second, .rerank_depth = 1, .rerank_by = saccade::RerankMethod::kCosine});
+  ASSERT_TRUE(one) << one.error().message;
+  ASSERT_EQ(one->hits.size(), 3U);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(one->hits[i].id, first->hits[i].id);
+    EXPECT_EQ(one->hits[i].reranked, i == 0);
+  }
+  EXPECT_NE(one->hits[0].score, first->hits[0].score);
+  // A file that is gone is told of.
+  fs::remove(first->hits[1].path);
+  const auto gone = engine.search(text, {.rerank = *second});
+  ASSERT_TRUE(gone) << gone.error().message;
+  EXPECT_FALSE(gone->hits[2].reranked);
+  EXPECT_EQ(gone->hits[2].id, first->hits[1].id);
+  EXPECT_THAT(gone->notes, testing::Contains(HasSubstr("1 of 3 images could not be re-ranked")));
+  const auto refused = [&](const saccade::Query& query, const saccade::SearchOptions& options) {
+    const auto found = engine.search(query, options);
+    return found ? saccade::ErrorCode::kInternal : found.error().code;
+  };
+  EXPECT_EQ(refused(text, {.rerank = *second, .rerank_depth = 0}), saccade::ErrorCode::kUsage);
+  EXPECT_EQ(refused(text, {.min_probability = 0.5, .rerank = *second}), saccade::ErrorCode::kUsage);
+  EXPECT_EQ(refused("", {.filter = "width>0", .rerank = *second}), saccade::ErrorCode::kUsage);
+  EXPECT_EQ(refused(text, {.rerank = *engine.encoder(), .rerank_by = saccade::RerankMethod::kMatch}),
+            saccade::ErrorCode::kUnsupported);
+  EXPECT_EQ(engine.like(first->hits[0].id, {.rerank = *second}).error().code, saccade::ErrorCode::kUsage);
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(refused(text, {.stop = stop.get_token()}), saccade::ErrorCode::kCancelled);
+}
+
+TEST_F(PublicApi, AComposerOfAFolderMakesTheQuery) {
+  const saccade::Engine engine = filled();
+  const auto query = [&] { return saccade::Query::image(folder_ / "images/red.bmp").but("green"); };
+  const std::string composer = (fs::path(saccade::test::kSourceDir) / "models/starter-composer").string();
+  const auto by_sum = engine.search(query().compose(saccade::Compose::kSum));
+  ASSERT_TRUE(by_sum) << by_sum.error().message;
+  const auto answer = engine.search(query().compose(composer));
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_THAT(answer->notes, testing::Contains(HasSubstr("the composer starter-composer")));
+  ASSERT_EQ(answer->hits.size(), 3U);
+  EXPECT_NE(answer->hits[0].score, by_sum->hits[0].score);
+  // The last compose() holds.
+  const auto again = engine.search(query().compose(composer).compose(saccade::Compose::kSum));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->hits[0].score, by_sum->hits[0].score);
+  const auto code_of = [&](const saccade::Query& asked) {
+    const auto found = engine.search(asked);
+    return found ? saccade::ErrorCode::kInternal : found.error().code;
+  };
+  EXPECT_EQ(code_of(query().compose("product")), saccade::ErrorCode::kUsage);
+  EXPECT_EQ(code_of(query().compose(composer).was("red")), saccade::ErrorCode::kUsage);
+  EXPECT_NE(engine.search(query().compose("product")).error().message.find("sum, slerp, direction"),
+            std::string::npos);
 }
 
 TEST_F(PublicApi, WrongUseIsAnErrorThatNamesIt) {
@@ -418,6 +502,15 @@ TEST_F(PublicApi, WrongUseIsAnErrorThatNamesIt) {
   ASSERT_FALSE(otherwise);
   EXPECT_EQ(otherwise.error().code, saccade::ErrorCode::kUsage);
   EXPECT_THAT(otherwise.error().message, HasSubstr("exact-decode"));
+  for (const std::string device : {"gpu", "cuda:"}) {
+    EXPECT_EQ(saccade::Encoder::load(starter(), {.device = device}).error().code, saccade::ErrorCode::kUsage);
+    const auto unknown = saccade::Engine::open((folder_ / "c").string(), {.device = device});
+    ASSERT_FALSE(unknown);
+    EXPECT_EQ(unknown.error().code, saccade::ErrorCode::kUsage);
+    EXPECT_THAT(unknown.error().message, HasSubstr("device \"" + device + "\", expected cpu, cuda"));
+  }
+  const saccade::EncoderOptions eight_bits = {.precision = saccade::Precision::kInt8, .device = "cuda"};
+  EXPECT_EQ(saccade::Encoder::load(starter(), eight_bits).error().code, saccade::ErrorCode::kUnsupported);
   EXPECT_EQ(engine.search("", {}).error().code, saccade::ErrorCode::kUsage);
   EXPECT_EQ(engine.search("red", {.k = 0}).error().code, saccade::ErrorCode::kUsage);
   std::stop_source asked_to_stop;

@@ -24,6 +24,14 @@ Query& Query::but(std::string change) & {
 Query& Query::compose(Compose method, std::optional<double> text_weight) & {
   method_ = method;
   text_weight_ = text_weight;
+  composer_.clear();
+  return *this;
+}
+
+Query& Query::compose(std::filesystem::path composer) & {
+  method_.reset();
+  text_weight_.reset();
+  composer_ = std::move(composer);
   return *this;
 }
 

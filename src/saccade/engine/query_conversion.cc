@@ -51,13 +51,16 @@ Result<SearchQuery> search_query(const SearchOptions& options) {
   if (options.candidates < 0) {
     return fail(ErrorCode::kUsage, "the number of candidates is {}, expected 0 or more", options.candidates);
   }
+  if (options.rerank_depth < 1) {
+    return fail(ErrorCode::kUsage, "the rerank depth is {}, expected 1 or more", options.rerank_depth);
+  }
   SACCADE_TRY(check_share("the weight of keywords", options.keyword_weight));
   if (options.min_probability) SACCADE_TRY(check_share("the minimum probability", *options.min_probability));
   asked.k = options.k;
   asked.filter = options.filter;
   asked.keyword_weight = options.keyword_weight;
-  asked.cut = options.min_probability;
-  asked.fold_duplicates = options.group_duplicates;
+  asked.min_probability = options.min_probability;
+  asked.group_duplicates = options.group_duplicates;
   asked.order = options.order == Order::kDate ? HitOrder::kDate : HitOrder::kScore;
   asked.long_text = options.chunk_long_text ? LongText::kChunk : LongText::kTruncate;
   asked.candidates = options.candidates;
@@ -77,6 +80,10 @@ Result<SearchQuery> like_query(const Query& query, const SearchOptions& options)
     SACCADE_ASSIGN(asked.text, read_query_text(typed, asked.images));
   }
   for (const std::string& unwanted : query.unwanted()) asked.text.leave_out(unwanted);
+  if (!query.composer().empty() && !query.description().empty()) {
+    return fail(ErrorCode::kUsage,
+                "a description of the image is for Compose::kDirection, not for a composer");
+  }
   SACCADE_ASSIGN(asked.fusion, make_fusion(query.method().value_or(Compose::kSum), query.text_weight(),
                                            query.description()));
   return asked;

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <condition_variable>
 #include <ctime>
-#include <mutex>
 #include <utility>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/json.h"
+#include "saccade/core/process/stoppable_wait.h"
 #include "saccade/hub/curl_support.h"
 
 namespace saccade::hub {
@@ -81,15 +81,6 @@ Result<Client> Client::open(const Settings& settings, const RetryPolicy& retry, 
   options.certificates = settings.certificates;
   SACCADE_ASSIGN(HttpSession session, HttpSession::open(options));
   return Client(settings, retry, std::move(stop), std::move(session), std::move(origin));
-}
-
-Status Client::wait(milliseconds time) const {
-  std::mutex mutex;
-  std::condition_variable_any never;
-  std::unique_lock lock(mutex);
-  never.wait_for(lock, stop_, time, [] { return false; });
-  if (stop_.stop_requested()) return fail(ErrorCode::kCancelled, "stopped");
-  return {};
 }
 
 Result<HttpRequest> Client::request_for(const Question& question, const std::string& url) const {
@@ -171,7 +162,7 @@ Result<HttpReply> Client::ask(const Question& question) {
         return fail(failure.connected ? error : error.in(settings_.endpoint));
       }
     }
-    SACCADE_TRY(wait(asked_time.value_or(std::min(time, retry_.longest_wait))));
+    SACCADE_TRY(stoppable_wait(asked_time.value_or(std::min(time, retry_.longest_wait)), stop_));
     time *= 2;
   }
 }

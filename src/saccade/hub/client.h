@@ -69,7 +69,6 @@ class Client {
   HttpResult ask_once(const Question& question);
   Result<HttpRequest> request_for(const Question& question, const std::string& url) const;
   [[nodiscard]] Error refusal(const Question& question, const HttpReply& reply, int tries) const;
-  Status wait(std::chrono::milliseconds time) const;
 
   Settings settings_;
   RetryPolicy retry_;

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <arpa/inet.h>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <mutex>
 #include <sys/socket.h>
 #include <utility>
 
+#include "saccade/core/ascii.h"
 #include "saccade/hub/curl_support.h"
 
 namespace saccade::hub {
@@ -65,10 +65,7 @@ size_t take_header(char* data, size_t /*one*/, size_t size, void* user) {
   }
   const size_t colon = line.find(':');
   if (colon == std::string_view::npos) return size;
-  std::string name(line.substr(0, colon));
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  transfer.reply.headers[std::move(name)] = trimmed(line.substr(colon + 1));
+  transfer.reply.headers[lower_ascii(line.substr(0, colon))] = trimmed(line.substr(colon + 1));
   return size;
 }
 
@@ -350,9 +347,7 @@ Result<UrlParts> url_parts(const std::string& text) {
   UrlParts parts;
   parts.url = url.get(CURLUPART_URL, 0);
   parts.scheme = url.get(CURLUPART_SCHEME, 0);
-  parts.host = url.get(CURLUPART_HOST, 0);
-  std::transform(parts.host.begin(), parts.host.end(), parts.host.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  parts.host = lower_ascii(url.get(CURLUPART_HOST, 0));
   if (parts.host.starts_with('[') && parts.host.ends_with(']'))
     parts.host = parts.host.substr(1, parts.host.size() - 2);
   const std::string port = url.get(CURLUPART_PORT, CURLU_DEFAULT_PORT);
@@ -367,21 +362,6 @@ Result<std::string> origin_of(const std::string& text) {
   const bool is_v6 = std::ranges::count(url.host, ':') > 0;
   const std::string host = is_v6 ? fmt::format("[{}]", url.host) : url.host;
   return fmt::format("{}://{}:{}", url.scheme, host, url.port);
-}
-
-std::string percent_encoded(std::string_view text, std::string_view safe) {
-  std::string result;
-  for (const char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       std::string_view("-_.~").find(c) != std::string_view::npos ||
-                       safe.find(c) != std::string_view::npos;
-    if (plain) {
-      result += c;
-    } else {
-      result += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-    }
-  }
-  return result;
 }
 
 bool is_redirect(int status) {

@@ -114,7 +114,5 @@ Result<UrlParts> url_parts(const std::string& url);
 bool is_redirect(int status);
 // Returns true for a status after which the same request may succeed later.
 bool is_passing(int status);
-// Encodes everything but letters, digits, "-", "_", ".", "~" and the characters of `safe` as %XX.
-std::string percent_encoded(std::string_view text, std::string_view safe = "");
 
 }  // namespace saccade::hub

@@ -217,8 +217,6 @@ TEST(Address, OriginsAndReferences) {
   EXPECT_EQ(resolve_url("https://a.example/b/c?d", "/e").value(), "https://a.example/e");
   EXPECT_EQ(resolve_url("https://a.example/b/c", "https://f.example/g?h=1").value(),
             "https://f.example/g?h=1");
-  EXPECT_EQ(percent_encoded("refs/pr/1 ä"), "refs%2Fpr%2F1%20%C3%A4");
-  EXPECT_EQ(percent_encoded("a/b c", "/"), "a/b%20c");
 }
 
 TEST(Address, PartsAreThoseThatAreAskedFor) {

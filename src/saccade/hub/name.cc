@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "saccade/core/ascii.h"
+
 namespace saccade::hub {
 namespace {
 
@@ -9,7 +11,7 @@ constexpr size_t kMaxPart = 96;
 constexpr size_t kMaxRevision = 200;
 
 bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  return is_ascii_alphanumeric(c) || c == '_';
 }
 
 bool good_part(std::string_view part) {

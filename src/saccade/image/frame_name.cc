@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/ascii.h"
+
 namespace saccade {
 namespace {
 
@@ -36,10 +38,7 @@ bool has_video_extension(const std::filesystem::path& path) {
   static constexpr std::array<std::string_view, 15> kEndings = {".3gp", ".asf", ".avi", ".flv",  ".m2ts",
                                                                 ".m4v", ".mkv", ".mov", ".mp4",  ".mpeg",
                                                                 ".mpg", ".mts", ".ogv", ".webm", ".wmv"};
-  std::string ending = path.extension().string();
-  for (char& c : ending) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
+  const std::string ending = lower_ascii(path.extension().string());
   return std::ranges::find(kEndings, ending) != kEndings.end();
 }
 

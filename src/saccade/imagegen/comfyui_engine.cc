@@ -13,11 +13,11 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/hash.h"
+#include "saccade/core/process/stoppable_wait.h"
 #include "saccade/imagegen/http_engine.h"
 
 namespace saccade {
@@ -141,11 +141,9 @@ class ComfyUiEngine : public HttpEngine {
   // Waits for the end of the job and returns its history entry.
   Result<Json> wait_for(const std::string& id, const std::stop_token& stop) {
     const auto until = std::chrono::steady_clock::now() + options().silence;
-    std::mutex mutex;
-    std::condition_variable_any never;
     for (milliseconds time = kFirstLook;; time = std::min(time * 2, kLongestLook)) {
       hub::HttpRequest look;
-      look.url = "/history/" + hub::percent_encoded(id);
+      look.url = "/history/" + percent_encoded(id);
       SACCADE_ASSIGN(const hub::HttpReply reply,
                      caller().call(std::move(look), stop, EngineCaller::Counted::kNo));
       SACCADE_ASSIGN(const Json json, answer_of(reply).in("/history"));
@@ -156,9 +154,7 @@ class ComfyUiEngine : public HttpEngine {
       if (std::chrono::steady_clock::now() > until) {
         return fail(ErrorCode::kLimit, "not done after {} seconds", options().silence.count());
       }
-      std::unique_lock lock(mutex);
-      never.wait_for(lock, stop, time, [] { return false; });
-      if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped");
+      SACCADE_TRY(stoppable_wait(time, stop));
     }
   }
 
@@ -203,8 +199,8 @@ class ComfyUiEngine : public HttpEngine {
     SACCADE_ASSIGN(const auto folder, json_field_or<std::string>(*chosen, "subfolder", "").in("/history"));
     SACCADE_ASSIGN(const auto type, json_field_or<std::string>(*chosen, "type", "output").in("/history"));
     hub::HttpRequest asked;
-    asked.url = fmt::format("/view?filename={}&subfolder={}&type={}", hub::percent_encoded(name),
-                            hub::percent_encoded(folder), hub::percent_encoded(type));
+    asked.url = fmt::format("/view?filename={}&subfolder={}&type={}", percent_encoded(name),
+                            percent_encoded(folder), percent_encoded(type));
     SACCADE_ASSIGN(hub::HttpReply picture, caller().call(std::move(asked), stop, EngineCaller::Counted::kNo));
     return std::move(picture.body);
   }

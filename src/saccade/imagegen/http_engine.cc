@@ -1,8 +1,9 @@
 #include "saccade/imagegen/http_engine.h"
 
 #include <algorithm>
-#include <condition_variable>
 
+#include "saccade/core/ascii.h"
+#include "saccade/core/process/stoppable_wait.h"
 #include "saccade/image/decode/square.h"
 
 namespace saccade {
@@ -19,15 +20,6 @@ bool is_passing(int status) {
          status == 504 || status == 529;
 }
 
-Status wait(milliseconds time, const std::stop_token& stop) {
-  std::mutex mutex;
-  std::condition_variable_any never;
-  std::unique_lock lock(mutex);
-  never.wait_for(lock, stop, time, [] { return false; });
-  if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped");
-  return {};
-}
-
 int64_t size_of(const hub::HttpRequest& request) {
   auto size = static_cast<int64_t>(request.body ? request.body->size() : 0);
   for (const hub::HttpFormPart& part : request.form) size += static_cast<int64_t>(part.content.size());
@@ -35,12 +27,9 @@ int64_t size_of(const hub::HttpRequest& request) {
 }
 
 bool looks_like_html(std::string_view body) {
-  const size_t begin = body.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos) return false;
-  std::string start(body.substr(begin, 16));
-  std::ranges::transform(start, start.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return start.starts_with("<!doctype") || start.starts_with("<html") || start.starts_with("<head");
+  const std::string_view start = trim_ascii(body, " \t\r\n");
+  return starts_in_any_case(start, "<!doctype") || starts_in_any_case(start, "<html") ||
+         starts_in_any_case(start, "<head");
 }
 
 // Shortens a text to one line without control characters.
@@ -220,7 +209,7 @@ Result<hub::HttpReply> EngineCaller::call(hub::HttpRequest request, const std::s
       if (!passing || last) return fail(failure.error.in(asked));
     }
     time = std::min(time, options_.retry.longest_wait);
-    SACCADE_TRY(wait(asked_time.value_or(time), stop));
+    SACCADE_TRY(stoppable_wait(asked_time.value_or(time), stop));
     time *= 2;
   }
 }

@@ -40,9 +40,7 @@ class TextRun {
 
   Result<std::vector<TextPicture>> run() {
     if (texts_.empty()) return std::move(pictures_);
-    std::error_code error;
-    fs::create_directories(options_.folder, error);
-    if (error) return fail(ErrorCode::kIo, "{}: {}", options_.folder.string(), error.message());
+    SACCADE_TRY(make_folders(options_.folder));
     {
       std::vector<std::jthread> threads;
       const auto wanted = static_cast<size_t>(std::max(1, engine_.calls_at_once()));

@@ -37,6 +37,8 @@ struct Family {
   // Fills in the outline (dim and all below it) from the config and the tensors' shapes, without reading
   // weights.
   Status (*outline)(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline);
+  // True if load() follows BackendOptions::device; others run on the processor alone.
+  bool on_devices = false;
 
   [[nodiscard]] std::string_view name() const { return model_types.front(); }
 };

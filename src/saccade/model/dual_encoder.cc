@@ -11,8 +11,10 @@ template <typename Body>
 Status DualEncoder::for_image_states(MatrixView<const float> pixels, const Body& body) {
   SACCADE_TRY(check_pictures(pixels, parts_.info));
   return run_alone(mutex_, [&] {
-    for_pictures(pixels, parts_, shape_.image_tokens,
-                 [&](int64_t first, const Tensor& piece) { body(first, image_states(piece, nullptr)); });
+    for_pictures(
+        pixels, parts_, shape_.image_tokens,
+        [&](int64_t first, const Tensor& piece) { body(first, image_states(piece, nullptr)); },
+        states_at_once());
   });
 }
 
@@ -20,7 +22,7 @@ template <typename Body>
 Status DualEncoder::for_text_states(std::span<const TokenizedText> texts, const Body& body) {
   SACCADE_TRY(check_texts(texts, parts_.info, shape_.vocabulary));
   const TextBatching batching{
-      .workspace = parts_.workspace.get(), .at_once = parts_.tokens_at_once, .padded_to = shape_.padded_to};
+      .workspace = parts_.workspace.get(), .at_once = states_at_once(), .padded_to = shape_.padded_to};
   return run_alone(mutex_, [&] {
     for (const TextBatch& batch : text_batches(texts, shape_.pad_id, batching)) {
       const Tensor mask = shape_.masked ? batch.mask : Tensor();

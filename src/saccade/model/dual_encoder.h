@@ -8,6 +8,7 @@
 
 #include "saccade/model/architecture.h"
 #include "saccade/model/composers/token_states.h"
+#include "saccade/model/device/device_name.h"
 #include "saccade/model/encoder_parts.h"
 #include "saccade/model/explain/relevance_map.h"
 #include "saccade/model/explain/state_mapper.h"
@@ -124,6 +125,10 @@ class DualEncoder : public Architecture,
   [[nodiscard]] const EncoderParts& parts() const { return parts_; }
 
  private:
+  // Returns the number of tokens per pass of image_states() and text_states().
+  [[nodiscard]] int64_t states_at_once() const {
+    return is_processor(parts_.info.device) ? parts_.tokens_at_once : kDeviceTokensAtOnce;
+  }
   // Call body(first, states) for pieces of the images, and body(batch, states) for batches of the texts.
   template <typename Body>
   Status for_image_states(MatrixView<const float> pixels, const Body& body);

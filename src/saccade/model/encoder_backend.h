@@ -22,6 +22,9 @@ struct BackendOptions {
   Precision precision = Precision::kFp32;  // kAuto is settled before loading (options/precision_choice.h)
   // Number of threads of a forward pass, including the caller's; 0 uses all processors of the process.
   int threads = 0;
+  // Device that encodes: "cpu" for our own kernels, "cuda", "cuda:1" (device/device_name.h). Only some families run on
+  // another device than the processor, in fp32 and bf16.
+  std::string device = "cpu";
   // Cache of file hashes (model/checkpoints/fingerprint.h). Without it, every file is read to hash it.
   FingerprintMemory fingerprints = {};
 };
@@ -194,6 +197,10 @@ class ForwardingEncoder : public EncoderBackend {
  private:
   EncoderBackend* inner_;
 };
+
+// Returns the error of load_encoder() for a device that does not run the checkpoint's family or the precision
+// (kUnsupported), or for an unknown one (kUsage). Reads the config alone, and does not look for the device.
+Status check_runs_on_device(const std::filesystem::path& checkpoint, const BackendOptions& options);
 
 // Opens a checkpoint folder of a known family and layout. Errors name the offending file, tensor or field.
 Result<std::unique_ptr<EncoderBackend>> load_encoder(const std::filesystem::path& checkpoint,

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "saccade/core/threads.h"
+#include "saccade/model/device/device_name.h"
 #include "saccade/nn/layers.h"
 #include "saccade/nn/linear/product_speed.h"
 
@@ -15,7 +16,8 @@ using nn::Tensor;
 
 Result<EncoderParts> open_parts(const Checkpoint& checkpoint, const BackendOptions& options,
                                 std::string_view family) {
-  if (options.precision == Precision::kBf16 && !nn::multiplies(DType::kBF16)) {
+  const bool multiplies_bf16 = nn::multiplies(DType::kBF16);
+  if (options.precision == Precision::kBf16 && !multiplies_bf16 && is_processor(options.device)) {
     return fail(
         ErrorCode::kUnsupported,
         "precision bf16: this processor has no instructions for products in bf16 (AVX-512 or later); fp32 "
@@ -31,9 +33,11 @@ Result<EncoderParts> open_parts(const Checkpoint& checkpoint, const BackendOptio
   // In the other layouts, the programs have their own defaults, on which checkpoints rely.
   parts.info.preprocessing_guessed =
       checkpoint.layout == Layout::kHuggingFace && checkpoint.pictures.json.is_null();
-  parts.dtype = options.precision == Precision::kBf16 ? DType::kBF16 : DType::kF32;
+  // What a device leaves to the processor is in float32 if that has no bf16.
+  parts.dtype = options.precision == Precision::kBf16 && multiplies_bf16 ? DType::kBF16 : DType::kF32;
   if (options.precision == Precision::kInt8) parts.tokens_at_once = kInt8TokensAtOnce;
   parts.info.precision = options.precision;
+  parts.info.device = options.device;
   parts.packing = options.precision == Precision::kInt8 ? DType::kI8 : parts.dtype;
   return parts;
 }

@@ -32,6 +32,9 @@ constexpr int64_t kTokensAtOnce = 64 * 77;
 // the activations of 600 tokens stay in the caches (one thread, width 768 to 3,072: 790 GFLOP/s with 400
 // rows, 450 with 1,600).
 constexpr int64_t kInt8TokensAtOnce = 8 * 77;
+// Number of tokens per pass on a device, which needs more of them to be fully used. Attention's scores are the
+// largest intermediate values: 0.6 GB for 128 images of ViT-L/14.
+constexpr int64_t kDeviceTokensAtOnce = 128 * 257;
 
 // Runs body() under the lock; converts its exceptions (out of memory, oneDNN's failures) into an error.
 template <typename Body>
@@ -69,11 +72,12 @@ Status check_target(std::span<const float> target, const EncoderInfo& info);
 nn::Tensor picture_tensor(MatrixView<const float> pixels, const EncoderParts& parts);
 
 // Calls body(first, piece) for consecutive pieces, images [first, first + piece.size(0)); `tokens_each` is
-// the cost of one image in the tower.
+// the cost of one image in the tower. tokens_at_once: of a piece; 0 takes that of `parts`.
 template <typename Body>
 void for_pictures(MatrixView<const float> pixels, const EncoderParts& parts, int64_t tokens_each,
-                  const Body& body) {
-  const int64_t at_once = std::max<int64_t>(1, parts.tokens_at_once / tokens_each);
+                  const Body& body, int64_t tokens_at_once = 0) {
+  if (tokens_at_once == 0) tokens_at_once = parts.tokens_at_once;
+  const int64_t at_once = std::max<int64_t>(1, tokens_at_once / tokens_each);
   for (int64_t first = 0; first < pixels.rows(); first += at_once) {
     body(first, picture_tensor(pixels.slice(first, std::min(at_once, pixels.rows() - first)), parts));
   }

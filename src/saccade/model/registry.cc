@@ -1,6 +1,7 @@
 #include "saccade/core/json.h"
 #include "saccade/model/architecture.h"
 #include "saccade/model/checked_encoder.h"
+#include "saccade/model/device/device_name.h"
 #include "saccade/nn/exceptions.h"
 
 namespace saccade {
@@ -28,6 +29,24 @@ std::string open_clip_type(const Json& config) {
   return *at == "map" ? "siglip" : "clip";
 }
 
+// Returns an error for a device that the family, the precision or this program does not know.
+Status check_device(const Family& family, const BackendOptions& options) {
+  SACCADE_TRY(check_device_name(options.device));
+  if (is_processor(options.device)) return {};
+  if (!family.on_devices) {
+    return fail(ErrorCode::kUnsupported,
+                "device {}: family {} is encoded on the processor alone; use device cpu, or a checkpoint of "
+                "family clip (OpenAI's CLIP, OpenCLIP, MetaCLIP, DFN, Long-CLIP)",
+                options.device, family.name());
+  }
+  if (options.precision == Precision::kInt8) {
+    return fail(ErrorCode::kUnsupported,
+                "device {}: precision int8 is computed on the processor alone; use fp32 or bf16",
+                options.device);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::string> model_type_of(const Checkpoint& checkpoint) {
@@ -50,10 +69,17 @@ Result<const Family*> find_family(const Checkpoint& checkpoint) {
               (checkpoint.folder / "config.json").string(), model_type, known);
 }
 
+Status check_runs_on_device(const std::filesystem::path& folder, const BackendOptions& options) {
+  SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
+  SACCADE_ASSIGN(const Family* family, find_family(checkpoint));
+  return check_device(*family, options);
+}
+
 Result<std::unique_ptr<Architecture>> load_architecture(const std::filesystem::path& folder,
                                                         const BackendOptions& options) {
   SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
   SACCADE_ASSIGN(const Family* family, find_family(checkpoint));
+  SACCADE_TRY(check_device(*family, options).in(fmt::format("checkpoint {}", folder.string())));
   return nn::without_exceptions(fmt::format("checkpoint {}", folder.string()),
                                 [&] { return family->load(checkpoint, options); });
 }

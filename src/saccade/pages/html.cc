@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/base64.h"
 #include "saccade/core/hash.h"
 
@@ -82,18 +83,7 @@ std::string escape_html(std::string_view text) {
 }
 
 std::string file_url(std::string_view path) {
-  constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
-  constexpr std::string_view kHex = "0123456789ABCDEF";
-  std::string result = "file://";
-  for (const char c : path) {
-    if (kPlain.find(c) != std::string_view::npos) {
-      result += c;
-    } else {
-      const auto byte = static_cast<unsigned char>(c);
-      result += {'%', kHex[byte >> 4U], kHex[byte & 15U]};
-    }
-  }
-  return result;
+  return "file://" + percent_encoded(path, "/");
 }
 
 std::string data_url(std::string_view media_type, std::string_view bytes) {

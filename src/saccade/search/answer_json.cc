@@ -295,16 +295,17 @@ Json answer_json(const SearchAnswer& answer) {
   Json json;
   const std::string& text = answer.query.text.str();
   const std::string image = answer.query.images.empty() ? "" : answer.query.images.front().name().string();
-  json["query"] = {{"text", text.empty() ? Json() : Json(text)},
-                   {"image", image.empty() ? Json() : Json(image)},
-                   {"k", answer.query.k},
-                   {"filter", answer.query.filter.empty() ? Json() : Json(answer.query.filter)},
-                   {"group_duplicates", answer.query.fold_duplicates},
-                   {"cut", answer.query.cut ? Json(*answer.query.cut) : Json()},
-                   {"order", enum_name(answer.query.order)},
-                   {"compose", answer.composer_report ? composer_json(*answer.composer_report, text)
-                                                      : compose_json(answer.query)},
-                   {"parts", parts_json(answer.query)}};
+  json["query"] = {
+      {"text", text.empty() ? Json() : Json(text)},
+      {"image", image.empty() ? Json() : Json(image)},
+      {"k", answer.query.k},
+      {"filter", answer.query.filter.empty() ? Json() : Json(answer.query.filter)},
+      {"group_duplicates", answer.query.group_duplicates},
+      {"min_probability", answer.query.min_probability ? Json(*answer.query.min_probability) : Json()},
+      {"order", enum_name(answer.query.order)},
+      {"compose",
+       answer.composer_report ? composer_json(*answer.composer_report, text) : compose_json(answer.query)},
+      {"parts", parts_json(answer.query)}};
   json["tokens"] = tokens_json(answer.tokens);
   json["effective_length"] = measured_json(answer);
   json["searched"] = answer.searched;
@@ -351,7 +352,7 @@ Json answer_json(const SearchAnswer& answer) {
                             {"height", hit.item.height},
                             {"format", hit.item.format},
                             {"file_here", !hit.item.file.elsewhere},
-                            {"facts", facts_json(hit.facts)},
+                            {"metadata", facts_json(hit.facts)},
                             {"near_duplicates", std::move(folded)},
                             {"vector_rank", hit.vector_rank ? Json(*hit.vector_rank) : Json()},
                             {"keywords", keywords_json(hit.keywords)}});
@@ -389,15 +390,15 @@ std::string matching_note(const SearchAnswer& answer) {
   const Matching& matching = *answer.matching;
   if (!matching.tells) return "how likely a hit is to be right cannot be told: " + matching.reason;
   std::vector<std::string> notes;
-  if (answer.query.cut && answer.hits.empty() && matching.cut_hits > 0) {
+  if (answer.query.min_probability && answer.hits.empty() && matching.cut_hits > 0) {
     notes.push_back(fmt::format(
         "nothing matches: no image has a match probability of {:.2g} or more, the highest is {:.2f}",
-        *answer.query.cut, matching.best));
-  } else if (answer.query.cut) {
+        *answer.query.min_probability, matching.best));
+  } else if (answer.query.min_probability) {
     const auto shown = static_cast<int64_t>(answer.hits.size());
     notes.push_back(
         fmt::format("{}{} with a match probability of {:.2g} or more{}", matching.more ? "more than " : "",
-                    counted(matching.passed, "image"), *answer.query.cut,
+                    counted(matching.passed, "image"), *answer.query.min_probability,
                     shown < matching.passed ? fmt::format(", the best {} are shown", shown) : ""));
   }
   const auto first = std::ranges::find(answer.hits, 1, &SearchHit::rank);

@@ -1,5 +1,7 @@
 #include "saccade/search/answer_warnings.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "saccade/core/counts.h"
@@ -34,13 +36,8 @@ std::string approximate_note(const SearchAnswer& answer) {
                      answer.why_exact);
 }
 
-std::vector<std::string> answer_warnings(const SearchAnswer& answer) {
+std::vector<std::string> rerank_warnings(const Reranking& reranking) {
   std::vector<std::string> warnings;
-  if (answer.tokens && answer.tokens->dropped > 0) {
-    warnings.push_back("the text was cut: " + tokens_text(*answer.tokens));
-  }
-  if (!answer.reranking) return warnings;
-  const Reranking& reranking = *answer.reranking;
   if (reranking.tokens && reranking.tokens->dropped > 0) {
     warnings.push_back("the text was cut for re-ranking: " + tokens_text(*reranking.tokens));
   }
@@ -52,6 +49,16 @@ std::vector<std::string> answer_warnings(const SearchAnswer& answer) {
                     count_text(left_out), counted(reranking.depth, "image"), count_text(reranking.missing),
                     count_text(reranking.changed), count_text(reranking.unreadable)));
   }
+  return warnings;
+}
+
+std::vector<std::string> answer_warnings(const SearchAnswer& answer) {
+  std::vector<std::string> warnings;
+  if (answer.tokens && answer.tokens->dropped > 0) {
+    warnings.push_back("the text was cut: " + tokens_text(*answer.tokens));
+  }
+  if (!answer.reranking) return warnings;
+  for (std::string& warning : rerank_warnings(*answer.reranking)) warnings.push_back(std::move(warning));
   return warnings;
 }
 

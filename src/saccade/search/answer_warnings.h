@@ -15,7 +15,9 @@ std::string scored_note(const SearchAnswer& answer);
 std::string approximate_note(const SearchAnswer& answer);
 
 // Returns warnings about the answer: a text that was cut, for the search or for reranking; images that could not be
-// reranked. That of a cut text is the first. Empty if there are none. The command line, the server and pages show the same.
+// reranked. A cut text's warning is the first. Empty if there are none. The command line, the server and pages show the same.
 std::vector<std::string> answer_warnings(const SearchAnswer& answer);
+// Returns those of reranking alone.
+std::vector<std::string> rerank_warnings(const Reranking& reranking);
 
 }  // namespace saccade

@@ -5,27 +5,25 @@
 #include <string>
 #include <string_view>
 
+#include "saccade/core/ascii.h"
 #include "saccade/text/caption_queries.h"
 
 namespace saccade {
 namespace {
 
-constexpr std::string_view kSpace = " \t\r\n\f\v";
 constexpr std::array<std::string_view, 4> kLeadIns = {"but", "and", "only", "instead"};
 
 // Returns the number of bytes of the word at the beginning of the text, in any ASCII case, including the
 // space and commas behind it. Returns 0 if the text does not begin with it.
 size_t length_of(std::string_view word, std::string_view text) {
-  if (text.size() < word.size()) return 0;
-  const auto same = [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b); };
-  if (!std::equal(word.begin(), word.end(), text.begin(), same)) return 0;
+  if (!starts_in_any_case(text, word)) return 0;
   const size_t behind = text.find_first_not_of(" \t\r\n\f\v,", word.size());
   if (behind == word.size()) return 0;
   return std::min(behind, text.size());
 }
 
 size_t lead_in_length(std::string_view text) {
-  const size_t space = std::min(text.find_first_not_of(kSpace), text.size());
+  const size_t space = std::min(text.find_first_not_of(kAsciiSpace), text.size());
   size_t at = space;
   for (bool found = true; found;) {
     found = false;

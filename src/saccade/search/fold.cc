@@ -128,19 +128,24 @@ std::vector<int64_t> sample_of(std::span<const Candidate> candidates) {
 class Groups {
  public:
   Groups(const Candidates& candidates, const CollectionReader& collection, const SearchQuery& query)
-      : folds_(query.fold_duplicates),
+      : folds_(query.group_duplicates),
         likeness_(collection, query.duplicate_cosine),
         pairs_(collection),
         near_(collection.rows(), sample_of(candidates.best), query.duplicate_cosine) {}
 
   [[nodiscard]] int64_t count() const { return std::ssize(groups_) - taken_in_; }
 
+  // Returns the first group whose first image the candidate resembles; the number of groups ever begun: none.
+  size_t like(const Candidate& candidate) {
+    return near_.find_first(candidate.row, [&](size_t place) {
+      return likeness_.alike(candidate.row, groups_[place].first.row);
+    });
+  }
+
   // The first group that the candidate belongs to; nullopt: none.
   std::optional<size_t> group_of(const Candidate& candidate) {
     if (!folds_) return std::nullopt;
-    size_t first = near_.find_first(candidate.row, [&](size_t place) {
-      return likeness_.alike(candidate.row, groups_[place].first.row);
-    });
+    size_t first = like(candidate);
     for (const size_t place : pairs_.places(candidate.row)) {
       if (place >= first) break;
       if (there_[place] && pairs_.pair(candidate.row, groups_[place].first.row)) first = place;
@@ -179,6 +184,14 @@ class Groups {
     near_.replace(at, candidate.row);
   }
 
+  // Adds candidates to the groups that they resemble. They lead none, and begin none.
+  void join_like(std::span<const Candidate> candidates) {
+    if (!folds_) return;
+    for (const Candidate& candidate : candidates) {
+      if (const size_t at = like(candidate); at < groups_.size()) groups_[at].others.push_back(candidate);
+    }
+  }
+
   std::vector<Group> take() {
     std::vector<Group> left;
     left.reserve(static_cast<size_t>(count()));
@@ -201,16 +214,21 @@ class Groups {
 }  // namespace
 
 Folding fold(const Candidates& candidates, const CollectionReader& collection, const SearchQuery& query,
-             int64_t k) {
+             int64_t k, int64_t depth) {
   Groups groups(candidates, collection, query);
   Folding folding;
   folding.settled = candidates.complete;
-  for (const Candidate& candidate : candidates.best) {
+  const std::span<const Candidate> best = candidates.best;
+  for (size_t i = 0; i < best.size(); ++i) {
     if (query.stop.stop_requested()) break;  // the caller looks too
+    const Candidate& candidate = best[i];
     if (const auto group = groups.group_of(candidate)) {
       groups.join(*group, candidate);
     } else if (groups.count() == k) {
       folding.settled = true;
+      const int64_t behind = std::min(depth, std::ssize(best)) - static_cast<int64_t>(i) - 1;
+      groups.join_like(
+          best.subspan(i + 1, static_cast<size_t>(std::clamp<int64_t>(behind, 0, kBehindLastHit))));
       break;
     } else {
       groups.begin(candidate);

@@ -22,6 +22,9 @@ struct Folding {
   bool settled = false;  // candidates further down would not change the groups
 };
 
+// Candidates behind the last hit that may still join its groups, or those before it.
+inline constexpr int64_t kBehindLastHit = 256;
+
 // Groups near-duplicates, in order of rank, until the group after the k-th would begin. A candidate joins the
 // first group whose first image it resembles (query.duplicate_cosine; with late interaction the rows at equal
 // positions too) or is paired with. Pairs are a RAW file and the image of the same name beside it, and a live
@@ -29,7 +32,9 @@ struct Folding {
 // same row, so the cosine covers them too. Cost: a few nanoseconds for each candidate and group, and a dot
 // product for the pairs whose first values leave it open (near_rows.h). Pairing by name adds one catalog
 // look-up a candidate.
+// A copy may stand far behind: one without a caption, where words brought the other. So the next kBehindLastHit of
+// the first `depth` candidates join the k groups too, by the cosine alone, without look-ups.
 Folding fold(const Candidates& candidates, const CollectionReader& collection, const SearchQuery& query,
-             int64_t k);
+             int64_t k, int64_t depth);
 
 }  // namespace saccade

@@ -40,7 +40,7 @@ Shot shot_of(const Item& item) {
 
 // The slow, obvious way: each candidate is compared with every group.
 Folding slow_fold(const Candidates& candidates, const CollectionReader& collection, const SearchQuery& query,
-                  int64_t k) {
+                  int64_t k, int64_t depth) {
   const auto alike = [&](int64_t a, int64_t b) {
     const auto row = collection.rows().row(a);
     const auto other = collection.rows().row(b);
@@ -59,14 +59,22 @@ Folding slow_fold(const Candidates& candidates, const CollectionReader& collecti
   };
   Folding folding;
   std::vector<Group>& groups = folding.groups;
-  for (const Candidate& candidate : candidates.best) {
+  for (int64_t rank = 0; rank < std::ssize(candidates.best); ++rank) {
+    const Candidate& candidate = candidates.best[static_cast<size_t>(rank)];
     size_t at = groups.size();
-    for (size_t i = 0; i < groups.size() && at == groups.size() && query.fold_duplicates; ++i) {
+    for (size_t i = 0; i < groups.size() && at == groups.size() && query.group_duplicates; ++i) {
       if (alike(candidate.row, groups[i].first.row) || pair(candidate.row, groups[i].first.row)) at = i;
     }
     if (at == groups.size()) {
       if (std::ssize(groups) == k) {
         folding.settled = true;
+        for (int64_t i = rank + 1;
+             query.group_duplicates && i < depth && i <= rank + 256 && i < std::ssize(candidates.best); ++i) {
+          const Candidate& behind = candidates.best[static_cast<size_t>(i)];
+          const auto group = std::ranges::find_if(
+              groups, [&](const Group& each) { return alike(behind.row, each.first.row); });
+          if (group != groups.end()) group->others.push_back(behind);
+        }
         return folding;
       }
       groups.push_back({candidate, {}});
@@ -193,13 +201,15 @@ TEST(Fold, IsTheSlowOne) {
     }
     const CollectionReader collection = library.open();
     for (const float least : kThresholds) {
-      for (const int64_t k : {1, 7, 100, 1000}) {
+      for (const auto& [k, depth] :
+           {std::pair{1, 600}, {7, 600}, {7, 100}, {100, 250}, {100, 10}, {1000, 600}}) {
         SearchQuery query;
         query.duplicate_cosine = least;
         const Candidates candidates = all_rows(collection, random);
-        const Folding fast = fold(candidates, collection, query, k);
-        const Folding slow = slow_fold(candidates, collection, query, k);
-        ASSERT_EQ(ids_of(fast), ids_of(slow)) << "dim " << dim << ", least " << least << ", k " << k;
+        const Folding fast = fold(candidates, collection, query, k, depth);
+        const Folding slow = slow_fold(candidates, collection, query, k, depth);
+        ASSERT_EQ(ids_of(fast), ids_of(slow))
+            << "dim " << dim << ", least " << least << ", k " << k << ", depth " << depth;
         ASSERT_EQ(fast.settled, slow.settled);
         for (const Group& group : fast.groups) folded += std::ssize(group.others);
         if (least == 1) paired += 560 - std::ssize(fast.groups);
@@ -210,6 +220,27 @@ TEST(Fold, IsTheSlowOne) {
   EXPECT_GT(paired, 1'000);
 }
 
+// Behind the last hit, a copy is found by its row, up to a limit; a RAW file is not, by its name.
+TEST(Fold, CopiesBehindTheLastHitJoinItsGroups) {
+  Library library(3);
+  library.add("/1.jpg", "jpeg", {1, 0, 0});
+  library.add("/2.jpg", "jpeg", {0, 1, 0});
+  library.add("/1.CR2", "raw", {0.5F, 0, 1});
+  library.add("/copy of 2.jpg", "jpeg", {0, 1, 0});
+  library.add("/copy of 1.jpg", "jpeg", {1, 0, 0});
+  for (int i = 0; i < 300; ++i) library.add(fmt::format("/{}.png", i), "png", {0, 0.3F, -1});
+  library.add("/far copy.jpg", "jpeg", {1, 0, 0});
+  const CollectionReader collection = library.open();
+  Candidates candidates;
+  for (size_t row = 0; row < collection.ids().size(); ++row) {
+    candidates.best.push_back({static_cast<int64_t>(row), collection.ids()[row], 0, 0});
+  }
+  using Ids = std::vector<std::vector<int64_t>>;
+  EXPECT_EQ(ids_of(fold(candidates, collection, {}, 1, 400)), (Ids{{1, 5}}));
+  EXPECT_EQ(ids_of(fold(candidates, collection, {}, 1, 4)), (Ids{{1}}));
+  EXPECT_EQ(ids_of(fold(candidates, collection, {}, 2, 400)), (Ids{{1, 3, 5}, {2, 4}}));
+}
+
 TEST(Fold, WithoutFoldingEachIsAGroup) {
   Library library(4);
   for (int i = 0; i < 3; ++i) library.add(fmt::format("/{}.jpg", i), "jpeg", {1, 0, 0, 0});
@@ -217,9 +248,12 @@ TEST(Fold, WithoutFoldingEachIsAGroup) {
   std::mt19937 random(1);
   const Candidates candidates = all_rows(collection, random);
   SearchQuery query;
-  query.fold_duplicates = false;
-  EXPECT_EQ(fold(candidates, collection, query, 3).groups.size(), 3U);
-  EXPECT_TRUE(fold(candidates, collection, query, 2).settled);
+  query.group_duplicates = false;
+  EXPECT_EQ(fold(candidates, collection, query, 3, 3).groups.size(), 3U);
+  const Folding two = fold(candidates, collection, query, 2, 3);
+  EXPECT_TRUE(two.settled);
+  EXPECT_EQ(ids_of(two),
+            (std::vector<std::vector<int64_t>>{{candidates.best[0].id}, {candidates.best[1].id}}));
 }
 
 // 1,500 groups are a million pairs: seconds with a dot product for each, and a look-up of names.
@@ -240,7 +274,7 @@ TEST(Fold, ManyGroupsAreQuick) {
   const Candidates candidates = all_rows(collection, random);
   const auto time = [&](auto function) {
     const auto start = std::chrono::steady_clock::now();
-    const Folding folding = function(candidates, collection, SearchQuery{}, kRows);
+    const Folding folding = function(candidates, collection, SearchQuery{}, kRows, kRows);
     EXPECT_EQ(folding.groups.size(), size_t{kRows});
     return seconds_since(start);
   };

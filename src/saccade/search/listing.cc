@@ -15,10 +15,10 @@ bool is_listing(const SearchQuery& query) {
 
 Result<SearchAnswer> list_newest(const CollectionReader& collection, const SearchQuery& query) {
   if (query.k < 1) return fail(ErrorCode::kUsage, "k is {}, expected 1 or more", query.k);
-  if (query.cut || query.explain) {
+  if (query.min_probability || query.explain) {
     return fail(ErrorCode::kUsage,
                 "nothing to search for: images that are listed by date have no score to {}",
-                query.cut ? "cut by" : "explain");
+                query.min_probability ? "cut by" : "explain");
   }
   SearchAnswer answer;
   answer.query = query;

@@ -75,7 +75,7 @@ TEST_F(Listing, TheFilterDecidesWhichAndKHowMany) {
   query.filter = "format=";
   EXPECT_EQ(list_newest(open(), query).error().code, ErrorCode::kUsage);
   query = {};
-  query.cut = 0.5;
+  query.min_probability = 0.5;
   EXPECT_EQ(list_newest(open(), query).error().code, ErrorCode::kUsage);
   query = {};
   query.k = 0;

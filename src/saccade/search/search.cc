@@ -103,7 +103,7 @@ Result<std::vector<SearchHit>> hits_of(const CollectionReader& collection, const
 // Calibration that judges the hits of this kind of query, or the reason why there is none.
 struct Judge {
   const Background::Kind* kind = nullptr;
-  // For a text whose words count too: evidence of both sides. Null: by `kind` alone.
+  // Evidence of both sides, for a text whose words count too. `nullptr`: it is judged by `kind` alone.
   const Background::Texts* texts = nullptr;
   std::string reason;
 
@@ -238,7 +238,7 @@ Result<Folding> cut_and_fold(Candidates candidates, Words& words,
   const std::vector<std::string> asked = caption_words(query.text.str());
   std::vector<Candidate> left;
   const auto is_likely = [&](const Candidate& candidate) {
-    return likelihoods.at(candidate.row).right >= *query.cut;
+    return likelihoods.at(candidate.row).right >= *query.min_probability;
   };
   for (const auto& [row, likelihood] : likelihoods) {
     if (!(matching.best >= likelihood.right)) matching.best = likelihood.right;
@@ -257,7 +257,8 @@ Result<Folding> cut_and_fold(Candidates candidates, Words& words,
   if (words.change()) {
     words.ranks = fuse_ranks(words.ranking, query.keyword_weight, words.scale, candidates.best);
   }
-  Folding folding = fold(candidates, collection, query, std::ssize(candidates.best));
+  Folding folding =
+      fold(candidates, collection, query, std::ssize(candidates.best), std::ssize(candidates.best));
   matching.passed = std::ssize(folding.groups);
   if (matching.passed > query.k) folding.groups.resize(static_cast<size_t>(query.k));
   return folding;
@@ -357,7 +358,7 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
   Folding folding;
   Candidates candidates;
   std::map<int64_t, HitLikelihood> likelihoods;
-  if (by != nullptr && query.cut) {
+  if (by != nullptr && query.min_probability) {
     // One more than are looked at, so that `complete` can be seen; further where that many score alike.
     for (int64_t count = std::max(query.k, kCutDepth) + 1; candidates.best.empty() && !candidates.complete;
          count *= 4) {
@@ -372,6 +373,8 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
                    cut_and_fold(std::move(candidates), words, likelihoods, collection, query, answer));
     folding.settled = true;
   }
+  // The same copies are grouped whether or not hits are judged, which looks at more candidates.
+  const int64_t depth = first_count(query, answer.searched, late != nullptr, false, words.change());
   for (int64_t count = first_count(query, answer.searched, late != nullptr, by != nullptr, words.change());
        !folding.settled; count *= 4) {
     count = std::min(count, answer.searched + 1);
@@ -384,7 +387,7 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
     }
     say_how(candidates);
     if (!words.change()) {
-      folding = fold(candidates, collection, query, query.k);
+      folding = fold(candidates, collection, query, query.k, depth);
       continue;
     }
     // Ranks by vectors are counted down to kWordDepth: so many must be there, and where
@@ -394,7 +397,7 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
     Candidates fused = candidates;
     if (late != nullptr) words.scale = late_scale(fused.best);
     words.ranks = fuse_ranks(words.ranking, query.keyword_weight, words.scale, fused.best);
-    folding = fold(fused, collection, query, query.k);
+    folding = fold(fused, collection, query, query.k, depth);
   }
   SACCADE_TRY(check_stop(query));
   SACCADE_ASSIGN(answer.hits, hits_of(collection, folding.groups, late != nullptr));
@@ -408,7 +411,7 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
     SACCADE_ASSIGN(hit.keywords, keyword_hit(collection, *ranked->second->by_words, words.ranking.report));
   }
   if (by == nullptr) return answer;
-  if (!query.cut) likelihoods = judge(collection, row, *by, candidates, words, answer);
+  if (!query.min_probability) likelihoods = judge(collection, row, *by, candidates, words, answer);
   for (SearchHit& hit : answer.hits) {
     const auto found = likelihoods.find(hit.item.row);
     if (found == likelihoods.end()) continue;
@@ -477,7 +480,7 @@ Result<SearchAnswer> search_index(const CollectionReader& collection, std::span<
   asked.terms = terms;
   asked.counted = unwanted;
   int64_t least = query.rescore > 0 ? query.rescore : kFirstWindow;
-  if (query.cut) least = std::max(least, std::max(query.k, kCutDepth) + 1);
+  if (query.min_probability) least = std::max(least, std::max(query.k, kCutDepth) + 1);
   asked.count = std::min(std::max(4 * query.k + 32, least), index.most());
   Whole whole;
   SACCADE_ASSIGN(whole.sample, index.sample());
@@ -495,7 +498,7 @@ Result<SearchAnswer> search_index(const CollectionReader& collection, std::span<
     SACCADE_ASSIGN(SearchAnswer answer,
                    search_with(window, row, nullptr, by, query, pool, logit_scale, finder, &whole));
     // Hits that a cut leaves out are not replaced.
-    const bool enough = query.cut || std::ssize(answer.hits) >= query.k;
+    const bool enough = query.min_probability || std::ssize(answer.hits) >= query.k;
     const bool grows = compared > std::exchange(before, compared);
     if (!enough && grows && !nearest.complete && asked.count < index.most()) continue;
     for (SearchHit& hit : answer.hits) {
@@ -586,11 +589,12 @@ Result<SearchAnswer> search_encoded(const CollectionReader& collection, EncoderB
 Result<SearchAnswer> search_encoded(const CollectionReader& collection, EncoderBackend& encoder,
                                     const EncodedQuery& encoded, const SearchQuery& query, ThreadPool& pool,
                                     RowFinder& finder) {
-  if (query.cut && !(*query.cut >= 0 && *query.cut <= 1)) {
-    return fail(ErrorCode::kUsage, "the cut is {}, expected a probability", *query.cut);
+  if (query.min_probability && !(*query.min_probability >= 0 && *query.min_probability <= 1)) {
+    return fail(ErrorCode::kUsage, "the minimum match probability is {}, expected 0 to 1",
+                *query.min_probability);
   }
   const Judge judge = judge_of(collection, query);
-  if (query.cut && !judge.tells()) {
+  if (query.min_probability && !judge.tells()) {
     return fail(ErrorCode::kUnsupported, "hits have no match probabilities to cut by: {}", judge.reason);
   }
   SearchAnswer answer;

@@ -34,7 +34,7 @@ Result<EncodedQuery> encode_query(const CollectionReader& collection, EncoderBac
                                   const SearchQuery& query);
 
 // Returns the hits for one row of the collection's space, ordered by score, then by id. Ignores query.text,
-// query.background and query.cut; of query.images, stored ones are excluded. kUsage for k < 1, a broken filter or a row that is not finite;
+// query.background and query.min_probability; of query.images, stored ones are excluded. kUsage for k < 1, a broken filter or a row that is not finite;
 // kMismatch for a row of another width; kBadData for a collection whose files were truncated since it was
 // opened. Thread-safe. Cost: one pass over all rows (find_rows) and a catalog look-up for each image shown.
 // Many near-duplicates at the top need another pass each time the number of candidates grows fourfold.
@@ -44,7 +44,7 @@ Result<SearchAnswer> search_row(const CollectionReader& collection, std::span<co
 // Searches by an encoded query. If the collection keeps late interaction rows, the mean of the query's rows
 // finds candidates, and all its rows rank them. If every image is a candidate, the first stage is skipped. A
 // query without such rows is compared by the one row alone. Cost: also MaxSim (max_sim.h) of the candidates.
-// With query.background hits have a match probability, and those below query.cut are dropped. A cut without
+// With query.background hits have a match probability, and those below query.min_probability are dropped. A cut without
 // calibration returns kUnsupported, with the reason. This costs a fraction of a millisecond.
 Result<SearchAnswer> search_encoded(const CollectionReader& collection, EncoderBackend& encoder,
                                     const EncodedQuery& encoded, const SearchQuery& query, ThreadPool& pool);

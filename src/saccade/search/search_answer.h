@@ -86,14 +86,14 @@ struct Matching {
   // program.
   bool shipped = false;
   double best = HitLikelihood::kUnknown;  // likelihood of the likeliest hit, before the cut
-  // Number of examined images that Query::cut excluded, and the number of hits that pass, with
+  // Number of examined images that Query::min_probability excluded, and the number of hits that pass, with
   // near-duplicates grouped.
   int64_t cut_hits = 0;
   int64_t passed = 0;
   bool more = false;  // the last picture looked at passes too: below it there may be others
 };
 
-// What is known of an answer that was found through the collection's approximate index.
+// Recall of an answer that was found through the collection's approximate index.
 struct Approximation {
   double recall = 0;    // share of the best 10 that such a search finds, measured when the index was built
   int64_t queries = 0;  // that it was measured on

@@ -29,7 +29,7 @@ class Composer;     // model/composers/composer.h
 // starter on 1,211 icons, emoji and drawings of 80 x 80 pixels, every hundredth it was trained on. 99.8% stay
 // above it when scaled to 90% and 99.5% when saved as JPEG of quality 75, and none has another image that
 // close. At 0.99 no copy is missed, but 0.7% have another image that close. A wrongly grouped image is still
-// listed under the hit it resembles; fold_duplicates = false shows it.
+// listed under the hit it resembles; group_duplicates = false shows it.
 inline constexpr float kDuplicateCosine = 0.999F;
 
 // Policy for a text that is longer than the encoder's context.
@@ -101,7 +101,7 @@ struct SearchQuery {
   std::variant<Fusion, std::shared_ptr<Composer>> fusion = {};
   int64_t k = 10;      // hits wanted, at least 1
   std::string filter;  // parse_filter's language; empty: everything
-  bool fold_duplicates = true;
+  bool group_duplicates = true;
   float duplicate_cosine = kDuplicateCosine;
   DecodeOptions limits;  // for the picture, as in IngestOptions
   // Number of images that late interaction scores by all their rows, chosen by their mean row. It is at least
@@ -123,7 +123,7 @@ struct SearchQuery {
   std::shared_ptr<const Background> background = {};
   // Minimum match probability of hits, [0, 1]; requires calibration data that give probabilities. The best
   // max(k, kCutDepth) images are examined, so that the answer reports how many pass; k of them are its hits.
-  std::optional<double> cut = {};
+  std::optional<double> min_probability = {};
   // Among the hits shown; ranks stay those by score.
   HitOrder order = HitOrder::kScore;
 

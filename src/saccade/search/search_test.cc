@@ -281,7 +281,7 @@ TEST_F(SearchTest, TiesAreBrokenByIdEvenWhereRowsAreInAnotherOrder) {
   }
   ASSERT_TRUE(writer_->commit(change).has_value());
   SearchQuery query = text_query("a", 7);
-  query.fold_duplicates = false;
+  query.group_duplicates = false;
   const SearchAnswer answer = answer_to(query);
   ASSERT_EQ(answer.hits.size(), 7U);
   for (size_t i = 0; i < 7; ++i) EXPECT_EQ(answer.hits[i].item.id, static_cast<int64_t>(i) + 1);
@@ -296,7 +296,7 @@ TEST_F(SearchTest, NearDuplicatesAreFoldedUnderTheBestOfThem) {
   EXPECT_TRUE(folded.hits[0].folded[0].same_bytes);
   EXPECT_FALSE(folded.hits[0].folded[1].same_bytes);
   SearchQuery query = text_query("a", 2);
-  query.fold_duplicates = false;
+  query.group_duplicates = false;
   EXPECT_THAT(paths(answer_to(query)), testing::ElementsAre("/pictures/a", "/pictures/same"));
 }
 
@@ -311,7 +311,7 @@ TEST_F(SearchTest, ARawFileIsShownOnceWithThePictureMadeOfIt) {
               testing::ElementsAre("/pictures/x.jpg", "  /pictures/x.CR2", "  /pictures/x.DNG",
                                    "/pictures/sub/x.jpg", "/pictures/y.png", "  /pictures/y.CR2"));
   SearchQuery query = text_query("a", 6);
-  query.fold_duplicates = false;
+  query.group_duplicates = false;
   EXPECT_EQ(answer_to(query).hits.size(), 6U);
 }
 
@@ -349,8 +349,8 @@ TEST_F(SearchTest, HitsSayWhatTheirFilesDoAndAreOrderedByIt) {
   const SearchAnswer answer = answer_to(query);
   EXPECT_THAT(paths(answer), testing::ElementsAre("/pictures/young", "/pictures/old"));
   const Json json = answer_json(answer);
-  EXPECT_EQ(json["hits"][0]["facts"], Json::object());
-  EXPECT_EQ(json["hits"][1]["facts"], (Json{{"taken", "2001-09-09T01:46:40"}, {"camera", "Leica"}}));
+  EXPECT_EQ(json["hits"][0]["metadata"], Json::object());
+  EXPECT_EQ(json["hits"][1]["metadata"], (Json{{"taken", "2001-09-09T01:46:40"}, {"camera", "Leica"}}));
   EXPECT_EQ(json["hits"][0]["dated_by"], "file");
   EXPECT_EQ(json["hits"][1]["dated_by"], "taken");
 }
@@ -432,7 +432,7 @@ TEST_F(SearchTest, RowsInEightBitsChangeNoAnswer) {
         for (const bool folding : {true, false}) {
           SearchQuery query = text_query(text, k);
           query.filter = filter;
-          query.fold_duplicates = folding;
+          query.group_duplicates = folding;
           const auto found = search(with, encoder_, query, pool_);
           const auto expected = search(without, encoder_, query, pool_);
           ASSERT_TRUE(found.has_value() && expected.has_value());
@@ -685,13 +685,13 @@ TEST_F(SearchTest, JsonHasTheDocumentedFields) {
   const Json json = answer_json(answer_to(text_query("a", 2)));
   EXPECT_EQ(
       dump_json(json["query"]),
-      R"({"text":"a","image":null,"k":2,"filter":null,"group_duplicates":true,"cut":null,"order":"score","compose":null,"parts":null})");
+      R"({"text":"a","image":null,"k":2,"filter":null,"group_duplicates":true,"min_probability":null,"order":"score","compose":null,"parts":null})");
   EXPECT_EQ(dump_json(json["tokens"]), R"({"used":1,"dropped":0,"chunks":1})");
   EXPECT_TRUE(json["effective_length"].is_null());
   EXPECT_EQ(
       dump_json(json["hits"][0]),
       R"({"rank":1,"id":1,"path":"/pictures/a","second":null,"score":1.0,"match":null,"match_probability":null,"date":0,"dated_by":"file",)"
-      R"("caption":"picture a","width":10,"height":10,"format":"png","file_here":true,"facts":{},"near_duplicates":[{"id":2,"path":"/pictures/same","second":null,"score":1.0,"same_bytes":true}],"vector_rank":null,"keywords":null})");
+      R"("caption":"picture a","width":10,"height":10,"format":"png","file_here":true,"metadata":{},"near_duplicates":[{"id":2,"path":"/pictures/same","second":null,"score":1.0,"same_bytes":true}],"vector_rank":null,"keywords":null})");
   EXPECT_EQ(json["searched"], 3);
   EXPECT_THAT(dump_json(json), HasSubstr("/pictures/b\xEF\xBF\xBD"));
 }

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/process/memory_reserve.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/serve/http_server_state.h"
@@ -321,7 +322,7 @@ awaitable<void> HttpServerState::handle(Connection& connection, HttpRequest& req
   asio::post(at_once ? at_once_workers : workers, [this, turn, started, at_once] {
     if (!turn->take()) return;
     turn->queued = seconds_since(started);
-    // Where the reserve was needed, nothing larger than an answer at once is begun.
+    // Once the reserve was needed, nothing larger than an answer at once is begun.
     const bool memory = at_once || restore_memory_reserve();
     run(turn->request, turn->connection->gone(), memory, turn->queued, turn->response);
     asio::post(turn->connection->executor(), [turn] {

@@ -49,6 +49,26 @@ class Models : public testing::Test {
   test::TestFolder folder_;
 };
 
+TEST_F(Models, WhatDoesNotRunOnTheDeviceIsServedOnTheProcessor) {
+  ServedModels models(ModelLimits{});
+  std::vector<std::string> notes;
+  const NoteCallback note = [&](const Note& told) { notes.push_back(told.text); };
+  const fs::path siglip = fs::path(test::kSourceDir) / "tests/golden/siglip";
+  const auto other = models.add(siglip, {.device = "cuda"}, note);
+  ASSERT_TRUE(other) << other.error().message;
+  EXPECT_EQ((*other)->info.device, "cpu");
+  EXPECT_THAT(notes, testing::Contains(HasSubstr("served on the processor: device cuda: family siglip")));
+  EXPECT_TRUE((*other)->encoder());
+  notes.clear();
+  const auto eight_bits =
+      models.add(checkpoint("a"), {.precision = Precision::kInt8, .device = "cuda"}, note);
+  ASSERT_TRUE(eight_bits) << eight_bits.error().message;
+  EXPECT_EQ((*eight_bits)->info.device, "cpu");
+  EXPECT_THAT(notes, testing::Contains(HasSubstr("precision int8")));
+  EXPECT_EQ(models.add(siglip, {.precision = Precision::kBf16, .device = "gpu"}).error().code,
+            ErrorCode::kUsage);
+}
+
 TEST_F(Models, OneThatIsRetiredIsUnloadedAndComesBackWhenItIsAdded) {
   ServedModels models(ModelLimits{});
   ServedModel* a = add(models, "a");

@@ -1,19 +1,12 @@
 #include "saccade/serve/request_origin.h"
 
-#include <algorithm>
-#include <cctype>
 #include <string>
 
+#include "saccade/core/ascii.h"
 #include "saccade/hub/address_range.h"
 
 namespace saccade::serve {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(), [](unsigned char c) { return std::tolower(c); });
-  return result;
-}
 
 struct HostAndPort {
   std::string host;  // in lower case; an address of IPv6 in its brackets
@@ -34,7 +27,7 @@ HostAndPort host_and_port(std::string_view text) {
 bool is_own_origin(std::string_view origin, std::string_view host) {
   const size_t slashes = origin.find("://");
   if (slashes == std::string_view::npos || host.empty()) return false;  // "null" is sent by sandboxed pages
-  const std::string scheme = lower(origin.substr(0, slashes));
+  const std::string scheme = lower_ascii(origin.substr(0, slashes));
   const std::string_view usual = scheme == "https" ? "443" : scheme == "http" ? "80" : "";
   HostAndPort from = host_and_port(origin.substr(slashes + 3));
   HostAndPort own = host_and_port(host);

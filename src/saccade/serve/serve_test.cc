@@ -88,15 +88,17 @@ TEST_F(Serving, SearchesAsTheEngineDoes) {
       {{{"text", "stripes"}, {"keyword_weight", 0}, {"group_duplicates", false}},
        "stripes",
        {.keyword_weight = 0, .group_duplicates = false}},
-      {{{"text", "a"}, {"filter", "id>2"}, {"sort", "date"}}, "a", {.filter = "id>2", .order = Order::kDate}},
-      {{{"text", std::string(400, 'a') + " b"}, {"long_query", "chunk"}},
+      {{{"text", "a"}, {"filter", "id>2"}, {"order", "date"}},
+       "a",
+       {.filter = "id>2", .order = Order::kDate}},
+      {{{"text", std::string(400, 'a') + " b"}, {"chunk_long_text", true}},
        std::string(400, 'a') + " b",
        {.chunk_long_text = true}},
       {{{"image", data_address(4)}, {"k", 2}}, Query::image(image()), {.k = 2}},
       {{{"image", data_address(4)}, {"text", "but at night"}}, Query::image(image()).but("but at night")},
       {{{"image", data_address(4)}, {"text", "but at night"}, {"literal", true}},
        Query::literal("but at night").and_image(image())},
-      {{{"image", data_address(4)}, {"text", "red"}, {"compose", "slerp"}, {"weight", 0.3}},
+      {{{"image", data_address(4)}, {"text", "red"}, {"compose", "slerp"}, {"text_weight", 0.3}},
        Query::image(image()).but("red").compose(Compose::kSlerp, 0.3)},
       {{{"image", data_address(4)}, {"text", "red"}, {"compose", "direction"}, {"was", "blue"}},
        Query::image(image()).but("red").compose(Compose::kDirection).was("blue")},
@@ -169,17 +171,50 @@ TEST_F(Serving, SearchesByAPictureAndByOneOfItsOwn) {
     body.update(more);
     return post("/api/search", body.dump());
   };
-  const Json alone = json_of(composed({{"compose", "slerp"}, {"weight", 0}}));
+  const Json alone = json_of(composed({{"compose", "slerp"}, {"text_weight", 0}}));
   EXPECT_EQ(alone["hits"][0]["id"], by_picture["hits"][0]["id"]);
   EXPECT_NEAR(alone["hits"][0]["score"].get<double>(), 1, 1e-5);
   EXPECT_EQ(alone["query"]["compose"]["method"], "slerp");
   EXPECT_EQ(json_of(composed(Json::object()))["query"]["compose"]["text_weight"], 1.0);
   EXPECT_EQ(composed({{"compose", "learned"}}).status, 400);
-  EXPECT_EQ(composed({{"weight", 1.5}}).status, 400);
+  EXPECT_EQ(composed({{"text_weight", 1.5}}).status, 400);
   EXPECT_EQ(composed({{"was", "green"}}).status, 400);
   const HttpResponse alone_in_words = post("/api/search", R"({"text": "red", "compose": "slerp"})");
   EXPECT_EQ(alone_in_words.status, 400);
   EXPECT_THAT(alone_in_words.body, HasSubstr("no \\\"image\\\" or \\\"like\\\""));
+}
+
+// Fields under their earlier names, in a body and in a query string.
+TEST_F(Serving, EarlierNamesOfFieldsAreAccepted) {
+  const std::string text = std::string(400, 'a') + " b";
+  const auto hits = [&](const Json& body) { return json_of(post("/api/search", body.dump()))["hits"]; };
+  const auto tokens = [&](const Json& body) { return json_of(post("/api/search", body.dump()))["tokens"]; };
+  const Json dated = hits({{"text", "red"}, {"order", "date"}});
+  EXPECT_NE(dated, hits({{"text", "red"}}));
+  EXPECT_EQ(hits({{"text", "red"}, {"sort", "date"}}), dated);
+  EXPECT_EQ(json_of(get("/api/search?q=red&sort=date"))["hits"], dated);
+  const Json chunks = tokens({{"text", text}, {"chunk_long_text", true}});
+  EXPECT_EQ(chunks["dropped"], 0);
+  EXPECT_EQ(tokens({{"text", text}, {"long_query", "chunk"}}), chunks);
+  EXPECT_EQ(tokens({{"text", text}, {"long_query", "truncate"}}), tokens({{"text", text}}));
+  EXPECT_EQ(json_of(get("/api/search?long_query=chunk&q=" + std::string(400, 'a')))["tokens"]["dropped"], 0);
+  const Json composed = {{"image", data_address(4)}, {"text", "red"}, {"compose", "slerp"}};
+  const auto weighted = [&](const char* name, double weight) {
+    Json body = composed;
+    body[name] = weight;
+    return json_of(post("/api/search", body.dump()));
+  };
+  EXPECT_EQ(weighted("weight", 0.2)["query"]["compose"], weighted("text_weight", 0.2)["query"]["compose"]);
+  EXPECT_EQ(weighted("weight", 0.2)["query"]["compose"]["method"], "slerp");
+  EXPECT_EQ(get("/api/search?q=a&cut=2").body, get("/api/search?q=a&min_probability=2").body);
+  // Both names at once, and a word of neither kind.
+  for (const char* body : {R"({"text": "a", "sort": "date", "order": "date"})",
+                           R"({"text": "a", "cut": 0.5, "min_probability": 0.5})"}) {
+    EXPECT_THAT(json_of(post("/api/search", body))["error"]["message"].get<std::string>(),
+                HasSubstr("are the same"));
+  }
+  EXPECT_EQ(get("/api/search?q=a&long_query=both").status, 400);
+  EXPECT_EQ(get("/api/search?q=a&chunk_long_text=chunk").status, 400);
 }
 
 // A composer that sums, over the collection's encoder: what it answers is known.
@@ -215,9 +250,9 @@ TEST_F(Serving, ACollectionsComposerMakesTheQuery) {
     EXPECT_NEAR(after["hits"][i]["score"].get<double>(), before["hits"][i]["score"].get<double>(), 1e-5);
   }
   EXPECT_EQ(json_of(composed({{"compose", "composer"}}))["query"]["compose"]["kind"], "sum");
-  EXPECT_EQ(json_of(composed({{"weight", 0.5}}))["query"]["compose"]["method"], "sum");
+  EXPECT_EQ(json_of(composed({{"text_weight", 0.5}}))["query"]["compose"]["method"], "sum");
   EXPECT_EQ(json_of(composed({{"compose", "slerp"}}))["query"]["compose"]["method"], "slerp");
-  EXPECT_EQ(composed({{"compose", "composer"}, {"weight", 0.5}}).status, 400);
+  EXPECT_EQ(composed({{"compose", "composer"}, {"text_weight", 0.5}}).status, 400);
 
   // A collection that grows does not load it again.
   const Composer* const opened = served.now()->composer().value().get();
@@ -309,7 +344,7 @@ TEST_F(Serving, PagesByDateRepeatNothingAndOmitNothing) {
     ASSERT_GE(expected.size(), 5U);
     std::set<int64_t> shown;
     for (size_t offset = 0; offset < expected.size(); offset += 2) {
-      const Json page = json_of(get(fmt::format("{}&sort=date&k=2&offset={}", query, offset)));
+      const Json page = json_of(get(fmt::format("{}&order=date&k=2&offset={}", query, offset)));
       ASSERT_EQ(page["hits"].size(), std::min<size_t>(2, expected.size() - offset));
       for (const Json& hit : page["hits"]) {
         EXPECT_TRUE(shown.insert(hit["id"].get<int64_t>()).second) << hit.dump();
@@ -425,9 +460,9 @@ TEST_F(Serving, ListsByWhenPicturesWereTaken) {
         fmt::format("/api/collections/my pictures/images/{}", all["images"][place]["id"].get<int64_t>())));
   };
   EXPECT_EQ(facts_of(0)["dated_by"], "taken");
-  EXPECT_EQ(facts_of(0)["facts"], Json({{"taken", "2096-10-02T07:06:40"}}));
+  EXPECT_EQ(facts_of(0)["metadata"], Json({{"taken", "2096-10-02T07:06:40"}}));
   EXPECT_EQ(facts_of(1)["dated_by"], "file");
-  EXPECT_EQ(facts_of(1)["facts"], Json::object());
+  EXPECT_EQ(facts_of(1)["metadata"], Json::object());
 }
 
 TEST_F(Serving, FramesAreShownAndTheirVideosSent) {
@@ -553,8 +588,8 @@ TEST_F(Serving, BadRequestsAreOneSentence) {
   refused(get("/api/search?q=a&k=0"), 400, "\"k\": 0");
   refused(get("/api/search?q=a&k=9223372036854775807&offset=1"), 400, "both together at most 1000");
   refused(get("/api/search?q=a&k=x"), 400, "\"x\" is no number");
-  refused(get("/api/search?q=a&cut=2"), 400, "expected 0 to 1");
-  refused(get("/api/search?q=a&sort=size"), 400, "expected one of score, date");
+  refused(get("/api/search?q=a&min_probability=2"), 400, "expected 0 to 1");
+  refused(get("/api/search?q=a&order=size"), 400, "expected one of score, date");
   refused(get("/api/search?q=a&filter=width>"), 400, "filter");
   refused(post("/api/search", Json{{"like", 1}, {"image", data_address(1)}}.dump()), 400,
           "one image is enough");

@@ -20,8 +20,8 @@ namespace {
 
 // Returns a string that changes with the collection: the stamps of the files that every change touches. It is
 // empty while a further change might leave the stamps as they are. The collection must then be checked again
-// the next time. For an address: the class that is there, its number of images, and the time of its
-// calibration data.
+// the next time. An address's state is the class that is there, its number of images, and the time of
+// its calibration data.
 Result<std::string> state_of(const std::filesystem::path& folder) {
   if (weaviate::is_address(folder)) {
     SACCADE_ASSIGN(const CollectionReader there, CollectionReader::open(folder));

@@ -68,7 +68,7 @@ class ServedCollection {
   Result<std::shared_ptr<const std::vector<PlaceByDate>>> newest(
       const std::shared_ptr<const CollectionSnapshot>& snapshot) const;
   // Reopens the collection if its files have changed since, or within the last two seconds; one in a Weaviate cluster if
-  // its class or its number of images has changed. That also finds another
+  // its class or its number of images has changed. This also finds another
   // collection in its place, such as behind a link or an alias that now leads elsewhere. One of another checkpoint is opened
   // with its model beside the old one, on which requests end undisturbed. If it cannot be opened, returns the error
   // (kMismatch for one of another checkpoint, which is tried again after kRetrySeconds) and keeps what was open. Thread-safe.

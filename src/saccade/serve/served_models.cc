@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "saccade/model/checkpoints/fingerprint.h"
+#include "saccade/model/device/device_name.h"
 #include "saccade/model/options/precision_names.h"
 #include "saccade/search/explain/explain_hits.h"
 
@@ -37,6 +38,23 @@ void add(const SharedEncoder::Counts& more, SharedEncoder::Counts& counts) {
   for (size_t i = 0; i < counts.of_size.size(); ++i) counts.of_size[i] += more.of_size[i];
 }
 
+// Returns the options with the processor as device if the given one does not run this model: a server may have
+// models of several families.
+Result<BackendOptions> possible_options(const std::filesystem::path& checkpoint,
+                                        const BackendOptions& options, const NoteCallback& note) {
+  BackendOptions possible = options;
+  const Status runs = check_runs_on_device(checkpoint, options);
+  if (runs) return possible;
+  if (runs.error().code != ErrorCode::kUnsupported || is_processor(options.device)) return fail(runs.error());
+  possible.device = kProcessor;
+  if (note) {
+    note({fmt::format("checkpoint {} is served on the processor: {}", checkpoint.string(),
+                      runs.error().message),
+          false});
+  }
+  return possible;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<SharedEncoder>> ServedModel::encoder() {
@@ -53,7 +71,8 @@ Result<ServedModel*> ServedModels::add(const std::filesystem::path& checkpoint, 
     model->retired_ = false;
     return model.get();
   }
-  SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(checkpoint.string(), options));
+  SACCADE_ASSIGN(const BackendOptions possible, possible_options(checkpoint, options, note));
+  SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(checkpoint.string(), possible));
   auto model = std::make_unique<ServedModel>();
   const NoteCallback kept = [&](const Note& told) {
     if (told.warning) model->warnings.push_back(told.text);
@@ -61,7 +80,7 @@ Result<ServedModel*> ServedModels::add(const std::filesystem::path& checkpoint, 
   };
   note_of_loaded(loaded, kept);
   model->owner_ = this;
-  model->options_ = options;
+  model->options_ = possible;
   model->id = std::move(loaded.id);
   model->info = loaded.encoder->info();
   model->name = model->id.name;

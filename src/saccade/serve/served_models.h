@@ -73,7 +73,8 @@ class ServedModels {
   ServedModels& operator=(const ServedModels&) = delete;
 
   // Adds a checkpoint and loads it, unless the same one exists in the same precision. kLimit if it alone
-  // exceeds the memory limit. `note` is told what people should know of it. Thread-safe; callers take turns.
+  // exceeds the memory limit. A model that does not run on the device, by its family or precision, is loaded on the
+  // processor. `note` is told what people should know of it. Thread-safe; callers take turns.
   Result<ServedModel*> add(const std::filesystem::path& checkpoint, const BackendOptions& options,
                            const NoteCallback& note = {});
   // Returns the models in the order in which they were added, without those that were retired. Thread-safe.

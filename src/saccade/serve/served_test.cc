@@ -29,6 +29,18 @@ using testing::HasSubstr;
 
 using Following = ServingTest;
 
+// The models of collections are loaded on the server's device, as those that are named.
+TEST_F(Following, ModelsAreLoadedOnTheServersDevice) {
+  EXPECT_EQ(json_of(get("/api/models"))["models"][0]["device"], "cpu");
+  ServedOptions options;
+  options.collections = {folder_};
+  options.encoder.device = "gpu";
+  const auto served = Served::open(options);
+  ASSERT_FALSE(served);
+  EXPECT_EQ(served.error().code, ErrorCode::kUsage);
+  EXPECT_THAT(served.error().message, HasSubstr("device \"gpu\", expected cpu, cuda"));
+}
+
 // File systems' clocks go in steps: a look between two changes of one step sees what the second leaves.
 TEST_F(Following, MissesNoChangeThatComesAtOnceAfterAnother) {
   for (int i = 100; i < 200; ++i) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/base64.h"
 #include "saccade/search/listing.h"
 #include "saccade/serve/files/indexed_files.h"
@@ -69,7 +70,7 @@ std::string key_of_authorization(std::string_view header) {
   return colon == std::string::npos ? std::string() : pair->substr(colon + 1);
 }
 
-// What a request's keys allow together: those of Authorization, X-API-Key, and a browser's cookie. One that is wrong hides
+// Returns the access that a request's keys allow together: those of Authorization, X-API-Key, and a browser's cookie. One that is wrong hides
 // none of the others.
 Access access_of(const Keys& keys, const HttpRequest& request) {
   Access access = keys.access_of(cookie(request, kKeyCookie));

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -84,6 +85,30 @@ TEST_F(Soak, AFullServerRefusesAndGoesOn) {
   EXPECT_GT(refused, 10);
   EXPECT_GT(outcome.statuses["search"][200], 10);
   expect_empty(*server);
+}
+
+// Benchmarks rely on it that a request's time counts from its arrival, however long those before it take.
+TEST_F(Soak, RequestsThatArriveByThemselvesWaitForThoseBefore) {
+  HttpServerOptions options;
+  options.port = 0;
+  options.workers = 1;
+  HttpHandlers handlers;
+  handlers.handle = [](const HttpRequest&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    return HttpResponse{};
+  };
+  const auto server = HttpServer::start(options, handlers).value();
+  const std::vector<test::LoadKind> kinds = {
+      {.name = "slow", .request = test::load_request("GET", "/"), .right = {200}}};
+  // Twice as many as the server can answer: the last ones wait for about a second.
+  test::LoadOutcome outcome = test::put_at_rate(server->port(), 40, 2, kinds);
+  EXPECT_THAT(outcome.wrong, IsEmpty());
+  EXPECT_GT(outcome.requests, 40);
+  EXPECT_LT(outcome.requests, 130);
+  EXPECT_EQ(outcome.statuses["slow"][200], outcome.requests);
+  EXPECT_GE(outcome.percentile(0), 0.05);
+  EXPECT_GT(outcome.percentile(0.99), 0.4);
+  EXPECT_GT(outcome.percentile(0.99), 3 * outcome.percentile(0.05));
 }
 
 }  // namespace

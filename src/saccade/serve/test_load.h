@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <boost/asio/as_tuple.hpp>
@@ -280,6 +282,67 @@ inline LoadOutcome put_under_load(uint16_t port, int clients, double seconds,
   for (int i = 0; i < clients; ++i) asio::co_spawn(io, client(), asio::detached);
   io.run_until(options.cut_off ? until : until + kLoadPatience);
   for (; busy > 0 && !options.cut_off; --busy) wrong("no answer at all");
+  return outcome;
+}
+
+// Sends requests that arrive by themselves, `rate` a second on average (Poisson), for `seconds`: an arrival does not wait for
+// earlier answers. It takes a connection that has its answer, or else a new one. A request's seconds count from its
+// arrival, so that a late start counts too.
+inline LoadOutcome put_at_rate(uint16_t port, double rate, double seconds, const std::vector<LoadKind>& kinds,
+                               const LoadOptions& options = {}) {
+  asio::io_context io{1};
+  LoadOutcome outcome;
+  std::mt19937 random(options.seed);
+  std::exponential_distribution<double> gap(rate);
+  std::vector<std::unique_ptr<LoadConnection>> idle;
+  int64_t busy = 0;
+  const auto ask = [&](const LoadKind& kind, LoadClock::time_point arrival) -> asio::awaitable<void> {
+    std::unique_ptr<LoadConnection> connection;
+    bool open = !idle.empty();
+    if (open) {
+      connection = std::move(idle.back());
+      idle.pop_back();
+    } else {
+      connection = std::make_unique<LoadConnection>(io, port);
+      open = co_await connection->open();
+      if (!open) ++outcome.not_opened;
+    }
+    int status = 0;
+    if (open) status = co_await ask_as(*connection, kind);
+    --busy;
+    ++outcome.requests;
+    ++outcome.statuses[kind.name][status];
+    if (status == 200) {
+      outcome.seconds.push_back(std::chrono::duration<double>(LoadClock::now() - arrival).count());
+      idle.push_back(std::move(connection));
+    }
+    const bool right =
+        status == 429 || status == 503 || std::ranges::find(kind.right, status) != kind.right.end();
+    if (right) co_return;
+    ++outcome.wrong_count;
+    if (outcome.wrong.size() < 20) outcome.wrong.push_back(kind.name + ": " + std::to_string(status));
+  };
+  const auto start = LoadClock::now();
+  const auto in = [](double time) {
+    return std::chrono::duration_cast<LoadClock::duration>(std::chrono::duration<double>(time));
+  };
+  const auto until = start + in(seconds);
+  const auto arrive = [&]() -> asio::awaitable<void> {
+    asio::steady_timer timer(io);
+    auto arrival = start + in(gap(random));
+    while (arrival < until) {
+      timer.expires_at(arrival);
+      (void)co_await timer.async_wait(kLoadAwait);
+      const LoadKind& kind = kinds[random() % kinds.size()];
+      ++busy;
+      asio::co_spawn(io, ask(kind, arrival), asio::detached);
+      arrival += in(gap(random));
+    }
+  };
+  asio::co_spawn(io, arrive(), asio::detached);
+  io.run_until(until + kLoadPatience);
+  outcome.wrong_count += busy;
+  if (busy > 0) outcome.wrong.emplace_back("no answer at all");
   return outcome;
 }
 

@@ -7,6 +7,7 @@
 
 #include <unicode/uchar.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/random.h"
 #include "saccade/text/normalize.h"
 #include "saccade/text/utf8.h"
@@ -47,10 +48,9 @@ std::vector<std::string> ascii_words(std::string_view text) {
   std::vector<std::string> words;
   bool inside = false;
   for (const char c : text) {
-    const bool upper = c >= 'A' && c <= 'Z';
-    const bool part = upper || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+    const bool part = is_ascii_alphanumeric(c);
     if (part && !inside) words.emplace_back();
-    if (part) words.back().push_back(upper ? static_cast<char>(c - 'A' + 'a') : c);
+    if (part) words.back().push_back(lower_ascii(c));
     inside = part;
   }
   return words;

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <optional>
 
+#include "saccade/core/ascii.h"
 #include "saccade/text/utf8.h"
 
 namespace saccade {
@@ -48,10 +49,7 @@ void append_numeric(std::string& out, uint32_t number) {
 }
 
 int digit_of(char c, int base) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (base == 16 && c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (base == 16 && c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
+  return base == 16 || is_ascii_digit(c) ? hex_digit(c) : -1;
 }
 
 // Decodes a reference; `rest` begins after "&#". Returns the number of bytes read, or 0 if it is not a

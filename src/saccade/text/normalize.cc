@@ -13,6 +13,7 @@
 #include <unicode/uchar.h>
 #include <unicode/uversion.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/text/html_unescape.h"
 #include "saccade/text/utf8.h"
 #include "saccade/tokenizer.h"
@@ -255,12 +256,8 @@ std::string clean_text(std::string_view text, TextCleanup cleanup) {
     }
     case TextCleanup::kLower:
       return lowercase_each(text);
-    case TextCleanup::kLowerAscii: {
-      std::string lower(text);
-      std::transform(lower.begin(), lower.end(), lower.begin(),
-                     [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-      return lower;
-    }
+    case TextCleanup::kLowerAscii:
+      return lower_ascii(text);
     case TextCleanup::kLavis:
       return clean_as_lavis(text);
   }

@@ -22,6 +22,7 @@ import {on_ground} from '../grounds.mjs';
 import {read_bootstrap, read_lucide, read_mdi, read_tabler, without_design_number} from '../icons.mjs';
 import {choose_icons, draw, read_iconify, take_apart} from '../iconify.mjs';
 import {lexicon_of, merge_equal_pictures} from '../manifests.mjs';
+import {kNewSets, read_names} from '../new_icons.mjs';
 import * as bpe from '../tokenizer.mjs';
 import {
   clean_text,
@@ -440,4 +441,23 @@ test('the tokenizer\'s files agree with each other', (context) => {
       `#version: 0.2\n${whole.model.merges.map((pair) => `${pair.join(' ')}\n`).join('')}`);
   assert.equal(vocabulary['<|endoftext|>'], size - 1);
   assert.equal(JSON.parse(read('tokenizer_config.json')).model_max_length, 32);
+});
+
+test('new icons: one caption, the name in words; a style does not make another class', (context) => {
+  const folder = make_folder(context, {});
+  const library = {
+    width: 20,
+    icons: {
+      'bell-o': {body: '<path d="M1 1h2"/>'},
+      'bell': {body: '<path d="M1 1h3"/>'},
+      'old': {body: '<path d="M1 1h4"/>', hidden: true}
+    }
+  };
+  const records =
+      read_names({prefix: 'vaadin', library, licence: 'Apache-2.0', style: kNewSets['new-icons'].vaadin, folder});
+  assert.deepEqual(records.map(({id, captions, group}) => [id, captions, group]), [
+    ['vaadin/bell', ['bell'], 'vaadin/bell'], ['vaadin/bell-o', ['bell o'], 'vaadin/bell']
+  ]);
+  assert.match(readFileSync(records[0].image, 'utf8'), /viewBox="0 0 20 16".*M1 1h3/);
+  assert.equal('dashicons/menu-alt3'.replace(kNewSets['new-icons'].dashicons, ''), 'dashicons/menu');
 });

@@ -3,6 +3,7 @@ import contextlib
 import io
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -36,7 +37,10 @@ STUDY = {
     "page": "docs/studies/small.md",
     "data": {"made": {"files": ["make.txt", "more.txt"], "commands": ["true"]}},
     "runs": {"one": {"data": ["made"], "command": "saccade-lab eval composed -o {runs}/one"},
-             "trained": {"data": ["made"], "folder": "trained/run", "command": "saccade-lab train composed -o {runs}/trained"}},
+             "trained": {"data": ["made"], "folder": "trained/run", "command": "saccade-lab train composed -o {runs}/trained"},
+             "seeded": {"data": ["made"], "seeds": [1, 3], "command": "{train} --seed {seed} -o {runs}/seeded-{seed}"},
+             "compared": {"data": ["made"], "reads": ["seeded"], "command": "saccade-lab eval --training {trainings} -o {runs}/compared"}},
+    "words": {"size": "--small", "train": "saccade-lab train {size}"},
     "tables": {
         "methods": {"runs": ["one"], "header": ["{one results[dataset=library,method=sum].queries} queries", "r@1"],
                     "rows": [{"each": [{"method": "sum"}, {"method": "slerp"}],
@@ -77,6 +81,7 @@ class Small(unittest.TestCase):
             self.write(f"build/studies/small/{name}/run.json", json.dumps(RUN))
             self.write(f"build/studies/small/{name}/metrics.json", json.dumps(METRICS))
         self.begin(study.hash_of(self.root, ["make.txt", "more.txt"]))
+        self.finish("one", "trained")
 
     def write(self, name, text):
         path = self.root / name
@@ -89,8 +94,30 @@ class Small(unittest.TestCase):
     def begin(self, data):
         self.write("build/studies/small/began.json", json.dumps({"commit": "0123456789ab", "data": data}))
 
+    def finish(self, *runs):
+        known = self.study().runs
+        self.write("build/studies/small/done.json",
+                   json.dumps({run: {"command": known[run]["command"], "seconds": 7} for run in runs}))
+
     def study(self):
         return study.Study("small", self.root)
+
+    def repository(self):
+        """A repository of the tree, and a program that notes its arguments."""
+        self.write("build/release/bin/saccade-lab", "#!/bin/sh\necho \"$@\" >>log\nexit 3\n")
+        (self.root / "build/release/bin/saccade-lab").chmod(0o755)
+        git = ["git", "-C", str(self.root), "-c", "user.name=n", "-c", "user.email=e"]
+        subprocess.run([*git, "init", "-q"], check=True)
+        subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "one"], check=True)
+        shutil.rmtree(self.root / "build/studies/small")
+
+    def measure(self, *names):
+        """The lines that the program noted, and what was said."""
+        (self.root / "log").unlink(missing_ok=True)
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            self.study().measure(names)
+        log = self.root / "log"
+        return log.read_text().splitlines() if log.exists() else [], said.getvalue()
 
     def page(self):
         return (self.root / "docs/studies/small.md").read_text()
@@ -108,7 +135,7 @@ class Small(unittest.TestCase):
 
 class Tables(Small):
     def test_the_page_has_the_records_figures_and_keeps_its_text(self):
-        self.assertEqual(self.study().write_tables(), ["methods", "ablations"])
+        self.assertEqual(self.study().write_tables(), (["methods", "ablations"], []))
         digest = study.hash_of(self.root, ["make.txt", "more.txt"])
         behind = f"\nCommit 0123456789ab. SHA-256 of the data: `library` {'a' * 12}, `val` {'b' * 12}.\n<!-- end -->\n"
         data = f"<!-- data: make.txt more.txt sha256:{digest} -->\n"
@@ -156,6 +183,39 @@ class Tables(Small):
                 "{other results[dataset=val].figures.r1}": ['no run "other" among this table\'s']}.items():
             self.refused(lambda cell=cell: self.table(["a"], [[cell]]), *parts)
         self.refused(lambda: self.table(["a", "b"], [["c"]]), "a row of 1 cells, the header has 2")
+        self.refused(lambda: self.table(["a"], [["{one results[dataset].figures}"]]), "cannot read [dataset]")
+
+    def test_rows_over_a_list(self):
+        over = {"over": "one results[dataset=library,method=sum].curve", "rows": [["{.n}", "{.r1|value}"]]}
+        self.assertEqual(self.table(["n", "r"], [over]), "| n | r |\n| --- | --- |\n| 3 | 0.500 |\n| 5 | 0.500 |\n")
+
+    def test_a_part_of_a_value_selects(self):
+        cell = "{one results[dataset=library,method~sl].figures.r1|value}"
+        self.assertEqual(self.table(["a"], [[cell]]), "| a |\n| --- |\n| 0.625 |\n")
+
+    def test_a_checkpoint_of_another_run_has_its_name(self):
+        checkpoints = [{"name": "starter", "path": "/x/models/starter"},
+                       {"name": "model", "path": "/x/build/studies/small/tuned/model"},
+                       {"name": "model-2", "path": "/x/build/studies/small/scratch/fuse/model"}]
+        metrics = {"results": [{"dataset": "edits", "model": "starter", "r": 0.5},
+                               {"dataset": "edits", "model": "model-2", "attention": {"r": -0.25, "low": -0.5, "high": 0.25}}],
+                   "comparisons": [{"dataset": "edits", "a": "model", "b": "starter", "r1": {"difference": 0.5}}]}
+        self.write("build/studies/small/one/run.json", json.dumps(dict(RUN, checkpoints=checkpoints)))
+        self.write("build/studies/small/one/metrics.json", json.dumps(metrics))
+        self.assertEqual(self.table(["a"], [["{one results[model=scratch].attention}"], ["{one comparisons[a=tuned,b=starter].r1}"]]),
+                         "| a |\n| --- |\n| -0.250 [-0.500, 0.250] |\n| 0.500 |\n")
+        checkpoints[2]["path"] = "/x/build/studies/small/tuned/fuse/model"
+        self.write("build/studies/small/one/run.json", json.dumps(dict(RUN, checkpoints=checkpoints)))
+        self.refused(lambda: self.table(["a"], [["b"]]), "two checkpoints of one run: tuned, tuned")
+
+    def test_a_table_of_data_without_files_has_no_line_for_them(self):
+        data = {"made": {"files": [], "commands": [], "needs": ["photos"], "says": "from their authors"}}
+        self.write_study(dict(STUDY, data=data))
+        self.write("photos", "")
+        self.begin(study.hash_of(self.root, []))
+        self.study().write_tables()
+        self.assertNotIn("<!-- data:", self.page())
+        self.assertIn("<!-- table: methods -->\n| 1,234 queries | r@1 |\n", self.page())
 
 
 class Files(Small):
@@ -179,40 +239,99 @@ class Files(Small):
         self.refused(lambda: study.check_all(self.root), "other.md: marks tables, but no study writes them")
 
     def test_a_figure_of_another_commit_is_not_mixed_in(self):
-        git = ["git", "-C", str(self.root), "-c", "user.name=n", "-c", "user.email=e"]
-        subprocess.run([*git, "init", "-q"], check=True)
-        subprocess.run([*git, "add", "make.txt", "more.txt", "docs", "tools"], check=True)
-        subprocess.run([*git, "commit", "-q", "-m", "one"], check=True)
-        page = STUDY["page"]
-        self.assertRegex(study.commit_of(self.root, page), "^[0-9a-f]{12}$")
-        self.write(page, PAGE + "More.\n")  # which this program writes
-        self.assertRegex(study.commit_of(self.root, page), "^[0-9a-f]{12}$")
+        self.repository()
+        commit = ["git", "-C", str(self.root), "-c", "user.name=n", "-c", "user.email=e", "commit", "-q", "-a", "-m"]
+        subprocess.run(["git", "-C", str(self.root), "add", "make.txt", "more.txt", "docs", "tools"], check=True)
+        subprocess.run([*commit, "two"], check=True)
+        self.assertRegex(study.commit_of(self.root), "^[0-9a-f]{12}$")
+        self.measure("one")
+        # Documents and the commands of other runs change nothing, committed or not.
+        self.write(STUDY["page"], PAGE + "More.\n")
+        self.write_study(dict(STUDY, words={"size": "--large", "train": "saccade-lab train {size}"}))
+        self.assertRegex(study.commit_of(self.root), "^[0-9a-f]{12}$")
+        self.measure("trained")
+        subprocess.run([*commit, "three"], check=True)
+        self.measure("seeded")
+        for name in ("make.txt", "code.cc"):
+            self.write(name, "another\n")
+            if name == "code.cc":  # which the data do not depend on
+                subprocess.run(["git", "-C", str(self.root), "add", name], check=True)
+            changed = study.commit_of(self.root)
+            self.assertRegex(changed, "^[0-9a-f]{12} with changes [0-9a-f]{12}$")
+            self.refused(self.study().measure, "was begun at another commit or with other data")
+            subprocess.run(["git", "-C", str(self.root), "checkout", "-q", "HEAD", "--", "make.txt"], check=True)
+        subprocess.run([*commit, "four"], check=True)
         self.refused(self.study().measure, "was begun at another commit or with other data")
-        self.write("make.txt", "another\n")
-        changed = study.commit_of(self.root, page)
-        self.assertRegex(changed, "^[0-9a-f]{12} with changes [0-9a-f]{12}$")
-        self.assertEqual(study.commit_of(self.root, page), changed)
-        self.write(page, PAGE + "Still more.\n")
-        self.assertEqual(study.commit_of(self.root, page), changed)
-        self.write("make.txt", "a third\n")
-        self.assertRegex(study.commit_of(self.root, page), "^[0-9a-f]{12} with changes [0-9a-f]{12}$")
-        self.assertNotEqual(study.commit_of(self.root, page), changed)
 
-    def test_commands_run_one_after_the_other(self):
-        self.write("build/release/bin/saccade-lab", "#!/bin/sh\necho \"$@\" >>log\nexit 3\n")
-        (self.root / "build/release/bin/saccade-lab").chmod(0o755)
-        (self.root / "build/studies/small/began.json").unlink()
-        git = ["git", "-C", str(self.root), "-c", "user.name=n", "-c", "user.email=e"]
-        subprocess.run([*git, "init", "-q"], check=True)
-        subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "one"], check=True)
+    def test_commands_run_one_after_the_other_and_once(self):
+        self.repository()
         self.study().make_data()
-        with contextlib.redirect_stderr(io.StringIO()):
-            self.study().measure()
-        self.assertEqual((self.root / "log").read_text(), "eval composed -o build/studies/small/one\n"
-                                                         "train composed -o build/studies/small/trained\n")
-        self.write("build/release/bin/saccade-lab", "#!/bin/sh\nexit 1\n")
-        with contextlib.redirect_stderr(io.StringIO()):
-            self.refused(self.study().measure, "exit code 1: ")
+        folder = "build/studies/small"
+        self.assertEqual(self.measure()[0], [
+            f"eval composed -o {folder}/one",
+            f"train composed -o {folder}/trained",
+            f"train --small --seed 1 -o {folder}/seeded-1",
+            f"train --small --seed 3 -o {folder}/seeded-3",
+            f"eval --training seeded={folder}/seeded-1 seeded={folder}/seeded-3 -o {folder}/compared"])
+        self.assertEqual(self.measure()[0], [])  # all are done
+        changed = dict(STUDY, words={"size": "--large", "train": "saccade-lab train {size}"})
+        self.write_study(changed)
+        self.assertEqual(self.measure()[0], [f"train --large --seed 1 -o {folder}/seeded-1",
+                                             f"train --large --seed 3 -o {folder}/seeded-3"])
+
+    def test_some_runs_with_what_they_read(self):
+        self.repository()
+        self.assertEqual(len(self.measure("seeded-3")[0]), 1)
+        lines, said = self.measure("compared")
+        self.assertEqual([line.split()[0] for line in lines], ["train", "eval"])
+        self.assertIn("compared (3 of 3)", said)
+        self.refused(lambda: self.study().measure(["nonsense"]), 'no run named "nonsense" (there are: one, trained, seeded, compared)')
+
+    def test_where_a_run_fails_the_others_go_on(self):
+        self.repository()
+        program = self.root / "build/release/bin/saccade-lab"
+        program.write_text("#!/bin/sh\necho \"$@\" >>log\ncase \"$*\" in *seeded-1*) exit 1 ;; esac\n")
+        self.refused(self.measure, "failed: seeded-1;")
+        self.assertEqual(set(self.study().done()), {"one", "trained", "seeded-3"})
+        program.write_text("#!/bin/sh\necho \"$@\" >>log\n")
+        self.assertEqual([line.split()[0] for line in self.measure()[0]], ["train", "eval"])
+
+    def test_runs_without_their_data_are_left_out(self):
+        self.repository()
+        data = {"made": STUDY["data"]["made"],
+                "photographs": {"files": ["make.txt"], "commands": [], "needs": ["photos/list"], "says": "from their authors"}}
+        runs = dict(STUDY["runs"], one={"data": ["made", "photographs"], "command": "saccade-lab eval composed -o {runs}/one"})
+        self.write_study(dict(STUDY, data=data, runs=runs))
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            self.study().make_data()
+        self.assertIn("photographs: not made, without photos/list (from their authors)", said.getvalue())
+        lines, said = self.measure()
+        self.assertEqual(len(lines), 4)
+        self.assertIn("one: left out, without photos/list (from their authors)", said)
+        self.assertIn("photographs: photos/list is not there (from their authors)", self.study().plan([]))
+        self.write("photos/list", "a\n")
+        self.assertEqual(self.measure()[0], ["eval composed -o build/studies/small/one"])
+        for name in ("one", "trained/run"):
+            self.write(f"build/studies/small/{name}/run.json", json.dumps(RUN))
+            self.write(f"build/studies/small/{name}/metrics.json", json.dumps(METRICS))
+        self.assertEqual(self.study().write_tables(), (["methods", "ablations"], []))
+
+    def test_tables_without_their_runs_stay_as_they_are(self):
+        self.finish("trained")
+        self.assertEqual(self.study().write_tables(), (["ablations"], ["methods"]))
+        self.assertIn("| sum | 0.999 |", self.page())
+        self.assertIn("| full | 0.500 [0.250, 0.750] | |", self.page())
+
+    def test_a_plan_says_what_is_done_and_runs_nothing(self):
+        (self.root / "build/studies/small/seeded-1").mkdir()
+        plan = self.study().plan([])
+        for line in ("page: docs/studies/small.md", "made: true", "    one: done in 7 s", "    seeded-1: begun",
+                     "    seeded-3: to do", "        saccade-lab train --small --seed 3 -o build/studies/small/seeded-3",
+                     "    methods: can be written"):
+            self.assertIn(line + "\n", plan)
+        self.finish("one")
+        self.assertIn("    ablations: 1 of its runs to do\n", self.study().plan(["trained"]))
+        self.assertNotIn("seeded-1:", self.study().plan(["trained"]))
 
 
 class Repository(unittest.TestCase):
@@ -224,7 +343,7 @@ class Repository(unittest.TestCase):
         with contextlib.redirect_stderr(io.StringIO()) as errors:
             self.assertEqual(study.main(["nonsense"]), 2)
             self.assertEqual(study.main(["tables", "nonsense"]), 1)
-        self.assertIn('no study named "nonsense" (there are: composed-retrieval, effective-length)', errors.getvalue())
+        self.assertIn('no study named "nonsense" (there are: composed-retrieval, ', errors.getvalue())
 
 
 if __name__ == "__main__":

@@ -559,9 +559,7 @@ Result<FetchReport> Fetcher::run() {
   const auto start = Clock::now();
   SACCADE_TRY(hub::HttpSession::open({}));
   SACCADE_ASSIGN(const Json description, describe());
-  std::error_code error;
-  fs::create_directories(options_.folder, error);
-  if (error) return fail(ErrorCode::kIo, "{}: {}", options_.folder.string(), error.message());
+  SACCADE_TRY(make_folders(options_.folder));
   SACCADE_TRY(check_is_ours(options_.folder));
   SACCADE_ASSIGN(const Descriptor lock, lock_file(options_.folder / ".lock", "fetching into this folder"));
   SACCADE_TRY(prepare_folder(description));

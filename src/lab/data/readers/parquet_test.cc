@@ -303,6 +303,13 @@ TEST(Parquet, PicturesInFiles) {
   EXPECT_THAT(excluded(dataset),
               ElementsAre("1 images that are web addresses, not files (http://example.org/2.jpg)",
                           "1 captions without an image (train/metadata/3)"));
+  // Shards in data/ name files in images/, beside that folder.
+  folder.write("apart/images/1.jpg", "uno");
+  put(folder, "apart/data/train-00000-of-00001.parquet", "files-train");
+  const Dataset apart = read(folder, "apart");
+  ASSERT_EQ(items(apart).size(), 1U);
+  EXPECT_EQ(items(apart)[0].image.path, folder.path() / "apart/images/1.jpg");
+  EXPECT_EQ(read_image_bytes(items(apart)[0].image).value(), "uno");
   // Images in the file and beside it, in one column.
   folder.write("images/x.png", "X");
   put(folder, "data/train-00000-of-00001.parquet", "files-mixed");

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "lab/data/readers/piece_file.h"
+#include "saccade/core/ascii.h"
 #include "saccade/core/hash.h"
 #include "saccade/image/image_codec.h"
 #include "saccade/text/utf8.h"
@@ -61,11 +62,7 @@ std::span<const Reader* const> readers() {
 }
 
 std::string Candidate::extension() const {
-  std::string ending = path.extension().string();
-  for (char& c : ending) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return ending;
+  return lower_ascii(path.extension().string());
 }
 
 bool Candidate::has(std::string_view name) const {
@@ -167,10 +164,7 @@ Status for_each_line(std::string_view text, const std::function<Status(int64_t, 
 }
 
 std::string_view trim(std::string_view text) {
-  constexpr std::string_view kSpaces = " \t\r\n";
-  const size_t begin = text.find_first_not_of(kSpaces);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpaces) - begin + 1);
+  return trim_ascii(text, " \t\r\n");
 }
 
 bool by_number(std::string_view a, std::string_view b) {
@@ -214,8 +208,7 @@ void add_caption(Dataset& dataset, DatasetItem& item, std::string caption) {
 std::string plain_name(std::string_view name) {
   std::string plain;
   for (const char c : name) {
-    if (c >= 'A' && c <= 'Z') plain += static_cast<char>(c - 'A' + 'a');
-    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) plain += c;
+    if (is_ascii_alphanumeric(c)) plain += lower_ascii(c);
   }
   return plain;
 }
@@ -287,10 +280,13 @@ Status place_images(Dataset& dataset, const fs::path& folder, std::span<const st
   if (options.images.empty()) {
     places = {folder};
     for (const std::string& hint : hints) places.push_back((folder / hint).lexically_normal());
-    for (const char* usual :
-         {"images", "Images", "image", "imgs", "img", "Flicker8k_Dataset", "flickr30k-images",
-          "flickr30k_images", "train2014", "val2014", "train2017", "val2017"}) {
-      places.push_back(folder / usual);
+    const std::vector<fs::path> bases = places;
+    for (const fs::path& base : bases) {
+      for (const char* usual :
+           {"images", "Images", "image", "imgs", "img", "Flicker8k_Dataset", "flickr30k-images",
+            "flickr30k_images", "train2014", "val2014", "train2017", "val2017"}) {
+        places.push_back(base / usual);
+      }
     }
   }
   std::vector<std::string> endings = {""};

@@ -118,7 +118,7 @@ class RowCollector {
 
 // Converts image names, which the records put into ImageRef::path, to paths; those in archives are paths
 // already. They are relative to options.images, if it is set. Otherwise the folder is the one that has most
-// of the first few: among `folder`, its `hints` and the usual names below it ("images", ...). Names without
+// of the first few: among `folder`, its `hints` and the usual names below each ("images", ...). Names without
 // an extension get the one that their files have there.
 Status place_images(Dataset& dataset, const std::filesystem::path& folder, std::span<const std::string> hints,
                     const DatasetOptions& options);

@@ -200,7 +200,7 @@ std::vector<int64_t> convex_order(const Both& both) {
   return top(std::move(sums));
 }
 
-// What became of one query.
+// Outcome of one query.
 struct Outcome {
   Ranked ranked;
   AnswerRecord record;
@@ -254,7 +254,7 @@ class Asker {
     query.text = asked.text;
     query.background = background_;
     query.keyword_weight = kWordShare;
-    query.fold_duplicates = false;
+    query.group_duplicates = false;
     query.k = kAnswerDepth;
     EncodedQuery encoded;
     encoded.row.assign(row.begin(), row.end());

@@ -129,11 +129,12 @@ Json ClassificationStudy::protocol() const {
   Json json = {
       {"description",
        fmt::format(
-           "Each image gets the class whose prompts score highest; a class's embedding is the mean of its {} prompts'. "
-           "Its right class is {} of the dataset. Ties count against the model. Intervals: {} resamples of the "
-           "images. {}",
-           classification_.templates.size(), meaning_of(classification_.label), options_.bootstrap.resamples,
-           picture_words(options_.embed))},
+           "Each image gets the class whose prompts score highest; a class's embedding is {}. Its right class is {} of the "
+           "dataset. Ties count against the model. Intervals: {} resamples of the images. {}",
+           classification_.templates.size() == 1
+               ? std::string("its prompt's")
+               : fmt::format("the mean of its {} prompts'", classification_.templates.size()),
+           meaning_of(classification_.label), options_.bootstrap.resamples, picture_words(options_.embed))},
       {"label", enum_name(classification_.label)},
       {"templates", classification_.templates},
       {"classes",

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "lab/eval/composed/composed_study.h"
+#include "saccade/model/device/device_name.h"
 
 namespace saccade::lab {
 
@@ -47,7 +48,9 @@ Result<Evaluation> evaluate_composed(const ComposedOptions& composed, Evaluation
                                      const BackendOptions& encoder, ThreadPool& pool) {
   if (!composed.choose_on.empty()) options.datasets.insert(options.datasets.begin(), composed.choose_on);
   const CheckpointSource checkpoints = located_checkpoints(encoder);
-  SACCADE_ASSIGN(const std::vector<MeasuredComposer> composers, open_composers(composed, encoder));
+  BackendOptions composing = encoder;
+  composing.device = kProcessor;  // which composers use, and their own towers
+  SACCADE_ASSIGN(const std::vector<MeasuredComposer> composers, open_composers(composed, composing));
   std::vector<std::string> there;
   for (const std::string& checkpoint : options.checkpoints) {
     SACCADE_ASSIGN(there.emplace_back(), checkpoints.fingerprint(checkpoint));
@@ -73,8 +76,9 @@ Result<Evaluation> evaluate_given_composed(std::span<const std::filesystem::path
                 options.datasets.size());
   }
   if (!composed.choose_on.empty() || composed.weight || !composed.methods.empty()) {
-    return fail(ErrorCode::kUsage,
-                "--embeddings have their queries composed already: no --method, --weight or --choose-on");
+    return fail(
+        ErrorCode::kUsage,
+        "--embeddings have their queries composed already: no --method, --text-weight or --choose-on");
   }
   if (composed.protocol.join == JoinTexts::kEach || composed.protocol.join == JoinTexts::kBothOrders) {
     return fail(ErrorCode::kUsage, "--embeddings have one row a query: --join {} asks several texts of it",

@@ -12,8 +12,10 @@
 
 #include "lab/eval/figures/relevance.h"
 #include "lab/eval/retrieval/retrieval_figures.h"
+#include "lab/eval/retrieval/retrieval_metric.h"
 #include "lab/eval/rows/pair_scores.h"
 #include "lab/eval/run/run.h"
+#include "saccade/core/rows.h"
 
 namespace saccade::lab {
 namespace {
@@ -77,14 +79,6 @@ class ListedScores : public PairScores {
   int64_t width_ = 0;
 };
 
-Matrix<float> gather(MatrixView<const float> rows, std::span<const int64_t> which) {
-  Matrix<float> some(std::ssize(which), rows.columns());
-  for (size_t i = 0; i < which.size(); ++i) {
-    std::ranges::copy(rows.row(which[i]), some.row(static_cast<int64_t>(i)).begin());
-  }
-  return some;
-}
-
 // One gallery with its queries, in local numbering.
 class GalleryRanks {
  public:
@@ -98,15 +92,15 @@ class GalleryRanks {
   Status rank(MatrixView<const float> asked_rows, MatrixView<const float> picture_rows, int64_t depth,
               std::vector<ComposedAnswer>& answers) {
     if (asked_.empty()) return {};
-    const Matrix<float> texts = gather(asked_rows, asked_);
-    const Matrix<float> images = gather(picture_rows, pictures_);
+    const Matrix<float> texts = select_rows(asked_rows, asked_);
+    const Matrix<float> images = select_rows(picture_rows, pictures_);
     SACCADE_ASSIGN(const auto all, dot_scores(texts.view(), images.view()));
     return rank(*all, depth, answers);
   }
   Status rank(MatrixView<const float> asked_rows, const EmbeddedRows& picture_rows, int64_t depth,
               std::vector<ComposedAnswer>& answers) {
     if (asked_.empty()) return {};
-    SACCADE_ASSIGN(const RowSets texts, one_each(gather(asked_rows, asked_)));
+    SACCADE_ASSIGN(const RowSets texts, one_each(select_rows(asked_rows, asked_)));
     const EmbeddedRows images = select_rows(picture_rows, pictures_);
     SACCADE_ASSIGN(const auto all, max_sim_scores(texts, images.sets));
     return rank(*all, depth, answers);
@@ -264,14 +258,6 @@ Result<std::vector<ComposedAnswer>> rank_galleries(const ComposedTask& task, Mat
                     .in(task.galleries[g].name.empty() ? "gallery" : "gallery " + task.galleries[g].name));
   }
   return answers;
-}
-
-double average_precision(std::span<const double> ranks, int64_t k) {
-  double sum = 0;
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    if (ranks[i] <= static_cast<double>(k)) sum += static_cast<double>(i + 1) / ranks[i];
-  }
-  return sum / static_cast<double>(std::min(std::ssize(ranks), k));
 }
 
 double within(double rank, int64_t k) {

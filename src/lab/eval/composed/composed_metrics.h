@@ -119,8 +119,16 @@ struct ComposedAblation {
   int64_t queries = 0;
   std::vector<Figure> figures;          // means over the seeds
   std::vector<Difference> differences;  // the ablation less the full training; none for the full one
+  // The training less a method that is not trained, of the same encoder.
+  struct Untrained {
+    std::string method;
+    std::vector<Difference> figures;
+    static void fields(auto& self, auto& field) { SACCADE_FIELDS(method, figures); }
+  };
+  std::vector<Untrained> untrained;
   static void fields(auto& self, auto& field) {
     SACCADE_FIELDS(dataset, of, name, changed, seeds, methods, queries, figures, differences);
+    field.added("untrained", self.untrained);
   }
 };
 

@@ -47,6 +47,13 @@ Status ComposedStudy::compare_variants(const Measured& measured, const std::stri
             difference = {.figure = {.name = difference.figure.name}, .blank = true};
           }
         }
+        ablation.untrained.clear();
+        for (const Outcome& outcome : measured.outcomes) {
+          if (outcome.composer != nullptr || outcome.model != trainings.front()->model) continue;
+          SACCADE_ASSIGN(std::vector<Difference> less,
+                         composed_differences(mean, outcome.groups[g], evaluation_.bootstrap.confidence));
+          ablation.untrained.push_back({outcome.method, std::move(less)});
+        }
         metrics.ablations.push_back(ablation);
       }
       if (first) full.push_back(std::move(mean));

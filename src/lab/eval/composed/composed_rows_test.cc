@@ -146,7 +146,7 @@ TEST_F(ComposersInTheTable, AComposerIsALineBesideTheMethods) {
   ASSERT_EQ(metrics["token_similarities"].size(), 1U);
   EXPECT_EQ(metrics["token_similarities"][0]["queries"], 4);
 
-  // What the run keeps of each query, for reports.
+  // The run keeps this of each query, for reports.
   const lab::Run run = read_run(run_).value();
   const auto items = read_run_items(run).value().at("test");
   ASSERT_EQ(items.images.size(), size_t{kPictures});

@@ -11,6 +11,7 @@
 #include "lab/eval/composed/composed_rows.h"
 #include "lab/eval/composed/server_file.h"
 #include "saccade/core/counts.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/files/output_file.h"
 #include "saccade/core/random.h"
 #include "saccade/core/rows.h"
@@ -45,14 +46,6 @@ std::vector<double> tried_weights(ComposeBy method) {
   std::vector<double> weights;
   for (int i = 0; i <= 20; ++i) weights.push_back(i * (method == ComposeBy::kDirection ? 0.1 : 0.05));
   return weights;
-}
-
-Matrix<float> select(MatrixView<const float> rows, std::span<const int64_t> which) {
-  Matrix<float> some(std::ssize(which), rows.columns());
-  for (size_t i = 0; i < which.size(); ++i) {
-    std::ranges::copy(rows.row(which[i]), some.row(static_cast<int64_t>(i)).begin());
-  }
-  return some;
 }
 
 // Returns [asked, dim]: for each query the sum of its texts' embeddings, normalized if `unit`.
@@ -246,8 +239,8 @@ Result<ComposedStudy::Parts> ComposedStudy::encode_parts(const EncodedContext& c
   for (const ComposedTask::Asked& asked : task.asked) {
     references.push_back(task.queries[static_cast<size_t>(asked.query)].reference);
   }
-  parts.pictures = select(pictures.view(), references);
-  parts.was = select(rows.view(), was);
+  parts.pictures = select_rows(pictures.view(), references);
+  parts.was = select_rows(rows.view(), was);
   SACCADE_TRY(encode_raw_parts(context, task, parts).in("raw rows"));
   return parts;
 }
@@ -285,7 +278,7 @@ Status ComposedStudy::encode_raw_parts(const EncodedContext& context, const Comp
                  embed_pictures(context.encoder, raw_images, pictures, context.embed, context.pool));
   if (!embedded.failed.empty()) return fail(embedded.failed.front().second);
   SACCADE_ASSIGN(const EmbeddedTexts said, embed_study_texts(context, raw_texts, texts));
-  parts.raw_pictures = select(embedded.rows.sets.rows.view(), references);
+  parts.raw_pictures = select_rows(embedded.rows.sets.rows.view(), references);
   parts.raw_texts = asked_rows(task, numbers, said.rows.sets.rows.view(), false);
   return {};
 }
@@ -501,8 +494,8 @@ Status ComposedStudy::measure_file(const StudyContext& context, const std::files
     Outcome outcome;
     outcome.model = context.model.name;
     outcome.method = "given";
-    const Matrix<float> rows = select(queries.view(), asked);
-    const Matrix<float> pictures = select(gallery.view(), task.source);
+    const Matrix<float> rows = select_rows(queries.view(), asked);
+    const Matrix<float> pictures = select_rows(gallery.view(), task.source);
     return add_outcome(context, rows.view(), pictures.view(), std::move(outcome));
   };
   return read().in(path.string());
@@ -560,9 +553,7 @@ Status ComposedStudy::write_server_files(const StudyContext& context, const Comp
                                          std::span<const ComposedAnswer> answers,
                                          const std::string& method) const {
   SACCADE_ASSIGN(const std::vector<ServerFile> files, server_files(task, answers));
-  std::error_code error;
-  std::filesystem::create_directories(options_.server_files, error);
-  if (error) return fail(ErrorCode::kIo, "{}: {}", options_.server_files.string(), error.message());
+  SACCADE_TRY(make_folders(options_.server_files));
   for (const ServerFile& file : files) {
     std::string name =
         fmt::format("{}.{}.{}.{}.json", context.described.name, context.model.name, method, file.metric);

@@ -150,7 +150,7 @@ class ComposedStudy : public Study {
   template <typename Pictures>
   Status add_outcome(const StudyContext& context, MatrixView<const float> asked, const Pictures& pictures,
                      Outcome outcome);
-  // Adds a dataset's figures of every variant, and their differences to those of the first.
+  // Adds a dataset's figures of every variant, and their differences to those of the first and of the untrained methods.
   [[nodiscard]] Status compare_variants(const Measured& measured, const std::string& dataset,
                                         ComposedMetrics& metrics) const;
   [[nodiscard]] Status write_server_files(const StudyContext& context, const ComposedTask& task,

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "lab/data/edit_queries.h"
+#include "saccade/core/ascii.h"
 
 namespace saccade::lab {
 
@@ -80,11 +81,8 @@ std::string stripped(std::string_view text) {
 // Does what Python's capitalize() does: upper-case first letter, the others lower-case. Letters beyond ASCII
 // stay as they are.
 std::string capitalized(std::string text) {
-  for (size_t i = 0; i < text.size(); ++i) {
-    char& c = text[i];
-    if (i == 0 && c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-    if (i > 0 && c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
+  text = lower_ascii(text);
+  if (!text.empty() && is_ascii_letter(text[0])) text[0] = static_cast<char>(text[0] - 'a' + 'A');
   return text;
 }
 

@@ -10,6 +10,7 @@
 
 #include "lab/data/readers/manifest.h"
 #include "lab/eval/rows/pair_scores.h"
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/file_lock.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
@@ -63,10 +64,8 @@ Result<std::vector<fs::path>> find_documents(const std::vector<fs::path>& inputs
     fs::recursive_directory_iterator walk(input, fs::directory_options::skip_permission_denied, error);
     for (; !error && walk != fs::recursive_directory_iterator(); walk.increment(error)) {
       std::error_code ignored;
-      std::string ending = walk->path().extension().string();
-      std::ranges::transform(ending, ending.begin(),
-                             [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-      if (ending == ".pdf" && walk->is_regular_file(ignored)) below.push_back(walk->path());
+      const std::string ending = walk->path().extension().string();
+      if (equal_in_any_case(ending, ".pdf") && walk->is_regular_file(ignored)) below.push_back(walk->path());
     }
     if (error) return fail(ErrorCode::kIo, "{}: {}", input.string(), error.message());
     std::ranges::sort(below);

@@ -54,5 +54,28 @@ TEST(Holm, RejectsWhatTheStepDownTestRejects) {
   }
 }
 
+TEST(Holm, SaysHowManyResamplesItNeeds) {
+  EXPECT_EQ(fewest_resamples(1, 0.95), 39);
+  EXPECT_EQ(fewest_resamples(21, 0.95), 839);   // seven models
+  EXPECT_EQ(fewest_resamples(28, 0.95), 1119);  // eight
+  for (const int64_t comparisons : {1, 3, 21, 210}) {
+    for (const double confidence : {0.9, 0.95, 0.99}) {
+      // With all comparisons at the smallest p-value of so many resamples, each is significant; with one fewer, none.
+      const auto adjusted = [&](int64_t resamples) {
+        const std::vector<double> smallest(static_cast<size_t>(comparisons),
+                                           2 / static_cast<double>(1 + resamples));
+        return holm_adjusted(smallest).front();
+      };
+      const int64_t fewest = fewest_resamples(comparisons, confidence);
+      EXPECT_TRUE(is_significant(adjusted(fewest), confidence)) << comparisons << ' ' << confidence;
+      EXPECT_FALSE(is_significant(adjusted(fewest - 1), confidence)) << comparisons << ' ' << confidence;
+    }
+  }
+  EXPECT_EQ(too_few_resamples(21, 1000, 0.95), "");
+  EXPECT_THAT(too_few_resamples(28, 1000, 0.95), testing::HasSubstr("1,119 resamples or more"));
+  EXPECT_EQ(too_few_resamples(28, 0, 0.95), "");
+  EXPECT_FALSE(is_significant(std::numeric_limits<double>::quiet_NaN(), 0.95));
+}
+
 }  // namespace
 }  // namespace saccade::lab

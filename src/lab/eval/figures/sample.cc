@@ -4,6 +4,9 @@
 #include <cmath>
 #include <numeric>
 
+#include <fmt/format.h>
+
+#include "lab/eval/figures/holm.h"
 #include "lab/eval/figures/resampling.h"
 #include "saccade/core/random.h"
 
@@ -165,6 +168,22 @@ Interval wilson_interval(double share, int64_t trials, double confidence) {
   return {std::max(0.0, middle - half), std::min(1.0, middle + half)};
 }
 
+std::string three_digits(double value, Sign sign) {
+  if (std::abs(value) < 0.0005) value = 0;  // "-0.000" too
+  return sign == Sign::kBoth ? fmt::format("{:+.3f}", value) : fmt::format("{:.3f}", value);
+}
+
+std::string interval_text(const Figure& figure, Sign sign) {
+  if (!std::isfinite(figure.low)) return three_digits(figure.value, sign);
+  // Resampling is uninformative for a rate of zero. The text is as wide as the others, for columns.
+  if (std::isfinite(figure.wilson_high)) {
+    return fmt::format("{} [Wilson {}]", three_digits(figure.value, sign),
+                       three_digits(figure.wilson_high, sign));
+  }
+  return fmt::format("{} [{}, {}]", three_digits(figure.value, sign), three_digits(figure.low, sign),
+                     three_digits(figure.high, sign));
+}
+
 double quantile(std::span<const double> sorted, double share) {
   if (sorted.empty()) return Figure::kNone;
   const double place = std::clamp(share, 0.0, 1.0) * static_cast<double>(sorted.size() - 1);
@@ -293,8 +312,7 @@ Result<std::vector<Difference>> paired_differences(const Estimates& a, const Est
     const auto least = std::min(up_to, static_cast<std::ptrdiff_t>(sorted.size()) - below);
     difference.p_value =
         std::min(1.0, 2.0 * static_cast<double>(1 + least) / static_cast<double>(1 + sorted.size()));
-    constexpr double kRounding = 1e-12;  // 1 - 0.9 is a little less than 0.1
-    difference.significant = difference.p_value <= 1 - confidence + kRounding;
+    difference.significant = is_significant(difference.p_value, confidence);
   }
   return differences;
 }

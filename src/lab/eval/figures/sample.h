@@ -106,6 +106,16 @@ struct BriefFigure : Figure {
     field("high", self.high);
   }
 };
+
+// Signs in front of numbers in texts: minus alone, or plus too, as differences have it.
+enum class Sign { kMinus, kBoth };
+// Returns the value with three digits behind the point. A value that rounds to zero has no minus: "-0.000" reads
+// as if something were below zero.
+std::string three_digits(double value, Sign sign = Sign::kMinus);
+// Returns "0.250 [0.200, 0.300]", with the percentile interval, or Wilson's upper end for a rate of zero; the value alone if it
+// has none.
+std::string interval_text(const Figure& figure, Sign sign = Sign::kMinus);
+
 // Returns every figure with its intervals; NaN for a missing one.
 std::vector<Figure> figures_of(const Estimates& estimates, double confidence);
 

@@ -15,6 +15,19 @@ namespace {
 
 using testing::ElementsAre;
 
+TEST(ThreeDigits, ZeroHasNoMinus) {
+  EXPECT_EQ(three_digits(-0.0004), "0.000");
+  EXPECT_EQ(three_digits(-0.0), "0.000");
+  EXPECT_EQ(three_digits(-0.0006), "-0.001");
+  EXPECT_EQ(three_digits(0.12345), "0.123");
+  EXPECT_EQ(three_digits(-0.0004, Sign::kBoth), "+0.000");
+  EXPECT_EQ(three_digits(-1.5, Sign::kBoth), "-1.500");
+  EXPECT_EQ(interval_text({.value = 0.01, .low = -0.0001, .high = 0.02}), "0.010 [0.000, 0.020]");
+  EXPECT_EQ(interval_text({.value = 0.01, .low = -0.0001, .high = 0.02}, Sign::kBoth),
+            "+0.010 [+0.000, +0.020]");
+  EXPECT_EQ(interval_text({.value = -0.25}, Sign::kBoth), "-0.250");
+}
+
 // Returns a sample with one figure, "x", and its median.
 ClusteredSample sample_of(const std::vector<double>& values, std::vector<int64_t> cluster, int64_t clusters) {
   ClusteredSample sample;

@@ -1,25 +1,13 @@
 #include "lab/eval/matches/matches_study.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include <fmt/format.h>
 
 #include "lab/eval/run/record_fields.h"
+#include "saccade/core/rows.h"
 
 namespace saccade::lab {
-namespace {
-
-Matrix<float> rows_of(const Matrix<float>& rows, std::span<const int64_t> which) {
-  Matrix<float> some(std::ssize(which), rows.columns());
-  for (size_t i = 0; i < which.size(); ++i) {
-    std::ranges::copy(rows.row(which[i]), some.row(static_cast<int64_t>(i)).begin());
-  }
-  return some;
-}
-
-}  // namespace
-
 Json MatchStudy::protocol() const {
   std::string words = fmt::format(
       "Classes (an image's group, or itself) are split into halves. Likelihoods are learned from {} queries: words "
@@ -58,8 +46,9 @@ Result<MatchFigures> MatchStudy::measure_texts(const EncodedContext& context, co
   std::vector<int64_t> numbers(texts.size());
   std::iota(numbers.begin(), numbers.end(), 0);
   const auto split = static_cast<std::ptrdiff_t>(learned.texts.size());
-  return measure_matches(rows.view(), learned, rows_of(all, std::span(numbers).first(learned.texts.size())),
-                         asked, rows_of(all, std::span(numbers).subspan(static_cast<size_t>(split))),
+  return measure_matches(rows.view(), learned,
+                         select_rows(all.view(), std::span(numbers).first(learned.texts.size())), asked,
+                         select_rows(all.view(), std::span(numbers).subspan(static_cast<size_t>(split))),
                          double{context.encoder.info().logit_scale}, options_.bootstrap, context.pool);
 }
 
@@ -67,8 +56,8 @@ Result<MatchFigures> MatchStudy::measure_pictures(const EncodedContext& context,
                                                   const Matrix<float>& rows) const {
   const MatchQueries learned = learned_pictures(task);
   const MatchQueries asked = asked_pictures(task);
-  return measure_matches(rows.view(), learned, rows_of(rows, learned.itself), asked,
-                         rows_of(rows, asked.itself), double{context.encoder.info().logit_scale},
+  return measure_matches(rows.view(), learned, select_rows(rows.view(), learned.itself), asked,
+                         select_rows(rows.view(), asked.itself), double{context.encoder.info().logit_scale},
                          options_.bootstrap, context.pool);
 }
 

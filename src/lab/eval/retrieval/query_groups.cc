@@ -11,6 +11,7 @@
 #include "lab/eval/figures/resampling.h"
 #include "lab/eval/retrieval/retrieval.h"
 #include "lab/eval/retrieval/retrieval_figures.h"
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
 
 namespace saccade::lab {
@@ -36,9 +37,8 @@ void for_each_word(std::string_view text, const Call& call) {
   std::string word;
   for (size_t i = 0; i <= text.size(); ++i) {
     const char c = i < text.size() ? text[i] : ' ';
-    const bool upper = c >= 'A' && c <= 'Z';
-    if (upper || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) {
-      word += upper ? static_cast<char>(c - 'A' + 'a') : c;
+    if (is_ascii_alphanumeric(c)) {
+      word += lower_ascii(c);
     } else if (!word.empty()) {
       call(word);
       word.clear();
@@ -52,7 +52,7 @@ bool has_word(TextQueryKind kind, std::string_view text) {
   for_each_word(text, [&](const std::string& word) {
     found = found || std::ranges::find(words, word) != words.end();
     if (kind == TextQueryKind::kNumber) {
-      found = found || std::ranges::all_of(word, [](char c) { return c >= '0' && c <= '9'; });
+      found = found || std::ranges::all_of(word, is_ascii_digit);
     }
   });
   return found;
@@ -156,6 +156,10 @@ Result<QueryTable> read_query_table(const std::filesystem::path& path) {
                   "a caption has one group",
                   path.string(), number, group, at->second);
     }
+  }
+  if (table.groups.empty()) {
+    return fail(ErrorCode::kBadData, "{}: no groups; each line has a caption, a tab and its group",
+                path.string());
   }
   return table;
 }

@@ -72,6 +72,12 @@ TEST(QueryGroups, FieldsAndTables) {
     ASSERT_FALSE(wrong) << bad;
     EXPECT_THAT(wrong.error().message, HasSubstr("line 2"));
   }
+  for (const char* empty : {"", "\n\r\n"}) {
+    ASSERT_TRUE(write_file_atomic(path, empty));
+    const auto wrong = read_query_table(path);
+    ASSERT_FALSE(wrong);
+    EXPECT_THAT(wrong.error().message, HasSubstr("no groups"));
+  }
 }
 
 TEST(QueryGroups, FiguresAreThoseOfTheQueriesAlone) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 namespace saccade::lab {
 namespace {
@@ -65,11 +66,8 @@ double chance_of_ndcg(int64_t right, int64_t gallery, int64_t /*k*/) {
          ideal_ndcg_gain(std::min(gallery, kNdcgDepth)) / ideal_ndcg_gain(right);
 }
 
-// Mean, over the right answers, of the share of right answers down to the rank of each.
-double average_precision(std::span<const double> ranks, int64_t /*k*/) {
-  double sum = 0;
-  for (size_t i = 0; i < ranks.size(); ++i) sum += static_cast<double>(i + 1) / ranks[i];
-  return sum / static_cast<double>(ranks.size());
+double whole_average_precision(std::span<const double> ranks, int64_t /*k*/) {
+  return average_precision(ranks, std::numeric_limits<int64_t>::max());
 }
 // The answer at rank j is right with probability right / gallery. Each of the j - 1 before it is then right with
 // probability (right - 1) / (gallery - 1).
@@ -96,11 +94,19 @@ constexpr auto kMetrics = std::to_array<RetrievalMetric>({
     {"recall", true, recall_at, chance_of_recall},
     {"mrr", false, reciprocal_rank, chance_of_reciprocal_rank},
     {"ndcg10", false, ndcg_at_depth, chance_of_ndcg},
-    {"map", false, average_precision, chance_of_average_precision},
+    {"map", false, whole_average_precision, chance_of_average_precision},
     {"mean_rank", false, first_rank, chance_of_first_rank},  // the last: median_rank is its median
 });
 
 }  // namespace
+
+double average_precision(std::span<const double> ranks, int64_t k) {
+  double sum = 0;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i] <= static_cast<double>(k)) sum += static_cast<double>(i + 1) / ranks[i];
+  }
+  return sum / static_cast<double>(std::min(std::ssize(ranks), k));
+}
 
 std::span<const RetrievalMetric> retrieval_metrics() {
   return kMetrics;

@@ -19,6 +19,10 @@ struct RetrievalMetric {
   double (*chance)(int64_t right, int64_t gallery, int64_t k) = nullptr;
 };
 
+// Returns the mean, over the right answers, of the share of right answers down to the rank of each. Those below `k` count
+// as 0, and k of them can count at most (CIRCO's mAP@k). Ranks: ascending, not empty.
+double average_precision(std::span<const double> ranks, int64_t k);
+
 // Returns all metrics, in the order of their figures.
 std::span<const RetrievalMetric> retrieval_metrics();
 

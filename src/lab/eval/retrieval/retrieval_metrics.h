@@ -36,7 +36,8 @@ struct SymmetricRetrieval {
 // Figures once the first `depth` answers to every query are in the order of a second model (lab/eval/retrieval/retrieval_rerank.h).
 struct RerankPoint {
   int64_t depth = 0;
-  ByDirection<std::vector<Figure>> figures = {};   // r1, r5, r10
+  // Figures r1, r5 and r10. They are empty where a smaller depth holds a direction's whole gallery.
+  ByDirection<std::vector<Figure>> figures = {};
   ByDirection<std::vector<Difference>> gain = {};  // over the first model alone
   static void fields(auto& self, auto& field) {
     field("depth", self.depth);

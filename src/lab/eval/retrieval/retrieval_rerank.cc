@@ -178,7 +178,9 @@ Result<RerankResult> evaluate_rerank(const RerankChoice& choice, const PairScore
   result.by = rerank_method(encoder);
   result.pairs = std::ssize(pairs);
   result.seconds_per_query = seconds / static_cast<double>(task.relevance.texts() + task.relevance.images());
-  for (const int64_t depth : rerank_depths(choice.depth)) result.points.emplace_back().depth = depth;
+  const int64_t largest = std::max(task.relevance.texts(), task.relevance.images());
+  for (const int64_t depth : rerank_depths(std::min(choice.depth, largest)))
+    result.points.emplace_back().depth = depth;
   for (const Direction direction : kBothDirections) {
     std::vector<JudgedAnswers>& queries = judged.of(direction);
     for (size_t q = 0; q < queries.size(); ++q) {
@@ -188,7 +190,10 @@ Result<RerankResult> evaluate_rerank(const RerankChoice& choice, const PairScore
     }
     const std::vector<int64_t> owner = owners(task.relevance, task.image_of_text, direction);
     const DirectionOutcome& before = outcome.of(direction);
+    bool whole = false;  // an earlier depth holds the whole gallery
     for (RerankPoint& point : result.points) {
+      if (whole) break;
+      whole = point.depth >= before.ranks.gallery;
       const DirectionOutcome after =
           outcome_of_ranks(reranked(before.ranks, queries, task.relevance, direction, point.depth), owner,
                            task.relevance.images(), bootstrap, pool);

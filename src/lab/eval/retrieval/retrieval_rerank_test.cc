@@ -151,6 +151,27 @@ TEST(Rerank, TheSecondEncoderDecidesAmongTheFirstAnswers) {
     EXPECT_EQ(find_named(result.rerank->points.front().figures.t2i, "r1")->value, 0.5);
   }
 
+  // No depth is beyond the larger gallery. A direction ends with the first depth that holds all of its own.
+  folder.write("two.jsonl",
+               "{\"image\": \"0.png\", \"captions\": [\"r\", \"rg\"]}\n"
+               "{\"image\": \"1.png\", \"captions\": [\"g\", \"gb\"]}\n");
+  EvaluationOptions few = options;
+  few.datasets = {(folder / "two.jsonl").string()};
+  ColourEncoder colours_known;
+  RetrievalStudy deep({}, few);
+  deep.rerank_by({.encoder = &colours_known, .name = "second", .fingerprint = "second", .depth = 100});
+  const auto whole = evaluate(deep, few, source, pool);
+  ASSERT_TRUE(whole) << whole.error().message;
+  const auto curve = read_record<RetrievalMetrics>(whole->metrics);
+  ASSERT_TRUE(curve) << curve.error().message;
+  const std::vector<RerankPoint>& points = curve->results.back().rerank->points;
+  ASSERT_EQ(points.size(), 2U);
+  EXPECT_EQ(points[0].depth, 2);  // both images, and two of the four texts
+  EXPECT_EQ(points[1].depth, 4);
+  EXPECT_NE(find_named(points[0].figures.t2i, "r1"), nullptr);
+  EXPECT_TRUE(points[1].figures.t2i.empty());
+  EXPECT_NE(find_named(points[1].figures.i2t, "r1"), nullptr);
+
   // What reranking cannot measure is refused before any encoder is loaded.
   source.load = [](const std::string&, Precision) -> Result<LoadedEncoder> {
     return fail(ErrorCode::kInternal, "loaded");

@@ -13,6 +13,7 @@
 #include "saccade/image/decode/process/decoder_versions.h"
 #include "saccade/image/read_pixels.h"
 #include "saccade/model/checkpoints/build_versions.h"
+#include "saccade/model/device/device_name.h"
 #include "saccade/model/options/precision_names.h"
 
 namespace saccade::lab {
@@ -30,6 +31,7 @@ std::string space_of(const EncoderInfo& info, const EmbeddingFunction<Input>& fu
   std::string space = fmt::format("{} of version {}\ncheckpoint {}{}\nprecision {}\n{}\n", what,
                                   kSpaceVersion, info.fingerprint, function.key, enum_name(info.precision),
                                   function.late ? "late interaction" : "one row");
+  if (!is_processor(info.device)) space += fmt::format("device {}\n", info.device);
   for (const auto& [name, version] : library_versions()) space += fmt::format("{} {}\n", name, version);
   return space + fmt::format("computed with {}\n", instruction_set());
 }

@@ -200,6 +200,8 @@ class Gatherer {
     SACCADE_ASSIGN(one.a, model(*chosen.run, a));
     SACCADE_ASSIGN(one.b, model(*chosen.run, b));
     SACCADE_ASSIGN(one.difference, figure_called(all, name));
+    one.resamples = chosen.run->info.resamples;
+    one.confidence = chosen.run->info.confidence;
     return {};
   }
 

@@ -49,6 +49,8 @@ struct MeasuredDifference {
   size_t a = 0;  // an index into the models
   size_t b = 0;
   Difference difference;
+  int64_t resamples = 0;  // of the run
+  double confidence = 0.95;
 };
 
 struct Measurements {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <system_error>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/safetensors.h"
 
 namespace saccade::lab {
@@ -41,8 +42,7 @@ Result<ImageRef> parse_image(const Json& json) {
 std::string file_part(std::string_view text) {
   std::string part;
   for (const char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '-' || c == '_' || (c == '.' && !part.empty());
+    const bool plain = is_ascii_alphanumeric(c) || c == '-' || c == '_' || (c == '.' && !part.empty());
     part += plain ? c : '_';
   }
   return part.substr(0, 80);

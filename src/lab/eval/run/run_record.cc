@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "lab/eval/run/record_fields.h"
-#include "saccade/core/processor_name.h"
+#include "saccade/core/process/processor_name.h"
 
 namespace saccade::lab {
 
@@ -48,6 +48,8 @@ std::vector<std::string> run_differences(const RunInfo& there, const RunInfo& as
     if (key != "description" && !asked.protocol.contains(key))
       compare(key, dump_json(value), std::string("null"));
   }
+  // The protocol of speed has it already.
+  if (!asked.protocol.contains("device")) compare("device", there.machine.device, asked.machine.device);
   compare("seed", there.seed, asked.seed);
   compare("resamples", there.resamples, asked.resamples);
   compare("confidence", there.confidence, asked.confidence);

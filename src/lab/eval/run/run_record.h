@@ -60,7 +60,11 @@ struct RunMachine {
   std::string processor;
   int64_t threads = 0;
   int64_t memory_bytes = 0;
-  static void fields(auto& self, auto& field) { SACCADE_FIELDS(processor, threads, memory_bytes); }
+  std::string device = "cpu";  // device of the encoders: "cpu", "cuda", "cuda:1"
+  static void fields(auto& self, auto& field) {
+    SACCADE_FIELDS(processor, threads, memory_bytes);
+    field.added("device", self.device);
+  }
 };
 // Returns this machine's description; unknown values are empty or 0.
 RunMachine this_machine(int threads);
@@ -92,8 +96,8 @@ Json run_json(const RunInfo& info);
 Result<RunInfo> parse_run_info(const Json& json);
 
 // Returns the differences between two runs' inputs, one line each with both values. It is empty if both would
-// give the same figures. Paths, commands, versions and machines do not count, nor do hashes of images that
-// are not known yet (empty).
+// give the same figures. Paths, commands, versions and machines do not count, apart from the device, nor do
+// hashes of images that are not known yet (empty).
 std::vector<std::string> run_differences(const RunInfo& there, const RunInfo& asked);
 
 // A dataset's queries and answers: line i of each kind is image or text i.

@@ -175,6 +175,7 @@ TEST(Run, OtherInputsDoNotReplaceAFinishedRun) {
        }},
       {"precision of starter: there bf16, asked for fp32",
        [](RunInfo& i) { i.checkpoints[0].precision = "fp32"; }},
+      {"device: there cpu, asked for cuda:1", [](RunInfo& i) { i.machine.device = "cuda:1"; }},
       {"number of checkpoints: there 1, asked for 2",
        [](RunInfo& i) { i.checkpoints.push_back(i.checkpoints[0]); }}};
   for (const auto& [words, change] : changes) {

@@ -4,9 +4,11 @@
 #include <array>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include <fmt/format.h>
 
+#include "lab/eval/figures/holm.h"
 #include "lab/eval/figures/tiers.h"
 #include "lab/eval/length/length_metrics.h"
 #include "lab/eval/retrieval/retrieval_figures.h"
@@ -227,7 +229,7 @@ class LeaderboardMaker {
             compare_retrieval(part.info.datasets.front().name, part.info.checkpoints[a].name, outcomes[a],
                               part.info.checkpoints[b].name, outcomes[b], bootstrap_.confidence));
         const Difference* r1 = find_named(merged.comparisons.back().directions.t2i, "r1");
-        if (r1 != nullptr) add_difference(retrieval_apart_, finished[a].model, finished[b].model, *r1);
+        if (r1 != nullptr) add_p_value(retrieval_p_values_, finished[a].model, finished[b].model, *r1);
       }
     }
     part.metrics = record_json(merged);
@@ -253,8 +255,8 @@ class LeaderboardMaker {
         SACCADE_TRY(add_comparisons(dataset, part.info.checkpoints[a].name, read[a].second,
                                     part.info.checkpoints[b].name, read[b].second, bootstrap_.confidence,
                                     merged));
-        add_difference(composition_apart_, finished[a].model, finished[b].model,
-                       merged.comparisons[first].scores.back());
+        add_p_value(composition_p_values_, finished[a].model, finished[b].model,
+                    merged.comparisons[first].scores.back());
       }
     }
     part.metrics = record_json(merged);
@@ -302,9 +304,22 @@ class LeaderboardMaker {
     return {};
   }
 
-  using Apart = std::map<std::pair<size_t, size_t>, bool>;
-  static void add_difference(Apart& apart, size_t a, size_t b, const Difference& difference) {
-    apart[{std::min(a, b), std::max(a, b)}] = difference.significant;
+  using ModelPair = std::pair<size_t, size_t>;  // the smaller index first
+  using PairPValues = std::map<ModelPair, double>;
+  static void add_p_value(PairPValues& p_values, size_t a, size_t b, const Difference& difference) {
+    p_values[{std::min(a, b), std::max(a, b)}] = difference.p_value;
+  }
+  // Returns the pairs of models that differ after Holm's correction for the number of pairs.
+  [[nodiscard]] std::set<ModelPair> pairs_apart(const PairPValues& p_values) const {
+    std::vector<double> values;
+    for (const auto& [pair, p_value] : p_values) values.push_back(p_value);
+    const std::vector<double> adjusted = holm_adjusted(values);
+    std::set<ModelPair> apart;
+    size_t i = 0;
+    for (const auto& [pair, p_value] : p_values) {
+      if (is_significant(adjusted[i++], bootstrap_.confidence)) apart.insert(pair);
+    }
+    return apart;
   }
 
   // Ranks the rows, and puts them in that order. Models without the figure come last.
@@ -326,12 +341,13 @@ class LeaderboardMaker {
       const std::vector<Figure>& figures = board_.rows[ranked.front()].composition;
       board_.ranked_by = retrieval ? "text-to-image R@1" : fmt::format("{} score", figures.back().name);
     }
-    const Apart& apart = retrieval ? retrieval_apart_ : composition_apart_;
+    const PairPValues& p_values = retrieval ? retrieval_p_values_ : composition_p_values_;
+    ranked_pairs_ = std::ssize(p_values);
+    const std::set<ModelPair> apart = pairs_apart(p_values);
     int64_t next = 1;
     std::vector<size_t> sorted;
     for (const std::vector<size_t>&tier : tiers_of(ranked, [&](size_t a, size_t b) {
-           const auto found = apart.find({std::min(a, b), std::max(a, b)});
-           return found != apart.end() && found->second;
+           return apart.contains({std::min(a, b), std::max(a, b)});
          })) {
       for (const size_t model : tier) board_.rows[model].rank = next;
       next += std::ssize(tier);
@@ -347,10 +363,20 @@ class LeaderboardMaker {
 
   void note() {
     if (!board_.ranked_by.empty()) {
-      board_.notes.push_back(fmt::format(
-          "Models are ranked by {}. Models that the paired test cannot tell from the best of their rank share "
-          "it ({:.0f}% confidence, {} resamples).",
-          board_.ranked_by, 100 * work_.plan.confidence, count_text(work_.plan.resamples)));
+      std::string text = fmt::format("Models are ranked by {}.", board_.ranked_by);
+      if (ranked_pairs_ > 0 && bootstrap_.resamples == 0) {
+        text += " Without resamples no two of them can be told apart, so they share a rank.";
+      } else if (ranked_pairs_ > 0) {
+        text += fmt::format(
+            " Models that the paired test cannot tell from the best of their rank share it (level {:.2g} after Holm's "
+            "correction for {}, {}).",
+            1 - bootstrap_.confidence, counted(ranked_pairs_, "pair"),
+            counted(bootstrap_.resamples, "resample"));
+        const std::string too_few =
+            too_few_resamples(ranked_pairs_, bootstrap_.resamples, bootstrap_.confidence);
+        if (!too_few.empty()) text += " " + too_few + ".";
+      }
+      board_.notes.push_back(std::move(text));
     }
     const auto of_texts = [](const LeaderboardPart& part) {
       return part.info.protocol.contains("texts_only");
@@ -379,8 +405,9 @@ class LeaderboardMaker {
   ThreadPool& pool_;
   BootstrapOptions bootstrap_;
   Leaderboard board_;
-  Apart retrieval_apart_;
-  Apart composition_apart_;
+  PairPValues retrieval_p_values_;
+  PairPValues composition_p_values_;
+  int64_t ranked_pairs_ = 0;  // of models with the figure that ranks
 };
 
 }  // namespace

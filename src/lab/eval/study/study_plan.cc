@@ -8,6 +8,7 @@
 #include "lab/eval/length/length.h"
 #include "lab/eval/run/run.h"
 #include "lab/eval/speed_metrics.h"
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/file_lock.h"
 #include "saccade/core/hash.h"
 #include "saccade/model/options/precision_names.h"
@@ -78,8 +79,11 @@ Result<StudyRates> probe(const StudyOptions& options, const StudyModel& model, c
   words.push_back(fmt::format("--limit={}", kProbeItems));
   for (const char* word : {"--repeats=1", "--warm-up=1", "--queries=1", "--gallery=8"})
     words.emplace_back(word);
+  for (const std::string& word : part.words) {
+    if (word.starts_with("--device=")) words.push_back(word);
+  }
   for (const std::string& word : part.process_words) {
-    if (word.starts_with("--threads=") || word.starts_with("--batch=")) words.push_back(word);
+    if (word.starts_with("--threads=") || word.starts_with("--batch-size=")) words.push_back(word);
   }
   SACCADE_ASSIGN(const std::string out, process(words));
   SACCADE_ASSIGN(const Json json, parse_json(out));
@@ -161,9 +165,7 @@ Status remove_results(const fs::path& folder) {
 std::string folder_name(const StudyModel& model) {
   std::string name;
   for (const char c : model.name.substr(0, 60)) {
-    const bool plain =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
-    name += plain ? c : '_';
+    name += is_ascii_alphanumeric(c) || c == '-' ? c : '_';
   }
   return fmt::format("models/{}-{}-{}", name, model.precision, model.fingerprint.substr(0, 8));
 }
@@ -220,6 +222,14 @@ std::vector<std::string> piece_words(const StudyWork& work, const StudyPiece& pi
   words.push_back("--precision=" + model.precision);
   words.push_back("--run=" + work.piece_folder(piece).string());
   return words;
+}
+
+Status wait_for_writer(const StudyWork& work, const StudyPiece& piece, const std::stop_token& stop) {
+  const fs::path lock = work.piece_folder(piece) / kLockFile;
+  std::error_code error;
+  if (!fs::exists(lock, error)) return {};
+  SACCADE_ASSIGN(const Descriptor held, wait_for_lock_file(lock, stop, {}));
+  return {};
 }
 
 Result<StudyWork> plan_study(const StudyOptions& options, const CheckpointSource& checkpoints,

@@ -100,7 +100,7 @@ struct StudyPiece {
   size_t part = 0;
   size_t model = 0;
   bool done = false;
-  // Seconds for loading and encoding, at most; ranking and intervals are not counted. nullopt: not known, or done.
+  // Estimated seconds for loading and encoding without a cache; ranking and intervals are not counted. nullopt: not known, or done.
   std::optional<double> seconds = {};
 };
 
@@ -123,6 +123,10 @@ Result<StudyWork> plan_study(const StudyOptions& options, const CheckpointSource
 
 // Returns the arguments of a piece's process.
 std::vector<std::string> piece_words(const StudyWork& work, const StudyPiece& piece);
+
+// Waits while another process writes into the piece's folder: the process of an earlier study that was killed is told to stop,
+// and needs a moment. Errors: kCancelled if stopped.
+Status wait_for_writer(const StudyWork& work, const StudyPiece& piece, const std::stop_token& stop);
 
 // Returns true if the folder holds a study's plan.
 bool is_study(const std::filesystem::path& folder);

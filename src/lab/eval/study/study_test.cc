@@ -1,7 +1,10 @@
 // Tests of a study of several checkpoints: its plan and how it goes on, and that its leaderboard says what one run of all models
 // says.
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <random>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +14,7 @@
 #include "lab/eval/study/leaderboard.h"
 #include "lab/eval/study/study_plan.h"
 #include "lab/eval/winoground/winoground_study.h"
+#include "saccade/core/files/file_lock.h"
 #include "saccade/core/files/safetensors.h"
 #include "saccade/core/test_folder.h"
 
@@ -189,6 +193,8 @@ TEST_F(StudyTest, TheLeaderboardSaysWhatOneRunOfAllModelsSays) {
   EXPECT_TRUE(board->rows[2].symmetric.i2t);
   EXPECT_NE(find_named(board->rows[0].composition, "group"), nullptr);
   EXPECT_THAT(board->notes, testing::Contains(HasSubstr("swaps the first two")));
+  EXPECT_THAT(board->notes,
+              testing::Contains(HasSubstr("after Holm's correction for 3 pairs, 300 resamples")));
 
   // It is the same after it was written and read, and advice takes its runs.
   ASSERT_TRUE(write_leaderboard(work.folder, *board));
@@ -198,6 +204,31 @@ TEST_F(StudyTest, TheLeaderboardSaysWhatOneRunOfAllModelsSays) {
   const auto runs = leaderboard_runs(*again, work.folder);
   ASSERT_THAT(runs, SizeIs(2));
   EXPECT_EQ(read_metrics<RetrievalMetrics>(runs[0])->comparisons.size(), 3U);
+}
+
+TEST_F(StudyTest, RanksAreCorrectedForTheNumberOfPairs) {
+  write_model("good", 4.0, 1);
+  write_model("fair", 2.0, 2);
+  write_model("bad", 0.1, 3);
+  // The smallest p-value of 60 resamples is 0.033, which tells two models apart, but not the pairs of three.
+  options_.bootstrap.resamples = 60;
+  StudyWork work = measured({"good", "fair", "bad"});
+  const auto three = make_leaderboard(work, pool_);
+  ASSERT_TRUE(three) << three.error().message;
+  const auto metrics = read_record<RetrievalMetrics>(three->parts[0].metrics);
+  ASSERT_TRUE(metrics) << metrics.error().message;
+  for (const RetrievalComparison& one : metrics->comparisons) {
+    EXPECT_TRUE(find_named(one.directions.t2i, "r1")->significant) << one.a << ' ' << one.b;
+  }
+  for (const LeaderboardRow& row : three->rows) EXPECT_EQ(row.rank, 1) << row.model;
+  EXPECT_THAT(three->notes, testing::Contains(HasSubstr("119 resamples or more")));
+
+  std::erase_if(work.pieces, [](const StudyPiece& piece) { return piece.model == 2; });
+  work.plan.models.pop_back();
+  const auto two = make_leaderboard(work, pool_);
+  ASSERT_TRUE(two) << two.error().message;
+  EXPECT_EQ(two->rows[0].rank, 1);
+  EXPECT_EQ(two->rows[1].rank, 2);
 }
 
 TEST_F(StudyTest, APieceThatFailedIsNamedAndOtherDataAreRefused) {
@@ -295,6 +326,30 @@ TEST_F(StudyPlanTest, EstimatesAndGoesOnWhereItStopped) {
   ASSERT_TRUE(write_file_atomic(folder / "run.json", dump_json(run)));
   EXPECT_FALSE(plan()->pieces[0].done);
   EXPECT_EQ(probes_, 2);
+}
+
+TEST_F(StudyPlanTest, WaitsForTheProcessOfAKilledStudy) {
+  const auto work = plan();
+  ASSERT_TRUE(work) << work.error().message;
+  const StudyPiece& piece = work->pieces[0];
+  EXPECT_TRUE(wait_for_writer(*work, piece, {}));  // there is no folder yet
+  ASSERT_TRUE(fs::create_directories(work->piece_folder(piece)));
+  auto lock = lock_file(work->piece_folder(piece) / "lock", "writing");
+  ASSERT_TRUE(lock) << lock.error().message;
+
+  std::stop_source stopped;
+  stopped.request_stop();
+  EXPECT_EQ(wait_for_writer(*work, piece, stopped.get_token()).error().code, ErrorCode::kCancelled);
+
+  std::atomic<bool> released = false;
+  std::thread writer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    released = true;
+    *lock = Descriptor();
+  });
+  EXPECT_TRUE(wait_for_writer(*work, piece, {}));
+  EXPECT_TRUE(released);
+  writer.join();
 }
 
 TEST_F(StudyPlanTest, OtherMeasurementsAndForeignFoldersAreRefused) {

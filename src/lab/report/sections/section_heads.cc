@@ -134,7 +134,7 @@ Table verdict_table(const HeadRun& run) {
     }
   }
   table.caption += "; p and verdict by mean recall";
-  by_mean_recall.finish(table, run.run->run->info.confidence);
+  by_mean_recall.finish(table, run.run->run->info);
   return table;
 }
 

@@ -22,7 +22,7 @@ constexpr std::array<std::pair<const char*, const char*>, 3> kHits{
 Cell difference_cell(const std::optional<Difference>& difference) {
   if (!difference) return figure_cell(static_cast<const Difference*>(nullptr), Unit::kShare);
   Cell cell = figure_cell(&*difference, Unit::kShare);
-  if (difference->figure.value > 0) cell.html = fmt::format("+{}", cell.html);
+  if (difference->figure.value >= 0.0005) cell.html = fmt::format("+{}", cell.html);
   return cell;
 }
 
@@ -52,10 +52,11 @@ std::vector<BoardColumn> columns_of(const Leaderboard& board) {
   const auto add = [&](Column column, std::function<Cell(const LeaderboardRow&)> cell) {
     columns.push_back({std::move(column), std::move(cell)});
   };
+  // The first column stays in view where the table is wider than the window.
+  add(text_column("model", "model"), [](const LeaderboardRow& row) { return text_cell(row.model); });
   add(number_column("rank", "rank"), [](const LeaderboardRow& row) {
     return row.rank ? count_cell(*row.rank) : number_cell(Figure::kNone);
   });
-  add(text_column("model", "model"), [](const LeaderboardRow& row) { return text_cell(row.model); });
   for (const Direction direction : kBothDirections) {
     const bool to_image = direction == Direction::kTextToImage;
     if (!measured([&](const LeaderboardRow& row) { return !row.retrieval.of(direction).empty(); })) continue;
@@ -181,7 +182,7 @@ std::string leaderboard_section(const Leaderboard& board, const ReportData& data
                   counted(std::ssize(board.rows), "model"));
   html += page.table(leaderboard_table(board));
   for (const std::string& note : board.notes)
-    html += fmt::format("<p class=\"note\">{}</p>\n", escape_html(note));
+    html += fmt::format("<p class=\"soft\">{}</p>\n", escape_html(note));
   const Chart chart = qps_chart(board, data);
   if (chart.data.rows.size() > 1) html += page.chart(chart);
   return html + "</section>\n";

@@ -256,7 +256,7 @@ Table chunking_table(const std::string& dataset, const std::vector<Entry>& entri
       }
     }
   }
-  verdicts.finish(table, entries.front().run->run->info.confidence);
+  verdicts.finish(table, entries.front().run->run->info);
   return table;
 }
 

@@ -90,7 +90,7 @@ Table composition_differences(const ReportData& data, const LoadedRun& run, cons
       verdicts.add(difference, a, b);
     }
   }
-  verdicts.finish(table, run.run->info.confidence);
+  verdicts.finish(table, run.run->info);
   return table;
 }
 

@@ -58,7 +58,9 @@ void own_colours(std::vector<OverviewRow>& rows) {
 
 Cell headline_cell(const Headline* one, Unit unit) {
   if (one == nullptr) return figure_cell(Figure::kNone, Figure::kNone, Figure::kNone, unit);
-  Cell cell = figure_cell(one->value, one->low, one->high, unit);
+  const Figure figure = {
+      .value = one->value, .low = one->low, .high = one->high, .wilson_high = one->wilson_high};
+  Cell cell = figure_cell(&figure, unit);
   if (one->best) {
     const size_t end = cell.html.find(" <small>");
     const std::string value = cell.html.substr(0, end);

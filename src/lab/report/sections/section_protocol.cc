@@ -77,9 +77,10 @@ std::string run_html(const LoadedRun& loaded) {
     libraries += fmt::format(", {} {}", escape_html(name), escape_html(version));
   }
   origin += entry("made with", libraries);
-  origin += entry("machine", fmt::format("{}, {} threads, {:.1f} GiB", escape_html(info.machine.processor),
-                                         info.machine.threads,
-                                         static_cast<double>(info.machine.memory_bytes) / (1U << 30U)));
+  origin += entry("machine", fmt::format("{}, {} threads, {:.1f} GiB, device {}",
+                                         escape_html(info.machine.processor), info.machine.threads,
+                                         static_cast<double>(info.machine.memory_bytes) / (1U << 30U),
+                                         escape_html(info.machine.device)));
   std::string command;
   for (const std::string& argument : info.command) command += (command.empty() ? "" : " ") + argument;
   origin += entry("command", fmt::format("<code>{}</code>", escape_html(command)));

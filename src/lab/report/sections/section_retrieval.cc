@@ -196,7 +196,7 @@ Table differences_table(const ReportData& data, const Group& group) {
       }
     }
   }
-  verdicts.finish(table, group.entries.front().run->run->info.confidence);
+  verdicts.finish(table, group.entries.front().run->run->info);
   return table;
 }
 

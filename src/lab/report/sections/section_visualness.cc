@@ -96,7 +96,7 @@ Chart methods_chart(const std::string& dataset, const std::vector<Entry>& entrie
 // Values of p from Fisher's z may be far below the precision of a table's digits.
 std::string p_text(double p) {
   if (!std::isfinite(p)) return "\xE2\x80\x93";
-  return p < 0.001 ? "< 0.001" : fmt::format("{:.3f}", p);
+  return p < 0.001 ? "< 0.001" : three_digits(p);
 }
 
 // Returns the correlations of attention with lexicons over one set of texts; those that an older run keeps with its
@@ -264,7 +264,7 @@ Table differences_table(const ReportData& data, const LoadedRun& run, const std:
       verdicts.add(difference, a, b);
     }
   }
-  verdicts.finish(table, run.run->info.confidence);
+  verdicts.finish(table, run.run->info);
   return table;
 }
 

@@ -18,6 +18,7 @@
 #include "lab/train/math/step_random.h"
 #include "saccade/core/counts.h"
 #include "saccade/core/files/file_stamp.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/half.h"
 #include "saccade/core/hash.h"
 #include "saccade/image/read_pixels.h"
@@ -210,13 +211,6 @@ std::vector<int64_t> even_begins(int64_t items, int64_t bytes) {
   return begin;
 }
 
-Status make_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return fail(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
-  return {};
-}
-
 std::vector<std::byte> halves(std::span<const float> values) {
   std::vector<std::byte> bytes(values.size() * 2);
   for (size_t i = 0; i < values.size(); ++i) {
@@ -241,7 +235,7 @@ Result<ItemFile> store_pictures(const LoadedEncoder& loaded, const ComposedData&
   if (!key.empty() && fs::exists(path, ignored)) {
     if (auto there = ItemFile::open(path, even_begins(count, bytes_each))) return there;
   }
-  SACCADE_TRY(make_folder(cache));
+  SACCADE_TRY(make_folders(cache));
   SACCADE_ASSIGN(ItemFileWriter writer, ItemFileWriter::create(path));
   const PixelOptions reading =
       pixel_options(with_transparency(loaded.encoder->preprocessing(), embed.transparency),
@@ -467,7 +461,7 @@ Result<StoredTokens> store_text_tokens(const LoadedEncoder& loaded, std::span<co
       return stored;
     }
   }
-  SACCADE_TRY(make_folder(cache));
+  SACCADE_TRY(make_folders(cache));
   SACCADE_ASSIGN(ItemFileWriter writer, ItemFileWriter::create(path));
   for (size_t first = 0; first < texts.size(); first += kAtOnce) {
     if (embed.stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped while texts were encoded");

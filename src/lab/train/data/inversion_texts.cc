@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/model/composers/inversion.h"
@@ -35,20 +36,11 @@ constexpr auto kFunctionWords = std::to_array<std::string_view>(
 static_assert(std::ranges::is_sorted(kFunctionWords));
 
 bool is_word(char c) {
-  const auto byte = static_cast<unsigned char>(c);
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '\'' ||
-         byte >= 0x80U;
-}
-
-bool is_space(char c) {
-  return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f' || c == '\v';
+  return is_ascii_alphanumeric(c) || c == '\'' || static_cast<unsigned char>(c) >= 0x80U;
 }
 
 bool is_function_word(std::string_view word) {
-  std::string lower(word);
-  std::ranges::transform(lower, lower.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  return std::ranges::binary_search(kFunctionWords, std::string_view(lower));
+  return std::ranges::binary_search(kFunctionWords, std::string_view(lower_ascii(word)));
 }
 
 }  // namespace
@@ -62,7 +54,7 @@ std::string masked_text(std::string_view text) {
     masked += piece;
   };
   for (size_t at = 0; at < text.size();) {
-    if (is_space(text[at])) {
+    if (is_ascii_space(text[at])) {
       ++at;
       continue;
     }
@@ -103,8 +95,8 @@ Result<InversionTexts> read_inversion_texts(const std::filesystem::path& path, c
     std::string_view line = std::string_view(content).substr(at, end - at);
     at = end + 1;
     ++number;
-    while (!line.empty() && is_space(line.back())) line.remove_suffix(1);
-    while (!line.empty() && is_space(line.front())) line.remove_prefix(1);
+    while (!line.empty() && is_ascii_space(line.back())) line.remove_suffix(1);
+    while (!line.empty() && is_ascii_space(line.front())) line.remove_prefix(1);
     if (to_valid_utf8(line) != line) {
       return fail(ErrorCode::kBadData, "{}: line {} is not UTF-8", path.string(), number);
     }

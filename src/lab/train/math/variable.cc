@@ -46,9 +46,12 @@ torch::Tensor on_device_of(const Variable& x, const nn::Tensor& tensor) {
   return torch_over(tensor.contiguous()).to(x.tensor().device());
 }
 
-// Returns true if kernels.h supports the tensor: on the CPU, float32 or bfloat16.
+thread_local int plain_operators = 0;  // number of PlainOperators that live in this thread
+
+// Returns true if kernels.h is to compute with the tensor: on the CPU, float32 or bfloat16.
 bool is_for_kernels(const Tensor& x) {
-  return x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
+  return plain_operators == 0 && x.is_cpu() &&
+         (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
 }
 
 // Computes out [m, n] = a b + beta * out, with a and b as they are or, with 'T', transposed. All rows are
@@ -242,6 +245,14 @@ Tensor joint(const std::vector<Variable>& parts) {
 
 }  // namespace
 
+PlainOperators::PlainOperators() {
+  ++plain_operators;
+}
+
+PlainOperators::~PlainOperators() {
+  --plain_operators;
+}
+
 Variable Variable::to(DType dtype) const {
   return Variable(tensor_.to(torch_type(dtype)));
 }
@@ -324,7 +335,7 @@ Variable linear(const Variable& x, const std::vector<Variable>& weights, const s
   const Tensor& input = x.tensor();
   const Tensor weight = joint(weights);
   const Tensor bias = joint(biases);
-  if (input.is_cpu() && input.scalar_type() == at::kFloat) {
+  if (is_for_kernels(input) && input.scalar_type() == at::kFloat) {
     const auto added = bias.defined() ? c10::optional<Tensor>(bias) : c10::nullopt;
     return Variable(activate(LinearFunction::apply(input, weight, added), activation));
   }

@@ -46,6 +46,16 @@ class Variable {
   torch::Tensor tensor_;
 };
 
+// While one lives, the functions below compute on the CPU by libtorch's own operators alone, as on every other
+// device, in the thread that made it.
+class PlainOperators {
+ public:
+  PlainOperators();
+  ~PlainOperators();
+  PlainOperators(const PlainOperators&) = delete;
+  PlainOperators& operator=(const PlainOperators&) = delete;
+};
+
 bool wants_gradients(const Variable& x);
 Variable operator+(const Variable& a, const Variable& b);
 Variable tanh(const Variable& x);

@@ -10,6 +10,7 @@
 #include "lab/eval/rows/given.h"
 #include "lab/train/recipes/head_training.h"
 #include "saccade/core/counts.h"
+#include "saccade/core/rows.h"
 #include "saccade/model/checkpoints/build_versions.h"
 #include "saccade/model/options/precision_names.h"
 #include "saccade/nn/exceptions.h"
@@ -203,16 +204,9 @@ class SetStudy {
               const Matrix<float>& images, const Matrix<float>& texts, RunWriter& run) {
     metrics_.results.push_back(retrieval_result(set_.name, name, set_.task, outcome));
     SACCADE_TRY(add_ranks(run, set_.name, name, scores, set_.task, outcome, pool_));
-    const auto selected = [](const Matrix<float>& from, std::span<const int64_t> which) {
-      Matrix<float> rows(std::ssize(which), from.columns());
-      for (size_t i = 0; i < which.size(); ++i) {
-        std::ranges::copy(from.row(which[i]), rows.row(static_cast<int64_t>(i)).begin());
-      }
-      return rows;
-    };
     return run.add_embeddings(
-        set_.name, name, selected(images, set_.task.images).view(), selected(texts, set_.task.texts).view(),
-        set_.task.image_of_text,
+        set_.name, name, select_rows(images.view(), set_.task.images).view(),
+        select_rows(texts.view(), set_.task.texts).view(), set_.task.image_of_text,
         {{"rows", name == kPretrained && set_.own->images.late ? "mean" : "single"}, {"checkpoint", name}});
   }
 

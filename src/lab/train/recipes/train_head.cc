@@ -12,6 +12,7 @@
 #include "lab/train/recipes/head_training.h"
 #include "lab/train/tasks/head_task.h"
 #include "saccade/core/counts.h"
+#include "saccade/core/seconds_since.h"
 #include "saccade/nn/exceptions.h"
 
 namespace saccade::lab {
@@ -439,7 +440,7 @@ Result<TrainedHead> train_one_head(const HeadTrainingOptions& given, const HeadD
   if (options.dry_run) return trained;
   const auto started = std::chrono::steady_clock::now();
   SACCADE_ASSIGN(trained.training, loop.run(progress, std::move(stop)));
-  trained.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  trained.seconds = seconds_since(started);
   return trained;
 }
 

@@ -612,6 +612,24 @@ TEST_F(HeadOnEncoder, ItsCheckpointIsAnEncoderAndConforms) {
   EXPECT_TRUE(conformed->ok) << dump_json(conform_json(*conformed), 1);
   EXPECT_EQ(conformed->answers.size(), 4U);
 
+  // On a device the head reads the states that the device gives.
+  ConformOptions on_device;
+  on_device.encoder.device = "torch-cpu";
+  const auto conformed_there = conform(report->model, on_device);
+  ASSERT_TRUE(conformed_there) << conformed_there.error().message;
+  EXPECT_TRUE(conformed_there->ok) << dump_json(conform_json(*conformed_there), 1);
+  const auto here = load_encoder(report->model).value();
+  const auto there = load_encoder(report->model, on_device.encoder).value();
+  EXPECT_EQ(there->info().device, "torch-cpu");
+  const std::vector<TokenizedText> texts = {here->tokenizer()->encode("a red bar", here->info().context),
+                                            here->tokenizer()->encode("green", here->info().context)};
+  const Matrix<float> expected = here->encode_texts(texts).value();
+  const Matrix<float> rows = there->encode_texts(texts).value();
+  ASSERT_EQ(rows.values().size(), expected.values().size());
+  for (size_t i = 0; i < rows.values().size(); ++i) {
+    EXPECT_NEAR(rows.values()[i], expected.values()[i], 1e-4) << i;
+  }
+
   // The second time, the existing features are used, without the cache.
   const auto written = fs::last_write_time(given.run / "features/train.safetensors");
   fs::remove_all(given.embed.cache);

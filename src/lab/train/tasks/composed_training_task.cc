@@ -332,8 +332,7 @@ Result<Json> ComposedTrainingTask::evaluate() {
 
 Status ComposedTrainingTask::write_encoder(const fs::path& folder) const {
   std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return fail(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
+  SACCADE_TRY(make_folders(folder));
   if (!model_) {
     // The stage before trained the encoder, so its weights are kept as it left them.
     SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(stage_.loaded->id.path));

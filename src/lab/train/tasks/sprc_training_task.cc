@@ -177,9 +177,7 @@ Result<Json> SprcTrainingTask::evaluate() {
 }
 
 Status SprcTrainingTask::write_encoder(const fs::path& folder) const {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return fail(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
+  SACCADE_TRY(make_folders(folder));
   for (const auto& [name, content] : files_) SACCADE_TRY(write_file_atomic(folder / name, content));
   std::vector<nn::Tensor> kept;
   std::vector<NamedTensor> named;

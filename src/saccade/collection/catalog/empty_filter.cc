@@ -1,15 +1,16 @@
 #include "saccade/collection/catalog/empty_filter.h"
 
 #include <algorithm>
-#include <cctype>
+
+#include "saccade/core/ascii.h"
 
 namespace saccade {
 
 bool asks_for(const Filter& filter, std::string_view field) {
   return std::ranges::any_of(filter.conditions, [&](const Filter::Condition& condition) {
-    const auto is_letter = [](unsigned char c) { return std::isalpha(c) != 0; };
-    const std::string_view name(condition.text.begin(), std::ranges::find_if_not(condition.text, is_letter));
-    return std::ranges::equal(name, field, {}, [](unsigned char c) { return std::tolower(c); });
+    const std::string_view name(condition.text.begin(),
+                                std::ranges::find_if_not(condition.text, is_ascii_letter));
+    return equal_in_any_case(name, field);
   });
 }
 

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/file_stamp.h"
 
 namespace saccade {
@@ -94,11 +95,7 @@ Facet names(const std::string& field, const std::vector<Facts>& pictures, const 
   for (const Facts& picture : pictures) {
     std::map<std::string, std::string> here;  // each once a picture
     for (const std::string& name : names_of(picture)) {
-      std::string lower = name;
-      for (char& c : lower) {
-        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-      }
-      if (!lower.empty()) here.emplace(std::move(lower), name);
+      if (!name.empty()) here.emplace(lower_ascii(name), name);
     }
     for (const auto& [lower, name] : here) {
       FacetValue& value =

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "saccade/collection/catalog/sql_text.h"
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/take_text.h"
 #include "saccade/image/metadata/look.h"
 #include "saccade/text/normalize.h"
@@ -85,15 +86,6 @@ constexpr std::array kByteSuffixes = {
     Suffix{"kib", 1 << 10}, Suffix{"mib", 1 << 20}, Suffix{"gib", 1 << 30}};
 constexpr std::array kCountSuffixes = {Suffix{"k", 1'000}, Suffix{"m", 1'000'000}};
 
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-bool is_letter(char c) {
-  return lower(c) >= 'a' && lower(c) <= 'z';
-}
 bool is_space(char c) {
   return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
@@ -103,17 +95,11 @@ bool is_word(char c) {
   return !is_space(c) && std::string_view("()\"'=!<>~").find(c) == std::string_view::npos;
 }
 
-std::string lowered(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(), lower);
-  return result;
-}
-
 // "12", "-1.5" as a double; nothing else of what from_chars would take (inf, nan, hex, exponents).
 std::optional<double> parse_decimal(std::string_view text) {
   const std::string_view digits = text.starts_with('-') ? text.substr(1) : text;
   if (digits.empty() || text.size() > 40 ||
-      !std::all_of(digits.begin(), digits.end(), [](char c) { return is_digit(c) || c == '.'; })) {
+      !std::all_of(digits.begin(), digits.end(), [](char c) { return is_ascii_digit(c) || c == '.'; })) {
     return std::nullopt;
   }
   double value = 0;
@@ -132,8 +118,8 @@ std::optional<int64_t> parse_integer(std::string_view text) {
 // A number with one of the suffixes, rounded to a whole one.
 std::optional<int64_t> parse_scaled(std::string_view text, std::span<const Suffix> suffixes) {
   size_t digits = 0;
-  while (digits < text.size() && (is_digit(text[digits]) || text[digits] == '.')) ++digits;
-  const std::string suffix = lowered(text.substr(digits));
+  while (digits < text.size() && (is_ascii_digit(text[digits]) || text[digits] == '.')) ++digits;
+  const std::string suffix = lower_ascii(text.substr(digits));
   int64_t factor = suffix.empty() ? 1 : 0;
   for (const Suffix& candidate : suffixes) {
     if (candidate.name == suffix) factor = candidate.factor;
@@ -278,7 +264,7 @@ class Parser {
   bool take_keyword(std::string_view keyword) {
     skip_spaces();
     const std::string_view here = text_.substr(at_, keyword.size());
-    if (lowered(here) != keyword) return false;
+    if (lower_ascii(here) != keyword) return false;
     const size_t end = at_ + keyword.size();
     if (end < text_.size() && is_word(text_[end])) return false;
     at_ = end;
@@ -355,8 +341,8 @@ class Parser {
       return fail(ErrorCode::kUsage, "column {}: more than {} conditions", at_ + 1, kMaxConditions);
     }
     const size_t start = at_;
-    while (at_ < text_.size() && is_letter(text_[at_])) ++at_;
-    const std::string name = lowered(text_.substr(start, at_ - start));
+    while (at_ < text_.size() && is_ascii_letter(text_[at_])) ++at_;
+    const std::string name = lower_ascii(text_.substr(start, at_ - start));
     const Field* const field = field_of(name);
     if (field == nullptr) {
       at_ = start;
@@ -450,7 +436,7 @@ class Parser {
     leaf_.compare = whole ? Compare::kEqual : glob ? Compare::kGlob : Compare::kContains;
     leaf_.folded = field.kind != Kind::kFormat && (field.kind != Kind::kText || (!whole && !glob));
     if (field.kind == Kind::kFormat) {
-      value = format_of(lowered(value));
+      value = format_of(lower_ascii(value));
     } else if (leaf_.folded) {
       value = fold_case(value);
     }
@@ -488,7 +474,7 @@ class Parser {
   }
 
   Status flag_condition(const Field& field, const std::string& value, size_t value_at) {
-    const std::string word = lowered(value);
+    const std::string word = lower_ascii(value);
     const bool yes = word == "yes" || word == "true" || word == "1";
     if (!yes && word != "no" && word != "false" && word != "0") return wrong(value_at, "yes or no");
     filter_.sql += fmt::format("{} {} ?", field.sql, yes ? ">=" : "<");

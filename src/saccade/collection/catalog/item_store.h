@@ -82,7 +82,7 @@ struct NearestItems {
   WordStatistics words;
 };
 
-// What a store has that searches by an index of its own, in place of rows that a program passes over.
+// Interface of stores that search by an index of their own, in place of rows that a program passes over.
 class VectorIndex {
  public:
   virtual ~VectorIndex() = default;

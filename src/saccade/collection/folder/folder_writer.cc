@@ -200,9 +200,7 @@ FolderWriter::~FolderWriter() = default;
 Result<FolderWriter> FolderWriter::create(const std::filesystem::path& folder, const CheckpointId& checkpoint,
                                           const IngestSettings& settings, const WriterOptions& options) {
   const auto created = [&]() -> Result<FolderWriter> {
-    std::error_code error;
-    std::filesystem::create_directories(folder, error);
-    if (error) return fail(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
+    SACCADE_TRY(make_folders(folder));
     const std::filesystem::path files = store::files_of(folder);
     CollectionInfo info;
     info.product_version = version();

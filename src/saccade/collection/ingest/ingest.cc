@@ -3,7 +3,7 @@
 //
 // A block of files is prepared while the one before is encoded, so that no processor waits for the last file of a
 // block, for a commit, or for threads of the encoder that wait for one another. The encoder's threads sleep where
-// they wait, and decoders have their processors meanwhile. Where the caller allows fewer threads than there are
+// they wait, and decoders have their processors meanwhile. If the caller allows fewer threads than there are
 // processors, preparing and encoding alternate, as both together would take twice as many.
 #include "saccade/collection/ingest/ingest.h"
 

@@ -9,6 +9,7 @@
 
 #include "saccade/collection/collection_reader.h"
 #include "saccade/collection/ingest/ignore_rules.h"
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/image/image_codec.h"
@@ -210,12 +211,8 @@ class Walker {
   // In small letters; long ones are none.
   static std::string ending_of(const fs::path& path) {
     constexpr size_t kLongest = 12;
-    std::string ending = path.extension().string();
-    if (ending.size() > kLongest) return {};
-    for (char& c : ending) {
-      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    }
-    return ending;
+    const std::string ending = path.extension().string();
+    return ending.size() > kLongest ? std::string() : lower_ascii(ending);
   }
 
   const WalkOptions& options_;

@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <charconv>
 
+#include "saccade/core/ascii.h"
+
 namespace saccade::weaviate {
 namespace {
 
 constexpr std::string_view kPlain = "weaviate://";
 constexpr std::string_view kTls = "weaviates://";
-
-bool is_letter_or_digit(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
 
 std::vector<std::string> split(std::string_view text, char at) {
   std::vector<std::string> parts;
@@ -80,7 +78,7 @@ Result<Address> parse_address(const std::filesystem::path& text) {
     address.name = rest.substr(slash + 1);
     const bool capital = !address.name.empty() && address.name.front() >= 'A' && address.name.front() <= 'Z';
     if (!capital ||
-        !std::ranges::all_of(address.name, [](char c) { return is_letter_or_digit(c) || c == '_'; })) {
+        !std::ranges::all_of(address.name, [](char c) { return is_ascii_alphanumeric(c) || c == '_'; })) {
       return fail(ErrorCode::kUsage,
                   "the collection's name is \"{}\", expected a capital letter and then letters, digits or _",
                   address.name);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "saccade/collection/weaviate/objects.h"
+#include "saccade/core/process/stoppable_wait.h"
 
 namespace saccade::weaviate {
 
@@ -18,7 +19,8 @@ Status send_objects(const Client& client, std::vector<Json> objects, const std::
     for (int tries = 0; !left.empty(); ++tries) {
       if (tries == kWriting.rounds) return fail(ErrorCode::kIo, "Weaviate stores no object: {}", said);
       if (tries > 0)
-        SACCADE_TRY(wait(std::min((1 << tries) * kWriting.first_wait / 2, kWriting.longest_wait), stop));
+        SACCADE_TRY(
+            stoppable_wait(std::min((1 << tries) * kWriting.first_wait / 2, kWriting.longest_wait), stop));
       Json batch = Json::array();
       for (const size_t i : left) batch.push_back(objects[i]);
       SACCADE_ASSIGN(const Json answer, client.call({.method = "POST",

@@ -479,17 +479,6 @@ TEST_F(WeaviateAnswers, AStopEndsWhatReadsAndWaitsButNoWrite) {
   EXPECT_EQ(sent("POST", "/v1/again").size(), 1U);
 }
 
-TEST_F(WeaviateAnswers, AStopEndsAWaitAtOnce) {
-  std::stop_source stop;
-  EXPECT_TRUE(wait(milliseconds(1), stop.get_token()));
-  const auto before = std::chrono::steady_clock::now();
-  std::jthread stops([&] { stop.request_stop(); });
-  const Status waited = wait(seconds(60), stop.get_token());
-  ASSERT_FALSE(waited);
-  EXPECT_EQ(waited.error().code, ErrorCode::kCancelled);
-  EXPECT_LT(std::chrono::steady_clock::now() - before, seconds(30));
-}
-
 // A path is looked up as it is, then with its links followed, and then with each of them kept: one request if there are
 // none.
 TEST_F(WeaviateAnswers, APathIsAskedForOnceForEachOfItsNames) {

@@ -1,13 +1,13 @@
 #include "saccade/collection/weaviate/weaviate_client.h"
 
 #include <algorithm>
-#include <cctype>
-#include <condition_variable>
 #include <utility>
 
 #include <fmt/ranges.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
+#include "saccade/core/process/stoppable_wait.h"
 
 namespace saccade::weaviate {
 namespace {
@@ -33,9 +33,7 @@ bool is_unavailable(const std::string& said) {
                                                 "resolve node name",
                                                 "no physical shard",
                                                 "send http request"};
-  std::string lower = said;
-  std::ranges::transform(lower, lower.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string lower = lower_ascii(said);
   const bool named = std::ranges::any_of(
       kWords, [&](std::string_view words) { return lower.find(words) != std::string::npos; });
   // "shard Abc is not found": of a node that has just died.
@@ -61,15 +59,6 @@ std::string said_in(const std::string& body) {
 }
 
 }  // namespace
-
-Status wait(milliseconds time, const std::stop_token& stop) {
-  std::mutex mutex;
-  std::condition_variable_any never;
-  std::unique_lock lock(mutex);
-  never.wait_for(lock, stop, time, [] { return false; });
-  if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped");
-  return {};
-}
 
 Result<ClientOptions> client_options(const hub::Environment& environment) {
   ClientOptions options;
@@ -130,7 +119,7 @@ Result<Json> Client::call(const Request& request) const {
   Error last;
   for (int round = 0; round < retry.rounds; ++round) {
     if (round > 0) {
-      SACCADE_TRY(wait(time, request.stop));
+      SACCADE_TRY(stoppable_wait(time, request.stop));
       time = std::min(2 * time, retry.longest_wait);
     }
     for (size_t i = 0; i < endpoints; ++i) {
@@ -187,7 +176,7 @@ Result<Json> Client::ask(std::string query) const {
     // A shard whose node has just died is reported so, with status 200.
     if (tries >= options_.reading.rounds) return fail(code, "Weaviate: {}", said);
     next_ = next_.load() + 1;
-    SACCADE_TRY(wait(tries * options_.reading.first_wait, {}));
+    SACCADE_TRY(stoppable_wait(tries * options_.reading.first_wait, {}));
   }
 }
 

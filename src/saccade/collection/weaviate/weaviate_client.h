@@ -80,8 +80,6 @@ class Client {
   mutable std::atomic<size_t> next_ = 0;  // endpoint to ask first
 };
 
-// Waits, unless a stop is requested: kCancelled then.
-Status wait(std::chrono::milliseconds time, const std::stop_token& stop);
 // Returns a text as a GraphQL string with its quotes.
 std::string graphql_string(std::string_view text);
 

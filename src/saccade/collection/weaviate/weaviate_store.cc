@@ -511,7 +511,7 @@ Result<std::string> Store::kept_state(std::string_view name) const {
   return json_field_or<std::string>(member(found.front(), "_additional"), "lastUpdateTimeUnix", "");
 }
 
-// Counts the images that have each term. Of several words in one term all must be there, side by side or not.
+// Counts the images that have each term. All words of a term must be there, side by side or not.
 Result<WordStatistics> Store::State::statistics(std::span<const std::string> terms,
                                                 std::map<std::string, std::string>& stems_by_term) const {
   WordStatistics statistics;

@@ -14,6 +14,7 @@
 #include "saccade/collection/weaviate/send_objects.h"
 #include "saccade/collection/weaviate/weaviate_store.h"
 #include "saccade/collection/weaviate/where.h"
+#include "saccade/core/process/stoppable_wait.h"
 #include "saccade/core/rows.h"
 #include "saccade/version.h"
 
@@ -56,7 +57,7 @@ struct Writer::State {
   std::filesystem::path text;
   std::stop_token stop;
   mutable std::mutex mutex;
-  // What a look-up of a path found, by path, and the metadata of items that were found so, by id.
+  // Results of looking up paths, by path, and the metadata of items that were found so, by id.
   mutable std::unordered_map<std::string, std::optional<WholeItem>> known;
   mutable std::unordered_map<int64_t, ItemFacts> facts;
   std::map<std::string, Failure, std::less<>> failures;
@@ -187,7 +188,7 @@ Status Writer::State::remove_objects(const std::string& class_name,
       if (failed == 0) break;
       if (tries == kWriting.rounds)
         return fail(ErrorCode::kIo, "Weaviate could not remove {} objects", failed);
-      SACCADE_TRY(wait(kWriting.first_wait * (tries + 1), stop));
+      SACCADE_TRY(stoppable_wait(kWriting.first_wait * (tries + 1), stop));
     }
   }
   return {};
@@ -505,7 +506,7 @@ Result<int64_t> Writer::State::remove_where(const std::string& where) {
         return fail(ErrorCode::kIo, "{} and {} more are still there after their removal",
                     items.front().item.path, items.size() - 1);
       }
-      SACCADE_TRY(wait(kWriting.first_wait * tries, stop));
+      SACCADE_TRY(stoppable_wait(kWriting.first_wait * tries, stop));
     }
     SACCADE_TRY(remove_items(items));
   }

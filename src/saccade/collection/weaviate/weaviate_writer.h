@@ -3,8 +3,8 @@
 //
 // An item's UUID is made of its path, so that writers that take in the same image write the same object. A commit sends
 // objects in batches and is not atomic: what was sent before an error stays, and the next run goes on from there. A batch is
-// repeated until its objects are stored on a quorum of replicas. What other writers remove or fail at meanwhile is seen by
-// the next writer that is opened.
+// repeated until its objects are stored on a quorum of replicas. The next writer that is
+// opened sees what other writers remove or fail at meanwhile.
 #pragma once
 
 #include <filesystem>

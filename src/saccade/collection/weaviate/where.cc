@@ -133,7 +133,7 @@ Part part_of(const FilterNode& node, bool superset) {
     return inner;
   }
   const bool all = node.kind == Kind::kAnd;
-  // Of "and" a false part decides, and a true one says nothing; of "or" the other way round.
+  // A false part decides "and", and a true one says nothing; "or" is the other way round.
   const Part::Kind decides = all ? Part::Kind::kFalse : Part::Kind::kTrue;
   std::string operands;
   int count = 0;

@@ -12,8 +12,8 @@ namespace saccade::weaviate {
 // A `where` argument in GraphQL's and in JSON's form.
 struct Where {
   std::string graphql;  // "{operator:And,operands:[...]}"; empty: all objects meet it
-  // False if Weaviate cannot express the filter: then all objects that meet the filter meet this too, and others may. That
-  // is so of globs with a set of characters ("[a-z]").
+  // False if Weaviate cannot express the filter: then all objects that meet the filter meet this too, and others may. Globs
+  // with a set of characters ("[a-z]") are such filters.
   bool exact = true;
 };
 

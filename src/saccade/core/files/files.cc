@@ -101,6 +101,13 @@ void remove_temporaries(const std::filesystem::path& file) {
   for (const auto& path : found) std::filesystem::remove(path, error);
 }
 
+Status make_folders(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return fail(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
+  return {};
+}
+
 bool is_plain_file_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos &&
          name.find('\0') == std::string_view::npos;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -12,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/links.h"
 #include "saccade/core/json.h"
 
@@ -25,18 +25,12 @@ constexpr size_t kHeadBytes = size_t{1} << 20;  // the first line of a manifest 
 // `head` behind a byte order mark and white space.
 std::string_view behind_space(std::string_view head) {
   if (head.starts_with("\xEF\xBB\xBF")) head.remove_prefix(3);
-  const size_t first = head.find_first_not_of(" \t\r\n");
-  return first == std::string_view::npos ? std::string_view() : head.substr(first);
-}
-
-bool starts_with_any_case(std::string_view text, std::string_view start) {
-  const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
-  return text.size() >= start.size() && std::ranges::equal(text.substr(0, start.size()), start, same);
+  return trim_ascii(head, " \t\r\n");
 }
 
 bool begins_html(std::string_view head) {
   const std::string_view text = behind_space(head);
-  return starts_with_any_case(text, "<!doctype html") || starts_with_any_case(text, "<html");
+  return starts_in_any_case(text, "<!doctype html") || starts_in_any_case(text, "<html");
 }
 
 bool begins_json(std::string_view head) {
@@ -83,7 +77,7 @@ const Kind& kind_of(OutputKind kind) {
   return kKinds[static_cast<size_t>(kind)];
 }
 
-// What a file is by its first bytes, for messages; empty for anything else.
+// Returns the kind of a file by its first bytes, for messages; empty for an unknown one.
 std::string_view known_content(std::string_view head) {
   using namespace std::string_view_literals;
   struct Magic {
@@ -135,7 +129,7 @@ bool is_same(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-// Whether `path`, which need not exist, is `folder` or lies below it, by whatever names.
+// Returns true if `path`, which need not exist, is `folder` or lies below it, by whatever names.
 bool is_below(const fs::path& path, const struct stat& folder) {
   std::error_code error;
   fs::path place = fs::weakly_canonical(fs::absolute(path, error), error);
@@ -147,7 +141,7 @@ bool is_below(const fs::path& path, const struct stat& folder) {
   return false;
 }
 
-// Whether the file lies below the folder by its own name, or by what that leads to.
+// Returns true if the file lies below the folder by its own name, or by what that leads to.
 bool lies_in(const fs::path& path, const fs::path& end, const struct stat& folder) {
   std::error_code error;
   return is_below(fs::absolute(path, error).parent_path(), folder) || is_below(end, folder);

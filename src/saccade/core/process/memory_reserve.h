@@ -1,6 +1,6 @@
 // Address space for the moment when there is no other.
 //
-// Where memory has run out, a request can be refused only if the code that refuses it finds some: destructors of JSON
+// Once memory has run out, a request can be refused only if the code that refuses it finds some: destructors of JSON
 // values, handlers of connections and error messages all allocate a little, and the process ends where they cannot.
 // So a server sets some aside. The first allocation by `new` that fails gives it up and is tried again; until it has
 // been set aside again, no new work should begin.

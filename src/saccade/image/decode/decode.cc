@@ -24,6 +24,7 @@
 #include <string>
 #include <string_view>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/installed.h"
 #include "saccade/image/decode/bmp.h"
@@ -771,10 +772,7 @@ bool has_image_extension(const std::filesystem::path& path) {
       ".jpg", ".jpeg", ".jpe",  ".jfif", ".png", ".webp", ".gif", ".tif", ".tiff",
       ".bmp", ".dib",  ".heic", ".heif", ".hif", ".avif", ".svg", ".svgz"};
   if (has_raw_extension(path)) return reads_raw_files();
-  std::string ending = path.extension().string();
-  for (char& c : ending) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
+  const std::string ending = lower_ascii(path.extension().string());
   for (const std::string_view known : kEndings) {
     if (ending == known) return true;
   }

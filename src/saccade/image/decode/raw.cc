@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "saccade/core/ascii.h"
+
 namespace saccade {
 namespace {
 
@@ -118,10 +120,7 @@ bool has_raw_extension(const std::filesystem::path& path) {
   static constexpr std::array<std::string_view, 25> kEndings = {
       ".3fr", ".arw", ".cr2", ".cr3", ".crw", ".dcr", ".dng", ".erf", ".fff", ".iiq", ".kdc", ".mef", ".mos",
       ".mrw", ".nef", ".nrw", ".orf", ".pef", ".raf", ".rw2", ".rwl", ".sr2", ".srf", ".srw", ".x3f"};
-  std::string ending = path.extension().string();
-  for (char& c : ending) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
+  const std::string ending = lower_ascii(path.extension().string());
   return std::ranges::find(kEndings, ending) != kEndings.end();
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <zlib.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/base64.h"
 
 namespace saccade {
@@ -19,30 +20,13 @@ namespace {
 constexpr int64_t kMostAdded = int64_t{16} << 20;
 constexpr std::string_view kSpace = " \t\r\n\f";
 
-bool same_letters(std::string_view text, std::string_view lower) {
-  const auto same = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; };
-  return text.size() == lower.size() && std::equal(text.begin(), text.end(), lower.begin(), same);
-}
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 // "%41b" -> "Ab"; what is no code stays.
 std::string without_percent(std::string_view text) {
   std::string result;
   for (size_t i = 0; i < text.size(); ++i) {
-    const int high = text[i] == '%' && i + 2 < text.size() ? hex_digit(text[i + 1]) : -1;
-    const int low = high >= 0 ? hex_digit(text[i + 2]) : -1;
-    if (low < 0) {
-      result.push_back(text[i]);
-    } else {
-      result.push_back(static_cast<char>(high * 16 + low));
-      i += 2;
-    }
+    const int byte = percent_escape(text, i);
+    result.push_back(byte < 0 ? text[i] : static_cast<char>(byte));
+    if (byte >= 0) i += 2;
   }
   return result;
 }
@@ -64,7 +48,7 @@ Result<std::optional<std::string>> data_of(std::string_view address) {
   const size_t begin = address.find_first_not_of(kSpace);
   if (begin == std::string_view::npos) return data;
   address.remove_prefix(begin);
-  if (!same_letters(address.substr(0, kScheme.size()), kScheme)) return data;
+  if (!equal_in_any_case(address.substr(0, kScheme.size()), kScheme)) return data;
   const size_t comma = address.find(',');
   if (comma == std::string_view::npos) {
     return fail(ErrorCode::kBadData, "svg: an image within it has an address without data");
@@ -73,7 +57,7 @@ Result<std::optional<std::string>> data_of(std::string_view address) {
   while (!kind.empty() && kSpace.find(kind.back()) != std::string_view::npos) kind.remove_suffix(1);
   const std::string content = without_percent(address.substr(comma + 1));
   const size_t last = kind.rfind(';');
-  if (last == std::string_view::npos || !same_letters(kind.substr(last + 1), "base64"))
+  if (last == std::string_view::npos || !equal_in_any_case(kind.substr(last + 1), "base64"))
     data = content;
   else
     data = from_base64(content);

@@ -138,7 +138,7 @@ Result<ProcessOutcome> run_program(
     return fail(ErrorCode::kLimit, "{} needs {} MiB of memory, the budget for decoding is {} MiB",
                 program.filename().string(), kProgramBytes >> 20, most >> 20);
   }
-  // What may take minutes leaves images half of the memory and a processor, while that is enough.
+  // Work that may take minutes leaves images half of the memory and a processor, while that is enough.
   const int processors = reading.whole ? std::min(options.threads, pool->processes() - 1) : options.threads;
   const int64_t first = std::min(kProgramBytes + kFrameBytesAPixel * pixels,
                                  reading.whole ? std::max(most / 2, kProgramBytes) : most);

@@ -339,7 +339,7 @@ TEST_F(VideoTest, ReadsTheFileThatWasOpened) {
   EXPECT_EQ(colour(video->frames.at(0).jpeg), "red");
 }
 
-// What the programs may take counts against the decoders' budget.
+// The programs' memory counts against the decoders' budget.
 TEST_F(VideoTest, TakesItsMemoryFromThePool) {
   constexpr int64_t kBudget = int64_t{3} << 30;
   auto pool = DecoderPool::start({.program = SACCADE_DECODER, .budget_bytes = kBudget, .processes = 2});

@@ -11,6 +11,7 @@
 #include <exception>
 #include <string_view>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/take_text.h"
 #include "saccade/image/metadata/facts.h"
 
@@ -166,13 +167,7 @@ class Reader {
     if (make.empty() || model.empty()) return make + model;
     // "NIKON CORPORATION" makes the "NIKON D850", "Canon" the "Canon EOS R5": said once.
     const std::string word = make.substr(0, make.find(' '));
-    return model.size() >= word.size() && std::equal(word.begin(), word.end(), model.begin(),
-                                                     [](char a, char b) {
-                                                       return std::tolower(static_cast<unsigned char>(a)) ==
-                                                              std::tolower(static_cast<unsigned char>(b));
-                                                     })
-               ? model
-               : make + " " + model;
+    return starts_in_any_case(model, word) ? model : make + " " + model;
   }
 
   // From the maker's own notes, whose numbers Exiv2 knows the names of.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/user_folders.h"
 
@@ -18,16 +19,12 @@ Result<fs::path> alias_folder() {
   return state / "models";
 }
 
-bool is_letter_or_digit(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
 }  // namespace
 
 bool is_alias_name(const std::string& name) {
-  return !name.empty() && name.size() <= kLongestName && is_letter_or_digit(name.front()) &&
+  return !name.empty() && name.size() <= kLongestName && is_ascii_alphanumeric(name.front()) &&
          std::ranges::all_of(
-             name, [](char c) { return is_letter_or_digit(c) || c == '-' || c == '_' || c == '.'; });
+             name, [](char c) { return is_ascii_alphanumeric(c) || c == '-' || c == '_' || c == '.'; });
 }
 
 std::optional<std::string> checkpoint_of_alias(const std::string& name) {

@@ -3,6 +3,7 @@
 #include <map>
 #include <system_error>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/file_stamp.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/temporary_files.h"
@@ -24,10 +25,6 @@ struct KnownFile {
 };
 using KnownFiles = std::map<std::string, KnownFile>;  // by the file's name
 
-bool is_hash(const std::string& text) {
-  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-}
-
 fs::path record_of(const fs::path& folder, const FingerprintMemory& memory) {
   return memory.folder / (sha256_hex(folder.native()) + ".json");
 }
@@ -42,7 +39,7 @@ KnownFiles read_record(const fs::path& path) {
   for (const auto& [name, entry] : files->items()) {
     const auto stamp = json_field<std::string>(entry, "stamp");
     const auto hash = json_field<std::string>(entry, "sha256");
-    if (stamp && hash && is_hash(*hash)) known[name] = {*stamp, *hash};
+    if (stamp && hash && is_sha256_text(*hash)) known[name] = {*stamp, *hash};
   }
   return known;
 }

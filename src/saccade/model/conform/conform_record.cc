@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/user_folders.h"
 #include "saccade/core/hash.h"
@@ -22,10 +23,6 @@ constexpr int64_t kMaxRecord = 1 << 20;
 Result<fs::path> records_folder() {
   SACCADE_ASSIGN(const fs::path state, user_state_folder().in("no folder for what is remembered"));
   return state / "conformance";
-}
-
-bool is_fingerprint(const std::string& text) {
-  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
 Result<ConformanceRecord> read_record(const fs::path& path) {
@@ -85,7 +82,7 @@ std::string files_stamp(std::span<const fs::path> files) {
 
 ConformanceRecord conformance_of(const std::string& fingerprint) {
   const auto folder = records_folder();
-  if (!folder || !is_fingerprint(fingerprint)) return {};
+  if (!folder || !is_sha256_text(fingerprint)) return {};
   return read_record(*folder / (fingerprint + ".json")).value_or(ConformanceRecord{});
 }
 
@@ -95,7 +92,7 @@ std::map<std::string, ConformanceRecord> conformance_by_stamp() {
   if (!folder) return records;
   std::error_code error;
   for (fs::directory_iterator entry(*folder, error), end; !error && entry != end; entry.increment(error)) {
-    if (!is_fingerprint(entry->path().stem().string()) || entry->path().extension() != ".json") continue;
+    if (!is_sha256_text(entry->path().stem().string()) || entry->path().extension() != ".json") continue;
     const auto record = read_record(entry->path());
     if (!record) continue;
     for (const std::string& stamp : record->stamps) records[stamp] = *record;

@@ -1,6 +1,7 @@
 // A CLIP checkpoint as an encoder.
 #include <cmath>
 
+#include "saccade/model/device/device_clip.h"
 #include "saccade/model/dual_encoder.h"
 #include "saccade/model/families/clip.h"
 #include "saccade/model/families/clip_checkpoint.h"
@@ -23,10 +24,16 @@ constexpr std::string_view kBuffers[] = {"*.embeddings.position_ids",
                                          "mask1",
                                          "mask2"};
 
+// With a device, the states of images and texts come from there. Their projections, every token's states,
+// relevance maps and a reference's intermediate values are computed by our own kernels, for which layers are
+// packed when they are first needed.
 class ClipEncoder : public DualEncoder {
  public:
-  ClipEncoder(EncoderParts parts, ClipModel model)
-      : DualEncoder(std::move(parts), shape_of(model.config())), model_(std::move(model)) {}
+  // device: `nullptr` for the processor.
+  ClipEncoder(EncoderParts parts, ClipModel model, std::unique_ptr<DeviceClip> device)
+      : DualEncoder(std::move(parts), shape_of(model.config())),
+        model_(std::move(model)),
+        device_(std::move(device)) {}
 
   WideLayers wide_layers() const override { return model_.wide_layers(); }
 
@@ -47,9 +54,13 @@ class ClipEncoder : public DualEncoder {
   }
 
   Tensor image_states(const Tensor& pixels, TowerTrace* trace) const override {
+    if (device_ && trace == nullptr) return device_->image_states(pixels);
     return model_.image_states(pixels, dtype(), trace);
   }
   Tensor text_states(const Tensor& ids, const Tensor& mask, TowerTrace* trace) const override {
+    if (device_ && trace == nullptr && keeps_up_to_end(mask, model_.end_positions(ids))) {
+      return device_->text_states(ids);
+    }
     return model_.text_states(ids, dtype(), mask, trace);
   }
   Tensor project_images(const Tensor& states) const override { return model_.project_images(states); }
@@ -71,6 +82,7 @@ class ClipEncoder : public DualEncoder {
   }
 
   ClipModel model_;
+  std::unique_ptr<DeviceClip> device_;
 };
 
 Result<Preprocessing> clip_preprocessing(const Checkpoint& checkpoint, const EncoderInfo& info) {
@@ -137,7 +149,7 @@ Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const B
   if (checkpoint.layout != Layout::kHuggingFace) {
     SACCADE_ASSIGN(tensors, rename_to_hugging_face(std::move(tensors)).in(where));
   }
-  nn::LoadedParameters source(std::move(tensors));
+  nn::LoadedParameters source(tensors);
   SACCADE_ASSIGN(ClipModel model, ClipModel::make(config, source).in(where_of_tensors(checkpoint)));
   SACCADE_TRY(source.all_used(kBuffers).in(where_of_tensors(checkpoint)));
 
@@ -154,8 +166,17 @@ Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const B
   if (parts.tokenizer != nullptr) {
     SACCADE_TRY(check_tokenizer(checkpoint, config, *parts.tokenizer).in(where));
   }
+  std::unique_ptr<DeviceClip> device;
+  if (!is_processor(options.device)) {
+    SACCADE_ASSIGN(device, DeviceClip::open(config, tensors,
+                                            {.device = options.device,
+                                             .bf16 = options.precision == Precision::kBf16,
+                                             .threads = options.threads})
+                               .in(where));
+  }
   model.pack(parts.packing);
-  return std::unique_ptr<Architecture>(std::make_unique<ClipEncoder>(std::move(parts), std::move(model)));
+  return std::unique_ptr<Architecture>(
+      std::make_unique<ClipEncoder>(std::move(parts), std::move(model), std::move(device)));
 }
 
 Status outline(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& result) {
@@ -178,6 +199,6 @@ Result<ClipConfig> read_clip_config(const Checkpoint& checkpoint, const nn::Tens
   return clip_config_from_open_clip(checkpoint.config["model_cfg"], tensors);
 }
 
-extern const Family clip_family = {{"clip"}, load, outline};
+extern const Family clip_family = {{"clip"}, load, outline, true};
 
 }  // namespace saccade

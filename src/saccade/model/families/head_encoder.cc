@@ -159,6 +159,7 @@ Status outline(const Checkpoint& checkpoint, const nn::TensorMap& /*tensors*/, C
 
 }  // namespace
 
-extern const Family head_family = {{"head"}, load, outline};
+// The head itself is computed on the processor: two layers over what its encoder gives.
+extern const Family head_family = {{"head"}, load, outline, true};
 
 }  // namespace saccade

@@ -8,10 +8,11 @@
 #include "saccade/core/files/user_folders.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/json.h"
-#include "saccade/core/processor_name.h"
+#include "saccade/core/process/processor_name.h"
 #include "saccade/core/threads.h"
 #include "saccade/model/checkpoints/build_versions.h"
 #include "saccade/model/checkpoints/fingerprint.h"
+#include "saccade/model/device/device_name.h"
 #include "saccade/model/options/precision_names.h"
 #include "saccade/nn/exceptions.h"
 #include "saccade/nn/linear/product_speed.h"
@@ -111,6 +112,11 @@ fs::path user_precision_memory() {
 
 Result<PrecisionChoice> choose_precision(const fs::path& checkpoint, const BackendOptions& options,
                                          const fs::path& memory) {
+  if (!is_processor(options.device)) {
+    return fail(ErrorCode::kUsage,
+                "precision auto measures the processor's own formats; with device {} name fp32 or bf16",
+                options.device);
+  }
   if (memory.empty()) return measure(checkpoint, options);
   SACCADE_ASSIGN(const std::string key, key_of(checkpoint, options));
   if (auto known = recall(memory, key)) return *std::move(known);

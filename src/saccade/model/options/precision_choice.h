@@ -32,7 +32,7 @@ std::filesystem::path user_precision_memory();
 // Measures the products of each precision for some milliseconds, and chooses the fastest one with an
 // acceptable receipt (keeps_rows). Returns the errors of loading and encoding. Costs nothing more if fp32 is
 // the fastest. Otherwise loads the checkpoint both in fp32 and in the candidate precision, and encodes the
-// built-in images and texts. Ignores `options.precision`.
+// built-in images and texts. Ignores `options.precision`. kUsage for a device other than the processor.
 //
 // Choices are remembered in the folder `memory`, by the checkpoint's fingerprint, the processor's name, the
 // instruction sets in use, the number of threads, and the versions of this program and of its libraries. A

@@ -7,7 +7,7 @@
 namespace saccade::nn {
 
 CompileMemory::CompileMemory() {
-  // Of all kernels of one primitive, at most 256 KiB each, and what other threads may take meanwhile.
+  // Room for all kernels of one primitive, at most 256 KiB each, and for those of other threads meanwhile.
   constexpr size_t kCode = size_t{16} << 20;
   void* room =
       ::mmap(nullptr, kCode, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -215,7 +215,7 @@ TEST_F(Composing, OfLateInteractionARowIsComparedWithAllOfAnImage) {
   ASSERT_TRUE(opened) << opened.error().message;
   SearchQuery asked = query("a cat");
   asked.fusion = std::shared_ptr<Composer>(*std::move(opened));
-  asked.fold_duplicates = false;
+  asked.group_duplicates = false;
   const auto encoded = encode_query_rows({}, blip2, asked, true);
   ASSERT_TRUE(encoded) << encoded.error().message;
   ASSERT_EQ(encoded->late.rows(), 1);
@@ -294,7 +294,7 @@ TEST_F(Composing, ACollectionNamesItsComposer) {
 
   SearchQuery asked = query("photo of red");
   asked.fusion = *named;
-  asked.fold_duplicates = false;
+  asked.group_duplicates = false;
   const auto answer = search(collection, *encoder_, asked, pool);
   ASSERT_TRUE(answer) << answer.error().message;
   ASSERT_NE(answer->composer_report, nullptr);

@@ -82,7 +82,7 @@ class WordSearchTest : public testing::Test {
     query.keyword_weight = share;
     query.k = k;
     query.filter = filter;
-    query.fold_duplicates = fold_;
+    query.group_duplicates = fold_;
     EncodedQuery encoded;
     encoded.row = {1, 0, 0, 0};
     if (ahead_) look_ahead(*collection, query);
@@ -340,6 +340,22 @@ TEST_F(WordSearchTest, CopiesAreFoldedUnderTheOneThatWordsBring) {
   EXPECT_EQ(answer.hits[0].item.path, "/2.png");
   ASSERT_EQ(answer.hits[0].folded.size(), 1U);
   EXPECT_EQ(answer.hits[0].folded[0].item.path, "/1.png");
+}
+
+// By words the copy without a caption ranks behind the last hit.
+TEST_F(WordSearchTest, ACopyWithoutACaptionIsGroupedBehindTheLastHit) {
+  fold_ = true;
+  const auto first = put("/1.png", 0.9, "a needle");
+  auto copy = put("/copy.png", 0.5);
+  copy.values = first.values;
+  add({first, put("/2.png", 0.8, "a needle"), put("/3.png", 0.7, "a needle"), copy});
+  for (const int64_t k : {1, 2, 3}) {
+    const SearchAnswer answer = answer_to("needle", 1, k);
+    ASSERT_EQ(answer.hits.size(), static_cast<size_t>(k));
+    EXPECT_EQ(answer.hits[0].item.path, "/1.png");
+    ASSERT_EQ(answer.hits[0].folded.size(), 1U) << k;
+    EXPECT_EQ(answer.hits[0].folded[0].item.path, "/copy.png");
+  }
 }
 
 TEST_F(WordSearchTest, TermsAreWordsAndPhrases) {

@@ -12,6 +12,7 @@
 #include "saccade/core/counts.h"
 #include "saccade/core/files/safetensors.h"
 #include "saccade/core/json.h"
+#include "saccade/core/seconds_since.h"
 #include "saccade/search/keywords/caption_texts.h"
 #include "saccade/search/matching/evidence.h"
 
@@ -402,7 +403,7 @@ Result<Background> measure_background(const CollectionReader& collection, Encode
                                                 CaptionIndex(descriptions), pool, stop, &background.texts));
   if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop");
   SACCADE_ASSIGN(background.picture, measure_pictures(collection, encoder, captions, texts, pool, stop));
-  background.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  background.seconds = seconds_since(start);
   return background;
 }
 

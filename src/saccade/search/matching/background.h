@@ -49,7 +49,7 @@ struct Background {
     Surroundings surroundings;
     MatchModel model;
   };
-  // What texts are judged by where words count too (evidence.h).
+  // Factors that texts are judged by where words count too (evidence.h).
   struct Texts {
     // Mean standard score of right images over the labelled texts; estimated from the scores' deviation if there are
     // fewer than kFewestLabelled.

@@ -158,7 +158,7 @@ class BackgroundTest : public testing::Test {
     SearchQuery query;
     query.text = text;
     query.background = read();
-    query.cut = cut;
+    query.min_probability = cut;
     query.order = order;
     query.k = k;
     query.keyword_weight = words;
@@ -623,7 +623,7 @@ TEST_F(BackgroundOfAClass, IsMeasuredOnASampleThatTheClassKeeps) {
   query.text = "thing7";
   query.k = 5;
   query.keyword_weight = 0;
-  query.cut = 0.5;
+  query.min_probability = 0.5;
   const auto unmeasured = search(*collection, encoder_, query, pool_);
   ASSERT_FALSE(unmeasured.has_value());
   EXPECT_EQ(unmeasured.error().code, ErrorCode::kUnsupported);
@@ -657,7 +657,7 @@ TEST_F(BackgroundOfAClass, IsMeasuredOnASampleThatTheClassKeeps) {
   const CollectionReader all = in_folder("all", kItems);
   query.background = std::make_shared<const Background>(*std::move(kept));
   for (const std::optional<double> cut : {std::optional<double>(), std::optional(0.0), std::optional(0.5)}) {
-    query.cut = cut;
+    query.min_probability = cut;
     const auto theirs = search(*collection, encoder_, query, pool_);
     const auto ours = search(all, encoder_, query, pool_);
     ASSERT_TRUE(theirs.has_value()) << theirs.error().message;

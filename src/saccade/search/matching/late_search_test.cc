@@ -223,7 +223,7 @@ TEST_F(LateSearch, ScoresEveryRowAsPlainLoopsDo) {
   const SearchQuery query = [] {
     SearchQuery all = words("ab c", 150);
     all.candidates = 0;
-    all.fold_duplicates = false;
+    all.group_duplicates = false;
     return all;
   }();
   const SearchAnswer answer = answer_to(query);
@@ -376,7 +376,7 @@ TEST_P(PooledSearch, ScoresPooledRowsAsPlainLoopsDo) {
   index(GetParam(), 2);
   SearchQuery query = words("abc", 60);
   query.candidates = 0;
-  query.fold_duplicates = false;
+  query.group_duplicates = false;
   const SearchAnswer answer = answer_to(query);
   ASSERT_EQ(answer.hits.size(), 60U);
   EXPECT_EQ(answer.late_scored, 60);

@@ -84,7 +84,7 @@ TEST_F(Like, IsASearchOfTheOtherImages) {
         SearchQuery query;
         query.k = k;
         query.order = order;
-        query.fold_duplicates = round % 3 != 0;
+        query.group_duplicates = round % 3 != 0;
         query.filter = round % 2 == 0 ? "" : "id>0";
         const auto answer = search_like(collection, static_cast<int64_t>(which) + 1, query);
         ASSERT_OK(answer);
@@ -120,7 +120,7 @@ TEST_F(Like, MoreHitsNeverRepeatAndNeverOmit) {
     std::vector<int64_t> ranks;
     SearchQuery query;
     query.order = order;
-    query.fold_duplicates = false;
+    query.group_duplicates = false;
     for (query.k = 7;; query.k += 7) {
       auto answer = search_row(collection, puts[3].values, query, pool_);
       ASSERT_OK(answer);

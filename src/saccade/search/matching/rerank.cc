@@ -154,7 +154,7 @@ Result<SearchAnswer> search_and_rerank(const CollectionReader& collection, Encod
                                        EncoderBackend& second, const SearchQuery& query,
                                        const RerankOptions& options, ThreadPool& pool,
                                        const ProgressCallback& progress, std::stop_token stop) {
-  if (query.cut) {
+  if (query.min_probability) {
     return fail(
         ErrorCode::kUsage,
         "results of re-ranking have no match probabilities, so they cannot be cut by them: the second encoder's "

@@ -14,16 +14,11 @@
 #include "saccade/core/threads.h"
 #include "saccade/model/encoder_backend.h"
 #include "saccade/progress.h"
+#include "saccade/rerank_method.h"
 #include "saccade/search/search.h"
 
 namespace saccade {
 
-enum class RerankMethod {
-  kStrongest,  // the last of these that the encoder and the query allow
-  kCosine,     // of one row each
-  kMaxSim,     // late interaction
-  kMatch,      // the encoder's matching head, for texts alone (BLIP-2's ITM + ITC)
-};
 std::span<const EnumName<RerankMethod>> enum_names(RerankMethod);  // "strongest", "cosine", "maxsim", "match"
 
 struct RerankOptions {

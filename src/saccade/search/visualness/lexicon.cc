@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/csv.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
@@ -33,10 +34,7 @@ std::string lower(std::string_view text) {
 }
 
 std::string_view strip(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const size_t begin = text.find_first_not_of(kSpace);
-  return begin == std::string_view::npos ? std::string_view()
-                                         : text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+  return trim_ascii(text, " \t\r\n");
 }
 
 // Lines with their numbers from 1, without their ends.
@@ -134,7 +132,7 @@ std::string plain_heading(std::string_view text) {
   std::string plain;
   for (const char c : text) {
     if (c == '.' || c == '_' || c == ' ' || c == '"') continue;
-    plain += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+    plain += lower_ascii(c);
   }
   return plain;
 }

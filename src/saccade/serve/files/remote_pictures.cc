@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/hub/address_range.h"
 #include "saccade/hub/guarded_fetch.h"
@@ -33,12 +34,6 @@ using hub::IpAddress;
 using hub::is_public;
 
 constexpr auto kLook = std::chrono::milliseconds(50);
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(), [](unsigned char c) { return std::tolower(c); });
-  return result;
-}
 
 // One that the operator has named.
 struct Host {
@@ -96,7 +91,7 @@ Result<Host> host_of(std::string_view entry) {
         text, [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.'; });
     if (text.empty() || !plain || text.starts_with('.') || text.ends_with('.')) return wrong();
   }
-  host.name = lower(text);
+  host.name = lower_ascii(text);
   return host;
 }
 

@@ -47,9 +47,7 @@ std::vector<Kept> kept_in(const fs::path& folder) {
 }  // namespace
 
 Result<std::unique_ptr<Thumbnails>> Thumbnails::open(const fs::path& folder, int64_t bytes) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return fail(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
+  SACCADE_TRY(make_folders(folder));
   std::unique_ptr<Thumbnails> thumbnails(new Thumbnails(folder, bytes));
   for (const Kept& kept : kept_in(folder)) thumbnails->bytes_ += kept.bytes;
   return thumbnails;

@@ -36,8 +36,7 @@ Status make_mark(const fs::path& mark) {
 
 Result<bool> Uploads::put(const Owner& owner, const fs::path& file, std::string_view bytes) {
   std::error_code error;
-  fs::create_directories(file.parent_path(), error);
-  if (error) return fail(ErrorCode::kIo, "{}: {}", file.parent_path().string(), error.message());
+  SACCADE_TRY(make_folders(file.parent_path()));
   if (fs::exists(file, error)) return false;
   SACCADE_TRY(take_room(std::ssize(bytes)));
   Status written = make_mark(mark_of(owner, file));

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/collection_json.h"
+#include "saccade/core/ascii.h"
 #include "saccade/model/conform/conform_record.h"
 #include "saccade/model/options/precision_names.h"
 
@@ -69,6 +70,7 @@ Result<HttpResponse> models(const Context& context, const HttpRequest&, const Pa
                     {"fingerprint", info.fingerprint},
                     {"conformance", conformance_json(conformance_of(info.fingerprint))},
                     {"precision", enum_name(info.precision)},
+                    {"device", info.device},
                     {"dim", info.dim},
                     {"context", info.context},
                     {"reads_texts", model->reads_texts},
@@ -102,7 +104,7 @@ Result<HttpResponse> open_session(const Context& context, const HttpRequest& req
   if (context.keys.right_of(key) == Right::kNone) {
     return json_response(error_json("no_key", "this is none of the server's keys"), 401);
   }
-  return session(request, escape_part(key), "");
+  return session(request, percent_encoded(key), "");
 }
 
 Result<HttpResponse> close_session(const Context&, const HttpRequest& request, const Parts&) {

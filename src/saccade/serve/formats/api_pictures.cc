@@ -13,6 +13,7 @@
 #include "saccade/collection/catalog/facets.h"
 #include "saccade/collection/catalog/facts_json.h"
 #include "saccade/collection/small_picture.h"
+#include "saccade/core/ascii.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/image/decode/video.h"
@@ -103,7 +104,7 @@ HttpResponse tagged(std::string_view tag) {
 }  // namespace
 
 std::string picture_path(const ServedCollection& collection, int64_t id) {
-  return fmt::format("/api/collections/{}/images/{}", escape_part(collection.name()), id);
+  return fmt::format("/api/collections/{}/images/{}", percent_encoded(collection.name()), id);
 }
 
 void add_picture_paths(const ServedCollection& collection, Json& json) {
@@ -179,7 +180,7 @@ Result<Json> picture_facts(const ServedCollection& collection, const Item& item)
   json["added"] = item.added;
   json["hash"] = item.hash;
   json["dated_by"] = dated_by(facts);
-  json["facts"] = facts_json(facts);
+  json["metadata"] = facts_json(facts);
   return json;
 }
 

@@ -31,31 +31,83 @@ Result<E> choice_of(std::string_view name, std::string_view word) {
   return fail(ErrorCode::kUsage, "\"{}\": \"{}\", expected one of {}", name, word, list_of_names<E>());
 }
 
-constexpr std::array<std::string_view, 19> kSearchFields = {
-    "collection",     "text",       "image", "like", "k",       "offset", "filter", "group_duplicates",
-    "long_query",     "candidates", "cut",   "sort", "compose", "weight", "was",    "explain",
-    "keyword_weight", "literal",    "exact"};
+constexpr std::array<std::string_view, 19> kSearchFields = {"collection",
+                                                            "text",
+                                                            "image",
+                                                            "like",
+                                                            "k",
+                                                            "offset",
+                                                            "filter",
+                                                            "group_duplicates",
+                                                            "chunk_long_text",
+                                                            "candidates",
+                                                            "min_probability",
+                                                            "order",
+                                                            "compose",
+                                                            "text_weight",
+                                                            "was",
+                                                            "explain",
+                                                            "keyword_weight",
+                                                            "literal",
+                                                            "exact"};
+
+// A field's earlier name, which is still accepted and which no list shows.
+struct OldField {
+  const char* was;
+  const char* now;
+};
+constexpr std::array<OldField, 4> kOldFields = {{{"cut", "min_probability"},
+                                                 {"long_query", "chunk_long_text"},
+                                                 {"sort", "order"},
+                                                 {"weight", "text_weight"}}};
+
+std::string_view current_name(std::string_view name) {
+  const auto* const old = std::ranges::find(kOldFields, name, &OldField::was);
+  return old == kOldFields.end() ? name : old->now;
+}
+
+// Gives fields under earlier names their current ones. kUsage for a field that is there under both.
+Status rename_old_fields(Json& json) {
+  for (const auto& [was, now] : kOldFields) {
+    if (!json.contains(was)) continue;
+    if (json.contains(now)) {
+      return fail(ErrorCode::kUsage, "\"{}\" and \"{}\" are the same, leave \"{}\" out", was, now, was);
+    }
+    Json value = json[was];
+    if (std::string_view(was) == "long_query") {
+      SACCADE_ASSIGN(const std::string word, json_field<std::string>(json, was));
+      SACCADE_ASSIGN(const LongText policy, choice_of<LongText>(was, word));
+      value = policy == LongText::kChunk;
+    }
+    json.erase(was);
+    json[now] = std::move(value);
+  }
+  return {};
+}
 
 // A query string, or a form's fields, as the object that a body of JSON would be.
 Result<Json> search_parameters(std::span<const NamedValue> fields) {
   Json json = Json::object();
   for (const auto& [given, value] : fields) {
     const std::string name = given == "q" ? "text" : given;
+    const std::string_view current = current_name(name);
     if (name == "like" || name == "k" || name == "offset" || name == "candidates") {
       SACCADE_ASSIGN(json[name], number_of<int64_t>(name, value));
-    } else if (name == "cut" || name == "weight" || name == "keyword_weight") {
+    } else if (current == "min_probability" || current == "text_weight" || current == "keyword_weight") {
       SACCADE_ASSIGN(json[name], number_of<double>(name, value));
-    } else if (name == "group_duplicates" || name == "explain" || name == "literal" || name == "exact") {
+    } else if (name == "group_duplicates" || name == "chunk_long_text" || name == "explain" ||
+               name == "literal" || name == "exact") {
       if (value != "true" && value != "false")
         return fail(ErrorCode::kUsage, "\"{}\": \"{}\", expected true or false", name, value);
       json[name] = value == "true";
-    } else if (std::ranges::find(kSearchFields, name) != kSearchFields.end() && name != "image") {
+    } else if (std::ranges::find(kSearchFields, current) != kSearchFields.end() && name != "image") {
       json[name] = value;
     } else {
       return fail(ErrorCode::kUsage, "\"{}\" is not known here; there are: q, {}", name,
                   fmt::join(kSearchFields, ", "));
     }
   }
+  SACCADE_TRY(rename_old_fields(json));
   return json;
 }
 
@@ -96,42 +148,42 @@ Result<SearchOptions> search_options(const Context& context, const Json& json) {
                  json_field_or<bool>(json, "group_duplicates", options.group_duplicates));
   SACCADE_ASSIGN(options.candidates, json_field_or<int64_t>(json, "candidates", options.candidates));
   SACCADE_ASSIGN(options.exact, json_field_or<bool>(json, "exact", options.exact));
-  SACCADE_ASSIGN(const std::string long_text, json_field_or<std::string>(json, "long_query", "truncate"));
-  SACCADE_ASSIGN(const LongText policy, choice_of<LongText>("long_query", long_text));
-  options.chunk_long_text = policy == LongText::kChunk;
-  SACCADE_ASSIGN(const std::string order, json_field_or<std::string>(json, "sort", "score"));
-  SACCADE_ASSIGN(const HitOrder by, choice_of<HitOrder>("sort", order));
+  SACCADE_ASSIGN(options.chunk_long_text,
+                 json_field_or<bool>(json, "chunk_long_text", options.chunk_long_text));
+  SACCADE_ASSIGN(const std::string order, json_field_or<std::string>(json, "order", "score"));
+  SACCADE_ASSIGN(const HitOrder by, choice_of<HitOrder>("order", order));
   options.order = by == HitOrder::kDate ? Order::kDate : Order::kScore;
-  if (json.contains("cut") && !json["cut"].is_null()) {
-    SACCADE_ASSIGN(options.min_probability, json_field<double>(json, "cut"));
+  if (json.contains("min_probability") && !json["min_probability"].is_null()) {
+    SACCADE_ASSIGN(options.min_probability, json_field<double>(json, "min_probability"));
   }
   return options;
 }
 
 // Reads how an image and a text are made one query.
 Status read_compose(const Json& json, bool by_image, Query& query, EngineCore::SearchCall& call) {
-  if (!json.contains("compose") && !json.contains("weight") && !json.contains("was")) return {};
+  if (!json.contains("compose") && !json.contains("text_weight") && !json.contains("was")) return {};
   if (!by_image) {
     return fail(
         ErrorCode::kUsage,
-        "\"compose\", \"weight\" and \"was\" say how an image is asked with words: no \"image\" or \"like\"");
+        "\"compose\", \"text_weight\" and \"was\" say how an image and a text are combined: no \"image\" or "
+        "\"like\"");
   }
   SACCADE_ASSIGN(const std::string word, json_field_or<std::string>(json, "compose", "sum"));
   if (word == kByComposer) {
-    if (json.contains("weight") || json.contains("was")) {
-      return fail(ErrorCode::kUsage, "\"weight\" and \"was\" are not for a composer");
+    if (json.contains("text_weight") || json.contains("was")) {
+      return fail(ErrorCode::kUsage, "\"text_weight\" and \"was\" are not for a composer");
     }
     call.own_composer = EngineCore::OwnComposer::kRequired;
     return {};
   }
   call.own_composer = EngineCore::OwnComposer::kNo;
   SACCADE_ASSIGN(const Compose method, choice_of<Compose>("compose", word));
-  std::optional<double> weight;
-  if (json.contains("weight") && !json["weight"].is_null()) {
-    SACCADE_ASSIGN(weight, json_field<double>(json, "weight"));
+  std::optional<double> text_weight;
+  if (json.contains("text_weight") && !json["text_weight"].is_null()) {
+    SACCADE_ASSIGN(text_weight, json_field<double>(json, "text_weight"));
   }
   SACCADE_ASSIGN(std::string was, json_field_or<std::string>(json, "was", ""));
-  query.compose(method, weight).was(std::move(was));
+  query.compose(method, text_weight).was(std::move(was));
   return {};
 }
 
@@ -236,7 +288,9 @@ Result<HttpResponse> search_by_body(const Context& context, const HttpRequest& r
     SACCADE_ASSIGN(const Json form, search_parameters(fields));
     return answer_search(context, form, parts.empty() ? "" : parts.front(), picture);
   }
-  SACCADE_ASSIGN(const UntrustedJson json, json_body(context, request, kSearchFields));
+  SACCADE_ASSIGN(UntrustedJson json, json_object(context, request));
+  SACCADE_TRY(rename_old_fields(json));
+  SACCADE_TRY(check_fields(json, kSearchFields));
   return answer_search(context, json, parts.empty() ? "" : parts.front());
 }
 

@@ -64,7 +64,7 @@ Result<Asked> asked_of(const Context& context, const Json& json) {
   SACCADE_ASSIGN(const bool multilingual, json_field_or<bool>(json, "use_mclip", false));
   if (multilingual)
     return fail(ErrorCode::kUnsupported, "\"use_mclip\": no second text model is served here");
-  SACCADE_ASSIGN(query.fold_duplicates, json_field_or<bool>(json, "deduplicate", false));
+  SACCADE_ASSIGN(query.group_duplicates, json_field_or<bool>(json, "deduplicate", false));
   SACCADE_ASSIGN(asked.with_metadata, json_field_or<int64_t>(json, "num_images", 100));
   SACCADE_ASSIGN(const auto wanted, json_field_or<int64_t>(json, "num_result_ids", asked.with_metadata));
   if (wanted < 1 || asked.with_metadata < 0) {

@@ -1,23 +1,16 @@
 #include "saccade/serve/formats/multipart.h"
 
 #include <algorithm>
-#include <cctype>
 #include <optional>
 #include <utility>
+
+#include "saccade/core/ascii.h"
 
 namespace saccade::serve {
 namespace {
 
-bool same_word(std::string_view a, std::string_view b) {
-  return std::ranges::equal(
-      a, b, {}, [](unsigned char c) { return std::tolower(c); },
-      [](unsigned char c) { return std::tolower(c); });
-}
-
 std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
+  return trim_ascii(text, " \t");
 }
 
 // A parameter of "type; name=value; name=\"value\"": its value, with \" and \\ of a quoted one decoded.
@@ -40,7 +33,7 @@ std::optional<std::string> parameter(std::string_view header, std::string_view n
       end = std::min(rest.find(';'), rest.size());
       value = trimmed(rest.substr(0, end));
     }
-    if (same_word(found, name)) return value;
+    if (equal_in_any_case(found, name)) return value;
     header = rest.substr(std::min(end, rest.size()));
     at = header.find(';');
   }
@@ -53,7 +46,8 @@ std::optional<std::string> name_of(std::string_view headers) {
     const size_t end = std::min(headers.find("\r\n"), headers.size());
     const std::string_view line = headers.substr(0, end);
     const size_t colon = line.find(':');
-    if (colon != std::string_view::npos && same_word(trimmed(line.substr(0, colon)), "content-disposition")) {
+    if (colon != std::string_view::npos &&
+        equal_in_any_case(trimmed(line.substr(0, colon)), "content-disposition")) {
       return parameter(line.substr(colon + 1), "name");
     }
     headers.remove_prefix(std::min(end + 2, headers.size()));
@@ -65,7 +59,7 @@ std::optional<std::string> name_of(std::string_view headers) {
 
 Result<std::vector<FormPart>> parse_form(std::string_view content_type, std::string_view body) {
   const std::string_view type = trimmed(content_type.substr(0, content_type.find(';')));
-  if (!same_word(type, "multipart/form-data")) {
+  if (!equal_in_any_case(type, "multipart/form-data")) {
     return fail(ErrorCode::kUsage, "a body of type \"{}\", expected multipart/form-data", type);
   }
   const std::optional<std::string> boundary = parameter(content_type, "boundary");

@@ -106,7 +106,7 @@ TEST_F(WeaviatesModule, ErrorsAreTheSentenceThatItReads) {
   options.most_inputs = 2;
   make(options);
   refused(R"({"texts":["a","b"],"images":[")" + image(1) + R"("]})", 400, "3 texts and images, at most 2");
-  // What is refused before the handler sees it: a body beyond --max-body.
+  // A body beyond --max-body is refused before the handler sees it.
   HttpRequest request;
   request.method = "POST";
   request.path = "/vectorize";

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "saccade/core/ascii.h"
+
 namespace saccade::serve {
 namespace {
 
@@ -12,25 +14,10 @@ std::optional<std::string_view> find(const std::vector<NamedValue>& values, std:
   return found->second;
 }
 
-int hex(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-// Returns the byte of the escape that begins at text[i]; -1 if none does.
-int escaped(std::string_view text, size_t i) {
-  if (text[i] != '%' || i + 2 >= text.size()) return -1;
-  const int high = hex(text[i + 1]);
-  const int low = hex(text[i + 2]);
-  return high < 0 || low < 0 ? -1 : high * 16 + low;
-}
-
 std::string decode_form(std::string_view text) {
   std::string decoded;
   for (size_t i = 0; i < text.size(); ++i) {
-    if (const int byte = escaped(text, i); byte >= 0) {
+    if (const int byte = percent_escape(text, i); byte >= 0) {
       decoded += static_cast<char>(byte);
       i += 2;
     } else {
@@ -82,34 +69,12 @@ std::optional<std::string> decode_path(std::string_view text) {
       decoded += text[i];
       continue;
     }
-    const int byte = escaped(text, i);
+    const int byte = percent_escape(text, i);
     if (byte <= 0) return std::nullopt;
     decoded += static_cast<char>(byte);
     i += 2;
   }
   return decoded;
-}
-
-std::string lower_ascii(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return result;
-}
-
-std::string escape_part(std::string_view text) {
-  constexpr std::string_view kHex = "0123456789ABCDEF";
-  std::string escaped_text;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
-        c == '.' || c == '~') {
-      escaped_text += c;
-    } else {
-      escaped_text += {'%', kHex[byte >> 4U], kHex[byte & 15U]};
-    }
-  }
-  return escaped_text;
 }
 
 ByteRange parse_range(std::optional<std::string_view> header, int64_t size) {

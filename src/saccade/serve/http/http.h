@@ -72,12 +72,6 @@ std::vector<NamedValue> parse_query(std::string_view text);
 // Percent escapes decoded. Nothing for a broken escape, and for a NUL.
 std::optional<std::string> decode_path(std::string_view text);
 
-// Returns the text with letters of ASCII in lower case.
-std::string lower_ascii(std::string_view text);
-
-// A part of a path, or a cookie's value: all but letters, digits and -_.~ as percent escapes.
-std::string escape_part(std::string_view text);
-
 // A range that a client asked for, of a body of `size` bytes. RFC 9110, section 14: one range; of several,
 // and of units we do not know, the whole body is the answer.
 struct ByteRange {

@@ -19,7 +19,7 @@ namespace {
 // Interval between checks for idleness. The server is idle if a whole interval brought no request for workers: probes of
 // its health go on for ever.
 constexpr auto kIdlePause = std::chrono::seconds(1);
-// For refusing what there is no memory for, and ending what has begun.
+// Memory for refusing what there is no other memory for, and for ending what has begun.
 constexpr size_t kMemoryReserve = size_t{32} << 20;
 constexpr std::string_view kFull =
     "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";

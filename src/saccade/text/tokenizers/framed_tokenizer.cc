@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "saccade/text/tokenizers/tokenizer_files.h"
 #include "saccade/text/tokenizers/tokenizer_json.h"
 #include "saccade/text/utf8.h"
 
@@ -133,6 +134,15 @@ std::unique_ptr<Tokenizer> make_framed_tokenizer(PieceTokenizer pieces, std::vec
                                                  std::vector<int32_t> after, std::string prompt) {
   return std::make_unique<FramedTokenizer>(std::move(pieces), std::move(before), std::move(after),
                                            std::move(prompt));
+}
+
+std::unique_ptr<Tokenizer> make_framed_tokenizer(PieceTokenizer pieces, TextCleanup cleanup) {
+  std::vector<int32_t> before = pieces.before;
+  std::vector<int32_t> after = pieces.after;
+  std::unique_ptr<Tokenizer> tokenizer =
+      make_framed_tokenizer(std::move(pieces), std::move(before), std::move(after));
+  return cleanup == TextCleanup::kTokenizerFile ? std::move(tokenizer)
+                                                : with_cleanup(std::move(tokenizer), cleanup);
 }
 
 }  // namespace saccade

@@ -81,5 +81,7 @@ Result<PieceTokenizer> load_piece_tokenizer(const TokenizerFiles& files);
 // `prompt` is prepended to every text, and is not counted in `used`.
 std::unique_ptr<Tokenizer> make_framed_tokenizer(PieceTokenizer pieces, std::vector<int32_t> before,
                                                  std::vector<int32_t> after, std::string prompt = {});
+// Makes it with the frame that its own files specify, behind a clean-up unless those specify that too.
+std::unique_ptr<Tokenizer> make_framed_tokenizer(PieceTokenizer pieces, TextCleanup cleanup);
 
 }  // namespace saccade

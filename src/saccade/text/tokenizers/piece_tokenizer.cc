@@ -177,12 +177,7 @@ Result<PieceTokenizer> load_piece_tokenizer(const TokenizerFiles& files) {
 
 Result<std::unique_ptr<Tokenizer>> load_framed_tokenizer(const TokenizerFiles& files, TextCleanup cleanup) {
   SACCADE_ASSIGN(PieceTokenizer pieces, load_piece_tokenizer(files));
-  std::vector<int32_t> before = pieces.before;
-  std::vector<int32_t> after = pieces.after;
-  std::unique_ptr<Tokenizer> tokenizer =
-      make_framed_tokenizer(std::move(pieces), std::move(before), std::move(after));
-  if (cleanup == TextCleanup::kTokenizerFile) return tokenizer;
-  return with_cleanup(std::move(tokenizer), cleanup);
+  return make_framed_tokenizer(std::move(pieces), cleanup);
 }
 
 }  // namespace saccade

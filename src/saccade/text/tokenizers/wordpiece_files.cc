@@ -202,12 +202,7 @@ bool is_wordpiece_tokenizer(const TokenizerFiles& files) {
 Result<std::unique_ptr<Tokenizer>> load_wordpiece_tokenizer(const TokenizerFiles& files,
                                                             TextCleanup cleanup) {
   SACCADE_ASSIGN(PieceTokenizer pieces, make(files).in(files.folder.string()));
-  std::vector<int32_t> before = pieces.before;
-  std::vector<int32_t> after = pieces.after;
-  std::unique_ptr<Tokenizer> tokenizer =
-      make_framed_tokenizer(std::move(pieces), std::move(before), std::move(after));
-  if (cleanup == TextCleanup::kTokenizerFile) return tokenizer;
-  return with_cleanup(std::move(tokenizer), cleanup);
+  return make_framed_tokenizer(std::move(pieces), cleanup);
 }
 
 }  // namespace saccade

@@ -95,7 +95,7 @@ export interface PictureFacts extends Picture {
   added: number;
   hash: string;
   dated_by: "taken" | "file"; // which date filters and orders go by
-  facts: { taken?: string }; // "2024-05-31T23:30:59", by the clock on the wall there
+  metadata: { taken?: string }; // "2024-05-31T23:30:59", by the clock on the wall there
 }
 
 export interface Facet {
@@ -158,11 +158,11 @@ export interface SearchBody {
   offset?: number;
   filter?: string;
   group_duplicates?: boolean;
-  long_query?: "truncate" | "chunk";
-  sort?: "score" | "date";
-  cut?: number;
+  chunk_long_text?: boolean;
+  order?: "score" | "date";
+  min_probability?: number;
   compose?: string;
-  weight?: number;
+  text_weight?: number;
   explain?: boolean;
   keyword_weight?: number;
 }

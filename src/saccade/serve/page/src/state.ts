@@ -112,19 +112,19 @@ export function bodyOf(state: State, image: string | null, filter: string, offse
     k: state.byDate ? datedHits : Math.min(pageSize, mostHits - offset),
     offset,
     group_duplicates: state.fold,
-    sort: state.byDate ? "date" : "score",
+    order: state.byDate ? "date" : "score",
   };
   if (state.text.trim()) body.text = state.text;
   if (state.like) body.like = state.like;
   if (image) body.image = image;
   if (filter) body.filter = filter;
-  if (state.likely) body.cut = possibleAt;
+  if (state.likely) body.min_probability = possibleAt;
   if (state.names !== initial.names) body.keyword_weight = state.names;
-  if (state.whole) body.long_query = "chunk";
+  if (state.whole) body.chunk_long_text = true;
   // The collection's composer was trained for it; who moves the balance asks for another way.
   if (body.text && (body.like || body.image) && !(composer && state.weight === initial.weight)) {
     body.compose = "slerp";
-    body.weight = state.weight;
+    body.text_weight = state.weight;
   }
   return body;
 }

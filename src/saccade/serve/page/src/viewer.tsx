@@ -13,7 +13,7 @@ function Facts({ facts, hit }: { facts: PictureFacts | null; hit: Hit | null }) 
   if (!facts) return null;
   const right = hit?.match_probability?.right;
   // The date that filters and orders go by. A clock on a wall has no zone: it is read as if it stood here.
-  const taken = facts.dated_by === "taken" ? facts.facts.taken : undefined;
+  const taken = facts.dated_by === "taken" ? facts.metadata.taken : undefined;
   const date = taken ? Date.parse(taken) / 1000 : facts.modified;
   return (
     <dl class="facts">

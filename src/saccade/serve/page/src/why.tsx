@@ -14,9 +14,9 @@ export function useExplanation(state: State, collection: string, composer: boole
     if (!wanted) return;
     const control = new AbortController();
     const body = bodyOf(state, state.image ? imageOf(state.image) : null, `id=${id}`, 0, composer);
-    delete body.cut;
+    delete body.min_probability;
     api
-      .search(collection, { ...body, k: 1, group_duplicates: false, sort: "score", explain: true }, control.signal)
+      .search(collection, { ...body, k: 1, group_duplicates: false, order: "score", explain: true }, control.signal)
       .then((answer) => {
         const found = answer.hits[0]?.explanations?.[0];
         if (found) setExplanation(found);

@@ -198,7 +198,7 @@ describe("the page", { skip: missing }, () => {
     assert.equal(await page.evaluate(() => document.activeElement.name), "q");
     await search("fill");
     const composed = { like: second, text: "fill", compose: "slerp", k: 60 };
-    const expected = (weight) => api("/api/collections/icons/search", { ...composed, weight }).then((json) => json.hits.map((hit) => hit.id));
+    const expected = (weight) => api("/api/collections/icons/search", { ...composed, text_weight: weight }).then((json) => json.hits.map((hit) => hit.id));
     assert.deepEqual((await ids()).slice(0, 20), (await expected(0.5)).slice(0, 20));
     await page.fill('.balance input[type="range"]', "0.9");
     await settled();
@@ -291,7 +291,7 @@ describe("the page", { skip: missing }, () => {
     await open("/?q=arrow");
     await page.click('.chip:text("Newest first")');
     await page.waitForFunction(() => document.querySelector(".status").textContent.includes("newest first"));
-    const answer = await api("/api/collections/icons/search", { text: "arrow", k: 240, sort: "date" });
+    const answer = await api("/api/collections/icons/search", { text: "arrow", k: 240, order: "date" });
     assert.deepEqual(await ids(), answer.hits.map((hit) => hit.id));
   });
 
@@ -355,7 +355,7 @@ describe("the page", { skip: missing }, () => {
     await open("/?q=the+of+and");
     assert.equal(await page.isVisible(".banner.nothing"), matching.there < 0.2);
     await open("/?q=battery+full&likely=yes");
-    const answer = await api("/api/collections/icons/search", { text: "battery full", k: 60, cut: 0.2 });
+    const answer = await api("/api/collections/icons/search", { text: "battery full", k: 60, min_probability: 0.2 });
     assert.deepEqual(await ids(), answer.hits.map((hit) => hit.id));
     // Each picture says how likely it is right, in words, and with the probability behind them.
     await open("/?q=bell");

@@ -1,4 +1,4 @@
-#include "saccade/core/processor_name.h"
+#include "saccade/core/process/processor_name.h"
 
 #include <cstdint>
 
