@@ -25,8 +25,9 @@ A study is the file NAME.json beside this program:
              that of the run without its seed, and {models} is FOLDER/model of each
     tables   {name: {"runs": [...], "header": [...], "rows": [...]}}
 
-A run that is done is not repeated: its command, and the time that it took, stand in done.json of the study's folder. One that
-was killed is begun again with the same command; trainings go on from their last state. Where a run fails, the others go on.
+A run that is done is not repeated: its command, those of the runs that it read, and the time that it took, stand in done.json of
+the study's folder. It is repeated where one of these commands changes. One that was killed is begun again with the same command;
+trainings go on from their last state. Where a run fails, the others go on.
 
 A row is a list of cells. {"each": [{variable: text}, ...], "rows": [...]} repeats rows with variables. {"over": PATH,
 "rows": [...]} repeats them for every value of a path, which a path that begins with a point reads from. In a cell, {name} is
@@ -305,10 +306,15 @@ class Study:
         return list(dict.fromkeys(itertools.chain.from_iterable(each["files"] for each in data)))
 
     def done(self):
-        """{run: its command and its seconds} of the runs that are done with the command of today."""
+        """{run: its command, its seconds and those that it read} of the runs that are done with the commands of today."""
         path = self.folder / "done.json"
         done = read_json(path) if path.is_file() else {}
-        return {run: one for run, one in done.items() if run in self.runs and one["command"] == self.runs[run]["command"]}
+        return {run: one for run, one in done.items() if run in self.runs and one["command"] == self.runs[run]["command"]
+                and one.get("reads", self.read_by(run)) == self.read_by(run)}
+
+    def read_by(self, run):
+        """{run: its command} of all runs that must be there before a run."""
+        return {read: self.runs[read]["command"] for read in self.asked([run]) if read != run}
 
     def absent(self, run):
         """What the run needs, is made by no command, and is not there; with where a reader gets it."""
@@ -382,7 +388,8 @@ class Study:
                 print(f"    {run}: {error}", file=sys.stderr, flush=True)
                 failed.append(run)
                 continue
-            done[run] = {"command": self.runs[run]["command"], "seconds": round(time.monotonic() - start)}
+            done[run] = {"command": self.runs[run]["command"], "seconds": round(time.monotonic() - start),
+                         "reads": self.read_by(run)}
             replace_text(self.folder / "done.json", json.dumps(done, indent=1) + "\n")
         if failed:
             raise StudyError(f"failed: {', '.join(failed)}; the same command repeats them and leaves out what is done")

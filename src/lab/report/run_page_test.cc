@@ -58,7 +58,6 @@ TEST(ReportTable, CellsShowAndSave) {
   EXPECT_EQ(number_text(12.3456, Unit::kNumber), "12.35");
   EXPECT_EQ(number_text(1234.5, Unit::kNumber), "1234");
   EXPECT_EQ(number_text(kNaN, Unit::kShare), "\xE2\x80\x93");
-  EXPECT_EQ(number_text(-0.0004, Unit::kNumber), "0.000");
   EXPECT_EQ(number_text(-0.0, Unit::kNumber), "0");
   EXPECT_EQ(count_cell(1234567).html, "1,234,567");
   EXPECT_EQ(count_cell(-123).html, "-123");

@@ -276,8 +276,12 @@ class Files(Small):
         self.assertEqual(self.measure()[0], [])  # all are done
         changed = dict(STUDY, words={"size": "--large", "train": "saccade-lab train {size}"})
         self.write_study(changed)
-        self.assertEqual(self.measure()[0], [f"train --large --seed 1 -o {folder}/seeded-1",
-                                             f"train --large --seed 3 -o {folder}/seeded-3"])
+        self.assertEqual(set(self.study().done()), {"one", "trained"})
+        self.assertEqual(self.measure()[0], [  # with what reads the new trainings
+            f"train --large --seed 1 -o {folder}/seeded-1",
+            f"train --large --seed 3 -o {folder}/seeded-3",
+            f"eval --training seeded={folder}/seeded-1 seeded={folder}/seeded-3 -o {folder}/compared"])
+        self.assertEqual(self.measure()[0], [])
 
     def test_some_runs_with_what_they_read(self):
         self.repository()
