@@ -127,8 +127,8 @@ constexpr std::string_view kFormats =
   .mp4 .m4v .mov .mkv .webm .avi .mpg .mpeg .mts .m2ts .3gp .wmv .asf .flv .ogv
                            videos, a frame for each scene, if ffmpeg is installed (--video-seconds, --video-frames)
 
-Captions are read from .txt files beside images, and from datasets (--captions; saccade help datasets). `saccade-decode`
-without arguments prints what this installation decodes.
+Captions are read from .txt files beside images, and from datasets (--captions; saccade help datasets). `saccade index` counts
+the files of other endings.
 
 Checkpoints: folders in Hugging Face's or OpenCLIP's layout. Weights are read from .safetensors, else from torch's own files.
 

@@ -68,6 +68,8 @@ class Query:
         if text_weight is not None:
             raise InvalidInput("text_weight is for sum, slerp and direction, not for a composer")
         composer = os.fsencode(os.path.expanduser(method))
+        if not composer:
+            raise InvalidInput('compose is "", expected sum, slerp, direction, starter, or the folder of a composer')
         return self._with(_method=None, _text_weight=None, _composer=composer)
 
     def was(self, description: str) -> Query:

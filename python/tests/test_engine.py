@@ -80,6 +80,9 @@ def test_a_composer_of_a_folder(photos, pictures):
     assert photos.search(query.compose("sum"))[0].score == by_sum[0].score
     with pytest.raises(saccade.InvalidInput, match="text_weight"):
         query.compose(composer, 0.5)
+    for wrong in ("", "product"):
+        with pytest.raises(saccade.InvalidInput, match="expected sum, slerp, direction, starter, or the folder"):
+            photos.search(image=pictures / "red.png", but="green", compose=wrong)
 
 
 def test_reranking(photos, pictures, model):

@@ -377,7 +377,7 @@ TEST_F(Cli, EarlierNamesOfOptionsAreAcceptedAndNotShown) {
   EXPECT_EQ(added.code, 0) << added.err;
   EXPECT_EQ(json_of(added)["added"], 1);
   EXPECT_EQ(run({"index", "more", "-c", "c", "--batch", "0"}).code, 2);
-  expect_failure({"search", "-c", "c", "red", "--cut", "1.5"}, 2, {"1.5"});
+  expect_failure({"search", "-c", "c", "red", "--cut", "1.5"}, 2, {"--min-probability: \"1.5\""});
   const std::string by_date = run({"search", "-c", "c", "red", "--order", "date", "--paths"}).out;
   EXPECT_EQ(run({"search", "-c", "c", "red", "--sort", "date", "--paths"}).out, by_date);
   const std::string help = run({"search", "--help"}).out + run({"index", "--help"}).out;

@@ -1,7 +1,6 @@
 #include "saccade/serve/http_head.h"
 
 #include <algorithm>
-#include <cctype>
 #include <ctime>
 #include <utility>
 
@@ -33,8 +32,8 @@ std::string header_value(std::string_view text) {
 
 // A client's request id is taken if it is one that logs and headers can carry.
 bool usable_id(std::string_view id) {
-  return !id.empty() && id.size() <= 64 && std::ranges::all_of(id, [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+  return !id.empty() && id.size() <= 64 && std::ranges::all_of(id, [](char c) {
+    return is_ascii_alphanumeric(c) || c == '-' || c == '_' || c == '.';
   });
 }
 

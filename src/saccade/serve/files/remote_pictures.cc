@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cctype>
 #include <charconv>
 #include <chrono>
 #include <future>
@@ -88,7 +87,7 @@ Result<Host> host_of(std::string_view entry) {
     host.below = text.starts_with("*.");
     if (host.below) text = text.substr(2);
     const bool plain = std::ranges::all_of(
-        text, [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.'; });
+        text, [](char c) { return is_ascii_alphanumeric(c) || c == '-' || c == '_' || c == '.'; });
     if (text.empty() || !plain || text.starts_with('.') || text.ends_with('.')) return wrong();
   }
   host.name = lower_ascii(text);
