@@ -2,7 +2,7 @@
 # (src/saccade/*.h), a CMake package and a file for pkg-config.
 
 # Version of the binary interface: before 1.0 each minor version may change it.
-set(SACCADE_SOVERSION ${SACCADE_SOVERSION})
+set(SACCADE_SOVERSION ${PROJECT_VERSION_MAJOR})
 if(PROJECT_VERSION_MAJOR EQUAL 0)
   set(SACCADE_SOVERSION 0.${PROJECT_VERSION_MINOR})
 endif()

@@ -158,8 +158,7 @@ Result<int> run_evaluation(const EvalArguments& arguments, Session& session,
 }
 
 std::string figure_text(const Figure& figure) {
-  if (!std::isfinite(figure.value)) return "-";
-  return interval_text(figure);
+  return std::isfinite(figure.value) ? interval_text(figure) : "-";
 }
 
 std::string_view direction_text(Direction direction) {

@@ -9,6 +9,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import time
 
 import numpy
 
@@ -42,16 +43,21 @@ def made_photographs(folder, count, width=1600, height=1200):
 
 
 def files_of(context):
-    """Returns the photographs to read: the user's, or made ones of --megapixels, four to three."""
+    """Returns the photographs to read: the user's, or made ones of --megapixels, four to three. They are fewer than BATCH, or
+    a multiple of it, so that all batches are full."""
     options = context.options
     if options.photographs:
         files = sorted(pathlib.Path(options.photographs).resolve().glob("*.jpg"))[:options.count]
         if not files:
             sys.exit(f"compare: {options.photographs} has no files *.jpg")
-        return files
+        return full_batches(files)
     height = round((options.megapixels * 1e6 * 3 / 4) ** 0.5)
     folder = context.folder / f"photographs-{options.megapixels:g}-{options.count}"
-    return made_photographs(folder, options.count, round(height * 4 / 3), height)
+    return full_batches(made_photographs(folder, options.count, round(height * 4 / 3), height))
+
+
+def full_batches(files):
+    return files if len(files) < BATCH else files[:len(files) // BATCH * BATCH]
 
 
 def normalized(image):
@@ -116,17 +122,12 @@ def vips_reads():
     return read
 
 
-def encode_of(encoders, program, precision):
-    """Returns a function from BATCH inputs to embeddings."""
+def encode_of(encoders, program, precision, count):
+    """Returns a function from `count` inputs to embeddings."""
     if program == "transformers":
         return encoders.torch_encodes("images", precision)
-    example = numpy.random.default_rng(10).standard_normal((BATCH, 3, SIDE, SIDE), dtype=numpy.float32)
+    example = numpy.random.default_rng(10).standard_normal((count, 3, SIDE, SIDE), dtype=numpy.float32)
     return encoders.openvino_encodes("images", example, precision)
-
-
-def padded(inputs):
-    """Returns the inputs as one batch of BATCH, the last one repeated."""
-    return numpy.stack(inputs + [inputs[-1]] * (BATCH - len(inputs)))
 
 
 def photograph_cells(context, model):
@@ -141,15 +142,15 @@ def photograph_cells(context, model):
 
     def their(make_read, program, precision):
         def make():
-            read, encode = make_read(), encode_of(encoders, program, precision)
-            return repeated(lambda: encode(padded(list(pool.map(read, contents))))[:len(contents)])
+            read, encode = make_read(), encode_of(encoders, program, precision, len(contents))
+            return repeated(lambda: encode(numpy.stack(list(pool.map(read, contents)))))
         return make
 
     for precision in options.precisions:
         for how, word in (("exact", "decoded whole"), ("fast", "decoded at a reduced size")):
             fast = how == "fast"
             size = "" if options.photographs else f" of {options.megapixels:g} megapixels"
-            work = f"JPEGs{size} in memory to embeddings, {word}"
+            work = f"{len(files)} JPEGs{size} in memory to embeddings, {word}"
             cell = Cell(f"{work}, {model}, {precision}", "images/s", len(files), cosine, "minimum cosine",
                         part="photographs", model=model, precision=precision, batch=len(files), work=work)
 
@@ -173,10 +174,10 @@ def script(files, read, encode, out, threads):
     with concurrent.futures.ThreadPoolExecutor(threads) as pool:
         inputs = pool.map(lambda file: read(file.read_bytes()), files)
         rows, batch = [], []
-        for number, one in enumerate(inputs, 1):
+        for one in inputs:
             batch.append(one)
-            if len(batch) == BATCH or number == len(files):
-                rows.append(encode(padded(batch))[:len(batch)])
+            if len(batch) == min(BATCH, len(files)):
+                rows.append(encode(numpy.stack(batch)))
                 batch = []
     rows = numpy.concatenate(rows)
     numpy.save(out / "rows.npy", rows / numpy.linalg.norm(rows, axis=1, keepdims=True))
@@ -184,7 +185,8 @@ def script(files, read, encode, out, threads):
 
 
 class Indexing:
-    """`saccade index` of a folder into a new collection, as a process of its own, from its start to its end."""
+    """A program of a cell: `saccade index` of a folder into a new collection, once, as a process of its own. Its seconds
+    are those of the whole process, loading the encoder included, which the others have loaded before: their advantage."""
 
     def __init__(self, context, checkpoint, folder, count, precision):
         self.collection = context.folder / "collection"
@@ -195,16 +197,18 @@ class Indexing:
         # The program's memory of fingerprints, so that it does not hash the weights in each turn.
         self.environment = dict(os.environ, XDG_CACHE_HOME=str(context.folder / "cache"))
 
-    def once(self):
+    def __call__(self, least=0):
         shutil.rmtree(self.collection, ignore_errors=True)
-        done = subprocess.run(self.command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              check=False)
+        start = time.perf_counter()
+        done = subprocess.run(self.command, env=self.environment, capture_output=True, text=True, check=False)
+        taken = time.perf_counter() - start
         if done.returncode != 0:
             raise RuntimeError(done.stderr.strip() or f"saccade index ended with {done.returncode}")
         report = json.loads(done.stdout)
         if report["added"] != self.count:
             raise RuntimeError(f"saccade index added {report['added']} of {self.count} images")
         self.seconds.append(report["seconds"])
+        return taken, None
 
     def shares(self):
         """Returns each stage's share of the work of all turns. Reading, decoding and resizing are summed over their
@@ -215,7 +219,7 @@ class Indexing:
 
 
 class IndexCell(Cell):
-    """A cell whose report has Saccade's shares and the photographs' number."""
+    """A cell whose report has Saccade's shares."""
 
     indexing = None
 
@@ -248,11 +252,11 @@ def index_cells(context, model):
             for file in files:
                 os.link(file, folder / file.name) if file.stat().st_dev == folder.stat().st_dev else shutil.copy(file, folder)
             cell.indexing = Indexing(context, checkpoint, folder, len(files), precision)
-            return repeated(cell.indexing.once)
+            return cell.indexing
 
         def their(make_read, program, precision=precision):
             def make():
-                read, encode = make_read(), encode_of(encoders, program, precision)
+                read, encode = make_read(), encode_of(encoders, program, precision, min(BATCH, len(files)))
                 return repeated(lambda: script(files, read, encode, out, options.threads))
             return make
 

@@ -187,6 +187,14 @@ TEST_F(ReportTest, ABrowserShowsThePage) {
       value("[...document.querySelectorAll('.scroll td:first-child')].filter((each) => each.clientWidth < "
             "80).map((each) => each.innerText + ' ' + each.clientWidth)"),
       Json::array());
+  // They stay in view when their table is scrolled.
+  EXPECT_EQ(
+      value(
+          "(() => { const box = [...document.querySelectorAll('.scroll')].find((each) => each.scrollWidth > "
+          "each.clientWidth + 60); const name = box.querySelector('td'); const left = "
+          "name.getBoundingClientRect().left; box.scrollLeft = 60; return [box.scrollLeft, "
+          "name.getBoundingClientRect().left - left]; })()"),
+      Json::array({60, 0}));
   ASSERT_TRUE(browser->show(1200, 900, "light").has_value());
 
   // Tests light, dark by the button, and dark by the reader's system.

@@ -33,11 +33,11 @@ Result<EncoderParts> open_parts(const Checkpoint& checkpoint, const BackendOptio
   // In the other layouts, the programs have their own defaults, on which checkpoints rely.
   parts.info.preprocessing_guessed =
       checkpoint.layout == Layout::kHuggingFace && checkpoint.pictures.json.is_null();
-  // What a device leaves to the processor is in float32 if that has no bf16.
+  // The processor's share of an encoder on a device is in float32 if the processor has no bf16.
   parts.dtype = options.precision == Precision::kBf16 && multiplies_bf16 ? DType::kBF16 : DType::kF32;
   if (options.precision == Precision::kInt8) parts.tokens_at_once = kInt8TokensAtOnce;
   parts.info.precision = options.precision;
-  parts.info.device = options.device;
+  parts.info.device = is_processor(options.device) ? kProcessor : options.device;
   parts.packing = options.precision == Precision::kInt8 ? DType::kI8 : parts.dtype;
   return parts;
 }

@@ -18,8 +18,8 @@ struct HostAndPort {
 HostAndPort host_and_port(std::string_view text) {
   const size_t bracket = text.starts_with('[') ? text.find(']') : std::string_view::npos;
   const size_t colon = text.find(':', bracket == std::string_view::npos ? 0 : bracket);
-  if (colon == std::string_view::npos) return {lower(text), ""};
-  return {lower(text.substr(0, colon)), std::string(text.substr(colon + 1))};
+  if (colon == std::string_view::npos) return {lower_ascii(text), ""};
+  return {lower_ascii(text.substr(0, colon)), std::string(text.substr(colon + 1))};
 }
 
 // Compares an Origin header, "https://host:port", with the Host header. A port that is not said is the

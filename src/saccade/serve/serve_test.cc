@@ -197,6 +197,7 @@ TEST_F(Serving, EarlierNamesOfFieldsAreAccepted) {
   EXPECT_EQ(chunks["dropped"], 0);
   EXPECT_EQ(tokens({{"text", text}, {"long_query", "chunk"}}), chunks);
   EXPECT_EQ(tokens({{"text", text}, {"long_query", "truncate"}}), tokens({{"text", text}}));
+  EXPECT_EQ(tokens({{"text", text}, {"long_query", nullptr}}), tokens({{"text", text}}));
   EXPECT_EQ(json_of(get("/api/search?long_query=chunk&q=" + std::string(400, 'a')))["tokens"]["dropped"], 0);
   const Json composed = {{"image", data_address(4)}, {"text", "red"}, {"compose", "slerp"}};
   const auto weighted = [&](const char* name, double weight) {

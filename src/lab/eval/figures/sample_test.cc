@@ -26,6 +26,7 @@ TEST(ThreeDigits, ZeroHasNoMinus) {
   EXPECT_EQ(interval_text({.value = 0.01, .low = -0.0001, .high = 0.02}, Sign::kBoth),
             "+0.010 [+0.000, +0.020]");
   EXPECT_EQ(interval_text({.value = -0.25}, Sign::kBoth), "-0.250");
+  EXPECT_EQ(interval_text({.value = 0, .low = 0, .high = 0, .wilson_high = 0.00383}), "0.000 [Wilson 0.004]");
 }
 
 // Returns a sample with one figure, "x", and its median.

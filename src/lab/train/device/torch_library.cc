@@ -123,9 +123,14 @@ Result<std::unique_ptr<SaccadeTorchClip>> open_clip(const SaccadeTorchClipShape&
   return std::make_unique<SaccadeTorchClip>(SaccadeTorchClip{std::move(model), device, dtype});
 }
 
-void copy_to_host(const torch::Tensor& states, float* out) {
+// Copies the states to `out`, which has room for [count, width] values. kInternal for another number of them.
+Status copy_to_host(const torch::Tensor& states, int64_t count, int64_t width, float* out) {
+  if (states.size(0) != count || states.numel() != count * width) {
+    return fail(ErrorCode::kInternal, "the model's states are not of shape [{}, {}]", count, width);
+  }
   const torch::Tensor rows = states.to(at::kCPU, at::kFloat).contiguous();
   std::memcpy(out, rows.data_ptr<float>(), static_cast<size_t>(rows.numel()) * sizeof(float));
+  return {};
 }
 
 void tell(const Error& error, SaccadeTorchError& out) {
@@ -152,6 +157,8 @@ bool run(SaccadeTorchError& error, const Body& body) {
     const std::string_view line = text.substr(0, text.find('\n'));
     const bool full = text.find("out of memory") != std::string_view::npos;
     tell({full ? ErrorCode::kLimit : ErrorCode::kInternal, std::string(line)}, error);
+  } catch (...) {
+    tell({ErrorCode::kInternal, "an exception of an unknown type"}, error);
   }
   return false;
 }
@@ -187,8 +194,8 @@ int32_t saccade_torch_clip_images(SaccadeTorchClip* clip, const float* pixels, i
         torch::from_blob(const_cast<float*>(pixels), {images, config.channels, side, side},
                          {stride, side * side, side, 1}, at::kFloat);
     const saccade::lab::Variable input(host.to(clip->device));
-    saccade::lab::copy_to_host(clip->model.image_states(input, clip->dtype).tensor(), states);
-    return {};
+    return saccade::lab::copy_to_host(clip->model.image_states(input, clip->dtype).tensor(), images,
+                                      config.vision.width, states);
   });
   return done ? 1 : 0;
 }
@@ -197,8 +204,8 @@ int32_t saccade_torch_clip_texts(SaccadeTorchClip* clip, const int64_t* ids, int
                                  float* states, SaccadeTorchError* error) {
   const bool done = saccade::lab::run(*error, [&]() -> saccade::Status {
     const auto rows = saccade::nn::Tensor::borrow(ids, {texts, tokens}, saccade::DType::kI64);
-    saccade::lab::copy_to_host(clip->model.text_states(rows, clip->dtype).tensor(), states);
-    return {};
+    return saccade::lab::copy_to_host(clip->model.text_states(rows, clip->dtype).tensor(), texts,
+                                      clip->model.config().text.width, states);
   });
   return done ? 1 : 0;
 }

@@ -59,9 +59,11 @@ TEST(Device, AnUnknownOneIsRefusedBeforeWeightsAreRead) {
 }
 
 TEST(Device, TheProcessorIsTheDefaultAndIsNamed) {
-  const auto encoder = load_encoder(golden("clip-gelu"));
-  ASSERT_TRUE(encoder) << encoder.error().message;
-  EXPECT_EQ((*encoder)->info().device, "cpu");
+  for (const BackendOptions& options : {BackendOptions{}, BackendOptions{.device = ""}}) {
+    const auto encoder = load_encoder(golden("clip-gelu"), options);
+    ASSERT_TRUE(encoder) << encoder.error().message;
+    EXPECT_EQ((*encoder)->info().device, "cpu");
+  }
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ Status rename_old_fields(Json& json) {
       return fail(ErrorCode::kUsage, "\"{}\" and \"{}\" are the same, leave \"{}\" out", was, now, was);
     }
     Json value = json[was];
-    if (std::string_view(was) == "long_query") {
+    if (std::string_view(was) == "long_query" && !value.is_null()) {
       SACCADE_ASSIGN(const std::string word, json_field<std::string>(json, was));
       SACCADE_ASSIGN(const LongText policy, choice_of<LongText>(was, word));
       value = policy == LongText::kChunk;
