@@ -172,7 +172,7 @@ TEST(Rerank, TheSecondEncoderDecidesAmongTheFirstAnswers) {
   EXPECT_TRUE(points[1].figures.t2i.empty());
   EXPECT_NE(find_named(points[1].figures.i2t, "r1"), nullptr);
 
-  // What reranking cannot measure is refused before any encoder is loaded.
+  // A figure that reranking cannot measure is refused before any encoder is loaded.
   source.load = [](const std::string&, Precision) -> Result<LoadedEncoder> {
     return fail(ErrorCode::kInternal, "loaded");
   };
