@@ -175,6 +175,7 @@ std::string three_digits(double value, Sign sign) {
 
 std::string interval_text(const Figure& figure, Sign sign) {
   if (!std::isfinite(figure.low)) return three_digits(figure.value, sign);
+  // Resampling is uninformative for a rate of zero. The text is as wide as the others, for columns.
   if (std::isfinite(figure.wilson_high)) {
     return fmt::format("{} [Wilson {}]", three_digits(figure.value, sign),
                        three_digits(figure.wilson_high, sign));
@@ -210,7 +211,7 @@ Estimates estimate(const ClusteredSample& sample, const BootstrapOptions& option
   if (!several) std::ranges::fill(result.resampled.values(), Figure::kNone);
   pool.parallel_for(several ? options.resamples : 0, 8, [&](int64_t begin, int64_t end) {
     std::vector<int32_t> times(static_cast<size_t>(sample.clusters));
-    for (int64_t i = begin; i < end; ++i) {
+    for (int64_t i = begin; i < end && !options.stop.stop_requested(); ++i) {
       draw_clusters(options.seed, i, times);
       weigh(clusters, medians, times, result.resampled.row(i));
     }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -42,6 +43,7 @@ struct BootstrapOptions {
   int64_t resamples = 1000;  // 0: no intervals
   uint64_t seed = 0;
   double confidence = 0.95;
+  std::stop_token stop = {};  // ends estimate() after the resamples at hand; its figures are then of no use
 };
 
 // Figures (means first, then medians) of the sample itself, of every resample, and without each cluster.
@@ -110,8 +112,8 @@ enum class Sign { kMinus, kBoth };
 // Returns the value with three digits behind the point. A value that rounds to zero has no minus: "-0.000" reads
 // as if something were below zero.
 std::string three_digits(double value, Sign sign = Sign::kMinus);
-// Returns "0.250 [0.200, 0.300]", with the percentile interval; the value alone if it has none. A rate of zero has the end
-// of Wilson's interval, "0.000 [Wilson 0.004]", because its resamples are all zero.
+// Returns "0.250 [0.200, 0.300]", with the percentile interval, or Wilson's upper end for a rate of zero; the value alone if it
+// has none.
 std::string interval_text(const Figure& figure, Sign sign = Sign::kMinus);
 
 // Returns every figure with its intervals; NaN for a missing one.
