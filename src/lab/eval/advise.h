@@ -60,7 +60,8 @@ struct Advice {
 
 // Ranks the models in tiers. A tier holds the best of the remaining models and all that do not differ
 // significantly from it. If one run measured both, the paired difference decides, after Holm's correction (figures/holm.h)
-// for the number of differences that the runs have. Otherwise the intervals decide, by whether they overlap; without intervals no two models can be told apart.
+// for the number of differences that the runs have. Otherwise the intervals decide, by whether they overlap; without
+// intervals no two models can be told apart.
 // Within a tier, faster models come first. A limit that no model was measured for is noted and excludes
 // nobody. If some models were measured, the others are listed as not judged. An effective length counts as
 // not measured if the model is no better than chance. Errors: kUsage if no run measures the figure to rank

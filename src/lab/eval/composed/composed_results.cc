@@ -7,6 +7,18 @@
 #include "lab/eval/run/record_fields.h"
 
 namespace saccade::lab {
+namespace {
+
+// Blanks the differences of figures that are blank themselves, as those beyond the gallery.
+void blank_unknown(const std::vector<Figure>& figures, std::vector<Difference>& differences) {
+  for (Difference& difference : differences) {
+    const Figure* figure = find_named(figures, difference.figure.name);
+    if (figure != nullptr && !std::isnan(figure->value)) continue;
+    difference = {.figure = {.name = difference.figure.name}, .blank = true};
+  }
+}
+
+}  // namespace
 
 Status ComposedStudy::compare_variants(const Measured& measured, const std::string& dataset,
                                        ComposedMetrics& metrics) const {
@@ -41,17 +53,14 @@ Status ComposedStudy::compare_variants(const Measured& measured, const std::stri
         if (!first) {
           SACCADE_ASSIGN(ablation.differences,
                          composed_differences(mean, full[g], evaluation_.bootstrap.confidence));
-          for (Difference& difference : ablation.differences) {
-            const Figure* figure = find_named(mean.figures, difference.figure.name);
-            if (figure != nullptr && !std::isnan(figure->value)) continue;
-            difference = {.figure = {.name = difference.figure.name}, .blank = true};
-          }
+          blank_unknown(mean.figures, ablation.differences);
         }
         ablation.untrained.clear();
         for (const Outcome& outcome : measured.outcomes) {
           if (outcome.composer != nullptr || outcome.model != trainings.front()->model) continue;
           SACCADE_ASSIGN(std::vector<Difference> less,
                          composed_differences(mean, outcome.groups[g], evaluation_.bootstrap.confidence));
+          blank_unknown(mean.figures, less);
           ablation.untrained.push_back({outcome.method, std::move(less)});
         }
         metrics.ablations.push_back(ablation);
