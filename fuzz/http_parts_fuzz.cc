@@ -31,7 +31,7 @@ int fuzz_input(const uint8_t* data, size_t size) {
   FUZZ_CHECK(range.offset >= 0 && range.bytes >= 0 &&
              range.offset + range.bytes <= static_cast<int64_t>(body.size()));
   for (const auto& [name, value] : parse_query(input)) FUZZ_CHECK(name.size() + value.size() <= size);
-  if (const auto path = decode_path(input)) FUZZ_CHECK(decode_path(percent_encoded(*path)) == path);
+  if (const auto path = decode_path(input)) FUZZ_CHECK(decode_path(saccade::percent_encoded(*path)) == path);
   if (const auto picture = saccade::decode_picture_text(head)) FUZZ_CHECK(picture->size() <= head.size());
   return 0;
 }
