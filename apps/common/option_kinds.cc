@@ -15,7 +15,7 @@ struct Kind {
   std::string_view options;  // with blanks around each
 };
 
-constexpr std::array<Kind, 15> kKinds = {{
+constexpr std::array<Kind, 16> kKinds = {{
     {"DIR",
      " to collection run cache index-folder allow-write editor composer pseudo-targets server-files generated "},
     {"FILE",
@@ -31,6 +31,7 @@ constexpr std::array<Kind, 15> kKinds = {{
     {"CONDITION", " filter "},
     {"PATTERN", " exclude "},
     {"FIELD=VALUE", " set "},
+    {"NAME=RUN", " training "},
     {"WIDTHxHEIGHT", " size "},
     {"I/N", " shard "},
     {"NAME",
