@@ -462,7 +462,7 @@ TEST_F(Finding, HelpIsOneTableForAll) {
   EXPECT_EQ(completed("saccade coll", 1), "collection\n");
   EXPECT_EQ(completed("saccade collection ver", 2), "verify\n");
   EXPECT_EQ(completed("saccade search --group", 2), "--group-above\n");
-  EXPECT_EQ(completed("saccade search --sort d", 3), "date\n");
+  EXPECT_EQ(completed("saccade search --order d", 3), "date\n");
   EXPECT_EQ(completed("saccade completion z", 2), "zsh\n");
 }
 
