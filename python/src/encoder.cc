@@ -149,7 +149,11 @@ nb::list tokenize(PyEncoder& self, const std::vector<std::string>& texts, std::o
   }
   nb::list all;
   for (const std::string& text : texts) {
-    std::vector<int32_t> ids = tokenizer->encode(text, max_tokens.value_or(encoder.info().context)).ids;
+    std::vector<int32_t> ids;
+    {
+      const nb::gil_scoped_release others;  // Python's other threads run meanwhile
+      ids = tokenizer->encode(text, max_tokens.value_or(encoder.info().context)).ids;
+    }
     const size_t count = ids.size();
     all.append(array_of(std::move(ids), {count}));
     if (PyErr_CheckSignals() != 0) throw nb::python_error();

@@ -158,7 +158,7 @@ LONG = {
     "ranks of lists": "saccade.metrics.retrieval(*[saccade.MultiEmbeddings("
     "numpy.zeros((64_000, 128), numpy.float32), range(0, 64_001, 16))] * 2)",
     "resamples": "saccade.metrics.retrieval(*[numpy.ones((5000, 8), numpy.float32)] * 2, resamples=1_000_000)",
-    "watch": "saccade.open(folder + '/c', encoder=model).watch([folder + '/images'])",
+    "watch": "[photos.index([folder + '/images']), photos.watch([folder + '/images'])]",
     "lists": "saccade.maxsim(*[saccade.MultiEmbeddings(numpy.zeros((8_000, 128), numpy.float32), range(8_001))] * 2)",
 }
 
@@ -170,6 +170,7 @@ def test_interrupts_stop_within_a_second(starter, what, tmp_path):
         import os, signal, sys, threading, time, numpy, saccade
         model, folder = saccade.load(sys.argv[1]), sys.argv[2]
         os.mkdir(folder + "/images")
+        photos = saccade.open(folder + "/c", encoder=model)
         model.encode_texts(["a"])
         told = []
         def interrupt():
