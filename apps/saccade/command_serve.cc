@@ -19,6 +19,7 @@
 #include <fmt/ranges.h>
 
 #include "saccade/core/files/user_folders.h"
+#include "saccade/core/process/stoppable_wait.h"
 #include "saccade/hub/address_range.h"
 #include "saccade/serve/descriptors.h"
 #include "saccade/serve/files/remote_pictures.h"
@@ -173,12 +174,8 @@ std::jthread follow_keys(const serve::Keys& keys, Messages& messages) {
   hang_up.sa_flags = SA_RESTART;
   ::sigaction(SIGHUP, &hang_up, nullptr);
   return std::jthread([keys, &messages](const std::stop_token& stop) {
-    std::mutex mutex;
-    std::condition_variable_any stopped;
-    std::unique_lock lock(mutex);
     std::string told;  // what is wrong with the file, told once
-    while (!stopped.wait_for(lock, stop, std::chrono::milliseconds(500), [] { return false; }) &&
-           !stop.stop_requested()) {
+    while (stoppable_wait(std::chrono::milliseconds(500), stop)) {
       const bool asked = keys_asked_again != 0;
       keys_asked_again = 0;
       const auto followed = keys.follow(asked);

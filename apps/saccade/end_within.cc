@@ -12,8 +12,7 @@ namespace saccade::app {
 
 EndWithin::EndWithin(double seconds, std::string message)
     : thread_([seconds, line = "saccade: " + std::move(message) + "\n"](const std::stop_token& in_time) {
-        const auto time = std::chrono::duration<double>(seconds);
-        if (!stoppable_wait(std::chrono::duration_cast<std::chrono::milliseconds>(time), in_time)) return;
+        if (!stoppable_wait(std::chrono::duration<double>(seconds), in_time)) return;
         [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
         std::_Exit(1);
       }) {}

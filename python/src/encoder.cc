@@ -147,16 +147,20 @@ nb::list tokenize(PyEncoder& self, const std::vector<std::string>& texts, std::o
     throw Failed({ErrorCode::kUnsupported,
                   encoder.name() + ": the checkpoint has no tokenizer, so that it reads no texts"});
   }
-  nb::list all;
-  for (const std::string& text : texts) {
-    std::vector<int32_t> ids;
-    {
-      const nb::gil_scoped_release others;  // Python's other threads run meanwhile
-      ids = tokenizer->encode(text, max_tokens.value_or(encoder.info().context)).ids;
+  const int64_t most = max_tokens.value_or(encoder.info().context);
+  std::vector<std::vector<int32_t>> ids;
+  Call call;
+  call.run([&]() -> Status {
+    for (const std::string& text : texts) {
+      if (call.stop().stop_requested()) return stopped();
+      ids.push_back(tokenizer->encode(text, most).ids);
     }
-    const size_t count = ids.size();
-    all.append(array_of(std::move(ids), {count}));
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    return {};
+  });
+  nb::list all;
+  for (std::vector<int32_t>& one : ids) {
+    const size_t count = one.size();
+    all.append(array_of(std::move(one), {count}));
   }
   return all;
 }

@@ -33,6 +33,7 @@ Status load_curl() {
 namespace {
 
 constexpr size_t kMaxHeaderBytes = 256 << 10;
+constexpr std::string_view kHeaderSpace = " \t\r\n";
 
 struct Transfer {
   const HttpRequest* request = nullptr;
@@ -44,16 +45,9 @@ struct Transfer {
   Status status;  // error of the sink, or of one of our limits
 };
 
-std::string_view trimmed(std::string_view text) {
-  const auto space = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; };
-  while (!text.empty() && space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && space(text.back())) text.remove_suffix(1);
-  return text;
-}
-
 size_t take_header(char* data, size_t /*one*/, size_t size, void* user) {
   auto& transfer = *static_cast<Transfer*>(user);
-  const std::string_view line = trimmed({data, size});
+  const std::string_view line = trim_ascii({data, size}, kHeaderSpace);
   transfer.header_bytes += size;
   if (transfer.header_bytes > kMaxHeaderBytes) {
     transfer.status = fail(ErrorCode::kLimit, "more than {} bytes of headers", kMaxHeaderBytes);
@@ -65,7 +59,8 @@ size_t take_header(char* data, size_t /*one*/, size_t size, void* user) {
   }
   const size_t colon = line.find(':');
   if (colon == std::string_view::npos) return size;
-  transfer.reply.headers[lower_ascii(line.substr(0, colon))] = trimmed(line.substr(colon + 1));
+  transfer.reply.headers[lower_ascii(line.substr(0, colon))] =
+      trim_ascii(line.substr(colon + 1), kHeaderSpace);
   return size;
 }
 

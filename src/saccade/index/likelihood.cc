@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/rows.h"
 #include "saccade/index/dot_kernels.h"
 
 namespace saccade {
@@ -341,10 +342,7 @@ Result<std::vector<std::vector<RowScore>>> find_best(MatrixView<const float> row
   for (size_t first = 0; first < wanted.size(); first += kSearchedTogether) {
     if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop");
     const auto block = std::span(wanted).subspan(first, std::min(kSearchedTogether, wanted.size() - first));
-    Matrix<float> together(std::ssize(block), queries.rows.columns());
-    for (size_t i = 0; i < block.size(); ++i) {
-      std::ranges::copy(queries.rows.row(block[i]), together.row(static_cast<int64_t>(i)).begin());
-    }
+    const Matrix<float> together = select_rows(queries.rows.view(), block);
     const int64_t depth = kCompetitors + right_of(block.back()) + 1;
     SACCADE_ASSIGN(auto best, exact_search(rows, together.view(), depth, pool, allowed));
     for (size_t i = 0; i < block.size(); ++i) found[static_cast<size_t>(block[i])] = std::move(best[i]);

@@ -16,8 +16,8 @@ using nn::Tensor;
 
 Result<EncoderParts> open_parts(const Checkpoint& checkpoint, const BackendOptions& options,
                                 std::string_view family) {
-  const bool multiplies_bf16 = nn::multiplies(DType::kBF16);
-  if (options.precision == Precision::kBf16 && !multiplies_bf16 && is_processor(options.device)) {
+  const bool bf16 = options.precision == Precision::kBf16 && nn::multiplies(DType::kBF16);
+  if (options.precision == Precision::kBf16 && !bf16 && is_processor(options.device)) {
     return fail(
         ErrorCode::kUnsupported,
         "precision bf16: this processor has no instructions for products in bf16 (AVX-512 or later); fp32 "
@@ -34,7 +34,7 @@ Result<EncoderParts> open_parts(const Checkpoint& checkpoint, const BackendOptio
   parts.info.preprocessing_guessed =
       checkpoint.layout == Layout::kHuggingFace && checkpoint.pictures.json.is_null();
   // The processor's share of an encoder on a device is in float32 if the processor has no bf16.
-  parts.dtype = options.precision == Precision::kBf16 && multiplies_bf16 ? DType::kBF16 : DType::kF32;
+  parts.dtype = bf16 ? DType::kBF16 : DType::kF32;
   if (options.precision == Precision::kInt8) parts.tokens_at_once = kInt8TokensAtOnce;
   parts.info.precision = options.precision;
   parts.info.device = is_processor(options.device) ? kProcessor : options.device;

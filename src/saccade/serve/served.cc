@@ -10,6 +10,7 @@
 
 #include "saccade/collection/weaviate/address.h"
 #include "saccade/core/files/file_stamp.h"
+#include "saccade/core/process/stoppable_wait.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/model/options/precision_names.h"
 #include "saccade/search/composed/collection_composer.h"
@@ -285,10 +286,7 @@ Result<std::unique_ptr<Served>> Served::open(const ServedOptions& options) {
   }
   const auto pause = std::chrono::duration<double>(options.follow_seconds);
   served->follower_ = std::jthread([raw = served.get(), pause](const std::stop_token& stop) {
-    std::mutex mutex;
-    std::condition_variable_any stopped;
-    std::unique_lock lock(mutex);
-    while (!stopped.wait_for(lock, stop, pause, [] { return false; }) && !stop.stop_requested()) {
+    while (stoppable_wait(pause, stop)) {
       // A collection that cannot be read now is answered from as it was.
       for (const auto& collection : raw->collections_) {
         try {

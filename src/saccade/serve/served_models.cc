@@ -42,10 +42,11 @@ void add(const SharedEncoder::Counts& more, SharedEncoder::Counts& counts) {
 // models of several families.
 Result<BackendOptions> possible_options(const std::filesystem::path& checkpoint,
                                         const BackendOptions& options, const NoteCallback& note) {
-  BackendOptions possible = options;
+  if (is_processor(options.device)) return options;
   const Status runs = check_runs_on_device(checkpoint, options);
-  if (runs) return possible;
-  if (runs.error().code != ErrorCode::kUnsupported || is_processor(options.device)) return fail(runs.error());
+  if (runs) return options;
+  if (runs.error().code != ErrorCode::kUnsupported) return fail(runs.error());
+  BackendOptions possible = options;
   possible.device = kProcessor;
   if (note) {
     note({fmt::format("checkpoint {} is served on the processor: {}", checkpoint.string(),

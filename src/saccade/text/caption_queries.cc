@@ -68,18 +68,11 @@ std::vector<int64_t> shuffled(std::vector<int64_t> numbers, uint64_t seed) {
   return numbers;
 }
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n\f\v";
-  const size_t first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
-
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   while (!text.empty()) {
     const size_t end = std::min(text.find(separator), text.size());
-    if (const std::string_view part = trimmed(text.substr(0, end)); !part.empty()) parts.push_back(part);
+    if (const std::string_view part = trim_ascii(text.substr(0, end)); !part.empty()) parts.push_back(part);
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return parts;

@@ -92,11 +92,9 @@ Result<InversionTexts> read_inversion_texts(const std::filesystem::path& path, c
   int64_t number = 0;
   for (size_t at = 0; at < content.size();) {
     const size_t end = std::min(content.find('\n', at), content.size());
-    std::string_view line = std::string_view(content).substr(at, end - at);
+    const std::string_view line = trim_ascii(std::string_view(content).substr(at, end - at));
     at = end + 1;
     ++number;
-    while (!line.empty() && is_ascii_space(line.back())) line.remove_suffix(1);
-    while (!line.empty() && is_ascii_space(line.front())) line.remove_prefix(1);
     if (to_valid_utf8(line) != line) {
       return fail(ErrorCode::kBadData, "{}: line {} is not UTF-8", path.string(), number);
     }

@@ -161,12 +161,11 @@ Result<Json> InversionTask::measure(const InversionQueries& set) const {
   const MatrixView<const float> all(words.data_ptr<float>(), words.size(0), words.size(1));
   std::vector<TokenizedText> texts;
   std::vector<int64_t> places;
-  Matrix<float> asked(std::ssize(set.asked), all.columns());
-  for (size_t a = 0; a < set.asked.size(); ++a) {
-    texts.push_back(set.asked[a].text);
-    places.push_back(set.asked[a].place);
-    std::ranges::copy(all.row(set.references[a]), asked.row(static_cast<int64_t>(a)).begin());
+  for (const InvertedText& asked : set.asked) {
+    texts.push_back(asked.text);
+    places.push_back(asked.place);
   }
+  const Matrix<float> asked = select_rows(all, set.references);
   SACCADE_ASSIGN(const Matrix<float> rows,
                  encoder_.word_inserter()->encode_with_words(texts, places, asked.view()));
   return composed_held_out_json(set.name, set.task, rows.view(), set.pictures.view(), options_.bootstrap,

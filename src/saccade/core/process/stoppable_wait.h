@@ -11,7 +11,7 @@
 namespace saccade {
 
 // Waits for `time`. Returns kCancelled, at once, if a stop is requested before or during the wait.
-inline Status stoppable_wait(std::chrono::milliseconds time, const std::stop_token& stop) {
+inline Status stoppable_wait(std::chrono::duration<double> time, const std::stop_token& stop) {
   std::mutex mutex;
   std::condition_variable_any never;
   std::unique_lock lock(mutex);

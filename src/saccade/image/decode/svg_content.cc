@@ -43,18 +43,16 @@ std::optional<std::string> from_base64(std::string_view text) {
 
 // Decodes the content of "data:image/png;base64,iVBO..." (RFC 2397); `nullopt` for other addresses.
 Result<std::optional<std::string>> data_of(std::string_view address) {
-  constexpr std::string_view kScheme = "data:";
   std::optional<std::string> data;
   const size_t begin = address.find_first_not_of(kSpace);
   if (begin == std::string_view::npos) return data;
   address.remove_prefix(begin);
-  if (!equal_in_any_case(address.substr(0, kScheme.size()), kScheme)) return data;
+  if (!starts_in_any_case(address, "data:")) return data;
   const size_t comma = address.find(',');
   if (comma == std::string_view::npos) {
     return fail(ErrorCode::kBadData, "svg: an image within it has an address without data");
   }
-  std::string_view kind = address.substr(0, comma);
-  while (!kind.empty() && kSpace.find(kind.back()) != std::string_view::npos) kind.remove_suffix(1);
+  const std::string_view kind = trim_ascii(address.substr(0, comma), kSpace);
   const std::string content = without_percent(address.substr(comma + 1));
   const size_t last = kind.rfind(';');
   if (last == std::string_view::npos || !equal_in_any_case(kind.substr(last + 1), "base64"))

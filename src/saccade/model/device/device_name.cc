@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "saccade/core/ascii.h"
+
 namespace saccade {
 namespace {
 
@@ -14,7 +16,7 @@ bool names_gpu(std::string_view device) {
   device.remove_prefix(kGpu.size());
   if (device.empty()) return true;
   return (device.size() == 2 || device.size() == 3) && device.front() == ':' &&
-         std::ranges::all_of(device.substr(1), [](char c) { return c >= '0' && c <= '9'; });
+         std::ranges::all_of(device.substr(1), is_ascii_digit);
 }
 
 }  // namespace

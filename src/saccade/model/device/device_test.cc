@@ -1,5 +1,5 @@
-// Devices that are refused. That embeddings of a device are right is tested where libtorch is
-// (lab/train/device/torch_library_test.cc).
+// Devices that are refused. lab/train/device/torch_library_test.cc tests the embeddings of a device in
+// builds with libtorch.
 #include <gmock/gmock.h>
 
 #include "saccade/model/device/device_name.h"

@@ -93,7 +93,7 @@ constexpr size_t kMrcWord = 51;
 bool is_mrc_line(std::string_view line) {
   if (line.size() <= kMrcWord || line.find('|', kMrcWord) == std::string_view::npos) return false;
   const auto digits = [&](size_t from, size_t count) {
-    return std::ranges::all_of(line.substr(from, count), [](char c) { return c >= '0' && c <= '9'; });
+    return std::ranges::all_of(line.substr(from, count), is_ascii_digit);
   };
   return digits(0, 5) && digits(25, 18);
 }
