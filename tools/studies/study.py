@@ -477,22 +477,22 @@ def git(root, *words):
     return subprocess.run(["git", "-C", str(root), *words], check=True, capture_output=True).stdout
 
 
-def changes_of(root):
-    return git(root, "diff", "--binary", "--no-ext-diff", "--no-color", "HEAD", "--", ".", *NO_CODE)
+def changes_of(root, *against):
+    """The changes of tracked files against a commit, or without one against the index; none in documents."""
+    return git(root, "diff", "--binary", "--no-ext-diff", "--no-color", *against, "--", ".", *NO_CODE)
 
 
 def commit_of(root):
     """The commit, and a hash of the changes of tracked files, if there are any but in documents."""
     commit = git(root, "rev-parse", "--short=12", "HEAD").decode().strip()
-    changes = changes_of(root)
+    changes = changes_of(root, "HEAD")
     return f"{commit} with changes {hashlib.sha256(changes).hexdigest()[:12]}" if changes else commit
 
 
 def code_of(root):
     """A hash of all tracked files but documents, the same for commits that differ in documents alone."""
     index = git(root, "ls-files", "--stage", "--", ".", *NO_CODE)
-    changes = git(root, "diff", "--binary", "--no-ext-diff", "--no-color", "--", ".", *NO_CODE)
-    return hashlib.sha256(index + changes).hexdigest()[:12]
+    return hashlib.sha256(index + changes_of(root)).hexdigest()[:12]
 
 
 def replace_text(path, text):
