@@ -56,7 +56,10 @@ class Studies : public ProgramTest {
     Json done = Json::object();
     for (const auto& [run, described] : runs.items()) {
       commands_[run] = described["command"].get<std::string>();
-      done[run] = {{"command", described["command"]}, {"seconds", 1}};
+      done[run] = {{"command", described["command"]}, {"seconds", 1}, {"reads", Json::object()}};
+      for (const Json& each : described["reads"]) {
+        done[run]["reads"][each.get<std::string>()] = runs[each.get<std::string>()]["command"];
+      }
     }
     write(fmt::format("build/studies/{}/done.json", name), dump_json(done));
   }
