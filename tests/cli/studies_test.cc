@@ -177,7 +177,8 @@ TEST_F(Studies, ComposedRetrievalsTablesAreThoseOfItsRuns) {
     description["seed"] = std::stoi(run.substr(run.rfind('-') + 1));
     write(fs::path("build/studies/composed-retrieval") / run / "run.json", dump_json(description));
   }
-  for (const char* run : {"fusions", "parts", "merging", "merging-at-03", "more-parts", "attention"}) {
+  for (const char* run :
+       {"fusions", "parts", "merging", "merging-at-03", "more-parts", "more-parts-at-03", "attention"}) {
     measure(run, {}, {"--resamples", "50"});
   }
   const std::string page = written();
