@@ -56,7 +56,10 @@ class Studies : public ProgramTest {
     Json done = Json::object();
     for (const auto& [run, described] : runs.items()) {
       commands_[run] = described["command"].get<std::string>();
-      done[run] = {{"command", described["command"]}, {"seconds", 1}};
+      done[run] = {{"command", described["command"]}, {"seconds", 1}, {"reads", Json::object()}};
+      for (const Json& each : described["reads"]) {
+        done[run]["reads"][each.get<std::string>()] = runs[each.get<std::string>()]["command"];
+      }
     }
     write(fmt::format("build/studies/{}/done.json", name), dump_json(done));
   }
@@ -174,7 +177,8 @@ TEST_F(Studies, ComposedRetrievalsTablesAreThoseOfItsRuns) {
     description["seed"] = std::stoi(run.substr(run.rfind('-') + 1));
     write(fs::path("build/studies/composed-retrieval") / run / "run.json", dump_json(description));
   }
-  for (const char* run : {"fusions", "parts", "merging", "merging-at-03", "more-parts", "attention"}) {
+  for (const char* run :
+       {"fusions", "parts", "merging", "merging-at-03", "more-parts", "more-parts-at-03", "attention"}) {
     measure(run, {}, {"--resamples", "50"});
   }
   const std::string page = written();

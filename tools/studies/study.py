@@ -300,27 +300,29 @@ class Study:
     def folder_of(self, run):
         return self.folder / self.runs[run]["folder"]
 
+    def data_of(self, runs):
+        """The data of some runs, each once: {name: how they are made}."""
+        return {name: each for name, each in self.described["data"].items() if any(name in self.runs[run]["data"] for run in runs)}
+
     def files(self, runs):
         """The files that decide what the data of some runs are, each once."""
-        data = [self.described["data"][name] for run in runs for name in self.runs[run]["data"]]
-        return list(dict.fromkeys(itertools.chain.from_iterable(each["files"] for each in data)))
+        return list(dict.fromkeys(itertools.chain.from_iterable(each["files"] for each in self.data_of(runs).values())))
+
+    def absent(self, data):
+        """What these data need, is made by no command, and is not there; with where a reader gets it."""
+        return [f"{path} ({each['says']})" for each in data.values() for path in each.get("needs", [])
+                if not (self.root / path).exists()]
 
     def done(self):
         """{run: its command, its seconds and those that it read} of the runs that are done with the commands of today."""
         path = self.folder / "done.json"
         done = read_json(path) if path.is_file() else {}
         return {run: one for run, one in done.items() if run in self.runs and one["command"] == self.runs[run]["command"]
-                and one.get("reads", self.read_by(run)) == self.read_by(run)}
+                and one["reads"] == self.read_by(run)}
 
     def read_by(self, run):
         """{run: its command} of all runs that must be there before a run."""
         return {read: self.runs[read]["command"] for read in self.asked([run]) if read != run}
-
-    def absent(self, run):
-        """What the run needs, is made by no command, and is not there; with where a reader gets it."""
-        return [f"{path} ({each['says']})" for name in self.asked([run]) for data in self.runs[name]["data"]
-                for each in [self.described["data"][data]] for path in each.get("needs", [])
-                if not (self.root / path).exists()]
 
     def state(self):
         return {"commit": commit_of(self.root), "code": code_of(self.root), "data": hash_of(self.root, self.files(self.runs))}
@@ -329,16 +331,14 @@ class Study:
         """What the study would do, as text."""
         runs, done = self.asked(names), self.done()
         lines = [f"page: {self.described['page']}", f"folder: {self.folder.relative_to(self.root)}", "data:"]
-        for name, each in self.described["data"].items():
-            if any(name in self.runs[run]["data"] for run in runs):
-                lines += [f"    {name}: {command}" for command in each["commands"]]
-                lines += [f"    {name}: {path} {'is there' if (self.root / path).exists() else 'is not there'} ({each['says']})"
-                          for path in each.get("needs", [])]
+        for name, each in self.data_of(runs).items():
+            lines += [f"    {name}: {command}" for command in each["commands"]]
+            lines += [f"    {name}: not there: {path}" for path in self.absent({name: each})]
         lines.append("runs:")
         for run in runs:
             if run in done:
                 how = f"done in {done[run]['seconds']} s"
-            elif self.absent(run):
+            elif self.absent(self.data_of(self.asked([run]))):
                 how = "left out, without its data"
             else:
                 how = "begun" if (self.folder / self.runs[run]["folder"].split("/")[0]).exists() else "to do"
@@ -350,13 +350,9 @@ class Study:
         return "\n".join(lines) + "\n"
 
     def make_data(self, names=()):
-        runs = self.asked(names)
-        for name, each in self.described["data"].items():
-            if not any(name in self.runs[run]["data"] for run in runs):
-                continue
-            absent = [path for path in each.get("needs", []) if not (self.root / path).exists()]
-            if absent:
-                print(f"    {name}: not made, without {', '.join(absent)} ({each['says']})", file=sys.stderr, flush=True)
+        for name, each in self.data_of(self.asked(names)).items():
+            if absent := self.absent({name: each}):
+                print(f"    {name}: not made, without {', '.join(absent)}", file=sys.stderr, flush=True)
                 continue
             for command in each["commands"]:
                 execute(shlex.split(command), self.root)
@@ -375,7 +371,7 @@ class Study:
             done = self.done()
             if run in done:
                 continue
-            missing = self.absent(run) + [read for read in self.runs[run]["reads"] if read not in done]
+            missing = self.absent(self.data_of(self.asked([run]))) + [read for read in self.runs[run]["reads"] if read not in done]
             if missing:
                 print(f"    {run}: left out, without {', '.join(missing)}", file=sys.stderr, flush=True)
                 continue
@@ -477,22 +473,22 @@ def git(root, *words):
     return subprocess.run(["git", "-C", str(root), *words], check=True, capture_output=True).stdout
 
 
-def changes_of(root):
-    return git(root, "diff", "--binary", "--no-ext-diff", "--no-color", "HEAD", "--", ".", *NO_CODE)
+def changes_of(root, *against):
+    """The changes of tracked files against a commit, or without one against the index; none in documents."""
+    return git(root, "diff", "--binary", "--no-ext-diff", "--no-color", *against, "--", ".", *NO_CODE)
 
 
 def commit_of(root):
     """The commit, and a hash of the changes of tracked files, if there are any but in documents."""
     commit = git(root, "rev-parse", "--short=12", "HEAD").decode().strip()
-    changes = changes_of(root)
+    changes = changes_of(root, "HEAD")
     return f"{commit} with changes {hashlib.sha256(changes).hexdigest()[:12]}" if changes else commit
 
 
 def code_of(root):
     """A hash of all tracked files but documents, the same for commits that differ in documents alone."""
     index = git(root, "ls-files", "--stage", "--", ".", *NO_CODE)
-    changes = git(root, "diff", "--binary", "--no-ext-diff", "--no-color", "--", ".", *NO_CODE)
-    return hashlib.sha256(index + changes).hexdigest()[:12]
+    return hashlib.sha256(index + changes_of(root)).hexdigest()[:12]
 
 
 def replace_text(path, text):

@@ -23,6 +23,7 @@ std::string navigation(const std::string& body) {
       Entry{"leaderboard", "Leaderboard"},
       Entry{"result", "Result"},
       Entry{"retrieval", "Retrieval"},
+      Entry{"rerank", "Reranking"},
       Entry{"composition", "Composition"},
       Entry{"composed", "Composed search"},
       Entry{"edits", "Generated edits"},
@@ -53,6 +54,7 @@ Result<std::string> page_sections(const ReportData& data, const RunPageOptions& 
       options.leaderboard == nullptr ? std::string() : leaderboard_section(*options.leaderboard, data, page);
   body += overview_section(data, page);
   body += retrieval_section(data, page);
+  body += rerank_section(data, page);
   body += composition_section(data, page);
   SACCADE_ASSIGN(const std::string composed, composed_section(data, options, page, pool, progress, stop));
   body += composed;

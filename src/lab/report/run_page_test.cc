@@ -371,6 +371,63 @@ TEST_F(RunPage, PairedDifferencesStandOnce) {
   EXPECT_EQ(count(html, "<tr><td>m3</td><td>m4</td>"), 10);
 }
 
+// The curve begins with the first model alone, and ends at the depth that holds the gallery.
+TEST_F(RunPage, RerankingIsACurveOverDepth) {
+  const auto recall = [](const char* name, double value) {
+    return Figure{.name = name, .value = value, .low = value - 0.0625, .high = value + 0.0625};
+  };
+  RetrievalMetrics metrics;
+  RetrievalResult& result = metrics.results.emplace_back();
+  result.dataset = "drawings";
+  result.model = "m1";
+  result.directions.t2i.figures = {recall("r1", 0.25), recall("r5", 0.5)};
+  result.directions.i2t.figures = {recall("r1", 0.375)};
+  test::write_plain_run(folder_ / "without", "retrieval", {"m1"}, record_json(metrics));
+  RunPageOptions options;
+  options.chart_script = ";";
+  const std::string without = page({"without"}, options);
+  EXPECT_THAT(without, Not(HasSubstr("Reranking")));
+
+  RerankResult& rerank = result.rerank.emplace();
+  rerank.second = "<second>";
+  rerank.by = "match";
+  rerank.pairs = 1234;
+  rerank.seconds_per_query = 0.5;
+  for (const int64_t depth : {2, 5}) {
+    RerankPoint& point = rerank.points.emplace_back();
+    point.depth = depth;
+    point.figures.t2i = {recall("r1", depth == 2 ? 0.3125 : 0.4375), recall("r5", 0.625)};
+    point.gain.t2i = {
+        {.figure = recall("r1", depth == 2 ? 0.0625 : 0.1875), .p_value = depth == 2 ? 0.5 : 0.001}};
+  }
+  rerank.points[0].figures.i2t = {recall("r1", 0.75)};  // two answers are the whole gallery
+  test::write_plain_run(folder_ / "with", "retrieval", {"m1"}, record_json(metrics));
+  const std::string html = page({"with"}, options);
+  EXPECT_EQ(count(html, "<section id=\"rerank\""), 1);
+  EXPECT_EQ(count(html, "href=\"#rerank\""), 1);
+  EXPECT_THAT(
+      html,
+      HasSubstr("m1: &lt;second&gt; scores 1,234 pairs of an image and a text (match), 0.500 s per query."));
+  const auto rows_of = [&](const std::string& name) {
+    const size_t at = html.find("\"name\":\"" + name + "\"");
+    if (at == std::string::npos) return std::string("nothing");
+    const auto data = parse_json(html.substr(at - 1, html.find("</script>", at) - at + 1));
+    return data ? dump_json((*data)["rows"]) : data.error().message;
+  };
+  EXPECT_EQ(
+      rows_of("rerank-drawings-t2i"),
+      R"([["m1","s0",1.0,0.25,0.1875,0.3125],["m1","s0",2.0,0.3125,0.25,0.375],["m1","s0",5.0,0.4375,0.375,0.5]])");
+  EXPECT_EQ(rows_of("rerank-drawings-i2t"),
+            R"([["m1","s0",1.0,0.375,0.3125,0.4375],["m1","s0",2.0,0.75,0.6875,0.8125]])");
+  EXPECT_EQ(count(html, "<figure data-chart"), count(without, "<figure data-chart") + 2);
+  const std::string table = html.substr(html.find("figures by the number of answers reranked"));
+  EXPECT_THAT(
+      table, testing::ContainsRegex("0.438 <small>.0.375, 0.500.</small>.*0.188 <small>.0.125, 0.250.</small>"
+                                    ".*reranking is better"));
+  EXPECT_EQ(count(table, "reranking is better"), 2);  // shown, and saved
+  EXPECT_EQ(count(table, "cannot be told apart"), 2);
+}
+
 TEST_F(RunPage, SpeedAgainstAccuracy) {
   test::write_retrieval_run(folder_ / "run", {"m1", "m2", "m3"});
   test::write_speed_run(folder_ / "speed", {"m1", "m2", "m3"}, {20, 80, 40});

@@ -21,6 +21,7 @@ std::string overview_section(const ReportData& data, PageBuilder& page);
 std::string answers_section(const ReportData& data, PageBuilder& page);
 std::string protocol_section(const ReportData& data);
 std::string retrieval_section(const ReportData& data, PageBuilder& page);
+std::string rerank_section(const ReportData& data, PageBuilder& page);
 Result<std::string> examples_section(const ReportData& data, const RunPageOptions& options, ThreadPool& pool,
                                      const ProgressCallback& progress, const std::stop_token& stop);
 Result<std::string> composed_section(const ReportData& data, const RunPageOptions& options, PageBuilder& page,

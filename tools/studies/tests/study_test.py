@@ -95,9 +95,9 @@ class Small(unittest.TestCase):
         self.write("build/studies/small/began.json", json.dumps({"commit": "0123456789ab", "data": data}))
 
     def finish(self, *runs):
-        known = self.study().runs
-        self.write("build/studies/small/done.json",
-                   json.dumps({run: {"command": known[run]["command"], "seconds": 7} for run in runs}))
+        known = self.study()
+        self.write("build/studies/small/done.json", json.dumps(
+            {run: {"command": known.runs[run]["command"], "seconds": 7, "reads": known.read_by(run)} for run in runs}))
 
     def study(self):
         return study.Study("small", self.root)
@@ -312,7 +312,7 @@ class Files(Small):
         lines, said = self.measure()
         self.assertEqual(len(lines), 4)
         self.assertIn("one: left out, without photos/list (from their authors)", said)
-        self.assertIn("photographs: photos/list is not there (from their authors)", self.study().plan([]))
+        self.assertIn("photographs: not there: photos/list (from their authors)", self.study().plan([]))
         self.write("photos/list", "a\n")
         self.assertEqual(self.measure()[0], ["eval composed -o build/studies/small/one"])
         for name in ("one", "trained/run"):
