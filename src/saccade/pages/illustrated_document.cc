@@ -309,9 +309,8 @@ Result<fs::path> copy_picture(const Item& item, const fs::path& folder) {
     return fail(ErrorCode::kMismatch,
                 "{} has changed since it was taken in: `saccade index` takes it in anew", item.path);
   }
+  SACCADE_TRY(make_folders(folder));
   std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return fail_errno(error.value(), fmt::format("make {}", folder.string()));
   const fs::path name = fs::path(item.path).filename();
   for (int number = 1; number < kMostNames; ++number) {
     const fs::path copy = folder / (number == 1 ? name

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "saccade/core/files/files.h"
 #include "saccade/core/files/temporary_files.h"
 #include "saccade/core/hash.h"
 
@@ -70,11 +71,8 @@ Result<EmbeddingCache> EmbeddingCache::open(const fs::path& folder, std::string_
   cache.dim_ = dim;
   cache.max_bytes_ = max_bytes;
   cache.space_folder_ = folder / sha256_hex(space).substr(0, kNameDigits);
+  SACCADE_TRY(make_folders(cache.space_folder_).in("cache of embeddings"));
   std::error_code error;
-  fs::create_directories(cache.space_folder_, error);
-  if (error) {
-    return fail(ErrorCode::kIo, "cache of embeddings {}: make folder: {}", folder.string(), error.message());
-  }
   std::vector<fs::path> paths;
   fs::directory_iterator entry(cache.space_folder_, error);
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {

@@ -66,8 +66,8 @@ TrainingLoopOptions loop_options(const VisualnessTrainingOptions& options, const
 
 // Copies the last stage's best checkpoint as the run's result.
 Status copy_model(const fs::path& from, const fs::path& to) {
+  SACCADE_TRY(make_folders(to));
   std::error_code error;
-  fs::create_directories(to, error);
   for (fs::directory_iterator entry(from, error), end; !error && entry != end; entry.increment(error)) {
     SACCADE_ASSIGN(const std::string content, read_file(entry->path(), int64_t{1} << 40));
     SACCADE_TRY(write_file_atomic(to / entry->path().filename(), content));
