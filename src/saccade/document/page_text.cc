@@ -10,26 +10,19 @@
 #include <span>
 #include <utility>
 
+#include "saccade/core/ascii.h"
 #include "saccade/text/normalize.h"
 #include "saccade/text/utf8.h"
 
 namespace saccade::document {
 namespace {
 
-constexpr std::string_view kSpace = " \t\r\n\f\v";
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
-}
-
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;
-  for (size_t at = text.find_first_not_of(kSpace); at != std::string_view::npos;) {
-    const size_t end = std::min(text.find_first_of(kSpace, at), text.size());
+  for (size_t at = text.find_first_not_of(kAsciiSpace); at != std::string_view::npos;) {
+    const size_t end = std::min(text.find_first_of(kAsciiSpace, at), text.size());
     words.push_back(text.substr(at, end - at));
-    at = text.find_first_not_of(kSpace, end);
+    at = text.find_first_not_of(kAsciiSpace, end);
   }
   return words;
 }
@@ -170,7 +163,7 @@ bool take_bullet(std::string_view& line) {
   for (const std::string_view bullet :
        {"\u2022", "\u2023", "\u25e6", "\u25aa", "\u25cf", "\u25cb", "\u25a0"}) {
     if (!line.starts_with(bullet)) continue;
-    line = trimmed(line.substr(bullet.size()));
+    line = trim_ascii(line.substr(bullet.size()));
     return true;
   }
   return false;
@@ -300,7 +293,7 @@ Result<std::vector<TextPage>> parse_bbox_layout(std::string_view text) {
   };
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line = trimmed(text.substr(at, end - at));
+    const std::string_view line = trim_ascii(text.substr(at, end - at));
     at = end + 1;
     if (line.starts_with("<page ")) {
       pages.emplace_back();
@@ -330,7 +323,7 @@ Result<std::vector<TextPage>> parse_bbox_layout(std::string_view text) {
   }
   for (TextPage& page : pages) {
     for (TextBlock& block : page.blocks) {
-      for (PageLine& line : block) line.text = trimmed(collapse_white_space(to_nfc(std::move(line.text))));
+      for (PageLine& line : block) line.text = trim_ascii(collapse_white_space(to_nfc(std::move(line.text))));
       std::erase_if(block, [](const PageLine& line) { return line.text.empty(); });
     }
     std::erase_if(page.blocks, [](const TextBlock& block) { return block.empty(); });

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/pages/html.h"
@@ -59,10 +60,7 @@ std::string as_ascii(std::string_view text) {
 }
 
 std::string on_one_line(std::string_view text) {
-  std::string line = collapse_white_space(to_valid_utf8(text));
-  line.erase(0, line.find_first_not_of(' '));
-  line.erase(line.find_last_not_of(' ') + 1);
-  return line;
+  return std::string(trim_ascii(collapse_white_space(to_valid_utf8(text)), " "));
 }
 
 // Escapes Markdown's special characters. '<', '>', '&' and '"' become references, which no Markdown reader
