@@ -23,6 +23,7 @@
 #include "command_help.h"
 #include "command_report.h"
 #include "lab_commands.h"
+#include "load_checkpoint.h"
 #include "number.h"
 
 namespace saccade::lab::app {
@@ -235,8 +236,7 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
       "--checkpoint-activations", options.checkpoint_activations,
       "keep the inputs of the transformer blocks alone for the backward pass and compute the rest "
       "again: less memory, one more forward pass");
-  add_number(*command, "--threads", options.threads, whole_number(0, 1024),
-             "number of threads; 0: one per processor");
+  add_threads_option(*command, options.threads);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   group_options(*command,
                 {{"Data", {"--dataset", "--held-out", "--cache", "--first-caption"}},

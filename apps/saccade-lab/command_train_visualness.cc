@@ -202,8 +202,7 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
       ->default_str("fp32");
   add_choice(*command, "--device", options.device,
              "device to train on; cuda needs a libtorch and a machine that have it");
-  add_number(*command, "--threads", options.threads, whole_number(0, 1024),
-             "number of threads; 0: one per processor");
+  add_threads_option(*command, options.threads);
   command->add_option("--cache", arguments->cache,
                       "cache folder for image embeddings (default: saccade/embeddings in ~/.cache)");
   command->add_flag("--dry-run", options.dry_run, "check options and data without training");
