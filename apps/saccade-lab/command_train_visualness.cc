@@ -12,6 +12,7 @@
 #include "lab/data/read_dataset.h"
 #include "lab/train/recipes/train_visualness.h"
 #include "saccade/core/files/user_folders.h"
+#include "saccade/model/options/precision_names.h"
 
 #include "choice.h"
 #include "command_help.h"
@@ -191,15 +192,8 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
              "dropout probability of a classifier, 0 to below 1");
   add_number(*command, "--seed", options.seed, whole_number(0),
              "random seed: order of the texts, and initial weights");
-  command
-      ->add_option_function<std::string>(
-          "--precision",
-          [&options](const std::string& word) {
-            options.precision = word == "fp32" ? Precision::kFp32 : Precision::kBf16;
-          },
-          "number format of matrix products; weights are trained and evaluated in fp32")
-      ->check(CLI::IsMember({"fp32", "bf16"}))
-      ->default_str("fp32");
+  add_choice_of(*command, "--precision", options.precision, {"fp32", "bf16"},
+                "number format of matrix products; weights are trained and evaluated in fp32");
   add_choice(*command, "--device", options.device,
              "device to train on; cuda needs a libtorch and a machine that have it");
   add_threads_option(*command, options.threads);
