@@ -175,6 +175,9 @@ TEST(Json, MemoryThatIsNotThereIsNoFaultOfTheText) {
 TEST(Json, FieldsNameWhatIsWrong) {
   const Json json = *parse_json(R"({"size": 224, "mean": 0.5, "name": "clip", "flag": true, "none": null,
                                     "big": 3000000000, "huge": 18446744073709551615, "minus": -1, "far": 1e300})");
+  EXPECT_EQ(member(json, "size"), 224);
+  EXPECT_TRUE(member(json, "side").is_null());
+  EXPECT_TRUE(member(json["size"], "size").is_null());
   EXPECT_EQ(json_field<int>(json, "size").value(), 224);
   EXPECT_EQ(json_field<float>(json, "mean").value(), 0.5F);
   EXPECT_EQ(json_field<float>(json, "size").value(), 224.0F);
