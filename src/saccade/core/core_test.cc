@@ -64,10 +64,12 @@ TEST(Error, CodesMapToNamesExitCodesAndStatuses) {
   for (int code = 0; code <= static_cast<int>(ErrorCode::kInternal); ++code) {
     const auto kind = static_cast<ErrorCode>(code);
     names.insert(error_name(kind));
+    EXPECT_EQ(error_code_of(error_name(kind)), kind);
     EXPECT_EQ(exit_code(kind), kind == ErrorCode::kUsage ? 2 : 1);
     EXPECT_GE(http_status(kind), 400);
   }
   EXPECT_EQ(names.size(), 9U);
+  EXPECT_EQ(error_code_of("lost"), ErrorCode::kInternal);
   EXPECT_EQ(error_name(ErrorCode::kNotFound), "not_found");
   EXPECT_EQ(http_status(ErrorCode::kNotFound), 404);
   EXPECT_EQ(http_status(ErrorCode::kCancelled), 503);
