@@ -83,11 +83,6 @@ IndexReport report_of(const IngestReport& ingested) {
   return report;
 }
 
-Status check_batch(const IndexOptions& options) {
-  if (options.batch_size >= 1) return {};
-  return fail(ErrorCode::kUsage, "a batch size of {}, expected 1 or more", options.batch_size);
-}
-
 }  // namespace
 
 struct Engine::State {
@@ -148,7 +143,7 @@ Result<Engine> Engine::open(std::string_view address, const EngineOptions& optio
 }
 
 Result<IndexReport> Engine::index(std::span<const std::filesystem::path> paths, const IndexOptions& options) {
-  SACCADE_TRY(check_batch(options));
+  SACCADE_TRY(check_batch_size(options.batch_size));
   state_->take_notes();
   SACCADE_ASSIGN(const IngestReport ingested,
                  state_->core->index(paths, ingest_options(options), options.on_progress, options.stop));
@@ -164,7 +159,7 @@ Result<IndexReport> Engine::index(std::initializer_list<std::filesystem::path> p
 
 Status Engine::watch(std::span<const std::filesystem::path> paths, const IndexOptions& options,
                      const std::function<void(const IndexReport&)>& on_change) {
-  SACCADE_TRY(check_batch(options));
+  SACCADE_TRY(check_batch_size(options.batch_size));
   WatchOptions watching;
   watching.ingest = ingest_options(options);
   const auto news = [&](const WatchNews& happened) {
