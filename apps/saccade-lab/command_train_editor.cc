@@ -15,7 +15,6 @@
 #include "command_help.h"
 #include "command_train.h"
 #include "lab_commands.h"
-#include "load_checkpoint.h"
 #include "number.h"
 
 namespace saccade::lab::app {

@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "lab/data/read_dataset.h"
 #include "lab/train/recipes/train_visualness.h"
 #include "saccade/core/files/user_folders.h"
 #include "saccade/model/options/precision_names.h"
@@ -17,7 +16,6 @@
 #include "choice.h"
 #include "command_help.h"
 #include "command_train.h"
-#include "load_checkpoint.h"
 #include "number.h"
 
 namespace saccade::lab::app {
@@ -77,14 +75,6 @@ std::string grid_text(const VisualnessGridReport& report) {
   if (!report.finished) return text;
   return text + fmt::format("the best F1 is that of learning rate {}\ncheckpoint  {}\n",
                             report.points[report.best].learning_rate, one_line(report.model.string()));
-}
-
-Status add_sources(const std::vector<std::string>& given, std::vector<DatasetSource>& sources) {
-  for (const std::string& text : given) {
-    SACCADE_ASSIGN(DatasetSource source, parse_dataset_source(text));
-    sources.push_back(std::move(source));
-  }
-  return {};
 }
 
 Result<int> run(const Arguments& arguments, Session& session) {
