@@ -27,12 +27,8 @@ Result<std::string> permute_sentences(std::string_view text, uint64_t seed) {
   std::vector<size_t> order(sentences.size());
   std::iota(order.begin(), order.end(), size_t{0});
   SplitMix random(seed);
-  // Fisher-Yates shuffle, repeated if the order is unchanged (every other time for two sentences).
-  while (std::ranges::is_sorted(order)) {
-    for (size_t left = order.size(); left > 1; --left) {
-      std::swap(order[left - 1], order[random.below(static_cast<uint32_t>(left))]);
-    }
-  }
+  // Repeated if the order is unchanged (every other time for two sentences).
+  while (std::ranges::is_sorted(order)) random.shuffle(order);
   std::string permuted;
   for (const size_t i : order) {
     if (!permuted.empty()) permuted += ' ';
