@@ -21,15 +21,6 @@ constexpr std::chrono::hours kOldTemporary{24};
 constexpr size_t kNameDigits = 32;  // in names of spaces and of their files
 constexpr std::string_view kFileEnd = ".safetensors";
 
-std::string to_bytes(std::string_view hex) {
-  const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
-  std::string bytes;
-  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
-    bytes += static_cast<char>(digit(hex[i]) * 16 + digit(hex[i + 1]));
-  }
-  return bytes;
-}
-
 std::string to_hex(std::span<const std::byte> bytes) {
   std::string hex;
   for (const std::byte byte : bytes) hex += fmt::format("{:02x}", static_cast<unsigned>(byte));
@@ -159,11 +150,11 @@ void EmbeddingCache::replace_segment(size_t segment) {
 }
 
 bool EmbeddingCache::has(const std::string& key) const {
-  return places_.contains(to_bytes(key));
+  return places_.contains(bytes_of_hex(key));
 }
 
 int64_t EmbeddingCache::find(const std::string& key, std::vector<float>& rows) {
-  const std::string bytes = to_bytes(key);
+  const std::string bytes = bytes_of_hex(key);
   const auto found = places_.find(bytes);
   if (found == places_.end()) return 0;
   const Place place = found->second;
@@ -187,7 +178,7 @@ int64_t EmbeddingCache::find(const std::string& key, std::vector<float>& rows) {
 }
 
 Status EmbeddingCache::add(const std::string& key, MatrixView<const float> rows) {
-  new_keys_.push_back(to_bytes(key));
+  new_keys_.push_back(bytes_of_hex(key));
   new_begin_.push_back(new_begin_.back() + rows.rows());
   for (int64_t r = 0; r < rows.rows(); ++r) {
     new_rows_.insert(new_rows_.end(), rows.row(r).begin(), rows.row(r).end());
@@ -206,7 +197,7 @@ Status EmbeddingCache::flush() {
     keys += new_keys_[i];
     const auto first = static_cast<size_t>(new_begin_[i]) * row_bytes;
     const auto end = static_cast<size_t>(new_begin_[i + 1]) * row_bytes;
-    checks += to_bytes(check_of(new_keys_[i], all.subspan(first, end - first)));
+    checks += bytes_of_hex(check_of(new_keys_[i], all.subspan(first, end - first)));
   }
   const auto items = static_cast<int64_t>(new_keys_.size());
   const std::vector<NamedTensor> tensors = {
