@@ -242,9 +242,6 @@ Result<DualTrainingReport> train(const DualTrainingOptions& options, int threads
 }  // namespace
 
 Json dual_training_json(const DualTrainingReport& report) {
-  const auto recall_json = [](const Recall& recall) {
-    return Json{{"queries", recall.queries}, {"r1", recall.r1}, {"r5", recall.r5}, {"r10", recall.r10}};
-  };
   Json best = Json::array();
   for (const OneCaptionRecall& set : report.best) {
     best.push_back({{"name", set.name},

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/data/dataset_json.h"
 #include "lab/train/data/visualness_data.h"
 #include "lab/train/loop.h"
 #include "lab/train/math/device.h"
@@ -139,15 +140,10 @@ Result<VisualnessTrainingReport> train(const VisualnessTrainingOptions& options,
 Json visualness_training_json(const VisualnessTrainingReport& report) {
   Json stages = Json::array();
   for (const VisualnessStageReport& stage : report.stages) {
-    Json excluded = Json::array();
-    for (const Exclusion& exclusion : stage.excluded) {
-      excluded.push_back(
-          {{"reason", exclusion.reason}, {"count", exclusion.count}, {"examples", exclusion.examples}});
-    }
     stages.push_back({{"name", stage.name},
                       {"visual", stage.visual},
                       {"non_visual", stage.non_visual},
-                      {"excluded", std::move(excluded)},
+                      {"excluded", exclusions_json(stage.excluded)},
                       {"steps", stage.steps},
                       {"best_step", stage.best_step},
                       {"last_loss", stage.last_loss},
