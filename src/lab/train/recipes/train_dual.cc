@@ -29,10 +29,6 @@ using torch::Tensor;
 // CLIP's bound on exp(logit_scale) (Radford et al. 2021, section 2.5).
 constexpr double kMaxLogitScale = 4.605170185988092;  // log(100)
 
-MatrixView<const float> view(const Tensor& rows) {
-  return {rows.data_ptr<float>(), rows.size(0), rows.size(1)};
-}
-
 at::ScalarType torch_type(WeightsFormat format) {
   if (format == WeightsFormat::kFp16) return at::kHalf;
   return format == WeightsFormat::kBf16 ? at::kBFloat16 : at::kFloat;

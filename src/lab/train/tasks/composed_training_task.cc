@@ -28,10 +28,6 @@ constexpr int64_t kMappedBytes = int64_t{256} << 20;
 constexpr int64_t kMaxFileBytes = int64_t{256} << 20;  // limit for a config or a tokenizer's file
 constexpr const char* kPrefix = "composer.";           // prefix of a composer's parameters
 
-MatrixView<const float> view(const Tensor& rows) {
-  return {rows.data_ptr<float>(), rows.size(0), rows.size(1)};
-}
-
 bool is_of_text_tower(const std::string& name) {
   return name.starts_with("text_model.") || name.starts_with("text_projection.") || name == "logit_scale";
 }

@@ -29,17 +29,9 @@ constexpr int64_t kRowsAtOnce = 4096;
 constexpr int64_t kMappedBytes = int64_t{8} << 20;
 constexpr int64_t kWitnesses = 8;  // rows that conformance is checked by
 
-MatrixView<const float> view(const Tensor& rows) {
-  return {rows.data_ptr<float>(), rows.size(0), rows.size(1)};
-}
-
 // Returns true for the parameter names of QFormerOf.
 bool of_qformer(const std::string& parameter) {
   return parameter == "query_tokens" || parameter.starts_with("qformer.");
-}
-
-Tensor torch_copy(const Matrix<float>& rows) {
-  return torch::from_blob(const_cast<float*>(rows.data()), {rows.rows(), rows.columns()}).clone();
 }
 
 }  // namespace
