@@ -34,17 +34,6 @@ Result<std::string> bytes_of(const ImageInput& input, int64_t max_bytes) {
   return std::get<ImageInput::Bytes>(input.content()).bytes;
 }
 
-// Checks decoded pixels that a caller made.
-Status check_pixels(const Image& image) {
-  const int64_t values = int64_t{image.width} * image.height * image.channels;
-  if (image.width > 0 && image.height > 0 && image.channels >= 1 && image.channels <= 4 &&
-      values == std::ssize(image.pixels)) {
-    return {};
-  }
-  return fail(ErrorCode::kUsage, "an image of {} x {} pixels with {} channels has {} values, expected {}",
-              image.width, image.height, image.channels, image.pixels.size(), std::max<int64_t>(values, 0));
-}
-
 // Reads and preprocesses a batch. Inputs that cannot be read are listed. Incomplete if decode.stop requests a stop.
 PixelRows read_batch(std::span<const ImageInput> inputs, const Preprocessing& preprocessing,
                      DecodeOptions decode, ThreadPool& pool) {
@@ -62,8 +51,7 @@ PixelRows read_batch(std::span<const ImageInput> inputs, const Preprocessing& pr
       continue;
     }
     if (decode.stop.stop_requested()) return batch;
-    Status done = check_pixels(*image);
-    if (done) done = preprocess(*image, preprocessing, batch.pixels.row(i));
+    const Status done = preprocess(*image, preprocessing, batch.pixels.row(i));
     if (!done) errors[static_cast<size_t>(i)] = done.error();
   }
   const PixelBatch read = read_pixels(
