@@ -78,13 +78,7 @@ class DualTask : public TrainingTask {
     for (const auto& [name, content] : setup_.auxiliary_files) {
       SACCADE_TRY(write_file_atomic(folder / name, content));
     }
-    std::vector<Tensor> kept;
-    std::vector<NamedTensor> named;
-    for (const auto& [name, tensor] : parameters_) {
-      kept.push_back(tensor.detach().to(at::kCPU, torch_type(options_.weights)).contiguous());
-      named.push_back({name, view_of(kept.back())});
-    }
-    return write_safetensors(folder / "model.safetensors", named, {{"format", "pt"}});
+    return write_torch_map(folder / "model.safetensors", parameters_, torch_type(options_.weights));
   }
 
  private:

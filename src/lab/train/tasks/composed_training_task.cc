@@ -339,13 +339,7 @@ Status ComposedTrainingTask::write_encoder(const fs::path& folder) const {
     return {};
   }
   for (const auto& [name, content] : files_) SACCADE_TRY(write_file_atomic(folder / name, content));
-  std::vector<Tensor> kept;
-  std::vector<NamedTensor> named;
-  for (const auto& [name, tensor] : tower_parameters_) {
-    kept.push_back(tensor.detach().to(at::kCPU));
-    named.push_back({name, view_of(kept.back())});
-  }
-  return write_safetensors(folder / "model.safetensors", named, {{"format", "pt"}});
+  return write_torch_map(folder / "model.safetensors", tower_parameters_);
 }
 
 Status ComposedTrainingTask::write_model(const fs::path& folder) const {
