@@ -9,7 +9,6 @@
 #include <memory>
 #include <stop_token>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -37,17 +36,10 @@ struct Session {
 using Command = std::function<Result<int>(Session&)>;
 
 // Makes `command` store run(*arguments, session) in `chosen` if it is given. `arguments` is what its options fill.
-template <typename Arguments>
+// The function may change them.
+template <typename Arguments, typename Taken>
 void run_when_given(CLI::App& command, Command& chosen, const std::shared_ptr<Arguments>& arguments,
-                    Result<int> (*run)(const std::type_identity_t<Arguments>&, Session&)) {
-  command.callback([&chosen, arguments, run] {
-    chosen = [arguments, run](Session& session) { return run(*arguments, session); };
-  });
-}
-// Likewise for a function that changes its arguments.
-template <typename Arguments>
-void run_when_given(CLI::App& command, Command& chosen, const std::shared_ptr<Arguments>& arguments,
-                    Result<int> (*run)(std::type_identity_t<Arguments>&, Session&)) {
+                    Result<int> (*run)(Taken&, Session&)) {
   command.callback([&chosen, arguments, run] {
     chosen = [arguments, run](Session& session) { return run(*arguments, session); };
   });

@@ -36,12 +36,11 @@ void add_encoder_options(CLI::App& command, EncoderChoice& choice) {
           "number format of the encoder's arithmetic; auto: the fastest on this machine that preserves "
           "fp32's embeddings (default: fp32, or the collection's own)")
       ->check(CLI::IsMember(std::move(words)));
-  add_threads_option(command, choice);
+  add_threads_option(command, choice.threads);
 }
 
-void add_threads_option(CLI::App& command, EncoderChoice& choice) {
-  add_number(command, "--threads", choice.threads, whole_number(0, 1024),
-             "number of threads; 0: one per processor");
+void add_threads_option(CLI::App& command, int& threads) {
+  add_number(command, "--threads", threads, whole_number(0, 1024), "number of threads; 0: one per processor");
 }
 
 void add_device_option(CLI::App& command, EncoderChoice& choice) {

@@ -30,8 +30,8 @@ struct EncoderChoice {
 // Returns backend options with the user's cache of checkpoint fingerprints.
 BackendOptions options_of(const EncoderChoice& choice);
 
-// --threads, and --precision with it, for every command that loads an encoder.
-void add_threads_option(CLI::App& command, EncoderChoice& choice);
+// --threads for every command that computes, and --precision with it for those that load an encoder.
+void add_threads_option(CLI::App& command, int& threads);
 void add_encoder_options(CLI::App& command, EncoderChoice& choice);
 // --device, for commands that encode many images or texts.
 void add_device_option(CLI::App& command, EncoderChoice& choice);

@@ -308,7 +308,7 @@ void add_eval_study_command(CLI::App& eval, Command& chosen) {
   add_query_group_options(*command, arguments->by, arguments->table);
   add_choices(*command, "--precision", options.precisions,
               "number formats of the encoder's arithmetic; each checkpoint is measured in each");
-  add_threads_option(*command, arguments->eval.encoder);
+  add_threads_option(*command, arguments->eval.encoder.threads);
   add_device_option(*command, arguments->eval.encoder);
   add_choice(*command, "--transparent", options.embed.transparency,
              "background of transparent images: white, or the checkpoint's");

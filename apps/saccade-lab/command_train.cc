@@ -12,7 +12,6 @@
 
 #include <fmt/format.h>
 
-#include "lab/data/read_dataset.h"
 #include "lab/report/run_page.h"
 #include "lab/train/recipes/train_dual.h"
 #include "saccade/core/files/files.h"
@@ -81,14 +80,8 @@ std::string report_text(const DualTrainingReport& report) {
 
 Result<int> run_train_dual(const TrainArguments& arguments, Session& session) {
   DualTrainingOptions options = arguments.options;
-  for (const std::string& text : arguments.datasets) {
-    SACCADE_ASSIGN(DatasetSource source, parse_dataset_source(text));
-    options.datasets.push_back(std::move(source));
-  }
-  for (const std::string& text : arguments.held_out) {
-    SACCADE_ASSIGN(DatasetSource source, parse_dataset_source(text));
-    options.held_out.push_back(std::move(source));
-  }
+  SACCADE_TRY(add_sources(arguments.datasets, options.datasets));
+  SACCADE_TRY(add_sources(arguments.held_out, options.held_out));
   options.processes = session.decoders.start(session.messages);
   ProgressLine progress(session.quiet);
   auto report = train_dual(options, progress.callback(), session.interrupts.stop_cleanly());
@@ -113,6 +106,20 @@ Result<std::string> checkpoint_or_starter(const std::string& named) {
   if (!named.empty()) return named;
   SACCADE_ASSIGN(const std::filesystem::path starter, starter_checkpoint());
   return starter.string();
+}
+
+Status add_sources(const std::vector<std::string>& given, std::vector<DatasetSource>& sources) {
+  for (const std::string& text : given) {
+    SACCADE_ASSIGN(DatasetSource source, parse_dataset_source(text));
+    sources.push_back(std::move(source));
+  }
+  return {};
+}
+
+Result<BackendOptions> encoder_of(std::string& checkpoint, EncoderChoice choice, Session& session) {
+  SACCADE_ASSIGN(checkpoint, checkpoint_or_starter(checkpoint));
+  SACCADE_TRY(settle_precision(checkpoint, choice, session.messages));
+  return options_of(choice);
 }
 
 std::string left_out_text(std::span<const std::string> left_out) {
@@ -235,8 +242,7 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
       "--checkpoint-activations", options.checkpoint_activations,
       "keep the inputs of the transformer blocks alone for the backward pass and compute the rest "
       "again: less memory, one more forward pass");
-  add_number(*command, "--threads", options.threads, whole_number(0, 1024),
-             "number of threads; 0: one per processor");
+  add_threads_option(*command, options.threads);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   group_options(*command,
                 {{"Data", {"--dataset", "--held-out", "--cache", "--first-caption"}},

@@ -9,11 +9,13 @@
 
 #include <CLI/CLI.hpp>
 
+#include "lab/data/read_dataset.h"
 #include "lab/train/options/loop_options.h"
 #include "saccade/core/enum_names.h"
 #include "saccade/core/json.h"
 
 #include "lab_commands.h"
+#include "load_checkpoint.h"
 
 namespace saccade::lab::app {
 
@@ -39,6 +41,10 @@ void add_step_options(CLI::App& command, TrainingLoopOptions& options);
 
 // -m as given, or the starter.
 Result<std::string> checkpoint_or_starter(const std::string& named);
+// Replaces an empty checkpoint by the starter, and returns its encoder's options with a settled precision.
+Result<BackendOptions> encoder_of(std::string& checkpoint, EncoderChoice choice, Session& session);
+// Parses PATH or PATH#split=NAME, each, and appends them to `sources`.
+Status add_sources(const std::vector<std::string>& given, std::vector<DatasetSource>& sources);
 // A line for each picture that a training went on without.
 std::string left_out_text(std::span<const std::string> left_out);
 // Ends a training run: writes its answer, as JSON or text, and returns the exit code. `stopped` is the

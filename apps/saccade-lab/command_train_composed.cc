@@ -117,10 +117,7 @@ Result<int> run_inversion(const Arguments& arguments, Session& session) {
   const EvaluationOptions evaluation = evaluation_options(arguments.eval, session, progress);
   options.embed = evaluation.embed;
   options.bootstrap = evaluation.bootstrap;
-  SACCADE_ASSIGN(options.model, checkpoint_or_starter(options.model));
-  EncoderChoice choice = arguments.eval.encoder;
-  SACCADE_TRY(settle_precision(options.model, choice, session.messages));
-  options.encoder = app::options_of(choice);
+  SACCADE_ASSIGN(options.encoder, encoder_of(options.model, arguments.eval.encoder, session));
   auto report = train_inversion(options, progress.callback(), session.interrupts.stop_cleanly());
   progress.clear();
   if (!report) return fail(std::move(report).error());
@@ -180,10 +177,7 @@ Result<ComposedTrainingOptions> options_of(const Arguments& arguments, const Eva
   }
   options.embed = evaluation.embed;
   options.bootstrap = evaluation.bootstrap;
-  SACCADE_ASSIGN(options.model, checkpoint_or_starter(options.model));
-  EncoderChoice choice = arguments.eval.encoder;
-  SACCADE_TRY(settle_precision(options.model, choice, session.messages));
-  options.encoder = app::options_of(choice);
+  SACCADE_ASSIGN(options.encoder, encoder_of(options.model, arguments.eval.encoder, session));
   return options;
 }
 

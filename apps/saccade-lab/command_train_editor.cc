@@ -108,8 +108,7 @@ void add_train_editor_command(CLI::App& group, Command& chosen) {
   add_shape_options(*command, options.shape);
   add_choice_of(*command, "--precision", options.precision, {"fp32", "bf16"},
                 "number format of matrix products; weights are trained in fp32");
-  add_number(*command, "--threads", options.threads, whole_number(0, 1024),
-             "number of threads; 0: one per processor");
+  add_threads_option(*command, options.threads);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   group_options(
       *command,

@@ -87,12 +87,10 @@ Result<HeadSweepOptions> options_of(const HeadArguments& arguments, Session& ses
   if (arguments.text_option->count() > 0) options.text_states = arguments.text_states;
   options.against = {arguments.against.begin(), arguments.against.end()};
   options.frozen = arguments.frozen;
-  if (options.features.empty()) {
-    SACCADE_ASSIGN(options.frozen, checkpoint_or_starter(options.frozen));
+  options.encoder = options_of(arguments.eval.encoder);
+  if (options.features.empty() || !options.frozen.empty()) {
+    SACCADE_ASSIGN(options.encoder, encoder_of(options.frozen, arguments.eval.encoder, session));
   }
-  EncoderChoice choice = arguments.eval.encoder;
-  if (!options.frozen.empty()) SACCADE_TRY(settle_precision(options.frozen, choice, session.messages));
-  options.encoder = app::options_of(choice);
   return options;
 }
 

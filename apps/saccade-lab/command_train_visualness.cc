@@ -9,14 +9,13 @@
 
 #include <fmt/format.h>
 
-#include "lab/data/read_dataset.h"
 #include "lab/train/recipes/train_visualness.h"
 #include "saccade/core/files/user_folders.h"
+#include "saccade/model/options/precision_names.h"
 
 #include "choice.h"
 #include "command_help.h"
 #include "command_train.h"
-#include "load_checkpoint.h"
 #include "number.h"
 
 namespace saccade::lab::app {
@@ -76,14 +75,6 @@ std::string grid_text(const VisualnessGridReport& report) {
   if (!report.finished) return text;
   return text + fmt::format("the best F1 is that of learning rate {}\ncheckpoint  {}\n",
                             report.points[report.best].learning_rate, one_line(report.model.string()));
-}
-
-Status add_sources(const std::vector<std::string>& given, std::vector<DatasetSource>& sources) {
-  for (const std::string& text : given) {
-    SACCADE_ASSIGN(DatasetSource source, parse_dataset_source(text));
-    sources.push_back(std::move(source));
-  }
-  return {};
 }
 
 Result<int> run(const Arguments& arguments, Session& session) {
@@ -191,19 +182,11 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
              "dropout probability of a classifier, 0 to below 1");
   add_number(*command, "--seed", options.seed, whole_number(0),
              "random seed: order of the texts, and initial weights");
-  command
-      ->add_option_function<std::string>(
-          "--precision",
-          [&options](const std::string& word) {
-            options.precision = word == "fp32" ? Precision::kFp32 : Precision::kBf16;
-          },
-          "number format of matrix products; weights are trained and evaluated in fp32")
-      ->check(CLI::IsMember({"fp32", "bf16"}))
-      ->default_str("fp32");
+  add_choice_of(*command, "--precision", options.precision, {"fp32", "bf16"},
+                "number format of matrix products; weights are trained and evaluated in fp32");
   add_choice(*command, "--device", options.device,
              "device to train on; cuda needs a libtorch and a machine that have it");
-  add_number(*command, "--threads", options.threads, whole_number(0, 1024),
-             "number of threads; 0: one per processor");
+  add_threads_option(*command, options.threads);
   command->add_option("--cache", arguments->cache,
                       "cache folder for image embeddings (default: saccade/embeddings in ~/.cache)");
   command->add_flag("--dry-run", options.dry_run, "check options and data without training");

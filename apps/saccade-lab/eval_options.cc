@@ -54,7 +54,7 @@ void add_eval_inputs(CLI::App& command, EvalArguments& arguments) {
                      "datasets (see saccade help datasets): PATH or PATH#split=NAME");
   add_choices(command, "--precision", options.precisions,
               "number formats of the encoder's arithmetic; each checkpoint is measured in each");
-  add_threads_option(command, arguments.encoder);
+  add_threads_option(command, arguments.encoder.threads);
   add_device_option(command, arguments.encoder);
   add_choice(command, "--transparent", options.embed.transparency,
              "background of transparent images: white, or the checkpoint's");

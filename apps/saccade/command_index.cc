@@ -20,6 +20,7 @@
 #include "saccade/collection/ingest/caption_list.h"
 #include "saccade/collection/ingest/ingest.h"
 #include "saccade/collection/ingest/walk.h"
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 
@@ -75,12 +76,8 @@ Result<std::vector<std::filesystem::path>> read_path_list(const std::string& fil
   SACCADE_ASSIGN(const std::string text,
                  file == "-" ? read_standard_input() : read_file(file, kMostListBytes).in("file list"));
   const char separator = text.find('\0') != std::string::npos ? '\0' : '\n';
-  std::vector<std::filesystem::path> paths;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find(separator, begin), text.size());
-    if (end > begin) paths.emplace_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
+  const std::vector<std::string_view> lines = split_ascii(text, {&separator, 1});
+  std::vector<std::filesystem::path> paths(lines.begin(), lines.end());
   if (paths.empty()) {
     return fail(ErrorCode::kUsage, "the file list {} is empty", file == "-" ? "on standard input" : file);
   }

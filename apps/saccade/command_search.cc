@@ -12,7 +12,6 @@
 #include "saccade/collection/catalog/empty_filter.h"
 #include "saccade/collection/collection_reader.h"
 #include "saccade/image/frame_name.h"
-#include "saccade/model/checkpoints/locate.h"
 #include "saccade/search/fusion.h"
 #include "saccade/search/keywords/keyword_search.h"
 #include "saccade/search/listing.h"
@@ -69,12 +68,7 @@ Status read_image_from_stdin(SearchQuery& query) {
 Status choose_composer(SearchArguments& arguments) {
   SearcherOptions& options = arguments.options;
   if (!arguments.compose.empty() && !from_name<Compose>(arguments.compose)) {
-    std::error_code ignored;
-    SACCADE_ASSIGN(options.composer, find_composer(arguments.compose).in("--compose"));
-    if (!std::filesystem::is_directory(options.composer, ignored)) {
-      return fail(ErrorCode::kUsage, "--compose {}: expected {}, starter, or the folder of a composer",
-                  arguments.compose, list_of_names<Compose>());
-    }
+    SACCADE_ASSIGN(options.composer, composer_folder(arguments.compose).in("--compose"));
   }
   options.collections_composer = arguments.compose.empty() && !arguments.text_weight && arguments.was.empty();
   return {};

@@ -17,6 +17,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/files/files.h"
 #include "saccade/core/files/user_folders.h"
 #include "saccade/core/process/late_library.h"
 #include "saccade/image/frame_name.h"
@@ -200,10 +201,7 @@ class Prompt {
 
 std::string history_file() {
   const auto state = user_state_folder();
-  if (!state) return {};
-  std::error_code error;
-  std::filesystem::create_directories(*state, error);
-  return error ? std::string() : (*state / "search_history").string();
+  return state && make_folders(*state) ? (*state / "search_history").string() : std::string();
 }
 
 }  // namespace

@@ -76,12 +76,6 @@ struct IndexReport {
   std::vector<std::string> notes = {};  // what people should know, a sentence each
 };
 
-// Order of hits.
-enum class Order {
-  kScore,  // best first
-  kDate,   // newest first: when the image was taken, else the file's date
-};
-
 // Options of a search. All searches of an engine may use different ones.
 struct SearchOptions {
   int64_t k = 10;           // hits wanted, at least 1

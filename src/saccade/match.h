@@ -1,4 +1,4 @@
-// Strength of a match, in words for people.
+// Order of hits, and the strength of a match in words for people.
 #pragma once
 
 #include <optional>
@@ -6,6 +6,12 @@
 
 #pragma GCC visibility push(default)
 namespace saccade {
+
+// Order of hits.
+enum class Order {
+  kScore,  // best first
+  kDate,   // newest first: when the image was taken, else the file's date
+};
 
 // Strength of a match, by its calibrated probability of being right.
 enum class Match {

@@ -258,7 +258,7 @@ TEST_F(ComposedCli, SearchSaysHowItsQueryWasMade) {
   expect_failure({"search", "-c", "c", "--image", "pictures/red.png", "green", "--was", "red"}, 2,
                  {"--was", "direction"});
   expect_failure({"search", "-c", "c", "--image", "pictures/red.png", "green", "--compose", "learned"}, 2,
-                 {"--compose"});
+                 {"--compose: learned: expected sum"});
 
   // The composer that comes with Saccade is the starter's. A collection of another checkpoint refuses it.
   expect_failure({"search", "-c", "c", "--image", "pictures/red.png", "green", "--compose", "starter"}, 1,

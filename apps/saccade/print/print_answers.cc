@@ -102,7 +102,7 @@ std::string words_text(const KeywordHit& words) {
 
 // Returns true if the order or the filter uses `date`.
 bool goes_by_date(const SearchQuery& query) {
-  if (query.order == HitOrder::kDate) return true;
+  if (query.order == Order::kDate) return true;
   const auto filter = parse_filter(query.filter);
   return filter && asks_for(*filter, "date");
 }

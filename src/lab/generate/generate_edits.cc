@@ -136,9 +136,7 @@ class Run {
     std::iota(chosen_.begin(), chosen_.end(), size_t{0});
     if (options_.limit <= 0 || std::ssize(chosen_) <= options_.limit) return;
     SplitMix random(options_.seed);
-    for (size_t i = chosen_.size(); i > 1; --i) {
-      std::swap(chosen_[i - 1], chosen_[random.below(static_cast<uint32_t>(i))]);
-    }
+    random.shuffle(chosen_);
     chosen_.resize(static_cast<size_t>(options_.limit));
     std::ranges::sort(chosen_);
   }

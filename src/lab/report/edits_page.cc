@@ -46,9 +46,7 @@ Result<std::string> edits_page(const Dataset& dataset, const std::filesystem::pa
   }
   const size_t there = queries.size();
   SplitMix random(options.seed);
-  for (size_t i = queries.size(); i > 1; --i) {
-    std::swap(queries[i - 1], queries[random.below(static_cast<uint32_t>(i))]);
-  }
+  random.shuffle(queries);
   queries.resize(std::min(queries.size(), static_cast<size_t>(std::max<int64_t>(1, options.shown))));
 
   const GalleryIndex gallery(*edits);

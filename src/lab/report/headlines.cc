@@ -189,8 +189,8 @@ void rank_models(HeadlineColumn& column) {
     double better = 0;
     double equal = 0;
     for (const Headline& other : column.models) {
-      better += other.value > one.value ? 1 : 0;
-      equal += other.value == one.value ? 1 : 0;
+      better += other.figure.value > one.figure.value ? 1 : 0;
+      equal += other.figure.value == one.figure.value ? 1 : 0;
     }
     one.rank = better + (equal + 1) / 2;
     one.best = better == 0;
@@ -211,7 +211,8 @@ void mark_ties(HeadlineColumn& column, const HeadlineFigure& figure) {
     Headline& one = column.models[i];
     if (one.best) continue;
     const double confidence = best->run->run->info.confidence;
-    one.tied = std::isfinite(adjusted[i]) ? !is_significant(adjusted[i], confidence) : one.high >= best->low;
+    one.tied = std::isfinite(adjusted[i]) ? !is_significant(adjusted[i], confidence)
+                                          : one.figure.high >= best->figure.low;
   }
 }
 
@@ -249,10 +250,7 @@ std::vector<HeadlineColumn> headlines(const ReportData& data) {
         }
         Headline one;
         one.series = headline_series(data, run, value);
-        one.value = value.figure.value;
-        one.low = value.figure.low;
-        one.high = value.figure.high;
-        one.wilson_high = value.figure.wilson_high;
+        one.figure = value.figure;
         one.run = &run;
         one.model = value.model;
         const bool again = std::ranges::any_of(

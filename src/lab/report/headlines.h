@@ -12,10 +12,7 @@ namespace saccade::lab {
 // A model's headline figure on a dataset.
 struct Headline {
   Series series;
-  double value = 0;
-  double low = 0;                      // NaN if there is no interval
-  double high = 0;                     // likewise
-  double wilson_high = Figure::kNone;  // of Figure
+  Figure figure;
   double rank = 0;  // among the column's models, 1 for the best; equal values share the mean of their ranks
   // True if it cannot be told apart from the best: by the paired test, where one run measured both (after Holm's
   // correction for the column's comparisons with the best), else because the intervals overlap.

@@ -109,7 +109,7 @@ TEST_F(Headlines, ItemsOfOneImageHaveTheirTextScore) {
   EXPECT_EQ(found[0].figure, "text score");
   EXPECT_TRUE(of(found[0], "a").best);
   EXPECT_TRUE(of(found[0], "b").tied) << "by the paired test";
-  EXPECT_EQ(of(found[0], "b").wilson_high, 0.3);
+  EXPECT_EQ(of(found[0], "b").figure.wilson_high, 0.3);
 }
 
 TEST_F(Headlines, RunsOfOneProtocolShareAColumn) {

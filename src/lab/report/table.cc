@@ -143,20 +143,13 @@ std::string save_buttons(std::string_view id) {
       id);
 }
 
-const Json& json_member(const Json& object, std::string_view key) {
-  static const Json kNull;
-  if (!object.is_object()) return kNull;
-  const auto found = object.find(std::string(key));
-  return found == object.end() ? kNull : *found;
-}
-
 double json_number(const Json& object, std::string_view key) {
-  const Json& value = json_member(object, key);
+  const Json& value = member(object, key);
   return value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
 }
 
 std::string json_text(const Json& object, std::string_view key) {
-  const Json& value = json_member(object, key);
+  const Json& value = member(object, key);
   return value.is_string() ? value.get<std::string>() : std::string();
 }
 

@@ -64,10 +64,8 @@ std::string table_html(const Table& table);
 // Returns a caption with a table's buttons, which save the content of <script id="ID"> as CSV or JSON.
 std::string save_buttons(std::string_view id);
 
-// Returns object[key] as a number, NaN if it is missing or not a number; or object[key] itself, null if
-// missing.
+// Returns object[key] as a number, NaN if it is missing or not a number.
 double json_number(const Json& object, std::string_view key);
-const Json& json_member(const Json& object, std::string_view key);
 // Returns object[key] as text; empty if it is not a string.
 std::string json_text(const Json& object, std::string_view key);
 

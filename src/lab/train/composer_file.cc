@@ -12,13 +12,7 @@ Status write_composer(const std::filesystem::path& folder, const ComposerConfig&
                       const TorchMap& parameters) {
   TorchMap all = parameters;
   all.try_emplace("logit_scale", torch::zeros({}, at::kFloat));
-  std::vector<torch::Tensor> kept;
-  std::vector<NamedTensor> named;
-  for (const auto& [name, tensor] : all) {
-    kept.push_back(tensor.detach().to(at::kCPU, at::kFloat).contiguous());
-    named.push_back({name, view_of(kept.back())});
-  }
-  SACCADE_TRY(write_safetensors(folder / "model.safetensors", named, {{"format", "pt"}}));
+  SACCADE_TRY(write_torch_map(folder / "model.safetensors", all, at::kFloat));
   SACCADE_TRY(
       write_file_atomic(folder / "frozen.json", dump_json({{"path", config.encoder.path}}, 2) + "\n"));
   // The config is written last: if it exists, the checkpoint is complete.

@@ -221,16 +221,10 @@ Status TrainingLoop::evaluate() {
 Status TrainingLoop::save() const {
   TorchMap state = optimizer_.state();
   for (const auto& [name, tensor] : task_.parameters()) state["parameter." + name] = tensor.detach();
-  std::vector<Tensor> kept;
-  std::vector<NamedTensor> named;
-  for (const auto& [name, tensor] : state) {
-    kept.push_back(tensor.to(at::kCPU).contiguous());
-    named.push_back({name, view_of(kept.back())});
-  }
   const Json position{{"step", step_}, {"mean_loss", mean_loss_}, {"best_step", best_step_},
                       {"best", best_}, {"waited", waited_},       {"run", folder_.description_hash()}};
-  return write_safetensors(folder_.path() / kStateFile, named,
-                           {{"position", dump_json(position)}, {"metrics", metrics_}});
+  return write_torch_map(folder_.path() / kStateFile, state, std::nullopt,
+                         {{"position", dump_json(position)}, {"metrics", metrics_}});
 }
 
 Status TrainingLoop::restore() {

@@ -119,11 +119,9 @@ Status TrainingFolder::refuse_differences(const Json& description, bool whole) c
 
 Status TrainingFolder::claim(const Json& description) {
   if (lock_.get() < 0) {
-    std::error_code error;
-    fs::create_directories(path_, error);
-    if (error) return fail(ErrorCode::kIo, "run folder {}: {}", path_.string(), error.message());
+    SACCADE_TRY(make_folders(path_));
     SACCADE_ASSIGN(lock_, lock_file(path_ / kLockFile, kDoing));
-    if (fs::exists(path_ / kRunFile, error)) SACCADE_TRY(read_description());
+    if (std::error_code error; fs::exists(path_ / kRunFile, error)) SACCADE_TRY(read_description());
   }
   SACCADE_TRY(check_whole(description));
   if (!there_.is_null()) return {};

@@ -107,8 +107,7 @@ void remember_collection(const fs::path& folder) {
   if (!state || error) return;
   const fs::path record = *state / "collections" / sha256_hex(whole.string());
   if (!fs::exists(record, error)) {
-    fs::create_directories(record.parent_path(), error);
-    if (error || !write_file_atomic(record, whole.string())) return;
+    if (!make_folders(record.parent_path()) || !write_file_atomic(record, whole.string())) return;
   }
   remove_temporaries(record);
 }

@@ -14,6 +14,7 @@
 #include "saccade/collection/duplicate_choice.h"
 #include "saccade/collection/file_state.h"
 #include "saccade/core/counts.h"
+#include "saccade/core/rows.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/image/metadata/look.h"
 
@@ -50,12 +51,6 @@ class Sets {
   std::vector<size_t> parent_;
   std::vector<Likeness> likeness_;
 };
-
-double dot(std::span<const float> a, std::span<const float> b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * b[i];
-  return sum;
-}
 
 class Finder {
  public:
@@ -119,7 +114,7 @@ class Finder {
   }
 
   [[nodiscard]] double cosine(const DuplicateCandidate& a, const DuplicateCandidate& b) const {
-    return dot(collection_.rows().row(a.item.row), collection_.rows().row(b.item.row));
+    return dot_product(collection_.rows().row(a.item.row), collection_.rows().row(b.item.row));
   }
 
   // Returns true if one of the two was derived from the other.

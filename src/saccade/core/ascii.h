@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace saccade {
 
@@ -45,6 +46,20 @@ constexpr std::string_view trim_ascii(std::string_view text, std::string_view sp
   const size_t begin = std::min(text.find_first_not_of(space), text.size());
   return text.substr(begin, text.find_last_not_of(space) + 1 - begin);
 }
+
+// Returns views of the parts between runs of characters of `space`; none of them is empty.
+inline std::vector<std::string_view> split_ascii(std::string_view text,
+                                                 std::string_view space = kAsciiSpace) {
+  std::vector<std::string_view> parts;
+  for (size_t begin = text.find_first_not_of(space); begin != std::string_view::npos;) {
+    const size_t end = std::min(text.find_first_of(space, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = text.find_first_not_of(space, end);
+  }
+  return parts;
+}
+// The views would outlive the text.
+std::vector<std::string_view> split_ascii(std::string&& text, std::string_view space = kAsciiSpace) = delete;
 
 // Returns the value of a hexadecimal digit; -1 for any other character.
 constexpr int hex_digit(char c) {

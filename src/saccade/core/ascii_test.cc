@@ -38,6 +38,13 @@ TEST(Ascii, Trims) {
   EXPECT_EQ(trim_ascii("\va ", " "), "\va");
 }
 
+TEST(Ascii, Splits) {
+  using Parts = std::vector<std::string_view>;
+  EXPECT_EQ(split_ascii(std::string_view(" a\t\r\nbc ")), (Parts{"a", "bc"}));
+  EXPECT_EQ(split_ascii(std::string_view(" \n")), Parts());
+  EXPECT_EQ(split_ascii(std::string_view("a b;;c;"), ";"), (Parts{"a b", "c"}));
+}
+
 TEST(Ascii, PercentEscapes) {
   EXPECT_EQ(percent_encoded("refs/pr/1 \xC3\xA4~"), "refs%2Fpr%2F1%20%C3%A4~");
   EXPECT_EQ(percent_encoded("a/b c", "/"), "a/b%20c");

@@ -64,10 +64,12 @@ TEST(Error, CodesMapToNamesExitCodesAndStatuses) {
   for (int code = 0; code <= static_cast<int>(ErrorCode::kInternal); ++code) {
     const auto kind = static_cast<ErrorCode>(code);
     names.insert(error_name(kind));
+    EXPECT_EQ(error_code_of(error_name(kind)), kind);
     EXPECT_EQ(exit_code(kind), kind == ErrorCode::kUsage ? 2 : 1);
     EXPECT_GE(http_status(kind), 400);
   }
   EXPECT_EQ(names.size(), 9U);
+  EXPECT_EQ(error_code_of("lost"), ErrorCode::kInternal);
   EXPECT_EQ(error_name(ErrorCode::kNotFound), "not_found");
   EXPECT_EQ(http_status(ErrorCode::kNotFound), 404);
   EXPECT_EQ(http_status(ErrorCode::kCancelled), 503);
@@ -175,6 +177,9 @@ TEST(Json, MemoryThatIsNotThereIsNoFaultOfTheText) {
 TEST(Json, FieldsNameWhatIsWrong) {
   const Json json = *parse_json(R"({"size": 224, "mean": 0.5, "name": "clip", "flag": true, "none": null,
                                     "big": 3000000000, "huge": 18446744073709551615, "minus": -1, "far": 1e300})");
+  EXPECT_EQ(member(json, "size"), 224);
+  EXPECT_TRUE(member(json, "side").is_null());
+  EXPECT_TRUE(member(json["size"], "size").is_null());
   EXPECT_EQ(json_field<int>(json, "size").value(), 224);
   EXPECT_EQ(json_field<float>(json, "mean").value(), 0.5F);
   EXPECT_EQ(json_field<float>(json, "size").value(), 224.0F);
@@ -306,7 +311,7 @@ TEST(Files, FoldersAreMadeWithThoseAboveThem) {
   const Status under_a_file = make_folders(folder / "file/c");
   ASSERT_FALSE(under_a_file);
   EXPECT_EQ(under_a_file.error().code, ErrorCode::kIo);
-  EXPECT_THAT(under_a_file.error().message, HasSubstr((folder / "file").string()));
+  EXPECT_THAT(under_a_file.error().message, HasSubstr((folder / "file/c").string() + ": make folder: "));
 }
 
 TEST(Files, OnlyRegularFilesAreRead) {

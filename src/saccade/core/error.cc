@@ -26,6 +26,12 @@ const ErrorKind& kind_of(ErrorCode code) {
 std::string_view error_name(ErrorCode code) {
   return kind_of(code).name;
 }
+ErrorCode error_code_of(std::string_view name) {
+  int code = 0;
+  while (code < static_cast<int>(ErrorCode::kInternal) && error_name(static_cast<ErrorCode>(code)) != name)
+    ++code;
+  return static_cast<ErrorCode>(code);
+}
 int exit_code(ErrorCode code) {
   return kind_of(code).exit_code;
 }

@@ -23,6 +23,9 @@ inline tl::unexpected<Error> fail(Error error) {
   return tl::unexpected<Error>(std::move(error));
 }
 
+// Returns the code of that name (error_name); kInternal for any other name.
+ErrorCode error_code_of(std::string_view name);
+
 // Makes kNotFound or kIo with the text of errno, as "action: No such file or directory".
 tl::unexpected<Error> fail_errno(int error_number, std::string_view action);
 

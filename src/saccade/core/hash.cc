@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <openssl/evp.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
 
 namespace saccade {
@@ -45,6 +46,14 @@ std::string sha256_hex(std::span<const std::byte> bytes) {
   Sha256 hash;
   hash.update(bytes);
   return hash.hex();
+}
+
+std::string bytes_of_hex(std::string_view hex) {
+  std::string bytes;
+  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
+    bytes += static_cast<char>(hex_digit(hex[i]) * 16 + hex_digit(hex[i + 1]));
+  }
+  return bytes;
 }
 
 Result<std::string> sha256_file(const std::filesystem::path& path) {

@@ -36,6 +36,8 @@ std::string sha256_hex(std::span<const std::byte> bytes);
 inline std::string sha256_hex(std::string_view text) {
   return sha256_hex(std::as_bytes(std::span(text)));
 }
+// Returns the bytes of pairs of hexadecimal digits in lower case, as above.
+std::string bytes_of_hex(std::string_view hex);
 // Returns the hash of a file, read in blocks, so memory is constant.
 Result<std::string> sha256_file(const std::filesystem::path& path);
 

@@ -164,6 +164,13 @@ std::string dump_json(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
+const Json& member(const Json& object, std::string_view key) {
+  static const Json kNull;
+  if (!object.is_object()) return kNull;
+  const auto found = object.find(std::string(key));
+  return found == object.end() ? kNull : *found;
+}
+
 namespace detail {
 
 tl::unexpected<Error> wrong_kind(std::string_view key, const Json& value, std::string_view wanted) {

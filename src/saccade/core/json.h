@@ -32,6 +32,9 @@ std::string dump_json(const Json& json, int indent = -1);
 // Returns the type of a value, for messages: "a string", "an object".
 std::string_view json_kind(const Json& json);
 
+// Returns object[key]; null if it is missing, or if the value is no object.
+const Json& member(const Json& object, std::string_view key);
+
 namespace detail {
 tl::unexpected<Error> wrong_kind(std::string_view key, const Json& value, std::string_view wanted);
 

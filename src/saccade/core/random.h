@@ -2,7 +2,10 @@
 // be reproducible from a seed.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace saccade {
 
@@ -31,6 +34,11 @@ class SplitMix {
       const auto low = static_cast<uint32_t>(product);
       if (low >= n || low >= (0U - n) % n) return product >> 32;
     }
+  }
+  // Shuffles a vector uniformly (Fisher and Yates).
+  template <typename T>
+  void shuffle(std::vector<T>& items) {
+    for (size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[below(static_cast<uint32_t>(i))]);
   }
 
  private:

@@ -22,6 +22,12 @@ double row_length(std::span<const double> row) {
   return length_of(row);
 }
 
+double dot_product(std::span<const float> a, std::span<const float> b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += double{a[i]} * b[i];
+  return sum;
+}
+
 double normalize_row(std::span<float> row, double least) {
   const double length = row_length(row);
   if (!std::isfinite(length) || length <= least) return length;

@@ -13,6 +13,9 @@ namespace saccade {
 double row_length(std::span<const float> row);
 double row_length(std::span<const double> row);
 
+// Returns the dot product of two rows of the same length.
+double dot_product(std::span<const float> a, std::span<const float> b);
+
 // Normalizes a row to length 1 and returns its former length. A row that is not finite, or no longer than
 // `least`, is not changed.
 double normalize_row(std::span<float> row, double least = 0);

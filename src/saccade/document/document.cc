@@ -4,14 +4,13 @@
 #include <array>
 #include <utility>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
 #include "saccade/document/page_text.h"
 #include "saccade/text/normalize.h"
 
 namespace saccade {
 namespace {
-
-constexpr std::string_view kSpace = " \t\r\n\f\v";
 
 bool begins_with_word(std::string_view text, std::string_view word) {
   return lowercase_each(text.substr(0, word.size())) == word;
@@ -111,7 +110,7 @@ DocumentFormat document_format(std::string_view beginning, const std::filesystem
   for (const auto& [word, format] : kEndings) {
     if (ending == word) return format;
   }
-  beginning.remove_prefix(std::min(beginning.find_first_not_of(kSpace), beginning.size()));
+  beginning.remove_prefix(std::min(beginning.find_first_not_of(kAsciiSpace), beginning.size()));
   if (begins_with_word(beginning, "<!doctype html") || begins_with_word(beginning, "<html")) {
     return DocumentFormat::kHtml;
   }
@@ -169,15 +168,9 @@ namespace {
 // text.
 constexpr size_t kShortLine = 45;
 
-std::string_view trimmed(std::string_view line) {
-  const size_t first = line.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return {};
-  return line.substr(first, line.find_last_not_of(kSpace) + 1 - first);
-}
-
 // Returns true if a line is laid out with spaces: indented far to the right, or with gaps inside.
 bool is_set(std::string_view line) {
-  const std::string_view words = trimmed(line);
+  const std::string_view words = trim_ascii(line);
   const std::string_view before = line.substr(0, static_cast<size_t>(words.data() - line.data()));
   return words.find("   ") != std::string_view::npos || words.find('\t') != std::string_view::npos ||
          before.size() >= 20 || before.find("\t\t") != std::string_view::npos;
@@ -197,7 +190,7 @@ std::vector<Lines> paragraphs_of(std::string_view all) {
     const size_t stop = std::min(all.find_first_of("\r\n", at), all.size());
     const size_t next = std::min(stop + (all.substr(stop, 2) == "\r\n" ? 2 : 1), all.size());
     const std::string_view line = all.substr(at, stop - at);
-    const bool words = !trimmed(line).empty();
+    const bool words = !trim_ascii(line).empty();
     if (words) {
       if (!inside) paragraphs.emplace_back();
       paragraphs.back().lines.push_back(line);
@@ -222,15 +215,15 @@ DocumentParagraph paragraph_of(const Lines& from, const document::Vocabulary& wo
     paragraph.kind = ParagraphKind::kSet;
     for (const std::string_view line : lines) {
       if (!paragraph.text.empty()) paragraph.text += '\n';
-      paragraph.text += line.substr(0, line.find_last_not_of(kSpace) + 1);
+      paragraph.text += line.substr(0, line.find_last_not_of(kAsciiSpace) + 1);
     }
     return paragraph;
   }
   size_t length = 0;
-  for (size_t i = 0; i + 1 < lines.size(); ++i) length += trimmed(lines[i]).size();
+  for (size_t i = 0; i + 1 < lines.size(); ++i) length += trim_ascii(lines[i]).size();
   const bool own_lines = length < kShortLine * (lines.size() - 1);
   for (const std::string_view line : lines) {
-    const std::string text = collapse_white_space(trimmed(line));
+    const std::string text = collapse_white_space(trim_ascii(line));
     if (!own_lines) {
       document::append_line(paragraph.text, text, words);
     } else {
@@ -249,7 +242,8 @@ void find_text_paragraphs(const DecodedText& text, Document& document) {
   std::vector<document::TextPage> page(1);
   for (const Lines& paragraph : paragraphs) {
     document::TextBlock& block = page[0].blocks.emplace_back();
-    for (const std::string_view line : paragraph.lines) block.push_back({.text = std::string(trimmed(line))});
+    for (const std::string_view line : paragraph.lines)
+      block.push_back({.text = std::string(trim_ascii(line))});
   }
   const document::Vocabulary words = document::vocabulary_of(page);
   for (const Lines& paragraph : paragraphs) document.paragraphs.push_back(paragraph_of(paragraph, words));

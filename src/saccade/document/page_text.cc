@@ -10,30 +10,12 @@
 #include <span>
 #include <utility>
 
+#include "saccade/core/ascii.h"
 #include "saccade/text/normalize.h"
 #include "saccade/text/utf8.h"
 
 namespace saccade::document {
 namespace {
-
-constexpr std::string_view kSpace = " \t\r\n\f\v";
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
-}
-
-std::vector<std::string_view> words_of(std::string_view text) {
-  std::vector<std::string_view> words;
-  for (size_t at = text.find_first_not_of(kSpace); at != std::string_view::npos;) {
-    const size_t end = std::min(text.find_first_of(kSpace, at), text.size());
-    words.push_back(text.substr(at, end - at));
-    at = text.find_first_not_of(kSpace, end);
-  }
-  return words;
-}
-std::vector<std::string_view> words_of(std::string&& text) = delete;  // the words would outlive it
 
 // Decodes the five entities that pdftotext writes.
 std::string without_entities(std::string_view text) {
@@ -122,7 +104,7 @@ Vocabulary vocabulary_of(const std::vector<TextPage>& pages) {
     for (const TextBlock& block : page.blocks) {
       bool divided = false;
       for (const PageLine& line : block) {
-        std::vector<std::string_view> on_line = words_of(line.text);
+        std::vector<std::string_view> on_line = split_ascii(line.text);
         const bool divides = hyphen_at_end(line.text) > 0;
         if (divides && !on_line.empty()) on_line.pop_back();
         for (size_t i = divided ? 1 : 0; i < on_line.size(); ++i) words.insert(plain_word(on_line[i]));
@@ -156,7 +138,7 @@ void append_line(std::string& paragraph, std::string_view line, const Vocabulary
   } else if (begins_in_lower_case(line)) {
     const std::string_view so_far = std::string_view(paragraph).substr(0, paragraph.size() - hyphen);
     const bool soft = paragraph.ends_with("\u00ad");
-    const bool keeps = !soft && keeps_hyphen(words_of(so_far).back(), words_of(line).front(), words);
+    const bool keeps = !soft && keeps_hyphen(split_ascii(so_far).back(), split_ascii(line).front(), words);
     paragraph.resize(paragraph.size() - hyphen);
     if (keeps) paragraph += '-';
   }
@@ -170,7 +152,7 @@ bool take_bullet(std::string_view& line) {
   for (const std::string_view bullet :
        {"\u2022", "\u2023", "\u25e6", "\u25aa", "\u25cf", "\u25cb", "\u25a0"}) {
     if (!line.starts_with(bullet)) continue;
-    line = trimmed(line.substr(bullet.size()));
+    line = trim_ascii(line.substr(bullet.size()));
     return true;
   }
   return false;
@@ -201,7 +183,7 @@ bool is_roman(std::string_view word) {
 std::string edge_key(std::string_view text) {
   const std::string lower = lowercase_each(text);
   std::string key;
-  for (const std::string_view word : words_of(lower)) {
+  for (const std::string_view word : split_ascii(lower)) {
     if (!key.empty()) key += ' ';
     if (is_roman(word)) {
       key += '#';
@@ -219,7 +201,7 @@ std::string edge_key(std::string_view text) {
 // Checks for a page number with only punctuation and its usual words: "12", "- 12 -", "Page 3 of 10".
 bool is_page_number(std::string_view key) {
   bool number = false;
-  for (const std::string_view word : words_of(key)) {
+  for (const std::string_view word : split_ascii(key)) {
     if (word == "page" || word == "of" || word == "p." || word == "p") continue;
     if (std::ranges::any_of(word, is_letter)) return false;
     number = number || word.find('#') != std::string_view::npos;
@@ -300,7 +282,7 @@ Result<std::vector<TextPage>> parse_bbox_layout(std::string_view text) {
   };
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line = trimmed(text.substr(at, end - at));
+    const std::string_view line = trim_ascii(text.substr(at, end - at));
     at = end + 1;
     if (line.starts_with("<page ")) {
       pages.emplace_back();
@@ -330,7 +312,7 @@ Result<std::vector<TextPage>> parse_bbox_layout(std::string_view text) {
   }
   for (TextPage& page : pages) {
     for (TextBlock& block : page.blocks) {
-      for (PageLine& line : block) line.text = trimmed(collapse_white_space(to_nfc(std::move(line.text))));
+      for (PageLine& line : block) line.text = trim_ascii(collapse_white_space(to_nfc(std::move(line.text))));
       std::erase_if(block, [](const PageLine& line) { return line.text.empty(); });
     }
     std::erase_if(page.blocks, [](const TextBlock& block) { return block.empty(); });

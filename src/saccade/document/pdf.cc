@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/temporary_folder.h"
 #include "saccade/core/hash.h"
@@ -29,16 +30,6 @@ std::vector<std::string_view> lines_of(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return lines;
-}
-
-std::vector<std::string_view> fields_of(std::string_view line) {
-  std::vector<std::string_view> fields;
-  for (size_t at = line.find_first_not_of(' '); at != std::string_view::npos;) {
-    const size_t end = std::min(line.find(' ', at), line.size());
-    fields.push_back(line.substr(at, end - at));
-    at = line.find_first_not_of(' ', end);
-  }
-  return fields;
 }
 
 std::optional<int64_t> number_in(std::string_view text) {
@@ -61,7 +52,7 @@ struct Placed {
 std::vector<Placed> parse_list(std::string_view text) {
   std::vector<Placed> list;
   for (const std::string_view line : lines_of(text)) {
-    const std::vector<std::string_view> fields = fields_of(line);
+    const std::vector<std::string_view> fields = split_ascii(line, " ");
     if (fields.size() < 11) continue;
     const auto page = number_in(fields[0]);
     const auto width = number_in(fields[3]);
@@ -186,7 +177,7 @@ class PdfReader {
     if (info.code != 0) return refused("pdfinfo", info);
     std::optional<int64_t> pages;
     for (const std::string_view line : lines_of(info.out)) {
-      const std::vector<std::string_view> fields = fields_of(line);
+      const std::vector<std::string_view> fields = split_ascii(line, " ");
       if (fields.size() == 2 && fields[0] == "Pages:") pages = number_in(fields[1]);
     }
     if (!pages || *pages == 0) return fail(ErrorCode::kBadData, "broken: it has no pages");

@@ -34,17 +34,6 @@ Result<std::string> bytes_of(const ImageInput& input, int64_t max_bytes) {
   return std::get<ImageInput::Bytes>(input.content()).bytes;
 }
 
-// Checks decoded pixels that a caller made.
-Status check_pixels(const Image& image) {
-  const int64_t values = int64_t{image.width} * image.height * image.channels;
-  if (image.width > 0 && image.height > 0 && image.channels >= 1 && image.channels <= 4 &&
-      values == std::ssize(image.pixels)) {
-    return {};
-  }
-  return fail(ErrorCode::kUsage, "an image of {} x {} pixels with {} channels has {} values, expected {}",
-              image.width, image.height, image.channels, image.pixels.size(), std::max<int64_t>(values, 0));
-}
-
 // Reads and preprocesses a batch. Inputs that cannot be read are listed. Incomplete if decode.stop requests a stop.
 PixelRows read_batch(std::span<const ImageInput> inputs, const Preprocessing& preprocessing,
                      DecodeOptions decode, ThreadPool& pool) {
@@ -62,8 +51,7 @@ PixelRows read_batch(std::span<const ImageInput> inputs, const Preprocessing& pr
       continue;
     }
     if (decode.stop.stop_requested()) return batch;
-    Status done = check_pixels(*image);
-    if (done) done = preprocess(*image, preprocessing, batch.pixels.row(i));
+    const Status done = preprocess(*image, preprocessing, batch.pixels.row(i));
     if (!done) errors[static_cast<size_t>(i)] = done.error();
   }
   const PixelBatch read = read_pixels(
@@ -114,11 +102,6 @@ class GrowingRows {
   std::vector<float> values_;
 };
 
-Status check_options(const EncodeOptions& options) {
-  if (options.batch_size >= 1) return {};
-  return fail(ErrorCode::kUsage, "a batch size of {}, expected 1 or more", options.batch_size);
-}
-
 Status check_stop(const EncodeOptions& options, int64_t done) {
   if (!options.stop.stop_requested()) return {};
   return fail(ErrorCode::kCancelled, "asked to stop after {} inputs", done);
@@ -133,7 +116,7 @@ Status for_each_batch(const Encoder::ImageSource& next, int64_t total, const Enc
                       ThreadPool& pool, DecoderPool* decoders, const EncodeOptions& options,
                       std::vector<SkippedInput>& skipped,
                       const std::function<Status(MatrixView<const float> pixels)>& encode) {
-  SACCADE_TRY(check_options(options));
+  SACCADE_TRY(check_batch_size(options.batch_size));
   if (backend.info().image_height == 0) {
     return fail(ErrorCode::kUnsupported, "the model reads texts alone (family {})", backend.info().family);
   }
@@ -186,7 +169,7 @@ Result<const Tokenizer*> tokenizer_of(const EncoderBackend& backend, std::string
 Status for_each_text_batch(std::span<const std::string> texts, const EncoderBackend& backend,
                            std::string_view name, const EncodeOptions& options,
                            const std::function<Status(std::span<const TokenizedText>)>& encode) {
-  SACCADE_TRY(check_options(options));
+  SACCADE_TRY(check_batch_size(options.batch_size));
   SACCADE_ASSIGN(const Tokenizer* tokenizer, tokenizer_of(backend, name));
   const nn::StopScope scope(options.stop);
   const auto batch_size = static_cast<size_t>(options.batch_size);
@@ -314,7 +297,7 @@ Result<Embeddings> Encoder::encode_texts(std::initializer_list<std::string> text
 
 Result<Embeddings> Encoder::encode_pixels(MatrixView<const float> pixels,
                                           const EncodeOptions& options) const {
-  SACCADE_TRY(check_options(options));
+  SACCADE_TRY(check_batch_size(options.batch_size));
   const int64_t width = int64_t{3} * info().image_height * info().image_width;
   if (pixels.columns() != width) {
     return fail(ErrorCode::kUsage, "pixels of {} columns, the model reads 3 x {} x {} = {}", pixels.columns(),
@@ -334,7 +317,7 @@ Result<Embeddings> Encoder::encode_pixels(MatrixView<const float> pixels,
 
 Result<Embeddings> Encoder::encode_tokens(std::span<const TokenizedText> texts,
                                           const EncodeOptions& options) const {
-  SACCADE_TRY(check_options(options));
+  SACCADE_TRY(check_batch_size(options.batch_size));
   const nn::StopScope scope(options.stop);
   GrowingRows rows;
   const auto batch_size = static_cast<size_t>(options.batch_size);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "saccade/core/error.h"
 #include "saccade/core/threads.h"
 #include "saccade/encoder.h"
 #include "saccade/engine/lazy_decoders.h"
@@ -27,5 +28,9 @@ struct Encoder::State {
   mutable ThreadPool pool;
   mutable LazyDecoders decoders;
 };
+
+inline Status check_batch_size(int64_t size) {
+  return size >= 1 ? Status() : fail(ErrorCode::kUsage, "a batch size of {}, expected 1 or more", size);
+}
 
 }  // namespace saccade

@@ -6,15 +6,14 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/weaviate/address.h"
-#include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/engine/collection_state.h"
 #include "saccade/engine/core.h"
 #include "saccade/engine/encoder_state.h"
 #include "saccade/engine/lazy_decoders.h"
 #include "saccade/engine/query_conversion.h"
-#include "saccade/model/checkpoints/locate.h"
 #include "saccade/search/answer_warnings.h"
+#include "saccade/search/fusion.h"
 
 namespace saccade {
 namespace {
@@ -84,21 +83,6 @@ IndexReport report_of(const IngestReport& ingested) {
   return report;
 }
 
-// Finds the composer that a query names. kUsage if there is no such folder.
-Result<std::filesystem::path> composer_of(const Query& query) {
-  if (query.composer().empty()) return std::filesystem::path();
-  SACCADE_ASSIGN(std::filesystem::path folder, find_composer(query.composer().string()).in("compose"));
-  std::error_code ignored;
-  if (std::filesystem::is_directory(folder, ignored)) return folder;
-  return fail(ErrorCode::kUsage, "compose: {}: expected {}, starter, or the folder of a composer",
-              query.composer().string(), list_of_names<Compose>());
-}
-
-Status check_batch(const IndexOptions& options) {
-  if (options.batch_size >= 1) return {};
-  return fail(ErrorCode::kUsage, "a batch size of {}, expected 1 or more", options.batch_size);
-}
-
 }  // namespace
 
 struct Engine::State {
@@ -159,7 +143,7 @@ Result<Engine> Engine::open(std::string_view address, const EngineOptions& optio
 }
 
 Result<IndexReport> Engine::index(std::span<const std::filesystem::path> paths, const IndexOptions& options) {
-  SACCADE_TRY(check_batch(options));
+  SACCADE_TRY(check_batch_size(options.batch_size));
   state_->take_notes();
   SACCADE_ASSIGN(const IngestReport ingested,
                  state_->core->index(paths, ingest_options(options), options.on_progress, options.stop));
@@ -175,7 +159,7 @@ Result<IndexReport> Engine::index(std::initializer_list<std::filesystem::path> p
 
 Status Engine::watch(std::span<const std::filesystem::path> paths, const IndexOptions& options,
                      const std::function<void(const IndexReport&)>& on_change) {
-  SACCADE_TRY(check_batch(options));
+  SACCADE_TRY(check_batch_size(options.batch_size));
   WatchOptions watching;
   watching.ingest = ingest_options(options);
   const auto news = [&](const WatchNews& happened) {
@@ -192,7 +176,9 @@ Result<Answer> Engine::search(const Query& query, const SearchOptions& options) 
   EngineCore::SearchCall call;
   call.literal = query.is_literal();
   if (query.method()) call.own_composer = EngineCore::OwnComposer::kNo;
-  SACCADE_ASSIGN(call.composer, composer_of(query));
+  if (!query.composer().empty()) {
+    SACCADE_ASSIGN(call.composer, composer_folder(query.composer().string()).in("compose"));
+  }
   State::set_rerank(options, call);
   SACCADE_ASSIGN(const SearchAnswer found, state_->core->search(std::move(asked), call));
   return answer_of(found);

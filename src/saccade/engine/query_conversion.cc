@@ -61,7 +61,7 @@ Result<SearchQuery> search_query(const SearchOptions& options) {
   asked.keyword_weight = options.keyword_weight;
   asked.min_probability = options.min_probability;
   asked.group_duplicates = options.group_duplicates;
-  asked.order = options.order == Order::kDate ? HitOrder::kDate : HitOrder::kScore;
+  asked.order = options.order;
   asked.long_text = options.chunk_long_text ? LongText::kChunk : LongText::kTruncate;
   asked.candidates = options.candidates;
   asked.exact = options.exact;

@@ -75,13 +75,6 @@ std::vector<CachedModel> snapshots_of(const fs::path& folder, const ModelName& n
   return models;
 }
 
-Status made(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return fail_errno(error.value(), folder.string() + ": make folder");
-  return {};
-}
-
 }  // namespace
 
 ModelFolder::ModelFolder(const fs::path& cache, const ModelName& name)
@@ -106,7 +99,7 @@ fs::path ModelFolder::ref(const std::string& revision) const {
 }
 
 Status ModelFolder::create() const {
-  SACCADE_TRY(made(folder_ / "blobs"));
+  SACCADE_TRY(make_folders(folder_ / "blobs"));
   // Backup programs skip folders with this file (https://bford.info/cachedir/).
   const fs::path tag = cache_ / "CACHEDIR.TAG";
   std::error_code ignored;
@@ -120,7 +113,7 @@ Status ModelFolder::create() const {
 
 Status ModelFolder::link(const std::string& commit, const std::string& file, const std::string& hash) const {
   const fs::path folder = snapshot(commit);
-  SACCADE_TRY(made(folder));
+  SACCADE_TRY(make_folders(folder));
   const std::string target = "../../blobs/" + hash;
   std::error_code error;
   if (fs::read_symlink(folder / file, error) == target) return {};
@@ -140,7 +133,7 @@ Status ModelFolder::write_ref(const std::string& revision, const std::string& co
   if (revision == commit) return {};
   const fs::path path = ref(revision);
   if (const auto there = read_ref(path); there && *there == commit) return {};
-  SACCADE_TRY(made(path.parent_path()));
+  SACCADE_TRY(make_folders(path.parent_path()));
   return write_file_atomic(path, commit);
 }
 

@@ -3,6 +3,7 @@
 #include "saccade/image/decode/vips_support.h"
 #include "saccade/image/decode/webp.h"
 #include "saccade/image/image_codec.h"
+#include "saccade/image/image_view.h"
 
 namespace saccade {
 namespace {
@@ -11,15 +12,9 @@ namespace {
 Result<VipsHandle> borrow(const Image& image) {
   const std::string failure = start_vips();
   if (!failure.empty()) return fail(ErrorCode::kInternal, "{}", failure);
-  const size_t bytes = static_cast<size_t>(image.width) * static_cast<size_t>(image.height) *
-                       static_cast<size_t>(image.channels);
-  if (image.width < 1 || image.height < 1 || image.channels < 1 || image.channels > 4 ||
-      image.pixels.size() != bytes) {
-    return fail(ErrorCode::kUsage, "an image of {} x {} with {} channels in {} bytes", image.width,
-                image.height, image.channels, image.pixels.size());
-  }
-  const VipsHandle plain(vips_image_new_from_memory(image.pixels.data(), bytes, image.width, image.height,
-                                                    image.channels, VIPS_FORMAT_UCHAR));
+  SACCADE_TRY(check_pixels(image));
+  const VipsHandle plain(vips_image_new_from_memory(image.pixels.data(), image.pixels.size(), image.width,
+                                                    image.height, image.channels, VIPS_FORMAT_UCHAR));
   if (!plain) return fail(ErrorCode::kInternal, "{}", take_vips_error());
   VipsImage* named = nullptr;
   const VipsInterpretation meaning = image.channels < 3 ? VIPS_INTERPRETATION_B_W : VIPS_INTERPRETATION_sRGB;

@@ -1,6 +1,7 @@
 // Pixels that somebody else keeps: what a picture's readers are given, so that nothing is copied for them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -37,6 +38,15 @@ struct ImageView {
   std::span<const uint8_t> pixels;  // as Image::pixels
   ShrunkFrom shrunk = {};           // resizing gives what the whole image would, as nearly as it can
 };
+
+// Checks the number of pixels that a caller passed: kUsage unless they are those of the shape.
+inline Status check_pixels(const ImageView& image) {
+  const bool shape = image.width > 0 && image.height > 0 && image.channels >= 1 && image.channels <= 4;
+  const int64_t values = int64_t{image.width} * image.height * image.channels;
+  if (shape && values == std::ssize(image.pixels)) return {};
+  return fail(ErrorCode::kUsage, "an image of {} x {} pixels with {} channels has {} values, expected {}",
+              image.width, image.height, image.channels, image.pixels.size(), std::max<int64_t>(values, 0));
+}
 
 // A DecodedImage likewise.
 struct PictureView {

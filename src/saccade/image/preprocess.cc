@@ -23,12 +23,7 @@ bool has_alpha(const ImageView& image) {
 }
 
 Status check(const ImageView& image, const Preprocessing& p) {
-  const bool shape = image.width > 0 && image.height > 0 && image.channels >= 1 && image.channels <= 4;
-  if (!shape || image.pixels.size() != static_cast<size_t>(image.width) * static_cast<size_t>(image.height) *
-                                           static_cast<size_t>(image.channels)) {
-    return fail(ErrorCode::kUsage, "an image of {} x {} with {} channels in {} bytes", image.width,
-                image.height, image.channels, image.pixels.size());
-  }
+  SACCADE_TRY(check_pixels(image));
   const auto side = [](int n) { return n >= 1 && n <= kMaxSide; };
   if (p.resize_mode != ResizeMode::kNone && !(side(p.resize_height) && side(p.resize_width))) {
     return fail(ErrorCode::kUsage, "resize to {} x {}: sides are 1 to {}", p.resize_height, p.resize_width,

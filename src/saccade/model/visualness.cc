@@ -124,11 +124,7 @@ Result<std::vector<float>> null_picture_row(EncoderBackend& encoder, const NullP
 
 std::vector<double> visualness_scores(std::span<const float> null_row, MatrixView<const float> texts) {
   std::vector<double> scores;
-  for (int64_t i = 0; i < texts.rows(); ++i) {
-    double cosine = 0;
-    for (size_t d = 0; d < null_row.size(); ++d) cosine += static_cast<double>(null_row[d]) * texts.row(i)[d];
-    scores.push_back(1 - cosine);
-  }
+  for (int64_t i = 0; i < texts.rows(); ++i) scores.push_back(1 - dot_product(null_row, texts.row(i)));
   return scores;
 }
 

@@ -21,13 +21,6 @@ Result<Linear> pointwise(ParameterSource& source, const std::string& name, int64
   return Linear(weight.view({out, in}), bias);
 }
 
-// Runs sequentially, or on the workspace's threads.
-template <typename Body>
-void for_items(Workspace* workspace, int64_t count, const Body& body) {
-  if (workspace != nullptr) return workspace->workers().run(count, body);
-  for (int64_t item = 0; item < count; ++item) body(item, 0);
-}
-
 }  // namespace
 
 class PackedConvolution {

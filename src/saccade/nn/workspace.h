@@ -44,6 +44,13 @@ class Workspace {
   std::vector<size_t> scratch_bytes_;
 };
 
+// Calls body(item, worker) for each item, on the workspace's threads if there is a workspace.
+template <typename Body>
+void for_items(Workspace* workspace, int64_t count, const Body& body) {
+  if (workspace != nullptr) return workspace->workers().run(count, body);
+  for (int64_t item = 0; item < count; ++item) body(item, 0);
+}
+
 // Allocates memory that belongs to no workspace.
 std::shared_ptr<void> allocate_plain(size_t bytes);
 

@@ -114,13 +114,7 @@ std::string script_json(const Json& json) {
 }
 
 std::string script_hash(std::string_view script) {
-  const std::string hex = sha256_hex(script);
-  std::string bytes;
-  const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
-  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
-    bytes += static_cast<char>(digit(hex[i]) * 16 + digit(hex[i + 1]));
-  }
-  return "sha256-" + encode_base64(bytes);
+  return "sha256-" + encode_base64(bytes_of_hex(sha256_hex(script)));
 }
 
 }  // namespace saccade

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/pages/html.h"
@@ -59,10 +60,7 @@ std::string as_ascii(std::string_view text) {
 }
 
 std::string on_one_line(std::string_view text) {
-  std::string line = collapse_white_space(to_valid_utf8(text));
-  line.erase(0, line.find_first_not_of(' '));
-  line.erase(line.find_last_not_of(' ') + 1);
-  return line;
+  return std::string(trim_ascii(collapse_white_space(to_valid_utf8(text)), " "));
 }
 
 // Escapes Markdown's special characters. '<', '>', '&' and '"' become references, which no Markdown reader
@@ -309,9 +307,8 @@ Result<fs::path> copy_picture(const Item& item, const fs::path& folder) {
     return fail(ErrorCode::kMismatch,
                 "{} has changed since it was taken in: `saccade index` takes it in anew", item.path);
   }
+  SACCADE_TRY(make_folders(folder));
   std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return fail_errno(error.value(), fmt::format("make {}", folder.string()));
   const fs::path name = fs::path(item.path).filename();
   for (int number = 1; number < kMostNames; ++number) {
     const fs::path copy = folder / (number == 1 ? name

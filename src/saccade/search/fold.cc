@@ -21,9 +21,7 @@ namespace saccade {
 namespace {
 
 double cosine(std::span<const float> a, std::span<const float> b) {
-  double dot = 0;
-  for (size_t i = 0; i < a.size(); ++i) dot += double{a[i]} * b[i];
-  return dot / (row_length(a) * row_length(b));
+  return dot_product(a, b) / (row_length(a) * row_length(b));
 }
 
 // Tests whether two images look the same. Late interaction also requires the rows at equal positions to be

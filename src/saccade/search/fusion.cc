@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "saccade/model/checkpoints/locate.h"
+
 namespace saccade {
 
 Result<Fusion> make_fusion(Compose method, std::optional<double> weight, std::string was) {
@@ -18,6 +20,14 @@ Result<Fusion> make_fusion(Compose method, std::optional<double> weight, std::st
                 .text_weight = static_cast<float>(weights.text),
                 .image_weight = static_cast<float>(weights.picture),
                 .was = std::move(was)};
+}
+
+Result<std::filesystem::path> composer_folder(const std::string& named) {
+  SACCADE_ASSIGN(std::filesystem::path folder, find_composer(named));
+  std::error_code ignored;
+  if (std::filesystem::is_directory(folder, ignored)) return folder;
+  return fail(ErrorCode::kUsage, "{}: expected {}, starter, or the folder of a composer", named,
+              list_of_names<Compose>());
 }
 
 }  // namespace saccade

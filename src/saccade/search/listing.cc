@@ -22,7 +22,7 @@ Result<SearchAnswer> list_newest(const CollectionReader& collection, const Searc
   }
   SearchAnswer answer;
   answer.query = query;
-  answer.query.order = HitOrder::kDate;
+  answer.query.order = Order::kDate;
   const auto add = [&](Item item, ItemFacts facts) {
     SearchHit hit;
     hit.rank = std::ssize(answer.hits) + 1;

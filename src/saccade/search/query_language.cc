@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "saccade/core/ascii.h"
 #include "saccade/text/caption_queries.h"
 
 namespace saccade {
 namespace {
 
-constexpr std::string_view kSpace = " \t\r\n\f\v";
 struct Quotes {
   std::string_view open;
   std::string_view close;
@@ -71,7 +71,7 @@ class ClosingQuotes {
     size_t word_end = 0;
     for (size_t at = typed.find(close); at != std::string_view::npos; at = typed.find(close, at + 1)) {
       const size_t behind = at + close.size();
-      if (word_end < behind) word_end = std::min(typed.find_first_of(kSpace, behind), typed.size());
+      if (word_end < behind) word_end = std::min(typed.find_first_of(kAsciiSpace, behind), typed.size());
       if (word_end == behind || weight_of(typed.substr(behind, word_end - behind))) places_.push_back(at);
     }
   }
@@ -103,9 +103,9 @@ class Reader {
   std::vector<std::string> phrases;
 
  private:
-  void skip_space() { at_ = std::min(typed_.find_first_not_of(kSpace, at_), typed_.size()); }
+  void skip_space() { at_ = std::min(typed_.find_first_not_of(kAsciiSpace, at_), typed_.size()); }
   [[nodiscard]] size_t end_of_word(size_t from) const {
-    return std::min(typed_.find_first_of(kSpace, from), typed_.size());
+    return std::min(typed_.find_first_of(kAsciiSpace, from), typed_.size());
   }
 
   void append(QueryPart& part, size_t begin, size_t end) const {
@@ -142,7 +142,7 @@ class Reader {
     if (typed_.substr(begin, end_of_word(begin) - begin) == "--") {
       at_ = begin + 2;
       skip_space();
-      const size_t end = typed_.find_last_not_of(kSpace) + 1;
+      const size_t end = typed_.find_last_not_of(kAsciiSpace) + 1;
       if (at_ < end) append(running_, at_, end);
       at_ = typed_.size();
       return {};

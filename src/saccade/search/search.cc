@@ -513,7 +513,7 @@ Result<SearchAnswer> search_index(const CollectionReader& collection, std::span<
 }  // namespace
 
 void order_hits(SearchAnswer& answer) {
-  if (answer.query.order != HitOrder::kDate) return;
+  if (answer.query.order != Order::kDate) return;
   // Sorts by the filter's `date`.
   std::ranges::stable_sort(answer.hits, std::greater<>(), [](const SearchHit& hit) {
     const auto& taken = hit.facts.picture.taken;

@@ -14,6 +14,7 @@
 
 #include "saccade/core/enum_names.h"
 #include "saccade/image/image_codec.h"
+#include "saccade/match.h"
 #include "saccade/model/composers/compose_embeddings.h"
 #include "saccade/model/options/effective_length.h"
 #include "saccade/model/options/long_text.h"
@@ -46,15 +47,10 @@ inline std::span<const EnumName<LongText>> enum_names(LongText) {
 inline constexpr Chunking kQueryChunking = Chunking::kEqual;
 inline constexpr ChunkPooling kQueryPooling = ChunkPooling::kMean;
 
-// Order of the hits.
-enum class HitOrder {
-  kScore,  // best first
-  kDate,   // when it was taken, else the file's; newest first
-};
-inline constexpr std::array<EnumName<HitOrder>, 2> kHitOrderNames{
-    {{HitOrder::kScore, "score"}, {HitOrder::kDate, "date"}}};
-inline std::span<const EnumName<HitOrder>> enum_names(HitOrder) {
-  return kHitOrderNames;
+inline constexpr std::array<EnumName<Order>, 2> kOrderNames{
+    {{Order::kScore, "score"}, {Order::kDate, "date"}}};
+inline std::span<const EnumName<Order>> enum_names(Order) {
+  return kOrderNames;
 }
 
 // An image to search by.
@@ -125,7 +121,7 @@ struct SearchQuery {
   // max(k, kCutDepth) images are examined, so that the answer reports how many pass; k of them are its hits.
   std::optional<double> min_probability = {};
   // Among the hits shown; ranks stay those by score.
-  HitOrder order = HitOrder::kScore;
+  Order order = Order::kScore;
 
   // True to score all rows, even if the collection has an approximate index. kUnsupported for a vector database.
   bool exact = false;

@@ -345,7 +345,7 @@ TEST_F(SearchTest, HitsSayWhatTheirFilesDoAndAreOrderedByIt) {
   young.item.mtime_ns = 1'600'000'000'000'000'000;
   add({old, young});
   SearchQuery query = text_query("a", 2);
-  query.order = HitOrder::kDate;
+  query.order = Order::kDate;
   const SearchAnswer answer = answer_to(query);
   EXPECT_THAT(paths(answer), testing::ElementsAre("/pictures/young", "/pictures/old"));
   const Json json = answer_json(answer);

@@ -3,20 +3,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/random.h"
 #include "saccade/text/boundaries.h"
 
 namespace saccade {
-namespace {
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n\f\v";
-  const size_t begin = text.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
-}
-
-}  // namespace
 
 Result<std::vector<std::string_view>> split_sentences(std::string_view text) {
   std::vector<std::string_view> sentences;
@@ -29,19 +20,15 @@ Result<std::string> permute_sentences(std::string_view text, uint64_t seed) {
   SACCADE_ASSIGN(const std::vector<std::string_view> parts, split_sentences(text));
   std::vector<std::string_view> sentences;
   for (const std::string_view part : parts) {
-    const std::string_view sentence = trimmed(part);
+    const std::string_view sentence = trim_ascii(part);
     if (!sentence.empty()) sentences.push_back(sentence);
   }
   if (sentences.size() < 2) return std::string(text);
   std::vector<size_t> order(sentences.size());
   std::iota(order.begin(), order.end(), size_t{0});
   SplitMix random(seed);
-  // Fisher-Yates shuffle, repeated if the order is unchanged (every other time for two sentences).
-  while (std::ranges::is_sorted(order)) {
-    for (size_t left = order.size(); left > 1; --left) {
-      std::swap(order[left - 1], order[random.below(static_cast<uint32_t>(left))]);
-    }
-  }
+  // Repeated if the order is unchanged (every other time for two sentences).
+  while (std::ranges::is_sorted(order)) random.shuffle(order);
   std::string permuted;
   for (const size_t i : order) {
     if (!permuted.empty()) permuted += ' ';

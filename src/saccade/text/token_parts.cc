@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "saccade/core/ascii.h"
 #include "saccade/text/normalize.h"
 #include "saccade/text/sentences.h"
 #include "saccade/text/utf8.h"
@@ -33,17 +34,6 @@ Result<int64_t> room_beside_frame(int64_t frame, int64_t max_ids) {
   if (max_ids > frame) return max_ids - frame;
   return fail(ErrorCode::kUsage, "chunks of {} tokens have no room for text: start, end and prompt take {}",
               max_ids, frame);
-}
-
-// Returns the views of the words of a text whose white space is single spaces.
-std::vector<std::string_view> words_between_spaces(std::string_view text) {
-  std::vector<std::string_view> words;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find(' ', begin), text.size());
-    if (end > begin) words.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
 }
 
 // Returns chunks of `size` words, or `nullopt` as soon as a chunk has more than `room` tokens. Chunks of one
@@ -132,7 +122,7 @@ Result<std::vector<TokenizedText>> word_chunks(const Tokenizer& tokenizer, std::
   SACCADE_ASSIGN(const int64_t room, room_beside_frame(frame_size(whole), max_ids));
   if (whole.used <= room) return std::vector<TokenizedText>{std::move(whole)};
   const std::string spaced = collapse_white_space(to_valid_utf8(text));
-  const std::vector<std::string_view> words = words_between_spaces(spaced);
+  const std::vector<std::string_view> words = split_ascii(spaced, " ");
   std::optional<std::vector<TokenizedText>> runs;
   size_t tried = words.size();
   for (size_t parts = 2; !runs; ++parts) {  // ends with single words, which are always taken

@@ -6,8 +6,8 @@
 #include "lab/data/read_dataset.h"
 #include "lab/data/test_read.h"
 #include "lab/data/test_tar.h"
-#include "saccade/core/test_clock.h"
 #include "saccade/core/test_folder.h"
+#include "saccade/core/thread_seconds.h"
 
 namespace saccade::lab {
 namespace {
@@ -109,9 +109,9 @@ TEST(Layouts, CocoIdsMayBeHostile) {
       json += fmt::format("{}{{\"id\": {}, \"file_name\": \"{}.jpg\"}}", i == 0 ? "" : ",", i * step, i);
     }
     folder.write("images.json", json + "]}");
-    const double begun = test::thread_seconds();
+    const double begun = thread_seconds();
     EXPECT_EQ(read(folder, "images.json").as<CaptionedImages>().items.size(), 1U);
-    return test::thread_seconds() - begun;
+    return thread_seconds() - begun;
   };
   EXPECT_LT(seconds_with(buckets), 5 * seconds_with(1) + 0.1);
 }

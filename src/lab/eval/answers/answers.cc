@@ -115,7 +115,7 @@ QueryGroup group_of(int64_t words) {
 std::vector<size_t> shuffled(size_t count, SplitMix& random) {
   std::vector<size_t> order(count);
   std::iota(order.begin(), order.end(), size_t{0});
-  for (size_t i = count; i > 1; --i) std::swap(order[i - 1], order[random.below(static_cast<uint32_t>(i))]);
+  random.shuffle(order);
   return order;
 }
 

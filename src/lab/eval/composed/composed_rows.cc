@@ -202,8 +202,7 @@ Result<std::optional<TokenSimilarities>> token_similarities(const EncodedContext
         const auto picture = std::as_const(pictures.rows).row(p);
         for (int64_t w = words.begin[i]; w < words.begin[i + 1]; ++w) {
           const auto word = std::as_const(words.rows).row(w);
-          double cosine = 0;
-          for (size_t d = 0; d < word.size(); ++d) cosine += double{picture[d]} * double{word[d]};
+          const double cosine = dot_product(word, picture);
           const auto bin = static_cast<int64_t>(std::floor((cosine - kLow) / kWidth));
           ++counts[static_cast<size_t>(std::clamp<int64_t>(bin, 0, kBins - 1))];
           sum += cosine;

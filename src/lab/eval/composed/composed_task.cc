@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "lab/data/edit_queries.h"
+#include "lab/data/readers/reader.h"
 #include "saccade/core/ascii.h"
 
 namespace saccade::lab {
@@ -72,10 +73,7 @@ namespace {
 
 // Strips a text as CLIP4Cir's program does.
 std::string stripped(std::string_view text) {
-  constexpr std::string_view kEnds = ".?, ";
-  const size_t begin = text.find_first_not_of(kEnds);
-  if (begin == std::string_view::npos) return {};
-  return std::string(text.substr(begin, text.find_last_not_of(kEnds) - begin + 1));
+  return std::string(trim_ascii(text, ".?, "));
 }
 
 // Does what Python's capitalize() does: upper-case first letter, the others lower-case. Letters beyond ASCII
@@ -84,13 +82,6 @@ std::string capitalized(std::string text) {
   text = lower_ascii(text);
   if (!text.empty() && is_ascii_letter(text[0])) text[0] = static_cast<char>(text[0] - 'a' + 'A');
   return text;
-}
-
-std::string trimmed(std::string_view text) {
-  constexpr std::string_view kSpaces = " \t\r\n";
-  const size_t begin = text.find_first_not_of(kSpaces);
-  if (begin == std::string_view::npos) return {};
-  return std::string(text.substr(begin, text.find_last_not_of(kSpaces) - begin + 1));
 }
 
 std::string joined(std::span<const std::string> texts, std::string_view between) {
@@ -234,7 +225,7 @@ class TaskMaker {
 
   void add_asked(int64_t query, int64_t wording, std::vector<std::vector<std::string>> said) {
     for (std::vector<std::string>& texts : said) {
-      task_.empty_texts += trimmed(texts.front()).empty() ? 1 : 0;
+      task_.empty_texts += data::trim(texts.front()).empty() ? 1 : 0;
       task_.asked.push_back({query, wording, std::move(texts)});
     }
   }
@@ -257,7 +248,7 @@ std::vector<std::vector<std::string>> said_texts(std::span<const std::string> te
                                                  const ComposedProtocol& protocol) {
   std::vector<std::string> parts;
   for (const std::string& text : texts) {
-    if (!trimmed(text).empty()) parts.push_back(trimmed(text));
+    if (!data::trim(text).empty()) parts.emplace_back(data::trim(text));
   }
   std::vector<std::vector<std::string>> said = join(std::move(parts), protocol.join);
   if (protocol.concepts == SharedConcept::kAlone || shared_concept.empty()) return said;
@@ -268,7 +259,7 @@ std::vector<std::vector<std::string>> said_texts(std::span<const std::string> te
 }
 
 std::string as_sentence(std::string_view text) {
-  return capitalized(stripped(trimmed(text)));
+  return capitalized(stripped(data::trim(text)));
 }
 
 bool ComposedTask::has_targets() const {

@@ -129,10 +129,7 @@ class Corpus {
       return fail(ErrorCode::kUsage, "{} has other files, and no corpus.json: choose another folder",
                   folder.string());
     }
-    for (const char* part : {"documents", "pictures"}) {
-      fs::create_directories(folder / part, error);
-      if (error) return fail_errno(error.value(), "make " + (folder / part).string());
-    }
+    for (const char* part : {"documents", "pictures"}) SACCADE_TRY(make_folders(folder / part));
     SACCADE_ASSIGN(lock_, lock_file(folder / "lock", "writing this corpus"));
     settings_ = settings_of(loaded_, options_);
     if (!is_ours) return write_file_atomic(description, dump_json({{"settings", settings_}}, 2) + "\n");

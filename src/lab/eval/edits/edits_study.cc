@@ -21,12 +21,6 @@ namespace {
 constexpr const char* kReference = "reference";
 constexpr const char* kSum = "reference + text";
 
-double dot(std::span<const float> a, std::span<const float> b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * b[i];
-  return sum;
-}
-
 // Returns ranks from 1; equal values share the mean of their ranks.
 std::vector<double> ranks_of(std::span<const double> values) {
   std::vector<size_t> order(values.size());
@@ -198,8 +192,8 @@ Status EditsStudy::add_likeness(const EncodedContext& context, MatrixView<const 
   std::vector<std::array<double, 3>> values;          // cosine, the reference's, gain
   for (size_t q = 0; q < task.queries.size(); ++q) {
     const auto target = pictures.row(task.queries[q].targets.front());
-    const double cosine = dot(generated.row(static_cast<int64_t>(q)), target);
-    values.push_back({cosine, dot(pictures.row(task.queries[q].reference), target),
+    const double cosine = dot_product(generated.row(static_cast<int64_t>(q)), target);
+    values.push_back({cosine, dot_product(pictures.row(task.queries[q].reference), target),
                       1 / generated_rank[q] - 1 / sum_rank[q]});
     quality_[task.edits[q].id] = {.cosine = cosine, .rank = generated_rank[q]};
     groups[""].push_back(q);

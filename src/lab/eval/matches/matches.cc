@@ -166,8 +166,7 @@ MatchTask match_task(std::span<const DatasetItem> items, std::span<const int64_t
   std::vector<int64_t> order(static_cast<size_t>(task.classes));
   std::iota(order.begin(), order.end(), 0);
   SplitMix random(seed);
-  for (size_t i = order.size(); i > 1; --i)
-    std::swap(order[i - 1], order[random.below(static_cast<uint32_t>(i))]);
+  random.shuffle(order);
   task.learned.assign(order.size(), 0);
   for (size_t i = 0; i < order.size() / 2; ++i) task.learned[static_cast<size_t>(order[i])] = 1;
   return task;

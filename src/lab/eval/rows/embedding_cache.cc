@@ -5,6 +5,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "saccade/core/files/files.h"
 #include "saccade/core/files/temporary_files.h"
 #include "saccade/core/hash.h"
 
@@ -19,15 +20,6 @@ constexpr size_t kPendingBytes = size_t{64} << 20;
 constexpr std::chrono::hours kOldTemporary{24};
 constexpr size_t kNameDigits = 32;  // in names of spaces and of their files
 constexpr std::string_view kFileEnd = ".safetensors";
-
-std::string to_bytes(std::string_view hex) {
-  const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
-  std::string bytes;
-  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
-    bytes += static_cast<char>(digit(hex[i]) * 16 + digit(hex[i + 1]));
-  }
-  return bytes;
-}
 
 std::string to_hex(std::span<const std::byte> bytes) {
   std::string hex;
@@ -70,11 +62,8 @@ Result<EmbeddingCache> EmbeddingCache::open(const fs::path& folder, std::string_
   cache.dim_ = dim;
   cache.max_bytes_ = max_bytes;
   cache.space_folder_ = folder / sha256_hex(space).substr(0, kNameDigits);
+  SACCADE_TRY(make_folders(cache.space_folder_).in("cache of embeddings"));
   std::error_code error;
-  fs::create_directories(cache.space_folder_, error);
-  if (error) {
-    return fail(ErrorCode::kIo, "cache of embeddings {}: make folder: {}", folder.string(), error.message());
-  }
   std::vector<fs::path> paths;
   fs::directory_iterator entry(cache.space_folder_, error);
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
@@ -161,11 +150,11 @@ void EmbeddingCache::replace_segment(size_t segment) {
 }
 
 bool EmbeddingCache::has(const std::string& key) const {
-  return places_.contains(to_bytes(key));
+  return places_.contains(bytes_of_hex(key));
 }
 
 int64_t EmbeddingCache::find(const std::string& key, std::vector<float>& rows) {
-  const std::string bytes = to_bytes(key);
+  const std::string bytes = bytes_of_hex(key);
   const auto found = places_.find(bytes);
   if (found == places_.end()) return 0;
   const Place place = found->second;
@@ -189,7 +178,7 @@ int64_t EmbeddingCache::find(const std::string& key, std::vector<float>& rows) {
 }
 
 Status EmbeddingCache::add(const std::string& key, MatrixView<const float> rows) {
-  new_keys_.push_back(to_bytes(key));
+  new_keys_.push_back(bytes_of_hex(key));
   new_begin_.push_back(new_begin_.back() + rows.rows());
   for (int64_t r = 0; r < rows.rows(); ++r) {
     new_rows_.insert(new_rows_.end(), rows.row(r).begin(), rows.row(r).end());
@@ -208,7 +197,7 @@ Status EmbeddingCache::flush() {
     keys += new_keys_[i];
     const auto first = static_cast<size_t>(new_begin_[i]) * row_bytes;
     const auto end = static_cast<size_t>(new_begin_[i + 1]) * row_bytes;
-    checks += to_bytes(check_of(new_keys_[i], all.subspan(first, end - first)));
+    checks += bytes_of_hex(check_of(new_keys_[i], all.subspan(first, end - first)));
   }
   const auto items = static_cast<int64_t>(new_keys_.size());
   const std::vector<NamedTensor> tensors = {

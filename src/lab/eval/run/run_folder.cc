@@ -130,11 +130,7 @@ Result<MadeFolders> MadeFolders::make(const fs::path& folder) {
        path = path.parent_path()) {
     if (path.has_filename()) made.made_.push_back(path);
   }
-  fs::create_directories(folder, error);
-  if (error || !fs::is_directory(folder, error)) {
-    return fail(ErrorCode::kIo, "run folder {}: {}", folder.string(),
-                error ? error.message() : std::string("not a folder"));
-  }
+  SACCADE_TRY(make_folders(folder));
   return made;
 }
 
@@ -190,8 +186,7 @@ Status RunFolder::tidy(const std::set<std::string>& debris) {
   for (fs::directory_iterator entry(staging(), error), end; !error && entry != end; entry.increment(error)) {
     if (entry->path().filename() != kStagingFile) fs::remove_all(entry->path(), ignored);
   }
-  fs::create_directories(staging(), error);
-  if (error) return fail_errno(error.value(), staging().string() + ": make folder");
+  SACCADE_TRY(make_folders(staging()));
   return write_list();
 }
 
@@ -214,8 +209,7 @@ Result<fs::path> RunFolder::stage(const std::string& name) {
     return fail(ErrorCode::kUsage, "run folder {}: {} is not a folder", folder_.string(), parent.string());
   }
   fs::path staged = staging() / name;
-  fs::create_directories(staged.parent_path(), error);
-  if (error) return fail_errno(error.value(), staged.parent_path().string() + ": make folder");
+  SACCADE_TRY(make_folders(staged.parent_path()));
   return staged;
 }
 
@@ -231,8 +225,7 @@ Status RunFolder::publish(std::span<const std::string> names, std::string_view r
   if (error) return fail_errno(error.value(), (folder_ / kRunFile).string() + ": remove");
   for (const std::string& name : names) {
     const fs::path becomes = folder_ / name;
-    fs::create_directories(becomes.parent_path(), error);
-    if (error) return fail_errno(error.value(), becomes.parent_path().string() + ": make folder");
+    SACCADE_TRY(make_folders(becomes.parent_path()));
     fs::rename(staging() / name, becomes, error);
     if (error) return fail_errno(error.value(), becomes.string() + ": rename");
   }

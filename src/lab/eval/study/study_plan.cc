@@ -277,9 +277,7 @@ Result<StudyWork> plan_study(const StudyOptions& options, const CheckpointSource
       plan.models.push_back(std::move(model));
     }
   }
-  std::error_code error;
-  fs::create_directories(options.folder, error);
-  if (error) return fail_errno(error.value(), options.folder.string() + ": make folder");
+  SACCADE_TRY(make_folders(options.folder));
   SACCADE_ASSIGN(work.lock, lock_file(options.folder / kLockFile, "working on this study"));
   if (options.overwrite && there) SACCADE_TRY(remove_results(options.folder));
   SACCADE_TRY(save(work));

@@ -89,8 +89,7 @@ std::optional<AmbiguousScores> ambiguous_scores(std::vector<double> scores, doub
 std::vector<int64_t> sampled(std::vector<int64_t> items, uint64_t seed) {
   if (std::ssize(items) <= kMapPoints) return items;
   SplitMix random(seed);
-  for (size_t i = items.size() - 1; i > 0; --i)
-    std::swap(items[i], items[random.below(static_cast<uint32_t>(i + 1))]);
+  random.shuffle(items);
   items.resize(kMapPoints);
   return items;
 }

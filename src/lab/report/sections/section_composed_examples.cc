@@ -116,12 +116,12 @@ class Writer {
   void collect() {
     for (const auto& [place, example] : group_.examples) {
       const Json& any = example.any();
-      for (const Json* number : {&json_member(any, "reference_item"), &json_member(any, "generated_item")}) {
+      for (const Json* number : {&member(any, "reference_item"), &member(any, "generated_item")}) {
         add(*number);
       }
       add(first_target(any));
       for (const Json& line : example.lines) {
-        for (const Json& answer : first_answers(line)) add(json_member(answer, "item"));
+        for (const Json& answer : first_answers(line)) add(member(answer, "item"));
       }
     }
   }
@@ -134,12 +134,12 @@ class Writer {
 
  private:
   static Json first_target(const Json& line) {
-    const Json& targets = json_member(line, "target_items");
+    const Json& targets = member(line, "target_items");
     return targets.is_array() && !targets.empty() ? targets.front() : Json();
   }
   static std::vector<Json> first_answers(const Json& line) {
     std::vector<Json> answers;
-    const Json& top = json_member(line, "top");
+    const Json& top = member(line, "top");
     for (size_t i = 0; top.is_array() && i < top.size() && i < kShownAnswers; ++i) answers.push_back(top[i]);
     return answers;
   }
@@ -159,23 +159,23 @@ class Writer {
   [[nodiscard]] std::string example_html(const Example& example) const {
     const Json& any = example.any();
     std::string words;
-    const Json& texts = json_member(any, "texts");
+    const Json& texts = member(any, "texts");
     for (const Json& text : texts) {
       if (text.is_string()) words += (words.empty() ? "" : " / ") + text.get<std::string>();
     }
     std::string html = "<article class=\"example\"><ol class=\"strip five\">\n";
-    html += fmt::format("<li>{}reference</li>\n", tile(json_member(any, "reference_item")));
+    html += fmt::format("<li>{}reference</li>\n", tile(member(any, "reference_item")));
     if (const Json target = first_target(any); !target.is_null()) {
       html += fmt::format("<li class=\"right\">{}meant</li>\n", tile(target));
     }
-    if (const Json& generated = json_member(any, "generated_item"); !generated.is_null()) {
+    if (const Json& generated = member(any, "generated_item"); !generated.is_null()) {
       html += fmt::format("<li>{}generated</li>\n", tile(generated));
     }
     html += fmt::format("</ol>\n<p>{}</p>\n", escape_html(shortened(words, 300)));
     for (size_t i = 0; i < group_.shown.size(); ++i) {
       const Json& line = example.lines[i];
       if (line.is_null()) continue;
-      const Json& ranks = json_member(line, "ranks");
+      const Json& ranks = member(line, "ranks");
       const double rank =
           ranks.is_array() && !ranks.empty() && ranks.front().is_number() ? ranks.front().get<double>() : NAN;
       html += fmt::format("<h4>{} <span class=\"tag{}\">{}</span></h4>\n<ol class=\"strip five\">\n",
@@ -183,10 +183,10 @@ class Writer {
                           std::isfinite(rank) ? "rank " + number_text(rank, Unit::kNumber) : "kept back");
       int number = 0;
       for (const Json& answer : first_answers(line)) {
-        const Json& right = json_member(answer, "right");
+        const Json& right = member(answer, "right");
         html += fmt::format("<li{}>{}{}</li>\n",
                             right.is_boolean() && right.get<bool>() ? " class=\"right\"" : "",
-                            tile(json_member(answer, "item")), ++number);
+                            tile(member(answer, "item")), ++number);
       }
       html += "</ol>\n";
     }

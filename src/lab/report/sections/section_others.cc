@@ -126,7 +126,7 @@ Chart loss_chart(const ReportFolder& training, const std::string& name) {
 std::string held_out_protocols(const ReportFolder& training) {
   std::set<std::string> names;
   for (const Json& line : training.evaluations) {
-    const Json& sets = json_member(line, "held_out");
+    const Json& sets = member(line, "held_out");
     if (!sets.is_array()) continue;
     for (const Json& set : sets) {
       const std::string name = json_text(set, "protocol");
@@ -143,7 +143,7 @@ Chart held_out_chart(const ReportFolder& training, const std::string& name) {
                             held_out_protocols(training));
   chart.data = training_table("held-out-" + name);
   for (const Json& line : training.evaluations) {
-    const Json& sets = json_member(line, "held_out");
+    const Json& sets = member(line, "held_out");
     if (!sets.is_array()) continue;
     for (const Json& set : sets) {
       for (const Direction direction : kBothDirections) {
@@ -153,7 +153,7 @@ Chart held_out_chart(const ReportFolder& training, const std::string& name) {
           series = chart.legend.insert(series, Series{label, chart.legend.size()});
         }
         add_training_row(chart.data, label, series->colour, json_number(line, "step"),
-                         json_number(json_member(set, direction_name(direction)), "r1"));
+                         json_number(member(set, direction_name(direction)), "r1"));
       }
     }
   }

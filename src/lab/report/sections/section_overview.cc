@@ -57,10 +57,8 @@ void own_colours(std::vector<OverviewRow>& rows) {
 }
 
 Cell headline_cell(const Headline* one, Unit unit) {
-  if (one == nullptr) return figure_cell(Figure::kNone, Figure::kNone, Figure::kNone, unit);
-  const Figure figure = {
-      .value = one->value, .low = one->low, .high = one->high, .wilson_high = one->wilson_high};
-  Cell cell = figure_cell(&figure, unit);
+  Cell cell = figure_cell(one == nullptr ? nullptr : &one->figure, unit);
+  if (one == nullptr) return cell;
   if (one->best) {
     const size_t end = cell.html.find(" <small>");
     const std::string value = cell.html.substr(0, end);
@@ -121,9 +119,9 @@ Chart overview_chart(const std::vector<HeadlineColumn>& columns, const std::vect
     for (const OverviewRow& row : rows) {
       if (row.cells[c] == nullptr) continue;
       const Headline& one = *row.cells[c];
-      chart.data.rows.push_back({text_cell(groups.back()), text_cell(series_key(row.series)),
-                                 text_cell(row.series.name),
-                                 figure_cell(one.value, one.low, one.high, Unit::kShare)});
+      chart.data.rows.push_back(
+          {text_cell(groups.back()), text_cell(series_key(row.series)), text_cell(row.series.name),
+           figure_cell(one.figure.value, one.figure.low, one.figure.high, Unit::kShare)});
     }
   }
   for (const OverviewRow& row : rows) {

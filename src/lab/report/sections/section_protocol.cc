@@ -45,7 +45,7 @@ std::string checkpoint_html(const RunCheckpoint& checkpoint) {
 
 // Returns one sentence or several: the field is a text, or a list of texts.
 std::string description_html(const Json& protocol) {
-  const Json& description = json_member(protocol, "description");
+  const Json& description = member(protocol, "description");
   std::string html;
   if (description.is_string())
     html = fmt::format("<p class=\"words\">{}</p>\n", escape_html(description.get<std::string>()));

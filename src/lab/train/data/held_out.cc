@@ -5,11 +5,11 @@
 #include "saccade/core/hash.h"
 
 namespace saccade::lab {
-namespace {
-
 Json recall_json(const Recall& recall) {
   return Json{{"queries", recall.queries}, {"r1", recall.r1}, {"r5", recall.r5}, {"r10", recall.r10}};
 }
+
+namespace {
 
 Result<Recall> parse_recall(const Json& json) {
   Recall recall;

@@ -18,8 +18,9 @@ inline constexpr const char* kHeldOutProtocol = "one-caption";
 // Returns run.json's "held_out_protocol": the protocol's name, and its description.
 Json held_out_protocol_json();
 
-// Returns [{"name", "protocol", "images", "t2i": {"queries", "r1", "r5", "r10"}, "i2t"}, ...], as in
-// metrics.jsonl.
+// Returns {"queries", "r1", "r5", "r10"}.
+Json recall_json(const Recall& recall);
+// Returns [{"name", "protocol", "images", "t2i": recall_json, "i2t"}, ...], as in metrics.jsonl.
 Json held_out_json(const std::vector<OneCaptionRecall>& recalls);
 // Parses that form; kBadData for any other.
 Result<std::vector<OneCaptionRecall>> parse_held_out(const Json& json);

@@ -385,6 +385,18 @@ TensorView view_of(const torch::Tensor& tensor) {
   return nn::view_of(borrow_torch(tensor));
 }
 
+Status write_torch_map(const std::filesystem::path& path, const TorchMap& tensors,
+                       std::optional<at::ScalarType> dtype,
+                       const std::map<std::string, std::string>& metadata) {
+  std::vector<torch::Tensor> kept;
+  std::vector<NamedTensor> named;
+  for (const auto& [name, tensor] : tensors) {
+    kept.push_back(tensor.detach().to(at::kCPU, dtype.value_or(tensor.scalar_type())).contiguous());
+    named.push_back({name, view_of(kept.back())});
+  }
+  return write_safetensors(path, named, metadata);
+}
+
 InitializedParameters::InitializedParameters(uint64_t seed, torch::Device device)
     : generator_(at::detail::createCPUGenerator(seed)), device_(device) {}
 

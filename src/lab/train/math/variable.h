@@ -6,6 +6,7 @@
 // of nn/kernels/kernels.h instead, with gradients of their own, once differentiable.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
@@ -97,6 +98,10 @@ Result<TorchMap> torch_tensors(const SafeTensors& file);
 // Returns the view that write_safetensors takes. The tensor must be contiguous, on the CPU, and outlive the
 // view.
 TensorView view_of(const torch::Tensor& tensor);
+// Writes tensors of any device as safetensors, converted to `dtype`; `nullopt` keeps the type of each.
+Status write_torch_map(const std::filesystem::path& path, const TorchMap& tensors,
+                       std::optional<at::ScalarType> dtype = std::nullopt,
+                       const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
 
 // Random parameters that require gradients. The values depend on `seed` and the order of the calls alone, not
 // on the device to which they are then moved.

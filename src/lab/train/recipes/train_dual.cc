@@ -29,10 +29,6 @@ using torch::Tensor;
 // CLIP's bound on exp(logit_scale) (Radford et al. 2021, section 2.5).
 constexpr double kMaxLogitScale = 4.605170185988092;  // log(100)
 
-MatrixView<const float> view(const Tensor& rows) {
-  return {rows.data_ptr<float>(), rows.size(0), rows.size(1)};
-}
-
 at::ScalarType torch_type(WeightsFormat format) {
   if (format == WeightsFormat::kFp16) return at::kHalf;
   return format == WeightsFormat::kBf16 ? at::kBFloat16 : at::kFloat;
@@ -82,13 +78,7 @@ class DualTask : public TrainingTask {
     for (const auto& [name, content] : setup_.auxiliary_files) {
       SACCADE_TRY(write_file_atomic(folder / name, content));
     }
-    std::vector<Tensor> kept;
-    std::vector<NamedTensor> named;
-    for (const auto& [name, tensor] : parameters_) {
-      kept.push_back(tensor.detach().to(at::kCPU, torch_type(options_.weights)).contiguous());
-      named.push_back({name, view_of(kept.back())});
-    }
-    return write_safetensors(folder / "model.safetensors", named, {{"format", "pt"}});
+    return write_torch_map(folder / "model.safetensors", parameters_, torch_type(options_.weights));
   }
 
  private:
@@ -242,9 +232,6 @@ Result<DualTrainingReport> train(const DualTrainingOptions& options, int threads
 }  // namespace
 
 Json dual_training_json(const DualTrainingReport& report) {
-  const auto recall_json = [](const Recall& recall) {
-    return Json{{"queries", recall.queries}, {"r1", recall.r1}, {"r5", recall.r5}, {"r10", recall.r10}};
-  };
   Json best = Json::array();
   for (const OneCaptionRecall& set : report.best) {
     best.push_back({{"name", set.name},

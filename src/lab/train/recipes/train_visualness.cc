@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/data/dataset_json.h"
 #include "lab/train/data/visualness_data.h"
 #include "lab/train/loop.h"
 #include "lab/train/math/device.h"
@@ -66,8 +67,8 @@ TrainingLoopOptions loop_options(const VisualnessTrainingOptions& options, const
 
 // Copies the last stage's best checkpoint as the run's result.
 Status copy_model(const fs::path& from, const fs::path& to) {
+  SACCADE_TRY(make_folders(to));
   std::error_code error;
-  fs::create_directories(to, error);
   for (fs::directory_iterator entry(from, error), end; !error && entry != end; entry.increment(error)) {
     SACCADE_ASSIGN(const std::string content, read_file(entry->path(), int64_t{1} << 40));
     SACCADE_TRY(write_file_atomic(to / entry->path().filename(), content));
@@ -139,15 +140,10 @@ Result<VisualnessTrainingReport> train(const VisualnessTrainingOptions& options,
 Json visualness_training_json(const VisualnessTrainingReport& report) {
   Json stages = Json::array();
   for (const VisualnessStageReport& stage : report.stages) {
-    Json excluded = Json::array();
-    for (const Exclusion& exclusion : stage.excluded) {
-      excluded.push_back(
-          {{"reason", exclusion.reason}, {"count", exclusion.count}, {"examples", exclusion.examples}});
-    }
     stages.push_back({{"name", stage.name},
                       {"visual", stage.visual},
                       {"non_visual", stage.non_visual},
-                      {"excluded", std::move(excluded)},
+                      {"excluded", exclusions_json(stage.excluded)},
                       {"steps", stage.steps},
                       {"best_step", stage.best_step},
                       {"last_loss", stage.last_loss},

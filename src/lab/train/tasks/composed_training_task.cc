@@ -28,10 +28,6 @@ constexpr int64_t kMappedBytes = int64_t{256} << 20;
 constexpr int64_t kMaxFileBytes = int64_t{256} << 20;  // limit for a config or a tokenizer's file
 constexpr const char* kPrefix = "composer.";           // prefix of a composer's parameters
 
-MatrixView<const float> view(const Tensor& rows) {
-  return {rows.data_ptr<float>(), rows.size(0), rows.size(1)};
-}
-
 bool is_of_text_tower(const std::string& name) {
   return name.starts_with("text_model.") || name.starts_with("text_projection.") || name == "logit_scale";
 }
@@ -343,13 +339,7 @@ Status ComposedTrainingTask::write_encoder(const fs::path& folder) const {
     return {};
   }
   for (const auto& [name, content] : files_) SACCADE_TRY(write_file_atomic(folder / name, content));
-  std::vector<Tensor> kept;
-  std::vector<NamedTensor> named;
-  for (const auto& [name, tensor] : tower_parameters_) {
-    kept.push_back(tensor.detach().to(at::kCPU));
-    named.push_back({name, view_of(kept.back())});
-  }
-  return write_safetensors(folder / "model.safetensors", named, {{"format", "pt"}});
+  return write_torch_map(folder / "model.safetensors", tower_parameters_);
 }
 
 Status ComposedTrainingTask::write_model(const fs::path& folder) const {

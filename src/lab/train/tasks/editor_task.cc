@@ -216,14 +216,7 @@ Status EditorTask::write_model(const fs::path& folder) const {
       write_file_atomic(folder / "config.json", dump_json(editor_config_json(data_.config), 2) + "\n"));
   SACCADE_TRY(
       write_file_atomic(folder / "frozen.json", dump_json({{"path", data_.config.frozen.path}}, 2) + "\n"));
-  std::vector<Tensor> kept;
-  std::vector<NamedTensor> named;
-  kept.reserve(parameters_.size());
-  for (const auto& [name, tensor] : parameters_) {
-    kept.push_back(tensor.detach().to(at::kCPU).contiguous());
-    named.push_back({name, view_of(kept.back())});
-  }
-  return write_safetensors(folder / "model.safetensors", named, {{"format", "pt"}});
+  return write_torch_map(folder / "model.safetensors", parameters_);
 }
 
 }  // namespace saccade::lab

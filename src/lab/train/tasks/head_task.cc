@@ -29,17 +29,9 @@ constexpr int64_t kRowsAtOnce = 4096;
 constexpr int64_t kMappedBytes = int64_t{8} << 20;
 constexpr int64_t kWitnesses = 8;  // rows that conformance is checked by
 
-MatrixView<const float> view(const Tensor& rows) {
-  return {rows.data_ptr<float>(), rows.size(0), rows.size(1)};
-}
-
 // Returns true for the parameter names of QFormerOf.
 bool of_qformer(const std::string& parameter) {
   return parameter == "query_tokens" || parameter.starts_with("qformer.");
-}
-
-Tensor torch_copy(const Matrix<float>& rows) {
-  return torch::from_blob(const_cast<float*>(rows.data()), {rows.rows(), rows.columns()}).clone();
 }
 
 }  // namespace
@@ -263,30 +255,22 @@ Status HeadTask::write_model(const fs::path& folder) const {
     SACCADE_TRY(
         write_file_atomic(folder / "frozen.json", dump_json({{"path", config_.frozen->path}}, 2) + "\n"));
   }
-  std::vector<Tensor> kept;
-  std::vector<NamedTensor> named;
-  kept.reserve(parameters_.size() + 6);
-  const auto add = [&](const std::string& name, const Tensor& tensor) {
-    kept.push_back(tensor.detach().to(at::kCPU).contiguous());
-    named.push_back({name, view_of(kept.back())});
-  };
-  for (const auto& [name, tensor] : parameters_) add(name, tensor);
-  SACCADE_TRY(write_safetensors(folder / "model.safetensors", named, {{"format", "pt"}}));
+  SACCADE_TRY(write_torch_map(folder / "model.safetensors", parameters_));
 
   // Writes libtorch's outputs for a few features, for `model conform`.
-  named.clear();
   const Matrix<float> image_features = features_.image_rows(0, std::min(kWitnesses, features_.images()));
   const Matrix<float> text_features = features_.text_rows(0, std::min(kWitnesses, features_.texts()));
   const Tensor images = rows_of(image_features, true);
   const Tensor texts = rows_of(text_features, false);
   const Tensor logits = at::matmul(texts, images.t()) * head_.log_scale().tensor().exp();
-  add("image_features", torch_copy(image_features));
-  add("text_features", torch_copy(text_features));
-  add("image_embeds", images);
-  add("text_embeds", texts);
-  add("logits_per_text", logits);
-  add("logits_per_image", logits.t());
-  return write_safetensors(folder / "io.safetensors", named);
+  return write_torch_map(folder / "io.safetensors",
+                         {{"image_features", torch_copy(image_features)},
+                          {"text_features", torch_copy(text_features)},
+                          {"image_embeds", images},
+                          {"text_embeds", texts},
+                          {"logits_per_text", logits},
+                          {"logits_per_image", logits.t()}},
+                         std::nullopt, {});
 }
 
 }  // namespace saccade::lab

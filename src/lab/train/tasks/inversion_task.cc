@@ -46,10 +46,6 @@ std::pair<float, float> normal_pair(KeyedRandom& random) {
   return {static_cast<float>(radius * std::cos(angle)), static_cast<float>(radius * std::sin(angle))};
 }
 
-Tensor torch_copy(const Matrix<float>& rows) {
-  return torch::from_blob(const_cast<float*>(rows.data()), {rows.rows(), rows.columns()}).clone();
-}
-
 }  // namespace
 
 Result<std::unique_ptr<FrozenTextTower>> open_frozen_text_tower(const fs::path& folder,

@@ -73,13 +73,6 @@ constexpr std::array kSchema = {
     SchemaObject{"removed_hash", "CREATE INDEX removed_hash ON removed (hash)", kFactsSince},
 };
 
-ErrorCode code_from_name(std::string_view name) {
-  for (int code = 0; code <= static_cast<int>(ErrorCode::kInternal); ++code) {
-    if (error_name(static_cast<ErrorCode>(code)) == name) return static_cast<ErrorCode>(code);
-  }
-  return ErrorCode::kInternal;
-}
-
 Result<LateSettings> parse_late(const Json& json) {
   LateSettings late;
   SACCADE_ASSIGN(late.precision, name_field<RowPrecision>(json, "precision"));
@@ -503,7 +496,7 @@ Item read_item(const Statement& statement) {
 Failure read_failure(const Statement& statement) {
   Failure failure;
   failure.path = statement.text(0);
-  failure.code = code_from_name(statement.text(1));
+  failure.code = error_code_of(statement.text(1));
   failure.reason = statement.text(2);
   failure.size = statement.integer(3);
   failure.mtime_ns = statement.integer(4);

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "saccade/core/test_clock.h"
+#include "saccade/core/thread_seconds.h"
 
 namespace saccade {
 namespace {
@@ -66,13 +66,13 @@ TEST(IgnoreRules, AHundredThousandLinesCostLittle) {
     lines += "picture-" + std::to_string(i) + (i % 3 == 0 ? ".jpg\n" : "/below/\n");
   lines += "*.cr2\n!picture-30.jpg\n";
   const IgnoreRules rules{std::string_view(lines)};
-  const double start = test::thread_seconds();
+  const double start = thread_seconds();
   int excluded = 0;
   for (int i = 0; i < 10'000; ++i) {
     excluded += rules.decide("a/b/picture-" + std::to_string(i) + ".jpg", false).value_or(false) ? 1 : 0;
   }
   EXPECT_EQ(excluded, 3'334 - 1);  // every third, but the one that is taken back
-  EXPECT_LT(test::thread_seconds() - start, 1.0);
+  EXPECT_LT(thread_seconds() - start, 1.0);
 }
 
 // Many stars against what nearly matches: no exponential search.
@@ -80,14 +80,14 @@ TEST(IgnoreRules, StarsDoNotExplode) {
   std::string pattern;
   for (int i = 0; i < 200; ++i) pattern += "*a";
   const std::string text(2000, 'a');
-  const double start = test::thread_seconds();
+  const double start = thread_seconds();
   EXPECT_FALSE(glob_matches(pattern + "b", text));
   std::string folders;
   for (int i = 0; i < 100; ++i) folders += "**/a/";
   std::string path;
   for (int i = 0; i < 500; ++i) path += "a/";
   EXPECT_FALSE(glob_matches(folders + "b", path + "c"));
-  EXPECT_LT(test::thread_seconds() - start, 1.0);
+  EXPECT_LT(thread_seconds() - start, 1.0);
 }
 
 }  // namespace

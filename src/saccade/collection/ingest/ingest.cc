@@ -22,6 +22,7 @@
 #include "saccade/collection/ingest/ingest_video.h"
 #include "saccade/collection/ingest/walk.h"
 #include "saccade/collection/rows/late_item.h"
+#include "saccade/core/ascii.h"
 #include "saccade/core/counts.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
@@ -42,10 +43,7 @@ Error no_such_input() {
 
 std::string trimmed(std::string_view text) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // a byte order mark
-  constexpr std::string_view kSpace = " \t\r\n\f\v";
-  const size_t first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return {};
-  return std::string(text.substr(first, text.find_last_not_of(kSpace) - first + 1));
+  return std::string(trim_ascii(text));
 }
 
 class Run {

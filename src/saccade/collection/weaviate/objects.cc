@@ -48,13 +48,6 @@ Json replication(const Address& address) {
 
 }  // namespace
 
-const Json& member(const Json& value, std::string_view name) {
-  static const Json kNull;
-  if (!value.is_object()) return kNull;
-  const auto found = value.find(std::string(name));
-  return found == value.end() ? kNull : *found;
-}
-
 std::string uuid_of(std::string_view class_name, std::string_view stored) {
   static const std::string space = name_uuid(kUrlNamespace, "saccade:collection");
   return name_uuid(space, fmt::format("{}\n{}", class_name, stored));

@@ -32,9 +32,6 @@
 
 namespace saccade::weaviate {
 
-// Returns a member of an object; null if the value is no object or lacks it.
-const Json& member(const Json& value, std::string_view name);
-
 std::string uuid_of(std::string_view class_name, std::string_view stored);
 int64_t id_of(std::string_view uuid);
 

@@ -47,13 +47,6 @@ constexpr std::string_view kKeptKind = "kept";
 constexpr std::string_view kFields = "{item _additional{id}}";
 constexpr std::string_view kFieldsWithRow = "{item row _additional{id}}";
 
-ErrorCode code_of(std::string_view name) {
-  for (int code = 0; code <= static_cast<int>(ErrorCode::kInternal); ++code) {
-    if (error_name(static_cast<ErrorCode>(code)) == name) return static_cast<ErrorCode>(code);
-  }
-  return ErrorCode::kInternal;
-}
-
 std::string row_text(std::span<const float> row) {
   std::string text;
   for (const float value : row) text += fmt::format("{}{}", text.empty() ? "" : ",", value);
@@ -207,7 +200,7 @@ Json failure_note(const Failure& failure) {
 Failure failure_of_note(const std::string& path, const Json& note) {
   Failure failure;
   failure.path = path;
-  failure.code = code_of(json_field_or<std::string>(note, "code", "").value_or(""));
+  failure.code = error_code_of(json_field_or<std::string>(note, "code", "").value_or(""));
   failure.reason = json_field_or<std::string>(note, "reason", "").value_or("");
   failure.size = json_field_or<int64_t>(note, "size", kUnknownState).value_or(kUnknownState);
   failure.mtime_ns = json_field_or<int64_t>(note, "mtime_ns", kUnknownState).value_or(kUnknownState);

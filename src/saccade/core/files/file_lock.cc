@@ -51,9 +51,7 @@ Result<Descriptor> lock_file(const std::filesystem::path& path, std::string_view
 
 Result<Descriptor> wait_for_lock_file(const std::filesystem::path& path, const std::stop_token& stop,
                                       const std::function<void()>& waiting) {
-  std::error_code error;
-  std::filesystem::create_directories(path.parent_path(), error);
-  if (error) return fail_errno(error.value(), path.parent_path().string());
+  SACCADE_TRY(make_folders(path.parent_path()));
   for (;;) {
     Result<std::optional<Descriptor>> lock = try_lock_file(path);
     if (!lock && lock.error().code == ErrorCode::kUnsupported) return Descriptor();

@@ -104,7 +104,7 @@ void remove_temporaries(const std::filesystem::path& file) {
 Status make_folders(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) return fail(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
+  if (error) return fail(ErrorCode::kIo, "{}: make folder: {}", folder.string(), error.message());
   return {};
 }
 

@@ -51,7 +51,7 @@ class MappedFile {
 // Reads a regular file; kLimit if it has more than max_bytes.
 Result<std::string> read_file(const std::filesystem::path& path, int64_t max_bytes = int64_t{1} << 30);
 
-// Creates the folder, and those above it, unless it is there; kIo with its name.
+// Creates the folder, and those above it, unless it is there; kIo with its name and the reason.
 Status make_folders(const std::filesystem::path& folder);
 
 // Checks that an external name is a single file name in any folder: not empty, "." or "..", without "/" and

@@ -6,7 +6,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <thread>
-#include <time.h>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -16,6 +15,7 @@
 #include "saccade/core/files/files.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
+#include "saccade/core/thread_seconds.h"
 #include "saccade/image/decode/hostile_pictures.h"
 #include "saccade/image/decode/jpeg_scans.h"
 #include "saccade/image/decode/process/decoder_pool.h"
@@ -353,13 +353,6 @@ TEST(Decode, ShrinksOnLoadNoFurtherThanAsked) {
   EXPECT_EQ(small->original_height, 410);
   const auto whole = decode(encoded(gradient(300, 199, 3), ".jpg"), options);
   EXPECT_EQ(whole->image.height, 199);
-}
-
-// Returns processor time, independent of other load on the machine.
-double thread_seconds() {
-  timespec now = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 constexpr std::string_view kSvgHead =

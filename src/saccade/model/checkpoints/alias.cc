@@ -62,9 +62,7 @@ Status set_checkpoint_alias(const std::string& name, const std::string& target) 
     return fail(ErrorCode::kUsage, "\"{}\" is neither an absolute path nor OWNER/NAME", target);
   }
   SACCADE_ASSIGN(const fs::path folder, alias_folder());
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return fail_errno(error.value(), folder.string());
+  SACCADE_TRY(make_folders(folder));
   return write_file_atomic(folder / name, target);
 }
 

@@ -48,9 +48,7 @@ KnownFiles read_record(const fs::path& path) {
 void write_record(const fs::path& path, const fs::path& folder, const KnownFiles& known) {
   Json files = Json::object();
   for (const auto& [name, file] : known) files[name] = {{"stamp", file.stamp}, {"sha256", file.sha256}};
-  std::error_code error;
-  fs::create_directories(path.parent_path(), error);
-  if (error) return;
+  if (!make_folders(path.parent_path())) return;
   (void)write_file_atomic(path, dump_json({{"folder", folder.string()}, {"files", files}}, 2) + "\n");
   remove_temporaries(path);  // of processes that were killed here
 }

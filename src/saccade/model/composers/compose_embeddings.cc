@@ -43,8 +43,7 @@ Result<std::vector<float>> compose_rows(Compose method, ComposeWeights weights,
                   "be negative",
                   of_text, of_picture);
     }
-    double cosine = 0;
-    for (size_t i = 0; i < picture.size(); ++i) cosine += double{picture[i]} * double{text[i]};
+    const double cosine = dot_product(picture, text);
     const double angle = std::acos(std::clamp(cosine, -1.0, 1.0));
     const double share = of_text / sum;
     if (std::sin(angle) > kShortestSum) {

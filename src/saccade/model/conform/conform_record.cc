@@ -45,9 +45,7 @@ Result<ConformanceRecord> read_record(const fs::path& path) {
 }
 
 Status write_record(const fs::path& folder, const ConformanceRecord& record) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return fail_errno(error.value(), folder.string() + ": make folder");
+  SACCADE_TRY(make_folders(folder));
   const Json json = {
       {"fingerprint", record.fingerprint}, {"stamps", record.stamps}, {"results", conformance_json(record)}};
   return write_file_atomic(folder / (record.fingerprint + ".json"), dump_json(json, 2) + "\n");

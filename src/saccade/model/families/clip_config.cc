@@ -26,10 +26,6 @@ Status check_resnet(const ResNetShape& shape) {
 Result<ClipConfig> checked(ClipConfig config) {
   SACCADE_TRY(config.resnet ? check_resnet(*config.resnet) : check_tower("vision", config.vision));
   SACCADE_TRY(check_tower("text", config.text));
-  const auto in_range = [](const char* name, int64_t value, int64_t low, int64_t high) -> Status {
-    if (value >= low && value <= high) return {};
-    return fail(ErrorCode::kBadData, "{} is {}, expected {} to {}", name, value, low, high);
-  };
   SACCADE_TRY(in_range("image size", config.image_size, 1, 4096));
   SACCADE_TRY(in_range("patch size", config.patch_size, 1, config.image_size));
   SACCADE_TRY(in_range("number of channels", config.channels, 3, 3));

@@ -16,13 +16,6 @@ namespace {
 constexpr std::array kQueries = {std::pair{ColPaliQueries::kHuggingFace, "hugging_face"},
                                  std::pair{ColPaliQueries::kColPaliEngine, "colpali_engine"}};
 
-const Json& member(const Json& object, const char* key) {
-  static const Json kNull;
-  if (!object.is_object()) return kNull;
-  const auto found = object.find(key);
-  return found == object.end() ? kNull : *found;
-}
-
 // Reads PaliGemma's own config: "vlm_config" of ColPali's.
 Status read_paligemma(const Json& config, ColPaliConfig& result) {
   SACCADE_ASSIGN(const Json vision, required_section(config, "vision_config"));

@@ -66,9 +66,7 @@ std::optional<PrecisionChoice> recall(const fs::path& memory, const std::string&
 }
 
 void remember(const fs::path& memory, const std::string& key, const PrecisionChoice& choice) {
-  std::error_code error;
-  fs::create_directories(memory, error);
-  if (error) return;
+  if (!make_folders(memory)) return;
   const Json record = {
       {"key", key}, {"precision", enum_name(choice.taken)}, {"measured", precision_choice_text(choice)}};
   (void)write_file_atomic(record_of(memory, key), dump_json(record, 2) + "\n");

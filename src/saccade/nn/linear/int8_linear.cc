@@ -13,13 +13,6 @@
 namespace saccade::nn {
 namespace {
 
-// Calls body(item, worker) for each item, on the workspace's threads if there is a workspace.
-template <typename Body>
-void for_items(Workspace* workspace, int64_t count, const Body& body) {
-  if (workspace != nullptr) return workspace->workers().run(count, body);
-  for (int64_t item = 0; item < count; ++item) body(item, 0);
-}
-
 // Returns the factor of each input: the norm of its weights, each relative to its output's largest, divided
 // by the largest such norm. An input without weights gets 0, so it can have any magnitude without costing the
 // others precision. squares: [panels, in], one row per panel of outputs.

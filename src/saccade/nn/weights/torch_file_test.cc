@@ -12,7 +12,7 @@
 
 #include "saccade/core/files/files.h"
 #include "saccade/core/source_dir.h"
-#include "saccade/core/test_clock.h"
+#include "saccade/core/thread_seconds.h"
 #include "saccade/nn/weights/pickle.h"
 #include "saccade/nn/weights/zip_archive.h"
 
@@ -245,9 +245,9 @@ TEST(Pickle, MemoKeysMayBeHostile) {
     for (uint32_t i = 0; i < kReferences; ++i) {
       pickle.append("j").append(raw(uint32_t{i % kKeys} * step)).append("0");
     }
-    const double begun = test::thread_seconds();
+    const double begun = thread_seconds();
     const auto graph = read_pickle(bytes_of(pickle + "."));
-    const double seconds = test::thread_seconds() - begun;
+    const double seconds = thread_seconds() - begun;
     EXPECT_TRUE(graph) << graph.error().message;
     EXPECT_TRUE(graph && graph->nodes.size() == 1);
     return seconds;

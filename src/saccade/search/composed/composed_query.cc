@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/counts.h"
 #include "saccade/core/rows.h"
 #include "saccade/model/composers/composer.h"
@@ -25,11 +26,10 @@ constexpr size_t kShownPatches = 4;  // of a word, in text for people
 // Empty if the words' tokens differ from the text's.
 std::vector<std::pair<size_t, size_t>> token_stretches(const Tokenizer& tokenizer, const std::string& text,
                                                        const TokenizedText& tokens) {
-  constexpr std::string_view kSpaces = " \t\r\n\f\v";
   std::vector<std::pair<size_t, size_t>> stretches;
   size_t at = 0;
-  while ((at = text.find_first_not_of(kSpaces, at)) != std::string::npos) {
-    const size_t end = std::min(text.find_first_of(kSpaces, at), text.size());
+  while ((at = text.find_first_not_of(kAsciiSpace, at)) != std::string::npos) {
+    const size_t end = std::min(text.find_first_of(kAsciiSpace, at), text.size());
     const TokenizedText word = tokenizer.encode(text.substr(at, end - at), kWholeText);
     stretches.insert(stretches.end(), static_cast<size_t>(word.used), {at, end});
     at = end;

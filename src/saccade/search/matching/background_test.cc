@@ -153,7 +153,7 @@ class BackgroundTest : public testing::Test {
     return std::make_shared<const Background>(*std::move(background));
   }
   Result<SearchAnswer> ask(const std::string& text, std::optional<double> cut = {},
-                           HitOrder order = HitOrder::kScore, int64_t k = 10, double words = 0) {
+                           Order order = Order::kScore, int64_t k = 10, double words = 0) {
     const CollectionReader collection = open();
     SearchQuery query;
     query.text = text;
@@ -227,7 +227,7 @@ TEST_F(BackgroundTest, ACutLeavesOutWhatIsNotLikelyEnough) {
   const auto all = ask("thing7");
   ASSERT_TRUE(all.has_value());
   const double middle = all->hits[4].likelihood->right;
-  const auto everything = ask("thing7", {}, HitOrder::kScore, 600);
+  const auto everything = ask("thing7", {}, Order::kScore, 600);
   ASSERT_TRUE(everything.has_value());
   std::vector<int64_t> likely;
   for (const SearchHit& hit : everything->hits) {
@@ -235,7 +235,7 @@ TEST_F(BackgroundTest, ACutLeavesOutWhatIsNotLikelyEnough) {
   }
   // All that pass are counted, and the best k of them shown.
   for (const int64_t k : {2, 600}) {
-    const auto cut = ask("thing7", middle, HitOrder::kScore, k);
+    const auto cut = ask("thing7", middle, Order::kScore, k);
     ASSERT_TRUE(cut.has_value());
     const auto shown = std::min<size_t>(static_cast<size_t>(k), likely.size());
     ASSERT_EQ(cut->hits.size(), shown);
@@ -277,7 +277,7 @@ TEST_F(BackgroundTest, KeywordsCountForTheMatchProbability) {
   for (int64_t i = 0; i < 60; ++i) {
     for (const auto& [text, there] :
          {std::pair(word(i), true), std::pair("zeppelin" + std::to_string(i), false)}) {
-      const auto answer = ask(text, {}, HitOrder::kScore, 10, 0.5);
+      const auto answer = ask(text, {}, Order::kScore, 10, 0.5);
       ASSERT_TRUE(answer.has_value()) << answer.error().message;
       ASSERT_TRUE(answer->matching->tells);
       EXPECT_FALSE(answer->matching->shipped);
@@ -301,7 +301,7 @@ TEST_F(BackgroundTest, ACutNeverHidesAnImageWhoseCaptionIsTheQuery) {
   add(600);
   ASSERT_TRUE(refresh());
   const std::string caption = open().item(7)->caption;
-  const auto answer = ask(caption, 1.0, HitOrder::kScore, 10, 0.5);
+  const auto answer = ask(caption, 1.0, Order::kScore, 10, 0.5);
   ASSERT_TRUE(answer.has_value()) << answer.error().message;
   ASSERT_FALSE(answer->hits.empty());
   for (const SearchHit& hit : answer->hits) EXPECT_EQ(hit.item.caption, caption);
@@ -312,7 +312,7 @@ TEST_F(BackgroundTest, WithoutCaptionsMatchesAreRatedByTheShippedRule) {
   ASSERT_TRUE(refresh());
   EXPECT_FALSE(read()->texts.measured);
   EXPECT_DOUBLE_EQ(read()->texts.described, 0);
-  const auto answer = ask("thing7", {}, HitOrder::kScore, 10, 0.5);
+  const auto answer = ask("thing7", {}, Order::kScore, 10, 0.5);
   ASSERT_TRUE(answer.has_value());
   EXPECT_TRUE(answer->matching->tells);
   EXPECT_TRUE(answer->matching->shipped);
@@ -325,14 +325,14 @@ TEST_F(BackgroundTest, WithoutCaptionsMatchesAreRatedByTheShippedRule) {
 TEST_F(BackgroundTest, ACutSaysWhereMoreMayPass) {
   add(1500);
   ASSERT_TRUE(refresh());
-  const auto lax = ask("thing7", 0.0, HitOrder::kScore, 5);
+  const auto lax = ask("thing7", 0.0, Order::kScore, 5);
   ASSERT_TRUE(lax.has_value()) << lax.error().message;
   EXPECT_EQ(lax->hits.size(), 5U);
   EXPECT_EQ(lax->matching->passed, kCutDepth);
   EXPECT_TRUE(lax->matching->more);
   EXPECT_THAT(matching_note(*lax),
               HasSubstr("more than 1,000 images with a match probability of 0 or more, the best 5"));
-  const auto deep = ask("thing7", 0.0, HitOrder::kScore, 1500);
+  const auto deep = ask("thing7", 0.0, Order::kScore, 1500);
   ASSERT_TRUE(deep.has_value());
   EXPECT_EQ(deep->matching->passed, 1500);
   EXPECT_FALSE(deep->matching->more);
@@ -342,7 +342,7 @@ TEST_F(BackgroundTest, WithinWhatMatchedTheNewestFileCanComeFirst) {
   add(600);
   ASSERT_TRUE(refresh());
   const auto best = ask("thing7", 0.02);
-  const auto newest = ask("thing7", 0.02, HitOrder::kDate);
+  const auto newest = ask("thing7", 0.02, Order::kDate);
   ASSERT_TRUE(best.has_value() && newest.has_value());
   ASSERT_EQ(best->hits.size(), newest->hits.size());
   ASSERT_GT(newest->hits.size(), 2U);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "saccade/core/rows.h"
 #include "saccade/index/likelihood.h"
 
 namespace saccade {
@@ -62,9 +63,7 @@ ScoreScale score_scale(MatrixView<const float> rows, std::span<const float> quer
   ScoreScale scale;
   std::vector<double> scores;
   for (int64_t r = 0; r < rows.rows(); ++r) {
-    const std::span<const float> row = rows.row(r);
-    double sum = 0;
-    for (size_t i = 0; i < row.size(); ++i) sum += double{row[i]} * query[i];
+    const double sum = dot_product(rows.row(r), query);
     if (std::isfinite(sum)) scores.push_back(sum);
   }
   if (scores.empty()) return scale;

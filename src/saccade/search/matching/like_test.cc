@@ -80,7 +80,7 @@ TEST_F(Like, IsASearchOfTheOtherImages) {
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(which));
     const CollectionReader without = make(fmt::format("without {}", round), others);
     for (const int64_t k : {1, 5, 20, 100}) {
-      for (const HitOrder order : {HitOrder::kScore, HitOrder::kDate}) {
+      for (const Order order : {Order::kScore, Order::kDate}) {
         SearchQuery query;
         query.k = k;
         query.order = order;
@@ -115,7 +115,7 @@ TEST_F(Like, MoreHitsNeverRepeatAndNeverOmit) {
   std::mt19937 random(21);
   const Puts puts = random_puts(random);
   const CollectionReader collection = make("c", puts);
-  for (const HitOrder order : {HitOrder::kScore, HitOrder::kDate}) {
+  for (const Order order : {Order::kScore, Order::kDate}) {
     std::set<int64_t> shown;
     std::vector<int64_t> ranks;
     SearchQuery query;
@@ -131,7 +131,7 @@ TEST_F(Like, MoreHitsNeverRepeatAndNeverOmit) {
       for (const SearchHit& hit : answer->hits) {
         EXPECT_TRUE(shown.insert(hit.item.id).second) << hit.item.path;
         ranks.push_back(hit.rank);
-        EXPECT_TRUE(order != HitOrder::kDate || hit.item.mtime_ns <= before);
+        EXPECT_TRUE(order != Order::kDate || hit.item.mtime_ns <= before);
         before = hit.item.mtime_ns;
       }
       // Each page has the next ranks.

@@ -168,7 +168,7 @@ Result<SearchAnswer> search_and_rerank(const CollectionReader& collection, Encod
 
   SearchQuery deep = query;
   deep.k = std::max(query.k, options.depth);
-  deep.order = HitOrder::kScore;
+  deep.order = Order::kScore;
   deep.background.reset();
   SACCADE_ASSIGN(SearchAnswer answer, search_encoded(collection, encoder, encoded, deep, pool));
   answer.query = query;

@@ -53,9 +53,7 @@ Result<Matrix<float>> tuning_texts(const CollectionReader& collection, EncoderBa
     add(std::string(word));
   }
   SplitMix random(kTextSeed, 0);
-  for (size_t i = texts.size(); i > 1; --i) {
-    std::swap(texts[i - 1], texts[random.below(static_cast<uint32_t>(i))]);
-  }
+  random.shuffle(texts);
   return encode_all_texts(encoder, texts, stop).in("texts that recall is measured on");
 }
 

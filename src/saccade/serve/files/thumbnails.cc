@@ -73,9 +73,7 @@ void Thumbnails::keep(std::string_view key, const SmallPicture& picture) {
   const auto kind = std::ranges::find(kKinds, picture.type, &Kind::type);
   if (kind == kKinds.end() || std::ssize(picture.bytes) > std::min(kLargest, most_ / 10)) return;
   const fs::path path = path_of(key, kind->ending);
-  std::error_code error;
-  fs::create_directories(path.parent_path(), error);
-  if (error || !write_file_atomic(path, picture.bytes)) return;
+  if (!make_folders(path.parent_path()) || !write_file_atomic(path, picture.bytes)) return;
   const std::lock_guard lock(mutex_);
   bytes_ += std::ssize(picture.bytes);
   if (bytes_ > most_) make_room();

@@ -151,8 +151,7 @@ Result<SearchOptions> search_options(const Context& context, const Json& json) {
   SACCADE_ASSIGN(options.chunk_long_text,
                  json_field_or<bool>(json, "chunk_long_text", options.chunk_long_text));
   SACCADE_ASSIGN(const std::string order, json_field_or<std::string>(json, "order", "score"));
-  SACCADE_ASSIGN(const HitOrder by, choice_of<HitOrder>("order", order));
-  options.order = by == HitOrder::kDate ? Order::kDate : Order::kScore;
+  SACCADE_ASSIGN(options.order, choice_of<Order>("order", order));
   if (json.contains("min_probability") && !json["min_probability"].is_null()) {
     SACCADE_ASSIGN(options.min_probability, json_field<double>(json, "min_probability"));
   }

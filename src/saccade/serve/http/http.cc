@@ -48,15 +48,10 @@ std::optional<std::string_view> HttpRequest::parameter(std::string_view name) co
 
 std::vector<NamedValue> parse_query(std::string_view text) {
   std::vector<NamedValue> values;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('&', begin), text.size());
-    const std::string_view pair = text.substr(begin, end - begin);
+  for (const std::string_view pair : split_ascii(text, "&")) {
     const size_t equals = std::min(pair.find('='), pair.size());
-    if (!pair.empty()) {
-      values.emplace_back(decode_form(pair.substr(0, equals)),
-                          equals < pair.size() ? decode_form(pair.substr(equals + 1)) : "");
-    }
-    begin = end + 1;
+    values.emplace_back(decode_form(pair.substr(0, equals)),
+                        equals < pair.size() ? decode_form(pair.substr(equals + 1)) : "");
   }
   return values;
 }

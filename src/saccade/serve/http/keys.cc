@@ -11,6 +11,7 @@
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/file_stamp.h"
 #include "saccade/core/files/files.h"
 #include "saccade/serve/http/http.h"
@@ -37,16 +38,6 @@ struct Known {
   std::vector<std::string> collections;  // empty: all
   bool operator==(const Known&) const = default;
 };
-
-std::vector<std::string_view> words_of_line(std::string_view line) {
-  std::vector<std::string_view> words;
-  for (size_t begin = line.find_first_not_of(kKeyBlanks); begin != std::string_view::npos;) {
-    const size_t end = std::min(line.find_first_of(kKeyBlanks, begin), line.size());
-    words.push_back(line.substr(begin, end - begin));
-    begin = line.find_first_not_of(kKeyBlanks, end);
-  }
-  return words;
-}
 
 // The words are not repeated in errors: any of them may be a key.
 Result<Known> known_of(const std::vector<std::string_view>& words) {
@@ -86,7 +77,7 @@ Result<std::vector<Known>> read_keys(const std::filesystem::path& file) {
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     const std::vector<std::string_view> words =
-        words_of_line(std::string_view(text).substr(begin, end - begin));
+        split_ascii(std::string_view(text).substr(begin, end - begin), kKeyBlanks);
     begin = end + 1;
     ++number;
     if (words.empty() || words.front().starts_with('#')) continue;

@@ -14,8 +14,8 @@
 #include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 #include "saccade/core/source_dir.h"
-#include "saccade/core/test_clock.h"
 #include "saccade/core/test_folder.h"
+#include "saccade/core/thread_seconds.h"
 #include "saccade/text/tokenizers/framed_tokenizer.h"
 #include "saccade/text/tokenizers/tokenizer_json.h"
 #include "saccade/tokenizer.h"
@@ -391,9 +391,9 @@ TEST(AddedTokens, AHostileListCostsNoMoreThanItsLongest) {
       added.insert(std::string(size, 'a') + "b", {.id = static_cast<int32_t>(1000 + size)});
     }
     std::vector<int32_t> ids;
-    const double begun = test::thread_seconds();
+    const double begun = thread_seconds();
     added.append_ids(text + "b", ByteEncoder(), ids);
-    const double seconds = test::thread_seconds() - begun;
+    const double seconds = thread_seconds() - begun;
     EXPECT_EQ(ids.size(), text.size() - kLongest + 1);
     EXPECT_EQ(ids.back(), 1000 + static_cast<int32_t>(kLongest));
     return seconds;

@@ -9,13 +9,6 @@ std::string shown(std::string_view text) {
   return std::string(text.substr(0, 60));
 }
 
-const Json& member(const Json& object, const char* key) {
-  static const Json kNull;
-  if (!object.is_object()) return kNull;
-  const auto found = object.find(key);
-  return found == object.end() ? kNull : *found;
-}
-
 Result<Vocabulary> parse_vocabulary(const Json& json) {
   if (!json.is_object())
     return fail(ErrorCode::kBadData, "{}, not an object of pieces and ids", json_kind(json));

@@ -16,9 +16,6 @@ namespace saccade::tokenizer_json {
 // Returns the beginning of a text, for messages.
 std::string shown(std::string_view text);
 
-// Returns an object's member, or null if it is absent.
-const Json& member(const Json& object, const char* key);
-
 // Parses {"piece": id, ...}.
 Result<Vocabulary> parse_vocabulary(const Json& json);
 
