@@ -1,7 +1,6 @@
 // Pixels that somebody else keeps: what a picture's readers are given, so that nothing is copied for them.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -42,10 +41,13 @@ struct ImageView {
 // Checks the number of pixels that a caller passed: kUsage unless they are those of the shape.
 inline Status check_pixels(const ImageView& image) {
   const bool shape = image.width > 0 && image.height > 0 && image.channels >= 1 && image.channels <= 4;
-  const int64_t values = int64_t{image.width} * image.height * image.channels;
-  if (shape && values == std::ssize(image.pixels)) return {};
+  // 64 bits without a sign hold the largest sides times four channels.
+  const uint64_t values = shape ? static_cast<uint64_t>(image.width) * static_cast<uint64_t>(image.height) *
+                                      static_cast<uint64_t>(image.channels)
+                                : 0;
+  if (shape && values == image.pixels.size()) return {};
   return fail(ErrorCode::kUsage, "an image of {} x {} pixels with {} channels has {} values, expected {}",
-              image.width, image.height, image.channels, image.pixels.size(), std::max<int64_t>(values, 0));
+              image.width, image.height, image.channels, image.pixels.size(), values);
 }
 
 // A DecodedImage likewise.

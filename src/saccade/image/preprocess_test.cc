@@ -253,6 +253,9 @@ TEST(Preprocess, RefusesWhatContradictsItself) {
   std::vector<float> out(3 * 224 * 224);
   EXPECT_EQ(preprocess(Image{4, 4, 3, PixelMode::kRgb, {1, 2}}, clip(224), out).error().code,
             ErrorCode::kUsage);
+  constexpr int kLargest = std::numeric_limits<int>::max();
+  EXPECT_THAT(preprocess(Image{kLargest, kLargest, 4, PixelMode::kRgba, {}}, clip(224), out).error().message,
+              HasSubstr("has 0 values, expected 18446744056529682436"));
   EXPECT_EQ(preprocess(image, clip(225), out).error().code, ErrorCode::kUsage);
   EXPECT_EQ(preprocess(image, clip(0), out).error().code, ErrorCode::kUsage);
   EXPECT_EQ(preprocess(image, clip(1 << 20), out).error().code, ErrorCode::kUsage);
