@@ -177,7 +177,7 @@ void add_eval_speed_command(CLI::App& eval, Command& chosen) {
       ->required();
   add_choices(*command, "--precision", arguments->speed.precisions,
               "number formats of the encoder's arithmetic; each is measured");
-  add_threads_option(*command, arguments->eval.encoder);
+  add_threads_option(*command, arguments->eval.encoder.threads);
   add_device_option(*command, arguments->eval.encoder);
   const auto add_count = [&](const char* name, int64_t& count, int64_t lowest, int64_t highest,
                              const char* what) {

@@ -318,7 +318,7 @@ class Study:
         path = self.folder / "done.json"
         done = read_json(path) if path.is_file() else {}
         return {run: one for run, one in done.items() if run in self.runs and one["command"] == self.runs[run]["command"]
-                and one["reads"] == self.read_by(run)}
+                and one.get("reads") == self.read_by(run)}
 
     def read_by(self, run):
         """{run: its command} of all runs that must be there before a run."""
