@@ -9,6 +9,7 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -36,10 +37,17 @@ struct Session {
 using Command = std::function<Result<int>(Session&)>;
 
 // Makes `command` store run(*arguments, session) in `chosen` if it is given. `arguments` is what its options fill.
-// The function may change them.
-template <typename Arguments, typename Taken>
+template <typename Arguments>
 void run_when_given(CLI::App& command, Command& chosen, const std::shared_ptr<Arguments>& arguments,
-                    Result<int> (*run)(Taken&, Session&)) {
+                    Result<int> (*run)(const std::type_identity_t<Arguments>&, Session&)) {
+  command.callback([&chosen, arguments, run] {
+    chosen = [arguments, run](Session& session) { return run(*arguments, session); };
+  });
+}
+// Likewise for a function that changes its arguments.
+template <typename Arguments>
+void run_when_given(CLI::App& command, Command& chosen, const std::shared_ptr<Arguments>& arguments,
+                    Result<int> (*run)(std::type_identity_t<Arguments>&, Session&)) {
   command.callback([&chosen, arguments, run] {
     chosen = [arguments, run](Session& session) { return run(*arguments, session); };
   });
