@@ -537,7 +537,7 @@ TEST_F(Pulling, AFullDiskIsAnErrorAndNotTheEnd) {
 
 TEST_F(Pulling, FoldersThatCannotBeMadeAreNamed) {
   ASSERT_TRUE(write_file_atomic(folder_ / "hub", "a file").has_value());
-  expect_error(run(), ErrorCode::kNotFound, {(folder_ / "hub/models--owner--clip/blobs").string()});
+  expect_error(run(), ErrorCode::kIo, {(folder_ / "hub/models--owner--clip/blobs").string()});
 }
 
 TEST_F(Pulling, AnotherDownloadOfTheSameIsWaitedFor) {

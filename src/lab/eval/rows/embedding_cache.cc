@@ -62,6 +62,8 @@ Result<EmbeddingCache> EmbeddingCache::open(const fs::path& folder, std::string_
   cache.dim_ = dim;
   cache.max_bytes_ = max_bytes;
   cache.space_folder_ = folder / sha256_hex(space).substr(0, kNameDigits);
+  // The cache's own folder first: what is wrong with it is one error for all spaces.
+  SACCADE_TRY(make_folders(folder).in("cache of embeddings"));
   SACCADE_TRY(make_folders(cache.space_folder_).in("cache of embeddings"));
   std::error_code error;
   std::vector<fs::path> paths;
