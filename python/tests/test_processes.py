@@ -129,7 +129,9 @@ def test_a_forked_child_ends_as_usual(starter):
     """The child's interpreter goes down whole, with an encoder that it used and one that it did not."""
     done = run(
         """
-        import os, sys, saccade
+        import os, sys, warnings, saccade
+        # From Python 3.12 on, fork warns where there are threads. That the child ends is what is tried here.
+        warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
         used, unused = saccade.load(sys.argv[1]), saccade.load(sys.argv[1])
         used.encode_texts(["a"]), unused.encode_texts(["a"])
         child = os.fork()
