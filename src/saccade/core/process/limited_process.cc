@@ -81,6 +81,8 @@ class Child {
 // Builds a shell command that sets the limits and then becomes the program, so nothing of the program runs
 // without them. ulimit counts memory in KiB and files in blocks of 512 bytes. The hard time limit is a second
 // above the soft one: at an equal limit the kernel's signal would be that of any kill.
+// OpenBLAS, which ffmpeg may be linked to, takes 128 MiB for each of its threads when it is loaded. Where the
+// limit of the data leaves no room for them, it tries again without end. So it gets one thread.
 std::vector<std::string> limited_command(const fs::path& program, std::span<const std::string> arguments,
                                          const ProcessLimits& limits) {
   const int64_t seconds = std::max<int64_t>(1, std::llround(std::ceil(limits.seconds)));
@@ -91,7 +93,8 @@ std::vector<std::string> limited_command(const fs::path& program, std::span<cons
   const std::string data =
       limits.data_bytes > 0 ? fmt::format("ulimit -d {} && ", limits.data_bytes / 1024) : "";
   const std::string script = fmt::format(
-      "ulimit -c 0 && ulimit -S -t {} && ulimit -H -t {} && ulimit -v {} && {}ulimit -f {} && exec {}\"$0\" "
+      "ulimit -c 0 && ulimit -S -t {} && ulimit -H -t {} && ulimit -v {} && {}ulimit -f {} && "
+      "export OPENBLAS_NUM_THREADS=1 && exec {}\"$0\" "
       "\"$@\"",
       seconds, seconds + 1, limits.memory_bytes / 1024, data, limits.file_bytes / 512,
       ends_with_us ? "setpriv --pdeathsig KILL -- " : "");

@@ -32,10 +32,10 @@ struct ProcessOutcome {
 std::optional<std::filesystem::path> find_program(std::string_view name);
 
 // Runs a program with these arguments (without its name); the working directory and the environment are
-// inherited. Its stdin is the descriptor `input`, or empty if that is negative. Returns kLimit if it took too long
-// or wrote too much, and kBadData if a signal ended it (out of memory, a crash). Returns kCancelled on a stop
-// request, and kIo if it could not be started. After an error its process group is killed. A non-zero exit code
-// is not an error here. Thread-safe.
+// inherited, with OPENBLAS_NUM_THREADS=1. Its stdin is the descriptor `input`, or empty if that is negative.
+// Returns kLimit if it took too long or wrote too much, and kBadData if a signal ended it (out of memory, a
+// crash). Returns kCancelled on a stop request, and kIo if it could not be started. After an error its process
+// group is killed. A non-zero exit code is not an error here. Thread-safe.
 Result<ProcessOutcome> run_limited(const std::filesystem::path& program,
                                    std::span<const std::string> arguments, const ProcessLimits& limits,
                                    const std::stop_token& stop = {}, int input = -1);

@@ -38,6 +38,13 @@ TEST(LimitedProcess, GivesOutputErrorsAndCode) {
   EXPECT_EQ(outcome->code, 7);
 }
 
+// OpenBLAS has no room for several threads below a limit of the data.
+TEST(LimitedProcess, HasOneThreadOfOpenBlas) {
+  const auto outcome = shell("echo $OPENBLAS_NUM_THREADS");
+  ASSERT_TRUE(outcome) << outcome.error().message;
+  EXPECT_EQ(outcome->out, "1\n");
+}
+
 TEST(LimitedProcess, HasADescriptorAsItsInput) {
   const test::TestFolder folder;
   const Descriptor file(::open(folder.write("text", "words").c_str(), O_RDONLY | O_CLOEXEC));

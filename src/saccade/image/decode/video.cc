@@ -32,9 +32,9 @@ constexpr double kPixelsInFull = 150e9;  // decoded in some 5 to 15 minutes of a
 constexpr double kAssumedFrameRate = 30;
 constexpr int64_t kFrameBytes = int64_t{32} << 20;
 // Memory of ffmpeg apart from frames, and frames that it holds at a time: references, those between threads and
-// filters. Up to 10 bits a sample. With less than the first, ffmpeg 5.1 finds memory neither to decode nor to end, and
-// loops.
-constexpr int64_t kProgramBytes = int64_t{192} << 20;
+// filters. Up to 10 bits a sample. With less than 192 MiB, ffmpeg 5.1 finds memory neither to decode nor to end, and
+// loops. ffmpeg 7.1 of Debian 13 is linked to a BLAS; if that is OpenBLAS, it takes 128 MiB more.
+constexpr int64_t kProgramBytes = int64_t{320} << 20;
 constexpr int64_t kFrameBytesAPixel = 72;
 constexpr int64_t kUnknownPixels = int64_t{3840} * 2160;  // of a frame, before anything has been read
 

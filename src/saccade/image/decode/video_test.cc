@@ -375,12 +375,12 @@ TEST_F(VideoTest, TakesItsMemoryFromThePool) {
   };
   const VideoTools tools{starving(tools_->ffmpeg), starving(tools_->ffprobe)};
   ASSERT_TRUE(read_frame(tools, clip, 0, options));
-  EXPECT_EQ(*read_file(log), "779808\n3145728\n");  // KiB: 192 MiB and 72 bytes a pixel of 3840 x 2160; all
+  EXPECT_EQ(*read_file(log), "910880\n3145728\n");  // KiB: 320 MiB and 72 bytes a pixel of 3840 x 2160; all
   fs::remove(log);
   const auto video = read_video(tools, clip, options);
   ASSERT_TRUE(video) << video.error().message;
   EXPECT_THAT(times(*video), ElementsAre(0, 4000, 7000));
-  EXPECT_EQ(*read_file(log), "779808\n3145728\n202008\n3145728\n");  // the frames are 320 x 240
+  EXPECT_EQ(*read_file(log), "910880\n3145728\n333080\n3145728\n");  // the frames are 320 x 240
 }
 
 TEST_F(VideoTest, RefusesAVideoThatNeedsMoreThanTheBudget) {
@@ -396,10 +396,10 @@ TEST_F(VideoTest, RefusesAVideoThatNeedsMoreThanTheBudget) {
   ASSERT_FALSE(frame);
   EXPECT_EQ(frame.error().code, ErrorCode::kLimit) << frame.error().message;
   EXPECT_THAT(frame.error().message,
-              HasSubstr("needs 192 MiB of memory, the budget for decoding is 160 MiB"));
+              HasSubstr("needs 320 MiB of memory, the budget for decoding is 160 MiB"));
   EXPECT_FALSE(read(large, {.processes = little.get()}));
   // Enough for small ones: the kernel holds the programs to it.
-  const auto some = with_budget(300);
+  const auto some = with_budget(330);
   EXPECT_TRUE(read_frame(*tools_, three_scenes("clip.mp4"), 0, {.processes = some.get()}));
   EXPECT_FALSE(read_frame(*tools_, large, 0, {.processes = some.get()}));
 }
