@@ -385,7 +385,7 @@ TEST_F(VideoTest, TakesItsMemoryFromThePool) {
 
 TEST_F(VideoTest, RefusesAVideoThatNeedsMoreThanTheBudget) {
   const fs::path large =
-      make("large.mkv", {"-f", "lavfi", "-i", "color=red:s=8000x6000:d=1:r=1", "-c:v", "mpeg4"});
+      make("large.mkv", {"-f", "lavfi", "-i", "color=red:s=12000x16000:d=1:r=1", "-c:v", "mjpeg"});
   ASSERT_TRUE(read_frame(*tools_, large, 0, {}));
   const auto with_budget = [](int64_t mebibytes) {
     return DecoderPool::start({.program = SACCADE_DECODER, .budget_bytes = mebibytes << 20}).value();
