@@ -14,6 +14,7 @@ namespace saccade::test {
 namespace {
 
 using testing::AllOf;
+using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -112,12 +113,17 @@ TEST_F(Train, TheOptimizerIsRecordedAndStays) {
 }
 
 TEST_F(Train, EveryTrainingTakesTheOptimizersOptions) {
+  // CLI11 of Debian 12 writes a default as "NUMBER=0.9", that of Debian 13 as "NUMBER [0.9]".
+  const auto option = [](const std::string& words, const std::string& preset) {
+    const std::string plain = words + "=" + preset;
+    return AnyOf(HasSubstr(plain + " "), HasSubstr(plain + "\n"), HasSubstr(words + " [" + preset + "]"));
+  };
   for (const char* recipe : {"composed", "dual", "editor", "head", "visualness"}) {
-    EXPECT_THAT(run({"train", recipe, "--help"}).out,
-                AllOf(HasSubstr("--adam-beta1 NUMBER=0.9 "), HasSubstr("--adam-beta2 NUMBER=0.98 "),
-                      HasSubstr("--adam-epsilon NUMBER=1e-06 "),
-                      HasSubstr("--schedule NAME:{cosine,constant}=cosine"),
-                      HasSubstr("--device NAME:{cpu,cuda}=cpu")))
+    EXPECT_THAT(
+        run({"train", recipe, "--help"}).out,
+        AllOf(option("--adam-beta1 NUMBER", "0.9"), option("--adam-beta2 NUMBER", "0.98"),
+              option("--adam-epsilon NUMBER", "1e-06"), option("--schedule NAME:{cosine,constant}", "cosine"),
+              option("--device NAME:{cpu,cuda}", "cpu")))
         << recipe;
   }
 }
