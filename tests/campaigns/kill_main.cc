@@ -262,13 +262,15 @@ int trace(const std::vector<std::string>& words) {
 }
 
 int attack(const Options& options, const fs::path& base) {
+  // Before the mounts are this process's own: in a chroot its link then names a path outside.
+  const fs::path self = fs::canonical("/proc/self/exe");
   bool full_disks = options.full_disks > 0;
   if (full_disks) {
     Status mounts = enter_own_mounts();
     if (!mounts) fmt::print(stderr, "no runs on full file systems: {}\n", mounts.error().message);
     full_disks = mounts.has_value();
   }
-  World world(base, SACCADE_PROGRAM, fs::canonical("/proc/self/exe"));
+  World world(base, SACCADE_PROGRAM, self);
   prepare_inputs(world);
   Campaign campaign(world, options);
   int failures = 0;
