@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
 
 namespace saccade::hub {
@@ -67,9 +68,7 @@ Result<std::string> clean_endpoint(const std::string& endpoint) {
 }
 
 Result<std::string> clean_token(std::string_view text, std::string_view where) {
-  const auto space = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; };
-  while (!text.empty() && space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && space(text.back())) text.remove_suffix(1);
+  text = trim_ascii(text, " \t\r\n");
   if (!std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; })) {
     return fail(ErrorCode::kBadData, "{}: not a token: it has spaces, line ends or other odd characters",
                 where);
