@@ -37,8 +37,9 @@ struct Family {
   // Fills in the outline (dim and all below it) from the config and the tensors' shapes, without reading
   // weights.
   Status (*outline)(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& outline);
-  // True if load() follows BackendOptions::device; others run on the processor alone.
-  bool on_devices = false;
+  // Returns kUnsupported if load() does not follow BackendOptions::device for this checkpoint. `nullptr`: the family runs
+  // on the processor alone. Reads no weights.
+  Status (*check_device)(const Checkpoint& checkpoint, const BackendOptions& options) = nullptr;
 
   [[nodiscard]] std::string_view name() const { return model_types.front(); }
 };

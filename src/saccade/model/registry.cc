@@ -29,11 +29,11 @@ std::string open_clip_type(const Json& config) {
   return *at == "map" ? "siglip" : "clip";
 }
 
-// Returns an error for a device that the family, the precision or this program does not know.
-Status check_device(const Family& family, const BackendOptions& options) {
+// Returns an error for a device that the family, the checkpoint, the precision or this program does not know.
+Status check_device(const Family& family, const Checkpoint& checkpoint, const BackendOptions& options) {
   SACCADE_TRY(check_device_name(options.device));
   if (is_processor(options.device)) return {};
-  if (!family.on_devices) {
+  if (family.check_device == nullptr) {
     return fail(ErrorCode::kUnsupported,
                 "device {}: family {} is encoded on the processor alone; use device cpu, or a checkpoint of "
                 "family clip (OpenAI's CLIP, OpenCLIP, MetaCLIP, DFN, Long-CLIP)",
@@ -44,7 +44,7 @@ Status check_device(const Family& family, const BackendOptions& options) {
                 "device {}: precision int8 is computed on the processor alone; use fp32 or bf16",
                 options.device);
   }
-  return {};
+  return family.check_device(checkpoint, options);
 }
 
 }  // namespace
@@ -72,14 +72,14 @@ Result<const Family*> find_family(const Checkpoint& checkpoint) {
 Status check_runs_on_device(const std::filesystem::path& folder, const BackendOptions& options) {
   SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
   SACCADE_ASSIGN(const Family* family, find_family(checkpoint));
-  return check_device(*family, options);
+  return check_device(*family, checkpoint, options);
 }
 
 Result<std::unique_ptr<Architecture>> load_architecture(const std::filesystem::path& folder,
                                                         const BackendOptions& options) {
   SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
   SACCADE_ASSIGN(const Family* family, find_family(checkpoint));
-  SACCADE_TRY(check_device(*family, options).in(fmt::format("checkpoint {}", folder.string())));
+  SACCADE_TRY(check_device(*family, checkpoint, options).in(fmt::format("checkpoint {}", folder.string())));
   return nn::without_exceptions(fmt::format("checkpoint {}", folder.string()),
                                 [&] { return family->load(checkpoint, options); });
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <ATen/Parallel.h>
+#include <fmt/ranges.h>
 #include <torch/version.h>
 
 #include "lab/train/math/variable.h"
@@ -123,10 +124,13 @@ Result<std::unique_ptr<SaccadeTorchClip>> open_clip(const SaccadeTorchClipShape&
   return std::make_unique<SaccadeTorchClip>(SaccadeTorchClip{std::move(model), device, dtype});
 }
 
-// Copies the states to `out`, which has room for [count, width] values. kInternal for another number of them.
-Status copy_to_host(const torch::Tensor& states, int64_t count, int64_t width, float* out) {
-  if (states.size(0) != count || states.numel() != count * width) {
-    return fail(ErrorCode::kInternal, "the model's states are not of shape [{}, {}]", count, width);
+// Copies the states to `out`, which has room for [rows, tokens, width] values, or for [rows, width] with tokens 0. kInternal
+// for another shape.
+Status copy_to_host(const torch::Tensor& states, int64_t count, int64_t tokens, int64_t width, float* out) {
+  const std::vector<int64_t> shape =
+      tokens > 0 ? std::vector{count, tokens, width} : std::vector{count, width};
+  if (states.sizes() != at::IntArrayRef(shape)) {
+    return fail(ErrorCode::kInternal, "the model's states are not of shape [{}]", fmt::join(shape, ", "));
   }
   const torch::Tensor rows = states.to(at::kCPU, at::kFloat).contiguous();
   std::memcpy(out, rows.data_ptr<float>(), static_cast<size_t>(rows.numel()) * sizeof(float));
@@ -186,7 +190,7 @@ void saccade_torch_clip_close(SaccadeTorchClip* clip) {
 }
 
 int32_t saccade_torch_clip_images(SaccadeTorchClip* clip, const float* pixels, int64_t images, int64_t stride,
-                                  float* states, SaccadeTorchError* error) {
+                                  int32_t of_tokens, float* states, SaccadeTorchError* error) {
   const bool done = saccade::lab::run(*error, [&]() -> saccade::Status {
     const saccade::ClipConfig& config = clip->model.config();
     const int64_t side = config.image_size;
@@ -194,18 +198,27 @@ int32_t saccade_torch_clip_images(SaccadeTorchClip* clip, const float* pixels, i
         torch::from_blob(const_cast<float*>(pixels), {images, config.channels, side, side},
                          {stride, side * side, side, 1}, at::kFloat);
     const saccade::lab::Variable input(host.to(clip->device));
-    return saccade::lab::copy_to_host(clip->model.image_states(input, clip->dtype).tensor(), images,
-                                      config.vision.width, states);
+    if (of_tokens == 0) {
+      return saccade::lab::copy_to_host(clip->model.image_states(input, clip->dtype).tensor(), images, 0,
+                                        config.vision.width, states);
+    }
+    const int64_t patches = side / config.patch_size;
+    return saccade::lab::copy_to_host(clip->model.image_tokens(input, clip->dtype).tensor(), images,
+                                      patches * patches + 1, config.projection, states);
   });
   return done ? 1 : 0;
 }
 
 int32_t saccade_torch_clip_texts(SaccadeTorchClip* clip, const int64_t* ids, int64_t texts, int64_t tokens,
-                                 float* states, SaccadeTorchError* error) {
+                                 int32_t of_tokens, float* states, SaccadeTorchError* error) {
   const bool done = saccade::lab::run(*error, [&]() -> saccade::Status {
     const auto rows = saccade::nn::Tensor::borrow(ids, {texts, tokens}, saccade::DType::kI64);
-    return saccade::lab::copy_to_host(clip->model.text_states(rows, clip->dtype).tensor(), texts,
-                                      clip->model.config().text.width, states);
+    if (of_tokens == 0) {
+      return saccade::lab::copy_to_host(clip->model.text_states(rows, clip->dtype).tensor(), texts, 0,
+                                        clip->model.config().text.width, states);
+    }
+    return saccade::lab::copy_to_host(clip->model.text_tokens(rows, clip->dtype).tensor(), texts, tokens,
+                                      clip->model.config().projection, states);
   });
   return done ? 1 : 0;
 }

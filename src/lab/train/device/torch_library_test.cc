@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 
 #include "lab/train/math/torch.h"
+#include "saccade/model/composers/token_states.h"
 #include "saccade/model/conform/conform.h"
 #include "saccade/model/encoder_backend.h"
 #include "saccade/model/model_test_support.h"
@@ -106,6 +107,28 @@ TEST(TorchLibrary, GivesTheEmbeddingsOfOurKernels) {
 
 TEST(TorchLibrary, Bf16IsCloseToFp32) {
   expect_same_as_on_the_processor(Precision::kBf16, 0.999, 0.05);
+}
+
+void expect_same_states(const RowSets& states, const RowSets& expected) {
+  EXPECT_EQ(states.begin, expected.begin);
+  expect_same(states.rows, expected.rows, 0.9999, 2e-4);
+}
+
+TEST(TorchLibrary, GivesTheStatesOfAllTokens) {
+  for (const auto& [name, vocabulary] : kCheckpoints) {
+    SCOPED_TRACE(name);
+    const auto ours = loaded(golden(name), {});
+    const auto theirs = loaded(golden(name), {.device = "torch-cpu"});
+    ASSERT_TRUE(ours && theirs);
+    const Matrix<float> pixels = random_pixels(ours->info(), 3);
+    const auto images = theirs->token_states()->image_tokens(pixels.view());
+    ASSERT_TRUE(images) << images.error().message;
+    expect_same_states(*images, ours->token_states()->image_tokens(pixels.view()).value());
+    const auto texts = random_texts(ours->info(), 3, vocabulary);
+    const auto words = theirs->token_states()->text_tokens(texts);
+    ASSERT_TRUE(words) << words.error().message;
+    expect_same_states(*words, ours->token_states()->text_tokens(texts).value());
+  }
 }
 
 // Against the reference's own outputs. The states between layers are from our kernels in either case.

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "saccade/core/enum_names.h"
+#include "saccade/model/encoder_backend.h"
 
 namespace saccade::lab {
 
@@ -18,6 +19,11 @@ std::span<const EnumName<RateSchedule>> enum_names(RateSchedule);
 
 enum class TrainingDevice { kCpu, kCuda };
 std::span<const EnumName<TrainingDevice>> enum_names(TrainingDevice);  // "cpu", "cuda"
+
+// Returns the options to load a training's encoder with: on the training's device if that encodes this checkpoint in this
+// precision (check_runs_on_device), else as they are given.
+BackendOptions encoder_options(TrainingDevice device, const std::filesystem::path& checkpoint,
+                               BackendOptions options);
 
 // Optimizer (AdamW) and learning rate of every training.
 struct OptimizerOptions {

@@ -96,7 +96,7 @@ class Recipe {
     SACCADE_ASSIGN(TrainingFolder folder,
                    TrainingFolder::open(options_.run, kKind, cache(), options_.dry_run));
     at::set_num_threads(pool_.size());
-    SACCADE_ASSIGN(loaded_, load_checkpoint(options_.model, options_.encoder));
+    SACCADE_TRY(load(options_.model));
     begins_with_ = {loaded_.id.name, loaded_.encoder->info().family, loaded_.id.fingerprint, loaded_.id.path};
     SACCADE_TRY(check_encoder());
     SACCADE_ASSIGN(data_, read_composed_data(options_));
@@ -121,6 +121,12 @@ class Recipe {
  private:
   [[nodiscard]] fs::path cache() const {
     return options_.cache.empty() ? options_.run / "cache" : options_.cache;
+  }
+
+  Status load(const std::string& checkpoint) {
+    SACCADE_ASSIGN(
+        loaded_, load_checkpoint(checkpoint, encoder_options(options_.device, checkpoint, options_.encoder)));
+    return {};
   }
 
   Status check_encoder() {
@@ -150,7 +156,7 @@ class Recipe {
     SACCADE_TRY(train("align", options, stage));
     if (!report_.finished) return {};
     // The next stage begins with the weights of this one.
-    SACCADE_ASSIGN(loaded_, load_checkpoint(report_.stages.back().model.string(), options_.encoder));
+    SACCADE_TRY(load(report_.stages.back().model.string()));
     states_ = loaded_.encoder->token_states();
     return {};
   }

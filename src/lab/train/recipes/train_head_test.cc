@@ -524,6 +524,26 @@ TEST_F(TrainHead, RefusesADeviceThatIsNotThere) {
   expect_refused(cuda, ErrorCode::kUnsupported, "device cuda: this libtorch or machine has none");
 }
 
+// Whatever a GPU does not encode, the processor encodes for it.
+TEST(EncoderOptions, AreThoseOfTheTrainingsDeviceWhereItEncodes) {
+  const BackendOptions bf16{.precision = Precision::kBf16};
+  const BackendOptions int8{.precision = Precision::kInt8};
+  const auto device = [](TrainingDevice training, const char* checkpoint, const BackendOptions& options) {
+    return encoder_options(training, fs::path(test::kSourceDir) / "tests/golden" / checkpoint, options)
+        .device;
+  };
+  EXPECT_EQ(device(TrainingDevice::kCpu, "clip-gelu", {}), "cpu");
+  EXPECT_EQ(device(TrainingDevice::kCuda, "clip-gelu", {}), "cuda");
+  EXPECT_EQ(device(TrainingDevice::kCuda, "clip-gelu", bf16), "cuda");
+  EXPECT_EQ(device(TrainingDevice::kCuda, "clip-gelu", int8), "cpu");
+  EXPECT_EQ(device(TrainingDevice::kCuda, "clip-resnet", {}), "cpu");
+  EXPECT_EQ(device(TrainingDevice::kCuda, "siglip", {}), "cpu");
+  EXPECT_EQ(
+      encoder_options(TrainingDevice::kCuda, fs::path(test::kSourceDir) / "tests/golden/clip-gelu", bf16)
+          .precision,
+      Precision::kBf16);
+}
+
 TEST_F(TrainHead, RefusesAnotherTrainingsFolder) {
   const HeadTrainingOptions first = options("run");
   train(first);

@@ -73,12 +73,6 @@ void DeviceClip::Close::operator()(SaccadeTorchClip* clip) const {
 
 Result<std::unique_ptr<DeviceClip>> DeviceClip::open(const ClipConfig& config, const nn::TensorMap& tensors,
                                                      const DeviceSettings& settings) {
-  if (config.resnet) {
-    return fail(ErrorCode::kUnsupported,
-                "device {}: image towers of convolutions (ResNet) are encoded on the processor alone; use "
-                "device cpu, or a CLIP with a vision transformer",
-                settings.device);
-  }
   SACCADE_TRY(need_library(settings.device));
   const SaccadeTorchClipShape shape = {.vision = tower_of(config.vision),
                                        .text = tower_of(config.text),
@@ -111,27 +105,36 @@ Result<std::unique_ptr<DeviceClip>> DeviceClip::open(const ClipConfig& config, c
   }
   result->image_width_ = config.vision.width;
   result->text_width_ = config.text.width;
+  const int64_t side = config.image_size / config.patch_size;
+  result->image_tokens_ = side * side + 1;
+  result->projection_ = config.projection;
   return result;
 }
 
-nn::Tensor DeviceClip::image_states(const nn::Tensor& pixels) const {
+// One row for each image, or one for each of its tokens.
+nn::Tensor DeviceClip::images(const nn::Tensor& pixels, bool tokens) const {
   const int64_t images = pixels.size(0);
-  nn::Tensor states = nn::Tensor::empty({images, image_width_}, DType::kF32, pixels.workspace());
+  nn::Tensor states =
+      tokens ? nn::Tensor::empty({images, image_tokens_, projection_}, DType::kF32, pixels.workspace())
+             : nn::Tensor::empty({images, image_width_}, DType::kF32, pixels.workspace());
   if (images == 0) return states;
   const nn::Tensor given = pixels[0].is_contiguous() ? pixels : pixels.contiguous();
   SaccadeTorchError error{};
-  if (saccade_torch_clip_images(clip_.get(), given.data<float>(), images, given.stride(0),
+  if (saccade_torch_clip_images(clip_.get(), given.data<float>(), images, given.stride(0), tokens ? 1 : 0,
                                 states.data<float>(), &error) == 0) {
     throw_error(error);
   }
   return states;
 }
 
-nn::Tensor DeviceClip::text_states(const nn::Tensor& ids) const {
+nn::Tensor DeviceClip::texts(const nn::Tensor& ids, bool tokens) const {
   const nn::Tensor rows = ids.contiguous();
-  nn::Tensor states = nn::Tensor::empty({rows.size(0), text_width_}, DType::kF32, ids.workspace());
+  const int64_t texts = rows.size(0);
+  nn::Tensor states =
+      tokens ? nn::Tensor::empty({texts, rows.size(1), projection_}, DType::kF32, ids.workspace())
+             : nn::Tensor::empty({texts, text_width_}, DType::kF32, ids.workspace());
   SaccadeTorchError error{};
-  if (saccade_torch_clip_texts(clip_.get(), rows.data<int64_t>(), rows.size(0), rows.size(1),
+  if (saccade_torch_clip_texts(clip_.get(), rows.data<int64_t>(), texts, rows.size(1), tokens ? 1 : 0,
                                states.data<float>(), &error) == 0) {
     throw_error(error);
   }

@@ -46,6 +46,18 @@ TEST(Device, OtherFamiliesAreRefusedByName) {
   EXPECT_THAT(refusal_of("clip-resnet", {.device = "cuda"}), HasSubstr("convolutions (ResNet)"));
 }
 
+// A server and a training ask before they load, and take the processor instead.
+TEST(Device, WhatRunsOnOneIsKnownWithoutIt) {
+  EXPECT_TRUE(check_runs_on_device(golden("clip-gelu"), {.device = "cuda"}));
+  EXPECT_TRUE(
+      check_runs_on_device(golden("open_clip-gelu"), {.precision = Precision::kBf16, .device = "cuda"}));
+  for (const char* name : {"siglip", "clip-resnet"}) {
+    const Status runs = check_runs_on_device(golden(name), {.device = "cuda"});
+    ASSERT_FALSE(runs) << name;
+    EXPECT_EQ(runs.error().code, ErrorCode::kUnsupported);
+  }
+}
+
 TEST(Device, Int8IsRefused) {
   EXPECT_THAT(
       refusal_of("clip-gelu", {.precision = Precision::kInt8, .device = "cuda:1"}),

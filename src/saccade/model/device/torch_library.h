@@ -64,20 +64,21 @@ SaccadeTorchClip* saccade_torch_clip_open(const SaccadeTorchClipShape* shape,
                                           const SaccadeTorchTensor* tensors, int64_t count,
                                           const SaccadeTorchSettings* settings, SaccadeTorchError* error);
 void saccade_torch_clip_close(SaccadeTorchClip* clip);
-// Computes the states that the model projects, as ClipModel::image_states: states [images, vision width]
-// float32. pixels: [images, channels, image_size, image_size] float32, `stride` values from one image to the
-// next. Returns 1, or 0 and why in `error`. Calls on one model may not run at the same time.
+// Computes the states that the model projects, as ClipModel::image_states: states [images, vision width] float32. With
+// of_tokens 1, those of every token, projected, as ClipModel::image_tokens: [images, 1 + patches, projection]. pixels:
+// [images, channels, image_size, image_size] float32, `stride` values from one image to the next. Returns 1, or 0 and why in
+// `error`. Calls on one model may not run at the same time.
 int32_t saccade_torch_clip_images(SaccadeTorchClip* clip, const float* pixels, int64_t images, int64_t stride,
-                                  float* states, SaccadeTorchError* error);
-// As above, for texts: ids [texts, tokens], states [texts, text width].
+                                  int32_t of_tokens, float* states, SaccadeTorchError* error);
+// As above, for texts: ids [texts, tokens]; states [texts, text width], or [texts, tokens, projection].
 int32_t saccade_torch_clip_texts(SaccadeTorchClip* clip, const int64_t* ids, int64_t texts, int64_t tokens,
-                                 float* states, SaccadeTorchError* error);
+                                 int32_t of_tokens, float* states, SaccadeTorchError* error);
 #pragma GCC visibility pop
 
 }  // extern "C"
 
 // Changes with every change of this file.
-constexpr int32_t kSaccadeTorchInterface = 1;
+constexpr int32_t kSaccadeTorchInterface = 2;
 // Name for the loader.
 constexpr const char* kSaccadeTorchFile = "libsaccade-torch.so";
 

@@ -24,8 +24,8 @@ constexpr std::string_view kBuffers[] = {"*.embeddings.position_ids",
                                          "mask1",
                                          "mask2"};
 
-// With a device, the states of images and texts come from there. Their projections, every token's states,
-// relevance maps and a reference's intermediate values are computed by our own kernels, for which layers are
+// With a device, the states of images, texts and their tokens come from there. Projections, texts with replaced
+// words, relevance maps and a reference's intermediate values are computed by our own kernels, for which layers are
 // packed when they are first needed.
 class ClipEncoder : public DualEncoder {
  public:
@@ -66,9 +66,13 @@ class ClipEncoder : public DualEncoder {
   Tensor project_images(const Tensor& states) const override { return model_.project_images(states); }
   Tensor project_texts(const Tensor& states) const override { return model_.project_texts(states); }
   Tensor image_token_states(const Tensor& pixels) const override {
+    if (device_) return device_->image_tokens(pixels);
     return model_.image_tokens(pixels, dtype());
   }
-  Tensor text_token_states(const Tensor& ids) const override { return model_.text_tokens(ids, dtype()); }
+  Tensor text_token_states(const Tensor& ids) const override {
+    if (device_) return device_->text_tokens(ids);
+    return model_.text_tokens(ids, dtype());
+  }
   Tensor text_ends(const Tensor& ids) const override { return model_.end_positions(ids); }
   Tensor text_states_with(const Tensor& ids, const Tensor& places, const Tensor& words) const override {
     return model_.text_states_with(ids, places, words, dtype());
@@ -188,6 +192,19 @@ Status outline(const Checkpoint& checkpoint, const nn::TensorMap& tensors, Check
   return {};
 }
 
+Status check_device(const Checkpoint& checkpoint, const BackendOptions& options) {
+  Weights weights;  // only a checkpoint without a config has its shape in them
+  if (checkpoint.config.is_null()) {
+    SACCADE_ASSIGN(weights, map_weights(checkpoint));
+  }
+  SACCADE_ASSIGN(const ClipConfig config, read_clip_config(checkpoint, weights.tensors));
+  if (!config.resnet) return {};
+  return fail(ErrorCode::kUnsupported,
+              "device {}: image towers of convolutions (ResNet) are encoded on the processor alone; use "
+              "device cpu, or a CLIP with a vision transformer",
+              options.device);
+}
+
 }  // namespace
 
 Result<ClipConfig> read_clip_config(const Checkpoint& checkpoint, const nn::TensorMap& tensors) {
@@ -199,6 +216,6 @@ Result<ClipConfig> read_clip_config(const Checkpoint& checkpoint, const nn::Tens
   return clip_config_from_open_clip(checkpoint.config["model_cfg"], tensors);
 }
 
-extern const Family clip_family = {{"clip"}, load, outline, true};
+extern const Family clip_family = {{"clip"}, load, outline, check_device};
 
 }  // namespace saccade

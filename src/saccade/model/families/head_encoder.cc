@@ -157,9 +157,15 @@ Status outline(const Checkpoint& checkpoint, const nn::TensorMap& /*tensors*/, C
   return {};
 }
 
+// The head itself is computed on the processor: two layers over its encoder's states.
+Status check_device(const Checkpoint& checkpoint, const BackendOptions& options) {
+  SACCADE_ASSIGN(const HeadConfig config, head_config_from_json(checkpoint.config));
+  SACCADE_ASSIGN(const Checkpoint found, open_frozen(checkpoint, config, {}, false));
+  return check_runs_on_device(found.folder, options);
+}
+
 }  // namespace
 
-// The head itself is computed on the processor: two layers over what its encoder gives.
-extern const Family head_family = {{"head"}, load, outline, true};
+extern const Family head_family = {{"head"}, load, outline, check_device};
 
 }  // namespace saccade
