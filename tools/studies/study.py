@@ -38,6 +38,7 @@ a variable and {PATH} a value of a record:
     RUN verdicts[b~linear on].mean_recall                 the one with these words in it
     .differences.r1?                                      of `over`; nothing if it is not there
     ...|g, ...|value                                      a number with as many digits as it has; without its interval
+    ...|said                                              of a difference: what its interval lets one say
 
 A figure or a difference is written with its interval, a number with three digits behind the point, a count with commas. A
 dataset of a run that is one split of a file has the split's name here, and a checkpoint of another run that run's.
@@ -121,6 +122,13 @@ def number_text(value):
     return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
 
 
+def said(difference):
+    """What the interval of a difference lets one say."""
+    if difference["low"] > 0:
+        return "better"
+    return "worse" if difference["high"] < 0 else "cannot be called better"
+
+
 def value_text(value, form=""):
     """What a cell shows of a value."""
     if isinstance(value, str):
@@ -129,6 +137,8 @@ def value_text(value, form=""):
         key = next((key for key in FIGURES if key in value), None)
         if key is None:
             raise StudyError(f"not a figure: it has {', '.join(value)}")
+        if form == "said":
+            return said(value)
         text = number_text(value[key])
         if form == "value" or value.get("low") is None or value.get("high") is None:
             return text

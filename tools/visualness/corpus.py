@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Rated texts for `saccade train visualness` and `saccade eval visualness`, from what a Debian machine has.
+"""Texts with labels for `saccade train visualness` and `saccade eval visualness`, from packages of Debian and captions.
 
-    python3 corpus.py --out DIR [--flickr8k DIR] [--ucm DIR] [--stamps DIR] [--manuals N]
+    ./unpack texts.txt PACKAGES
+    python3 corpus.py --out DIR --packages PACKAGES --flickr8k DIR --ucm DIR [--stamps DIR] [--manuals N]
 
 Visual are sentences that stand beside a picture: Tux Paint's stamps (apt install tuxpaint-stamps-default), captions of
 Flickr8k (captions.csv with images/ beside it) and of UCM-Captions (dataset.json with images/ beside it). Non-visual are
-sentences of licences (/usr/share/common-licenses), of manual pages (/usr/share/man), and interface strings (the English
-side of /usr/share/locale/*/LC_MESSAGES/*.mo). Nobody rated them: what a text is called follows from where it stands.
+sentences of licences (usr/share/common-licenses of the packages), of manual pages (usr/share/man), and interface strings (the
+English side of usr/share/locale/*/LC_MESSAGES/*.mo). Nobody rated them: what a text is called follows from where it stands.
+The same versions of the packages give the same texts; groff formats the manual pages.
 
 A source is a corpus of captions, a licence, a package's manual pages, or a program's interface strings. No source is in
 two of the sets:
@@ -27,15 +29,13 @@ import csv
 import gettext
 import hashlib
 import json
+import os
 import pathlib
 import random
 import re
 import subprocess
 import sys
 
-LICENCES = pathlib.Path("/usr/share/common-licenses")
-MANUALS = pathlib.Path("/usr/share/man")
-MESSAGES = pathlib.Path("/usr/share/locale")
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(])")
 # What is no running text: options, paths, code, addresses, placeholders.
 CODE = re.compile(r"[<>{}\[\]|\\/=_*^~`@#$%+]|--|://|\.\.\.|\b\w+\(\d\w*\)|\d{4}")
@@ -66,48 +66,39 @@ def share(source):
     return "train" if place < 0.5 else "validation" if place < 0.75 else "test"
 
 
-def licences():
-    for path in sorted(LICENCES.iterdir()):
+def licences(packages):
+    for path in sorted(packages.glob("*/usr/share/common-licenses/*")):
         if path.is_file() and not path.is_symlink():
             # Versions of one licence share sentences.
             yield "licence " + path.name.split("-")[0].lstrip("L"), path.name, sentences(path.read_text(errors="ignore"))
 
 
-def packages():
-    """Manual page -> package, as dpkg knows them."""
-    owner = {}
-    for listing in pathlib.Path("/var/lib/dpkg/info").glob("*.list"):
-        for line in listing.read_text(errors="ignore").splitlines():
-            if line.startswith(str(MANUALS) + "/man"):
-                owner[line] = listing.name.removesuffix(".list").split(":")[0]
-    return owner
-
-
-def manuals(most, draw):
-    owner = packages()
-    pages = sorted(page for page in owner if re.search(r"\.[1578]\w*\.gz$", page) and pathlib.Path(page).exists())
+def manuals(packages, most, draw):
+    pages = [page for page in sorted(packages.glob("*/usr/share/man/man*/*"))
+             if re.search(r"\.[1578]\w*\.gz$", page.name) and page.is_file() and not page.is_symlink()]
     draw.shuffle(pages)
     seen = {}
     kept = []
     for page in pages:  # a few pages of a package, so that no package is most of it
-        seen[owner[page]] = seen.get(owner[page], 0) + 1
-        if seen[owner[page]] <= 5 and len(kept) < most:
-            kept.append(page)
-    for page in kept:
-        done = subprocess.run(["man", "--no-hyphenation", "--no-justification", page], capture_output=True,
+        package = page.relative_to(packages).parts[0]
+        seen[package] = seen.get(package, 0) + 1
+        if seen[package] <= 5 and len(kept) < most:
+            kept.append((package, page))
+    for package, page in kept:
+        done = subprocess.run(["man", "--no-hyphenation", "--no-justification", str(page.resolve())], capture_output=True,
                               env={"MANWIDTH": "1000", "LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin", "MAN_KEEP_FORMATTING": ""})
         text = re.sub(r".\x08", "", done.stdout.decode(errors="ignore"))
-        yield "manual " + owner[page], pathlib.Path(page).name, sentences("\n\n".join(text.splitlines()))
+        yield "manual " + package, page.name, sentences("\n\n".join(text.splitlines()))
 
 
-def messages():
-    for path in sorted(MESSAGES.glob("*/LC_MESSAGES/*.mo")):
+def messages(packages):
+    for path in sorted(packages.glob("*/usr/share/locale/*/LC_MESSAGES/*.mo")):
         yield path.stem, path
 
 
-def interface_strings(most_domains, draw):
+def interface_strings(packages, most_domains, draw):
     by_domain = {}
-    for domain, path in messages():
+    for domain, path in messages(packages):
         if path.stat().st_size > by_domain.get(domain, (0, None))[0]:
             by_domain[domain] = (path.stat().st_size, path)
     domains = sorted(by_domain)
@@ -164,6 +155,7 @@ def write_bert(out, texts):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--packages", type=pathlib.Path, required=True, help="packages of Debian, each unpacked into its folder")
     parser.add_argument("--flickr8k", type=pathlib.Path, required=True)
     parser.add_argument("--ucm", type=pathlib.Path, required=True)
     parser.add_argument("--stamps", type=pathlib.Path, default=pathlib.Path("/usr/share/tuxpaint/stamps"))
@@ -179,7 +171,7 @@ def main():
         for text, image, group in entries:
             text = clean(text)
             if len(text.split()) >= 2:
-                sets[part].append({"text": text, "visual": True, "image": str(image.resolve()) if image else None,
+                sets[part].append({"text": text, "visual": True, "image": os.path.relpath(image, options.out) if image else None,
                                    "source": source, "group": group})
 
     visual("train", "tuxpaint", stamps(options.stamps))
@@ -190,7 +182,8 @@ def main():
     visual("test", "flickr8k", with_picture + without)
 
     pools = {"train": [], "validation": [], "test": []}
-    for source, document, texts in [*licences(), *manuals(options.manuals, draw), *interface_strings(300, draw)]:
+    for source, document, texts in [*licences(options.packages), *manuals(options.packages, options.manuals, draw),
+                                    *interface_strings(options.packages, 300, draw)]:
         for text in texts:
             text = clean(text)
             if usable(text):

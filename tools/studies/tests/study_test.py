@@ -171,6 +171,10 @@ class Tables(Small):
         for cell, shown in cells.items():
             self.assertEqual(self.table(["a"], [[cell]]), f"| a |\n| --- |\n|{' ' + shown if shown else ''} |\n", cell)
 
+    def test_what_an_interval_says(self):
+        for low, high, said in ((0.01, 0.2, "better"), (-0.2, -0.01, "worse"), (-0.01, 0.2, "cannot be called better")):
+            self.assertEqual(study.value_text({"difference": 0.1, "low": low, "high": high}, "said"), said)
+
     def test_what_is_no_figure_is_refused(self):
         for cell, parts in {
                 "{one results[dataset=library].figures.r1}": ["2 values, expected one"],
