@@ -49,7 +49,7 @@ constexpr Source kSources[] = {
      "the folder with image/ and caption/"},
     {"roco",
      "ROCO is not part of Saccade. Clone https://github.com/razorx89/roco-dataset, fetch its images with its "
-     "scripts/fetch.py, and pass FOLDER#split=test,missing=skip, as some images can no longer be fetched"},
+     "scripts/fetch.py, and pass FOLDER#split=test; missing=skip leaves out images that the script could not fetch"},
 };
 
 }  // namespace

@@ -205,6 +205,9 @@ TEST(Layouts, Roco) {
     EXPECT_EQ(same.layout, "roco") << path;
     EXPECT_TRUE(same.content == part.content) << path;
   }
+  const auto dot = read_dataset(folder.path() / "clone/data/test/radiology/.");
+  ASSERT_TRUE(dot);
+  EXPECT_EQ(dot->split_sizes, (std::map<std::string, int64_t>{{"test", 2}}));
   const Dataset there = read(folder, "clone", "#missing=skip");
   EXPECT_EQ(there.size(), 2);
   EXPECT_THAT(excluded(there), testing::Contains("1 image files that are not there (ROCO_00002)"));

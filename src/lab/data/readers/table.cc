@@ -193,7 +193,7 @@ bool is_roco_csv(const Candidate& candidate) {
 }
 
 std::string roco_csv_split(const fs::path& file) {
-  const std::string folder = fs::absolute(file).parent_path().filename().string();
+  const std::string folder = fs::absolute(file).lexically_normal().parent_path().filename().string();
   return folder == "train" || folder == "validation" || folder == "test" ? folder : "";
 }
 
