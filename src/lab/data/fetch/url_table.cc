@@ -52,7 +52,7 @@ int usual_position(std::span<const std::string> names, std::span<const std::stri
   return -1;
 }
 
-// Returns the column whose texts belong to a column of images by its name, as `claim` to `claim_image`; -1: none.
+// Returns the column NAME for a column of images NAME_image, as `claim` for `claim_image`; -1: none.
 int paired_position(std::span<const std::string> names, const std::string& images) {
   constexpr std::string_view kEnding = "image";
   const std::string plain = plain_name(images);

@@ -15,8 +15,8 @@ namespace saccade::lab::data {
 // Names of a table's columns.
 struct UrlColumns {
   std::string url;  // empty: by its usual name (url, image_url, ...)
-  // Empty: the column that is called as the images are (`claim` for `claim_image`), or else by its usual name
-  // (caption, text, ...), if there is one.
+  // Empty: column NAME if the URLs are in NAME_image, otherwise by its usual name (caption, text, ...), if there
+  // is one.
   std::string caption;
   std::string id;                      // empty: none
   std::vector<std::string> kept = {};  // further columns that go into a sample's JSON
