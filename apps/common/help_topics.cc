@@ -20,7 +20,8 @@ The layout is told from the content; #format=NAME (or --format) names it:
   winoground     Winoground's JSON Lines; also sugar_crepe
   fashion_iq     Fashion-IQ; also cirr, circo, edit_pairs: edit queries
   flickr_token   lines of IMAGE#N, a tab, a caption
-  roco, factify  CSV of these datasets; table: any CSV or TSV with a header
+  roco           ROCO's repository with fetched images; also roco_csv
+  factify        CSV of this dataset; table: any CSV or TSV with a header
   webdataset     tar shards; parquet: Hugging Face's shards
   urban1k        image/1.jpg and caption/1.txt
   folder         images with caption files beside them

@@ -110,7 +110,8 @@ void add_dataset_fetch(CLI::App& group, Command& chosen) {
                       "column of the URLs (default: url, image_url or another usual name)");
   command->add_option(
       "--caption-column", options.columns.caption,
-      "column of the captions (default: caption, text or another usual name, if there is one)");
+      "column of the captions (default: NAME if the URLs' column is NAME_image, else caption, text or another "
+      "usual name, if there is one)");
   command->add_option("--id-column", options.columns.id,
                       "column of ids, which are written to each sample's JSON (default: none)");
   command

@@ -1,13 +1,16 @@
 // Tests of `saccade eval length` as a user runs it, and of the card's use in search and `model show`.
+#include <array>
 #include <filesystem>
 #include <map>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 #include "saccade/core/source_dir.h"
+#include "saccade/hub/test_server.h"
 
 #include "run_program.h"
 
@@ -233,6 +236,66 @@ TEST_F(LengthCommand, CountsTokensWithoutWeights) {
   EXPECT_EQ(table.code, 0) << table.err;
   EXPECT_THAT(table.out, HasSubstr("of more than 10"));
   EXPECT_THAT(table.out, HasSubstr(" 33 "));  // the first two captions, joined
+}
+
+// Three images and texts in the layouts in which four datasets of long texts are published.
+TEST_F(LengthCommand, ReadsTheDatasetsAsTheyArePublished) {
+  const std::array<std::array<int, 3>, 3> colours = {{{200, 30, 30}, {30, 200, 30}, {30, 30, 200}}};
+  const std::array<std::string, 3> texts = {"A red card. It is on a wooden table.", "A green card.", "blue"};
+  const TestServer server([&](const ServerRequest& request) {
+    const auto image = read_file(folder_ / ("Urban1k/image" + request.path));
+    return image ? ServerReply{.body = *image} : ServerReply{.status = 404};
+  });
+  const std::string roco = "roco-dataset/data/test/radiology/";
+  Json share = Json::array();
+  std::string captions;
+  std::string factify = "Id,claim,claim_image,document,document_image,Category\n";
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const auto image = [&](const std::string& name) {
+      picture(name, colours[i][0], colours[i][1], colours[i][2]);
+    };
+    image(fmt::format("Urban1k/image/{}.jpg", i));
+    write(fmt::format("Urban1k/caption/{}.txt", i), texts[i] + "\n");
+    image(fmt::format("{}images/ROCO_{:05}.jpg", roco, i));
+    captions += fmt::format("ROCO_{:05}\t {}\n", i, texts[i]);
+    image(fmt::format("data/coco/train2017/{}.jpg", i));
+    share.push_back({{"id", std::to_string(i)},
+                     {"image", fmt::format("coco/train2017/{}.jpg", i)},
+                     {"conversations",
+                      {{{"from", "human"}, {"value", "What do you see?\n<image>"}},
+                       {{"from", "gpt"}, {"value", texts[i]}}}}});
+    factify +=
+        fmt::format("{0},A claim,{1}/claim.jpg,\"{2}\",{1}/{0}.jpg,Refute\n", i, server.endpoint(), texts[i]);
+  }
+  // An image that the dataset's script could not fetch.
+  write(roco + "captions.txt", captions + "ROCO_00009\t A scan.\n");
+  write("data/sharegpt4v/captions.json", dump_json(share));
+  write("factify.csv", factify);
+
+  expect_failure({"-q", "eval", "length", "-m", "model", "--dataset", "factify.csv"}, 1,
+                 {"3 images that are web addresses", "saccade-lab dataset fetch factify.csv -o FOLDER"});
+  const Outcome fetched =
+      run({"-q", "dataset", "fetch", "factify.csv", "-o", "factify", "--allow-private-networks"});
+  ASSERT_EQ(fetched.code, 0) << fetched.err;
+  const Json answer =
+      json_of(run({"-q", "eval", "length", "-m", "model", "--dataset", "Urban1k", "roco-dataset#missing=skip",
+                   "data/sharegpt4v/captions.json", "factify", "--resamples", "20", "--json"}));
+  const std::array<const char*, 4> layouts = {"urban1k", "roco", "sharegpt4v", "webdataset"};
+  ASSERT_EQ(answer["datasets"].size(), layouts.size());
+  ASSERT_EQ(answer["results"].size(), layouts.size());
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    SCOPED_TRACE(layouts[i]);
+    const Json& dataset = answer["datasets"][i];
+    EXPECT_EQ(dataset["layout"], layouts[i]);
+    EXPECT_EQ(dataset["images"], 3);
+    EXPECT_EQ(dataset["images_sha256"], answer["datasets"][0]["images_sha256"]);
+    // The figures are those of the same images and texts, whatever the layout.
+    for (const char* direction : {"t2i", "i2t"}) {
+      EXPECT_EQ(answer["results"][i][direction], answer["results"][0][direction]);
+    }
+    EXPECT_EQ(answer["results"][i]["token_lengths"], answer["results"][0]["token_lengths"]);
+  }
+  EXPECT_EQ(answer["datasets"][1]["excluded"][0]["reason"], "image files that are not there");
 }
 
 TEST_F(LengthCommand, RefusesWhatMakesNoSense) {

@@ -54,6 +54,7 @@ TEST(ReadDataset, SaysWhereAPublicDatasetComesFrom) {
   EXPECT_EQ(where_to_get("COCO2017"), where_to_get("coco"));
   EXPECT_THAT(where_to_get("Fashion-IQ/"), testing::HasSubstr("fashion-iq"));
   EXPECT_THAT(where_to_get("flickr30k"), testing::HasSubstr("Flickr30k"));
+  EXPECT_THAT(where_to_get("ROCO"), testing::HasSubstr("scripts/fetch.py"));
   for (const char* other : {"", "cocoa", "data/coco.json", "my-coco"})
     EXPECT_EQ(where_to_get(other), "") << other;
   EXPECT_THAT(read("cocoa").error().message, testing::Not(testing::HasSubstr("cocodataset")));

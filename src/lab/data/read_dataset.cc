@@ -248,6 +248,26 @@ Status check_columns(const DatasetOptions& options) {
   return {};
 }
 
+// Returns the reason why a dataset has no items, and what to do about it.
+std::string why_empty(const Dataset& dataset, const DatasetSource& source) {
+  std::string text = "nothing in it";
+  std::string advice;
+  for (const Exclusion& exclusion : dataset.excluded) {
+    text += fmt::format("{}{} {}", &exclusion == &dataset.excluded.front() ? "; left out: " : ", ",
+                        exclusion.count, exclusion.reason);
+    if (exclusion.reason != data::kWebAddresses) continue;
+    advice = fmt::format(
+        "; download them into FOLDER, and pass it as the dataset: saccade-lab dataset fetch {} -o FOLDER",
+        source.path.string());
+    for (const auto& [role, option] :
+         {std::pair("image", "--url-column"), std::pair("caption", "--caption-column")}) {
+      const auto named = source.options.columns.find(role);
+      if (named != source.options.columns.end()) advice += fmt::format(" {} {}", option, named->second);
+    }
+  }
+  return text + advice;
+}
+
 }  // namespace
 
 std::vector<DatasetLayout> dataset_layouts() {
@@ -294,13 +314,7 @@ Result<Dataset> read_dataset(const DatasetSource& source) {
   if (const auto* edits = dataset.find<EditQueries>()) SACCADE_TRY(check_galleries(*edits).in(where));
   SACCADE_TRY(select_split(dataset, source.options.split).in(where));
   if (source.options.skip_missing) skip_missing(dataset);
-  if (dataset.size() == 0) {
-    std::string out;
-    for (const Exclusion& exclusion : dataset.excluded) {
-      out += fmt::format("{}{} {}", out.empty() ? "; left out: " : ", ", exclusion.count, exclusion.reason);
-    }
-    return fail(ErrorCode::kBadData, "{}: nothing in it{}", where, out);
-  }
+  if (dataset.size() == 0) return fail(ErrorCode::kBadData, "{}: {}", where, why_empty(dataset, source));
   dataset.hash = content_hash(dataset);
   return dataset;
 }

@@ -48,8 +48,8 @@ constexpr Source kSources[] = {
      "Urban1k is not part of Saccade. Get it from https://huggingface.co/datasets/BeichenZhang/Urban1k, unpack it, and pass "
      "the folder with image/ and caption/"},
     {"roco",
-     "ROCO is not part of Saccade. Clone https://github.com/razorx89/roco-dataset, fetch its images with its script, and "
-     "pass the folder"},
+     "ROCO is not part of Saccade. Clone https://github.com/razorx89/roco-dataset, fetch its images with its "
+     "scripts/fetch.py, and pass FOLDER#split=test; missing=skip leaves out images that the script could not fetch"},
 };
 
 }  // namespace

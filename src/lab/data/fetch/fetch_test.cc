@@ -373,6 +373,25 @@ TEST(UrlTable, KeepsColumnsOfParquetByTheirTypes) {
   }
 }
 
+// Factify's rows have two images, each with the text of its own side.
+TEST(UrlTable, FindsTheTextThatBelongsToAColumnOfImages) {
+  const TestFolder folder;
+  const auto captions = [&](const std::string& header, const data::UrlColumns& columns) {
+    const auto rows = data::open_url_table(folder.write("t.csv", header + "\na,b,c,d\n"), columns);
+    EXPECT_TRUE(rows) << rows.error().message;
+    data::UrlRow row;
+    EXPECT_TRUE(rows && (*rows)->next(row).value_or(false));
+    return row.url + ":" + (row.captions.empty() ? "" : row.captions[0]);
+  };
+  const std::string factify = "claim,claim_image,document,document_image";
+  EXPECT_EQ(captions(factify, {}), "d:c");
+  EXPECT_EQ(captions(factify, {.url = "claim_image", .caption = "", .id = ""}), "b:a");
+  EXPECT_EQ(captions(factify, {.url = "claim_image", .caption = "document", .id = ""}), "b:c");
+  EXPECT_EQ(captions("id,claim,text,claim_image", {}), "d:b");
+  EXPECT_EQ(captions("x,y,text,claim_image", {}), "d:c");
+  EXPECT_EQ(captions("x,image,caption,document", {}), "b:c");
+}
+
 TEST(UrlTable, RefusesOtherColumnsOfParquetByName) {
   const std::map<std::string, std::string> types = {{"taken", "timestamp"},
                                                     {"day", "date"},

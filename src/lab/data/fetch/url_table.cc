@@ -23,8 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kUrlNames[] = {"url",       "imageurl",  "imgurl", "cocourl",
-                                          "flickrurl", "imagelink", "link",   "image"};
+constexpr std::string_view kUrlNames[] = {"url",       "imageurl", "imgurl", "cocourl",       "flickrurl",
+                                          "imagelink", "link",     "image",  "documentimage", "claimimage"};
 constexpr std::string_view kUrlCaptionNames[] = {"caption", "captions", "text",        "topcaption",
                                                  "title",   "alt",      "description", "sentence"};
 // Fields of a sample's JSON that fetching writes itself.
@@ -52,6 +52,15 @@ int usual_position(std::span<const std::string> names, std::span<const std::stri
   return -1;
 }
 
+// Returns the column NAME for a column of images NAME_image, as `claim` for `claim_image`; -1: none.
+int paired_position(std::span<const std::string> names, const std::string& images) {
+  constexpr std::string_view kEnding = "image";
+  const std::string plain = plain_name(images);
+  if (!plain.ends_with(kEnding) || plain.size() == kEnding.size()) return -1;
+  const std::string_view texts = std::string_view(plain).substr(0, plain.size() - kEnding.size());
+  return usual_position(names, {&texts, 1});
+}
+
 // Finds the columns by name. A column of `names` that appears twice is ambiguous, so naming it is an error.
 Result<Chosen> choose(std::span<const std::string> names, const UrlColumns& columns) {
   const auto named = [&](const std::string& name) -> Result<int> {
@@ -77,7 +86,8 @@ Result<Chosen> choose(std::span<const std::string> names, const UrlColumns& colu
   if (!columns.caption.empty()) {
     SACCADE_ASSIGN(chosen.caption, named(columns.caption));
   } else {
-    chosen.caption = usual_position(names, kUrlCaptionNames);
+    chosen.caption = paired_position(names, names[static_cast<size_t>(chosen.url)]);
+    if (chosen.caption < 0) chosen.caption = usual_position(names, kUrlCaptionNames);
     if (chosen.caption == chosen.url) chosen.caption = -1;
   }
   if (!columns.id.empty()) {

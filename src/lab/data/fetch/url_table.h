@@ -14,8 +14,10 @@ namespace saccade::lab::data {
 
 // Names of a table's columns.
 struct UrlColumns {
-  std::string url;                     // empty: by its usual name (url, image_url, ...)
-  std::string caption;                 // empty: by its usual name (caption, text, ...), if there is one
+  std::string url;  // empty: by its usual name (url, image_url, ...)
+  // Empty: column NAME if the URLs are in NAME_image, otherwise by its usual name (caption, text, ...), if there
+  // is one.
+  std::string caption;
   std::string id;                      // empty: none
   std::vector<std::string> kept = {};  // further columns that go into a sample's JSON
   // Names of all columns of a CSV or TSV file that has no header. Empty: the first line is the header.

@@ -174,14 +174,71 @@ TEST(Layouts, Tables) {
               HasSubstr("line 3: \"1.jpg\" is of split \"test\" here and \"train\" before"));
 }
 
-TEST(Layouts, RocoAndFactify) {
+TEST(Layouts, Roco) {
+  const test::TestFolder folder;
+  const std::string test = "clone/data/test/radiology/";
+  folder.write(test + "captions.txt",
+               "ROCO_00001\t Axial MRI, \"coronal\" view.\r\nROCO_00006\t A scan.\nROCO_00016\t\n");
+  folder.write(test + "keywords.txt", "ROCO_00001\tmri\n");
+  folder.write(test + "licences.txt",
+               "ROCO_ID,PMC_ID,CC\nROCO_00001,PMC46_a-g01.jpg,CC BY-NC\nROCO_00006,PMC48_b-g02.jpg,CC0\n");
+  folder.write(test + "images/ROCO_00001.jpg", "x");
+  folder.write(test + "images/PMC46_a-g01.jpg", "x");
+  folder.write(test + "images/PMC48_b-g02.jpg", "x");  // by an earlier version of the script
+  folder.write("clone/data/test/non-radiology/captions.txt", "ROCO_81827\t An electron micrograph.\n");
+  folder.write("clone/data/train/radiology/captions.txt", "ROCO_00002\t Ultrasound.\n");
+  const Dataset all = read(folder, "clone");
+  EXPECT_EQ(all.layout, "roco");
+  EXPECT_THAT(shown(folder, all),
+              ElementsAre("ROCO_00002 clone/data/train/radiology/images/ROCO_00002.jpg train: [Ultrasound.]",
+                          "ROCO_00001 " + test + "images/ROCO_00001.jpg test: [Axial MRI, \"coronal\" view.]",
+                          "ROCO_00006 " + test + "images/PMC48_b-g02.jpg test: [A scan.]"));
+  EXPECT_EQ(all.as<CaptionedImages>().items[1].licence, "CC BY-NC");
+  EXPECT_EQ(all.files.size(), 3U);
+  EXPECT_THAT(excluded(all),
+              ElementsAre("1 empty captions (ROCO_00016)", "1 images without captions (ROCO_00016)"));
+  EXPECT_EQ(read(folder, "clone/data").hash, all.hash);
+  const Dataset part = read(folder, "clone", "#split=test");
+  for (const char* path :
+       {"clone/data/test", "clone/data/test/radiology", "clone/data/test/radiology/captions.txt"}) {
+    const Dataset same = read(folder, path);
+    EXPECT_EQ(same.layout, "roco") << path;
+    EXPECT_TRUE(same.content == part.content) << path;
+  }
+  const auto dot = read_dataset(folder.path() / "clone/data/test/radiology/.");
+  ASSERT_TRUE(dot);
+  EXPECT_EQ(dot->split_sizes, (std::map<std::string, int64_t>{{"test", 2}}));
+  const Dataset there = read(folder, "clone", "#missing=skip");
+  EXPECT_EQ(there.size(), 2);
+  EXPECT_THAT(excluded(there), testing::Contains("1 image files that are not there (ROCO_00002)"));
+  EXPECT_THAT(shown(folder, read(folder, "clone/data/test/non-radiology")),
+              ElementsAre("ROCO_81827 clone/data/test/non-radiology/images/ROCO_81827.jpg test: [An electron "
+                          "micrograph.]"));
+  EXPECT_EQ(read(folder, "clone", "#images=/elsewhere").as<CaptionedImages>().items[0].image.path,
+            "/elsewhere/ROCO_00002.jpg");
+  EXPECT_THAT(error_of(folder, test + "keywords.txt"), HasSubstr("fits no dataset layout"));
+  folder.write(test + "licences.txt", "ROCO_ID,PMC_ID,CC\nROCO_00001,../a.jpg,CC0\n");
+  EXPECT_THAT(error_of(folder, "clone"), HasSubstr("test: licences.txt: line 2: its PMC_ID is no file name"));
+  folder.write(test + "licences.txt", "ROCO_ID,PMC_ID,CC\nROCO_00001,a.jpg\n");
+  EXPECT_THAT(error_of(folder, "clone"),
+              HasSubstr("licences.txt: line 2: 2 fields, expected ROCO_ID,PMC_ID,CC"));
+  folder.write("clone/data/train/radiology/captions.txt", "ROCO_00002\t Ultrasound.\nROCO_3 no tab\n");
+  EXPECT_THAT(error_of(folder, "clone"),
+              HasSubstr("train: captions.txt: line 2: not ROCO_NUMBER, a tab and a caption"));
+  folder.write("clone/data/train/radiology/captions.txt", "ROCO_00002\tcaf\xe9\n");
+  EXPECT_THAT(error_of(folder, "clone"), HasSubstr("captions.txt: line 1: the caption is not UTF-8"));
+  folder.write("clone/data/train/radiology/captions.txt", "ROCO_00002\ta\nROCO_00002\tb\n");
+  EXPECT_THAT(error_of(folder, "clone/data/train"), HasSubstr("a second item with id \"ROCO_00002\""));
+}
+
+TEST(Layouts, RocoCsvAndFactify) {
   const test::TestFolder folder;
   folder.write("all_data/train/radiology/images/P1.jpg", "x");
   folder.write("all_data/train/radiologytraindata.csv", "id,name,caption\nROCO_1,P1.jpg,\" A scan\n\"\n");
   folder.write("all_data/train/non-radiologytraindata.csv", "id,name,caption\nROCO_3,P3.jpg,no\n");
   folder.write("all_data/test/radiologytestdata.csv", "id,name,caption\nROCO_2,P2.jpg,Another\n");
   const Dataset roco = read(folder, "all_data");
-  EXPECT_EQ(roco.layout, "roco");
+  EXPECT_EQ(roco.layout, "roco_csv");
   EXPECT_THAT(shown(folder, roco),
               ElementsAre("ROCO_1 all_data/train/radiology/images/P1.jpg train: [A scan]",
                           "ROCO_2 all_data/test/P2.jpg test: [Another]"));
@@ -201,6 +258,16 @@ TEST(Layouts, RocoAndFactify) {
                 .as<CaptionedImages>()
                 .items.size(),
             2U);
+  folder.write(
+      "addresses.csv",
+      "Id,claim,claim_image,document,document_image\n0,c,https://example.org/c,D,http://example.org/d\n");
+  EXPECT_THAT(error_of(folder, "addresses.csv"),
+              testing::EndsWith(
+                  "nothing in it; left out: 1 images that are web addresses, not files; download them into "
+                  "FOLDER, and pass it as the dataset: saccade-lab dataset fetch " +
+                  (folder.path() / "addresses.csv").string() + " -o FOLDER"));
+  EXPECT_THAT(error_of(folder, "addresses.csv", "#image-column=claim_image,caption-column=claim"),
+              testing::EndsWith(" -o FOLDER --url-column claim_image --caption-column claim"));
 }
 
 TEST(Layouts, RecordsAndShareGpt4v) {

@@ -129,7 +129,7 @@ class ShardReader {
       return {};
     }
     if (!bytes && (file.starts_with("http://") || file.starts_with("https://"))) {
-      dataset.exclude("images that are web addresses, not files", file);
+      dataset.exclude(kWebAddresses, file);
       return {};
     }
     SACCADE_ASSIGN(const std::optional<std::string> split,

@@ -54,10 +54,10 @@ bool is_digit(char c) {
 }  // namespace
 
 std::span<const Reader* const> readers() {
-  static constexpr std::array<const Reader*, 19> kReaders = {
-      &kKarpathy, &kCoco,       &kShareGpt4v, &kRecords,  &kWinoground,  &kSugarCrepe, &kFashionIq,
-      &kCirr,     &kCirco,      &kEditPairs,  &kManifest, &kFlickrToken, &kRoco,       &kFactify,
-      &kTable,    &kWebDataset, &kParquet,    &kUrban1k,  &kFolder};
+  static constexpr std::array<const Reader*, 20> kReaders = {
+      &kKarpathy, &kCoco,  &kShareGpt4v, &kRecords,  &kWinoground,  &kSugarCrepe, &kFashionIq,
+      &kCirr,     &kCirco, &kEditPairs,  &kManifest, &kFlickrToken, &kRoco,       &kRocoCsv,
+      &kFactify,  &kTable, &kWebDataset, &kParquet,  &kUrban1k,     &kFolder};
   return kReaders;
 }
 

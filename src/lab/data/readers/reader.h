@@ -57,6 +57,7 @@ extern const Reader kEditPairs;
 extern const Reader kManifest;
 extern const Reader kFlickrToken;
 extern const Reader kRoco;
+extern const Reader kRocoCsv;
 extern const Reader kFactify;
 extern const Reader kTable;
 extern const Reader kWebDataset;
@@ -71,6 +72,9 @@ std::span<const Reader* const> readers();
 // there or in data/ or annotations/, or one of these two folders if it is a layout itself. Returns kBadData
 // naming them if there are several; `nullopt` if there are none.
 Result<std::optional<Candidate>> find_records(const Candidate& folder);
+
+// Reason of the exclusion of images that are URLs. An error that follows from it names `dataset fetch`.
+inline constexpr std::string_view kWebAddresses = "images that are web addresses, not files";
 
 // Adds the images, files and exclusions of a part of a dataset of images with captions.
 void add_part(Dataset part, Dataset& dataset);

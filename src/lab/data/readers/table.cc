@@ -1,5 +1,5 @@
 // Tables with named columns: CSV, TSV and '|'-separated, with the rows of one image grouped. Two published
-// ones, ROCO and Factify, have columns and folders of their own.
+// ones, mirrors of ROCO and Factify, have columns and folders of their own.
 #include <algorithm>
 #include <initializer_list>
 #include <map>
@@ -107,7 +107,7 @@ Status add_row(const std::vector<std::string>& fields, const Columns& columns, s
   const std::string image(trim(fields[columns.image]));
   SACCADE_TRY(check_utf8(image, "the image's name"));
   if (image.starts_with("http://") || image.starts_with("https://")) {
-    dataset.exclude("images that are web addresses, not files", image);
+    dataset.exclude(kWebAddresses, image);
     return {};
   }
   if (columns.split != kNone) split = std::string(trim(fields[columns.split]));
@@ -156,9 +156,10 @@ Result<Dataset> read_table(const Candidate& candidate, const DatasetOptions& opt
   return finish(std::move(dataset), candidate.path.parent_path(), {}, options);
 }
 
-// ROCO has id, name and caption; <split>/radiologytraindata.csv has its images in <split>/radiology/images.
+// Mirrors of ROCO have id, name and caption; <split>/radiologytraindata.csv has its images in
+// <split>/radiology/images.
 
-Columns roco_columns(const std::vector<std::string>& header) {
+Columns roco_csv_columns(const std::vector<std::string>& header) {
   Columns columns;
   if (header.size() != 3) return columns;
   columns.id = find_column(header, {"id"});
@@ -167,12 +168,12 @@ Columns roco_columns(const std::vector<std::string>& header) {
   return columns;
 }
 
-bool is_roco_file(const Candidate& candidate) {
-  const Columns columns = roco_columns(header_of(candidate));
+bool is_roco_csv_file(const Candidate& candidate) {
+  const Columns columns = roco_csv_columns(header_of(candidate));
   return columns.id != kNone && columns.image != kNone && columns.caption != kNone;
 }
 
-std::vector<Candidate> roco_files(const Candidate& folder) {
+std::vector<Candidate> roco_csv_files(const Candidate& folder) {
   std::vector<Candidate> files;
   for (const char* split : {"train", "validation", "test"}) {
     if (!folder.has(split)) continue;
@@ -181,24 +182,24 @@ std::vector<Candidate> roco_files(const Candidate& folder) {
     for (const std::string& name : inside->names) {
       if (!name.starts_with("radiology") || !name.ends_with("data.csv")) continue;
       auto file = look_at(inside->path / name);
-      if (file && is_roco_file(*file)) files.push_back(*std::move(file));
+      if (file && is_roco_csv_file(*file)) files.push_back(*std::move(file));
     }
   }
   return files;
 }
 
-bool is_roco(const Candidate& candidate) {
-  return candidate.folder ? !roco_files(candidate).empty() : is_roco_file(candidate);
+bool is_roco_csv(const Candidate& candidate) {
+  return candidate.folder ? !roco_csv_files(candidate).empty() : is_roco_csv_file(candidate);
 }
 
-std::string roco_split(const fs::path& file) {
-  const std::string folder = fs::absolute(file).parent_path().filename().string();
+std::string roco_csv_split(const fs::path& file) {
+  const std::string folder = fs::absolute(file).lexically_normal().parent_path().filename().string();
   return folder == "train" || folder == "validation" || folder == "test" ? folder : "";
 }
 
-Result<Dataset> read_roco(const Candidate& candidate, const DatasetOptions& options) {
+Result<Dataset> read_roco_csv(const Candidate& candidate, const DatasetOptions& options) {
   std::vector<Candidate> files = {candidate};
-  if (candidate.folder) files = roco_files(candidate);
+  if (candidate.folder) files = roco_csv_files(candidate);
   Dataset dataset;
   for (const Candidate& file : files) {
     // Each file has its own images, which are placed before the next file is read.
@@ -206,7 +207,8 @@ Result<Dataset> read_roco(const Candidate& candidate, const DatasetOptions& opti
     RowCollector rows(part);
     const std::string name = file.path.filename().string();
     SACCADE_TRY(
-        read_rows(file, roco_columns(header_of(file)), roco_split(file.path), options, rows, part).in(name));
+        read_rows(file, roco_csv_columns(header_of(file)), roco_csv_split(file.path), options, rows, part)
+            .in(name));
     const bool other = name.starts_with("non");
     const std::string hints[] = {other ? "non-radiology/images" : "radiology/images"};
     SACCADE_ASSIGN(part, finish(std::move(part), file.path.parent_path(), hints, options));
@@ -242,8 +244,9 @@ Result<Dataset> read_factify(const Candidate& candidate, const DatasetOptions& o
 
 const Reader kTable = {"table", "CSV, TSV or '|': rows of an image and a caption, columns by their names",
                        is_table, read_table};
-const Reader kRoco = {"roco", "ROCO's CSV (id, name, caption), a file or the folder of all splits", is_roco,
-                      read_roco};
+const Reader kRocoCsv = {"roco_csv",
+                         "mirrors of ROCO in CSV (id, name, caption): a file or the folder of all splits",
+                         is_roco_csv, read_roco_csv};
 const Reader kFactify = {"factify", "Factify's CSV: documents and their images", is_factify, read_factify};
 
 }  // namespace saccade::lab::data
