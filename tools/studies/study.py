@@ -537,7 +537,7 @@ def execute(command, root):
 def check_all(root=ROOT):
     for name in all_studies(root):
         Study(name, root).check()
-    for page in sorted((root / "docs").rglob("*.md")):
+    for page in sorted(itertools.chain((root / "docs").rglob("*.md"), (root / "models").rglob("*.md"))):
         if "<!-- table: " in page.read_text() and not any(Study(name, root).page == page for name in all_studies(root)):
             raise StudyError(f"{page}: marks tables, but no study writes them")
 

@@ -266,8 +266,10 @@ class Files(Small):
         self.write("docs/studies/small.md", PAGE.replace("<!-- end -->\n", "", 1))
         self.refused(lambda: study.check_all(self.root), "without its end")
         self.write("docs/studies/small.md", PAGE)
-        self.write("docs/studies/other.md", "<!-- table: mine -->\n<!-- end -->\n")
-        self.refused(lambda: study.check_all(self.root), "other.md: marks tables, but no study writes them")
+        for page in ("docs/studies/other.md", "models/other.md"):
+            self.write(page, "<!-- table: mine -->\n<!-- end -->\n")
+            self.refused(lambda: study.check_all(self.root), "other.md: marks tables, but no study writes them")
+            (self.root / page).unlink()
 
     def test_a_figure_of_another_commit_is_not_mixed_in(self):
         self.repository()
