@@ -39,6 +39,8 @@ a variable and {PATH} a value of a record:
     .differences.r1?                                      of `over`; nothing if it is not there
     ...|g, ...|value                                      a number with as many digits as it has; without its interval
     ...|said                                              of a difference: what its interval lets one say
+    ...|1                                                 a number with one digit behind the point
+    RUN rows[model=starter].retrieval.t2i.r1              of the leaderboard.json of `eval study`, where the run is a study
 
 A figure or a difference is written with its interval, a number with three digits behind the point, a count with commas. A
 dataset of a run that is one split of a file has the split's name here, and a checkpoint of another run that run's.
@@ -139,6 +141,8 @@ def value_text(value, form=""):
             raise StudyError(f"not a figure: it has {', '.join(value)}")
         if form == "said":
             return said(value)
+        if value.get("above_chance") is False:  # an effective length
+            return "no better than chance"
         text = number_text(value[key])
         if form == "value" or value.get("low") is None or value.get("high") is None:
             return text
@@ -147,6 +151,8 @@ def value_text(value, form=""):
         raise StudyError("a list is no figure")
     if form == "g":
         return "-" if value is None else f"{value:g}"
+    if form == "1":
+        return "-" if value is None else f"{value:,.1f}"
     return number_text(value)
 
 
@@ -160,19 +166,32 @@ def renamed(value, names):
     return value
 
 
+def records_of(folder):
+    """What a run's folder says of its checkpoints and datasets, and its metrics: of the folder of `eval study` its leaderboard."""
+    board = folder / "leaderboard.json"
+    if not board.is_file():
+        return read_json(folder / "run.json"), read_json(folder / "metrics.json")
+    metrics = read_json(board)
+    for row in metrics["rows"]:
+        if row["missing"]:
+            raise StudyError(f"{folder}: {row['model']} lacks {', '.join(row['missing'])}; remove it to measure again")
+    parts = [part["info"] for part in metrics.pop("parts")]
+    return {key: [one for part in parts for one in part[key]] for key in ("checkpoints", "datasets")}, metrics
+
+
 class Run:
     """A run's folder. Its datasets have the names of their splits, where they are one of a file; a checkpoint that another
     run of a study trained has that run's name."""
 
     def __init__(self, folder):
-        self.info = read_json(folder / "run.json")
+        self.info, metrics = records_of(folder)
         trained = {}
         for checkpoint in self.info.get("checkpoints", []):
             if run := re.search(r"/build/studies/[^/]+/([^/]+)/", checkpoint["path"]):
                 trained[checkpoint["name"]] = run.group(1)
         if len(set(trained.values())) < len(trained):
             raise StudyError(f"{folder}: two checkpoints of one run: {', '.join(trained.values())}")
-        self.metrics = renamed(read_json(folder / "metrics.json"), trained)
+        self.metrics = renamed(metrics, trained)
         names = {}
         for dataset in self.info["datasets"]:
             split = re.search(r"#(?:.*,)?split=([^,]+)", dataset["path"])
@@ -518,7 +537,7 @@ def execute(command, root):
 def check_all(root=ROOT):
     for name in all_studies(root):
         Study(name, root).check()
-    for page in sorted((root / "docs").rglob("*.md")):
+    for page in sorted(itertools.chain((root / "docs").rglob("*.md"), (root / "models").rglob("*.md"))):
         if "<!-- table: " in page.read_text() and not any(Study(name, root).page == page for name in all_studies(root)):
             raise StudyError(f"{page}: marks tables, but no study writes them")
 

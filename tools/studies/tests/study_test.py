@@ -212,6 +212,33 @@ class Tables(Small):
         self.write("build/studies/small/one/run.json", json.dumps(dict(RUN, checkpoints=checkpoints)))
         self.refused(lambda: self.table(["a"], [["b"]]), "two checkpoints of one run: tuned, tuned")
 
+    def test_a_leaderboard_is_a_run(self):
+        folder = "build/studies/small/one"
+        for name in ("run.json", "metrics.json"):
+            (self.root / folder / name).unlink()
+        checkpoints = [{"name": "starter", "path": "/x/models/starter"},
+                       {"name": "model", "path": "/x/build/studies/small/tuned/model"}]
+
+        def row(model, rank, value, above_chance):
+            return {"rank": rank, "model": model, "retrieval": {"t2i": {"r1": figure(value)}}, "gap": {"difference": 0.25, "low": 0.0,
+                    "high": 0.5}, "benchmark": {"queries_per_s": 1234.56}, "missing": [],
+                    "lengths": [{"value": 4, "low": 3, "high": 5, "above_chance": above_chance}]}
+
+        board = {"rows": [row("model", 1, 0.5, True), row("starter", 2, 0.25, False)],
+                 "parts": [{"info": {"checkpoints": checkpoints, "datasets": [dataset]}, "metrics": {}}
+                           for dataset in RUN["datasets"]]}
+        self.write(f"{folder}/leaderboard.json", json.dumps(board))
+        self.assertEqual(self.table(["a", "b", "c", "d"], [
+            [f"{{one rows[model={model}].{path}}}" for path in ("rank", "retrieval.t2i.r1", "lengths[0]", "benchmark.queries_per_s|1")]
+            for model in ("tuned", "starter")]),
+            "| a | b | c | d |\n| --- | --- | --- | --- |\n"
+            "| 1 | 0.500 [0.250, 0.750] | 4 [3, 5] | 1,234.6 |\n"
+            "| 2 | 0.250 [0.000, 0.500] | no better than chance | 1,234.6 |\n")
+        self.assertEqual(study.Run(self.root / folder).datasets, {"library": "a" * 64, "val": "b" * 64})
+        board["rows"][1]["missing"] = ["length"]
+        self.write(f"{folder}/leaderboard.json", json.dumps(board))
+        self.refused(lambda: study.Run(self.root / folder), "starter lacks length")
+
     def test_a_table_of_data_without_files_has_no_line_for_them(self):
         data = {"made": {"files": [], "commands": [], "needs": ["photos"], "says": "from their authors"}}
         self.write_study(dict(STUDY, data=data))
@@ -239,8 +266,10 @@ class Files(Small):
         self.write("docs/studies/small.md", PAGE.replace("<!-- end -->\n", "", 1))
         self.refused(lambda: study.check_all(self.root), "without its end")
         self.write("docs/studies/small.md", PAGE)
-        self.write("docs/studies/other.md", "<!-- table: mine -->\n<!-- end -->\n")
-        self.refused(lambda: study.check_all(self.root), "other.md: marks tables, but no study writes them")
+        for page in ("docs/studies/other.md", "models/other.md"):
+            self.write(page, "<!-- table: mine -->\n<!-- end -->\n")
+            self.refused(lambda: study.check_all(self.root), "other.md: marks tables, but no study writes them")
+            (self.root / page).unlink()
 
     def test_a_figure_of_another_commit_is_not_mixed_in(self):
         self.repository()

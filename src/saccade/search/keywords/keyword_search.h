@@ -22,8 +22,7 @@
 
 namespace saccade {
 
-// Default weight of word search in `saccade search` and the server; docs/keyword-matches.md has the
-// measurements behind it.
+// Default weight of word search in `saccade search` and the server; docs/keyword-matches.md has measurements with it.
 inline constexpr double kWordShare = 0.5;
 // Number of images that words bring, and that vectors do, at least.
 inline constexpr int64_t kWordDepth = 1000;
