@@ -129,6 +129,11 @@ constexpr int64_t kBlockRows = 2 * kTileHeight;
 constexpr int64_t kBlockOutputs = 2 * kTileBytes / 4;
 constexpr int64_t kWeightBytes = 4 * kPanelOutputs;  // of a group of a panel
 
+// Half of a core's L2 cache on processors with AMX (2 MiB), so that a panel of weights and the results fit beside the values.
+// Each chunk reads all weights from what cores share: the last cache, or memory. These reads may limit products by tiles of
+// chunks of 256 KiB, which are 85 rows of 3,072 inputs. Not measured on such a processor.
+constexpr int64_t kTileChunkBytes = int64_t{1} << 20;
+
 // Returns the shapes for a block of 1 to kBlockRows rows: tiles 0 to 3 are its sums, 4 and 5 its values, 6 and 7 weights.
 TileShapes block_shapes(int64_t rows) {
   const int64_t upper = std::min(rows, kTileHeight);
@@ -488,8 +493,8 @@ bool tiles_compute_right() {
 #endif
 
 const Int8Kernels& emulated_int8_kernel() {
-  static constexpr Int8Kernels kKernel = {"emulated_amx", CpuLevel::kPortable, quantize_portable,
-                                          multiply_emulated};
+  static constexpr Int8Kernels kKernel = {"emulated_amx",    CpuLevel::kPortable, quantize_portable,
+                                          multiply_emulated, kBlockRows,          kTileChunkBytes};
   return kKernel;
 }
 
@@ -497,7 +502,7 @@ std::span<const Int8Kernels> int8_kernels() {
   static const std::vector<Int8Kernels> kKernels = [] {
     std::vector<Int8Kernels> kernels = kernels_for_cpu<Int8Kernels>({
 #if defined(__x86_64__)
-      {"amx", CpuLevel::kAmx, quantize_avx512, multiply_amx},
+      {"amx", CpuLevel::kAmx, quantize_avx512, multiply_amx, kBlockRows, kTileChunkBytes},
           {"avx512_vnni", CpuLevel::kAvx512Vnni, quantize_avx512, multiply_avx512_vnni},
           {"avx_vnni", CpuLevel::kAvxVnni, quantize_avx2, multiply_avx_vnni},
           {"avx2", CpuLevel::kAvx2, quantize_avx2, multiply_avx2},

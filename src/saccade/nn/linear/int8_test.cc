@@ -293,6 +293,40 @@ TEST(Int8Kernels, AllHaveTheSameSums) {
   }
 }
 
+// Every row is in one chunk. Chunks of kernels by tiles begin at whole blocks, and those of others divide the rows evenly.
+TEST(Int8Kernels, ChunksHaveWholeBlocks) {
+  const Int8Kernels& tiles = emulated_int8_kernel();
+  const Int8Kernels& portable = int8_kernels().back();
+  ASSERT_EQ(tiles.block_rows, 32);
+  for (const int64_t row_bytes : {4, 768, 3072, 4096, 65'536}) {
+    for (int64_t rows = 1; rows < 20'000; rows += 1 + rows / 3) {
+      for (const Int8Kernels& kernel : {tiles, portable}) {
+        const Int8Chunks chunks(kernel, rows, row_bytes);
+        ASSERT_GE(chunks.count(), 1);
+        EXPECT_EQ(chunks.first(0), 0);
+        EXPECT_EQ(chunks.first(chunks.count()), rows);
+        int64_t most = 0;
+        for (int64_t chunk = 0; chunk < chunks.count(); ++chunk) {
+          EXPECT_EQ(chunks.first(chunk) % kernel.block_rows, 0);
+          ASSERT_LT(chunks.first(chunk), chunks.first(chunk + 1)) << rows << " rows of " << row_bytes;
+          most = std::max(most, chunks.first(chunk + 1) - chunks.first(chunk));
+        }
+        EXPECT_LE(most, chunks.most_rows());
+        EXPECT_LT((most - kernel.block_rows) * row_bytes, kernel.chunk_bytes);
+      }
+      const Int8Chunks even(portable, rows, row_bytes);
+      for (int64_t chunk = 0; chunk < even.count(); ++chunk) {
+        EXPECT_EQ(even.first(chunk), rows * chunk / even.count());
+      }
+    }
+  }
+  // 75 rows would be two whole blocks and 11 rows.
+  EXPECT_EQ(Int8Chunks(portable, 600, 3072).first(1), 75);
+  Int8Kernels small = tiles;
+  small.chunk_bytes = portable.chunk_bytes;
+  EXPECT_EQ(Int8Chunks(small, 600, 3072).first(1), 64);
+}
+
 // Multiplies a row of zeros by one panel, so the result is the bias. task: its output and how it is finished.
 void multiply_nothing(const Int8Kernels& kernel, const std::vector<float>& bias, Int8PanelTask task) {
   const Quantized nothing = quantize(kernel, Tensor::zeros({1, 4}));
