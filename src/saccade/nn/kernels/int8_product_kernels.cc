@@ -160,10 +160,11 @@ SACCADE_INLINE void add_groups(Tiles& tiles, const int8_t* low, int64_t row_byte
   }
 }
 
-// Values and weights of the groups after the last whole sixteen, with zeros behind them.
+// Values and weights of the groups after the last whole sixteen, with zeros behind them. Not initialized: most layers have no
+// such groups.
 struct GroupsLeft {
-  alignas(64) int8_t low[kBlockRows * kTileBytes] = {};
-  alignas(64) uint8_t weights[kTileHeight * kWeightBytes] = {};
+  alignas(64) int8_t low[kBlockRows * kTileBytes];
+  alignas(64) uint8_t weights[kTileHeight * kWeightBytes];
 };
 
 // Computes sums [kBlockRows, kPanelOutputs] of a block: kBlockOutputs of them, from the output that `weights` and `sums`
@@ -201,7 +202,10 @@ SACCADE_INLINE void multiply_by_tiles(const Int8PanelTask& task, int64_t first, 
   const int64_t row_bytes = 4 * task.groups;
   const int64_t whole = task.groups / kTileHeight * kTileHeight;
   const auto bytes_left = static_cast<size_t>(4 * (task.groups - whole));
-  std::memcpy(left.weights, task.weights + whole * kWeightBytes, bytes_left * kPanelOutputs);
+  if (bytes_left > 0) {
+    left = {};
+    std::memcpy(left.weights, task.weights + whole * kWeightBytes, bytes_left * kPanelOutputs);
+  }
   Tiles tiles;
   int64_t shaped = 0;
   for (int64_t begin = first; begin < last; begin += kBlockRows) {
@@ -209,7 +213,7 @@ SACCADE_INLINE void multiply_by_tiles(const Int8PanelTask& task, int64_t first, 
     if (rows != shaped) tiles.shape(block_shapes(rows));
     shaped = rows;
     const int8_t* low = task.low + begin * row_bytes;
-    for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t r = 0; bytes_left > 0 && r < rows; ++r) {
       std::memcpy(left.low + r * kTileBytes, low + r * row_bytes + 4 * whole, bytes_left);
     }
     for (int64_t c = 0; c < kPanelOutputs; c += kBlockOutputs) {
