@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <random>
 #include <type_traits>
 #include <vector>
 
@@ -486,42 +487,51 @@ void multiply_i8mm(const Int8PanelTask& task, int64_t first, int64_t last) {
 
 }  // namespace
 
-#if defined(__x86_64__)
-namespace {
-
-// Checks that a product by tiles has the bits that AVX-512 VNNI gives: a few rows and groups past whole tiles. Tiles are rare
-// enough that a virtual machine may offer them and compute something else.
-bool tiles_compute_right() {
-  constexpr int64_t kRows = kBlockRows + 1;
-  constexpr int64_t kGroups = kTileHeight + 2;
-  std::vector<int8_t> low(kRows * kGroups * 4);
-  std::vector<uint8_t> panel(kGroups * kWeightBytes);
-  for (size_t i = 0; i < low.size(); ++i) low[i] = static_cast<int8_t>(i * 41 % 256 - 128);
-  for (size_t i = 0; i < panel.size(); ++i) panel[i] = static_cast<uint8_t>(i * 89 % 256);
+bool multiply_alike(const Int8Kernels& one, const Int8Kernels& other) {
+  constexpr int64_t kMostRows = kBlockRows + kFewRows + 1;
   const std::vector<float> ones(kPanelOutputs, 1);
   const std::vector<float> bias(kPanelOutputs);
-  const std::vector<int32_t> sums(kPanelOutputs);
-  const std::vector<Int8Row> rows(kRows, Int8Row{.scale = 1});
-  std::vector<float> expected(kRows * kPanelOutputs);
-  std::vector<float> found(expected.size());
-  Int8PanelTask task;
-  task.groups = kGroups;
-  task.weights = panel.data();
-  task.sums = sums.data();
-  task.scales = ones.data();
-  task.bias = bias.data();
-  task.low = low.data();
-  task.rows = rows.data();
-  task.out_stride = kPanelOutputs;
-  task.out = expected.data();
-  multiply_avx512_vnni(task, 0, kRows);
-  task.out = found.data();
-  multiply_amx(task, 0, kRows);
-  return found == expected;
+  const std::vector<int32_t> sums(kPanelOutputs, 77);
+  std::minstd_rand random(1);
+  for (const int64_t groups : {kTileHeight, kTileHeight + 2}) {
+    const int64_t most = most_second_digits(groups);
+    std::vector<int8_t> low(kMostRows * groups * 4);
+    std::vector<uint8_t> panel(groups * kWeightBytes);
+    for (int8_t& value : low) value = static_cast<int8_t>(random() >> 8);
+    for (uint8_t& weight : panel) weight = static_cast<uint8_t>(random() >> 8);
+    std::vector<SecondDigits> high(kMostRows * most);
+    std::vector<Int8Row> rows(kMostRows);
+    for (int64_t row = 0; row < kMostRows; ++row) {
+      rows[row] = {.scale = 1, .second_digits = static_cast<int32_t>(row % (most + 1)), .zero = 3};
+      for (int64_t d = 0; d < most; ++d) {
+        SecondDigits& digits = high[row * most + d];
+        digits.group = static_cast<int32_t>((5 * d + row) % groups);
+        for (int8_t& digit : digits.digits) digit = static_cast<int8_t>(random() >> 8);
+      }
+    }
+    Int8PanelTask task;
+    task.groups = groups;
+    task.weights = panel.data();
+    task.sums = sums.data();
+    task.scales = ones.data();
+    task.bias = bias.data();
+    task.low = low.data();
+    task.high = high.data();
+    task.rows = rows.data();
+    task.out_stride = kPanelOutputs;
+    // One wide block, one tall block, a whole block and one row, a whole block and a wide one.
+    for (const int64_t count : {kTileHeight, kTileHeight + 1, kBlockRows + 1, kMostRows}) {
+      std::vector<float> expected(kMostRows * kPanelOutputs);
+      std::vector<float> found(expected.size());
+      task.out = expected.data();
+      one.multiply(task, 0, count);
+      task.out = found.data();
+      other.multiply(task, 0, count);
+      if (found != expected) return false;
+    }
+  }
+  return true;
 }
-
-}  // namespace
-#endif
 
 const Int8Kernels& emulated_int8_kernel() {
   static constexpr Int8Kernels kKernel = {"emulated_amx",    CpuLevel::kPortable, quantize_portable,
@@ -543,9 +553,10 @@ std::span<const Int8Kernels> int8_kernels() {
 #endif
           {"portable", CpuLevel::kPortable, quantize_portable, multiply_portable},
     });
-#if defined(__x86_64__)
-    if (kernels.front().level == CpuLevel::kAmx && !tiles_compute_right()) kernels.erase(kernels.begin());
-#endif
+    // Tiles are rare enough that a virtual machine may offer them and compute something else.
+    if (kernels.front().level == CpuLevel::kAmx && !multiply_alike(kernels[0], kernels[1])) {
+      kernels.erase(kernels.begin());
+    }
     return kernels;
   }();
   return kKernels;

@@ -82,6 +82,9 @@ class Int8Chunks {
 std::span<const Int8Kernels> int8_kernels();
 // Returns the kernels of "amx" with the tiles' instructions emulated in plain C++, for tests on any processor.
 const Int8Kernels& emulated_int8_kernel();
+// Returns true if two kernels give the same bits for small products. These have every kind of block of tiles, groups of inputs
+// after the last whole tile, and second digits.
+bool multiply_alike(const Int8Kernels& one, const Int8Kernels& other);
 // Returns the one that layers compute with: the fastest.
 const Int8Kernels& int8_kernel();
 

@@ -293,6 +293,44 @@ TEST(Int8Kernels, AllHaveTheSameSums) {
   }
 }
 
+// The check before the first use of tiles finds an error in each part of a product.
+TEST(Int8Kernels, DamagedOnesAreFound) {
+  const Int8Kernels& portable = int8_kernels().back();
+  for (const Int8Kernels& kernel : tested_kernels()) {
+    EXPECT_TRUE(multiply_alike(kernel, portable)) << kernel.name;
+  }
+  using Multiply = decltype(Int8Kernels::multiply);
+  const Multiply damaged[] = {[](const Int8PanelTask& task, int64_t first, int64_t last) {
+                                std::vector<Int8Row> rows(task.rows, task.rows + last);
+                                for (Int8Row& row : rows) row.second_digits = 0;
+                                Int8PanelTask without = task;
+                                without.rows = rows.data();
+                                int8_kernels().back().multiply(without, first, last);
+                              },
+                              [](const Int8PanelTask& task, int64_t first, int64_t last) {
+                                if (last - first > 16) int8_kernels().back().multiply(task, first, last);
+                              },
+                              [](const Int8PanelTask& task, int64_t first, int64_t last) {
+                                if (last - first <= 16 || last - first > 32)
+                                  int8_kernels().back().multiply(task, first, last);
+                              },
+                              [](const Int8PanelTask& task, int64_t first, int64_t last) {
+                                int8_kernels().back().multiply(task, first,
+                                                               std::min<int64_t>(last, first + 33));
+                              },
+                              [](const Int8PanelTask& task, int64_t first, int64_t last) {
+                                if (task.groups % 16 == 0) int8_kernels().back().multiply(task, first, last);
+                              },
+                              [](const Int8PanelTask& task, int64_t first, int64_t last) {
+                                if (task.groups % 16 != 0) int8_kernels().back().multiply(task, first, last);
+                              }};
+  for (size_t i = 0; i < std::size(damaged); ++i) {
+    Int8Kernels kernel = portable;
+    kernel.multiply = damaged[i];
+    EXPECT_FALSE(multiply_alike(portable, kernel)) << i;
+  }
+}
+
 // Every row is in one chunk. Chunks of kernels by tiles begin at whole blocks, and those of others divide the rows evenly.
 TEST(Int8Kernels, ChunksHaveWholeBlocks) {
   const Int8Kernels& tiles = emulated_int8_kernel();
