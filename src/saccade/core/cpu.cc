@@ -44,13 +44,18 @@ bool has_f16c() {
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
 
+#endif
+
 // Linux grants the tiles' registers to a process that asks (Documentation/arch/x86/xstate.rst).
-bool amx_is_granted() {
+bool system_grants_tiles() {
+#if defined(__x86_64__)
   constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
   constexpr long kTileData = 18;               // XFEATURE_XTILEDATA
   return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-}
+#else
+  return false;
 #endif
+}
 
 // Returns a mask in which bit l is set if kernels of level l run here.
 uint32_t detect() {
@@ -101,16 +106,16 @@ std::string_view cpu_level_name(CpuLevel level) {
   return kNames[static_cast<size_t>(level)];
 }
 
+bool CpuLevels::has(CpuLevel level) const {
+  if ((levels_ >> static_cast<unsigned>(level) & 1U) == 0) return false;
+  if (level != CpuLevel::kAmx) return true;
+  std::call_once(asked_, [this] { granted_ = grants_tiles_(); });
+  return granted_;
+}
+
 bool cpu_has(CpuLevel level) {
-  static const uint32_t kLevels = wanted();
-  const bool has = (kLevels >> static_cast<unsigned>(level) & 1U) != 0;
-#if defined(__x86_64__)
-  if (has && level == CpuLevel::kAmx) {
-    static const bool kGranted = amx_is_granted();  // asked for once, by the first who would use it
-    return kGranted;
-  }
-#endif
-  return has;
+  static const CpuLevels kLevels(wanted(), system_grants_tiles);
+  return kLevels.has(level);
 }
 
 }  // namespace saccade

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <mutex>
 #include <string_view>
 #include <vector>
 
@@ -34,17 +35,33 @@ enum class CpuLevel : uint8_t {
 // "dotprod", "i8mm".
 std::string_view cpu_level_name(CpuLevel level);
 
+// Levels that a process may use. Thread-safe.
+class CpuLevels {
+ public:
+  // levels: bit l is set if the processor runs kernels of level l. grants_tiles: asks the system for the registers of kAmx.
+  // The first call of has(kAmx) calls it, and its answer is kept.
+  CpuLevels(uint32_t levels, bool (*grants_tiles)()) : levels_(levels), grants_tiles_(grants_tiles) {}
+  // Returns true if the processor runs kernels of that level and the system grants what they need.
+  [[nodiscard]] bool has(CpuLevel level) const;
+
+ private:
+  uint32_t levels_;
+  bool (*grants_tiles_)();
+  mutable std::once_flag asked_;
+  mutable bool granted_ = false;
+};
+
 // Returns true if this processor runs kernels of that level, and the environment variable SACCADE_CPU, which names the
 // highest level to use, does not forbid it. A level of another architecture forbids nothing. Cost: a look-up; thread-safe.
 bool cpu_has(CpuLevel level);
 
 // Returns the kernels of a family that this processor runs, in the order given, which is fastest first. `Kernel` has
-// members `name` and `level`.
-template <typename Kernel>
-std::vector<Kernel> kernels_for_cpu(std::initializer_list<Kernel> family) {
+// members `name` and `level`. has: tells which levels there are; of another processor in tests.
+template <typename Kernel, typename Has = bool (*)(CpuLevel)>
+std::vector<Kernel> kernels_for_cpu(std::initializer_list<Kernel> family, const Has& has = cpu_has) {
   std::vector<Kernel> runnable;
   for (const Kernel& kernel : family) {
-    if (cpu_has(kernel.level)) runnable.push_back(kernel);
+    if (has(kernel.level)) runnable.push_back(kernel);
   }
   return runnable;
 }

@@ -33,6 +33,44 @@ TEST(Cpu, AFamilyIsWhatRunsHereInItsOrder) {
   EXPECT_EQ(kernels.back().name, "slow");
 }
 
+// A system that denies the tiles' registers, such as a container's filter of system calls, leaves the kernels of AVX-512.
+TEST(Cpu, TilesThatTheSystemDeniesAreLeftOut) {
+  constexpr auto kLevel = [](CpuLevel level) { return 1U << static_cast<unsigned>(level); };
+  const uint32_t all = kLevel(CpuLevel::kPortable) | kLevel(CpuLevel::kAvx512Vnni) | kLevel(CpuLevel::kAmx);
+  static int asked = 0;
+  asked = 0;
+  const auto deny = [] {
+    ++asked;
+    return false;
+  };
+  const auto grant = [] {
+    ++asked;
+    return true;
+  };
+  const auto names = [](const CpuLevels& levels) {
+    std::vector<std::string_view> found;
+    for (const Kernel& kernel : kernels_for_cpu<Kernel>({{"tiles", CpuLevel::kAmx},
+                                                         {"vnni", CpuLevel::kAvx512Vnni},
+                                                         {"bf16", CpuLevel::kAvx512Bf16},
+                                                         {"portable", CpuLevel::kPortable}},
+                                                        [&](CpuLevel level) { return levels.has(level); })) {
+      found.push_back(kernel.name);
+    }
+    return found;
+  };
+  using Names = std::vector<std::string_view>;
+  const CpuLevels denied(all, deny);
+  EXPECT_EQ(asked, 0);
+  EXPECT_EQ(names(denied), (Names{"vnni", "portable"}));
+  EXPECT_EQ(names(denied), (Names{"vnni", "portable"}));
+  EXPECT_EQ(asked, 1) << "the answer is kept";
+  EXPECT_EQ(names(CpuLevels(all, grant)), (Names{"tiles", "vnni", "portable"}));
+  EXPECT_EQ(asked, 2);
+  // A processor without tiles is not asked for them.
+  EXPECT_EQ(names(CpuLevels(all & ~kLevel(CpuLevel::kAmx), grant)), (Names{"vnni", "portable"}));
+  EXPECT_EQ(asked, 2);
+}
+
 #if defined(__x86_64__)
 TEST(Cpu, WhatTheCompilerKnowsOfTheProcessorIsTheSame) {
   EXPECT_EQ(cpu_has(CpuLevel::kAvx512),

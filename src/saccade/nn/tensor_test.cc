@@ -2,7 +2,9 @@
 #include "saccade/nn/tensor.h"
 
 #include <atomic>
+#include <chrono>
 #include <cmath>
+#include <ctime>
 #include <numeric>
 #include <random>
 #include <stdexcept>
@@ -181,6 +183,15 @@ TEST(Workers, WakeAfterAWhile) {
     workers.run(100, [&](int64_t item, int) { sum += item; });
     ASSERT_EQ(sum, 4950);
   }
+}
+
+// Workers that poll without end would use the time of a processor or more.
+TEST(Workers, SleepWithoutWork) {
+  Workers workers(4);
+  workers.run(100, [](int64_t, int) {});
+  const std::clock_t before = std::clock();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_LT(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC, 0.05);
 }
 
 TEST(Workers, ThrowWhatABodyThrows) {

@@ -1,6 +1,7 @@
 #include "saccade/nn/workers.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "saccade/core/threads.h"
@@ -16,8 +17,10 @@ namespace saccade::nn {
 namespace {
 
 constexpr int64_t kMaxItems = (int64_t{1} << 20) - 1;
-// Number of polls before a thread sleeps: about 30 microseconds, as long as the work between two loops.
-constexpr int kLooks = 1500;
+// Time that a thread polls before it sleeps: as long as the work between two loops.
+constexpr std::chrono::microseconds kPatience{30};
+// Number of polls between two readings of the clock. They take about a microsecond, of which the reading is a small part.
+constexpr int kLooks = 32;
 
 // Token of the calling thread's innermost StopScope.
 thread_local const std::stop_token* current_stop = nullptr;
@@ -27,10 +30,26 @@ constexpr uint64_t packed(uint32_t generation, int64_t count, int64_t next) {
          static_cast<uint64_t>(next);
 }
 
+// Pauses for some tens of nanoseconds: a duration that differs between processors.
 void rest_a_moment() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");  // not `yield`, which most cores execute as a nop
 #endif
+}
+
+// Calls arrived() until it returns true, for kPatience at most.
+template <typename Arrived>
+void poll(const Arrived& arrived) {
+  if (arrived()) return;
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  do {
+    for (int look = 0; look < kLooks; ++look) {
+      rest_a_moment();
+      if (arrived()) return;
+    }
+  } while (std::chrono::steady_clock::now() < end);
 }
 
 }  // namespace
@@ -76,11 +95,11 @@ void Workers::work(int worker) {
   const OneDnnThreads alone(1);
   uint32_t seen = 0;
   for (;;) {
-    uint32_t newest = announced_.load(std::memory_order_acquire);
-    for (int looks = 0; newest == seen && looks < kLooks; ++looks) {
-      rest_a_moment();
+    uint32_t newest = seen;
+    poll([&] {
       newest = announced_.load(std::memory_order_acquire);
-    }
+      return newest != seen;
+    });
     if (newest == seen) {
       sleeping_.fetch_add(1);
       announced_.wait(seen);
@@ -133,11 +152,11 @@ void Workers::run_erased(int64_t count, const void* body, Erased call) {
   announced_.store(generation, std::memory_order_seq_cst);
   if (sleeping_.load() > 0) announced_.notify_all();
   take_items(generation, 0);
-  int32_t done = done_.load(std::memory_order_acquire);
-  for (int looks = 0; done < count && looks < kLooks; ++looks) {
-    rest_a_moment();
+  int32_t done = 0;
+  poll([&] {
     done = done_.load(std::memory_order_acquire);
-  }
+    return done >= count;
+  });
   while (done < count) {
     done_.wait(done, std::memory_order_acquire);
     done = done_.load(std::memory_order_acquire);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <random>
 #include <type_traits>
 #include <vector>
 
@@ -126,95 +127,119 @@ SACCADE_INLINE void multiply_rows(const Int8PanelTask& task, int64_t first, int6
 // --- the same by tiles ----------------------------------------------------------------------------------
 
 constexpr int64_t kBlockRows = 2 * kTileHeight;
-constexpr int64_t kBlockOutputs = 2 * kTileBytes / 4;
+constexpr int64_t kTileOutputs = kTileBytes / 4;
+constexpr int64_t kBlockOutputs = 2 * kTileOutputs;
 constexpr int64_t kWeightBytes = 4 * kPanelOutputs;  // of a group of a panel
 
-// Returns the shapes for a block of 1 to kBlockRows rows: tiles 0 to 3 are its sums, 4 and 5 its values, 6 and 7 weights.
-TileShapes block_shapes(int64_t rows) {
-  const int64_t upper = std::min(rows, kTileHeight);
-  const int64_t lower = rows - upper;
+// Number of rows at the end, at most, that AVX-512 VNNI multiplies instead. It needs about as many cycles for two rows as tiles
+// for up to sixteen, and no configuration of tiles. An estimate from the instructions' latencies, not measured.
+constexpr int64_t kFewRows = 2;
+
+// Half of a core's L2 cache on processors with AMX (2 MiB), so that a panel of weights and the results fit beside the values.
+// Each chunk reads all weights from what cores share: the last cache, or memory. These reads may limit products by tiles of
+// chunks of 256 KiB, which are 85 rows of 3,072 inputs. Not measured on such a processor.
+constexpr int64_t kTileChunkBytes = int64_t{1} << 20;
+
+// Returns the shapes for a block of kTileHeight + 1 to kBlockRows rows. Tiles 0, 1 and 4 are sums and values of the upper rows,
+// 2, 3 and 5 those of the lower rows, 6 and 7 weights.
+TileShapes tall_shapes(int64_t rows) {
   TileShapes shapes;
-  for (const int tile : {0, 1, 4}) shapes.set(tile, upper, kTileBytes);
-  for (const int tile : {2, 3, 5}) shapes.set(tile, lower, kTileBytes);
+  for (const int tile : {0, 1, 4}) shapes.set(tile, kTileHeight, kTileBytes);
+  for (const int tile : {2, 3, 5}) shapes.set(tile, rows - kTileHeight, kTileBytes);
   for (const int tile : {6, 7}) shapes.set(tile, kTileHeight, kTileBytes);
   return shapes;
 }
 
+// Returns the shapes for a block of 1 to kTileHeight rows. Tiles 0 to 3 are sums, 4 values, 5 to 7 weights.
+TileShapes wide_shapes(int64_t rows) {
+  TileShapes shapes;
+  for (const int tile : {0, 1, 2, 3, 4}) shapes.set(tile, rows, kTileBytes);
+  for (const int tile : {5, 6, 7}) shapes.set(tile, kTileHeight, kTileBytes);
+  return shapes;
+}
+
 // Adds sixteen groups of inputs to the sums of a block.
-template <bool kLower, typename Tiles>
+template <bool kTall, typename Tiles>
 SACCADE_INLINE void add_groups(Tiles& tiles, const int8_t* low, int64_t row_bytes, const uint8_t* weights) {
   tiles.template load<6>(weights, kWeightBytes);
   tiles.template load<7>(weights + kTileBytes, kWeightBytes);
   tiles.template load<4>(low, row_bytes);
   tiles.template add_product<0, 4, 6>();
   tiles.template add_product<1, 4, 7>();
-  if constexpr (kLower) {
+  if constexpr (kTall) {
     tiles.template load<5>(low + kTileHeight * row_bytes, row_bytes);
     tiles.template add_product<2, 5, 6>();
     tiles.template add_product<3, 5, 7>();
+  } else {
+    tiles.template load<5>(weights + 2 * kTileBytes, kWeightBytes);
+    tiles.template load<6>(weights + 3 * kTileBytes, kWeightBytes);
+    tiles.template add_product<2, 4, 5>();
+    tiles.template add_product<3, 4, 6>();
   }
 }
 
-// Values and weights of the groups after the last whole sixteen, with zeros behind them.
+// Values and weights of the groups after the last whole sixteen, with zeros behind them. Not initialized: most layers have no
+// such groups.
 struct GroupsLeft {
-  alignas(64) int8_t low[kBlockRows * kTileBytes] = {};
-  alignas(64) uint8_t weights[kTileHeight * kWeightBytes] = {};
+  alignas(64) int8_t low[kBlockRows * kTileBytes];
+  alignas(64) uint8_t weights[kTileHeight * kWeightBytes];
 };
 
-// Computes sums [kBlockRows, kPanelOutputs] of a block: kBlockOutputs of them, from the output that `weights` and `sums`
-// point to.
-template <bool kLower, typename Tiles>
+// Computes the sums of a block, [rows, kPanelOutputs]. A tall block has more than kTileHeight rows and kBlockOutputs outputs,
+// from the one that `weights` and `sums` point to. A wide block has at most kTileHeight rows and all outputs of the panel. Both
+// have four tiles of sums, so that three products run while one waits for the previous sum of its tile.
+template <bool kTall, typename Tiles>
 SACCADE_INLINE void sum_block(Tiles& tiles, int64_t groups, const int8_t* low, const uint8_t* weights,
                               const int8_t* low_left, const uint8_t* weights_left, int32_t* sums) {
   constexpr int64_t kSumBytes = 4 * kPanelOutputs;
+  constexpr int64_t kLastTwo = kTall ? kTileHeight * kPanelOutputs : 2 * kTileOutputs;
   tiles.template zero<0>();
   tiles.template zero<1>();
-  if constexpr (kLower) {
-    tiles.template zero<2>();
-    tiles.template zero<3>();
-  }
+  tiles.template zero<2>();
+  tiles.template zero<3>();
   int64_t g = 0;
   for (; g + kTileHeight <= groups; g += kTileHeight) {
-    add_groups<kLower>(tiles, low + 4 * g, 4 * groups, weights + g * kWeightBytes);
+    add_groups<kTall>(tiles, low + 4 * g, 4 * groups, weights + g * kWeightBytes);
   }
-  if (g < groups) add_groups<kLower>(tiles, low_left, kTileBytes, weights_left);
+  if (g < groups) add_groups<kTall>(tiles, low_left, kTileBytes, weights_left);
   tiles.template store<0>(sums, kSumBytes);
-  tiles.template store<1>(sums + kTileHeight, kSumBytes);
-  if constexpr (kLower) {
-    tiles.template store<2>(sums + kTileHeight * kPanelOutputs, kSumBytes);
-    tiles.template store<3>(sums + kTileHeight * kPanelOutputs + kTileHeight, kSumBytes);
-  }
+  tiles.template store<1>(sums + kTileOutputs, kSumBytes);
+  tiles.template store<2>(sums + kLastTwo, kSumBytes);
+  tiles.template store<3>(sums + kLastTwo + kTileOutputs, kSumBytes);
 }
 
 // A panel's layout is that of a tile already: a row of it is a group of four inputs for 16 outputs.
 template <int W, typename Tiles>
-SACCADE_INLINE void multiply_by_tiles(const Int8PanelTask& task, int64_t first, int64_t last,
-                                      SparseTile sparse) {
+SACCADE_INLINE void multiply_blocks(const Int8PanelTask& task, int64_t first, int64_t last,
+                                    SparseTile sparse) {
   alignas(64) int32_t sums[kBlockRows * kPanelOutputs];
   alignas(64) int32_t high[kPanelOutputs];
   GroupsLeft left;
   const int64_t row_bytes = 4 * task.groups;
   const int64_t whole = task.groups / kTileHeight * kTileHeight;
   const auto bytes_left = static_cast<size_t>(4 * (task.groups - whole));
-  std::memcpy(left.weights, task.weights + whole * kWeightBytes, bytes_left * kPanelOutputs);
+  if (bytes_left > 0) {
+    left = {};
+    std::memcpy(left.weights, task.weights + whole * kWeightBytes, bytes_left * kPanelOutputs);
+  }
   Tiles tiles;
   int64_t shaped = 0;
   for (int64_t begin = first; begin < last; begin += kBlockRows) {
     const int64_t rows = std::min(kBlockRows, last - begin);
-    if (rows != shaped) tiles.shape(block_shapes(rows));
+    const bool tall = rows > kTileHeight;
+    if (rows != shaped) tiles.shape(tall ? tall_shapes(rows) : wide_shapes(rows));
     shaped = rows;
     const int8_t* low = task.low + begin * row_bytes;
-    for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t r = 0; bytes_left > 0 && r < rows; ++r) {
       std::memcpy(left.low + r * kTileBytes, low + r * row_bytes + 4 * whole, bytes_left);
     }
-    for (int64_t c = 0; c < kPanelOutputs; c += kBlockOutputs) {
-      if (rows > kTileHeight) {
+    if (tall) {
+      for (int64_t c = 0; c < kPanelOutputs; c += kBlockOutputs) {
         sum_block<true>(tiles, task.groups, low, task.weights + 4 * c, left.low, left.weights + 4 * c,
                         sums + c);
-      } else {
-        sum_block<false>(tiles, task.groups, low, task.weights + 4 * c, left.low, left.weights + 4 * c,
-                         sums + c);
       }
+    } else {
+      sum_block<false>(tiles, task.groups, low, task.weights, left.low, left.weights, sums);
     }
     for (int64_t row = begin; row < begin + rows; ++row) {
       const int64_t digits = task.rows[row].second_digits;
@@ -225,6 +250,18 @@ SACCADE_INLINE void multiply_by_tiles(const Int8PanelTask& task, int64_t first, 
     }
   }
   tiles.release();
+}
+
+using Multiply = void (*)(const Int8PanelTask& task, int64_t first, int64_t last);
+
+// few: kernel for up to kFewRows rows at the end.
+template <int W, typename Tiles>
+SACCADE_INLINE void multiply_by_tiles(const Int8PanelTask& task, int64_t first, int64_t last,
+                                      SparseTile sparse, Multiply few) {
+  const int64_t rows_left = (last - first) % kBlockRows;
+  const int64_t end = rows_left <= kFewRows ? last - rows_left : last;
+  if (first < end) multiply_blocks<W, Tiles>(task, first, end, sparse);
+  if (end < last) few(task, end, last);
 }
 
 // --- one set of functions an instruction set ------------------------------------------------------------
@@ -264,7 +301,7 @@ void multiply_portable(const Int8PanelTask& task, int64_t first, int64_t last) {
   multiply_rows<4>(task, first, last, kPortableTiles, sparse_portable);
 }
 void multiply_emulated(const Int8PanelTask& task, int64_t first, int64_t last) {
-  multiply_by_tiles<4, EmulatedTiles>(task, first, last, sparse_portable);
+  multiply_by_tiles<4, EmulatedTiles>(task, first, last, sparse_portable, multiply_portable);
 }
 
 #if defined(__x86_64__)
@@ -432,7 +469,7 @@ SACCADE_AVX512_VNNI void multiply_avx512_vnni(const Int8PanelTask& task, int64_t
   multiply_rows<16>(task, first, last, kAvx512VnniTiles, sparse_avx512_vnni);
 }
 SACCADE_AMX void multiply_amx(const Int8PanelTask& task, int64_t first, int64_t last) {
-  multiply_by_tiles<16, AmxTiles>(task, first, last, sparse_avx512_vnni);
+  multiply_by_tiles<16, AmxTiles>(task, first, last, sparse_avx512_vnni, multiply_avx512_vnni);
 }
 
 #elif defined(SACCADE_DOTPROD)
@@ -450,46 +487,55 @@ void multiply_i8mm(const Int8PanelTask& task, int64_t first, int64_t last) {
 
 }  // namespace
 
-#if defined(__x86_64__)
-namespace {
-
-// Checks that a product by tiles has the bits that AVX-512 VNNI gives: a few rows and groups past whole tiles. Tiles are rare
-// enough that a virtual machine may offer them and compute something else.
-bool tiles_compute_right() {
-  constexpr int64_t kRows = kBlockRows + 1;
-  constexpr int64_t kGroups = kTileHeight + 2;
-  std::vector<int8_t> low(kRows * kGroups * 4);
-  std::vector<uint8_t> panel(kGroups * kWeightBytes);
-  for (size_t i = 0; i < low.size(); ++i) low[i] = static_cast<int8_t>(i * 41 % 256 - 128);
-  for (size_t i = 0; i < panel.size(); ++i) panel[i] = static_cast<uint8_t>(i * 89 % 256);
+bool multiply_alike(const Int8Kernels& one, const Int8Kernels& other) {
+  constexpr int64_t kMostRows = kBlockRows + kFewRows + 1;
   const std::vector<float> ones(kPanelOutputs, 1);
   const std::vector<float> bias(kPanelOutputs);
-  const std::vector<int32_t> sums(kPanelOutputs);
-  const std::vector<Int8Row> rows(kRows, Int8Row{.scale = 1});
-  std::vector<float> expected(kRows * kPanelOutputs);
-  std::vector<float> found(expected.size());
-  Int8PanelTask task;
-  task.groups = kGroups;
-  task.weights = panel.data();
-  task.sums = sums.data();
-  task.scales = ones.data();
-  task.bias = bias.data();
-  task.low = low.data();
-  task.rows = rows.data();
-  task.out_stride = kPanelOutputs;
-  task.out = expected.data();
-  multiply_avx512_vnni(task, 0, kRows);
-  task.out = found.data();
-  multiply_amx(task, 0, kRows);
-  return found == expected;
+  const std::vector<int32_t> sums(kPanelOutputs, 77);
+  std::minstd_rand random(1);
+  for (const int64_t groups : {kTileHeight, kTileHeight + 2}) {
+    const int64_t most = most_second_digits(groups);
+    std::vector<int8_t> low(kMostRows * groups * 4);
+    std::vector<uint8_t> panel(groups * kWeightBytes);
+    for (int8_t& value : low) value = static_cast<int8_t>(random() >> 8);
+    for (uint8_t& weight : panel) weight = static_cast<uint8_t>(random() >> 8);
+    std::vector<SecondDigits> high(kMostRows * most);
+    std::vector<Int8Row> rows(kMostRows);
+    for (int64_t row = 0; row < kMostRows; ++row) {
+      rows[row] = {.scale = 1, .second_digits = static_cast<int32_t>(row % (most + 1)), .zero = 3};
+      for (int64_t d = 0; d < most; ++d) {
+        SecondDigits& digits = high[row * most + d];
+        digits.group = static_cast<int32_t>((5 * d + row) % groups);
+        for (int8_t& digit : digits.digits) digit = static_cast<int8_t>(random() >> 8);
+      }
+    }
+    Int8PanelTask task;
+    task.groups = groups;
+    task.weights = panel.data();
+    task.sums = sums.data();
+    task.scales = ones.data();
+    task.bias = bias.data();
+    task.low = low.data();
+    task.high = high.data();
+    task.rows = rows.data();
+    task.out_stride = kPanelOutputs;
+    // One wide block, one tall block, a whole block and one row, a whole block and a wide one.
+    for (const int64_t count : {kTileHeight, kTileHeight + 1, kBlockRows + 1, kMostRows}) {
+      std::vector<float> expected(kMostRows * kPanelOutputs);
+      std::vector<float> found(expected.size());
+      task.out = expected.data();
+      one.multiply(task, 0, count);
+      task.out = found.data();
+      other.multiply(task, 0, count);
+      if (found != expected) return false;
+    }
+  }
+  return true;
 }
 
-}  // namespace
-#endif
-
 const Int8Kernels& emulated_int8_kernel() {
-  static constexpr Int8Kernels kKernel = {"emulated_amx", CpuLevel::kPortable, quantize_portable,
-                                          multiply_emulated};
+  static constexpr Int8Kernels kKernel = {"emulated_amx",    CpuLevel::kPortable, quantize_portable,
+                                          multiply_emulated, kBlockRows,          kTileChunkBytes};
   return kKernel;
 }
 
@@ -497,7 +543,7 @@ std::span<const Int8Kernels> int8_kernels() {
   static const std::vector<Int8Kernels> kKernels = [] {
     std::vector<Int8Kernels> kernels = kernels_for_cpu<Int8Kernels>({
 #if defined(__x86_64__)
-      {"amx", CpuLevel::kAmx, quantize_avx512, multiply_amx},
+      {"amx", CpuLevel::kAmx, quantize_avx512, multiply_amx, kBlockRows, kTileChunkBytes},
           {"avx512_vnni", CpuLevel::kAvx512Vnni, quantize_avx512, multiply_avx512_vnni},
           {"avx_vnni", CpuLevel::kAvxVnni, quantize_avx2, multiply_avx_vnni},
           {"avx2", CpuLevel::kAvx2, quantize_avx2, multiply_avx2},
@@ -507,9 +553,10 @@ std::span<const Int8Kernels> int8_kernels() {
 #endif
           {"portable", CpuLevel::kPortable, quantize_portable, multiply_portable},
     });
-#if defined(__x86_64__)
-    if (kernels.front().level == CpuLevel::kAmx && !tiles_compute_right()) kernels.erase(kernels.begin());
-#endif
+    // Tiles are rare enough that a virtual machine may offer them and compute something else.
+    if (kernels.front().level == CpuLevel::kAmx && !multiply_alike(kernels[0], kernels[1])) {
+      kernels.erase(kernels.begin());
+    }
     return kernels;
   }();
   return kKernels;

@@ -13,6 +13,7 @@
 // integers, so all kernels give identical bits in any order of summation.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -47,12 +48,43 @@ struct Int8Kernels {
   CpuLevel level = CpuLevel::kPortable;
   void (*quantize)(const QuantizeTask& task, int64_t first, int64_t last) = nullptr;
   void (*multiply)(const Int8PanelTask& task, int64_t first, int64_t last) = nullptr;
+  // Number of rows that `multiply` computes at a time. Multiples of it are fastest; other numbers give the same results.
+  int64_t block_rows = 1;
+  // Size of the values of a chunk of rows, in bytes. They fit in a core's own cache, and the work with a panel of weights
+  // (about 20 microseconds) makes the cost of taking an item negligible. Chosen for AVX-512 VNNI.
+  int64_t chunk_bytes = int64_t{256} << 10;
+};
+
+// Rows of a product in chunks of about equal size. All chunks but the last have whole blocks of rows.
+class Int8Chunks {
+ public:
+  // row_bytes: size of a row's values; rows: at least 1.
+  Int8Chunks(const Int8Kernels& kernel, int64_t rows, int64_t row_bytes)
+      : rows_(rows), block_(kernel.block_rows), blocks_((rows + block_ - 1) / block_) {
+    count_ = std::min(blocks_, (rows * row_bytes + kernel.chunk_bytes - 1) / kernel.chunk_bytes);
+  }
+
+  [[nodiscard]] int64_t count() const { return count_; }
+  // Returns the first row of a chunk; that of chunk count() is the number of rows.
+  [[nodiscard]] int64_t first(int64_t chunk) const {
+    return std::min(rows_, blocks_ * chunk / count_ * block_);
+  }
+  // Returns the number of rows of the largest chunk.
+  [[nodiscard]] int64_t most_rows() const {
+    return std::min(rows_, (blocks_ + count_ - 1) / count_ * block_);
+  }
+
+ private:
+  int64_t rows_, block_, blocks_, count_ = 0;
 };
 
 // Returns the kernels that this processor can run, fastest first; the last is always "portable".
 std::span<const Int8Kernels> int8_kernels();
 // Returns the kernels of "amx" with the tiles' instructions emulated in plain C++, for tests on any processor.
 const Int8Kernels& emulated_int8_kernel();
+// Returns true if two kernels give the same bits for small products. These have every kind of block of tiles, groups of inputs
+// after the last whole tile, and second digits.
+bool multiply_alike(const Int8Kernels& one, const Int8Kernels& other);
 // Returns the one that layers compute with: the fastest.
 const Int8Kernels& int8_kernel();
 

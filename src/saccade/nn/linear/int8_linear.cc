@@ -141,16 +141,14 @@ void Int8Linear::run(const Tensor& x, const Tensor& result, Activation activatio
         rows, grain, [&](int64_t first, int64_t last, int) { kernel.quantize(quantizing, first, last); });
   }
 
-  // Bytes of values per work item, which is some panels by some rows. The values fit in a core's own cache,
-  // and the work (about 20 microseconds) makes the cost of taking an item negligible.
-  constexpr int64_t kBytesAtOnce = int64_t{256} << 10;
+  // A work item is a chunk of rows by some panels.
   constexpr int64_t kProductsAtOnce = int64_t{1} << 22;
-  const int64_t chunks = (rows * row_bytes + kBytesAtOnce - 1) / kBytesAtOnce;
-  const int64_t panel_products = (rows + chunks - 1) / chunks * row_bytes * kPanelOutputs;
+  const Int8Chunks chunks(kernel, rows, row_bytes);
+  const int64_t panel_products = chunks.most_rows() * row_bytes * kPanelOutputs;
   const int64_t threads = workspace == nullptr ? 1 : workspace->workers().size();
-  const int64_t fewest = std::min(panels_, (4 * threads + chunks - 1) / chunks);
+  const int64_t fewest = std::min(panels_, (4 * threads + chunks.count() - 1) / chunks.count());
   const int64_t shares = std::clamp(panels_ * panel_products / kProductsAtOnce, fewest, panels_);
-  for_items(workspace, chunks * shares, [&](int64_t item, int) {
+  for_items(workspace, chunks.count() * shares, [&](int64_t item, int) {
     const int64_t chunk = item / shares;
     const int64_t share = item % shares;
     Int8PanelTask task;
@@ -170,7 +168,7 @@ void Int8Linear::run(const Tensor& x, const Tensor& result, Activation activatio
       task.bias = bias_.data() + first;
       task.out = static_cast<std::byte*>(result.raw()) + first * dtype_size(result.dtype());
       task.outputs = std::min(kPanelOutputs, out_ - first);
-      kernel.multiply(task, rows * chunk / chunks, rows * (chunk + 1) / chunks);
+      kernel.multiply(task, chunks.first(chunk), chunks.first(chunk + 1));
     }
   });
 }

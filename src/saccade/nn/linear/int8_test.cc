@@ -263,8 +263,8 @@ TEST(Int8Kernels, PanelsAreTheSlowSums) {
   }
 }
 
-// Around the edges of tiles: rows and groups of inputs by 16. With a bias or an activation the last bit depends on whether
-// a product and a sum are rounded once or twice.
+// Every tail of a block of rows, and groups of inputs around multiples of 16. With a bias or an activation the last bit
+// depends on whether a product and a sum are rounded once or twice.
 TEST(Int8Kernels, AllHaveTheSameSums) {
   for (const int64_t width : {1, 63, 64, 65, 130, 588, 1152}) {
     const int64_t rows = 49;
@@ -276,7 +276,7 @@ TEST(Int8Kernels, AllHaveTheSameSums) {
     const std::vector<float> scales(kPanelOutputs, 0.001F);
     const std::vector<float> bias(kPanelOutputs, 0);
     const std::vector<int32_t> sums(kPanelOutputs, 77);
-    for (const int64_t count : {1, 15, 16, 17, 31, 32, 33, 48}) {
+    for (int64_t count = 1; count <= rows; count += count == 40 ? 8 : 1) {
       std::vector<float> expected;
       for (const Int8Kernels& kernel : tested_kernels()) {
         std::vector<float> out(static_cast<size_t>(rows * kPanelOutputs));
@@ -291,6 +291,78 @@ TEST(Int8Kernels, AllHaveTheSameSums) {
       }
     }
   }
+}
+
+// The check before the first use of tiles finds an error in each part of a product.
+TEST(Int8Kernels, DamagedOnesAreFound) {
+  const Int8Kernels& portable = int8_kernels().back();
+  for (const Int8Kernels& kernel : tested_kernels()) {
+    EXPECT_TRUE(multiply_alike(kernel, portable)) << kernel.name;
+  }
+  using Multiply = decltype(Int8Kernels::multiply);
+  const Multiply damaged[] = {[](const Int8PanelTask& task, int64_t first, int64_t last) {
+                                std::vector<Int8Row> rows(task.rows, task.rows + last);
+                                for (Int8Row& row : rows) row.second_digits = 0;
+                                Int8PanelTask without = task;
+                                without.rows = rows.data();
+                                int8_kernels().back().multiply(without, first, last);
+                              },
+                              [](const Int8PanelTask& task, int64_t first, int64_t last) {
+                                if (last - first > 16) int8_kernels().back().multiply(task, first, last);
+                              },
+                              [](const Int8PanelTask& task, int64_t first, int64_t last) {
+                                if (last - first <= 16 || last - first > 32)
+                                  int8_kernels().back().multiply(task, first, last);
+                              },
+                              [](const Int8PanelTask& task, int64_t first, int64_t last) {
+                                int8_kernels().back().multiply(task, first,
+                                                               std::min<int64_t>(last, first + 33));
+                              },
+                              [](const Int8PanelTask& task, int64_t first, int64_t last) {
+                                if (task.groups % 16 == 0) int8_kernels().back().multiply(task, first, last);
+                              },
+                              [](const Int8PanelTask& task, int64_t first, int64_t last) {
+                                if (task.groups % 16 != 0) int8_kernels().back().multiply(task, first, last);
+                              }};
+  for (size_t i = 0; i < std::size(damaged); ++i) {
+    Int8Kernels kernel = portable;
+    kernel.multiply = damaged[i];
+    EXPECT_FALSE(multiply_alike(portable, kernel)) << i;
+  }
+}
+
+// Every row is in one chunk. Chunks of kernels by tiles begin at whole blocks, and those of others divide the rows evenly.
+TEST(Int8Kernels, ChunksHaveWholeBlocks) {
+  const Int8Kernels& tiles = emulated_int8_kernel();
+  const Int8Kernels& portable = int8_kernels().back();
+  ASSERT_EQ(tiles.block_rows, 32);
+  for (const int64_t row_bytes : {4, 768, 3072, 4096, 65'536}) {
+    for (int64_t rows = 1; rows < 20'000; rows += 1 + rows / 3) {
+      for (const Int8Kernels& kernel : {tiles, portable}) {
+        const Int8Chunks chunks(kernel, rows, row_bytes);
+        ASSERT_GE(chunks.count(), 1);
+        EXPECT_EQ(chunks.first(0), 0);
+        EXPECT_EQ(chunks.first(chunks.count()), rows);
+        int64_t most = 0;
+        for (int64_t chunk = 0; chunk < chunks.count(); ++chunk) {
+          EXPECT_EQ(chunks.first(chunk) % kernel.block_rows, 0);
+          ASSERT_LT(chunks.first(chunk), chunks.first(chunk + 1)) << rows << " rows of " << row_bytes;
+          most = std::max(most, chunks.first(chunk + 1) - chunks.first(chunk));
+        }
+        EXPECT_LE(most, chunks.most_rows());
+        EXPECT_LT((most - kernel.block_rows) * row_bytes, kernel.chunk_bytes);
+      }
+      const Int8Chunks even(portable, rows, row_bytes);
+      for (int64_t chunk = 0; chunk < even.count(); ++chunk) {
+        EXPECT_EQ(even.first(chunk), rows * chunk / even.count());
+      }
+    }
+  }
+  // 75 rows would be two whole blocks and 11 rows.
+  EXPECT_EQ(Int8Chunks(portable, 600, 3072).first(1), 75);
+  Int8Kernels small = tiles;
+  small.chunk_bytes = portable.chunk_bytes;
+  EXPECT_EQ(Int8Chunks(small, 600, 3072).first(1), 64);
 }
 
 // Multiplies a row of zeros by one panel, so the result is the bias. task: its output and how it is finished.
