@@ -12,7 +12,8 @@
 //                                    without, alternating: medians of milliseconds of processor and of
 //                                    wall time per image, and the median over the turns of the
 //                                    processes' cost, as a share of the whole
-//   large/<photographs>/<encoder>    indexing photographs of 12 megapixels, or those of SACCADE_BENCH_PICTURES,
+//   large/<photographs>/<encoder>    indexing photographs of 12 megapixels (SACCADE_BENCH_MEGAPIXELS), or those of
+//                                    SACCADE_BENCH_PICTURES,
 //                                    decoded exactly and at a smaller size, as the program does, alternating:
 //                                    medians of images per second, of milliseconds of processor time per
 //                                    image, of the share of the processors' time that was used, and of the
@@ -598,6 +599,19 @@ std::vector<NamedSource> picture_folders() {
   return found;
 }
 
+// Returns width and height, four to three, of the large photographs: SACCADE_BENCH_MEGAPIXELS, from 1 to 100, or 12.
+Result<std::pair<int, int>> large_sides() {
+  const std::string wanted = environment("SACCADE_BENCH_MEGAPIXELS");
+  char* end = nullptr;
+  const double megapixels = wanted.empty() ? 12 : std::strtod(wanted.c_str(), &end);
+  if ((end != nullptr && *end != 0) || !(megapixels >= 1 && megapixels <= 100)) {
+    return fail(ErrorCode::kUsage, "SACCADE_BENCH_MEGAPIXELS is \"{}\", expected a number from 1 to 100",
+                wanted);
+  }
+  const double height = std::sqrt(megapixels * 1e6 * 3 / 4);
+  return std::pair(static_cast<int>(std::lround(height * 4 / 3)), static_cast<int>(std::lround(height)));
+}
+
 int run(int argc, char** argv) {
   auto scratch = ScratchFolder::make();
   if (!scratch) {
@@ -632,9 +646,15 @@ int run(int argc, char** argv) {
           ->Unit(benchmark::kSecond);
     }
   }
-  NamedSource large{"4000x3000", [](Inputs& made) {
-                      return made.folder("12MP", [](const fs::path& path) {
-                        return make_photographs(path, 48, 4000, 3000);
+  const auto sides = large_sides();
+  if (!sides) {
+    std::fprintf(stderr, "index_bench: %s\n", sides.error().message.c_str());
+    return exit_code(sides.error().code);
+  }
+  const auto [width, height] = *sides;
+  NamedSource large{fmt::format("{}x{}", width, height), [width = width, height = height](Inputs& made) {
+                      return made.folder("large", [&](const fs::path& path) {
+                        return make_photographs(path, 48, width, height);
                       });
                     }};
   if (const std::string own = environment("SACCADE_BENCH_PICTURES"); !own.empty())

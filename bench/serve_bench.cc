@@ -11,7 +11,7 @@
 //                a request's arrival, beside those of full load
 //
 // usage: serve_bench [--benchmark_filter=serve/idle] [--checkpoint starter|vit-b-32|vit-l-14|FOLDER]
-//                    [--rows N] [--connections N] [--seconds S] [--program PATH]
+//                    [--precision fp32|bf16|int8] [--rows N] [--connections N] [--seconds S] [--program PATH]
 // Rows are random, since their meaning does not matter. vit-l-14 has that model's text tower and ViT-B/32's
 // image tower, which texts do not use.
 #include <algorithm>
@@ -31,6 +31,7 @@
 #include "saccade/core/seconds_since.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/model/checkpoints/locate.h"
+#include "saccade/model/options/precision_names.h"
 #include "saccade/search/keywords/keyword_search.h"
 #include "saccade/search/search.h"
 #include "saccade/serve/test_load.h"
@@ -49,6 +50,7 @@ using serve::test::written_texts;
 
 struct Arguments {
   std::string checkpoint = "vit-b-32";
+  std::string precision = "fp32";
   std::string program = SACCADE_PROGRAM;
   int64_t rows = 100'000;
   int connections = 64;
@@ -232,17 +234,20 @@ Result<FullLoad> load(const ServerProcess& server, const fs::path& folder, Encod
 Status run(const Arguments& arguments) {
   const bool loads = arguments.runs("load") || arguments.runs("half");
   if (!arguments.runs("idle") && !loads) return {};
+  const auto precision = from_name<Precision>(arguments.precision);
+  if (!precision) return fail(ErrorCode::kUsage, "no precision {}", arguments.precision);
   SACCADE_ASSIGN(const ScratchFolder scratch, ScratchFolder::make());
   SACCADE_ASSIGN(const fs::path checkpoint, checkpoint_folder(arguments.checkpoint, scratch.path()));
-  SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(checkpoint.string()));
+  SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(checkpoint.string(), {.precision = *precision}));
   if (loaded.encoder->tokenizer() == nullptr) return fail(ErrorCode::kUnsupported, "no tokenizer");
   const fs::path folder = scratch.path() / "pictures";
-  SACCADE_TRY(serve::test::make_random_collection(folder, loaded.id, arguments.rows));
+  SACCADE_TRY(serve::test::make_random_collection(folder, loaded.id, arguments.rows, *precision));
   ServerProcess server(arguments.program, folder, scratch.path());
   if (server.port() == 0) {
     return fail(ErrorCode::kInternal, "the server does not start: {}", server.log());
   }
-  fmt::print("{}, {} rows of {}\n", arguments.checkpoint, arguments.rows, loaded.id.dim);
+  fmt::print("{} in {}, {} rows of {}\n", arguments.checkpoint, arguments.precision, arguments.rows,
+             loaded.id.dim);
   if (arguments.runs("idle")) SACCADE_TRY(idle(server, folder, *loaded.encoder));
   if (loads) {
     const auto asked = written_texts(400'000);
@@ -273,6 +278,7 @@ int main(int count, char** words) {
     }
     const std::string value = i + 1 < count ? words[++i] : "";
     if (option == "--checkpoint") arguments.checkpoint = value;
+    if (option == "--precision") arguments.precision = value;
     if (option == "--program") arguments.program = value;
     if (option == "--rows") arguments.rows = std::stoll(value);
     if (option == "--connections") arguments.connections = std::stoi(value);

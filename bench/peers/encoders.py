@@ -7,9 +7,10 @@ import subprocess
 
 import numpy
 
-from turns import WIDTH_OF, Cell, cosine, repeated
+from turns import MODELS, Cell, cosine, repeated
 
 SIDE, START, END = 224, 49406, 49407
+SIGLIP_WORDS = 32_000
 MEAN, DEVIATION = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)  # OpenAI's CLIP
 
 
@@ -46,12 +47,12 @@ class Encoders:
         transformers.logging.set_verbosity_error()
         transformers.logging.disable_progress_bar()
         dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
-        return transformers.CLIPModel.from_pretrained(self.folder, dtype=dtype).eval()
+        return transformers.AutoModel.from_pretrained(self.folder, dtype=dtype).eval()
 
-    def tower(self, kind):
-        """Returns one tower with its projection as a module of one input."""
+    def tower(self, kind, precision):
+        """Returns one tower with its projection, which SigLIP's towers do not have, as a module of one input."""
         import torch
-        model = self.torch_model("fp32")
+        model = self.torch_model(precision)
 
         class Tower(torch.nn.Module):
             def forward(self, given):
@@ -61,7 +62,8 @@ class Encoders:
 
         tower = Tower()
         tower.tower = model.vision_model if kind == "images" else model.text_model
-        tower.project = model.visual_projection if kind == "images" else model.text_projection
+        projection = "visual_projection" if kind == "images" else "text_projection"
+        tower.project = getattr(model, projection, torch.nn.Identity())
         return tower.eval()
 
     def onnx(self, kind, example):
@@ -71,7 +73,7 @@ class Encoders:
             import torch
             two = torch.from_numpy(numpy.concatenate([example[:1], example[:1]]))
             partial = path.with_suffix(".partial")
-            torch.onnx.export(self.tower(kind), (two,), str(partial), input_names=["given"], output_names=["rows"],
+            torch.onnx.export(self.tower(kind, "fp32"), (two,), str(partial), input_names=["given"], output_names=["rows"],
                               dynamic_axes={"given": {0: "batch"}, "rows": {0: "batch"}}, opset_version=17,
                               dynamo=False)
             partial.rename(path)
@@ -80,16 +82,12 @@ class Encoders:
     def torch_encodes(self, kind, precision):
         """Returns a function from an array to embeddings."""
         import torch
-        model = self.torch_model(precision)
+        tower = self.tower(kind, precision)
+        dtype = next(tower.parameters()).dtype if kind == "images" else torch.int64
 
         def encode(example):
-            given = torch.from_numpy(example)
             with torch.inference_mode():
-                if kind == "images":
-                    found = model.visual_projection(model.vision_model(pixel_values=given.to(model.dtype)).pooler_output)
-                else:
-                    found = model.text_projection(model.text_model(input_ids=given).pooler_output)
-                return found.float().numpy()
+                return tower(torch.from_numpy(example).to(dtype)).float().numpy()
         return encode
 
     def onnxruntime_encodes(self, kind, example, precision):
@@ -152,10 +150,13 @@ def name_in(precision, name):
     return name + kinds.get(name, "") if precision == "int8" else name
 
 
-def example_of(kind, count, tokens):
+def example_of(kind, count, tokens, model):
     random = numpy.random.default_rng(7)
+    side = MODELS[model].side
     if kind == "images":
-        return random.standard_normal((count, 3, SIDE, SIDE), dtype=numpy.float32)
+        return random.standard_normal((count, 3, side, side), dtype=numpy.float32)
+    if MODELS[model].positions:
+        return random.integers(1, SIGLIP_WORDS, (count, tokens))
     ids = random.integers(1, START, (count, tokens))
     ids[:, 0], ids[:, -1] = START, END
     return ids
@@ -166,9 +167,11 @@ def encoding_cells(kind, context, model):
     folder, ours, options = context.checkpoint(model), context.ours, context.options
     encoders = Encoders(folder, options.threads)
     rows_file = context.folder / "rows"
+    positions = MODELS[model].positions
+    lengths = [positions] if positions else options.tokens
     for count in options.batches:
-        for tokens in ([0] if kind == "images" else options.tokens):
-            example = example_of(kind, count, tokens)
+        for tokens in [0] if kind == "images" else lengths:
+            example = example_of(kind, count, tokens, model)
             given = context.folder / f"{kind}-{count}-{tokens}"
             (example if kind == "images" else example.astype(numpy.int32)).tofile(given)
             words = ("pictures", given, count) if kind == "images" else ("texts", given, count, tokens)
@@ -179,7 +182,7 @@ def encoding_cells(kind, context, model):
 
                 def mine(precision=precision, words=words):
                     ours.ask("load", folder, precision)
-                    return ours.runs(lambda: numpy.fromfile(rows_file, numpy.float32).reshape(-1, WIDTH_OF[model]),
+                    return ours.runs(lambda: numpy.fromfile(rows_file, numpy.float32).reshape(-1, MODELS[model].width),
                                      *words, rows_file)
 
                 def their(make, example=example):

@@ -1,9 +1,10 @@
 // Saccade's side of the comparison with other programs (bench/peers/compare): reads one command per line,
 // answers with a line of JSON. The inputs are raw little-endian numbers in files that the peers read too.
 //
-//   checkpoint FOLDER SHAPE            writes a CLIP with random weights in the Hugging Face layout: ViT-B/32, ViT-L/14
+//   checkpoint FOLDER SHAPE            writes random weights in the Hugging Face layout: ViT-B/32 and ViT-L/14 of CLIP,
+//                                      so400m/384 of SigLIP
 //   load FOLDER PRECISION              opens its encoder
-//   pictures FILE N OUT S              encodes float32 [N, 3, 224, 224]; float32 embeddings to OUT
+//   pictures FILE N OUT S              encodes float32 [N, 3, height, width] of the encoder's own size; float32 embeddings to OUT
 //   texts FILE N TOKENS OUT S          encodes int32 [N, TOKENS]; float32 embeddings to OUT
 //   photographs LIST HOW OUT S         encodes the files that LIST names, one a line, as one batch, read before the clock
 //                                      starts; HOW: exact, or fast (large JPEGs decoded at a reduced size, as
@@ -100,7 +101,12 @@ class Runner {
       SACCADE_TRY(write_random_clip(folder, shape));
       return 0.0;
     }
-    return fail(ErrorCode::kUsage, "no shape {} (there are: {}, {})", name, kVitB32.name, kVitL14.name);
+    if (name == kSo400m.name) {
+      SACCADE_TRY(write_random_siglip(folder, kSo400m));
+      return 0.0;
+    }
+    return fail(ErrorCode::kUsage, "no shape {} (there are: {}, {}, {})", name, kVitB32.name, kVitL14.name,
+                kSo400m.name);
   }
 
   static Result<Precision> precision_of(std::istream& words) {
@@ -151,7 +157,8 @@ class Runner {
     std::string out;
     double least = 0;
     words >> count >> out >> least;
-    const int64_t width = 3 * kPictureSide * kPictureSide;
+    const EncoderInfo& info = encoder_->info();
+    const int64_t width = int64_t{3} * info.image_height * info.image_width;
     SACCADE_ASSIGN(const std::vector<float> pixels, numbers_of<float>(file, count * width));
     Matrix<float> found;
     const auto encode = [&] {

@@ -14,7 +14,7 @@ import time
 import numpy
 
 from encoders import DEVIATION, MEAN, SIDE, Encoders, name_in
-from turns import WIDTH_OF, Cell, cosine, repeated
+from turns import MODELS, Cell, cosine, repeated
 
 BATCH = 16
 
@@ -156,7 +156,7 @@ def photograph_cells(context, model):
 
             def mine(precision=precision, how=how):
                 ours.ask("load", folder, precision)
-                return ours.runs(lambda: numpy.fromfile(rows_file, numpy.float32).reshape(-1, WIDTH_OF[model]),
+                return ours.runs(lambda: numpy.fromfile(rows_file, numpy.float32).reshape(-1, MODELS[model].width),
                                  "photographs", listed, how, rows_file)
             cell.add("saccade", mine)
             if precision != "int8":

@@ -7,8 +7,18 @@ import subprocess
 import time
 
 LEAST_ROUNDS = 3
-WIDTH_OF = {"ViT-B/32": 512, "ViT-L/14": 768}  # of embeddings
 PRECISIONS = ("fp32", "bf16", "int8")
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """Shape of a model whose checkpoint Saccade's side writes (ours.cc)."""
+    width: int          # of embeddings
+    side: int = 224     # of images, in pixels
+    positions: int = 0  # SigLIP: tokens that each text is padded to; 0: CLIP, whose texts have any number of tokens
+
+
+MODELS = {"ViT-B/32": Model(512), "ViT-L/14": Model(768), "so400m/384": Model(1152, side=384, positions=64)}
 
 
 def reason_of(error):

@@ -595,7 +595,8 @@ TEST_F(Cli, PrecisionAutoSaysWhatItTook) {
   make_collection();
   const Outcome made = run({"index", "pictures", "-c", "d", "-m", "model", "--precision", "auto"});
   ASSERT_EQ(made.code, 0) << made.err;
-  EXPECT_THAT(made.err, testing::ContainsRegex("precision (fp32|bf16|int8): products here, GFLOP/s: "));
+  EXPECT_THAT(made.err, testing::ContainsRegex(
+                            "precision (fp32|bf16|int8): milliseconds here for 4 images and 4 texts: "));
   const Json info = json_of(run({"collection", "info", "-c", "d", "--json"}));
   EXPECT_THAT(made.err, HasSubstr("precision " + info["settings"]["precision"].get<std::string>()));
 }

@@ -188,7 +188,7 @@ TEST(Int8, OlderProcessorsConform) {
         testing::ExitedWithCode(0),
         fmt::format("kernels {0}, int8 {0}; conforms; [^;]*precision bf16: this processor has no "
                     "instructions for products in bf16 [^;]*; fp32 and int8 run on every processor; "
-                    "conforms; precision (fp32|int8): products here",
+                    "conforms; precision (fp32|int8): milliseconds here",
                     kernels));
   }
 }
@@ -337,7 +337,8 @@ TEST(PrecisionChoice, TakesTheFastestThatKeepsTheRows) {
   ASSERT_TRUE(choice) << choice.error().message;
   ASSERT_EQ(choice->speeds.size(), nn::multiplies(DType::kBF16) ? 3U : 2U);
   for (size_t i = 0; i + 1 < choice->speeds.size(); ++i)
-    EXPECT_GE(choice->speeds[i].operations, choice->speeds[i + 1].operations);
+    EXPECT_LE(choice->speeds[i].seconds, choice->speeds[i + 1].seconds);
+  EXPECT_GT(choice->speeds.front().seconds, 0);
   size_t place = 0;
   while (choice->speeds[place].precision != choice->taken) ++place;
   // All faster precisions were tried, and had too large an error.
@@ -347,7 +348,19 @@ TEST(PrecisionChoice, TakesTheFastestThatKeepsTheRows) {
     EXPECT_EQ(choice->receipts[i].precision, choice->speeds[i].precision);
     EXPECT_EQ(keeps_rows(choice->receipts[i]), i == place);
   }
-  EXPECT_THAT(precision_choice_text(*choice), HasSubstr("GFLOP/s: "));
+  EXPECT_THAT(precision_choice_text(*choice), HasSubstr(": milliseconds here for 4 images and 4 texts: "));
+}
+
+TEST(PrecisionChoice, TextCountsWhatWasEncoded) {
+  PrecisionChoice choice;
+  choice.taken = Precision::kInt8;
+  choice.speeds = {{Precision::kInt8, 0.0123}, {Precision::kFp32, 0.1}};
+  choice.texts = 4;
+  EXPECT_EQ(precision_choice_text(choice),
+            "precision int8: milliseconds here for 4 texts: int8 12.3, fp32 100.0");
+  choice.images = 1;
+  EXPECT_EQ(precision_choice_text(choice),
+            "precision int8: milliseconds here for 1 image and 4 texts: int8 12.3, fp32 100.0");
 }
 
 TEST(PrecisionChoice, IsRememberedForThisCheckpointAndTheseThreads) {

@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "saccade/core/cpu.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/nn/attention_pool.h"
 #include "saccade/nn/convolution.h"
@@ -152,6 +153,40 @@ TEST(PackedLinear, FewRowsOfManyOutputs) {
       const PackedLinear bf16(weight, bias, DType::kBF16);
       const Tensor rough = bf16.forward(x.in(&three).to(DType::kBF16), Activation::kNone, DType::kBF16);
       EXPECT_LT(max_difference(rough.to(DType::kF32), expected), 0.1);
+    }
+  }
+}
+
+// Products of weights that exceed a core's cache are split by rows and by outputs: into parts of blocks (1,100
+// inputs), or panels of two blocks with all rows (520 inputs, two threads).
+TEST(PackedLinear, LargeWeightsGiveTheSameBitsOnAnyThreads) {
+  Workspace one(1);
+  for (const auto& [in, out] : {std::pair<int64_t, int64_t>{1100, 130}, {520, 1100}}) {
+    const Tensor weight = random_tensor({out, in}, 14, 0.03F);
+    const Tensor bias = random_tensor({out}, 15);
+    const Tensor all = random_tensor({400, in}, 16);
+    const Tensor sums = random_tensor({400, out}, 17);
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      if (!multiplies(dtype)) continue;
+      const PackedLinear layer(weight, bias, dtype);
+      // Without AVX-512, and by AMX, oneDNN's sums depend on how many rows and outputs a product has.
+      const bool tiles = dtype == DType::kBF16 && cpu_has(CpuLevel::kAmx);
+      const double tolerance = tiles ? 0.05 : multiplies(DType::kBF16) ? 0 : 1e-5;
+      for (const int64_t rows : {128, 257, 400}) {
+        const auto results = [&](Workspace& workspace) {
+          const Tensor x = all.slice(0, 0, rows).clone().in(&workspace).to(dtype);
+          const Tensor sum = sums.slice(0, 0, rows).clone().in(&workspace);
+          layer.add_to(sum, x);
+          return std::pair(layer.forward(x, Activation::kGelu, dtype).to(DType::kF32), sum);
+        };
+        const auto [alone, alone_sum] = results(one);
+        for (const int threads : {2, 3, 8}) {
+          Workspace several(threads);
+          const auto [ours, sum] = results(several);
+          EXPECT_LE(max_difference(ours, alone), tolerance) << rows << " x " << in << " on " << threads;
+          EXPECT_LE(max_difference(sum, alone_sum), tolerance) << rows << " x " << in << " on " << threads;
+        }
+      }
     }
   }
 }

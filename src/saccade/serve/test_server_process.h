@@ -47,10 +47,12 @@ inline std::vector<std::string> written_texts(size_t count) {
   return made;
 }
 
-// A collection whose rows are random, of files that are nowhere.
+// Makes a collection of `rows` random rows, of files that are nowhere. A server of it encodes in `precision`.
 inline Status make_random_collection(const std::filesystem::path& folder, const CheckpointId& id,
-                                     int64_t rows) {
-  SACCADE_ASSIGN(CollectionWriter writer, CollectionWriter::create(folder, id));
+                                     int64_t rows, Precision precision = Precision::kFp32) {
+  IngestSettings settings;
+  settings.precision = precision;
+  SACCADE_ASSIGN(CollectionWriter writer, CollectionWriter::create(folder, id, settings));
   std::mt19937 random(3);
   std::normal_distribution<float> normal;
   const auto captions = written_texts(1000);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 #include <vector>
 
 #include <fmt/ranges.h>
@@ -14,10 +15,9 @@
 namespace saccade {
 namespace {
 
-constexpr int kDrawings = 32;
 constexpr int kSide = 160;
 
-constexpr std::array<std::string_view, 32> kTexts = {
+constexpr std::array<std::string_view, kBundledInputs> kTexts = {
     "a photo of a dog",
     "a cat asleep on a red sofa",
     "two people walking on a beach at sunset",
@@ -113,15 +113,6 @@ Json wide_layers_json(const WideLayers& layers) {
           {"names", layers.names}};
 }
 
-Result<Matrix<float>> drawings_for(const EncoderBackend& encoder) {
-  const EncoderInfo& info = encoder.info();
-  Matrix<float> pixels(kDrawings, int64_t{3} * info.image_height * info.image_width);
-  for (int i = 0; i < kDrawings; ++i) {
-    SACCADE_TRY(preprocess(drawing(i), encoder.preprocessing(), pixels.row(i)));
-  }
-  return pixels;
-}
-
 }  // namespace
 
 RowAgreement agreement_of(MatrixView<const float> rows, MatrixView<const float> references) {
@@ -167,21 +158,40 @@ Result<RowAgreement> picture_agreement(EncoderBackend& encoder, EncoderBackend& 
   return agreement_of(rows.view(), references.view());
 }
 
+Result<BundledInputs> bundled_inputs(const EncoderBackend& encoder, int64_t count) {
+  const EncoderInfo& info = encoder.info();
+  BundledInputs inputs;
+  if (info.image_width > 0) {
+    inputs.pixels = Matrix<float>(count, int64_t{3} * info.image_height * info.image_width);
+    for (int64_t i = 0; i < count; ++i) {
+      SACCADE_TRY(preprocess(drawing(static_cast<int>(i)), encoder.preprocessing(), inputs.pixels.row(i)));
+    }
+  }
+  if (encoder.tokenizer() != nullptr) {
+    for (const std::string_view text : std::span(kTexts).first(static_cast<size_t>(count))) {
+      inputs.texts.push_back(encoder.tokenizer()->encode(text, info.context));
+    }
+  }
+  return inputs;
+}
+
+Status encode_inputs(EncoderBackend& encoder, const BundledInputs& inputs) {
+  if (inputs.pixels.rows() > 0) SACCADE_TRY(encoder.encode_images(inputs.pixels.view()));
+  if (!inputs.texts.empty()) SACCADE_TRY(encoder.encode_texts(inputs.texts));
+  return {};
+}
+
 Result<PrecisionReceipt> bundled_receipt(EncoderBackend& encoder, EncoderBackend& reference) {
   PrecisionReceipt receipt;
   receipt.precision = encoder.info().precision;
   receipt.wide_layers = encoder.wide_layers();
-  if (encoder.info().image_width > 0) {
-    SACCADE_ASSIGN(const Matrix<float> pixels, drawings_for(encoder));
-    SACCADE_ASSIGN(receipt.pictures, picture_agreement(encoder, reference, pixels.view()));
+  SACCADE_ASSIGN(const BundledInputs inputs, bundled_inputs(encoder));
+  if (inputs.pixels.rows() > 0) {
+    SACCADE_ASSIGN(receipt.pictures, picture_agreement(encoder, reference, inputs.pixels.view()));
   }
-  if (encoder.tokenizer() != nullptr) {
-    std::vector<TokenizedText> texts;
-    for (const std::string_view text : kTexts) {
-      texts.push_back(encoder.tokenizer()->encode(text, encoder.info().context));
-    }
-    SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_texts(texts));
-    SACCADE_ASSIGN(const Matrix<float> references, reference.encode_texts(texts));
+  if (!inputs.texts.empty()) {
+    SACCADE_ASSIGN(const Matrix<float> rows, encoder.encode_texts(inputs.texts));
+    SACCADE_ASSIGN(const Matrix<float> references, reference.encode_texts(inputs.texts));
     receipt.texts = agreement_of(rows.view(), references.view());
   }
   return receipt;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
@@ -34,6 +35,17 @@ struct PrecisionReceipt {
 // Minimum mean cosine similarity for an encoder in reduced precision.
 inline constexpr double kLeastMeanCosine = 0.995;
 bool keeps_rows(const PrecisionReceipt& receipt);
+
+// Images and texts built into the program, as an encoder takes them.
+struct BundledInputs {
+  Matrix<float> pixels;              // [n, 3 * height * width]; no rows if the encoder takes no images
+  std::vector<TokenizedText> texts;  // empty if the encoder has no tokenizer
+};
+inline constexpr int64_t kBundledInputs = 32;
+// Returns the first `count` of the kBundledInputs images and as many texts. Returns the errors of preprocessing.
+Result<BundledInputs> bundled_inputs(const EncoderBackend& encoder, int64_t count = kBundledInputs);
+// Encodes all of them once, and drops the embeddings. Returns the errors of encoding.
+Status encode_inputs(EncoderBackend& encoder, const BundledInputs& inputs);
 
 // Measures the agreement on images and texts built into the program: 32 drawings (gradients, discs, stripes,
 // noise) and 32 short texts. `reference` is the same checkpoint in fp32. Returns the errors of encoding.

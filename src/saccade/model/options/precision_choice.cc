@@ -1,14 +1,18 @@
 #include "saccade/model/options/precision_choice.h"
 
 #include <algorithm>
+#include <chrono>
+#include <limits>
 #include <memory>
 #include <system_error>
 
+#include "saccade/core/counts.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/user_folders.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/json.h"
 #include "saccade/core/process/processor_name.h"
+#include "saccade/core/seconds_since.h"
 #include "saccade/core/threads.h"
 #include "saccade/model/checkpoints/build_versions.h"
 #include "saccade/model/checkpoints/fingerprint.h"
@@ -23,19 +27,6 @@ namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
-
-DType dtype_of(Precision precision) {
-  switch (precision) {
-    case Precision::kFp32:
-    case Precision::kAuto:  // not settled yet
-      return DType::kF32;
-    case Precision::kBf16:
-      return DType::kBF16;
-    case Precision::kInt8:
-      return DType::kI8;
-  }
-  return DType::kF32;
-}
 
 // Everything that a choice depends on.
 Result<std::string> key_of(const fs::path& checkpoint, const BackendOptions& options) {
@@ -62,7 +53,10 @@ std::optional<PrecisionChoice> recall(const fs::path& memory, const std::string&
   if (!same || *same != key || !name || !measured || measured->empty()) return std::nullopt;
   const auto precision = from_name<Precision>(*name);
   if (!precision) return std::nullopt;
-  return PrecisionChoice{.taken = *precision, .speeds = {}, .receipts = {}, .remembered = *measured};
+  PrecisionChoice choice;
+  choice.taken = *precision;
+  choice.remembered = *measured;
+  return choice;
 }
 
 void remember(const fs::path& memory, const std::string& key, const PrecisionChoice& choice) {
@@ -72,28 +66,51 @@ void remember(const fs::path& memory, const std::string& key, const PrecisionCho
   (void)write_file_atomic(record_of(memory, key), dump_json(record, 2) + "\n");
 }
 
+// Returns the seconds of the fastest of a few repetitions, within 1.5 s if one takes less. A warm-up pass packs
+// the weights before.
+Result<double> seconds_of(EncoderBackend& encoder, const BundledInputs& inputs) {
+  constexpr double kEnough = 1.5;
+  constexpr int kMostTimes = 5;
+  const auto began = std::chrono::steady_clock::now();
+  SACCADE_TRY(encode_inputs(encoder, inputs));
+  double best = std::numeric_limits<double>::infinity();
+  for (int time = 0; time == 0 || (time < kMostTimes && seconds_since(began) + best < kEnough); ++time) {
+    const auto start = std::chrono::steady_clock::now();
+    SACCADE_TRY(encode_inputs(encoder, inputs));
+    best = std::min(best, seconds_since(start));
+  }
+  return best;
+}
+
 Result<PrecisionChoice> measure(const fs::path& checkpoint, const BackendOptions& options) {
+  constexpr int64_t kInputs = 4;
+  const auto load = [&](Precision precision) {
+    BackendOptions asked = options;
+    asked.precision = precision;
+    return load_encoder(checkpoint, asked);
+  };
+  SACCADE_ASSIGN(const bool bf16, nn::without_exceptions("measure precisions", [] {
+                   return Result<bool>(nn::multiplies(DType::kBF16));
+                 }));
   PrecisionChoice choice;
-  SACCADE_TRY(nn::without_exceptions("measure products", [&]() -> Status {
-    nn::Workspace workspace(options.threads);
-    for (const EnumName<Precision>& entry : kPrecisionNames) {
-      const double operations = nn::product_speed(dtype_of(entry.value), workspace);
-      if (operations > 0) choice.speeds.push_back({entry.value, operations});
+  SACCADE_ASSIGN(const std::unique_ptr<EncoderBackend> reference, load(Precision::kFp32));
+  SACCADE_ASSIGN(const BundledInputs inputs, bundled_inputs(*reference, kInputs));
+  choice.images = inputs.pixels.rows();
+  choice.texts = std::ssize(inputs.texts);
+  for (const EnumName<Precision>& entry : kPrecisionNames) {
+    if (entry.value == Precision::kBf16 && !bf16) continue;
+    std::unique_ptr<EncoderBackend> candidate;
+    if (entry.value != Precision::kFp32) {
+      SACCADE_ASSIGN(candidate, load(entry.value));
     }
-    return {};
-  }));
-  std::ranges::stable_sort(choice.speeds, std::ranges::greater(), &PrecisionSpeed::operations);
-  BackendOptions asked = options;
-  std::unique_ptr<EncoderBackend> reference;
+    SACCADE_ASSIGN(const double seconds, seconds_of(candidate ? *candidate : *reference, inputs));
+    choice.speeds.push_back({entry.value, seconds});
+  }
+  std::ranges::stable_sort(choice.speeds, std::ranges::less(), &PrecisionSpeed::seconds);
   for (const PrecisionSpeed& speed : choice.speeds) {
     choice.taken = speed.precision;
     if (speed.precision == Precision::kFp32) break;
-    if (!reference) {
-      asked.precision = Precision::kFp32;
-      SACCADE_ASSIGN(reference, load_encoder(checkpoint, asked));
-    }
-    asked.precision = speed.precision;
-    SACCADE_ASSIGN(const std::unique_ptr<EncoderBackend> encoder, load_encoder(checkpoint, asked));
+    SACCADE_ASSIGN(const std::unique_ptr<EncoderBackend> encoder, load(speed.precision));
     SACCADE_ASSIGN(const PrecisionReceipt receipt, bundled_receipt(*encoder, *reference));
     choice.receipts.push_back(receipt);
     if (keeps_rows(receipt)) break;
@@ -125,10 +142,14 @@ Result<PrecisionChoice> choose_precision(const fs::path& checkpoint, const Backe
 
 std::string precision_choice_text(const PrecisionChoice& choice) {
   if (!choice.remembered.empty()) return choice.remembered + " (measured before, and remembered)";
-  std::string text = fmt::format("precision {}: products here, GFLOP/s:", enum_name(choice.taken));
+  std::string text = fmt::format("precision {}: milliseconds here for", enum_name(choice.taken));
+  if (choice.images > 0) text += " " + counted(choice.images, "image");
+  if (choice.images > 0 && choice.texts > 0) text += " and";
+  if (choice.texts > 0) text += " " + counted(choice.texts, "text");
+  text += ":";
   for (const PrecisionSpeed& speed : choice.speeds) {
-    text += fmt::format("{} {} {:.0f}", speed.precision == choice.speeds.front().precision ? "" : ",",
-                        enum_name(speed.precision), speed.operations / 1e9);
+    text += fmt::format("{} {} {:.1f}", speed.precision == choice.speeds.front().precision ? "" : ",",
+                        enum_name(speed.precision), speed.seconds * 1e3);
   }
   for (const PrecisionReceipt& receipt : choice.receipts) {
     text += fmt::format("; {}{}, cosines to fp32's rows:", enum_name(receipt.precision),

@@ -34,26 +34,53 @@ dnnl::matmul::primitive_desc make_matmul(const dnnl::engine& engine, const memor
 #endif
 }
 
-// Products of this many rows and more are split by rows; each part reads all weights. Smaller products are
-// split by outputs, so that each weight is read once: the latency of a single image or text is the time of
-// reading the weights.
+// Products of fewer rows are split by outputs only, so that each weight is read once. The latency of a single
+// image or text is the time of reading the weights.
 constexpr int64_t kFewRows = 128;
-// Returns the number of parts that rows are split into.
-int64_t parts_of(int64_t rows, const Workers& workers) {
-  constexpr int64_t kGoodRows = 24;
-  const int64_t threads = workers.size();
-  return threads == 1 ? 1 : std::clamp<int64_t>(rows / kGoodRows, 1, 4 * threads);
-}
 
 // oneDNN's layouts keep outputs by blocks of as many.
 constexpr int64_t kBlock = 64;
 int64_t blocks_of(int64_t out) {
   return (out + kBlock - 1) / kBlock;
 }
-// Returns the number of outputs per panel: the smallest number of whole blocks that gives at most 16 panels.
-int64_t outputs_of_panel(int64_t out) {
+
+// Returns the number of outputs per panel of products of few rows: the smallest number of whole blocks that
+// gives at most 16 panels.
+int64_t outputs_of_few_rows(int64_t out) {
   constexpr int64_t kPanels = 16;
   return (blocks_of(out) + kPanels - 1) / kPanels * kBlock;
+}
+
+// Split of a product into work items: equal parts of the rows by panels of `outputs` outputs. Each item reads
+// the weights of its panel.
+struct Split {
+  int64_t parts = 1;
+  int64_t outputs = 0;  // whole blocks, or all outputs
+};
+
+// Returns the split of a product of `rows` by `out`. block_bytes: size of a block's weights, 0 if outputs
+// cannot be split.
+Split split_of(int64_t rows, int64_t out, int64_t block_bytes, int64_t threads) {
+  constexpr int64_t kGoodRows = 24;                  // per part at least
+  constexpr int64_t kManyRows = 256;                 // per part; more would not save much reading
+  constexpr int64_t kOwnCache = int64_t{512} << 10;  // bytes of weights that stay in a core's own cache
+  const int64_t blocks = blocks_of(out);
+  if (rows < kFewRows && block_bytes > 0) return {1, outputs_of_few_rows(out)};
+  if (threads == 1) return {1, out};
+  // Four items per thread, so that a late or preempted thread leaves little work.
+  const int64_t items = 4 * threads;
+  const int64_t most_parts = std::max<int64_t>(1, rows / kGoodRows);
+  if (blocks * block_bytes <= kOwnCache || rows / items >= kFewRows) {
+    return {std::min(most_parts, items), out};  // reading all weights for each part costs little
+  }
+  const int64_t parts =
+      std::min(most_parts, std::max((rows + kManyRows / 2) / kManyRows, (items + blocks - 1) / blocks));
+  const int64_t most_blocks = std::max<int64_t>(1, blocks * parts / items);
+  return {parts, std::clamp<int64_t>(kOwnCache / block_bytes, 1, most_blocks) * kBlock};
+}
+
+std::byte* at(const Tensor& tensor, int64_t element) {
+  return static_cast<std::byte*>(tensor.raw()) + element * dtype_size(tensor.dtype());
 }
 
 void add_floats(const float* from, float* to, int64_t count) {
@@ -80,10 +107,8 @@ struct PackedLinear::State {
   PrimitiveCache<Key, Product> products;
   std::optional<Int8Linear> integers;  // in the place of all that
 
-  // Outputs of a panel, and how many bytes of `weights` it has; 0 where panels
-  // do not lie one behind the other.
-  int64_t panel = 0;
-  size_t panel_bytes = 0;
+  // Bytes of a block's `weights`; 0 if blocks do not lie one behind the other, or if there is only one.
+  int64_t block_bytes = 0;
 
   [[nodiscard]] dnnl::matmul::primitive_desc describe(int64_t rows, int64_t outputs,
                                                       const memory::desc& weights_desc, Activation activation,
@@ -111,23 +136,21 @@ struct PackedLinear::State {
     });
   }
 
-  // Finds out how panels lie in the packed weights: those of the layout that a panel alone would get, one
+  // Finds out how blocks lie in the packed weights: those of the layout that a panel alone would get, one
   // behind the other.
-  void find_panels() {
-    const int64_t outputs = outputs_of_panel(out);
+  void find_blocks() {
+    const int64_t outputs = outputs_of_few_rows(out);
     if (outputs >= out) return;
     const memory::desc any({in, outputs}, dnnl_type(dtype), memory::format_tag::any);
     const OneDnnThreads alone(1);
     const memory::desc wanted =
         describe(kFewRows / 2, outputs, any, Activation::kNone, dtype, false).weights_desc();
     const memory::desc whole = weights.get_desc();
-    const size_t block_bytes = wanted.get_size() / static_cast<size_t>(outputs / kBlock);
-    if (wanted != whole.submemory_desc({in, outputs}, {0, 0}) ||
-        whole.get_size() != block_bytes * static_cast<size_t>(blocks_of(out))) {
-      return;
+    const size_t bytes = wanted.get_size() / static_cast<size_t>(outputs / kBlock);
+    if (wanted == whole.submemory_desc({in, outputs}, {0, 0}) &&
+        whole.get_size() == bytes * static_cast<size_t>(blocks_of(out))) {
+      block_bytes = static_cast<int64_t>(bytes);
     }
-    panel = outputs;
-    panel_bytes = wanted.get_size();
   }
 
   // A product with the arguments of its execution. Panels share it, because creating it takes longer than
@@ -182,14 +205,11 @@ struct PackedLinear::State {
           .run(weights.get_data_handle(), bias.data<float>());
       return;
     }
-    if (rows < kFewRows && panel > 0) return run_panels(x, result, rows, activation, accumulate, *workspace);
-    const auto at = [](const Tensor& tensor, int64_t element) {
-      return static_cast<std::byte*>(tensor.raw()) + element * dtype_size(tensor.dtype());
-    };
-    const int64_t parts = parts_of(rows, workspace->workers());
-    workspace->workers().run(parts, [&](int64_t part, int worker) {
-      const int64_t first = rows * part / parts;
-      const int64_t last = rows * (part + 1) / parts;
+    const Split split = split_of(rows, out, block_bytes, workspace->workers().size());
+    if (split.outputs < out) return run_panels(x, result, rows, split, activation, accumulate, *workspace);
+    workspace->workers().run(split.parts, [&](int64_t part, int worker) {
+      const int64_t first = rows * part / split.parts;
+      const int64_t last = rows * (part + 1) / split.parts;
       const Product product = product_of(last - first, out, activation, result.dtype(), accumulate);
       void* scratch = workspace->scratch(worker, product.scratch.get_size() + 1);
       Execution(*this, product, at(x, first * in), at(result, first * out), scratch)
@@ -198,32 +218,36 @@ struct PackedLinear::State {
   }
 
   // By panels of outputs: into memory of their own, as oneDNN has no fast kernels for results with gaps
-  // between their rows, and from there to their place.
-  void run_panels(const Tensor& x, const Tensor& result, int64_t rows, Activation activation, bool accumulate,
-                  Workspace& workspace) {
+  // between their rows, and from there to their place. Items that follow each other read the same weights.
+  void run_panels(const Tensor& x, const Tensor& result, int64_t rows, const Split& split,
+                  Activation activation, bool accumulate, Workspace& workspace) {
     const auto size = dtype_size(result.dtype());
-    // Each worker's, of whole panels.
+    const int64_t panels = (out + split.outputs - 1) / split.outputs;
+    // Each worker's, of all rows by whole panels.
     std::vector<std::optional<Execution>> executions(static_cast<size_t>(workspace.workers().size()));
-    workspace.workers().run((out + panel - 1) / panel, [&](int64_t item, int worker) {
-      const int64_t first = item * panel;
-      const int64_t outputs = std::min(panel, out - first);
+    workspace.workers().run(panels * split.parts, [&](int64_t item, int worker) {
+      const int64_t part = item % split.parts;
+      const int64_t begin_row = rows * part / split.parts;
+      const int64_t own_rows = rows * (part + 1) / split.parts - begin_row;
+      const int64_t first = item / split.parts * split.outputs;
+      const int64_t outputs = std::min(split.outputs, out - first);
       const int64_t made = blocks_of(outputs) * kBlock;  // padding of the last block is computed and dropped
-      std::optional<Execution> last;
-      std::optional<Execution>& execution = made == panel ? executions[static_cast<size_t>(worker)] : last;
-      const auto own = static_cast<size_t>(rows * made * size);
+      std::optional<Execution> once;
+      std::optional<Execution>& execution =
+          own_rows == rows && made == split.outputs ? executions[static_cast<size_t>(worker)] : once;
+      const auto own = static_cast<size_t>(own_rows * made * size);
       const size_t begin = (own + 63) / 64 * 64;
       auto* memory = static_cast<std::byte*>(workspace.scratch(worker, begin));
       if (!execution || execution->result() != memory) {
-        Product product = product_of(rows, made, activation, result.dtype(), false);
+        Product product = product_of(own_rows, made, activation, result.dtype(), false);
         memory = static_cast<std::byte*>(workspace.scratch(worker, begin + product.scratch.get_size() + 1));
-        execution.emplace(*this, std::move(product), x.raw(), memory, memory + begin);
+        execution.emplace(*this, std::move(product), at(x, begin_row * in), memory, memory + begin);
       }
-      execution->run(
-          static_cast<std::byte*>(weights.get_data_handle()) + static_cast<size_t>(item) * panel_bytes,
-          bias.data<float>() + first);
-      for (int64_t row = 0; row < rows; ++row) {
+      execution->run(static_cast<std::byte*>(weights.get_data_handle()) + first / kBlock * block_bytes,
+                     bias.data<float>() + first);
+      for (int64_t row = 0; row < own_rows; ++row) {
         const std::byte* from = memory + row * made * size;
-        std::byte* to = static_cast<std::byte*>(result.raw()) + (row * out + first) * size;
+        std::byte* to = at(result, (begin_row + row) * out + first);
         if (accumulate) {
           add_floats(reinterpret_cast<const float*>(from), reinterpret_cast<float*>(to), outputs);
         } else {
@@ -257,7 +281,7 @@ PackedLinear::PackedLinear(const Tensor& weight, const Tensor& bias, DType dtype
   }
 
   repack_weights(weight, state.weights, workspace);
-  state.find_panels();
+  state.find_blocks();
 }
 
 PackedLinear::~PackedLinear() = default;
