@@ -143,9 +143,9 @@ Result<PrecisionChoice> choose_precision(const fs::path& checkpoint, const Backe
 std::string precision_choice_text(const PrecisionChoice& choice) {
   if (!choice.remembered.empty()) return choice.remembered + " (measured before, and remembered)";
   std::string text = fmt::format("precision {}: milliseconds here for", enum_name(choice.taken));
-  if (choice.images > 0) text += " " + counted(choice.images, "image");
+  if (choice.images > 0) text += fmt::format(" {}", counted(choice.images, "image"));
   if (choice.images > 0 && choice.texts > 0) text += " and";
-  if (choice.texts > 0) text += " " + counted(choice.texts, "text");
+  if (choice.texts > 0) text += fmt::format(" {}", counted(choice.texts, "text"));
   text += ":";
   for (const PrecisionSpeed& speed : choice.speeds) {
     text += fmt::format("{} {} {:.1f}", speed.precision == choice.speeds.front().precision ? "" : ",",
