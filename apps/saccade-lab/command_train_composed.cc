@@ -105,6 +105,10 @@ Result<int> run_inversion(const Arguments& arguments, Session& session) {
   if (!arguments.options.datasets.empty()) {
     return fail(ErrorCode::kUsage, "--method inversion is learned from --texts alone, not from a --dataset");
   }
+  if (arguments.options.checkpoint_activations) {
+    return fail(ErrorCode::kUsage,
+                "--checkpoint-activations is for towers that are trained: --method inversion trains none");
+  }
   ProgressLine progress(session.quiet);
   InversionTrainingOptions options = arguments.inversion;
   static_cast<TrainingLoopOptions&>(options) = arguments.options;
@@ -369,6 +373,7 @@ void add_stage_options(CLI::App& command, ComposedTrainingOptions& options) {
              "peak learning rate of towers in stage two, and of the Q-Former of --method sprc");
   add_choice_of(command, "--tower-precision", options.precision, {"fp32", "bf16"},
                 "number format of matrix products in trained towers");
+  add_activation_options(command, options);
 }
 
 // "all; atf-attention: mutual", or what both have.
@@ -463,7 +468,9 @@ void add_train_composed_command(CLI::App& train, Command& chosen) {
       *command,
       {{"Data and encoder",
         {"--dataset", "--held-out", "--test", "--texts", "--cache", "-m", "--precision", "--threads"}},
-       {"Batches", {"--batch-size", "--accumulate", "--together", "--wrong", "--join", "--paraphrases"}},
+       {"Batches",
+        {"--batch-size", "--accumulate", "--checkpoint-activations", "--together", "--wrong", "--join",
+         "--paraphrases"}},
        {"Stage one: alignment of texts with images",
         {"--align", "--pseudo-targets", "--min-cosine", "--align-towers", "--align-steps", "--align-rate"}},
        {"Stage two: towers trained with the composer", {"--towers", "--tower-rate", "--tower-precision"}},

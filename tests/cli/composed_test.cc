@@ -299,6 +299,9 @@ TEST_F(ComposedCli, AComposerIsTrainedAskedAndMeasured) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "dry"));
   expect_failure({"-q", "train", "composed", "--method", "inversion", "-m", "model", "-o", "other"}, 2,
                  {"--texts"});
+  expect_failure({"-q", "train", "composed", "--method", "inversion", "-m", "model", "-o", "other",
+                  "--checkpoint-activations"},
+                 2, {"--checkpoint-activations", "trains none"});
   const Outcome help = run({"help", "train", "composed"});
   EXPECT_EQ(help.code, 0) << help.err;
   // CLI11 writes defaults as "=both", and as "[both]" since version 2.4.
