@@ -295,10 +295,9 @@ Status check_composed_options(const ComposedTrainingOptions& options) {
                 options.accumulate);
   }
   if (options.checkpoint_activations && !trains_towers) {
-    return fail(
-        ErrorCode::kUsage,
-        "--checkpoint-activations is for towers that are trained (--align, --towers): here the encoder "
-        "is frozen and keeps no activations");
+    return fail(ErrorCode::kUsage,
+                "--checkpoint-activations is for towers that are trained (--align, --towers): none is "
+                "trained here");
   }
   if (options.together < 1)
     return fail(ErrorCode::kUsage, "together is {}, expected 1 or more", options.together);

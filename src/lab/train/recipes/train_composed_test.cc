@@ -658,7 +658,7 @@ TEST_F(TrainComposed, RefusesMicroBatchesOfWhatIsNotEncoded) {
 TEST_F(TrainComposed, ChecksThatATowerIsTrainedIfActivationsAreCheckpointed) {
   ComposedTrainingOptions frozen = options("run");
   frozen.checkpoint_activations = true;
-  EXPECT_THAT(refusal(frozen, ErrorCode::kUsage), HasSubstr("here the encoder is frozen"));
+  EXPECT_THAT(refusal(frozen, ErrorCode::kUsage), HasSubstr("none is trained here"));
   ComposedTrainingOptions trained = frozen;
   trained.towers = TrainedTowers::kText;
   EXPECT_TRUE(check_composed_options(trained));
