@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/eval/composed/composed_figures.h"
 #include "lab/eval/composed/composed_study.h"
 #include "saccade/core/counts.h"
 #include "saccade/model/checkpoints/locate.h"
@@ -39,30 +40,6 @@ std::string name_of(const ComposedResult& result) {
   return name;
 }
 
-// The table of those of the figures that any of the results has.
-std::string table_text(const std::vector<const ComposedResult*>& results, std::vector<std::string> columns) {
-  std::erase_if(columns, [&](const std::string& name) {
-    return std::ranges::none_of(results, [&](const ComposedResult* result) {
-      return find_named(result->group.figures, name) != nullptr;
-    });
-  });
-  if (columns.empty()) return {};
-  std::string text = fmt::format("  {:<20} {:<18} {:<14}", "model", "method", "of");
-  for (const std::string& column : columns) text += fmt::format(" {:<22}", column);
-  text += "\n";
-  for (const ComposedResult* result : results) {
-    const ComposedFigures& group = result->group;
-    text += fmt::format("  {:<20} {:<18} {:<14}", one_line(result->model), name_of(*result),
-                        one_line(group.name.empty() ? group.of : group.name));
-    for (const std::string& column : columns) {
-      const Figure* figure = find_named(group.figures, column);
-      text += fmt::format(" {:<22}", figure == nullptr ? "-" : figure_text(*figure));
-    }
-    text += "\n";
-  }
-  return text;
-}
-
 // The means over the seeds, and the differences to the first training and to the untrained sum.
 std::string trainings_text(const std::string& dataset, const std::vector<ComposedAblation>& trainings) {
   std::string text;
@@ -74,9 +51,13 @@ std::string trainings_text(const std::string& dataset, const std::vector<Compose
     if (training.dataset != dataset || training.of != "all") continue;
     text += fmt::format("  {}, mean over {}:", one_line(training.name),
                         counted(std::ssize(training.seeds), "seed"));
-    for (const char* name : {"r1", "r5", "r10"}) {
+    for (const std::string& name : composed_recalls().names) {
       const Figure* figure = find_named(training.figures, name);
-      text += fmt::format(" R@{} {}", name + 1, figure == nullptr ? "-" : figure_text(*figure));
+      text += fmt::format(" R@{} {}", name.substr(1), figure == nullptr ? "-" : figure_text(*figure));
+    }
+    for (const std::string& name : composed_headlines().names) {
+      const Figure* figure = find_named(training.figures, name);
+      if (figure != nullptr) text += fmt::format(" {} {}", name, figure_text(*figure));
     }
     text += "\n";
     if (!training.differences.empty()) {
@@ -99,15 +80,16 @@ std::string dataset_text(const RunDataset& dataset, const ComposedMetrics& metri
     text += fmt::format("  {:<20} {:<18} weight {:.2f} chosen here, r10 {:.3f}\n", one_line(chosen.model),
                         chosen.method, chosen.weight, chosen.r10);
   }
-  std::vector<const ComposedResult*> results;
+  std::vector<FiguresLine> lines;
   for (const ComposedResult& result : metrics.results) {
-    if (result.dataset == dataset.name) results.push_back(&result);
+    if (result.dataset != dataset.name) continue;
+    const ComposedFigures& group = result.group;
+    lines.push_back({fmt::format("  {:<20} {:<18} {:<14}", one_line(result.model), name_of(result),
+                                 one_line(group.name.empty() ? group.of : group.name)),
+                     group.figures});
   }
-  text += table_text(results, {"r1", "r5", "r10", "r50"});
-  text += table_text(results, {"map5", "map10", "map25", "map50"});
-  text += table_text(results, {"r_subset1", "r_subset2", "r_subset3", "mean_r5_r_subset1", "mean_r10_r50"});
-  text += table_text(results,
-                     {"reference1", "negative1", "negative_above", "best_r10", "worst_r10", "swing_r10"});
+  const std::string head = fmt::format("  {:<20} {:<18} {:<14}", "model", "method", "of");
+  for (const ComposedFigureSet& set : composed_figure_sets()) text += figures_table(head, lines, set.names);
   for (const ComposedComparison& comparison : metrics.comparisons) {
     if (comparison.dataset != dataset.name || comparison.of != "all") continue;
     // Skips comparisons of two checkpoints with two methods, which are not informative.

@@ -250,6 +250,11 @@ Result<int> run_eval_study(const StudyArguments& arguments, Session& session) {
   const StudyProcess process = process_runner(session, stop);
   SACCADE_ASSIGN(StudyWork work,
                  plan_study(options, located_checkpoints(options_of(arguments.eval.encoder)), process));
+  for (const StudyModel& model : work.plan.models) {
+    if (model.off_device.empty()) continue;
+    session.messages.info(fmt::format("checkpoint {} is measured on the processor: {}",
+                                      one_line(model.checkpoint), model.off_device));
+  }
   const std::string too_few = few_resamples_text(work.plan);
   if (!too_few.empty()) session.messages.warning(too_few);
   if (arguments.plan_only) {

@@ -183,6 +183,19 @@ void add_optimizer_options(CLI::App& command, OptimizerOptions& options) {
              "maximum gradient norm; larger gradients are scaled down");
 }
 
+void add_accumulate_option(CLI::App& command, int64_t& accumulate) {
+  add_number(command, "--accumulate", accumulate, whole_number(1),
+             "number of micro-batches that a batch is computed in, for less memory; gradients are those of "
+             "the whole batch, its negatives included");
+}
+
+void add_activation_options(CLI::App& command, ActivationOptions& options) {
+  command.add_flag(
+      "--checkpoint-activations", options.checkpoint_activations,
+      "keep the inputs of the trained towers' blocks alone for the backward pass and compute the "
+      "rest again: less memory, one more forward pass");
+}
+
 void add_loop_options(CLI::App& command, TrainingLoopOptions& options) {
   add_path(command, "-o,--run", options.run,
            "folder for the training's files; a training that is already in it goes on")
@@ -194,9 +207,7 @@ void add_loop_options(CLI::App& command, TrainingLoopOptions& options) {
              "number of evaluations without improvement after which training stops early; 0: never");
   add_number(command, "--checkpoint-every", options.checkpoint_every, whole_number(1),
              "number of steps between saves of the state for resuming");
-  add_number(command, "--accumulate", options.accumulate, whole_number(1),
-             "number of micro-batches that a batch is computed in, for less memory; gradients are those of "
-             "the whole batch, its negatives included");
+  add_accumulate_option(command, options.accumulate);
   add_choice(command, "--device", options.device,
              "device to train on; cuda needs a libtorch and a machine that have it");
   command.add_flag("--dry-run", options.dry_run, "check options and data without training");
@@ -238,10 +249,7 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
                 "number format of matrix products; weights are trained in fp32");
   add_choice(*command, "--weights", options.weights,
              "number format of the weights in the written checkpoint");
-  command->add_flag(
-      "--checkpoint-activations", options.checkpoint_activations,
-      "keep the inputs of the transformer blocks alone for the backward pass and compute the rest "
-      "again: less memory, one more forward pass");
+  add_activation_options(*command, options);
   add_threads_option(*command, options.threads);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   group_options(*command,

@@ -1,6 +1,7 @@
 // Shared code of the `saccade train` commands. In saccade-lab-train alone.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -34,6 +35,10 @@ void add_choice_of(CLI::App& command, const std::string& name, E& value,
 
 // Optimizer and schedule of any training.
 void add_optimizer_options(CLI::App& command, OptimizerOptions& options);
+// --accumulate.
+void add_accumulate_option(CLI::App& command, int64_t& accumulate);
+// --checkpoint-activations, of trainings of a CLIP's towers.
+void add_activation_options(CLI::App& command, ActivationOptions& options);
 // -o and the options of a training loop, whatever it trains, those of the optimizer among them.
 void add_loop_options(CLI::App& command, TrainingLoopOptions& options);
 // --steps and --evaluate-every, of trainings that are not counted in epochs.

@@ -1,6 +1,5 @@
 // saccade train composed: composers, and encoders for them, from edit queries.
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -11,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/eval/composed/composed_figures.h"
 #include "lab/train/recipes/composed_ablations.h"
 #include "lab/train/recipes/train_inversion.h"
 #include "saccade/model/options/precision_names.h"
@@ -105,6 +105,10 @@ Result<int> run_inversion(const Arguments& arguments, Session& session) {
   if (!arguments.options.datasets.empty()) {
     return fail(ErrorCode::kUsage, "--method inversion is learned from --texts alone, not from a --dataset");
   }
+  if (arguments.options.checkpoint_activations) {
+    return fail(ErrorCode::kUsage,
+                "--checkpoint-activations is for towers that are trained: --method inversion trains none");
+  }
   ProgressLine progress(session.quiet);
   InversionTrainingOptions options = arguments.inversion;
   static_cast<TrainingLoopOptions&>(options) = arguments.options;
@@ -181,28 +185,33 @@ Result<ComposedTrainingOptions> options_of(const Arguments& arguments, const Eva
   return options;
 }
 
-// A table of a dataset's figures, and one of the differences to the full training.
+// Tables of a dataset's figures, and one of the differences to the full training.
 std::string ablations_text(const std::string& dataset, const std::string& of,
                            const std::vector<ComposedAblation>& ablations) {
-  std::string text = fmt::format("{}{}: means over {}\n", one_line(dataset), of == "all" ? "" : ", " + of,
-                                 counted(std::ssize(ablations.front().seeds), "seed"));
-  text += fmt::format("  {:<17} {:<28} {:<22} {:<22} {:<22} {:<24} {}\n", "training", "changed", "R@1", "R@5",
-                      "R@10", "R@1 less full", "R@10 less full");
-  const auto difference = [](const ComposedAblation& ablation, std::string_view name) {
-    const Difference* found = find_named(ablation.differences, name);
-    if (found == nullptr || !std::isfinite(found->figure.value)) return std::string("-");
-    return interval_text(found->figure, Sign::kBoth);
-  };
+  constexpr const char* kDifference = " less full";
+  std::vector<FiguresLine> lines;
+  std::vector<FiguresLine> differences;
   for (const ComposedAblation& ablation : ablations) {
     if (ablation.dataset != dataset || ablation.of != of) continue;
-    text += fmt::format("  {:<17} {:<28}", ablation.name, ablation.changed);
-    for (const char* name : {"r1", "r5", "r10"}) {
-      const Figure* figure = find_named(ablation.figures, name);
-      text += fmt::format(" {:<22}", figure == nullptr ? "-" : figure_text(*figure));
+    const std::string begin = fmt::format("  {:<17} {:<28}", ablation.name, ablation.changed);
+    lines.push_back({begin, ablation.figures});
+    if (ablation.differences.empty()) continue;  // the full training
+    std::vector<Figure>& figures = differences.emplace_back(FiguresLine{begin, {}}).figures;
+    for (const Difference& difference : ablation.differences) {
+      figures.push_back(difference.figure);
+      figures.back().name += kDifference;
     }
-    text += fmt::format(" {:<24} {}\n", difference(ablation, "r1"), difference(ablation, "r10"));
   }
-  return text;
+  std::vector<std::string> compared;
+  for (const char* name : {"r1", "r10", "mean_r5_r_subset1", "mean_r10_r50"}) {
+    compared.push_back(std::string(name) + kDifference);
+  }
+  const std::string head = fmt::format("  {:<17} {:<28}", "training", "changed");
+  return fmt::format("{}{}: means over {}\n", one_line(dataset), of == "all" ? "" : ", " + of,
+                     counted(std::ssize(ablations.front().seeds), "seed")) +
+         figures_table(head, lines, composed_recalls().names) +
+         figures_table(head, lines, composed_headlines().names) +
+         figures_table(head, differences, compared, Sign::kBoth);
 }
 
 std::string report_text(const ComposedAblationReport& report) {
@@ -369,6 +378,7 @@ void add_stage_options(CLI::App& command, ComposedTrainingOptions& options) {
              "peak learning rate of towers in stage two, and of the Q-Former of --method sprc");
   add_choice_of(command, "--tower-precision", options.precision, {"fp32", "bf16"},
                 "number format of matrix products in trained towers");
+  add_activation_options(command, options);
 }
 
 // "all; atf-attention: mutual", or what both have.
@@ -463,7 +473,9 @@ void add_train_composed_command(CLI::App& train, Command& chosen) {
       *command,
       {{"Data and encoder",
         {"--dataset", "--held-out", "--test", "--texts", "--cache", "-m", "--precision", "--threads"}},
-       {"Batches", {"--batch-size", "--accumulate", "--together", "--wrong", "--join", "--paraphrases"}},
+       {"Batches",
+        {"--batch-size", "--accumulate", "--checkpoint-activations", "--together", "--wrong", "--join",
+         "--paraphrases"}},
        {"Stage one: alignment of texts with images",
         {"--align", "--pseudo-targets", "--min-cosine", "--align-towers", "--align-steps", "--align-rate"}},
        {"Stage two: towers trained with the composer", {"--towers", "--tower-rate", "--tower-precision"}},

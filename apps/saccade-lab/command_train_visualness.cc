@@ -178,12 +178,14 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
       ->transform(whole_number(2))
       ->default_str("128, for a classifier 32");
   add_old_name(*command, "--batch-size", "--batch");
+  add_accumulate_option(*command, options.accumulate);
   add_number(*command, "--dropout", options.dropout, real_number(0, 1),
              "dropout probability of a classifier, 0 to below 1");
   add_number(*command, "--seed", options.seed, whole_number(0),
              "random seed: order of the texts, and initial weights");
   add_choice_of(*command, "--precision", options.precision, {"fp32", "bf16"},
                 "number format of matrix products; weights are trained and evaluated in fp32");
+  add_activation_options(*command, options);
   add_choice(*command, "--device", options.device,
              "device to train on; cuda needs a libtorch and a machine that have it");
   add_threads_option(*command, options.threads);
@@ -191,15 +193,16 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
                       "cache folder for image embeddings (default: saccade/embeddings in ~/.cache)");
   command->add_flag("--dry-run", options.dry_run, "check options and data without training");
   command->add_flag("--json", arguments->json, "print the result as JSON");
-  group_options(*command,
-                {{"Data", {"--automatic", "--human", "--validation", "--null", "--cache"}},
-                 {"Model", {"-m", "--config", "--train", "--dropout"}},
-                 {"Optimizer and schedule",
-                  {"--objective", "--loss", "--automatic-epochs", "--human-epochs", "--learning-rate",
-                   "--learning-rates", "--warmup", "--schedule", "--weight-decay", "--adam-beta1",
-                   "--adam-beta2", "--adam-epsilon", "--max-gradient-norm", "--batch-size", "--seed"}},
-                 {"The run", {"-o", "--dry-run"}},
-                 {"Device and speed", {"--device", "--precision", "--threads"}}});
+  group_options(
+      *command,
+      {{"Data", {"--automatic", "--human", "--validation", "--null", "--cache"}},
+       {"Model", {"-m", "--config", "--train", "--dropout"}},
+       {"Optimizer and schedule",
+        {"--objective", "--loss", "--automatic-epochs", "--human-epochs", "--learning-rate",
+         "--learning-rates", "--warmup", "--schedule", "--weight-decay", "--adam-beta1", "--adam-beta2",
+         "--adam-epsilon", "--max-gradient-norm", "--batch-size", "--accumulate", "--seed"}},
+       {"The run", {"-o", "--dry-run"}},
+       {"Device and speed", {"--device", "--precision", "--checkpoint-activations", "--threads"}}});
   run_when_given(*command, chosen, arguments, run);
 }
 

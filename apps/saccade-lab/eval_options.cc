@@ -157,8 +157,30 @@ Result<int> run_evaluation(const EvalArguments& arguments, Session& session,
   return answer(evaluation, arguments.json, session, text);
 }
 
-std::string figure_text(const Figure& figure) {
-  return std::isfinite(figure.value) ? interval_text(figure) : "-";
+std::string figure_text(const Figure& figure, Sign sign) {
+  return std::isfinite(figure.value) ? interval_text(figure, sign) : "-";
+}
+
+std::string figures_table(const std::string& head, const std::vector<FiguresLine>& lines,
+                          const std::vector<std::string>& names, Sign sign) {
+  constexpr size_t kWidth = 22;  // of a figure with its interval
+  std::string first = head;
+  std::vector<std::string> rows;
+  for (const FiguresLine& line : lines) rows.push_back(line.begin);
+  for (const std::string& name : names) {
+    const auto has = [&](const FiguresLine& line) { return find_named(line.figures, name) != nullptr; };
+    if (std::ranges::none_of(lines, has)) continue;
+    const size_t width = std::max(kWidth, name.size());
+    first += fmt::format(" {:<{}}", name, width);
+    for (size_t i = 0; i < lines.size(); ++i) {
+      const Figure* figure = find_named(lines[i].figures, name);
+      rows[i] += fmt::format(" {:<{}}", figure == nullptr ? "-" : figure_text(*figure, sign), width);
+    }
+  }
+  if (first == head) return {};
+  std::string text = first + "\n";
+  for (const std::string& row : rows) text += row + "\n";
+  return text;
 }
 
 std::string_view direction_text(Direction direction) {

@@ -66,8 +66,17 @@ Result<int> run_evaluation(const EvalArguments& arguments, Session& session,
 
 // "text to image" or its reverse.
 std::string_view direction_text(Direction direction);
-// "0.123 [0.101, 0.145]"
-std::string figure_text(const Figure& figure);
+// "0.123 [0.101, 0.145]"; "-" for an unknown figure.
+std::string figure_text(const Figure& figure, Sign sign = Sign::kMinus);
+// A line of a table of figures: its first cells as they are printed, and its figures.
+struct FiguresLine {
+  std::string begin;
+  std::vector<Figure> figures;
+};
+// Returns a table of those of the named figures that any of the lines has; empty if there are none. `head` is above the lines'
+// first cells.
+std::string figures_table(const std::string& head, const std::vector<FiguresLine>& lines,
+                          const std::vector<std::string>& names, Sign sign = Sign::kMinus);
 // Returns a line on the difference `a` - `b`; empty without an interval, or without a difference (nullptr).
 std::string difference_text(const std::string& a, const std::string& b, std::string_view what,
                             const Difference* difference);

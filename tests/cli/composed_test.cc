@@ -299,6 +299,9 @@ TEST_F(ComposedCli, AComposerIsTrainedAskedAndMeasured) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "dry"));
   expect_failure({"-q", "train", "composed", "--method", "inversion", "-m", "model", "-o", "other"}, 2,
                  {"--texts"});
+  expect_failure({"-q", "train", "composed", "--method", "inversion", "-m", "model", "-o", "other",
+                  "--checkpoint-activations"},
+                 2, {"--checkpoint-activations", "trains none"});
   const Outcome help = run({"help", "train", "composed"});
   EXPECT_EQ(help.code, 0) << help.err;
   // CLI11 writes defaults as "=both", and as "[both]" since version 2.4.
@@ -447,8 +450,10 @@ TEST_F(ComposedCli, AblationsGoOnAndWriteTheirPage) {
   const Outcome text = run(words("ablated", chosen));  // nothing is trained again
   ASSERT_EQ(text.code, 0) << text.err;
   EXPECT_THAT(text.out, HasSubstr("6 of 6 trainings done"));
-  EXPECT_THAT(text.out, HasSubstr("R@10 less full"));
+  EXPECT_THAT(text.out, HasSubstr("r10 less full"));
   EXPECT_THAT(text.out, HasSubstr("  no-places         --places none"));
+  EXPECT_THAT(text.out, HasSubstr(" r50 "));
+  EXPECT_THAT(text.out, testing::Not(HasSubstr("r_subset1")));  // the queries have no subsets
   EXPECT_THAT(text.out, HasSubstr("measured on what chose each training's step"));
   EXPECT_EQ(run({"-q", "report", "ablated/run", "--no-charts", "-o", "again.html"}).code, 0);
 
@@ -505,6 +510,47 @@ TEST_F(ComposedCli, AblationsGoOnAndWriteTheirPage) {
                  {"no ablation changes this training"});
   expect_failure(words("no", {"--method", "inversion", "--ablations", "all"}), 2, {"--ablations"});
   EXPECT_FALSE(fs::exists(folder_ / "no"));
+}
+
+TEST_F(ComposedCli, AblationsShowRecallOfSubsets) {
+  std::string held = queries("val", {{"grey", "in blue", "blue"}, {"light", "in red", "red"}});
+  const std::string before = R"("split": )";
+  for (size_t at = held.find(before); at != std::string::npos; at = held.find(before, at)) {
+    const std::string subset = R"("subset": ["grey", "light", "blue", "red"], )";
+    held.insert(at, subset);
+    at += subset.size() + before.size();
+  }
+  write("subsets.jsonl", held);
+  const Outcome ablated = run({"-q",
+                               "train",
+                               "composed",
+                               "--dataset",
+                               "test.jsonl",
+                               "--held-out",
+                               "subsets.jsonl",
+                               "-m",
+                               "model",
+                               "--steps",
+                               "1",
+                               "--batch-size",
+                               "2",
+                               "--together",
+                               "1",
+                               "--resamples",
+                               "20",
+                               "--threads",
+                               "1",
+                               "--ablations",
+                               "no-places",
+                               "-o",
+                               "ablated"});
+  ASSERT_EQ(ablated.code, 0) << ablated.err;
+  for (const char* column : {" r50 ", " r_subset1 ", " r_subset2 ", " r_subset3 ", " mean_r5_r_subset1 ",
+                             " r1 less full ", " mean_r5_r_subset1 less full"}) {
+    EXPECT_THAT(ablated.out, HasSubstr(column));
+  }
+  EXPECT_THAT(ablated.out, Not(HasSubstr("mean_r10_r50")));  // Fashion-IQ's
+  EXPECT_THAT(read_file(folder_ / "ablated/report.html").value_or(""), HasSubstr("r_subset3"));
 }
 
 TEST_F(ComposedCli, APageShowsTauTokensAndQueries) {

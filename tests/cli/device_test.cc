@@ -101,6 +101,15 @@ TEST_F(DeviceCommand, ARunRecordsIt) {
   const Json pieces = json_of(plan)["pieces"];
   ASSERT_EQ(pieces.size(), 2U);
   for (const Json& piece : pieces) EXPECT_THAT(piece["command"].dump(), HasSubstr("--device=torch-cpu"));
+  // It measures those that the device does not run on the processor.
+  const Outcome mixed = run({"eval", "study", "-m", "model", golden("siglip").string(), "--long", "set.jsonl",
+                             "--texts-only", "-o", "mixed", "--plan", "--json", "--device", "torch-cpu"});
+  ASSERT_EQ(mixed.code, 0) << mixed.err;
+  EXPECT_THAT(mixed.err, HasSubstr("is measured on the processor: device torch-cpu: family siglip"));
+  const Json both = json_of(mixed)["pieces"];
+  ASSERT_EQ(both.size(), 2U);
+  EXPECT_THAT(both[0]["command"].dump(), HasSubstr("--device=torch-cpu"));
+  EXPECT_THAT(both[1]["command"].dump(), testing::Not(HasSubstr("--device")));
 }
 
 TEST_F(DeviceCommand, ConformsAndIsNotRememberedAsTheProcessors) {

@@ -520,7 +520,9 @@ TEST_F(RunPage, AblationsStandBesideTheFullTraining) {
   full.seeds = {1, 2};
   full.methods = {"full, seed 1", "full, seed 2"};
   full.queries = 40;
-  full.figures = {{.name = "r1", .value = 0.412, .low = 0.4, .high = 0.43}, {.name = "r10"}};
+  full.figures = {{.name = "r1", .value = 0.412, .low = 0.4, .high = 0.43},
+                  {.name = "r10"},
+                  {.name = "r_subset2", .value = 0.777}};
   ComposedAblation without = full;
   without.name = "no-places";
   without.changed = "--places none";
@@ -534,6 +536,8 @@ TEST_F(RunPage, AblationsStandBesideTheFullTraining) {
   EXPECT_THAT(html, HasSubstr("0.401 <small>[0.400, 0.430]</small>"));
   EXPECT_THAT(html, HasSubstr("-0.011 <small>[-0.021, 0.006]</small>"));
   EXPECT_THAT(html, HasSubstr("\"name\":\"composed-ablations-drawings\""));
+  EXPECT_THAT(html, HasSubstr(">r_subset2<"));
+  EXPECT_THAT(html, HasSubstr("0.777"));
   EXPECT_THAT(html, Not(HasSubstr(">r50<")));
 }
 

@@ -106,10 +106,9 @@ Status check_loop_options(const TrainingLoopOptions& options) {
   return check_device(options.device);
 }
 
-Status check_accumulation(const TrainingLoopOptions& options, int64_t batch) {
-  if (options.accumulate <= batch) return {};
-  return fail(ErrorCode::kUsage, "accumulate is {}, expected 1 to {} (the batch size)", options.accumulate,
-              batch);
+Status check_accumulation(int64_t accumulate, int64_t batch) {
+  if (accumulate >= 1 && accumulate <= batch) return {};
+  return fail(ErrorCode::kUsage, "accumulate is {}, expected 1 to {} (the batch size)", accumulate, batch);
 }
 
 TrainingLoop::TrainingLoop(TrainingTask& task, const TrainingLoopOptions& options, TrainingFolder& folder,

@@ -80,8 +80,8 @@ struct TrainingOutcome {
 // Check the options. They return kUsage, naming the option, and kUnsupported for a device that is not there.
 Status check_optimizer_options(const OptimizerOptions& options);
 Status check_loop_options(const TrainingLoopOptions& options);
-// Returns kUsage for more micro-batches than a batch has examples.
-Status check_accumulation(const TrainingLoopOptions& options, int64_t batch);
+// Returns kUsage for fewer micro-batches than one, or more than a batch has examples.
+Status check_accumulation(int64_t accumulate, int64_t batch);
 
 // Adds the optimizer's options and the schedule to a description.
 void describe_optimizer(const OptimizerOptions& options, Json& description);

@@ -236,8 +236,8 @@ TEST(LoopOptions, OutOfRangeAreRefusedByName) {
   EXPECT_EQ(refusal([](auto& o) { o.accumulate = 0; }), "accumulate is 0, expected 1 or more");
   TrainingLoopOptions options;
   options.accumulate = 8;
-  EXPECT_TRUE(check_accumulation(options, 8));
-  const Status refused = check_accumulation(options, 7);
+  EXPECT_TRUE(check_accumulation(options.accumulate, 8));
+  const Status refused = check_accumulation(options.accumulate, 7);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kUsage);
   EXPECT_EQ(refused.error().message, "accumulate is 8, expected 1 to 7 (the batch size)");

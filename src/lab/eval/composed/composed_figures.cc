@@ -524,6 +524,23 @@ Result<ComposedGroup> mean_over_seeds(std::span<const ComposedGroup* const> trai
   return mean;
 }
 
+ComposedFigureSet composed_recalls() {
+  return {"share of queries with a target among the first k", {"r1", "r5", "r10", "r50"}};
+}
+
+ComposedFigureSet composed_headlines() {
+  return {"subsets and headlines",
+          {"r_subset1", "r_subset2", "r_subset3", "mean_r5_r_subset1", "mean_r10_r50"}};
+}
+
+std::vector<ComposedFigureSet> composed_figure_sets() {
+  return {composed_recalls(),
+          {"mean average precision", {"map5", "map10", "map25", "map50"}},
+          composed_headlines(),
+          {"references, explicit negatives and paraphrases",
+           {"reference1", "negative1", "negative_above", "best_r10", "worst_r10", "swing_r10"}}};
+}
+
 Result<std::vector<Difference>> composed_differences(const ComposedGroup& a, const ComposedGroup& b,
                                                      double confidence) {
   std::vector<Difference> all;

@@ -22,6 +22,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lab/eval/composed/composed_metrics.h"
@@ -34,6 +35,16 @@
 #include "saccade/matrix.h"
 
 namespace saccade::lab {
+
+// Names of figures that are shown in one table. A table leaves out those that none of its lines has.
+struct ComposedFigureSet {
+  std::string_view what;
+  std::vector<std::string> names;
+};
+ComposedFigureSet composed_recalls();    // r1 r5 r10 r50
+ComposedFigureSet composed_headlines();  // of subsets, and the layouts' headline metrics
+// Returns all figures, in the order of their tables.
+std::vector<ComposedFigureSet> composed_figure_sets();
 
 // Ranking result of one query text.
 struct ComposedAnswer {

@@ -102,6 +102,12 @@ Result<std::pair<CompositionTask, CompositionOutcome>> read_compositions(const R
   return std::pair(std::move(task), std::move(outcome));
 }
 
+// Returns the device of a run. The protocol of speed has it.
+std::string device_of(const RunInfo& info) {
+  return json_field_or<std::string>(info.protocol, "device", info.machine.device)
+      .value_or(info.machine.device);
+}
+
 class LeaderboardMaker {
  public:
   LeaderboardMaker(const StudyWork& work, ThreadPool& pool) : work_(work), pool_(pool) {
@@ -154,6 +160,9 @@ class LeaderboardMaker {
       row.precision = work_.plan.models[m].precision;
       row.fingerprint = work_.plan.models[m].fingerprint;
       if (work_.plan.models[m].rates) row.scored_by = work_.plan.models[m].rates->scored_by;
+      if (const std::string& reason = work_.plan.models[m].off_device; !reason.empty()) {
+        off_device_.push_back(fmt::format("{} is measured on the processor: {}.", row.model, reason));
+      }
     }
   }
 
@@ -173,15 +182,27 @@ class LeaderboardMaker {
     return finished;
   }
 
-  // Returns the description of a run of all models. Their data and protocols must be the same.
+  // Returns true for a run of a model that the study's device does not run.
+  [[nodiscard]] bool is_off_device(const Finished& one) const {
+    return !work_.plan.models[one.model].off_device.empty();
+  }
+
+  // Returns the description of a run of all models. Their data and protocols must be the same. The device is the study's,
+  // unless it runs none of them.
   Result<RunInfo> merge_info(const std::vector<Finished>& finished) {
-    const Run& first = finished.front().run;
+    const auto there =
+        std::ranges::find_if(finished, [&](const Finished& one) { return !is_off_device(one); });
+    const Run& first = there == finished.end() ? finished.front().run : there->run;
     RunInfo info = first.info;
     info.checkpoints.clear();
     for (const Finished& one : finished) {
       RunInfo other = one.run.info;
       RunCheckpoint checkpoint = std::move(other.checkpoints.front());
       other.checkpoints = first.info.checkpoints;
+      if (is_off_device(one)) {
+        other.machine.device = first.info.machine.device;
+        if (other.protocol.contains("device")) other.protocol["device"] = device_of(first.info);
+      }
       const std::vector<std::string> differences = run_differences(first.info, other);
       if (!differences.empty()) {
         return fail(
@@ -190,9 +211,15 @@ class LeaderboardMaker {
             first.folder.string(), one.run.folder.string(), fmt::join(differences, "; "));
       }
       checkpoint.name = board_.rows[one.model].model;
+      if (!is_of_merged(one, info)) continue;
       info.checkpoints.push_back(std::move(checkpoint));
     }
     return info;
+  }
+
+  // Returns false for speed on another device than the merged run's: it is in the model's row alone.
+  static bool is_of_merged(const Finished& one, const RunInfo& info) {
+    return info.kind != SpeedMetrics::kKind || device_of(one.run.info) == device_of(info);
   }
 
   Status merge_retrieval(const std::vector<Finished>& finished, LeaderboardPart& part) {
@@ -297,7 +324,7 @@ class LeaderboardMaker {
         row.benchmark = record.benchmark;
         row.scored_by = record.scored_by;
         record.model = row.model;
-        merged.results.push_back(std::move(record));
+        if (is_of_merged(one, part.info)) merged.results.push_back(std::move(record));
       }
     }
     part.metrics = record_json(merged);
@@ -362,6 +389,7 @@ class LeaderboardMaker {
   }
 
   void note() {
+    board_.notes = std::move(off_device_);
     if (!board_.ranked_by.empty()) {
       std::string text = fmt::format("Models are ranked by {}.", board_.ranked_by);
       if (ranked_pairs_ > 0 && bootstrap_.resamples == 0) {
@@ -405,6 +433,7 @@ class LeaderboardMaker {
   ThreadPool& pool_;
   BootstrapOptions bootstrap_;
   Leaderboard board_;
+  std::vector<std::string> off_device_;  // notes of models that the study's device does not run
   PairPValues retrieval_p_values_;
   PairPValues composition_p_values_;
   int64_t ranked_pairs_ = 0;  // of models with the figure that ranks

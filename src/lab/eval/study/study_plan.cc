@@ -22,6 +22,7 @@ constexpr const char* kPlanFile = "study.json";
 constexpr const char* kLockFile = "lock";
 constexpr std::string_view kDataset = "--dataset=";
 constexpr std::string_view kByTable = "--by-table=";
+constexpr std::string_view kDevice = "--device=";
 constexpr int64_t kProbeItems = 8;    // images and texts that a model encodes for its estimate
 constexpr int64_t kLengthCurves = 3;  // of eval length: first tokens, permuted sentences, last tokens
 constexpr int64_t kSpeedPasses = 7;   // of eval speed: a warm-up, five that count, and the benchmark's
@@ -53,6 +54,26 @@ std::vector<std::string> values_in(const std::vector<std::string>& words, std::s
   return given;
 }
 
+// Returns the words for a model: without the device if that does not run it.
+std::vector<std::string> model_words(const StudyModel& model, std::vector<std::string> words) {
+  if (!model.off_device.empty()) {
+    std::erase_if(words, [](const std::string& word) { return word.starts_with(kDevice); });
+  }
+  return words;
+}
+
+// Sets `off_device` of a model. Errors: those of check_runs_on_device but for kUnsupported.
+Status find_off_device(const StudyPart& part, const fs::path& checkpoint, Precision precision,
+                       StudyModel& model) {
+  for (const std::string& device : values_in(part.words, kDevice)) {
+    const Status runs = check_runs_on_device(checkpoint, {.precision = precision, .device = device});
+    if (runs) continue;
+    if (runs.error().code != ErrorCode::kUnsupported) return fail(runs.error());
+    model.off_device = runs.error().message;
+  }
+  return {};
+}
+
 double estimate_seconds(const StudyPart& part, const StudyRates& rates) {
   double images = 0;
   double texts = 0;
@@ -79,8 +100,8 @@ Result<StudyRates> probe(const StudyOptions& options, const StudyModel& model, c
   words.push_back(fmt::format("--limit={}", kProbeItems));
   for (const char* word : {"--repeats=1", "--warm-up=1", "--queries=1", "--gallery=8"})
     words.emplace_back(word);
-  for (const std::string& word : part.words) {
-    if (word.starts_with("--device=")) words.push_back(word);
+  for (const std::string& word : model_words(model, part.words)) {
+    if (word.starts_with(kDevice)) words.push_back(word);
   }
   for (const std::string& word : part.process_words) {
     if (word.starts_with("--threads=") || word.starts_with("--batch-size=")) words.push_back(word);
@@ -216,7 +237,7 @@ bool is_study(const fs::path& folder) {
 std::vector<std::string> piece_words(const StudyWork& work, const StudyPiece& piece) {
   const StudyPart& part = work.plan.parts[piece.part];
   const StudyModel& model = work.plan.models[piece.model];
-  std::vector<std::string> words = part.words;
+  std::vector<std::string> words = model_words(model, part.words);
   words.insert(words.end(), part.process_words.begin(), part.process_words.end());
   words.push_back("--model=" + model.checkpoint);
   words.push_back("--precision=" + model.precision);
@@ -266,6 +287,7 @@ Result<StudyWork> plan_study(const StudyOptions& options, const CheckpointSource
                        .fingerprint = fingerprint};
       if (model.name.empty()) model.name = given;
       model.folder = folder_name(model);
+      SACCADE_TRY(find_off_device(options.parts.front(), folder, precision, model));
       const auto same = [&](const StudyModel& one) {
         return one.fingerprint == model.fingerprint && one.precision == model.precision;
       };

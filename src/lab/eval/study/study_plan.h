@@ -63,6 +63,9 @@ struct StudyModel {
   std::string fingerprint;
   std::string folder = {};  // relative to the study's
   std::optional<StudyRates> rates = {};
+  // Reason why the device of the parts' words does not run the model, which is then measured on the processor;
+  // empty if it does. Not recorded.
+  std::string off_device = {};
   static void fields(auto& self, auto& field) {
     SACCADE_FIELDS(checkpoint, name, precision, fingerprint, folder, rates);
   }
@@ -114,14 +117,15 @@ struct StudyWork {
   [[nodiscard]] std::filesystem::path piece_folder(const StudyPiece& piece) const;
 };
 
-// Makes the plan, or goes on with that of the folder. Each new model is loaded once in a process of its own and encodes a few
+// Makes the plan, or goes on with that of the folder. A model that the parts' --device does not run (check_runs_on_device) is
+// measured on the processor. Each new model is loaded once in a process of its own and encodes a few
 // images and texts, from which the estimates come. Errors: kUsage for a folder that is not empty and no study, and without
 // parts or checkpoints; kMismatch if the folder's study has other parts and `overwrite` is false; kCancelled if another process works
 // on it; those of reading datasets and of the processes.
 Result<StudyWork> plan_study(const StudyOptions& options, const CheckpointSource& checkpoints,
                              const StudyProcess& process);
 
-// Returns the arguments of a piece's process.
+// Returns the arguments of a piece's process, without --device if that does not run the model.
 std::vector<std::string> piece_words(const StudyWork& work, const StudyPiece& piece);
 
 // Waits while another process writes into the piece's folder: the process of an earlier study that was killed is told to stop,

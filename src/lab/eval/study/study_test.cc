@@ -1,5 +1,6 @@
 // Tests of a study of several checkpoints: its plan and how it goes on, and that its leaderboard says what one run of all models
 // says.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -11,11 +12,14 @@
 
 #include "lab/eval/figures/tiers.h"
 #include "lab/eval/retrieval/retrieval_study.h"
+#include "lab/eval/run/run.h"
 #include "lab/eval/study/leaderboard.h"
 #include "lab/eval/study/study_plan.h"
 #include "lab/eval/winoground/winoground_study.h"
 #include "saccade/core/files/file_lock.h"
 #include "saccade/core/files/safetensors.h"
+#include "saccade/core/hash.h"
+#include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
 
 namespace saccade::lab {
@@ -253,6 +257,71 @@ TEST_F(StudyTest, APieceThatFailedIsNamedAndOtherDataAreRefused) {
   EXPECT_THAT(mixed.error().message, HasSubstr("by another protocol"));
 }
 
+// A model that the study's device does not run was measured on the processor.
+TEST_F(StudyTest, RunsOfTwoDevicesAreOneLeaderboard) {
+  write_model("good", 2.0, 1);
+  write_model("bad", 0.3, 3);
+  options_.device = "cuda";
+  StudyWork work = measured({"bad", "good"});
+  options_.device = "cpu";
+  for (size_t p = 0; p < 2; ++p) fs::remove_all(work.piece_folder(work.pieces[p]));
+  ASSERT_TRUE(retrieval({"bad"}, work.piece_folder(work.pieces[0])));
+  ASSERT_TRUE(compositions({"bad"}, work.piece_folder(work.pieces[1])));
+  const auto refused = make_leaderboard(work, pool_);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("device: there cpu, asked for cuda"));
+
+  work.plan.models[0].off_device = "family other";
+  const auto board = make_leaderboard(work, pool_);
+  ASSERT_TRUE(board) << board.error().message;
+  EXPECT_EQ(board->parts[0].info.machine.device, "cuda");
+  EXPECT_THAT(board->parts[0].info.checkpoints, SizeIs(2));
+  EXPECT_THAT(read_record<RetrievalMetrics>(board->parts[0].metrics)->comparisons, SizeIs(1));
+  EXPECT_THAT(board->notes, testing::Contains("bad is measured on the processor: family other."));
+}
+
+// Speeds on two devices are not one run's. The rows have both.
+TEST_F(StudyTest, SpeedOnAnotherDeviceIsInItsRowAlone) {
+  StudyWork work;
+  work.folder = folder_ / "study";
+  work.plan.parts = {{.kind = "speed", .words = {"eval", "speed"}}};
+  for (const char* device : {"cpu", "cuda"}) {
+    const size_t m = work.plan.models.size();
+    StudyModel& model = work.plan.models.emplace_back();
+    model.name = model.fingerprint = device;
+    model.folder = fmt::format("models/{}", device);
+    work.pieces.push_back({.part = 0, .model = m, .done = true});
+    RunInfo info;
+    info.kind = "speed";
+    info.protocol = {{"description", "speed"}, {"device", device}};
+    info.machine.device = device;
+    info.datasets.emplace_back().name = "set";
+    RunCheckpoint& checkpoint = info.checkpoints.emplace_back();
+    checkpoint.name = checkpoint.fingerprint = device;
+    SpeedMetrics metrics;
+    SpeedRecord& record = metrics.results.emplace_back();
+    record.model = device;
+    record.images_per_s = Spread{.value = 10, .low = 10, .high = 10};
+    auto writer = RunWriter::open(work.piece_folder(work.pieces.back()), info, false);
+    ASSERT_TRUE(writer) << writer.error().message;
+    const Status written = writer->finish(info, record_json(metrics));
+    ASSERT_TRUE(written) << written.error().message;
+  }
+  work.plan.models[0].off_device = "family other";
+  const auto board = make_leaderboard(work, pool_);
+  ASSERT_TRUE(board) << board.error().message;
+  ASSERT_THAT(board->rows, SizeIs(2));
+  for (const LeaderboardRow& row : board->rows) EXPECT_TRUE(row.images_per_s) << row.model;
+  ASSERT_THAT(board->parts, SizeIs(1));
+  EXPECT_EQ(board->parts[0].info.protocol["device"], "cuda");
+  ASSERT_THAT(board->parts[0].info.checkpoints, SizeIs(1));
+  EXPECT_EQ(board->parts[0].info.checkpoints[0].name, "cuda");
+  const auto merged = read_record<SpeedMetrics>(board->parts[0].metrics);
+  ASSERT_TRUE(merged) << merged.error().message;
+  ASSERT_THAT(merged->results, SizeIs(1));
+  EXPECT_EQ(merged->results[0].model, "cuda");
+}
+
 class StudyPlanTest : public StudyTest {
  protected:
   void SetUp() override {
@@ -326,6 +395,39 @@ TEST_F(StudyPlanTest, EstimatesAndGoesOnWhereItStopped) {
   ASSERT_TRUE(write_file_atomic(folder / "run.json", dump_json(run)));
   EXPECT_FALSE(plan()->pieces[0].done);
   EXPECT_EQ(probes_, 2);
+}
+
+// The device is a GPU's code on the processor, so that no GPU is needed.
+TEST_F(StudyPlanTest, AModelThatTheDeviceDoesNotRunIsMeasuredOnTheProcessor) {
+  const std::string device = "--device=torch-cpu";
+  study_.checkpoints.clear();
+  for (const char* name : {"clip-gelu", "siglip"}) {
+    study_.checkpoints.push_back((fs::path(test::kSourceDir) / "tests/golden" / name).string());
+  }
+  study_.precisions = {Precision::kFp32, Precision::kInt8};
+  study_.parts[0].words.push_back(device);
+  source_.fingerprint = [](const std::string& given) -> Result<std::string> { return sha256_hex(given); };
+  std::vector<bool> probed;
+  const StudyProcess inner = process_;
+  process_ = [&](const std::vector<std::string>& words) {
+    probed.push_back(std::ranges::find(words, device) != words.end());
+    return inner(words);
+  };
+  const auto work = plan();
+  ASSERT_TRUE(work) << work.error().message;
+  ASSERT_THAT(work->pieces, SizeIs(4));
+  const std::vector<bool> expected = {true, false, false, false};  // CLIP in fp32 alone
+  EXPECT_EQ(probed, expected);
+  for (size_t i = 0; i < 4; ++i) {
+    const std::vector<std::string> words = piece_words(*work, work->pieces[i]);
+    EXPECT_EQ(std::ranges::find(words, device) != words.end(), expected[i]) << i;
+    EXPECT_EQ(work->plan.models[i].off_device.empty(), expected[i]) << i;
+  }
+  EXPECT_THAT(work->plan.models[1].off_device, HasSubstr("precision int8"));
+  EXPECT_THAT(work->plan.models[2].off_device, HasSubstr("family siglip"));
+  // The record is that of a study whose models all run on the device.
+  EXPECT_THAT(work->plan.parts[0].words, testing::Contains(device));
+  EXPECT_FALSE(record_json(work->plan)["models"][2].contains("off_device"));
 }
 
 TEST_F(StudyPlanTest, WaitsForTheProcessOfAKilledStudy) {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/eval/composed/composed_figures.h"
 #include "lab/report/page_builder.h"
 #include "lab/report/run_sections.h"
 #include "lab/report/table.h"
@@ -12,21 +13,6 @@
 
 namespace saccade::lab {
 namespace {
-
-// Columns of each table, grouped as in `eval composed`.
-struct Figures {
-  std::string_view what;
-  std::vector<std::string> names;
-};
-
-std::vector<Figures> all_figures() {
-  return {
-      {"share of queries with a target among the first k", {"r1", "r5", "r10", "r50"}},
-      {"mean average precision", {"map5", "map10", "map25", "map50"}},
-      {"subsets and headlines", {"r_subset1", "r_subset2", "r_subset3", "mean_r5_r_subset1", "mean_r10_r50"}},
-      {"references, explicit negatives and paraphrases",
-       {"reference1", "negative1", "negative_above", "best_r10", "worst_r10", "swing_r10"}}};
-}
 
 std::string method_of(const ComposedResult& result) {
   if (result.weight) return fmt::format("{} {:.2g}", result.method, *result.weight);
@@ -135,7 +121,7 @@ std::string similarity_chart(const ReportData& data, const LoadedRun& run, const
 }
 
 Table figures_table(const ReportData& data, const LoadedRun& run, const std::string& dataset,
-                    const std::vector<ComposedResult>& results, const Figures& figures) {
+                    const std::vector<ComposedResult>& results, const ComposedFigureSet& figures) {
   Table table;
   table.name = fmt::format("composed-{}-{}", dataset, figures.names.front());
   table.caption = fmt::format("{}: {}", dataset, figures.what);
@@ -167,7 +153,8 @@ Table figures_table(const ReportData& data, const LoadedRun& run, const std::str
 
 // The full training and its ablations, with the differences to the full one.
 Table ablations_table(const std::string& dataset, const std::vector<ComposedAblation>& ablations) {
-  const std::vector<std::string> names = {"r1", "r5", "r10", "r50", "mean_r5_r_subset1", "mean_r10_r50"};
+  std::vector<std::string> names = composed_recalls().names;
+  for (std::string& name : composed_headlines().names) names.push_back(std::move(name));
   std::vector<const ComposedAblation*> rows;
   for (const ComposedAblation& ablation : ablations) {
     if (ablation.dataset == dataset) rows.push_back(&ablation);
@@ -216,7 +203,7 @@ Result<std::string> composed_section(const ReportData& data, const RunPageOption
       std::string tables;
       const Table ablations = ablations_table(dataset.name, metrics->ablations);
       if (!ablations.rows.empty()) tables += page.table(ablations);
-      for (const Figures& figures : all_figures()) {
+      for (const ComposedFigureSet& figures : composed_figure_sets()) {
         const Table table = figures_table(data, run, dataset.name, metrics->results, figures);
         if (!table.rows.empty()) tables += page.table(table);
       }

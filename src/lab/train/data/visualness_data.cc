@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "lab/data/read_dataset.h"
+#include "lab/train/loop.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/model/checkpoints/checkpoint.h"
@@ -132,6 +133,10 @@ Status refuse_options_of_clip(const VisualnessTrainingOptions& options) {
   for (const auto& [what, is_given] : given) {
     if (is_given) return fail(ErrorCode::kUsage, "a {} is for CLIP: a classifier of texts has none", what);
   }
+  if (options.checkpoint_activations) {
+    return fail(ErrorCode::kUsage,
+                "--checkpoint-activations is for CLIP's towers: a classifier of texts has none");
+  }
   return {};
 }
 
@@ -154,7 +159,7 @@ Status load_base(const VisualnessTrainingOptions& options, VisualnessData& data)
   constexpr int64_t kBatch = 128;
   constexpr int64_t kClassifierBatch = 32;
   data.batch = options.batch > 0 ? options.batch : data.classifier ? kClassifierBatch : kBatch;
-  return {};
+  return check_accumulation(options.accumulate, data.batch);
 }
 
 // Gathers one collection of texts from its datasets, without those that cannot be trained on.

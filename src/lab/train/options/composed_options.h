@@ -41,7 +41,7 @@ enum class TrainedJoin {
 };
 std::span<const EnumName<TrainedJoin>> enum_names(TrainedJoin);
 
-struct ComposedTrainingOptions : TrainingLoopOptions {
+struct ComposedTrainingOptions : TrainingLoopOptions, ActivationOptions {
   ComposedTrainingOptions() {
     steps = 4'000;
     learning_rate = 1e-3;

@@ -17,7 +17,7 @@ namespace saccade::lab {
 enum class WeightsFormat { kFp32, kFp16, kBf16 };
 std::span<const EnumName<WeightsFormat>> enum_names(WeightsFormat);  // "fp32", "fp16", "bf16"
 
-struct DualTrainingOptions : TrainingLoopOptions {
+struct DualTrainingOptions : TrainingLoopOptions, ActivationOptions {
   std::vector<DatasetSource> datasets;  // items without captions are left out
   std::vector<DatasetSource> held_out;  // scored during training, never trained on
   // Path of the architecture: {"model": config.json of CLIP, "preprocessor": preprocessor_config.json,
@@ -34,9 +34,6 @@ struct DualTrainingOptions : TrainingLoopOptions {
   double unmasked = 0.15;    // share of the steps, the last ones, that look at all patches all the same
   // Probability that an example's caption is its item's first; otherwise one of all is drawn uniformly.
   double first_caption = 0.4;
-  // If true, the blocks of both towers keep their inputs alone for the backward pass, which computes the rest
-  // again: less memory, one more forward pass. The training is the same.
-  bool checkpoint_activations = false;
   Precision precision = Precision::kBf16;
   WeightsFormat weights = WeightsFormat::kFp32;  // format of the written checkpoint; training's own are fp32
   int threads = 0;                               // 0: all processors of the process

@@ -40,6 +40,13 @@ struct OptimizerOptions {
   double max_gradient_norm = 1.0;
 };
 
+// Memory of trained towers of transformer blocks.
+struct ActivationOptions {
+  // If true, the blocks of the trained towers keep their inputs alone for the backward pass, which computes the
+  // rest again: less memory, one more forward pass. The training is the same.
+  bool checkpoint_activations = false;
+};
+
 struct TrainingLoopOptions : OptimizerOptions {
   std::filesystem::path run;  // the folder it writes into
 

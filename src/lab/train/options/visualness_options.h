@@ -39,7 +39,7 @@ struct VisualnessStage {
   double epochs = 0;                    // 0: the study's, 5 and then 2; of a classifier 7 and then 3
 };
 
-struct VisualnessTrainingOptions : OptimizerOptions {
+struct VisualnessTrainingOptions : OptimizerOptions, ActivationOptions {
   VisualnessTrainingOptions() {
     // The study's Adam from 5e-5 on, without weight decay. It states no warm-up and no schedule; those are
     // ours.
@@ -60,7 +60,7 @@ struct VisualnessTrainingOptions : OptimizerOptions {
       validation;  // choose the threshold and the best checkpoint; their texts are not trained on
   std::filesystem::path run;
 
-  // Options of TIP-CLIP; a classifier takes none of the four.
+  // Options of TIP-CLIP; a classifier takes none of the four, and no `checkpoint_activations`.
   NullPicture null_picture = {};
   VisualnessObjective objective = VisualnessObjective::kOwnPictures;
   // The study's loss, which did better on validation texts wherever both were measured (docs/studies/visualness.md).
@@ -69,6 +69,8 @@ struct VisualnessTrainingOptions : OptimizerOptions {
 
   // 0: 128, which is ours; of a classifier 32, the study's.
   int64_t batch = 0;
+  // Number of micro-batches of a step, from 1 to the batch size (TrainingLoopOptions::accumulate).
+  int64_t accumulate = 1;
   // Dropout probability of a classifier's input from the first token; its blocks have no dropout.
   double dropout = 0.1;
   uint64_t seed = 1;

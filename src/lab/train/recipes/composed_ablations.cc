@@ -54,9 +54,11 @@ std::string no_fusion(ComposedTrainingOptions& options) {
   return changed_to("--pooling", options.atf.pooling, AtfPooling::kNone);
 }
 
-// Only trained towers accumulate gradients of micro-batches.
-void forget_unused_accumulation(ComposedTrainingOptions& options) {
-  if (options.align == AlignTargets::kNone && options.towers == TrainedTowers::kNone) options.accumulate = 1;
+// Resets the options that are for trained towers if the ablation trains none.
+void forget_towers_options(ComposedTrainingOptions& options) {
+  if (options.align != AlignTargets::kNone || options.towers != TrainedTowers::kNone) return;
+  options.accumulate = 1;
+  options.checkpoint_activations = false;
 }
 
 std::string no_stage_one(ComposedTrainingOptions& options) {
@@ -64,7 +66,7 @@ std::string no_stage_one(ComposedTrainingOptions& options) {
   options.pseudo_targets.clear();
   options.min_cosine = std::nullopt;
   std::string changed = changed_to("--align", options.align, AlignTargets::kNone);
-  forget_unused_accumulation(options);
+  forget_towers_options(options);
   return changed;
 }
 
@@ -79,7 +81,7 @@ std::string frozen_towers(ComposedTrainingOptions& options) {
   // A sum of a frozen encoder's embeddings has nothing to be trained.
   if (options.towers == TrainedTowers::kNone || options.method == "sum") return {};
   std::string changed = changed_to("--towers", options.towers, TrainedTowers::kNone);
-  forget_unused_accumulation(options);
+  forget_towers_options(options);
   return changed;
 }
 

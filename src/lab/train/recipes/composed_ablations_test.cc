@@ -66,6 +66,7 @@ TEST(ComposedAblations, ChangeOnePartOfTheTraining) {
   ours.min_cosine = 0.8;
   ours.towers = TrainedTowers::kText;
   ours.accumulate = 2;
+  ours.checkpoint_activations = true;
   const auto of_ours = ablated_trainings(ours);
   ASSERT_TRUE(of_ours) << of_ours.error().message;
   EXPECT_THAT(
@@ -82,9 +83,10 @@ TEST(ComposedAblations, ChangeOnePartOfTheTraining) {
   EXPECT_EQ((*of_ours)[5].options.min_cosine, std::nullopt);
   EXPECT_EQ((*of_ours)[10].options.dropout, std::nullopt);
 
-  // Micro-batches are for towers that are trained, in either stage.
+  // Micro-batches and checkpointed activations are for towers that are trained, in either stage.
   EXPECT_EQ((*of_ours)[4].options.accumulate, 2);
   EXPECT_EQ((*of_ours)[6].options.accumulate, 2);
+  EXPECT_TRUE((*of_ours)[4].options.checkpoint_activations);
   ComposedAblationOptions one_stage = ours;
   one_stage.ablations = {Ablation::kFrozenTowers};
   one_stage.align = AlignTargets::kNone;
@@ -103,6 +105,8 @@ TEST(ComposedAblations, ChangeOnePartOfTheTraining) {
     }
     EXPECT_EQ((*ablated)[0].options.accumulate, 2);
     EXPECT_EQ((*ablated)[1].options.accumulate, 1);
+    EXPECT_TRUE((*ablated)[0].options.checkpoint_activations);
+    EXPECT_FALSE((*ablated)[1].options.checkpoint_activations);
   }
 
   // Some by name, in the order of the list of all.

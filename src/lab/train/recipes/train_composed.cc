@@ -287,12 +287,17 @@ Status check_composed_options(const ComposedTrainingOptions& options) {
   if (options.datasets.empty()) return fail(ErrorCode::kUsage, "no dataset given");
   SACCADE_TRY(check_loop_options(options));
   if (options.batch < 2) return fail(ErrorCode::kUsage, "batch is {}, expected 2 or more", options.batch);
-  SACCADE_TRY(check_accumulation(options, options.batch));
-  if (options.accumulate > 1 && options.towers == TrainedTowers::kNone &&
-      options.align == AlignTargets::kNone) {
+  SACCADE_TRY(check_accumulation(options.accumulate, options.batch));
+  const bool trains_towers = options.towers != TrainedTowers::kNone || options.align != AlignTargets::kNone;
+  if (options.accumulate > 1 && !trains_towers) {
     return fail(ErrorCode::kUsage,
                 "accumulate is {}: it is for towers that are trained (--align, --towers), expected 1",
                 options.accumulate);
+  }
+  if (options.checkpoint_activations && !trains_towers) {
+    return fail(ErrorCode::kUsage,
+                "--checkpoint-activations is for towers that are trained (--align, --towers): none is "
+                "trained here");
   }
   if (options.together < 1)
     return fail(ErrorCode::kUsage, "together is {}, expected 1 or more", options.together);

@@ -655,6 +655,18 @@ TEST_F(TrainComposed, RefusesMicroBatchesOfWhatIsNotEncoded) {
   EXPECT_THAT(refused.error().message, HasSubstr("takes a batch as a whole"));
 }
 
+TEST_F(TrainComposed, ChecksThatATowerIsTrainedIfActivationsAreCheckpointed) {
+  ComposedTrainingOptions frozen = options("run");
+  frozen.checkpoint_activations = true;
+  EXPECT_THAT(refusal(frozen, ErrorCode::kUsage), HasSubstr("none is trained here"));
+  ComposedTrainingOptions trained = frozen;
+  trained.towers = TrainedTowers::kText;
+  EXPECT_TRUE(check_composed_options(trained));
+  trained = frozen;
+  trained.align = AlignTargets::kReal;
+  EXPECT_TRUE(check_composed_options(trained));
+}
+
 TEST_F(TrainComposed, RefusesADeviceThatIsNotThere) {
   if (torch::cuda::is_available()) GTEST_SKIP() << "this machine has CUDA";
   ComposedTrainingOptions cuda = options("run");

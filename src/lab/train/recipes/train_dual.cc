@@ -155,7 +155,7 @@ Status check_options(const DualTrainingOptions& options) {
   if (options.datasets.empty()) return fail(ErrorCode::kUsage, "no dataset given");
   SACCADE_TRY(check_loop_options(options));
   if (options.batch < 2) return fail(ErrorCode::kUsage, "batch is {}, expected 2 or more", options.batch);
-  SACCADE_TRY(check_accumulation(options, options.batch));
+  SACCADE_TRY(check_accumulation(options.accumulate, options.batch));
   const std::pair<const char*, double> shares[] = {{"patch dropout", options.patch_dropout},
                                                    {"share of unmasked steps", options.unmasked},
                                                    {"share of first captions", options.first_caption}};

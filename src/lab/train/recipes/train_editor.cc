@@ -100,7 +100,7 @@ Status check_options(const EditorTrainingOptions& options) {
   if (options.datasets.empty()) return fail(ErrorCode::kUsage, "no dataset given");
   if (options.encoder.empty()) return fail(ErrorCode::kUsage, "no encoder given");
   if (options.batch < 1) return fail(ErrorCode::kUsage, "batch is {}, expected 1 or more", options.batch);
-  SACCADE_TRY(check_accumulation(options, options.batch));
+  SACCADE_TRY(check_accumulation(options.accumulate, options.batch));
   if (!(options.text_dropout >= 0 && options.text_dropout <= 1)) {
     return fail(ErrorCode::kUsage, "text dropout is {}, expected 0 to 1", options.text_dropout);
   }

@@ -360,7 +360,7 @@ Status check_head_options(const HeadTrainingOptions& options) {
                 "states of the vision tower are for a Q-Former that is trained with the head");
   }
   if (options.batch < 2) return fail(ErrorCode::kUsage, "batch is {}, expected 2 or more", options.batch);
-  SACCADE_TRY(check_accumulation(options, options.batch));
+  SACCADE_TRY(check_accumulation(options.accumulate, options.batch));
   for (const auto& [name, value] :
        {std::pair{"width", options.width}, {"hidden width", options.hidden_width}}) {
     if (value < 1 || value > 65'536) {

@@ -2,18 +2,23 @@
 // end to end on small data.
 #include "lab/train/recipes/train_visualness.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "lab/data/read_dataset.h"
 #include "lab/eval/visualness/binary.h"
+#include "lab/train/data/visualness_data.h"
 #include "lab/train/math/objective.h"
+#include "lab/train/math/test_graph.h"
 #include "lab/train/math/test_shapes.h"
 #include "lab/train/math/variable.h"
+#include "lab/train/tasks/visualness_task.h"
 #include "saccade/core/files/safetensors.h"
 #include "saccade/core/hash.h"
 #include "saccade/model/checkpoints/checkpoint.h"
@@ -227,6 +232,52 @@ class VisualnessTraining : public testing::Test {
     return options;
   }
 
+  // First step of a training's first stage, with the gradients in `parameters`.
+  struct Step {
+    double loss = 0;
+    size_t losses = 0;  // number of those that the step's is the sum of
+    size_t nodes = 0;   // of their graphs
+    TorchMap parameters;
+  };
+  static Step first_step(const VisualnessTrainingOptions& options) {
+    ThreadPool pool(1);
+    const auto data = load_visualness_data(options, pool, {}, {});
+    EXPECT_TRUE(data) << data.error().message;
+    if (!data) return {};
+    const VisualnessExamples& stage = data->stages.front();
+    const auto task = data->classifier
+                          ? make_classifier_task(options, *data, stage, {})
+                          : make_null_picture_task(options, *data, stage, data->checkpoint, pool);
+    EXPECT_TRUE(task) << task.error().message;
+    if (!task) return {};
+    const auto losses = (*task)->prepare(0);
+    EXPECT_TRUE(losses) << losses.error().message;
+    if (!losses) return {};
+    Step step{.losses = losses->size(), .parameters = (*task)->parameters()};
+    for (const StepLoss& part : *losses) {
+      const Tensor loss = part();
+      step.loss += loss.item<double>();
+      step.nodes += test::graph_size(loss);
+      loss.backward();
+    }
+    return step;
+  }
+  // Checks that two ways to compute a step give one loss and one gradient, up to rounding.
+  static void expect_same(const Step& step, const Step& whole) {
+    EXPECT_NEAR(step.loss, whole.loss, 1e-4);
+    ASSERT_EQ(step.parameters.size(), whole.parameters.size());
+    int trained = 0;
+    for (const auto& [name, parameter] : whole.parameters) {
+      const Tensor& same = step.parameters.at(name);
+      ASSERT_EQ(same.grad().defined(), parameter.grad().defined()) << name;
+      if (!parameter.grad().defined()) continue;
+      ++trained;
+      const double largest = parameter.grad().abs().max().item<double>();
+      EXPECT_LT(max_difference(same.grad(), parameter.grad()), 1e-4 * std::max(1.0, largest)) << name;
+    }
+    EXPECT_GT(trained, 10);
+  }
+
   [[nodiscard]] VisualnessTrainingOptions classifier(const std::string& run) const {
     VisualnessTrainingOptions options = this->options(run);
     options.checkpoint.clear();
@@ -417,6 +468,53 @@ TEST_F(VisualnessTraining, StoppedItGoesOnToTheSameWeights) {
   }
 }
 
+TEST_F(VisualnessTraining, MicroBatchesAndCheckpointsGiveTheWholeBatchsGradients) {
+  for (const TrainedPart part : {TrainedPart::kText, TrainedPart::kBoth}) {
+    for (const VisualnessLoss loss : {VisualnessLoss::kLiteral, VisualnessLoss::kMultiPositive}) {
+      VisualnessTrainingOptions given = options("unused");
+      given.part = part;
+      given.loss = loss;
+      const Step whole = first_step(given);
+      for (const auto& [accumulate, checkpointed] :
+           {std::pair(3, false), std::pair(8, false), std::pair(1, true), std::pair(3, true)}) {
+        SCOPED_TRACE(fmt::format("{}, {}, accumulate {}, checkpointed {}", enum_name(part), enum_name(loss),
+                                 accumulate, checkpointed));
+        given.accumulate = accumulate;
+        given.checkpoint_activations = checkpointed;
+        const Step other = first_step(given);
+        EXPECT_EQ(other.losses, 1U);  // negatives are those of the whole batch
+        EXPECT_LT(other.nodes, whole.nodes);
+        expect_same(other, whole);
+      }
+    }
+  }
+}
+
+TEST_F(VisualnessTraining, AClassifiersMicroBatchesGiveTheWholeBatchsGradients) {
+  VisualnessTrainingOptions given = classifier("unused");
+  given.dropout = 0.5;  // each example keeps its own values
+  const Step whole = first_step(given);
+  EXPECT_EQ(whole.losses, 1U);
+  for (const int64_t accumulate : {3, 8}) {
+    SCOPED_TRACE(accumulate);
+    given.accumulate = accumulate;
+    const Step split = first_step(given);
+    EXPECT_EQ(split.losses, static_cast<size_t>(accumulate));
+    expect_same(split, whole);
+  }
+}
+
+// Neither is part of the description.
+TEST_F(VisualnessTraining, ARunGoesOnWithOtherMicroBatches) {
+  VisualnessTrainingOptions given = options("run");
+  given.automatic.epochs = 1;
+  given.human.datasets.clear();
+  EXPECT_TRUE(train(given).finished);
+  given.accumulate = 3;
+  given.checkpoint_activations = true;
+  EXPECT_TRUE(train(given).finished);
+}
+
 // Each training is the one that its learning rate alone gives.
 TEST_F(VisualnessTraining, LearningRatesAreTriedAndOneIsChosen) {
   VisualnessTrainingOptions options = this->options("grid");
@@ -543,6 +641,11 @@ TEST_F(VisualnessTraining, WhatItRefuses) {
   bad = good;
   bad.null_picture = {.kind = NullPicture::Kind::kFile, .file = data_.folder() / "red-square-0.png"};
   expect(bad, ErrorCode::kUsage, "the NULL image is one of the texts' own images");
+  for (const int64_t accumulate : {0, 9}) {
+    bad = good;
+    bad.accumulate = accumulate;
+    expect(bad, ErrorCode::kUsage, fmt::format("accumulate is {}, expected 1 to 8", accumulate));
+  }
   bad = good;
   bad.precision = Precision::kInt8;
   expect(bad, ErrorCode::kUsage, "precision int8");
@@ -693,6 +796,9 @@ TEST_F(VisualnessTraining, AClassifierTakesNothingOfClips) {
   bad = good;
   bad.null_picture.seed = 3;
   EXPECT_NE(refusal(bad).message.find("a NULL image is for CLIP"), std::string::npos);
+  bad = good;
+  bad.checkpoint_activations = true;
+  EXPECT_NE(refusal(bad).message.find("--checkpoint-activations is for CLIP's towers"), std::string::npos);
   bad = good;
   bad.dropout = 1;
   EXPECT_NE(refusal(bad).message.find("dropout is 1"), std::string::npos);

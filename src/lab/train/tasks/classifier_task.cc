@@ -6,6 +6,7 @@
 
 #include "lab/train/data/epoch_order.h"
 #include "lab/train/math/device.h"
+#include "lab/train/math/micro_batches.h"
 #include "lab/train/math/step_random.h"
 #include "lab/train/tasks/visualness_task.h"
 #include "saccade/model/checkpoints/checkpoint.h"
@@ -61,6 +62,7 @@ class ClassifierTask : public VisualnessTask {
 
   [[nodiscard]] const TorchMap& parameters() const override { return parameters_; }
 
+  // The loss is a mean over examples, so that micro-batches need nothing of each other.
   Result<StepLosses> prepare(int64_t step) override {
     EpochOrder order(numbers_, options_.seed, kShuffle);
     std::vector<const VisualnessExample*> examples;
@@ -69,9 +71,21 @@ class ClassifierTask : public VisualnessTask {
       examples.push_back(&stage_.items[static_cast<size_t>(order.at(step * data_.batch + i))]);
       truth.data_ptr<int64_t>()[i] = examples.back()->visual ? 1 : 0;
     }
-    return StepLosses{
-        [this, texts = visualness_ids(examples, data_.bert.pad_id), truth = truth.to(device_),
-         kept = kept_values(step)] { return at::cross_entropy_loss(logits(texts, dtype_, kept), truth); }};
+    const Tensor kept = kept_values(step);
+    StepLosses losses;
+    for (const MicroBatch rows : micro_batches(data_.batch, options_.accumulate)) {
+      const auto own = [rows](const Tensor& all) {
+        return all.defined() ? all.slice(0, rows.first, rows.last) : all;
+      };
+      const auto texts =
+          std::span(examples).subspan(static_cast<size_t>(rows.first), static_cast<size_t>(rows.size()));
+      const double share = static_cast<double>(rows.size()) / static_cast<double>(data_.batch);
+      losses.emplace_back([this, texts = visualness_ids(texts, data_.bert.pad_id),
+                           truth = own(truth).to(device_), kept = own(kept), share] {
+        return share * at::cross_entropy_loss(logits(texts, dtype_, kept), truth);
+      });
+    }
+    return losses;
   }
 
   Result<Json> evaluate() override {

@@ -81,6 +81,7 @@ Status ComposedTrainingTask::make_towers() {
                  clip_config_from_hugging_face(checkpoint.config).in(folder.string()));
   InitializedParameters source(options_.seed, device_);
   SACCADE_ASSIGN(model_, TrainedClip::make(config, source));
+  if (options_.checkpoint_activations) model_->checkpoint_activations();
   SACCADE_ASSIGN(const Weights weights, map_weights(checkpoint));
   for (const auto& [name, parameter] : source.parameters()) {
     SACCADE_TRY(take_weight(folder, weights.tensors, name, parameter));

@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -270,16 +271,17 @@ TEST_F(StageOne, PositivesAreTripletsOfOneTextOrOneTarget) {
 
 // A batch has the texts of four colours, which are encoded in two micro-batches. The checkpoint's temperature
 // makes rounding a hundred times as large in the logits.
-TEST_F(StageOne, MicroBatchesGiveTheWholeBatchsGradients) {
+TEST_F(StageOne, MicroBatchesAndCheckpointsGiveTheWholeBatchsGradients) {
   struct Outcome {
     double loss = 0;
     size_t nodes = 0;
     TorchMap parameters;
   };
   for (const bool align : {true, false}) {
-    const auto run = [&](int64_t accumulate) {
+    const auto run = [&](int64_t accumulate, bool checkpointed) {
       ComposedTrainingOptions given = options(AlignTargets::kReal);
       given.accumulate = accumulate;
+      given.checkpoint_activations = checkpointed;
       const auto stage = open(given, align);
       const ComposedBatch batch = stage->task->batch(0);
       EXPECT_GT(batch.ids.size(0), 2);
@@ -288,21 +290,25 @@ TEST_F(StageOne, MicroBatchesGiveTheWholeBatchsGradients) {
       loss.backward();
       return Outcome{loss.item<double>(), nodes, stage->task->parameters()};
     };
-    const Outcome whole = run(1);
-    const Outcome split = run(2);
-    EXPECT_NEAR(split.loss, whole.loss, 1e-4);
-    EXPECT_LT(split.nodes, whole.nodes);  // no graph of the tower is kept
-    int trained = 0;
-    for (const auto& [name, parameter] : whole.parameters) {
-      const Tensor& other = split.parameters.at(name);
-      ASSERT_EQ(other.grad().defined(), parameter.grad().defined()) << name;
-      if (!parameter.grad().defined()) continue;
-      ++trained;
-      const double largest = parameter.grad().abs().max().item<double>();
-      const double difference = (other.grad() - parameter.grad()).abs().max().item<double>();
-      EXPECT_LT(difference, 1e-4 * std::max(1.0, largest)) << name;
+    const Outcome whole = run(1, false);
+    for (const auto& [accumulate, checkpointed] :
+         {std::pair(2, false), std::pair(1, true), std::pair(2, true)}) {
+      SCOPED_TRACE(fmt::format("align {}, accumulate {}, checkpointed {}", align, accumulate, checkpointed));
+      const Outcome other = run(accumulate, checkpointed);
+      EXPECT_NEAR(other.loss, whole.loss, 1e-4);
+      EXPECT_LT(other.nodes, whole.nodes);  // no graph of the tower, or of its blocks, is kept
+      int trained = 0;
+      for (const auto& [name, parameter] : whole.parameters) {
+        const Tensor& same = other.parameters.at(name);
+        ASSERT_EQ(same.grad().defined(), parameter.grad().defined()) << name;
+        if (!parameter.grad().defined()) continue;
+        ++trained;
+        const double largest = parameter.grad().abs().max().item<double>();
+        const double difference = (same.grad() - parameter.grad()).abs().max().item<double>();
+        EXPECT_LT(difference, 1e-4 * std::max(1.0, largest)) << name;
+      }
+      EXPECT_GT(trained, 10);
     }
-    EXPECT_GT(trained, 10);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "lab/eval/visualness/picture_rank.h"
 #include "lab/train/data/epoch_order.h"
 #include "lab/train/math/device.h"
+#include "lab/train/math/micro_batches.h"
 #include "lab/train/math/objective.h"
 #include "lab/train/math/variable.h"
 #include "lab/train/tasks/visualness_task.h"
@@ -67,6 +68,7 @@ class NullPictureTask : public VisualnessTask {
     InitializedParameters source(options.seed, torch_device(options.device));
     SACCADE_ASSIGN(TrainedClip model, TrainedClip::make(data.config, source));
     SACCADE_TRY(take_weights(weights, source.parameters()));
+    if (options.checkpoint_activations) model.checkpoint_activations();
     return std::unique_ptr<VisualnessTask>(
         new NullPictureTask(options, data, stage, pool, std::move(model), source.parameters()));
   }
@@ -211,20 +213,32 @@ class NullPictureTask : public VisualnessTask {
     return pixels;
   }
 
+  // The batch must live until the backward pass has run.
   [[nodiscard]] Tensor loss(const Batch& batch) const {
     const Tensor visual = batch.visual.to(device_);
     const Tensor pictures = batch.pictures.to(device_);
     Tensor images;
     Tensor null_row = given_null_;
     if (batch.pixels.defined()) {
-      const Tensor rows = normalize_rows(clip_images(model_, batch.pixels.to(device_), dtype_));
+      const int64_t count = batch.pixels.size(0);
+      const Tensor rows =
+          encode_in_micro_batches(count, options_.accumulate, [this, &batch](MicroBatch part) {
+            const Tensor pixels = batch.pixels.slice(0, part.first, part.last).to(device_);
+            return normalize_rows(clip_images(model_, pixels, dtype_));
+          });
       null_row = rows[rows.size(0) - 1];
       images = rows.index_select(0, batch.places.to(device_));
     } else {
       images = given_rows_.size(0) == 0 ? null_row.unsqueeze(0).expand({visual.size(0), null_row.size(0)})
                                         : given_rows_.index_select(0, pictures);
     }
-    const Tensor texts = normalize_rows(clip_texts_by_length(model_, batch.ids, batch.lengths, dtype_));
+    const int64_t n = batch.ids.size(0);
+    const Tensor texts = encode_in_micro_batches(n, options_.accumulate, [this, &batch](MicroBatch part) {
+      const std::vector<int64_t> lengths(batch.lengths.begin() + part.first,
+                                         batch.lengths.begin() + part.last);
+      const Tensor ids = batch.ids.slice(0, part.first, part.last);
+      return normalize_rows(clip_texts_by_length(model_, ids, lengths, dtype_));
+    });
     const bool literal = options_.loss == VisualnessLoss::kLiteral;
     return null_picture_loss(images, texts, visual, null_row, model_.logit_scale().tensor(),
                              literal ? Tensor() : pictures);
