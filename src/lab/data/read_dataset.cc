@@ -252,13 +252,14 @@ Status check_columns(const DatasetOptions& options) {
 std::string why_empty(const Dataset& dataset, const DatasetSource& source) {
   std::string text = "nothing in it";
   std::string advice;
+  std::error_code ignored;
   for (const Exclusion& exclusion : dataset.excluded) {
     text += fmt::format("{}{} {}", &exclusion == &dataset.excluded.front() ? "; left out: " : ", ",
                         exclusion.count, exclusion.reason);
     if (exclusion.reason != data::kWebAddresses) continue;
     advice = fmt::format(
         "; download them into FOLDER, and pass it as the dataset: saccade-lab dataset fetch {} -o FOLDER",
-        source.path.string());
+        fs::is_directory(source.path, ignored) ? "TABLE..." : source.path.string());
     for (const auto& [role, option] :
          {std::pair("image", "--url-column"), std::pair("caption", "--caption-column")}) {
       const auto named = source.options.columns.find(role);

@@ -44,11 +44,10 @@ Status read_files(const Checkpoint& checkpoint, VisualnessData& data) {
 
 Status load_clip(const VisualnessTrainingOptions& options, const Checkpoint& checkpoint,
                  const std::string& where, VisualnessData& data) {
-  SACCADE_ASSIGN(
-      data.loaded,
-      load_checkpoint(options.checkpoint,
-                      encoder_options(options.device, options.checkpoint,
-                                      {.threads = options.threads, .fingerprints = options.fingerprints})));
+  SACCADE_ASSIGN(const BackendOptions there,
+                 encoder_options(options.device, options.checkpoint,
+                                 {.threads = options.threads, .fingerprints = options.fingerprints}));
+  SACCADE_ASSIGN(data.loaded, load_checkpoint(options.checkpoint, there));
   const EncoderInfo& info = data.loaded.encoder->info();
   if (info.family != "clip") {
     return fail(ErrorCode::kUnsupported,

@@ -1,6 +1,6 @@
 #include "lab/train/options/loop_options.h"
 
-#include <utility>
+#include "saccade/model/checkpoints/locate.h"
 
 namespace saccade::lab {
 
@@ -17,12 +17,16 @@ std::span<const EnumName<TrainingDevice>> enum_names(TrainingDevice) {
   return kNames;
 }
 
-BackendOptions encoder_options(TrainingDevice device, const std::filesystem::path& checkpoint,
-                               BackendOptions options) {
+Result<BackendOptions> encoder_options(TrainingDevice device, const std::string& named,
+                                       const BackendOptions& options) {
   if (device != TrainingDevice::kCuda) return options;
+  SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(named));
   BackendOptions there = options;
   there.device = "cuda";
-  return check_runs_on_device(checkpoint, there) ? there : std::move(options);
+  const Status runs = check_runs_on_device(folder, there);
+  if (runs) return there;
+  if (runs.error().code != ErrorCode::kUnsupported) return fail(runs.error());
+  return options;
 }
 
 }  // namespace saccade::lab

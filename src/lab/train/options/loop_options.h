@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 
 #include "saccade/core/enum_names.h"
+#include "saccade/core/error.h"
 #include "saccade/model/encoder_backend.h"
 
 namespace saccade::lab {
@@ -21,9 +23,10 @@ enum class TrainingDevice { kCpu, kCuda };
 std::span<const EnumName<TrainingDevice>> enum_names(TrainingDevice);  // "cpu", "cuda"
 
 // Returns the options to load a training's encoder with: on the training's device if that encodes this checkpoint in this
-// precision (check_runs_on_device), else as they are given.
-BackendOptions encoder_options(TrainingDevice device, const std::filesystem::path& checkpoint,
-                               BackendOptions options);
+// precision (check_runs_on_device), else as they are given. `named` is as for find_checkpoint. Errors: those of finding and
+// opening the checkpoint.
+Result<BackendOptions> encoder_options(TrainingDevice device, const std::string& named,
+                                       const BackendOptions& options);
 
 // Optimizer (AdamW) and learning rate of every training.
 struct OptimizerOptions {

@@ -124,8 +124,9 @@ class Recipe {
   }
 
   Status load(const std::string& checkpoint) {
-    SACCADE_ASSIGN(
-        loaded_, load_checkpoint(checkpoint, encoder_options(options_.device, checkpoint, options_.encoder)));
+    SACCADE_ASSIGN(const BackendOptions there,
+                   encoder_options(options_.device, checkpoint, options_.encoder));
+    SACCADE_ASSIGN(loaded_, load_checkpoint(checkpoint, there));
     return {};
   }
 

@@ -121,10 +121,10 @@ struct Loaded {
 };
 
 Status load_encoder_states(const EditorTrainingOptions& options, Loaded& loaded) {
-  SACCADE_ASSIGN(const LoadedEncoder encoder,
-                 load_checkpoint(options.encoder, encoder_options(options.device, options.encoder,
-                                                                  {.threads = options.threads,
-                                                                   .fingerprints = options.fingerprints})));
+  SACCADE_ASSIGN(const BackendOptions there,
+                 encoder_options(options.device, options.encoder,
+                                 {.threads = options.threads, .fingerprints = options.fingerprints}));
+  SACCADE_ASSIGN(const LoadedEncoder encoder, load_checkpoint(options.encoder, there));
   EditorConfig& config = loaded.data.config;
   config.frozen = {.name = encoder.id.name,
                    .family = encoder.encoder->info().family,

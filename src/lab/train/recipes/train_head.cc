@@ -99,9 +99,9 @@ EncoderId frozen_id(const LoadedEncoder& loaded) {
 
 Status load_encoder_of(const HeadTrainingOptions& options, HeadData& data) {
   if (options.frozen.empty()) return {};
-  SACCADE_ASSIGN(
-      LoadedEncoder loaded,
-      load_checkpoint(options.frozen, encoder_options(options.device, options.frozen, options.encoder)));
+  SACCADE_ASSIGN(const BackendOptions there,
+                 encoder_options(options.device, options.frozen, options.encoder));
+  SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(options.frozen, there));
   if (loaded.encoder->info().family == "head") {
     return fail(ErrorCode::kUsage, "checkpoint {} is a head itself: name the encoder it sits on",
                 loaded.id.path);

@@ -528,20 +528,28 @@ TEST_F(TrainHead, RefusesADeviceThatIsNotThere) {
 TEST(EncoderOptions, AreThoseOfTheTrainingsDeviceWhereItEncodes) {
   const BackendOptions bf16{.precision = Precision::kBf16};
   const BackendOptions int8{.precision = Precision::kInt8};
-  const auto device = [](TrainingDevice training, const char* checkpoint, const BackendOptions& options) {
-    return encoder_options(training, fs::path(test::kSourceDir) / "tests/golden" / checkpoint, options)
-        .device;
+  const auto golden = [](const char* name) {
+    return (fs::path(test::kSourceDir) / "tests/golden" / name).string();
   };
-  EXPECT_EQ(device(TrainingDevice::kCpu, "clip-gelu", {}), "cpu");
-  EXPECT_EQ(device(TrainingDevice::kCuda, "clip-gelu", {}), "cuda");
-  EXPECT_EQ(device(TrainingDevice::kCuda, "clip-gelu", bf16), "cuda");
-  EXPECT_EQ(device(TrainingDevice::kCuda, "clip-gelu", int8), "cpu");
-  EXPECT_EQ(device(TrainingDevice::kCuda, "clip-resnet", {}), "cpu");
-  EXPECT_EQ(device(TrainingDevice::kCuda, "siglip", {}), "cpu");
-  EXPECT_EQ(
-      encoder_options(TrainingDevice::kCuda, fs::path(test::kSourceDir) / "tests/golden/clip-gelu", bf16)
-          .precision,
-      Precision::kBf16);
+  const auto device = [](TrainingDevice training, const std::string& checkpoint,
+                         const BackendOptions& options) {
+    const auto there = encoder_options(training, checkpoint, options);
+    return there ? there->device : there.error().message;
+  };
+  EXPECT_EQ(device(TrainingDevice::kCpu, golden("clip-gelu"), {}), "cpu");
+  EXPECT_EQ(device(TrainingDevice::kCuda, golden("clip-gelu"), {}), "cuda");
+  EXPECT_EQ(device(TrainingDevice::kCuda, golden("clip-gelu"), bf16), "cuda");
+  EXPECT_EQ(device(TrainingDevice::kCuda, golden("clip-gelu"), int8), "cpu");
+  EXPECT_EQ(device(TrainingDevice::kCuda, golden("clip-resnet"), {}), "cpu");
+  EXPECT_EQ(device(TrainingDevice::kCuda, golden("siglip"), {}), "cpu");
+  EXPECT_EQ(encoder_options(TrainingDevice::kCuda, golden("clip-gelu"), bf16)->precision, Precision::kBf16);
+}
+
+// What is wrong with a checkpoint is not a reason to encode it on the processor.
+TEST(EncoderOptions, ACheckpointThatIsNotThereIsAnError) {
+  const auto options = encoder_options(TrainingDevice::kCuda, "no/such/folder", {});
+  ASSERT_FALSE(options);
+  EXPECT_EQ(options.error().code, ErrorCode::kNotFound) << options.error().message;
 }
 
 TEST_F(TrainHead, RefusesAnotherTrainingsFolder) {

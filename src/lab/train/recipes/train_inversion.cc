@@ -106,9 +106,8 @@ Result<InversionTrainingReport> train(const InversionTrainingOptions& options,
   SACCADE_ASSIGN(TrainingFolder folder, TrainingFolder::open(options.run, kKind, {}, options.dry_run));
   ThreadPool pool(options.encoder.threads);
   at::set_num_threads(options.encoder.threads > 0 ? options.encoder.threads : available_processors());
-  SACCADE_ASSIGN(
-      const LoadedEncoder loaded,
-      load_checkpoint(options.model, encoder_options(options.device, options.model, options.encoder)));
+  SACCADE_ASSIGN(const BackendOptions there, encoder_options(options.device, options.model, options.encoder));
+  SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(options.model, there));
   EncoderBackend& encoder = *loaded.encoder;
   if (encoder.tokenizer() == nullptr || encoder.word_inserter() == nullptr || encoder.raw_rows() == nullptr) {
     return fail(
