@@ -158,7 +158,9 @@ Tensor Gemma::mix(const Block& block, const Tensor& x, const nn::Rotary::Angles&
 Tensor Gemma::forward(Tensor x, const Tensor& mask, DType dtype) const {
   const nn::Rotary::Angles angles = rotary_.angles(1, x.size(1));
   for (const Block& block : blocks_) {
-    x = block.output.add_to(std::move(x), mix(block, block.norm1.forward(x, dtype), angles, mask));
+    // Apart from the call, because the order in which arguments are evaluated differs between processors.
+    const Tensor mixed = mix(block, block.norm1.forward(x, dtype), angles, mask);
+    x = block.output.add_to(std::move(x), mixed);
     const Tensor normed = block.norm2.forward(x, dtype);
     const Tensor hidden = block.gate.forward(normed, config_.activation) * block.up.forward(normed);
     x = block.down.add_to(std::move(x), hidden);
