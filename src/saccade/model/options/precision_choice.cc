@@ -32,8 +32,9 @@ namespace fs = std::filesystem;
 Result<std::string> key_of(const fs::path& checkpoint, const BackendOptions& options) {
   SACCADE_ASSIGN(const std::string fingerprint, checkpoint_fingerprint(checkpoint, options.fingerprints));
   const int threads = options.threads > 0 ? options.threads : available_processors();
-  std::string key = fmt::format("measured by encoding\ncheckpoint {}\nprocessor {}\ninstructions {}\nthreads {}\nsaccade {}\n",
-                                fingerprint, processor_name(), instruction_set(), threads, version());
+  std::string key = fmt::format(
+      "measured by encoding\ncheckpoint {}\nprocessor {}\ninstructions {}\nthreads {}\nsaccade {}\n",
+      fingerprint, processor_name(), instruction_set(), threads, version());
   for (const auto& [name, number] : nn::library_versions()) key += fmt::format("{} {}\n", name, number);
   return key;
 }
