@@ -35,7 +35,6 @@ Result<EncoderParts> open_parts(const Checkpoint& checkpoint, const BackendOptio
       checkpoint.layout == Layout::kHuggingFace && checkpoint.pictures.json.is_null();
   // The processor's share of an encoder on a device is in float32 if the processor has no bf16.
   parts.dtype = bf16 ? DType::kBF16 : DType::kF32;
-  if (bf16) parts.tokens_at_once = kBf16TokensAtOnce;
   if (options.precision == Precision::kInt8) parts.tokens_at_once = kInt8TokensAtOnce;
   parts.info.precision = options.precision;
   parts.info.device = is_processor(options.device) ? kProcessor : options.device;

@@ -28,8 +28,6 @@ namespace saccade {
 // Number of tokens per forward pass: enough to use the kernels fully, but few enough that the largest models'
 // activations stay within a few hundred megabytes.
 constexpr int64_t kTokensAtOnce = 64 * 77;
-// The same in bf16.
-constexpr int64_t kBf16TokensAtOnce = kTokensAtOnce;
 // Number of tokens per forward pass in int8. Products are so fast that memory traffic between them matters;
 // the activations of 600 tokens stay in the caches (one thread, width 768 to 3,072: 790 GFLOP/s with 400
 // rows, 450 with 1,600).

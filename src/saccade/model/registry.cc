@@ -2,6 +2,7 @@
 #include "saccade/model/architecture.h"
 #include "saccade/model/checked_encoder.h"
 #include "saccade/model/device/device_name.h"
+#include "saccade/model/device/off_device.h"
 #include "saccade/nn/exceptions.h"
 
 namespace saccade {
@@ -73,6 +74,15 @@ Status check_runs_on_device(const std::filesystem::path& folder, const BackendOp
   SACCADE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
   SACCADE_ASSIGN(const Family* family, find_family(checkpoint));
   return check_device(*family, checkpoint, options);
+}
+
+Result<std::string> off_device_reason(const std::filesystem::path& checkpoint,
+                                      const BackendOptions& options) {
+  if (is_processor(options.device)) return std::string();
+  const Status runs = check_runs_on_device(checkpoint, options);
+  if (runs) return std::string();
+  if (runs.error().code != ErrorCode::kUnsupported) return fail(runs.error());
+  return runs.error().message;
 }
 
 Result<std::unique_ptr<Architecture>> load_architecture(const std::filesystem::path& folder,

@@ -8,6 +8,7 @@
 
 #include "saccade/model/checkpoints/fingerprint.h"
 #include "saccade/model/device/device_name.h"
+#include "saccade/model/device/off_device.h"
 #include "saccade/model/options/precision_names.h"
 #include "saccade/search/explain/explain_hits.h"
 
@@ -42,16 +43,12 @@ void add(const SharedEncoder::Counts& more, SharedEncoder::Counts& counts) {
 // models of several families.
 Result<BackendOptions> possible_options(const std::filesystem::path& checkpoint,
                                         const BackendOptions& options, const NoteCallback& note) {
-  if (is_processor(options.device)) return options;
-  const Status runs = check_runs_on_device(checkpoint, options);
-  if (runs) return options;
-  if (runs.error().code != ErrorCode::kUnsupported) return fail(runs.error());
+  SACCADE_ASSIGN(const std::string reason, off_device_reason(checkpoint, options));
+  if (reason.empty()) return options;
   BackendOptions possible = options;
   possible.device = kProcessor;
   if (note) {
-    note({fmt::format("checkpoint {} is served on the processor: {}", checkpoint.string(),
-                      runs.error().message),
-          false});
+    note({fmt::format("checkpoint {} is served on the processor: {}", checkpoint.string(), reason), false});
   }
   return possible;
 }

@@ -128,7 +128,7 @@ class ShardReader {
       dataset.exclude("captions without an image", here);
       return {};
     }
-    if (!bytes && (file.starts_with("http://") || file.starts_with("https://"))) {
+    if (!bytes && is_web_address(file)) {
       dataset.exclude(kWebAddresses, file);
       return {};
     }

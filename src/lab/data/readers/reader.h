@@ -73,6 +73,10 @@ std::span<const Reader* const> readers();
 // naming them if there are several; `nullopt` if there are none.
 Result<std::optional<Candidate>> find_records(const Candidate& folder);
 
+// Returns true for a URL of http or https.
+inline bool is_web_address(std::string_view text) {
+  return text.starts_with("http://") || text.starts_with("https://");
+}
 // Reason of the exclusion of images that are URLs. An error that follows from it names `dataset fetch`.
 inline constexpr std::string_view kWebAddresses = "images that are web addresses, not files";
 

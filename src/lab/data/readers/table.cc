@@ -106,7 +106,7 @@ Status add_row(const std::vector<std::string>& fields, const Columns& columns, s
                RowCollector& rows, Dataset& dataset) {
   const std::string image(trim(fields[columns.image]));
   SACCADE_TRY(check_utf8(image, "the image's name"));
-  if (image.starts_with("http://") || image.starts_with("https://")) {
+  if (is_web_address(image)) {
     dataset.exclude(kWebAddresses, image);
     return {};
   }

@@ -11,6 +11,7 @@
 #include "saccade/core/ascii.h"
 #include "saccade/core/files/file_lock.h"
 #include "saccade/core/hash.h"
+#include "saccade/model/device/off_device.h"
 #include "saccade/model/options/precision_names.h"
 
 namespace saccade::lab {
@@ -62,14 +63,12 @@ std::vector<std::string> model_words(const StudyModel& model, std::vector<std::s
   return words;
 }
 
-// Sets `off_device` of a model. Errors: those of check_runs_on_device but for kUnsupported.
+// Sets `off_device` of a model. Errors: those of off_device_reason.
 Status find_off_device(const StudyPart& part, const fs::path& checkpoint, Precision precision,
                        StudyModel& model) {
   for (const std::string& device : values_in(part.words, kDevice)) {
-    const Status runs = check_runs_on_device(checkpoint, {.precision = precision, .device = device});
-    if (runs) continue;
-    if (runs.error().code != ErrorCode::kUnsupported) return fail(runs.error());
-    model.off_device = runs.error().message;
+    SACCADE_ASSIGN(model.off_device,
+                   off_device_reason(checkpoint, {.precision = precision, .device = device}));
   }
   return {};
 }

@@ -1,6 +1,7 @@
 #include "lab/train/options/loop_options.h"
 
 #include "saccade/model/checkpoints/locate.h"
+#include "saccade/model/device/off_device.h"
 
 namespace saccade::lab {
 
@@ -23,10 +24,8 @@ Result<BackendOptions> encoder_options(TrainingDevice device, const std::string&
   SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(named));
   BackendOptions there = options;
   there.device = "cuda";
-  const Status runs = check_runs_on_device(folder, there);
-  if (runs) return there;
-  if (runs.error().code != ErrorCode::kUnsupported) return fail(runs.error());
-  return options;
+  SACCADE_ASSIGN(const std::string reason, off_device_reason(folder, there));
+  return reason.empty() ? there : options;
 }
 
 }  // namespace saccade::lab

@@ -545,7 +545,7 @@ TEST(EncoderOptions, AreThoseOfTheTrainingsDeviceWhereItEncodes) {
   EXPECT_EQ(encoder_options(TrainingDevice::kCuda, golden("clip-gelu"), bf16)->precision, Precision::kBf16);
 }
 
-// What is wrong with a checkpoint is not a reason to encode it on the processor.
+// A checkpoint with an error is refused, and not encoded on the processor.
 TEST(EncoderOptions, ACheckpointThatIsNotThereIsAnError) {
   const auto options = encoder_options(TrainingDevice::kCuda, "no/such/folder", {});
   ASSERT_FALSE(options);
