@@ -37,12 +37,14 @@ class Studies : public ProgramTest {
     page_ = study["page"].get<std::string>();
     copy(file);
     copy(page_);
-    // All runs of these studies read the same data.
-    const Json& first = *study["runs"].begin();
+    std::vector<std::string> sets;
     std::vector<std::string> named;
-    for (const Json& data : first["data"]) {
-      for (const Json& each : study["data"][data.get<std::string>()]["files"]) {
-        named.push_back(each.get<std::string>());
+    for (const Json& described : study["runs"]) {
+      for (const Json& data : described["data"]) {
+        const auto set = data.get<std::string>();
+        if (std::ranges::find(sets, set) != sets.end()) continue;
+        sets.push_back(set);
+        for (const Json& each : study["data"][set]["files"]) named.push_back(each.get<std::string>());
       }
     }
     std::string bytes;
@@ -177,8 +179,8 @@ TEST_F(Studies, ComposedRetrievalsTablesAreThoseOfItsRuns) {
     description["seed"] = std::stoi(run.substr(run.rfind('-') + 1));
     write(fs::path("build/studies/composed-retrieval") / run / "run.json", dump_json(description));
   }
-  for (const char* run :
-       {"fusions", "parts", "merging", "merging-at-03", "more-parts", "more-parts-at-03", "attention"}) {
+  for (const char* run : {"fusions", "parts", "merging", "merging-at-03", "more-parts", "more-parts-at-03",
+                          "attention", "stages"}) {
     measure(run, {}, {"--resamples", "50"});
   }
   const std::string page = written();
@@ -193,6 +195,7 @@ TEST_F(Studies, ComposedRetrievalsTablesAreThoseOfItsRuns) {
       EXPECT_THAT(page, HasSubstr(fmt::format("| `{}` | `{}` | ", set, training)));
     }
     EXPECT_THAT(page, HasSubstr(fmt::format("| `{}` | sum | ", set)));
+    EXPECT_THAT(page, HasSubstr(fmt::format("| `{}` | `atf`, frozen towers | ", set)));
   }
   EXPECT_THAT(page, testing::ContainsRegex(R"(\| slerp \([0-9.]+\) \|)"));
   EXPECT_THAT(page, HasSubstr("`test-library` "));
