@@ -29,6 +29,11 @@ inline nn::Tensor random_tensor(const nn::Shape& shape, uint32_t seed, float sca
   return tensor;
 }
 
+// Rounds to bfloat16, in float32.
+inline nn::Tensor rounded(const nn::Tensor& x) {
+  return x.to(DType::kBF16).to(DType::kF32);
+}
+
 // Computes an activation by its definition.
 inline double slow_activation(double x, nn::Activation activation) {
   using nn::Activation;

@@ -6,7 +6,9 @@
 
 #include "saccade/core/cpu.h"
 #include "saccade/nn/kernels/attention_head.h"
+#include "saccade/nn/kernels/bf16_product_kernels.h"
 #include "saccade/nn/kernels/lanes.h"
+#include "saccade/nn/kernels/tile_blocks.h"
 
 #if defined(__x86_64__)
 #if !defined(__clang__)
@@ -26,13 +28,16 @@ namespace saccade::nn {
 
 namespace {
 
-constexpr int64_t kWidth = 16;       // lanes
-constexpr int64_t kTileQueries = 6;  // with four vectors, 24 sums
+constexpr int64_t kWidth = 16;         // lanes
+constexpr int64_t kVectorQueries = 6;  // with four vectors, 24 sums
 constexpr int64_t kMostHeadWidth = 256;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+constexpr int64_t rounded_up(int64_t count, int64_t multiple) {
+  return (count + multiple - 1) / multiple * multiple;
+}
 constexpr int64_t whole_vectors(int64_t count) {
-  return (count + kWidth - 1) / kWidth * kWidth;
+  return rounded_up(count, kWidth);
 }
 
 SACCADE_INLINE __mmask16 first_lanes(int64_t count) {
@@ -70,10 +75,9 @@ SACCADE_AVX512_BF16 inline void transpose(__m512i (&rows)[16]) {
   for (int i = 0; i < 16; ++i) rows[i] = half[i];
 }
 
-// keys: [tokens][depth] -> [depth / 2][columns] of pairs of neighbours; columns beyond the tokens are 0.
-SACCADE_AVX512_BF16 void pack_keys(const uint16_t* from, int64_t stride, int64_t tokens, int64_t depth,
+// keys: [tokens][2 pairs] -> [pairs][columns] of pairs of neighbours; columns beyond the tokens are 0.
+SACCADE_AVX512_BF16 void pack_keys(const uint16_t* from, int64_t stride, int64_t tokens, int64_t pairs,
                                    int64_t columns, uint32_t* to) {
-  const int64_t pairs = depth / 2;
   for (int64_t token = 0; token < columns; token += kWidth) {
     for (int64_t pair = 0; pair < pairs; pair += kWidth) {
       const __mmask16 some = first_lanes(pairs - pair);
@@ -145,27 +149,91 @@ using Tile = void (*)(const uint16_t* a, int64_t stride, const uint32_t* b, int6
                       float* out, int64_t out_stride);
 #define SACCADE_TILES(rows) \
   { multiply_tile<rows, 1>, multiply_tile<rows, 2>, multiply_tile<rows, 3>, multiply_tile<rows, 4> }
-constexpr Tile kTiles[kTileQueries][4] = {SACCADE_TILES(1), SACCADE_TILES(2), SACCADE_TILES(3),
-                                          SACCADE_TILES(4), SACCADE_TILES(5), SACCADE_TILES(6)};
+constexpr Tile kVectorTiles[kVectorQueries][4] = {SACCADE_TILES(1), SACCADE_TILES(2), SACCADE_TILES(3),
+                                                  SACCADE_TILES(4), SACCADE_TILES(5), SACCADE_TILES(6)};
 
-// Multiplies any number of columns, split evenly into the smallest number of tiles.
-void multiply(int64_t rows, const uint16_t* a, int64_t stride, const uint32_t* b, int64_t columns,
-              int64_t used, int64_t pairs, float* out, int64_t out_stride) {
-  const int64_t vectors = used / kWidth;
-  const int64_t tiles = (vectors + 3) / 4;
-  for (int64_t tile = 0; tile < tiles; ++tile) {
-    const int64_t begin = vectors * tile / tiles;
-    const int64_t count = vectors * (tile + 1) / tiles - begin;
-    kTiles[rows - 1][count - 1](a, stride, b + begin * kWidth, columns, pairs, out + begin * kWidth,
-                                out_stride);
+// The products of attention. Each has:
+//   kQueries: number of queries in a block at most
+//   kPairs: the number of pairs of a product is a multiple of it; the numbers of both sides that fill it up are 0
+//   multiply(rows, a, stride, b, columns, used, pairs, out, out_stride): `used` columns of a b, whole vectors
+
+// By vectors: any number of columns, split evenly into the smallest number of tiles of sums.
+class VectorProducts {
+ public:
+  static constexpr int64_t kQueries = kVectorQueries;
+  static constexpr int64_t kPairs = 1;
+
+  void multiply(int64_t rows, const uint16_t* a, int64_t stride, const uint32_t* b, int64_t columns,
+                int64_t used, int64_t pairs, float* out, int64_t out_stride) {
+    const int64_t vectors = used / kWidth;
+    const int64_t tiles = (vectors + 3) / 4;
+    for (int64_t tile = 0; tile < tiles; ++tile) {
+      const int64_t begin = vectors * tile / tiles;
+      const int64_t count = vectors * (tile + 1) / tiles - begin;
+      kVectorTiles[rows - 1][count - 1](a, stride, b + begin * kWidth, columns, pairs, out + begin * kWidth,
+                                        out_stride);
+    }
   }
-}
+};
 
-// Converts scores [keys] to e^(scale * score + mask - largest) in bfloat16, zero-padded to a whole vector.
+// By the processor's tiles, or their emulation.
+template <typename Tiles>
+class TileProducts {
+ public:
+  static constexpr int64_t kQueries = kBlockRows;
+  static constexpr int64_t kPairs = kTileBytes / 4;
+
+  SACCADE_INLINE void multiply(int64_t rows, const uint16_t* a, int64_t stride, const uint32_t* b,
+                               int64_t columns, int64_t used, int64_t pairs, float* out, int64_t out_stride) {
+    if (rows != shaped_) tiles_.shape(block_shapes(rows));
+    shaped_ = rows;
+    const Operands at = {a, 2 * stride, b, 4 * columns, pairs, out, 4 * out_stride};
+    int64_t c = 0;
+    if (is_tall(rows)) {
+      for (; c + 2 * kWidth <= used; c += 2 * kWidth) block<true, 2>(at, c);
+      if (c < used) block<true, 1>(at, c);
+      return;
+    }
+    for (; c + 4 * kWidth <= used; c += 4 * kWidth) block<false, 4>(at, c);
+    if (c + 2 * kWidth <= used) {
+      block<false, 2>(at, c);
+      c += 2 * kWidth;
+    }
+    if (c < used) block<false, 1>(at, c);
+  }
+  SACCADE_INLINE ~TileProducts() { tiles_.release(); }
+
+ private:
+  struct Operands {  // strides in bytes
+    const uint16_t* a;
+    int64_t a_stride;
+    const uint32_t* b;
+    int64_t b_stride;
+    int64_t pairs;
+    float* out;
+    int64_t out_stride;
+  };
+  // The sums of `kVectors` vectors of columns from column c on.
+  template <bool kTall, int kVectors>
+  SACCADE_INLINE void block(const Operands& at, int64_t c) {
+    const auto* x = reinterpret_cast<const std::byte*>(at.a);
+    const auto* weights = reinterpret_cast<const std::byte*>(at.b + c);
+    zero_sums(tiles_);
+    for (int64_t pair = 0; pair < at.pairs; pair += kPairs) {
+      add_groups<TileNumbers::kHalves, kTall, kVectors>(tiles_, x + 4 * pair, at.a_stride,
+                                                        weights + pair * at.b_stride, at.b_stride);
+    }
+    store_sums<kTall, kVectors>(tiles_, reinterpret_cast<std::byte*>(at.out + c), at.out_stride);
+  }
+
+  Tiles tiles_;
+  int64_t shaped_ = 0;
+};
+
+// Converts scores [keys] to e^(scale * score + mask - largest) in bfloat16, zero up to `columns`, whole vectors.
 // Returns 1 / their sum. `mask` may be nullptr.
-SACCADE_AVX512_BF16 float weigh(float* scores, float scale, const float* mask, int64_t keys,
+SACCADE_AVX512_BF16 float weigh(float* scores, float scale, const float* mask, int64_t keys, int64_t columns,
                                 uint16_t* weights) {
-  const int64_t columns = whole_vectors(keys);
   using Floats = Lanes<16>::Floats;
   Floats most = Floats{} - kInfinity;
   for (int64_t t = 0; t < columns; t += kWidth) {
@@ -199,47 +267,88 @@ SACCADE_AVX512_BF16 void write_row(const float* mixed, float factor, int64_t dep
   }
 }
 
-}  // namespace
+// The memory of a head, in floats from the scratch's first. Pairs of bfloat16 take one. [rows, columns] each.
+struct ScratchOfHead {
+  int64_t columns;        // of keys
+  int64_t depth_columns;  // of values and results
+  int64_t key_pairs;      // of a query's or key's numbers
+  int64_t value_pairs;    // of tokens
+  int64_t values, scores, mixed, weights, queries, end;
 
-bool attends_in_bf16(const AttentionTask& task) {
-  return cpu_has(CpuLevel::kAvx512Bf16) && task.type == DType::kBF16 && task.head_width % 2 == 0 &&
-         task.head_width <= kMostHeadWidth;
+  // fills: numbers of pairs are multiples of it; queries: of a block.
+  ScratchOfHead(const AttentionTask& task, int64_t queries_at_once, int64_t fills)
+      : columns(rounded_up(task.keys, std::max(kWidth, 2 * fills))),
+        depth_columns(whole_vectors(task.head_width)),
+        key_pairs(rounded_up(task.head_width / 2, fills)),
+        value_pairs(rounded_up((task.keys + 1) / 2, fills)),
+        values(key_pairs * columns),
+        scores(values + value_pairs * depth_columns),
+        mixed(scores + queries_at_once * columns),
+        weights(mixed + queries_at_once * depth_columns),
+        queries(weights + queries_at_once * columns / 2),
+        end(queries + (key_pairs == task.head_width / 2 ? 0 : queries_at_once * key_pairs)) {}
+};
+
+// Copies rows of `depth` numbers, with zeros up to 2 * pairs.
+void fill_rows(const uint16_t* from, int64_t stride, int64_t rows, int64_t depth, int64_t pairs,
+               uint16_t* to) {
+  for (int64_t row = 0; row < rows; ++row, to += 2 * pairs) {
+    std::copy_n(from + row * stride, depth, to);
+    std::fill(to + depth, to + 2 * pairs, uint16_t{0});
+  }
 }
 
-void attend_bf16(const AttentionTask& task, int64_t first, int64_t last, float* scratch) {
+template <typename Products>
+SACCADE_INLINE void attend_by(const AttentionTask& task, int64_t first, int64_t last, float* scratch) {
   const int64_t tokens = task.keys;
   const int64_t depth = task.head_width;
-  const int64_t columns = whole_vectors(tokens);
-  const int64_t depth_columns = whole_vectors(depth);
-  auto* keys = reinterpret_cast<uint32_t*>(scratch);  // [depth / 2, columns]
-  uint32_t* values = keys + depth / 2 * columns;      // [(tokens + 1) / 2, depth_columns]
-  auto* scores = reinterpret_cast<float*>(values + (tokens + 1) / 2 * depth_columns);  // [6, columns]
-  float* mixed = scores + kTileQueries * columns;                                      // [6, depth_columns]
-  auto* weights = reinterpret_cast<uint16_t*>(mixed + kTileQueries * depth_columns);   // [6, columns]
+  const ScratchOfHead memory(task, Products::kQueries, Products::kPairs);
+  const int64_t columns = memory.columns;
+  const int64_t depth_columns = memory.depth_columns;
+  auto* keys = reinterpret_cast<uint32_t*>(scratch);                      // [key_pairs, columns]
+  auto* values = reinterpret_cast<uint32_t*>(scratch + memory.values);    // [value_pairs, depth_columns]
+  float* scores = scratch + memory.scores;                                // [kQueries, columns]
+  float* mixed = scratch + memory.mixed;                                  // [kQueries, depth_columns]
+  auto* weights = reinterpret_cast<uint16_t*>(scratch + memory.weights);  // [kQueries, columns]
+  auto* filled = reinterpret_cast<uint16_t*>(scratch + memory.queries);   // [kQueries, 2 key_pairs]
+  // Pairs that fill up, the same for all heads. Other numbers than 0 there would count if they were not finite.
+  const int64_t own_values = (tokens + 1) / 2 * depth_columns;
+  std::fill(keys + depth / 2 * columns, keys + memory.key_pairs * columns, 0U);
+  std::fill(values + own_values, values + memory.value_pairs * depth_columns, 0U);
 
+  Products products;
   for (int64_t pair = first; pair < last; ++pair) {
     const AttentionHead<uint16_t> at = head_of<uint16_t>(task, pair);
     const bool fetches = pair + 1 < last && at.head + 1 < task.heads;
     const int64_t query_stride = task.query_strides.token;
-    pack_keys(at.key, task.key_strides.token, tokens, depth, columns, keys);
+    pack_keys(at.key, task.key_strides.token, tokens, depth / 2, columns, keys);
     pack_values(at.value, task.value_strides.token, tokens, depth, depth_columns, values);
 
-    const int64_t blocks = (task.queries + kTileQueries - 1) / kTileQueries;
+    const int64_t blocks = (task.queries + Products::kQueries - 1) / Products::kQueries;
     for (int64_t block = 0; block < blocks; ++block) {
       const int64_t begin = task.queries * block / blocks;
       const int64_t count = task.queries * (block + 1) / blocks - begin;
       const float* masks = at.mask == nullptr ? nullptr : at.mask + begin * task.mask_strides[2];
       const int64_t visible = visible_keys(task, masks, count);
-      multiply(count, at.query + begin * query_stride, query_stride, keys, columns, whole_vectors(visible),
-               depth / 2, scores, columns);
-      float factors[kTileQueries];
+      const uint16_t* queries = at.query + begin * query_stride;
+      int64_t stride = query_stride;
+      if (2 * memory.key_pairs > depth) {
+        fill_rows(queries, query_stride, count, depth, memory.key_pairs, filled);
+        queries = filled;
+        stride = 2 * memory.key_pairs;
+      }
+      products.multiply(count, queries, stride, keys, columns, whole_vectors(visible), memory.key_pairs,
+                        scores, columns);
+      const int64_t weight_pairs = rounded_up((visible + 1) / 2, Products::kPairs);
+      float factors[Products::kQueries];
       for (int64_t i = 0; i < count; ++i) {
         const float* row_mask = masks == nullptr ? nullptr : masks + i * task.mask_strides[2];
-        factors[i] = weigh(scores + i * columns, task.scale, row_mask, visible, weights + i * columns);
+        factors[i] = weigh(scores + i * columns, task.scale, row_mask, visible,
+                           whole_vectors(2 * weight_pairs), weights + i * columns);
         if (fetches) fetch_next(task, at, begin + i);
       }
-      multiply(count, weights, columns, values, depth_columns, depth_columns, (visible + 1) / 2, mixed,
-               depth_columns);
+      products.multiply(count, weights, columns, values, depth_columns, depth_columns, weight_pairs, mixed,
+                        depth_columns);
       for (int64_t i = 0; i < count; ++i) {
         uint16_t* out = static_cast<uint16_t*>(task.out) +
                         ((at.entry * task.queries + begin + i) * task.heads + at.head) * depth;
@@ -248,11 +357,41 @@ void attend_bf16(const AttentionTask& task, int64_t first, int64_t last, float* 
     }
   }
 }
+
+SACCADE_AMX void attend_by_amx(const AttentionTask& task, int64_t first, int64_t last, float* scratch) {
+  attend_by<TileProducts<AmxTiles>>(task, first, last, scratch);
+}
+
+}  // namespace
+
+bool attends_in_bf16(const AttentionTask& task) {
+  return cpu_has(CpuLevel::kAvx512Bf16) && task.type == DType::kBF16 && task.head_width % 2 == 0 &&
+         task.head_width <= kMostHeadWidth;
+}
+
+int64_t attention_bf16_scratch(const AttentionTask& task) {
+  return std::max(ScratchOfHead(task, kVectorQueries, 1).end,
+                  ScratchOfHead(task, kBlockRows, kTileBytes / 4).end);
+}
+
+void attend_bf16(const AttentionTask& task, int64_t first, int64_t last, float* scratch) {
+  if (bf16_kernel() != nullptr) return attend_by_amx(task, first, last, scratch);
+  attend_by<VectorProducts>(task, first, last, scratch);
+}
+
+void attend_bf16_by_emulated_tiles(const AttentionTask& task, int64_t first, int64_t last, float* scratch) {
+  attend_by<TileProducts<EmulatedTiles>>(task, first, last, scratch);
+}
 #else
 bool attends_in_bf16(const AttentionTask& /*task*/) {
   return false;
 }
+int64_t attention_bf16_scratch(const AttentionTask& /*task*/) {
+  return 0;
+}
 void attend_bf16(const AttentionTask& /*task*/, int64_t /*first*/, int64_t /*last*/, float* /*scratch*/) {}
+void attend_bf16_by_emulated_tiles(const AttentionTask& /*task*/, int64_t /*first*/, int64_t /*last*/,
+                                   float* /*scratch*/) {}
 #endif
 
 }  // namespace saccade::nn

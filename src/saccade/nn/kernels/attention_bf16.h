@@ -14,7 +14,12 @@ namespace saccade::nn {
 // instructions.
 bool attends_in_bf16(const AttentionTask& task);
 
-// Computes pairs [first, last) of an entry and a head, like Kernels::attend; attends_in_bf16(task) must hold.
+// Returns the number of floats of scratch memory of attend_bf16() and attend_bf16_by_emulated_tiles().
+int64_t attention_bf16_scratch(const AttentionTask& task);
+// Computes pairs [first, last) of an entry and a head, like Kernels::attend; attends_in_bf16(task) must hold. The products are by
+// tiles where bf16_kernel() is (kernels/bf16_product_kernels.h).
 void attend_bf16(const AttentionTask& task, int64_t first, int64_t last, float* scratch);
+// The same with emulated tiles, for tests; attends_in_bf16(task) must hold.
+void attend_bf16_by_emulated_tiles(const AttentionTask& task, int64_t first, int64_t last, float* scratch);
 
 }  // namespace saccade::nn

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <limits>
 
-#include "saccade/nn/kernels/int8_product_kernels.h"
 #include "saccade/nn/kernels/kernels.h"
 #include "saccade/nn/kernels/lanes.h"
+#include "saccade/nn/kernels/panel_task.h"
 
 namespace saccade::nn {
 namespace {

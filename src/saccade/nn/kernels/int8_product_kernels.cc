@@ -4,13 +4,12 @@
 #include <cmath>
 #include <limits>
 #include <random>
-#include <type_traits>
 #include <vector>
 
-#include "saccade/nn/kernels/activation_lanes.h"
 #include "saccade/nn/kernels/int8_digits.h"
 #include "saccade/nn/kernels/int8_tiles_arm.h"
-#include "saccade/nn/kernels/tiles.h"
+#include "saccade/nn/kernels/panel_results.h"
+#include "saccade/nn/kernels/tile_blocks.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -24,90 +23,54 @@ constexpr int kTileRows = 6;
 
 // --- sums to float32 ------------------------------------------------------------------------------------
 
+// Sums for one row of which only some groups have values.
+using SparseTile = void (*)(const uint8_t* weights, const SecondDigits* digits, int64_t count, int32_t* sums);
+
 // sums, high: [kPanelOutputs]; high: of the second digits, nullptr where the row has none.
-template <int W, Activation kActivation, bool kAccumulate, typename Out>
-SACCADE_INLINE void finish_row_as(const Int8PanelTask& task, int64_t row, const int32_t* sums,
-                                  const int32_t* high) {
+template <int W>
+SACCADE_INLINE void finish_row(const Int8PanelTask& task, int64_t row, const int32_t* sums,
+                               const int32_t* high) {
   using Floats = typename Lanes<W>::Floats;
   using Ints = typename Lanes<W>::Ints;
   const Int8Row& about = task.rows[row];
-  Out* out = static_cast<Out*>(task.out) + row * task.out_stride;
-  Out partial[kPanelOutputs];
-  Out* to = task.outputs == kPanelOutputs ? out : partial;
-  if (kAccumulate && to == partial) std::copy_n(out, task.outputs, partial);
   const int32_t added = 128 * about.low_sum;
   const int32_t added_high = 128 * about.high_sum;
-  SACCADE_UNROLL
-  for (int64_t c = 0; c < kPanelOutputs; c += W) {
+  write_row<W>(task.results, row, [&](int64_t c, Floats& value) SACCADE_INLINE_LAMBDA {
     Ints whole;
     Ints weights;
     load(whole, sums + c);
     load(weights, task.sums + c);
     whole += about.zero * weights - added;
-    Floats value = __builtin_convertvector(whole, Floats);
+    value = __builtin_convertvector(whole, Floats);
     if (high != nullptr) {
       load(whole, high + c);
       whole -= added_high;
       value += 128.F * __builtin_convertvector(whole, Floats);
     }
     Floats scale;
-    Floats bias;
     load(scale, task.scales + c);
-    load(bias, task.bias + c);
-    value = value * about.scale * scale + bias;
-    activate<W, kActivation>(value);
-    if constexpr (std::is_same_v<Out, uint16_t>) {
-      store_halves<W>(to + c, value);
-    } else {
-      if constexpr (kAccumulate) {
-        Floats before;
-        load(before, to + c);
-        value += before;
-      }
-      store(to + c, value);
-    }
-  }
-  if (to == partial) std::copy_n(partial, task.outputs, out);
+    value = value * about.scale * scale;
+  });
 }
 
-template <int W, Activation kActivation>
-SACCADE_INLINE void finish_row_with(const Int8PanelTask& task, int64_t row, const int32_t* sums,
-                                    const int32_t* high) {
-  if (task.accumulate) return finish_row_as<W, kActivation, true, float>(task, row, sums, high);
-  if (task.halves) return finish_row_as<W, kActivation, false, uint16_t>(task, row, sums, high);
-  finish_row_as<W, kActivation, false, float>(task, row, sums, high);
-}
-
+// Computes the sums of a row's second digits, if it has any, and writes its results. sums: those of the first digits.
 template <int W>
-SACCADE_INLINE void finish_row(const Int8PanelTask& task, int64_t row, const int32_t* sums,
-                               const int32_t* high) {
-  switch (task.activation) {
-    case Activation::kNone:
-      return finish_row_with<W, Activation::kNone>(task, row, sums, high);
-    case Activation::kGelu:
-      return finish_row_with<W, Activation::kGelu>(task, row, sums, high);
-    case Activation::kQuickGelu:
-      return finish_row_with<W, Activation::kQuickGelu>(task, row, sums, high);
-    case Activation::kGeluTanh:
-      return finish_row_with<W, Activation::kGeluTanh>(task, row, sums, high);
-    case Activation::kRelu:
-      return finish_row_with<W, Activation::kRelu>(task, row, sums, high);
-    case Activation::kSilu:
-      return finish_row_with<W, Activation::kSilu>(task, row, sums, high);
-  }
+SACCADE_INLINE void finish_both(const Int8PanelTask& task, int64_t row, const int32_t* sums,
+                                SparseTile sparse) {
+  alignas(64) int32_t high[kPanelOutputs];
+  const int64_t digits = task.rows[row].second_digits;
+  if (digits > 0) sparse(task.weights, task.high + row * most_second_digits(task.groups), digits, high);
+  finish_row<W>(task, row, sums, digits > 0 ? high : nullptr);
 }
 
 // Sums of `R` rows over one panel: low: the first row's values. sums: [R, kPanelOutputs].
 using Tile = void (*)(const uint8_t* weights, int64_t groups, const int8_t* low, int32_t* sums);
-// Sums for one row of which only some groups have values.
-using SparseTile = void (*)(const uint8_t* weights, const SecondDigits* digits, int64_t count, int32_t* sums);
 
 // Tiles: those of 1 to kTileRows rows. Rows are shared out evenly among the fewest tiles.
 template <int W>
 SACCADE_INLINE void multiply_rows(const Int8PanelTask& task, int64_t first, int64_t last, const Tile* tiles,
                                   SparseTile sparse) {
   alignas(64) int32_t sums[kTileRows * kPanelOutputs];
-  alignas(64) int32_t high[kPanelOutputs];
   const int64_t count = (last - first + kTileRows - 1) / kTileRows;
   int64_t end = first;
   for (int64_t tile = 0; tile < count; ++tile) {
@@ -115,142 +78,16 @@ SACCADE_INLINE void multiply_rows(const Int8PanelTask& task, int64_t first, int6
     end += (last - end) / (count - tile);
     tiles[end - begin - 1](task.weights, task.groups, task.low + begin * 4 * task.groups, sums);
     for (int64_t row = begin; row < end; ++row) {
-      const int64_t digits = task.rows[row].second_digits;
-      if (digits > 0) {
-        sparse(task.weights, task.high + row * most_second_digits(task.groups), digits, high);
-      }
-      finish_row<W>(task, row, sums + (row - begin) * kPanelOutputs, digits > 0 ? high : nullptr);
+      finish_both<W>(task, row, sums + (row - begin) * kPanelOutputs, sparse);
     }
   }
 }
 
 // --- the same by tiles ----------------------------------------------------------------------------------
 
-constexpr int64_t kBlockRows = 2 * kTileHeight;
-constexpr int64_t kTileOutputs = kTileBytes / 4;
-constexpr int64_t kBlockOutputs = 2 * kTileOutputs;
-constexpr int64_t kWeightBytes = 4 * kPanelOutputs;  // of a group of a panel
-
 // Number of rows at the end, at most, that AVX-512 VNNI multiplies instead. It needs about as many cycles for two rows as tiles
 // for up to sixteen, and no configuration of tiles. An estimate from the instructions' latencies, not measured.
 constexpr int64_t kFewRows = 2;
-
-// Half of a core's L2 cache on processors with AMX (2 MiB), so that a panel of weights and the results fit beside the values.
-// Each chunk reads all weights from what cores share: the last cache, or memory. These reads may limit products by tiles of
-// chunks of 256 KiB, which are 85 rows of 3,072 inputs. Not measured on such a processor.
-constexpr int64_t kTileChunkBytes = int64_t{1} << 20;
-
-// Returns the shapes for a block of kTileHeight + 1 to kBlockRows rows. Tiles 0, 1 and 4 are sums and values of the upper rows,
-// 2, 3 and 5 those of the lower rows, 6 and 7 weights.
-TileShapes tall_shapes(int64_t rows) {
-  TileShapes shapes;
-  for (const int tile : {0, 1, 4}) shapes.set(tile, kTileHeight, kTileBytes);
-  for (const int tile : {2, 3, 5}) shapes.set(tile, rows - kTileHeight, kTileBytes);
-  for (const int tile : {6, 7}) shapes.set(tile, kTileHeight, kTileBytes);
-  return shapes;
-}
-
-// Returns the shapes for a block of 1 to kTileHeight rows. Tiles 0 to 3 are sums, 4 values, 5 to 7 weights.
-TileShapes wide_shapes(int64_t rows) {
-  TileShapes shapes;
-  for (const int tile : {0, 1, 2, 3, 4}) shapes.set(tile, rows, kTileBytes);
-  for (const int tile : {5, 6, 7}) shapes.set(tile, kTileHeight, kTileBytes);
-  return shapes;
-}
-
-// Adds sixteen groups of inputs to the sums of a block.
-template <bool kTall, typename Tiles>
-SACCADE_INLINE void add_groups(Tiles& tiles, const int8_t* low, int64_t row_bytes, const uint8_t* weights) {
-  tiles.template load<6>(weights, kWeightBytes);
-  tiles.template load<7>(weights + kTileBytes, kWeightBytes);
-  tiles.template load<4>(low, row_bytes);
-  tiles.template add_product<0, 4, 6>();
-  tiles.template add_product<1, 4, 7>();
-  if constexpr (kTall) {
-    tiles.template load<5>(low + kTileHeight * row_bytes, row_bytes);
-    tiles.template add_product<2, 5, 6>();
-    tiles.template add_product<3, 5, 7>();
-  } else {
-    tiles.template load<5>(weights + 2 * kTileBytes, kWeightBytes);
-    tiles.template load<6>(weights + 3 * kTileBytes, kWeightBytes);
-    tiles.template add_product<2, 4, 5>();
-    tiles.template add_product<3, 4, 6>();
-  }
-}
-
-// Values and weights of the groups after the last whole sixteen, with zeros behind them. Not initialized: most layers have no
-// such groups.
-struct GroupsLeft {
-  alignas(64) int8_t low[kBlockRows * kTileBytes];
-  alignas(64) uint8_t weights[kTileHeight * kWeightBytes];
-};
-
-// Computes the sums of a block, [rows, kPanelOutputs]. A tall block has more than kTileHeight rows and kBlockOutputs outputs,
-// from the one that `weights` and `sums` point to. A wide block has at most kTileHeight rows and all outputs of the panel. Both
-// have four tiles of sums, so that three products run while one waits for the previous sum of its tile.
-template <bool kTall, typename Tiles>
-SACCADE_INLINE void sum_block(Tiles& tiles, int64_t groups, const int8_t* low, const uint8_t* weights,
-                              const int8_t* low_left, const uint8_t* weights_left, int32_t* sums) {
-  constexpr int64_t kSumBytes = 4 * kPanelOutputs;
-  constexpr int64_t kLastTwo = kTall ? kTileHeight * kPanelOutputs : 2 * kTileOutputs;
-  tiles.template zero<0>();
-  tiles.template zero<1>();
-  tiles.template zero<2>();
-  tiles.template zero<3>();
-  int64_t g = 0;
-  for (; g + kTileHeight <= groups; g += kTileHeight) {
-    add_groups<kTall>(tiles, low + 4 * g, 4 * groups, weights + g * kWeightBytes);
-  }
-  if (g < groups) add_groups<kTall>(tiles, low_left, kTileBytes, weights_left);
-  tiles.template store<0>(sums, kSumBytes);
-  tiles.template store<1>(sums + kTileOutputs, kSumBytes);
-  tiles.template store<2>(sums + kLastTwo, kSumBytes);
-  tiles.template store<3>(sums + kLastTwo + kTileOutputs, kSumBytes);
-}
-
-// A panel's layout is that of a tile already: a row of it is a group of four inputs for 16 outputs.
-template <int W, typename Tiles>
-SACCADE_INLINE void multiply_blocks(const Int8PanelTask& task, int64_t first, int64_t last,
-                                    SparseTile sparse) {
-  alignas(64) int32_t sums[kBlockRows * kPanelOutputs];
-  alignas(64) int32_t high[kPanelOutputs];
-  GroupsLeft left;
-  const int64_t row_bytes = 4 * task.groups;
-  const int64_t whole = task.groups / kTileHeight * kTileHeight;
-  const auto bytes_left = static_cast<size_t>(4 * (task.groups - whole));
-  if (bytes_left > 0) {
-    left = {};
-    std::memcpy(left.weights, task.weights + whole * kWeightBytes, bytes_left * kPanelOutputs);
-  }
-  Tiles tiles;
-  int64_t shaped = 0;
-  for (int64_t begin = first; begin < last; begin += kBlockRows) {
-    const int64_t rows = std::min(kBlockRows, last - begin);
-    const bool tall = rows > kTileHeight;
-    if (rows != shaped) tiles.shape(tall ? tall_shapes(rows) : wide_shapes(rows));
-    shaped = rows;
-    const int8_t* low = task.low + begin * row_bytes;
-    for (int64_t r = 0; bytes_left > 0 && r < rows; ++r) {
-      std::memcpy(left.low + r * kTileBytes, low + r * row_bytes + 4 * whole, bytes_left);
-    }
-    if (tall) {
-      for (int64_t c = 0; c < kPanelOutputs; c += kBlockOutputs) {
-        sum_block<true>(tiles, task.groups, low, task.weights + 4 * c, left.low, left.weights + 4 * c,
-                        sums + c);
-      }
-    } else {
-      sum_block<false>(tiles, task.groups, low, task.weights, left.low, left.weights, sums);
-    }
-    for (int64_t row = begin; row < begin + rows; ++row) {
-      const int64_t digits = task.rows[row].second_digits;
-      if (digits > 0) {
-        sparse(task.weights, task.high + row * most_second_digits(task.groups), digits, high);
-      }
-      finish_row<W>(task, row, sums + (row - begin) * kPanelOutputs, digits > 0 ? high : nullptr);
-    }
-  }
-  tiles.release();
-}
 
 using Multiply = void (*)(const Int8PanelTask& task, int64_t first, int64_t last);
 
@@ -260,7 +97,13 @@ SACCADE_INLINE void multiply_by_tiles(const Int8PanelTask& task, int64_t first, 
                                       SparseTile sparse, Multiply few) {
   const int64_t rows_left = (last - first) % kBlockRows;
   const int64_t end = rows_left <= kFewRows ? last - rows_left : last;
-  if (first < end) multiply_blocks<W, Tiles>(task, first, end, sparse);
+  if (first < end) {
+    multiply_blocks<TileNumbers::kBytes, Tiles>(reinterpret_cast<const std::byte*>(task.low), 4 * task.groups,
+                                                reinterpret_cast<const std::byte*>(task.weights), first, end,
+                                                [&](int64_t row, const int32_t* sums) SACCADE_INLINE_LAMBDA {
+                                                  finish_both<W>(task, row, sums, sparse);
+                                                });
+  }
   if (end < last) few(task, end, last);
 }
 
@@ -496,7 +339,7 @@ bool multiply_alike(const Int8Kernels& one, const Int8Kernels& other) {
   for (const int64_t groups : {kTileHeight, kTileHeight + 2}) {
     const int64_t most = most_second_digits(groups);
     std::vector<int8_t> low(kMostRows * groups * 4);
-    std::vector<uint8_t> panel(groups * kWeightBytes);
+    std::vector<uint8_t> panel(groups * 4 * kPanelOutputs);
     for (int8_t& value : low) value = static_cast<int8_t>(random() >> 8);
     for (uint8_t& weight : panel) weight = static_cast<uint8_t>(random() >> 8);
     std::vector<SecondDigits> high(kMostRows * most);
@@ -514,18 +357,18 @@ bool multiply_alike(const Int8Kernels& one, const Int8Kernels& other) {
     task.weights = panel.data();
     task.sums = sums.data();
     task.scales = ones.data();
-    task.bias = bias.data();
+    task.results.bias = bias.data();
     task.low = low.data();
     task.high = high.data();
     task.rows = rows.data();
-    task.out_stride = kPanelOutputs;
+    task.results.out_stride = kPanelOutputs;
     // One wide block, one tall block, a whole block and one row, a whole block and a wide one.
     for (const int64_t count : {kTileHeight, kTileHeight + 1, kBlockRows + 1, kMostRows}) {
       std::vector<float> expected(kMostRows * kPanelOutputs);
       std::vector<float> found(expected.size());
-      task.out = expected.data();
+      task.results.out = expected.data();
       one.multiply(task, 0, count);
-      task.out = found.data();
+      task.results.out = found.data();
       other.multiply(task, 0, count);
       if (found != expected) return false;
     }
@@ -534,8 +377,11 @@ bool multiply_alike(const Int8Kernels& one, const Int8Kernels& other) {
 }
 
 const Int8Kernels& emulated_int8_kernel() {
-  static constexpr Int8Kernels kKernel = {"emulated_amx",    CpuLevel::kPortable, quantize_portable,
-                                          multiply_emulated, kBlockRows,          kTileChunkBytes};
+  static constexpr Int8Kernels kKernel = {"emulated_amx",
+                                          CpuLevel::kPortable,
+                                          quantize_portable,
+                                          multiply_emulated,
+                                          {kBlockRows, kTileChunkBytes}};
   return kKernel;
 }
 
@@ -543,7 +389,7 @@ std::span<const Int8Kernels> int8_kernels() {
   static const std::vector<Int8Kernels> kKernels = [] {
     std::vector<Int8Kernels> kernels = kernels_for_cpu<Int8Kernels>({
 #if defined(__x86_64__)
-      {"amx", CpuLevel::kAmx, quantize_avx512, multiply_amx, kBlockRows, kTileChunkBytes},
+      {"amx", CpuLevel::kAmx, quantize_avx512, multiply_amx, {kBlockRows, kTileChunkBytes}},
           {"avx512_vnni", CpuLevel::kAvx512Vnni, quantize_avx512, multiply_avx512_vnni},
           {"avx_vnni", CpuLevel::kAvxVnni, quantize_avx2, multiply_avx_vnni},
           {"avx2", CpuLevel::kAvx2, quantize_avx2, multiply_avx2},

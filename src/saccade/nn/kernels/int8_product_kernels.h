@@ -13,14 +13,13 @@
 // integers, so all kernels give identical bits in any order of summation.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string_view>
 
 #include "saccade/core/cpu.h"
-#include "saccade/nn/activation.h"
 #include "saccade/nn/kernels/int8_quantize_task.h"
+#include "saccade/nn/kernels/panel_task.h"
 
 namespace saccade::nn {
 
@@ -30,16 +29,10 @@ struct Int8PanelTask {
   const uint8_t* weights = nullptr;  // the panel
   const int32_t* sums = nullptr;     // [kPanelOutputs], of each output's weights
   const float* scales = nullptr;     // [kPanelOutputs], of the weights
-  const float* bias = nullptr;       // [kPanelOutputs]
   const int8_t* low = nullptr;
   const SecondDigits* high = nullptr;
   const Int8Row* rows = nullptr;
-  Activation activation = Activation::kNone;
-  bool accumulate = false;  // the results are added to `out`, which then is float32
-  bool halves = false;      // `out` is bfloat16, not float32
-  void* out = nullptr;      // the first row's first output of the panel
-  int64_t out_stride = 0;
-  int64_t outputs = kPanelOutputs;  // fewer in a last panel
+  PanelResults results;
 };
 
 // Kernels for quantization and products; both process rows [first, last).
@@ -48,34 +41,7 @@ struct Int8Kernels {
   CpuLevel level = CpuLevel::kPortable;
   void (*quantize)(const QuantizeTask& task, int64_t first, int64_t last) = nullptr;
   void (*multiply)(const Int8PanelTask& task, int64_t first, int64_t last) = nullptr;
-  // Number of rows that `multiply` computes at a time. Multiples of it are fastest; other numbers give the same results.
-  int64_t block_rows = 1;
-  // Size of the values of a chunk of rows, in bytes. They fit in a core's own cache, and the work with a panel of weights
-  // (about 20 microseconds) makes the cost of taking an item negligible. Chosen for AVX-512 VNNI.
-  int64_t chunk_bytes = int64_t{256} << 10;
-};
-
-// Rows of a product in chunks of about equal size. All chunks but the last have whole blocks of rows.
-class Int8Chunks {
- public:
-  // row_bytes: size of a row's values; rows: at least 1.
-  Int8Chunks(const Int8Kernels& kernel, int64_t rows, int64_t row_bytes)
-      : rows_(rows), block_(kernel.block_rows), blocks_((rows + block_ - 1) / block_) {
-    count_ = std::min(blocks_, (rows * row_bytes + kernel.chunk_bytes - 1) / kernel.chunk_bytes);
-  }
-
-  [[nodiscard]] int64_t count() const { return count_; }
-  // Returns the first row of a chunk; that of chunk count() is the number of rows.
-  [[nodiscard]] int64_t first(int64_t chunk) const {
-    return std::min(rows_, blocks_ * chunk / count_ * block_);
-  }
-  // Returns the number of rows of the largest chunk.
-  [[nodiscard]] int64_t most_rows() const {
-    return std::min(rows_, (blocks_ + count_ - 1) / count_ * block_);
-  }
-
- private:
-  int64_t rows_, block_, blocks_, count_ = 0;
+  RowBlocks blocks = {};
 };
 
 // Returns the kernels that this processor can run, fastest first; the last is always "portable".

@@ -1,4 +1,4 @@
-// Quantization of rows to 8 bits: the task of a kernel, and what it writes. Size of a panel of weights.
+// Quantization of rows to 8 bits: the task of a kernel, and what it writes.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,6 @@ namespace saccade::nn {
 
 // Maximum number of inputs; sums over more could overflow 32 bits.
 inline constexpr int64_t kMostInt8Inputs = 65'536;
-// Number of outputs per panel of weights: [groups][kPanelOutputs][4], inputs in groups of four, padded with
-// 128s.
-inline constexpr int64_t kPanelOutputs = 64;
 
 struct SecondDigits {
   int32_t group = 0;

@@ -8,6 +8,7 @@
 
 #include "saccade/core/cpu.h"
 #include "saccade/nn/kernels/int8_quantize_task.h"
+#include "saccade/nn/kernels/panel_task.h"
 #include "saccade/nn/kernels/lanes.h"
 
 #if defined(SACCADE_DOTPROD)

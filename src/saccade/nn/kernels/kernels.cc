@@ -481,8 +481,9 @@ void AttentionTask::set_joint(const void* qkv, int64_t batch_size, int64_t token
 int64_t attention_scratch(const AttentionTask& task) {
   const int64_t columns = padded(task.keys);
   const int64_t depth_columns = padded(task.head_width);
-  return task.head_width * columns + task.keys * depth_columns +
-         kQueries * (task.head_width + 2 * columns + depth_columns);  // those of attention_bf16.cc included
+  const int64_t floats = task.head_width * columns + task.keys * depth_columns +
+                         kQueries * (task.head_width + 2 * columns + depth_columns);
+  return attends_in_bf16(task) ? std::max(floats, attention_bf16_scratch(task)) : floats;
 }
 
 int64_t attention_gradient_scratch(const AttentionTask& task) {

@@ -2,7 +2,7 @@
 // `EmulatedTiles` does the same in plain C++, so that every machine tests the kernels that are written over tiles.
 //
 // Meaning of each operation: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2 (LDTILECFG,
-// TILELOADD, TILESTORED, TDPBSUD).
+// TILELOADD, TILESTORED, TDPBSUD, TDPBF16PS).
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,12 @@ namespace saccade::nn {
 inline constexpr int kTiles = 8;
 inline constexpr int64_t kTileHeight = 16;  // rows of a tile at most
 inline constexpr int64_t kTileBytes = 64;   // bytes of a row at most
+
+// Numbers of a product of tiles. Both have the same layout in bytes: a row of the second tile holds 4 bytes per output.
+enum class TileNumbers {
+  kBytes,   // signed bytes by unsigned bytes; sums are 32-bit integers
+  kHalves,  // bfloat16 by bfloat16; sums are float32
+};
 
 // Shapes of the tiles, in the layout of LDTILECFG's operand.
 struct alignas(64) TileShapes {
@@ -59,33 +65,61 @@ class EmulatedTiles {
       std::memcpy(static_cast<std::byte*>(to) + r * stride, tiles_[T][r], shapes_.row_bytes[T]);
     }
   }
-  // Adds the product of A, signed bytes [rows, 4 * inputs], and B, unsigned bytes [inputs, outputs, 4], to the
-  // 32-bit integers C [rows, outputs]. Shapes that the instruction refuses leave values in C that no sum has.
-  template <int C, int A, int B>
+  // Adds the product of A [rows, inputs] and B [inputs / n, outputs, n] to the sums C [rows, outputs], where n inputs have 4
+  // bytes. Shapes that the instruction refuses leave values in C that no sum has. The instruction reads denormal numbers of
+  // bfloat16 as 0 and makes none; here they count.
+  template <TileNumbers kNumbers, int C, int A, int B>
   void add_product() {
     const bool fits = shapes_.rows[C] == shapes_.rows[A] && shapes_.row_bytes[C] == shapes_.row_bytes[B] &&
                       shapes_.row_bytes[A] == 4 * shapes_.rows[B] && shapes_.rows[C] > 0;
     if (!fits) std::memset(tiles_[C], 0x7f, sizeof tiles_[C]);
     for (int64_t r = 0; fits && r < shapes_.rows[C]; ++r) {
       for (int64_t o = 0; o < shapes_.row_bytes[C] / 4; ++o) {
-        int32_t sum;
-        std::memcpy(&sum, tiles_[C][r] + 4 * o, sizeof sum);
-        for (int64_t i = 0; i < shapes_.row_bytes[A]; ++i) {
-          sum += static_cast<int8_t>(tiles_[A][r][i]) * tiles_[B][i / 4][4 * o + i % 4];
+        if constexpr (kNumbers == TileNumbers::kBytes) {
+          add_bytes(tiles_[C][r] + 4 * o, tiles_[A][r], &tiles_[B][0][4 * o], shapes_.rows[B]);
+        } else {
+          add_halves(tiles_[C][r] + 4 * o, tiles_[A][r], &tiles_[B][0][4 * o], shapes_.rows[B]);
         }
-        std::memcpy(tiles_[C][r] + 4 * o, &sum, sizeof sum);
       }
     }
   }
 
  private:
+  // One sum over `groups` groups of 4 bytes of a row; those of the weights are kTileBytes apart.
+  static void add_bytes(uint8_t* to, const uint8_t* row, const uint8_t* weights, int64_t groups) {
+    int32_t sum;
+    std::memcpy(&sum, to, sizeof sum);
+    for (int64_t i = 0; i < 4 * groups; ++i) {
+      sum += static_cast<int8_t>(row[i]) * weights[i / 4 * kTileBytes + i % 4];
+    }
+    std::memcpy(to, &sum, sizeof sum);
+  }
+  // The same with two numbers in a group: the first and the second of all groups have sums of their own.
+  static void add_halves(uint8_t* to, const uint8_t* row, const uint8_t* weights, int64_t groups) {
+    const auto number = [](const uint8_t* from) {
+      const uint32_t bits = static_cast<uint32_t>(from[0]) << 16 | static_cast<uint32_t>(from[1]) << 24;
+      float value;
+      std::memcpy(&value, &bits, sizeof value);
+      return value;
+    };
+    float sums[2] = {};
+    for (int64_t i = 0; i < 2 * groups; ++i) {
+      sums[i % 2] += number(row + 2 * i) * number(weights + i / 2 * kTileBytes + i % 2 * 2);
+    }
+    float sum;
+    std::memcpy(&sum, to, sizeof sum);
+    sum += sums[0] + sums[1];
+    std::memcpy(to, &sum, sizeof sum);
+  }
+
   TileShapes shapes_;
   uint8_t tiles_[kTiles][kTileHeight][kTileBytes] = {};
 };
 
 #if defined(__x86_64__)
-#define SACCADE_AMX \
-  __attribute__((target("amx-tile,amx-int8,avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
+#define SACCADE_AMX      \
+  __attribute__((target( \
+      "amx-tile,amx-int8,amx-bf16,avx512vnni,avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
 
 // The processor's own, for threads of a process that may use them (core/cpu.h). Written as assembly, because g++ 12's
 // intrinsics do not tell the compiler that a load reads memory.
@@ -105,9 +139,13 @@ class AmxTiles {
   SACCADE_INLINE void store(void* to, int64_t stride) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(stride), "i"(T) : "memory");
   }
-  template <int C, int A, int B>
+  template <TileNumbers kNumbers, int C, int A, int B>
   SACCADE_INLINE void add_product() {
-    asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
+    if constexpr (kNumbers == TileNumbers::kBytes) {
+      asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
+    } else {
+      asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
+    }
   }
 };
 #endif

@@ -9,6 +9,7 @@
 
 #include "saccade/nn/kernels/int8_packing.h"
 #include "saccade/nn/kernels/int8_product_kernels.h"
+#include "saccade/nn/linear/panel_work.h"
 
 namespace saccade::nn {
 namespace {
@@ -45,11 +46,11 @@ void sum_weights(const uint8_t* panel, int64_t groups, int32_t* sums) {
   task.weights = panel;
   task.sums = none;
   task.scales = scales;
-  task.bias = bias;
+  task.results.bias = bias;
   task.low = ones.data();
   task.rows = &row;
-  task.out = found;
-  task.out_stride = kPanelOutputs;
+  task.results.out = found;
+  task.results.out_stride = kPanelOutputs;
   int8_kernel().multiply(task, 0, 1);
   std::transform(found, found + kPanelOutputs, sums, [](float sum) { return static_cast<int32_t>(sum); });
 }
@@ -141,35 +142,25 @@ void Int8Linear::run(const Tensor& x, const Tensor& result, Activation activatio
         rows, grain, [&](int64_t first, int64_t last, int) { kernel.quantize(quantizing, first, last); });
   }
 
-  // A work item is a chunk of rows by some panels.
-  constexpr int64_t kProductsAtOnce = int64_t{1} << 22;
-  const Int8Chunks chunks(kernel, rows, row_bytes);
-  const int64_t panel_products = chunks.most_rows() * row_bytes * kPanelOutputs;
-  const int64_t threads = workspace == nullptr ? 1 : workspace->workers().size();
-  const int64_t fewest = std::min(panels_, (4 * threads + chunks.count() - 1) / chunks.count());
-  const int64_t shares = std::clamp(panels_ * panel_products / kProductsAtOnce, fewest, panels_);
-  for_items(workspace, chunks.count() * shares, [&](int64_t item, int) {
-    const int64_t chunk = item / shares;
-    const int64_t share = item % shares;
+  const RowChunks chunks(kernel.blocks, rows, row_bytes);
+  for_panels(workspace, chunks, row_bytes, panels_, [&](int64_t panel, int64_t first_row, int64_t last_row) {
+    const int64_t first = panel * kPanelOutputs;
     Int8PanelTask task;
     task.groups = groups_;
+    task.weights = weights_.data<uint8_t>() + first * row_bytes;
+    task.sums = sums_.data() + first;
+    task.scales = scales_.data() + first;
     task.low = quantizing.low;
     task.high = quantizing.high;
     task.rows = quantizing.rows;
-    task.activation = activation;
-    task.accumulate = accumulate;
-    task.halves = halves;
-    task.out_stride = out_;
-    for (int64_t panel = panels_ * share / shares; panel < panels_ * (share + 1) / shares; ++panel) {
-      const int64_t first = panel * kPanelOutputs;
-      task.weights = weights_.data<uint8_t>() + first * row_bytes;
-      task.sums = sums_.data() + first;
-      task.scales = scales_.data() + first;
-      task.bias = bias_.data() + first;
-      task.out = static_cast<std::byte*>(result.raw()) + first * dtype_size(result.dtype());
-      task.outputs = std::min(kPanelOutputs, out_ - first);
-      kernel.multiply(task, chunks.first(chunk), chunks.first(chunk + 1));
-    }
+    task.results = {.bias = bias_.data() + first,
+                    .activation = activation,
+                    .accumulate = accumulate,
+                    .halves = halves,
+                    .out = static_cast<std::byte*>(result.raw()) + first * dtype_size(result.dtype()),
+                    .out_stride = out_,
+                    .outputs = std::min(kPanelOutputs, out_ - first)};
+    kernel.multiply(task, first_row, last_row);
   });
 }
 

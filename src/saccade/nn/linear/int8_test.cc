@@ -187,7 +187,7 @@ void read_from(const Quantized& rows, const std::vector<uint8_t>& panel, const s
   task.weights = panel.data();
   task.sums = sums.data();
   task.scales = scales.data();
-  task.bias = bias.data();
+  task.results.bias = bias.data();
   task.low = rows.low.data();
   task.high = rows.high.data();
   task.rows = rows.rows.data();
@@ -225,19 +225,19 @@ TEST(Int8Kernels, PanelsAreTheSlowSums) {
       }
       Int8PanelTask task;
       read_from(quantized, panel, sums, scales, bias, task);
-      task.activation = kActivations[round % 6];
-      task.accumulate = round % 2 == 0;
-      task.halves = round % 4 == 3;
-      task.outputs = outputs;
-      task.out_stride = outputs + 3;
-      const Tensor out = random_tensor({rows, task.out_stride}, static_cast<uint32_t>(round))
-                             .to(task.halves ? DType::kBF16 : DType::kF32);
+      task.results.activation = kActivations[round % 6];
+      task.results.accumulate = round % 2 == 0;
+      task.results.halves = round % 4 == 3;
+      task.results.outputs = outputs;
+      task.results.out_stride = outputs + 3;
+      const Tensor out = random_tensor({rows, task.results.out_stride}, static_cast<uint32_t>(round))
+                             .to(task.results.halves ? DType::kBF16 : DType::kF32);
       const Tensor before = out.clone();
-      task.out = out.raw();
+      task.results.out = out.raw();
       const int64_t first = below(rows);
       kernel.multiply(task, first, rows);
       for (int64_t r = 0; r < rows; ++r) {
-        for (int64_t c = 0; c < task.out_stride; ++c) {
+        for (int64_t c = 0; c < task.results.out_stride; ++c) {
           if (r < first || c >= outputs) {
             EXPECT_EQ(out.at({r, c}), before.at({r, c})) << "written beside the results";
             continue;
@@ -252,9 +252,9 @@ TEST(Int8Kernels, PanelsAreTheSlowSums) {
           const double scale = static_cast<double>(quantized.rows[static_cast<size_t>(r)].scale) *
                                scales[static_cast<size_t>(c)];
           double expected = slow_activation(static_cast<double>(sum) * scale + bias[static_cast<size_t>(c)],
-                                            task.activation);
-          if (task.accumulate) expected += before.at({r, c});
-          const double rounding = task.halves ? 1.0 / 256 : 1e-6;
+                                            task.results.activation);
+          if (task.results.accumulate) expected += before.at({r, c});
+          const double rounding = task.results.halves ? 1.0 / 256 : 1e-6;
           EXPECT_NEAR(out.at({r, c}), expected, 2e-6 + rounding * std::abs(expected) + 1e-6 * sizes * scale)
               << kernel.name << ", round " << round << ", row " << r << ", output " << c;
         }
@@ -282,8 +282,8 @@ TEST(Int8Kernels, AllHaveTheSameSums) {
         std::vector<float> out(static_cast<size_t>(rows * kPanelOutputs));
         Int8PanelTask task;
         read_from(quantized, panel, sums, scales, bias, task);
-        task.out = out.data();
-        task.out_stride = kPanelOutputs;
+        task.results.out = out.data();
+        task.results.out_stride = kPanelOutputs;
         kernel.multiply(task, rows - count, rows);
         if (expected.empty()) expected = out;
         ASSERT_EQ(std::memcmp(out.data(), expected.data(), out.size() * sizeof(float)), 0)
@@ -335,34 +335,33 @@ TEST(Int8Kernels, DamagedOnesAreFound) {
 TEST(Int8Kernels, ChunksHaveWholeBlocks) {
   const Int8Kernels& tiles = emulated_int8_kernel();
   const Int8Kernels& portable = int8_kernels().back();
-  ASSERT_EQ(tiles.block_rows, 32);
+  ASSERT_EQ(tiles.blocks.rows, 32);
   for (const int64_t row_bytes : {4, 768, 3072, 4096, 65'536}) {
     for (int64_t rows = 1; rows < 20'000; rows += 1 + rows / 3) {
       for (const Int8Kernels& kernel : {tiles, portable}) {
-        const Int8Chunks chunks(kernel, rows, row_bytes);
+        const RowChunks chunks(kernel.blocks, rows, row_bytes);
         ASSERT_GE(chunks.count(), 1);
         EXPECT_EQ(chunks.first(0), 0);
         EXPECT_EQ(chunks.first(chunks.count()), rows);
         int64_t most = 0;
         for (int64_t chunk = 0; chunk < chunks.count(); ++chunk) {
-          EXPECT_EQ(chunks.first(chunk) % kernel.block_rows, 0);
+          EXPECT_EQ(chunks.first(chunk) % kernel.blocks.rows, 0);
           ASSERT_LT(chunks.first(chunk), chunks.first(chunk + 1)) << rows << " rows of " << row_bytes;
           most = std::max(most, chunks.first(chunk + 1) - chunks.first(chunk));
         }
         EXPECT_LE(most, chunks.most_rows());
-        EXPECT_LT((most - kernel.block_rows) * row_bytes, kernel.chunk_bytes);
+        EXPECT_LT((most - kernel.blocks.rows) * row_bytes, kernel.blocks.chunk_bytes);
       }
-      const Int8Chunks even(portable, rows, row_bytes);
+      const RowChunks even(portable.blocks, rows, row_bytes);
       for (int64_t chunk = 0; chunk < even.count(); ++chunk) {
         EXPECT_EQ(even.first(chunk), rows * chunk / even.count());
       }
     }
   }
   // 75 rows would be two whole blocks and 11 rows.
-  EXPECT_EQ(Int8Chunks(portable, 600, 3072).first(1), 75);
-  Int8Kernels small = tiles;
-  small.chunk_bytes = portable.chunk_bytes;
-  EXPECT_EQ(Int8Chunks(small, 600, 3072).first(1), 64);
+  EXPECT_EQ(RowChunks(portable.blocks, 600, 3072).first(1), 75);
+  const RowBlocks small = {tiles.blocks.rows, portable.blocks.chunk_bytes};
+  EXPECT_EQ(RowChunks(small, 600, 3072).first(1), 64);
 }
 
 // Multiplies a row of zeros by one panel, so the result is the bias. task: its output and how it is finished.
@@ -372,7 +371,7 @@ void multiply_nothing(const Int8Kernels& kernel, const std::vector<float>& bias,
   const std::vector<float> scales(kPanelOutputs, 1);
   const std::vector<int32_t> sums(kPanelOutputs, 4);
   read_from(nothing, panel, sums, scales, bias, task);
-  task.out_stride = kPanelOutputs;
+  task.results.out_stride = kPanelOutputs;
   kernel.multiply(task, 0, 1);
 }
 
@@ -386,8 +385,8 @@ TEST(Int8Kernels, ActivationsHoldOverTheirWholeRange) {
         for (float& value : bias) value = sign * std::abs(value);
         std::vector<float> out(kPanelOutputs);
         Int8PanelTask task;
-        task.activation = activation;
-        task.out = out.data();
+        task.results.activation = activation;
+        task.results.out = out.data();
         multiply_nothing(kernel, bias, task);
         for (size_t c = 0; c < kPanelOutputs; ++c) {
           const double expected = slow_activation(bias[c], activation);
@@ -476,8 +475,8 @@ TEST(Int8Kernels, NaNIsOneInHalvesToo) {
     for (size_t i = 0; i < std::size(bits); ++i) std::memcpy(&bias[i], &bits[i], sizeof bits[i]);
     const Tensor out = Tensor::zeros({1, kPanelOutputs}, DType::kBF16);
     Int8PanelTask task;
-    task.halves = true;
-    task.out = out.raw();
+    task.results.halves = true;
+    task.results.out = out.raw();
     multiply_nothing(kernel, bias, task);
     for (int64_t c = 0; c < kPanelOutputs; ++c) {
       EXPECT_EQ(std::isnan(out.at({0, c})), c < std::ssize(bits)) << kernel.name << ", output " << c;

@@ -11,6 +11,7 @@
 
 #include "saccade/nn/kernels/int8_product_kernels.h"
 #include "saccade/nn/kernels/repack.h"
+#include "saccade/nn/linear/bf16_linear.h"
 #include "saccade/nn/linear/int8_linear.h"
 #include "saccade/nn/linear/onednn.h"
 
@@ -105,7 +106,9 @@ struct PackedLinear::State {
   // rows, outputs, activation, result, accumulate
   using Key = std::tuple<int64_t, int64_t, Activation, DType, bool>;
   PrimitiveCache<Key, Product> products;
-  std::optional<Int8Linear> integers;  // in the place of all that
+  // One of these, or none, in the place of all that.
+  std::optional<Int8Linear> integers;
+  std::optional<Bf16Linear> tiles;
 
   // Bytes of a block's `weights`; 0 if blocks do not lie one behind the other, or if there is only one.
   int64_t block_bytes = 0;
@@ -196,6 +199,7 @@ struct PackedLinear::State {
     }
     const int64_t rows = x.numel() / in;
     if (rows == 0) return;
+    if (tiles) return tiles->run(x, result, activation, accumulate);
     Workspace* workspace = workspace_of({&x, &result});
     if (workspace == nullptr) {
       const OneDnnThreads alone(1);
@@ -268,6 +272,10 @@ PackedLinear::PackedLinear(const Tensor& weight, const Tensor& bias, DType dtype
     return;
   }
   state.dtype = dtype == DType::kI8 ? DType::kF32 : dtype;
+  if (const Bf16Kernel* kernel = bf16_kernel(); kernel != nullptr && state.dtype == DType::kBF16) {
+    state.tiles.emplace(*kernel, weight, bias, workspace);
+    return;
+  }
   state.bias = Tensor::zeros({blocks_of(state.out) * kBlock});
   if (bias.defined()) state.bias.slice(0, 0, state.out).copy_from(bias);
 
