@@ -19,7 +19,7 @@
 #include "saccade/model/device/device_name.h"
 #include "saccade/model/options/precision_names.h"
 #include "saccade/nn/exceptions.h"
-#include "saccade/nn/linear/product_speed.h"
+#include "saccade/nn/linear/packed_linear.h"
 #include "saccade/nn/versions.h"
 #include "saccade/version.h"
 
