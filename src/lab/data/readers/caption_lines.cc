@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lab/data/readers/reader.h"
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/csv.h"
 
 namespace saccade::lab::data {
@@ -46,7 +47,7 @@ Status read_token_splits(const fs::path& folder, std::unordered_map<std::string,
     note_file(list, dataset);
     const std::string of = split;
     const auto each = [&](int64_t number, std::string_view line) -> Status {
-      const auto [place, fresh] = splits.emplace(std::string(trim(line)), of);
+      const auto [place, fresh] = splits.emplace(std::string(trim_ascii(line)), of);
       if (fresh) return {};
       return fail(ErrorCode::kBadData, "line {}: {} was in split \"{}\" already", number, place->first,
                   place->second);
@@ -211,7 +212,7 @@ Status read_roco_file(const fs::path& path, const DatasetOptions& options, Datas
       }
       item.licence = origin->second.licence;
     }
-    add_caption(dataset, item, std::string(trim(line->caption)));
+    add_caption(dataset, item, std::string(trim_ascii(line->caption)));
     dataset.as<CaptionedImages>().items.push_back(std::move(item));
     return {};
   };

@@ -91,7 +91,6 @@ void note_file(const Candidate& file, Dataset& dataset);
 Status for_each_line(std::string_view text,
                      const std::function<Status(int64_t number, std::string_view line)>& line);
 
-std::string_view trim(std::string_view text);
 // Returns true if a comes before b with runs of digits as numbers: 2.tar before 10.tar.
 bool by_number(std::string_view a, std::string_view b);
 // Returns kBadData unless the text is UTF-8.

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "lab/data/readers/reader.h"
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/csv.h"
 
 namespace saccade::lab::data {
@@ -35,7 +36,7 @@ std::vector<std::string> header_of(const Candidate& candidate) {
   CsvReader table = open_table(candidate);
   const auto read = table.next(header);
   if (!read || !*read) header.clear();
-  for (std::string& name : header) name = std::string(trim(name));
+  for (std::string& name : header) name = std::string(trim_ascii(name));
   return header;
 }
 
@@ -104,17 +105,17 @@ Status choose_columns(const std::vector<std::string>& header, const DatasetOptio
 
 Status add_row(const std::vector<std::string>& fields, const Columns& columns, std::string split,
                RowCollector& rows, Dataset& dataset) {
-  const std::string image(trim(fields[columns.image]));
+  const std::string image(trim_ascii(fields[columns.image]));
   SACCADE_TRY(check_utf8(image, "the image's name"));
   if (is_web_address(image)) {
     dataset.exclude(kWebAddresses, image);
     return {};
   }
-  if (columns.split != kNone) split = std::string(trim(fields[columns.split]));
-  const std::string id = columns.id == kNone ? image : std::string(trim(fields[columns.id]));
+  if (columns.split != kNone) split = std::string(trim_ascii(fields[columns.split]));
+  const std::string id = columns.id == kNone ? image : std::string(trim_ascii(fields[columns.id]));
   SACCADE_ASSIGN(DatasetItem * item, rows.item(id, image, split));
-  if (columns.group != kNone) item->group = std::string(trim(fields[columns.group]));
-  return add_caption_field(dataset, *item, trim(fields[columns.caption]));
+  if (columns.group != kNone) item->group = std::string(trim_ascii(fields[columns.group]));
+  return add_caption_field(dataset, *item, trim_ascii(fields[columns.caption]));
 }
 
 // Reads the rows of one file; `columns` are the layout's roles for its header.
