@@ -176,7 +176,7 @@ bool is_roco_csv_file(const Candidate& candidate) {
 
 std::vector<Candidate> roco_csv_files(const Candidate& folder) {
   std::vector<Candidate> files;
-  for (const char* split : {"train", "validation", "test"}) {
+  for (const std::string_view split : kRocoSplits) {
     if (!folder.has(split)) continue;
     const auto inside = look_at(folder.path / split);
     if (!inside) continue;
@@ -193,11 +193,6 @@ bool is_roco_csv(const Candidate& candidate) {
   return candidate.folder ? !roco_csv_files(candidate).empty() : is_roco_csv_file(candidate);
 }
 
-std::string roco_csv_split(const fs::path& file) {
-  const std::string folder = fs::absolute(file).lexically_normal().parent_path().filename().string();
-  return folder == "train" || folder == "validation" || folder == "test" ? folder : "";
-}
-
 Result<Dataset> read_roco_csv(const Candidate& candidate, const DatasetOptions& options) {
   std::vector<Candidate> files = {candidate};
   if (candidate.folder) files = roco_csv_files(candidate);
@@ -207,9 +202,9 @@ Result<Dataset> read_roco_csv(const Candidate& candidate, const DatasetOptions& 
     Dataset part;
     RowCollector rows(part);
     const std::string name = file.path.filename().string();
-    SACCADE_TRY(
-        read_rows(file, roco_csv_columns(header_of(file)), roco_csv_split(file.path), options, rows, part)
-            .in(name));
+    SACCADE_TRY(read_rows(file, roco_csv_columns(header_of(file)), roco_split(file.path.parent_path()),
+                          options, rows, part)
+                    .in(name));
     const bool other = name.starts_with("non");
     const std::string hints[] = {other ? "non-radiology/images" : "radiology/images"};
     SACCADE_ASSIGN(part, finish(std::move(part), file.path.parent_path(), hints, options));
