@@ -134,7 +134,7 @@ class Encoder {
 
   // Facts about the model.
   [[nodiscard]] const EncoderInfo& info() const;
-  // Name for people: OWNER/NAME, or the folder's own.
+  // Display name: OWNER/NAME, the run folder's name for the result of a training, else the folder's own.
   [[nodiscard]] const std::string& name() const;
   // Folder that it was loaded from.
   [[nodiscard]] const std::filesystem::path& folder() const;

@@ -125,7 +125,7 @@ TEST_F(TrainHeadTest, OthersTakeItLikeAnyCheckpoint) {
     }
     return Json();
   };
-  EXPECT_EQ(r5("model"), set["results"][1]["i2t"]["r5"]["value"]);
+  EXPECT_EQ(r5("run"), set["results"][1]["i2t"]["r5"]["value"]);
   EXPECT_EQ(r5("starter"), set["results"][0]["i2t"]["r5"]["value"]);
 
   const Outcome conformed = run({"model", "conform", "run/model"});

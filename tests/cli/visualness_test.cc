@@ -115,9 +115,9 @@ TEST_F(Visualness, WhatIsTrainedIndexesSearchesMeasuresAndScores) {
     }
   }
   EXPECT_EQ(by_model["objects named (objects)"]["f1"]["value"], 1);
-  EXPECT_EQ(by_model["model"]["method"], "null image");
-  EXPECT_EQ(by_model["model-2"]["method"], "trained");
-  EXPECT_EQ(by_model["model-2"]["mrr"]["images"], 4);
+  EXPECT_EQ(by_model["base"]["method"], "null image");
+  EXPECT_EQ(by_model["run"]["method"], "trained");
+  EXPECT_EQ(by_model["run"]["mrr"]["images"], 4);
 
   const Outcome kept =
       run({"eval", "visualness", "--dataset", "data/test.jsonl", "-m", "run/model", "--resamples", "0"});

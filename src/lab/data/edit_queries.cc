@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "lab/data/readers/reader.h"
+#include "saccade/core/ascii.h"
 
 namespace saccade::lab {
 namespace {
@@ -113,7 +113,7 @@ EditCounts count_edits(const EditQueries& edits) {
   for (const EditQuery& query : edits.items) {
     counts.texts += std::ssize(query.texts);
     const bool empty =
-        std::ranges::all_of(query.texts, [](const auto& text) { return data::trim(text).empty(); });
+        std::ranges::all_of(query.texts, [](const auto& text) { return trim_ascii(text).empty(); });
     counts.empty_texts += empty ? 1 : 0;
     counts.paraphrased += query.paraphrases.empty() ? 0 : 1;
     counts.several_targets += query.targets.size() > 1 ? 1 : 0;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lab/data/readers/reader.h"
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
 
 namespace saccade::lab {
@@ -99,7 +100,7 @@ Status for_each_object(std::string_view text, const std::function<Status(int64_t
 std::string edit_text(std::span<const std::string> texts) {
   std::string said;
   for (const std::string& text : texts) {
-    const std::string_view plain = data::trim(text);
+    const std::string_view plain = trim_ascii(text);
     if (plain.empty()) continue;
     if (!said.empty()) said += ", and ";
     said += plain;

@@ -329,9 +329,8 @@ class Run {
       return;
     }
     const fs::path file = picture_place(job.key, answer->extension);
-    std::error_code error;
-    fs::create_directories((options_.folder / file).parent_path(), error);
-    const Status written = write_file_atomic(options_.folder / file, *picture);
+    Status written = make_folders((options_.folder / file).parent_path());
+    if (written) written = write_file_atomic(options_.folder / file, *picture);
     const std::lock_guard lock(mutex_);
     job.tried = true;
     if (!written) {

@@ -18,10 +18,13 @@ constexpr const char* kLockFile = "lock";
 constexpr const char* kDoing = "training into this run folder";
 
 // Returns "/datasets/0/sha256" -> value, for every value that is neither object nor array. A protocol's
-// description is for people and is not compared.
+// description and an encoder's name are for people and are not compared. An encoder has a fingerprint.
 Json leaves(const Json& json) {
   Json all = json.empty() ? Json::object() : json.flatten();
   all.erase("/held_out_protocol/description");
+  for (const char* encoder : {"/encoder", "/frozen", "/model/frozen"}) {
+    if (all.contains(fmt::format("{}/fingerprint", encoder))) all.erase(fmt::format("{}/name", encoder));
+  }
   return all;
 }
 

@@ -8,7 +8,7 @@
 #include "saccade/core/threads.h"
 #include "saccade/model/device/device_name.h"
 #include "saccade/nn/layers.h"
-#include "saccade/nn/linear/product_speed.h"
+#include "saccade/nn/linear/packed_linear.h"
 
 namespace saccade {
 

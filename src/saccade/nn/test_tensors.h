@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "saccade/nn/activation.h"
-#include "saccade/nn/linear/product_speed.h"
+#include "saccade/nn/linear/packed_linear.h"
 #include "saccade/nn/parameters.h"
 #include "saccade/nn/tensor.h"
 

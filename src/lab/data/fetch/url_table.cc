@@ -16,6 +16,7 @@
 #include "lab/data/readers/parquet_format.h"
 #include "lab/data/readers/piece_file.h"
 #include "lab/data/readers/reader.h"
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/csv.h"
 
 namespace saccade::lab::data {
@@ -121,20 +122,20 @@ std::string valid(std::string_view text, std::string_view column, UrlRow& row) {
 }
 
 void set_url(std::string_view text, std::string_view column, UrlRow& row) {
-  row.url = valid(trim(text), column, row);
+  row.url = valid(trim_ascii(text), column, row);
   if (row.url.empty()) set_problem(row, fmt::format("column \"{}\" is empty", column));
 }
 
 // Adds a cell's caption, or several if it is a JSON array of strings.
 void add_captions(std::string_view text, std::string_view column, UrlRow& row) {
-  const std::string cell = valid(trim(text), column, row);
+  const std::string cell = valid(trim_ascii(text), column, row);
   if (cell.empty()) return;
   if (cell.starts_with('[')) {
     const auto list = parse_json(cell);
     if (list && list->is_array() &&
         std::all_of(list->begin(), list->end(), [](const Json& each) { return each.is_string(); })) {
       for (const Json& each : *list) {
-        std::string caption(trim(each.get_ref<const std::string&>()));
+        std::string caption(trim_ascii(each.get_ref<const std::string&>()));
         if (!caption.empty()) row.captions.push_back(std::move(caption));
       }
       return;
@@ -154,7 +155,7 @@ class CsvUrls final : public UrlTable {
       SACCADE_ASSIGN(const bool any, reader_.next(names_));
       if (!any) return fail(ErrorCode::kBadData, "an empty table");
       for (std::string& name : names_) {
-        name = std::string(trim(name));
+        name = std::string(trim_ascii(name));
         SACCADE_TRY(check_utf8(name, "the header"));
       }
     }
@@ -172,7 +173,7 @@ class CsvUrls final : public UrlTable {
     row = {};
     set_url(field(chosen_.url), name(chosen_.url), row);
     if (chosen_.caption >= 0) add_captions(field(chosen_.caption), name(chosen_.caption), row);
-    if (chosen_.id >= 0) row.id = valid(trim(field(chosen_.id)), name(chosen_.id), row);
+    if (chosen_.id >= 0) row.id = valid(trim_ascii(field(chosen_.id)), name(chosen_.id), row);
     for (const int kept : chosen_.kept) row.kept[name(kept)] = valid(field(kept), name(kept), row);
     return true;
   }
@@ -247,7 +248,7 @@ class JsonUrls final : public UrlTable {
     while (!rest_.empty()) {
       ++line_;
       const size_t end = rest_.find('\n');
-      const std::string_view text = trim(rest_.substr(0, end));
+      const std::string_view text = trim_ascii(rest_.substr(0, end));
       rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
       if (text.empty()) continue;
       SACCADE_ASSIGN(Json json, parse_json(text).in(fmt::format("line {}", line_)));

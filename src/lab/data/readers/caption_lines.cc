@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lab/data/readers/reader.h"
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/csv.h"
 
 namespace saccade::lab::data {
@@ -46,7 +47,7 @@ Status read_token_splits(const fs::path& folder, std::unordered_map<std::string,
     note_file(list, dataset);
     const std::string of = split;
     const auto each = [&](int64_t number, std::string_view line) -> Status {
-      const auto [place, fresh] = splits.emplace(std::string(trim(line)), of);
+      const auto [place, fresh] = splits.emplace(std::string(trim_ascii(line)), of);
       if (fresh) return {};
       return fail(ErrorCode::kBadData, "line {}: {} was in split \"{}\" already", number, place->first,
                   place->second);
@@ -97,7 +98,6 @@ Result<Dataset> read_tokens(const Candidate& candidate, const DatasetOptions& op
 // SPLIT is train, validation or test. Each split has a folder non-radiology too, which is read only if it is
 // named.
 
-constexpr std::string_view kRocoSplits[] = {"train", "validation", "test"};
 constexpr const char* kRocoCaptions = "captions.txt";
 constexpr const char* kRocoLicences = "licences.txt";
 
@@ -148,10 +148,9 @@ bool is_roco(const Candidate& candidate) {
   });
 }
 
-std::string roco_split(const fs::path& captions) {
-  const std::string name =
-      fs::absolute(captions).lexically_normal().parent_path().parent_path().filename().string();
-  return std::ranges::find(kRocoSplits, name) == std::end(kRocoSplits) ? "" : name;
+// Returns the split of a captions file, by the folder above its own.
+std::string split_above(const fs::path& captions) {
+  return roco_split(captions.parent_path() / "..");
 }
 
 struct RocoOrigin {
@@ -190,7 +189,7 @@ Status read_roco_origins(const fs::path& folder, std::unordered_map<std::string,
 Status read_roco_file(const fs::path& path, const DatasetOptions& options, Dataset& dataset) {
   const fs::path folder = path.parent_path();
   const fs::path images = options.images.empty() ? folder / "images" : options.images;
-  const std::string split = roco_split(path);
+  const std::string split = split_above(path);
   SACCADE_ASSIGN(const Candidate file, look_at(path));
   note_file(file, dataset);
   std::unordered_map<std::string, RocoOrigin> origins;
@@ -211,7 +210,7 @@ Status read_roco_file(const fs::path& path, const DatasetOptions& options, Datas
       }
       item.licence = origin->second.licence;
     }
-    add_caption(dataset, item, std::string(trim(line->caption)));
+    add_caption(dataset, item, std::string(trim_ascii(line->caption)));
     dataset.as<CaptionedImages>().items.push_back(std::move(item));
     return {};
   };
@@ -224,13 +223,18 @@ Result<Dataset> read_roco(const Candidate& candidate, const DatasetOptions& opti
   Dataset dataset;
   for (const fs::path& file : files) {
     Status part = read_roco_file(file, options, dataset);
-    SACCADE_TRY(files.size() > 1 ? std::move(part).in(roco_split(file)) : std::move(part));
+    SACCADE_TRY(files.size() > 1 ? std::move(part).in(split_above(file)) : std::move(part));
   }
   drop_uncaptioned(dataset);
   return dataset;
 }
 
 }  // namespace
+
+std::string roco_split(const fs::path& folder) {
+  const std::string name = fs::absolute(folder / ".").lexically_normal().parent_path().filename().string();
+  return std::ranges::find(kRocoSplits, name) == std::end(kRocoSplits) ? "" : name;
+}
 
 const Reader kFlickrToken = {"flickr_token",
                              "Flickr8k's and Flickr30k's token files: NAME#NUMBER, tab, caption",

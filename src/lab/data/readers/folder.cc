@@ -4,6 +4,7 @@
 #include <set>
 
 #include "lab/data/readers/reader.h"
+#include "saccade/core/ascii.h"
 #include "saccade/image/image_codec.h"
 
 namespace saccade::lab::data {
@@ -101,7 +102,7 @@ Result<Dataset> read_urban1k(const Candidate& candidate, const DatasetOptions& o
       used.insert(text);
       SACCADE_ASSIGN(const std::string content, read_file(captions.path / text, kMaxText));
       SACCADE_TRY(check_utf8(content, text));
-      add_caption(dataset, item, std::string(trim(content)));
+      add_caption(dataset, item, std::string(trim_ascii(content)));
     }
     dataset.as<CaptionedImages>().items.push_back(std::move(item));
   }

@@ -7,6 +7,7 @@
 #include "lab/data/edit_queries.h"
 #include "lab/data/readers/parquet_image.h"
 #include "lab/data/readers/reader.h"
+#include "saccade/core/ascii.h"
 #include "saccade/core/json.h"
 
 namespace saccade::lab {
@@ -146,7 +147,7 @@ Status parse_ratings(const Json& json, std::vector<double>& ratings) {
 Result<RatedText> parse_rated(const Json& json, const fs::path& folder, int64_t number) {
   RatedText item;
   SACCADE_ASSIGN(item.text, json_field<std::string>(json, "text"));
-  if (data::trim(item.text).empty()) return fail(ErrorCode::kBadData, "\"text\" is empty");
+  if (trim_ascii(item.text).empty()) return fail(ErrorCode::kBadData, "\"text\" is empty");
   if (item.text.size() > kLongestText) {
     return fail(ErrorCode::kLimit, "\"text\" has {} bytes, at most {}: a text is a sentence or a few",
                 item.text.size(), kLongestText);

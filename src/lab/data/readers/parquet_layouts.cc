@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "lab/data/readers/parquet_rows.h"
+#include "saccade/core/ascii.h"
 
 namespace saccade::lab::data {
 namespace {
@@ -88,11 +89,11 @@ Status add_entry(const ParquetRow& row, Side& side) {
   entry.id = *row.texts[0];
   entry.image = row.images[0];
   const std::string text = row.texts[1].value_or("");
-  if (entry.image && !trim(text).empty()) {
+  if (entry.image && !trim_ascii(text).empty()) {
     return fail(ErrorCode::kUnsupported, "id \"{}\" has an image and a text: only one of them is read",
                 entry.id);
   }
-  if (!entry.image && trim(text).empty()) {
+  if (!entry.image && trim_ascii(text).empty()) {
     return fail(ErrorCode::kBadData, "id \"{}\" has neither an image nor a text", entry.id);
   }
   if (!entry.image) entry.text = text;

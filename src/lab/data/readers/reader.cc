@@ -163,10 +163,6 @@ Status for_each_line(std::string_view text, const std::function<Status(int64_t, 
   return {};
 }
 
-std::string_view trim(std::string_view text) {
-  return trim_ascii(text, " \t\r\n");
-}
-
 bool by_number(std::string_view a, std::string_view b) {
   size_t i = 0;
   size_t j = 0;
@@ -198,7 +194,7 @@ Status check_utf8(std::string_view text, std::string_view what) {
 }
 
 void add_caption(Dataset& dataset, DatasetItem& item, std::string caption) {
-  if (trim(caption).empty()) {
+  if (trim_ascii(caption).empty()) {
     dataset.exclude("empty captions", item.id);
   } else {
     item.captions.push_back(std::move(caption));
@@ -229,7 +225,7 @@ Status add_caption_field(Dataset& dataset, DatasetItem& item, std::string_view f
 Status add_caption_lines(std::string_view text, DatasetItem& item) {
   SACCADE_TRY(check_utf8(text, "its text"));
   return for_each_line(text, [&](int64_t, std::string_view line) -> Status {
-    item.captions.emplace_back(trim(line));
+    item.captions.emplace_back(trim_ascii(line));
     return {};
   });
 }

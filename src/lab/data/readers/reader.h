@@ -91,11 +91,15 @@ void note_file(const Candidate& file, Dataset& dataset);
 Status for_each_line(std::string_view text,
                      const std::function<Status(int64_t number, std::string_view line)>& line);
 
-std::string_view trim(std::string_view text);
 // Returns true if a comes before b with runs of digits as numbers: 2.tar before 10.tar.
 bool by_number(std::string_view a, std::string_view b);
 // Returns kBadData unless the text is UTF-8.
 Status check_utf8(std::string_view text, std::string_view what);
+
+// ROCO's splits, which are its folders.
+inline constexpr std::string_view kRocoSplits[] = {"train", "validation", "test"};
+// Returns the name of a folder if it is a split of ROCO, else an empty one.
+std::string roco_split(const std::filesystem::path& folder);
 
 // Normalizes a column's name for comparison: lower-case, without spaces, '_', '-' and characters that tools
 // add around it.

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "lab/data/readers/reader.h"
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/csv.h"
 
 namespace saccade::lab::data {
@@ -35,7 +36,7 @@ std::vector<std::string> header_of(const Candidate& candidate) {
   CsvReader table = open_table(candidate);
   const auto read = table.next(header);
   if (!read || !*read) header.clear();
-  for (std::string& name : header) name = std::string(trim(name));
+  for (std::string& name : header) name = std::string(trim_ascii(name));
   return header;
 }
 
@@ -104,17 +105,17 @@ Status choose_columns(const std::vector<std::string>& header, const DatasetOptio
 
 Status add_row(const std::vector<std::string>& fields, const Columns& columns, std::string split,
                RowCollector& rows, Dataset& dataset) {
-  const std::string image(trim(fields[columns.image]));
+  const std::string image(trim_ascii(fields[columns.image]));
   SACCADE_TRY(check_utf8(image, "the image's name"));
   if (is_web_address(image)) {
     dataset.exclude(kWebAddresses, image);
     return {};
   }
-  if (columns.split != kNone) split = std::string(trim(fields[columns.split]));
-  const std::string id = columns.id == kNone ? image : std::string(trim(fields[columns.id]));
+  if (columns.split != kNone) split = std::string(trim_ascii(fields[columns.split]));
+  const std::string id = columns.id == kNone ? image : std::string(trim_ascii(fields[columns.id]));
   SACCADE_ASSIGN(DatasetItem * item, rows.item(id, image, split));
-  if (columns.group != kNone) item->group = std::string(trim(fields[columns.group]));
-  return add_caption_field(dataset, *item, trim(fields[columns.caption]));
+  if (columns.group != kNone) item->group = std::string(trim_ascii(fields[columns.group]));
+  return add_caption_field(dataset, *item, trim_ascii(fields[columns.caption]));
 }
 
 // Reads the rows of one file; `columns` are the layout's roles for its header.
@@ -175,7 +176,7 @@ bool is_roco_csv_file(const Candidate& candidate) {
 
 std::vector<Candidate> roco_csv_files(const Candidate& folder) {
   std::vector<Candidate> files;
-  for (const char* split : {"train", "validation", "test"}) {
+  for (const std::string_view split : kRocoSplits) {
     if (!folder.has(split)) continue;
     const auto inside = look_at(folder.path / split);
     if (!inside) continue;
@@ -192,11 +193,6 @@ bool is_roco_csv(const Candidate& candidate) {
   return candidate.folder ? !roco_csv_files(candidate).empty() : is_roco_csv_file(candidate);
 }
 
-std::string roco_csv_split(const fs::path& file) {
-  const std::string folder = fs::absolute(file).lexically_normal().parent_path().filename().string();
-  return folder == "train" || folder == "validation" || folder == "test" ? folder : "";
-}
-
 Result<Dataset> read_roco_csv(const Candidate& candidate, const DatasetOptions& options) {
   std::vector<Candidate> files = {candidate};
   if (candidate.folder) files = roco_csv_files(candidate);
@@ -206,9 +202,9 @@ Result<Dataset> read_roco_csv(const Candidate& candidate, const DatasetOptions& 
     Dataset part;
     RowCollector rows(part);
     const std::string name = file.path.filename().string();
-    SACCADE_TRY(
-        read_rows(file, roco_csv_columns(header_of(file)), roco_csv_split(file.path), options, rows, part)
-            .in(name));
+    SACCADE_TRY(read_rows(file, roco_csv_columns(header_of(file)), roco_split(file.path.parent_path()),
+                          options, rows, part)
+                    .in(name));
     const bool other = name.starts_with("non");
     const std::string hints[] = {other ? "non-radiology/images" : "radiology/images"};
     SACCADE_ASSIGN(part, finish(std::move(part), file.path.parent_path(), hints, options));

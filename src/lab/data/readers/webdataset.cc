@@ -7,6 +7,7 @@
 #include "lab/data/readers/piece_file.h"
 #include "lab/data/readers/reader.h"
 #include "lab/data/readers/tar.h"
+#include "saccade/core/ascii.h"
 #include "saccade/image/image_codec.h"
 
 namespace saccade::lab::data {
@@ -54,8 +55,8 @@ Status list_shards(const Candidate& folder, const std::string& split, std::vecto
   }
   if (!folder.has("nshards.txt")) return {};
   SACCADE_ASSIGN(const std::string text, read_file(folder.path / "nshards.txt", 1000));
-  if (trim(text) != std::to_string(count)) {
-    return fail(ErrorCode::kBadData, "nshards.txt says {} shards, {} are there", trim(text), count);
+  if (trim_ascii(text) != std::to_string(count)) {
+    return fail(ErrorCode::kBadData, "nshards.txt says {} shards, {} are there", trim_ascii(text), count);
   }
   return {};
 }
@@ -86,7 +87,7 @@ Result<std::vector<std::string>> read_class_names(const Candidate& candidate) {
     SACCADE_ASSIGN(const std::string text, read_file(path, kMaxText));
     SACCADE_TRY(check_utf8(text, path.string()));
     SACCADE_TRY(for_each_line(text, [&](int64_t, std::string_view line) -> Status {
-      names.emplace_back(trim(line));
+      names.emplace_back(trim_ascii(line));
       return {};
     }));
     break;
@@ -166,7 +167,7 @@ Status json_captions(std::string_view text, DatasetItem& item, Dataset& dataset)
 }
 
 Status class_caption(std::string_view text, const std::vector<std::string>& classes, DatasetItem& item) {
-  const std::string number(trim(text));
+  const std::string number(trim_ascii(text));
   if (number.empty() || number.size() > 9 || number.find_first_not_of("0123456789") != std::string::npos) {
     return fail(ErrorCode::kBadData, "class \"{}\" is no number", number.substr(0, 40));
   }

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "lab/data/edit_queries.h"
-#include "lab/data/readers/reader.h"
 #include "saccade/core/ascii.h"
 
 namespace saccade::lab {
@@ -225,7 +224,7 @@ class TaskMaker {
 
   void add_asked(int64_t query, int64_t wording, std::vector<std::vector<std::string>> said) {
     for (std::vector<std::string>& texts : said) {
-      task_.empty_texts += data::trim(texts.front()).empty() ? 1 : 0;
+      task_.empty_texts += trim_ascii(texts.front()).empty() ? 1 : 0;
       task_.asked.push_back({query, wording, std::move(texts)});
     }
   }
@@ -248,7 +247,7 @@ std::vector<std::vector<std::string>> said_texts(std::span<const std::string> te
                                                  const ComposedProtocol& protocol) {
   std::vector<std::string> parts;
   for (const std::string& text : texts) {
-    if (!data::trim(text).empty()) parts.emplace_back(data::trim(text));
+    if (!trim_ascii(text).empty()) parts.emplace_back(trim_ascii(text));
   }
   std::vector<std::vector<std::string>> said = join(std::move(parts), protocol.join);
   if (protocol.concepts == SharedConcept::kAlone || shared_concept.empty()) return said;
@@ -259,7 +258,7 @@ std::vector<std::vector<std::string>> said_texts(std::span<const std::string> te
 }
 
 std::string as_sentence(std::string_view text) {
-  return capitalized(stripped(data::trim(text)));
+  return capitalized(stripped(trim_ascii(text)));
 }
 
 bool ComposedTask::has_targets() const {

@@ -11,6 +11,7 @@
 #include "saccade/core/ascii.h"
 #include "saccade/core/files/file_lock.h"
 #include "saccade/core/hash.h"
+#include "saccade/model/checkpoints/locate.h"
 #include "saccade/model/device/off_device.h"
 #include "saccade/model/options/precision_names.h"
 
@@ -281,10 +282,9 @@ Result<StudyWork> plan_study(const StudyOptions& options, const CheckpointSource
     SACCADE_ASSIGN(const fs::path folder, checkpoints.find(given));
     for (const Precision precision : options.precisions) {
       StudyModel model{.checkpoint = given,
-                       .name = fs::absolute(folder).lexically_normal().filename().string(),
+                       .name = checkpoint_name(folder),
                        .precision = std::string(enum_name(precision)),
                        .fingerprint = fingerprint};
-      if (model.name.empty()) model.name = given;
       model.folder = folder_name(model);
       SACCADE_TRY(find_off_device(options.parts.front(), folder, precision, model));
       const auto same = [&](const StudyModel& one) {
@@ -293,7 +293,10 @@ Result<StudyWork> plan_study(const StudyOptions& options, const CheckpointSource
       if (std::ranges::any_of(plan.models, same)) continue;  // the same weights are measured once
       if (there) {
         const auto found = std::ranges::find_if(there->models, same);
-        if (found != there->models.end()) model.rates = found->rates;
+        if (found != there->models.end()) {
+          model.rates = found->rates;
+          model.folder = found->folder;
+        }
       }
       plan.models.push_back(std::move(model));
     }

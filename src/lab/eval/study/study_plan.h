@@ -58,7 +58,7 @@ struct StudyRates {
 
 struct StudyModel {
   std::string checkpoint;  // as given
-  std::string name;        // of the checkpoint's folder
+  std::string name;        // display name (checkpoint_name)
   std::string precision;
   std::string fingerprint;
   std::string folder = {};  // relative to the study's

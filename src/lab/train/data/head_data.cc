@@ -183,39 +183,25 @@ Status spool_texts(EncoderBackend& encoder, const TextFunction& function,
 
 }  // namespace
 
-PendingFile::PendingFile(fs::path path) : path_(std::move(path)), temporary_(path_) {
-  temporary_ += fmt::format(".tmp-{}-0", ::getpid());
-  std::error_code ignored;
-  for (fs::path folder = path_.parent_path(); !folder.empty() && !fs::exists(folder, ignored);
-       folder = folder.parent_path()) {
-    made_.push_back(folder);
-  }
-  fs::create_directories(path_.parent_path(), ignored);
-}
-
-PendingFile::PendingFile(PendingFile&& other) noexcept {
-  *this = std::move(other);
+Result<PendingFile> PendingFile::at(const fs::path& path) {
+  PendingFile file;
+  SACCADE_ASSIGN(file.folders_, MadeFolders::make(path.parent_path()));
+  file.path_ = path;
+  file.temporary_ = fs::path(path) += fmt::format(".tmp-{}-0", ::getpid());
+  return file;
 }
 
 PendingFile& PendingFile::operator=(PendingFile&& other) noexcept {
-  if (this == &other) return *this;
-  discard();
-  path_ = std::exchange(other.path_, {});
-  temporary_ = std::exchange(other.temporary_, {});
-  made_ = std::exchange(other.made_, {});
+  std::swap(folders_, other.folders_);
+  std::swap(path_, other.path_);
+  std::swap(temporary_, other.temporary_);
   return *this;
 }
 
 PendingFile::~PendingFile() {
-  discard();
-}
-
-void PendingFile::discard() {
   if (path_.empty()) return;
   std::error_code ignored;
   fs::remove(temporary_, ignored);
-  for (const fs::path& folder : made_) fs::remove(folder, ignored);  // folders that are not empty stay
-  path_.clear();
 }
 
 Status PendingFile::keep() {
@@ -246,7 +232,7 @@ Result<BuiltFeatures> build_features(EncoderBackend& encoder, const HeadInput& i
     }
   }
 
-  built.file = PendingFile(path);
+  SACCADE_ASSIGN(built.file, PendingFile::at(path));
   fs::path beside = built.file.temporary();
   SACCADE_ASSIGN(Spool images, Spool::open(fs::path(beside) += "-images"));
   SACCADE_ASSIGN(Spool texts, Spool::open(fs::path(beside) += "-texts"));

@@ -8,11 +8,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lab/eval/evaluation.h"
 #include "lab/eval/retrieval/retrieval_figures.h"
 #include "lab/eval/rows/embed.h"
+#include "lab/eval/run/run_folder.h"
 #include "lab/train/data/feature_file.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
@@ -27,8 +29,9 @@ namespace saccade::lab {
 class PendingFile {
  public:
   PendingFile() = default;
-  explicit PendingFile(std::filesystem::path path);
-  PendingFile(PendingFile&& other) noexcept;
+  // Makes the file's folder; kIo if it cannot be made.
+  static Result<PendingFile> at(const std::filesystem::path& path);
+  PendingFile(PendingFile&& other) noexcept { *this = std::move(other); }
   PendingFile& operator=(PendingFile&& other) noexcept;
   ~PendingFile();
 
@@ -37,10 +40,9 @@ class PendingFile {
   Status keep();
 
  private:
-  void discard();
-  std::filesystem::path path_;
+  MadeFolders folders_;         // removed after the file
+  std::filesystem::path path_;  // empty: there is no temporary file
   std::filesystem::path temporary_;
-  std::vector<std::filesystem::path> made_;
 };
 
 // Images and texts whose features are requested. Text t belongs to image text_image[t].

@@ -137,8 +137,7 @@ Result<PictureStore> PictureStore::build(std::span<const DatasetItem> items, int
 
 Status PictureStore::keep() const {
   if (file_to_keep_.empty()) return {};
-  std::error_code ignored;
-  fs::create_directories(file_to_keep_.parent_path(), ignored);
+  SACCADE_TRY(make_folders(file_to_keep_.parent_path()));
   SACCADE_ASSIGN(AtomicFile out, AtomicFile::create(file_to_keep_));
   SACCADE_TRY(out.write(std::as_bytes(bytes())));
   return out.commit();

@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lab/train/recipes/train_inversion.h"
 #include "lab/train/tasks/inversion_task.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/rows.h"

@@ -666,6 +666,13 @@ TEST_F(HeadOnEncoder, ItsCheckpointIsAnEncoderAndConforms) {
   EXPECT_EQ(again->outcome, report->outcome);
   (void)written;
 
+  // A training goes on with the same encoder under another name.
+  Json description = read_json(given.run / "run.json").value();
+  ASSERT_EQ(description["frozen"]["name"], "starter");
+  description["frozen"]["name"] = "model";
+  ASSERT_TRUE(write_file_atomic(given.run / "run.json", dump_json(description, 2)));
+  EXPECT_TRUE(train_head(given, {}, {}));
+
   // An image replaced under its name counts as other data, and the refusal leaves everything unchanged.
   const std::string before = read(given.run / "run.json");
   fs::copy_file(data_.folder() / "red-bar-0.png", data_.folder() / "blue-post-0.png",

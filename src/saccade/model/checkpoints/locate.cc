@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "saccade/core/files/installed.h"
+#include "saccade/core/json.h"
 #include "saccade/hub/cache.h"
 #include "saccade/hub/select.h"
 #include "saccade/hub/settings.h"
@@ -30,6 +31,14 @@ Result<fs::path> shipped_checkpoint(const char* name, const char* variable, cons
   }
   return fail(ErrorCode::kNotFound, "no {}, neither in {} nor in {}: {}", name, places.front().string(),
               places.back().string(), otherwise);
+}
+
+// Returns true for a folder of `saccade train`, by the kind in its run.json.
+bool is_training(const fs::path& folder) {
+  const auto run = read_json(folder / "run.json");
+  if (!run) return false;
+  const auto kind = json_field<std::string>(*run, "kind");
+  return kind && kind->starts_with("train ");
 }
 
 }  // namespace
@@ -108,8 +117,13 @@ Result<std::vector<fs::path>> checkpoints_in(const fs::path& folder) {
 }
 
 std::string checkpoint_name(const fs::path& folder) {
-  const auto model = hub::model_of_snapshot(folder);
-  return model ? model->repository() : folder.filename().string();
+  std::error_code error;
+  fs::path named = fs::absolute(folder, error).lexically_normal();
+  if (error) named = folder;
+  if (!named.has_filename()) named = named.parent_path();
+  if (const auto model = hub::model_of_snapshot(named)) return model->repository();
+  if (named.filename() == "model" && is_training(named.parent_path())) named = named.parent_path();
+  return named.filename().string();
 }
 
 Result<LoadedEncoder> load_checkpoint(const std::string& named, const BackendOptions& options) {

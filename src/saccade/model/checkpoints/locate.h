@@ -42,8 +42,8 @@ Result<std::vector<std::filesystem::path>> checkpoints_in(const std::filesystem:
 Result<std::filesystem::path> checkpoint_of(const CheckpointId& made_with,
                                             const std::filesystem::path& given);
 
-// Returns the display name of the checkpoint in a folder: OWNER/NAME if it is in a hub's cache, else the
-// folder's own name.
+// Returns the display name of the checkpoint in a folder. It is OWNER/NAME in a hub's cache, and the run folder's
+// name for the result of a training (RUN/model). Other checkpoints have the name of their folder.
 std::string checkpoint_name(const std::filesystem::path& folder);
 
 struct LoadedEncoder {

@@ -58,6 +58,32 @@ TEST(Locate, NamesOfTheHubsCacheAndFolders) {
   EXPECT_NE(torn.error().message.find("saccade model pull owner/tiny"), std::string::npos);
 }
 
+// All trainings write RUN/model. The run folder's name tells them apart.
+TEST(Locate, TheResultOfATrainingHasItsRunsName) {
+  const test::TestFolder folder;
+  fs::create_directories(folder / "runs/blue/model");
+  (void)folder.write("runs/blue/run.json", R"({"kind": "train dual"})");
+  for (const char* given :
+       {"runs/blue/model", "runs/blue/model/", "runs/blue/model/.", "runs/blue/./model//"})
+    EXPECT_EQ(checkpoint_name(folder / given), "blue") << given;
+  const fs::path before = fs::current_path();
+  fs::current_path(folder / "runs/blue");
+  EXPECT_EQ(checkpoint_name("model"), "blue");
+  EXPECT_EQ(checkpoint_name("model/"), "blue");
+  EXPECT_EQ(checkpoint_name("."), "blue");
+  fs::current_path(folder / "runs/blue/model");
+  EXPECT_EQ(checkpoint_name("."), "blue");
+  fs::current_path(before);
+
+  EXPECT_EQ(checkpoint_name(folder / "runs/blue/best"), "best");
+  for (const char* other : {R"({"kind": "retrieval"})", R"({"kind": 3})", "[]", "{"}) {
+    (void)folder.write("runs/blue/run.json", other);
+    EXPECT_EQ(checkpoint_name(folder / "runs/blue/model"), "model") << other;
+  }
+  fs::remove(folder / "runs/blue/run.json");
+  EXPECT_EQ(checkpoint_name(folder / "runs/blue/model/"), "model");
+}
+
 TEST(Locate, TheCheckpointACollectionWasMadeWith) {
   const Cache cache("clip-gelu");
   const test::TestFolder gone;

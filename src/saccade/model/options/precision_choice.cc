@@ -19,7 +19,7 @@
 #include "saccade/model/device/device_name.h"
 #include "saccade/model/options/precision_names.h"
 #include "saccade/nn/exceptions.h"
-#include "saccade/nn/linear/product_speed.h"
+#include "saccade/nn/linear/packed_linear.h"
 #include "saccade/nn/versions.h"
 #include "saccade/version.h"
 
@@ -98,20 +98,29 @@ Result<PrecisionChoice> measure(const fs::path& checkpoint, const BackendOptions
   SACCADE_ASSIGN(const BundledInputs inputs, bundled_inputs(*reference, kInputs));
   choice.images = inputs.pixels.rows();
   choice.texts = std::ssize(inputs.texts);
+  // The candidate loaded last is kept beside the reference, since it is compared next if it is the fastest.
+  std::unique_ptr<EncoderBackend> candidate;
+  Precision loaded = Precision::kFp32;
+  const auto encoder_in = [&](Precision precision) -> Result<EncoderBackend*> {
+    if (precision == Precision::kFp32) return reference.get();
+    if (precision != loaded) {
+      candidate.reset();
+      SACCADE_ASSIGN(candidate, load(precision));
+      loaded = precision;
+    }
+    return candidate.get();
+  };
   for (const EnumName<Precision>& entry : kPrecisionNames) {
     if (entry.value == Precision::kBf16 && !bf16) continue;
-    std::unique_ptr<EncoderBackend> candidate;
-    if (entry.value != Precision::kFp32) {
-      SACCADE_ASSIGN(candidate, load(entry.value));
-    }
-    SACCADE_ASSIGN(const double seconds, seconds_of(candidate ? *candidate : *reference, inputs));
+    SACCADE_ASSIGN(EncoderBackend* const encoder, encoder_in(entry.value));
+    SACCADE_ASSIGN(const double seconds, seconds_of(*encoder, inputs));
     choice.speeds.push_back({entry.value, seconds});
   }
   std::ranges::stable_sort(choice.speeds, std::ranges::less(), &PrecisionSpeed::seconds);
   for (const PrecisionSpeed& speed : choice.speeds) {
     choice.taken = speed.precision;
     if (speed.precision == Precision::kFp32) break;
-    SACCADE_ASSIGN(const std::unique_ptr<EncoderBackend> encoder, load(speed.precision));
+    SACCADE_ASSIGN(EncoderBackend* const encoder, encoder_in(speed.precision));
     SACCADE_ASSIGN(const PrecisionReceipt receipt, bundled_receipt(*encoder, *reference));
     choice.receipts.push_back(receipt);
     if (keeps_rows(receipt)) break;

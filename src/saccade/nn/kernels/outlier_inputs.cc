@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "saccade/nn/linear/product_speed.h"
+#include "saccade/nn/linear/packed_linear.h"
 #include "saccade/nn/parameters.h"
 
 namespace saccade::nn {

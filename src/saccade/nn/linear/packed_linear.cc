@@ -318,4 +318,14 @@ void PackedLinear::add_to(const Tensor& sum, const Tensor& x) const {
   state_->run(x, sum, Activation::kNone, true);
 }
 
+bool multiplies(DType dtype) {
+  if (dtype != DType::kBF16) return true;
+  try {
+    (void)PackedLinear(Tensor::zeros({64, 64}), {}, dtype);
+    return true;
+  } catch (const dnnl::error&) {
+    return false;
+  }
+}
+
 }  // namespace saccade::nn

@@ -38,4 +38,8 @@ class PackedLinear {
   std::unique_ptr<State> state_;
 };
 
+// Returns true if this processor supports products in `dtype`. bfloat16 requires AVX-512 or a later
+// instruction set.
+bool multiplies(DType dtype);
+
 }  // namespace saccade::nn
