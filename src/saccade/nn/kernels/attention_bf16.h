@@ -10,7 +10,7 @@
 namespace saccade::nn {
 
 // Returns true if this processor has these instructions and uses them for this task. The task must be in
-// bfloat16, with an even head width of at most 256. Returns false if SACCADE_CPU asks for narrower
+// bfloat16, with an even head width of at most 256 and a positive scale. Returns false if SACCADE_CPU asks for narrower
 // instructions.
 bool attends_in_bf16(const AttentionTask& task);
 
