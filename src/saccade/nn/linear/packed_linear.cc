@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <tuple>
@@ -45,11 +46,24 @@ int64_t blocks_of(int64_t out) {
   return (out + kBlock - 1) / kBlock;
 }
 
-// Returns the number of outputs per panel of products of few rows: the smallest number of whole blocks that
-// gives at most 16 panels.
-int64_t outputs_of_few_rows(int64_t out) {
+// Returns the number of outputs per panel of products of few rows: whole blocks, the number of them for which the thread with the
+// most panels has the least work. There are at most 16 panels, or more if fewer would not share out evenly.
+int64_t outputs_of_few_rows(int64_t out, int64_t threads) {
   constexpr int64_t kPanels = 16;
-  return (blocks_of(out) + kPanels - 1) / kPanels * kBlock;
+  constexpr double kPanelCost = 0.1;  // of a panel, beside that of a block of outputs; an estimate
+  const int64_t blocks = blocks_of(out);
+  int64_t best = 1;
+  double least = std::numeric_limits<double>::infinity();
+  for (int64_t each = (blocks + kPanels - 1) / kPanels; each >= 1; --each) {
+    const int64_t panels = (blocks + each - 1) / each;
+    const int64_t of_thread = (panels + threads - 1) / threads;
+    const double cost = static_cast<double>(of_thread) * (static_cast<double>(each) + kPanelCost);
+    if (cost < least) {
+      least = cost;
+      best = each;
+    }
+  }
+  return best * kBlock;
 }
 
 // Split of a product into work items: equal parts of the rows by panels of `outputs` outputs. Each item reads
@@ -66,7 +80,7 @@ Split split_of(int64_t rows, int64_t out, int64_t block_bytes, int64_t threads) 
   constexpr int64_t kManyRows = 256;                 // per part; more would not save much reading
   constexpr int64_t kOwnCache = int64_t{512} << 10;  // bytes of weights that stay in a core's own cache
   const int64_t blocks = blocks_of(out);
-  if (rows < kFewRows && block_bytes > 0) return {1, outputs_of_few_rows(out)};
+  if (rows < kFewRows && block_bytes > 0) return {1, outputs_of_few_rows(out, threads)};
   if (threads == 1) return {1, out};
   // Four items per thread, so that a late or preempted thread leaves little work.
   const int64_t items = 4 * threads;
@@ -142,7 +156,7 @@ struct PackedLinear::State {
   // Finds out how blocks lie in the packed weights: those of the layout that a panel alone would get, one
   // behind the other.
   void find_blocks() {
-    const int64_t outputs = outputs_of_few_rows(out);
+    const int64_t outputs = outputs_of_few_rows(out, 1);
     if (outputs >= out) return;
     const memory::desc any({in, outputs}, dnnl_type(dtype), memory::format_tag::any);
     const OneDnnThreads alone(1);
