@@ -135,7 +135,7 @@ class Encoder:
 
     @property
     def name(self) -> str:
-        """Name for people: OWNER/NAME, or the folder's own."""
+        """Display name: OWNER/NAME, the run folder's name for the result of a training, else the folder's own."""
         return self._info["name"]
 
     @property

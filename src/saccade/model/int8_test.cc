@@ -186,10 +186,11 @@ TEST(Int8, OlderProcessorsConform) {
           std::exit(0);
         },
         testing::ExitedWithCode(0),
-        fmt::format("kernels {0}, int8 {0}; conforms; [^;]*precision bf16: this processor has no "
-                    "instructions for products in bf16 [^;]*; fp32 and int8 run on every processor; "
-                    "conforms; precision (fp32|int8): milliseconds here",
-                    kernels));
+        fmt::format(
+            "kernels {0}, int8 {0}, bf16 oneDNN; conforms; [^;]*precision bf16: this processor has no "
+            "instructions for products in bf16 [^;]*; fp32 and int8 run on every processor; "
+            "conforms; precision (fp32|int8): milliseconds here",
+            kernels));
   }
 }
 #endif

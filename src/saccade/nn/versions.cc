@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/nn/kernels/bf16_product_kernels.h"
 #include "saccade/nn/kernels/int8_product_kernels.h"
 #include "saccade/nn/kernels/kernels.h"
 
@@ -15,9 +16,10 @@ std::map<std::string, std::string> library_versions() {
 }
 
 std::string instruction_set() {
-  return fmt::format("oneDNN {:#x}, kernels {}, int8 {}",
+  const Bf16Kernel* bf16 = bf16_kernel();
+  return fmt::format("oneDNN {:#x}, kernels {}, int8 {}, bf16 {}",
                      static_cast<unsigned>(dnnl::get_effective_cpu_isa()), kernels().front().name,
-                     int8_kernel().name);
+                     int8_kernel().name, bf16 == nullptr ? "oneDNN" : bf16->name);
 }
 
 }  // namespace saccade::nn

@@ -199,11 +199,11 @@ class Tables(Small):
 
     def test_a_checkpoint_of_another_run_has_its_name(self):
         checkpoints = [{"name": "starter", "path": "/x/models/starter"},
-                       {"name": "model", "path": "/x/build/studies/small/tuned/model"},
-                       {"name": "model-2", "path": "/x/build/studies/small/scratch/fuse/model"}]
+                       {"name": "tuned", "path": "/x/build/studies/small/tuned/model"},
+                       {"name": "fuse", "path": "/x/build/studies/small/scratch/fuse/model"}]
         metrics = {"results": [{"dataset": "edits", "model": "starter", "r": 0.5},
-                               {"dataset": "edits", "model": "model-2", "attention": {"r": -0.25, "low": -0.5, "high": 0.25}}],
-                   "comparisons": [{"dataset": "edits", "a": "model", "b": "starter", "r1": {"difference": 0.5}}]}
+                               {"dataset": "edits", "model": "fuse", "attention": {"r": -0.25, "low": -0.5, "high": 0.25}}],
+                   "comparisons": [{"dataset": "edits", "a": "tuned", "b": "starter", "r1": {"difference": 0.5}}]}
         self.write("build/studies/small/one/run.json", json.dumps(dict(RUN, checkpoints=checkpoints)))
         self.write("build/studies/small/one/metrics.json", json.dumps(metrics))
         self.assertEqual(self.table(["a"], [["{one results[model=scratch].attention}"], ["{one comparisons[a=tuned,b=starter].r1}"]]),
@@ -217,14 +217,14 @@ class Tables(Small):
         for name in ("run.json", "metrics.json"):
             (self.root / folder / name).unlink()
         checkpoints = [{"name": "starter", "path": "/x/models/starter"},
-                       {"name": "model", "path": "/x/build/studies/small/tuned/model"}]
+                       {"name": "tuned", "path": "/x/build/studies/small/tuned/model"}]
 
         def row(model, rank, value, above_chance):
             return {"rank": rank, "model": model, "retrieval": {"t2i": {"r1": figure(value)}}, "gap": {"difference": 0.25, "low": 0.0,
                     "high": 0.5}, "benchmark": {"queries_per_s": 1234.56}, "missing": [],
                     "lengths": [{"value": 4, "low": 3, "high": 5, "above_chance": above_chance}]}
 
-        board = {"rows": [row("model", 1, 0.5, True), row("starter", 2, 0.25, False)],
+        board = {"rows": [row("tuned", 1, 0.5, True), row("starter", 2, 0.25, False)],
                  "parts": [{"info": {"checkpoints": checkpoints, "datasets": [dataset]}, "metrics": {}}
                            for dataset in RUN["datasets"]]}
         self.write(f"{folder}/leaderboard.json", json.dumps(board))

@@ -22,7 +22,7 @@ namespace {
 // Number of texts passed to the encoder at a time. It makes batches of similar lengths from them.
 constexpr size_t kTextBatch = 256;
 // Version of decoding and text encoding. Increase it when these change, so that old embeddings are not found.
-constexpr int kSpaceVersion = 2;
+constexpr int kSpaceVersion = 3;
 
 // Returns a description of everything that affects an embedding apart from its input.
 template <typename Input>

@@ -122,7 +122,9 @@ std::string checkpoint_name(const fs::path& folder) {
   if (error) named = folder;
   if (!named.has_filename()) named = named.parent_path();
   if (const auto model = hub::model_of_snapshot(named)) return model->repository();
-  if (named.filename() == "model" && is_training(named.parent_path())) named = named.parent_path();
+  const fs::path run = named.parent_path();
+  // "starter" means the checkpoint that comes with the program.
+  if (named.filename() == "model" && run.filename() != kStarterName && is_training(run)) named = run;
   return named.filename().string();
 }
 

@@ -76,6 +76,10 @@ TEST(Locate, TheResultOfATrainingHasItsRunsName) {
   fs::current_path(before);
 
   EXPECT_EQ(checkpoint_name(folder / "runs/blue/best"), "best");
+  fs::create_directories(folder / "runs/starter/model");
+  (void)folder.write("runs/starter/run.json", R"({"kind": "train dual"})");
+  EXPECT_EQ(checkpoint_name(folder / "runs/starter/model"), "model")
+      << "taken for the one that comes with the program";
   for (const char* other : {R"({"kind": "retrieval"})", R"({"kind": 3})", "[]", "{"}) {
     (void)folder.write("runs/blue/run.json", other);
     EXPECT_EQ(checkpoint_name(folder / "runs/blue/model"), "model") << other;

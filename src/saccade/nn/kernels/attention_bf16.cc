@@ -231,7 +231,7 @@ class TileProducts {
   int64_t shaped_ = 0;
 };
 
-// Computes 2^t for t <= 0 to 2.6e-6 of its value, which is a thousandth of what rounding to bfloat16 loses; 0 below -126. NaN stays
+// Computes 2^t for t <= 0 to 2.7e-6 of its value, which is a thousandth of what rounding to bfloat16 loses; 0 below -126. NaN stays
 // NaN. The polynomial is the one of degree 4 with the least relative error for 2^r, |r| <= 0.5.
 SACCADE_AVX512_BF16 inline __m512 power_of_two(__m512 t) {
   const __mmask16 counts = _mm512_cmp_ps_mask(t, _mm512_set1_ps(-126), _CMP_NLT_UQ);
@@ -308,6 +308,11 @@ struct ScratchOfHead {
         queries(weights + queries_at_once * columns / 2),
         end(queries + (key_pairs == task.head_width / 2 ? 0 : queries_at_once * key_pairs)) {}
 };
+
+template <typename Products>
+int64_t scratch_of(const AttentionTask& task) {
+  return ScratchOfHead(task, Products::kQueries, Products::kPairs).end;
+}
 
 // Copies rows of `depth` numbers, with zeros up to 2 * pairs.
 void fill_rows(const uint16_t* from, int64_t stride, int64_t rows, int64_t depth, int64_t pairs,
@@ -390,8 +395,12 @@ bool attends_in_bf16(const AttentionTask& task) {
 }
 
 int64_t attention_bf16_scratch(const AttentionTask& task) {
-  return std::max(ScratchOfHead(task, kVectorQueries, 1).end,
-                  ScratchOfHead(task, kBlockRows, kTileBytes / 4).end);
+  return bf16_kernel() != nullptr ? scratch_of<TileProducts<EmulatedTiles>>(task)
+                                  : scratch_of<VectorProducts>(task);
+}
+
+int64_t emulated_tiles_scratch(const AttentionTask& task) {
+  return scratch_of<TileProducts<EmulatedTiles>>(task);
 }
 
 void attend_bf16(const AttentionTask& task, int64_t first, int64_t last, float* scratch) {
@@ -407,6 +416,9 @@ bool attends_in_bf16(const AttentionTask& /*task*/) {
   return false;
 }
 int64_t attention_bf16_scratch(const AttentionTask& /*task*/) {
+  return 0;
+}
+int64_t emulated_tiles_scratch(const AttentionTask& /*task*/) {
   return 0;
 }
 void attend_bf16(const AttentionTask& /*task*/, int64_t /*first*/, int64_t /*last*/, float* /*scratch*/) {}

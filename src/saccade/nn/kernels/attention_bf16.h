@@ -1,5 +1,5 @@
 // Attention with bfloat16 products, by the processor's native instructions: twice as many values per
-// instruction as in float32. For inference. Sums and the softmax are float32; the attention weights are
+// instruction as in float32, or by tiles (AMX). For inference. Sums and the softmax are float32; the attention weights are
 // rounded.
 #pragma once
 
@@ -14,12 +14,13 @@ namespace saccade::nn {
 // instructions.
 bool attends_in_bf16(const AttentionTask& task);
 
-// Returns the number of floats of scratch memory of attend_bf16() and attend_bf16_by_emulated_tiles().
+// Returns the number of floats of scratch memory of attend_bf16().
 int64_t attention_bf16_scratch(const AttentionTask& task);
 // Computes pairs [first, last) of an entry and a head, like Kernels::attend; attends_in_bf16(task) must hold. The products are by
 // tiles where bf16_kernel() is (kernels/bf16_product_kernels.h).
 void attend_bf16(const AttentionTask& task, int64_t first, int64_t last, float* scratch);
-// The same with emulated tiles, for tests; attends_in_bf16(task) must hold.
+// The same with emulated tiles, for tests, and the number of floats of its scratch memory; attends_in_bf16(task) must hold.
+int64_t emulated_tiles_scratch(const AttentionTask& task);
 void attend_bf16_by_emulated_tiles(const AttentionTask& task, int64_t first, int64_t last, float* scratch);
 
 }  // namespace saccade::nn

@@ -29,26 +29,51 @@ bool has_them() {
   if (!has_them())           \
   GTEST_SKIP() << "no attention in bfloat16 on this processor, or narrower kernels are asked for"
 
-// Computes attention over qkv [batch, tokens, 3 * heads * width] of bfloat16 by emulated tiles, in scratch memory that was NaN.
-// mask: of all heads, [batch or 1, 1, tokens, tokens], or undefined.
+// Computes attention like attention(query, key, value, mask, scale) by emulated tiles, in scratch memory that was NaN.
+// query: [batch, queries, heads, width] bfloat16; key, value: [batch or 1, keys, key heads, width]; mask: undefined, or
+// [batch or 1, heads or 1, queries, keys]. All contiguous.
+Tensor by_emulated_tiles(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
+                         double scale) {
+  AttentionTask task;
+  task.batch = query.size(0);
+  task.queries = query.size(1);
+  task.heads = query.size(2);
+  task.head_width = query.size(3);
+  task.keys = key.size(1);
+  task.key_heads = key.size(2);
+  task.type = DType::kBF16;
+  task.scale = static_cast<float>(scale);
+  task.query = query.raw();
+  task.key = key.raw();
+  task.value = value.raw();
+  const auto strides = [&](const Tensor& x) {
+    const int64_t token = x.size(2) * x.size(3);
+    return HeadStrides{x.size(0) == 1 ? 0 : x.size(1) * token, token, x.size(3)};
+  };
+  task.query_strides = strides(query);
+  task.key_strides = task.value_strides = strides(key);
+  if (mask.defined()) {
+    const int64_t square = mask.size(2) * mask.size(3);
+    task.mask = mask.data<float>();
+    task.mask_strides[0] = mask.size(0) == 1 ? 0 : mask.size(1) * square;
+    task.mask_strides[1] = mask.size(1) == 1 ? 0 : square;
+    task.mask_strides[2] = mask.size(3);
+  }
+  const Tensor out = Tensor::empty({task.batch, task.queries, task.heads * task.head_width}, DType::kBF16);
+  task.out = out.raw();
+  std::vector<float> scratch(static_cast<size_t>(emulated_tiles_scratch(task)), std::nanf(""));
+  attend_bf16_by_emulated_tiles(task, 0, task.batch * task.heads, scratch.data());
+  return out;
+}
+// The same over qkv [batch, tokens, 3 * heads * width], at the usual scale. mask: of two dimensions or four.
 Tensor by_emulated_tiles(const Tensor& qkv, int64_t heads, const Tensor& mask) {
-  const int64_t batch = qkv.size(0);
   const int64_t tokens = qkv.size(1);
   const int64_t width = qkv.size(2) / 3 / heads;
-  AttentionTask task;
-  task.set_joint(qkv.raw(), batch, tokens, heads, width, DType::kBF16);
-  task.batch = batch;
-  task.scale = 1 / std::sqrt(static_cast<float>(width));
-  if (mask.defined()) {
-    task.mask = mask.data<float>();
-    task.mask_strides[0] = mask.size(0) == 1 ? 0 : tokens * tokens;
-    task.mask_strides[2] = tokens;
-  }
-  const Tensor out = Tensor::empty({batch, tokens, heads * width}, DType::kBF16);
-  task.out = out.raw();
-  std::vector<float> scratch(static_cast<size_t>(attention_bf16_scratch(task)), std::nanf(""));
-  attend_bf16_by_emulated_tiles(task, 0, batch * heads, scratch.data());
-  return out;
+  const Tensor parts = qkv.view({qkv.size(0), tokens, 3, heads, width});
+  const auto part = [&](int64_t which) { return parts.select(2, which).contiguous(); };
+  const Tensor whole =
+      mask.defined() ? mask + Tensor::zeros({mask.dim() == 4 ? qkv.size(0) : 1, 1, tokens, tokens}) : mask;
+  return by_emulated_tiles(part(0), part(1), part(2), whole, 1 / std::sqrt(static_cast<double>(width)));
 }
 
 TEST(AttentionBf16, IsNearTheFloatAttention) {
@@ -67,9 +92,7 @@ TEST(AttentionBf16, IsNearTheFloatAttention) {
         EXPECT_LT(max_difference(ours, expected), 0.02) << tokens << " tokens of " << width;
         EXPECT_EQ(max_difference(attention(qkv.to(DType::kBF16), 3, mask), ours), 0) << "depends on threads";
         if (width > 80 && tokens > 80) continue;  // the emulation is slow
-        const Tensor whole_mask =
-            mask.defined() ? mask + Tensor::zeros({mask.dim() == 4 ? 2 : 1, 1, tokens, tokens}) : mask;
-        const Tensor tiles = by_emulated_tiles(qkv.to(DType::kBF16), 3, whole_mask);
+        const Tensor tiles = by_emulated_tiles(qkv.to(DType::kBF16), 3, mask);
         EXPECT_LT(max_difference(tiles, expected), 0.02) << tokens << " tokens of " << width;
       }
     }
@@ -88,6 +111,9 @@ TEST(AttentionBf16, TakesAllShapesOfTasks) {
     const Tensor ours =
         attention(query.to(DType::kBF16), key.to(DType::kBF16), value.to(DType::kBF16), mask, 0.3);
     EXPECT_LT(max_difference(ours, expected), 0.02) << batch;
+    const Tensor tiles =
+        by_emulated_tiles(query.to(DType::kBF16), key.to(DType::kBF16), value.to(DType::kBF16), mask, 0.3);
+    EXPECT_LT(max_difference(tiles, expected), 0.02) << batch;
   }
 }
 
@@ -113,13 +139,16 @@ TEST(AttentionBf16, NaNIsNotHidden) {
   SACCADE_NEEDS_THEM();
   const Tensor qkv = random_tensor({1, 9, 3 * 4}, 13);
   qkv[0][5].slice(0, 0, 1).fill(std::nanf(""));  // in one query
-  const Tensor out = attention(qkv.to(DType::kBF16), 1, {});
-  const Tensor none =
-      attention(qkv.to(DType::kBF16), 1, Tensor::full({9, 9}, -std::numeric_limits<float>::infinity()));
-  for (int64_t c = 0; c < 4; ++c) {
-    EXPECT_TRUE(std::isnan(out.at({0, 5, c})));
-    EXPECT_FALSE(std::isnan(out.at({0, 4, c})));
-    EXPECT_TRUE(std::isnan(none.at({0, 8, c})));
+  const Tensor nothing = Tensor::full({9, 9}, -std::numeric_limits<float>::infinity());
+  const Tensor halves = qkv.to(DType::kBF16);
+  for (const bool tiles : {false, true}) {
+    const Tensor out = tiles ? by_emulated_tiles(halves, 1, {}) : attention(halves, 1, {});
+    const Tensor none = tiles ? by_emulated_tiles(halves, 1, nothing) : attention(halves, 1, nothing);
+    for (int64_t c = 0; c < 4; ++c) {
+      EXPECT_TRUE(std::isnan(out.at({0, 5, c}))) << tiles;
+      EXPECT_FALSE(std::isnan(out.at({0, 4, c}))) << tiles;
+      EXPECT_TRUE(std::isnan(none.at({0, 8, c}))) << tiles;
+    }
   }
 }
 

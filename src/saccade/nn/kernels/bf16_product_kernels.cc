@@ -1,6 +1,8 @@
 #include "saccade/nn/kernels/bf16_product_kernels.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <random>
 #include <vector>
 

@@ -32,7 +32,7 @@ const Bf16Kernel* bf16_kernel();
 // Returns the same kernel with the tiles' instructions emulated in plain C++, for tests on any processor.
 const Bf16Kernel& emulated_bf16_kernel();
 // Returns true if a kernel's products of small whole numbers, which bfloat16 and float32 hold exactly, are right. They have every
-// kind of block of tiles, and inputs after the last whole tile.
+// kind of block that layers' products have, and inputs after the last whole tile.
 bool multiplies_exactly(const Bf16Kernel& kernel);
 
 }  // namespace saccade::nn

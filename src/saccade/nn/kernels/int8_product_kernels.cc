@@ -1,8 +1,6 @@
 #include "saccade/nn/kernels/int8_product_kernels.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <random>
 #include <vector>
 

@@ -8,8 +8,8 @@
 
 #include "saccade/core/cpu.h"
 #include "saccade/nn/kernels/int8_quantize_task.h"
-#include "saccade/nn/kernels/panel_task.h"
 #include "saccade/nn/kernels/lanes.h"
+#include "saccade/nn/kernels/panel_task.h"
 
 #if defined(SACCADE_DOTPROD)
 #include <arm_neon.h>

@@ -1,5 +1,5 @@
-// Products of rows with panels of weights: the results of a panel, and rows in chunks. Of the kernels for 8-bit integers and for
-// bfloat16 by tiles.
+// Products of rows with panels of weights: the results of a panel, and rows in chunks. Shared by the kernels for 8-bit integers and
+// for bfloat16 by tiles.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace saccade::nn {
 // bfloat16.
 inline constexpr int64_t kPanelOutputs = 64;
 
-// What becomes of the sums of a panel, and where it goes. All memory is borrowed.
+// Destination of a panel's results, and the steps from its sums to them. All memory is borrowed.
 struct PanelResults {
   const float* bias = nullptr;  // [kPanelOutputs]
   Activation activation = Activation::kNone;
@@ -24,7 +24,7 @@ struct PanelResults {
   int64_t outputs = kPanelOutputs;  // fewer in a last panel
 };
 
-// How a kernel takes the rows of a product.
+// Sizes of the pieces of rows that a kernel prefers.
 struct RowBlocks {
   // Number of rows that are computed at a time. Multiples of it are fastest; other numbers give the same results.
   int64_t rows = 1;

@@ -5,6 +5,7 @@
 // TILELOADD, TILESTORED, TDPBSUD, TDPBF16PS).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 

@@ -1,6 +1,7 @@
 #include "saccade/nn/linear/bf16_linear.h"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "saccade/nn/linear/panel_work.h"
 
@@ -36,6 +37,7 @@ Bf16Linear::Bf16Linear(const Bf16Kernel& kernel, const Tensor& weight, const Ten
 
 void Bf16Linear::run(const Tensor& x, const Tensor& result, Activation activation, bool accumulate) const {
   const int64_t rows = x.numel() / in_;
+  if (rows == 0) return;
   const int64_t row_bytes = 2 * in_;
   const RowChunks chunks(kernel_->blocks, rows, row_bytes);
   for_panels(workspace_of({&x, &result}), chunks, row_bytes, panels_,

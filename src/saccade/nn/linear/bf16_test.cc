@@ -1,4 +1,5 @@
 // Tests of products in bfloat16 by tiles against slow sums: the instructions where the processor has them, and their emulation.
+#include <algorithm>
 #include <cmath>
 #include <vector>
 

@@ -46,8 +46,8 @@ int64_t blocks_of(int64_t out) {
   return (out + kBlock - 1) / kBlock;
 }
 
-// Returns the number of outputs per panel of products of few rows: whole blocks, the number of them for which the thread with the
-// most panels has the least work. There are at most 16 panels, or more if fewer would not share out evenly.
+// Returns the number of outputs per panel of products of few rows: whole blocks. It is the largest number with about 16 panels, or
+// a smaller one if the thread with the most panels has less work then.
 int64_t outputs_of_few_rows(int64_t out, int64_t threads) {
   constexpr int64_t kPanels = 16;
   constexpr double kPanelCost = 0.1;  // of a panel, beside that of a block of outputs; an estimate
@@ -206,10 +206,13 @@ struct PackedLinear::State {
 
   void run(const Tensor& x, const Tensor& result, Activation activation, bool accumulate) {
     if (integers) return integers->run(x, result, activation, accumulate);
+    const bool halves = result.dtype() == DType::kBF16;
     if (!x.is_contiguous() || x.dtype() != dtype || x.size(-1) != in || !result.is_contiguous() ||
-        result.size(-1) != out || result.numel() / out != x.numel() / in) {
-      throw std::logic_error(fmt::format("a layer of {} to {}: {} to {}", in, out, shape_text(x.sizes()),
-                                         shape_text(result.sizes())));
+        (result.dtype() != DType::kF32 && !halves) || (accumulate && halves) || result.size(-1) != out ||
+        result.numel() / out != x.numel() / in) {
+      throw std::logic_error(fmt::format("a layer of {} to {} in {}: {} {} to {} {}", in, out,
+                                         dtype_name(dtype), dtype_name(x.dtype()), shape_text(x.sizes()),
+                                         dtype_name(result.dtype()), shape_text(result.sizes())));
     }
     const int64_t rows = x.numel() / in;
     if (rows == 0) return;
@@ -286,8 +289,9 @@ PackedLinear::PackedLinear(const Tensor& weight, const Tensor& bias, DType dtype
     return;
   }
   state.dtype = dtype == DType::kI8 ? DType::kF32 : dtype;
-  if (const Bf16Kernel* kernel = bf16_kernel(); kernel != nullptr && state.dtype == DType::kBF16) {
-    state.tiles.emplace(*kernel, weight, bias, workspace);
+  const Bf16Kernel* tiles = state.dtype == DType::kBF16 ? bf16_kernel() : nullptr;
+  if (tiles != nullptr) {
+    state.tiles.emplace(*tiles, weight, bias, workspace);
     return;
   }
   state.bias = Tensor::zeros({blocks_of(state.out) * kBlock});

@@ -1,5 +1,6 @@
 // Linear layer for inference. The weights are repacked once into the kernels' layout. Products run in oneDNN
-// for float32 and bfloat16, and in our own kernels for 8-bit integers (int8_linear.h). Bias, activation or
+// for float32 and bfloat16, and in our own kernels for 8-bit integers (int8_linear.h), and for bfloat16 on processors with AMX
+// (bf16_linear.h). Bias, activation or
 // the residual sum are applied while the result is still in the cache.
 #pragma once
 
