@@ -141,30 +141,34 @@ struct Whole {
 
 // Returns the scale of a query's scores by one row: from the calibration's sample of the rows, or from one of the
 // same size.
-ScoreScale scale_of(const CollectionReader& collection, const SearchQuery& query, std::span<const float> row,
-                    double logit_scale, const Whole* whole) {
+ScoreScale scale_of(const CollectionReader& collection, const SearchQuery& query,
+                    std::span<const float> query_row, double logit_scale, const Whole* whole) {
   if (query.background != nullptr && query.background->text.surroundings.sample.rows() > 0) {
-    ScoreScale scale = score_scale(query.background->text.surroundings.sample.view(), row);
+    ScoreScale scale = score_scale(query.background->text.surroundings.sample.view(), query_row);
     scale.separation = query.background->texts.separation;
     return scale;
   }
   if (whole != nullptr && whole->sample != nullptr) {
-    ScoreScale scale = score_scale(whole->sample->view(), row);
+    ScoreScale scale = score_scale(whole->sample->view(), query_row);
     scale.separation = estimated_separation(scale.deviation, logit_scale);
     return scale;
   }
   const MatrixView<const float> rows = collection.rows();
-  std::vector<int64_t> alive;
-  for (int64_t r = 0; r < rows.rows(); ++r) {
-    if (collection.alive()[static_cast<size_t>(r)] != 0) alive.push_back(r);
-  }
-  const int64_t count = std::min(kScaleRows, std::ssize(alive));
+  const std::span<const uint8_t> is_alive = collection.alive();
+  const int64_t alive = std::ranges::count_if(is_alive, [](uint8_t flag) { return flag != 0; });
+  const int64_t count = std::min(kScaleRows, alive);
   Matrix<float> sample(count, rows.columns());
+  int64_t row = 0;
+  int64_t before = 0;  // living rows before it
   for (int64_t s = 0; s < count; ++s) {
-    std::ranges::copy(rows.row(alive[static_cast<size_t>(s * std::ssize(alive) / count)]),
-                      sample.row(s).begin());
+    const int64_t wanted = s * alive / count;  // a living row, by its number among them
+    if (alive == rows.rows()) row = before = wanted;
+    while (before < wanted || is_alive[static_cast<size_t>(row)] == 0) {
+      before += is_alive[static_cast<size_t>(row++)] != 0 ? 1 : 0;
+    }
+    std::ranges::copy(rows.row(row), sample.row(s).begin());
   }
-  ScoreScale scale = score_scale(sample.view(), row);
+  ScoreScale scale = score_scale(sample.view(), query_row);
   scale.separation = estimated_separation(scale.deviation, logit_scale);
   return scale;
 }
@@ -401,14 +405,17 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
   }
   SACCADE_TRY(check_stop(query));
   SACCADE_ASSIGN(answer.hits, hits_of(collection, folding.groups, late != nullptr));
-  std::unordered_map<int64_t, const FusedRank*> ranks;
-  for (const FusedRank& rank : words.ranks) ranks.emplace(rank.row, &rank);
-  for (SearchHit& hit : answer.hits) {
-    const auto ranked = ranks.find(hit.item.row);
-    if (ranked == ranks.end()) continue;
-    hit.vector_rank = ranked->second->by_vectors;
-    if (ranked->second->by_words == nullptr) continue;
-    SACCADE_ASSIGN(hit.keywords, keyword_hit(collection, *ranked->second->by_words, words.ranking.report));
+  std::unordered_map<int64_t, SearchHit*> hits;  // by row: few, where ranks are a thousand
+  if (!words.ranks.empty()) {
+    for (SearchHit& hit : answer.hits) hits.emplace(hit.item.row, &hit);
+  }
+  for (const FusedRank& rank : words.ranks) {
+    const auto ranked = hits.find(rank.row);
+    if (ranked == hits.end()) continue;
+    SearchHit& hit = *ranked->second;
+    hit.vector_rank = rank.by_vectors;
+    if (rank.by_words == nullptr) continue;
+    SACCADE_ASSIGN(hit.keywords, keyword_hit(collection, *rank.by_words, words.ranking.report));
   }
   if (by == nullptr) return answer;
   if (!query.min_probability) likelihoods = judge(collection, row, *by, candidates, words, answer);

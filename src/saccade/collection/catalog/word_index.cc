@@ -5,7 +5,6 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <tuple>
 #include <utility>
 
 #include "saccade/collection/catalog/scan_parts.h"
@@ -15,18 +14,6 @@
 
 namespace saccade::store {
 namespace {
-
-Result<std::string> spaced_words(WordSplitter& splitter, std::string_view text) {
-  const std::string valid = to_valid_utf8(text);
-  SACCADE_ASSIGN(const std::vector<TextSegment> segments, splitter.split(valid));
-  std::string words;
-  for (const TextSegment& segment : segments) {
-    if (!segment.is_word) continue;
-    if (!words.empty()) words += ' ';
-    words += segment.text;
-  }
-  return words;
-}
 
 // A term as FTS5's string (https://www.sqlite.org/fts5.html, 3.1): nothing within the quotes is syntax.
 // Its tokenizer takes the string apart as it did the fields, so that several words must stand side by
@@ -65,42 +52,6 @@ Result<uint32_t> text_length(std::string_view sizes) {
 }
 
 }  // namespace
-
-Result<WordStems> WordStems::make() {
-  SACCADE_ASSIGN(Database database, Database::in_memory());
-  SACCADE_TRY(database.execute(std::string(kWordIndexSql)));
-  SACCADE_TRY(database.execute("CREATE VIRTUAL TABLE stems USING fts5vocab(words, instance)"));
-  return WordStems(std::move(database));
-}
-
-Result<std::string> WordStems::of(const WordText& text) {
-  SACCADE_TRY(database_.execute("DELETE FROM words"));
-  {
-    SACCADE_ASSIGN(const KeptStatement add,
-                   database_.kept("INSERT INTO words (rowid, caption, name, folders) VALUES (1, ?, ?, ?)"));
-    for (const std::string* field : {&text.caption, &text.name, &text.folders})
-      add->bind(std::string_view(*field));
-    SACCADE_TRY(add->run());
-  }
-  SACCADE_ASSIGN(const KeptStatement read, database_.kept("SELECT col, offset, term FROM stems"));
-  std::vector<std::tuple<std::string, int64_t, std::string>> found;
-  for (;;) {
-    SACCADE_ASSIGN(const bool row, read->step());
-    if (!row) break;
-    found.emplace_back(read->text(0), read->integer(1), read->text(2));
-  }
-  std::ranges::sort(found);  // "caption", "folders", "name"
-  std::string stems;
-  for (const auto& [column, offset, stem] : found) stems += (stems.empty() ? "" : " ") + stem;
-  return stems;
-}
-
-Result<std::string> WordStems::of_term(std::string_view term) {
-  WordText text;
-  SACCADE_ASSIGN(WordSplitter splitter, WordSplitter::open());
-  SACCADE_ASSIGN(text.caption, spaced_words(splitter, term));
-  return of(text);
-}
 
 Result<WordTexts> WordTexts::make() {
   SACCADE_ASSIGN(WordSplitter splitter, WordSplitter::open());
@@ -280,10 +231,19 @@ Status TermLookup::rank(Database& database, std::span<Database> others, const Wo
   return {};
 }
 
+Status TermLookup::make_stems() {
+  if (!stems_) {
+    SACCADE_ASSIGN(stems_, WordStems::make());
+  }
+  return {};
+}
+
 Result<std::shared_ptr<const TermRows>> TermLookup::rows_of(Database& database, std::span<Database> others,
                                                             const std::string& term) {
   if (const auto known = known_.find(term); known != known_.end()) return known->second;
   auto made = std::make_shared<TermRows>();
+  SACCADE_TRY(make_stems());
+  SACCADE_ASSIGN(made->stems, stems_->of_term(term));
   SACCADE_ASSIGN(const std::string wanted, match_string(term));
   if (!wanted.empty()) {
     const int64_t all = statistics_ ? statistics_->items : items();
@@ -323,34 +283,26 @@ Result<std::shared_ptr<const TermRows>> TermLookup::rows_of(Database& database, 
 
 Result<std::vector<uint8_t>> TermLookup::fields_of(Database& database, int64_t id,
                                                    std::span<const std::string> terms) {
-  constexpr std::pair<std::string_view, uint8_t> kFields[] = {{"caption", 1}, {"name", 2}, {"folders", 4}};
+  SACCADE_TRY(make_stems());
   terms = terms.first(std::min(terms.size(), kMostTerms));
   std::vector<uint8_t> fields(terms.size());
   SACCADE_ASSIGN(const KeptStatement content,
                  database.kept("SELECT caption, name, folders FROM words WHERE rowid = ?"));
   SACCADE_ASSIGN(const bool there, content->bind(id).step());
   if (!there) return fields;
-  if (!one_) {
-    SACCADE_ASSIGN(one_, Database::in_memory());
-    SACCADE_TRY(one_->execute(std::string(kWordIndexSql)));
+  std::array<std::vector<std::string>, 3> stems;
+  for (size_t field = 0; field < stems.size(); ++field) {
+    SACCADE_ASSIGN(stems[field], stems_->of_field(content->text(static_cast<int>(field))));
   }
-  SACCADE_TRY(one_->execute("DELETE FROM words"));
-  {
-    SACCADE_ASSIGN(const KeptStatement add,
-                   one_->kept("INSERT INTO words (rowid, caption, name, folders) VALUES (1, ?, ?, ?)"));
-    for (int field = 0; field < 3; ++field) add->bind(std::string_view(content->text(field)));
-    SACCADE_TRY(add->run());
-  }
-  SACCADE_ASSIGN(const KeptStatement match, one_->kept("SELECT rowid FROM words WHERE words MATCH ?"));
   for (size_t i = 0; i < terms.size(); ++i) {
-    SACCADE_ASSIGN(const std::string wanted, match_string(terms[i]));
-    if (wanted.empty()) continue;
-    for (const auto& [field, bit] : kFields) {
-      SACCADE_ASSIGN(const bool has,
-                     match->bind(std::string_view(fmt::format("{} : {}", field, wanted))).step());
-      if (!has) continue;
-      fields[i] |= bit;
-      match->reset();
+    const auto known = known_.find(terms[i]);
+    std::vector<std::string> own;
+    if (known == known_.end()) {
+      SACCADE_ASSIGN(own, stems_->of_term(terms[i]));
+    }
+    const std::vector<std::string>& term = known == known_.end() ? own : known->second->stems;
+    for (size_t field = 0; field < stems.size(); ++field) {
+      if (has_phrase(stems[field], term)) fields[i] |= static_cast<uint8_t>(1U << field);
     }
   }
   return fields;

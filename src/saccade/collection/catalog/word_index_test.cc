@@ -405,6 +405,56 @@ TEST_F(WordIndexTest, ATableThatFtsDoesNotMakeIsForeign) {
   EXPECT_THAT(collection.error().message, HasSubstr("words_extra"));
 }
 
+// The index itself is the oracle: FTS5's table of each word's place, and its answer to a phrase in a field.
+TEST(WordStems, AreThoseOfTheIndex) {
+  const char* const kTexts[] = {
+      "",
+      "red apples",
+      "Zwei V\xc3\xb6gel running runs ran",
+      "the generalizations of organizers, relational hopping",
+      "\xe8\xb5\xa4\xe3\x81\x84\xe3\x82\x8a\xe3\x82\x93\xe3\x81\x94 IMG_2031 3.5mm x-ray",
+      "NOT OR AND \"quoted\" caption:red * ^",
+      "caf\xc3\xa9 cafe\xcc\x81 \xd0\x9c\xd0\xbe\xd1\x81\xd0\xba\xd0\xb2\xd0\xb0 \xf0\x9f\x98\x80 stra\xc3\x9f\x65"};
+  const char* const kTerms[] = {"red",        "apple",        "run",   "hop",  "vogel",
+                                "img 2031",   "x ray",        "ray x", "cafe", "caption red",
+                                "apples red", "organization", "",      "\"",   "strasse"};
+  auto stems = store::WordStems::make();
+  ASSERT_OK(stems);
+  auto texts = store::WordTexts::make();
+  ASSERT_OK(texts);
+  auto index = Database::in_memory();
+  ASSERT_OK(index);
+  ASSERT_OK(index->execute(std::string(store::kWordIndexSql)));
+  ASSERT_OK(index->execute("CREATE VIRTUAL TABLE places USING fts5vocab(words, instance)"));
+  for (const char* caption : kTexts) {
+    SCOPED_TRACE(caption);
+    const auto text = texts->of("/old pictures/birds/red_apple 12.jpg", caption);
+    ASSERT_OK(text);
+    ASSERT_OK(index->execute("DELETE FROM words"));
+    auto add = index->prepare("INSERT INTO words (rowid, caption, name, folders) VALUES (1, ?, ?, ?)");
+    ASSERT_OK(add);
+    for (const std::string* field : {&text->caption, &text->name, &text->folders})
+      add->bind(std::string_view(*field));
+    ASSERT_OK(add->run());
+    auto read = index->prepare("SELECT term FROM places ORDER BY col, offset");  // caption, folders, name
+    ASSERT_OK(read);
+    std::vector<std::string> expected;
+    while (*read->step()) expected.push_back(read->text(0));
+    EXPECT_EQ(stems->of(*text).value(), expected);
+    const std::vector<std::string> field = stems->of_field(text->caption).value();
+    for (const char* term : kTerms) {
+      const std::vector<std::string> wanted = stems->of_term(term).value();
+      auto match = index->prepare("SELECT rowid FROM words WHERE words MATCH ?");
+      ASSERT_OK(match);
+      std::string phrase;
+      for (const std::string& word : caption_words(term)) phrase += (phrase.empty() ? "" : " ") + word;
+      const bool has =
+          !phrase.empty() && *match->bind(std::string_view("caption : \"" + phrase + "\"")).step();
+      EXPECT_EQ(store::has_phrase(field, wanted), has) << term;
+    }
+  }
+}
+
 TEST(ScanParts, AnExceptionOfAnyThreadReachesTheCaller) {
   auto first = Database::in_memory();
   ASSERT_TRUE(first) << first.error().message;

@@ -236,7 +236,8 @@ struct Store::State {
     if (!stems) {
       SACCADE_ASSIGN(stems, store::WordStems::make());
     }
-    return stems->of_term(term);
+    SACCADE_ASSIGN(const std::vector<std::string> found, stems->of_term(term));
+    return fmt::format("{}", fmt::join(found, " "));
   }
   [[nodiscard]] Result<WordStatistics> statistics(std::span<const std::string> terms,
                                                   std::map<std::string, std::string>& stems_by_term) const;

@@ -162,7 +162,8 @@ std::string Writer::shard_key(const std::string& path) const {
 Result<Json> Writer::State::object_of(const WholeItem& whole) {
   SACCADE_ASSIGN(const store::WordText words_of,
                  texts->of(stored_path(address(), whole.item.path), whole.item.caption));
-  SACCADE_ASSIGN(const std::string words, stems->of(words_of));
+  SACCADE_ASSIGN(const std::vector<std::string> found, stems->of(words_of));
+  const std::string words = fmt::format("{}", fmt::join(found, " "));
   return Json{{"class", address().name},
               {"id", uuid(whole.item.path)},
               {"properties", properties_of(address(), whole, words)},
