@@ -420,6 +420,8 @@ TEST(WordStems, AreThoseOfTheIndex) {
                                 "apples red", "organization", "",      "\"",   "strasse"};
   auto stems = store::WordStems::make();
   ASSERT_OK(stems);
+  auto splitter = WordSplitter::open();
+  ASSERT_OK(splitter);
   auto texts = store::WordTexts::make();
   ASSERT_OK(texts);
   auto index = Database::in_memory();
@@ -446,8 +448,7 @@ TEST(WordStems, AreThoseOfTheIndex) {
       const std::vector<std::string> wanted = stems->of_term(term).value();
       auto match = index->prepare("SELECT rowid FROM words WHERE words MATCH ?");
       ASSERT_OK(match);
-      std::string phrase;
-      for (const std::string& word : caption_words(term)) phrase += (phrase.empty() ? "" : " ") + word;
+      const std::string phrase = store::spaced_words(*splitter, term).value();
       const bool has =
           !phrase.empty() && *match->bind(std::string_view("caption : \"" + phrase + "\"")).step();
       EXPECT_EQ(store::has_phrase(field, wanted), has) << term;
