@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "saccade/collection/catalog/store.h"
-#include "saccade/collection/catalog/word_match.h"
+#include "saccade/collection/catalog/words/word_match.h"
 #include "saccade/collection/folder/folder_reader.h"
 #include "saccade/collection/weaviate/address.h"
 #include "saccade/collection/weaviate/weaviate_store.h"

@@ -20,7 +20,7 @@
 #include "saccade/collection/catalog/filter.h"
 #include "saccade/collection/catalog/item_facts.h"
 #include "saccade/collection/catalog/item_store.h"
-#include "saccade/collection/catalog/word_text.h"
+#include "saccade/collection/catalog/words/word_text.h"
 #include "saccade/collection/collection_reader.h"
 #include "saccade/core/error.h"
 #include "saccade/index/int8_rows.h"

@@ -16,7 +16,7 @@
 
 #include "saccade/collection/catalog/item_json.h"
 #include "saccade/collection/catalog/store.h"
-#include "saccade/collection/catalog/word_index.h"
+#include "saccade/collection/catalog/words/word_index.h"
 #include "saccade/collection/ingest/ingest_decide.h"
 #include "saccade/collection/ingest/ingest_prepare.h"
 #include "saccade/collection/weaviate/address.h"

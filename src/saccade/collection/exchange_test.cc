@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 
 #include "saccade/collection/catalog/item_json.h"
-#include "saccade/collection/catalog/word_match.h"
+#include "saccade/collection/catalog/words/word_match.h"
 #include "saccade/collection/test_support.h"
 #include "saccade/core/files/npy.h"
 #include "saccade/core/rows.h"

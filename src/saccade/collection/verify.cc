@@ -12,7 +12,7 @@
 
 #include "saccade/collection/catalog/descriptor.h"
 #include "saccade/collection/catalog/store.h"
-#include "saccade/collection/catalog/word_index.h"
+#include "saccade/collection/catalog/words/word_index.h"
 #include "saccade/collection/collection_reader.h"
 #include "saccade/collection/rows/int8_file.h"
 #include "saccade/collection/rows/late_file.h"

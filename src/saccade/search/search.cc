@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/catalog/filter.h"
-#include "saccade/collection/catalog/word_match.h"
+#include "saccade/collection/catalog/words/word_match.h"
 #include "saccade/collection/rows/approximate_index.h"
 #include "saccade/collection/rows/late_item.h"
 #include "saccade/core/rows.h"

@@ -13,7 +13,7 @@
 
 #include "saccade/collection/catalog/catalog.h"
 #include "saccade/collection/catalog/item_facts.h"
-#include "saccade/collection/catalog/word_text.h"
+#include "saccade/collection/catalog/words/word_text.h"
 
 namespace saccade {
 

@@ -19,7 +19,7 @@
 #include "saccade/collection/catalog/catalog.h"
 #include "saccade/collection/catalog/filter.h"
 #include "saccade/collection/catalog/item_facts.h"
-#include "saccade/collection/catalog/word_text.h"
+#include "saccade/collection/catalog/words/word_text.h"
 #include "saccade/core/error.h"
 #include "saccade/matrix.h"
 #include "saccade/progress.h"

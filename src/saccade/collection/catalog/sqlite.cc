@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "saccade/collection/catalog/sql_text.h"
-#include "saccade/collection/catalog/word_functions.h"
+#include "saccade/collection/catalog/words/word_functions.h"
 
 namespace saccade {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <fmt/chrono.h>
 
-#include "saccade/collection/catalog/word_index.h"
+#include "saccade/collection/catalog/words/word_index.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 #include "saccade/core/name_field.h"

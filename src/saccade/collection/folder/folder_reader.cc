@@ -11,7 +11,7 @@
 #include "saccade/collection/catalog/scan_parts.h"
 #include "saccade/collection/catalog/sql_text.h"
 #include "saccade/collection/catalog/store.h"
-#include "saccade/collection/catalog/word_index.h"
+#include "saccade/collection/catalog/words/word_index.h"
 #include "saccade/collection/collection_info.h"
 #include "saccade/collection/rows/approximate_index.h"
 #include "saccade/collection/rows/int8_file.h"

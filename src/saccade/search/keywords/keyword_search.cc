@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "saccade/collection/catalog/word_match.h"
+#include "saccade/collection/catalog/words/word_match.h"
 #include "saccade/text/caption_queries.h"
 
 namespace saccade {

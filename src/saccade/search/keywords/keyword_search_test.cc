@@ -7,7 +7,7 @@
 
 #include <gmock/gmock.h>
 
-#include "saccade/collection/catalog/word_match.h"
+#include "saccade/collection/catalog/words/word_match.h"
 #include "saccade/collection/collection_writer.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/source_dir.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "saccade/collection/catalog/word_text.h"
+#include "saccade/collection/catalog/words/word_text.h"
 #include "saccade/core/error.h"
 #include "saccade/text/words.h"
 

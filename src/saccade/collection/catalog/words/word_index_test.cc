@@ -1,4 +1,4 @@
-#include "saccade/collection/catalog/word_index.h"
+#include "saccade/collection/catalog/words/word_index.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,10 @@
-#include "saccade/collection/catalog/word_counts.h"
+#include "saccade/collection/catalog/words/word_counts.h"
 
 #include <new>
 #include <sqlite3.h>
 #include <string_view>
 
-#include "saccade/collection/catalog/word_functions.h"
+#include "saccade/collection/catalog/words/word_functions.h"
 
 namespace saccade::store {
 namespace {

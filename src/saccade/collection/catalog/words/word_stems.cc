@@ -1,4 +1,4 @@
-#include "saccade/collection/catalog/word_stems.h"
+#include "saccade/collection/catalog/words/word_stems.h"
 
 #include <algorithm>
 #include <iterator>
