@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-#include "saccade/collection/catalog/word_match.h"
+#include "saccade/collection/catalog/words/word_match.h"
 #include "saccade/collection/collection_reader.h"
 #include "saccade/collection/collection_writer.h"
 #include "saccade/collection/verify.h"
