@@ -1,4 +1,4 @@
-// Which checkpoints stay on the processor when a device is asked for.
+// Tells whether a checkpoint stays on the processor although a device is asked for.
 #pragma once
 
 #include <filesystem>

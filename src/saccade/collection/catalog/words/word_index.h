@@ -88,8 +88,8 @@ struct TermRows {
   std::vector<float> grades;  // of each row, in (0, 1): tf / (tf + k1 (1 - b + b length / mean length))
   int64_t pictures = 0;       // that have it, up to the number from which it is common
   bool common = false;
-  double weight = 0;  // as WordTerm's
-  std::vector<std::string> stems;
+  double weight = 0;               // as WordTerm's
+  std::vector<std::string> stems;  // of the term's words (WordStems::of_term)
 };
 
 // Looks up which rows contain which terms, in one snapshot. Each term is looked up once and cached, since
