@@ -31,8 +31,8 @@
 #include "saccade/core/rows.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/index/exact_search.h"
-#include "saccade/index/list_search.h"
-#include "saccade/index/list_tuning.h"
+#include "saccade/index/lists/list_search.h"
+#include "saccade/index/lists/list_tuning.h"
 
 namespace saccade::bench {
 namespace {

@@ -211,7 +211,9 @@ class Product {
   std::unordered_map<int, dnnl::memory> arguments_;
 };
 
+// range: the number of queries, and of the best rows.
 void queries_over_a_million_rows(benchmark::State& state) {
+  const int64_t k = state.range(1);
   ThreadPool pool;
   const Matrix<float>& rows = million_rows(pool);
   const CodedRows& coded = million_coded_rows(pool);
@@ -223,9 +225,9 @@ void queries_over_a_million_rows(benchmark::State& state) {
   Best searching_codes;
   for (auto unused : state) {
     multiplying.time([&] { return product.run(); });
-    const auto expected = searching.time([&] { return find_rows({rows.view()}, queries, 10, pool); });
+    const auto expected = searching.time([&] { return find_rows({rows.view()}, queries, k, pool); });
     const auto found = searching_codes.time([&] {
-      return find_rows({rows.view(), {}, coded.view()}, queries, 10, pool);
+      return find_rows({rows.view(), {}, coded.view()}, queries, k, pool);
     });
     if (!agree(found, expected, kRows / 2)) {
       state.SkipWithError("the answers differ, or a query's own row is not the best");
@@ -244,9 +246,16 @@ void queries_over_a_million_rows(benchmark::State& state) {
   state.counters["int8_ms"] = 1e3 * searching_codes.seconds();
 }
 BENCHMARK(queries_over_a_million_rows)
-    ->Arg(4)
-    ->Arg(16)
-    ->Arg(64)
+    ->Args({3, 10})
+    ->Args({4, 10})
+    ->Args({6, 10})
+    ->Args({8, 10})
+    ->Args({12, 10})
+    ->Args({16, 10})
+    ->Args({32, 10})
+    ->Args({64, 10})
+    ->Args({32, 1000})
+    ->Args({64, 1000})
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond)
     ->Iterations(5);

@@ -9,7 +9,7 @@
 #include "saccade/collection/rows/approximate_index.h"
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
-#include "saccade/index/list_index.h"
+#include "saccade/index/lists/list_index.h"
 #include "saccade/matrix.h"
 #include "saccade/progress.h"
 

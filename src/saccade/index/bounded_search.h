@@ -22,9 +22,9 @@ namespace saccade {
 
 // Finds for each query the result of exact search among rows [0, int8.count), unordered, and the number of
 // rows scored in full. Parameter k is at least 1. Parameter `padded` holds the queries, [m, padded_dim(dim)].
-// `queries` are made from them by make_int8_query; they must be usable, and at most kBoundedQueries. Cost: a
+// `queries` are made from them by make_int8_query; they must be usable. Cost: a
 // read of the codes, and of each candidate row. Memory: 16 bytes per candidate, at most some thousands per
-// query and part.
+// query and part. For more than kBoundedQueries queries, a search of full rows is as fast.
 inline constexpr int64_t kBoundedQueries = 16;
 struct BoundedBest {
   std::vector<BestRows> best;

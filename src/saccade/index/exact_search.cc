@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <functional>
@@ -12,6 +13,7 @@
 #include "saccade/index/best_rows.h"
 #include "saccade/index/bounded_search.h"
 #include "saccade/index/dot_kernels.h"
+#include "saccade/index/int8_tiles.h"
 #include "saccade/index/listed_rows.h"
 #include "saccade/index/row_sample.h"
 
@@ -28,6 +30,7 @@ constexpr int64_t kMinPartRows = 4096;
 
 // Smallest k for which the k-th best score is estimated from a sample.
 constexpr int64_t kFewestGuessed = 128;
+constexpr int64_t kLineFloats = 16;  // that are fetched together
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
 bool is_allowed(const SearchedRows& searched, int64_t row) {
@@ -43,6 +46,15 @@ struct Wanted {
   void skip(size_t count) {
     rows = rows.subspan(count);
     scores += count;
+  }
+  // Returns bit r set for each row first + r that is requested, below first + count (at most 64).
+  [[nodiscard]] uint64_t within(int64_t first, int64_t count) const {
+    uint64_t bits = 0;
+    for (const int64_t row : rows) {
+      if (row >= first + count) break;
+      if (row >= first) bits |= uint64_t{1} << (row - first);
+    }
+    return bits;
   }
   // Drops rows before `row`.
   void begin_at(int64_t row) {
@@ -61,9 +73,12 @@ struct Wanted {
 struct Block {
   const SearchedRows& searched;
   int64_t from = 0;                 // the first row
+  int64_t to = 0;                   // the row after the last
   MatrixView<const float> queries;  // padded
   std::span<const Wanted> wanted;   // one per query, or empty
   int64_t k = 0;
+  const Int8TileQueries* coded = nullptr;  // the queries for 8-bit rows, if those are to be used
+  std::span<int64_t> rescored = {};        // for these, one per query: the rows scored in full are added
 
   [[nodiscard]] bool allows(int64_t row) const { return is_allowed(searched, row); }
 };
@@ -100,19 +115,76 @@ void search_part(const Block& block, int64_t begin, int64_t end, std::span<BestR
   }
 }
 
-int64_t count_allowed(const SearchedRows& searched, int64_t from = 0) {
-  if (searched.allowed.empty()) return searched.rows.rows() - from;
-  return std::ranges::count_if(searched.allowed.subspan(static_cast<size_t>(from)),
-                               [](uint8_t flag) { return flag != 0; });
+// Likewise, but scores only rows that their 8-bit codes cannot exclude, and the wanted ones. scored: receives their number
+// for each query.
+void search_part_by_codes(const Block& block, int64_t begin, int64_t end, std::span<BestRows> best,
+                          DotKernel dot, std::span<int64_t> scored_rows) {
+  const MatrixView<const float> rows = block.searched.rows;
+  const int64_t padded = block.queries.stride();
+  Int8Tile tile(*block.coded);
+  std::array<const float*, kInt8TileRows + kDotRowGroup> pointers{};
+  std::array<int64_t, kInt8TileRows> numbers{};
+  std::array<float, kInt8TileRows> scores{};
+  std::vector<uint64_t> left(best.size());  // bit r: row r of the tile is to be scored
+  std::vector<Wanted> wanted(block.wanted.begin(), block.wanted.end());
+  for (Wanted& of_query : wanted) of_query.begin_at(begin);
+  for (int64_t first = begin; first < end && !block.searched.stop.stop_requested(); first += kInt8TileRows) {
+    const int64_t count = std::min(kInt8TileRows, end - first);
+    uint64_t allowed = 0;
+    for (int64_t r = 0; r < count; ++r) allowed |= static_cast<uint64_t>(block.allows(first + r)) << r;
+    if (allowed == 0) continue;
+    tile.read(first, count);
+    uint64_t fetched = 0;
+    for (size_t q = 0; q < best.size(); ++q) {
+      left[q] = tile.reach(q, best[q].floor());
+      if (!wanted.empty()) left[q] |= wanted[q].within(first, count);
+      left[q] &= allowed;
+      for (uint64_t rest = left[q] & ~fetched; rest != 0; rest &= rest - 1) {
+        const float* row = rows.data() + (first + std::countr_zero(rest)) * rows.stride();
+        for (int64_t c = 0; c < rows.columns(); c += kLineFloats) __builtin_prefetch(row + c, 0, 2);
+      }
+      fetched |= left[q];
+    }
+    for (size_t q = 0; q < best.size(); ++q) {
+      if (left[q] == 0) continue;
+      size_t some = 0;
+      for (uint64_t rest = left[q]; rest != 0; rest &= rest - 1) {
+        const int64_t row = first + std::countr_zero(rest);
+        pointers[some] = rows.data() + row * rows.stride();
+        numbers[some++] = row;
+      }
+      std::fill_n(pointers.begin() + static_cast<std::ptrdiff_t>(some), kDotRowGroup, pointers[some - 1]);
+      dot(pointers.data(), static_cast<int64_t>(some),
+          block.queries.data() + static_cast<int64_t>(q) * padded, 1, rows.columns(), scores.data());
+      const auto scored = std::span<const int64_t>(numbers).first(some);
+      best[q].offer(scored, scores.data());
+      if (!wanted.empty()) wanted[q].take(scored, scores.data());
+      scored_rows[q] += static_cast<int64_t>(some);
+    }
+  }
 }
 
-// Returns the queries for 8-bit rows, or an empty vector if those are not to be used. More than
-// kBoundedQueries queries are limited by arithmetic, not by memory, and are as fast with full rows.
-std::vector<Int8Query> int8_queries(const SearchedRows& searched, MatrixView<const float> queries,
-                                    int64_t k) {
-  if (searched.int8.count == 0 || queries.rows() > kBoundedQueries) return {};
-  const int64_t allowed = count_allowed(searched);
-  if (k > allowed / 8 || allowed < searched.rows.rows() / 4) return {};
+int64_t count_allowed(const SearchedRows& searched, int64_t from, int64_t to) {
+  if (searched.allowed.empty()) return to - from;
+  return std::ranges::count_if(
+      searched.allowed.subspan(static_cast<size_t>(from), static_cast<size_t>(to - from)),
+      [](uint8_t flag) { return flag != 0; });
+}
+
+// How rows are searched: in full, or by their 8-bit codes one after the other or in tiles.
+enum class Way : uint8_t { kInFull, kByCodes, kByTiles };
+
+// Returns the fastest way. Codes exclude few rows where many are wanted or few allowed. Of many queries codes one after the
+// other take as long as full rows, which are limited by arithmetic then, not by memory; tiles score more rows in full.
+Way way_to_search(const SearchedRows& searched, int64_t queries, int64_t k) {
+  const int64_t allowed = count_allowed(searched, 0, searched.rows.rows());
+  if (searched.int8.count == 0 || allowed < searched.rows.rows() / 4) return Way::kInFull;
+  if (queries >= kFewestTileQueries && k <= allowed / 64 && has_fast_int8_tiles()) return Way::kByTiles;
+  return queries <= kBoundedQueries && k <= allowed / 8 ? Way::kByCodes : Way::kInFull;
+}
+
+// Returns the queries for 8-bit rows, or an empty vector if one of them cannot be compared with these.
+std::vector<Int8Query> int8_queries(MatrixView<const float> queries) {
   std::vector<Int8Query> made;
   for (int64_t q = 0; q < queries.rows(); ++q) {
     made.push_back(make_int8_query(queries.row(q)));
@@ -162,16 +234,16 @@ Status check_wanted(const SearchedRows& searched, MatrixView<const float> querie
 std::vector<float> guess_floors(const Block& block, ThreadPool& pool) {
   const MatrixView<const float> rows = block.searched.rows;
   std::vector<float> floors(static_cast<size_t>(block.queries.rows()), kNothing);
-  const int64_t count = rows.rows() - block.from;
+  const int64_t count = block.to - block.from;
   if (block.k < kFewestGuessed || count < 16 * kSampleRows) return floors;
-  std::vector<int64_t> sample = row_sample(block.from, rows.rows());
+  std::vector<int64_t> sample = row_sample(block.from, block.to);
   std::erase_if(sample, [&](int64_t row) { return !block.allows(row); });
   // Expected number of sampled rows among the best k, with a standard deviation of its square root. Four
   // standard deviations are added, so one guess in about ten thousand is too high.
   const auto sampled = static_cast<double>(sample.size());
   const double expected =
       sampled * static_cast<double>(block.k) /
-      static_cast<double>(std::max<int64_t>(1, count_allowed(block.searched, block.from)));
+      static_cast<double>(std::max<int64_t>(1, count_allowed(block.searched, block.from, block.to)));
   const double rank = std::ceil(expected + 4 * std::sqrt(expected) + 4);
   if (!(rank <= sampled / 4)) return floors;
   Matrix<float> scores(block.queries.rows(), std::ssize(sample));
@@ -193,12 +265,13 @@ std::vector<float> guess_floors(const Block& block, ThreadPool& pool) {
 // these.
 std::vector<int64_t> search_block(const Block& block, std::span<const float> trial, std::span<BestRows> best,
                                   ThreadPool& pool) {
-  const int64_t rows = block.searched.rows.rows() - block.from;
+  const int64_t rows = block.to - block.from;
   // The best k do not depend on how rows are cut into parts, because ranks_before is a total order.
   const int64_t part_rows = std::max(kMinPartRows, rows / (int64_t{4} * pool.size()) + 1);
   const int64_t parts = (rows + part_rows - 1) / part_rows;
   const DotKernel dot = dot_kernels().front().run;
   std::vector<std::vector<BestRows>> lists(static_cast<size_t>(parts));
+  std::vector<std::vector<int64_t>> scored(static_cast<size_t>(parts));
   // Scores that k rows of each query are known to reach; later parts keep nothing below them.
   std::vector<std::atomic<float>> floors(best.size());
   for (size_t q = 0; q < floors.size(); ++q) floors[q] = std::max(best[q].least(), trial[q]);
@@ -207,8 +280,15 @@ std::vector<int64_t> search_block(const Block& block, std::span<const float> tri
       std::vector<BestRows>& own = lists[static_cast<size_t>(part)];
       own.reserve(floors.size());
       for (const std::atomic<float>& floor : floors) own.emplace_back(block.k, floor.load());
-      search_part(block, block.from + part * part_rows, block.from + std::min(rows, (part + 1) * part_rows),
-                  own, dot);
+      const int64_t first = block.from + part * part_rows;
+      const int64_t last = block.from + std::min(rows, (part + 1) * part_rows);
+      if (block.coded != nullptr) {
+        std::vector<int64_t>& of_part = scored[static_cast<size_t>(part)];
+        of_part.resize(best.size());
+        search_part_by_codes(block, first, last, own, dot, of_part);
+      } else {
+        search_part(block, first, last, own, dot);
+      }
       for (size_t q = 0; q < own.size(); ++q) {
         const float least = own[q].least();
         for (float known = floors[q].load();
@@ -217,6 +297,9 @@ std::vector<int64_t> search_block(const Block& block, std::span<const float> tri
       }
     }
   });
+  for (const std::vector<int64_t>& of_part : scored) {
+    for (size_t q = 0; q < of_part.size(); ++q) block.rescored[q] += of_part[q];
+  }
   std::vector<int64_t> failed;
   for (size_t q = 0; q < best.size(); ++q) {
     int64_t kept = 0;
@@ -232,17 +315,29 @@ std::vector<int64_t> search_block(const Block& block, std::span<const float> tri
   return failed;
 }
 
-// Offers rows from `from` on to the lists of the best, one per query. padded: the queries. wanted: one per
-// query, or empty.
-void search_in_full(const SearchedRows& searched, int64_t from, const Matrix<float>& padded, int64_t k,
-                    ThreadPool& pool, std::span<BestRows> best, std::span<const Wanted> wanted) {
-  if (searched.rows.rows() == from) return;
+// Offers rows [from, to) to the lists of the best, one per query. padded: the queries. wanted: one per query, or empty.
+// by_codes: empty, or the queries for 8-bit rows; `rescored` then receives the number of rows scored in full for each.
+void search_range(const SearchedRows& searched, int64_t from, int64_t to, const Matrix<float>& padded,
+                  int64_t k, ThreadPool& pool, std::span<BestRows> best, std::span<const Wanted> wanted,
+                  std::span<const Int8Query> by_codes = {}, std::span<int64_t> rescored = {}) {
+  if (to == from) return;
   for (int64_t first = 0; first < padded.rows(); first += kBlockQueries) {
     const int64_t count = std::min(kBlockQueries, padded.rows() - first);
     const auto at = static_cast<size_t>(first);
-    const auto of_block = best.subspan(at, static_cast<size_t>(count));
-    const Block block{searched, from, padded.view().slice(first, count),
-                      wanted.empty() ? wanted : wanted.subspan(at, static_cast<size_t>(count)), k};
+    const auto of_queries = static_cast<size_t>(count);
+    const auto of_block = best.subspan(at, of_queries);
+    Block block{searched,
+                from,
+                to,
+                padded.view().slice(first, count),
+                wanted.empty() ? wanted : wanted.subspan(at, of_queries),
+                k};
+    Int8TileQueries coded;
+    if (!by_codes.empty()) {
+      coded = make_tile_queries(searched.int8, by_codes.subspan(at, of_queries));
+      block.coded = &coded;
+      block.rescored = rescored.subspan(at, of_queries);
+    }
     if (searched.stop.stop_requested()) return;
     const std::vector<int64_t> failed = search_block(block, guess_floors(block, pool), of_block, pool);
     if (failed.empty()) continue;
@@ -255,7 +350,7 @@ void search_in_full(const SearchedRows& searched, int64_t from, const Matrix<flo
       lists.push_back(std::move(of_block[static_cast<size_t>(q)]));
     }
     const std::vector<float> nothing(failed.size(), kNothing);
-    search_block({searched, from, std::as_const(queries).view(), {}, k}, nothing, lists, pool);
+    search_block({searched, from, to, std::as_const(queries).view(), {}, k}, nothing, lists, pool);
     for (size_t i = 0; i < failed.size(); ++i) of_block[static_cast<size_t>(failed[i])] = std::move(lists[i]);
   }
 }
@@ -280,8 +375,14 @@ Result<FoundRows> find_rows(const SearchedRows& searched, MatrixView<const float
   Matrix<float> padded(queries.rows(), padded_dim(rows.columns()));
   for (int64_t q = 0; q < queries.rows(); ++q) std::ranges::copy(queries.row(q), padded.row(q).begin());
   std::vector<BestRows> best(static_cast<size_t>(queries.rows()), BestRows(k));
-  const std::vector<Int8Query> by_codes = int8_queries(searched, queries, k);
-  if (!by_codes.empty()) {
+  const Way way = way_to_search(searched, queries.rows(), k);
+  const std::vector<Int8Query> by_codes =
+      way == Way::kInFull ? std::vector<Int8Query>() : int8_queries(queries);
+  const int64_t coded_rows = by_codes.empty() ? 0 : searched.int8.count;
+  if (!by_codes.empty() && way == Way::kByTiles) {
+    found.rescored.resize(by_codes.size());
+    search_range(searched, 0, coded_rows, padded, k, pool, best, looked_for, by_codes, found.rescored);
+  } else if (!by_codes.empty()) {
     BoundedBest bounded = bounded_search(rows, searched.int8, by_codes, std::as_const(padded).view(), k,
                                          searched.allowed, pool);
     best = std::move(bounded.best);
@@ -296,7 +397,7 @@ Result<FoundRows> find_rows(const SearchedRows& searched, MatrixView<const float
     }
     looked_for.clear();
   }
-  search_in_full(searched, by_codes.empty() ? 0 : searched.int8.count, padded, k, pool, best, looked_for);
+  search_range(searched, coded_rows, rows.rows(), padded, k, pool, best, looked_for);
   if (searched.stop.stop_requested()) return fail(ErrorCode::kCancelled, "search: asked to stop");
   for (size_t q = 0; q < best.size(); ++q) {
     found.best[q] = best[q].rows();

@@ -26,7 +26,7 @@ struct FoundRows {
   // Best rows for each query, min(k, allowed rows) of them, best first.
   std::vector<std::vector<RowScore>> best;
   // Number of rows per query that were scored in full after a look at their 8-bit codes; empty if all rows
-  // were scored in full.
+  // were scored in full. Of three and more queries it depends on which thread ends first.
   std::vector<int64_t> rescored;
   // Scores of the wanted rows for each query, in their order; NaN for rows that are not allowed.
   std::vector<std::vector<float>> wanted;
@@ -40,9 +40,11 @@ struct FoundRows {
 // wanted rows that do not fit. Thread-safe.
 //
 // Cost: one or a few queries read all rows at the speed of memory. Many queries take n x m x dim
-// multiply-adds, about two thirds as fast as a bare matrix product. 8-bit rows read a quarter of the bytes,
-// and the candidate rows in full. They are not used for more than 16 queries, for k above an eighth of the
-// allowed rows, or if fewer than a quarter of the rows are allowed. A full scan is faster in those cases.
+// multiply-adds, at a rate close to that of a bare matrix product. 8-bit rows read a quarter of the bytes, and
+// the candidate rows in full. On processors with AVX-512 VNNI their products are several times as fast; on others
+// they are not used for more than 16 queries. Nor are they used if fewer than a quarter of the rows are allowed, or
+// for k above an eighth of the allowed rows (a 64th for more than 16 queries). A search of full rows is faster in
+// those cases.
 // Memory: lists of the best rows for 64 queries at a time.
 Result<FoundRows> find_rows(const SearchedRows& searched, MatrixView<const float> queries, int64_t k,
                             ThreadPool& pool, std::span<const std::span<const int64_t>> wanted = {});

@@ -117,7 +117,10 @@ Int8Query make_int8_query(std::span<const float> query) {
   if (!(length <= kMostLength)) return made;
   made.usable = true;
   made.parts.resize(2 * columns);
-  double part_lengths = 0;  // |t1 d1| + |t2 d2|
+  const auto left = [&] { return length_of(values) * (1 + 1e-9) + 1e-14 * length; };  // |f|
+  double part_lengths = 0;                                                            // |t1 d1| + |t2 d2|
+  double first_length = 0;                                                            // |t1 d1|
+  double first_left = 0;                                                              // |f1|
   for (size_t p = 0; p < 2; ++p) {
     const std::span<int8_t> steps(made.parts.data() + p * columns, columns);
     made.step[p] = take_steps(values, scale_of(values), steps);
@@ -127,8 +130,11 @@ Int8Query make_int8_query(std::span<const float> query) {
       made.start[p] += 128 * step;
     }
     part_lengths += std::sqrt(squares) * static_cast<double>(made.step[p]);
+    if (p == 0) {
+      first_length = part_lengths;
+      first_left = left();
+    }
   }
-  const double left = length_of(values) * (1 + 1e-9) + 1e-14 * length;  // |f|
   constexpr double kUnit = 0x1p-24;
   const double roundings = static_cast<double>(padded_dim(dim) / kDotLanes + 6) * kUnit;
   const double of_score = roundings / (1 - roundings);  // g
@@ -136,7 +142,8 @@ Int8Query make_int8_query(std::span<const float> query) {
   constexpr double kOfSum = 16 * kUnit;
   constexpr double kOfBound = 1 + 16 * kUnit;
   const double long_code = 127 * std::sqrt(static_cast<double>(columns));
-  made.of_scale = rounded_up(long_code * (left + of_score * length + kOfSum * part_lengths) * kOfBound);
+  made.of_scale = rounded_up(long_code * (left() + of_score * length + kOfSum * part_lengths) * kOfBound);
+  made.of_length = rounded_up((first_left + of_score * length + kOfSum * first_length) * kOfBound);
   // Never 0, because 0 times an infinite E would be NaN.
   made.of_error = std::max(rounded_up((1 + of_score) * length * (1 + 1e-9) * kOfBound),
                            std::numeric_limits<float>::min());

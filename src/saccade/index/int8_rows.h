@@ -37,6 +37,11 @@
 // their own computation, of the bound, and of a plus or minus it. H r and |e| are computed in double; E
 // covers those roundings by 1e-14 |r|.
 //
+// Many queries at a time are compared by their first part alone, x1 = t1 d1 with H q = x1 + f1, which halves the products.
+// The bound is then taken with the length of the row's codes in place of its limit, and with |r| <= |s c| + E:
+//
+//   |S - s c . x1| <= |s c| (|f1| + g |q|) + E (1 + g) |q| + dim 2^-150
+//
 // Rows and queries that are not finite or longer than 2^40 are excluded. Such a row has E = infinity, so it
 // is always scored in full; such a query is answered without codes. A row with a wrong check is also scored
 // in full. A damaged file therefore costs time but does not change results, as far as 32 bits can detect the
@@ -115,6 +120,8 @@ struct Int8Query {
   float of_scale = 0;
   float of_error = 0;
   float least = 0;
+  // Likewise by the first part alone: of_length * |s c| + of_error * E + least.
+  float of_length = 0;
 };
 Int8Query make_int8_query(std::span<const float> query);
 

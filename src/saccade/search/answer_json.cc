@@ -7,7 +7,7 @@
 #include "saccade/collection/catalog/facts_json.h"
 #include "saccade/core/counts.h"
 #include "saccade/image/frame_name.h"
-#include "saccade/index/list_tuning.h"
+#include "saccade/index/lists/list_tuning.h"
 #include "saccade/search/answer_warnings.h"
 #include "saccade/search/composed/composed_query.h"
 #include "saccade/search/search_answer.h"

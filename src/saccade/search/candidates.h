@@ -13,7 +13,7 @@
 #include "saccade/collection/collection_reader.h"
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
-#include "saccade/index/list_search.h"
+#include "saccade/index/lists/list_search.h"
 #include "saccade/index/max_sim_kernels.h"
 #include "saccade/search/row_finder.h"
 

@@ -1,4 +1,4 @@
-// The approximate index of a collection (index/list_index.h): a file beside the rows file, built on request.
+// The approximate index of a collection (index/lists/list_index.h): a file beside the rows file, built on request.
 //
 //   rows-<n>.lists   safetensors; metadata "saccade_lists": JSON of the figures; tensors "means" F32 [lists, columns],
 //                    "ends" I64 [lists], "checks" U64 [lists], "rows" U32 [entries], "factors" BF16 [entries],
@@ -16,8 +16,8 @@
 #include "saccade/core/error.h"
 #include "saccade/core/files/file_stamp.h"
 #include "saccade/core/files/safetensors.h"
-#include "saccade/index/list_search.h"
-#include "saccade/index/list_tuning.h"
+#include "saccade/index/lists/list_search.h"
+#include "saccade/index/lists/list_tuning.h"
 #include "saccade/matrix.h"
 
 namespace saccade {

@@ -8,7 +8,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
-#include "saccade/index/list_search.h"
+#include "saccade/index/lists/list_search.h"
 #include "saccade/matrix.h"
 
 namespace saccade {

@@ -1,4 +1,4 @@
-#include "saccade/index/list_index.h"
+#include "saccade/index/lists/list_index.h"
 
 #include <algorithm>
 #include <array>

@@ -9,7 +9,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
 #include "saccade/index/exact_search.h"
-#include "saccade/index/list_index.h"
+#include "saccade/index/lists/list_index.h"
 
 namespace saccade {
 

@@ -1,4 +1,4 @@
-#include "saccade/index/list_tuning.h"
+#include "saccade/index/lists/list_tuning.h"
 
 #include <algorithm>
 #include <array>

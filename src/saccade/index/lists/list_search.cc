@@ -1,4 +1,4 @@
-#include "saccade/index/list_search.h"
+#include "saccade/index/lists/list_search.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 
 #include "saccade/core/half.h"
 #include "saccade/index/best_rows.h"
-#include "saccade/index/bit_kernels.h"
+#include "saccade/index/lists/bit_kernels.h"
 #include "saccade/index/bounded_search.h"
 #include "saccade/index/dot_kernels.h"
 #include "saccade/index/listed_rows.h"

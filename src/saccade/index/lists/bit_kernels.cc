@@ -1,4 +1,4 @@
-#include "saccade/index/bit_kernels.h"
+#include "saccade/index/lists/bit_kernels.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // Tests of the approximate index: what it finds is scored as by exact search, and as much of that is found as it promises.
-#include "saccade/index/list_index.h"
+#include "saccade/index/lists/list_index.h"
 
 #include <algorithm>
 #include <bit>
@@ -14,9 +14,9 @@
 
 #include "saccade/core/half.h"
 #include "saccade/core/rows.h"
-#include "saccade/index/bit_kernels.h"
-#include "saccade/index/list_search.h"
-#include "saccade/index/list_tuning.h"
+#include "saccade/index/lists/bit_kernels.h"
+#include "saccade/index/lists/list_search.h"
+#include "saccade/index/lists/list_tuning.h"
 #include "saccade/index/rotation.h"
 
 namespace saccade {
