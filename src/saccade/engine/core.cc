@@ -401,7 +401,8 @@ Result<SearchAnswer> EngineCore::search(SearchQuery query, const SearchCall& cal
 
 void EngineCore::note_precision_cost(std::span<const std::filesystem::path> paths,
                                      const IngestOptions& options) const {
-  constexpr size_t kImages = 16;
+  // The encoder is loaded a second time, in fp32, which takes seconds an image on two cores where it is large.
+  constexpr size_t kImages = 4;
   const auto agreement = [&]() -> Result<std::string> {
     SACCADE_ASSIGN(const LoadedEncoder* loaded, encoder());
     const Precision precision = loaded->encoder->info().precision;
@@ -454,7 +455,7 @@ Result<IngestReport> EngineCore::index(std::span<const std::filesystem::path> pa
   const EncoderSource source = [&]() -> Result<EncoderBackend*> {
     if (!held) {
       SACCADE_ASSIGN(held, borrow());
-      if (!options_.lend) note_precision_cost(paths, options);
+      if (fresh && !options_.lend) note_precision_cost(paths, options);
     }
     return held->backend.get();
   };

@@ -115,7 +115,7 @@ class RawPairs {
 
 // Rows of some candidates, evenly over them all.
 std::vector<int64_t> sample_of(std::span<const Candidate> candidates) {
-  constexpr size_t kSample = 256;
+  constexpr size_t kSample = 64;
   const size_t step = candidates.size() / kSample + 1;
   std::vector<int64_t> sample;
   for (size_t i = 0; i < candidates.size(); i += step) sample.push_back(candidates[i].row);
