@@ -27,7 +27,8 @@ A study is the file NAME.json beside this program:
 
 A run that is done is not repeated: its command, those of the runs that it read, and the time that it took, stand in done.json of
 the study's folder. It is repeated where one of these commands changes. One that was killed is begun again with the same command;
-trainings go on from their last state. Where a run fails, the others go on.
+trainings go on from their last state. What another command left in a run's folder is moved to NAME.before, in place of what was
+moved there earlier; began.json says which commands a folder is of. Where a run fails, the others go on.
 
 A row is a list of cells. {"each": [{variable: text}, ...], "rows": [...]} repeats rows with variables. {"over": PATH,
 "rows": [...]} repeats them for every value of a path, which a path that begins with a point reads from. In a cell, {name} is
@@ -55,6 +56,7 @@ import json
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -329,6 +331,10 @@ class Study:
     def folder_of(self, run):
         return self.folder / self.runs[run]["folder"]
 
+    def output_of(self, run):
+        """The folder that a run's command writes."""
+        return self.folder / self.runs[run]["folder"].split("/")[0]
+
     def data_of(self, runs):
         """The data of some runs, each once: {name: how they are made}."""
         return {name: each for name, each in self.described["data"].items() if any(name in self.runs[run]["data"] for run in runs)}
@@ -346,8 +352,12 @@ class Study:
         """{run: its command, its seconds and those that it read} of the runs that are done with the commands of today."""
         path = self.folder / "done.json"
         done = read_json(path) if path.is_file() else {}
-        return {run: one for run, one in done.items() if run in self.runs and one["command"] == self.runs[run]["command"]
-                and one.get("reads") == self.read_by(run)}
+        return {run: one for run, one in done.items()
+                if run in self.runs and {key: one.get(key) for key in ("command", "reads")} == self.commands_of(run)}
+
+    def commands_of(self, run):
+        """A run's command, and those of the runs that it reads."""
+        return {"command": self.runs[run]["command"], "reads": self.read_by(run)}
 
     def read_by(self, run):
         """{run: its command} of all runs that must be there before a run."""
@@ -370,7 +380,7 @@ class Study:
             elif self.absent(self.data_of(self.asked([run]))):
                 how = "left out, without its data"
             else:
-                how = "begun" if (self.folder / self.runs[run]["folder"].split("/")[0]).exists() else "to do"
+                how = "begun" if self.output_of(run).exists() else "to do"
             lines += [f"    {run}: {how}", f"        {self.runs[run]['command']}"]
         lines.append("tables:")
         for name, table in self.described["tables"].items():
@@ -385,6 +395,21 @@ class Study:
                 continue
             for command in each["commands"]:
                 execute(shlex.split(command), self.root)
+
+    def begin(self, run):
+        """Records the commands that a run is begun with. A folder that was begun with others is moved away."""
+        path, output, commands = self.folder / "began.json", self.output_of(run), self.commands_of(run)
+        state = read_json(path)
+        if state.setdefault("runs", {}).get(run) == commands:
+            return
+        if output.exists():
+            before = output.with_name(f"{output.name}.before")
+            if before.exists():
+                shutil.rmtree(before)
+            output.rename(before)
+            print(f"    {run}: begun with other commands before; {output} is now {before.name}", file=sys.stderr, flush=True)
+        state["runs"][run] = commands
+        replace_text(path, json.dumps(state) + "\n")
 
     def measure(self, names=()):
         began = self.folder / "began.json"
@@ -405,6 +430,7 @@ class Study:
                 print(f"    {run}: left out, without {', '.join(missing)}", file=sys.stderr, flush=True)
                 continue
             print(f"    {run} ({number + 1} of {len(runs)})", file=sys.stderr, flush=True)
+            self.begin(run)
             words = shlex.split(self.runs[run]["command"])
             start = time.monotonic()
             try:
@@ -413,8 +439,7 @@ class Study:
                 print(f"    {run}: {error}", file=sys.stderr, flush=True)
                 failed.append(run)
                 continue
-            done[run] = {"command": self.runs[run]["command"], "seconds": round(time.monotonic() - start),
-                         "reads": self.read_by(run)}
+            done[run] = {**self.commands_of(run), "seconds": round(time.monotonic() - start)}
             replace_text(self.folder / "done.json", json.dumps(done, indent=1) + "\n")
         if failed:
             raise StudyError(f"failed: {', '.join(failed)}; the same command repeats them and leaves out what is done")

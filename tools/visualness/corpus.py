@@ -27,6 +27,7 @@ sign, the first letter a capital, a full stop at the end. A text that two sets o
 import argparse
 import csv
 import gettext
+import gzip
 import hashlib
 import json
 import os
@@ -73,6 +74,24 @@ def licences(packages):
             yield "licence " + path.name.split("-")[0].lstrip("L"), path.name, sentences(path.read_text(errors="ignore"))
 
 
+def page_source(page, packages, within=()):
+    """A manual page with the pages that its .so lines name. These are of its package or else of another one, and never of the
+    installed system. A page that is missing, or that names itself, is left out."""
+    within = (*within, page.resolve())
+
+    def named(match):
+        name = match.group(1).decode(errors="ignore")
+        for folder in (page.parent.parent, *sorted(packages.glob("*/usr/share/man"))):
+            for file in (folder / name, folder / (name + ".gz")):
+                path = file.resolve()
+                if file.is_file() and path.is_relative_to(packages.resolve()) and path not in within:
+                    return page_source(path, packages, within)
+        return b""
+
+    source = gzip.decompress(page.read_bytes()) if page.suffix == ".gz" else page.read_bytes()
+    return re.sub(rb"^[.'][ \t]*so[ \t]+(\S+)[ \t]*$", named, source, flags=re.MULTILINE)
+
+
 def manuals(packages, most, draw):
     pages = [page for page in sorted(packages.glob("*/usr/share/man/man*/*"))
              if re.search(r"\.[1578]\w*\.gz$", page.name) and page.is_file() and not page.is_symlink()]
@@ -85,7 +104,8 @@ def manuals(packages, most, draw):
         if seen[package] <= 5 and len(kept) < most:
             kept.append((package, page))
     for package, page in kept:
-        done = subprocess.run(["man", "--no-hyphenation", "--no-justification", str(page.resolve())], capture_output=True,
+        done = subprocess.run(["man", "--no-hyphenation", "--no-justification", "--local-file", "-"],
+                              input=page_source(page, packages), capture_output=True,
                               env={"MANWIDTH": "1000", "LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin", "MAN_KEEP_FORMATTING": ""})
         text = re.sub(r".\x08", "", done.stdout.decode(errors="ignore"))
         yield "manual " + package, page.name, sentences("\n\n".join(text.splitlines()))

@@ -12,7 +12,9 @@
 #include "saccade/image/frame_name.h"
 
 namespace saccade::app {
+namespace {
 
+// Lists the kinds of skipped files, most frequent first; empty if there are none:
 // "2,113 .cr2, 40 .mov, 12 other files, 40 folder links (--follow-links), 3 hidden (--hidden), the files of 1
 // other collection (/home/me/photos/old)"
 std::string not_looked_at_text(const NotLookedAt& passed) {
@@ -57,6 +59,8 @@ std::string not_looked_at_text(const NotLookedAt& passed) {
   }
   return text;
 }
+
+}  // namespace
 
 std::string report_text(const IngestReport& report, const std::string& collection) {
   std::string text = fmt::format("{}: {} seen in {}", one_line(collection), counted(report.seen, "file"),

@@ -10,8 +10,6 @@
 
 namespace saccade::app {
 
-// Lists the kinds of skipped files, most frequent first; empty if there are none.
-std::string not_looked_at_text(const NotLookedAt& passed);
 // Counts, and a line a failure.
 std::string report_text(const IngestReport& report, const std::string& collection);
 

@@ -163,7 +163,7 @@ using DatasetContent = std::variant<CaptionedImages, CompositionTests, RatedText
 struct Dataset {
   std::string name =
       {};  // the file's name without its ending, or the folder's; with the split: "photos-test"
-  std::string layout = {};  // a name of dataset_layouts()
+  std::string layout = {};  // name of its layout (docs/datasets.md)
   // SHA-256 over the items' ids, groups, captions, texts, labels, edit queries and galleries, in order. It is
   // equal for a dataset and its converted manifest, at any path. Images' bytes are not in it.
   std::string hash = {};
@@ -210,7 +210,7 @@ struct Dataset {
 };
 
 struct DatasetOptions {
-  std::string format;  // a name of dataset_layouts(); empty: told from the content
+  std::string format;  // name of a layout (docs/datasets.md); empty: told from the content
   std::string split;   // only items of this split, or of several: "train+restval"; empty: all
   // Folder to which image names are relative. If empty, the layout's usual places beside the file.
   std::filesystem::path images;

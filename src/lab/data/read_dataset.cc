@@ -271,14 +271,6 @@ std::string why_empty(const Dataset& dataset, const DatasetSource& source) {
 
 }  // namespace
 
-std::vector<DatasetLayout> dataset_layouts() {
-  std::vector<DatasetLayout> layouts;
-  for (const data::Reader* reader : data::readers()) {
-    layouts.push_back({reader->name, reader->what});
-  }
-  return layouts;
-}
-
 Result<DatasetSource> parse_dataset_source(std::string_view text, const DatasetOptions& defaults) {
   std::error_code ignored;
   const size_t mark = text.rfind('#');

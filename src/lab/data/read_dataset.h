@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "lab/data/dataset.h"
 #include "saccade/core/error.h"
@@ -21,13 +20,6 @@ Result<DatasetSource> parse_dataset_source(std::string_view text, const DatasetO
 // repeated id or an empty dataset. Cost: linear in the size of the records; only headers and text members of
 // archives are read.
 Result<Dataset> read_dataset(const DatasetSource& source);
-
-struct DatasetLayout {
-  std::string_view name;
-  std::string_view what;
-};
-// Returns all layouts.
-std::vector<DatasetLayout> dataset_layouts();
 
 // Reads an image's bytes from its file, an archive or a Parquet file. Errors: kLimit above max_bytes;
 // kBadData if an archive ends before its member does, or for a damaged Parquet file; kUnsupported for one in a

@@ -20,6 +20,20 @@ Json quantitative(std::string_view field, std::string_view title, bool percent) 
   return {{"field", field}, {"type", "quantitative"}, {"title", title}, {"axis", axis}};
 }
 
+Json series_keys(const std::vector<Series>& series) {
+  Json keys = Json::array();
+  for (const Series& each : series) keys.push_back(series_key(each));
+  return keys;
+}
+
+// Returns the scale that gives each series its colour.
+Json series_scale(const std::vector<Series>& series) {
+  Json range = Json::array();
+  // The page's script replaces "series:N" by the page's colour N for light or dark mode.
+  for (const Series& each : series) range.push_back(fmt::format("series:{}", each.colour));
+  return {{"domain", series_keys(series)}, {"range", std::move(range)}};
+}
+
 Json colour(const std::vector<Series>& series) {
   return {{"field", "series"}, {"type", "nominal"}, {"scale", series_scale(series)}, {"legend", nullptr}};
 }
@@ -31,23 +45,10 @@ Json tip(std::string_view field, std::string_view title, std::string_view format
   return json;
 }
 
-Json series_keys(const std::vector<Series>& series) {
-  Json keys = Json::array();
-  for (const Series& each : series) keys.push_back(series_key(each));
-  return keys;
-}
-
 }  // namespace
 
 std::string series_key(const Series& series) {
   return fmt::format("s{}", series.colour);
-}
-
-Json series_scale(const std::vector<Series>& series) {
-  Json range = Json::array();
-  // The page's script replaces "series:N" by the page's colour N for light or dark mode.
-  for (const Series& each : series) range.push_back(fmt::format("series:{}", each.colour));
-  return {{"domain", series_keys(series)}, {"range", std::move(range)}};
 }
 
 Json interval_spec(const std::vector<std::string>& groups, const std::vector<Series>& series,

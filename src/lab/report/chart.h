@@ -31,8 +31,6 @@ struct Chart {
 
 // Returns "sN", the key of a series in data and scales. Names may be anything, and two may be equal.
 std::string series_key(const Series& series);
-// Returns the scale that gives each series its colour.
-Json series_scale(const std::vector<Series>& series);
 
 // Returns a dot plot with intervals: one row per `group` (in the given order), in it one dot per series.
 // Data: group, series, name, value, value_low, value_high; shares from 0 to 1.

@@ -304,14 +304,33 @@ TEST(Files, ReadsWithinLimitsOnly) {
 
 TEST(Files, FoldersAreMadeWithThoseAboveThem) {
   const test::TestFolder folder;
-  ASSERT_TRUE(make_folders(folder / "a/b"));
-  EXPECT_TRUE(fs::is_directory(folder / "a/b"));
+  const mode_t mask = ::umask(027);
+  const Status made = make_folders(folder / "a/b");
+  ::umask(mask);
+  ASSERT_TRUE(made) << made.error().message;
+  for (const char* name : {"a", "a/b"}) {
+    SCOPED_TRACE(name);
+    EXPECT_TRUE(fs::is_directory(folder / name));
+    EXPECT_EQ(fs::status(folder / name).permissions(), fs::perms{0750}) << "the process's umask decides";
+  }
+  fs::permissions(folder / "a", fs::perms{0700});
   EXPECT_TRUE(make_folders(folder / "a"));
+  EXPECT_TRUE(make_folders(folder / "a/b/"));
+  EXPECT_EQ(fs::status(folder / "a").permissions(), fs::perms{0700})
+      << "a folder that is there stays as it is";
+}
+
+TEST(Files, AFileInPlaceOfAFolderIsNamed) {
+  const test::TestFolder folder;
   ASSERT_TRUE(write_file_atomic(folder / "file", "x"));
-  const Status under_a_file = make_folders(folder / "file/c");
-  ASSERT_FALSE(under_a_file);
-  EXPECT_EQ(under_a_file.error().code, ErrorCode::kIo);
-  EXPECT_THAT(under_a_file.error().message, HasSubstr((folder / "file/c").string() + ": make folder: "));
+  for (const char* name : {"file", "file/c", "file/c/d"}) {
+    SCOPED_TRACE(name);
+    const Status made = make_folders(folder / name);
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().code, ErrorCode::kIo);
+    EXPECT_THAT(made.error().message, HasSubstr((folder / name).string() + ": make folder: Not a directory"));
+    EXPECT_EQ(read_file(folder / "file").value(), "x");
+  }
 }
 
 TEST(Files, OnlyRegularFilesAreRead) {

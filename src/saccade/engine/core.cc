@@ -60,8 +60,7 @@ CollectionChoices completed(CollectionChoices choices, const IngestSettings& mad
   return choices;
 }
 
-}  // namespace
-
+// Checks that an existing collection was created with these settings. kUsage names the first that differs.
 Status check_choices(const CollectionChoices& choices, const IngestSettings& made) {
   const auto late = [&](auto value) { return made.late ? value(*made.late) : std::string(); };
   // Two options for one setting: the message names the one that was given.
@@ -89,6 +88,8 @@ Status check_choices(const CollectionChoices& choices, const IngestSettings& mad
   }
   return {};
 }
+
+}  // namespace
 
 Result<IngestSettings> new_collection_settings(const CollectionChoices& choices, EncoderBackend& encoder) {
   IngestSettings settings;

@@ -48,9 +48,6 @@ struct CollectionChoices {
   std::optional<int64_t> late_pool;            // patches that one of these stands for
 };
 
-// Checks that an existing collection was created with these settings. kUsage names the first that differs.
-Status check_choices(const CollectionChoices& choices, const IngestSettings& settings);
-
 // Returns the settings of a new collection. Errors of late_settings, for choices that the encoder does not allow.
 Result<IngestSettings> new_collection_settings(const CollectionChoices& choices, EncoderBackend& encoder);
 

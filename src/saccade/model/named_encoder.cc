@@ -24,6 +24,14 @@ std::vector<fs::path> places_of(const EncoderId& id, const fs::path& folder) {
   return places;
 }
 
+// Returns the path in the folder's frozen.json; kBadData, kNotFound.
+Result<std::string> frozen_path(const fs::path& folder) {
+  const fs::path file = folder / "frozen.json";
+  SACCADE_ASSIGN(const Json json, read_json(file));
+  SACCADE_ASSIGN(const auto path, json_field<std::string>(json, "path").in(file.string()));
+  return path;
+}
+
 }  // namespace
 
 Result<EncoderId> encoder_id_from_json(const Json& json) {
@@ -36,13 +44,6 @@ Result<EncoderId> encoder_id_from_json(const Json& json) {
 
 Json encoder_id_json(const EncoderId& id) {
   return {{"name", id.name}, {"family", id.family}, {"fingerprint", id.fingerprint}};
-}
-
-Result<std::string> frozen_path(const fs::path& folder) {
-  const fs::path file = folder / "frozen.json";
-  SACCADE_ASSIGN(const Json json, read_json(file));
-  SACCADE_ASSIGN(const auto path, json_field<std::string>(json, "path").in(file.string()));
-  return path;
 }
 
 Result<Checkpoint> open_named_encoder(EncoderId id, const fs::path& folder, std::string_view what,

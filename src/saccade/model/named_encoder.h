@@ -23,9 +23,6 @@ struct EncoderId {
 Result<EncoderId> encoder_id_from_json(const Json& json);
 Json encoder_id_json(const EncoderId& id);
 
-// Returns the path in the folder's frozen.json; kBadData, kNotFound.
-Result<std::string> frozen_path(const std::filesystem::path& folder);
-
 // Opens the checkpoint that `id` names, by frozen.json in `folder`, the starter, or the hub's cache. `what`:
 // "head", for messages. check: compares its fingerprint. Returns kMismatch for another encoder, kNotFound if
 // none is found, and kBadData for one that is itself a dependent checkpoint.

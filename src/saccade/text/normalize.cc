@@ -146,6 +146,17 @@ std::string collapse_runs(std::string_view text) {
   return out;
 }
 
+// Converts to lower case with final sigma, like Python's str.lower().
+std::string lowercase_words(std::string_view text) {
+  std::string out;
+  icu::StringByteSink<std::string> sink(&out);
+  UErrorCode status = U_ZERO_ERROR;
+  icu::CaseMap::utf8ToLower("", 0, icu::StringPiece(text.data(), static_cast<int32_t>(text.size())), sink,
+                            nullptr, status);
+  assert(U_SUCCESS(status));
+  return out;
+}
+
 // BlipCaptionProcessor.pre_caption (salesforce/LAVIS, lavis/processors/blip_processors.py).
 std::string clean_as_lavis(std::string_view text) {
   constexpr std::string_view kMarks = ".!\"()*#:;~";
@@ -204,16 +215,6 @@ std::string fold_case(std::string_view text) {
                          sink, nullptr, status);
   assert(U_SUCCESS(status));
   return to_nfc(std::move(out));
-}
-
-std::string lowercase_words(std::string_view text) {
-  std::string out;
-  icu::StringByteSink<std::string> sink(&out);
-  UErrorCode status = U_ZERO_ERROR;
-  icu::CaseMap::utf8ToLower("", 0, icu::StringPiece(text.data(), static_cast<int32_t>(text.size())), sink,
-                            nullptr, status);
-  assert(U_SUCCESS(status));
-  return out;
 }
 
 std::string clean_as_openai(std::string_view text) {

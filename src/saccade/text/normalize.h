@@ -29,9 +29,6 @@ std::string fold_case(std::string_view text);
 // letters, and composes (NFC); such text comes out as it went in.
 std::string clean_as_openai(std::string_view text);
 
-// Converts to lower case with final sigma, like Python's str.lower().
-std::string lowercase_words(std::string_view text);
-
 // Returns the version of ICU, whose tables define letters, spaces and cases: "72.1".
 std::string unicode_library_version();
 

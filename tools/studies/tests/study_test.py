@@ -316,6 +316,37 @@ class Files(Small):
             f"eval --training seeded={folder}/seeded-1 seeded={folder}/seeded-3 -o {folder}/compared"])
         self.assertEqual(self.measure()[0], [])
 
+    def test_what_other_commands_left_is_moved_away(self):
+        self.repository()
+        program = self.root / "build/release/bin/saccade-lab"
+        # Refuses a folder with the run of another command, like saccade-lab, and stops a training of seed 1 the first time.
+        program.write_text("""#!/bin/sh
+echo "$@" >>log
+for last; do :; done
+mkdir -p "$last"
+if [ -e "$last/command" ] && [ "$(cat "$last/command")" != "$*" ]; then exit 1; fi
+echo "$*" >"$last/command"
+case "$*" in *"--seed 1"*) if [ ! -e "$last/state" ]; then touch "$last/state"; exit 1; fi ;; esac
+""")
+        runs = self.root / "build/studies/small"
+        self.refused(self.measure, "failed: seeded-1;")
+        self.assertNotIn("before", self.measure()[1])  # the same command goes on
+        self.assertTrue((runs / "seeded-1/state").exists())
+        for seeds, moved in (([1, 3, 5], ["compared.before"]), ([3, 5], ["compared.before"])):
+            described = json.loads(json.dumps(STUDY))
+            described["runs"]["seeded"]["seeds"] = seeds
+            self.write_study(described)
+            self.assertIn("compared: begun with other commands before;", self.measure()[1])
+            self.assertEqual(sorted(path.name for path in runs.glob("*.before")), moved)
+            self.assertEqual((runs / "compared/command").read_text().count("seeded="), len(seeds))
+        self.assertIn("seeded-1", (runs / "compared.before/command").read_text())
+        self.write_study(dict(STUDY, words={"size": "--large", "train": "saccade-lab train {size}"}))
+        self.refused(self.measure, "failed: seeded-1;")
+        self.assertIn("--small", (runs / "seeded-3.before/command").read_text())
+        self.assertIn("--large", (runs / "seeded-3/command").read_text())
+        self.measure()
+        self.assertEqual(set(self.study().done()), {"one", "trained", "seeded-1", "seeded-3", "compared"})
+
     def test_some_runs_with_what_they_read(self):
         self.repository()
         self.assertEqual(len(self.measure("seeded-3")[0]), 1)

@@ -236,10 +236,7 @@ std::string roco_split(const fs::path& folder) {
   return std::ranges::find(kRocoSplits, name) == std::end(kRocoSplits) ? "" : name;
 }
 
-const Reader kFlickrToken = {"flickr_token",
-                             "Flickr8k's and Flickr30k's token files: NAME#NUMBER, tab, caption",
-                             is_token_file, read_tokens};
-const Reader kRoco = {"roco", "ROCO's repository with fetched images: all, a split's folder or captions.txt",
-                      is_roco, read_roco};
+const Reader kFlickrToken = {"flickr_token", is_token_file, read_tokens};
+const Reader kRoco = {"roco", is_roco, read_roco};
 
 }  // namespace saccade::lab::data

@@ -69,6 +69,6 @@ Result<Dataset> read(const Candidate& candidate, const DatasetOptions& options) 
 
 }  // namespace
 
-const Reader kCoco = {"coco", "COCO's captions JSON: images and annotations", recognizes, read};
+const Reader kCoco = {"coco", recognizes, read};
 
 }  // namespace saccade::lab::data

@@ -110,10 +110,7 @@ Result<Dataset> read_sugar_crepe(const Candidate& candidate, const DatasetOption
 
 }  // namespace
 
-const Reader kWinoground = {"winoground", "Winoground's JSON Lines: two images, two captions", is_winoground,
-                            read_winoground};
-const Reader kSugarCrepe = {"sugar_crepe",
-                            "SugarCrepe's JSON, a file or the folder of all: a right caption and a wrong one",
-                            is_sugar_crepe, read_sugar_crepe};
+const Reader kWinoground = {"winoground", is_winoground, read_winoground};
+const Reader kSugarCrepe = {"sugar_crepe", is_sugar_crepe, read_sugar_crepe};
 
 }  // namespace saccade::lab::data

@@ -334,13 +334,9 @@ Result<Dataset> read_edit_pairs(const Candidate& candidate, const DatasetOptions
 
 }  // namespace
 
-const Reader kFashionIq = {"fashion_iq", "Fashion-IQ: captions/ and image_splits/, or one captions file",
-                           is_fashion_iq, read_fashion_iq};
-const Reader kCirr = {"cirr", "CIRR rc2: captions/ and image_splits/, or one captions file", is_cirr,
-                      read_cirr};
-const Reader kCirco = {"circo", "CIRCO: annotations/ beside COCO2017_unlabeled/, or one annotations file",
-                       is_circo, read_circo};
-const Reader kEditPairs = {"edit_pairs", "JSON Lines of q_img, q_text, positive and hn_image", is_edit_pairs,
-                           read_edit_pairs};
+const Reader kFashionIq = {"fashion_iq", is_fashion_iq, read_fashion_iq};
+const Reader kCirr = {"cirr", is_cirr, read_cirr};
+const Reader kCirco = {"circo", is_circo, read_circo};
+const Reader kEditPairs = {"edit_pairs", is_edit_pairs, read_edit_pairs};
 
 }  // namespace saccade::lab::data

@@ -115,8 +115,7 @@ Result<Dataset> read_urban1k(const Candidate& candidate, const DatasetOptions& o
 
 }  // namespace
 
-const Reader kUrban1k = {"urban1k", "Urban1k: image/N.jpg and caption/N.txt", is_urban1k, read_urban1k};
-const Reader kFolder = {"folder", "images with .txt or .jpg.txt beside them, a caption a line", is_folder,
-                        read_folder};
+const Reader kUrban1k = {"urban1k", is_urban1k, read_urban1k};
+const Reader kFolder = {"folder", is_folder, read_folder};
 
 }  // namespace saccade::lab::data

@@ -48,7 +48,6 @@ Result<Dataset> read(const Candidate& candidate, const DatasetOptions& options) 
 
 }  // namespace
 
-const Reader kKarpathy = {"karpathy", "Karpathy's JSON: images with their sentences and split", recognizes,
-                          read};
+const Reader kKarpathy = {"karpathy", recognizes, read};
 
 }  // namespace saccade::lab::data

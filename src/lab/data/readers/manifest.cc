@@ -464,8 +464,7 @@ Result<std::string> format_manifest(const Dataset& dataset, const fs::path& fold
 
 namespace data {
 
-const Reader kManifest = {"manifest", "JSON Lines, one item a line: Saccade's own", is_manifest,
-                          read_manifest};
+const Reader kManifest = {"manifest", is_manifest, read_manifest};
 
 }  // namespace data
 }  // namespace saccade::lab

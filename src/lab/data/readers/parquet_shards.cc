@@ -146,8 +146,7 @@ Result<Dataset> read(const Candidate& candidate, const DatasetOptions& options) 
 
 }  // namespace
 
-const Reader kParquet = {"parquet", "Hugging Face's Parquet shards: a file, or a folder as hubs hold it",
-                         recognizes, read};
+const Reader kParquet = {"parquet", recognizes, read};
 
 Result<std::vector<ParquetShard>> find_parquet_shards(const Candidate& candidate) {
   std::vector<fs::path> files = {candidate.path.filename()};

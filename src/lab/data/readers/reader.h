@@ -38,7 +38,6 @@ Result<Candidate> look_at(const std::filesystem::path& path);
 
 struct Reader {
   std::string_view name;
-  std::string_view what;
   bool (*recognizes)(const Candidate& candidate);
   // Fills content, excluded and files; read_dataset does the rest.
   Result<Dataset> (*read)(const Candidate& candidate, const DatasetOptions& options);

@@ -82,9 +82,7 @@ Result<Dataset> read_records(const Candidate& candidate, const DatasetOptions& o
 
 }  // namespace
 
-const Reader kShareGpt4v = {"sharegpt4v", "ShareGPT4V's JSON: images with conversations", is_sharegpt4v,
-                            read_sharegpt4v};
-const Reader kRecords = {"records", "a JSON array of records of an image and its caption or captions",
-                         is_records, read_records};
+const Reader kShareGpt4v = {"sharegpt4v", is_sharegpt4v, read_sharegpt4v};
+const Reader kRecords = {"records", is_records, read_records};
 
 }  // namespace saccade::lab::data

@@ -238,11 +238,8 @@ Result<Dataset> read_factify(const Candidate& candidate, const DatasetOptions& o
 
 }  // namespace
 
-const Reader kTable = {"table", "CSV, TSV or '|': rows of an image and a caption, columns by their names",
-                       is_table, read_table};
-const Reader kRocoCsv = {"roco_csv",
-                         "mirrors of ROCO in CSV (id, name, caption): a file or the folder of all splits",
-                         is_roco_csv, read_roco_csv};
-const Reader kFactify = {"factify", "Factify's CSV: documents and their images", is_factify, read_factify};
+const Reader kTable = {"table", is_table, read_table};
+const Reader kRocoCsv = {"roco_csv", is_roco_csv, read_roco_csv};
+const Reader kFactify = {"factify", is_factify, read_factify};
 
 }  // namespace saccade::lab::data

@@ -220,7 +220,6 @@ Result<Dataset> read(const Candidate& candidate, const DatasetOptions& /*options
 
 }  // namespace
 
-const Reader kWebDataset = {"webdataset", "tar shards, a file, a folder, or CLIP_benchmark's folder a split",
-                            recognizes, read};
+const Reader kWebDataset = {"webdataset", recognizes, read};
 
 }  // namespace saccade::lab::data

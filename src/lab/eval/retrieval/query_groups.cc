@@ -46,6 +46,20 @@ void for_each_word(std::string_view text, const Call& call) {
   }
 }
 
+// Returns the list of words of a kind; empty for kinds without one.
+std::span<const std::string_view> words_of_kind(TextQueryKind kind) {
+  switch (kind) {
+    case TextQueryKind::kColor:
+      return kColors;
+    case TextQueryKind::kNumber:
+      return kNumbers;
+    case TextQueryKind::kSpatial:
+      return kSpatialWords;
+    default:
+      return {};
+  }
+}
+
 bool has_word(TextQueryKind kind, std::string_view text) {
   const std::span<const std::string_view> words = words_of_kind(kind);
   bool found = false;
@@ -117,19 +131,6 @@ std::span<const EnumName<TextQueryKind>> enum_names(TextQueryKind) {
 bool is_field(TextQueryKind kind) {
   return kind == TextQueryKind::kSource || kind == TextQueryKind::kLicence || kind == TextQueryKind::kGroup ||
          kind == TextQueryKind::kSplit;
-}
-
-std::span<const std::string_view> words_of_kind(TextQueryKind kind) {
-  switch (kind) {
-    case TextQueryKind::kColor:
-      return kColors;
-    case TextQueryKind::kNumber:
-      return kNumbers;
-    case TextQueryKind::kSpatial:
-      return kSpatialWords;
-    default:
-      return {};
-  }
 }
 
 Result<QueryTable> read_query_table(const std::filesystem::path& path) {

@@ -39,8 +39,6 @@ enum class TextQueryKind {
 std::span<const EnumName<TextQueryKind>> enum_names(TextQueryKind);
 // Returns true for kinds that are fields of the dataset's images.
 bool is_field(TextQueryKind kind);
-// Returns the list of words of a kind; empty for kinds without one.
-std::span<const std::string_view> words_of_kind(TextQueryKind kind);
 
 // Groups that the user has made: a name of a group for each caption.
 struct QueryTable {

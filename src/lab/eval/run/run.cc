@@ -154,24 +154,17 @@ Status RunWriter::add_embeddings(const std::string& dataset, const std::string& 
   return {};
 }
 
-Status RunWriter::add_file(const std::string& name, std::string_view content) {
-  contents_[name] = content;
-  return {};
-}
-
 // Stages everything except run.json.
 Status RunWriter::write_all_files(const Json& metrics) {
-  contents_[kMetricsFile] = dump_json(metrics, 1) + "\n";
   for (const auto& [name, lines] : lines_) {
     SACCADE_TRY(lines->flush());
     SACCADE_TRY(lines->file->commit());
     files_.push_back({name, lines->bytes, lines->hash.hex()});
   }
-  for (const auto& [name, content] : contents_) {
-    SACCADE_ASSIGN(const fs::path path, folder_.stage(name));
-    SACCADE_TRY(write_file_atomic(path, content));
-    files_.push_back({name, static_cast<int64_t>(content.size()), sha256_hex(content)});
-  }
+  const std::string content = dump_json(metrics, 1) + "\n";
+  SACCADE_ASSIGN(const fs::path path, folder_.stage(kMetricsFile));
+  SACCADE_TRY(write_file_atomic(path, content));
+  files_.push_back({kMetricsFile, static_cast<int64_t>(content.size()), sha256_hex(content)});
   return {};
 }
 

@@ -49,8 +49,6 @@ class RunWriter {
                         const std::map<std::string, std::string>& metadata);
   // Refers to embeddings in a file elsewhere.
   void name_embeddings(RunEmbeddings embeddings) { embeddings_.push_back(std::move(embeddings)); }
-  // Adds a whole file to the run under its name.
-  Status add_file(const std::string& name, std::string_view content);
 
   // Returns kMismatch as open(), for inputs that have become known since.
   [[nodiscard]] Status check_inputs(const RunInfo& info) const;
@@ -73,7 +71,6 @@ class RunWriter {
   bool overwrite_ = false;
   RunInfo there_;  // the finished run that is there
   std::map<std::string, std::shared_ptr<Lines>> lines_;
-  std::map<std::string, std::string> contents_;  // contents of add_file
   std::vector<File> files_;
   std::vector<RunEmbeddings> embeddings_;
 };

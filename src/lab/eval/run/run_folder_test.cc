@@ -148,7 +148,6 @@ TEST(RunFolder, WhatAKilledProcessLeftIsTaken) {
   in_killed_process([&] {
     auto writer = RunWriter::open(run, some_info(), false);
     static_cast<void>(writer->add_line("ranks.jsonl", {{"value", 1}}));
-    static_cast<void>(writer->add_file("more.json", "{}"));
     ::_exit(0);
   });
   EXPECT_TRUE(fs::exists(run / "unfinished/files.json"));

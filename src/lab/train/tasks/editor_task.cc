@@ -41,17 +41,6 @@ double standard_normal(uint64_t seed) {
   return value;
 }
 
-}  // namespace
-
-double editor_time_drawn(double normal) {
-  return 1 / (1 + std::exp(0.8 - 0.8 * normal));
-}
-
-double editor_weight(double t) {
-  const double left = std::max(1 - t, kLeastLeft);
-  return 1 / (left * left);
-}
-
 EditorBatch editor_batch(const EditorData& data, std::span<const EditorExample> examples, ThreadPool& pool) {
   const EditorConfig& config = data.config;
   const auto n = static_cast<int64_t>(examples.size());
@@ -93,6 +82,17 @@ EditorBatch editor_batch(const EditorData& data, std::span<const EditorExample> 
     }
   });
   return batch;
+}
+
+}  // namespace
+
+double editor_time_drawn(double normal) {
+  return 1 / (1 + std::exp(0.8 - 0.8 * normal));
+}
+
+double editor_weight(double t) {
+  const double left = std::max(1 - t, kLeastLeft);
+  return 1 / (left * left);
 }
 
 EditorBatch on_device(EditorBatch batch, torch::Device device) {

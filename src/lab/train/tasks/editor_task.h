@@ -57,7 +57,6 @@ struct EditorExample {
   double t = 0;
   uint64_t noise = 0;  // seed
 };
-EditorBatch editor_batch(const EditorData& data, std::span<const EditorExample> examples, ThreadPool& pool);
 // Copies the batch's tensors to a device. The mask stays, and is copied where it is used.
 EditorBatch on_device(EditorBatch batch, torch::Device device);
 // Returns some examples of a batch.

@@ -224,6 +224,13 @@ Result<int64_t> check_schema_inner(Database& database, const CollectionInfo& inf
   return version;
 }
 
+// Checks that this is a Saccade catalog of a supported version and belongs to `info`. It must hold only our
+// tables: triggers and views are refused, since a foreign file must not run anything. Returns its version.
+// Errors begin with "catalog: ".
+Result<int64_t> check_schema(Database& database, const CollectionInfo& info) {
+  return check_schema_inner(database, info).in("catalog");
+}
+
 }  // namespace
 
 std::filesystem::path files_of(const std::filesystem::path& folder) {
@@ -361,10 +368,6 @@ Status fill_catalog(Database& database, std::span<const WholeItem> items) {
   }
   SACCADE_TRY(write_meta(database, Meta{std::ssize(items), 1}));
   return transaction.commit();
-}
-
-Result<int64_t> check_schema(Database& database, const CollectionInfo& info) {
-  return check_schema_inner(database, info).in("catalog");
 }
 
 Result<Meta> read_meta(Database& database) {

@@ -63,10 +63,6 @@ struct Meta {
 };
 
 Status create_schema(Database& database, const CollectionInfo& info);
-// Checks that this is a Saccade catalog of a supported version and belongs to `info`. It must hold only our
-// tables: triggers and views are refused, since a foreign file must not run anything. Returns its version.
-// Errors begin with "catalog: ".
-Result<int64_t> check_schema(Database& database, const CollectionInfo& info);
 Result<Meta> read_meta(Database& database);
 // Writes rows and generation, and counts a change.
 Status write_meta(Database& database, const Meta& meta);

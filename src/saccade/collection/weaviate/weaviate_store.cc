@@ -64,6 +64,31 @@ Status check_version(const std::string& version) {
               kOldestMajor, kOldestMinor);
 }
 
+// Reads objects of GraphQL's answer, which has `item` and _additional{id}, and `row` if `rows`. address: gives their paths.
+Result<std::vector<WholeItem>> items_in(const Address& address, const Json& list, bool rows) {
+  std::vector<WholeItem> items;
+  if (!list.is_array()) return fail(ErrorCode::kBadData, "Weaviate's answer has no list of objects");
+  for (const Json& object : list) {
+    SACCADE_ASSIGN(const std::string text, json_field<std::string>(object, "item"));
+    SACCADE_ASSIGN(const std::string uuid, json_field<std::string>(member(object, "_additional"), "id"));
+    SACCADE_ASSIGN(WholeItem whole, item_of(address, uuid, text));
+    if (rows) {
+      SACCADE_ASSIGN(whole.values, row_of(object).in(whole.item.path));
+    }
+    items.push_back(std::move(whole));
+  }
+  return items;
+}
+
+// Reads the number of `Aggregate{x{meta{count}}}`.
+Result<int64_t> count_in(const Json& aggregate, const std::string& name) {
+  const Json& found = member(aggregate, name);
+  if (!found.is_array() || found.empty()) {
+    return fail(ErrorCode::kBadData, "Weaviate's answer has no number of objects");
+  }
+  return json_field<int64_t>(member(found.front(), "meta"), "count");
+}
+
 }  // namespace
 
 Result<Opened> open_cluster(const std::filesystem::path& text) {
@@ -130,29 +155,6 @@ Status for_each_object(const Client& client, std::string_view class_name,
     after = std::move(last);
   }
   return {};
-}
-
-Result<std::vector<WholeItem>> items_in(const Address& address, const Json& list, bool rows) {
-  std::vector<WholeItem> items;
-  if (!list.is_array()) return fail(ErrorCode::kBadData, "Weaviate's answer has no list of objects");
-  for (const Json& object : list) {
-    SACCADE_ASSIGN(const std::string text, json_field<std::string>(object, "item"));
-    SACCADE_ASSIGN(const std::string uuid, json_field<std::string>(member(object, "_additional"), "id"));
-    SACCADE_ASSIGN(WholeItem whole, item_of(address, uuid, text));
-    if (rows) {
-      SACCADE_ASSIGN(whole.values, row_of(object).in(whole.item.path));
-    }
-    items.push_back(std::move(whole));
-  }
-  return items;
-}
-
-Result<int64_t> count_in(const Json& aggregate, const std::string& name) {
-  const Json& found = member(aggregate, name);
-  if (!found.is_array() || found.empty()) {
-    return fail(ErrorCode::kBadData, "Weaviate's answer has no number of objects");
-  }
-  return json_field<int64_t>(member(found.front(), "meta"), "count");
 }
 
 Result<std::vector<WholeItem>> items_where(const Client& client, const std::string& where, int64_t count,

@@ -41,10 +41,6 @@ Result<Opened> open_cluster(const std::filesystem::path& address);
 Status for_each_object(const Client& client, std::string_view class_name,
                        const std::function<Status(const Json& object)>& visit,
                        int64_t most = std::numeric_limits<int64_t>::max());
-// Reads objects of GraphQL's answer, which has `item` and _additional{id}, and `row` if `rows`. address: gives their paths.
-Result<std::vector<WholeItem>> items_in(const Address& address, const Json& list, bool rows);
-// Reads the number of `Aggregate{x{meta{count}}}`.
-Result<int64_t> count_in(const Json& aggregate, const std::string& name);
 // Returns the items that meet a condition (where.h), at most `count`, by number.
 Result<std::vector<WholeItem>> items_where(const Client& client, const std::string& where, int64_t count,
                                            bool rows);

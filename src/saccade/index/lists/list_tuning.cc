@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <unordered_map>
+#include <vector>
 
 #include "saccade/index/best_rows.h"
 
@@ -154,8 +155,8 @@ Result<double> measure(const SearchedRows& searched, const ListIndex& index, con
   return share_of(found, all);
 }
 
-}  // namespace
-
+// Returns the best k rows of each query but itself, as exact_search, in one pass over the rows: blocks of rows meet all
+// queries.
 Result<std::vector<std::vector<RowScore>>> exact_in_one_pass(const SearchedRows& searched,
                                                              const TuningQueries& queries, int64_t k,
                                                              ThreadPool& pool) {
@@ -184,6 +185,8 @@ Result<std::vector<std::vector<RowScore>>> exact_in_one_pass(const SearchedRows&
   }
   return exact;
 }
+
+}  // namespace
 
 Status check_recall(double recall) {
   if (recall > 0 && recall < 1) return {};

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <span>
 #include <stop_token>
-#include <vector>
 
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
@@ -52,11 +51,5 @@ Status check_recall(double recall);
 inline constexpr int64_t kFewestTuning = 30;
 Result<ListRecall> tune_lists(const SearchedRows& searched, const ListIndex& index, const ListChecks& checks,
                               const TuningQueries& queries, const TuningOptions& options, ThreadPool& pool);
-
-// Returns the best k rows of each query but itself, as exact_search, in one pass over the rows: blocks of rows meet all
-// queries.
-Result<std::vector<std::vector<RowScore>>> exact_in_one_pass(const SearchedRows& searched,
-                                                             const TuningQueries& queries, int64_t k,
-                                                             ThreadPool& pool);
 
 }  // namespace saccade

@@ -113,6 +113,14 @@ Json wide_layers_json(const WideLayers& layers) {
           {"names", layers.names}};
 }
 
+// Converts to {"rows", "mean", "first_percentile", "worst"}.
+Json agreement_json(const RowAgreement& agreement) {
+  return {{"rows", agreement.rows},
+          {"mean", agreement.mean},
+          {"first_percentile", agreement.first_percentile},
+          {"worst", agreement.worst}};
+}
+
 }  // namespace
 
 RowAgreement agreement_of(MatrixView<const float> rows, MatrixView<const float> references) {
@@ -207,13 +215,6 @@ std::string wide_layers_text(const WideLayers& layers) {
   return fmt::format("{} in {}, as their inputs have outliers: {}",
                      counted(std::ssize(layers.names), "layer"), enum_name(precision_of(layers.dtype)),
                      fmt::join(layers.names, ", "));
-}
-
-Json agreement_json(const RowAgreement& agreement) {
-  return {{"rows", agreement.rows},
-          {"mean", agreement.mean},
-          {"first_percentile", agreement.first_percentile},
-          {"worst", agreement.worst}};
 }
 
 Json receipt_json(const PrecisionReceipt& receipt) {

@@ -61,8 +61,6 @@ std::string agreement_text(const RowAgreement& agreement, std::string_view what)
 // Formats as "3 layers in bf16, as their inputs have outliers: vision_model.embeddings.patch_embedding, ...";
 // empty if there are none.
 std::string wide_layers_text(const WideLayers& layers);
-// Converts to {"rows", "mean", "first_percentile", "worst"}.
-Json agreement_json(const RowAgreement& agreement);
 // Converts to {"precision", "images", "texts", "wide_layers" {"count", "precision", "names"}, "kept"};
 // missing parts are null.
 Json receipt_json(const PrecisionReceipt& receipt);

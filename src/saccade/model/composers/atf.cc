@@ -253,10 +253,6 @@ ComposerPartsOf<Tensor> composer_parts(const ComposerInput& input, nn::Workspace
   return parts;
 }
 
-const ComposerKind atf_kind = {
-    "atf",
-    "adaptive token fusion: the image's and the words' tokens that are alike become one (TMCIR)",
-    {.picture_rows = true, .text_rows = true, .tokens = true},
-    load};
+const ComposerKind atf_kind = {"atf", {.picture_rows = true, .text_rows = true, .tokens = true}, load};
 
 }  // namespace saccade

@@ -68,9 +68,6 @@ nn::Tensor gated_mean(const nn::Tensor& logits, const nn::Tensor& a, const nn::T
   return mean;
 }
 
-const ComposerKind combiner_kind = {"combiner",
-                                    "a network over both rows, added to their weighted mean (CLIP4Cir)",
-                                    {.picture_rows = true, .text_rows = true},
-                                    load};
+const ComposerKind combiner_kind = {"combiner", {.picture_rows = true, .text_rows = true}, load};
 
 }  // namespace saccade

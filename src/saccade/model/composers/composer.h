@@ -38,7 +38,7 @@
 namespace saccade {
 
 struct ComposerConfig {
-  std::string kind;  // a name of composer_kinds()
+  std::string kind;  // a name that find_composer_kind() knows
   int64_t dim = 0;   // width of the shared space
   Json options = Json::object();
   EncoderId encoder;
@@ -92,7 +92,6 @@ class ComposerModel {
 // Kind of composer: one value in its own file (composers/), and one line in kinds.h and kinds.cc.
 struct ComposerKind {
   std::string_view name;
-  std::string_view what;  // in words
   ComposerNeeds needs;
   // Loads all parameters from `source`. kBadData names an impossible option.
   Result<std::unique_ptr<ComposerModel>> (*load)(const ComposerConfig& config, nn::ParameterSource& source);
@@ -100,7 +99,6 @@ struct ComposerKind {
   // dot product (MaxSim). Other kinds are for encoders with one embedding per image.
   bool late = false;
 };
-std::span<const ComposerKind* const> composer_kinds();
 // Returns the kind of that name; kUnsupported lists the known ones.
 Result<const ComposerKind*> find_composer_kind(std::string_view name);
 

@@ -141,9 +141,6 @@ Result<InvertedText> invert_text(const Tokenizer& tokenizer, std::string_view se
 }
 
 const ComposerKind inversion_kind = {
-    "inversion",
-    "the image becomes a word of a sentence with the change (textual inversion)",
-    {.picture_rows = true, .words = true, .word_place = true},
-    load};
+    "inversion", {.picture_rows = true, .words = true, .word_place = true}, load};
 
 }  // namespace saccade

@@ -10,10 +10,6 @@ constexpr std::array<const ComposerKind*, 5> kComposerKinds = {&atf_kind, &combi
 
 }  // namespace
 
-std::span<const ComposerKind* const> composer_kinds() {
-  return kComposerKinds;
-}
-
 Result<const ComposerKind*> find_composer_kind(std::string_view name) {
   std::string known;
   for (const ComposerKind* kind : kComposerKinds) {

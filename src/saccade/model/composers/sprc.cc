@@ -43,10 +43,6 @@ Result<std::unique_ptr<ComposerModel>> load(const ComposerConfig& /*config*/,
 
 }  // namespace
 
-const ComposerKind sprc_kind = {"sprc",
-                                "a sentence-level prompt before the text, of BLIP-2's Q-Former (SPRC)",
-                                {.words = true, .prompts = true},
-                                load,
-                                true};
+const ComposerKind sprc_kind = {"sprc", {.words = true, .prompts = true}, load, true};
 
 }  // namespace saccade

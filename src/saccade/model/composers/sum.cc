@@ -23,9 +23,6 @@ Result<std::unique_ptr<ComposerModel>> load(const ComposerConfig& /*config*/,
 
 }  // namespace
 
-const ComposerKind sum_kind = {"sum",
-                               "the sum of both rows, over an encoder trained for it",
-                               {.picture_rows = true, .text_rows = true},
-                               load};
+const ComposerKind sum_kind = {"sum", {.picture_rows = true, .text_rows = true}, load};
 
 }  // namespace saccade

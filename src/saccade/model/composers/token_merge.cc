@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "saccade/matrix.h"
+
 namespace saccade {
 
 using nn::Tensor;
@@ -50,6 +52,22 @@ std::vector<float> inverse_lengths(MatrixView<const float> rows) {
   return inverse;
 }
 
+// Computes the cosines of one image's tokens with one text's: [p, t]. 0 for a token of length 0.
+Matrix<float> token_cosines(MatrixView<const float> picture, MatrixView<const float> text) {
+  const int64_t dim = picture.columns();
+  const std::vector<float> pictures = inverse_lengths(picture);
+  const std::vector<float> texts = inverse_lengths(text);
+  Matrix<float> cosines(picture.rows(), text.rows());
+  for (int64_t i = 0; i < picture.rows(); ++i) {
+    const std::span<float> row = cosines.row(i);
+    for (size_t j = 0; j < row.size(); ++j) {
+      const float product = dot(picture.data() + i * dim, text.data() + static_cast<int64_t>(j) * dim, dim);
+      row[j] = product * pictures[static_cast<size_t>(i)] * texts[j];
+    }
+  }
+  return cosines;
+}
+
 // Returns the selected pairs at or above tau, in the order of the image tokens.
 std::vector<MergedToken> matched(const Matrix<float>& cosines, const MergeOptions& options) {
   const int64_t p = cosines.rows();
@@ -78,21 +96,6 @@ std::vector<MergedToken> matched(const Matrix<float>& cosines, const MergeOption
 }
 
 }  // namespace
-
-Matrix<float> token_cosines(MatrixView<const float> picture, MatrixView<const float> text) {
-  const int64_t dim = picture.columns();
-  const std::vector<float> pictures = inverse_lengths(picture);
-  const std::vector<float> texts = inverse_lengths(text);
-  Matrix<float> cosines(picture.rows(), text.rows());
-  for (int64_t i = 0; i < picture.rows(); ++i) {
-    const std::span<float> row = cosines.row(i);
-    for (size_t j = 0; j < row.size(); ++j) {
-      const float product = dot(picture.data() + i * dim, text.data() + static_cast<int64_t>(j) * dim, dim);
-      row[j] = product * pictures[static_cast<size_t>(i)] * texts[j];
-    }
-  }
-  return cosines;
-}
 
 TokenMerge plan_token_merge(const Tensor& picture_tokens, const Tensor& text_tokens,
                             std::span<const int64_t> text_lengths, const MergeOptions& options) {

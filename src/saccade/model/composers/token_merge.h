@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "saccade/core/enum_names.h"
-#include "saccade/matrix.h"
 #include "saccade/model/composers/composer.h"
 #include "saccade/nn/tensor.h"
 
@@ -59,9 +58,6 @@ TokenMerge plan_token_merge(const nn::Tensor& picture_tokens, const nn::Tensor& 
                             std::span<const int64_t> text_lengths, const MergeOptions& options);
 // Returns the merged pairs of each entry.
 std::vector<std::vector<MergedPair>> merged_pairs(const TokenMerge& merge);
-
-// Computes the cosines of one image's tokens with one text's: [p, t]. 0 for a token of length 0.
-Matrix<float> token_cosines(MatrixView<const float> picture, MatrixView<const float> text);
 
 // Returns the text's share of an average. learned: the value of kLearned before the sigmoid; otherwise
 // ignored.

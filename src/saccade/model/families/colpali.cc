@@ -98,13 +98,6 @@ std::string part_name(std::string_view name) {
 
 }  // namespace
 
-std::string_view colpali_queries_name(ColPaliQueries queries) {
-  for (const auto& [known, name] : kQueries) {
-    if (known == queries) return name;
-  }
-  return "";
-}
-
 Result<ColPaliConfig> colpali_config(const Json& config, const Json& processor,
                                      const nn::TensorMap& tensors) {
   ColPaliConfig result;

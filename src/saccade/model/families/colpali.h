@@ -44,9 +44,6 @@ struct ColPaliConfig {
   }
 };
 
-// "hugging_face", "colpali_engine"
-std::string_view colpali_queries_name(ColPaliQueries queries);
-
 // Reads config.json of transformers ("model_type" "colpali") or of colpali-engine's merged checkpoints. The
 // latter is PaliGemma's ("paligemma"), and the width of the projection comes from the tensors. Queries use
 // the template of the program that wrote the checkpoint, unless `"saccade": {"queries": NAME}` is set.

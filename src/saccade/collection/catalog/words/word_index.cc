@@ -15,13 +15,9 @@
 namespace saccade::store {
 namespace {
 
-// A term as FTS5's string (https://www.sqlite.org/fts5.html, 3.1): nothing within the quotes is syntax.
-// Its tokenizer takes the string apart as it did the fields, so that several words must stand side by
-// side. Empty where it has no word.
-Result<std::string> match_string(std::string_view term) {
-  SACCADE_ASSIGN(WordSplitter splitter, WordSplitter::open());
-  SACCADE_ASSIGN(const std::string words, spaced_words(splitter, term));
-  if (words.empty()) return words;
+// Returns a term's words as FTS5's string (https://www.sqlite.org/fts5.html, 3.1): nothing within the quotes is
+// syntax. Its tokenizer takes the string apart as it did the fields, so that several words must stand side by side.
+std::string match_string(std::string_view words) {
   std::string quoted = "\"";
   for (const char c : words) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
   return quoted + "\"";
@@ -243,12 +239,12 @@ Result<std::shared_ptr<const TermRows>> TermLookup::rows_of(Database& database, 
   if (const auto known = known_.find(term); known != known_.end()) return known->second;
   auto made = std::make_shared<TermRows>();
   SACCADE_TRY(make_stems());
-  SACCADE_ASSIGN(made->stems, stems_->of_term(term));
-  SACCADE_ASSIGN(const std::string wanted, match_string(term));
-  if (!wanted.empty()) {
+  SACCADE_ASSIGN(const std::string words, stems_->words_of(term));
+  SACCADE_ASSIGN(made->stems, stems_->of_field(words));
+  if (!words.empty()) {
     const int64_t all = statistics_ ? statistics_->items : items();
     const int64_t common = std::max(kFewestCommon, all / 4) + 1;
-    SACCADE_ASSIGN(const WordCounts counts, count_words(database, wanted, common));
+    SACCADE_ASSIGN(const WordCounts counts, count_words(database, match_string(words), common));
     int64_t have_it = std::ssize(counts.found);
     if (statistics_) {
       const auto counted = statistics_->pictures.find(term);

@@ -82,8 +82,12 @@ Result<std::vector<std::string>> WordStems::of_field(std::string_view field) {
   return stems;
 }
 
+Result<std::string> WordStems::words_of(std::string_view term) {
+  return spaced_words(splitter_, term);
+}
+
 Result<std::vector<std::string>> WordStems::of_term(std::string_view term) {
-  SACCADE_ASSIGN(const std::string words, spaced_words(splitter_, term));
+  SACCADE_ASSIGN(const std::string words, words_of(term));
   return of_field(words);
 }
 

@@ -27,6 +27,8 @@ class WordStems {
 
   // Returns the stems of a field of a WordText, in order. Cost: some tenths of a microsecond a word.
   Result<std::vector<std::string>> of_field(std::string_view field);
+  // Returns the words of a query's term, separated by spaces like a field of a WordText.
+  Result<std::string> words_of(std::string_view term);
   // Returns the stems of the words of a query's term, in order.
   Result<std::vector<std::string>> of_term(std::string_view term);
   // Returns the stems of an item's caption, folders and name, in this order.
