@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -152,6 +153,79 @@ TEST_F(Serving, SearchesAsTheEngineDoes) {
   EXPECT_EQ(page["query"]["k"], 2);
   EXPECT_EQ(whole["hits"][0]["file"],
             "/api/collections/my%20pictures/images/" + whole["hits"][0]["id"].dump() + "/file");
+}
+
+TEST_F(Serving, ASecondModelReranksTheBestHits) {
+  const fs::path folder = add_matching_model();
+  const auto second = load_checkpoint(folder.string());
+  ASSERT_TRUE(second) << second.error().message;
+  EngineCoreOptions core_options;  // as the command line has it
+  core_options.folder = folder_;
+  const auto core = EngineCore::open(std::move(core_options));
+  ASSERT_TRUE(core) << core.error().message;
+  struct Asked {
+    std::map<std::string, Json> body;
+    Query query;
+    SearchOptions options = {};
+    const char* method;
+  };
+  const std::vector<Asked> all = {
+      {{{"text", "a red bird"}}, "a red bird", {}, "match"},
+      {{{"text", "a red bird"}, {"rerank_depth", 2}, {"rerank_by", "cosine"}, {"k", 4}},
+       "a red bird",
+       {.k = 4, .rerank_depth = 2, .rerank_by = RerankMethod::kCosine},
+       "cosine"},
+      {{{"image", data_address(4)}}, Query::image(ImageInput::bytes(saccade::test::png(4))), {}, "cosine"},
+  };
+  for (const Asked& asked : all) {
+    Json body(asked.body);
+    body["rerank"] = "blip2";
+    const HttpResponse response = post("/api/search", body.dump());
+    ASSERT_EQ(response.status, 200) << body << response.body;
+    EngineCore::SearchCall call;
+    call.second = second->encoder.get();
+    call.rerank.method = asked.options.rerank_by;
+    call.rerank.depth = asked.options.rerank_depth;
+    call.rerank.name = "blip2";
+    const auto whole = (*core)->search(*search_query(asked.query, asked.options), call);
+    ASSERT_TRUE(whole) << whole.error().message;
+    const Json json = json_of(response);
+    expect_all_of(answer_json(*whole), json, body.dump());
+    EXPECT_EQ(json["rerank"]["method"], asked.method);
+    EXPECT_EQ(json["rerank"]["reranked"], std::min<int64_t>(asked.options.rerank_depth, 6));
+  }
+  EXPECT_TRUE(json_of(get("/api/search?q=a+red+bird"))["rerank"].is_null());
+  // A page is part of the whole answer.
+  const Json whole = json_of(get("/api/search?q=a+red+bird&rerank=blip2"));
+  const Json page = json_of(get("/api/search?q=a+red+bird&rerank=blip2&k=2&offset=3"));
+  ASSERT_THAT(page["hits"], SizeIs(2));
+  EXPECT_EQ(page["hits"][0], whole["hits"][3]);
+  EXPECT_EQ(page["hits"][1], whole["hits"][4]);
+  EXPECT_EQ(page["query"]["k"], 2);
+  EXPECT_THAT(get("/metrics").body, HasSubstr("stage=\"rerank\""));
+  // A file that is gone is told of, and stays below those that were scored.
+  const auto best = whole["hits"][0]["path"].get<std::string>();
+  fs::remove(best);
+  const Json gone = json_of(get("/api/search?q=a+red+bird&rerank=blip2"));
+  EXPECT_EQ(gone["hits"][5]["path"], best);
+  EXPECT_EQ(gone["hits"][5]["reranked"], false);
+  EXPECT_TRUE(gone["hits"][5]["score"].is_null());
+  EXPECT_THAT(gone["warnings"].dump(), HasSubstr("1 of 6 images could not be re-ranked"));
+  const auto refused = [&](const std::string& more, int status, const char* words) {
+    const HttpResponse response = get("/api/search?" + more);
+    EXPECT_EQ(response.status, status) << more << response.body;
+    EXPECT_THAT(json_of(response)["error"]["message"].get<std::string>(), HasSubstr(words)) << more;
+  };
+  refused("q=a&rerank=nobody", 404, "\"rerank\": no model \"nobody\"; there are: ");
+  refused("q=a&rerank=blip2&rerank_depth=0", 400, "the rerank depth is 0, expected 1 or more");
+  refused("q=a&rerank=blip2&rerank_depth=257", 400, "\"rerank_depth\": 257, at most 256 hits are re-ranked");
+  refused("q=a&rerank=blip2&rerank_by=best", 400, "expected one of strongest, cosine, maxsim, match");
+  refused("q=a&rerank_depth=5", 400, "no \"rerank\"");
+  refused("q=a&rerank_by=match", 400, "no \"rerank\"");
+  refused("q=a&rerank=starter&rerank_by=match", 415, "the checkpoint has no matching head");
+  refused("q=a&rerank=blip2&min_probability=0.5", 400, "results of re-ranking have no match probabilities");
+  refused("like=1&rerank=blip2", 400, "hits like an item are not re-ranked");
+  refused("filter=id%3E0&rerank=blip2", 400, "listed by date have no score to re-rank");
 }
 
 TEST_F(Serving, SearchesByAPictureAndByOneOfItsOwn) {

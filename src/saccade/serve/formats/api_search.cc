@@ -31,7 +31,7 @@ Result<E> choice_of(std::string_view name, std::string_view word) {
   return fail(ErrorCode::kUsage, "\"{}\": \"{}\", expected one of {}", name, word, list_of_names<E>());
 }
 
-constexpr std::array<std::string_view, 19> kSearchFields = {"collection",
+constexpr std::array<std::string_view, 22> kSearchFields = {"collection",
                                                             "text",
                                                             "image",
                                                             "like",
@@ -49,7 +49,10 @@ constexpr std::array<std::string_view, 19> kSearchFields = {"collection",
                                                             "explain",
                                                             "keyword_weight",
                                                             "literal",
-                                                            "exact"};
+                                                            "exact",
+                                                            "rerank",
+                                                            "rerank_depth",
+                                                            "rerank_by"};
 
 // A field's earlier name, which is still accepted and which no list shows.
 struct OldField {
@@ -91,7 +94,7 @@ Result<Json> search_parameters(std::span<const NamedValue> fields) {
   for (const auto& [given, value] : fields) {
     const std::string name = given == "q" ? "text" : given;
     const std::string_view current = current_name(name);
-    if (name == "like" || name == "k" || name == "offset" || name == "candidates") {
+    if (name == "like" || name == "k" || name == "offset" || name == "candidates" || name == "rerank_depth") {
       SACCADE_ASSIGN(json[name], number_of<int64_t>(name, value));
     } else if (current == "min_probability" || current == "text_weight" || current == "keyword_weight") {
       SACCADE_ASSIGN(json[name], number_of<double>(name, value));
@@ -132,6 +135,7 @@ Result<std::vector<NamedValue>> form_fields(const Context& context, const HttpRe
 struct SearchRequest {
   SearchQuery query;
   EngineCore::SearchCall call;
+  ServedModel* second = nullptr;  // reranks; `nullptr`: none does
 };
 
 constexpr std::string_view kByComposer = "composer";
@@ -155,6 +159,10 @@ Result<SearchOptions> search_options(const Context& context, const Json& json) {
   if (json.contains("min_probability") && !json["min_probability"].is_null()) {
     SACCADE_ASSIGN(options.min_probability, json_field<double>(json, "min_probability"));
   }
+  SACCADE_ASSIGN(options.rerank_depth, json_field_or<int64_t>(json, "rerank_depth", options.rerank_depth));
+  SACCADE_ASSIGN(const std::string by,
+                 json_field_or<std::string>(json, "rerank_by", std::string(enum_name(options.rerank_by))));
+  SACCADE_ASSIGN(options.rerank_by, choice_of<RerankMethod>("rerank_by", by));
   return options;
 }
 
@@ -183,6 +191,26 @@ Status read_compose(const Json& json, bool by_image, Query& query, EngineCore::S
   }
   SACCADE_ASSIGN(std::string was, json_field_or<std::string>(json, "was", ""));
   query.compose(method, text_weight).was(std::move(was));
+  return {};
+}
+
+// Reads which model reranks the hits; its options are in `options`.
+Status read_rerank(const Context& context, const Json& json, const SearchOptions& options,
+                   SearchRequest& asked) {
+  SACCADE_ASSIGN(const std::string name, json_field_or<std::string>(json, "rerank", ""));
+  if (name.empty()) {
+    const auto given = [&](const char* field) { return json.contains(field) && !json[field].is_null(); };
+    if (!given("rerank_depth") && !given("rerank_by")) return {};
+    return fail(ErrorCode::kUsage,
+                "\"rerank_depth\" and \"rerank_by\" say how a second model re-ranks the hits: no \"rerank\"");
+  }
+  if (options.rerank_depth > context.options.most_reranked) {
+    return fail(ErrorCode::kUsage, "\"rerank_depth\": {}, at most {} hits are re-ranked at a time",
+                options.rerank_depth, context.options.most_reranked);
+  }
+  SACCADE_ASSIGN(asked.second, context.served.model(name).in("\"rerank\""));
+  asked.call.rerank.method = options.rerank_by;
+  asked.call.rerank.depth = options.rerank_depth;
   return {};
 }
 
@@ -218,6 +246,7 @@ Result<SearchRequest> search_request(const Context& context, const Json& json, s
     return fail(ErrorCode::kUsage, "\"like\" and \"image\": one image is enough, leave one of them out");
   }
   SACCADE_TRY(read_compose(json, call.like != 0 || !query.images().empty(), query, call));
+  SACCADE_TRY(read_rerank(context, json, options, asked));
   SACCADE_ASSIGN(asked.query, call.like != 0 ? like_query(query, options) : search_query(query, options));
   return asked;
 }
@@ -242,7 +271,7 @@ Result<HttpResponse> answer_search(const Context& context, const Json& json, con
   SACCADE_ASSIGN(SearchRequest asked, search_request(context, json, uploaded));
   const auto start = std::chrono::steady_clock::now();
   SACCADE_ASSIGN(const SearchAnswer answer,
-                 search_served(context, *served, std::move(asked.query), asked.call));
+                 search_served(context, *served, std::move(asked.query), asked.call, asked.second));
   Json result = {{"collection", served->name()}, {"offset", asked.call.offset}};
   result.update(answer_json(answer));
   for (size_t i = 0; i < answer.hits.size(); ++i) {
