@@ -279,6 +279,8 @@ void add_search_command(CLI::App& app, Command& chosen) {
   CLI::Option* k = command->add_option("-k", arguments->query.k, "number of results")
                        ->transform(whole_number(1))
                        ->default_str("10; with --min-probability all that pass, up to 1,000");
+  add_number(*command, "--offset", arguments->options.offset, whole_number(0),
+             "number of best results to leave out: with -k, the next page");
   command->add_option(
       "--filter", arguments->query.filter,
       "condition on the images (see saccade help filters), such as 'width>=640 and format=jpeg'; without a text or an "
@@ -361,7 +363,8 @@ void add_search_command(CLI::App& app, Command& chosen) {
         {"--image", "--keyword-weight", "--compose", "--text-weight", "--was", "--chunk-long-text",
          "--queries"}},
        {"Which hits",
-        {"-k", "--filter", "--min-probability", "--order", "--no-group-duplicates", "--group-above"}},
+        {"-k", "--offset", "--filter", "--min-probability", "--order", "--no-group-duplicates",
+         "--group-above"}},
        {"Output", {"--json", "--paths", "-0", "--format", "--html", "--overwrite", "--thumbnails"}},
        {"Explaining and re-ranking",
         {"--explain", "--explain-by", "--rerank", "--rerank-depth", "--rerank-by"}},

@@ -50,6 +50,7 @@ Result<SearchAnswer> Searcher::answer(SearchQuery query, int64_t like, Session& 
   ProgressLine progress(session.quiet);
   EngineCore::SearchCall call;
   call.like = like;
+  call.offset = options_.offset;
   call.composer = options_.composer;
   call.own_composer =
       options_.collections_composer ? EngineCore::OwnComposer::kIfAny : EngineCore::OwnComposer::kNo;

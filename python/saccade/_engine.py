@@ -334,10 +334,12 @@ class Engine:
         compose: ComposeMethod | str | os.PathLike[str] | None = None,
         text_weight: float | None = None,
         k: int = 10,
+        offset: int = 0,
         filter: str = "",
         keyword_weight: float = 0.5,
         min_probability: float | None = None,
         group_duplicates: bool = True,
+        group_above: float = 0.999,
         order: Literal["score", "date"] = "score",
         chunk_long_text: bool = False,
         candidates: int = 1000,
@@ -357,11 +359,13 @@ class Engine:
                 "starter" for the composer that comes with Saccade; by default the collection's composer, else "sum".
             text_weight: weight of the text beside an image, 0 to 1; not with a composer.
             k: hits wanted.
+            offset: best hits to leave out; the `k` behind them are the next page.
             filter: condition on images: "width>=1000 and date>=2024" (`saccade help filters`).
             keyword_weight: weight of keyword matches (captions, file and folder names) against visual similarity, 0 to 1.
             min_probability: leave out hits that are less likely to be right, 0 to 1.
             group_duplicates: show near-duplicates grouped under the best of them.
-            order: "score", or "date" (newest first).
+            group_above: minimum cosine similarity of near-duplicates, 0 to 1.
+            order: of the hits of a page: "score", or "date" (newest first).
             chunk_long_text: read a text that is longer than the model's context in chunks.
             candidates: with late interaction, images scored by all their vectors; 0 is all.
             exact: score all embeddings, even if the collection has an approximate index.
@@ -381,8 +385,9 @@ class Engine:
             raise InvalidInput(f"rerank: a {type(rerank).__name__}, expected a loaded model (saccade.load)")
         return Answer._of(
             self._core.search(
-                asked, int(k), filter, float(keyword_weight), min_probability, group_duplicates, order, chunk_long_text,
-                int(candidates), bool(exact), None if rerank is None else rerank._core, int(rerank_depth), rerank_by,
+                asked, int(k), int(offset), filter, float(keyword_weight), min_probability, group_duplicates,
+                float(group_above), order, chunk_long_text, int(candidates), bool(exact),
+                None if rerank is None else rerank._core, int(rerank_depth), rerank_by,
             )
         )  # fmt: skip
 
@@ -391,9 +396,11 @@ class Engine:
         id: int,
         *,
         k: int = 10,
+        offset: int = 0,
         filter: str = "",
         min_probability: float | None = None,
         group_duplicates: bool = True,
+        group_above: float = 0.999,
         order: Literal["score", "date"] = "score",
         candidates: int = 1000,
         exact: bool = False,
@@ -405,8 +412,8 @@ class Engine:
         """
         return Answer._of(
             self._core.like(
-                int(id), int(k), filter, 0.5, min_probability, group_duplicates, order, False, int(candidates),
-                bool(exact),
+                int(id), int(k), int(offset), filter, 0.5, min_probability, group_duplicates, float(group_above), order,
+                False, int(candidates), bool(exact),
             )
         )  # fmt: skip
 

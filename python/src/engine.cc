@@ -89,18 +89,20 @@ RerankMethod rerank_method_of(const std::string& name) {
       {ErrorCode::kUsage, "rerank_by is \"" + name + "\", expected strongest, cosine, maxsim or match"});
 }
 
-SearchOptions search_options(int64_t k, const std::string& filter, double keyword_weight,
-                             std::optional<double> min_probability, bool group_duplicates,
+SearchOptions search_options(int64_t k, int64_t offset, const std::string& filter, double keyword_weight,
+                             std::optional<double> min_probability, bool group_duplicates, double group_above,
                              const std::string& order, bool chunk_long_text, int64_t candidates, bool exact,
                              nb::handle rerank, int64_t rerank_depth, const std::string& rerank_by) {
   if (order != "score" && order != "date") {
     throw Failed({ErrorCode::kUsage, "order is \"" + order + "\", expected score or date"});
   }
   SearchOptions options{.k = k,
+                        .offset = offset,
                         .filter = filter,
                         .keyword_weight = keyword_weight,
                         .min_probability = min_probability,
                         .group_duplicates = group_duplicates,
+                        .group_above = group_above,
                         .order = order == "date" ? Order::kDate : Order::kScore,
                         .chunk_long_text = chunk_long_text,
                         .candidates = candidates,
@@ -222,25 +224,28 @@ void watch(PyEngine& self, const std::vector<nb::bytes>& paths, nb::handle optio
   });
 }
 
-nb::tuple search(PyEngine& self, nb::handle query, int64_t k, const std::string& filter,
+nb::tuple search(PyEngine& self, nb::handle query, int64_t k, int64_t offset, const std::string& filter,
                  double keyword_weight, std::optional<double> min_probability, bool group_duplicates,
-                 const std::string& order, bool chunk_long_text, int64_t candidates, bool exact,
-                 nb::handle rerank, int64_t rerank_depth, const std::string& rerank_by) {
+                 double group_above, const std::string& order, bool chunk_long_text, int64_t candidates,
+                 bool exact, nb::handle rerank, int64_t rerank_depth, const std::string& rerank_by) {
   const Engine& engine = self.shared->get();
   const Query asked = query_of(query);
-  SearchOptions options = search_options(k, filter, keyword_weight, min_probability, group_duplicates, order,
-                                         chunk_long_text, candidates, exact, rerank, rerank_depth, rerank_by);
+  SearchOptions options =
+      search_options(k, offset, filter, keyword_weight, min_probability, group_duplicates, group_above, order,
+                     chunk_long_text, candidates, exact, rerank, rerank_depth, rerank_by);
   Call call;
   options.stop = call.stop();
   return answer_of(call.run([&] { return engine.search(asked, options); }));
 }
 
-nb::tuple like(PyEngine& self, int64_t id, int64_t k, const std::string& filter, double keyword_weight,
-               std::optional<double> min_probability, bool group_duplicates, const std::string& order,
-               bool chunk_long_text, int64_t candidates, bool exact) {
+nb::tuple like(PyEngine& self, int64_t id, int64_t k, int64_t offset, const std::string& filter,
+               double keyword_weight, std::optional<double> min_probability, bool group_duplicates,
+               double group_above, const std::string& order, bool chunk_long_text, int64_t candidates,
+               bool exact) {
   const Engine& engine = self.shared->get();
-  SearchOptions options = search_options(k, filter, keyword_weight, min_probability, group_duplicates, order,
-                                         chunk_long_text, candidates, exact, nb::none(), 100, "strongest");
+  SearchOptions options =
+      search_options(k, offset, filter, keyword_weight, min_probability, group_duplicates, group_above, order,
+                     chunk_long_text, candidates, exact, nb::none(), 100, "strongest");
   Call call;
   options.stop = call.stop();
   return answer_of(call.run([&] { return engine.like(id, options); }));
@@ -371,13 +376,14 @@ void bind_engine(nb::module_& module) {
   nb::class_<PyEngine>(module, "Engine")
       .def("index", &index, nb::arg("paths"), nb::arg("options"), nb::arg("progress").none())
       .def("watch", &watch, nb::arg("paths"), nb::arg("options"), nb::arg("on_change"))
-      .def("search", &search, nb::arg("query"), nb::arg("k"), nb::arg("filter"), nb::arg("keyword_weight"),
-           nb::arg("min_probability").none(), nb::arg("group_duplicates"), nb::arg("order"),
-           nb::arg("chunk_long_text"), nb::arg("candidates"), nb::arg("exact"), nb::arg("rerank").none(),
-           nb::arg("rerank_depth"), nb::arg("rerank_by"))
-      .def("like", &like, nb::arg("id"), nb::arg("k"), nb::arg("filter"), nb::arg("keyword_weight"),
-           nb::arg("min_probability").none(), nb::arg("group_duplicates"), nb::arg("order"),
-           nb::arg("chunk_long_text"), nb::arg("candidates"), nb::arg("exact"))
+      .def("search", &search, nb::arg("query"), nb::arg("k"), nb::arg("offset"), nb::arg("filter"),
+           nb::arg("keyword_weight"), nb::arg("min_probability").none(), nb::arg("group_duplicates"),
+           nb::arg("group_above"), nb::arg("order"), nb::arg("chunk_long_text"), nb::arg("candidates"),
+           nb::arg("exact"), nb::arg("rerank").none(), nb::arg("rerank_depth"), nb::arg("rerank_by"))
+      .def("like", &like, nb::arg("id"), nb::arg("k"), nb::arg("offset"), nb::arg("filter"),
+           nb::arg("keyword_weight"), nb::arg("min_probability").none(), nb::arg("group_duplicates"),
+           nb::arg("group_above"), nb::arg("order"), nb::arg("chunk_long_text"), nb::arg("candidates"),
+           nb::arg("exact"))
       .def("info", &info)
       .def("encoder", &encoder)
       .def("image_by_id", &image_by_id, nb::arg("id"))

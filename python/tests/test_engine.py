@@ -105,12 +105,22 @@ def test_reranking(photos, pictures, model):
         photos.search("red", rerank=model, rerank_by="match")
 
 
+def test_pages_and_near_duplicates(photos):
+    whole = photos.search("a red square")
+    assert photos.search("a red square", k=2, offset=1).hits == whole.hits[1:3]
+    assert [hit.rank for hit in photos.like(whole[0].id, k=1, offset=1)] == [2]
+    (one,) = photos.search("a red square", group_above=0)
+    assert len(one.near_duplicates) == 3
+
+
 def test_wrong_queries(photos, pictures):
     wrong = [
         dict(),
         dict(query="red", but="green"),
         dict(query=5),
         dict(query="red", k=0),
+        dict(query="red", offset=-1),
+        dict(query="red", group_above=2),
         dict(query="red", filter="colour=blue"),
         dict(query="red", keyword_weight=2),
         dict(query="red", min_probability=-1),

@@ -79,12 +79,14 @@ struct IndexReport {
 // Options of a search. All searches of an engine may use different ones.
 struct SearchOptions {
   int64_t k = 10;           // hits wanted, at least 1
+  int64_t offset = 0;       // best hits to leave out, 0 or more: the `k` behind them are the next page
   std::string filter = {};  // condition on images (`saccade help filters`): "width>=1000 and date>=2024"
   // Weight of keyword matches (captions, file and folder names) against visual similarity, 0 to 1.
   double keyword_weight = 0.5;
   std::optional<double> min_probability = {};  // leave out hits that are less likely to be right, 0 to 1
   bool group_duplicates = true;                // show near-duplicates grouped under the best of them
-  Order order = Order::kScore;                 // order of the hits
+  double group_above = 0.999;                  // minimum cosine similarity of near-duplicates, 0 to 1
+  Order order = Order::kScore;                 // order of the hits of a page
   bool chunk_long_text = false;  // read a text that is longer than the model's context in chunks
   int64_t candidates = 1000;     // with late interaction: images scored by all their vectors; 0: all
   bool exact = false;            // score all embeddings, even if the collection has an approximate index

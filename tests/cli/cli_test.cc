@@ -364,6 +364,17 @@ TEST_F(Cli, FoldAboveSaysWhatIsAlike) {
   EXPECT_EQ(hits({"--group-above", "0"}), 1U);
   EXPECT_LT(hits({"--group-above", "0.99"}), 5U);
   EXPECT_EQ(hits({"--group-above", "1"}), 5U);
+  // Pages of one answer.
+  const auto page = [this](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"search", "-c", "c", "red", "--no-group-duplicates", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return json_of(run(words))["hits"];
+  };
+  const Json whole = page({});
+  const Json second = page({"-k", "2", "--offset", "3"});
+  ASSERT_EQ(second.size(), 2U);
+  EXPECT_EQ(second[0], whole[3]);
+  EXPECT_EQ(second[1], whole[4]);
   // Earlier names.
   EXPECT_EQ(hits({"--fold-above", "1"}), 5U);
   EXPECT_EQ(hits({"--all"}), 5U);

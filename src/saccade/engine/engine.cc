@@ -92,7 +92,8 @@ struct Engine::State {
   std::shared_ptr<EngineCore> core;
 
   // Sets what is not part of a query. The options outlive the call.
-  static void set_rerank(const SearchOptions& options, EngineCore::SearchCall& call) {
+  static void set_call(const SearchOptions& options, EngineCore::SearchCall& call) {
+    call.offset = options.offset;
     call.stop = options.stop;
     if (!options.rerank) return;
     call.second = options.rerank->state_->backend.get();
@@ -179,7 +180,7 @@ Result<Answer> Engine::search(const Query& query, const SearchOptions& options) 
   if (!query.composer().empty()) {
     SACCADE_ASSIGN(call.composer, composer_folder(query.composer().string()).in("compose"));
   }
-  State::set_rerank(options, call);
+  State::set_call(options, call);
   SACCADE_ASSIGN(const SearchAnswer found, state_->core->search(std::move(asked), call));
   return answer_of(found);
 }
@@ -189,7 +190,7 @@ Result<Answer> Engine::like(int64_t id, const SearchOptions& options) const {
   if (id < 1) return fail(ErrorCode::kNotFound, "id {}: no such item", id);
   EngineCore::SearchCall call;
   call.like = id;
-  State::set_rerank(options, call);
+  State::set_call(options, call);
   SACCADE_ASSIGN(const SearchAnswer found, state_->core->search(std::move(asked), call));
   return answer_of(found);
 }

@@ -253,6 +253,35 @@ TEST_F(PublicApi, IndexesAndSearches) {
   EXPECT_EQ(filtered->hits[0].path.filename(), "green.bmp");
 }
 
+TEST_F(PublicApi, PagesAreOfOneAnswerAndDuplicatesAreAsAlikeAsWanted) {
+  const saccade::Engine engine = filled();
+  const auto hits = [&](const saccade::SearchOptions& options) {
+    auto answer = engine.search("a red square", options);
+    EXPECT_TRUE(answer) << answer.error().message;
+    return answer ? std::move(answer->hits) : std::vector<saccade::Hit>();
+  };
+  const auto whole = hits({});
+  ASSERT_EQ(whole.size(), 3U);
+  const auto page = hits({.k = 1, .offset = 1});
+  ASSERT_EQ(page.size(), 1U);
+  EXPECT_EQ(page[0].rank, 2);
+  EXPECT_EQ(page[0].id, whole[1].id);
+  EXPECT_EQ(page[0].score, whole[1].score);
+  EXPECT_TRUE(hits({.offset = 3}).empty());
+  const auto listed = engine.search("", {.k = 2, .offset = 2, .filter = "width>0"});
+  ASSERT_TRUE(listed) << listed.error().message;
+  ASSERT_EQ(listed->hits.size(), 1U);
+  EXPECT_EQ(listed->hits[0].rank, 3);
+  const auto like = engine.like(whole[0].id, {.k = 1, .offset = 1});
+  ASSERT_TRUE(like) << like.error().message;
+  ASSERT_EQ(like->hits.size(), 1U);
+  EXPECT_EQ(like->hits[0].rank, 2);
+  // Any two images have a cosine above 0 here.
+  const auto one = hits({.group_above = 0});
+  ASSERT_EQ(one.size(), 1U);
+  EXPECT_EQ(one[0].near_duplicates.size(), 2U);
+}
+
 TEST_F(PublicApi, ManyThreadsSearchWhileOneIndexes) {
   saccade::Engine engine = filled();
   std::atomic<int> failures = 0;
@@ -438,6 +467,11 @@ TEST_F(PublicApi, TheBestHitsAreRankedAnewByASecondModel) {
     EXPECT_EQ(one->hits[i].reranked, i == 0);
   }
   EXPECT_NE(one->hits[0].score, first->hits[0].score);
+  const auto page = engine.search(text, {.k = 1, .offset = 1, .rerank = *second});
+  ASSERT_TRUE(page) << page.error().message;
+  ASSERT_EQ(page->hits.size(), 1U);
+  EXPECT_EQ(page->hits[0].id, answer->hits[1].id);
+  EXPECT_EQ(page->hits[0].rank, 2);
   // A file that is gone is told of.
   fs::remove(first->hits[1].path);
   const auto gone = engine.search(text, {.rerank = *second});
@@ -513,6 +547,8 @@ TEST_F(PublicApi, WrongUseIsAnErrorThatNamesIt) {
   EXPECT_EQ(saccade::Encoder::load(starter(), eight_bits).error().code, saccade::ErrorCode::kUnsupported);
   EXPECT_EQ(engine.search("", {}).error().code, saccade::ErrorCode::kUsage);
   EXPECT_EQ(engine.search("red", {.k = 0}).error().code, saccade::ErrorCode::kUsage);
+  EXPECT_EQ(engine.search("red", {.offset = -1}).error().code, saccade::ErrorCode::kUsage);
+  EXPECT_EQ(engine.search("red", {.group_above = 1.5}).error().code, saccade::ErrorCode::kUsage);
   std::stop_source asked_to_stop;
   asked_to_stop.request_stop();
   EXPECT_EQ(engine.search("red", {.stop = asked_to_stop.get_token()}).error().code,

@@ -48,6 +48,9 @@ Status add_images(const Query& query, SearchQuery& asked) {
 Result<SearchQuery> search_query(const SearchOptions& options) {
   SearchQuery asked;
   if (options.k < 1) return fail(ErrorCode::kUsage, "k is {}, expected 1 or more", options.k);
+  if (options.offset < 0) {
+    return fail(ErrorCode::kUsage, "the offset is {}, expected 0 or more", options.offset);
+  }
   if (options.candidates < 0) {
     return fail(ErrorCode::kUsage, "the number of candidates is {}, expected 0 or more", options.candidates);
   }
@@ -56,11 +59,13 @@ Result<SearchQuery> search_query(const SearchOptions& options) {
   }
   SACCADE_TRY(check_share("the weight of keywords", options.keyword_weight));
   if (options.min_probability) SACCADE_TRY(check_share("the minimum probability", *options.min_probability));
+  SACCADE_TRY(check_share("the minimum cosine of near-duplicates", options.group_above));
   asked.k = options.k;
   asked.filter = options.filter;
   asked.keyword_weight = options.keyword_weight;
   asked.min_probability = options.min_probability;
   asked.group_duplicates = options.group_duplicates;
+  asked.duplicate_cosine = static_cast<float>(options.group_above);
   asked.order = options.order;
   asked.long_text = options.chunk_long_text ? LongText::kChunk : LongText::kTruncate;
   asked.candidates = options.candidates;

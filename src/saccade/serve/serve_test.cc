@@ -89,6 +89,8 @@ TEST_F(Serving, SearchesAsTheEngineDoes) {
       {{{"text", "stripes"}, {"keyword_weight", 0}, {"group_duplicates", false}},
        "stripes",
        {.keyword_weight = 0, .group_duplicates = false}},
+      {{{"text", "stripes"}, {"group_above", 0}}, "stripes", {.group_above = 0}},
+      {{{"text", "a"}, {"k", 2}, {"offset", 1}}, "a", {.k = 2, .offset = 1}},
       {{{"text", "a"}, {"filter", "id>2"}, {"order", "date"}},
        "a",
        {.filter = "id>2", .order = Order::kDate}},
@@ -113,6 +115,7 @@ TEST_F(Serving, SearchesAsTheEngineDoes) {
     const Json json = json_of(response);
     EngineCore::SearchCall call;
     call.like = asked.like;
+    call.offset = asked.options.offset;
     call.literal = asked.query.is_literal();
     if (asked.query.method()) call.own_composer = OwnComposer::kNo;
     const auto query =
@@ -664,6 +667,7 @@ TEST_F(Serving, BadRequestsAreOneSentence) {
   refused(get("/api/search?q=a&k=9223372036854775807&offset=1"), 400, "both together at most 1000");
   refused(get("/api/search?q=a&k=x"), 400, "\"x\" is no number");
   refused(get("/api/search?q=a&min_probability=2"), 400, "expected 0 to 1");
+  refused(get("/api/search?q=a&group_above=1.5"), 400, "expected 0 to 1");
   refused(get("/api/search?q=a&order=size"), 400, "expected one of score, date");
   refused(get("/api/search?q=a&filter=width>"), 400, "filter");
   refused(post("/api/search", Json{{"like", 1}, {"image", data_address(1)}}.dump()), 400,

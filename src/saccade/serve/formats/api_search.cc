@@ -31,27 +31,17 @@ Result<E> choice_of(std::string_view name, std::string_view word) {
   return fail(ErrorCode::kUsage, "\"{}\": \"{}\", expected one of {}", name, word, list_of_names<E>());
 }
 
-constexpr std::array<std::string_view, 22> kSearchFields = {"collection",
-                                                            "text",
-                                                            "image",
-                                                            "like",
-                                                            "k",
-                                                            "offset",
-                                                            "filter",
-                                                            "group_duplicates",
-                                                            "chunk_long_text",
-                                                            "candidates",
-                                                            "min_probability",
-                                                            "order",
-                                                            "compose",
-                                                            "text_weight",
-                                                            "was",
-                                                            "explain",
-                                                            "keyword_weight",
-                                                            "literal",
-                                                            "exact",
-                                                            "rerank",
-                                                            "rerank_depth",
+constexpr std::array<std::string_view, 23> kSearchFields = {"collection",  "text",
+                                                            "image",       "like",
+                                                            "k",           "offset",
+                                                            "filter",      "group_duplicates",
+                                                            "group_above", "chunk_long_text",
+                                                            "candidates",  "min_probability",
+                                                            "order",       "compose",
+                                                            "text_weight", "was",
+                                                            "explain",     "keyword_weight",
+                                                            "literal",     "exact",
+                                                            "rerank",      "rerank_depth",
                                                             "rerank_by"};
 
 // A field's earlier name, which is still accepted and which no list shows.
@@ -96,7 +86,8 @@ Result<Json> search_parameters(std::span<const NamedValue> fields) {
     const std::string_view current = current_name(name);
     if (name == "like" || name == "k" || name == "offset" || name == "candidates" || name == "rerank_depth") {
       SACCADE_ASSIGN(json[name], number_of<int64_t>(name, value));
-    } else if (current == "min_probability" || current == "text_weight" || current == "keyword_weight") {
+    } else if (current == "min_probability" || current == "text_weight" || current == "keyword_weight" ||
+               name == "group_above") {
       SACCADE_ASSIGN(json[name], number_of<double>(name, value));
     } else if (name == "group_duplicates" || name == "chunk_long_text" || name == "explain" ||
                name == "literal" || name == "exact") {
@@ -144,12 +135,14 @@ constexpr std::string_view kByComposer = "composer";
 Result<SearchOptions> search_options(const Context& context, const Json& json) {
   SearchOptions options;
   SACCADE_ASSIGN(options.k, json_field_or<int64_t>(json, "k", options.k));
+  SACCADE_ASSIGN(options.offset, json_field_or<int64_t>(json, "offset", options.offset));
   SACCADE_ASSIGN(options.filter, json_field_or<std::string>(json, "filter", ""));
   SACCADE_TRY(check_text(context, options.filter).in("\"filter\""));
   SACCADE_ASSIGN(options.keyword_weight,
                  json_field_or<double>(json, "keyword_weight", options.keyword_weight));
   SACCADE_ASSIGN(options.group_duplicates,
                  json_field_or<bool>(json, "group_duplicates", options.group_duplicates));
+  SACCADE_ASSIGN(options.group_above, json_field_or<double>(json, "group_above", options.group_above));
   SACCADE_ASSIGN(options.candidates, json_field_or<int64_t>(json, "candidates", options.candidates));
   SACCADE_ASSIGN(options.exact, json_field_or<bool>(json, "exact", options.exact));
   SACCADE_ASSIGN(options.chunk_long_text,
@@ -219,7 +212,7 @@ Result<SearchRequest> search_request(const Context& context, const Json& json, s
   SearchRequest asked;
   EngineCore::SearchCall& call = asked.call;
   SACCADE_ASSIGN(const SearchOptions options, search_options(context, json));
-  SACCADE_ASSIGN(call.offset, json_field_or<int64_t>(json, "offset", 0));
+  call.offset = options.offset;
   if (options.k < 1 || call.offset < 0 || options.k > context.options.most_hits ||
       call.offset > context.options.most_hits - options.k) {
     return fail(ErrorCode::kUsage, "\"k\": {}, \"offset\": {}: k is 1 or more, and both together at most {}",
