@@ -547,6 +547,7 @@ TEST_F(PublicApi, WrongUseIsAnErrorThatNamesIt) {
   EXPECT_EQ(saccade::Encoder::load(starter(), eight_bits).error().code, saccade::ErrorCode::kUnsupported);
   EXPECT_EQ(engine.search("", {}).error().code, saccade::ErrorCode::kUsage);
   EXPECT_EQ(engine.search("red", {.k = 0}).error().code, saccade::ErrorCode::kUsage);
+  EXPECT_EQ(engine.search(saccade::Query("red").without(" ")).error().code, saccade::ErrorCode::kUsage);
   EXPECT_EQ(engine.search("red", {.offset = -1}).error().code, saccade::ErrorCode::kUsage);
   EXPECT_EQ(engine.search("red", {.group_above = 1.5}).error().code, saccade::ErrorCode::kUsage);
   std::stop_source asked_to_stop;

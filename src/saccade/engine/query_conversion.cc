@@ -16,6 +16,10 @@ Status check_share(std::string_view what, double value) {
   return fail(ErrorCode::kUsage, "{} is {}, expected 0 to 1", what, value);
 }
 
+bool is_blank(std::string_view text) {
+  return text.find_first_not_of(" \t\r\n\f\v") == std::string_view::npos;
+}
+
 // The image as the search module takes it: a file, or bytes. Decoded pixels become a PNG, which loses nothing.
 Result<QueryImage> image_of(const ImageInput& input, float weight) {
   if (const auto* file = std::get_if<std::filesystem::path>(&input.content())) {
@@ -78,13 +82,16 @@ Result<SearchQuery> like_query(const Query& query, const SearchOptions& options)
   SACCADE_ASSIGN(SearchQuery asked, search_query(options));
   SACCADE_TRY(add_images(query, asked));  // first: an unwanted image gives a single text its weight
   std::string typed = query.typed().value_or("");
-  if (typed.find_first_not_of(" \t\r\n\f\v") == std::string::npos) typed.clear();
+  if (is_blank(typed)) typed.clear();
   if (query.is_literal()) {
     asked.text = std::move(typed);
   } else {
     SACCADE_ASSIGN(asked.text, read_query_text(typed, asked.images));
   }
-  for (const std::string& unwanted : query.unwanted()) asked.text.leave_out(unwanted);
+  for (const std::string& unwanted : query.unwanted()) {
+    if (is_blank(unwanted)) return fail(ErrorCode::kUsage, "a text that is not wanted is empty");
+    asked.text.leave_out(unwanted);
+  }
   if (!query.composer().empty() && !query.description().empty()) {
     return fail(ErrorCode::kUsage,
                 "a description of the image is for Compose::kDirection, not for a composer");

@@ -75,6 +75,9 @@ TEST_F(Serving, SearchesAsTheEngineDoes) {
   ASSERT_TRUE(core) << core.error().message;
   const std::string picture = saccade::test::png(4);
   const auto image = [&] { return ImageInput::bytes(picture); };
+  const auto weighted = [&](int seed, double weight) {
+    return Json{{"image", data_address(seed)}, {"weight", weight}};
+  };
   struct Asked {
     std::map<std::string, Json> body;
     Query query;
@@ -105,6 +108,15 @@ TEST_F(Serving, SearchesAsTheEngineDoes) {
        Query::image(image()).but("red").compose(Compose::kSlerp, 0.3)},
       {{{"image", data_address(4)}, {"text", "red"}, {"compose", "direction"}, {"was", "blue"}},
        Query::image(image()).but("red").compose(Compose::kDirection).was("blue")},
+      {{{"images", std::vector<Json>{weighted(4, 1), weighted(1, 0.5), weighted(2, -1)}}},
+       Query::image(image())
+           .and_image(ImageInput::bytes(saccade::test::png(1)), 0.5F)
+           .and_image(ImageInput::bytes(saccade::test::png(2)), -1)},
+      {{{"image", data_address(4)}, {"images", std::vector<Json>{weighted(1, 2)}}, {"text", "red"}},
+       Query::image(image()).and_image(ImageInput::bytes(saccade::test::png(1)), 2).but("red")},
+      {{{"text", "red stripes"}, {"without", std::vector<std::string>{"blue", "green"}}},
+       Query("red stripes").without("blue").without("green")},
+      {{{"text", "red:2"}, {"literal", true}, {"without", "blue"}}, Query::literal("red:2").without("blue")},
       {{{"like", 2}, {"k", 4}}, "", {.k = 4}, 2},
       {{{"like", 5}, {"group_duplicates", false}}, "", {.group_duplicates = false}, 5},
   };
@@ -672,6 +684,16 @@ TEST_F(Serving, BadRequestsAreOneSentence) {
   refused(get("/api/search?q=a&filter=width>"), 400, "filter");
   refused(post("/api/search", Json{{"like", 1}, {"image", data_address(1)}}.dump()), 400,
           "one image is enough");
+  refused(post("/api/search", R"({"images": "x"})"), 422, "\"images\": a string, expected a list");
+  refused(post("/api/search", R"({"images": [{"weight": 2}]})"), 422, "number 0: \"image\" is missing");
+  refused(post("/api/search", R"({"images": [{"image": "YWJj", "heavy": 2}]})"), 400,
+          "\"heavy\" is not known");
+  refused(post("/api/search", R"({"images": [{"image": "YWJj", "weight": 0}]})"), 400,
+          "an image has weight 0");
+  refused(post("/api/search", Json{{"images", std::vector<Json>(65)}}.dump()), 400,
+          "\"images\": 65, at most 64");
+  refused(post("/api/search", R"({"text": "a", "without": [3]})"), 422, "expected a text or a list of texts");
+  refused(post("/api/search", R"({"text": "a", "without": " "})"), 400, "a text that is not wanted is empty");
   refused(get("/api/search?q=a&explain=yes"), 400, "expected true or false");
   refused(get("/api/search?q=a&explain=true&k=25"), 400, "at most 24 hits are explained");
   refused(get("/api/search?q=a&collection=other"), 404, "no collection \"other\"; there are: my pictures");

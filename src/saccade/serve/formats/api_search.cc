@@ -18,6 +18,7 @@
 #include "saccade/core/seconds_since.h"
 #include "saccade/engine/query_conversion.h"
 #include "saccade/search/answer_warnings.h"
+#include "saccade/search/query_language.h"
 #include "saccade/search/search_answer.h"
 #include "saccade/serve/formats/api.h"
 #include "saccade/serve/formats/multipart.h"
@@ -31,17 +32,30 @@ Result<E> choice_of(std::string_view name, std::string_view word) {
   return fail(ErrorCode::kUsage, "\"{}\": \"{}\", expected one of {}", name, word, list_of_names<E>());
 }
 
-constexpr std::array<std::string_view, 23> kSearchFields = {"collection",  "text",
-                                                            "image",       "like",
-                                                            "k",           "offset",
-                                                            "filter",      "group_duplicates",
-                                                            "group_above", "chunk_long_text",
-                                                            "candidates",  "min_probability",
-                                                            "order",       "compose",
-                                                            "text_weight", "was",
-                                                            "explain",     "keyword_weight",
-                                                            "literal",     "exact",
-                                                            "rerank",      "rerank_depth",
+constexpr std::array<std::string_view, 25> kSearchFields = {"collection",
+                                                            "text",
+                                                            "literal",
+                                                            "image",
+                                                            "images",
+                                                            "without",
+                                                            "like",
+                                                            "k",
+                                                            "offset",
+                                                            "filter",
+                                                            "group_duplicates",
+                                                            "group_above",
+                                                            "chunk_long_text",
+                                                            "candidates",
+                                                            "min_probability",
+                                                            "order",
+                                                            "compose",
+                                                            "text_weight",
+                                                            "was",
+                                                            "explain",
+                                                            "keyword_weight",
+                                                            "exact",
+                                                            "rerank",
+                                                            "rerank_depth",
                                                             "rerank_by"};
 
 // A field's earlier name, which is still accepted and which no list shows.
@@ -94,7 +108,8 @@ Result<Json> search_parameters(std::span<const NamedValue> fields) {
       if (value != "true" && value != "false")
         return fail(ErrorCode::kUsage, "\"{}\": \"{}\", expected true or false", name, value);
       json[name] = value == "true";
-    } else if (std::ranges::find(kSearchFields, current) != kSearchFields.end() && name != "image") {
+    } else if (std::ranges::find(kSearchFields, current) != kSearchFields.end() && name != "image" &&
+               name != "images") {
       json[name] = value;
     } else {
       return fail(ErrorCode::kUsage, "\"{}\" is not known here; there are: q, {}", name,
@@ -157,6 +172,58 @@ Result<SearchOptions> search_options(const Context& context, const Json& json) {
                  json_field_or<std::string>(json, "rerank_by", std::string(enum_name(options.rerank_by))));
   SACCADE_ASSIGN(options.rerank_by, choice_of<RerankMethod>("rerank_by", by));
   return options;
+}
+
+// Reads an image with a weight, {"image", "weight"}.
+Status read_weighted_image(const Context& context, const Json& json, Query& query) {
+  constexpr std::array<std::string_view, 2> kFields = {"image", "weight"};
+  SACCADE_ASSIGN(const std::string image, json_field<std::string>(json, "image"));
+  SACCADE_TRY(check_fields(json, kFields));
+  SACCADE_ASSIGN(const auto weight, json_field_or<float>(json, "weight", 1));
+  SACCADE_ASSIGN(std::string bytes, picture_bytes(context, image));
+  query.and_image(ImageInput::bytes(std::move(bytes)), weight);
+  return {};
+}
+
+// Reads the query's images: "image", or the uploaded one, and those with weights in "images".
+Status read_images(const Context& context, const Json& json, std::string_view uploaded, Query& query) {
+  SACCADE_ASSIGN(const std::string image, json_field_or<std::string>(json, "image", ""));
+  if (!image.empty()) {
+    SACCADE_ASSIGN(std::string bytes, picture_bytes(context, image).in("\"image\""));
+    query.and_image(ImageInput::bytes(std::move(bytes)));
+  } else if (!uploaded.empty()) {
+    query.and_image(ImageInput::bytes(std::string(uploaded)));
+  }
+  const auto more = json.find("images");
+  if (more == json.end() || more->is_null()) return {};
+  if (!more->is_array()) {
+    return fail(ErrorCode::kBadData, "\"images\": {}, expected a list", json_kind(*more));
+  }
+  if (std::ssize(*more) > kMostQueryParts) {
+    return fail(ErrorCode::kUsage, "\"images\": {}, at most {} are taken", more->size(), kMostQueryParts);
+  }
+  for (size_t i = 0; i < more->size(); ++i) {
+    SACCADE_TRY(read_weighted_image(context, (*more)[i], query).in(fmt::format("\"images\": number {}", i)));
+  }
+  return {};
+}
+
+// Reads what is not wanted: a text, or a list of texts.
+Status read_without(const Context& context, const Json& json, Query& query) {
+  const auto found = json.find("without");
+  if (found == json.end() || found->is_null()) return {};
+  const auto add = [&](const Json& text) -> Status {
+    if (!text.is_string()) {
+      return fail(ErrorCode::kBadData, "\"without\": {}, expected a text or a list of texts",
+                  json_kind(text));
+    }
+    SACCADE_TRY(check_text(context, text.get_ref<const std::string&>()).in("\"without\""));
+    query.without(text.get<std::string>());
+    return {};
+  };
+  if (!found->is_array()) return add(*found);
+  for (const Json& text : *found) SACCADE_TRY(add(text));
+  return {};
 }
 
 // Reads how an image and a text are made one query.
@@ -227,14 +294,9 @@ Result<SearchRequest> search_request(const Context& context, const Json& json, s
   SACCADE_TRY(check_text(context, text).in("\"text\""));
   SACCADE_ASSIGN(call.literal, json_field_or<bool>(json, "literal", false));
   SACCADE_ASSIGN(call.like, json_field_or<int64_t>(json, "like", 0));
-  SACCADE_ASSIGN(const std::string image, json_field_or<std::string>(json, "image", ""));
   Query query = call.literal ? Query::literal(std::move(text)) : Query(std::move(text));
-  if (!image.empty()) {
-    SACCADE_ASSIGN(std::string bytes, picture_bytes(context, image).in("\"image\""));
-    query.and_image(ImageInput::bytes(std::move(bytes)));
-  } else if (!uploaded.empty()) {
-    query.and_image(ImageInput::bytes(std::string(uploaded)));
-  }
+  SACCADE_TRY(read_images(context, json, uploaded, query));
+  SACCADE_TRY(read_without(context, json, query));
   if (call.like != 0 && !query.images().empty()) {
     return fail(ErrorCode::kUsage, "\"like\" and \"image\": one image is enough, leave one of them out");
   }
