@@ -325,7 +325,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
   add_number(*command, "--candidates", arguments->query.candidates, whole_number(0),
              "late interaction: number of images scored exactly, chosen by their pooled embedding; 0: all");
   add_number(
-      *command, "--exact-rescore", arguments->query.rescore, whole_number(0, 10'000),
+      *command, "--exact-rescore", arguments->query.rescore, whole_number(0, kMostExactRescore),
       "Weaviate cluster: number of images that it chooses and that are compared by their full embeddings, "
       "at least; 0 (default): as many as the results need, 256 at least");
   CLI::Option* explain = command->add_flag(

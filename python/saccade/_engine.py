@@ -344,6 +344,7 @@ class Engine:
         chunk_long_text: bool = False,
         candidates: int = 1000,
         exact: bool = False,
+        exact_rescore: int = 0,
         rerank: Encoder | None = None,
         rerank_depth: int = 100,
         rerank_by: Literal["strongest", "cosine", "maxsim", "match"] = "strongest",
@@ -369,6 +370,8 @@ class Engine:
             chunk_long_text: read a text that is longer than the model's context in chunks.
             candidates: with late interaction, images scored by all their vectors; 0 is all.
             exact: score all embeddings, even if the collection has an approximate index.
+            exact_rescore: Weaviate cluster: images that it chooses and that are compared by their full embeddings, at least,
+                up to 10,000; 0 is as many as the hits need. A folder ignores it.
             rerank: a second model, which scores the best hits anew from their files and puts them first. Not with
                 `min_probability`.
             rerank_depth: hits that it scores.
@@ -386,7 +389,7 @@ class Engine:
         return Answer._of(
             self._core.search(
                 asked, int(k), int(offset), filter, float(keyword_weight), min_probability, group_duplicates,
-                float(group_above), order, chunk_long_text, int(candidates), bool(exact),
+                float(group_above), order, chunk_long_text, int(candidates), bool(exact), int(exact_rescore),
                 None if rerank is None else rerank._core, int(rerank_depth), rerank_by,
             )
         )  # fmt: skip
@@ -404,6 +407,7 @@ class Engine:
         order: Literal["score", "date"] = "score",
         candidates: int = 1000,
         exact: bool = False,
+        exact_rescore: int = 0,
     ) -> Answer:
         """Find images similar to one of the collection, which is itself left out. Options as for `search`.
 
@@ -413,7 +417,7 @@ class Engine:
         return Answer._of(
             self._core.like(
                 int(id), int(k), int(offset), filter, 0.5, min_probability, group_duplicates, float(group_above), order,
-                False, int(candidates), bool(exact),
+                False, int(candidates), bool(exact), int(exact_rescore),
             )
         )  # fmt: skip
 

@@ -92,7 +92,8 @@ RerankMethod rerank_method_of(const std::string& name) {
 SearchOptions search_options(int64_t k, int64_t offset, const std::string& filter, double keyword_weight,
                              std::optional<double> min_probability, bool group_duplicates, double group_above,
                              const std::string& order, bool chunk_long_text, int64_t candidates, bool exact,
-                             nb::handle rerank, int64_t rerank_depth, const std::string& rerank_by) {
+                             int64_t exact_rescore, nb::handle rerank, int64_t rerank_depth,
+                             const std::string& rerank_by) {
   if (order != "score" && order != "date") {
     throw Failed({ErrorCode::kUsage, "order is \"" + order + "\", expected score or date"});
   }
@@ -107,6 +108,7 @@ SearchOptions search_options(int64_t k, int64_t offset, const std::string& filte
                         .chunk_long_text = chunk_long_text,
                         .candidates = candidates,
                         .exact = exact,
+                        .exact_rescore = exact_rescore,
                         .rerank_depth = rerank_depth,
                         .rerank_by = rerank_method_of(rerank_by)};
   if (!rerank.is_none()) options.rerank = nb::cast<PyEncoder&>(rerank).shared->get();
@@ -227,12 +229,13 @@ void watch(PyEngine& self, const std::vector<nb::bytes>& paths, nb::handle optio
 nb::tuple search(PyEngine& self, nb::handle query, int64_t k, int64_t offset, const std::string& filter,
                  double keyword_weight, std::optional<double> min_probability, bool group_duplicates,
                  double group_above, const std::string& order, bool chunk_long_text, int64_t candidates,
-                 bool exact, nb::handle rerank, int64_t rerank_depth, const std::string& rerank_by) {
+                 bool exact, int64_t exact_rescore, nb::handle rerank, int64_t rerank_depth,
+                 const std::string& rerank_by) {
   const Engine& engine = self.shared->get();
   const Query asked = query_of(query);
   SearchOptions options =
       search_options(k, offset, filter, keyword_weight, min_probability, group_duplicates, group_above, order,
-                     chunk_long_text, candidates, exact, rerank, rerank_depth, rerank_by);
+                     chunk_long_text, candidates, exact, exact_rescore, rerank, rerank_depth, rerank_by);
   Call call;
   options.stop = call.stop();
   return answer_of(call.run([&] { return engine.search(asked, options); }));
@@ -241,11 +244,11 @@ nb::tuple search(PyEngine& self, nb::handle query, int64_t k, int64_t offset, co
 nb::tuple like(PyEngine& self, int64_t id, int64_t k, int64_t offset, const std::string& filter,
                double keyword_weight, std::optional<double> min_probability, bool group_duplicates,
                double group_above, const std::string& order, bool chunk_long_text, int64_t candidates,
-               bool exact) {
+               bool exact, int64_t exact_rescore) {
   const Engine& engine = self.shared->get();
   SearchOptions options =
       search_options(k, offset, filter, keyword_weight, min_probability, group_duplicates, group_above, order,
-                     chunk_long_text, candidates, exact, nb::none(), 100, "strongest");
+                     chunk_long_text, candidates, exact, exact_rescore, nb::none(), 100, "strongest");
   Call call;
   options.stop = call.stop();
   return answer_of(call.run([&] { return engine.like(id, options); }));
@@ -379,11 +382,12 @@ void bind_engine(nb::module_& module) {
       .def("search", &search, nb::arg("query"), nb::arg("k"), nb::arg("offset"), nb::arg("filter"),
            nb::arg("keyword_weight"), nb::arg("min_probability").none(), nb::arg("group_duplicates"),
            nb::arg("group_above"), nb::arg("order"), nb::arg("chunk_long_text"), nb::arg("candidates"),
-           nb::arg("exact"), nb::arg("rerank").none(), nb::arg("rerank_depth"), nb::arg("rerank_by"))
+           nb::arg("exact"), nb::arg("exact_rescore"), nb::arg("rerank").none(), nb::arg("rerank_depth"),
+           nb::arg("rerank_by"))
       .def("like", &like, nb::arg("id"), nb::arg("k"), nb::arg("offset"), nb::arg("filter"),
            nb::arg("keyword_weight"), nb::arg("min_probability").none(), nb::arg("group_duplicates"),
            nb::arg("group_above"), nb::arg("order"), nb::arg("chunk_long_text"), nb::arg("candidates"),
-           nb::arg("exact"))
+           nb::arg("exact"), nb::arg("exact_rescore"))
       .def("info", &info)
       .def("encoder", &encoder)
       .def("image_by_id", &image_by_id, nb::arg("id"))

@@ -121,6 +121,7 @@ def test_wrong_queries(photos, pictures):
         dict(query="red", k=0),
         dict(query="red", offset=-1),
         dict(query="red", group_above=2),
+        dict(query="red", exact_rescore=-1),
         dict(query="red", filter="colour=blue"),
         dict(query="red", keyword_weight=2),
         dict(query="red", min_probability=-1),

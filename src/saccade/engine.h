@@ -90,6 +90,9 @@ struct SearchOptions {
   bool chunk_long_text = false;  // read a text that is longer than the model's context in chunks
   int64_t candidates = 1000;     // with late interaction: images scored by all their vectors; 0: all
   bool exact = false;            // score all embeddings, even if the collection has an approximate index
+  // Weaviate cluster: images that it chooses and that are compared by their full embeddings, at least, up to 10,000. 0: as many
+  // as the hits need. A folder ignores it.
+  int64_t exact_rescore = 0;
   // Second model, which scores the best hits anew from their files and puts them first, in the order of its score.
   // `nullopt`: none. Not with `min_probability`, a filter alone or Engine::like.
   std::optional<Encoder> rerank = {};

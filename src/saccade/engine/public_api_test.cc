@@ -549,6 +549,7 @@ TEST_F(PublicApi, WrongUseIsAnErrorThatNamesIt) {
   EXPECT_EQ(engine.search("red", {.k = 0}).error().code, saccade::ErrorCode::kUsage);
   EXPECT_EQ(engine.search(saccade::Query("red").without(" ")).error().code, saccade::ErrorCode::kUsage);
   EXPECT_EQ(engine.search("red", {.offset = -1}).error().code, saccade::ErrorCode::kUsage);
+  EXPECT_EQ(engine.search("red", {.exact_rescore = -1}).error().code, saccade::ErrorCode::kUsage);
   EXPECT_EQ(engine.search("red", {.group_above = 1.5}).error().code, saccade::ErrorCode::kUsage);
   std::stop_source asked_to_stop;
   asked_to_stop.request_stop();

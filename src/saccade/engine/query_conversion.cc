@@ -58,6 +58,10 @@ Result<SearchQuery> search_query(const SearchOptions& options) {
   if (options.candidates < 0) {
     return fail(ErrorCode::kUsage, "the number of candidates is {}, expected 0 or more", options.candidates);
   }
+  if (options.exact_rescore < 0 || options.exact_rescore > kMostExactRescore) {
+    return fail(ErrorCode::kUsage, "exact_rescore is {}, expected 0 to {}", options.exact_rescore,
+                kMostExactRescore);
+  }
   if (options.rerank_depth < 1) {
     return fail(ErrorCode::kUsage, "the rerank depth is {}, expected 1 or more", options.rerank_depth);
   }
@@ -74,6 +78,7 @@ Result<SearchQuery> search_query(const SearchOptions& options) {
   asked.long_text = options.chunk_long_text ? LongText::kChunk : LongText::kTruncate;
   asked.candidates = options.candidates;
   asked.exact = options.exact;
+  asked.rescore = options.exact_rescore;
   asked.stop = options.stop;
   return asked;
 }

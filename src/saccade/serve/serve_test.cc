@@ -492,6 +492,10 @@ TEST_F(Serving, SaysWhyAHitIsOne) {
     EXPECT_EQ(why["map"]["values"].size(),
               why["map"]["rows"].get<size_t>() * why["map"]["columns"].get<size_t>());
   }
+  EXPECT_EQ(explained["hits"][0]["explanations"][0]["method"], "legrad");
+  const Json other = json_of(get("/api/search?q=red+stripes&k=2&explain=true&explain_by=chefer"));
+  EXPECT_EQ(other["hits"][0]["explanations"][0]["method"], "chefer");
+  EXPECT_NE(other["hits"][0]["explanations"][0]["map"], explained["hits"][0]["explanations"][0]["map"]);
   EXPECT_FALSE(json_of(get("/api/search?q=red&k=2"))["hits"][0].contains("explanations"));
   EXPECT_EQ(json_of(get("/api/models"))["models"][0]["explains"], true);
 }
@@ -695,6 +699,9 @@ TEST_F(Serving, BadRequestsAreOneSentence) {
   refused(post("/api/search", R"({"text": "a", "without": [3]})"), 422, "expected a text or a list of texts");
   refused(post("/api/search", R"({"text": "a", "without": " "})"), 400, "a text that is not wanted is empty");
   refused(get("/api/search?q=a&explain=yes"), 400, "expected true or false");
+  refused(get("/api/search?q=a&explain=true&explain_by=gradcam"), 400, "expected one of legrad, chefer");
+  refused(get("/api/search?q=a&explain_by=chefer"), 400, "\"explain\" is not true");
+  refused(get("/api/search?q=a&exact_rescore=10001"), 400, "exact_rescore is 10001, expected 0 to 10000");
   refused(get("/api/search?q=a&explain=true&k=25"), 400, "at most 24 hits are explained");
   refused(get("/api/search?q=a&collection=other"), 404, "no collection \"other\"; there are: my pictures");
   refused(post("/api/search", "{\"text\": }"), 422, "body:");

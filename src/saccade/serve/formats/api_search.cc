@@ -32,7 +32,7 @@ Result<E> choice_of(std::string_view name, std::string_view word) {
   return fail(ErrorCode::kUsage, "\"{}\": \"{}\", expected one of {}", name, word, list_of_names<E>());
 }
 
-constexpr std::array<std::string_view, 25> kSearchFields = {"collection",
+constexpr std::array<std::string_view, 27> kSearchFields = {"collection",
                                                             "text",
                                                             "literal",
                                                             "image",
@@ -52,8 +52,10 @@ constexpr std::array<std::string_view, 25> kSearchFields = {"collection",
                                                             "text_weight",
                                                             "was",
                                                             "explain",
+                                                            "explain_by",
                                                             "keyword_weight",
                                                             "exact",
+                                                            "exact_rescore",
                                                             "rerank",
                                                             "rerank_depth",
                                                             "rerank_by"};
@@ -98,7 +100,8 @@ Result<Json> search_parameters(std::span<const NamedValue> fields) {
   for (const auto& [given, value] : fields) {
     const std::string name = given == "q" ? "text" : given;
     const std::string_view current = current_name(name);
-    if (name == "like" || name == "k" || name == "offset" || name == "candidates" || name == "rerank_depth") {
+    if (name == "like" || name == "k" || name == "offset" || name == "candidates" || name == "rerank_depth" ||
+        name == "exact_rescore") {
       SACCADE_ASSIGN(json[name], number_of<int64_t>(name, value));
     } else if (current == "min_probability" || current == "text_weight" || current == "keyword_weight" ||
                name == "group_above") {
@@ -160,6 +163,7 @@ Result<SearchOptions> search_options(const Context& context, const Json& json) {
   SACCADE_ASSIGN(options.group_above, json_field_or<double>(json, "group_above", options.group_above));
   SACCADE_ASSIGN(options.candidates, json_field_or<int64_t>(json, "candidates", options.candidates));
   SACCADE_ASSIGN(options.exact, json_field_or<bool>(json, "exact", options.exact));
+  SACCADE_ASSIGN(options.exact_rescore, json_field_or<int64_t>(json, "exact_rescore", options.exact_rescore));
   SACCADE_ASSIGN(options.chunk_long_text,
                  json_field_or<bool>(json, "chunk_long_text", options.chunk_long_text));
   SACCADE_ASSIGN(const std::string order, json_field_or<std::string>(json, "order", "score"));
@@ -254,6 +258,22 @@ Status read_compose(const Json& json, bool by_image, Query& query, EngineCore::S
   return {};
 }
 
+// Reads whether hits are explained, and the method of their maps.
+Status read_explain(const Context& context, const Json& json, const SearchOptions& options,
+                    EngineCore::SearchCall& call) {
+  SACCADE_ASSIGN(call.explain, json_field_or<bool>(json, "explain", false));
+  SACCADE_ASSIGN(const std::string by, json_field_or<std::string>(json, "explain_by", ""));
+  if (!by.empty()) {
+    if (!call.explain) return fail(ErrorCode::kUsage, "\"explain_by\": \"explain\" is not true");
+    SACCADE_ASSIGN(call.explaining.method, choice_of<MapMethod>("explain_by", by));
+  }
+  if (call.explain && options.k > context.options.most_explained) {
+    return fail(ErrorCode::kUsage, "\"k\": {}, at most {} hits are explained at a time", options.k,
+                context.options.most_explained);
+  }
+  return {};
+}
+
 // Reads which model reranks the hits; its options are in `options`.
 Status read_rerank(const Context& context, const Json& json, const SearchOptions& options,
                    SearchRequest& asked) {
@@ -285,11 +305,7 @@ Result<SearchRequest> search_request(const Context& context, const Json& json, s
     return fail(ErrorCode::kUsage, "\"k\": {}, \"offset\": {}: k is 1 or more, and both together at most {}",
                 options.k, call.offset, context.options.most_hits);
   }
-  SACCADE_ASSIGN(call.explain, json_field_or<bool>(json, "explain", false));
-  if (call.explain && options.k > context.options.most_explained) {
-    return fail(ErrorCode::kUsage, "\"k\": {}, at most {} hits are explained at a time", options.k,
-                context.options.most_explained);
-  }
+  SACCADE_TRY(read_explain(context, json, options, call));
   SACCADE_ASSIGN(std::string text, json_field_or<std::string>(json, "text", ""));
   SACCADE_TRY(check_text(context, text).in("\"text\""));
   SACCADE_ASSIGN(call.literal, json_field_or<bool>(json, "literal", false));
