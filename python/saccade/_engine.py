@@ -333,6 +333,8 @@ class Engine:
         without: str | Iterable[str] = (),
         compose: ComposeMethod | str | os.PathLike[str] | None = None,
         text_weight: float | None = None,
+        was: str | None = None,
+        like: int | None = None,
         k: int = 10,
         offset: int = 0,
         filter: str = "",
@@ -359,6 +361,8 @@ class Engine:
             compose: how image and text are combined: "sum", "slerp", "direction", the folder of a trained composer, or
                 "starter" for the composer that comes with Saccade; by default the collection's composer, else "sum".
             text_weight: weight of the text beside an image, 0 to 1; not with a composer.
+            was: what the image shows now, for `compose="direction"`.
+            like: id of an image of the collection, in place of `image`; it is itself left out of the hits.
             k: hits wanted.
             offset: best hits to leave out; the `k` behind them are the next page.
             filter: condition on images: "width>=1000 and date>=2024" (`saccade help filters`).
@@ -380,10 +384,10 @@ class Engine:
 
         Raises:
             InvalidInput: a query without content, a broken filter, or an option out of range.
-            NotFound: nothing was indexed yet.
+            NotFound: nothing was indexed yet, or no image has the id `like`.
             NotFound, BadData, Unsupported, LimitExceeded: reading the query's image.
         """
-        asked = _query(query, image, but, without, compose, text_weight)
+        asked = _query(query, image, but, without, compose, text_weight, was, like)
         if rerank is not None and not isinstance(rerank, Encoder):
             raise InvalidInput(f"rerank: a {type(rerank).__name__}, expected a loaded model (saccade.load)")
         return Answer._of(
@@ -550,6 +554,8 @@ def _query(
     without: str | Iterable[str],
     compose: ComposeMethod | str | os.PathLike[str] | None,
     text_weight: float | None,
+    was: str | None,
+    like: int | None,
 ) -> Query:
     if isinstance(query, Query):
         asked = query
@@ -559,6 +565,10 @@ def _query(
         raise InvalidInput(f"query: a {type(query).__name__}, expected a string or a saccade.Query")
     if image is not None:
         asked = asked.and_image(image)
+    if like is not None:
+        asked = asked.like(like)
+    if was is not None:
+        asked = asked.was(was)
     if but is not None:
         if asked._text is not None:
             raise InvalidInput("both a text and `but`: give one of them")

@@ -57,6 +57,7 @@ Query query_of(nb::handle asked) {
     }
   }
   if (!query) query = Query::text("");
+  if (const auto liked = nb::cast<std::optional<int64_t>>(asked.attr("_liked"))) query->like(*liked);
   for (const nb::handle unwanted : nb::cast<nb::tuple>(asked.attr("_unwanted"))) {
     query->without(nb::cast<std::string>(unwanted));
   }

@@ -60,6 +60,8 @@ def test_composed_queries(photos, pictures):
     ]
     for query in queries:
         assert len(photos.search(query)) == 4
+    moved = dict(image=red, but="a green square", compose="direction")
+    assert photos.search(**moved, was="a red square").hits == photos.search(queries[3]).hits
     same = photos.search(image=red, but="but green")
     assert [(hit.id, hit.score) for hit in same] == [(hit.id, hit.score) for hit in photos.search(queries[0])]
     assert photos.search("a square", without=["red", "blue"]).hits == photos.search(queries[1]).hits
@@ -127,6 +129,7 @@ def test_wrong_queries(photos, pictures):
         dict(query="red", min_probability=-1),
         dict(query="red", order="size"),
         dict(image=pictures / "red.png", but="x", compose="product"),
+        dict(image=pictures / "red.png", but="x", was="y"),
         dict(query=saccade.Query("a").and_image(pictures / "red.png", 0)),
     ]
     for arguments in wrong:
@@ -143,6 +146,13 @@ def test_like(photos, pictures):
     assert photos.image(red.id) == red and photos.image(str(pictures / "red.png")).hash == red.hash
     found = photos.like(red.id)
     assert len(found) == 3 and red.id not in [hit.id for hit in found]
+    blue = photos.search("but blue", like=red.id)
+    assert len(blue) == 3 and red.id not in [hit.id for hit in blue]
+    assert blue.hits == photos.search(saccade.Query("but blue").like(red.id)).hits
+    with pytest.raises(saccade.InvalidInput, match="one image is enough"):
+        photos.search(image=red.path, like=red.id)
+    with pytest.raises(saccade.NotFound):
+        photos.search(like=999)
     with pytest.raises(saccade.NotFound):
         photos.like(999)
     with pytest.raises(saccade.NotFound):

@@ -94,7 +94,7 @@ struct SearchOptions {
   // as the hits need. A folder ignores it.
   int64_t exact_rescore = 0;
   // Second model, which scores the best hits anew from their files and puts them first, in the order of its score.
-  // `nullopt`: none. Not with `min_probability`, a filter alone or Engine::like.
+  // `nullopt`: none. Not with `min_probability`, a filter alone or Query::like.
   std::optional<Encoder> rerank = {};
   int64_t rerank_depth = 100;                         // hits that it scores, at least 1
   RerankMethod rerank_by = RerankMethod::kStrongest;  // score of the second model that decides
@@ -140,7 +140,8 @@ class Engine {
   // over the embeddings that pass the filter (16 ms for a million of 512 values on two cores); with `rerank` also decoding
   // and encoding `rerank_depth` images.
   [[nodiscard]] Result<Answer> search(const Query& query, const SearchOptions& options = {}) const;
-  // Finds images similar to one of the collection, which is itself excluded. kNotFound for an unknown id.
+  // Finds images similar to one of the collection, which is itself excluded: search() of Query::like without a text. kNotFound
+  // for an unknown id.
   [[nodiscard]] Result<Answer> like(int64_t id, const SearchOptions& options = {}) const;
 
   // Returns facts about the collection as searches see it now. Cost: counts kept in memory.

@@ -175,6 +175,7 @@ Status Engine::watch(std::span<const std::filesystem::path> paths, const IndexOp
 Result<Answer> Engine::search(const Query& query, const SearchOptions& options) const {
   SACCADE_ASSIGN(SearchQuery asked, search_query(query, options));
   EngineCore::SearchCall call;
+  call.like = query.liked().value_or(0);
   call.literal = query.is_literal();
   if (query.method()) call.own_composer = EngineCore::OwnComposer::kNo;
   if (!query.composer().empty()) {
@@ -186,13 +187,7 @@ Result<Answer> Engine::search(const Query& query, const SearchOptions& options) 
 }
 
 Result<Answer> Engine::like(int64_t id, const SearchOptions& options) const {
-  SACCADE_ASSIGN(SearchQuery asked, search_query(options));
-  if (id < 1) return fail(ErrorCode::kNotFound, "id {}: no such item", id);
-  EngineCore::SearchCall call;
-  call.like = id;
-  State::set_call(options, call);
-  SACCADE_ASSIGN(const SearchAnswer found, state_->core->search(std::move(asked), call));
-  return answer_of(found);
+  return search(Query("").like(id), options);
 }
 
 EngineInfo Engine::info() const {

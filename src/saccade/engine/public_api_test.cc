@@ -282,6 +282,35 @@ TEST_F(PublicApi, PagesAreOfOneAnswerAndDuplicatesAreAsAlikeAsWanted) {
   EXPECT_EQ(one[0].near_duplicates.size(), 2U);
 }
 
+TEST_F(PublicApi, AnImageOfTheCollectionIsSearchedByWithAChangeInWords) {
+  const saccade::Engine engine = filled();
+  const auto red = engine.image(folder_ / "images/red.bmp");
+  ASSERT_TRUE(red) << red.error().message;
+  const auto alike = engine.like(red->id);
+  ASSERT_TRUE(alike) << alike.error().message;
+  ASSERT_EQ(alike->hits.size(), 2U);
+  const auto changed = engine.search(saccade::Query("but blue").like(red->id));
+  ASSERT_TRUE(changed) << changed.error().message;
+  ASSERT_EQ(changed->hits.size(), 2U);
+  // As the file's own image, but for that image among the hits.
+  const auto by_file = engine.search(saccade::Query::image(red->path).but("but blue"));
+  ASSERT_TRUE(by_file) << by_file.error().message;
+  size_t other = 0;
+  for (const saccade::Hit& hit : by_file->hits) {
+    if (hit.id == red->id) continue;
+    ASSERT_LT(other, 2U);
+    EXPECT_EQ(changed->hits[other].id, hit.id);
+    EXPECT_NEAR(changed->hits[other].score, hit.score, 1e-5);
+    EXPECT_NE(changed->hits[other].score, alike->hits[other].score);
+    ++other;
+  }
+  EXPECT_EQ(other, 2U);
+  EXPECT_EQ(engine.search(saccade::Query("").like(0)).error().code, saccade::ErrorCode::kNotFound);
+  EXPECT_EQ(engine.search(saccade::Query("").like(99)).error().code, saccade::ErrorCode::kNotFound);
+  EXPECT_EQ(engine.search(saccade::Query::image(red->path).like(red->id)).error().code,
+            saccade::ErrorCode::kUsage);
+}
+
 TEST_F(PublicApi, ManyThreadsSearchWhileOneIndexes) {
   saccade::Engine engine = filled();
   std::atomic<int> failures = 0;

@@ -83,8 +83,16 @@ Result<SearchQuery> search_query(const SearchOptions& options) {
   return asked;
 }
 
-Result<SearchQuery> like_query(const Query& query, const SearchOptions& options) {
+Result<SearchQuery> search_query(const Query& query, const SearchOptions& options) {
   SACCADE_ASSIGN(SearchQuery asked, search_query(options));
+  if (query.liked() && *query.liked() < 1) {
+    return fail(ErrorCode::kNotFound, "id {}: no such item", *query.liked());
+  }
+  if (query.liked() && !query.images().empty()) {
+    return fail(
+        ErrorCode::kUsage,
+        "an image of the collection (\"like\") and another one: one image is enough, leave one of them out");
+  }
   SACCADE_TRY(add_images(query, asked));  // first: an unwanted image gives a single text its weight
   std::string typed = query.typed().value_or("");
   if (is_blank(typed)) typed.clear();
@@ -103,12 +111,7 @@ Result<SearchQuery> like_query(const Query& query, const SearchOptions& options)
   }
   SACCADE_ASSIGN(asked.fusion, make_fusion(query.method().value_or(Compose::kSum), query.text_weight(),
                                            query.description()));
-  return asked;
-}
-
-Result<SearchQuery> search_query(const Query& query, const SearchOptions& options) {
-  SACCADE_ASSIGN(SearchQuery asked, like_query(query, options));
-  if (is_listing(asked) && asked.filter.empty()) {
+  if (!query.liked() && is_listing(asked) && asked.filter.empty()) {
     return fail(
         ErrorCode::kUsage,
         "nothing to search for: give a text, an image, or both; or a filter alone, which lists what passes");

@@ -82,7 +82,6 @@ TEST_F(Serving, SearchesAsTheEngineDoes) {
     std::map<std::string, Json> body;
     Query query;
     SearchOptions options = {};
-    int64_t like = 0;
   };
   using OwnComposer = EngineCore::OwnComposer;
   const std::vector<Asked> all = {
@@ -117,8 +116,11 @@ TEST_F(Serving, SearchesAsTheEngineDoes) {
       {{{"text", "red stripes"}, {"without", std::vector<std::string>{"blue", "green"}}},
        Query("red stripes").without("blue").without("green")},
       {{{"text", "red:2"}, {"literal", true}, {"without", "blue"}}, Query::literal("red:2").without("blue")},
-      {{{"like", 2}, {"k", 4}}, "", {.k = 4}, 2},
-      {{{"like", 5}, {"group_duplicates", false}}, "", {.group_duplicates = false}, 5},
+      {{{"like", 2}, {"k", 4}}, Query("").like(2), {.k = 4}},
+      {{{"like", 5}, {"group_duplicates", false}}, Query("").like(5), {.group_duplicates = false}},
+      {{{"like", 2}, {"text", "but at night"}}, Query("but at night").like(2)},
+      {{{"like", 2}, {"text", "but red"}, {"literal", true}, {"compose", "slerp"}},
+       Query::literal("but red").like(2).compose(Compose::kSlerp)},
   };
   for (const Asked& asked : all) {
     const std::string body = Json(asked.body).dump();
@@ -126,18 +128,16 @@ TEST_F(Serving, SearchesAsTheEngineDoes) {
     ASSERT_EQ(response.status, 200) << body << response.body;
     const Json json = json_of(response);
     EngineCore::SearchCall call;
-    call.like = asked.like;
+    call.like = asked.query.liked().value_or(0);
     call.offset = asked.options.offset;
     call.literal = asked.query.is_literal();
     if (asked.query.method()) call.own_composer = OwnComposer::kNo;
-    const auto query =
-        asked.like != 0 ? search_query(asked.options) : search_query(asked.query, asked.options);
+    const auto query = search_query(asked.query, asked.options);
     ASSERT_TRUE(query) << query.error().message;
     const auto whole = (*core)->search(*query, call);
     ASSERT_TRUE(whole) << whole.error().message;
     expect_all_of(answer_json(*whole), json, body);
-    const auto answer = asked.like != 0 ? engine->like(asked.like, asked.options)
-                                        : engine->search(asked.query, asked.options);
+    const auto answer = engine->search(asked.query, asked.options);
     ASSERT_TRUE(answer) << answer.error().message;
     ASSERT_EQ(json["hits"].size(), answer->hits.size()) << body;
     EXPECT_EQ(json["searched"], answer->searched);

@@ -313,12 +313,10 @@ Result<SearchRequest> search_request(const Context& context, const Json& json, s
   Query query = call.literal ? Query::literal(std::move(text)) : Query(std::move(text));
   SACCADE_TRY(read_images(context, json, uploaded, query));
   SACCADE_TRY(read_without(context, json, query));
-  if (call.like != 0 && !query.images().empty()) {
-    return fail(ErrorCode::kUsage, "\"like\" and \"image\": one image is enough, leave one of them out");
-  }
+  if (call.like != 0) query.like(call.like);
   SACCADE_TRY(read_compose(json, call.like != 0 || !query.images().empty(), query, call));
   SACCADE_TRY(read_rerank(context, json, options, asked));
-  SACCADE_ASSIGN(asked.query, call.like != 0 ? like_query(query, options) : search_query(query, options));
+  SACCADE_ASSIGN(asked.query, search_query(query, options));
   return asked;
 }
 
