@@ -31,6 +31,26 @@ class NearDuplicate:
     """The very same file content."""
 
 
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Explanation of a hit by one model."""
+
+    model: str
+    """Name of the model."""
+    score: float | None
+    """Cosine or MaxSim of the whole query by that model; None if the second model could not read the image."""
+    words: list[tuple[str, float]]
+    """Each word of the text, with the decrease of the score without it; empty without a text."""
+    method: str
+    """Method of the map: "legrad", "chefer", or "similarity" (late interaction)."""
+    map: NDArray[np.float32] | None
+    """Where in the image the score comes from: [rows, columns] of patches, of sum 1, or 0 throughout."""
+    box: tuple[float, float, float, float] | None
+    """Area of the map, (x, y, width, height) in fractions of the image; beyond 0 and 1 if the image was padded."""
+    no_map: str
+    """Why there is no map; empty if there is one."""
+
+
 @dataclass(frozen=True)
 class Hit:
     """An image that was found."""
@@ -61,6 +81,8 @@ class Hit:
     """Of the file, nanoseconds since 1970 UTC."""
     near_duplicates: list[NearDuplicate]
     """Grouped under this hit, best first."""
+    explanations: list[Explanation] = field(default_factory=list)
+    """With `explain`: by the collection's model, then by that of `rerank`."""
 
 
 class Answer(Sequence):
@@ -82,6 +104,7 @@ class Answer(Sequence):
         hits, searched, tokens, notes = found
         for hit in hits:
             hit["near_duplicates"] = [NearDuplicate(*copy) for copy in hit["near_duplicates"]]
+            hit["explanations"] = [Explanation(**explanation) for explanation in hit["explanations"]]
         return cls([Hit(**hit) for hit in hits], searched, tokens and TokenUse(*tokens), notes)
 
     def __len__(self) -> int:
@@ -350,6 +373,8 @@ class Engine:
         rerank: Encoder | None = None,
         rerank_depth: int = 100,
         rerank_by: Literal["strongest", "cosine", "maxsim", "match"] = "strongest",
+        explain: bool = False,
+        explain_by: Literal["legrad", "chefer"] | None = None,
     ) -> Answer:
         """Find the images closest to a query.
 
@@ -381,6 +406,10 @@ class Engine:
             rerank_depth: hits that it scores.
             rerank_by: its score: "cosine", "maxsim" (late interaction), "match" (matching head), or the strongest of these
                 that it has.
+            explain: explain each hit: contribution of each word of the text, and a map of where in the image its score comes
+                from. It takes one to two times as long as encoding the hits' images.
+            explain_by: method of the maps: "legrad", "chefer" (about twice as long); None is "legrad", or patch similarity
+                with late interaction.
 
         Raises:
             InvalidInput: a query without content, a broken filter, or an option out of range.
@@ -394,7 +423,7 @@ class Engine:
             self._core.search(
                 asked, int(k), int(offset), filter, float(keyword_weight), min_probability, group_duplicates,
                 float(group_above), order, chunk_long_text, int(candidates), bool(exact), int(exact_rescore),
-                None if rerank is None else rerank._core, int(rerank_depth), rerank_by,
+                None if rerank is None else rerank._core, int(rerank_depth), rerank_by, bool(explain), explain_by,
             )
         )  # fmt: skip
 

@@ -107,6 +107,21 @@ def test_reranking(photos, pictures, model):
         photos.search("red", rerank=model, rerank_by="match")
 
 
+def test_explanations(photos, model):
+    assert photos.search("red")[0].explanations == []
+    best = photos.search("a red square", k=1, explain=True)[0]
+    (why,) = best.explanations
+    assert why.model == "starter" and why.method == "legrad" and why.no_map == ""
+    assert [word for word, _ in why.words] == ["a", "red", "square"]
+    assert why.score == pytest.approx(best.score, abs=1e-4)
+    assert why.map.ndim == 2 and why.map.sum() == pytest.approx(1, abs=1e-4) and len(why.box) == 4
+    both = photos.search("a red square", k=1, explain=True, explain_by="chefer", rerank=model)[0].explanations
+    assert [each.method for each in both] == ["chefer", "chefer"]
+    for wrong in (dict(explain=True, explain_by="gradcam"), dict(explain_by="chefer")):
+        with pytest.raises(saccade.InvalidInput, match="explain"):
+            photos.search("red", **wrong)
+
+
 def test_pages_and_near_duplicates(photos):
     whole = photos.search("a red square")
     assert photos.search("a red square", k=2, offset=1).hits == whole.hits[1:3]

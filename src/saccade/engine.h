@@ -21,6 +21,7 @@
 #include "saccade/answer.h"
 #include "saccade/collection.h"
 #include "saccade/encoder.h"
+#include "saccade/map_method.h"
 #include "saccade/precision.h"
 #include "saccade/progress.h"
 #include "saccade/query.h"
@@ -98,7 +99,12 @@ struct SearchOptions {
   std::optional<Encoder> rerank = {};
   int64_t rerank_depth = 100;                         // hits that it scores, at least 1
   RerankMethod rerank_by = RerankMethod::kStrongest;  // score of the second model that decides
-  std::stop_token stop = {};                          // ends the search between two steps, with kCancelled
+  // Explain each hit: contribution of each word of the text, and a relevance map over the image, which is read from its file.
+  // kUnsupported if the model gives no maps. Cost: one to two times encoding the hits' images. Not with a filter alone.
+  bool explain = false;
+  // Method of the maps. `nullopt`: kLegrad, or patch similarity with late interaction. kChefer takes about twice as long.
+  std::optional<MapMethod> explain_by = {};
+  std::stop_token stop = {};  // ends the search between two steps, with kCancelled
 };
 
 // Facts about a collection. Those of the collection's images are empty before the first index().

@@ -18,7 +18,23 @@
 namespace saccade {
 namespace {
 
-Hit hit_of(const SearchHit& found) {
+Explanation explanation_of(const HitExplanation& found, const std::string& text) {
+  Explanation explanation{
+      .model = found.model, .score = found.score, .method = found.method, .no_map = found.no_map};
+  for (const WordWeight& word : found.words) {
+    explanation.words.push_back({text.substr(word.begin, word.end - word.begin), word.drop});
+  }
+  if (!found.map.empty()) {
+    explanation.map = {static_cast<int>(found.grid.rows), static_cast<int>(found.grid.columns), found.map};
+    if (found.box) {
+      explanation.box = Explanation::Box{found.box->x, found.box->y, found.box->width, found.box->height};
+    }
+  }
+  return explanation;
+}
+
+// text: the query's, as SearchAnswer has it.
+Hit hit_of(const SearchHit& found, const std::string& text) {
   Hit hit{.rank = found.rank,
           .id = found.item.id,
           .path = found.item.path,
@@ -37,12 +53,15 @@ Hit hit_of(const SearchHit& found) {
   for (const SearchHit::Folded& copy : found.folded) {
     hit.near_duplicates.push_back({copy.item.id, copy.item.path, copy.score, copy.same_bytes});
   }
+  for (const HitExplanation& explanation : found.explanations) {
+    hit.explanations.push_back(explanation_of(explanation, text));
+  }
   return hit;
 }
 
 Answer answer_of(const SearchAnswer& found) {
   Answer answer;
-  for (const SearchHit& hit : found.hits) answer.hits.push_back(hit_of(hit));
+  for (const SearchHit& hit : found.hits) answer.hits.push_back(hit_of(hit, found.query.text.str()));
   answer.searched = found.searched;
   if (found.tokens) answer.tokens = TokenUse{found.tokens->used, found.tokens->dropped};
   for (const AnswerNote& note : answer_notes(found)) {
@@ -94,6 +113,8 @@ struct Engine::State {
   // Sets what is not part of a query. The options outlive the call.
   static void set_call(const SearchOptions& options, EngineCore::SearchCall& call) {
     call.offset = options.offset;
+    call.explain = options.explain;
+    call.explaining.method = options.explain_by;
     call.stop = options.stop;
     if (!options.rerank) return;
     call.second = options.rerank->state_->backend.get();

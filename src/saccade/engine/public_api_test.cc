@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <saccade/saccade.h>
 #include <thread>
@@ -521,6 +522,62 @@ TEST_F(PublicApi, TheBestHitsAreRankedAnewByASecondModel) {
   std::stop_source stop;
   stop.request_stop();
   EXPECT_EQ(refused(text, {.stop = stop.get_token()}), saccade::ErrorCode::kCancelled);
+}
+
+TEST_F(PublicApi, HitsAreExplained) {
+  const saccade::Engine engine = filled();
+  const std::string text = "a red square";
+  const auto plain_answer = engine.search(text);
+  ASSERT_TRUE(plain_answer) << plain_answer.error().message;
+  EXPECT_TRUE(plain_answer->hits[0].explanations.empty());
+  const auto answer = engine.search(text, {.k = 2, .explain = true});
+  ASSERT_TRUE(answer) << answer.error().message;
+  ASSERT_EQ(answer->hits.size(), 2U);
+  const auto encoder = engine.encoder();
+  ASSERT_TRUE(encoder) << encoder.error().message;
+  const auto texts = encoder->encode_texts({"a red square", "a square"});
+  ASSERT_TRUE(texts) << texts.error().message;
+  for (const saccade::Hit& hit : answer->hits) {
+    ASSERT_EQ(hit.explanations.size(), 1U);
+    const saccade::Explanation& why = hit.explanations[0];
+    EXPECT_EQ(why.model, "starter");
+    ASSERT_TRUE(why.score);
+    EXPECT_NEAR(*why.score, hit.score, 1e-4);
+    ASSERT_EQ(why.words.size(), 3U);
+    EXPECT_EQ(why.words[1].word, "red");
+    const auto image = encoder->encode_images({hit.path});
+    ASSERT_TRUE(image) << image.error().message;
+    EXPECT_NEAR(why.words[1].drop,
+                saccade::dot(image->row(0), texts->row(0)) - saccade::dot(image->row(0), texts->row(1)),
+                1e-4);
+    EXPECT_EQ(why.method, "legrad");
+    const auto map = encoder->relevance_map(hit.path, text);
+    ASSERT_TRUE(map) << map.error().message;
+    EXPECT_EQ(why.map.rows, map->rows);
+    EXPECT_EQ(why.map.columns, map->columns);
+    // As the encoder's own map, made to add up to 1.
+    const double sum = std::accumulate(map->values.begin(), map->values.end(), 0.0);
+    ASSERT_EQ(why.map.values.size(), map->values.size());
+    for (size_t i = 0; i < map->values.size(); ++i)
+      EXPECT_NEAR(why.map.values[i], map->values[i] / sum, 1e-4);
+    EXPECT_TRUE(why.box);
+    EXPECT_EQ(why.no_map, "");
+  }
+  const auto second = saccade::Encoder::load(with_matching_head().string(), {.threads = 1});
+  ASSERT_TRUE(second) << second.error().message;
+  const auto both = engine.search(
+      text, {.k = 1, .rerank = *second, .explain = true, .explain_by = saccade::MapMethod::kChefer});
+  ASSERT_TRUE(both) << both.error().message;
+  ASSERT_EQ(both->hits[0].explanations.size(), 2U);
+  EXPECT_EQ(both->hits[0].explanations[1].model, "blip2");
+  EXPECT_EQ(both->hits[0].explanations[1].method, "chefer");
+  const auto no_words = engine.search(saccade::Query("").like(answer->hits[0].id), {.k = 1, .explain = true});
+  ASSERT_TRUE(no_words) << no_words.error().message;
+  EXPECT_TRUE(no_words->hits[0].explanations.at(0).words.empty());
+  EXPECT_EQ(engine.search(text, {.explain_by = saccade::MapMethod::kChefer}).error().code,
+            saccade::ErrorCode::kUsage);
+  EXPECT_EQ(engine.search("", {.filter = "width>0", .explain = true}).error().code,
+            saccade::ErrorCode::kUsage);
 }
 
 TEST_F(PublicApi, AComposerOfAFolderMakesTheQuery) {

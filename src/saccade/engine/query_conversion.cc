@@ -65,6 +65,9 @@ Result<SearchQuery> search_query(const SearchOptions& options) {
   if (options.rerank_depth < 1) {
     return fail(ErrorCode::kUsage, "the rerank depth is {}, expected 1 or more", options.rerank_depth);
   }
+  if (options.explain_by && !options.explain) {
+    return fail(ErrorCode::kUsage, "explain_by is for explanations: explain is not true");
+  }
   SACCADE_TRY(check_share("the weight of keywords", options.keyword_weight));
   if (options.min_probability) SACCADE_TRY(check_share("the minimum probability", *options.min_probability));
   SACCADE_TRY(check_share("the minimum cosine of near-duplicates", options.group_above));

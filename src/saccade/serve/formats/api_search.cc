@@ -171,6 +171,11 @@ Result<SearchOptions> search_options(const Context& context, const Json& json) {
   if (json.contains("min_probability") && !json["min_probability"].is_null()) {
     SACCADE_ASSIGN(options.min_probability, json_field<double>(json, "min_probability"));
   }
+  SACCADE_ASSIGN(options.explain, json_field_or<bool>(json, "explain", options.explain));
+  SACCADE_ASSIGN(const std::string explain_by, json_field_or<std::string>(json, "explain_by", ""));
+  if (!explain_by.empty()) {
+    SACCADE_ASSIGN(options.explain_by, choice_of<MapMethod>("explain_by", explain_by));
+  }
   SACCADE_ASSIGN(options.rerank_depth, json_field_or<int64_t>(json, "rerank_depth", options.rerank_depth));
   SACCADE_ASSIGN(const std::string by,
                  json_field_or<std::string>(json, "rerank_by", std::string(enum_name(options.rerank_by))));
@@ -258,15 +263,10 @@ Status read_compose(const Json& json, bool by_image, Query& query, EngineCore::S
   return {};
 }
 
-// Reads whether hits are explained, and the method of their maps.
-Status read_explain(const Context& context, const Json& json, const SearchOptions& options,
-                    EngineCore::SearchCall& call) {
-  SACCADE_ASSIGN(call.explain, json_field_or<bool>(json, "explain", false));
-  SACCADE_ASSIGN(const std::string by, json_field_or<std::string>(json, "explain_by", ""));
-  if (!by.empty()) {
-    if (!call.explain) return fail(ErrorCode::kUsage, "\"explain_by\": \"explain\" is not true");
-    SACCADE_ASSIGN(call.explaining.method, choice_of<MapMethod>("explain_by", by));
-  }
+// Sets whether hits are explained, and the method of their maps.
+Status set_explain(const Context& context, const SearchOptions& options, EngineCore::SearchCall& call) {
+  call.explain = options.explain;
+  call.explaining.method = options.explain_by;
   if (call.explain && options.k > context.options.most_explained) {
     return fail(ErrorCode::kUsage, "\"k\": {}, at most {} hits are explained at a time", options.k,
                 context.options.most_explained);
@@ -305,7 +305,7 @@ Result<SearchRequest> search_request(const Context& context, const Json& json, s
     return fail(ErrorCode::kUsage, "\"k\": {}, \"offset\": {}: k is 1 or more, and both together at most {}",
                 options.k, call.offset, context.options.most_hits);
   }
-  SACCADE_TRY(read_explain(context, json, options, call));
+  SACCADE_TRY(set_explain(context, options, call));
   SACCADE_ASSIGN(std::string text, json_field_or<std::string>(json, "text", ""));
   SACCADE_TRY(check_text(context, text).in("\"text\""));
   SACCADE_ASSIGN(call.literal, json_field_or<bool>(json, "literal", false));
