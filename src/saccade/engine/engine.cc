@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/collection/catalog/empty_filter.h"
 #include "saccade/collection/weaviate/address.h"
 #include "saccade/core/error.h"
 #include "saccade/engine/collection_state.h"
@@ -204,7 +205,13 @@ Result<Answer> Engine::search(const Query& query, const SearchOptions& options) 
   }
   State::set_call(options, call);
   SACCADE_ASSIGN(const SearchAnswer found, state_->core->search(std::move(asked), call));
-  return answer_of(found);
+  Answer answer = answer_of(found);
+  if (found.searched == 0 && !options.filter.empty()) {
+    SACCADE_ASSIGN(const auto now, state_->core->snapshot());
+    SACCADE_ASSIGN(const std::string why, why_filter_is_empty(now->collection, options.filter, true));
+    if (!why.empty()) answer.notes.push_back(why);
+  }
+  return answer;
 }
 
 Result<Answer> Engine::like(int64_t id, const SearchOptions& options) const {

@@ -254,7 +254,7 @@ TEST_F(PublicApi, IndexesAndSearches) {
   EXPECT_EQ(filtered->hits[0].path.filename(), "green.bmp");
 }
 
-TEST_F(PublicApi, PagesAreOfOneAnswerAndDuplicatesAreAsAlikeAsWanted) {
+TEST_F(PublicApi, PagesAreOfOneAnswerAndGroupsAreAsAlikeAsWanted) {
   const saccade::Engine engine = filled();
   const auto hits = [&](const saccade::SearchOptions& options) {
     auto answer = engine.search("a red square", options);
@@ -273,6 +273,10 @@ TEST_F(PublicApi, PagesAreOfOneAnswerAndDuplicatesAreAsAlikeAsWanted) {
   ASSERT_TRUE(listed) << listed.error().message;
   ASSERT_EQ(listed->hits.size(), 1U);
   EXPECT_EQ(listed->hits[0].rank, 3);
+  const auto nothing = engine.search("red", {.filter = "width>5000"});
+  ASSERT_TRUE(nothing) << nothing.error().message;
+  EXPECT_TRUE(nothing->hits.empty());
+  EXPECT_THAT(nothing->notes, testing::Contains(HasSubstr("no image meets width>5000")));
   const auto like = engine.like(whole[0].id, {.k = 1, .offset = 1});
   ASSERT_TRUE(like) << like.error().message;
   ASSERT_EQ(like->hits.size(), 1U);

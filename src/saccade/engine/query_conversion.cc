@@ -11,9 +11,10 @@
 namespace saccade {
 namespace {
 
-Status check_share(std::string_view what, double value) {
+// option: its name, which is the same in C++, in Python and over HTTP.
+Status check_share(std::string_view option, double value) {
   if (value >= 0 && value <= 1) return {};
-  return fail(ErrorCode::kUsage, "{} is {}, expected 0 to 1", what, value);
+  return fail(ErrorCode::kUsage, "{} is {}, expected 0 to 1", option, value);
 }
 
 bool is_blank(std::string_view text) {
@@ -53,24 +54,24 @@ Result<SearchQuery> search_query(const SearchOptions& options) {
   SearchQuery asked;
   if (options.k < 1) return fail(ErrorCode::kUsage, "k is {}, expected 1 or more", options.k);
   if (options.offset < 0) {
-    return fail(ErrorCode::kUsage, "the offset is {}, expected 0 or more", options.offset);
+    return fail(ErrorCode::kUsage, "offset is {}, expected 0 or more", options.offset);
   }
   if (options.candidates < 0) {
-    return fail(ErrorCode::kUsage, "the number of candidates is {}, expected 0 or more", options.candidates);
+    return fail(ErrorCode::kUsage, "candidates is {}, expected 0 or more", options.candidates);
   }
   if (options.exact_rescore < 0 || options.exact_rescore > kMostExactRescore) {
     return fail(ErrorCode::kUsage, "exact_rescore is {}, expected 0 to {}", options.exact_rescore,
                 kMostExactRescore);
   }
   if (options.rerank_depth < 1) {
-    return fail(ErrorCode::kUsage, "the rerank depth is {}, expected 1 or more", options.rerank_depth);
+    return fail(ErrorCode::kUsage, "rerank_depth is {}, expected 1 or more", options.rerank_depth);
   }
   if (options.explain_by && !options.explain) {
     return fail(ErrorCode::kUsage, "explain_by is for explanations: explain is not true");
   }
-  SACCADE_TRY(check_share("the weight of keywords", options.keyword_weight));
-  if (options.min_probability) SACCADE_TRY(check_share("the minimum probability", *options.min_probability));
-  SACCADE_TRY(check_share("the minimum cosine of near-duplicates", options.group_above));
+  SACCADE_TRY(check_share("keyword_weight", options.keyword_weight));
+  if (options.min_probability) SACCADE_TRY(check_share("min_probability", *options.min_probability));
+  SACCADE_TRY(check_share("group_above", options.group_above));
   asked.k = options.k;
   asked.filter = options.filter;
   asked.keyword_weight = options.keyword_weight;

@@ -232,7 +232,7 @@ TEST_F(Serving, ASecondModelReranksTheBestHits) {
     EXPECT_THAT(json_of(response)["error"]["message"].get<std::string>(), HasSubstr(words)) << more;
   };
   refused("q=a&rerank=nobody", 404, "\"rerank\": no model \"nobody\"; there are: ");
-  refused("q=a&rerank=blip2&rerank_depth=0", 400, "the rerank depth is 0, expected 1 or more");
+  refused("q=a&rerank=blip2&rerank_depth=0", 400, "rerank_depth is 0, expected 1 or more");
   refused("q=a&rerank=blip2&rerank_depth=257", 400, "\"rerank_depth\": 257, at most 256 hits are re-ranked");
   refused("q=a&rerank=blip2&rerank_by=best", 400, "expected one of strongest, cosine, maxsim, match");
   refused("q=a&rerank_depth=5", 400, "no \"rerank\"");
@@ -682,8 +682,8 @@ TEST_F(Serving, BadRequestsAreOneSentence) {
   refused(get("/api/search?q=a&k=0"), 400, "\"k\": 0");
   refused(get("/api/search?q=a&k=9223372036854775807&offset=1"), 400, "both together at most 1000");
   refused(get("/api/search?q=a&k=x"), 400, "\"x\" is no number");
-  refused(get("/api/search?q=a&min_probability=2"), 400, "expected 0 to 1");
-  refused(get("/api/search?q=a&group_above=1.5"), 400, "expected 0 to 1");
+  refused(get("/api/search?q=a&min_probability=2"), 400, "min_probability is 2, expected 0 to 1");
+  refused(get("/api/search?q=a&group_above=1.5"), 400, "group_above is 1.5, expected 0 to 1");
   refused(get("/api/search?q=a&order=size"), 400, "expected one of score, date");
   refused(get("/api/search?q=a&filter=width>"), 400, "filter");
   refused(post("/api/search", Json{{"like", 1}, {"image", data_address(1)}}.dump()), 400,
