@@ -220,9 +220,6 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
         "--filter alone lists images by date, without scores: leave out --min-probability, --explain and --rerank, or "
         "give a text");
   }
-  if (arguments.like != 0 && !options.rerank.empty()) {
-    return fail(ErrorCode::kUsage, "--like: hits like an item are not re-ranked, leave --rerank out");
-  }
   if (lines && !blank) return fail(ErrorCode::kUsage, "--queries: TEXT is there too; put it into a line");
   SACCADE_TRY(choose_composer(arguments));
   SACCADE_ASSIGN(SearchQuery query, common_query(arguments));

@@ -37,8 +37,7 @@ class Searcher {
   static Result<std::unique_ptr<Searcher>> open(SearcherOptions& options, const SearchQuery& first,
                                                 Session& session);
 
-  // Answers a query, or finds images like the item `like` (0: none); explained as the options say, and reranked where it is
-  // a query.
+  // Answers a query, or finds images like the item `like` (0: none); reranked and explained as the options say.
   Result<SearchAnswer> answer(SearchQuery query, int64_t like, Session& session);
 
   [[nodiscard]] const CollectionReader& collection() const { return snapshot_->collection; }

@@ -95,7 +95,7 @@ struct SearchOptions {
   // as the hits need. A folder ignores it.
   int64_t exact_rescore = 0;
   // Second model, which scores the best hits anew from their files and puts them first, in the order of its score.
-  // `nullopt`: none. Not with `min_probability`, a filter alone or Query::like.
+  // `nullopt`: none. Not with `min_probability` or a filter alone.
   std::optional<Encoder> rerank = {};
   int64_t rerank_depth = 100;                         // hits that it scores, at least 1
   RerankMethod rerank_by = RerankMethod::kStrongest;  // score of the second model that decides

@@ -454,7 +454,10 @@ TEST_F(Cli, SearchFindsAPictureByItself) {
   expect_failure({"search", "-c", "c", "--like", "99"}, 1, {"99"});
   expect_failure({"search", "-c", "c", "--like", "0"}, 2, {"--like"});
   expect_failure({"search", "-c", "c", "--like", id, "--image", "pictures/green.png"}, 2, {"--image"});
-  expect_failure({"search", "-c", "c", "--like", id, "--rerank", "model"}, 2, {"--like", "--rerank"});
+  const Json reranked = json_of(
+      run({"search", "-c", "c", "--like", id, "--rerank", "model", "--no-group-duplicates", "--json"}));
+  EXPECT_EQ(reranked["rerank"]["reranked"], 3);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(reranked["hits"][i]["id"], like["hits"][i]["id"]);
   // The answer is the same for people, and with one thread.
   const Outcome text =
       run({"search", "-c", "c", "--image", "pictures/green.png", "--no-group-duplicates", "--threads", "1"});

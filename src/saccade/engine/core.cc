@@ -306,9 +306,6 @@ Status EngineCore::complete(const CollectionSnapshot& snapshot, const EngineEnco
     query.images = {std::move(item)};
   }
   const bool by_image = !query.images.empty();
-  if (call.second != nullptr && call.like != 0) {
-    return fail(ErrorCode::kUsage, "hits like an item are not re-ranked");
-  }
   if (call.offset < 0 || query.k > std::numeric_limits<int64_t>::max() - call.offset) {
     return fail(ErrorCode::kUsage, "the offset is {}, expected 0 or more", call.offset);
   }

@@ -152,7 +152,7 @@ class EngineCore {
     int64_t offset = 0;                   // best hits to leave out, 0 or more; the query's k follow them
     std::filesystem::path composer = {};  // folder of a composer to use; empty: none
     OwnComposer own_composer = OwnComposer::kIfAny;  // ignored if `composer` is set
-    EncoderBackend* second = nullptr;                // reranks; not with `like` or a filter alone
+    EncoderBackend* second = nullptr;                // reranks; not with a filter alone
     RerankOptions rerank = {};                       // with the name of the second encoder
     bool explain = false;
     ExplainOptions explaining = {};

@@ -506,6 +506,16 @@ TEST_F(PublicApi, TheBestHitsAreRankedAnewByASecondModel) {
   ASSERT_EQ(page->hits.size(), 1U);
   EXPECT_EQ(page->hits[0].id, answer->hits[1].id);
   EXPECT_EQ(page->hits[0].rank, 2);
+  // An image of the collection is read from its file, as the hits are.
+  const auto alike = engine.like(first->hits[0].id, {.rerank = *second});
+  ASSERT_TRUE(alike) << alike.error().message;
+  ASSERT_EQ(alike->hits.size(), 2U);
+  for (const saccade::Hit& hit : alike->hits) {
+    const auto rows = second->encode_images({first->hits[0].path, hit.path});
+    ASSERT_TRUE(rows) << rows.error().message;
+    EXPECT_TRUE(hit.reranked);
+    EXPECT_NEAR(hit.score, saccade::dot(rows->row(0), rows->row(1)), 1e-3);
+  }
   // A file that is gone is told of.
   fs::remove(first->hits[1].path);
   const auto gone = engine.search(text, {.rerank = *second});
@@ -522,7 +532,6 @@ TEST_F(PublicApi, TheBestHitsAreRankedAnewByASecondModel) {
   EXPECT_EQ(refused("", {.filter = "width>0", .rerank = *second}), saccade::ErrorCode::kUsage);
   EXPECT_EQ(refused(text, {.rerank = *engine.encoder(), .rerank_by = saccade::RerankMethod::kMatch}),
             saccade::ErrorCode::kUnsupported);
-  EXPECT_EQ(engine.like(first->hits[0].id, {.rerank = *second}).error().code, saccade::ErrorCode::kUsage);
   std::stop_source stop;
   stop.request_stop();
   EXPECT_EQ(refused(text, {.stop = stop.get_token()}), saccade::ErrorCode::kCancelled);

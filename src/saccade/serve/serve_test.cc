@@ -186,18 +186,21 @@ TEST_F(Serving, ASecondModelReranksTheBestHits) {
   };
   const std::vector<Asked> all = {
       {{{"text", "a red bird"}}, "a red bird", {}, "match"},
-      {{{"text", "a red bird"}, {"rerank_depth", 2}, {"rerank_by", "cosine"}, {"k", 4}},
+      {{{"text", "a red bird"}, {"rerank_by", "cosine"}, {"k", 4}},
        "a red bird",
        {.k = 4, .rerank_depth = 2, .rerank_by = RerankMethod::kCosine},
        "cosine"},
       {{{"image", data_address(4)}}, Query::image(ImageInput::bytes(saccade::test::png(4))), {}, "cosine"},
+      {{{"like", 2}}, Query("").like(2), {.rerank_depth = 4}, "cosine"},
   };
   for (const Asked& asked : all) {
     Json body(asked.body);
     body["rerank"] = "blip2";
+    body["rerank_depth"] = asked.options.rerank_depth;
     const HttpResponse response = post("/api/search", body.dump());
     ASSERT_EQ(response.status, 200) << body << response.body;
     EngineCore::SearchCall call;
+    call.like = asked.query.liked().value_or(0);
     call.second = second->encoder.get();
     call.rerank.method = asked.options.rerank_by;
     call.rerank.depth = asked.options.rerank_depth;
@@ -239,7 +242,6 @@ TEST_F(Serving, ASecondModelReranksTheBestHits) {
   refused("q=a&rerank_by=match", 400, "no \"rerank\"");
   refused("q=a&rerank=starter&rerank_by=match", 415, "the checkpoint has no matching head");
   refused("q=a&rerank=blip2&min_probability=0.5", 400, "results of re-ranking have no match probabilities");
-  refused("like=1&rerank=blip2", 400, "hits like an item are not re-ranked");
   refused("filter=id%3E0&rerank=blip2", 400, "listed by date have no score to re-rank");
 }
 
