@@ -441,17 +441,21 @@ class Engine:
         candidates: int = 1000,
         exact: bool = False,
         exact_rescore: int = 0,
+        rerank: Encoder | None = None,
+        rerank_depth: int = 100,
+        rerank_by: Literal["strongest", "cosine", "maxsim", "match"] = "strongest",
+        explain: bool = False,
+        explain_by: Literal["legrad", "chefer"] | None = None,
     ) -> Answer:
         """Find images similar to one of the collection, which is itself left out. Options as for `search`.
 
         Raises:
             NotFound: no image has that id.
         """
-        return Answer._of(
-            self._core.like(
-                int(id), int(k), int(offset), filter, 0.5, min_probability, group_duplicates, float(group_above), order,
-                False, int(candidates), bool(exact), int(exact_rescore),
-            )
+        return self.search(
+            like=id, k=k, offset=offset, filter=filter, min_probability=min_probability, group_duplicates=group_duplicates,
+            group_above=group_above, order=order, candidates=candidates, exact=exact, exact_rescore=exact_rescore,
+            rerank=rerank, rerank_depth=rerank_depth, rerank_by=rerank_by, explain=explain, explain_by=explain_by,
         )  # fmt: skip
 
     @property

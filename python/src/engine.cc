@@ -276,19 +276,6 @@ nb::tuple search(PyEngine& self, nb::handle query, int64_t k, int64_t offset, co
   return answer_of(call.run([&] { return engine.search(asked, options); }));
 }
 
-nb::tuple like(PyEngine& self, int64_t id, int64_t k, int64_t offset, const std::string& filter,
-               double keyword_weight, std::optional<double> min_probability, bool group_duplicates,
-               double group_above, const std::string& order, bool chunk_long_text, int64_t candidates,
-               bool exact, int64_t exact_rescore) {
-  const Engine& engine = self.shared->get();
-  SearchOptions options = search_options(k, offset, filter, keyword_weight, min_probability, group_duplicates,
-                                         group_above, order, chunk_long_text, candidates, exact,
-                                         exact_rescore, nb::none(), 100, "strongest", false, {});
-  Call call;
-  options.stop = call.stop();
-  return answer_of(call.run([&] { return engine.like(id, options); }));
-}
-
 nb::dict info(PyEngine& self) {
   const EngineInfo info = self.shared->get().info();
   nb::dict dict;
@@ -419,10 +406,6 @@ void bind_engine(nb::module_& module) {
            nb::arg("group_above"), nb::arg("order"), nb::arg("chunk_long_text"), nb::arg("candidates"),
            nb::arg("exact"), nb::arg("exact_rescore"), nb::arg("rerank").none(), nb::arg("rerank_depth"),
            nb::arg("rerank_by"), nb::arg("explain"), nb::arg("explain_by").none())
-      .def("like", &like, nb::arg("id"), nb::arg("k"), nb::arg("offset"), nb::arg("filter"),
-           nb::arg("keyword_weight"), nb::arg("min_probability").none(), nb::arg("group_duplicates"),
-           nb::arg("group_above"), nb::arg("order"), nb::arg("chunk_long_text"), nb::arg("candidates"),
-           nb::arg("exact"), nb::arg("exact_rescore"))
       .def("info", &info)
       .def("encoder", &encoder)
       .def("image_by_id", &image_by_id, nb::arg("id"))

@@ -162,6 +162,9 @@ def test_like(photos, pictures):
     assert photos.image(red.id) == red and photos.image(str(pictures / "red.png")).hash == red.hash
     found = photos.like(red.id)
     assert len(found) == 3 and red.id not in [hit.id for hit in found]
+    again = photos.like(red.id, rerank=photos.encoder, explain=True)
+    assert [hit.id for hit in again] == [hit.id for hit in found] and all(hit.reranked for hit in again)
+    assert len(again[0].explanations) == 2 and again[0].explanations[0].words == []
     blue = photos.search("but blue", like=red.id)
     assert len(blue) == 3 and red.id not in [hit.id for hit in blue]
     assert blue.hits == photos.search(saccade.Query("but blue").like(red.id)).hits
