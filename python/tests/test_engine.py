@@ -146,6 +146,7 @@ def test_wrong_queries(photos, pictures):
         dict(query="red", order="size"),
         dict(image=pictures / "red.png", but="x", compose="product"),
         dict(image=pictures / "red.png", but="x", was="y"),
+        dict(query="red", text_weight=0.5),
         dict(query=saccade.Query("a").and_image(pictures / "red.png", 0)),
     ]
     for arguments in wrong:

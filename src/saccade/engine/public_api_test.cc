@@ -614,6 +614,9 @@ TEST_F(PublicApi, AComposerOfAFolderMakesTheQuery) {
   };
   EXPECT_EQ(code_of(query().compose("product")), saccade::ErrorCode::kUsage);
   EXPECT_EQ(code_of(query().compose(composer).was("red")), saccade::ErrorCode::kUsage);
+  EXPECT_EQ(code_of(saccade::Query("green").compose(composer)), saccade::ErrorCode::kUsage);
+  EXPECT_EQ(code_of(saccade::Query("green").compose(saccade::Compose::kSum)), saccade::ErrorCode::kUsage);
+  EXPECT_EQ(code_of(saccade::Query("green").was("red")), saccade::ErrorCode::kUsage);
   EXPECT_NE(engine.search(query().compose("product")).error().message.find("sum, slerp, direction"),
             std::string::npos);
 }

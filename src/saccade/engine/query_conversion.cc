@@ -97,6 +97,13 @@ Result<SearchQuery> search_query(const Query& query, const SearchOptions& option
         ErrorCode::kUsage,
         "an image of the collection (\"like\") and another one: one image is enough, leave one of them out");
   }
+  const bool composes =
+      query.method() || query.text_weight() || !query.composer().empty() || !query.description().empty();
+  if (composes && !query.liked() && query.images().empty()) {
+    return fail(
+        ErrorCode::kUsage,
+        "compose, text_weight and was say how an image and a text are combined: the query has no image");
+  }
   SACCADE_TRY(add_images(query, asked));  // first: an unwanted image gives a single text its weight
   std::string typed = query.typed().value_or("");
   if (is_blank(typed)) typed.clear();

@@ -272,7 +272,8 @@ TEST_F(Serving, SearchesByAPictureAndByOneOfItsOwn) {
   EXPECT_EQ(composed({{"was", "green"}}).status, 400);
   const HttpResponse alone_in_words = post("/api/search", R"({"text": "red", "compose": "slerp"})");
   EXPECT_EQ(alone_in_words.status, 400);
-  EXPECT_THAT(alone_in_words.body, HasSubstr("no \\\"image\\\" or \\\"like\\\""));
+  EXPECT_THAT(alone_in_words.body, HasSubstr("the query has no image"));
+  EXPECT_EQ(post("/api/search", R"({"text": "red", "compose": "composer"})").status, 400);
 }
 
 // Fields under their earlier names, in a body and in a query string.

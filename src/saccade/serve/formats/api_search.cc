@@ -236,20 +236,15 @@ Status read_without(const Context& context, const Json& json, Query& query) {
 }
 
 // Reads how an image and a text are made one query.
-Status read_compose(const Json& json, bool by_image, Query& query, EngineCore::SearchCall& call) {
+Status read_compose(const Json& json, Query& query, EngineCore::SearchCall& call) {
   if (!json.contains("compose") && !json.contains("text_weight") && !json.contains("was")) return {};
-  if (!by_image) {
-    return fail(
-        ErrorCode::kUsage,
-        "\"compose\", \"text_weight\" and \"was\" say how an image and a text are combined: no \"image\" or "
-        "\"like\"");
-  }
   SACCADE_ASSIGN(const std::string word, json_field_or<std::string>(json, "compose", "sum"));
   if (word == kByComposer) {
     if (json.contains("text_weight") || json.contains("was")) {
       return fail(ErrorCode::kUsage, "\"text_weight\" and \"was\" are not for a composer");
     }
     call.own_composer = EngineCore::OwnComposer::kRequired;
+    query.compose(Compose::kSum);  // whose place the composer takes
     return {};
   }
   call.own_composer = EngineCore::OwnComposer::kNo;
@@ -314,7 +309,7 @@ Result<SearchRequest> search_request(const Context& context, const Json& json, s
   SACCADE_TRY(read_images(context, json, uploaded, query));
   SACCADE_TRY(read_without(context, json, query));
   if (call.like != 0) query.like(call.like);
-  SACCADE_TRY(read_compose(json, call.like != 0 || !query.images().empty(), query, call));
+  SACCADE_TRY(read_compose(json, query, call));
   SACCADE_TRY(read_rerank(context, json, options, asked));
   SACCADE_ASSIGN(asked.query, search_query(query, options));
   return asked;
