@@ -446,6 +446,10 @@ def request_bodies() -> None:
     body("own_everything", "api/search", {
         "text": "cats -dogs bell:2", "literal": False, "filter": "width > 100 and format = jpeg", "k": 2, "offset": 1,
         "group_duplicates": True, "chunk_long_text": True, "candidates": 4, "min_probability": 0.5, "order": "date", "keyword_weight": 0.3})
+    body("own_rerank", "api/search", {"text": "a red bell", "rerank": "starter", "rerank_depth": 2, "rerank_by": "cosine", "k": 3})
+    body("own_images", "api/search", {
+        "images": [{"image": picture}, {"image": base64_png, "weight": -0.5}], "text": "at night", "without": ["dogs"], "k": 2,
+        "group_above": 0.9, "exact_rescore": 5, "explain": True, "explain_by": "chefer"})
     body("own_unknown_field", "api/search", {"text": "a", "limit": 3})
     body("own_wrong_types", "api/search", {"text": 3, "k": "3", "group_duplicates": "yes", "text_weight": [], "image": {}})
     body("own_numbers_too_large", "api/search", {"text": "a", "k": 2**63 - 1, "offset": 2**63 - 1})

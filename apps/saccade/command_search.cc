@@ -39,6 +39,7 @@ namespace {
 struct SearchArguments {
   std::vector<std::string> words;
   std::vector<std::string> images;
+  int64_t like = 0;  // id of the item that is searched by; 0: none
   std::string html;
   bool overwrite = false;
   std::string queries;  // a file, or "-"; empty: none
@@ -67,6 +68,11 @@ Status read_image_from_stdin(SearchQuery& query) {
 // Chooses the composer, if one is requested: a folder, or the one that the collection names.
 Status choose_composer(SearchArguments& arguments) {
   SearcherOptions& options = arguments.options;
+  const bool by_image = !arguments.images.empty() || arguments.like != 0;
+  if (!by_image && (!arguments.compose.empty() || arguments.text_weight)) {
+    return fail(ErrorCode::kUsage,
+                "--compose and --text-weight combine TEXT with an image: give --image or --like");
+  }
   if (!arguments.compose.empty() && !from_name<Compose>(arguments.compose)) {
     SACCADE_ASSIGN(options.composer, composer_folder(arguments.compose).in("--compose"));
   }
@@ -149,8 +155,8 @@ Result<int> answer_lines(const SearchArguments& arguments, const SearchQuery& co
     const auto answered = [&]() -> Result<Json> {
       SearchQuery query = common;
       SACCADE_ASSIGN(query.text, read_query_text(*line, query.images));
-      if (is_listing(query)) return fail(ErrorCode::kUsage, "the line is empty");
-      SACCADE_ASSIGN(const SearchAnswer answer, searcher.answer(query, 0, session));
+      if (is_listing(query) && arguments.like == 0) return fail(ErrorCode::kUsage, "the line is empty");
+      SACCADE_ASSIGN(const SearchAnswer answer, searcher.answer(query, arguments.like, session));
       return answer_json(answer);
     }();
     Json json = {{"line", *line}};
@@ -197,7 +203,7 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   }
   const bool blank = typed.find_first_not_of(" \t\r\n\f\v") == std::string::npos;
   const bool lines = !arguments.queries.empty();
-  const bool nothing = blank && arguments.images.empty() && !lines;
+  const bool nothing = blank && arguments.images.empty() && arguments.like == 0 && !lines;
   SearcherOptions& options = arguments.options;
   options.lists = nothing && !arguments.query.filter.empty();
   const bool prompts = nothing && !options.lists && isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 &&
@@ -205,8 +211,8 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   if (nothing && !options.lists && !prompts) {
     return fail(
         ErrorCode::kUsage,
-        "nothing to search for: give a text, --image FILE, or both; --filter alone lists what passes; on a "
-        "terminal, none of them is a prompt");
+        "nothing to search for: give a text, --image FILE or --like ID, or a text with one of these; --filter "
+        "alone lists what passes; on a terminal, none of them is a prompt");
   }
   if (options.lists && (options.explain_hits || !options.rerank.empty() || arguments.query.min_probability)) {
     return fail(
@@ -226,7 +232,7 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   }
   if (lines) return answer_lines(arguments, query, *searcher, session);
   if (prompts) return prompt_for(arguments, query, *searcher, session);
-  SACCADE_ASSIGN(const SearchAnswer answer, searcher->answer(query, 0, session));
+  SACCADE_ASSIGN(const SearchAnswer answer, searcher->answer(query, arguments.like, session));
   if (!arguments.html.empty()) {
     SACCADE_TRY(write_search_page(arguments.html, rules, {&answer, 1}, searcher->collection(), {},
                                   searcher->pool(), session));
@@ -255,30 +261,36 @@ void add_search_command(CLI::App& app, Command& chosen) {
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command
       ->add_option(
+          "--like", arguments->like,
+          "id of an image of the collection (in --json) to search by, which is itself left out; TEXT "
+          "then describes a change")
+      ->transform(whole_number(1))
+      ->excludes(image);
+  command
+      ->add_option(
           "--keyword-weight", arguments->query.keyword_weight,
           "weight of keyword matches (captions, file and folder names) against visual similarity, 0 to 1")
       ->transform(real_number(0, 1))
       ->default_val(kWordShare);
   add_old_name(*command, "--keyword-weight", "--words");
-  command
-      ->add_option(
-          "--compose", arguments->compose,
-          "method that combines a query image and TEXT: " + list_of_names<Compose>() +
-              ", the folder of a trained composer, or starter for the starter checkpoint's own (default: "
-              "the collection's composer, else sum)")
-      ->needs(image);
+  command->add_option(
+      "--compose", arguments->compose,
+      "method that combines a query image (--image, --like) and TEXT: " + list_of_names<Compose>() +
+          ", the folder of a trained composer, or starter for the starter checkpoint's own (default: "
+          "the collection's composer, else sum)");
   command
       ->add_option_function<double>(
           "--text-weight", [arguments](const double& weight) { arguments->text_weight = weight; },
           "weight of TEXT against the query image, 0 to 1 (default: 0.5; with --compose direction: 1)")
-      ->transform(real_number(0, 1))
-      ->needs(image);
+      ->transform(real_number(0, 1));
   add_old_name(*command, "--text-weight", "--weight");
   command->add_option("--was", arguments->was,
                       "description of the query image, used by --compose direction (default: a picture)");
   CLI::Option* k = command->add_option("-k", arguments->query.k, "number of results")
                        ->transform(whole_number(1))
                        ->default_str("10; with --min-probability all that pass, up to 1,000");
+  add_number(*command, "--offset", arguments->options.offset, whole_number(0),
+             "number of best results to leave out: with -k, the next page");
   command->add_option(
       "--filter", arguments->query.filter,
       "condition on the images (see saccade help filters), such as 'width>=640 and format=jpeg'; without a text or an "
@@ -310,7 +322,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
   add_number(*command, "--candidates", arguments->query.candidates, whole_number(0),
              "late interaction: number of images scored exactly, chosen by their pooled embedding; 0: all");
   add_number(
-      *command, "--exact-rescore", arguments->query.rescore, whole_number(0, 10'000),
+      *command, "--exact-rescore", arguments->query.rescore, whole_number(0, kMostExactRescore),
       "Weaviate cluster: number of images that it chooses and that are compared by their full embeddings, "
       "at least; 0 (default): as many as the results need, 256 at least");
   CLI::Option* explain = command->add_flag(
@@ -358,10 +370,11 @@ void add_search_command(CLI::App& app, Command& chosen) {
   group_options(
       *command,
       {{"Query",
-        {"--image", "--keyword-weight", "--compose", "--text-weight", "--was", "--chunk-long-text",
+        {"--image", "--like", "--keyword-weight", "--compose", "--text-weight", "--was", "--chunk-long-text",
          "--queries"}},
        {"Which hits",
-        {"-k", "--filter", "--min-probability", "--order", "--no-group-duplicates", "--group-above"}},
+        {"-k", "--offset", "--filter", "--min-probability", "--order", "--no-group-duplicates",
+         "--group-above"}},
        {"Output", {"--json", "--paths", "-0", "--format", "--html", "--overwrite", "--thumbnails"}},
        {"Explaining and re-ranking",
         {"--explain", "--explain-by", "--rerank", "--rerank-depth", "--rerank-by"}},

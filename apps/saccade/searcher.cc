@@ -50,12 +50,13 @@ Result<SearchAnswer> Searcher::answer(SearchQuery query, int64_t like, Session& 
   ProgressLine progress(session.quiet);
   EngineCore::SearchCall call;
   call.like = like;
+  call.offset = options_.offset;
   call.composer = options_.composer;
   call.own_composer =
       options_.collections_composer ? EngineCore::OwnComposer::kIfAny : EngineCore::OwnComposer::kNo;
   call.explain = options_.explain_hits;
   call.explaining = options_.explain;
-  if (second_ && like == 0) {
+  if (second_) {
     call.second = second_->encoder.get();
     call.rerank = options_.rerank_options;
   }

@@ -2,6 +2,7 @@
 // from the command line and messages for people.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@ struct SearcherOptions {
   RerankOptions rerank_options;
   ExplainOptions explain;
   bool explain_hits = false;
+  int64_t offset = 0;    // best hits to leave out
   bool lists = false;    // true if there is no query: images are listed, and no encoder is loaded
   std::string composer;  // a folder; empty: none is named
   bool collections_composer =
@@ -35,8 +37,7 @@ class Searcher {
   static Result<std::unique_ptr<Searcher>> open(SearcherOptions& options, const SearchQuery& first,
                                                 Session& session);
 
-  // Answers a query, or finds images like the item `like` (0: none); explained as the options say, and reranked where it is
-  // a query.
+  // Answers a query, or finds images like the item `like` (0: none); reranked and explained as the options say.
   Result<SearchAnswer> answer(SearchQuery query, int64_t like, Session& session);
 
   [[nodiscard]] const CollectionReader& collection() const { return snapshot_->collection; }

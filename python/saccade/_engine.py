@@ -31,6 +31,26 @@ class NearDuplicate:
     """The very same file content."""
 
 
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Explanation of a hit by one model."""
+
+    model: str
+    """Name of the model."""
+    score: float | None
+    """Cosine or MaxSim of the whole query by that model; None if the second model could not read the image."""
+    words: list[tuple[str, float]]
+    """Each word of the text, with the decrease of the score without it; empty without a text."""
+    method: str
+    """Method of the map: "legrad", "chefer", or "similarity" (late interaction)."""
+    map: NDArray[np.float32] | None
+    """Where in the image the score comes from: [rows, columns] of patches, of sum 1, or 0 throughout."""
+    box: tuple[float, float, float, float] | None
+    """Area of the map, (x, y, width, height) in fractions of the image; beyond 0 and 1 if the image was padded."""
+    no_map: str
+    """Why there is no map; empty if there is one."""
+
+
 @dataclass(frozen=True)
 class Hit:
     """An image that was found."""
@@ -61,6 +81,8 @@ class Hit:
     """Of the file, nanoseconds since 1970 UTC."""
     near_duplicates: list[NearDuplicate]
     """Grouped under this hit, best first."""
+    explanations: list[Explanation] = field(default_factory=list)
+    """With `explain`: by the collection's model, then by that of `rerank`."""
 
 
 class Answer(Sequence):
@@ -82,6 +104,7 @@ class Answer(Sequence):
         hits, searched, tokens, notes = found
         for hit in hits:
             hit["near_duplicates"] = [NearDuplicate(*copy) for copy in hit["near_duplicates"]]
+            hit["explanations"] = [Explanation(**explanation) for explanation in hit["explanations"]]
         return cls([Hit(**hit) for hit in hits], searched, tokens and TokenUse(*tokens), notes)
 
     def __len__(self) -> int:
@@ -333,18 +356,25 @@ class Engine:
         without: str | Iterable[str] = (),
         compose: ComposeMethod | str | os.PathLike[str] | None = None,
         text_weight: float | None = None,
+        was: str | None = None,
+        like: int | None = None,
         k: int = 10,
+        offset: int = 0,
         filter: str = "",
         keyword_weight: float = 0.5,
         min_probability: float | None = None,
         group_duplicates: bool = True,
+        group_above: float = 0.999,
         order: Literal["score", "date"] = "score",
         chunk_long_text: bool = False,
         candidates: int = 1000,
         exact: bool = False,
+        exact_rescore: int = 0,
         rerank: Encoder | None = None,
         rerank_depth: int = 100,
         rerank_by: Literal["strongest", "cosine", "maxsim", "match"] = "strongest",
+        explain: bool = False,
+        explain_by: Literal["legrad", "chefer"] | None = None,
     ) -> Answer:
         """Find the images closest to a query.
 
@@ -356,33 +386,44 @@ class Engine:
             compose: how image and text are combined: "sum", "slerp", "direction", the folder of a trained composer, or
                 "starter" for the composer that comes with Saccade; by default the collection's composer, else "sum".
             text_weight: weight of the text beside an image, 0 to 1; not with a composer.
+            was: what the image shows now, for `compose="direction"`.
+            like: id of an image of the collection, in place of `image`; it is itself left out of the hits.
             k: hits wanted.
+            offset: best hits to leave out; the `k` behind them are the next page.
             filter: condition on images: "width>=1000 and date>=2024" (`saccade help filters`).
             keyword_weight: weight of keyword matches (captions, file and folder names) against visual similarity, 0 to 1.
             min_probability: leave out hits that are less likely to be right, 0 to 1.
             group_duplicates: show near-duplicates grouped under the best of them.
-            order: "score", or "date" (newest first).
+            group_above: minimum cosine similarity of near-duplicates, 0 to 1.
+            order: of the hits of a page: "score", or "date" (newest first).
             chunk_long_text: read a text that is longer than the model's context in chunks.
             candidates: with late interaction, images scored by all their vectors; 0 is all.
             exact: score all embeddings, even if the collection has an approximate index.
+            exact_rescore: Weaviate cluster: images that it chooses and that are compared by their full embeddings, at least,
+                up to 10,000; 0 is as many as the hits need. A folder ignores it.
             rerank: a second model, which scores the best hits anew from their files and puts them first. Not with
                 `min_probability`.
             rerank_depth: hits that it scores.
             rerank_by: its score: "cosine", "maxsim" (late interaction), "match" (matching head), or the strongest of these
                 that it has.
+            explain: explain each hit: contribution of each word of the text, and a map of where in the image its score comes
+                from. It takes one to two times as long as encoding the hits' images.
+            explain_by: method of the maps: "legrad", "chefer" (about twice as long); None is "legrad", or patch similarity
+                with late interaction.
 
         Raises:
             InvalidInput: a query without content, a broken filter, or an option out of range.
-            NotFound: nothing was indexed yet.
+            NotFound: nothing was indexed yet, or no image has the id `like`.
             NotFound, BadData, Unsupported, LimitExceeded: reading the query's image.
         """
-        asked = _query(query, image, but, without, compose, text_weight)
+        asked = _query(query, image, but, without, compose, text_weight, was, like)
         if rerank is not None and not isinstance(rerank, Encoder):
             raise InvalidInput(f"rerank: a {type(rerank).__name__}, expected a loaded model (saccade.load)")
         return Answer._of(
             self._core.search(
-                asked, int(k), filter, float(keyword_weight), min_probability, group_duplicates, order, chunk_long_text,
-                int(candidates), bool(exact), None if rerank is None else rerank._core, int(rerank_depth), rerank_by,
+                asked, int(k), int(offset), filter, float(keyword_weight), min_probability, group_duplicates,
+                float(group_above), order, chunk_long_text, int(candidates), bool(exact), int(exact_rescore),
+                None if rerank is None else rerank._core, int(rerank_depth), rerank_by, bool(explain), explain_by,
             )
         )  # fmt: skip
 
@@ -391,23 +432,30 @@ class Engine:
         id: int,
         *,
         k: int = 10,
+        offset: int = 0,
         filter: str = "",
         min_probability: float | None = None,
         group_duplicates: bool = True,
+        group_above: float = 0.999,
         order: Literal["score", "date"] = "score",
         candidates: int = 1000,
         exact: bool = False,
+        exact_rescore: int = 0,
+        rerank: Encoder | None = None,
+        rerank_depth: int = 100,
+        rerank_by: Literal["strongest", "cosine", "maxsim", "match"] = "strongest",
+        explain: bool = False,
+        explain_by: Literal["legrad", "chefer"] | None = None,
     ) -> Answer:
         """Find images similar to one of the collection, which is itself left out. Options as for `search`.
 
         Raises:
             NotFound: no image has that id.
         """
-        return Answer._of(
-            self._core.like(
-                int(id), int(k), filter, 0.5, min_probability, group_duplicates, order, False, int(candidates),
-                bool(exact),
-            )
+        return self.search(
+            like=id, k=k, offset=offset, filter=filter, min_probability=min_probability, group_duplicates=group_duplicates,
+            group_above=group_above, order=order, candidates=candidates, exact=exact, exact_rescore=exact_rescore,
+            rerank=rerank, rerank_depth=rerank_depth, rerank_by=rerank_by, explain=explain, explain_by=explain_by,
         )  # fmt: skip
 
     @property
@@ -539,6 +587,8 @@ def _query(
     without: str | Iterable[str],
     compose: ComposeMethod | str | os.PathLike[str] | None,
     text_weight: float | None,
+    was: str | None,
+    like: int | None,
 ) -> Query:
     if isinstance(query, Query):
         asked = query
@@ -548,6 +598,10 @@ def _query(
         raise InvalidInput(f"query: a {type(query).__name__}, expected a string or a saccade.Query")
     if image is not None:
         asked = asked.and_image(image)
+    if like is not None:
+        asked = asked.like(like)
+    if was is not None:
+        asked = asked.was(was)
     if but is not None:
         if asked._text is not None:
             raise InvalidInput("both a text and `but`: give one of them")

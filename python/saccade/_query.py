@@ -17,6 +17,7 @@ class Query:
 
     Query("a red door")
     Query.image("holiday.jpg").but("at night")
+    Query("at night").like(hit.id)
     Query("beach").without("people").and_image("sunset.jpg", 0.5)
 
     In a text, words in quotes belong together, "-word" is not wanted and "word:2" has weight 2; with `literal` it is taken
@@ -29,6 +30,7 @@ class Query:
         self._text = text
         self._literal = literal
         self._pictures: tuple[tuple[Any, float], ...] = ()
+        self._liked: int | None = None
         self._unwanted: tuple[str, ...] = ()
         self._method: str | None = None
         self._text_weight: float | None = None
@@ -48,6 +50,10 @@ class Query:
     def but(self, change: str) -> Query:
         """Add a change in words: "this picture, but ..." """
         return self._with(_text=change, _literal=False)
+
+    def like(self, id: int) -> Query:
+        """Add an image of the collection, by its id, as the query's only image. It is itself left out of the hits."""
+        return self._with(_liked=int(id))
 
     def without(self, *texts: str) -> Query:
         """Add what is not wanted."""

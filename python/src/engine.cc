@@ -57,6 +57,7 @@ Query query_of(nb::handle asked) {
     }
   }
   if (!query) query = Query::text("");
+  if (const auto liked = nb::cast<std::optional<int64_t>>(asked.attr("_liked"))) query->like(*liked);
   for (const nb::handle unwanted : nb::cast<nb::tuple>(asked.attr("_unwanted"))) {
     query->without(nb::cast<std::string>(unwanted));
   }
@@ -80,6 +81,12 @@ Query query_of(nb::handle asked) {
   return *std::move(query);
 }
 
+MapMethod map_method_of(const std::string& name) {
+  if (name == "legrad") return MapMethod::kLegrad;
+  if (name == "chefer") return MapMethod::kChefer;
+  throw Failed({ErrorCode::kUsage, "explain_by is \"" + name + "\", expected legrad or chefer"});
+}
+
 RerankMethod rerank_method_of(const std::string& name) {
   if (name == "strongest") return RerankMethod::kStrongest;
   if (name == "cosine") return RerankMethod::kCosine;
@@ -89,26 +96,55 @@ RerankMethod rerank_method_of(const std::string& name) {
       {ErrorCode::kUsage, "rerank_by is \"" + name + "\", expected strongest, cosine, maxsim or match"});
 }
 
-SearchOptions search_options(int64_t k, const std::string& filter, double keyword_weight,
-                             std::optional<double> min_probability, bool group_duplicates,
+SearchOptions search_options(int64_t k, int64_t offset, const std::string& filter, double keyword_weight,
+                             std::optional<double> min_probability, bool group_duplicates, double group_above,
                              const std::string& order, bool chunk_long_text, int64_t candidates, bool exact,
-                             nb::handle rerank, int64_t rerank_depth, const std::string& rerank_by) {
+                             int64_t exact_rescore, nb::handle rerank, int64_t rerank_depth,
+                             const std::string& rerank_by, bool explain,
+                             const std::optional<std::string>& explain_by) {
   if (order != "score" && order != "date") {
     throw Failed({ErrorCode::kUsage, "order is \"" + order + "\", expected score or date"});
   }
   SearchOptions options{.k = k,
+                        .offset = offset,
                         .filter = filter,
                         .keyword_weight = keyword_weight,
                         .min_probability = min_probability,
                         .group_duplicates = group_duplicates,
+                        .group_above = group_above,
                         .order = order == "date" ? Order::kDate : Order::kScore,
                         .chunk_long_text = chunk_long_text,
                         .candidates = candidates,
                         .exact = exact,
+                        .exact_rescore = exact_rescore,
                         .rerank_depth = rerank_depth,
-                        .rerank_by = rerank_method_of(rerank_by)};
+                        .rerank_by = rerank_method_of(rerank_by),
+                        .explain = explain};
+  if (explain_by) options.explain_by = map_method_of(*explain_by);
   if (!rerank.is_none()) options.rerank = nb::cast<PyEncoder&>(rerank).shared->get();
   return options;
+}
+
+nb::dict explanation_of(const Explanation& explanation) {
+  nb::dict dict;
+  dict["model"] = text_of(explanation.model);
+  dict["score"] = or_none(explanation.score);
+  nb::list words;
+  for (const Explanation::Word& word : explanation.words) {
+    words.append(nb::make_tuple(text_of(word.word), word.drop));
+  }
+  dict["words"] = words;
+  dict["method"] = text_of(explanation.method);
+  dict["map"] = nb::none();
+  if (const RelevanceMap& map = explanation.map; !map.values.empty()) {
+    dict["map"] = array_of(std::vector<float>(map.values),
+                           {static_cast<size_t>(map.rows), static_cast<size_t>(map.columns)});
+  }
+  dict["box"] = nb::none();
+  if (const auto& box = explanation.box)
+    dict["box"] = nb::make_tuple(box->x, box->y, box->width, box->height);
+  dict["no_map"] = text_of(explanation.no_map);
+  return dict;
 }
 
 nb::dict hit_of(const Hit& hit) {
@@ -131,6 +167,9 @@ nb::dict hit_of(const Hit& hit) {
     copies.append(nb::make_tuple(copy.id, text_of_path(copy.path.string()), copy.score, copy.same_bytes));
   }
   dict["near_duplicates"] = copies;
+  nb::list explanations;
+  for (const Explanation& explanation : hit.explanations) explanations.append(explanation_of(explanation));
+  dict["explanations"] = explanations;
   return dict;
 }
 
@@ -222,28 +261,19 @@ void watch(PyEngine& self, const std::vector<nb::bytes>& paths, nb::handle optio
   });
 }
 
-nb::tuple search(PyEngine& self, nb::handle query, int64_t k, const std::string& filter,
+nb::tuple search(PyEngine& self, nb::handle query, int64_t k, int64_t offset, const std::string& filter,
                  double keyword_weight, std::optional<double> min_probability, bool group_duplicates,
-                 const std::string& order, bool chunk_long_text, int64_t candidates, bool exact,
-                 nb::handle rerank, int64_t rerank_depth, const std::string& rerank_by) {
+                 double group_above, const std::string& order, bool chunk_long_text, int64_t candidates,
+                 bool exact, int64_t exact_rescore, nb::handle rerank, int64_t rerank_depth,
+                 const std::string& rerank_by, bool explain, const std::optional<std::string>& explain_by) {
   const Engine& engine = self.shared->get();
   const Query asked = query_of(query);
-  SearchOptions options = search_options(k, filter, keyword_weight, min_probability, group_duplicates, order,
-                                         chunk_long_text, candidates, exact, rerank, rerank_depth, rerank_by);
+  SearchOptions options = search_options(k, offset, filter, keyword_weight, min_probability, group_duplicates,
+                                         group_above, order, chunk_long_text, candidates, exact,
+                                         exact_rescore, rerank, rerank_depth, rerank_by, explain, explain_by);
   Call call;
   options.stop = call.stop();
   return answer_of(call.run([&] { return engine.search(asked, options); }));
-}
-
-nb::tuple like(PyEngine& self, int64_t id, int64_t k, const std::string& filter, double keyword_weight,
-               std::optional<double> min_probability, bool group_duplicates, const std::string& order,
-               bool chunk_long_text, int64_t candidates, bool exact) {
-  const Engine& engine = self.shared->get();
-  SearchOptions options = search_options(k, filter, keyword_weight, min_probability, group_duplicates, order,
-                                         chunk_long_text, candidates, exact, nb::none(), 100, "strongest");
-  Call call;
-  options.stop = call.stop();
-  return answer_of(call.run([&] { return engine.like(id, options); }));
 }
 
 nb::dict info(PyEngine& self) {
@@ -371,13 +401,11 @@ void bind_engine(nb::module_& module) {
   nb::class_<PyEngine>(module, "Engine")
       .def("index", &index, nb::arg("paths"), nb::arg("options"), nb::arg("progress").none())
       .def("watch", &watch, nb::arg("paths"), nb::arg("options"), nb::arg("on_change"))
-      .def("search", &search, nb::arg("query"), nb::arg("k"), nb::arg("filter"), nb::arg("keyword_weight"),
-           nb::arg("min_probability").none(), nb::arg("group_duplicates"), nb::arg("order"),
-           nb::arg("chunk_long_text"), nb::arg("candidates"), nb::arg("exact"), nb::arg("rerank").none(),
-           nb::arg("rerank_depth"), nb::arg("rerank_by"))
-      .def("like", &like, nb::arg("id"), nb::arg("k"), nb::arg("filter"), nb::arg("keyword_weight"),
-           nb::arg("min_probability").none(), nb::arg("group_duplicates"), nb::arg("order"),
-           nb::arg("chunk_long_text"), nb::arg("candidates"), nb::arg("exact"))
+      .def("search", &search, nb::arg("query"), nb::arg("k"), nb::arg("offset"), nb::arg("filter"),
+           nb::arg("keyword_weight"), nb::arg("min_probability").none(), nb::arg("group_duplicates"),
+           nb::arg("group_above"), nb::arg("order"), nb::arg("chunk_long_text"), nb::arg("candidates"),
+           nb::arg("exact"), nb::arg("exact_rescore"), nb::arg("rerank").none(), nb::arg("rerank_depth"),
+           nb::arg("rerank_by"), nb::arg("explain"), nb::arg("explain_by").none())
       .def("info", &info)
       .def("encoder", &encoder)
       .def("image_by_id", &image_by_id, nb::arg("id"))

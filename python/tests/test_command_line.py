@@ -42,6 +42,11 @@ def test_answers(starter, photos, pictures, tmp_path):
     )
     hits = photos.search(saccade.Query.image(pictures / "red.png").but("green"))
     assert [hit["id"] for hit in told["hits"]] == [hit.id for hit in hits]
+    red = photos.image(pictures / "red.png").id
+    like = ["--like", red, "--offset", 1, "--group-above", 1, "green"]
+    told = json.loads(run("search", "-c", tmp_path / "photos.saccade", "--json", *like))
+    hits = photos.search("green", like=red, offset=1, group_above=1)
+    assert [(hit["rank"], hit["id"]) for hit in told["hits"]] == [(hit.rank, hit.id) for hit in hits]
     assert picture("red").shape == (40, 60, 3)
 
 

@@ -38,7 +38,8 @@ def test_search(photos, pictures):
     assert answer.tokens.used >= 1 and answer.tokens.dropped == 0
     assert [one.id for one in answer] == [one.id for one in answer.hits]
     assert [os.path.basename(one.path) for one in photos.search("red", filter="path~green")] == ["green.png"]
-    assert photos.search("red", filter="width>=1000").hits == []
+    none = photos.search("red", filter="width>=1000")
+    assert none.hits == [] and any("no image meets width>=1000" in note for note in none.notes)
 
 
 @pytest.mark.parametrize("kind", ["path", "bytes", "array", "pillow"])
@@ -60,6 +61,8 @@ def test_composed_queries(photos, pictures):
     ]
     for query in queries:
         assert len(photos.search(query)) == 4
+    moved = dict(image=red, but="a green square", compose="direction")
+    assert photos.search(**moved, was="a red square").hits == photos.search(queries[3]).hits
     same = photos.search(image=red, but="but green")
     assert [(hit.id, hit.score) for hit in same] == [(hit.id, hit.score) for hit in photos.search(queries[0])]
     assert photos.search("a square", without=["red", "blue"]).hits == photos.search(queries[1]).hits
@@ -105,17 +108,45 @@ def test_reranking(photos, pictures, model):
         photos.search("red", rerank=model, rerank_by="match")
 
 
+def test_explanations(photos, model):
+    assert photos.search("red")[0].explanations == []
+    best = photos.search("a red square", k=1, explain=True)[0]
+    (why,) = best.explanations
+    assert why.model == "starter" and why.method == "legrad" and why.no_map == ""
+    assert [word for word, _ in why.words] == ["a", "red", "square"]
+    assert why.score == pytest.approx(best.score, abs=1e-4)
+    assert why.map.ndim == 2 and why.map.sum() == pytest.approx(1, abs=1e-4) and len(why.box) == 4
+    both = photos.search("a red square", k=1, explain=True, explain_by="chefer", rerank=model)[0].explanations
+    assert [each.method for each in both] == ["chefer", "chefer"]
+    for wrong in (dict(explain=True, explain_by="gradcam"), dict(explain_by="chefer")):
+        with pytest.raises(saccade.InvalidInput, match="explain"):
+            photos.search("red", **wrong)
+
+
+def test_pages_and_near_duplicates(photos):
+    whole = photos.search("a red square")
+    assert photos.search("a red square", k=2, offset=1).hits == whole.hits[1:3]
+    assert [hit.rank for hit in photos.like(whole[0].id, k=1, offset=1)] == [2]
+    (one,) = photos.search("a red square", group_above=0)
+    assert len(one.near_duplicates) == 3
+
+
 def test_wrong_queries(photos, pictures):
     wrong = [
         dict(),
         dict(query="red", but="green"),
         dict(query=5),
         dict(query="red", k=0),
+        dict(query="red", offset=-1),
+        dict(query="red", group_above=2),
+        dict(query="red", exact_rescore=-1),
         dict(query="red", filter="colour=blue"),
         dict(query="red", keyword_weight=2),
         dict(query="red", min_probability=-1),
         dict(query="red", order="size"),
         dict(image=pictures / "red.png", but="x", compose="product"),
+        dict(image=pictures / "red.png", but="x", was="y"),
+        dict(query="red", text_weight=0.5),
         dict(query=saccade.Query("a").and_image(pictures / "red.png", 0)),
     ]
     for arguments in wrong:
@@ -132,6 +163,16 @@ def test_like(photos, pictures):
     assert photos.image(red.id) == red and photos.image(str(pictures / "red.png")).hash == red.hash
     found = photos.like(red.id)
     assert len(found) == 3 and red.id not in [hit.id for hit in found]
+    again = photos.like(red.id, rerank=photos.encoder, explain=True)
+    assert [hit.id for hit in again] == [hit.id for hit in found] and all(hit.reranked for hit in again)
+    assert len(again[0].explanations) == 2 and again[0].explanations[0].words == []
+    blue = photos.search("but blue", like=red.id)
+    assert len(blue) == 3 and red.id not in [hit.id for hit in blue]
+    assert blue.hits == photos.search(saccade.Query("but blue").like(red.id)).hits
+    with pytest.raises(saccade.InvalidInput, match="one image is enough"):
+        photos.search(image=red.path, like=red.id)
+    with pytest.raises(saccade.NotFound):
+        photos.search(like=999)
     with pytest.raises(saccade.NotFound):
         photos.like(999)
     with pytest.raises(saccade.NotFound):

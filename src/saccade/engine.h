@@ -21,6 +21,7 @@
 #include "saccade/answer.h"
 #include "saccade/collection.h"
 #include "saccade/encoder.h"
+#include "saccade/map_method.h"
 #include "saccade/precision.h"
 #include "saccade/progress.h"
 #include "saccade/query.h"
@@ -79,21 +80,31 @@ struct IndexReport {
 // Options of a search. All searches of an engine may use different ones.
 struct SearchOptions {
   int64_t k = 10;           // hits wanted, at least 1
+  int64_t offset = 0;       // best hits to leave out, 0 or more: the `k` behind them are the next page
   std::string filter = {};  // condition on images (`saccade help filters`): "width>=1000 and date>=2024"
   // Weight of keyword matches (captions, file and folder names) against visual similarity, 0 to 1.
   double keyword_weight = 0.5;
   std::optional<double> min_probability = {};  // leave out hits that are less likely to be right, 0 to 1
   bool group_duplicates = true;                // show near-duplicates grouped under the best of them
-  Order order = Order::kScore;                 // order of the hits
+  double group_above = 0.999;                  // minimum cosine similarity of near-duplicates, 0 to 1
+  Order order = Order::kScore;                 // order of the hits of a page
   bool chunk_long_text = false;  // read a text that is longer than the model's context in chunks
   int64_t candidates = 1000;     // with late interaction: images scored by all their vectors; 0: all
   bool exact = false;            // score all embeddings, even if the collection has an approximate index
+  // Weaviate cluster: images that it chooses and that are compared by their full embeddings, at least, up to 10,000. 0: as many
+  // as the hits need. A folder ignores it.
+  int64_t exact_rescore = 0;
   // Second model, which scores the best hits anew from their files and puts them first, in the order of its score.
-  // `nullopt`: none. Not with `min_probability`, a filter alone or Engine::like.
+  // `nullopt`: none. Not with `min_probability` or a filter alone.
   std::optional<Encoder> rerank = {};
   int64_t rerank_depth = 100;                         // hits that it scores, at least 1
   RerankMethod rerank_by = RerankMethod::kStrongest;  // score of the second model that decides
-  std::stop_token stop = {};                          // ends the search between two steps, with kCancelled
+  // Explain each hit: contribution of each word of the text, and a relevance map over the image, which is read from its file.
+  // kUnsupported if the model gives no maps. Cost: one to two times encoding the hits' images. Not with a filter alone.
+  bool explain = false;
+  // Method of the maps. `nullopt`: kLegrad, or patch similarity with late interaction. kChefer takes about twice as long.
+  std::optional<MapMethod> explain_by = {};
+  std::stop_token stop = {};  // ends the search between two steps, with kCancelled
 };
 
 // Facts about a collection. Those of the collection's images are empty before the first index().
@@ -135,7 +146,8 @@ class Engine {
   // over the embeddings that pass the filter (16 ms for a million of 512 values on two cores); with `rerank` also decoding
   // and encoding `rerank_depth` images.
   [[nodiscard]] Result<Answer> search(const Query& query, const SearchOptions& options = {}) const;
-  // Finds images similar to one of the collection, which is itself excluded. kNotFound for an unknown id.
+  // Finds images similar to one of the collection, which is itself excluded: search() of Query::like without a text. kNotFound
+  // for an unknown id.
   [[nodiscard]] Result<Answer> like(int64_t id, const SearchOptions& options = {}) const;
 
   // Returns facts about the collection as searches see it now. Cost: counts kept in memory.

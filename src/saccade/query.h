@@ -3,9 +3,11 @@
 //   engine.search("a red door");
 //   engine.search(saccade::Query::image("holiday.jpg").but("at night"));
 //   engine.search(saccade::Query::image("holiday.jpg").but("at night").compose("composers/night"));
+//   engine.search(saccade::Query("at night").like(hit.id));
 //   engine.search(saccade::Query::text("beach").without("people").and_image("sunset.jpg", 0.5F));
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -67,6 +69,12 @@ class Query {
     return std::move(and_image(std::move(image), weight));
   }
 
+  // Adds an image of the collection, by its id (Hit::id), as the query's only image. It is itself left out of the hits, and its
+  // file is only read for a query with a text.
+  Query& like(int64_t id) &;
+  // As above, for temporaries.
+  Query&& like(int64_t id) && { return std::move(like(id)); }
+
   // An image of a query.
   struct WeightedImage {
     ImageInput image;  // file, bytes or pixels
@@ -78,6 +86,8 @@ class Query {
   [[nodiscard]] bool is_literal() const { return literal_; }
   // Images, in the order given.
   [[nodiscard]] const std::vector<WeightedImage>& images() const { return images_; }
+  // Id of the collection's image; `nullopt` for none.
+  [[nodiscard]] const std::optional<int64_t>& liked() const { return liked_; }
   // Texts that are not wanted.
   [[nodiscard]] const std::vector<std::string>& unwanted() const { return unwanted_; }
   // Folder of the composer, or "starter"; empty for none.
@@ -94,6 +104,7 @@ class Query {
   std::optional<std::string> typed_;
   bool literal_ = false;
   std::vector<WeightedImage> images_;
+  std::optional<int64_t> liked_;
   std::vector<std::string> unwanted_;
   std::optional<Compose> method_;
   std::optional<double> text_weight_;

@@ -11,6 +11,7 @@
 #include "saccade/engine.h"
 #include "saccade/image.h"
 #include "saccade/late_interaction.h"
+#include "saccade/map_method.h"
 #include "saccade/match.h"
 #include "saccade/matrix.h"
 #include "saccade/precision.h"

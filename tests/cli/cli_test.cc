@@ -364,6 +364,17 @@ TEST_F(Cli, FoldAboveSaysWhatIsAlike) {
   EXPECT_EQ(hits({"--group-above", "0"}), 1U);
   EXPECT_LT(hits({"--group-above", "0.99"}), 5U);
   EXPECT_EQ(hits({"--group-above", "1"}), 5U);
+  // Pages of one answer.
+  const auto page = [this](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"search", "-c", "c", "red", "--no-group-duplicates", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return json_of(run(words))["hits"];
+  };
+  const Json whole = page({});
+  const Json second = page({"-k", "2", "--offset", "3"});
+  ASSERT_EQ(second.size(), 2U);
+  EXPECT_EQ(second[0], whole[3]);
+  EXPECT_EQ(second[1], whole[4]);
   // Earlier names.
   EXPECT_EQ(hits({"--fold-above", "1"}), 5U);
   EXPECT_EQ(hits({"--all"}), 5U);
@@ -430,6 +441,23 @@ TEST_F(Cli, SearchFindsAPictureByItself) {
   EXPECT_TRUE(json["tokens"].is_null());
   EXPECT_EQ(json["hits"][0]["width"], 80);
   EXPECT_EQ(json["hits"][0]["format"], "png");
+  // As an image of the collection it is no hit of its own.
+  const std::string id = json["hits"][0]["id"].dump();
+  const Json like = json_of(run({"search", "-c", "c", "--like", id, "--no-group-duplicates", "--json"}));
+  ASSERT_EQ(like["hits"].size(), 3U);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(like["hits"][i]["id"], json["hits"][i + 1]["id"]);
+  const Json changed =
+      json_of(run({"search", "-c", "c", "--like", id, "--compose", "slerp", "red", "--json"}));
+  EXPECT_EQ(changed["query"]["compose"]["method"], "slerp");
+  EXPECT_EQ(changed["query"]["image"], json["hits"][0]["path"]);
+  for (const Json& hit : changed["hits"]) EXPECT_NE(hit["path"], json["hits"][0]["path"]);
+  expect_failure({"search", "-c", "c", "--like", "99"}, 1, {"99"});
+  expect_failure({"search", "-c", "c", "--like", "0"}, 2, {"--like"});
+  expect_failure({"search", "-c", "c", "--like", id, "--image", "pictures/green.png"}, 2, {"--image"});
+  const Json reranked = json_of(
+      run({"search", "-c", "c", "--like", id, "--rerank", "model", "--no-group-duplicates", "--json"}));
+  EXPECT_EQ(reranked["rerank"]["reranked"], 3);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(reranked["hits"][i]["id"], like["hits"][i]["id"]);
   // The answer is the same for people, and with one thread.
   const Outcome text =
       run({"search", "-c", "c", "--image", "pictures/green.png", "--no-group-duplicates", "--threads", "1"});

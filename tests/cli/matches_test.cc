@@ -122,6 +122,14 @@ TEST_F(MatchesCli, AnswersSayHowLikelyTheirHitsAre) {
       json_of(run({"search", "-c", "c", "red", "heart", "--json", "--min-probability", "0", "-k", "2"}));
   EXPECT_EQ(two["hits"].size(), 2U);
   EXPECT_EQ(two["matching"]["passed"], lax["matching"]["passed"]);
+  const auto cut_page = [this](const std::string& offset) {
+    return run(
+        {"search", "-c", "c", "red", "heart", "--min-probability", "0", "-k", "2", "--offset", offset});
+  };
+  EXPECT_THAT(cut_page("0").out, HasSubstr(", the best 2 are shown"));
+  EXPECT_THAT(cut_page("2").out, HasSubstr(", ranks 3 to 4 are shown"));
+  EXPECT_EQ(cut_page("2000").code, 4);
+  EXPECT_THAT(cut_page("2000").err, HasSubstr("no more results"));
   const Outcome nothing =
       run({"search", "-c", "c", "zeppelin", "--min-probability", "0.9999", "--html", "page.html"});
   EXPECT_EQ(nothing.code, 4);

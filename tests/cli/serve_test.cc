@@ -99,6 +99,11 @@ TEST_F(ServeCommand, AnswersAsTheCommandLineDoes) {
       {{"abc", "--filter", "id>1", "--order", "date"}, "/api/search?q=abc&filter=id%3E1&order=date"},
       {{std::string(300, 'a'), "--chunk-long-text"},
        "/api/search?chunk_long_text=true&q=" + std::string(300, 'a')},
+      {{"abc", "-k", "1", "--offset", "2", "--group-above", "1"},
+       "/api/search?q=abc&k=1&offset=2&group_above=1"},
+      {{"abc", "--like", "2"}, "/api/search?q=abc&like=2"},
+      {{"abc", "--rerank", "model", "--rerank-depth", "2", "--rerank-by", "cosine"},
+       "/api/search?q=abc&rerank=model&rerank_depth=2&rerank_by=cosine"},
   };
   std::vector<serve::test::Reply> replies;
   const RunOptions options = until_asked([&](serve::test::Client& client) {

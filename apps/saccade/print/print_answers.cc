@@ -182,6 +182,7 @@ std::string stages_text(const SearchAnswer& answer) {
 
 std::string nothing_found_text(const SearchAnswer& answer) {
   if (answer.matching && answer.matching->cut_hits > 0) return matching_note(answer);
+  if (answer.searched > 0) return "no more results";
   return answer.query.filter.empty() ? "no images in the collection" : "no image passes the filter";
 }
 

@@ -307,9 +307,6 @@ Status EngineCore::complete(const CollectionSnapshot& snapshot, const EngineEnco
     query.images = {std::move(item)};
   }
   const bool by_image = !query.images.empty();
-  if (call.second != nullptr && (call.like != 0 || call.offset != 0)) {
-    return fail(ErrorCode::kUsage, "hits like an item, and pages of hits, are not re-ranked");
-  }
   if (call.offset < 0 || query.k > std::numeric_limits<int64_t>::max() - call.offset) {
     return fail(ErrorCode::kUsage, "the offset is {}, expected 0 or more", call.offset);
   }
@@ -367,12 +364,14 @@ Result<SearchAnswer> EngineCore::search(SearchQuery query, const SearchCall& cal
     }
   }
   SearchAnswer answer;
+  const int64_t k = query.k;
+  query.k += call.offset;
   if (call.second != nullptr) {
-    SACCADE_ASSIGN(answer, search_and_rerank(collection, encoder, *call.second, query, call.rerank, threads,
-                                             call.progress, call.stop));
+    SACCADE_ASSIGN(answer, timed("rerank", [&] {
+                     return search_and_rerank(collection, encoder, *call.second, query, call.rerank, threads,
+                                              call.progress, call.stop, now->rows.get());
+                   }));
   } else {
-    const int64_t k = query.k;
-    query.k += call.offset;
     EncodedQuery encoded;
     const auto encode = [&] { return encode_query(collection, encoder, query); };
     const bool stored = call.like != 0 && !query.text.has_words();
@@ -382,10 +381,10 @@ Result<SearchAnswer> EngineCore::search(SearchQuery query, const SearchCall& cal
                                 ? search_encoded(collection, encoder, encoded, query, threads, *now->rows)
                                 : search_encoded(collection, encoder, encoded, query, threads);
                    }));
-    // Pages are by rank: an order by date is one within a page.
-    std::erase_if(answer.hits, [&](const SearchHit& hit) { return hit.rank <= call.offset; });
-    answer.query.k = k;
   }
+  // Pages are by rank: an order by date is one within a page.
+  std::erase_if(answer.hits, [&](const SearchHit& hit) { return hit.rank <= call.offset; });
+  answer.query.k = k;
   if (!call.explain) return answer;
   const Status explained = timed("explain", [&]() -> Status {
     for (const auto& [each, name] : explainers) {

@@ -149,7 +149,7 @@ class EngineCore {
     int64_t offset = 0;                   // best hits to leave out, 0 or more; the query's k follow them
     std::filesystem::path composer = {};  // folder of a composer to use; empty: none
     OwnComposer own_composer = OwnComposer::kIfAny;  // ignored if `composer` is set
-    EncoderBackend* second = nullptr;                // reranks; not with `like`, `offset` or a filter alone
+    EncoderBackend* second = nullptr;                // reranks; not with a filter alone
     RerankOptions rerank = {};                       // with the name of the second encoder
     bool explain = false;
     ExplainOptions explaining = {};
@@ -158,7 +158,8 @@ class EngineCore {
     // The collection's encoder as it was lent to this call; `nullptr`: the engine's own, or EngineCoreOptions::lend.
     const EngineEncoder* encoder = nullptr;
     ThreadPool* pool = nullptr;  // `nullptr`: the engine's own
-    // Told the duration of the stages "encode", "score" and "explain". "encode" is left out if nothing was encoded.
+    // Told the duration of the stages "encode", "score" and "explain". "encode" is left out if nothing was encoded. With
+    // `second` the first two are one, "rerank".
     std::function<void(std::string_view stage, double seconds)> spent = {};
   };
   // Completes the query with the collection's composer, calibration data and measured text length, and answers it. A query

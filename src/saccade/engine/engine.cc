@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/collection/catalog/empty_filter.h"
 #include "saccade/collection/weaviate/address.h"
 #include "saccade/core/error.h"
 #include "saccade/engine/collection_state.h"
@@ -18,7 +19,23 @@
 namespace saccade {
 namespace {
 
-Hit hit_of(const SearchHit& found) {
+Explanation explanation_of(const HitExplanation& found, const std::string& text) {
+  Explanation explanation{
+      .model = found.model, .score = found.score, .method = found.method, .no_map = found.no_map};
+  for (const WordWeight& word : found.words) {
+    explanation.words.push_back({text.substr(word.begin, word.end - word.begin), word.drop});
+  }
+  if (!found.map.empty()) {
+    explanation.map = {static_cast<int>(found.grid.rows), static_cast<int>(found.grid.columns), found.map};
+    if (found.box) {
+      explanation.box = Explanation::Box{found.box->x, found.box->y, found.box->width, found.box->height};
+    }
+  }
+  return explanation;
+}
+
+// text: the query's, as SearchAnswer has it.
+Hit hit_of(const SearchHit& found, const std::string& text) {
   Hit hit{.rank = found.rank,
           .id = found.item.id,
           .path = found.item.path,
@@ -37,12 +54,15 @@ Hit hit_of(const SearchHit& found) {
   for (const SearchHit::Folded& copy : found.folded) {
     hit.near_duplicates.push_back({copy.item.id, copy.item.path, copy.score, copy.same_bytes});
   }
+  for (const HitExplanation& explanation : found.explanations) {
+    hit.explanations.push_back(explanation_of(explanation, text));
+  }
   return hit;
 }
 
 Answer answer_of(const SearchAnswer& found) {
   Answer answer;
-  for (const SearchHit& hit : found.hits) answer.hits.push_back(hit_of(hit));
+  for (const SearchHit& hit : found.hits) answer.hits.push_back(hit_of(hit, found.query.text.str()));
   answer.searched = found.searched;
   if (found.tokens) answer.tokens = TokenUse{found.tokens->used, found.tokens->dropped};
   for (const AnswerNote& note : answer_notes(found)) {
@@ -92,7 +112,10 @@ struct Engine::State {
   std::shared_ptr<EngineCore> core;
 
   // Sets what is not part of a query. The options outlive the call.
-  static void set_rerank(const SearchOptions& options, EngineCore::SearchCall& call) {
+  static void set_call(const SearchOptions& options, EngineCore::SearchCall& call) {
+    call.offset = options.offset;
+    call.explain = options.explain;
+    call.explaining.method = options.explain_by;
     call.stop = options.stop;
     if (!options.rerank) return;
     call.second = options.rerank->state_->backend.get();
@@ -174,24 +197,25 @@ Status Engine::watch(std::span<const std::filesystem::path> paths, const IndexOp
 Result<Answer> Engine::search(const Query& query, const SearchOptions& options) const {
   SACCADE_ASSIGN(SearchQuery asked, search_query(query, options));
   EngineCore::SearchCall call;
+  call.like = query.liked().value_or(0);
   call.literal = query.is_literal();
   if (query.method()) call.own_composer = EngineCore::OwnComposer::kNo;
   if (!query.composer().empty()) {
     SACCADE_ASSIGN(call.composer, composer_folder(query.composer().string()).in("compose"));
   }
-  State::set_rerank(options, call);
+  State::set_call(options, call);
   SACCADE_ASSIGN(const SearchAnswer found, state_->core->search(std::move(asked), call));
-  return answer_of(found);
+  Answer answer = answer_of(found);
+  if (found.searched == 0 && !options.filter.empty()) {
+    SACCADE_ASSIGN(const auto now, state_->core->snapshot());
+    SACCADE_ASSIGN(const std::string why, why_filter_is_empty(now->collection, options.filter, true));
+    if (!why.empty()) answer.notes.push_back(why);
+  }
+  return answer;
 }
 
 Result<Answer> Engine::like(int64_t id, const SearchOptions& options) const {
-  SACCADE_ASSIGN(SearchQuery asked, search_query(options));
-  if (id < 1) return fail(ErrorCode::kNotFound, "id {}: no such item", id);
-  EngineCore::SearchCall call;
-  call.like = id;
-  State::set_rerank(options, call);
-  SACCADE_ASSIGN(const SearchAnswer found, state_->core->search(std::move(asked), call));
-  return answer_of(found);
+  return search(Query("").like(id), options);
 }
 
 EngineInfo Engine::info() const {

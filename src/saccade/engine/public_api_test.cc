@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <saccade/saccade.h>
 #include <thread>
@@ -253,6 +254,68 @@ TEST_F(PublicApi, IndexesAndSearches) {
   EXPECT_EQ(filtered->hits[0].path.filename(), "green.bmp");
 }
 
+TEST_F(PublicApi, PagesAreOfOneAnswerAndGroupsAreAsAlikeAsWanted) {
+  const saccade::Engine engine = filled();
+  const auto hits = [&](const saccade::SearchOptions& options) {
+    auto answer = engine.search("a red square", options);
+    EXPECT_TRUE(answer) << answer.error().message;
+    return answer ? std::move(answer->hits) : std::vector<saccade::Hit>();
+  };
+  const auto whole = hits({});
+  ASSERT_EQ(whole.size(), 3U);
+  const auto page = hits({.k = 1, .offset = 1});
+  ASSERT_EQ(page.size(), 1U);
+  EXPECT_EQ(page[0].rank, 2);
+  EXPECT_EQ(page[0].id, whole[1].id);
+  EXPECT_EQ(page[0].score, whole[1].score);
+  EXPECT_TRUE(hits({.offset = 3}).empty());
+  const auto listed = engine.search("", {.k = 2, .offset = 2, .filter = "width>0"});
+  ASSERT_TRUE(listed) << listed.error().message;
+  ASSERT_EQ(listed->hits.size(), 1U);
+  EXPECT_EQ(listed->hits[0].rank, 3);
+  const auto nothing = engine.search("red", {.filter = "width>5000"});
+  ASSERT_TRUE(nothing) << nothing.error().message;
+  EXPECT_TRUE(nothing->hits.empty());
+  EXPECT_THAT(nothing->notes, testing::Contains(HasSubstr("no image meets width>5000")));
+  const auto like = engine.like(whole[0].id, {.k = 1, .offset = 1});
+  ASSERT_TRUE(like) << like.error().message;
+  ASSERT_EQ(like->hits.size(), 1U);
+  EXPECT_EQ(like->hits[0].rank, 2);
+  // Any two images have a cosine above 0 here.
+  const auto one = hits({.group_above = 0});
+  ASSERT_EQ(one.size(), 1U);
+  EXPECT_EQ(one[0].near_duplicates.size(), 2U);
+}
+
+TEST_F(PublicApi, AnImageOfTheCollectionIsSearchedByWithAChangeInWords) {
+  const saccade::Engine engine = filled();
+  const auto red = engine.image(folder_ / "images/red.bmp");
+  ASSERT_TRUE(red) << red.error().message;
+  const auto alike = engine.like(red->id);
+  ASSERT_TRUE(alike) << alike.error().message;
+  ASSERT_EQ(alike->hits.size(), 2U);
+  const auto changed = engine.search(saccade::Query("but blue").like(red->id));
+  ASSERT_TRUE(changed) << changed.error().message;
+  ASSERT_EQ(changed->hits.size(), 2U);
+  // As the file's own image, but for that image among the hits.
+  const auto by_file = engine.search(saccade::Query::image(red->path).but("but blue"));
+  ASSERT_TRUE(by_file) << by_file.error().message;
+  size_t other = 0;
+  for (const saccade::Hit& hit : by_file->hits) {
+    if (hit.id == red->id) continue;
+    ASSERT_LT(other, 2U);
+    EXPECT_EQ(changed->hits[other].id, hit.id);
+    EXPECT_NEAR(changed->hits[other].score, hit.score, 1e-5);
+    EXPECT_NE(changed->hits[other].score, alike->hits[other].score);
+    ++other;
+  }
+  EXPECT_EQ(other, 2U);
+  EXPECT_EQ(engine.search(saccade::Query("").like(0)).error().code, saccade::ErrorCode::kNotFound);
+  EXPECT_EQ(engine.search(saccade::Query("").like(99)).error().code, saccade::ErrorCode::kNotFound);
+  EXPECT_EQ(engine.search(saccade::Query::image(red->path).like(red->id)).error().code,
+            saccade::ErrorCode::kUsage);
+}
+
 TEST_F(PublicApi, ManyThreadsSearchWhileOneIndexes) {
   saccade::Engine engine = filled();
   std::atomic<int> failures = 0;
@@ -438,6 +501,21 @@ TEST_F(PublicApi, TheBestHitsAreRankedAnewByASecondModel) {
     EXPECT_EQ(one->hits[i].reranked, i == 0);
   }
   EXPECT_NE(one->hits[0].score, first->hits[0].score);
+  const auto page = engine.search(text, {.k = 1, .offset = 1, .rerank = *second});
+  ASSERT_TRUE(page) << page.error().message;
+  ASSERT_EQ(page->hits.size(), 1U);
+  EXPECT_EQ(page->hits[0].id, answer->hits[1].id);
+  EXPECT_EQ(page->hits[0].rank, 2);
+  // An image of the collection is read from its file, as the hits are.
+  const auto alike = engine.like(first->hits[0].id, {.rerank = *second});
+  ASSERT_TRUE(alike) << alike.error().message;
+  ASSERT_EQ(alike->hits.size(), 2U);
+  for (const saccade::Hit& hit : alike->hits) {
+    const auto rows = second->encode_images({first->hits[0].path, hit.path});
+    ASSERT_TRUE(rows) << rows.error().message;
+    EXPECT_TRUE(hit.reranked);
+    EXPECT_NEAR(hit.score, saccade::dot(rows->row(0), rows->row(1)), 1e-3);
+  }
   // A file that is gone is told of.
   fs::remove(first->hits[1].path);
   const auto gone = engine.search(text, {.rerank = *second});
@@ -454,10 +532,65 @@ TEST_F(PublicApi, TheBestHitsAreRankedAnewByASecondModel) {
   EXPECT_EQ(refused("", {.filter = "width>0", .rerank = *second}), saccade::ErrorCode::kUsage);
   EXPECT_EQ(refused(text, {.rerank = *engine.encoder(), .rerank_by = saccade::RerankMethod::kMatch}),
             saccade::ErrorCode::kUnsupported);
-  EXPECT_EQ(engine.like(first->hits[0].id, {.rerank = *second}).error().code, saccade::ErrorCode::kUsage);
   std::stop_source stop;
   stop.request_stop();
   EXPECT_EQ(refused(text, {.stop = stop.get_token()}), saccade::ErrorCode::kCancelled);
+}
+
+TEST_F(PublicApi, HitsAreExplained) {
+  const saccade::Engine engine = filled();
+  const std::string text = "a red square";
+  const auto plain_answer = engine.search(text);
+  ASSERT_TRUE(plain_answer) << plain_answer.error().message;
+  EXPECT_TRUE(plain_answer->hits[0].explanations.empty());
+  const auto answer = engine.search(text, {.k = 2, .explain = true});
+  ASSERT_TRUE(answer) << answer.error().message;
+  ASSERT_EQ(answer->hits.size(), 2U);
+  const auto encoder = engine.encoder();
+  ASSERT_TRUE(encoder) << encoder.error().message;
+  const auto texts = encoder->encode_texts({"a red square", "a square"});
+  ASSERT_TRUE(texts) << texts.error().message;
+  for (const saccade::Hit& hit : answer->hits) {
+    ASSERT_EQ(hit.explanations.size(), 1U);
+    const saccade::Explanation& why = hit.explanations[0];
+    EXPECT_EQ(why.model, "starter");
+    ASSERT_TRUE(why.score);
+    EXPECT_NEAR(*why.score, hit.score, 1e-4);
+    ASSERT_EQ(why.words.size(), 3U);
+    EXPECT_EQ(why.words[1].word, "red");
+    const auto image = encoder->encode_images({hit.path});
+    ASSERT_TRUE(image) << image.error().message;
+    EXPECT_NEAR(why.words[1].drop,
+                saccade::dot(image->row(0), texts->row(0)) - saccade::dot(image->row(0), texts->row(1)),
+                1e-4);
+    EXPECT_EQ(why.method, "legrad");
+    const auto map = encoder->relevance_map(hit.path, text);
+    ASSERT_TRUE(map) << map.error().message;
+    EXPECT_EQ(why.map.rows, map->rows);
+    EXPECT_EQ(why.map.columns, map->columns);
+    // As the encoder's own map, made to add up to 1.
+    const double sum = std::accumulate(map->values.begin(), map->values.end(), 0.0);
+    ASSERT_EQ(why.map.values.size(), map->values.size());
+    for (size_t i = 0; i < map->values.size(); ++i)
+      EXPECT_NEAR(why.map.values[i], map->values[i] / sum, 1e-4);
+    EXPECT_TRUE(why.box);
+    EXPECT_EQ(why.no_map, "");
+  }
+  const auto second = saccade::Encoder::load(with_matching_head().string(), {.threads = 1});
+  ASSERT_TRUE(second) << second.error().message;
+  const auto both = engine.search(
+      text, {.k = 1, .rerank = *second, .explain = true, .explain_by = saccade::MapMethod::kChefer});
+  ASSERT_TRUE(both) << both.error().message;
+  ASSERT_EQ(both->hits[0].explanations.size(), 2U);
+  EXPECT_EQ(both->hits[0].explanations[1].model, "blip2");
+  EXPECT_EQ(both->hits[0].explanations[1].method, "chefer");
+  const auto no_words = engine.search(saccade::Query("").like(answer->hits[0].id), {.k = 1, .explain = true});
+  ASSERT_TRUE(no_words) << no_words.error().message;
+  EXPECT_TRUE(no_words->hits[0].explanations.at(0).words.empty());
+  EXPECT_EQ(engine.search(text, {.explain_by = saccade::MapMethod::kChefer}).error().code,
+            saccade::ErrorCode::kUsage);
+  EXPECT_EQ(engine.search("", {.filter = "width>0", .explain = true}).error().code,
+            saccade::ErrorCode::kUsage);
 }
 
 TEST_F(PublicApi, AComposerOfAFolderMakesTheQuery) {
@@ -481,6 +614,9 @@ TEST_F(PublicApi, AComposerOfAFolderMakesTheQuery) {
   };
   EXPECT_EQ(code_of(query().compose("product")), saccade::ErrorCode::kUsage);
   EXPECT_EQ(code_of(query().compose(composer).was("red")), saccade::ErrorCode::kUsage);
+  EXPECT_EQ(code_of(saccade::Query("green").compose(composer)), saccade::ErrorCode::kUsage);
+  EXPECT_EQ(code_of(saccade::Query("green").compose(saccade::Compose::kSum)), saccade::ErrorCode::kUsage);
+  EXPECT_EQ(code_of(saccade::Query("green").was("red")), saccade::ErrorCode::kUsage);
   EXPECT_NE(engine.search(query().compose("product")).error().message.find("sum, slerp, direction"),
             std::string::npos);
 }
@@ -513,6 +649,10 @@ TEST_F(PublicApi, WrongUseIsAnErrorThatNamesIt) {
   EXPECT_EQ(saccade::Encoder::load(starter(), eight_bits).error().code, saccade::ErrorCode::kUnsupported);
   EXPECT_EQ(engine.search("", {}).error().code, saccade::ErrorCode::kUsage);
   EXPECT_EQ(engine.search("red", {.k = 0}).error().code, saccade::ErrorCode::kUsage);
+  EXPECT_EQ(engine.search(saccade::Query("red").without(" ")).error().code, saccade::ErrorCode::kUsage);
+  EXPECT_EQ(engine.search("red", {.offset = -1}).error().code, saccade::ErrorCode::kUsage);
+  EXPECT_EQ(engine.search("red", {.exact_rescore = -1}).error().code, saccade::ErrorCode::kUsage);
+  EXPECT_EQ(engine.search("red", {.group_above = 1.5}).error().code, saccade::ErrorCode::kUsage);
   std::stop_source asked_to_stop;
   asked_to_stop.request_stop();
   EXPECT_EQ(engine.search("red", {.stop = asked_to_stop.get_token()}).error().code,

@@ -50,4 +50,9 @@ Query& Query::and_image(ImageInput image, float weight) & {
   return *this;
 }
 
+Query& Query::like(int64_t id) & {
+  liked_ = id;
+  return *this;
+}
+
 }  // namespace saccade

@@ -10,9 +10,8 @@ namespace saccade {
 
 // Translates the options alone. kUsage for a value out of range.
 Result<SearchQuery> search_query(const SearchOptions& options);
-// Translates a query with its options. kUsage for a query without content, a weight out of range, or unreadable syntax.
+// Translates a query with its options, all but Query::liked, which is SearchCall::like of the engine's core. kUsage for a query
+// without content, a weight out of range, or unreadable syntax; kNotFound for an item's id below 1.
 Result<SearchQuery> search_query(const Query& query, const SearchOptions& options);
-// Translates what is searched for beside an item (EngineCore::SearchCall::like): likewise, but the query may be empty.
-Result<SearchQuery> like_query(const Query& query, const SearchOptions& options);
 
 }  // namespace saccade

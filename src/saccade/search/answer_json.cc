@@ -211,6 +211,16 @@ Json measured_json(const SearchAnswer& answer) {
           {"exceeded", beyond_measured_length(answer)}};
 }
 
+// Returns which of the images that pass the cut the page shows; "" for all of them.
+std::string shown_of_passed(const SearchAnswer& answer) {
+  const auto shown = std::ssize(answer.hits);
+  if (shown >= answer.matching->passed) return {};
+  if (shown == 0) return ", none of them on this page";
+  const int64_t first = std::ranges::min_element(answer.hits, {}, &SearchHit::rank)->rank;
+  if (first == 1) return fmt::format(", the best {} are shown", shown);
+  return fmt::format(", ranks {} to {} are shown", first, first + shown - 1);
+}
+
 }  // namespace
 
 std::string composed_note(const SearchAnswer& answer) {
@@ -390,16 +400,14 @@ std::string matching_note(const SearchAnswer& answer) {
   const Matching& matching = *answer.matching;
   if (!matching.tells) return "how likely a hit is to be right cannot be told: " + matching.reason;
   std::vector<std::string> notes;
-  if (answer.query.min_probability && answer.hits.empty() && matching.cut_hits > 0) {
+  if (answer.query.min_probability && matching.passed == 0 && matching.cut_hits > 0) {
     notes.push_back(fmt::format(
         "nothing matches: no image has a match probability of {:.2g} or more, the highest is {:.2f}",
         *answer.query.min_probability, matching.best));
   } else if (answer.query.min_probability) {
-    const auto shown = static_cast<int64_t>(answer.hits.size());
-    notes.push_back(
-        fmt::format("{}{} with a match probability of {:.2g} or more{}", matching.more ? "more than " : "",
-                    counted(matching.passed, "image"), *answer.query.min_probability,
-                    shown < matching.passed ? fmt::format(", the best {} are shown", shown) : ""));
+    notes.push_back(fmt::format("{}{} with a match probability of {:.2g} or more{}",
+                                matching.more ? "more than " : "", counted(matching.passed, "image"),
+                                *answer.query.min_probability, shown_of_passed(answer)));
   }
   const auto first = std::ranges::find(answer.hits, 1, &SearchHit::rank);
   if (first != answer.hits.end() && match_of(*first) == Match::kWeak) {

@@ -218,7 +218,8 @@ Result<QueryText> read_query_text(std::string_view typed, std::span<const QueryI
 
 Status check_query_size(const SearchQuery& query) {
   SACCADE_TRY(check_characters(query.text.str()));
-  SACCADE_TRY(check_count("parts", std::ssize(query.text.parts()), kMostQueryParts));
+  SACCADE_TRY(
+      check_count("parts", std::ssize(query.text.parts()) + std::ssize(query.images), kMostQueryParts));
   return check_count("phrases in quotes", std::ssize(query.text.phrases()), kMostQueryPhrases);
 }
 

@@ -26,7 +26,7 @@ namespace saccade {
 
 inline constexpr float kMostWeight = 10;
 
-// Bounds on one query. Each part is encoded by itself, and each phrase is looked up by itself.
+// Bounds on one query. Each part, a text or an image, is encoded by itself, and each phrase is looked up by itself.
 inline constexpr int64_t kMostQueryCharacters = 8192;
 inline constexpr int64_t kMostQueryParts = 64;
 inline constexpr int64_t kMostQueryPhrases = 64;

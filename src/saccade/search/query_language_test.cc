@@ -108,6 +108,11 @@ TEST(QueryLanguage, AQueryHasBounds) {
   EXPECT_TRUE(check_query_size(query));
   query.text = QueryText("a", std::vector<QueryPart>(65), {});
   EXPECT_THAT(check_query_size(query).error().message, HasSubstr("more than 64 parts"));
+  query.text = "a";
+  query.images.resize(63);
+  EXPECT_TRUE(check_query_size(query));
+  query.images.resize(64);
+  EXPECT_THAT(check_query_size(query).error().message, HasSubstr("more than 64 parts"));
 }
 
 // Least time of several runs: other programs make a run slower, none makes it faster.

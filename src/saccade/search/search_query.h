@@ -88,6 +88,8 @@ struct Fusion {
 };
 
 inline constexpr int64_t kCutDepth = 1000;
+// Largest SearchQuery::rescore.
+inline constexpr int64_t kMostExactRescore = 10'000;
 
 // Search query: a text, images, or both.
 struct SearchQuery {

@@ -159,6 +159,40 @@ TEST_F(Models, WhatIsAtWorkKeepsItsMemoryUntilItEnds) {
   EXPECT_FALSE(models.use_of(*b).loaded);
 }
 
+TEST_F(Models, TwoThatWorkTogetherAreLoadedInTurns) {
+  const int64_t one = starter_bytes();
+  ServedModels models(ModelLimits{.memory = 2 * one + one / 2});
+  std::vector<ServedModel*> all = {add(models, "a"), add(models, "bb"), add(models, "ccc"),
+                                   add(models, "dddd")};
+  // If both held their first model, neither would get its second one.
+  std::atomic<int> lent = 0;
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 4; ++i) {
+        const auto both = all[2 * t]->encoder_with(*all[2 * t + 1]);
+        if (both && (*both)[0]->info().fingerprint == all[2 * t]->id.fingerprint &&
+            (*both)[1]->info().fingerprint == all[2 * t + 1]->id.fingerprint) {
+          ++lent;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(lent, 8);
+  const auto same = all[0]->encoder_with(*all[0]);
+  ASSERT_TRUE(same) << same.error().message;
+  EXPECT_EQ((*same)[0], (*same)[1]);
+
+  ServedModels small(ModelLimits{.memory = one + one / 2});
+  ServedModel* a = add(small, "a");
+  const auto refused = a->encoder_with(*add(small, "bb"));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kLimit);
+  EXPECT_THAT(refused.error().message, HasSubstr("a and bb together take"));
+  EXPECT_TRUE(a->encoder_with(*a));
+}
+
 // Those who ask for the same one wait side by side, not each for as long behind the one before.
 TEST_F(Models, HowLongIsWaitedForRoomDoesNotGrowWithThoseWhoWait) {
   const int64_t one = starter_bytes();

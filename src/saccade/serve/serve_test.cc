@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -74,11 +75,13 @@ TEST_F(Serving, SearchesAsTheEngineDoes) {
   ASSERT_TRUE(core) << core.error().message;
   const std::string picture = saccade::test::png(4);
   const auto image = [&] { return ImageInput::bytes(picture); };
+  const auto weighted = [&](int seed, double weight) {
+    return Json{{"image", data_address(seed)}, {"weight", weight}};
+  };
   struct Asked {
     std::map<std::string, Json> body;
     Query query;
     SearchOptions options = {};
-    int64_t like = 0;
   };
   using OwnComposer = EngineCore::OwnComposer;
   const std::vector<Asked> all = {
@@ -88,6 +91,8 @@ TEST_F(Serving, SearchesAsTheEngineDoes) {
       {{{"text", "stripes"}, {"keyword_weight", 0}, {"group_duplicates", false}},
        "stripes",
        {.keyword_weight = 0, .group_duplicates = false}},
+      {{{"text", "stripes"}, {"group_above", 0}}, "stripes", {.group_above = 0}},
+      {{{"text", "a"}, {"k", 2}, {"offset", 1}}, "a", {.k = 2, .offset = 1}},
       {{{"text", "a"}, {"filter", "id>2"}, {"order", "date"}},
        "a",
        {.filter = "id>2", .order = Order::kDate}},
@@ -102,8 +107,20 @@ TEST_F(Serving, SearchesAsTheEngineDoes) {
        Query::image(image()).but("red").compose(Compose::kSlerp, 0.3)},
       {{{"image", data_address(4)}, {"text", "red"}, {"compose", "direction"}, {"was", "blue"}},
        Query::image(image()).but("red").compose(Compose::kDirection).was("blue")},
-      {{{"like", 2}, {"k", 4}}, "", {.k = 4}, 2},
-      {{{"like", 5}, {"group_duplicates", false}}, "", {.group_duplicates = false}, 5},
+      {{{"images", std::vector<Json>{weighted(4, 1), weighted(1, 0.5), weighted(2, -1)}}},
+       Query::image(image())
+           .and_image(ImageInput::bytes(saccade::test::png(1)), 0.5F)
+           .and_image(ImageInput::bytes(saccade::test::png(2)), -1)},
+      {{{"image", data_address(4)}, {"images", std::vector<Json>{weighted(1, 2)}}, {"text", "red"}},
+       Query::image(image()).and_image(ImageInput::bytes(saccade::test::png(1)), 2).but("red")},
+      {{{"text", "red stripes"}, {"without", std::vector<std::string>{"blue", "green"}}},
+       Query("red stripes").without("blue").without("green")},
+      {{{"text", "red:2"}, {"literal", true}, {"without", "blue"}}, Query::literal("red:2").without("blue")},
+      {{{"like", 2}, {"k", 4}}, Query("").like(2), {.k = 4}},
+      {{{"like", 5}, {"group_duplicates", false}}, Query("").like(5), {.group_duplicates = false}},
+      {{{"like", 2}, {"text", "but at night"}}, Query("but at night").like(2)},
+      {{{"like", 2}, {"text", "but red"}, {"literal", true}, {"compose", "slerp"}},
+       Query::literal("but red").like(2).compose(Compose::kSlerp)},
   };
   for (const Asked& asked : all) {
     const std::string body = Json(asked.body).dump();
@@ -111,17 +128,16 @@ TEST_F(Serving, SearchesAsTheEngineDoes) {
     ASSERT_EQ(response.status, 200) << body << response.body;
     const Json json = json_of(response);
     EngineCore::SearchCall call;
-    call.like = asked.like;
+    call.like = asked.query.liked().value_or(0);
+    call.offset = asked.options.offset;
     call.literal = asked.query.is_literal();
     if (asked.query.method()) call.own_composer = OwnComposer::kNo;
-    const auto query =
-        asked.like != 0 ? search_query(asked.options) : search_query(asked.query, asked.options);
+    const auto query = search_query(asked.query, asked.options);
     ASSERT_TRUE(query) << query.error().message;
     const auto whole = (*core)->search(*query, call);
     ASSERT_TRUE(whole) << whole.error().message;
     expect_all_of(answer_json(*whole), json, body);
-    const auto answer = asked.like != 0 ? engine->like(asked.like, asked.options)
-                                        : engine->search(asked.query, asked.options);
+    const auto answer = engine->search(asked.query, asked.options);
     ASSERT_TRUE(answer) << answer.error().message;
     ASSERT_EQ(json["hits"].size(), answer->hits.size()) << body;
     EXPECT_EQ(json["searched"], answer->searched);
@@ -154,6 +170,81 @@ TEST_F(Serving, SearchesAsTheEngineDoes) {
             "/api/collections/my%20pictures/images/" + whole["hits"][0]["id"].dump() + "/file");
 }
 
+TEST_F(Serving, ASecondModelReranksTheBestHits) {
+  const fs::path folder = add_matching_model();
+  const auto second = load_checkpoint(folder.string());
+  ASSERT_TRUE(second) << second.error().message;
+  EngineCoreOptions core_options;  // as the command line has it
+  core_options.folder = folder_;
+  const auto core = EngineCore::open(std::move(core_options));
+  ASSERT_TRUE(core) << core.error().message;
+  struct Asked {
+    std::map<std::string, Json> body;
+    Query query;
+    SearchOptions options = {};
+    const char* method;
+  };
+  const std::vector<Asked> all = {
+      {{{"text", "a red bird"}}, "a red bird", {}, "match"},
+      {{{"text", "a red bird"}, {"rerank_by", "cosine"}, {"k", 4}},
+       "a red bird",
+       {.k = 4, .rerank_depth = 2, .rerank_by = RerankMethod::kCosine},
+       "cosine"},
+      {{{"image", data_address(4)}}, Query::image(ImageInput::bytes(saccade::test::png(4))), {}, "cosine"},
+      {{{"like", 2}}, Query("").like(2), {.rerank_depth = 4}, "cosine"},
+  };
+  for (const Asked& asked : all) {
+    Json body(asked.body);
+    body["rerank"] = "blip2";
+    body["rerank_depth"] = asked.options.rerank_depth;
+    const HttpResponse response = post("/api/search", body.dump());
+    ASSERT_EQ(response.status, 200) << body << response.body;
+    EngineCore::SearchCall call;
+    call.like = asked.query.liked().value_or(0);
+    call.second = second->encoder.get();
+    call.rerank.method = asked.options.rerank_by;
+    call.rerank.depth = asked.options.rerank_depth;
+    call.rerank.name = "blip2";
+    const auto whole = (*core)->search(*search_query(asked.query, asked.options), call);
+    ASSERT_TRUE(whole) << whole.error().message;
+    const Json json = json_of(response);
+    expect_all_of(answer_json(*whole), json, body.dump());
+    EXPECT_EQ(json["rerank"]["method"], asked.method);
+    EXPECT_EQ(json["rerank"]["reranked"], std::min<int64_t>(asked.options.rerank_depth, 6));
+  }
+  EXPECT_TRUE(json_of(get("/api/search?q=a+red+bird"))["rerank"].is_null());
+  // A page is part of the whole answer.
+  const Json whole = json_of(get("/api/search?q=a+red+bird&rerank=blip2"));
+  const Json page = json_of(get("/api/search?q=a+red+bird&rerank=blip2&k=2&offset=3"));
+  ASSERT_THAT(page["hits"], SizeIs(2));
+  EXPECT_EQ(page["hits"][0], whole["hits"][3]);
+  EXPECT_EQ(page["hits"][1], whole["hits"][4]);
+  EXPECT_EQ(page["query"]["k"], 2);
+  EXPECT_THAT(get("/metrics").body, HasSubstr("stage=\"rerank\""));
+  // A file that is gone is told of, and stays below those that were scored.
+  const auto best = whole["hits"][0]["path"].get<std::string>();
+  fs::remove(best);
+  const Json gone = json_of(get("/api/search?q=a+red+bird&rerank=blip2"));
+  EXPECT_EQ(gone["hits"][5]["path"], best);
+  EXPECT_EQ(gone["hits"][5]["reranked"], false);
+  EXPECT_TRUE(gone["hits"][5]["score"].is_null());
+  EXPECT_THAT(gone["warnings"].dump(), HasSubstr("1 of 6 images could not be re-ranked"));
+  const auto refused = [&](const std::string& more, int status, const char* words) {
+    const HttpResponse response = get("/api/search?" + more);
+    EXPECT_EQ(response.status, status) << more << response.body;
+    EXPECT_THAT(json_of(response)["error"]["message"].get<std::string>(), HasSubstr(words)) << more;
+  };
+  refused("q=a&rerank=nobody", 404, "\"rerank\": no model \"nobody\"; there are: ");
+  refused("q=a&rerank=blip2&rerank_depth=0", 400, "rerank_depth is 0, expected 1 or more");
+  refused("q=a&rerank=blip2&rerank_depth=257", 400, "\"rerank_depth\": 257, at most 256 hits are re-ranked");
+  refused("q=a&rerank=blip2&rerank_by=best", 400, "expected one of strongest, cosine, maxsim, match");
+  refused("q=a&rerank_depth=5", 400, "no \"rerank\"");
+  refused("q=a&rerank_by=match", 400, "no \"rerank\"");
+  refused("q=a&rerank=starter&rerank_by=match", 415, "the checkpoint has no matching head");
+  refused("q=a&rerank=blip2&min_probability=0.5", 400, "results of re-ranking have no match probabilities");
+  refused("filter=id%3E0&rerank=blip2", 400, "listed by date have no score to re-rank");
+}
+
 TEST_F(Serving, SearchesByAPictureAndByOneOfItsOwn) {
   const Json by_picture = json_of(post("/api/search", Json{{"image", data_address(4)}, {"k", 2}}.dump()));
   ASSERT_THAT(by_picture["hits"], SizeIs(2));
@@ -181,7 +272,8 @@ TEST_F(Serving, SearchesByAPictureAndByOneOfItsOwn) {
   EXPECT_EQ(composed({{"was", "green"}}).status, 400);
   const HttpResponse alone_in_words = post("/api/search", R"({"text": "red", "compose": "slerp"})");
   EXPECT_EQ(alone_in_words.status, 400);
-  EXPECT_THAT(alone_in_words.body, HasSubstr("no \\\"image\\\" or \\\"like\\\""));
+  EXPECT_THAT(alone_in_words.body, HasSubstr("the query has no image"));
+  EXPECT_EQ(post("/api/search", R"({"text": "red", "compose": "composer"})").status, 400);
 }
 
 // Fields under their earlier names, in a body and in a query string.
@@ -403,6 +495,10 @@ TEST_F(Serving, SaysWhyAHitIsOne) {
     EXPECT_EQ(why["map"]["values"].size(),
               why["map"]["rows"].get<size_t>() * why["map"]["columns"].get<size_t>());
   }
+  EXPECT_EQ(explained["hits"][0]["explanations"][0]["method"], "legrad");
+  const Json other = json_of(get("/api/search?q=red+stripes&k=2&explain=true&explain_by=chefer"));
+  EXPECT_EQ(other["hits"][0]["explanations"][0]["method"], "chefer");
+  EXPECT_NE(other["hits"][0]["explanations"][0]["map"], explained["hits"][0]["explanations"][0]["map"]);
   EXPECT_FALSE(json_of(get("/api/search?q=red&k=2"))["hits"][0].contains("explanations"));
   EXPECT_EQ(json_of(get("/api/models"))["models"][0]["explains"], true);
 }
@@ -589,12 +685,26 @@ TEST_F(Serving, BadRequestsAreOneSentence) {
   refused(get("/api/search?q=a&k=0"), 400, "\"k\": 0");
   refused(get("/api/search?q=a&k=9223372036854775807&offset=1"), 400, "both together at most 1000");
   refused(get("/api/search?q=a&k=x"), 400, "\"x\" is no number");
-  refused(get("/api/search?q=a&min_probability=2"), 400, "expected 0 to 1");
+  refused(get("/api/search?q=a&min_probability=2"), 400, "min_probability is 2, expected 0 to 1");
+  refused(get("/api/search?q=a&group_above=1.5"), 400, "group_above is 1.5, expected 0 to 1");
   refused(get("/api/search?q=a&order=size"), 400, "expected one of score, date");
   refused(get("/api/search?q=a&filter=width>"), 400, "filter");
   refused(post("/api/search", Json{{"like", 1}, {"image", data_address(1)}}.dump()), 400,
           "one image is enough");
+  refused(post("/api/search", R"({"images": "x"})"), 422, "\"images\": a string, expected a list");
+  refused(post("/api/search", R"({"images": [{"weight": 2}]})"), 422, "number 0: \"image\" is missing");
+  refused(post("/api/search", R"({"images": [{"image": "YWJj", "heavy": 2}]})"), 400,
+          "\"heavy\" is not known");
+  refused(post("/api/search", R"({"images": [{"image": "YWJj", "weight": 0}]})"), 400,
+          "an image has weight 0");
+  refused(post("/api/search", Json{{"images", std::vector<Json>(65)}}.dump()), 400,
+          "\"images\": 65, at most 64");
+  refused(post("/api/search", R"({"text": "a", "without": [3]})"), 422, "expected a text or a list of texts");
+  refused(post("/api/search", R"({"text": "a", "without": " "})"), 400, "a text that is not wanted is empty");
   refused(get("/api/search?q=a&explain=yes"), 400, "expected true or false");
+  refused(get("/api/search?q=a&explain=true&explain_by=gradcam"), 400, "expected one of legrad, chefer");
+  refused(get("/api/search?q=a&explain_by=chefer"), 400, "explain is not true");
+  refused(get("/api/search?q=a&exact_rescore=10001"), 400, "exact_rescore is 10001, expected 0 to 10000");
   refused(get("/api/search?q=a&explain=true&k=25"), 400, "at most 24 hits are explained");
   refused(get("/api/search?q=a&collection=other"), 404, "no collection \"other\"; there are: my pictures");
   refused(post("/api/search", "{\"text\": }"), 422, "body:");

@@ -59,6 +59,10 @@ Result<std::shared_ptr<SharedEncoder>> ServedModel::encoder() {
   return owner_->encoder_of(*this);
 }
 
+Result<std::array<std::shared_ptr<SharedEncoder>, 2>> ServedModel::encoder_with(ServedModel& other) {
+  return owner_->encoders_of(*this, other);
+}
+
 Result<ServedModel*> ServedModels::add(const std::filesystem::path& checkpoint, const BackendOptions& options,
                                        const NoteCallback& note) {
   const std::lock_guard one_at_a_time(adding_);
@@ -149,6 +153,25 @@ Result<std::shared_ptr<SharedEncoder>> ServedModels::encoder_of(ServedModel& mod
   auto shared = std::make_unique<SharedEncoder>(std::move(anew.encoder), limits_.batches);
   kept = true;
   return keep(model, std::move(shared));
+}
+
+Result<std::array<std::shared_ptr<SharedEncoder>, 2>> ServedModels::encoders_of(ServedModel& first,
+                                                                                ServedModel& second) {
+  std::unique_lock turn(pairing_, std::defer_lock);
+  if (limits_.memory > 0 && &first != &second) {
+    if (first.bytes + second.bytes > limits_.memory) {
+      return fail(ErrorCode::kLimit, "{} and {} together take {} bytes, and all models may take {}",
+                  first.name, second.name, first.bytes + second.bytes, limits_.memory);
+    }
+    if (!turn.try_lock_until(deadline())) {
+      return fail(ErrorCode::kCancelled, "others wait for the memory of {} and {}: try again", first.name,
+                  second.name);
+    }
+  }
+  std::array<std::shared_ptr<SharedEncoder>, 2> encoders;
+  SACCADE_ASSIGN(encoders[0], encoder_of(first));
+  SACCADE_ASSIGN(encoders[1], encoder_of(second));
+  return encoders;
 }
 
 ServedModels::Clock::time_point ServedModels::deadline() const {

@@ -2,6 +2,7 @@
 // is unloaded first, and loaded again when it is requested.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -41,6 +42,10 @@ class ServedModel {
   // others hold the memory for longer than a client should wait; errors of load_checkpoint; kMismatch if
   // another checkpoint has replaced it. Thread-safe; concurrent callers wait for the one that loads it.
   [[nodiscard]] Result<std::shared_ptr<SharedEncoder>> encoder();
+  // Returns the encoders of this model and of `other`, both as encoder(). kLimit if the two exceed the memory limit together.
+  // With such a limit callers take turns, so that no two of them hold an encoder each and wait for the other's memory.
+  // Thread-safe.
+  [[nodiscard]] Result<std::array<std::shared_ptr<SharedEncoder>, 2>> encoder_with(ServedModel& other);
   // Returns this model's encoder, lent to one user, as engines take it.
   [[nodiscard]] EngineEncoder engine_encoder(std::shared_ptr<EncoderBackend> lent) const {
     return {std::move(lent), name, measured_length};
@@ -94,6 +99,7 @@ class ServedModels {
  private:
   friend class ServedModel;
   Result<std::shared_ptr<SharedEncoder>> encoder_of(ServedModel& model);
+  Result<std::array<std::shared_ptr<SharedEncoder>, 2>> encoders_of(ServedModel& first, ServedModel& second);
   using Clock = std::chrono::steady_clock;
   [[nodiscard]] Clock::time_point deadline() const;  // of waiting for room, from now
   Status make_room(int64_t bytes, const ServedModel& model, Clock::time_point deadline);
@@ -102,7 +108,8 @@ class ServedModels {
   void gone(ServedModel& model, const SharedEncoder::Counts& counts);
 
   const ModelLimits limits_;
-  std::mutex adding_;  // held by add(), which alone changes the list of models
+  std::mutex adding_;         // held by add(), which alone changes the list of models
+  std::timed_mutex pairing_;  // held by encoders_of()
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // what is loaded, or what is in memory
   int64_t bytes_ = 0;

@@ -147,6 +147,14 @@ Result<std::shared_ptr<EncoderBackend>> Context::lend(ServedModel& model) const 
   return std::make_shared<LentEncoder>(std::move(shared), gone);
 }
 
+Result<std::array<std::shared_ptr<EncoderBackend>, 2>> Context::lend(ServedModel& model,
+                                                                     ServedModel& second) const {
+  SACCADE_ASSIGN(auto shared, model.encoder_with(second));
+  return std::array<std::shared_ptr<EncoderBackend>, 2>{
+      std::make_shared<LentEncoder>(std::move(shared[0]), gone),
+      std::make_shared<LentEncoder>(std::move(shared[1]), gone)};
+}
+
 Result<ServedCollection*> Context::collection(std::string_view name) const {
   if (access.everywhere() != Right::kNone) return served.collection(name);
   std::vector<std::string> allowed;
@@ -164,11 +172,19 @@ Result<ServedCollection*> Context::collection(std::string_view name) const {
 }
 
 Result<SearchAnswer> search_served(const Context& context, const ServedCollection& served, SearchQuery query,
-                                   EngineCore::SearchCall call) {
+                                   EngineCore::SearchCall call, ServedModel* second) {
   const std::shared_ptr<const ServedEngine> engine = served.engine();
   // A list by date needs no encoder.
   EngineEncoder encoder;
-  if (!is_listing(query) || call.like != 0) {
+  std::shared_ptr<EncoderBackend> reranker;
+  if (second != nullptr) {
+    SACCADE_ASSIGN(auto lent, context.lend(*engine->model, *second));
+    encoder = engine->model->engine_encoder(std::move(lent[0]));
+    call.encoder = &encoder;
+    reranker = std::move(lent[1]);
+    call.second = reranker.get();
+    call.rerank.name = second->name;
+  } else if (!is_listing(query) || call.like != 0) {
     SACCADE_ASSIGN(std::shared_ptr<EncoderBackend> lent, context.lend(*engine->model));
     encoder = engine->model->engine_encoder(std::move(lent));
     call.encoder = &encoder;

@@ -4,6 +4,7 @@
 // Every format is a list of routes.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -36,6 +37,7 @@ struct ServiceOptions {
   DecodeOptions limits;         // of a client's picture: pixels, bytes, seconds, the processes that decode
   int64_t most_hits = 1000;     // k and offset together
   int64_t most_explained = 24;  // hits of one search
+  int64_t most_reranked = 256;  // likewise
   int64_t most_inputs = 256;    // texts and pictures of one request for rows
   int64_t most_text_bytes = int64_t{256} << 10;  // of one text
   int64_t most_values = 1 << 17;  // of one body of JSON: a byte of it may become a hundred in memory
@@ -76,12 +78,16 @@ struct Context {
   // The model's encoder, for the request at hand: what waits for its turn is given up once gone() says so.
   // Errors of ServedModel::encoder.
   [[nodiscard]] Result<std::shared_ptr<EncoderBackend>> lend(ServedModel& model) const;
+  // Likewise, of two models. Errors of ServedModel::encoder_with.
+  [[nodiscard]] Result<std::array<std::shared_ptr<EncoderBackend>, 2>> lend(ServedModel& model,
+                                                                            ServedModel& second) const;
 };
 
 // Searches a collection as its engine does, with its model's encoder lent to the request at hand, and counts the time of the
-// stages. Errors of Context::lend and EngineCore::search.
+// stages. `second` reranks the hits, as call.rerank says; `nullptr`: none does. Errors of Context::lend and
+// EngineCore::search.
 Result<SearchAnswer> search_served(const Context& context, const ServedCollection& served, SearchQuery query,
-                                   EngineCore::SearchCall call);
+                                   EngineCore::SearchCall call, ServedModel* second = nullptr);
 
 // Cookie of a browser that has logged in with a key once (POST /api/session).
 inline constexpr std::string_view kKeyCookie = "saccade_key";

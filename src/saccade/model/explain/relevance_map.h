@@ -7,19 +7,11 @@
 
 #include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
+#include "saccade/map_method.h"
 #include "saccade/matrix.h"
 
 namespace saccade {
 
-enum class MapMethod {
-  // LeGrad (Bousselham et al. 2024, arXiv 2404.03214). For each block: the gradient of the score computed
-  // from the block's own states, with respect to that block's attention. The positive part is averaged over
-  // heads and queries, and summed over blocks.
-  kLegrad,
-  // Gradient-weighted attention (Chefer et al. 2021, arXiv 2103.15679): R = R + mean over heads of (gradient
-  // * A)+ R over all blocks, with the gradient of the final score.
-  kChefer,
-};
 inline constexpr std::array<EnumName<MapMethod>, 2> kMapMethodNames{
     {{MapMethod::kLegrad, "legrad"}, {MapMethod::kChefer, "chefer"}}};
 inline std::span<const EnumName<MapMethod>> enum_names(MapMethod) {

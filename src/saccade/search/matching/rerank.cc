@@ -153,7 +153,8 @@ std::span<const EnumName<RerankMethod>> enum_names(RerankMethod) {
 Result<SearchAnswer> search_and_rerank(const CollectionReader& collection, EncoderBackend& encoder,
                                        EncoderBackend& second, const SearchQuery& query,
                                        const RerankOptions& options, ThreadPool& pool,
-                                       const ProgressCallback& progress, std::stop_token stop) {
+                                       const ProgressCallback& progress, std::stop_token stop,
+                                       RowFinder* rows) {
   if (query.min_probability) {
     return fail(
         ErrorCode::kUsage,
@@ -170,7 +171,9 @@ Result<SearchAnswer> search_and_rerank(const CollectionReader& collection, Encod
   deep.k = std::max(query.k, options.depth);
   deep.order = Order::kScore;
   deep.background.reset();
-  SACCADE_ASSIGN(SearchAnswer answer, search_encoded(collection, encoder, encoded, deep, pool));
+  SACCADE_ASSIGN(SearchAnswer answer, rows != nullptr
+                                          ? search_encoded(collection, encoder, encoded, deep, pool, *rows)
+                                          : search_encoded(collection, encoder, encoded, deep, pool));
   answer.query = query;
   Reranking reranking;
   reranking.checkpoint = options.name;

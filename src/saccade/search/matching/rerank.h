@@ -15,6 +15,7 @@
 #include "saccade/model/encoder_backend.h"
 #include "saccade/progress.h"
 #include "saccade/rerank_method.h"
+#include "saccade/search/row_finder.h"
 #include "saccade/search/search.h"
 
 namespace saccade {
@@ -30,7 +31,7 @@ struct RerankOptions {
 
 // Returns the answer to `query` from search_encoded, with its first `depth` hits reranked by the scores of
 // `second`. They come first. Hits that could not be read or have changed follow unchanged, with hits further
-// down. The first query.k are kept. The two kinds of scores are not comparable; Hit::reranked distinguishes
+// down. The first query.k are kept. `rows` scores the rows; `nullptr`: in a pass of its own. The two kinds of scores are not comparable; Hit::reranked distinguishes
 // them. Images are read from their paths and must have the bytes that were indexed.
 //
 // Errors: kUsage for a depth below 1 or kMatch for a query with an image; kUnsupported for a method that the
@@ -39,6 +40,7 @@ struct RerankOptions {
 Result<SearchAnswer> search_and_rerank(const CollectionReader& collection, EncoderBackend& encoder,
                                        EncoderBackend& second, const SearchQuery& query,
                                        const RerankOptions& options, ThreadPool& pool,
-                                       const ProgressCallback& progress = {}, std::stop_token stop = {});
+                                       const ProgressCallback& progress = {}, std::stop_token stop = {},
+                                       RowFinder* rows = nullptr);
 
 }  // namespace saccade

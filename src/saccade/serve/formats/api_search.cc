@@ -18,6 +18,7 @@
 #include "saccade/core/seconds_since.h"
 #include "saccade/engine/query_conversion.h"
 #include "saccade/search/answer_warnings.h"
+#include "saccade/search/query_language.h"
 #include "saccade/search/search_answer.h"
 #include "saccade/serve/formats/api.h"
 #include "saccade/serve/formats/multipart.h"
@@ -31,14 +32,18 @@ Result<E> choice_of(std::string_view name, std::string_view word) {
   return fail(ErrorCode::kUsage, "\"{}\": \"{}\", expected one of {}", name, word, list_of_names<E>());
 }
 
-constexpr std::array<std::string_view, 19> kSearchFields = {"collection",
+constexpr std::array<std::string_view, 27> kSearchFields = {"collection",
                                                             "text",
+                                                            "literal",
                                                             "image",
+                                                            "images",
+                                                            "without",
                                                             "like",
                                                             "k",
                                                             "offset",
                                                             "filter",
                                                             "group_duplicates",
+                                                            "group_above",
                                                             "chunk_long_text",
                                                             "candidates",
                                                             "min_probability",
@@ -47,9 +52,13 @@ constexpr std::array<std::string_view, 19> kSearchFields = {"collection",
                                                             "text_weight",
                                                             "was",
                                                             "explain",
+                                                            "explain_by",
                                                             "keyword_weight",
-                                                            "literal",
-                                                            "exact"};
+                                                            "exact",
+                                                            "exact_rescore",
+                                                            "rerank",
+                                                            "rerank_depth",
+                                                            "rerank_by"};
 
 // A field's earlier name, which is still accepted and which no list shows.
 struct OldField {
@@ -91,16 +100,19 @@ Result<Json> search_parameters(std::span<const NamedValue> fields) {
   for (const auto& [given, value] : fields) {
     const std::string name = given == "q" ? "text" : given;
     const std::string_view current = current_name(name);
-    if (name == "like" || name == "k" || name == "offset" || name == "candidates") {
+    if (name == "like" || name == "k" || name == "offset" || name == "candidates" || name == "rerank_depth" ||
+        name == "exact_rescore") {
       SACCADE_ASSIGN(json[name], number_of<int64_t>(name, value));
-    } else if (current == "min_probability" || current == "text_weight" || current == "keyword_weight") {
+    } else if (current == "min_probability" || current == "text_weight" || current == "keyword_weight" ||
+               name == "group_above") {
       SACCADE_ASSIGN(json[name], number_of<double>(name, value));
     } else if (name == "group_duplicates" || name == "chunk_long_text" || name == "explain" ||
                name == "literal" || name == "exact") {
       if (value != "true" && value != "false")
         return fail(ErrorCode::kUsage, "\"{}\": \"{}\", expected true or false", name, value);
       json[name] = value == "true";
-    } else if (std::ranges::find(kSearchFields, current) != kSearchFields.end() && name != "image") {
+    } else if (std::ranges::find(kSearchFields, current) != kSearchFields.end() && name != "image" &&
+               name != "images") {
       json[name] = value;
     } else {
       return fail(ErrorCode::kUsage, "\"{}\" is not known here; there are: q, {}", name,
@@ -132,6 +144,7 @@ Result<std::vector<NamedValue>> form_fields(const Context& context, const HttpRe
 struct SearchRequest {
   SearchQuery query;
   EngineCore::SearchCall call;
+  ServedModel* second = nullptr;  // reranks; `nullptr`: none does
 };
 
 constexpr std::string_view kByComposer = "composer";
@@ -140,14 +153,17 @@ constexpr std::string_view kByComposer = "composer";
 Result<SearchOptions> search_options(const Context& context, const Json& json) {
   SearchOptions options;
   SACCADE_ASSIGN(options.k, json_field_or<int64_t>(json, "k", options.k));
+  SACCADE_ASSIGN(options.offset, json_field_or<int64_t>(json, "offset", options.offset));
   SACCADE_ASSIGN(options.filter, json_field_or<std::string>(json, "filter", ""));
   SACCADE_TRY(check_text(context, options.filter).in("\"filter\""));
   SACCADE_ASSIGN(options.keyword_weight,
                  json_field_or<double>(json, "keyword_weight", options.keyword_weight));
   SACCADE_ASSIGN(options.group_duplicates,
                  json_field_or<bool>(json, "group_duplicates", options.group_duplicates));
+  SACCADE_ASSIGN(options.group_above, json_field_or<double>(json, "group_above", options.group_above));
   SACCADE_ASSIGN(options.candidates, json_field_or<int64_t>(json, "candidates", options.candidates));
   SACCADE_ASSIGN(options.exact, json_field_or<bool>(json, "exact", options.exact));
+  SACCADE_ASSIGN(options.exact_rescore, json_field_or<int64_t>(json, "exact_rescore", options.exact_rescore));
   SACCADE_ASSIGN(options.chunk_long_text,
                  json_field_or<bool>(json, "chunk_long_text", options.chunk_long_text));
   SACCADE_ASSIGN(const std::string order, json_field_or<std::string>(json, "order", "score"));
@@ -155,24 +171,80 @@ Result<SearchOptions> search_options(const Context& context, const Json& json) {
   if (json.contains("min_probability") && !json["min_probability"].is_null()) {
     SACCADE_ASSIGN(options.min_probability, json_field<double>(json, "min_probability"));
   }
+  SACCADE_ASSIGN(options.explain, json_field_or<bool>(json, "explain", options.explain));
+  SACCADE_ASSIGN(const std::string explain_by, json_field_or<std::string>(json, "explain_by", ""));
+  if (!explain_by.empty()) {
+    SACCADE_ASSIGN(options.explain_by, choice_of<MapMethod>("explain_by", explain_by));
+  }
+  SACCADE_ASSIGN(options.rerank_depth, json_field_or<int64_t>(json, "rerank_depth", options.rerank_depth));
+  SACCADE_ASSIGN(const std::string by,
+                 json_field_or<std::string>(json, "rerank_by", std::string(enum_name(options.rerank_by))));
+  SACCADE_ASSIGN(options.rerank_by, choice_of<RerankMethod>("rerank_by", by));
   return options;
 }
 
-// Reads how an image and a text are made one query.
-Status read_compose(const Json& json, bool by_image, Query& query, EngineCore::SearchCall& call) {
-  if (!json.contains("compose") && !json.contains("text_weight") && !json.contains("was")) return {};
-  if (!by_image) {
-    return fail(
-        ErrorCode::kUsage,
-        "\"compose\", \"text_weight\" and \"was\" say how an image and a text are combined: no \"image\" or "
-        "\"like\"");
+// Reads an image with a weight, {"image", "weight"}.
+Status read_weighted_image(const Context& context, const Json& json, Query& query) {
+  constexpr std::array<std::string_view, 2> kFields = {"image", "weight"};
+  SACCADE_ASSIGN(const std::string image, json_field<std::string>(json, "image"));
+  SACCADE_TRY(check_fields(json, kFields));
+  SACCADE_ASSIGN(const auto weight, json_field_or<float>(json, "weight", 1));
+  SACCADE_ASSIGN(std::string bytes, picture_bytes(context, image));
+  query.and_image(ImageInput::bytes(std::move(bytes)), weight);
+  return {};
+}
+
+// Reads the query's images: "image", or the uploaded one, and those with weights in "images".
+Status read_images(const Context& context, const Json& json, std::string_view uploaded, Query& query) {
+  SACCADE_ASSIGN(const std::string image, json_field_or<std::string>(json, "image", ""));
+  if (!image.empty()) {
+    SACCADE_ASSIGN(std::string bytes, picture_bytes(context, image).in("\"image\""));
+    query.and_image(ImageInput::bytes(std::move(bytes)));
+  } else if (!uploaded.empty()) {
+    query.and_image(ImageInput::bytes(std::string(uploaded)));
   }
+  const auto more = json.find("images");
+  if (more == json.end() || more->is_null()) return {};
+  if (!more->is_array()) {
+    return fail(ErrorCode::kBadData, "\"images\": {}, expected a list", json_kind(*more));
+  }
+  if (std::ssize(*more) > kMostQueryParts) {
+    return fail(ErrorCode::kUsage, "\"images\": {}, at most {} are taken", more->size(), kMostQueryParts);
+  }
+  for (size_t i = 0; i < more->size(); ++i) {
+    SACCADE_TRY(read_weighted_image(context, (*more)[i], query).in(fmt::format("\"images\": number {}", i)));
+  }
+  return {};
+}
+
+// Reads what is not wanted: a text, or a list of texts.
+Status read_without(const Context& context, const Json& json, Query& query) {
+  const auto found = json.find("without");
+  if (found == json.end() || found->is_null()) return {};
+  const auto add = [&](const Json& text) -> Status {
+    if (!text.is_string()) {
+      return fail(ErrorCode::kBadData, "\"without\": {}, expected a text or a list of texts",
+                  json_kind(text));
+    }
+    SACCADE_TRY(check_text(context, text.get_ref<const std::string&>()).in("\"without\""));
+    query.without(text.get<std::string>());
+    return {};
+  };
+  if (!found->is_array()) return add(*found);
+  for (const Json& text : *found) SACCADE_TRY(add(text));
+  return {};
+}
+
+// Reads how an image and a text are made one query.
+Status read_compose(const Json& json, Query& query, EngineCore::SearchCall& call) {
+  if (!json.contains("compose") && !json.contains("text_weight") && !json.contains("was")) return {};
   SACCADE_ASSIGN(const std::string word, json_field_or<std::string>(json, "compose", "sum"));
   if (word == kByComposer) {
     if (json.contains("text_weight") || json.contains("was")) {
       return fail(ErrorCode::kUsage, "\"text_weight\" and \"was\" are not for a composer");
     }
     call.own_composer = EngineCore::OwnComposer::kRequired;
+    query.compose(Compose::kSum);  // whose place the composer takes
     return {};
   }
   call.own_composer = EngineCore::OwnComposer::kNo;
@@ -186,39 +258,60 @@ Status read_compose(const Json& json, bool by_image, Query& query, EngineCore::S
   return {};
 }
 
+// Sets whether hits are explained, and the method of their maps.
+Status set_explain(const Context& context, const SearchOptions& options, EngineCore::SearchCall& call) {
+  call.explain = options.explain;
+  call.explaining.method = options.explain_by;
+  if (call.explain && options.k > context.options.most_explained) {
+    return fail(ErrorCode::kUsage, "\"k\": {}, at most {} hits are explained at a time", options.k,
+                context.options.most_explained);
+  }
+  return {};
+}
+
+// Reads which model reranks the hits; its options are in `options`.
+Status read_rerank(const Context& context, const Json& json, const SearchOptions& options,
+                   SearchRequest& asked) {
+  SACCADE_ASSIGN(const std::string name, json_field_or<std::string>(json, "rerank", ""));
+  if (name.empty()) {
+    const auto given = [&](const char* field) { return json.contains(field) && !json[field].is_null(); };
+    if (!given("rerank_depth") && !given("rerank_by")) return {};
+    return fail(ErrorCode::kUsage,
+                "\"rerank_depth\" and \"rerank_by\" say how a second model re-ranks the hits: no \"rerank\"");
+  }
+  if (options.rerank_depth > context.options.most_reranked) {
+    return fail(ErrorCode::kUsage, "\"rerank_depth\": {}, at most {} hits are re-ranked at a time",
+                options.rerank_depth, context.options.most_reranked);
+  }
+  SACCADE_ASSIGN(asked.second, context.served.model(name).in("\"rerank\""));
+  asked.call.rerank.method = options.rerank_by;
+  asked.call.rerank.depth = options.rerank_depth;
+  return {};
+}
+
 // uploaded: a picture's bytes that came beside the fields; empty: none did.
 Result<SearchRequest> search_request(const Context& context, const Json& json, std::string_view uploaded) {
   SearchRequest asked;
   EngineCore::SearchCall& call = asked.call;
   SACCADE_ASSIGN(const SearchOptions options, search_options(context, json));
-  SACCADE_ASSIGN(call.offset, json_field_or<int64_t>(json, "offset", 0));
+  call.offset = options.offset;
   if (options.k < 1 || call.offset < 0 || options.k > context.options.most_hits ||
       call.offset > context.options.most_hits - options.k) {
     return fail(ErrorCode::kUsage, "\"k\": {}, \"offset\": {}: k is 1 or more, and both together at most {}",
                 options.k, call.offset, context.options.most_hits);
   }
-  SACCADE_ASSIGN(call.explain, json_field_or<bool>(json, "explain", false));
-  if (call.explain && options.k > context.options.most_explained) {
-    return fail(ErrorCode::kUsage, "\"k\": {}, at most {} hits are explained at a time", options.k,
-                context.options.most_explained);
-  }
+  SACCADE_TRY(set_explain(context, options, call));
   SACCADE_ASSIGN(std::string text, json_field_or<std::string>(json, "text", ""));
   SACCADE_TRY(check_text(context, text).in("\"text\""));
   SACCADE_ASSIGN(call.literal, json_field_or<bool>(json, "literal", false));
   SACCADE_ASSIGN(call.like, json_field_or<int64_t>(json, "like", 0));
-  SACCADE_ASSIGN(const std::string image, json_field_or<std::string>(json, "image", ""));
   Query query = call.literal ? Query::literal(std::move(text)) : Query(std::move(text));
-  if (!image.empty()) {
-    SACCADE_ASSIGN(std::string bytes, picture_bytes(context, image).in("\"image\""));
-    query.and_image(ImageInput::bytes(std::move(bytes)));
-  } else if (!uploaded.empty()) {
-    query.and_image(ImageInput::bytes(std::string(uploaded)));
-  }
-  if (call.like != 0 && !query.images().empty()) {
-    return fail(ErrorCode::kUsage, "\"like\" and \"image\": one image is enough, leave one of them out");
-  }
-  SACCADE_TRY(read_compose(json, call.like != 0 || !query.images().empty(), query, call));
-  SACCADE_ASSIGN(asked.query, call.like != 0 ? like_query(query, options) : search_query(query, options));
+  SACCADE_TRY(read_images(context, json, uploaded, query));
+  SACCADE_TRY(read_without(context, json, query));
+  if (call.like != 0) query.like(call.like);
+  SACCADE_TRY(read_compose(json, query, call));
+  SACCADE_TRY(read_rerank(context, json, options, asked));
+  SACCADE_ASSIGN(asked.query, search_query(query, options));
   return asked;
 }
 
@@ -242,7 +335,7 @@ Result<HttpResponse> answer_search(const Context& context, const Json& json, con
   SACCADE_ASSIGN(SearchRequest asked, search_request(context, json, uploaded));
   const auto start = std::chrono::steady_clock::now();
   SACCADE_ASSIGN(const SearchAnswer answer,
-                 search_served(context, *served, std::move(asked.query), asked.call));
+                 search_served(context, *served, std::move(asked.query), asked.call, asked.second));
   Json result = {{"collection", served->name()}, {"offset", asked.call.offset}};
   result.update(answer_json(answer));
   for (size_t i = 0; i < answer.hits.size(); ++i) {

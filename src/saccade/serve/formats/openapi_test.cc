@@ -199,6 +199,9 @@ TEST_F(OpenApi, AnswersAreWhatItSays) {
   const std::string own = "/api/collections/my pictures";
   EXPECT_THAT(faults("/api/search", "get", get("/api/search?q=red+stripes&k=3&explain=true")), IsEmpty());
   EXPECT_THAT(faults("/api/search", "get", get("/api/search?q=red")), IsEmpty());
+  const HttpResponse reranked = get("/api/search?q=red&rerank=starter&rerank_depth=2");
+  EXPECT_EQ(reranked.status, 200) << reranked.body;
+  EXPECT_THAT(faults("/api/search", "get", reranked), IsEmpty());
   EXPECT_THAT(faults("/api/search", "get", get("/api/search")), IsEmpty());  // an error
   EXPECT_THAT(faults("/api/search", "post", post("/api/search", Json{{"image", data_address(1)}}.dump())),
               IsEmpty());
