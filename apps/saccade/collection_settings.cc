@@ -29,7 +29,7 @@ void add_collection_settings(CLI::App& command, CollectionSettings& settings, co
   add_choice(
       command, "--int8-rows", settings.int8_rows,
       "store 8-bit copies of the embeddings, so that searches read a quarter of the data with the same "
-      "answers: on, off, or auto (default: from 200,000 images on); fixed when the collection is created");
+      "answers: on, off, or auto (default: from 50,000 images on); fixed when the collection is created");
   add_choice(command, "--rows-precision", settings.rows_precision,
              "late interaction: number format of stored embeddings, fp16 (default) or int8; fixed when the "
              "collection is created");

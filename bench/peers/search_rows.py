@@ -39,7 +39,7 @@ def numpy_runs(rows, queries):
 
 
 def search_cells(context):
-    """Yields the cells of each number of rows: 1 and 64 queries in fp32, and one by 8-bit codes first, which finds the same
+    """Yields the cells of each number of rows: 1 and 64 queries, in fp32 and by 8-bit codes first, which find the same
     rows."""
     ours, options = context.ours, context.options
     for count in options.rows:
@@ -55,7 +55,7 @@ def search_cells(context):
                 made.append(faiss_index(rows, options.threads))
             return repeated(lambda: made[0].search(queries, BEST)[1])
 
-        for several, how in ((1, "int8"), (1, "fp32"), (64, "fp32")):
+        for several, how in ((1, "int8"), (1, "fp32"), (64, "int8"), (64, "fp32")):
             queries = numpy.ascontiguousarray(rows[count // 2:count // 2 + several])
             given = context.folder / "queries"
             queries.tofile(given)

@@ -50,9 +50,8 @@ inline constexpr std::array<EnumName<Int8Policy>, 3> kInt8PolicyNames{
 inline std::span<const EnumName<Int8Policy>> enum_names(Int8Policy) {
   return kInt8PolicyNames;
 }
-// Number of rows from which kAuto keeps them: 400 MB at 512 columns. A scan of these takes a fifth of the
-// delay that people notice.
-inline constexpr int64_t kInt8AutoRows = 200'000;
+// Number of rows from which kAuto keeps them: 100 MB at 512 columns. With fewer, reading them is a small part of a query.
+inline constexpr int64_t kInt8AutoRows = 50'000;
 
 // Settings that define how images are embedded in one collection. They are set at creation and kept in
 // collection.json. They apply to all its embeddings and to query images.

@@ -97,7 +97,7 @@ TEST_F(Int8File, IsKeptOnlyWhereItIsWanted) {
 }
 
 TEST_F(Int8File, IsMadeForACollectionOfManyRows) {
-  EXPECT_EQ(WriterOptions{}.int8_auto_rows, 200'000);
+  EXPECT_EQ(WriterOptions{}.int8_auto_rows, 50'000);
   WriterOptions options;
   options.int8_auto_rows = 300;
   put(1, 299, Int8Policy::kAuto, options);
