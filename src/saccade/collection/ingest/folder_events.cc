@@ -66,12 +66,17 @@ void FolderEvents::take(const inotify_event& event, const char* name, FolderChan
   const auto found = folders_.find(event.wd);
   if (found == folders_.end()) return;
   const std::string folder = found->second;
-  if ((event.mask & (IN_DELETE_SELF | IN_UNMOUNT | IN_MOVE_SELF)) != 0) {
+  if ((event.mask & IN_MOVE_SELF) != 0) {
+    // The event of its new name, if that is watched, came first, and gave this watch the new name. Otherwise the watch
+    // has the old name and is removed. A folder that is at the old name by now has a watch of its own.
+    const int there = ::inotify_add_watch(events_.get(), folder.c_str(), kWatched);
+    if (there == event.wd) return;
+    if (there >= 0) folders_[there] = folder;
     changes.gone.insert(folder);
-    // A moved folder is watched under its old name, so this watch is removed. A new one is made at its new
-    // location.
-    if ((event.mask & IN_MOVE_SELF) != 0) (void)::inotify_rm_watch(events_.get(), event.wd);
+    (void)::inotify_rm_watch(events_.get(), event.wd);
+    return;
   }
+  if ((event.mask & (IN_DELETE_SELF | IN_UNMOUNT)) != 0) changes.gone.insert(folder);
   if ((event.mask & IN_IGNORED) != 0) {
     folders_.erase(found);
     return;
