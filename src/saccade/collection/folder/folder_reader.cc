@@ -460,6 +460,22 @@ Result<WordMatches> FolderReader::match_words(std::span<const std::string> terms
   return store::weigh_words(terms, found, state_->snapshot.ids);
 }
 
+Result<std::vector<int64_t>> FolderReader::rows_with_words(std::span<const std::string> terms) const {
+  const std::lock_guard lock(state_->mutex);
+  std::vector<int64_t> rows;
+  if (state_->snapshot.version < store::kWordsSince) return rows;
+  for (const std::string& term : terms) {
+    SACCADE_ASSIGN(const std::vector<int64_t> having,
+                   state_->terms()
+                       .all_rows_of(state_->database, state_->snapshot.others, term)
+                       .in("words of the catalog"));
+    rows.insert(rows.end(), having.begin(), having.end());
+  }
+  std::ranges::sort(rows);
+  rows.erase(std::ranges::unique(rows).begin(), rows.end());
+  return rows;
+}
+
 Result<std::vector<uint8_t>> FolderReader::word_fields(int64_t id, std::span<const std::string> terms) const {
   const std::lock_guard lock(state_->mutex);
   return state_->terms().fields_of(state_->database, id, terms).in("words of the catalog");
