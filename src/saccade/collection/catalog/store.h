@@ -93,6 +93,7 @@ inline constexpr std::string_view kFailureColumns = "path, code, reason, size, m
 inline constexpr std::string_view kFactsColumns =
     "id, taken, zone_minutes, camera, lens, latitude, longitude, rating, title, description, keywords, place, caption, "
     "look, grain, facts_read";
+// Leaves out a time and a FactsRead that no program writes, whatever the catalog has.
 ItemFacts read_facts(const Statement& statement);
 // Binds all of them.
 void bind_facts(Statement& statement, int64_t id, const ItemFacts& facts);
@@ -113,9 +114,10 @@ Status fill_catalog(Database& database, std::span<const WholeItem> items);
 Filter under(std::string_view path);
 
 int64_t now_seconds();
-// "2026-01-31T12:00:00", of PictureFacts::taken
+// "2026-01-31T12:00:00", of PictureFacts::taken. Times before the year 0 or after the year 9999 are the first or the last
+// second of these years.
 std::string local_text(int64_t taken);
-// "2026-01-31T12:00:00Z"
+// "2026-01-31T12:00:00Z", likewise
 std::string utc_text(int64_t seconds);
 
 }  // namespace saccade::store
