@@ -512,6 +512,21 @@ TEST_F(CollectionTest, VerifyFindsFactsThatCannotBe) {
   EXPECT_THAT(test::faults(folder_), HasSubstr("facts: of 1 images that are not there"));
 }
 
+// A filter scans ranges of ids.
+TEST_F(CollectionTest, IdsThatNoProgramGivesAreNotRead) {
+  make();
+  for (const char* id : {"9223372036854775807", "1152921504606846977", "0", "-2"}) {
+    damage(fmt::format("UPDATE items SET id = {} WHERE row = 1", id));
+    EXPECT_THAT(open_error(),
+                HasSubstr(fmt::format("catalog: an item has id {}, expected 1 to 1152921504606846976", id)));
+    EXPECT_THAT(test::faults(folder_), HasSubstr(fmt::format("item {0}: id {0}, expected 1 to", id)));
+  }
+  damage("UPDATE items SET id = 1152921504606846976 WHERE row = 1");
+  const auto collection = CollectionReader::open(folder_);
+  ASSERT_OK(collection);
+  EXPECT_THAT(collection->allowed(parse_filter("size >= 1").value()).value(), ElementsAre(1, 1, 1));
+}
+
 TEST_F(CollectionTest, VerifyFindsWhatIsBroken) {
   make();
   damage("UPDATE items SET row = 17 WHERE id = 2");

@@ -145,6 +145,9 @@ class Verifier {
         const int64_t id = statement.integer(0);
         const int64_t row = statement.integer(1);
         const std::string subject = fmt::format("item {}", id);
+        if (id < 1 || id > store::kMostId) {
+          problem(subject, fmt::format("id {}, expected 1 to {}", id, store::kMostId), true);
+        }
         if (row < 0 || row >= meta.rows) {
           problem(subject, fmt::format("row {}, but there are {} rows", row, meta.rows), true);
           continue;

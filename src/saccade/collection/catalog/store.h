@@ -36,6 +36,10 @@ inline constexpr std::string_view kLockName = "lock";
 // may delete one.
 inline constexpr int kSnapshotTries = 5;
 
+// Largest id of an item that is read. Ids count up from 1, or from those of a Weaviate class, which are below 2^53. Scans
+// divide the range of ids, and so need room above it.
+inline constexpr int64_t kMostId = int64_t{1} << 60;
+
 // Returns the folder that `folder` leads to now. A link on the way may be switched to another collection at any time, and
 // what was opened before belongs to the first.
 std::filesystem::path files_of(const std::filesystem::path& folder);

@@ -167,6 +167,11 @@ Result<Snapshot> read_snapshot(Database& database, const std::filesystem::path& 
     return fail(ErrorCode::kBadData, "catalog: item {} has row {}, but there are {} rows", end.integer(0),
                 row, snapshot.meta.rows);
   }
+  for (const std::string_view sql : {"SELECT min(id) FROM items", "SELECT max(id) FROM items"}) {
+    SACCADE_ASSIGN(const int64_t id, database.integer(sql).in("catalog"));
+    if (id >= 1 && id <= store::kMostId) continue;
+    return fail(ErrorCode::kBadData, "catalog: an item has id {}, expected 1 to {}", id, store::kMostId);
+  }
   snapshot.others = others_alike(folder, info, snapshot.meta);
   std::atomic<int64_t> items = 0;
   SACCADE_TRY(store::scan_parts(database, snapshot.others, snapshot.meta.rows,
