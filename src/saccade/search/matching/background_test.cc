@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -234,9 +235,9 @@ TEST_F(BackgroundTest, ACutLeavesOutWhatIsNotLikelyEnough) {
     if (hit.likelihood->right >= middle) likely.push_back(hit.item.id);
   }
   // All that pass are counted, and the best k of them shown.
-  for (const int64_t k : {2, 600}) {
+  for (const int64_t k : {int64_t{2}, int64_t{600}, std::numeric_limits<int64_t>::max()}) {
     const auto cut = ask("thing7", middle, Order::kScore, k);
-    ASSERT_TRUE(cut.has_value());
+    ASSERT_TRUE(cut.has_value()) << cut.error().message;
     const auto shown = std::min<size_t>(static_cast<size_t>(k), likely.size());
     ASSERT_EQ(cut->hits.size(), shown);
     for (size_t i = 0; i < shown; ++i) {
