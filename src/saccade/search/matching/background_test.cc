@@ -435,6 +435,24 @@ TEST_F(BackgroundTest, WhatIsReadIsWhatWasWritten) {
   EXPECT_EQ(measured->text.surroundings.mean_query, read_again->text.surroundings.mean_query);
 }
 
+TEST_F(BackgroundTest, ASampleOfOtherColumnsIsAnErrorWithoutAMeanToo) {
+  add(300);
+  ASSERT_TRUE(refresh());
+  Result<Background> background = read_background(open());
+  ASSERT_TRUE(background.has_value()) << background.error().message;
+  background->text.surroundings.mean_query.clear();
+  background->text.model.tells = false;
+  background->text.model.best.clear();
+  ASSERT_TRUE(write_background(open().files(), *background).has_value());
+  EXPECT_TRUE(read_background(open()).has_value());
+  background->text.surroundings.sample = Matrix<float>(1, 100'000);
+  ASSERT_TRUE(write_background(open().files(), *background).has_value());
+  const auto read_again = read_background(open());
+  ASSERT_FALSE(read_again.has_value());
+  EXPECT_EQ(read_again.error().code, ErrorCode::kBadData);
+  EXPECT_THAT(read_again.error().message, HasSubstr("text: 100000 columns, the collection has"));
+}
+
 TEST_F(BackgroundTest, ADamagedFileIsAnErrorAndMeasuredAnew) {
   add(300);
   ASSERT_TRUE(refresh());
