@@ -61,7 +61,7 @@ std::string clean_text(std::string_view text, size_t most) {
 }  // namespace
 
 bool is_plausible_time(int64_t taken) {
-  // What cameras without a clock write (1970, 2000-01-01) is a date like others.
+  // Dates of cameras without a clock (1970, 2000-01-01) are plausible too.
   constexpr int64_t kFirst = -4'544'208'000;  // 1826-01-01
   constexpr int64_t kLast = 7'258'118'400;    // 2200-01-01
   return taken >= kFirst && taken < kLast;
