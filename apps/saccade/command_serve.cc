@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -175,7 +176,7 @@ std::jthread follow_keys(const serve::Keys& keys, Messages& messages) {
   ::sigaction(SIGHUP, &hang_up, nullptr);
   return std::jthread([keys, &messages](const std::stop_token& stop) {
     std::string told;  // what is wrong with the file, told once
-    while (stoppable_wait(std::chrono::milliseconds(500), stop)) {
+    const auto look = [&] {
       const bool asked = keys_asked_again != 0;
       keys_asked_again = 0;
       const auto followed = keys.follow(asked);
@@ -186,6 +187,12 @@ std::jthread follow_keys(const serve::Keys& keys, Messages& messages) {
         messages.info("the key file was read again");
       }
       told = wrong;
+    };
+    while (stoppable_wait(std::chrono::milliseconds(500), stop)) {
+      try {
+        look();
+      } catch (const std::exception&) {  // no memory: in half a second there may be
+      }
     }
   });
 }

@@ -126,6 +126,9 @@ Result<std::vector<uint8_t>> CollectionReader::allowed(const Filter& filter) con
 Result<WordMatches> CollectionReader::match_words(std::span<const std::string> terms) const {
   return rows_->match_words(terms);
 }
+Result<std::vector<int64_t>> CollectionReader::rows_with_words(std::span<const std::string> terms) const {
+  return rows_->rows_with_words(terms);
+}
 Result<std::vector<uint8_t>> CollectionReader::word_fields(int64_t id,
                                                            std::span<const std::string> terms) const {
   return rows_->word_fields(id, terms);

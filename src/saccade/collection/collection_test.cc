@@ -1,5 +1,6 @@
 #include <atomic>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -13,6 +14,7 @@
 #include "saccade/collection/choose_collection.h"
 #include "saccade/collection/collection_reader.h"
 #include "saccade/collection/collection_writer.h"
+#include "saccade/collection/exchange.h"
 #include "saccade/collection/picture.h"
 #include "saccade/collection/test_support.h"
 #include "saccade/core/test_environment.h"
@@ -456,6 +458,34 @@ TEST_F(CollectionTest, RefusesNewerForeignAndMixedFiles) {
   EXPECT_THAT(open_error(), HasSubstr("a database of another program"));
 }
 
+// Another program may have changed the catalog: an answer says these times, and an export these words.
+TEST_F(CollectionTest, TimesAndWordsOfNoMeaningAreNotRead) {
+  make();
+  const auto items = test::all_items(CollectionReader::open(folder_).value());
+  {
+    auto writer = CollectionWriter::open(folder_);
+    CollectionChange change;
+    ItemFacts facts;
+    facts.read = FactsRead::kEverything;
+    facts.picture.camera = "Canon";
+    facts.picture.taken = 1'700'000'000;
+    change.facts.emplace_back(items[0].id, facts);
+    ASSERT_OK(writer->commit(change));
+  }
+  for (const char* taken : {"9000000000000000000", "-9223372036854775808", "7258118400"}) {
+    damage(fmt::format("UPDATE facts SET taken = {}, facts_read = 99", taken));
+    const auto collection = CollectionReader::open(folder_);
+    const auto facts = collection->facts(items[0].id);
+    ASSERT_OK(facts);
+    EXPECT_EQ(facts->picture.taken, std::nullopt) << taken;
+    EXPECT_EQ(facts->picture.camera, "Canon");
+    EXPECT_EQ(facts->read, FactsRead::kNothing);
+    EXPECT_TRUE(export_collection(*collection, temporary_.path() / taken));
+  }
+  EXPECT_EQ(store::utc_text(std::numeric_limits<int64_t>::max()), "9999-12-31T23:59:59Z");
+  EXPECT_EQ(store::local_text(std::numeric_limits<int64_t>::min()), "0000-01-01T00:00:00");
+}
+
 TEST_F(CollectionTest, VerifyFindsFactsThatCannotBe) {
   make();
   const auto items = test::all_items(CollectionReader::open(folder_).value());
@@ -470,16 +500,31 @@ TEST_F(CollectionTest, VerifyFindsFactsThatCannotBe) {
   }
   EXPECT_EQ(test::faults(folder_), "");
   for (const char* harm : {"rating = 17", "latitude = 200, longitude = 1", "facts_read = 9", "grain = 7",
-                           "camera = 'two\nlines'"}) {
+                           "camera = 'two\nlines'", "taken = 9000000000000000000"}) {
     damage(fmt::format("UPDATE facts SET {}", harm));
     EXPECT_THAT(test::faults(folder_), HasSubstr("what is kept of its file cannot be true")) << harm;
     damage(
         "UPDATE facts SET rating = NULL, latitude = NULL, longitude = NULL, facts_read = 2, grain = 0, "
-        "camera = ''");
+        "camera = '', taken = NULL");
     EXPECT_EQ(test::faults(folder_), "");
   }
   damage("UPDATE facts SET id = 1000");
   EXPECT_THAT(test::faults(folder_), HasSubstr("facts: of 1 images that are not there"));
+}
+
+// A filter scans ranges of ids.
+TEST_F(CollectionTest, IdsThatNoProgramGivesAreNotRead) {
+  make();
+  for (const char* id : {"9223372036854775807", "1152921504606846977", "0", "-2"}) {
+    damage(fmt::format("UPDATE items SET id = {} WHERE row = 1", id));
+    EXPECT_THAT(open_error(),
+                HasSubstr(fmt::format("catalog: an item has id {}, expected 1 to 1152921504606846976", id)));
+    EXPECT_THAT(test::faults(folder_), HasSubstr(fmt::format("item {0}: id {0}, expected 1 to", id)));
+  }
+  damage("UPDATE items SET id = 1152921504606846976 WHERE row = 1");
+  const auto collection = CollectionReader::open(folder_);
+  ASSERT_OK(collection);
+  EXPECT_THAT(collection->allowed(parse_filter("size >= 1").value()).value(), ElementsAre(1, 1, 1));
 }
 
 TEST_F(CollectionTest, VerifyFindsWhatIsBroken) {

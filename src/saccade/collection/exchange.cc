@@ -4,8 +4,10 @@
 #include <charconv>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -294,10 +296,11 @@ class ImportReader {
         pool_(pool),
         thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
-  // Returns the next block; `nullopt` at the end.
+  // Returns the next block; `nullopt` at the end. Rethrows an exception of the thread, such as that memory has run out.
   Result<std::optional<ImportBlock>> next() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !blocks_.empty(); });
+    changed_.wait(lock, [&] { return !blocks_.empty() || thrown_; });
+    if (blocks_.empty()) std::rethrow_exception(thrown_);
     auto block = std::move(blocks_.front());
     // The last one stays: it is the end, or an error.
     if (block && *block) blocks_.pop_front();
@@ -308,8 +311,19 @@ class ImportReader {
  private:
   // Files are slow to read: few at a time keep the progress moving. Rows of which all is known are fast.
   static constexpr int64_t kLines = 512;
+  static constexpr std::streamsize kLongestLine = std::streamsize{16} << 20;
 
   void run(const std::stop_token& stop) {
+    try {
+      read_all(stop);
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      thrown_ = std::current_exception();
+      changed_.notify_all();
+    }
+  }
+
+  void read_all(const std::stop_token& stop) {
     for (bool more = true; more;) {
       auto block = read();
       more = block && *block;
@@ -320,11 +334,24 @@ class ImportReader {
     }
   }
 
+  // Returns the next line without its end; `nullopt` at the end of the file.
+  Result<std::optional<std::string>> read_next_line() {
+    lines_.getline(line_.get(), kLongestLine + 1);
+    const std::streamsize got = lines_.gcount();
+    if (got == 0) return std::optional<std::string>();
+    if (lines_.fail())
+      return fail(ErrorCode::kLimit, "{} has a line of more than {} bytes", kItemsName, kLongestLine);
+    return std::optional(std::string(line_.get(), static_cast<size_t>(lines_.eof() ? got : got - 1)));
+  }
+
   Result<std::optional<ImportBlock>> read() {
     ImportBlock block{.first = number_, .puts = {}};
     std::vector<std::string> lines;
-    for (std::string line; std::ssize(lines) < kLines && std::getline(lines_, line);)
-      lines.push_back(std::move(line));
+    while (std::ssize(lines) < kLines) {
+      SACCADE_ASSIGN(std::optional<std::string> line, read_next_line());
+      if (!line) break;
+      lines.push_back(*std::move(line));
+    }
     const int64_t count = std::ssize(lines);
     if (number_ + count > rows_.rows()) {
       return fail(ErrorCode::kBadData, "{} has more lines than {} has rows ({})", kItemsName, kRowsName,
@@ -369,9 +396,12 @@ class ImportReader {
   const size_t blocks_ahead_;
   ThreadPool& pool_;
   int64_t number_ = 0;  // of the next line
+  // Memory for a line: touched as far as the longest one reaches.
+  const std::unique_ptr<char[]> line_ = std::make_unique_for_overwrite<char[]>(kLongestLine + 1);
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<Result<std::optional<ImportBlock>>> blocks_;
+  std::exception_ptr thrown_;
   std::jthread thread_;  // last: it uses all of these
 };
 

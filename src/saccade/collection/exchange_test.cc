@@ -258,6 +258,18 @@ TEST_F(Exchange, RowsOfOthersNeedNoMoreThanPaths) {
   test::write_text(folder / "items.jsonl", "{\"path\": \"a.png\"}\n");
   EXPECT_THAT(import_rows(*writer, folder, {}, pool_).error().message,
               HasSubstr("has 1 lines, rows.npy 4 rows"));
+  // Without an end of its last line, with an empty one, and without any end.
+  test::write_text(folder / "items.jsonl",
+                   "{\"path\": \"a.png\"}\n\n{\"path\": \"b.png\"}\n{\"path\": \"a.png\"}");
+  const auto again = import_rows(*writer, folder, {}, pool_);
+  ASSERT_OK(again);
+  EXPECT_EQ(again->same, 1);
+  EXPECT_EQ(again->failed.size(), 3U);
+  test::write_text(folder / "items.jsonl", std::string((size_t{16} << 20) + 1, 'a'));
+  const auto endless = import_rows(*writer, folder, {}, pool_);
+  ASSERT_FALSE(endless);
+  EXPECT_EQ(endless.error().code, ErrorCode::kLimit);
+  EXPECT_THAT(endless.error().message, HasSubstr("items.jsonl has a line of more than 16777216 bytes"));
 }
 
 // Imported metadata is kept beside the file's own, and impossible values are dropped.

@@ -18,13 +18,14 @@ Result<std::vector<PlaceByDate>> newest_first(const CollectionReader& collection
   std::vector<std::tuple<int64_t, std::string, PlaceByDate>> dated;
   SACCADE_TRY(collection.for_each_item([&](const Item& item) -> Status {
     const auto known = taken.find(item.id);
-    dated.emplace_back(-(known == taken.end() ? item.mtime_ns : known->second), item.hash,
+    dated.emplace_back(known == taken.end() ? item.mtime_ns : known->second, item.hash,
                        PlaceByDate{item.id, item.row});
     return {};
   }));
   std::ranges::sort(dated, [](const auto& a, const auto& b) {
-    return std::tie(std::get<0>(a), std::get<1>(a), std::get<2>(a).id) <
-           std::tie(std::get<0>(b), std::get<1>(b), std::get<2>(b).id);
+    // Dates are not negated, as the least one has no opposite.
+    return std::tie(std::get<0>(b), std::get<1>(a), std::get<2>(a).id) <
+           std::tie(std::get<0>(a), std::get<1>(b), std::get<2>(b).id);
   });
   std::vector<PlaceByDate> order;
   order.reserve(dated.size());

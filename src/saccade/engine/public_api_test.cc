@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -683,6 +684,10 @@ TEST(TopK, IsExactOverYourOwnMatrix) {
   const auto filtered = saccade::top_k(queries.view(), rows.view(), 1, {.allowed = allowed});
   EXPECT_EQ(filtered->rows(0, 0), 2);
   EXPECT_EQ(saccade::top_k(queries.view(), rows.view(), 0).error().code, saccade::ErrorCode::kUsage);
+  const int64_t too_many = std::numeric_limits<int64_t>::max() / 2 + 1;  // times 4 is 0 in 64 bits
+  EXPECT_EQ(
+      saccade::top_k(saccade::Matrix<float>(4, rows.columns()).view(), rows.view(), too_many).error().code,
+      saccade::ErrorCode::kUsage);
   std::stop_source stop;
   stop.request_stop();
   EXPECT_EQ(saccade::top_k(queries.view(), rows.view(), 1, {.stop = stop.get_token()}).error().code,

@@ -12,6 +12,9 @@
 namespace saccade {
 namespace {
 
+// Number of results, of which a matrix has the size.
+constexpr int64_t kMostResults = int64_t{1} << 48;
+
 // A copy with rows of length 1; rows of zeros stay.
 Matrix<float> normalized(MatrixView<const float> rows) {
   Matrix<float> copy(rows.rows(), rows.columns());
@@ -36,6 +39,10 @@ float dot(std::span<const float> a, std::span<const float> b) {
 Result<TopK> top_k(MatrixView<const float> queries, MatrixView<const float> rows, int64_t k,
                    const TopKOptions& options) {
   if (k < 1) return fail(ErrorCode::kUsage, "k is {}, expected 1 or more", k);
+  const int64_t most = kMostResults / std::max<int64_t>(1, queries.rows());
+  if (k > most) {
+    return fail(ErrorCode::kUsage, "k is {}, expected {} or less for {} queries", k, most, queries.rows());
+  }
   if (options.threads < 0) return fail(ErrorCode::kUsage, "{} threads, expected 0 or more", options.threads);
   Matrix<float> unit_queries;
   Matrix<float> unit_rows;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <system_error>
@@ -45,10 +46,19 @@ class TextRun {
       std::vector<std::jthread> threads;
       const auto wanted = static_cast<size_t>(std::max(1, engine_.calls_at_once()));
       for (size_t i = 1; i < std::min(wanted, texts_.size()); ++i) {
-        threads.emplace_back([this] { work_along(); });
+        threads.emplace_back([this] {
+          try {
+            work_along();
+          } catch (...) {
+            const std::lock_guard lock(mutex_);
+            thrown_ = std::current_exception();
+            next_ = texts_.size();
+          }
+        });
       }
       work_along();
     }
+    if (thrown_) std::rethrow_exception(thrown_);
     if (stop_.stop_requested()) return fail(ErrorCode::kCancelled, "stopped");
     if (failure_) return fail(*failure_);
     return std::move(pictures_);
@@ -116,6 +126,7 @@ class TextRun {
   std::vector<TextPicture> pictures_;
   int64_t done_ = 0;
   std::optional<Error> failure_;
+  std::exception_ptr thrown_;  // such as that memory has run out
 };
 
 }  // namespace

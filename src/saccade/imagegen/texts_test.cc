@@ -2,6 +2,11 @@
 // only.
 #include "saccade/imagegen/texts.h"
 
+#include <atomic>
+#include <chrono>
+#include <new>
+#include <thread>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -58,6 +63,39 @@ TEST(TextPictures, AskedForOnceAndKept) {
   EXPECT_EQ(generate_text_pictures(texts, **engine, options, {}, stop.get_token()).error().code,
             ErrorCode::kCancelled);
   EXPECT_TRUE(generate_text_pictures({}, **engine, options, {}, {})->empty());
+}
+
+// An engine whose memory runs out on every thread but the first.
+class ShortOfMemory : public PictureEngine {
+ public:
+  [[nodiscard]] Json settings() const override { return {{"name", "none"}}; }
+  [[nodiscard]] int calls_at_once() const override { return 3; }
+  [[nodiscard]] int vector_side() const override { return 16; }
+  [[nodiscard]] Image reference(const ImageView& /*picture*/) const override { return {}; }
+  [[nodiscard]] std::vector<Result<std::string>> make(std::span<const PictureRequest> /*requests*/,
+                                                      const std::stop_token& /*stop*/) override {
+    if (std::this_thread::get_id() != caller_) {
+      threw_ = true;
+      throw std::bad_alloc();
+    }
+    for (int i = 0; i < 1000 && !threw_; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::vector<Result<std::string>> made;
+    made.emplace_back(fail(ErrorCode::kIo, "nothing is made"));
+    return made;
+  }
+
+ private:
+  const std::thread::id caller_ = std::this_thread::get_id();
+  std::atomic<bool> threw_ = false;
+};
+
+TEST(TextPictures, WhatIsThrownOnOneOfTheThreadsComesToTheCaller) {
+  const test::TestFolder folder;
+  ShortOfMemory engine;
+  TextPicturesOptions options;
+  options.folder = folder / "page-pictures";
+  const std::vector<std::string> texts = {"a bell", "a star", "a moon", "a sun"};
+  EXPECT_THROW((void)generate_text_pictures(texts, engine, options, {}, {}), std::bad_alloc);
 }
 
 }  // namespace

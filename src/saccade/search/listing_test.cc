@@ -1,6 +1,7 @@
 #include "saccade/search/listing.h"
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,16 @@ TEST_F(Listing, ImagesAreListedByTheDateTheyWereTakenElseByTheFiles) {
   EXPECT_TRUE(json["hits"][0]["score"].is_null());
   EXPECT_EQ(json["hits"][1]["dated_by"], "taken");
   EXPECT_EQ(json["query"]["order"], "date");
+}
+
+TEST_F(Listing, TheOldestDateThereIsComesLast) {
+  auto writer = CollectionWriter::open(folder_ / "c");
+  ASSERT_OK(writer);
+  CollectionChange change;
+  change.puts.push_back(test::put_of("/first.jpg", 7));
+  change.puts.back().item.mtime_ns = std::numeric_limits<int64_t>::min();
+  ASSERT_OK(writer->commit(change));
+  EXPECT_EQ(paths(list_newest(open(), {}).value()).back(), "/first.jpg");
 }
 
 TEST_F(Listing, TheFilterDecidesWhichAndKHowMany) {

@@ -364,8 +364,8 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
   std::map<int64_t, HitLikelihood> likelihoods;
   if (by != nullptr && query.min_probability) {
     // One more than are looked at, so that `complete` can be seen; further where that many score alike.
-    for (int64_t count = std::max(query.k, kCutDepth) + 1; candidates.best.empty() && !candidates.complete;
-         count *= 4) {
+    for (int64_t count = std::min(std::max(query.k, kCutDepth), answer.searched) + 1;
+         candidates.best.empty() && !candidates.complete; count *= 4) {
       SACCADE_ASSIGN(candidates, find_candidates(collection, row, std::min(count, answer.searched + 1), rows,
                                                  pool, finder));
     }

@@ -94,7 +94,13 @@ TEST_F(Models, OneThatIsRetiredIsUnloadedAndComesBackWhenItIsAdded) {
   EXPECT_EQ(models.bytes(), b->bytes);
   EXPECT_EQ(add(models, "a"), a);
   EXPECT_THAT(models.all(), testing::ElementsAre(a, b));
-  EXPECT_TRUE(a->encoder());
+  held = a->encoder();
+  ASSERT_TRUE(held) << held.error().message;
+  models.retire(*a);  // by a collection that leaves it, while another one is about to use it
+  models.restore(*a);
+  EXPECT_THAT(models.all(), testing::ElementsAre(a, b));
+  held->reset();
+  EXPECT_TRUE(models.use_of(*a).loaded) << "the next request loads nothing";
 }
 
 TEST_F(Models, TheLeastRecentlyUsedGoesAndComesBack) {

@@ -225,12 +225,13 @@ Status ServedCollection::take_other(const CollectionInfo& info, const std::strin
   }
   refused_.clear();
   state_ = state;
-  const ServedModel& model = *(*fresh)->model;
+  ServedModel& model = *(*fresh)->model;
   std::shared_ptr<const ServedEngine> old = *std::move(fresh);
   {
     const std::lock_guard lock(mutex_);
     engine_.swap(old);
   }
+  ties_.taken(model);
   if (old->model != &model) left_ = old->model;
   if (note_)
     note_({fmt::format("collection {}: another one is there, of {}; it is served now", name_, model.name),
@@ -246,7 +247,12 @@ ModelTies Served::ties() {
     encoder.precision = info.settings.precision;
     return models_.add(checkpoint, encoder, options_.note);
   };
+  ties.taken = [this](ServedModel& model) {
+    const std::lock_guard lock(tying_);
+    models_.restore(model);
+  };
   ties.left = [this](ServedModel& model) {
+    const std::lock_guard lock(tying_);
     const auto uses = [&](const auto& collection) { return collection->engine()->model == &model; };
     if (std::ranges::any_of(collections_, uses) || std::ranges::find(named_, &model) != named_.end()) return;
     models_.retire(model);

@@ -44,6 +44,8 @@ struct ServedEngine {
 struct ModelTies {
   // Returns the model of a collection's checkpoint, in its precision; loaded if it was not.
   std::function<Result<ServedModel*>(const CollectionInfo&)> find;
+  // Told of a model that was found, once the collection uses it: another collection may have left it since.
+  std::function<void(ServedModel&)> taken;
   // Told of the model that the collection used before, once requests have had time to end.
   std::function<void(ServedModel&)> left;
 };
@@ -158,6 +160,7 @@ class Served {
 
   const ServedOptions options_;
   ServedModels models_;
+  std::mutex tying_;                       // between a look at who uses a model and what follows from it
   std::vector<const ServedModel*> named_;  // by ServedOptions::checkpoints
   std::vector<std::unique_ptr<ServedCollection>> collections_;
   std::jthread follower_;

@@ -124,6 +124,12 @@ void ServedModels::retire(ServedModel& model) {
   goes = std::move(model.encoder_);
 }
 
+void ServedModels::restore(ServedModel& model) {
+  const std::lock_guard lock(mutex_);
+  model.retired_ = false;
+  if (!model.encoder_) model.encoder_ = model.last_.lock();
+}
+
 Result<std::shared_ptr<SharedEncoder>> ServedModels::encoder_of(ServedModel& model) {
   const auto loaded = [&] {
     const std::lock_guard lock(mutex_);

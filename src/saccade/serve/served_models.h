@@ -86,6 +86,9 @@ class ServedModels {
   [[nodiscard]] std::vector<ServedModel*> all() const;
   // Unloads a model, and does not list it any more until it is added again. Whoever holds its encoder keeps it. Thread-safe.
   void retire(ServedModel& model);
+  // Lists a model again that was retired while somebody was about to use it, and keeps its encoder if that is still in
+  // memory. Thread-safe.
+  void restore(ServedModel& model);
 
   // Thread-safe.
   struct Use {

@@ -152,8 +152,8 @@ struct Rule {
   bool (*meets)(const Facts&);
 };
 
-int64_t pixels(const Facts& picture) {
-  return picture.width * picture.height;
+double pixels(const Facts& picture) {  // whole numbers may overflow: another program may have made the item
+  return static_cast<double>(picture.width) * static_cast<double>(picture.height);
 }
 double aspect(const Facts& picture) {
   return static_cast<double>(picture.width) / static_cast<double>(picture.height);

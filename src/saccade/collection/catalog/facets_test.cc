@@ -111,6 +111,21 @@ TEST_F(Facets, EachValuesFilterLeavesAsManyPicturesAsItSays) {
   EXPECT_EQ((*facets)[2].values.back().name, "1969");
 }
 
+TEST_F(Facets, SizesOfNoRealImageAreLarge) {
+  put("/all/a.jpg", int64_t{1} << 62, int64_t{1} << 62, "jpeg", 0);
+  put("/all/b.jpg", 10, 10, "jpeg", 0);
+  const CollectionReader collection = open();
+  const auto facets = collection_facets(collection, "");
+  ASSERT_OK(facets);
+  const auto size = std::ranges::find(*facets, "size", &Facet::name);
+  ASSERT_NE(size, facets->end());
+  for (const FacetValue& value : size->values) {
+    const auto allowed = collection.allowed(parse_filter(value.filter).value());
+    ASSERT_OK(allowed);
+    EXPECT_EQ(std::ranges::count(*allowed, 1), value.items) << value.name;
+  }
+}
+
 TEST_F(Facets, AreOfWhatAFilterLeaves) {
   put("/a/b/one.png", 10, 10, "png", 0);
   put("/a/b/c/two.png", 10, 10, "png", kDay);

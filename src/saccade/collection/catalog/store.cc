@@ -421,7 +421,7 @@ RowLayout late_layout(const CollectionInfo& info) {
 ItemFacts read_facts(const Statement& statement) {
   ItemFacts facts;
   PictureFacts& picture = facts.picture;
-  if (!statement.is_null(1)) picture.taken = statement.integer(1);
+  if (!statement.is_null(1) && is_plausible_time(statement.integer(1))) picture.taken = statement.integer(1);
   if (!statement.is_null(2)) picture.zone_minutes = static_cast<int>(statement.integer(2));
   picture.camera = statement.text(3);
   picture.lens = statement.text(4);
@@ -440,7 +440,9 @@ ItemFacts read_facts(const Statement& statement) {
   facts.caption = statement.text(12);
   facts.look = static_cast<uint64_t>(statement.integer(13));
   facts.grain = statement.real(14);
-  facts.read = static_cast<FactsRead>(statement.integer(15));
+  const auto read = static_cast<FactsRead>(statement.integer(15));
+  if (std::ranges::find(enum_names(read), read, &EnumName<FactsRead>::value) != enum_names(read).end())
+    facts.read = read;
   return facts;
 }
 
@@ -551,11 +553,14 @@ int64_t now_seconds() {
 }
 
 std::string local_text(int64_t taken) {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}", fmt::gmtime(static_cast<std::time_t>(taken)));
+  constexpr std::time_t kFirst = -62'167'219'200;  // 0000-01-01
+  constexpr std::time_t kLast = 253'402'300'799;   // 9999-12-31T23:59:59
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}",
+                     fmt::gmtime(std::clamp(static_cast<std::time_t>(taken), kFirst, kLast)));
 }
 
 std::string utc_text(int64_t seconds) {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(seconds)));
+  return local_text(seconds) + "Z";
 }
 
 }  // namespace saccade::store

@@ -36,6 +36,10 @@ inline constexpr std::string_view kLockName = "lock";
 // may delete one.
 inline constexpr int kSnapshotTries = 5;
 
+// Largest id of an item that is read. Ids count up from 1, or from those of a Weaviate class, which are below 2^53. Scans
+// divide the range of ids, and so need room above it.
+inline constexpr int64_t kMostId = int64_t{1} << 60;
+
 // Returns the folder that `folder` leads to now. A link on the way may be switched to another collection at any time, and
 // what was opened before belongs to the first.
 std::filesystem::path files_of(const std::filesystem::path& folder);
@@ -89,6 +93,7 @@ inline constexpr std::string_view kFailureColumns = "path, code, reason, size, m
 inline constexpr std::string_view kFactsColumns =
     "id, taken, zone_minutes, camera, lens, latitude, longitude, rating, title, description, keywords, place, caption, "
     "look, grain, facts_read";
+// Leaves out a time and a FactsRead that no program writes, whatever the catalog has.
 ItemFacts read_facts(const Statement& statement);
 // Binds all of them.
 void bind_facts(Statement& statement, int64_t id, const ItemFacts& facts);
@@ -109,9 +114,10 @@ Status fill_catalog(Database& database, std::span<const WholeItem> items);
 Filter under(std::string_view path);
 
 int64_t now_seconds();
-// "2026-01-31T12:00:00", of PictureFacts::taken
+// "2026-01-31T12:00:00", of PictureFacts::taken. Times before the year 0 or after the year 9999 are the first or the last
+// second of these years.
 std::string local_text(int64_t taken);
-// "2026-01-31T12:00:00Z"
+// "2026-01-31T12:00:00Z", likewise
 std::string utc_text(int64_t seconds);
 
 }  // namespace saccade::store

@@ -167,6 +167,11 @@ Result<Snapshot> read_snapshot(Database& database, const std::filesystem::path& 
     return fail(ErrorCode::kBadData, "catalog: item {} has row {}, but there are {} rows", end.integer(0),
                 row, snapshot.meta.rows);
   }
+  for (const std::string_view sql : {"SELECT min(id) FROM items", "SELECT max(id) FROM items"}) {
+    SACCADE_ASSIGN(const int64_t id, database.integer(sql).in("catalog"));
+    if (id >= 1 && id <= store::kMostId) continue;
+    return fail(ErrorCode::kBadData, "catalog: an item has id {}, expected 1 to {}", id, store::kMostId);
+  }
   snapshot.others = others_alike(folder, info, snapshot.meta);
   std::atomic<int64_t> items = 0;
   SACCADE_TRY(store::scan_parts(database, snapshot.others, snapshot.meta.rows,
@@ -458,6 +463,22 @@ Result<WordMatches> FolderReader::match_words(std::span<const std::string> terms
     }
   }
   return store::weigh_words(terms, found, state_->snapshot.ids);
+}
+
+Result<std::vector<int64_t>> FolderReader::rows_with_words(std::span<const std::string> terms) const {
+  const std::lock_guard lock(state_->mutex);
+  std::vector<int64_t> rows;
+  if (state_->snapshot.version < store::kWordsSince) return rows;
+  for (const std::string& term : terms) {
+    SACCADE_ASSIGN(const std::vector<int64_t> having,
+                   state_->terms()
+                       .all_rows_of(state_->database, state_->snapshot.others, term)
+                       .in("words of the catalog"));
+    rows.insert(rows.end(), having.begin(), having.end());
+  }
+  std::ranges::sort(rows);
+  rows.erase(std::ranges::unique(rows).begin(), rows.end());
+  return rows;
 }
 
 Result<std::vector<uint8_t>> FolderReader::word_fields(int64_t id, std::span<const std::string> terms) const {

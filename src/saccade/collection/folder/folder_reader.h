@@ -76,6 +76,7 @@ class FolderReader final : public ItemStore {
   [[nodiscard]] Result<std::vector<RemovedPicture>> removed() const override;
   [[nodiscard]] Result<std::vector<uint8_t>> allowed(const Filter& filter) const;
   [[nodiscard]] Result<WordMatches> match_words(std::span<const std::string> terms) const;
+  [[nodiscard]] Result<std::vector<int64_t>> rows_with_words(std::span<const std::string> terms) const;
   [[nodiscard]] Result<std::vector<uint8_t>> word_fields(int64_t id,
                                                          std::span<const std::string> terms) const;
   [[nodiscard]] Result<std::string> why_empty(const Filter& filter) const override;

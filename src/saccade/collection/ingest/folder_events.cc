@@ -58,6 +58,12 @@ bool FolderEvents::add(const std::string& top) {
   return true;
 }
 
+bool FolderEvents::is_of(int watch, const std::string& folder) {
+  const int there = ::inotify_add_watch(events_.get(), folder.c_str(), kWatched);
+  if (there >= 0) folders_[there] = folder;
+  return there == watch;
+}
+
 void FolderEvents::take(const inotify_event& event, const char* name, FolderChanges& changes) {
   if ((event.mask & IN_Q_OVERFLOW) != 0) {
     changes.overflow = true;
@@ -66,12 +72,22 @@ void FolderEvents::take(const inotify_event& event, const char* name, FolderChan
   const auto found = folders_.find(event.wd);
   if (found == folders_.end()) return;
   const std::string folder = found->second;
-  if ((event.mask & (IN_DELETE_SELF | IN_UNMOUNT | IN_MOVE_SELF)) != 0) {
+  if ((event.mask & IN_MOVE_SELF) != 0) {
+    // The event of its new name, if that is watched, came first, and gave the new names to this watch and to those below.
+    // Otherwise they have the old names and are removed.
+    if (is_of(event.wd, folder)) return;
     changes.gone.insert(folder);
-    // A moved folder is watched under its old name, so this watch is removed. A new one is made at its new
-    // location.
-    if ((event.mask & IN_MOVE_SELF) != 0) (void)::inotify_rm_watch(events_.get(), event.wd);
+    std::vector<std::pair<int, std::string>> below;
+    for (const auto& [watch, path] : folders_) {
+      if (path.starts_with(folder + "/")) below.emplace_back(watch, path);
+    }
+    (void)::inotify_rm_watch(events_.get(), event.wd);
+    for (const auto& [watch, path] : below) {
+      if (!is_of(watch, path)) (void)::inotify_rm_watch(events_.get(), watch);
+    }
+    return;
   }
+  if ((event.mask & (IN_DELETE_SELF | IN_UNMOUNT)) != 0) changes.gone.insert(folder);
   if ((event.mask & IN_IGNORED) != 0) {
     folders_.erase(found);
     return;

@@ -44,6 +44,8 @@ class FolderEvents {
   FolderEvents(Descriptor events, int64_t most, bool hidden, std::string except)
       : events_(std::move(events)), most_(most), hidden_(hidden), except_(std::move(except)) {}
   bool add_one(const std::string& folder);
+  // Returns true if the watch is of the folder that has this name now. Another one that has it is watched from then on.
+  bool is_of(int watch, const std::string& folder);
   void take(const inotify_event& event, const char* name, FolderChanges& changes);
 
   Descriptor events_;

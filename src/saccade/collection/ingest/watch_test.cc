@@ -139,6 +139,9 @@ TEST_F(WatchTest, FollowsWhatHappensToFilesAndFolders) {
   }));
   add("renamed/deep/third.png", 3);  // below a folder that has another name now
   ASSERT_TRUE(soon([&] { return paths().size() == 3; }));
+  const std::string beside = add("renamed/beside.png", 4);
+  ASSERT_TRUE(soon([&] { return paths().size() == 4; })) << "the renamed folder itself is watched";
+  fs::remove(beside);
   fs::remove_all(pictures_ / "renamed" / "deep");
   ASSERT_TRUE(
       soon([&] { return paths() == std::vector<std::string>{(pictures_ / "renamed/moved.png").string()}; }));
@@ -275,6 +278,41 @@ TEST_F(WatchTest, ErrorsAreTold) {
   };
   EXPECT_EQ(run(temporary_.path() / "none", pictures_).error().code, ErrorCode::kNotFound);
   EXPECT_EQ(run(folder_, temporary_.path() / "nowhere").error().code, ErrorCode::kNotFound);
+}
+
+TEST(FolderEvents, AFolderThatMovesIsWatchedUnderItsNewName) {
+  const test::TestFolder temporary;
+  const test::TestFolder elsewhere;
+  const fs::path before = temporary / "before";
+  const fs::path after = temporary / "after";
+  fs::create_directories(before / "deep");
+  auto events = FolderEvents::open(0, false, {});
+  ASSERT_OK(events);
+  EXPECT_TRUE(events->add(temporary.path().string()));
+  EXPECT_EQ(events->watches(), 3);
+  fs::rename(before, after);
+  FolderChanges changes;
+  ASSERT_OK(events->read(changes));
+  EXPECT_THAT(changes.gone, ElementsAre(before.string()));
+  EXPECT_THAT(changes.folders, ElementsAre(after.string()));
+  std::ofstream(after / "a.png").flush();
+  std::ofstream(after / "deep" / "a.png").flush();
+  changes = {};
+  ASSERT_OK(events->read(changes));
+  EXPECT_THAT(changes.files, ElementsAre((after / "a.png").string(), (after / "deep" / "a.png").string()));
+  EXPECT_EQ(events->watches(), 3);
+  // Another folder is at the old name when the move is read.
+  fs::rename(after, elsewhere / "after");
+  fs::create_directories(after);
+  changes = {};
+  ASSERT_OK(events->read(changes));
+  std::ofstream(elsewhere / "after" / "b.png").flush();
+  std::ofstream(elsewhere / "after" / "deep" / "b.png").flush();
+  std::ofstream(after / "c.png").flush();
+  changes = {};
+  ASSERT_OK(events->read(changes));
+  EXPECT_THAT(changes.files, ElementsAre((after / "c.png").string()));
+  EXPECT_EQ(events->watches(), 2);
 }
 
 TEST(FolderEvents, AreReadInBatchesAndOverflowIsSaid) {

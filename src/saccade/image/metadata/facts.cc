@@ -60,12 +60,15 @@ std::string clean_text(std::string_view text, size_t most) {
 
 }  // namespace
 
-PictureFacts plausible(PictureFacts facts) {
-  // The first photograph is of 1826; what cameras without a clock write (1970,
-  // 2000-01-01) is a date like others.
+bool is_plausible_time(int64_t taken) {
+  // Dates of cameras without a clock (1970, 2000-01-01) are plausible too.
   constexpr int64_t kFirst = -4'544'208'000;  // 1826-01-01
   constexpr int64_t kLast = 7'258'118'400;    // 2200-01-01
-  if (facts.taken && (*facts.taken < kFirst || *facts.taken >= kLast)) facts.taken.reset();
+  return taken >= kFirst && taken < kLast;
+}
+
+PictureFacts plausible(PictureFacts facts) {
+  if (facts.taken && !is_plausible_time(*facts.taken)) facts.taken.reset();
   // From UTC-12 to UTC+14.
   if (!facts.taken || (facts.zone_minutes && (*facts.zone_minutes < -720 || *facts.zone_minutes > 840))) {
     facts.zone_minutes.reset();

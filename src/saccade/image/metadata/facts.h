@@ -36,6 +36,8 @@ inline constexpr size_t kMaxFactName = 127;  // camera, lens
 inline constexpr size_t kMaxFactTitle = 511;
 inline constexpr size_t kMaxFactText = 2047;  // description, keywords
 
+// Returns true if an image can have been taken at that time: from 1826, of which the first photograph is, to 2199.
+bool is_plausible_time(int64_t taken);
 // Returns `facts` without values that are impossible or too long, whatever their source.
 PictureFacts plausible(PictureFacts facts);
 

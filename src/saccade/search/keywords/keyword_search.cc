@@ -59,17 +59,14 @@ struct Terms {
   }
 };
 
-// Rows that have a word of what is not wanted, all words of a part side by side.
-Result<std::set<int64_t>> unwanted_rows(const CollectionReader& collection, const SearchQuery& query) {
+// Returns the rows that have a part that is not wanted, all words of it side by side. Ascending.
+Result<std::vector<int64_t>> unwanted_rows(const CollectionReader& collection, const SearchQuery& query) {
   std::vector<std::string> terms;
   for (const QueryPart& part : query.text.parts()) {
     if (part.weight < 0) terms.push_back(part.text);
   }
-  std::set<int64_t> rows;
-  if (terms.empty()) return rows;
-  SACCADE_ASSIGN(const WordMatches matches, collection.match_words(terms));
-  for (const WordMatch& match : matches.found) rows.insert(match.row);
-  return rows;
+  if (terms.empty()) return std::vector<int64_t>();
+  return collection.rows_with_words(terms);
 }
 
 }  // namespace
@@ -129,9 +126,9 @@ Result<KeywordRanking> rank_by_keywords(const CollectionReader& collection, cons
     return allowed[static_cast<size_t>(match.row)] == 0 || (match.has & weighed.things) == 0;
   });
   if (found.empty()) return ranking;
-  SACCADE_ASSIGN(const std::set<int64_t> unwanted, unwanted_rows(collection, query));
-  if (!unwanted.empty())
-    std::erase_if(found, [&](const WordMatch& match) { return unwanted.contains(match.row); });
+  SACCADE_ASSIGN(const std::vector<int64_t> unwanted, unwanted_rows(collection, query));
+  std::erase_if(found,
+                [&](const WordMatch& match) { return std::ranges::binary_search(unwanted, match.row); });
   report.pictures = std::ssize(found);
   const auto evidence_of = [&](const WordMatch& match) {
     return WordEvidence{.all = match.has == weighed.all,

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "saccade/collection/catalog/words/word_match.h"
@@ -293,6 +294,18 @@ TEST_F(WordSearchTest, PhrasesStandSideBySide) {
 TEST_F(WordSearchTest, WhatIsNotWantedIsNotBroughtByWords) {
   add({put("/1.png", 0.9), put("/2.png", 0.5, "cats and dogs"), put("/3.png", 0.4, "a cat")});
   const SearchAnswer answer = answer_to("cats -dogs");
+  EXPECT_EQ(answer.keywords->pictures, 1);
+  EXPECT_EQ(paths(answer).front(), "/3.png");
+}
+
+TEST_F(WordSearchTest, AWordThatIsNotWantedCountsHoweverManyImagesHaveIt) {
+  std::vector<CollectionChange::Put> puts;
+  for (int i = 0; i < 40; ++i) puts.push_back(put(fmt::format("/dog{}.png", i), 0.2, "dogs"));
+  puts.push_back(put("/1.png", 0.9));
+  puts.push_back(put("/2.png", 0.5, "cats and dogs"));
+  puts.push_back(put("/3.png", 0.4, "a cat"));
+  add(std::move(puts));
+  const SearchAnswer answer = answer_to("cats -dogs", 1);
   EXPECT_EQ(answer.keywords->pictures, 1);
   EXPECT_EQ(paths(answer).front(), "/3.png");
 }

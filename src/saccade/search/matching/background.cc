@@ -241,7 +241,9 @@ Status read_tensors(const SafeTensors& file, const std::string& prefix, int64_t 
   SACCADE_ASSIGN(const std::vector<float> sample, read_tensor(file, prefix + "sample", 2));
   const std::vector<int64_t>& shape = file.find(prefix + "sample")->shape;
   const bool measured = !kind.surroundings.mean_query.empty();
-  if (measured && (std::ssize(kind.surroundings.mean_query) != dim || shape[1] != dim)) {
+  // A search compares the query with the sample, whether the rest is measured or not.
+  const bool sampled = measured || shape[0] > 0;
+  if ((measured && std::ssize(kind.surroundings.mean_query) != dim) || (sampled && shape[1] != dim)) {
     return fail(ErrorCode::kBadData, "{} columns, the collection has {}", shape[1], dim);
   }
   if (kind.model.false_score.size() != kind.model.false_count.size()) {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -234,9 +235,9 @@ TEST_F(BackgroundTest, ACutLeavesOutWhatIsNotLikelyEnough) {
     if (hit.likelihood->right >= middle) likely.push_back(hit.item.id);
   }
   // All that pass are counted, and the best k of them shown.
-  for (const int64_t k : {2, 600}) {
+  for (const int64_t k : {int64_t{2}, int64_t{600}, std::numeric_limits<int64_t>::max()}) {
     const auto cut = ask("thing7", middle, Order::kScore, k);
-    ASSERT_TRUE(cut.has_value());
+    ASSERT_TRUE(cut.has_value()) << cut.error().message;
     const auto shown = std::min<size_t>(static_cast<size_t>(k), likely.size());
     ASSERT_EQ(cut->hits.size(), shown);
     for (size_t i = 0; i < shown; ++i) {
@@ -432,6 +433,24 @@ TEST_F(BackgroundTest, WhatIsReadIsWhatWasWritten) {
   EXPECT_EQ(measured->text.model.best, read_again->text.model.best);
   EXPECT_EQ(measured->picture.model.false_score, read_again->picture.model.false_score);
   EXPECT_EQ(measured->text.surroundings.mean_query, read_again->text.surroundings.mean_query);
+}
+
+TEST_F(BackgroundTest, ASampleOfOtherColumnsIsAnErrorWithoutAMeanToo) {
+  add(300);
+  ASSERT_TRUE(refresh());
+  Result<Background> background = read_background(open());
+  ASSERT_TRUE(background.has_value()) << background.error().message;
+  background->text.surroundings.mean_query.clear();
+  background->text.model.tells = false;
+  background->text.model.best.clear();
+  ASSERT_TRUE(write_background(open().files(), *background).has_value());
+  EXPECT_TRUE(read_background(open()).has_value());
+  background->text.surroundings.sample = Matrix<float>(1, 100'000);
+  ASSERT_TRUE(write_background(open().files(), *background).has_value());
+  const auto read_again = read_background(open());
+  ASSERT_FALSE(read_again.has_value());
+  EXPECT_EQ(read_again.error().code, ErrorCode::kBadData);
+  EXPECT_THAT(read_again.error().message, HasSubstr("text: 100000 columns, the collection has"));
 }
 
 TEST_F(BackgroundTest, ADamagedFileIsAnErrorAndMeasuredAnew) {

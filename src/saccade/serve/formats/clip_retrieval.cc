@@ -77,6 +77,7 @@ Result<Asked> asked_of(const Context& context, const Json& json) {
   if (is_given(json, "text")) {
     SACCADE_ASSIGN(query.text, json_field<std::string>(json, "text"));
     SACCADE_TRY(check_text(context, query.text.str()).in("\"text\""));
+    if (!query.text.has_words()) return fail(ErrorCode::kUsage, "\"text\" is blank");
   } else if (is_given(json, "image") || is_given(json, "image_url")) {
     const char* field = is_given(json, "image") ? "image" : "image_url";
     SACCADE_ASSIGN(const std::string image, json_field<std::string>(json, field));
@@ -143,9 +144,8 @@ Result<HttpResponse> metadata(const Context& context, const HttpRequest& request
   const std::shared_ptr<const CollectionSnapshot> snapshot = served->now();
   Json list = Json::array();
   for (const Json& id : ids) {
-    if (!id.is_number_integer())
-      return fail(ErrorCode::kBadData, "\"ids\": {}, expected whole numbers", json_kind(id));
-    SACCADE_ASSIGN(const Item item, snapshot->collection.item(id.get<int64_t>()));
+    SACCADE_ASSIGN(const auto number, detail::json_as<int64_t>("ids", id));
+    SACCADE_ASSIGN(const Item item, snapshot->collection.item(number));
     list.push_back({{"id", item.id}, {"metadata", metadata_of(request, *served, item)}});
   }
   return json_response(list);

@@ -105,6 +105,9 @@ TEST_F(Formats, ClipRetrievalsClientsFindPicturesAndTheirMetadata) {
   EXPECT_THAT(json_of(none)["message"].get<std::string>(), HasSubstr("is needed"));
   EXPECT_EQ(post("/metadata", R"({"ids": [77], "indice_name": "my pictures"})").status, 404);
   EXPECT_EQ(post("/metadata", R"({"ids": ["a"]})").status, 422);
+  EXPECT_EQ(post("/metadata", R"({"ids": [18446744073709551615]})").status, 422);
+  const HttpResponse blank = python({{"text", " \t"}});
+  EXPECT_EQ(blank.status, 400) << "no list of the newest images, which have no similarity";
 }
 
 // As Immich's machine-learning.repository.ts: FormData of undici, a Blob without a type.

@@ -277,6 +277,18 @@ Result<std::shared_ptr<const TermRows>> TermLookup::rows_of(Database& database, 
   return made;
 }
 
+Result<std::vector<int64_t>> TermLookup::all_rows_of(Database& database, std::span<Database> others,
+                                                     const std::string& term) {
+  SACCADE_ASSIGN(const std::shared_ptr<const TermRows> known, rows_of(database, others, term));
+  if (!known->common) return known->rows;
+  SACCADE_ASSIGN(const std::string wanted, match_string(term));
+  SACCADE_ASSIGN(const WordCounts counts, count_words(database, wanted, std::numeric_limits<int64_t>::max()));
+  std::vector<int64_t> rows;
+  for (const Place& place : places_of(counts.found)) rows.push_back(rows_.entries()[place.at].row);
+  std::ranges::sort(rows);
+  return rows;
+}
+
 Result<std::vector<uint8_t>> TermLookup::fields_of(Database& database, int64_t id,
                                                    std::span<const std::string> terms) {
   SACCADE_TRY(make_stems());

@@ -106,6 +106,10 @@ class TermLookup {
   // many pictures have reads the lengths of all texts, another tenth a picture on one processor.
   Result<std::shared_ptr<const TermRows>> rows_of(Database& database, std::span<Database> others,
                                                   const std::string& term);
+  // Returns the rows that have a term, ascending, those of a common one too. Cost: that of rows_of(), and for a common
+  // term some 50 ns for each item that has it.
+  Result<std::vector<int64_t>> all_rows_of(Database& database, std::span<Database> others,
+                                           const std::string& term);
   // Returns the fields of each term, like CollectionReader::word_fields. Cost: a read of the item's text, and some
   // tenths of a microsecond for each of its words.
   Result<std::vector<uint8_t>> fields_of(Database& database, int64_t id, std::span<const std::string> terms);

@@ -156,6 +156,16 @@ TEST_F(WordIndexTest, AWordThatAQuarterHasTellsNothing) {
   EXPECT_NEAR(matches->terms[3].weight, std::log(1 + 200.5 / 0.5), 1e-12);
   EXPECT_NEAR(matches->weight, matches->terms[1].weight + matches->terms[3].weight, 1e-12)
       << "a word that no image has counts, a common one does not";
+
+  const auto rows_with = [&](std::vector<std::string> some) {
+    return collection->rows_with_words(some).value();
+  };
+  EXPECT_EQ(rows_with({"icons"}).size(), 200U) << "common or not";
+  EXPECT_EQ(rows_with({"line", "arrow", "nowhere"}).size(), 101U);
+  EXPECT_EQ(rows_with({"line"}).front(), 50);
+  EXPECT_EQ(rows_with({"arrow", "lines"}).back(), 100);
+  EXPECT_THAT(rows_with({"nowhere"}), IsEmpty());
+  EXPECT_THAT(rows_with({}), IsEmpty());
 }
 
 // By the formula, with plain loops. A name and folders are part of the text.
@@ -359,6 +369,7 @@ TEST_F(WordIndexTest, ACollectionOfTheFirstSchemaBecomesOneWithWords) {
     ASSERT_OK(matches);
     EXPECT_THAT(matches->reason, HasSubstr("saccade index"));
     EXPECT_THAT(matches->found, IsEmpty());
+    EXPECT_THAT(old->rows_with_words({&term, 1}).value(), IsEmpty());
     EXPECT_EQ(test::faults(folder_), "");
   }
   const auto before = test::paths_of(CollectionReader::open(folder_).value());
