@@ -144,7 +144,7 @@ void add_collection_reencode_command(CLI::App& group, Command& chosen) {
   add_collection_settings(*command, arguments->settings,
                           "Fixed when the second collection is created (default: as in the first)");
   add_encoding_options(*command, arguments->call.ingest);
-  add_encoder_options(*command, arguments->encoder);
+  add_encoder_options(*command, arguments->encoder, "the second collection's own; fp32 if it is new");
   add_device_option(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   group_options(*command,

@@ -589,7 +589,7 @@ void add_illustrate_command(CLI::App& app, Command& chosen) {
       *command, arguments->engine, names_of<EngineKind>(),
       "image engine that draws an image for each visual sentence that no image of the collection fits; "
       "drawn images are marked as generated (see saccade help engines; default: none are drawn)");
-  add_encoder_options(*command, arguments->encoder);
+  add_encoder_options(*command, arguments->encoder, kPrecisionOfCollection);
   add_device_option(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   run_when_given(*command, chosen, arguments, run);

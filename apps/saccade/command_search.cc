@@ -353,7 +353,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
   add_overwrite_option(*command, arguments->overwrite);
   command->add_option("-m,--model", arguments->options.checkpoint,
                       std::string(kCheckpointHelp) + ", if the collection's has moved");
-  add_encoder_options(*command, arguments->options.encoder);
+  add_encoder_options(*command, arguments->options.encoder, kPrecisionOfCollection);
   add_device_option(*command, arguments->options.encoder);
   group_options(
       *command,
