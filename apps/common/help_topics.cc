@@ -56,8 +56,11 @@ constexpr std::string_view kEnvironment = R"(Environment variables that the prog
 
 Folders:
 
-  XDG_CACHE_HOME         caches: fingerprints, embeddings of evaluations, the hub (default: ~/.cache)
-  XDG_STATE_HOME         remembered collections, model aliases, history of the search prompt (default: ~/.local/state)
+  XDG_CACHE_HOME         caches: fingerprints, choices of --precision auto, embeddings of evaluations, thumbnails of serve,
+                         the hub (default: ~/.cache)
+  XDG_STATE_HOME         remembered collections, model aliases, results of model conform, history of the search prompt
+                         (default: ~/.local/state)
+  TMPDIR                 temporary files: frames of videos, images of PDFs (default: /tmp)
 
 Model hub, as Hugging Face's tools read them:
 
@@ -73,14 +76,17 @@ Network and terminal:
   SSL_CERT_FILE          file of certificates to trust; else REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE, else the system's
   https_proxy, no_proxy  and the other proxy variables of libcurl, for model pull, image engines and clusters
   NO_COLOR               not empty: output without colour
+  TERM, TERM_PROGRAM     with KITTY_WINDOW_ID, LC_TERMINAL and TMUX: kind of the terminal, for search --thumbnails
+  LISTEN_FDS, LISTEN_PID socket that systemd has opened for serve; it takes the place of --listen
+  OMP_WAIT_POLICY        waiting of OpenMP's threads in train (default: passive); eval speed records it
   PATH                   folders of ffmpeg and ffprobe (videos) and of the programs of poppler-utils (PDF)
 )";
 
 constexpr std::string_view kExchange =
     R"(`collection export FOLDER` writes, and `collection import FOLDER` reads:
 
-  rows.npy      embeddings, [n, dim]; import takes float16, float32 and float64 of any length a row
-  items.jsonl   one object a row, in the same order. Only "path" is needed: absolute, or relative to the folder.
+  rows.npy      embeddings, [n, dim]; import takes float16, float32 and float64, and rows of any length
+  items.jsonl   one object per row, in the same order. Only "path" is needed: absolute, or relative to the folder.
                 Also hash, size, mtime_ns, width, height, format, caption, taken, zone_minutes, camera, lens,
                 latitude, longitude, place, rating, title, description, keywords, look, grain, looked_into
   export.json   names the checkpoint. Import refuses another one; without the file you vouch for it

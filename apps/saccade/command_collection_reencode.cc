@@ -130,9 +130,8 @@ void add_collection_reencode_command(CLI::App& group, Command& chosen) {
           "second collection: a folder, or weaviate://HOST:PORT/Name; created if missing. One that a "
           "stopped command left is filled further")
       ->required();
-  command->add_option(
-      "-m,--model", arguments->checkpoint,
-      std::string(kCheckpointHelp) + " to encode with; required if the second collection is new");
+  command->add_option("-m,--model", arguments->checkpoint,
+                      std::string(kCheckpointHelp) + "; required if the second collection is new");
   CLI::Option* name = command->add_option(
       "--switch", arguments->name,
       "name under which the first collection is used: a symbolic link to its folder, or weaviate://HOST:PORT/Alias. "

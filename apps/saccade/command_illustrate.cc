@@ -583,8 +583,9 @@ void add_illustrate_command(CLI::App& app, Command& chosen) {
   add_number(*command, "--max-pages", arguments->reading.pdf.max_pages, whole_number(1, 1'000'000),
              "maximum number of pages to read of a PDF");
   add_overwrite_option(*command, arguments->overwrite);
-  command->add_option("-m,--model", arguments->checkpoint,
-                      std::string(kCheckpointHelp) + ", if the collection's has moved");
+  command->add_option(
+      "-m,--model", arguments->checkpoint,
+      std::string(kCheckpointHelp) + " (default: the collection's own; name it if it has moved)");
   add_engine_options(
       *command, arguments->engine, names_of<EngineKind>(),
       "image engine that draws an image for each visual sentence that no image of the collection fits; "
