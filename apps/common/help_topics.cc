@@ -166,9 +166,9 @@ a NUL instead of a line end. --paths is short for --format '{path}'. --json prin
 constexpr std::string_view kProtocols =
     R"(Figures are comparable only under one protocol, so every run records it.
 
-  Captions      all (every caption is a query), first5, first1, dedup. COCO's 5k test images have 25,010 captions
-  Recall@k      text to image: share of captions whose image is among the first k. Image to text: share of images one of
-                whose captions is. This is the hit rate of CLIP's papers; MTEB's recall divides by the number of positives
+  Captions      all (every caption is a query), first5, first1, dedup, one-caption. COCO's 5k test images have 25,010 captions
+  Hit rate r@k  text to image: share of captions whose image is among the first k. Image to text: share of images with a
+                caption among them. CLIP's papers call it recall; recall@k of MTEB divides by the number of positives
   Ties          counted as optimistic, pessimistic, mean, by index, or as trec_eval does; tied queries are reported
   Winoground    text, image and group score with strict comparison: a tie is wrong. Chance: 25, 25, 16.67 %
   Fashion-IQ    gallery (original or union), reference kept or excluded, how the two captions are joined
@@ -189,8 +189,8 @@ constexpr std::string_view kQueries = R"(A query is a text, an image (--image), 
   cats -- -dogs                   behind -- everything is taken as it stands
 
 --image FILE may be given several times: FILE:2 counts twice, FILE:-1 is not wanted. With --image, the text says what is to
-be different ("this picture, but ..."); --compose chooses how the two become one query. In a shell, quote a query that
-contains quotes or begins with a hyphen.
+be different ("this picture, but ..."); --compose chooses how the two become one query. In a shell, quote a query with
+quotes or with words that begin with a hyphen. Put -- before a query that begins with one: saccade search -- -dogs cats
 )";
 
 constexpr std::string_view kRuns = R"(An evaluation or a training writes a run folder (-o):
@@ -211,7 +211,7 @@ constexpr std::string_view kScores =
                    model: compare scores of one query only. With late interaction it is MaxSim, a sum over the text's
                    tokens; after --rerank it is the second model's score
 match_probability  calibrated probability that the hit is right, learned when the collection was indexed from queries
-                   whose answers its captions know. Empty without enough captions
+                   whose answers its captions know. Empty if it is unknown; the answer gives the reason
 --min-probability P  leaves out hits whose match_probability is below P
 keywords           matches in captions, file and folder names are fused with the ranking by similarity (--keyword-weight
                    sets their weight); a hit that they brought shows them: [red apple: caption]

@@ -242,12 +242,10 @@ std::string judge_text(const SentenceJudge& judge) {
 std::string matching_text(const IllustratePlan& plan, const IllustrateOptions& options) {
   if (plan.tells) return fmt::format("at least {:.0f}% likely to be right", 100 * options.least);
   if (plan.null_known) {
-    return fmt::format(
-        "standing out as {} wrong images do by chance; how likely they are to be right cannot be told: {}",
-        options.most_false, plan.reason);
+    return fmt::format("standing out as {} wrong images do by chance; match probabilities are unknown: {}",
+                       options.most_false, plan.reason);
   }
-  return fmt::format("the nearest, however far: how likely they are to be right cannot be told: {}",
-                     plan.reason);
+  return fmt::format("the nearest, however far; match probabilities are unknown: {}", plan.reason);
 }
 
 std::string summary_text(const Page& page, const SentenceJudge& judge, const IllustrateArguments& arguments) {
