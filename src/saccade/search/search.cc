@@ -603,7 +603,8 @@ Result<SearchAnswer> search_encoded(const CollectionReader& collection, EncoderB
   }
   const Judge judge = judge_of(collection, query);
   if (query.min_probability && !judge.tells()) {
-    return fail(ErrorCode::kUnsupported, "hits have no match probabilities to compare with the minimum: {}", judge.reason);
+    return fail(ErrorCode::kUnsupported, "hits have no match probabilities to compare with the minimum: {}",
+                judge.reason);
   }
   SearchAnswer answer;
   const bool late = collection.has_late_rows();
