@@ -1,4 +1,6 @@
 // Tests of `saccade train dual`: from images and captions to a checkpoint that others use, and invalid input.
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -267,8 +269,12 @@ TEST_F(Train, WithoutAConfigItIsThatOfTheCheckpointItBeginsWith) {
             read_file(folder_ / "first/model/config.json").value());
   EXPECT_EQ(read_json(folder_ / "second/run.json").value()["model"],
             read_json(folder_ / "first/run.json").value()["model"]);
+  // Checkpoints are named as by -m.
+  std::ranges::replace(words, std::string("first/model"), std::string("starter"));
+  words.emplace_back("--dry-run");
+  EXPECT_EQ(run(words).code, 0);
   std::erase(words, "--initial");
-  std::erase(words, "first/model");
+  std::erase(words, "starter");
   expect_failure(words, 2, {"give a config, or a checkpoint"});
 }
 
