@@ -125,7 +125,7 @@ TEST_F(Train, EveryTrainingTakesTheOptimizersOptions) {
         run({"train", recipe, "--help"}).out,
         AllOf(option("--adam-beta1 NUMBER", "0.9"), option("--adam-beta2 NUMBER", "0.98"),
               option("--adam-epsilon NUMBER", "1e-06"), option("--schedule NAME:{cosine,constant}", "cosine"),
-              option("--device NAME:{cpu,cuda}", "cpu")))
+              option("--device NAME:{cpu,cuda}", "cpu"), HasSubstr("--decode-memory N")))
         << recipe;
   }
 }
