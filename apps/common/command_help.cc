@@ -364,8 +364,7 @@ void add_help_commands(CLI::App& app, Command& chosen) {
       return kDone;
     };
   });
-  CLI::App* completion =
-      app.add_subcommand("completion", "Print what makes a shell complete this program's command lines");
+  CLI::App* completion = app.add_subcommand("completion", "Print the completion script of a shell");
   add_choice(*completion, "SHELL", arguments->shell, "shell to complete in")->required();
   completion->callback([arguments, &app, &chosen] {
     chosen = [arguments, &app](Session& session) -> Result<int> {

@@ -48,13 +48,14 @@ CLI::App* find_command(CLI::App& app, std::string_view name) {
 
 void add_decode_options(CLI::App& app, Decoders& decoders) {
   // A command, or a command of one.
-  constexpr std::array<std::array<const char*, 2>, 15> kCommands = {{{"index", ""},
+  constexpr std::array<std::array<const char*, 2>, 17> kCommands = {{{"index", ""},
                                                                      {"watch", ""},
                                                                      {"search", ""},
                                                                      {"serve", ""},
                                                                      {"embed", ""},
                                                                      {"illustrate", ""},
                                                                      {"collection", "import"},
+                                                                     {"collection", "reencode"},
                                                                      {"dataset", "audit"},
                                                                      {"dataset", "fetch"},
                                                                      {"eval", "retrieval"},
@@ -62,6 +63,7 @@ void add_decode_options(CLI::App& app, Decoders& decoders) {
                                                                      {"train", "dual"},
                                                                      {"train", "head"},
                                                                      {"train", "composed"},
+                                                                     {"train", "editor"},
                                                                      {"train", "visualness"}}};
   for (const auto& [name, below] : kCommands) {
     CLI::App* command = find_command(app, name);

@@ -56,8 +56,11 @@ constexpr std::string_view kEnvironment = R"(Environment variables that the prog
 
 Folders:
 
-  XDG_CACHE_HOME         caches: fingerprints, embeddings of evaluations, the hub (default: ~/.cache)
-  XDG_STATE_HOME         remembered collections, model aliases, history of the search prompt (default: ~/.local/state)
+  XDG_CACHE_HOME         caches: fingerprints, choices of --precision auto, embeddings of evaluations, thumbnails of serve,
+                         the hub (default: ~/.cache)
+  XDG_STATE_HOME         remembered collections, model aliases, results of model conform, history of the search prompt
+                         (default: ~/.local/state)
+  TMPDIR                 temporary files: frames of videos, images of PDFs (default: /tmp)
 
 Model hub, as Hugging Face's tools read them:
 
@@ -73,14 +76,17 @@ Network and terminal:
   SSL_CERT_FILE          file of certificates to trust; else REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE, else the system's
   https_proxy, no_proxy  and the other proxy variables of libcurl, for model pull, image engines and clusters
   NO_COLOR               not empty: output without colour
+  TERM, TERM_PROGRAM     with KITTY_WINDOW_ID, LC_TERMINAL and TMUX: kind of the terminal, for search --thumbnails
+  LISTEN_FDS, LISTEN_PID socket that systemd has opened for serve; it takes the place of --listen
+  OMP_WAIT_POLICY        waiting of OpenMP's threads in train (default: passive); eval speed records it
   PATH                   folders of ffmpeg and ffprobe (videos) and of the programs of poppler-utils (PDF)
 )";
 
 constexpr std::string_view kExchange =
     R"(`collection export FOLDER` writes, and `collection import FOLDER` reads:
 
-  rows.npy      embeddings, [n, dim]; import takes float16, float32 and float64 of any length a row
-  items.jsonl   one object a row, in the same order. Only "path" is needed: absolute, or relative to the folder.
+  rows.npy      embeddings, [n, dim]; import takes float16, float32 and float64, and rows of any length
+  items.jsonl   one object per row, in the same order. Only "path" is needed: absolute, or relative to the folder.
                 Also hash, size, mtime_ns, width, height, format, caption, taken, zone_minutes, camera, lens,
                 latitude, longitude, place, rating, title, description, keywords, look, grain, looked_into
   export.json   names the checkpoint. Import refuses another one; without the file you vouch for it
@@ -160,9 +166,9 @@ a NUL instead of a line end. --paths is short for --format '{path}'. --json prin
 constexpr std::string_view kProtocols =
     R"(Figures are comparable only under one protocol, so every run records it.
 
-  Captions      all (every caption is a query), first5, first1, dedup. COCO's 5k test images have 25,010 captions
-  Recall@k      text to image: share of captions whose image is among the first k. Image to text: share of images one of
-                whose captions is. This is the hit rate of CLIP's papers; MTEB's recall divides by the number of positives
+  Captions      all (every caption is a query), first5, first1, dedup, one-caption. COCO's 5k test images have 25,010 captions
+  Hit rate r@k  text to image: share of captions whose image is among the first k. Image to text: share of images with a
+                caption among them. CLIP's papers call it recall; recall@k of MTEB divides by the number of positives
   Ties          counted as optimistic, pessimistic, mean, by index, or as trec_eval does; tied queries are reported
   Winoground    text, image and group score with strict comparison: a tie is wrong. Chance: 25, 25, 16.67 %
   Fashion-IQ    gallery (original or union), reference kept or excluded, how the two captions are joined
@@ -183,8 +189,8 @@ constexpr std::string_view kQueries = R"(A query is a text, an image (--image), 
   cats -- -dogs                   behind -- everything is taken as it stands
 
 --image FILE may be given several times: FILE:2 counts twice, FILE:-1 is not wanted. With --image, the text says what is to
-be different ("this picture, but ..."); --compose chooses how the two become one query. In a shell, quote a query that
-contains quotes or begins with a hyphen.
+be different ("this picture, but ..."); --compose chooses how the two become one query. In a shell, quote a query with
+quotes or with words that begin with a hyphen. Put -- before a query that begins with one: saccade search -- -dogs cats
 )";
 
 constexpr std::string_view kRuns = R"(An evaluation or a training writes a run folder (-o):
@@ -205,7 +211,7 @@ constexpr std::string_view kScores =
                    model: compare scores of one query only. With late interaction it is MaxSim, a sum over the text's
                    tokens; after --rerank it is the second model's score
 match_probability  calibrated probability that the hit is right, learned when the collection was indexed from queries
-                   whose answers its captions know. Empty without enough captions
+                   whose answers its captions know. Empty if it is unknown; the answer gives the reason
 --min-probability P  leaves out hits whose match_probability is below P
 keywords           matches in captions, file and folder names are fused with the ranking by similarity (--keyword-weight
                    sets their weight); a hit that they brought shows them: [red apple: caption]

@@ -1,7 +1,10 @@
 #include "load_checkpoint.h"
 
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "saccade/collection/starter_warning.h"
 #include "saccade/model/device/device_name.h"
@@ -22,7 +25,7 @@ BackendOptions options_of(const EncoderChoice& choice) {
   return options;
 }
 
-void add_encoder_options(CLI::App& command, EncoderChoice& choice) {
+void add_encoder_options(CLI::App& command, EncoderChoice& choice, std::string_view default_precision) {
   std::vector<std::string> words;
   for (const EnumName<Precision>& entry : kPrecisionNames) words.emplace_back(entry.name);
   words.emplace_back("auto");
@@ -33,8 +36,10 @@ void add_encoder_options(CLI::App& command, EncoderChoice& choice) {
             choice.precision = from_name<Precision>(word);
             choice.fastest = !choice.precision;
           },
-          "number format of the encoder's arithmetic; auto: the fastest on this machine that preserves "
-          "fp32's embeddings (default: fp32, or the collection's own)")
+          fmt::format(
+              "number format of the encoder's arithmetic; auto: the fastest on this machine that preserves "
+              "fp32's embeddings (default: {})",
+              default_precision))
       ->check(CLI::IsMember(std::move(words)));
   add_threads_option(command, choice.threads);
 }

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 
@@ -30,9 +31,14 @@ struct EncoderChoice {
 // Returns backend options with the user's cache of checkpoint fingerprints.
 BackendOptions options_of(const EncoderChoice& choice);
 
-// --threads for every command that computes, and --precision with it for those that load an encoder.
+// Default of --precision in the help of commands that use an existing collection.
+inline constexpr std::string_view kPrecisionOfCollection = "the collection's own";
+
+// Adds --threads, for every command that computes.
 void add_threads_option(CLI::App& command, int& threads);
-void add_encoder_options(CLI::App& command, EncoderChoice& choice);
+// Adds --precision and --threads, for commands that load an encoder. The help names the default precision.
+void add_encoder_options(CLI::App& command, EncoderChoice& choice,
+                         std::string_view default_precision = "fp32");
 // --device, for commands that encode many images or texts.
 void add_device_option(CLI::App& command, EncoderChoice& choice);
 

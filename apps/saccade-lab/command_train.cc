@@ -82,6 +82,9 @@ Result<int> run_train_dual(const TrainArguments& arguments, Session& session) {
   DualTrainingOptions options = arguments.options;
   SACCADE_TRY(add_sources(arguments.datasets, options.datasets));
   SACCADE_TRY(add_sources(arguments.held_out, options.held_out));
+  if (!options.initial.empty()) {
+    SACCADE_ASSIGN(options.initial, find_checkpoint(options.initial.string()).in("--initial"));
+  }
   options.processes = session.decoders.start(session.messages);
   ProgressLine progress(session.quiet);
   auto report = train_dual(options, progress.callback(), session.interrupts.stop_cleanly());
@@ -230,8 +233,8 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
            "JSON file with \"model\" (a CLIP's config.json), \"preprocessor\" and \"tokenizer\" (a folder) "
            "(default: those of --initial)");
   add_path(*command, "--initial", options.initial,
-           "checkpoint whose weights training begins with, of the same architecture and tokenizer "
-           "(default: random weights)");
+           "checkpoint whose weights training begins with, of the same architecture and tokenizer: a folder, "
+           "OWNER/NAME[@REVISION] of the hub's cache, or starter (default: random weights)");
   add_path(*command, "--cache", options.cache,
            "cache folder for decoded images (default: cache in the run folder)");
   add_loop_options(*command, options);

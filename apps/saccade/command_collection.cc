@@ -598,7 +598,7 @@ void add_collection_command(CLI::App& app, Command& chosen) {
       ->required();
   import->add_option(
       "-m,--model", arguments->checkpoint,
-      std::string(kCheckpointHelp) + " that made the embeddings; required if the collection is new");
+      std::string(kCheckpointHelp) + "; the one that made the embeddings, required if the collection is new");
   import->add_flag(
       "--no-files", arguments->no_files,
       "import without the images' files: none is looked for, and metadata that items.jsonl lacks stays "

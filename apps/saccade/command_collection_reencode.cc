@@ -130,9 +130,8 @@ void add_collection_reencode_command(CLI::App& group, Command& chosen) {
           "second collection: a folder, or weaviate://HOST:PORT/Name; created if missing. One that a "
           "stopped command left is filled further")
       ->required();
-  command->add_option(
-      "-m,--model", arguments->checkpoint,
-      std::string(kCheckpointHelp) + " to encode with; required if the second collection is new");
+  command->add_option("-m,--model", arguments->checkpoint,
+                      std::string(kCheckpointHelp) + "; required if the second collection is new");
   CLI::Option* name = command->add_option(
       "--switch", arguments->name,
       "name under which the first collection is used: a symbolic link to its folder, or weaviate://HOST:PORT/Alias. "
@@ -144,7 +143,7 @@ void add_collection_reencode_command(CLI::App& group, Command& chosen) {
   add_collection_settings(*command, arguments->settings,
                           "Fixed when the second collection is created (default: as in the first)");
   add_encoding_options(*command, arguments->call.ingest);
-  add_encoder_options(*command, arguments->encoder);
+  add_encoder_options(*command, arguments->encoder, "the second collection's own; fp32 if it is new");
   add_device_option(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   group_options(*command,

@@ -242,12 +242,10 @@ std::string judge_text(const SentenceJudge& judge) {
 std::string matching_text(const IllustratePlan& plan, const IllustrateOptions& options) {
   if (plan.tells) return fmt::format("at least {:.0f}% likely to be right", 100 * options.least);
   if (plan.null_known) {
-    return fmt::format(
-        "standing out as {} wrong images do by chance; how likely they are to be right cannot be told: {}",
-        options.most_false, plan.reason);
+    return fmt::format("standing out as {} wrong images do by chance; match probabilities are unknown: {}",
+                       options.most_false, plan.reason);
   }
-  return fmt::format("the nearest, however far: how likely they are to be right cannot be told: {}",
-                     plan.reason);
+  return fmt::format("the nearest, however far; match probabilities are unknown: {}", plan.reason);
 }
 
 std::string summary_text(const Page& page, const SentenceJudge& judge, const IllustrateArguments& arguments) {
@@ -583,13 +581,14 @@ void add_illustrate_command(CLI::App& app, Command& chosen) {
   add_number(*command, "--max-pages", arguments->reading.pdf.max_pages, whole_number(1, 1'000'000),
              "maximum number of pages to read of a PDF");
   add_overwrite_option(*command, arguments->overwrite);
-  command->add_option("-m,--model", arguments->checkpoint,
-                      std::string(kCheckpointHelp) + ", if the collection's has moved");
+  command->add_option(
+      "-m,--model", arguments->checkpoint,
+      std::string(kCheckpointHelp) + " (default: the collection's own; name it if it has moved)");
   add_engine_options(
       *command, arguments->engine, names_of<EngineKind>(),
       "image engine that draws an image for each visual sentence that no image of the collection fits; "
       "drawn images are marked as generated (see saccade help engines; default: none are drawn)");
-  add_encoder_options(*command, arguments->encoder);
+  add_encoder_options(*command, arguments->encoder, kPrecisionOfCollection);
   add_device_option(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   run_when_given(*command, chosen, arguments, run);

@@ -249,7 +249,7 @@ void add_index_command(CLI::App& app, Command& chosen) {
       "installed, any dataset");
   add_collection_settings(*command, arguments->settings, "Fixed when the collection is created");
   add_encoding_options(*command, arguments->ingest);
-  add_encoder_options(*command, arguments->encoder);
+  add_encoder_options(*command, arguments->encoder, "the collection's own; fp32 for a new one");
   add_device_option(*command, arguments->encoder);
   command->add_flag("--mix-precisions", arguments->ingest.mix_precisions,
                     "allow a --precision that differs from the collection's own");

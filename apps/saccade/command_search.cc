@@ -363,9 +363,10 @@ void add_search_command(CLI::App& app, Command& chosen) {
   command->add_option("--html", arguments->html, "HTML file to write, showing the results")
       ->excludes(queries);
   add_overwrite_option(*command, arguments->overwrite);
-  command->add_option("-m,--model", arguments->options.checkpoint,
-                      std::string(kCheckpointHelp) + ", if the collection's has moved");
-  add_encoder_options(*command, arguments->options.encoder);
+  command->add_option(
+      "-m,--model", arguments->options.checkpoint,
+      std::string(kCheckpointHelp) + " (default: the collection's own; name it if it has moved)");
+  add_encoder_options(*command, arguments->options.encoder, kPrecisionOfCollection);
   add_device_option(*command, arguments->options.encoder);
   group_options(
       *command,

@@ -243,6 +243,7 @@ Result<int> run_serve(ServeArguments& arguments, Session& session) {
   served_options.collections.assign(arguments.collections.begin(), arguments.collections.end());
   served_options.checkpoints = arguments.checkpoints;
   served_options.encoder = options_of(arguments.encoder);
+  if (arguments.encoder.fastest) served_options.encoder.precision = Precision::kAuto;
   served_options.models.memory = arguments.memory_mb << 20;
   served_options.note = [&session](const Note& note) {
     note.warning ? session.messages.warning(note.text) : session.messages.info(note.text);
@@ -367,7 +368,8 @@ void add_serve_command(CLI::App& app, Command& chosen) {
   command->add_flag("--json-log", arguments->json_log,
                     "log requests to stderr as JSON lines instead of text");
   command->add_flag("--log-queries", arguments->log_queries, "include query texts in the log");
-  add_encoder_options(*command, arguments->encoder);
+  add_encoder_options(*command, arguments->encoder,
+                      "fp32; it is that of -m alone, since collections keep theirs");
   add_device_option(*command, arguments->encoder);
   group_options(
       *command,

@@ -119,7 +119,7 @@ void add_watch_command(CLI::App& app, Command& chosen) {
              "polling interval for folders that cannot be watched or are missing, in seconds");
   add_number(*command, "--most-watches", watch.most_watches, whole_number(0),
              "maximum number of watched folders; 0: the kernel's limit");
-  add_encoder_options(*command, arguments->encoder);
+  add_encoder_options(*command, arguments->encoder, kPrecisionOfCollection);
   add_device_option(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print one line of JSON per update");
   group_options(*command, {{"What is indexed",

@@ -260,9 +260,9 @@ class Engine:
     """An open collection with its model. Made by `saccade.open`.
 
     `search`, `like` and everything else that only reads may be used from several threads at once, also while `index` runs.
-    A collection has one writer at a time, in all processes: another one raises SystemFailure with its process id. A search
-    sees the collection as it was when the last `index`, `remove` or `refresh` of this object ended. Ctrl-C ends a call
-    within a second. In a child process made by fork, and where a pickled one is unpickled, the collection is opened again.
+    A collection has one writer at a time, in all processes: another one raises Cancelled, with the process id of the first.
+    A search sees the collection as it was when the last `index`, `remove` or `refresh` of this object ended. Ctrl-C ends a
+    call within a second. In a child process made by fork, and where a pickled one is unpickled, the collection is opened again.
     """
 
     _core: _core.Engine
@@ -318,7 +318,8 @@ class Engine:
 
         Raises:
             NotFound: none of the paths exists.
-            SystemFailure: the disk is full, or another process is writing.
+            SystemFailure: the disk is full.
+            Cancelled: another process is writing to the collection.
         """
         options = _index_options(prune, retry_failed, follow_links, hidden, exclude, captions, batch_size)
         with Progress(progress) as function, self._writing:

@@ -61,13 +61,13 @@ class Mismatch(Error, ValueError):
 
 
 class SystemFailure(Error):
-    """The operating system refused, or another process is writing the collection."""
+    """The operating system refused, such as for a full disk."""
 
     code = "io"
 
 
 class Cancelled(Error):
-    """Ended early on request."""
+    """Ended early on request, or another process is writing to the collection."""
 
     code = "cancelled"
 

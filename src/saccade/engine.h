@@ -111,8 +111,8 @@ struct SearchOptions {
 using EngineInfo = Collection::Info;
 
 // An open collection with its encoder. Movable. search(), like() and the other const methods may be called
-// from several threads at once. index() and remove() have one writer at a time, in all processes (kIo names
-// the other one); searches continue meanwhile. A search sees the collection as it was when the last index(),
+// from several threads at once. index() and remove() have one writer at a time, in all processes (kCancelled
+// names the other one); searches continue meanwhile. A search sees the collection as it was when the last index(),
 // remove() or refresh() ended. In a Weaviate cluster several processes may write at once, and a search sees
 // the class as it is.
 class Engine {

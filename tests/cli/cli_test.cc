@@ -736,7 +736,7 @@ TEST_F(Cli, DemoShowsSeveralSearches) {
               HasSubstr("two birds on a branch\nThe starter checkpoint cannot answer this: it knows"));
   // The demo calibrates match probabilities for its collection, or says why it cannot.
   EXPECT_TRUE(std::filesystem::exists(folder_ / "d/background.safetensors"));
-  EXPECT_THAT(starter.out, HasSubstr("how likely a hit is to be right cannot be told: "));
+  EXPECT_THAT(starter.out, HasSubstr("match probabilities are unknown: "));
   EXPECT_THAT(starter.out, HasSubstr("are too few to learn from"));
   const auto about = read_file(folder_ / "starter.html");
   ASSERT_TRUE(about.has_value());

@@ -496,7 +496,7 @@ TEST_F(Life, ReencodeFillsASecondCollectionAndSwitchesALink) {
                                             "--to",       "d",        "--switch", "photos"};
   expect_failure(command, 2, {"a new collection", "-m"});
   std::vector<std::string> named = command;
-  named.insert(named.end(), {"-m", "renewed"});
+  named.insert(named.end(), {"-m", "renewed", "--decode-memory", "512"});
   // An image that is left out keeps the link where it is.
   fs::rename(folder_ / "pictures/red.png", folder_ / "red.png");
   const Outcome partly = run(named);

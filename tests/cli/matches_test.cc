@@ -69,7 +69,8 @@ TEST_F(MatchesCli, ACollectionOfAFewPicturesCannotTell) {
   EXPECT_THAT(json["matching"]["reason"].get<std::string>(), HasSubstr("4 images are too few"));
   EXPECT_TRUE(json["matching"]["p_value"].is_null());
   EXPECT_TRUE(json["hits"][0]["match_probability"].is_null());
-  EXPECT_THAT(run({"search", "-c", "c", "red"}).out, HasSubstr("cannot be told: 4 images are too few"));
+  EXPECT_THAT(run({"search", "-c", "c", "red"}).out,
+              HasSubstr("match probabilities are unknown: 4 images are too few"));
   expect_failure({"search", "-c", "c", "red", "--min-probability", "0.9"}, 1,
                  {"match probabilities", "4 images are too few"});
   expect_failure({"search", "-c", "c", "red", "--min-probability", "1.5"}, 2, {"--min-probability", "1.5"});

@@ -1,4 +1,6 @@
 // Tests of `saccade train dual`: from images and captions to a checkpoint that others use, and invalid input.
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -123,7 +125,7 @@ TEST_F(Train, EveryTrainingTakesTheOptimizersOptions) {
         run({"train", recipe, "--help"}).out,
         AllOf(option("--adam-beta1 NUMBER", "0.9"), option("--adam-beta2 NUMBER", "0.98"),
               option("--adam-epsilon NUMBER", "1e-06"), option("--schedule NAME:{cosine,constant}", "cosine"),
-              option("--device NAME:{cpu,cuda}", "cpu")))
+              option("--device NAME:{cpu,cuda}", "cpu"), HasSubstr("--decode-memory N")))
         << recipe;
   }
 }
@@ -267,8 +269,12 @@ TEST_F(Train, WithoutAConfigItIsThatOfTheCheckpointItBeginsWith) {
             read_file(folder_ / "first/model/config.json").value());
   EXPECT_EQ(read_json(folder_ / "second/run.json").value()["model"],
             read_json(folder_ / "first/run.json").value()["model"]);
+  // Checkpoints are named as by -m.
+  std::ranges::replace(words, std::string("first/model"), std::string("starter"));
+  words.emplace_back("--dry-run");
+  EXPECT_EQ(run(words).code, 0);
   std::erase(words, "--initial");
-  std::erase(words, "first/model");
+  std::erase(words, "starter");
   expect_failure(words, 2, {"give a config, or a checkpoint"});
 }
 

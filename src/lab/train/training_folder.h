@@ -19,7 +19,7 @@ class TrainingFolder {
  public:
   // Opens a folder without writing. A folder with a training of this `kind` (run.json's "kind") is locked for
   // the life of the object, except in a dry run, which never writes. Errors: kMismatch for a run.json of
-  // something else; kIo if another process trains into it. kUsage for a folder without run.json that holds
+  // something else; kCancelled if another process trains into it. kUsage for a folder without run.json that holds
   // files other than `cache` (which may lie elsewhere) and the remains of an interrupted start.
   static Result<TrainingFolder> open(const std::filesystem::path& path, std::string_view kind,
                                      const std::filesystem::path& cache, bool dry_run);

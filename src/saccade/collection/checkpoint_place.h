@@ -9,8 +9,8 @@
 namespace saccade {
 
 // Writes the checkpoint's name and location into collection.json if they have changed, so that users name a
-// moved checkpoint only once. kMismatch for another checkpoint; kIo if the collection cannot be written, or
-// another process writes it. Nothing has changed after an error.
+// moved checkpoint only once. kMismatch for another checkpoint; kIo if the collection cannot be written;
+// kCancelled if another process writes it. Nothing has changed after an error.
 Status remember_checkpoint(const std::filesystem::path& collection, const CheckpointId& checkpoint);
 
 }  // namespace saccade

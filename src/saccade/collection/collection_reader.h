@@ -30,7 +30,7 @@
 namespace saccade {
 
 struct ApproximateIndex;  // rows/approximate_index.h
-struct WordMatches;       // word_match.h
+struct WordMatches;       // catalog/words/word_match.h
 class FolderReader;
 
 // True where the folder holds a collection.json (of whatever kind).

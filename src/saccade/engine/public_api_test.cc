@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -10,7 +11,9 @@
 #include <numeric>
 #include <random>
 #include <saccade/saccade.h>
+#include <sys/file.h>
 #include <thread>
+#include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -162,6 +165,20 @@ TEST_F(PublicApi, OneBadImageIsNamedOrSkipped) {
   stop.request_stop();
   EXPECT_EQ(encoder->encode_images(inputs, {.stop = stop.get_token()}).error().code,
             saccade::ErrorCode::kCancelled);
+}
+
+TEST_F(PublicApi, ASecondWriterIsRefused) {
+  saccade::Engine photos = filled();
+  const int lock = ::open((folder_ / "c/lock").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(lock, 0);
+  ASSERT_EQ(::flock(lock, LOCK_EX | LOCK_NB), 0);
+  const auto refused = photos.index({folder_ / "images"});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, saccade::ErrorCode::kCancelled);
+  EXPECT_THAT(refused.error().message, HasSubstr("is writing to this collection"));
+  EXPECT_TRUE(photos.search("red"));
+  ::close(lock);
+  EXPECT_TRUE(photos.index({folder_ / "images"}));
 }
 
 TEST_F(PublicApi, TokensAreCounted) {

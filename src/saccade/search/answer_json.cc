@@ -398,7 +398,7 @@ std::string measured_length_note(const SearchAnswer& answer) {
 std::string matching_note(const SearchAnswer& answer) {
   if (!answer.matching) return {};
   const Matching& matching = *answer.matching;
-  if (!matching.tells) return "how likely a hit is to be right cannot be told: " + matching.reason;
+  if (!matching.tells) return "match probabilities are unknown: " + matching.reason;
   std::vector<std::string> notes;
   if (answer.query.min_probability && matching.passed == 0 && matching.cut_hits > 0) {
     notes.push_back(fmt::format(

@@ -112,15 +112,16 @@ struct Judge {
 
 Judge judge_of(const CollectionReader& collection, const SearchQuery& query) {
   if (collection.has_late_rows()) {
-    return {.reason =
-                "of late interaction nothing is measured: its scores grow with the text's number of tokens"};
+    return {
+        .reason =
+            "scores of late interaction are not calibrated: they grow with the number of the text's tokens"};
   }
   if (query.background == nullptr) {
     return {.reason = "the collection has not been measured: `saccade index` does that"};
   }
-  if (!query.is_plain()) return {.reason = "of a query of several parts nothing is measured"};
+  if (!query.is_plain()) return {.reason = "queries of several parts are not calibrated"};
   if (query.text.has_words() && !query.images.empty()) {
-    return {.reason = "of a text and an image together nothing is measured"};
+    return {.reason = "queries of a text and an image together are not calibrated"};
   }
   const Background& background = *query.background;
   const Background::Kind& kind = query.images.empty() ? background.text : background.picture;
@@ -602,7 +603,8 @@ Result<SearchAnswer> search_encoded(const CollectionReader& collection, EncoderB
   }
   const Judge judge = judge_of(collection, query);
   if (query.min_probability && !judge.tells()) {
-    return fail(ErrorCode::kUnsupported, "hits have no match probabilities to cut by: {}", judge.reason);
+    return fail(ErrorCode::kUnsupported, "hits have no match probabilities to compare with the minimum: {}",
+                judge.reason);
   }
   SearchAnswer answer;
   const bool late = collection.has_late_rows();

@@ -12,6 +12,7 @@
 #include "saccade/core/files/file_stamp.h"
 #include "saccade/core/process/stoppable_wait.h"
 #include "saccade/core/seconds_since.h"
+#include "saccade/model/options/precision_choice.h"
 #include "saccade/model/options/precision_names.h"
 #include "saccade/search/composed/collection_composer.h"
 #include "saccade/serve/shared/shared_rows.h"
@@ -283,8 +284,14 @@ Result<std::unique_ptr<Served>> Served::open(const ServedOptions& options) {
   }
   for (const std::string& checkpoint : options.checkpoints) {
     SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(checkpoint));
-    SACCADE_ASSIGN(const ServedModel* const named,
-                   served->models_.add(folder, options.encoder, options.note));
+    BackendOptions encoder = options.encoder;
+    if (encoder.precision == Precision::kAuto) {
+      SACCADE_ASSIGN(const PrecisionChoice chosen,
+                     choose_precision(folder, encoder, user_precision_memory()));
+      if (options.note) options.note({precision_choice_text(chosen), false});
+      encoder.precision = chosen.taken;
+    }
+    SACCADE_ASSIGN(const ServedModel* const named, served->models_.add(folder, encoder, options.note));
     served->named_.push_back(named);
   }
   if (served->models().empty()) {

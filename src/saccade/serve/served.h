@@ -128,7 +128,7 @@ struct ServedOptions {
   // Served beside those of the collections (find_checkpoint); one may be
   // that of a collection, where that is no longer where it was.
   std::vector<std::string> checkpoints;
-  BackendOptions encoder;
+  BackendOptions encoder;  // its precision, which may be kAuto, is that of `checkpoints` alone
   ModelLimits models;
   double follow_seconds = 1;  // how often collections are looked at
   NoteCallback note = {};     // what the operator should know; called on any thread

@@ -41,6 +41,21 @@ TEST_F(Following, ModelsAreLoadedOnTheServersDevice) {
   EXPECT_THAT(served.error().message, HasSubstr("device \"gpu\", expected cpu, cuda"));
 }
 
+// A collection keeps its precision; the models that are named get the fastest.
+TEST_F(Following, TheFastestPrecisionIsChosenForNamedCheckpoints) {
+  ServedOptions options;
+  options.collections = {folder_};
+  options.checkpoints = {"starter"};
+  options.encoder.precision = Precision::kAuto;
+  std::vector<std::string> notes;
+  options.note = [&](const Note& note) { notes.push_back(note.text); };
+  const auto served = Served::open(options);
+  ASSERT_TRUE(served) << served.error().message;
+  EXPECT_EQ((*served)->models().front()->info.precision, Precision::kFp32);
+  EXPECT_NE((*served)->models().back()->info.precision, Precision::kAuto);
+  EXPECT_THAT(notes, testing::Contains(testing::StartsWith("precision ")));
+}
+
 // File systems' clocks go in steps: a look between two changes of one step sees what the second leaves.
 TEST_F(Following, MissesNoChangeThatComesAtOnceAfterAnother) {
   for (int i = 100; i < 200; ++i) {

@@ -66,7 +66,7 @@ Status MatchStudy::measure(const EncodedContext& context) {
   MatchesResult result = {.dataset = {}, .model = context.model.name, .classes = one.task.classes};
   if (context.pictures.late) {
     result.unsupported =
-        "of late interaction nothing is measured: its scores grow with the text's number of tokens";
+        "scores of late interaction are not calibrated: they grow with the number of the text's tokens";
   } else {
     const Matrix<float> rows = mean_rows(context.pictures);
     SACCADE_ASSIGN(result.texts, measure_texts(context, one.task, rows));

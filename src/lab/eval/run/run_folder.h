@@ -58,7 +58,7 @@ class RunFolder {
   // Makes the folder if needed and locks it. It accepts empty folders, folders with a finished run, and
   // folders left by a process that was killed while it wrote one. Nothing in the folder is changed before
   // that is known. Errors: kUsage, naming a file, for any other folder; kBadData if its run.json is not an
-  // evaluation's; kUnsupported if it has another format; kIo if another process writes into it.
+  // evaluation's; kUnsupported if it has another format; kCancelled if another process writes into it.
   static Result<RunFolder> claim(const std::filesystem::path& folder);
   RunFolder(RunFolder&&) noexcept = default;
   RunFolder& operator=(RunFolder&& other) noexcept;

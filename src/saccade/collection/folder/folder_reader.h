@@ -12,6 +12,8 @@
 //   late-<n>.ends      end offsets of the items' rows in it (late_file.h); the rows file holds their means
 //   background.safetensors  score calibration data (search/matching/background.h); measured from all else, and may be
 //                      missing or out of date
+//   composer.json      the composer of queries of an image and a text, if one was set
+//                      (search/composed/collection_composer.h)
 //   lock               held (flock) by the one process that writes; its content is the process id
 //
 // A change appends rows, flushes them, then commits one catalog transaction that makes them visible. After a
@@ -37,7 +39,7 @@
 namespace saccade {
 
 struct ApproximateIndex;  // rows/approximate_index.h
-struct WordMatches;       // word_match.h
+struct WordMatches;       // catalog/words/word_match.h
 
 // Snapshot of the catalog and the rows. Methods are those of CollectionReader.
 class FolderReader final : public ItemStore {

@@ -53,8 +53,8 @@ struct WatchNews {
 // unless options.ingest.prune is false.
 //
 // Errors: kNotFound if there is no collection or none of the inputs; kMismatch for another checkpoint's
-// encoder; errors that end ingest, except kIo, after which it is tried again. Idle cost: only checks of missing and unwatched folders. Runs on one
-// thread, which also calls `news`.
+// encoder; errors that end ingest, except kIo and another writer's kCancelled, after which it is tried again.
+// Idle cost: only checks of missing and unwatched folders. Runs on one thread, which also calls `news`.
 Status watch(const std::filesystem::path& collection, const EncoderSource& encoder,
              std::span<const std::filesystem::path> inputs, const WatchOptions& options, ThreadPool& pool,
              const std::function<void(const WatchNews&)>& news, std::stop_token stop);

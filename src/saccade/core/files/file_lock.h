@@ -19,7 +19,7 @@ namespace saccade {
 Result<std::optional<Descriptor>> try_lock_file(const std::filesystem::path& path);
 
 // Creates `path` if necessary and holds an advisory lock on it for the lifetime of the descriptor. The kernel
-// releases it when the process ends. Returns kIo if another process holds it, with its id, the folder and
+// releases it when the process ends. Returns kCancelled if another process holds it, with its id, the folder and
 // what it is `doing` ("writing to this collection"). Returns kUsage for a file that holds more than a process
 // id: it is not a lock file and is kept.
 Result<Descriptor> lock_file(const std::filesystem::path& path, std::string_view doing);
