@@ -59,8 +59,8 @@ Status check(const SearchQuery& query) {
 int64_t first_count(const SearchQuery& query, int64_t searched, bool late, bool judged, bool words) {
   if (late && query.candidates == 0) return searched + 1;
   const int64_t most = std::min(judged ? std::max(query.k, kCompetitors) : query.k, searched);
-  // Ranks are fused down to kWordDepth, whatever k is, which suffices for grouped near-duplicates too.
-  const int64_t fused = words ? std::min(kWordDepth, searched) : 0;
+  // Ranks by score are told down to kScoreDepth, whatever k is, which suffices for grouped near-duplicates too.
+  const int64_t fused = words ? std::min(kScoreDepth, searched) : 0;
   const int64_t wanted = late ? std::max({query.candidates, most, fused}) : std::max(2 * most, fused) + 32;
   return std::min(wanted, searched + 1);
 }
@@ -395,9 +395,8 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
       folding = fold(candidates, collection, query, query.k, depth);
       continue;
     }
-    // Ranks by vectors are counted down to kWordDepth: so many must be there, and where
-    // many score alike they may not be.
-    if (!candidates.complete && std::ssize(candidates.best) < kWordDepth) continue;
+    // So many must be there, and where many score alike they may not be.
+    if (!candidates.complete && std::ssize(candidates.best) < kScoreDepth) continue;
     join_brought(candidates);
     Candidates fused = candidates;
     if (late != nullptr) words.scale = late_scale(fused.best);
@@ -406,7 +405,7 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
   }
   SACCADE_TRY(check_stop(query));
   SACCADE_ASSIGN(answer.hits, hits_of(collection, folding.groups, late != nullptr));
-  std::unordered_map<int64_t, SearchHit*> hits;  // by row: few, where ranks are a thousand
+  std::unordered_map<int64_t, SearchHit*> hits;  // by row: few, where ranks are hundreds
   if (!words.ranks.empty()) {
     for (SearchHit& hit : answer.hits) hits.emplace(hit.item.row, &hit);
   }

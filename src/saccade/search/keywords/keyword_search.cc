@@ -192,7 +192,7 @@ std::vector<FusedRank> fuse_ranks(const KeywordRanking& words, double share, con
     if (i == 0 || candidate.score < candidates[i - 1].score) rank = static_cast<int64_t>(i) + 1;
     FusedRank& one = fused.emplace_back();
     one.row = candidate.row;
-    if (rank <= kWordDepth) one.by_vectors = rank;
+    if (rank <= kScoreDepth) one.by_vectors = rank;
     one.by_words = place_of(words, candidate.row);
     const WordEvidence none;
     order.emplace_back(

@@ -24,8 +24,10 @@ namespace saccade {
 
 // Default weight of word search in `saccade search` and the server; docs/keyword-matches.md has measurements with it.
 inline constexpr double kWordShare = 0.5;
-// Number of images that words bring, and that vectors do, at least.
+// Rank down to which images are hits by their words, and more where these are equal.
 inline constexpr int64_t kWordDepth = 1000;
+// Rank by score that is told of a hit beside its keywords; below it none is.
+inline constexpr int64_t kScoreDepth = 200;
 // Weight of a word for an attribute in the coverage of a query that has other words; theirs is 1.
 inline constexpr double kAttributeWeight = 0.3;
 
@@ -56,7 +58,7 @@ Result<KeywordRanking> rank_by_keywords(const CollectionReader& collection, cons
 // Rank of a candidate after fusion.
 struct FusedRank {
   int64_t row = 0;
-  std::optional<int64_t> by_vectors;                // nothing below kWordDepth
+  std::optional<int64_t> by_vectors;                // nothing below kScoreDepth
   const KeywordRanking::Place* by_words = nullptr;  // of the ranking; nullptr: it is not there
 };
 

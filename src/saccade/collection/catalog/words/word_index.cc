@@ -281,8 +281,9 @@ Result<std::vector<int64_t>> TermLookup::all_rows_of(Database& database, std::sp
                                                      const std::string& term) {
   SACCADE_ASSIGN(const std::shared_ptr<const TermRows> known, rows_of(database, others, term));
   if (!known->common) return known->rows;
-  SACCADE_ASSIGN(const std::string wanted, match_string(term));
-  SACCADE_ASSIGN(const WordCounts counts, count_words(database, wanted, std::numeric_limits<int64_t>::max()));
+  SACCADE_ASSIGN(const std::string words, stems_->words_of(term));
+  SACCADE_ASSIGN(const WordCounts counts,
+                 count_words(database, match_string(words), std::numeric_limits<int64_t>::max()));
   std::vector<int64_t> rows;
   for (const Place& place : places_of(counts.found)) rows.push_back(rows_.entries()[place.at].row);
   std::ranges::sort(rows);
