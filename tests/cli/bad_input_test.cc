@@ -32,7 +32,16 @@ TEST_F(BadInput, WrongUseIsExitCode2) {
   expect_failure({"fly"}, 2, {"fly"});
   expect_failure({"search"}, 2, {"nothing to search for"});
   expect_failure({"search", "x"}, 2, {"no collection yet", "-c DIR"});
-  expect_failure({"search", "-c", "c", "--nosuch", "x"}, 2, {"--nosuch"});
+  expect_failure({"search", "-c", "c", "--nosuch", "x"}, 2, {"not expected here: --nosuch"});
+  expect_failure({"search", "-c", "", "x"}, 2, {"--collection: the value is empty, expected DIR"});
+  expect_failure({"search", "-c", "c", "--image", ""}, 2, {"--image: the value is empty"});
+  expect_failure({"search", "-c", "c", "--k", "3", "x"}, 2, {"--k", "did you mean -k?"});
+  expect_failure({"search", "-c", "c", "-k", "3", "-k", "4", "x"}, 2, {"-k: given 2 times, expected once"});
+  expect_failure({"model", "lst"}, 2,
+                 {"no command named lst; did you mean list? (see saccade model --help)"});
+  expect_failure({"embed", "--thread", "2", "-o", "x.npy"}, 2,
+                 {"not expected here: --thread 2; did you mean --threads?"});
+  expect_failure({"embed", "--output-file", "x.npy"}, 2, {"not expected here: --output-file x.npy"});
   expect_failure({"search", "-c", "c", "-k", "99999999999999999999", "x"}, 2, {"-k", "99999999999999999999"});
   expect_failure({"search", "-c", "c", "-k", "-3", "x"}, 2, {"-k", "-3", "1 or more"});
   expect_failure({"search", "-c", "c", " \n\t "}, 2, {"nothing to search for"});
