@@ -45,6 +45,8 @@ TEST_F(BadInput, WrongUseIsExitCode2) {
   expect_failure({"search", "-c", "c", "-k", "99999999999999999999", "x"}, 2, {"-k", "99999999999999999999"});
   expect_failure({"search", "-c", "c", "-k", "-3", "x"}, 2, {"-k", "-3", "1 or more"});
   expect_failure({"search", "-c", "c", " \n\t "}, 2, {"nothing to search for"});
+  for (const char* signs : {"--", "\"\""})
+    expect_failure({"search", "-c", "c", "--", signs}, 2, {"nothing to search for", signs, "no words"});
   expect_failure({"search", "-c", "c", "--filter", "width>", "x"}, 2, {"--filter"});
   expect_failure({"search", "-c", "c", "--precision", "fp8", "x"}, 2, {"fp8"});
   expect_failure({"index", "-c", "c"}, 2, {"PATH"});
