@@ -141,7 +141,7 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
   std::string text =
       fmt::format("collection   {}, made {}Z\n", one_line(collection.folder().string()),
                   one_line(info.created.substr(0, std::string_view("2026-01-31T12:00:00").size())));
-  text += fmt::format("checkpoint   {} ({}...), {} columns, from {}\n", one_line(info.checkpoint.name),
+  text += fmt::format("checkpoint   {} ({}...), {} dimensions, from {}\n", one_line(info.checkpoint.name),
                       info.checkpoint.fingerprint.substr(0, 12), info.checkpoint.dim,
                       one_line(info.checkpoint.path));
   const std::string different = summary.distinct_contents == kUnknownState

@@ -244,8 +244,8 @@ Result<int> run_embed(EmbedArguments& arguments, Session& session) {
     SACCADE_TRY(session.out.write_json(json));
   } else {
     SACCADE_TRY(session.out.write(fmt::format("{}: {} of {}\n", one_line(arguments.output),
-                                              counted(embedded.rows.rows(), "row"),
-                                              counted(embedded.rows.columns(), "column"))));
+                                              counted(embedded.rows.rows(), "embedding"),
+                                              counted(embedded.rows.columns(), "dimension"))));
   }
   return embedded.failed.empty() ? kDone : kSomeFailed;
 }

@@ -58,7 +58,7 @@ struct SearchArguments {
 
 // `--image -`: a picture on stdin.
 Status read_image_from_stdin(SearchQuery& query) {
-  SACCADE_ASSIGN(std::string bytes, read_stdin(query.limits.max_bytes));
+  SACCADE_ASSIGN(std::string bytes, read_input("-", query.limits.max_bytes));
   if (bytes.empty()) return fail(ErrorCode::kBadData, "the image on standard input is empty");
   query.images = {QueryImage::of_bytes("standard input", std::move(bytes))};
   return {};

@@ -215,6 +215,11 @@ TEST_F(BadInput, EmptyFilesAndFoldersAreNamed) {
     expect_failure({"model", "conform", "model", "--io", file}, 1, {file});
   write("none.txt", "");
   expect_failure({"embed", "--texts", "none.txt", "-m", "model", "-o", "x.npy"}, 1, {"none.txt is empty"});
+  expect_failure({"embed", "--texts", "empty", "-m", "model", "-o", "x.npy"}, 1,
+                 {"empty: a folder, not a file"});
+  write("texts.png", std::string("\x89PNG\n\0", 6));
+  expect_failure({"embed", "--texts", "texts.png", "-m", "model", "-o", "x.npy"}, 1,
+                 {"texts.png: byte 5 is NUL", "expected lines of UTF-8"});
   expect_failure({"embed", "--images", "empty", "-m", "model", "-o", "x.npy"}, 1, {"no images in empty"});
   for (const char* file : {"x.npy", "x.npy.json"}) EXPECT_FALSE(std::filesystem::exists(folder_ / file));
 

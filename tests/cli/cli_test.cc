@@ -77,6 +77,12 @@ TEST_F(Cli, IndexTakesAListOfFiles) {
   EXPECT_EQ(beside.code, 0) << beside.err;
   EXPECT_EQ(json_of(beside)["added"], 1);
   EXPECT_EQ(json_of(beside)["unchanged"], 4);
+  // From a pipe, as of <(find ...).
+  picture("more/d.png", 1, 1, 200);
+  const Outcome piped =
+      run({"index", "--files-from", "/dev/stdin", "-c", "c", "--json"}, {.input = "more/d.png\n"});
+  EXPECT_EQ(piped.code, 0) << piped.err;
+  EXPECT_EQ(json_of(piped)["added"], 1);
 }
 
 TEST_F(Cli, ShardsDivideAListOfFiles) {
@@ -560,6 +566,12 @@ TEST_F(Cli, EmbedWritesRowsForOtherTools) {
   ASSERT_TRUE(texts.has_value());
   EXPECT_THAT(texts->find("rows")->shape, testing::ElementsAre(4, 24));
   EXPECT_EQ(texts->metadata().at("names"), R"(["a red card","blue","","last"])");
+  // A pipe, as of <(command), and a file of an editor that begins with a byte order mark.
+  ASSERT_EQ(run({"embed", "--texts", "/dev/stdin", "-m", "model", "-o", "p.npy"}, {.input = "\xEF\xBB\xBF"
+                                                                                            "blue\n"})
+                .code,
+            0);
+  EXPECT_EQ((*read_json(folder_ / "p.npy.json"))["names"], Json::array({"blue"}));
 
   write("pictures/broken.png", "not a picture");
   const Outcome images = run({"embed", "--images", "pictures", "-m", "model", "-o", "i.npy", "--json"});
