@@ -90,6 +90,8 @@ int parse_and_run(const Program& program, int argc, char** argv) {
   fill_standard_streams();
   end_with_starter();
   signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error of write(), not the end
+  // So is a file beyond the shell's limit (ulimit -f). Programs that are started here do not inherit a handler.
+  signal(SIGXFSZ, [](int) {});
   Interrupts interrupts;
   Output out;
   Messages messages;
