@@ -739,10 +739,11 @@ TEST_F(Cli, DemoSaysWhatFailedAndWhereThereWasNothing) {
 
   std::filesystem::create_directory(folder_ / "empty");
   const Outcome nothing = run({"demo", "empty", "-c", "none", "-m", "model", "--html", "none.html"});
-  EXPECT_EQ(nothing.code, 0);
+  EXPECT_EQ(nothing.code, 1);
   expect_one_line(nothing);
-  EXPECT_THAT(nothing.err, HasSubstr("no images in empty"));
-  EXPECT_THAT(nothing.out, HasSubstr("0 images in none\n"));
+  EXPECT_THAT(nothing.err, HasSubstr("no images to search in empty: name a folder of images"));
+  EXPECT_THAT(nothing.out, testing::EndsWith("0 images in none\n"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "none.html"));
 }
 
 }  // namespace
