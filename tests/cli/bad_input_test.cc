@@ -284,10 +284,12 @@ TEST_F(BadInput, BrokenPicturesAreListedAndTheRestIsTaken) {
   const Outcome listed = run({"collection", "info", "-c", "c", "--failures"});
   EXPECT_THAT(listed.out, HasSubstr("/line\\x0abreak.png: "));
   const std::string before = snapshot("c");
-  expect_failure({"search", "-c", "c", "--image", "bad/empty.png"}, 1, {"bad/empty.png"});
+  expect_failure({"search", "-c", "c", "--image", "bad/empty.png"}, 1,
+                 {"saccade: image bad/empty.png: empty file"});
   expect_failure({"search", "-c", "c", "--image", "bad/huge.png"}, 1, {"bad/huge.png"});
   expect_failure({"search", "-c", "c", "--image", "bad"}, 1, {"bad"});
-  expect_failure({"embed", "--images", "bad/empty.png", "-m", "model", "-o", "x.npy"}, 1, {"bad/empty.png"});
+  expect_failure({"embed", "--images", "bad/empty.png", "-m", "model", "-o", "x.npy"}, 1,
+                 {"none of 1 image could be read, the first: bad/empty.png: empty file; nothing written"});
   EXPECT_FALSE(std::filesystem::exists(folder_ / "x.npy"));
   EXPECT_EQ(snapshot("c"), before);
 }
