@@ -459,6 +459,15 @@ TEST_F(BadInput, FoldersWithoutRights) {
   permissions(folder_ / "c", perms::owner_write, perm_options::add);
   EXPECT_EQ(snapshot("c"), before);
   expect_failure({"index", "more", "-c", "/proc/saccade", "-m", "model"}, 1, {"/proc/saccade"});
+  const perms rights = std::filesystem::status(folder_ / "c").permissions();
+  permissions(folder_ / "c", perms::none);
+  for (const std::vector<std::string>& command :
+       std::initializer_list<std::vector<std::string>>{{"search", "x"}, {"collection", "info"}}) {
+    std::vector<std::string> words = command;
+    words.insert(words.end(), {"-c", "c"});
+    expect_failure(words, 1, {"c/collection.json: Permission denied"}, plain);
+  }
+  permissions(folder_ / "c", rights);
 
   permissions(folder_ / "more/secret", perms::none);
   const Outcome partly = run({"index", "more", "-c", "c", "--json"}, plain);
