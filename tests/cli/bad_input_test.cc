@@ -182,7 +182,8 @@ TEST_F(BadInput, WhatIsMissingIsNamed) {
   expect_failure({"embed", "--images", "nopictures", "-m", "model", "-o", "x.npy"}, 1, {"nopictures"});
   expect_failure({"embed", "--texts", "notexts", "-m", "model", "-o", "x.npy"}, 1, {"notexts"});
   expect_failure({"embed", "--images", "pictures", "-m", "model", "-o", "no/x.npy"}, 1, {"no/x.npy"});
-  expect_failure({"model", "show", "nomodel"}, 1, {"nomodel"});
+  expect_failure({"model", "show", "nomodel"}, 1,
+                 {"checkpoint nomodel: no folder and no alias of this name"});
   expect_failure({"model", "conform", "model", "--io", "noio"}, 1, {"noio"});
   expect_failure({"index", "pictures", "-c", "c", "-m", "model", "--captions", "nolist"}, 1, {"nolist"});
   expect_failure({"demo", "nosample"}, 1, {"nosample"});
