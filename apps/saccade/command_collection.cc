@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -235,9 +236,11 @@ Result<int> run_forget(const CollectionArguments& arguments, Session& session) {
   }
   SACCADE_ASSIGN(CollectionWriter collection, CollectionWriter::open(arguments.collection));
   int64_t forgotten = 0;
+  bool some_failed = false;
   for (const std::string& path : arguments.paths) {
     SACCADE_ASSIGN(const int64_t count, collection.forget_removed(path));
-    if (count == 0) session.messages.warning(fmt::format("nothing was removed at {}", one_line(path)));
+    if (count == 0) session.messages.warning(fmt::format("nothing was removed at {}", path));
+    some_failed = some_failed || count == 0;
     forgotten += count;
   }
   if (arguments.json) {
@@ -246,7 +249,7 @@ Result<int> run_forget(const CollectionArguments& arguments, Session& session) {
     SACCADE_TRY(session.out.write(fmt::format("{} may come in again: the next saccade index takes them\n",
                                               counted(forgotten, "image"))));
   }
-  return kDone;
+  return some_failed ? kSomeFailed : kDone;
 }
 
 Result<int> run_remove(const CollectionArguments& arguments, Session& session) {
@@ -260,13 +263,22 @@ Result<int> run_remove(const CollectionArguments& arguments, Session& session) {
   }
   SACCADE_ASSIGN(CollectionWriter collection, CollectionWriter::open(arguments.collection));
   int64_t removed = 0;
+  bool some_failed = false;
   if (!arguments.ids.empty()) {
     SACCADE_ASSIGN(const int64_t count, collection.remove_ids(arguments.ids));
+    const std::set<int64_t> different(arguments.ids.begin(), arguments.ids.end());
+    if (count < std::ssize(different)) {
+      session.messages.warning(fmt::format("{} of {} are not in the collection",
+                                           count_text(std::ssize(different) - count),
+                                           counted(std::ssize(different), "id")));
+      some_failed = true;
+    }
     removed += count;
   }
   for (const std::string& path : arguments.paths) {
     SACCADE_ASSIGN(const int64_t count, collection.remove_path(path));
     if (count == 0) session.messages.warning(fmt::format("{} is not in the collection", path));
+    some_failed = some_failed || count == 0;
     removed += count;
   }
   if (!arguments.filter.empty()) {
@@ -281,7 +293,7 @@ Result<int> run_remove(const CollectionArguments& arguments, Session& session) {
         "touched\n",
         counted(removed, "image"))));
   }
-  return kDone;
+  return some_failed ? kSomeFailed : kDone;
 }
 
 // Compares a composer with the sum on the collection's captions.

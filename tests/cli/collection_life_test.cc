@@ -351,11 +351,16 @@ TEST_F(Life, RemovedPicturesStayOutUntilForgotten) {
   make_collection();
   const Outcome removed = run({"collection", "remove", "-c", "c", "pictures/red.png"});
   EXPECT_EQ(removed.code, 0) << removed.err;
+  const Outcome gone = run({"collection", "remove", "-c", "c", "pictures/red.png", "--json"});
+  EXPECT_EQ(gone.code, 3);
+  EXPECT_EQ(json_of(gone)["removed"], 0);
+  EXPECT_EQ(gone.err, "saccade: warning: pictures/red.png is not in the collection\n");
   const Json after = json_of(run({"index", "pictures", "-c", "c", "--json"}));
   EXPECT_EQ(after["added"], 0);
   EXPECT_EQ(after["stayed_out"], 1);
   EXPECT_EQ(json_of(run({"collection", "remove", "-c", "c", "--forget", "pictures", "--json"}))["forgotten"],
             1);
+  EXPECT_EQ(run({"collection", "remove", "-c", "c", "--forget", "pictures"}).code, 3);
   EXPECT_EQ(json_of(run({"index", "pictures", "-c", "c", "--json"}))["added"], 1);
   expect_failure({"collection", "remove", "-c", "c", "--forget", "--id", "1"}, 2,
                  {"--forget takes the PATHs"});
