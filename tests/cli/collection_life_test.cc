@@ -169,7 +169,7 @@ TEST_F(Life, FiltersAskForWhatFilesSay) {
   }
   // A filter that cannot match says why, and lists the existing values.
   EXPECT_THAT(run({"search", "-c", "c", "a", "--filter", "camera~leica and width>1"}).err,
-              HasSubstr("--filter: no image meets camera~leica: there is \"Canon EOS R5\" (1)"));
+              HasSubstr("--filter: no image meets camera~leica (values here: \"Canon EOS R5\" (1))"));
   expect_failure({"search", "-c", "c", "a", "--filter", "width>"}, 2,
                  {"--filter: column 7: expected a value"});
 }
