@@ -12,6 +12,7 @@
 
 #include "saccade/collection/build_approximate.h"
 #include "saccade/collection/catalog/filter.h"
+#include "saccade/collection/collection_info.h"
 #include "saccade/collection/collection_json.h"
 #include "saccade/collection/collection_reader.h"
 #include "saccade/collection/collection_writer.h"
@@ -296,15 +297,22 @@ Result<int> run_remove(const CollectionArguments& arguments, Session& session) {
   return some_failed ? kSomeFailed : kDone;
 }
 
+// Loads the checkpoint that the collection was created with, which may have moved, as searches do.
+Result<LoadedEncoder> load_own_encoder(const CollectionReader& collection) {
+  const CollectionInfo& info = collection.info();
+  SACCADE_ASSIGN(const std::filesystem::path folder, checkpoint_of(info.checkpoint, {}));
+  SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(folder, {}).in("the collection's checkpoint"));
+  SACCADE_TRY(check_same_checkpoint(info, loaded.id));
+  return loaded;
+}
+
 // Compares a composer with the sum on the collection's captions.
 Result<ComposerTrial> compare(const CollectionReader& collection, const std::filesystem::path& folder,
                               Session& session) {
   SACCADE_ASSIGN(const std::shared_ptr<Composer> composer, open_composer_for(collection, folder));
-  const CheckpointId& checkpoint = collection.info().checkpoint;
-  SACCADE_ASSIGN(const std::unique_ptr<EncoderBackend> encoder,
-                 load_encoder(checkpoint.path).in("the collection's checkpoint"));
+  SACCADE_ASSIGN(const LoadedEncoder own, load_own_encoder(collection));
   ThreadPool pool;
-  return try_composer(collection, *encoder, *composer, pool, session.interrupts.stop_cleanly());
+  return try_composer(collection, *own.encoder, *composer, pool, session.interrupts.stop_cleanly());
 }
 
 Result<int> run_composer(const CollectionArguments& arguments, Session& session) {
@@ -379,11 +387,9 @@ Result<int> run_ann(const CollectionArguments& arguments, Session& session) {
   ProgressLine progress(session.quiet);
   ApproximateOptions options = arguments.approximate;
   const auto build = [&]() -> Status {
-    const CheckpointId& checkpoint = collection.info().checkpoint;
-    SACCADE_ASSIGN(const std::unique_ptr<EncoderBackend> encoder,
-                   load_encoder(checkpoint.path).in("the collection's checkpoint"));
+    SACCADE_ASSIGN(const LoadedEncoder own, load_own_encoder(collection));
     SACCADE_ASSIGN(const Matrix<float> texts,
-                   tuning_texts(collection, *encoder, kTuningTexts, session.interrupts.stop_cleanly()));
+                   tuning_texts(collection, *own.encoder, kTuningTexts, session.interrupts.stop_cleanly()));
     options.texts = texts.view();
     SACCADE_TRY(
         build_approximate(collection, options, pool, progress.callback(), session.interrupts.stop_cleanly()));

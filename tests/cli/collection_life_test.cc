@@ -660,6 +660,27 @@ TEST_F(Life, AnApproximateIndexIsBuiltUsedAndRemoved) {
               HasSubstr("there is no approximate index"));
 }
 
+// A new release lies elsewhere, and the starter with it.
+TEST_F(Life, AStarterThatHasMovedIsFound) {
+  picture("pictures/red.png", 220, 10, 10);
+  picture("pictures/blue.png", 10, 10, 220);
+  ASSERT_EQ(run({"index", "pictures", "-c", "c"}).code, 0);
+  Json info = parse_json(read_file(folder_ / "c/collection.json").value()).value();
+  info["checkpoint"]["path"] = "/nowhere/starter";
+  write("c/collection.json", info.dump());
+  for (const std::vector<std::string>& command : std::initializer_list<std::vector<std::string>>{
+           {"search", "red", "-c", "c"},
+           {"collection", "ann", "-c", "c"},
+           {"collection", "composer", "starter", "--if-better", "-c", "c"}}) {
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+  }
+  // Another checkpoint in its place is refused.
+  info["checkpoint"]["path"] = (folder_ / "model").string();
+  write("c/collection.json", info.dump());
+  expect_failure({"collection", "ann", "-c", "c"}, 1, {"starter", "model"});
+}
+
 TEST_F(Life, HelpOffersAClusterWhereOneIsTaken) {
   for (const std::vector<std::string>& command : {std::vector<std::string>{"search"},
                                                   {"index"},
