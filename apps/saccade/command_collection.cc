@@ -302,7 +302,8 @@ Result<LoadedEncoder> load_own_encoder(const CollectionReader& collection) {
   const CollectionInfo& info = collection.info();
   SACCADE_ASSIGN(const std::filesystem::path folder, checkpoint_of(info.checkpoint, {}));
   SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(folder, {}).in("the collection's checkpoint"));
-  SACCADE_TRY(check_same_checkpoint(info, loaded.id));
+  SACCADE_TRY(
+      check_same_checkpoint(info, loaded.id).in(fmt::format("collection {}", collection.folder().string())));
   return loaded;
 }
 
