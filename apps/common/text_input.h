@@ -13,8 +13,8 @@
 
 namespace saccade::app {
 
-// Reads all of a file, a pipe (`<(command)` of a shell) or a device, or of standard input for "-". kNotFound and kIo as of
-// opening and reading it, kBadData for a folder, kLimit for more than `most_bytes`.
+// Reads all of a file, of a pipe (a shell's `<(command)`), or of standard input for "-". Returns the errors of opening and
+// reading it, kBadData for a folder, and kLimit for more than `most_bytes`.
 Result<std::string> read_input(const std::filesystem::path& path, int64_t most_bytes);
 
 // A text a line, line ends of either sort, without a byte order mark. Errors of read_input; kBadData for an empty file and
