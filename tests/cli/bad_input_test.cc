@@ -386,6 +386,7 @@ TEST_F(BadInput, TargetsThatCannotBeWritten) {
   expect_failure({"search", "-c", "c", "x", "--json"}, 1, {"standard output"}, full);
   expect_failure({"search", "-c", "c", "x", "--html", "no/page.html"}, 1, {"no/page.html"});
   expect_failure({"search", "-c", "c", "x", "--html", "pictures"}, 1, {"pictures"});
+  expect_failure({"search", "-c", "c", "x", "--html", "-"}, 2, {"page: -:", "/dev/stdout"});
   EXPECT_EQ(snapshot("c"), before);
 
   // Simulates a full disk.
