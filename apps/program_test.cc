@@ -275,6 +275,32 @@ TEST(OptionKinds, ListsAreTakenInOneWord) {
   EXPECT_NE(takes({"eval", "speed", "--dataset", "d", "--precision", "fp32,int9"}), "");
 }
 
+// "$DIR" of a shell in which DIR is not set.
+TEST(OptionKinds, EmptyPathsAreRefused) {
+  CLI::App app;
+  Command chosen;
+  add_all_commands(app, chosen);
+  name_option_kinds(app);
+  const auto takes = [&](std::vector<std::string> words) {
+    std::ranges::reverse(words);
+    try {
+      app.parse(words);
+    } catch (const CLI::ParseError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(takes({"search", "red", "-c", ""}), "--collection: the value is empty, expected DIR");
+  EXPECT_EQ(takes({"search", "-c", "c", "--image", "a.png", "--image", ""}),
+            "--image: the value is empty, expected PATH");
+  EXPECT_EQ(takes({"index", "a", "", "-c", "c"}), "PATH: the value is empty, expected PATH");
+  EXPECT_EQ(takes({"index", "a", "-m", ""}), "--model: the value is empty, expected CHECKPOINT");
+  EXPECT_EQ(takes({"search", "red", "-c", "c", "--html", ""}), "--html: the value is empty, expected FILE");
+  EXPECT_EQ(takes({"collection", "remove", "-c", ""}), "--collection: the value is empty, expected DIR");
+  EXPECT_EQ(takes({"eval", "retrieval", "--dataset", ""}), "--dataset: the value is empty, expected DATASET");
+  EXPECT_EQ(takes({"search", "", "-c", "c", "--filter", ""}), "");
+}
+
 TEST(Nearest, SuggestsWhatWasMeant) {
   const std::vector<std::string> commands = {"index",      "search",     "serve",
                                              "collection", "illustrate", "visualness"};

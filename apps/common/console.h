@@ -13,6 +13,7 @@
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/progress.h"
+#include "saccade/text/utf8.h"
 
 namespace spdlog {
 class logger;
@@ -37,9 +38,6 @@ class Output {
  private:
   bool reader_gone_ = false;
 };
-
-// `text` on one line: control characters as \xNN, so that a file's name cannot write lines of its own.
-std::string one_line(std::string_view text);
 
 // Messages on stderr, a line each, "saccade: ..." in front.
 class Messages {

@@ -48,6 +48,23 @@ std::string_view kind_of(const CLI::Option& option) {
   return {};
 }
 
+// Kinds and positional names whose values are paths, or names that stand for one.
+constexpr std::array kPaths = {
+    std::string_view("DIR"),      std::string_view("FILE"),       std::string_view("PATH"),
+    std::string_view("DATASET"),  std::string_view("CHECKPOINT"), std::string_view("COMPOSER"),
+    std::string_view("DOCUMENT"), std::string_view("FOLDER"),     std::string_view("OTHER"),
+    std::string_view("RATINGS"),  std::string_view("RUN"),        std::string_view("SAMPLE"),
+    std::string_view("TABLE")};
+
+// Refuses an empty value, which a shell passes for "$DIR" if DIR is not set. It would count as an option that is not
+// given: another collection would be used, or no file written.
+void refuse_empty(CLI::Option& option, std::string_view kind) {
+  if (std::ranges::find(kPaths, kind) == kPaths.end()) return;
+  option.check([kind = std::string(kind)](const std::string& value) {
+    return value.empty() ? "the value is empty, expected " + kind : std::string();
+  });
+}
+
 void name_kind(CLI::Option& option) {
   if (option.get_items_expected_max() == 0) return;  // a flag
   const std::string type = option.get_type_name();
@@ -58,6 +75,7 @@ void name_kind(CLI::Option& option) {
     option.delimiter(',');
   }
   if (option.get_positional()) {
+    refuse_empty(option, option.get_name());
     option.type_name("");  // its name says it
   } else if (member) {
     option.type_name("NAME");  // and those that there are
@@ -66,6 +84,7 @@ void name_kind(CLI::Option& option) {
   } else if (real) {
     option.type_name("NUMBER");
   } else if (const std::string_view kind = kind_of(option); !kind.empty()) {
+    refuse_empty(option, kind);
     option.type_name(std::string(kind));
   }
 }

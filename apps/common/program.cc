@@ -6,9 +6,11 @@
 #include <signal.h>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "saccade/version.h"
 
@@ -32,6 +34,7 @@ std::vector<std::string> known_names(const CLI::App& command, bool options) {
   for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {
     for (const CLI::Option* option : app->get_options()) {
       for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+      for (const std::string& name : option->get_snames()) names.push_back("-" + name);
     }
   }
   return names;
@@ -39,7 +42,7 @@ std::vector<std::string> known_names(const CLI::App& command, bool options) {
 
 // "; did you mean --filter?", or "" if no known name is near the first unknown word.
 std::string suggestion(const CLI::App& app, const CLI::App& deepest) {
-  for (const std::string& word : app.remaining(true)) {  // with fallthrough they lie with the program
+  for (const std::string& word : app.remaining(true)) {
     const bool option = word.starts_with("--");
     if (!option && word.starts_with("-")) continue;
     const std::string name = nearest(word.substr(0, word.find('=')), known_names(deepest, option));
@@ -48,24 +51,47 @@ std::string suggestion(const CLI::App& app, const CLI::App& deepest) {
   return {};
 }
 
+// Returns the parser's reason. Unknown words come first: a command or an option that is missing is usually there, misspelled.
+std::string reason(const CLI::App& app, const CLI::App& deepest, const CLI::ParseError& error) {
+  const std::vector<std::string> unknown = app.remaining(true);  // with fallthrough they lie with the program
+  const bool missing = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError);
+  if (missing && deepest.get_require_subcommand_min() > 0) {
+    const auto word =
+        std::ranges::find_if(unknown, [](const std::string& each) { return !each.starts_with("-"); });
+    if (word != unknown.end()) return fmt::format("no command named {}", *word);
+  }
+  const bool option =
+      std::ranges::any_of(unknown, [](const std::string& each) { return each.starts_with("--"); });
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) || (missing && option)) {
+    return fmt::format("not expected here: {}", fmt::join(unknown, " "));
+  }
+  const std::string said = error.what();
+  constexpr std::string_view kRepeated = ": At Most 1 required but received ";
+  if (const size_t at = said.find(kRepeated); at != std::string::npos) {
+    return fmt::format("{}: given {} times, expected once", said.substr(0, at),
+                       said.substr(at + kRepeated.size()));
+  }
+  return said;
+}
+
 // Explains a command line that the parser did not accept.
 std::string parse_error_text(const CLI::App& app, const CLI::App& deepest, const CLI::ParseError& error,
-                             const std::string& words, int argc, char** argv) {
-  // The parser only says that a command is missing, not which word is unknown.
-  const bool unknown = words == app.get_name() && argc > 1 && argv[1][0] != '-';
+                             const std::string& words) {
   // "cats -dogs" without its quotes.
   const bool unwanted =
       words == "saccade search" && error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
   const std::string meant = suggestion(app, deepest);
-  return fmt::format(
-      "{}{}{} (see {} --help)", unknown ? fmt::format("no command named {}", argv[1]) : error.what(), meant,
-      unwanted && meant.empty() ? "; put words with hyphens in quotes, or after --" : "", words);
+  return fmt::format("{}{}{} (see {} --help)", reason(app, deepest, error), meant,
+                     unwanted && meant.empty() ? "; put words with hyphens in quotes, or after --" : "",
+                     words);
 }
 
 int parse_and_run(const Program& program, int argc, char** argv) {
   fill_standard_streams();
   end_with_starter();
   signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error of write(), not the end
+  // So is a file beyond the shell's limit (ulimit -f). Programs that are started here do not inherit a handler.
+  signal(SIGXFSZ, [](int) {});
   Interrupts interrupts;
   Output out;
   Messages messages;
@@ -110,7 +136,7 @@ int parse_and_run(const Program& program, int argc, char** argv) {
     // A command that needs another behind it, named alone: its help is what is asked for.
     const bool alone = argc == 1 + std::count(words.begin(), words.end(), ' ');
     if (alone && deepest->get_require_subcommand_min() > 0) return print(app.help());
-    messages.error(parse_error_text(app, *deepest, error, words, argc, argv));
+    messages.error(parse_error_text(app, *deepest, error, words));
     return exit_code(ErrorCode::kUsage);
   }
   const Result<int> result = chosen(session);

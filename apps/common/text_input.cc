@@ -3,30 +3,32 @@
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
+#include <string_view>
+#include <sys/stat.h>
 #include <unistd.h>
-
-#include "saccade/core/files/files.h"
 
 namespace saccade::app {
 
-Result<std::vector<std::string>> read_texts(const std::filesystem::path& path) {
-  constexpr int64_t kMostBytes = int64_t{1} << 30;
-  SACCADE_ASSIGN(const std::string text, path == "-" ? read_stdin(kMostBytes) : read_file(path));
-  std::vector<std::string> texts;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    std::string line = text.substr(begin, end - begin);
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    texts.push_back(std::move(line));
-    begin = end + 1;
-  }
-  if (texts.empty())
-    return fail(ErrorCode::kBadData, "{} is empty, expected a text a line",
-                path == "-" ? "standard input" : path.string());
-  return texts;
+namespace {
+
+std::string name_of(const std::filesystem::path& path) {
+  return path == "-" ? "standard input" : path.string();
 }
 
-namespace {
+// A descriptor of standard input for "-", else of the file, pipe or device.
+Result<std::shared_ptr<const int>> open_input(const std::filesystem::path& path) {
+  if (path == "-") return std::make_shared<const int>(STDIN_FILENO);
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return fail_errno(errno, path.string());
+  std::shared_ptr<const int> held(new int(file), [](const int* number) {
+    ::close(*number);
+    delete number;
+  });
+  struct stat info {};
+  if (::fstat(file, &info) != 0) return fail_errno(errno, path.string());
+  if (S_ISDIR(info.st_mode)) return fail(ErrorCode::kBadData, "{}: a folder, not a file", path.string());
+  return held;
+}
 
 // 0 at the end.
 Result<size_t> read_some(int file, const std::string& name, std::vector<char>& block) {
@@ -39,29 +41,46 @@ Result<size_t> read_some(int file, const std::string& name, std::vector<char>& b
 
 }  // namespace
 
-Result<std::string> read_stdin(int64_t most_bytes) {
+Result<std::string> read_input(const std::filesystem::path& path, int64_t most_bytes) {
+  SACCADE_ASSIGN(const std::shared_ptr<const int> file, open_input(path));
+  const std::string name = name_of(path);
   std::string text;
   std::vector<char> block(1 << 16);
   for (;;) {
-    SACCADE_ASSIGN(const size_t got, read_some(STDIN_FILENO, "standard input", block));
+    SACCADE_ASSIGN(const size_t got, read_some(*file, name, block));
     if (got == 0) return text;
     text.append(block.data(), got);
     if (std::ssize(text) > most_bytes) {
-      return fail(ErrorCode::kLimit, "standard input has more than {} bytes", most_bytes);
+      return fail(ErrorCode::kLimit, "{} has more than {} bytes", name, most_bytes);
     }
   }
 }
 
+Result<std::vector<std::string>> read_texts(const std::filesystem::path& path) {
+  constexpr int64_t kMostBytes = int64_t{1} << 30;
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  SACCADE_ASSIGN(std::string text, read_input(path, kMostBytes));
+  if (const size_t nul = text.find('\0'); nul != std::string::npos) {
+    return fail(ErrorCode::kBadData,
+                "{}: byte {} is NUL, as in a binary file or in UTF-16; expected lines of UTF-8",
+                name_of(path), nul);
+  }
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+  std::vector<std::string> texts;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    std::string line = text.substr(begin, end - begin);
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    texts.push_back(std::move(line));
+    begin = end + 1;
+  }
+  if (texts.empty()) return fail(ErrorCode::kBadData, "{} is empty, expected a text a line", name_of(path));
+  return texts;
+}
+
 Result<LineSource> LineSource::open(const std::filesystem::path& path) {
-  if (path == "-") return LineSource(std::make_shared<const int>(STDIN_FILENO), "standard input");
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return fail_errno(errno, path.string());
-  return LineSource(std::shared_ptr<const int>(new int(file),
-                                               [](const int* held) {
-                                                 ::close(*held);
-                                                 delete held;
-                                               }),
-                    path.string());
+  SACCADE_ASSIGN(std::shared_ptr<const int> file, open_input(path));
+  return LineSource(std::move(file), name_of(path));
 }
 
 Result<std::optional<std::string>> LineSource::next() {

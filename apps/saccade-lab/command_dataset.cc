@@ -55,7 +55,7 @@ Result<std::vector<Dataset>> read_all(const DatasetArguments& arguments) {
 std::string excluded_text(const Dataset& dataset) {
   std::string text;
   for (const Exclusion& exclusion : dataset.excluded) {
-    text += fmt::format("left out     {} {}, such as {}\n", count_text(exclusion.count), exclusion.reason,
+    text += fmt::format("left out     {}: {}, such as {}\n", exclusion.reason, count_text(exclusion.count),
                         one_line(exclusion.examples.front()));
   }
   return text;
@@ -96,7 +96,7 @@ std::string size_text(const Dataset& dataset) {
   }
   if (dataset.find<RatedTexts>() == nullptr) {
     return counted(dataset.size(),
-                   dataset.find<CompositionTests>() == nullptr ? "image" : "test of composition");
+                   dataset.find<CompositionTests>() == nullptr ? "image" : "composition test");
   }
   const Json counts = rated_texts_json(dataset);
   const auto count = [&](const char* key) { return count_text(counts[key].get<int64_t>()); };

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 
 #include "saccade/collection/build_approximate.h"
 #include "saccade/collection/catalog/filter.h"
+#include "saccade/collection/collection_info.h"
 #include "saccade/collection/collection_json.h"
 #include "saccade/collection/collection_reader.h"
 #include "saccade/collection/collection_writer.h"
@@ -139,8 +141,9 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
     return kDone;
   }
   std::string text =
-      fmt::format("collection   {}, made {}\n", one_line(collection.folder().string()), info.created);
-  text += fmt::format("checkpoint   {} ({}...), {} columns, from {}\n", one_line(info.checkpoint.name),
+      fmt::format("collection   {}, made {}Z\n", one_line(collection.folder().string()),
+                  one_line(info.created.substr(0, std::string_view("2026-01-31T12:00:00").size())));
+  text += fmt::format("checkpoint   {} ({}...), {} dimensions, from {}\n", one_line(info.checkpoint.name),
                       info.checkpoint.fingerprint.substr(0, 12), info.checkpoint.dim,
                       one_line(info.checkpoint.path));
   const std::string different = summary.distinct_contents == kUnknownState
@@ -234,9 +237,11 @@ Result<int> run_forget(const CollectionArguments& arguments, Session& session) {
   }
   SACCADE_ASSIGN(CollectionWriter collection, CollectionWriter::open(arguments.collection));
   int64_t forgotten = 0;
+  bool some_failed = false;
   for (const std::string& path : arguments.paths) {
     SACCADE_ASSIGN(const int64_t count, collection.forget_removed(path));
-    if (count == 0) session.messages.warning(fmt::format("nothing was removed at {}", one_line(path)));
+    if (count == 0) session.messages.warning(fmt::format("nothing was removed at {}", path));
+    some_failed = some_failed || count == 0;
     forgotten += count;
   }
   if (arguments.json) {
@@ -245,7 +250,7 @@ Result<int> run_forget(const CollectionArguments& arguments, Session& session) {
     SACCADE_TRY(session.out.write(fmt::format("{} may come in again: the next saccade index takes them\n",
                                               counted(forgotten, "image"))));
   }
-  return kDone;
+  return some_failed ? kSomeFailed : kDone;
 }
 
 Result<int> run_remove(const CollectionArguments& arguments, Session& session) {
@@ -259,13 +264,22 @@ Result<int> run_remove(const CollectionArguments& arguments, Session& session) {
   }
   SACCADE_ASSIGN(CollectionWriter collection, CollectionWriter::open(arguments.collection));
   int64_t removed = 0;
+  bool some_failed = false;
   if (!arguments.ids.empty()) {
     SACCADE_ASSIGN(const int64_t count, collection.remove_ids(arguments.ids));
+    const std::set<int64_t> different(arguments.ids.begin(), arguments.ids.end());
+    if (count < std::ssize(different)) {
+      session.messages.warning(fmt::format("{} of {} are not in the collection",
+                                           count_text(std::ssize(different) - count),
+                                           counted(std::ssize(different), "id")));
+      some_failed = true;
+    }
     removed += count;
   }
   for (const std::string& path : arguments.paths) {
     SACCADE_ASSIGN(const int64_t count, collection.remove_path(path));
     if (count == 0) session.messages.warning(fmt::format("{} is not in the collection", path));
+    some_failed = some_failed || count == 0;
     removed += count;
   }
   if (!arguments.filter.empty()) {
@@ -280,18 +294,26 @@ Result<int> run_remove(const CollectionArguments& arguments, Session& session) {
         "touched\n",
         counted(removed, "image"))));
   }
-  return kDone;
+  return some_failed ? kSomeFailed : kDone;
+}
+
+// Loads the checkpoint that the collection was created with, which may have moved, as searches do.
+Result<LoadedEncoder> load_own_encoder(const CollectionReader& collection) {
+  const CollectionInfo& info = collection.info();
+  SACCADE_ASSIGN(const std::filesystem::path folder, checkpoint_of(info.checkpoint, {}));
+  SACCADE_ASSIGN(LoadedEncoder loaded, load_checkpoint(folder, {}).in("the collection's checkpoint"));
+  SACCADE_TRY(
+      check_same_checkpoint(info, loaded.id).in(fmt::format("collection {}", collection.folder().string())));
+  return loaded;
 }
 
 // Compares a composer with the sum on the collection's captions.
 Result<ComposerTrial> compare(const CollectionReader& collection, const std::filesystem::path& folder,
                               Session& session) {
   SACCADE_ASSIGN(const std::shared_ptr<Composer> composer, open_composer_for(collection, folder));
-  const CheckpointId& checkpoint = collection.info().checkpoint;
-  SACCADE_ASSIGN(const std::unique_ptr<EncoderBackend> encoder,
-                 load_encoder(checkpoint.path).in("the collection's checkpoint"));
+  SACCADE_ASSIGN(const LoadedEncoder own, load_own_encoder(collection));
   ThreadPool pool;
-  return try_composer(collection, *encoder, *composer, pool, session.interrupts.stop_cleanly());
+  return try_composer(collection, *own.encoder, *composer, pool, session.interrupts.stop_cleanly());
 }
 
 Result<int> run_composer(const CollectionArguments& arguments, Session& session) {
@@ -366,11 +388,9 @@ Result<int> run_ann(const CollectionArguments& arguments, Session& session) {
   ProgressLine progress(session.quiet);
   ApproximateOptions options = arguments.approximate;
   const auto build = [&]() -> Status {
-    const CheckpointId& checkpoint = collection.info().checkpoint;
-    SACCADE_ASSIGN(const std::unique_ptr<EncoderBackend> encoder,
-                   load_encoder(checkpoint.path).in("the collection's checkpoint"));
+    SACCADE_ASSIGN(const LoadedEncoder own, load_own_encoder(collection));
     SACCADE_ASSIGN(const Matrix<float> texts,
-                   tuning_texts(collection, *encoder, kTuningTexts, session.interrupts.stop_cleanly()));
+                   tuning_texts(collection, *own.encoder, kTuningTexts, session.interrupts.stop_cleanly()));
     options.texts = texts.view();
     SACCADE_TRY(
         build_approximate(collection, options, pool, progress.callback(), session.interrupts.stop_cleanly()));

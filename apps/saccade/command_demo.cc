@@ -91,13 +91,15 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
     if (report.cancelled) return fail(ErrorCode::kCancelled, "stopped; the same command goes on from here");
     progress.clear();
     SACCADE_TRY(session.out.write(report_text(report, arguments.collection)));
-    warn_of_no_pictures(report, arguments.sample, session.messages);
     some_failed = !report.failed.empty();
   }
   SACCADE_ASSIGN(const std::shared_ptr<const CollectionSnapshot> snapshot, core->snapshot());
   const CollectionReader& collection = snapshot->collection;
   SACCADE_TRY(session.out.write(
       fmt::format("{} in {}\n", counted(collection.item_count(), "image"), one_line(arguments.collection))));
+  if (collection.item_count() == 0) {
+    return fail(ErrorCode::kNotFound, "no images to search in {}: name a folder of images", arguments.sample);
+  }
   std::vector<SearchAnswer> answers;
   SearchPageOptions page;
   page.title = "Saccade: a few searches";

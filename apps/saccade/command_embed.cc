@@ -104,7 +104,10 @@ Result<Embedded> embed_images(const EmbedArguments& arguments, EncoderBackend& e
     };
     PixelBatch batch = read_pixels(
         count, [&](int64_t i) { return read_file(path_of(i), options.decode.max_bytes); }, options, pool);
-    for (auto& [i, error] : batch.failed) result.failed.emplace_back(path_of(i).native(), std::move(error));
+    for (auto& [i, error] : batch.failed) {
+      const std::string& name = path_of(i).native();
+      result.failed.emplace_back(name, without_context(std::move(error), name));
+    }
     for (const int64_t i : batch.which) result.names.push_back(path_of(i).native());
     if (batch.rows().rows() > 0) {
       SACCADE_ASSIGN(Matrix<float> rows,
@@ -244,8 +247,8 @@ Result<int> run_embed(EmbedArguments& arguments, Session& session) {
     SACCADE_TRY(session.out.write_json(json));
   } else {
     SACCADE_TRY(session.out.write(fmt::format("{}: {} of {}\n", one_line(arguments.output),
-                                              counted(embedded.rows.rows(), "row"),
-                                              counted(embedded.rows.columns(), "column"))));
+                                              counted(embedded.rows.rows(), "embedding"),
+                                              counted(embedded.rows.columns(), "dimension"))));
   }
   return embedded.failed.empty() ? kDone : kSomeFailed;
 }

@@ -1,6 +1,5 @@
 // saccade index: pictures into a collection.
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <filesystem>
 #include <map>
@@ -8,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -21,7 +19,6 @@
 #include "saccade/collection/ingest/ingest.h"
 #include "saccade/collection/ingest/walk.h"
 #include "saccade/core/ascii.h"
-#include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 
 #include "collection_choice.h"
@@ -33,6 +30,7 @@
 #include "own_process.h"
 #include "print/ingest_report.h"
 #include "product_commands.h"
+#include "text_input.h"
 #include "towns.h"
 #include "walk_options.h"
 
@@ -55,26 +53,9 @@ struct IndexArguments {
 
 constexpr int64_t kMostListBytes = int64_t{1} << 30;
 
-Result<std::string> read_standard_input() {
-  std::string text;
-  std::vector<char> block(1 << 16);
-  for (;;) {
-    const ssize_t got = ::read(STDIN_FILENO, block.data(), block.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fail_errno(errno, "read the file list from standard input");
-    if (got == 0) return text;
-    text.append(block.data(), static_cast<size_t>(got));
-    if (std::ssize(text) > kMostListBytes) {
-      return fail(ErrorCode::kLimit, "the file list on standard input has more than {} bytes",
-                  kMostListBytes);
-    }
-  }
-}
-
 // Paths in a file, or on stdin for "-": one a line, or ended by NUL where there is any NUL.
 Result<std::vector<std::filesystem::path>> read_path_list(const std::string& file) {
-  SACCADE_ASSIGN(const std::string text,
-                 file == "-" ? read_standard_input() : read_file(file, kMostListBytes).in("file list"));
+  SACCADE_ASSIGN(const std::string text, read_input(file, kMostListBytes).in("file list"));
   const char separator = text.find('\0') != std::string::npos ? '\0' : '\n';
   const std::vector<std::string_view> lines = split_ascii(text, {&separator, 1});
   std::vector<std::filesystem::path> paths(lines.begin(), lines.end());

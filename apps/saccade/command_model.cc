@@ -135,7 +135,7 @@ Result<int> run_show(ModelArguments& arguments, Session& session) {
   text += fmt::format("fingerprint    {}\n", info.fingerprint);
   text += fmt::format("parameters     {}, {} in {}\n", count_text(info.parameters), size_text(outline.bytes),
                       counted(static_cast<int64_t>(outline.files.size()), "file"));
-  text += fmt::format("rows           {} columns{}\n", info.dim,
+  text += fmt::format("embeddings     {} dimensions{}\n", info.dim,
                       info.shared_space ? "" : ", untrained to be compared: for heads to be trained on");
   text +=
       info.image_width == 0

@@ -147,6 +147,14 @@ Json listed_json(const Listed& listed) {
               {"problem", known(listed.problem)}};
 }
 
+// Says behind a checkpoint that is no encoder what it is.
+std::string_view kind_note(const CheckpointOutline& outline) {
+  if (outline.known) return "";
+  if (outline.family == "composer") return "  (no encoder: a composer, for search --compose)";
+  if (outline.family == "editor") return "  (no encoder: an image editor, for generate edits --editor)";
+  return "  (a family that Saccade does not know)";
+}
+
 std::string listed_line(const Listed& listed) {
   if (!listed.outline)
     return fmt::format("{:<65} {}: {}\n", "not usable", one_line(listed.name), one_line(listed.problem));
@@ -160,8 +168,7 @@ std::string listed_line(const Listed& listed) {
       outline.image_width > 0 ? fmt::format("{}x{}", outline.image_width, outline.image_height) : "-";
   return fmt::format("{:<12} {:>13} {:>9} {:>5} {:>6} {:>9} {:<9} {}{}\n", one_line(outline.family),
                      count_text(outline.parameters), size_text(outline.bytes), or_dash(outline.dim),
-                     or_dash(outline.context), image, conforms, one_line(listed.name),
-                     outline.known ? "" : "  (a family that Saccade does not know)");
+                     or_dash(outline.context), image, conforms, one_line(listed.name), kind_note(outline));
 }
 
 Result<int> run_list(const ListArguments& arguments, Session& session) {

@@ -59,7 +59,7 @@ struct SearchArguments {
 
 // `--image -`: a picture on stdin.
 Status read_image_from_stdin(SearchQuery& query) {
-  SACCADE_ASSIGN(std::string bytes, read_stdin(query.limits.max_bytes));
+  SACCADE_ASSIGN(std::string bytes, read_input("-", query.limits.max_bytes));
   if (bytes.empty()) return fail(ErrorCode::kBadData, "the image on standard input is empty");
   query.images = {QueryImage::of_bytes("standard input", std::move(bytes))};
   return {};
@@ -224,6 +224,9 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   SACCADE_TRY(choose_composer(arguments));
   SACCADE_ASSIGN(SearchQuery query, common_query(arguments));
   SACCADE_ASSIGN(query.text, read_query_text(typed, query.images));
+  if (!blank && !lines && is_listing(query)) {  // signs alone, such as -- or ""
+    return fail(ErrorCode::kUsage, "nothing to search for: {} has no words", typed);
+  }
   // Searcher::open() settles which collection it is: rules are made behind it.
   SACCADE_ASSIGN(const std::unique_ptr<Searcher> searcher, Searcher::open(arguments.options, query, session));
   const OutputRules rules = page_rules(arguments, query);

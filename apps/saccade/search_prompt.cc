@@ -21,6 +21,7 @@
 #include "saccade/core/files/user_folders.h"
 #include "saccade/core/process/late_library.h"
 #include "saccade/image/frame_name.h"
+#include "saccade/search/listing.h"
 #include "saccade/search/query_language.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration)
@@ -84,6 +85,7 @@ class Prompt {
     if (line[begin] != ':') {
       SearchQuery query = query_;
       SACCADE_ASSIGN(query.text, read_query_text(line, query.images));
+      if (is_listing(query)) return fail(ErrorCode::kUsage, "nothing to search for: {} has no words", line);
       return search(std::move(query), 0);
     }
     const size_t space = std::min(line.find_first_of(" \t", begin), line.size());

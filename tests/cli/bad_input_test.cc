@@ -32,10 +32,21 @@ TEST_F(BadInput, WrongUseIsExitCode2) {
   expect_failure({"fly"}, 2, {"fly"});
   expect_failure({"search"}, 2, {"nothing to search for"});
   expect_failure({"search", "x"}, 2, {"no collection yet", "-c DIR"});
-  expect_failure({"search", "-c", "c", "--nosuch", "x"}, 2, {"--nosuch"});
+  expect_failure({"search", "-c", "c", "--nosuch", "x"}, 2, {"not expected here: --nosuch"});
+  expect_failure({"search", "-c", "", "x"}, 2, {"--collection: the value is empty, expected DIR"});
+  expect_failure({"search", "-c", "c", "--image", ""}, 2, {"--image: the value is empty"});
+  expect_failure({"search", "-c", "c", "--k", "3", "x"}, 2, {"--k", "did you mean -k?"});
+  expect_failure({"search", "-c", "c", "-k", "3", "-k", "4", "x"}, 2, {"-k: given 2 times, expected once"});
+  expect_failure({"model", "lst"}, 2,
+                 {"no command named lst; did you mean list? (see saccade model --help)"});
+  expect_failure({"embed", "--thread", "2", "-o", "x.npy"}, 2,
+                 {"not expected here: --thread 2; did you mean --threads?"});
+  expect_failure({"embed", "--output-file", "x.npy"}, 2, {"not expected here: --output-file x.npy"});
   expect_failure({"search", "-c", "c", "-k", "99999999999999999999", "x"}, 2, {"-k", "99999999999999999999"});
   expect_failure({"search", "-c", "c", "-k", "-3", "x"}, 2, {"-k", "-3", "1 or more"});
   expect_failure({"search", "-c", "c", " \n\t "}, 2, {"nothing to search for"});
+  for (const char* signs : {"--", "\"\""})
+    expect_failure({"search", "-c", "c", "--", signs}, 2, {"nothing to search for", signs, "no words"});
   expect_failure({"search", "-c", "c", "--filter", "width>", "x"}, 2, {"--filter"});
   expect_failure({"search", "-c", "c", "--precision", "fp8", "x"}, 2, {"fp8"});
   expect_failure({"index", "-c", "c"}, 2, {"PATH"});
@@ -171,7 +182,8 @@ TEST_F(BadInput, WhatIsMissingIsNamed) {
   expect_failure({"embed", "--images", "nopictures", "-m", "model", "-o", "x.npy"}, 1, {"nopictures"});
   expect_failure({"embed", "--texts", "notexts", "-m", "model", "-o", "x.npy"}, 1, {"notexts"});
   expect_failure({"embed", "--images", "pictures", "-m", "model", "-o", "no/x.npy"}, 1, {"no/x.npy"});
-  expect_failure({"model", "show", "nomodel"}, 1, {"nomodel"});
+  expect_failure({"model", "show", "nomodel"}, 1,
+                 {"checkpoint nomodel: no folder and no alias of this name"});
   expect_failure({"model", "conform", "model", "--io", "noio"}, 1, {"noio"});
   expect_failure({"index", "pictures", "-c", "c", "-m", "model", "--captions", "nolist"}, 1, {"nolist"});
   expect_failure({"demo", "nosample"}, 1, {"nosample"});
@@ -204,6 +216,11 @@ TEST_F(BadInput, EmptyFilesAndFoldersAreNamed) {
     expect_failure({"model", "conform", "model", "--io", file}, 1, {file});
   write("none.txt", "");
   expect_failure({"embed", "--texts", "none.txt", "-m", "model", "-o", "x.npy"}, 1, {"none.txt is empty"});
+  expect_failure({"embed", "--texts", "empty", "-m", "model", "-o", "x.npy"}, 1,
+                 {"empty: a folder, not a file"});
+  write("texts.png", std::string("\x89PNG\n\0", 6));
+  expect_failure({"embed", "--texts", "texts.png", "-m", "model", "-o", "x.npy"}, 1,
+                 {"texts.png: byte 5 is NUL", "expected lines of UTF-8"});
   expect_failure({"embed", "--images", "empty", "-m", "model", "-o", "x.npy"}, 1, {"no images in empty"});
   for (const char* file : {"x.npy", "x.npy.json"}) EXPECT_FALSE(std::filesystem::exists(folder_ / file));
 
@@ -268,10 +285,12 @@ TEST_F(BadInput, BrokenPicturesAreListedAndTheRestIsTaken) {
   const Outcome listed = run({"collection", "info", "-c", "c", "--failures"});
   EXPECT_THAT(listed.out, HasSubstr("/line\\x0abreak.png: "));
   const std::string before = snapshot("c");
-  expect_failure({"search", "-c", "c", "--image", "bad/empty.png"}, 1, {"bad/empty.png"});
+  expect_failure({"search", "-c", "c", "--image", "bad/empty.png"}, 1,
+                 {"saccade: image bad/empty.png: empty file"});
   expect_failure({"search", "-c", "c", "--image", "bad/huge.png"}, 1, {"bad/huge.png"});
   expect_failure({"search", "-c", "c", "--image", "bad"}, 1, {"bad"});
-  expect_failure({"embed", "--images", "bad/empty.png", "-m", "model", "-o", "x.npy"}, 1, {"bad/empty.png"});
+  expect_failure({"embed", "--images", "bad/empty.png", "-m", "model", "-o", "x.npy"}, 1,
+                 {"none of 1 image could be read, the first: bad/empty.png: empty file; nothing written"});
   EXPECT_FALSE(std::filesystem::exists(folder_ / "x.npy"));
   EXPECT_EQ(snapshot("c"), before);
 }
@@ -367,6 +386,7 @@ TEST_F(BadInput, TargetsThatCannotBeWritten) {
   expect_failure({"search", "-c", "c", "x", "--json"}, 1, {"standard output"}, full);
   expect_failure({"search", "-c", "c", "x", "--html", "no/page.html"}, 1, {"no/page.html"});
   expect_failure({"search", "-c", "c", "x", "--html", "pictures"}, 1, {"pictures"});
+  expect_failure({"search", "-c", "c", "x", "--html", "-"}, 2, {"page: -:", "/dev/stdout"});
   EXPECT_EQ(snapshot("c"), before);
 
   // Simulates a full disk.
@@ -441,6 +461,15 @@ TEST_F(BadInput, FoldersWithoutRights) {
   permissions(folder_ / "c", perms::owner_write, perm_options::add);
   EXPECT_EQ(snapshot("c"), before);
   expect_failure({"index", "more", "-c", "/proc/saccade", "-m", "model"}, 1, {"/proc/saccade"});
+  const perms rights = std::filesystem::status(folder_ / "c").permissions();
+  permissions(folder_ / "c", perms::none);
+  for (const std::vector<std::string>& command :
+       std::initializer_list<std::vector<std::string>>{{"search", "x"}, {"collection", "info"}}) {
+    std::vector<std::string> words = command;
+    words.insert(words.end(), {"-c", "c"});
+    expect_failure(words, 1, {"c/collection.json: Permission denied"}, plain);
+  }
+  permissions(folder_ / "c", rights);
 
   permissions(folder_ / "more/secret", perms::none);
   const Outcome partly = run({"index", "more", "-c", "c", "--json"}, plain);

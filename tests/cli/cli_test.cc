@@ -77,6 +77,12 @@ TEST_F(Cli, IndexTakesAListOfFiles) {
   EXPECT_EQ(beside.code, 0) << beside.err;
   EXPECT_EQ(json_of(beside)["added"], 1);
   EXPECT_EQ(json_of(beside)["unchanged"], 4);
+  // From a pipe, as of <(find ...).
+  picture("more/d.png", 1, 1, 200);
+  const Outcome piped =
+      run({"index", "--files-from", "/dev/stdin", "-c", "c", "--json"}, {.input = "more/d.png\n"});
+  EXPECT_EQ(piped.code, 0) << piped.err;
+  EXPECT_EQ(json_of(piped)["added"], 1);
 }
 
 TEST_F(Cli, ShardsDivideAListOfFiles) {
@@ -572,7 +578,10 @@ TEST_F(Cli, RemoveTakesIds) {
   const std::vector<std::string> ids = {hits[1]["id"].dump(), hits[3]["id"].dump(), "999999"};
   const std::vector<std::string> twice = {"collection", "remove", "-c",   "c",    "--id",
                                           ids[0],       ids[1],   ids[2], ids[0], "--json"};
-  EXPECT_EQ(json_of(run(twice))["removed"], 2);
+  const Outcome some = run(twice);
+  EXPECT_EQ(some.code, 3);
+  EXPECT_EQ(some.err, "saccade: warning: 1 of 3 ids are not in the collection\n");
+  EXPECT_EQ(json_of(some)["removed"], 2);
   const Json left = json_of(run({"search", "-c", "c", "x", "--no-group-duplicates", "--json"}))["hits"];
   ASSERT_EQ(left.size(), 2U);
   EXPECT_EQ(left[0]["id"], hits[0]["id"]);
@@ -588,6 +597,12 @@ TEST_F(Cli, EmbedWritesRowsForOtherTools) {
   ASSERT_TRUE(texts.has_value());
   EXPECT_THAT(texts->find("rows")->shape, testing::ElementsAre(4, 24));
   EXPECT_EQ(texts->metadata().at("names"), R"(["a red card","blue","","last"])");
+  // A pipe, as of <(command), and a file of an editor that begins with a byte order mark.
+  ASSERT_EQ(run({"embed", "--texts", "/dev/stdin", "-m", "model", "-o", "p.npy"}, {.input = "\xEF\xBB\xBF"
+                                                                                            "blue\n"})
+                .code,
+            0);
+  EXPECT_EQ((*read_json(folder_ / "p.npy.json"))["names"], Json::array({"blue"}));
 
   write("pictures/broken.png", "not a picture");
   const Outcome images = run({"embed", "--images", "pictures", "-m", "model", "-o", "i.npy", "--json"});
@@ -759,10 +774,11 @@ TEST_F(Cli, DemoSaysWhatFailedAndWhereThereWasNothing) {
 
   std::filesystem::create_directory(folder_ / "empty");
   const Outcome nothing = run({"demo", "empty", "-c", "none", "-m", "model", "--html", "none.html"});
-  EXPECT_EQ(nothing.code, 0);
+  EXPECT_EQ(nothing.code, 1);
   expect_one_line(nothing);
-  EXPECT_THAT(nothing.err, HasSubstr("no images in empty"));
-  EXPECT_THAT(nothing.out, HasSubstr("0 images in none\n"));
+  EXPECT_THAT(nothing.err, HasSubstr("no images to search in empty: name a folder of images"));
+  EXPECT_THAT(nothing.out, testing::EndsWith("0 images in none\n"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "none.html"));
 }
 
 }  // namespace

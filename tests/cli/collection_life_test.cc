@@ -169,7 +169,7 @@ TEST_F(Life, FiltersAskForWhatFilesSay) {
   }
   // A filter that cannot match says why, and lists the existing values.
   EXPECT_THAT(run({"search", "-c", "c", "a", "--filter", "camera~leica and width>1"}).err,
-              HasSubstr("--filter: no image meets camera~leica: there is \"Canon EOS R5\" (1)"));
+              HasSubstr("--filter: no image meets camera~leica (values here: \"Canon EOS R5\" (1))"));
   expect_failure({"search", "-c", "c", "a", "--filter", "width>"}, 2,
                  {"--filter: column 7: expected a value"});
 }
@@ -351,11 +351,16 @@ TEST_F(Life, RemovedPicturesStayOutUntilForgotten) {
   make_collection();
   const Outcome removed = run({"collection", "remove", "-c", "c", "pictures/red.png"});
   EXPECT_EQ(removed.code, 0) << removed.err;
+  const Outcome gone = run({"collection", "remove", "-c", "c", "pictures/red.png", "--json"});
+  EXPECT_EQ(gone.code, 3);
+  EXPECT_EQ(json_of(gone)["removed"], 0);
+  EXPECT_EQ(gone.err, "saccade: warning: pictures/red.png is not in the collection\n");
   const Json after = json_of(run({"index", "pictures", "-c", "c", "--json"}));
   EXPECT_EQ(after["added"], 0);
   EXPECT_EQ(after["stayed_out"], 1);
   EXPECT_EQ(json_of(run({"collection", "remove", "-c", "c", "--forget", "pictures", "--json"}))["forgotten"],
             1);
+  EXPECT_EQ(run({"collection", "remove", "-c", "c", "--forget", "pictures"}).code, 3);
   EXPECT_EQ(json_of(run({"index", "pictures", "-c", "c", "--json"}))["added"], 1);
   expect_failure({"collection", "remove", "-c", "c", "--forget", "--id", "1"}, 2,
                  {"--forget takes the PATHs"});
@@ -653,6 +658,27 @@ TEST_F(Life, AnApproximateIndexIsBuiltUsedAndRemoved) {
   EXPECT_EQ(search({})["hits"], exact["hits"]);
   EXPECT_THAT(run({"collection", "ann", "-c", "c", "--none"}).out,
               HasSubstr("there is no approximate index"));
+}
+
+// A new release lies elsewhere, and the starter with it.
+TEST_F(Life, AStarterThatHasMovedIsFound) {
+  picture("pictures/red.png", 220, 10, 10);
+  picture("pictures/blue.png", 10, 10, 220);
+  ASSERT_EQ(run({"index", "pictures", "-c", "c"}).code, 0);
+  Json info = parse_json(read_file(folder_ / "c/collection.json").value()).value();
+  info["checkpoint"]["path"] = "/nowhere/starter";
+  write("c/collection.json", info.dump());
+  for (const std::vector<std::string>& command : std::initializer_list<std::vector<std::string>>{
+           {"search", "red", "-c", "c"},
+           {"collection", "ann", "-c", "c"},
+           {"collection", "composer", "starter", "--if-better", "-c", "c"}}) {
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+  }
+  // Another checkpoint in its place is refused.
+  info["checkpoint"]["path"] = (folder_ / "model").string();
+  write("c/collection.json", info.dump());
+  expect_failure({"collection", "ann", "-c", "c"}, 1, {"starter", "model"});
 }
 
 TEST_F(Life, HelpOffersAClusterWhereOneIsTaken) {

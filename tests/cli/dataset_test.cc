@@ -45,6 +45,7 @@ TEST_F(DatasetCommand, TellsConvertsAndAudits) {
   EXPECT_EQ(audit.code, 3) << audit.err;  // 3.png is not there
   const Json found = parse_json(audit.out).value();
   EXPECT_EQ(found["missing"].size(), 1U);
+  EXPECT_EQ(found["missing"][0]["reason"], "No such file or directory");
   EXPECT_EQ(found["same_images"].size(), 1U);
   EXPECT_EQ(found["leaks"][0]["same_images"][0], 1);
   EXPECT_TRUE(found["tokens"].is_null());

@@ -179,6 +179,8 @@ TEST_F(Model, ListKnowsWhatIsThere) {
   // Folders: checkpoints, and folders of them; unknown families, and broken ones.
   write("more/owl/config.json", R"({"model_type": "owlvit"})");
   fs::copy_file(folder_ / "model/model.safetensors", folder_ / "more/owl/model.safetensors");
+  write("more/mixer/config.json", R"({"model_type": "composer"})");
+  fs::copy_file(folder_ / "model/model.safetensors", folder_ / "more/mixer/model.safetensors");
   write("more/broken/config.json", "{");
   write("more/letters/a.txt", "dear");
   Json entries = list({"more", "model"});
@@ -193,6 +195,7 @@ TEST_F(Model, ListKnowsWhatIsThere) {
   EXPECT_EQ(text.code, 0);
   EXPECT_THAT(text.out, HasSubstr("owlvit"));
   EXPECT_THAT(text.out, HasSubstr("more/owl  (a family that Saccade does not know)\n"));
+  EXPECT_THAT(text.out, HasSubstr("more/mixer  (no encoder: a composer, for search --compose)\n"));
   EXPECT_THAT(text.out, HasSubstr(" owner/tiny\n"));
   EXPECT_EQ(run({"model", "list", "nowhere"}).code, 1);
 

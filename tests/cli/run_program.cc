@@ -78,7 +78,7 @@ void read_all(int descriptor, std::string& text, std::mutex& mutex) {
     const rlimit limit{static_cast<rlim_t>(options.max_file_bytes),
                        static_cast<rlim_t>(options.max_file_bytes)};
     setrlimit(RLIMIT_FSIZE, &limit);
-    signal(SIGXFSZ, SIG_IGN);  // kept across exec: writes past the limit then fail with EFBIG
+    signal(SIGXFSZ, SIG_DFL);  // the programs see to it that writes past the limit fail with EFBIG
   }
   if (options.plain_rights) {
     // Drops both capabilities for good at exec. Users other than root have neither, and get an ignored error.

@@ -237,9 +237,10 @@ Status audit_images(const std::vector<Entry>& entries, const AuditOptions& optio
       names[pictures.images[i].name()] = looked.hashes[i];
       continue;
     }
-    const Error& error = looked.errors[i];
+    const std::string name = pictures.images[i].name();
+    Error error = without_context(looked.errors[i], name);
     auto& list = error.code == ErrorCode::kNotFound ? report.missing : report.unreadable;
-    list.push_back({.image = pictures.images[i].name(), .code = error.code, .reason = error.message});
+    list.push_back({.image = name, .code = error.code, .reason = std::move(error.message)});
   }
   std::vector<std::vector<size_t>> same;
   for (auto& [hash, members] : contents) {

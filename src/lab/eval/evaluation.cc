@@ -155,7 +155,7 @@ class Frame {
       return fail(ErrorCode::kBadData,
                   "{} of {} cannot be read, the first: {}{}; without them it would be another measurement: "
                   "--leave-out leaves them out and says so",
-                  unreadable.size(), counted(std::ssize(pictures), "image"),
+                  count_text(std::ssize(unreadable)), counted(std::ssize(pictures), "image"),
                   error.message.find(first) == std::string::npos ? first + ": " : "", error.message);
     }
     if (one.task && unreadable != one.unreadable) {

@@ -68,7 +68,9 @@ TEST(ReportTable, CellsShowAndSave) {
   EXPECT_EQ(figure.html, "0.500 <small>[0.250, 0.750]</small>");
   EXPECT_EQ(dump_json(figure.values), "[0.5,0.25,0.75]");
   const Figure zero = {.value = 0, .low = 0, .high = 0, .wilson_high = 0.00383};
-  EXPECT_EQ(figure_cell(&zero, Unit::kShare).html, "0.000 <small>[Wilson 0.004]</small>");
+  const Cell at_most = figure_cell(&zero, Unit::kShare);
+  EXPECT_EQ(at_most.html, "0.000 <small>[Wilson 0.004]</small>");
+  EXPECT_EQ(dump_json(at_most.values), "[0.0,0.0,0.00383]");
   // Tests figures without an interval, without a number, and none.
   const Figure bare = {.value = 0.5};
   EXPECT_EQ(figure_cell(&bare, Unit::kShare).html, "0.500");

@@ -92,6 +92,8 @@ Cell figure_cell(const Figure* figure, Unit unit) {
   if (std::isfinite(figure->wilson_high)) {  // the interval of resamples has no width then
     cell.html = fmt::format("{} <small>[Wilson {}]</small>", number_text(figure->value, unit),
                             number_text(figure->wilson_high, unit));
+    cell.values.back() =
+        number_json(figure->wilson_high);  // CSV and JSON too would have an interval of no width
   }
   return cell;
 }

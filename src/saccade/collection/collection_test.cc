@@ -447,8 +447,9 @@ TEST_F(CollectionTest, RefusesNewerForeignAndMixedFiles) {
   EXPECT_EQ(open_error(), "opened");
 
   damage("PRAGMA user_version = 9");
-  EXPECT_THAT(open_error(), HasSubstr(fmt::format("catalog: schema version 9, this program reads up to {}",
-                                                  store::kCatalogSchemaVersion)));
+  EXPECT_THAT(open_error(),
+              HasSubstr(fmt::format("photos: catalog: schema version 9, this program reads up to {}",
+                                    store::kCatalogSchemaVersion)));
   EXPECT_EQ(CollectionReader::open(folder_).error().code, ErrorCode::kUnsupported);
   damage(fmt::format(
       "PRAGMA user_version = {}; CREATE TRIGGER t AFTER INSERT ON items BEGIN DELETE FROM items; END",

@@ -17,6 +17,7 @@
 #include "saccade/core/rows.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/image/metadata/look.h"
+#include "saccade/text/utf8.h"
 
 namespace saccade {
 namespace {
@@ -297,19 +298,6 @@ class Finder {
   std::set<std::string> videos_;
 };
 
-// Control characters would write lines of their own.
-std::string shown(std::string_view path) {
-  std::string text;
-  for (const char c : path) {
-    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') {
-      text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    } else {
-      text += c;
-    }
-  }
-  return text;
-}
-
 }  // namespace
 
 std::span<const EnumName<Likeness>> enum_names(Likeness) {
@@ -356,11 +344,11 @@ std::string duplicates_text(const DuplicateReport& report) {
   int64_t files = 0;
   const auto add_names = [&](const DuplicateMember& member) {
     for (const std::string& name : member.other_names)
-      text += fmt::format("    the same file as {}\n", shown(name));
+      text += fmt::format("    the same file as {}\n", one_line(name));
   };
   for (const DuplicateGroup& group : report.groups) {
     const DuplicateMember& best = group.members.front();
-    text += fmt::format("{}\n    best: {}\n", shown(best.item.path), group.why_best);
+    text += fmt::format("{}\n    best: {}\n", one_line(best.item.path), group.why_best);
     add_names(best);
     for (size_t i = 1; i < group.members.size(); ++i) {
       const DuplicateMember& member = group.members[i];
@@ -372,7 +360,7 @@ std::string duplicates_text(const DuplicateReport& report) {
           : member.taken && best.taken
               ? fmt::format("{} s apart (cosine {:.3f})", *member.taken - *best.taken, member.cosine)
               : fmt::format("alike (cosine {:.3f})", member.cosine);
-      text += fmt::format("  {}\n    {}{}\n", shown(member.item.path), what,
+      text += fmt::format("  {}\n    {}{}\n", one_line(member.item.path), what,
                           member.item.file.elsewhere ? ", not on this host" : "");
       add_names(member);
       ++files;
@@ -429,17 +417,17 @@ std::string duplicates_script(const DuplicateReport& report) {
   for (const DuplicateGroup& group : report.groups) {
     const std::string best = shell_quoted(group.members.front().item.path);
     // A line end in a path would end a comment.
-    text += fmt::format("\n# {}: {}\n", shown(group.members.front().item.path), group.why_best);
+    text += fmt::format("\n# {}: {}\n", one_line(group.members.front().item.path), group.why_best);
     for (size_t i = 1; i < group.members.size(); ++i) {
       const DuplicateMember& member = group.members[i];
       const bool certain = member.likeness == Likeness::kSameBytes ||
                            (member.likeness == Likeness::kSamePicture && member.photographs);
       if (member.item.file.elsewhere) {
-        text += fmt::format("# not on this host: {}\n", shown(member.item.path));
+        text += fmt::format("# not on this host: {}\n", one_line(member.item.path));
         continue;
       }
       if (!certain || member.item.file.linked) {
-        text += fmt::format("# rm {}\n", shown(shell_quoted(member.item.path)));
+        text += fmt::format("# rm {}\n", one_line(shell_quoted(member.item.path)));
         continue;
       }
       text += removal_of(member.item.path, best, member);

@@ -174,6 +174,12 @@ TEST_F(Duplicates, TheBestIsNamedAndWhy) {
   EXPECT_EQ(duplicates_json(report)["groups"][0]["members"].size(), 2U);
 }
 
+TEST_F(Duplicates, NamesDoNotReachTheTerminalAsTheyAre) {
+  add("/a.jpg", 1, 5);
+  add("/b\x1b[2J\xff\n\xe2\x80\xae.jpg", 1, 5).item.hash = change_.puts[0].item.hash;
+  EXPECT_THAT(duplicates_text(find({})), HasSubstr("/b\\x1b[2J\\xff\\x0a\\xe2\\x80\\xae.jpg\n"));
+}
+
 // Each case: the one to keep, and the other; both show the same picture.
 TEST_F(Duplicates, TheOriginalIsKept) {
   struct File {

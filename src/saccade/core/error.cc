@@ -43,6 +43,12 @@ Error Error::in(std::string_view context) const {
   return Error{code, std::string(context) + ": " + message};
 }
 
+Error without_context(Error error, std::string_view context) {
+  const std::string front = std::string(context) + ": ";
+  if (error.message.starts_with(front)) error.message.erase(0, front.size());
+  return error;
+}
+
 tl::unexpected<Error> fail_errno(int error_number, std::string_view action) {
   ErrorCode code = ErrorCode::kIo;
   if (error_number == ENOENT || error_number == ENOTDIR) code = ErrorCode::kNotFound;

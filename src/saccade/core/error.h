@@ -26,6 +26,9 @@ inline tl::unexpected<Error> fail(Error error) {
 // Returns the code of that name (error_name); kInternal for any other name.
 ErrorCode error_code_of(std::string_view name);
 
+// Returns the error without "context: " in front, if it begins so: for a list that has the context, a file, beside the reason.
+Error without_context(Error error, std::string_view context);
+
 // Makes kNotFound or kIo with the text of errno, as "action: No such file or directory".
 tl::unexpected<Error> fail_errno(int error_number, std::string_view action);
 

@@ -183,6 +183,8 @@ Result<std::shared_ptr<const CollectionSnapshot>> EngineCore::snapshot() const {
                 "{}: the Weaviate cluster has no class of this name; `saccade index` creates it",
                 options_.folder.string());
   }
+  const auto info = read_collection_info(options_.folder);  // one may be there that may not be read
+  if (!info && info.error().code != ErrorCode::kNotFound) return fail(info.error());
   return fail(ErrorCode::kNotFound, "{}: no collection there", options_.folder.string());
 }
 

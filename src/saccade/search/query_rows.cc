@@ -325,9 +325,8 @@ Result<Matrix<float>> query_pixels(const IngestSettings& settings, EncoderBacken
   const std::string name = file.empty() ? "image" : "image " + file.string();
   const std::string* bytes = image.bytes();
   SACCADE_ASSIGN(const DecodedImage decoded,
-                 (bytes != nullptr ? decode_image(std::as_bytes(std::span(*bytes)), options)
-                                   : decode_image_file(file, options))
-                     .in(name));
+                 bytes != nullptr ? decode_image(std::as_bytes(std::span(*bytes)), options).in(name)
+                                  : decode_image_file(file, options).in("image"));
   Matrix<float> pixels(1, int64_t{3} * preprocessing.output_height() * preprocessing.output_width());
   SACCADE_TRY(preprocess_picture(decoded, preprocessing, settings, pixels.row(0)).in(name));
   return pixels;

@@ -1,5 +1,6 @@
 #include "saccade/text/utf8.h"
 
+#include <fmt/format.h>
 #include <unicode/utf8.h>
 
 namespace saccade {
@@ -38,6 +39,30 @@ std::string to_valid_utf8(std::string_view text) {
     }
   }
   return valid;
+}
+
+std::string one_line(std::string_view text) {
+  // Excludes characters that a terminal interprets rather than shows: control characters (ISO 6429's C0, DEL,
+  // C1), characters that change the direction of writing, and invalid UTF-8, whose bytes may be C1 to an
+  // 8-bit terminal.
+  const auto shown = [](char32_t c) {
+    const bool control = c < 0x20 || (c >= 0x7F && c < 0xA0);
+    const bool direction = (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
+    return !control && !direction;
+  };
+  constexpr std::string_view kStandIn = "\uFFFD";  // for bytes that are no UTF-8
+  std::string result;
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = at;
+    const char32_t c = next_code_point(text, at);
+    const std::string_view bytes = text.substr(begin, at - begin);
+    if (shown(c) && (c != kReplacement || bytes == kStandIn)) {
+      result += bytes;
+    } else {
+      for (const char byte : bytes) result += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+    }
+  }
+  return result;
 }
 
 }  // namespace saccade

@@ -18,4 +18,8 @@ char32_t next_code_point(std::string_view text, size_t& position);
 
 void append_utf8(std::string& text, char32_t code_point);
 
+// Returns the text on one line, as it may be shown on a terminal: control characters, those that change the direction of
+// writing, and ill-formed bytes as \xNN. A file's name cannot write lines of its own then.
+std::string one_line(std::string_view text);
+
 }  // namespace saccade

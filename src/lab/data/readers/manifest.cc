@@ -71,8 +71,9 @@ Result<std::vector<std::string>> parse_strings(const Json& json, const char* fie
   return strings;
 }
 
+// "caption" is what many lists call it.
 Result<std::vector<std::string>> parse_captions(const Json& json) {
-  return parse_strings(json, "captions");
+  return parse_strings(json, json.contains("captions") ? "captions" : "caption");
 }
 
 Result<CompositionItem> parse_composition(const Json& json, const fs::path& folder) {

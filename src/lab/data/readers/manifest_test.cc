@@ -16,10 +16,11 @@ TEST(Manifest, ReadsEveryField) {
       "{\"image\": \"a/1.png\", \"captions\": [\"one\", \"two\"], \"id\": \"x\", \"source\": \"s\", "
       "\"licence\": \"MIT\", \"group\": \"g\", \"split\": \"train\", \"more\": 1}\r\n\n"
       "{\"image\": \"/abs/2.png\", \"captions\": \"single\"}\n"
-      "{\"image\": \"3.png\"}",
+      "{\"image\": \"3.png\"}\n"
+      "{\"image\": \"4.png\", \"caption\": \"alone\"}",
       "/data");
   ASSERT_TRUE(dataset) << dataset.error().message;
-  ASSERT_EQ(dataset->as<CaptionedImages>().items.size(), 3U);
+  ASSERT_EQ(dataset->as<CaptionedImages>().items.size(), 4U);
   const DatasetItem& first = dataset->as<CaptionedImages>().items[0];
   EXPECT_EQ(first.image.path, "/data/a/1.png");
   EXPECT_EQ(first.captions, (std::vector<std::string>{"one", "two"}));
@@ -28,6 +29,7 @@ TEST(Manifest, ReadsEveryField) {
   EXPECT_EQ(dataset->as<CaptionedImages>().items[1].captions, std::vector<std::string>{"single"});
   EXPECT_EQ(dataset->as<CaptionedImages>().items[2].id, "3.png");
   EXPECT_TRUE(dataset->as<CaptionedImages>().items[2].captions.empty());
+  EXPECT_EQ(dataset->as<CaptionedImages>().items[3].captions, std::vector<std::string>{"alone"});
 }
 
 TEST(Manifest, ErrorsNameTheLine) {

@@ -96,7 +96,7 @@ struct Figure {
     intervals(self, field);
   }
 };
-// A figure of which runs keep the percentile interval alone: {"value", "low", "high"}.
+// A figure of which runs keep the percentile interval alone: {"value", "low", "high"}, and "wilson_high" where there is one.
 struct BriefFigure : Figure {
   BriefFigure() = default;
   BriefFigure(Figure figure) : Figure(std::move(figure)) {}  // NOLINT(google-explicit-constructor)
@@ -104,6 +104,7 @@ struct BriefFigure : Figure {
     field("value", self.value);
     field("low", self.low);
     field("high", self.high);
+    field.if_set("wilson_high", self.wilson_high);
   }
 };
 

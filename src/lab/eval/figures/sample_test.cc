@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "lab/eval/figures/resampling.h"
+#include "lab/eval/run/record_fields.h"
 
 namespace saccade::lab {
 namespace {
@@ -235,9 +236,11 @@ TEST(Figures, OfNothingFoundHaveWilsonsUpperEnd) {
     if (figure.name != none.mean_names[0]) continue;
     EXPECT_EQ(figure.high, 0);
     EXPECT_NEAR(figure.wilson_high, 0.003826758, 1e-7);
+    EXPECT_NEAR(record_json(BriefFigure(figure))["wilson_high"].get<double>(), 0.003826758, 1e-7);
   }
   const Figure some = figures_of(estimate(sample_of({0, 1, 0}, one_each(3), 3), {}, pool), 0.95)[0];
   EXPECT_TRUE(std::isnan(some.wilson_high));
+  EXPECT_FALSE(record_json(BriefFigure(some)).contains("wilson_high"));
   const auto same = paired_differences(estimates, estimates, 0.95);
   ASSERT_TRUE(same);
   EXPECT_TRUE(std::isnan((*same)[0].figure.wilson_high));

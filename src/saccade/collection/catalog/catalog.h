@@ -72,7 +72,9 @@ struct IngestSettings {
 struct CollectionInfo {
   int64_t format_version = 1;
   std::string product_version;  // of the program that made it
-  std::string created;          // UTC, "2026-01-31T12:00:00Z"
+  // UTC, "2026-01-31T12:00:00.123456Z"; earlier versions wrote whole seconds. Part of a collection's identity
+  // (reencode/reencode.h).
+  std::string created;
   CheckpointId checkpoint;
   IngestSettings settings;
   // Identity (reencode/reencode.h) of the collection that this one is filled from with new embeddings. Empty for any other,

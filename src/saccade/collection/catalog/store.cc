@@ -261,7 +261,9 @@ int64_t generation_of(std::string_view name) {
 Result<CollectionInfo> read_info(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kInfoName;
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) {
+  const bool there = std::filesystem::exists(path, error);
+  if (error) return fail_errno(error.value(), path.string());
+  if (!there) {
     return fail(ErrorCode::kNotFound, "{}: no collection here ({} is missing)", folder.string(), kInfoName);
   }
   SACCADE_ASSIGN(const Json json, read_json(path, int64_t{1} << 20));
@@ -395,11 +397,11 @@ Status write_meta(Database& database, const Meta& meta) {
 Result<Database> open_catalog(const std::filesystem::path& folder, const CollectionInfo& info,
                               Database::Mode mode) {
   SACCADE_ASSIGN(Database database, Database::open(folder / kCatalogName, mode).in("catalog"));
-  SACCADE_ASSIGN(const int64_t version, check_schema(database, info));
+  SACCADE_ASSIGN(const int64_t version, check_schema(database, info).in(folder.string()));
   if (mode == Database::Mode::kWrite) {
     // Memory for pages, in KiB, taken as it is needed: an import writes all over the index of hashes.
     SACCADE_TRY(database.execute("PRAGMA synchronous = FULL; PRAGMA cache_size = -131072").in("catalog"));
-    SACCADE_TRY(migrate(database).in("catalog"));
+    SACCADE_TRY(migrate(database).in(folder.string() + ": catalog"));
   } else if (version < kCatalogSchemaVersion) {
     SACCADE_TRY(stand_in_for_missing(database, version).in("catalog"));
   }
@@ -561,6 +563,14 @@ std::string local_text(int64_t taken) {
 
 std::string utc_text(int64_t seconds) {
   return local_text(seconds) + "Z";
+}
+
+std::string utc_now() {
+  const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now);
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:06}Z", fmt::gmtime(static_cast<std::time_t>(seconds.count())),
+                     (now - seconds).count());
 }
 
 }  // namespace saccade::store

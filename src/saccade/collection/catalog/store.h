@@ -119,5 +119,7 @@ int64_t now_seconds();
 std::string local_text(int64_t taken);
 // "2026-01-31T12:00:00Z", likewise
 std::string utc_text(int64_t seconds);
+// The time now, "2026-01-31T12:00:00.123456Z", of CollectionInfo::created
+std::string utc_now();
 
 }  // namespace saccade::store

@@ -509,7 +509,7 @@ Result<std::string> FolderReader::why_empty(const Filter& filter) const {
     SACCADE_TRY(found.step());
     std::string here;
     if (found.is_null(1) || (found.text(2) == "text" && found.text(1).empty())) {
-      here = "no image here says anything of the kind";
+      here = "no image here has a value";
     } else if (found.text(2) == "text") {
       SACCADE_ASSIGN(
           Statement most,
@@ -522,15 +522,15 @@ Result<std::string> FolderReader::why_empty(const Filter& filter) const {
         std::string value = most.text(0);
         std::replace(value.begin(), value.end(), '\n', ' ');
         if (value.size() > 60) value = value.substr(0, 57) + "...";
-        here += fmt::format("{}\"{}\" ({})", here.empty() ? "there is " : ", ", value, most.integer(1));
+        here += fmt::format("{}\"{}\" ({})", here.empty() ? "values here: " : ", ", value, most.integer(1));
       }
     } else if (condition.field.find("taken") != std::string::npos || condition.field == "added") {
-      here = fmt::format("there is {} to {}", store::utc_text(found.integer(0)).substr(0, 10),
+      here = fmt::format("values here: {} to {}", store::utc_text(found.integer(0)).substr(0, 10),
                          store::utc_text(found.integer(1)).substr(0, 10));
     } else {
-      here = fmt::format("there is {} to {}", found.text(0), found.text(1));
+      here = fmt::format("values here: {} to {}", found.text(0), found.text(1));
     }
-    why += fmt::format("{}no image meets {}: {}", why.empty() ? "" : "; ", condition.text, here);
+    why += fmt::format("{}no image meets {} ({})", why.empty() ? "" : "; ", condition.text, here);
   }
   if (why.empty()) why = "each condition is met by some image, all of them together by none";
   return why;

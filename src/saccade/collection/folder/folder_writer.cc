@@ -204,7 +204,7 @@ Result<FolderWriter> FolderWriter::create(const std::filesystem::path& folder, c
     const std::filesystem::path files = store::files_of(folder);
     CollectionInfo info;
     info.product_version = version();
-    info.created = store::utc_text(store::now_seconds());
+    info.created = store::utc_now();
     info.checkpoint = checkpoint;
     info.settings = settings;
     info.copy_of = options.copy_of;

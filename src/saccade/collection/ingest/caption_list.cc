@@ -13,15 +13,16 @@ namespace {
 
 Result<std::vector<std::string>> captions_of(const Json& line) {
   std::vector<std::string> captions;
-  const auto found = line.find("captions");
+  const char* const key = line.contains("captions") ? "captions" : "caption";
+  const auto found = line.find(key);
   if (found == line.end() || found->is_null()) return captions;
   if (!found->is_array()) {
-    SACCADE_ASSIGN(captions.emplace_back(), json_field<std::string>(line, "captions"));
+    SACCADE_ASSIGN(captions.emplace_back(), json_field<std::string>(line, key));
     return captions;
   }
   for (const Json& caption : *found) {
     if (!caption.is_string()) {
-      return fail(ErrorCode::kBadData, "\"captions\" holds {}, expected strings", json_kind(caption));
+      return fail(ErrorCode::kBadData, "\"{}\" holds {}, expected strings", key, json_kind(caption));
     }
     captions.push_back(caption.get<std::string>());
   }

@@ -2,8 +2,8 @@
 //
 //   {"image": "birds/1.jpg", "captions": ["two birds on a branch"]}
 //
-// `image` is a path, relative to the list's folder unless absolute. `captions` is an array of strings, one string, or
-// missing. Other fields are ignored, so the manifest of a dataset (docs/datasets.md) is such a list.
+// `image` is a path, relative to the list's folder unless absolute. `captions` (or `caption`) is an array of strings, one
+// string, or missing. Other fields are ignored, so the manifest of a dataset (docs/datasets.md) is such a list.
 // `saccade-lab dataset captions` writes one for datasets of every other layout.
 #pragma once
 

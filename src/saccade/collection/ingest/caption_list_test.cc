@@ -16,11 +16,14 @@ TEST(CaptionList, JoinsCaptionsAndResolvesPaths) {
       "{\"image\": \"/b.jpg\", \"captions\": \"three\"}\n"
       "{\"image\": {\"path\": \"0.tar\", \"member\": \"c.jpg\"}, \"captions\": [\"not indexed by a path\"]}\n"
       "{\"image\": \"d.jpg\"}\n"
+      "{\"image\": \"e.jpg\", \"caption\": \"five\"}\n"
+      "{\"image\": \"f.jpg\", \"caption\": [\"six\", \"seven\"]}\n"
       "{\"image\": \"a.jpg\", \"captions\": [\"four\"]}",
       "folder");
   ASSERT_TRUE(list) << list.error().message;
   EXPECT_THAT(*list, ElementsAre(Pair("/b.jpg", "three"), Pair("folder/a.jpg", "one; two; four"),
-                                 Pair("folder/d.jpg", "")));
+                                 Pair("folder/d.jpg", ""), Pair("folder/e.jpg", "five"),
+                                 Pair("folder/f.jpg", "six; seven")));
 }
 
 TEST(CaptionList, WritesWhatItReads) {
@@ -38,6 +41,7 @@ TEST(CaptionList, NamesTheLineAtFault) {
   EXPECT_THAT(error("{\"image\": \"a\"}\nnot json"), HasSubstr("line 2"));
   EXPECT_THAT(error("{\"captions\": [\"a\"]}"), HasSubstr("\"image\" is missing"));
   EXPECT_THAT(error("{\"image\": \"a\", \"captions\": [1]}"), HasSubstr("expected strings"));
+  EXPECT_THAT(error("{\"image\": \"a\", \"caption\": 1}"), HasSubstr("caption"));
   EXPECT_THAT(error("{\"image\": \"\"}"), HasSubstr("empty"));
 }
 

@@ -447,6 +447,22 @@ TEST_F(Reencode, RefusesACollectionThatIsNoCopy) {
   EXPECT_EQ(CollectionReader::open(first_).value().item_count(), 1);
 }
 
+// Scripts create several in one second.
+TEST_F(Reencode, CollectionsOfOneSecondAreTold) {
+  draw("a.png", 1);
+  index_first();
+  const CollectionInfo first = CollectionReader::open(first_).value().info();
+  fs::remove_all(first_);
+  index_first();
+  const CollectionInfo again = CollectionReader::open(first_).value().info();
+  EXPECT_NE(identity_of(again), identity_of(first)) << again.created;
+  CollectionInfo copy = first;
+  copy.created = again.created;
+  copy.copy_of = identity_of(first);
+  EXPECT_TRUE(check_copy(copy, first));
+  EXPECT_FALSE(check_copy(copy, again));
+}
+
 TEST_F(Reencode, RefusesAnotherEncoderThanTheCopyHas) {
   draw("a.png", 1);
   index_first();

@@ -110,7 +110,7 @@ Result<Writer> Writer::create(const std::filesystem::path& text, const Checkpoin
     SACCADE_ASSIGN(const Opened opened, open_cluster(text));
     CollectionInfo info;
     info.product_version = version();
-    info.created = store::utc_text(store::now_seconds());
+    info.created = store::utc_now();
     info.checkpoint = checkpoint;
     info.settings = settings;
     info.copy_of = copy_of;

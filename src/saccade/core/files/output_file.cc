@@ -262,6 +262,10 @@ class Kept {
 }  // namespace
 
 Status check_output(const fs::path& path, OutputKind kind, const OutputRules& rules) {
+  if (path == "-") {
+    return fail(ErrorCode::kUsage,
+                "-: no name for an output; /dev/stdout is standard output, ./- a file of this name");
+  }
   SACCADE_ASSIGN(const fs::path end, end_of_links(path));
   if (own_descriptor(end) >= 0) return {};
   struct stat info {};

@@ -36,7 +36,8 @@ struct OutputRules {
 };
 
 // Checks that `path` may be written, and changes nothing. Devices, pipes and the process's own streams always may.
-// kUsage for a path in a closed folder, and unless `overwrite` is set for
+// kUsage for "-", which other programs take for standard output, for a path in a closed folder, and unless `overwrite` is
+// set for
 //   - a file that is one of the inputs, by whatever name (compared by device and inode),
 //   - a file below a folder among the inputs, and a new file there whose name has not the ending of its kind,
 //   - a file that is not empty and not of this kind.

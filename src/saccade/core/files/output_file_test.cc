@@ -144,6 +144,8 @@ TEST_F(OutputFileTest, DevicesAndPlacesThatAreNone) {
   std::fclose(own);
   EXPECT_EQ(read_file(log).value(), "text that is no page and more");
   EXPECT_EQ(check_output(folder_.path(), OutputKind::kHtml, {}).error().code, ErrorCode::kBadData);
+  EXPECT_EQ(check_output("-", OutputKind::kHtml, {.overwrite = true}).error().code, ErrorCode::kUsage);
+  EXPECT_TRUE(check_output("./-", OutputKind::kHtml, {}));
   EXPECT_EQ(check_output(folder_ / "gone/page.html", OutputKind::kHtml, {}).error().code,
             ErrorCode::kNotFound);
 }

@@ -172,7 +172,10 @@ tl::unexpected<Error> not_an_image(std::span<const std::byte> bytes) {
        {0, "\x1f\x8b", "a gzip file"},
        {0, "<!DOCTYPE html", "a web page"}}};
   for (const Kind& kind : kKinds) {
-    if (starts_with(bytes, kind.offset, kind.magic)) return fail(ErrorCode::kUnsupported, "{}", kind.name);
+    if (starts_with(bytes, kind.offset, kind.magic)) {
+      return fail(ErrorCode::kUnsupported, "not an image in a format known here: it looks like {}",
+                  kind.name);
+    }
   }
   return fail(ErrorCode::kUnsupported, "not an image in a format known here");
 }
@@ -186,7 +189,11 @@ tl::unexpected<Error> broken(std::string_view format) {
   const ErrorCode code = speaks_of_memory(text) ? ErrorCode::kIo
                          : unsupported          ? ErrorCode::kUnsupported
                                                 : ErrorCode::kBadData;
-  return fail(code, "{}: {}", format, text.empty() ? "broken or cut off" : text);
+  // A feature of the format that the library lacks is no damage.
+  if (code != ErrorCode::kBadData || text.find("upport") != std::string::npos) {
+    return fail(code, "{}: {}", format, text);
+  }
+  return fail(code, "{}: broken or cut off{}", format, text.empty() ? "" : fmt::format(" ({})", text));
 }
 
 // "jpegload_buffer" -> "jpeg"

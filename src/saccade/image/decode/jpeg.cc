@@ -76,8 +76,9 @@ Status read_jpeg(std::span<const std::byte> bytes, const JpegShape& shape, const
   };
   const std::unique_ptr<Reading, Destroy> destroyed(&reading);
   const auto broken = [&]() -> Status {
-    const ErrorCode code = reading.reporter.code == JERR_OUT_OF_MEMORY ? ErrorCode::kIo : ErrorCode::kBadData;
-    return fail(code, "jpeg: {}", reading.reporter.text.data());
+    const char* const text = reading.reporter.text.data();
+    if (reading.reporter.code == JERR_OUT_OF_MEMORY) return fail(ErrorCode::kIo, "jpeg: {}", text);
+    return fail(ErrorCode::kBadData, "jpeg: broken or cut off ({})", text);
   };
   if (!reading.begin(bytes, shape.shrink)) return broken();
   const jpeg_decompress_struct& info = reading.info;

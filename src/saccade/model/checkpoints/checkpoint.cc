@@ -154,7 +154,12 @@ bool looks_like_checkpoint(const fs::path& folder) {
 Result<Checkpoint> open_checkpoint(const fs::path& folder) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
-    return fail(ErrorCode::kNotFound, "checkpoint {}: not a folder", folder.string());
+    if (fs::exists(folder, error))
+      return fail(ErrorCode::kNotFound, "checkpoint {}: not a folder", folder.string());
+    return fail(
+        ErrorCode::kNotFound,
+        "checkpoint {}: no folder and no alias of this name; `saccade model list` shows the checkpoints here",
+        folder.string());
   }
   SACCADE_TRY(refuse_adapter(folder));
   Checkpoint checkpoint{
