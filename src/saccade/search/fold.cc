@@ -117,9 +117,8 @@ class RawPairs {
   bool has_image(const std::string& stem) {
     const auto [place, fresh] = has_image_.try_emplace(stem);
     if (!fresh) return place->second;
-    place->second = std::ranges::any_of(kImageEndings, [&](const char* ending) {
-      return collection_.item_of_path(stem + ending).has_value();
-    });
+    place->second = std::ranges::any_of(
+        kImageEndings, [&](const char* ending) { return collection_.has_path(stem + ending); });
     return place->second;
   }
 
