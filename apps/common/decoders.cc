@@ -48,23 +48,13 @@ CLI::App* find_command(CLI::App& app, std::string_view name) {
 
 void add_decode_options(CLI::App& app, Decoders& decoders) {
   // A command, or a command of one.
-  constexpr std::array<std::array<const char*, 2>, 17> kCommands = {{{"index", ""},
-                                                                     {"watch", ""},
-                                                                     {"search", ""},
-                                                                     {"serve", ""},
-                                                                     {"embed", ""},
-                                                                     {"illustrate", ""},
-                                                                     {"collection", "import"},
-                                                                     {"collection", "reencode"},
-                                                                     {"dataset", "audit"},
-                                                                     {"dataset", "fetch"},
-                                                                     {"eval", "retrieval"},
-                                                                     {"eval", "composed"},
-                                                                     {"train", "dual"},
-                                                                     {"train", "head"},
-                                                                     {"train", "composed"},
-                                                                     {"train", "editor"},
-                                                                     {"train", "visualness"}}};
+  constexpr std::array<std::array<const char*, 2>, 24> kCommands = {
+      {{"index", ""},         {"watch", ""},          {"search", ""},           {"serve", ""},
+       {"embed", ""},         {"illustrate", ""},     {"collection", "import"}, {"collection", "reencode"},
+       {"dataset", "audit"},  {"dataset", "fetch"},   {"eval", "answers"},      {"eval", "classification"},
+       {"eval", "composed"},  {"eval", "edits"},      {"eval", "length"},       {"eval", "matches"},
+       {"eval", "retrieval"}, {"eval", "visualness"}, {"eval", "winoground"},   {"train", "dual"},
+       {"train", "head"},     {"train", "composed"},  {"train", "editor"},      {"train", "visualness"}}};
   for (const auto& [name, below] : kCommands) {
     CLI::App* command = find_command(app, name);
     if (command != nullptr && *below != '\0') command = find_command(*command, below);

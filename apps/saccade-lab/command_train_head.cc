@@ -27,7 +27,6 @@ struct HeadArguments {
   CLI::Option* image_option = nullptr;
   CLI::Option* text_option = nullptr;
   std::string frozen;
-  std::vector<std::string> against;
   bool json = false;
 };
 
@@ -85,7 +84,6 @@ Result<HeadSweepOptions> options_of(const HeadArguments& arguments, Session& ses
   options.command = evaluation.command;
   if (arguments.image_option->count() > 0) options.image_states = arguments.image_states;
   if (arguments.text_option->count() > 0) options.text_states = arguments.text_states;
-  options.against = {arguments.against.begin(), arguments.against.end()};
   options.frozen = arguments.frozen;
   options.encoder = options_of(arguments.eval.encoder);
   if (options.features.empty() || !options.frozen.empty()) {
@@ -254,8 +252,10 @@ void add_train_head_command(CLI::App& train, Command& chosen) {
   add_data_options(*command, *arguments);
   add_head_options(*command, *arguments);
   add_loop_options(*command, arguments->options);
-  command->add_option("--against", arguments->against,
-                      "heads on the same encoder and features to compare with");
+  command->add_option(
+      "--against", arguments->options.against,
+      "heads on the same encoder and features to compare with: folders, OWNER/NAME[@REVISION] of "
+      "the hub's cache, or starter");
   add_number(*command, "--resamples", arguments->eval.evaluation.bootstrap.resamples,
              whole_number(0, 1'000'000), "number of bootstrap resamples; 0: no intervals and no comparison");
   add_sweep_options(*command, *arguments);

@@ -138,11 +138,15 @@ TEST_F(TrainHeadTest, OthersTakeItLikeAnyCheckpoint) {
   ASSERT_EQ(found.code, 0) << found.err;
   EXPECT_EQ(parse_json(found.out).value()["hits"].size(), 3U);
 
-  // Prints the comparison with the linear head as text.
-  const Outcome linear = run(training("linear", {"--kind", "linear", "--against", "run/model"}));
+  // Prints the comparison with the linear head as text. Heads are named as by -m.
+  const std::string encoder = (fs::path(kSourceDir) / "models/starter").string();
+  const Outcome linear =
+      run(training("linear", {"--kind", "linear", "-m", encoder, "--against", "run/model", "starter"}),
+          {.environment = {"SACCADE_STARTER=" + (folder_ / "run/model").string()}});
   ASSERT_EQ(linear.code, 0) << linear.err;
   EXPECT_THAT(linear.out, HasSubstr("mean recall"));
   EXPECT_THAT(linear.out, HasSubstr("than run/model: "));
+  EXPECT_THAT(linear.out, HasSubstr("than starter: "));
 
   // Another checkpoint lies at its encoder's path.
   const std::string other = golden("clip-gelu").string();

@@ -208,7 +208,9 @@ std::string answer_text(const SearchAnswer& answer, const Terminal& terminal, Se
       text += dimmed(fmt::format("  ({})", one_line(shortened(hit.item.caption, 80))), terminal);
     }
     text += dimmed(facts_text(hit, by_date), terminal);
-    if (hit.keywords) text += dimmed("  " + words_text(*hit.keywords), terminal);
+    if (hit.keywords && !hit.keywords->matches.empty()) {
+      text += dimmed("  " + words_text(*hit.keywords), terminal);
+    }
     if (!hit.folded.empty()) text += fmt::format("  [and {} like it]", count_text(std::ssize(hit.folded)));
     text += "\n";
     for (const HitExplanation& explanation : hit.explanations) {

@@ -104,6 +104,9 @@ Result<Item> CollectionReader::item_of_path(const std::filesystem::path& path) c
   }
   return fail(ErrorCode::kNotFound, "{}: no such item", path.string());
 }
+bool CollectionReader::has_path(const std::string& path) const {
+  return store_->item_of_path(path).has_value();
+}
 Status CollectionReader::for_each_item(const std::function<Status(const Item&)>& visit) const {
   return store_->for_each_item(visit);
 }

@@ -96,6 +96,8 @@ class CollectionReader {
   // Returns the item of that path: absolute, or relative to the working directory. Links in it are followed, or
   // kept where the item was found through them; an item of the very path comes first. kNotFound if there is none.
   [[nodiscard]] Result<Item> item_of_path(const std::filesystem::path& path) const;
+  // Returns true if an item has exactly this path in the catalog. Does not look at the file system.
+  [[nodiscard]] bool has_path(const std::string& path) const;
   // Calls `visit` with each item, by id; stops at the first error it returns. Other look-ups wait meanwhile,
   // so `visit` must not call back.
   [[nodiscard]] Status for_each_item(const std::function<Status(const Item&)>& visit) const;

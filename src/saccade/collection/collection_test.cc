@@ -90,6 +90,8 @@ TEST_F(CollectionTest, KeepsWhatItIsGiven) {
   EXPECT_EQ(item->mtime_ns, int64_t{1'700'000'000} * 1'000'000'000 + 2);
   EXPECT_EQ(collection->item_of_row(0).value().path, "/a");
   EXPECT_EQ(collection->item_of_path("/b").value().id, 2);
+  EXPECT_TRUE(collection->has_path("/b"));
+  EXPECT_FALSE(collection->has_path("/b/"));
   EXPECT_EQ(collection->item(3).error().code, ErrorCode::kNotFound);
 
   const auto failures = collection->failures();

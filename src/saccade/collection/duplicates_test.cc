@@ -198,6 +198,7 @@ TEST_F(Duplicates, TheOriginalIsKept) {
   const std::vector<Case> cases = {
       // By size.
       {{"/p/holiday copy.jpg", 4000}, {"/p/holiday.jpg", 1000}, "the most pixels (4000 x 3000)"},
+      {{"/p/a (1).jpg", 5'000'000'000}, {"/p/a.jpg", 1000}, "the most pixels (5000000000 x 3750000000)"},
       {{"/p/a.jpg", 1000, 900'000, later},
        {"/p/b.jpg", 1000, 300'000},
        "the largest file of the most pixels"},

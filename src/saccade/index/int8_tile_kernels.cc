@@ -123,8 +123,8 @@ SACCADE_VNNI void turn_vnni(const std::byte* rows, int64_t count, int64_t stride
   }
 }
 
-// kFetch: prefetches a line of `next` for each group.
-template <int kParts, bool kFetch>
+// kFetch: number of lines of `next` that are prefetched with each group.
+template <int kParts, int kFetch>
 SACCADE_VNNI void multiply_parts(const std::byte* side_by_side, int64_t columns, const int8_t* parts,
                                  int32_t* sums, const std::byte* next) {
   __m512i lanes[kParts][kVectors];
@@ -134,7 +134,10 @@ SACCADE_VNNI void multiply_parts(const std::byte* side_by_side, int64_t columns,
     for (int v = 0; v < kVectors; ++v) lanes[p][v] = _mm512_setzero_si512();
   }
   for (int64_t c = 0; c < columns; c += kGroup) {
-    if (kFetch) _mm_prefetch(reinterpret_cast<const char*>(next + c / kGroup * kLine), _MM_HINT_T1);
+    SACCADE_UNROLL
+    for (int i = 0; i < kFetch; ++i) {
+      _mm_prefetch(reinterpret_cast<const char*>(next + (c / kGroup * kFetch + i) * kLine), _MM_HINT_T1);
+    }
     const std::byte* group = side_by_side + c * kInt8TileRows;
     __m512i rows[kVectors];
     SACCADE_UNROLL
@@ -159,7 +162,7 @@ SACCADE_VNNI void multiply_parts(const std::byte* side_by_side, int64_t columns,
 
 using Parts = void (*)(const std::byte*, int64_t, const int8_t*, int32_t*, const std::byte*);
 
-template <bool kFetch>
+template <int kFetch>
 void multiply_any_parts(const std::byte* side_by_side, int64_t columns, const int8_t* parts,
                         int64_t part_count, int32_t* sums, const std::byte* next) {
   static constexpr Parts kByCount[kTileParts] = {multiply_parts<1, kFetch>, multiply_parts<2, kFetch>,
@@ -168,15 +171,22 @@ void multiply_any_parts(const std::byte* side_by_side, int64_t columns, const in
   kByCount[part_count - 1](side_by_side, columns, parts, sums, next);
 }
 
+// All passes over the groups together prefetch a tile: 4 lines for each group.
 void multiply_vnni(const std::byte* side_by_side, int64_t columns, const int8_t* parts, int64_t part_count,
                    int32_t* sums, const std::byte* next) {
-  const int64_t lines = columns / kGroup;  // that one pass over the groups prefetches
-  const int64_t wanted = kInt8TileRows * columns / kLine;
+  constexpr int64_t kLines = kInt8TileRows * kGroup / kLine;
+  using Any = void (*)(const std::byte*, int64_t, const int8_t*, int64_t, int32_t*, const std::byte*);
+  static constexpr Any kByFetched[kLines + 1] = {multiply_any_parts<0>, multiply_any_parts<1>,
+                                                 multiply_any_parts<2>, multiply_any_parts<3>,
+                                                 multiply_any_parts<4>};
+  const int64_t passes = (part_count + kTileParts - 1) / kTileParts;
+  const int64_t together = (kLines + passes - 1) / passes;
+  int64_t fetched = 0;  // lines of each group
   for (int64_t p = 0; p < part_count; p += kTileParts) {
-    const int64_t fetched = p / kTileParts * lines;
-    const auto multiply = fetched < wanted ? multiply_any_parts<true> : multiply_any_parts<false>;
-    multiply(side_by_side, columns, parts + p * columns, std::min(kTileParts, part_count - p),
-             sums + p * kInt8TileRows, next + fetched * kLine);
+    const int64_t now = std::min(together, kLines - fetched);
+    kByFetched[now](side_by_side, columns, parts + p * columns, std::min(kTileParts, part_count - p),
+                    sums + p * kInt8TileRows, next + fetched * columns / kGroup * kLine);
+    fetched += now;
   }
 }
 

@@ -278,6 +278,8 @@ std::string words_note(const SearchAnswer& answer) {
        {std::pair(kInCaption, "caption"), std::pair(kInName, "file name"), std::pair(kInFolders, "folder")}) {
     if ((fields & field) != 0) by += fmt::format("{}{}", by.empty() ? "" : " or ", name);
   }
+  if (by.empty()) by = "words";  // none of them could be read
+  if (!words.reason.empty()) by += "; " + words.reason;
   const auto shown = std::ssize(answer.hits);
   if (shown == 1) return "the result also matches by " + by;
   return matched == shown ? fmt::format("all {} results also match by {}", count_text(shown), by)

@@ -1,6 +1,7 @@
 #include "saccade/search/fold.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -83,8 +84,12 @@ class RawPairs {
     const auto found = places_.find(name(row).stem);
     return found == places_.end() ? std::span<const size_t>() : found->second;
   }
-  // Returns true if two items of the same name are a pair.
-  bool pair(int64_t a, int64_t b) { return name(a).rank != name(b).rank; }
+  // Returns true if two items of the same name are a pair. Two RAW files, or two scenes of a clip, are one if an image
+  // of that name is in the collection. The candidates alone must not decide that: the image may rank below the hits that
+  // are shown, and groups that merge on a later page would move the hits between the two.
+  bool pair(int64_t a, int64_t b) {
+    return name(a).rank != name(b).rank || (name(a).rank > 0 && has_image(name(a).stem));
+  }
   // Returns true if `a` leads the pair: the image that every program shows precedes the file it was derived
   // from.
   bool leads(int64_t a, int64_t b) { return name(a).rank < name(b).rank; }
@@ -108,9 +113,20 @@ class RawPairs {
     return place->second;
   }
 
+  // Looks for the image that a camera writes beside a RAW file or a clip.
+  bool has_image(const std::string& stem) {
+    const auto [place, fresh] = has_image_.try_emplace(stem);
+    if (!fresh) return place->second;
+    place->second = std::ranges::any_of(
+        kImageEndings, [&](const char* ending) { return collection_.has_path(stem + ending); });
+    return place->second;
+  }
+
+  static constexpr std::array kImageEndings = {".HEIC", ".heic", ".JPG", ".jpg", ".JPEG", ".jpeg"};
   const CollectionReader& collection_;
   std::unordered_map<int64_t, Name> names_;
   std::unordered_map<std::string, std::vector<size_t>> places_;  // by stem; "" is never there
+  std::unordered_map<std::string, bool> has_image_;              // by stem
 };
 
 // Rows of some candidates, evenly over them all.
@@ -122,7 +138,7 @@ std::vector<int64_t> sample_of(std::span<const Candidate> candidates) {
   return sample;
 }
 
-// The groups so far. Those that others have taken in keep their place, empty, until the end.
+// The groups so far.
 class Groups {
  public:
   Groups(const Candidates& candidates, const CollectionReader& collection, const SearchQuery& query)
@@ -131,7 +147,7 @@ class Groups {
         pairs_(collection),
         near_(collection.rows(), sample_of(candidates.best), query.duplicate_cosine) {}
 
-  [[nodiscard]] int64_t count() const { return std::ssize(groups_) - taken_in_; }
+  [[nodiscard]] int64_t count() const { return std::ssize(groups_); }
 
   // Returns the first group whose first image the candidate resembles; the number of groups ever begun: none.
   size_t like(const Candidate& candidate) {
@@ -146,7 +162,7 @@ class Groups {
     size_t first = like(candidate);
     for (const size_t place : pairs_.places(candidate.row)) {
       if (place >= first) break;
-      if (there_[place] && pairs_.pair(candidate.row, groups_[place].first.row)) first = place;
+      if (pairs_.pair(candidate.row, groups_[place].first.row)) first = place;
     }
     if (first == groups_.size()) return std::nullopt;
     return first;
@@ -158,27 +174,17 @@ class Groups {
       near_.add(candidate.row);
     }
     groups_.push_back({candidate, {}});
-    there_.push_back(true);
   }
 
-  // Adds the candidate to the group. It leads the group if the first image there was derived from it. It then
-  // also takes in other such groups: scenes of a live photo's clip, found before its image.
+  // Adds the candidate to the group. It leads the group if the first image there was derived from it.
   void join(size_t at, const Candidate& candidate) {
     Group& group = groups_[at];
-    const size_t place = group.others.size();
-    group.others.push_back(candidate);
     const std::span<const size_t> named = pairs_.places(candidate.row);
-    if (!std::ranges::binary_search(named, at) || !pairs_.leads(candidate.row, group.first.row)) return;
-    for (const size_t later : named) {
-      Group& other = groups_[later];
-      if (later <= at || !there_[later] || !pairs_.leads(candidate.row, other.first.row)) continue;
-      group.others.push_back(other.first);
-      group.others.insert(group.others.end(), other.others.begin(), other.others.end());
-      there_[later] = false;
-      near_.remove(later);
-      ++taken_in_;
+    if (!std::ranges::binary_search(named, at) || !pairs_.leads(candidate.row, group.first.row)) {
+      group.others.push_back(candidate);
+      return;
     }
-    std::swap(group.first, group.others[place]);
+    group.others.insert(group.others.begin(), std::exchange(group.first, candidate));
     near_.replace(at, candidate.row);
   }
 
@@ -190,14 +196,7 @@ class Groups {
     }
   }
 
-  std::vector<Group> take() {
-    std::vector<Group> left;
-    left.reserve(static_cast<size_t>(count()));
-    for (size_t i = 0; i < groups_.size(); ++i) {
-      if (there_[i]) left.push_back(std::move(groups_[i]));
-    }
-    return left;
-  }
+  std::vector<Group> take() { return std::move(groups_); }
 
  private:
   const bool folds_;
@@ -205,8 +204,6 @@ class Groups {
   RawPairs pairs_;
   NearRows near_;
   std::vector<Group> groups_;
-  std::vector<bool> there_;
-  int64_t taken_in_ = 0;
 };
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <optional>
 #include <random>
+#include <set>
+#include <string>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -27,15 +29,19 @@ constexpr char kFingerprint[] = "11111111111111111111111111111111111111111111111
 struct Shot {
   std::string stem;  // empty: never paired
   int place = 0;
+  bool image = false;  // as cameras write one beside a RAW file or a clip
 };
 
 Shot shot_of(const Item& item) {
   const std::filesystem::path file = file_of(item.path);
   const bool video = item.format == kVideoFormat;
   if (video && file.extension() != ".MOV") return {};
-  return {std::filesystem::path(file).replace_extension().string(), video                       ? 2
-                                                                    : item.format == kRawFormat ? 1
-                                                                                                : 0};
+  const std::string ending = file.extension().string();
+  return {std::filesystem::path(file).replace_extension().string(),
+          video                       ? 2
+          : item.format == kRawFormat ? 1
+                                      : 0,
+          ending == ".jpg" || ending == ".HEIC"};
 }
 
 // The slow, obvious way: each candidate is compared with every group.
@@ -52,10 +58,15 @@ Folding slow_fold(const Candidates& candidates, const CollectionReader& collecti
     shots[item.row] = shot_of(item);
     return Status{};
   }));
+  std::set<std::string> images;  // stems of the images of cameras
+  for (const auto& [row, shot] : shots) {
+    if (shot.image) images.insert(shot.stem);
+  }
   const auto pair = [&](int64_t a, int64_t b) {
     const Shot& one = shots.at(a);
     const Shot& other = shots.at(b);
-    return one.place != other.place && !one.stem.empty() && one.stem == other.stem;
+    if (one.stem.empty() || one.stem != other.stem) return false;
+    return one.place != other.place || (one.place > 0 && images.contains(one.stem));
   };
   Folding folding;
   std::vector<Group>& groups = folding.groups;
@@ -88,17 +99,8 @@ Folding slow_fold(const Candidates& candidates, const CollectionReader& collecti
       groups[at].others.push_back(candidate);
       continue;
     }
-    Group led{candidate, groups[at].others};
-    led.others.push_back(groups[at].first);
-    for (size_t i = at + 1; i < groups.size();) {
-      if (!made_of_it(groups[i])) {
-        ++i;
-        continue;
-      }
-      led.others.push_back(groups[i].first);
-      led.others.insert(led.others.end(), groups[i].others.begin(), groups[i].others.end());
-      groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(i));
-    }
+    Group led{candidate, {groups[at].first}};
+    led.others.insert(led.others.end(), groups[at].others.begin(), groups[at].others.end());
     groups[at] = led;
   }
   folding.settled = candidates.complete;
@@ -239,6 +241,49 @@ TEST(Fold, CopiesBehindTheLastHitJoinItsGroups) {
   EXPECT_EQ(ids_of(fold(candidates, collection, {}, 1, 400)), (Ids{{1, 5}}));
   EXPECT_EQ(ids_of(fold(candidates, collection, {}, 1, 4)), (Ids{{1}}));
   EXPECT_EQ(ids_of(fold(candidates, collection, {}, 2, 400)), (Ids{{1, 3, 5}, {2, 4}}));
+}
+
+// The image of a live photo, and that of two RAW files, rank below other hits.
+TEST(Fold, GroupsOfALongerAnswerBeginWithThoseOfAShorterOne) {
+  constexpr std::pair<const char*, const char*> kRanked[] = {{"/1.MOV#t=0.000", "video"},
+                                                             {"/2.CR2", "raw"},
+                                                             {"/1.MOV#t=1.500", "video"},
+                                                             {"/a.jpg", "jpeg"},
+                                                             {"/2.DNG", "raw"},
+                                                             {"/b.jpg", "jpeg"},
+                                                             {"/c.jpg", "jpeg"},
+                                                             {"/1.HEIC", "heif"},
+                                                             {"/d.jpg", "jpeg"},
+                                                             {"/2.jpg", "jpeg"},
+                                                             {"/1.MOV#t=2.500", "video"},
+                                                             {"/e.jpg", "jpeg"},
+                                                             {"/long.MOV#t=0.000", "video"},
+                                                             {"/long.MOV#t=9.000", "video"}};
+  constexpr int64_t kCount = std::size(kRanked);
+  Library library(kCount);
+  Candidates candidates;
+  candidates.complete = true;
+  for (int64_t i = 0; i < kCount; ++i) {
+    std::vector<float> row(kCount);
+    row[static_cast<size_t>(i)] = 1;
+    library.add(kRanked[i].first, kRanked[i].second, row);
+  }
+  const CollectionReader collection = library.open();
+  for (int64_t row = 0; row < kCount; ++row) {
+    candidates.best.push_back({row, collection.ids()[static_cast<size_t>(row)], 0, 0});
+  }
+  const auto whole = ids_of(fold(candidates, collection, {}, kCount, kCount));
+  EXPECT_EQ(whole, (std::vector<std::vector<int64_t>>{
+                       {8, 1, 3, 11}, {10, 2, 5}, {4}, {6}, {7}, {9}, {12}, {13}, {14}}));
+  for (int64_t k = 1; k <= std::ssize(whole); ++k) {
+    const auto some = ids_of(fold(candidates, collection, {}, k, kCount));
+    ASSERT_EQ(std::ssize(some), k);
+    for (size_t i = 0; i < some.size(); ++i) {
+      for (const int64_t id : some[i]) {
+        EXPECT_EQ(std::ranges::count(whole[i], id), 1) << "k " << k << ", hit " << i << ", image " << id;
+      }
+    }
+  }
 }
 
 TEST(Fold, WithoutFoldingEachIsAGroup) {

@@ -415,7 +415,7 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
     SearchHit& hit = *ranked->second;
     hit.vector_rank = rank.by_vectors;
     if (rank.by_words == nullptr) continue;
-    SACCADE_ASSIGN(hit.keywords, keyword_hit(collection, *rank.by_words, words.ranking.report));
+    hit.keywords = keyword_hit(collection, *rank.by_words, *answer.keywords);
   }
   if (by == nullptr) return answer;
   if (!query.min_probability) likelihoods = judge(collection, row, *by, candidates, words, answer);

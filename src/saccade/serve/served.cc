@@ -59,12 +59,20 @@ std::string names_of(const std::vector<T>& all) {
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
-// Finds a collection's checkpoint: at its remembered location, or the identical one among
-// `options.checkpoints`.
+// Finds a collection's checkpoint by its fingerprint: at its remembered location, or among `options.checkpoints`.
+// Another checkpoint at that location is not loaded.
 Result<std::filesystem::path> find_checkpoint_of(const CheckpointId& made_with,
                                                  const ServedOptions& options) {
   auto found = checkpoint_of(made_with, {});
-  if (found) return found;
+  if (found) {
+    SACCADE_ASSIGN(const std::string there, checkpoint_fingerprint(*found, options.encoder.fingerprints));
+    if (there == made_with.fingerprint) return found;
+    found =
+        fail(ErrorCode::kMismatch,
+             "made with checkpoint \"{}\" (fingerprint {:.12}), but {} now holds another one (fingerprint "
+             "{:.12})",
+             made_with.name, made_with.fingerprint, found->string(), there);
+  }
   for (const std::string& named : options.checkpoints) {
     SACCADE_ASSIGN(const std::filesystem::path folder, find_checkpoint(named));
     SACCADE_ASSIGN(const std::string fingerprint,
@@ -115,7 +123,10 @@ Result<std::shared_ptr<ServedEngine>> ServedCollection::open_engine() {
   SACCADE_ASSIGN(const auto snapshot, engine->core->snapshot());  // that there is a collection
   const CollectionInfo& info = snapshot->collection.info();
   SACCADE_ASSIGN(engine->model, ties_.find(info));
-  SACCADE_TRY(check_same_checkpoint(info, engine->model->id));
+  if (Status same = check_same_checkpoint(info, engine->model->id); !same) {
+    ties_.left(*engine->model);
+    return fail(std::move(same).error());
+  }
   return engine;
 }
 
@@ -207,7 +218,10 @@ Status ServedCollection::take_other(const CollectionInfo& info, const std::strin
   if (fresh) {
     // A model that was served before may have been unloaded: no request is to wait for it.
     auto loaded = (*fresh)->model->encoder();
-    if (!loaded) fresh = fail(std::move(loaded).error());
+    if (!loaded) {
+      ties_.left(*(*fresh)->model);
+      fresh = fail(std::move(loaded).error());
+    }
   }
   if (!fresh) {
     Error refusal = {

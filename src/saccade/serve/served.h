@@ -46,7 +46,8 @@ struct ModelTies {
   std::function<Result<ServedModel*>(const CollectionInfo&)> find;
   // Told of a model that was found, once the collection uses it: another collection may have left it since.
   std::function<void(ServedModel&)> taken;
-  // Told of the model that the collection used before, once requests have had time to end.
+  // Told of the model that the collection used before, once requests have had time to end, and of one that was found for
+  // a collection that could not be opened.
   std::function<void(ServedModel&)> left;
 };
 

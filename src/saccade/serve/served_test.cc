@@ -117,6 +117,30 @@ TEST_F(Following, ACollectionOfAnotherCheckpointInItsPlaceIsNotTaken) {
   EXPECT_EQ(served_->collections().front()->now()->collection.item_count(), 6);
 }
 
+// The checkpoint has changed since the collection was made with it.
+TEST_F(Following, ACollectionThatCannotBeOpenedLeavesNoModelBehind) {
+  const fs::path changed = temporary_.path() / "changed";
+  fs::copy(fs::path(saccade::test::kSourceDir) / "models" / "starter", changed, fs::copy_options::recursive);
+  const auto config = read_file(changed / "config.json");
+  ASSERT_TRUE(config) << config.error().message;
+  ASSERT_TRUE(write_file_atomic(changed / "config.json", *config + "\n"));
+  const ServedModel& model = *served_->models().front();
+  const int64_t bytes = served_->model_memory().bytes();
+  CheckpointId made_with = model.id;
+  made_with.name = "changed";
+  made_with.path = changed.string();
+  made_with.fingerprint = std::string(64, '0');
+  fs::remove_all(folder_);
+  ASSERT_TRUE(CollectionWriter::create(folder_, made_with));
+  const Status followed = served_->collections().front()->follow();
+  ASSERT_FALSE(followed);
+  EXPECT_EQ(followed.error().code, ErrorCode::kMismatch);
+  EXPECT_THAT(followed.error().message, HasSubstr("made with checkpoint \"changed\""));
+  EXPECT_THAT(followed.error().message, HasSubstr("holds another one"));
+  EXPECT_THAT(served_->models(), testing::ElementsAre(&model));
+  EXPECT_EQ(served_->model_memory().bytes(), bytes);
+}
+
 // Deployments switch a link: from one collection to the next, made elsewhere.
 TEST_F(Following, ALinkThatLeadsToAnotherCollectionIsFollowed) {
   const fs::path first = folder_;

@@ -112,12 +112,16 @@ std::string_view code_of(int status) {
       return "not_found";
     case 405:
       return "method_not_allowed";
+    case 408:
+      return "timeout";
     case 413:
       return "limit";
     case 429:
       return "too_many_requests";
     case 431:
       return "limit";
+    case 501:
+      return "unsupported";
     case 503:
       return "unavailable";
     default:

@@ -52,7 +52,8 @@ struct HeadTrainingOptions : TrainingLoopOptions {
   // Share of a batch that consists of hard negatives. Each is mined for a drawn pair: the nearest of 1,024
   // others by the frozen features that is not a positive.
   double hard_negatives = 0;
-  std::vector<std::filesystem::path> against;  // heads on the same features, to compare with
+  std::vector<std::string>
+      against;  // heads on the same features to compare with, named as for find_checkpoint
 
   CaptionPolicy captions = CaptionPolicy::kAll;
   BootstrapOptions bootstrap;

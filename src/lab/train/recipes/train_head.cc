@@ -13,6 +13,7 @@
 #include "lab/train/tasks/head_task.h"
 #include "saccade/core/counts.h"
 #include "saccade/core/seconds_since.h"
+#include "saccade/model/checkpoints/locate.h"
 #include "saccade/nn/exceptions.h"
 
 namespace saccade::lab {
@@ -247,27 +248,28 @@ Result<Json> judge(const HeadTrainingOptions& options, const HeadData& data, con
               {"sentences", std::move(sentences)}};
 }
 
-// Returns heads to compare with, under distinct names.
+// Returns heads to compare with, under the names given to them.
 Result<std::vector<std::pair<std::string, fs::path>>> compared_heads(const HeadTrainingOptions& options,
                                                                      const HeadData& data) {
   std::vector<std::pair<std::string, fs::path>> heads = {
       {std::string(enum_name(options.kind)), options.run / "model"}};
-  for (const fs::path& folder : options.against) {
+  for (const std::string& named : options.against) {
+    SACCADE_ASSIGN(const fs::path folder, find_checkpoint(named));
     SACCADE_ASSIGN(const std::unique_ptr<FeatureHead> head, FeatureHead::open(folder));
     const HeadConfig& config = head->config();
     const auto fingerprint = [](const HeadConfig& of) { return of.frozen ? of.frozen->fingerprint : ""; };
     if (fingerprint(config) != fingerprint(data.config)) {
       return fail(ErrorCode::kMismatch, "{}: a head for another encoder: it sits on {}, this training on {}",
-                  folder.string(), config.frozen ? config.frozen->name : "none",
+                  named, config.frozen ? config.frozen->name : "none",
                   data.config.frozen ? data.config.frozen->name : "none");
     }
     if (config.input != data.config.input || config.image_width != data.config.image_width ||
         config.text_width != data.config.text_width) {
       return fail(ErrorCode::kMismatch, "{}: it reads {} of widths {} and {}, this training {} of {} and {}",
-                  folder.string(), describe(config.input), config.image_width, config.text_width,
+                  named, describe(config.input), config.image_width, config.text_width,
                   describe(data.config.input), data.config.image_width, data.config.text_width);
     }
-    heads.emplace_back(folder.string(), folder);
+    heads.emplace_back(named, folder);
   }
   return heads;
 }

@@ -5,7 +5,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <future>
+#include <limits>
 #include <stop_token>
 
 #include <gmock/gmock.h>
@@ -63,6 +65,18 @@ TEST_F(WeaviateWriter, StoresAndRemoves) {
   ASSERT_EQ(deleted(), 1U);
   EXPECT_THAT(sent("DELETE", "/v1/batch/objects").front(), HasSubstr(there().uuid));
   EXPECT_TRUE(writer->was_removed("/photos/a.jpg").value());
+}
+
+TEST_F(WeaviateWriter, SizesWhoseProductIsNoIntegerAreStored) {
+  auto writer = Writer::open(address());
+  ASSERT_OK(writer);
+  CollectionChange change = one_more();
+  change.puts.front().item.width = std::numeric_limits<int64_t>::max();
+  change.puts.front().item.height = 4;
+  ASSERT_OK(writer->commit(change));
+  const Json object = Json::parse(sent("POST", "/v1/batch/objects").front())["objects"][0];
+  EXPECT_DOUBLE_EQ(object["properties"]["pixels"].get<double>(), std::ldexp(1, 65));
+  EXPECT_EQ(object["properties"]["width"], std::numeric_limits<int64_t>::max());
 }
 
 TEST_F(WeaviateWriter, NotesOfAnotherShapeAreRefused) {

@@ -211,8 +211,8 @@ std::vector<FusedRank> fuse_ranks(const KeywordRanking& words, double share, con
   return ranks;
 }
 
-Result<KeywordHit> keyword_hit(const CollectionReader& collection, const KeywordRanking::Place& place,
-                               const KeywordSearch& report) {
+KeywordHit keyword_hit(const CollectionReader& collection, const KeywordRanking::Place& place,
+                       KeywordSearch& report) {
   KeywordHit hit;
   hit.rank = place.rank;
   hit.weight = place.evidence.coverage;
@@ -221,9 +221,13 @@ Result<KeywordHit> keyword_hit(const CollectionReader& collection, const Keyword
   for (const KeywordSearch::Term& term : report.terms) {
     if (!term.common && term.pictures > 0) terms.push_back(term.text);
   }
-  SACCADE_ASSIGN(const std::vector<uint8_t> fields, collection.word_fields(place.id, terms));
-  for (size_t i = 0; i < fields.size(); ++i) {
-    if (fields[i] != 0) hit.matches.push_back({terms[i], fields[i]});
+  const auto fields = collection.word_fields(place.id, terms);
+  if (!fields) {
+    report.reason = "the words of a result cannot be read: " + fields.error().message;
+    return hit;
+  }
+  for (size_t i = 0; i < fields->size(); ++i) {
+    if ((*fields)[i] != 0) hit.matches.push_back({terms[i], (*fields)[i]});
   }
   return hit;
 }

@@ -74,8 +74,9 @@ const KeywordRanking::Place* place_of(const KeywordRanking& words, int64_t row);
 // collection's images with words.
 QueryWords words_for(const KeywordRanking& words, const KeywordRanking::Place* place, double described);
 
-// Finds the terms that the image has, and their fields.
-Result<KeywordHit> keyword_hit(const CollectionReader& collection, const KeywordRanking::Place& place,
-                               const KeywordSearch& report);
+// Finds the terms that the image has, and their fields. If the catalog cannot say, the hit has no matches, and
+// report.reason has the error.
+KeywordHit keyword_hit(const CollectionReader& collection, const KeywordRanking::Place& place,
+                       KeywordSearch& report);
 
 }  // namespace saccade

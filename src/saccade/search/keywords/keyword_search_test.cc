@@ -8,8 +8,10 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "saccade/collection/catalog/sqlite.h"
 #include "saccade/collection/catalog/words/word_match.h"
 #include "saccade/collection/collection_writer.h"
+#include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
@@ -396,6 +398,39 @@ TEST_F(WordSearchTest, AShareIsFromNoneToAll) {
     EXPECT_EQ(search_encoded(*collection, encoder_, encoded, query, pool_).error().code, ErrorCode::kUsage)
         << share;
   }
+}
+
+// An index that still finds an image, and has a damaged page of its text.
+TEST_F(WordSearchTest, TextsThatCannotBeReadLeaveTheAnswerAsItIs) {
+  add({put("/1.png", 0.9, "stop sign"), put("/2.png", 0.8, "red apple"), put("/3.png", 0.7, "apple tree")});
+  writer_.reset();
+  const fs::path catalog = folder_ / "catalog.sqlite";
+  {
+    auto database = Database::open(catalog, Database::Mode::kWrite);
+    ASSERT_TRUE(database) << database.error().message;
+    const std::string text = "red apple " + std::string(20'000, 'Q');
+    ASSERT_TRUE(database->execute(fmt::format("UPDATE words SET caption = '{}' WHERE rowid = 2", text)));
+  }
+  const std::vector<std::string> whole = paths(answer_to("apple"));
+  // Pages that continue a text begin with the next one's number. The words in the index are in lower case.
+  std::string bytes = read_file(catalog).value();
+  constexpr size_t kPage = 4096;
+  int damaged = 0;
+  for (size_t page = 0; page + kPage <= bytes.size(); page += kPage) {
+    if (bytes.find_first_not_of('Q', page + 4) < page + kPage) continue;
+    bytes.replace(page, 4, 4, '\xff');
+    ++damaged;
+  }
+  ASSERT_GT(damaged, 1);
+  ASSERT_TRUE(write_file_atomic(catalog, bytes));
+  const SearchAnswer answer = answer_to("apple");
+  EXPECT_EQ(paths(answer), whole);
+  for (const SearchHit& hit : answer.hits) {
+    EXPECT_EQ(hit.keywords.has_value(), hit.item.path != "/1.png") << hit.item.path;
+    if (!hit.keywords) continue;
+    EXPECT_EQ(hit.keywords->matches.empty(), hit.item.path == "/2.png") << hit.item.path;
+  }
+  EXPECT_THAT(words_note(answer), HasSubstr("2 of 3 results also match by caption; the words of a result"));
 }
 
 // A collection without such an index is searched by vectors, and says so.

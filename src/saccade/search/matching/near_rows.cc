@@ -82,7 +82,6 @@ NearRows::NearRows(MatrixView<const float> rows, std::span<const int64_t> sample
 void NearRows::add(int64_t row) {
   const size_t place = numbers_.size();
   numbers_.push_back(row);
-  removed_.push_back(false);
   if (place % kLanes == 0) blocks_.emplace_back();
   replace(place, row);
 }
@@ -96,10 +95,6 @@ void NearRows::replace(size_t place, int64_t row) {
   block.rest[lane] = rest_length(values, columns_);
   numbers_[place] = row;
   longest_ = std::max(longest_, std::sqrt(square_length(values)));
-}
-
-void NearRows::remove(size_t place) {
-  removed_[place] = true;
 }
 
 NearRows::Probe NearRows::probe_of(int64_t row) const {

@@ -23,9 +23,8 @@ class NearRows {
 
   void add(int64_t row);
   void replace(size_t place, int64_t row);
-  void remove(size_t place);  // find_first() no longer returns it
 
-  // Returns the first place, of those not removed, for which exact(place) is true; size() if there is none.
+  // Returns the first place for which exact(place) is true; size() if there is none.
   // Every place whose row equals `row`, or whose dot product with it is at least `least` (in any order of the
   // float sum), is tried.
   template <typename Exact>
@@ -35,7 +34,7 @@ class NearRows {
       const uint32_t open = open_lanes(blocks_[block], probe);
       for (uint32_t lanes = open; lanes != 0; lanes &= lanes - 1) {
         const size_t place = block * kLanes + static_cast<size_t>(__builtin_ctz(lanes));
-        if (place >= numbers_.size() || removed_[place] || !may_be_near(row, place, probe)) continue;
+        if (place >= numbers_.size() || !may_be_near(row, place, probe)) continue;
         if (exact(place)) return place;
       }
     }
@@ -67,7 +66,6 @@ class NearRows {
   float least_;
   std::vector<int64_t> columns_;  // at most kColumns
   std::vector<int64_t> numbers_;  // of the rows, by place
-  std::vector<bool> removed_;
   std::vector<Block> blocks_;
   double longest_ = 0;  // row added
 };

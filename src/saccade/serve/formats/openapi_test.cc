@@ -160,6 +160,22 @@ TEST_F(OpenApi, NamesTheRoutesThatThereAreAndNoOthers) {
   EXPECT_EQ(said, there);
 }
 
+// Statuses with which a request is refused before a route handles it.
+TEST_F(OpenApi, RefusalsHaveTheCodesThatItNames) {
+  const std::vector<std::pair<int, std::string>> codes = {
+      {400, "bad_request"}, {408, "timeout"},     {413, "limit"},    {429, "too_many_requests"},
+      {431, "limit"},       {501, "unsupported"}, {500, "internal"}, {503, "unavailable"}};
+  HttpRequest request;
+  request.method = "POST";
+  request.path = "/api/search";
+  for (const auto& [status, code] : codes) {
+    const HttpResponse refused = service_->refuse(request, status, "no");
+    EXPECT_EQ(refused.status, status);
+    EXPECT_EQ(json_of(refused)["error"]["code"], code) << status;
+    EXPECT_THAT(faults("/api/search", "post", refused), IsEmpty()) << status;
+  }
+}
+
 // Each route's error has the form that the document gives it, and routes that take named fields alone name the same.
 TEST_F(OpenApi, ErrorsAndFieldsOfAllRoutesAreWhatItSays) {
   int with_fields = 0;
