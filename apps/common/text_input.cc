@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
+#include <poll.h>
 #include <string_view>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,6 +38,12 @@ Result<size_t> read_some(int file, const std::string& name, std::vector<char>& b
     if (got >= 0) return static_cast<size_t>(got);
     if (errno != EINTR) return fail_errno(errno, "read " + name);
   }
+}
+
+// Returns true if a read will not wait.
+bool is_readable(int file) {
+  pollfd watched{file, POLLIN, 0};
+  return ::poll(&watched, 1, 0) > 0;
 }
 
 }  // namespace
@@ -83,23 +90,35 @@ Result<LineSource> LineSource::open(const std::filesystem::path& path) {
   return LineSource(std::move(file), name_of(path));
 }
 
-Result<std::optional<std::string>> LineSource::next() {
+std::optional<std::string> LineSource::take_line() {
+  const size_t end = buffer_.find('\n');
+  if (end == std::string::npos && (!ended_ || buffer_.empty())) return std::nullopt;
+  std::string line = buffer_.substr(0, end);
+  buffer_.erase(0, end == std::string::npos ? end : end + 1);
+  if (!line.empty() && line.back() == '\r') line.pop_back();
+  return line;
+}
+
+Result<std::vector<std::string>> LineSource::next_lines(size_t most) {
   constexpr size_t kLongest = size_t{1} << 20;
   std::vector<char> block(1 << 16);
+  std::vector<std::string> lines;
   for (;;) {
-    const size_t end = buffer_.find('\n');
-    if (end != std::string::npos || (ended_ && !buffer_.empty())) {
-      std::string line = buffer_.substr(0, end);
-      buffer_.erase(0, end == std::string::npos ? end : end + 1);
-      if (!line.empty() && line.back() == '\r') line.pop_back();
-      return std::optional(std::move(line));
+    while (lines.size() < most) {
+      std::optional<std::string> line = take_line();
+      if (!line) break;
+      lines.push_back(*std::move(line));
     }
-    if (ended_) return std::optional<std::string>();
-    if (buffer_.size() > kLongest)
-      return fail(ErrorCode::kLimit, "{}: a line of more than {} bytes", name_, kLongest);
-    SACCADE_ASSIGN(const size_t got, read_some(*file_, name_, block));
-    buffer_.append(block.data(), got);
-    ended_ = got == 0;
+    if (lines.size() == most || ended_) return lines;
+    // An error behind lines is met again by the next call.
+    const bool too_long = buffer_.size() > kLongest;
+    if (!lines.empty() && (too_long || !is_readable(*file_))) return lines;
+    if (too_long) return fail(ErrorCode::kLimit, "{}: a line of more than {} bytes", name_, kLongest);
+    const auto got = read_some(*file_, name_, block);
+    if (!got && !lines.empty()) return lines;
+    if (!got) return fail(got.error());
+    buffer_.append(block.data(), *got);
+    ended_ = *got == 0;
   }
 }
 

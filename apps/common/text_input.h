@@ -1,6 +1,7 @@
 // Texts from a file, a pipe or standard input, which "-" stands for, for the commands that take many.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -21,17 +22,20 @@ Result<std::string> read_input(const std::filesystem::path& path, int64_t most_b
 // for one with a NUL, which is no text.
 Result<std::vector<std::string>> read_texts(const std::filesystem::path& path);
 
-// Lines one by one, each as soon as it is there: another program may write them and wait for the answer.
+// Lines as soon as they are there: another program may write them one by one and wait for each answer.
 class LineSource {
  public:
   // A file, a pipe, or "-". kNotFound and kIo as of opening one, kBadData for a folder.
   static Result<LineSource> open(const std::filesystem::path& path);
-  // Without its end, of either sort; nothing behind the last. kLimit for a line of more than 1 MiB.
-  Result<std::optional<std::string>> next();
+  // Waits for a line, and returns it with those behind it that can be read without waiting, at most `most` of them. Lines are
+  // without their ends, of either sort. Empty behind the last one. kLimit for a line of more than 1 MiB.
+  Result<std::vector<std::string>> next_lines(size_t most);
 
  private:
   explicit LineSource(std::shared_ptr<const int> file, std::string name)
       : file_(std::move(file)), name_(std::move(name)) {}
+  // Takes a line out of the buffer, if a whole one is there.
+  std::optional<std::string> take_line();
   std::shared_ptr<const int> file_;  // a descriptor
   std::string name_;
   std::string buffer_;

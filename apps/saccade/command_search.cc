@@ -1,4 +1,5 @@
 // saccade search: pictures for words, for a picture, or for both; one query, many, or a prompt.
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -144,30 +145,50 @@ Result<int> show_answer(const SearchArguments& arguments, const SearchAnswer& an
   return kNothingFound;
 }
 
-// An object a line, for each line that is read: answers of many queries, as they come.
+// Prints an object for each line that is read. Lines that are there at a time are answered together.
 Result<int> answer_lines(const SearchArguments& arguments, const SearchQuery& common, Searcher& searcher,
                          Session& session) {
-  SACCADE_ASSIGN(LineSource lines, LineSource::open(arguments.queries));
+  SACCADE_ASSIGN(LineSource source, LineSource::open(arguments.queries));
+  // Answers that take long are printed as they come.
+  const bool slow = !arguments.options.rerank.empty() || arguments.options.explain_hits;
+  const size_t most = slow ? 1 : EngineCore::search_block(std::max(common.k, arguments.options.offset));
   bool failed = false;
   for (;;) {
-    SACCADE_ASSIGN(const std::optional<std::string> line, lines.next());
-    if (!line) return failed ? kSomeFailed : kDone;
-    const auto answered = [&]() -> Result<Json> {
+    SACCADE_ASSIGN(const std::vector<std::string> lines, source.next_lines(most));
+    if (lines.empty()) return failed ? kSomeFailed : kDone;
+    std::vector<Result<SearchAnswer>> answers(lines.size());
+    std::vector<SearchQuery> queries;
+    std::vector<size_t> which;
+    for (size_t i = 0; i < lines.size(); ++i) {
       SearchQuery query = common;
-      SACCADE_ASSIGN(query.text, read_query_text(*line, query.images));
-      if (is_listing(query) && arguments.like == 0) return fail(ErrorCode::kUsage, "the line is empty");
-      SACCADE_ASSIGN(const SearchAnswer answer, searcher.answer(query, arguments.like, session));
-      return answer_json(answer);
-    }();
-    Json json = {{"line", *line}};
-    if (answered) {
-      json.update(*answered);
-    } else {
-      if (answered.error().code == ErrorCode::kCancelled) return fail(answered.error());
-      failed = true;
-      json["error"] = {{"code", error_name(answered.error().code)}, {"message", answered.error().message}};
+      auto text = read_query_text(lines[i], query.images);
+      if (!text) {
+        answers[i] = fail(text.error());
+        continue;
+      }
+      query.text = *std::move(text);
+      if (is_listing(query) && arguments.like == 0) {
+        answers[i] = fail(ErrorCode::kUsage, "the line is empty");
+        continue;
+      }
+      which.push_back(i);
+      queries.push_back(std::move(query));
     }
-    SACCADE_TRY(session.out.write(dump_json(json) + "\n"));
+    SACCADE_ASSIGN(std::vector<Result<SearchAnswer>> found,
+                   searcher.answer_all(std::move(queries), arguments.like, session));
+    for (size_t i = 0; i < which.size(); ++i) answers[which[i]] = std::move(found[i]);
+    for (size_t i = 0; i < lines.size(); ++i) {
+      Json json = {{"line", lines[i]}};
+      if (answers[i]) {
+        json.update(answer_json(*answers[i]));
+      } else {
+        const Error& error = answers[i].error();
+        if (error.code == ErrorCode::kCancelled) return fail(error);
+        failed = true;
+        json["error"] = {{"code", error_name(error.code)}, {"message", error.message}};
+      }
+      SACCADE_TRY(session.out.write(dump_json(json) + "\n"));
+    }
   }
 }
 

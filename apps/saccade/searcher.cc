@@ -46,8 +46,7 @@ Result<std::unique_ptr<Searcher>> Searcher::open(SearcherOptions& options, const
   return searcher;
 }
 
-Result<SearchAnswer> Searcher::answer(SearchQuery query, int64_t like, Session& session) {
-  ProgressLine progress(session.quiet);
+EngineCore::SearchCall Searcher::call_of(int64_t like, ProgressLine& progress, Session& session) {
   EngineCore::SearchCall call;
   call.like = like;
   call.offset = options_.offset;
@@ -64,7 +63,22 @@ Result<SearchAnswer> Searcher::answer(SearchQuery query, int64_t like, Session& 
     call.progress = progress.callback();
     call.stop = session.interrupts.stop_cleanly();
   }
-  return core_->search(std::move(query), call);
+  return call;
+}
+
+Result<SearchAnswer> Searcher::answer(SearchQuery query, int64_t like, Session& session) {
+  ProgressLine progress(session.quiet);
+  return core_->search(std::move(query), call_of(like, progress, session));
+}
+
+Result<std::vector<Result<SearchAnswer>>> Searcher::answer_all(std::vector<SearchQuery> queries, int64_t like,
+                                                               Session& session) {
+  ProgressLine progress(session.quiet);
+  const EngineCore::SearchCall call = call_of(like, progress, session);
+  std::vector<EngineCore::Search> searches;
+  searches.reserve(queries.size());
+  for (SearchQuery& query : queries) searches.push_back({std::move(query), call});
+  return core_->search_all(*snapshot_, std::move(searches));
 }
 
 void warn_of(const SearchAnswer& answer, Session& session) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "saccade/engine/core.h"
 
@@ -39,12 +40,17 @@ class Searcher {
 
   // Answers a query, or finds images like the item `like` (0: none); reranked and explained as the options say.
   Result<SearchAnswer> answer(SearchQuery query, int64_t like, Session& session);
+  // Answers queries together, each with an error of its own (EngineCore::search_all). Takes search_block() of them at a time.
+  Result<std::vector<Result<SearchAnswer>>> answer_all(std::vector<SearchQuery> queries, int64_t like,
+                                                       Session& session);
 
   [[nodiscard]] const CollectionReader& collection() const { return snapshot_->collection; }
   ThreadPool& pool() { return core_->pool(); }
 
  private:
   explicit Searcher(const SearcherOptions& options) : options_(options) {}
+  // Returns what the options ask of a search.
+  EngineCore::SearchCall call_of(int64_t like, ProgressLine& progress, Session& session);
 
   const SearcherOptions& options_;
   std::unique_ptr<EngineCore> core_;

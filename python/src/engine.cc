@@ -41,10 +41,9 @@ PyEngine open(const nb::bytes& named, const nb::bytes& encoder, bool create,
   return {std::make_shared<SharedEngine>(call.run(make), make)};
 }
 
-// The query of saccade/_query.py.
-Query query_of(nb::handle asked) {
+// The query of saccade/_query.py. images: those of its `_images`, which are moved from.
+Query query_of(nb::handle asked, const nb::list& images) {
   const auto text = nb::cast<std::optional<std::string>>(asked.attr("_text"));
-  const auto images = nb::cast<nb::list>(asked.attr("_images")());
   std::optional<Query> query;
   if (text) query = nb::cast<bool>(asked.attr("_literal")) ? Query::literal(*text) : Query::text(*text);
   for (const nb::handle pair : images) {
@@ -261,19 +260,29 @@ void watch(PyEngine& self, const std::vector<nb::bytes>& paths, nb::handle optio
   });
 }
 
-nb::tuple search(PyEngine& self, nb::handle query, int64_t k, int64_t offset, const std::string& filter,
-                 double keyword_weight, std::optional<double> min_probability, bool group_duplicates,
-                 double group_above, const std::string& order, bool chunk_long_text, int64_t candidates,
-                 bool exact, int64_t exact_rescore, nb::handle rerank, int64_t rerank_depth,
-                 const std::string& rerank_by, bool explain, const std::optional<std::string>& explain_by) {
+// queries: (query, its images). Returns (answer, None) or (None, error) for each.
+nb::list search_all(PyEngine& self, const nb::list& queries, nb::handle progress, int64_t k, int64_t offset,
+                    const std::string& filter, double keyword_weight, std::optional<double> min_probability,
+                    bool group_duplicates, double group_above, const std::string& order, bool chunk_long_text,
+                    int64_t candidates, bool exact, int64_t exact_rescore, nb::handle rerank,
+                    int64_t rerank_depth, const std::string& rerank_by, bool explain,
+                    const std::optional<std::string>& explain_by) {
   const Engine& engine = self.shared->get();
-  const Query asked = query_of(query);
+  std::vector<Query> asked;
+  asked.reserve(queries.size());
+  for (const nb::handle pair : queries) asked.push_back(query_of(pair[0], nb::cast<nb::list>(pair[1])));
   SearchOptions options = search_options(k, offset, filter, keyword_weight, min_probability, group_duplicates,
                                          group_above, order, chunk_long_text, candidates, exact,
                                          exact_rescore, rerank, rerank_depth, rerank_by, explain, explain_by);
   Call call;
+  options.on_progress = call.progress_to(progress);
   options.stop = call.stop();
-  return answer_of(call.run([&] { return engine.search(asked, options); }));
+  nb::list all;
+  for (const Result<Answer>& one : call.run([&] { return engine.search_all(asked, options); })) {
+    all.append(one ? nb::make_tuple(answer_of(*one), nb::none())
+                   : nb::make_tuple(nb::none(), error_of(one.error())));
+  }
+  return all;
 }
 
 nb::dict info(PyEngine& self) {
@@ -401,11 +410,11 @@ void bind_engine(nb::module_& module) {
   nb::class_<PyEngine>(module, "Engine")
       .def("index", &index, nb::arg("paths"), nb::arg("options"), nb::arg("progress").none())
       .def("watch", &watch, nb::arg("paths"), nb::arg("options"), nb::arg("on_change"))
-      .def("search", &search, nb::arg("query"), nb::arg("k"), nb::arg("offset"), nb::arg("filter"),
-           nb::arg("keyword_weight"), nb::arg("min_probability").none(), nb::arg("group_duplicates"),
-           nb::arg("group_above"), nb::arg("order"), nb::arg("chunk_long_text"), nb::arg("candidates"),
-           nb::arg("exact"), nb::arg("exact_rescore"), nb::arg("rerank").none(), nb::arg("rerank_depth"),
-           nb::arg("rerank_by"), nb::arg("explain"), nb::arg("explain_by").none())
+      .def("search_all", &search_all, nb::arg("queries"), nb::arg("progress").none(), nb::arg("k"),
+           nb::arg("offset"), nb::arg("filter"), nb::arg("keyword_weight"), nb::arg("min_probability").none(),
+           nb::arg("group_duplicates"), nb::arg("group_above"), nb::arg("order"), nb::arg("chunk_long_text"),
+           nb::arg("candidates"), nb::arg("exact"), nb::arg("exact_rescore"), nb::arg("rerank").none(),
+           nb::arg("rerank_depth"), nb::arg("rerank_by"), nb::arg("explain"), nb::arg("explain_by").none())
       .def("info", &info)
       .def("encoder", &encoder)
       .def("image_by_id", &image_by_id, nb::arg("id"))

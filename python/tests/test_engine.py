@@ -298,3 +298,48 @@ def test_watch_follows_until_the_callback_raises(photos, pictures):
     timer.join()
     photos.refresh()
     assert len(photos) == len(COLORS) + 1
+
+
+def test_many_queries(photos, pictures):
+    red = pictures / "red.png"
+    queries = [
+        "red",
+        saccade.Query("a square").without("blue"),
+        saccade.Query.image(red),
+        saccade.Query.image(picture("blue")).but("but green"),
+        saccade.Query("but blue").like(photos.image(red).id),
+        *(f"a square {i}" for i in range(70)),
+    ]
+    seen = []
+    answers = photos.search_all(iter(queries), k=2, progress=lambda done, total, what: seen.append((done, total, what)))
+    assert seen[-1] == (len(queries), len(queries), "searching")
+    assert len(answers) == len(queries)
+    for query, answer in zip(queries, answers, strict=True):
+        alone = photos.search(query, k=2)
+        assert [hit.id for hit in answer] == [hit.id for hit in alone] and answer.notes == alone.notes
+        # The same numbers, but for the last digits on processors without AVX-512.
+        assert [hit.score for hit in answer] == pytest.approx([hit.score for hit in alone], abs=1e-6)
+    assert photos.search_all([]) == []
+    explained = photos.search_all(queries[:2], explain=True)
+    assert [one[0].explanations[0].method for one in explained] == ["legrad"] * 2
+
+    wrong = ["red", 5, saccade.Query.image(pictures / "gone.png"), "green", saccade.Query().like(999), ""]
+    some = photos.search_all(wrong, errors="return")
+    assert [isinstance(one, saccade.Answer) for one in some] == [True, False, False, True, False, False]
+    kinds = [saccade.InvalidInput, saccade.NotFound, saccade.NotFound, saccade.InvalidInput]
+    assert [type(some[i]) for i in (1, 2, 4, 5)] == kinds
+    assert [one.index for one in some if isinstance(one, saccade.Error)] == [1, 2, 4, 5]
+    assert [hit.id for hit in some[3]] == [hit.id for hit in photos.search("green")]
+    with pytest.raises(saccade.NotFound, match="gone.png") as raised:
+        photos.search_all(wrong[:1] + wrong[2:])
+    assert raised.value.index == 1
+    with pytest.raises(saccade.InvalidInput) as raised:
+        photos.search_all(wrong)
+    assert raised.value.index == 1
+    for options in (dict(k=0), dict(filter="colour=blue"), dict(errors="skip"), dict(rerank="starter")):
+        with pytest.raises(saccade.InvalidInput):
+            photos.search_all(["red"], **options)
+    with pytest.raises(saccade.InvalidInput, match="expected a list"):
+        photos.search_all("red")
+    with pytest.raises(TypeError):
+        photos.search_all(["red"], image=red)

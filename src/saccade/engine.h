@@ -104,7 +104,11 @@ struct SearchOptions {
   bool explain = false;
   // Method of the maps. `nullopt`: kLegrad, or patch similarity with late interaction. kChefer takes about twice as long.
   std::optional<MapMethod> explain_by = {};
-  std::stop_token stop = {};  // ends the search between two steps, with kCancelled
+  // Called on the caller's thread: by search() while hits are reranked and explained, by search_all() after each block of
+  // queries.
+  ProgressCallback on_progress = {};
+  // Ends the search between two steps, with kCancelled; search_all() within a second, also while texts are encoded.
+  std::stop_token stop = {};
 };
 
 // Facts about a collection. Those of the collection's images are empty before the first index().
@@ -146,6 +150,18 @@ class Engine {
   // over the embeddings that pass the filter (16 ms for a million of 512 values on two cores); with `rerank` also decoding
   // and encoding `rerank_depth` images.
   [[nodiscard]] Result<Answer> search(const Query& query, const SearchOptions& options = {}) const;
+  // Answers many queries with the same options, faster than one by one. Result i is that of search(queries[i], options): an
+  // answer, or the error of that query alone. Answers are the same to the bit, but for a note that counts embeddings read in
+  // full; on processors without AVX-512 the last digits of fp32 scores may differ. All queries see the collection as it was
+  // when the call began. Errors of the call: kUsage for an option out of range or a broken filter, kNotFound before the first
+  // index(), those of loading the model, and kCancelled after a stop request. Cost: texts are encoded in batches, and up to
+  // 64 queries share a pass over the embeddings. Images are encoded one by one. Queries with `rerank` or `explain`, and those
+  // that use an approximate index, share no pass. Memory: the answers, and the work of 64 queries (fewer for a `k` above 1,000).
+  [[nodiscard]] Result<std::vector<Result<Answer>>> search_all(std::span<const Query> queries,
+                                                               const SearchOptions& options = {}) const;
+  // As above, for a list in braces.
+  [[nodiscard]] Result<std::vector<Result<Answer>>> search_all(std::initializer_list<Query> queries,
+                                                               const SearchOptions& options = {}) const;
   // Finds images similar to one of the collection, which is itself excluded: search() of Query::like without a text. kNotFound
   // for an unknown id.
   [[nodiscard]] Result<Answer> like(int64_t id, const SearchOptions& options = {}) const;

@@ -326,6 +326,40 @@ TEST_F(Finding, ManyQueriesAreAnsweredALineEach) {
   expect_failure({"search", "-c", "c", "--queries", "queries.txt", "red"}, 2, {"--queries"});
 }
 
+TEST_F(Finding, LinesThatAreThereAreAnsweredTogetherAndOneThatIsAloneAtOnce) {
+  make_collection();
+  // More lines than are answered together, with errors among them.
+  std::string input;
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < 150; ++i) {
+    texts.push_back(i % 10 == 3 ? "mario:64" : "red card " + std::string(1 + i % 7, 'x'));
+    input += texts.back() + "\n";
+  }
+  write("queries.txt", input);
+  const Outcome outcome = run({"search", "-c", "c", "--queries", "queries.txt", "-k", "1"});
+  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  const std::vector<std::string> lines = lines_of(outcome.out);
+  ASSERT_EQ(lines.size(), texts.size());
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const Json json = parse_json(lines[i]).value();
+    EXPECT_EQ(json["line"], texts[i]);
+    EXPECT_EQ(json.contains("error"), texts[i] == "mario:64") << i;
+  }
+  // A program that waits for each answer before it asks again.
+  write("ask.sh", "coproc P { '" SACCADE_PROGRAM
+                  "' search -c c --queries - -k 1; }\n"
+                  "for text in red green; do\n"
+                  "  echo $text >&${P[1]}\n"
+                  "  read -r -t 300 line <&${P[0]} || exit 9\n"
+                  "  echo \"$line\"\n"
+                  "done\n");
+  const Outcome asked = run({"ask.sh"}, {.program = "/bin/bash"});
+  EXPECT_EQ(asked.code, 0) << asked.err;
+  const std::vector<std::string> answers = lines_of(asked.out);
+  ASSERT_EQ(answers.size(), 2U) << asked.out;
+  EXPECT_EQ(parse_json(answers[1]).value()["line"], "green");
+}
+
 TEST_F(Finding, APromptAnswersOnATerminal) {
   make_collection();
   int code = -1;

@@ -1,7 +1,10 @@
 #include "saccade/engine/core.h"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -87,6 +90,59 @@ Status check_choices(const CollectionChoices& choices, const IngestSettings& mad
                 setting.name, setting.asked, setting.made);
   }
   return {};
+}
+
+// Runs a stage of a search, and reports its duration.
+template <typename Work>
+std::invoke_result_t<Work> timed(const EngineCore::SearchCall& call, std::string_view stage,
+                                 const Work& work) {
+  const auto start = std::chrono::steady_clock::now();
+  auto done = work();
+  if (done && call.spent) call.spent(stage, seconds_since(start));
+  return done;
+}
+
+// Leaves out the hits before the page that the call asks for. Pages are by rank: an order by date is one within a page.
+void keep_page(const EngineCore::SearchCall& call, SearchAnswer& answer) {
+  std::erase_if(answer.hits, [&](const SearchHit& hit) { return hit.rank <= call.offset; });
+  answer.query.k -= call.offset;
+}
+
+// Answers a query of a filter alone.
+Result<SearchAnswer> list(const CollectionReader& collection, SearchQuery query,
+                          const EngineCore::SearchCall& call) {
+  if (call.second != nullptr) {
+    return fail(ErrorCode::kUsage, "images that are listed by date have no score to re-rank");
+  }
+  query.explain = call.explain;
+  query.k += call.offset;
+  SACCADE_ASSIGN(SearchAnswer listed, list_newest(collection, query));
+  keep_page(call, listed);
+  return listed;
+}
+
+// Encoders that explain hits, with their names; `nullptr` for one that is not there.
+std::array<std::pair<EncoderBackend*, std::string>, 2> explainers_of(const EngineEncoder& encoder,
+                                                                     const EngineCore::SearchCall& call) {
+  return {{{encoder.backend.get(), encoder.name}, {call.second, call.rerank.name}}};
+}
+
+// Makes the answer to a completed query that of the call: a page of it, explained if asked for.
+Result<SearchAnswer> finish(const CollectionReader& collection, const EngineEncoder& encoder,
+                            const EngineCore::SearchCall& call, SearchAnswer answer, ThreadPool& threads) {
+  keep_page(call, answer);
+  if (!call.explain) return answer;
+  const Status explained = timed(call, "explain", [&]() -> Status {
+    for (const auto& [each, name] : explainers_of(encoder, call)) {
+      if (each == nullptr) continue;
+      ExplainOptions options = call.explaining;
+      options.name = name;
+      SACCADE_TRY(explain_hits(collection, *each, options, answer, threads, call.progress, call.stop));
+    }
+    return {};
+  });
+  if (!explained) return fail(explained.error());
+  return answer;
 }
 
 }  // namespace
@@ -325,80 +381,101 @@ Status EngineCore::complete(const CollectionSnapshot& snapshot, const EngineEnco
   if (by_image || call.second != nullptr || call.explain) {
     if (query.limits.processes == nullptr) query.limits.processes = decoders();
   }
+  query.k += call.offset;
+  if (!call.explain) return {};
+  for (const auto& [each, name] : explainers_of(encoder, call)) {
+    if (each != nullptr) SACCADE_TRY(check_explains(*each, call.explaining));
+  }
   return {};
 }
 
 Result<SearchAnswer> EngineCore::search(SearchQuery query, const SearchCall& call) const {
   SACCADE_ASSIGN(const std::shared_ptr<const CollectionSnapshot> now, snapshot());
-  if (is_listing(query) && call.like == 0) {
-    if (call.second != nullptr) {
-      return fail(ErrorCode::kUsage, "images that are listed by date have no score to re-rank");
-    }
-    query.explain = call.explain;
-    const int64_t k = query.k;
-    query.k += call.offset;
-    SACCADE_ASSIGN(SearchAnswer listed, list_newest(now->collection, query));
-    std::erase_if(listed.hits, [&](const SearchHit& hit) { return hit.rank <= call.offset; });
-    listed.query.k = k;
-    return listed;
-  }
+  if (is_listing(query) && call.like == 0) return list(now->collection, std::move(query), call);
   EngineEncoder lent;
   if (call.encoder != nullptr) {
     lent = *call.encoder;
   } else {
     SACCADE_ASSIGN(lent, borrow());
   }
-  const CollectionReader& collection = now->collection;
-  EncoderBackend& encoder = *lent.backend;
-  ThreadPool& threads = call.pool != nullptr ? *call.pool : pool();
-  const auto timed = [&](std::string_view stage, const auto& work) {
-    const auto start = std::chrono::steady_clock::now();
-    auto done = work();
-    if (done && call.spent) call.spent(stage, seconds_since(start));
-    return done;
-  };
   SACCADE_TRY(complete(*now, lent, call, query));
-  const std::pair<EncoderBackend*, std::string> explainers[] = {{&encoder, lent.name},
-                                                                {call.second, call.rerank.name}};
-  if (call.explain) {
-    for (const auto& [each, name] : explainers) {
-      if (each != nullptr) SACCADE_TRY(check_explains(*each, call.explaining));
-    }
-  }
+  return answer_completed(*now, lent, query, call, call.pool != nullptr ? *call.pool : pool());
+}
+
+Result<SearchAnswer> EngineCore::answer_completed(const CollectionSnapshot& snapshot,
+                                                  const EngineEncoder& encoder, const SearchQuery& query,
+                                                  const SearchCall& call, ThreadPool& threads) const {
+  const CollectionReader& collection = snapshot.collection;
   SearchAnswer answer;
-  const int64_t k = query.k;
-  query.k += call.offset;
   if (call.second != nullptr) {
-    SACCADE_ASSIGN(answer, timed("rerank", [&] {
-                     return search_and_rerank(collection, encoder, *call.second, query, call.rerank, threads,
-                                              call.progress, call.stop, now->rows.get());
+    SACCADE_ASSIGN(answer, timed(call, "rerank", [&] {
+                     return search_and_rerank(collection, *encoder.backend, *call.second, query, call.rerank,
+                                              threads, call.progress, call.stop, snapshot.rows.get());
                    }));
   } else {
     EncodedQuery encoded;
-    const auto encode = [&] { return encode_query(collection, encoder, query); };
+    const auto encode = [&] { return encode_query(collection, *encoder.backend, query); };
     const bool stored = call.like != 0 && !query.text.has_words();
-    SACCADE_ASSIGN(encoded, stored ? encode() : timed("encode", encode));
-    SACCADE_ASSIGN(answer, timed("score", [&] {
-                     return now->rows != nullptr
-                                ? search_encoded(collection, encoder, encoded, query, threads, *now->rows)
-                                : search_encoded(collection, encoder, encoded, query, threads);
+    SACCADE_ASSIGN(encoded, stored ? encode() : timed(call, "encode", encode));
+    SACCADE_ASSIGN(answer, timed(call, "score", [&] {
+                     return snapshot.rows != nullptr
+                                ? search_encoded(collection, *encoder.backend, encoded, query, threads,
+                                                 *snapshot.rows)
+                                : search_encoded(collection, *encoder.backend, encoded, query, threads);
                    }));
   }
-  // Pages are by rank: an order by date is one within a page.
-  std::erase_if(answer.hits, [&](const SearchHit& hit) { return hit.rank <= call.offset; });
-  answer.query.k = k;
-  if (!call.explain) return answer;
-  const Status explained = timed("explain", [&]() -> Status {
-    for (const auto& [each, name] : explainers) {
-      if (each == nullptr) continue;
-      ExplainOptions options = call.explaining;
-      options.name = name;
-      SACCADE_TRY(explain_hits(collection, *each, options, answer, threads, call.progress, call.stop));
+  return finish(collection, encoder, call, std::move(answer), threads);
+}
+
+size_t EngineCore::search_block(int64_t k) {
+  constexpr int64_t kHits = 1 << 16;
+  return static_cast<size_t>(std::clamp<int64_t>(kHits / std::max<int64_t>(k, 1), 1, kSearchesTogether));
+}
+
+Result<std::vector<Result<SearchAnswer>>> EngineCore::search_all(const CollectionSnapshot& now,
+                                                                 std::vector<Search> searches) const {
+  const CollectionReader& collection = now.collection;
+  std::vector<Result<SearchAnswer>> answers(searches.size());
+  EngineEncoder lent;
+  std::vector<size_t> together;
+  std::vector<const SearchQuery*> queries;
+  for (size_t i = 0; i < searches.size(); ++i) {
+    auto& [query, call] = searches[i];
+    if (is_listing(query) && call.like == 0) {
+      answers[i] = list(collection, std::move(query), call);
+      continue;
     }
-    return {};
-  });
-  if (!explained) return fail(explained.error());
-  return answer;
+    if (lent.backend == nullptr) {
+      SACCADE_ASSIGN(lent, borrow());
+    }
+    if (const Status done = complete(now, lent, call, query); !done) {
+      answers[i] = fail(done.error());
+    } else if (call.second != nullptr) {
+      answers[i] = answer_completed(now, lent, query, call, pool());
+    } else {
+      together.push_back(i);
+      queries.push_back(&query);
+    }
+  }
+  if (together.empty()) return answers;
+  const std::vector<Result<EncodedQuery>> encoded = encode_queries(collection, *lent.backend, queries);
+  std::vector<size_t> ready;
+  std::vector<EncodedSearch> asked;
+  for (size_t i = 0; i < together.size(); ++i) {
+    if (!encoded[i]) {
+      answers[together[i]] = fail(encoded[i].error());
+      continue;
+    }
+    ready.push_back(together[i]);
+    asked.push_back({&*encoded[i], queries[i]});
+  }
+  std::vector<Result<SearchAnswer>> found = search_encoded_all(collection, *lent.backend, asked, pool());
+  for (size_t i = 0; i < ready.size(); ++i) {
+    answers[ready[i]] = found[i]
+                            ? finish(collection, lent, searches[ready[i]].call, *std::move(found[i]), pool())
+                            : std::move(found[i]);
+  }
+  return answers;
 }
 
 void EngineCore::note_precision_cost(std::span<const std::filesystem::path> paths,

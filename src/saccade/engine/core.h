@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "saccade/collection/collection_reader.h"
 #include "saccade/collection/ingest/ingest.h"
@@ -167,6 +168,21 @@ class EngineCore {
   // for options that do not go together; kNotFound for `like` without such an item. Thread-safe.
   [[nodiscard]] Result<SearchAnswer> search(SearchQuery query, const SearchCall& call) const;
 
+  // Two arguments of search().
+  struct Search {
+    SearchQuery query;
+    SearchCall call;
+  };
+  // Returns the number of searches for `k` hits each to pass to search_all() at a time: kSearchesTogether, or fewer with a large
+  // `k`, so that the answers of a call have some 65,000 hits at most.
+  static size_t search_block(int64_t k);
+  // Answers searches in their order, each as search() does, with an error of its own. Texts are encoded in batches, and the
+  // searches share passes over the rows of the snapshot (encode_queries, search_encoded_all). Searches that rerank share
+  // nothing. All use the engine's own threads, and its own encoder or EngineCoreOptions::lend: `encoder`, `pool` and `spent` of
+  // their calls are ignored. The error of the call is that of getting the encoder. Thread-safe.
+  [[nodiscard]] Result<std::vector<Result<SearchAnswer>>> search_all(const CollectionSnapshot& now,
+                                                                     std::vector<Search> searches) const;
+
   // Indexes the paths, creating the collection if there is none, and refreshes its calibration data and the snapshot.
   Result<IngestReport> index(std::span<const std::filesystem::path> paths, IngestOptions options,
                              const ProgressCallback& progress, const std::stop_token& stop);
@@ -216,8 +232,13 @@ class EngineCore {
   Result<LoadedEncoder> load_encoder() const;
   // Remembers in the collection where its model is now, if that was moved.
   void remember_place(const LoadedEncoder& loaded) const;
+  // Completes a query from what the collection, the encoder and the call have for it. Its `k` includes the offset from there on.
   Status complete(const CollectionSnapshot& snapshot, const EngineEncoder& encoder, const SearchCall& call,
                   SearchQuery& query) const;
+  // Answers a completed query.
+  [[nodiscard]] Result<SearchAnswer> answer_completed(const CollectionSnapshot& snapshot,
+                                                      const EngineEncoder& encoder, const SearchQuery& query,
+                                                      const SearchCall& call, ThreadPool& threads) const;
   Result<std::shared_ptr<Composer>> composer_of(const CollectionSnapshot& snapshot, const SearchCall& call,
                                                 const SearchQuery& query) const;
   // Fills the collection once, as saccade::reencode.

@@ -1,11 +1,13 @@
 #include "saccade/engine.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "saccade/collection/catalog/empty_filter.h"
+#include "saccade/collection/catalog/filter.h"
 #include "saccade/collection/weaviate/address.h"
 #include "saccade/core/error.h"
 #include "saccade/engine/collection_state.h"
@@ -13,6 +15,7 @@
 #include "saccade/engine/encoder_state.h"
 #include "saccade/engine/lazy_decoders.h"
 #include "saccade/engine/query_conversion.h"
+#include "saccade/nn/workers.h"
 #include "saccade/search/answer_warnings.h"
 #include "saccade/search/fusion.h"
 
@@ -60,7 +63,7 @@ Hit hit_of(const SearchHit& found, const std::string& text) {
   return hit;
 }
 
-Answer answer_of(const SearchAnswer& found) {
+Result<Answer> answer_of(const SearchAnswer& found, const CollectionReader& collection) {
   Answer answer;
   for (const SearchHit& hit : found.hits) answer.hits.push_back(hit_of(hit, found.query.text.str()));
   answer.searched = found.searched;
@@ -71,6 +74,11 @@ Answer answer_of(const SearchAnswer& found) {
   }
   if (found.reranking) {
     for (std::string& warning : rerank_warnings(*found.reranking)) answer.notes.push_back(std::move(warning));
+  }
+  const std::string& filter = found.query.filter;
+  if (found.searched == 0 && !filter.empty()) {
+    SACCADE_ASSIGN(const std::string why, why_filter_is_empty(collection, filter, true));
+    if (!why.empty()) answer.notes.push_back(why);
   }
   return answer;
 }
@@ -111,17 +119,28 @@ struct Engine::State {
   std::mutex noting;
   std::shared_ptr<EngineCore> core;
 
-  // Sets what is not part of a query. The options outlive the call.
-  static void set_call(const SearchOptions& options, EngineCore::SearchCall& call) {
+  // Returns a query with its options as the core takes them. The options outlive the call.
+  static Result<EngineCore::Search> search_of(const Query& query, const SearchOptions& options) {
+    EngineCore::Search search;
+    SACCADE_ASSIGN(search.query, search_query(query, options));
+    EngineCore::SearchCall& call = search.call;
+    call.like = query.liked().value_or(0);
+    call.literal = query.is_literal();
+    if (query.method()) call.own_composer = EngineCore::OwnComposer::kNo;
+    if (!query.composer().empty()) {
+      SACCADE_ASSIGN(call.composer, composer_folder(query.composer().string()).in("compose"));
+    }
     call.offset = options.offset;
     call.explain = options.explain;
     call.explaining.method = options.explain_by;
+    call.progress = options.on_progress;
     call.stop = options.stop;
-    if (!options.rerank) return;
+    if (!options.rerank) return search;
     call.second = options.rerank->state_->backend.get();
     call.rerank.method = options.rerank_by;
     call.rerank.depth = options.rerank_depth;
     call.rerank.name = options.rerank->name();
+    return search;
   }
 
   std::vector<std::string> take_notes() {
@@ -195,23 +214,58 @@ Status Engine::watch(std::span<const std::filesystem::path> paths, const IndexOp
 }
 
 Result<Answer> Engine::search(const Query& query, const SearchOptions& options) const {
-  SACCADE_ASSIGN(SearchQuery asked, search_query(query, options));
-  EngineCore::SearchCall call;
-  call.like = query.liked().value_or(0);
-  call.literal = query.is_literal();
-  if (query.method()) call.own_composer = EngineCore::OwnComposer::kNo;
-  if (!query.composer().empty()) {
-    SACCADE_ASSIGN(call.composer, composer_folder(query.composer().string()).in("compose"));
+  SACCADE_ASSIGN(EngineCore::Search asked, State::search_of(query, options));
+  SACCADE_ASSIGN(const SearchAnswer found, state_->core->search(std::move(asked.query), asked.call));
+  SACCADE_ASSIGN(const auto now, state_->core->snapshot());
+  return answer_of(found, now->collection);
+}
+
+Result<std::vector<Result<Answer>>> Engine::search_all(std::span<const Query> queries,
+                                                       const SearchOptions& options) const {
+  SACCADE_TRY(search_query(options));
+  if (!options.filter.empty()) SACCADE_TRY(parse_filter(options.filter).in("filter"));
+  SACCADE_ASSIGN(const auto now, state_->core->snapshot());
+  const nn::StopScope scope(options.stop);
+  SearchOptions of_each = options;
+  of_each.on_progress = {};
+  // Queries that take long are told of one by one. A page behind many hits costs as much as all of them.
+  const bool slow = options.rerank || options.explain;
+  const size_t block = slow ? 1 : EngineCore::search_block(std::max(options.k, options.offset));
+  std::vector<Result<Answer>> answers;
+  answers.reserve(queries.size());
+  for (size_t begin = 0; begin < queries.size(); begin += block) {
+    std::vector<EngineCore::Search> searches;
+    std::vector<size_t> which;
+    for (const Query& query : queries.subspan(begin, std::min(block, queries.size() - begin))) {
+      answers.emplace_back();
+      auto search = State::search_of(query, of_each);
+      if (!search) {
+        answers.back() = fail(std::move(search).error());
+        continue;
+      }
+      which.push_back(answers.size() - 1);
+      searches.push_back(*std::move(search));
+    }
+    SACCADE_ASSIGN(const std::vector<Result<SearchAnswer>> found,
+                   state_->core->search_all(*now, std::move(searches)));
+    if (options.stop.stop_requested()) {
+      return fail(ErrorCode::kCancelled, "asked to stop after {} queries", begin);
+    }
+    for (size_t i = 0; i < which.size(); ++i) {
+      answers[which[i]] =
+          found[i] ? answer_of(*found[i], now->collection) : Result<Answer>(fail(found[i].error()));
+    }
+    if (options.on_progress) {
+      options.on_progress(
+          {.what = "searching", .done = std::ssize(answers), .total = std::ssize(queries), .detail = {}});
+    }
   }
-  State::set_call(options, call);
-  SACCADE_ASSIGN(const SearchAnswer found, state_->core->search(std::move(asked), call));
-  Answer answer = answer_of(found);
-  if (found.searched == 0 && !options.filter.empty()) {
-    SACCADE_ASSIGN(const auto now, state_->core->snapshot());
-    SACCADE_ASSIGN(const std::string why, why_filter_is_empty(now->collection, options.filter, true));
-    if (!why.empty()) answer.notes.push_back(why);
-  }
-  return answer;
+  return answers;
+}
+
+Result<std::vector<Result<Answer>>> Engine::search_all(std::initializer_list<Query> queries,
+                                                       const SearchOptions& options) const {
+  return search_all(std::span<const Query>(queries.begin(), queries.size()), options);
 }
 
 Result<Answer> Engine::like(int64_t id, const SearchOptions& options) const {

@@ -272,6 +272,126 @@ TEST_F(PublicApi, IndexesAndSearches) {
   EXPECT_EQ(filtered->hits[0].path.filename(), "green.bmp");
 }
 
+// Sums of fp32 products depend on the number of rows on processors without AVX-512.
+float batch_tolerance() {
+#ifdef __x86_64__
+  return __builtin_cpu_supports("avx512bw") != 0 ? 0.0F : 1e-5F;
+#else
+  return 1e-5F;
+#endif
+}
+
+void expect_same(const saccade::Answer& one, const saccade::Answer& other) {
+  EXPECT_EQ(one.searched, other.searched);
+  EXPECT_EQ(one.notes, other.notes);
+  ASSERT_EQ(one.tokens.has_value(), other.tokens.has_value());
+  EXPECT_EQ(one.tokens ? one.tokens->used : 0, other.tokens ? other.tokens->used : 0);
+  ASSERT_EQ(one.hits.size(), other.hits.size());
+  for (size_t i = 0; i < one.hits.size(); ++i) {
+    const saccade::Hit& a = one.hits[i];
+    const saccade::Hit& b = other.hits[i];
+    EXPECT_EQ(a.rank, b.rank);
+    EXPECT_EQ(a.id, b.id);
+    EXPECT_EQ(a.path, b.path);
+    EXPECT_TRUE(std::isnan(b.score) ? std::isnan(a.score) : std::abs(a.score - b.score) <= batch_tolerance())
+        << a.score << " " << b.score;
+    EXPECT_EQ(a.reranked, b.reranked);
+    EXPECT_EQ(a.match, b.match);
+    EXPECT_EQ(a.by_keywords, b.by_keywords);
+    EXPECT_EQ(a.near_duplicates.size(), b.near_duplicates.size());
+    ASSERT_EQ(a.explanations.size(), b.explanations.size());
+    for (size_t e = 0; e < a.explanations.size(); ++e) {
+      EXPECT_EQ(a.explanations[e].words.size(), b.explanations[e].words.size());
+      EXPECT_EQ(a.explanations[e].map.values.size(), b.explanations[e].map.values.size());
+    }
+  }
+}
+
+TEST_F(PublicApi, ManyQueriesGetTheAnswersThatEachGetsAlone) {
+  const saccade::Engine engine = filled();
+  const auto red = engine.image(folder_ / "images/red.bmp");
+  ASSERT_TRUE(red) << red.error().message;
+  const fs::path composer = fs::path(saccade::test::kSourceDir) / "models/starter-composer";
+  std::vector<saccade::Query> queries = {
+      "red",
+      "a \"green square\":2 -blue",
+      saccade::Query::literal("-red"),
+      saccade::Query::image(folder_ / "images/blue.bmp"),
+      saccade::Query::image(plain(20, 200, 40)).but("but red"),
+      saccade::Query::image(folder_ / "images/red.bmp").but("blue").compose(composer),
+      saccade::Query("").like(red->id),
+      saccade::Query("but blue").like(red->id),
+      saccade::Query("a square").without("red").and_image(folder_ / "images/green.bmp", -1),
+      saccade::Query("a b").and_image(folder_ / "images/green.bmp", 0),  // errors from here on
+      saccade::Query::image(folder_ / "images/gone.bmp"),
+      saccade::Query("").like(999),
+      "\"red",
+      "",  // with a filter a list
+  };
+  for (int i = 0; i < 60; ++i) queries.emplace_back("a square " + std::to_string(i));  // a second block
+  saccade::SearchOptions page{.k = 1, .offset = 1, .filter = "path~e"};
+  page.order = saccade::Order::kDate;
+  saccade::SearchOptions explained{.k = 1, .explain = true};
+  saccade::SearchOptions reranked{.k = 2, .rerank = engine.encoder().value(), .rerank_depth = 2};
+  saccade::SearchOptions nothing{.filter = "width>5000"};
+  for (saccade::SearchOptions options : {saccade::SearchOptions(), page, explained, reranked, nothing}) {
+    std::vector<int64_t> done;
+    options.on_progress = [&](const saccade::ProgressUpdate& update) {
+      if (update.what == "searching") done.push_back(update.done);
+      EXPECT_EQ(update.total, std::ssize(queries));
+    };
+    const auto answers = engine.search_all(queries, options);
+    ASSERT_TRUE(answers) << answers.error().message;
+    const bool slow = options.explain || options.rerank;
+    ASSERT_EQ(done.size(), slow ? queries.size() : 2U);
+    EXPECT_EQ(done.front(), slow ? 1 : 64);
+    EXPECT_EQ(done.back(), std::ssize(queries));
+    ASSERT_EQ(answers->size(), queries.size());
+    options.on_progress = {};
+    int failed = 0;
+    for (size_t i = 0; i < queries.size(); ++i) {
+      SCOPED_TRACE(i);
+      const auto alone = engine.search(queries[i], options);
+      const auto& together = (*answers)[i];
+      ASSERT_EQ(together.has_value(), alone.has_value())
+          << (alone ? together.error().message : alone.error().message);
+      if (alone) {
+        expect_same(*together, *alone);
+      } else {
+        ++failed;
+        EXPECT_EQ(together.error().code, alone.error().code);
+        EXPECT_EQ(together.error().message, alone.error().message);
+      }
+    }
+    EXPECT_GE(failed, 3);
+    EXPECT_LE(failed, 13);
+  }
+}
+
+TEST_F(PublicApi, ManyQueriesFailTogetherForWhatConcernsAll) {
+  const saccade::Engine engine = filled();
+  const auto none = engine.search_all({});
+  ASSERT_TRUE(none) << none.error().message;
+  EXPECT_TRUE(none->empty());
+  const auto two = engine.search_all({"red", "blue"}, {.k = 1});
+  ASSERT_TRUE(two) << two.error().message;
+  ASSERT_EQ(two->size(), 2U);
+  EXPECT_EQ((*two)[1]->hits[0].path.filename(), "blue.bmp");
+  EXPECT_EQ(engine.search_all({"red"}, {.k = 0}).error().code, saccade::ErrorCode::kUsage);
+  EXPECT_EQ(engine.search_all({"red"}, {.filter = "colour=blue"}).error().code, saccade::ErrorCode::kUsage);
+  std::stop_source stop;
+  const auto asks = [&](const saccade::ProgressUpdate&) { stop.request_stop(); };
+  const std::vector<saccade::Query> many(200, "red");
+  const auto stopped = engine.search_all(many, {.on_progress = asks, .stop = stop.get_token()});
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code, saccade::ErrorCode::kCancelled);
+  EXPECT_THAT(stopped.error().message, HasSubstr("after 64 queries"));
+  const auto empty =
+      saccade::Engine::open((folder_ / "new").string(), {.encoder = starter(), .create = true});
+  ASSERT_TRUE(empty) << empty.error().message;
+  EXPECT_EQ(empty->search_all({"red"}).error().code, saccade::ErrorCode::kNotFound);
+}
+
 TEST_F(PublicApi, PagesAreOfOneAnswerAndGroupsAreAsAlikeAsWanted) {
   const saccade::Engine engine = filled();
   const auto hits = [&](const saccade::SearchOptions& options) {

@@ -10,6 +10,7 @@
 #include "saccade/collection/build_approximate.h"
 #include "saccade/collection/collection_reader.h"
 #include "saccade/collection/collection_writer.h"
+#include "saccade/collection/test_support.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/rows.h"
 #include "saccade/core/test_folder.h"
@@ -130,6 +131,33 @@ TEST_F(ApproximateSearch, ExactGoesAroundIt) {
     }
   }
   EXPECT_GE(same, 285);
+}
+
+// Some of them by the index, some exactly.
+TEST_F(ApproximateSearch, QueriesTogetherGetTheAnswersThatEachGetsAlone) {
+  ThreadPool pool(2);
+  const CollectionReader collection = CollectionReader::open(folder()).value();
+  test::FakeEncoder encoder;  // gives its logit scale alone
+  std::mt19937 random(3);
+  std::vector<EncodedQuery> encoded(20);
+  std::vector<SearchQuery> queries(20);
+  std::vector<EncodedSearch> searches;
+  for (size_t i = 0; i < 20; ++i) {
+    encoded[i].row = near_center(static_cast<int>(i), random);
+    queries[i] = text();
+    queries[i].exact = i % 3 == 0;
+    searches.push_back({&encoded[i], &queries[i]});
+  }
+  const auto answers = search_encoded_all(collection, encoder, searches, pool);
+  for (size_t i = 0; i < 20; ++i) {
+    const auto alone = search_encoded(collection, encoder, encoded[i], queries[i], pool);
+    ASSERT_TRUE(alone && answers[i]);
+    EXPECT_EQ(answers[i]->approximate.has_value(), i % 3 != 0);
+    Json together = answer_json(*answers[i]);
+    Json expected = answer_json(*alone);
+    together["rescored"] = expected["rescored"] = nullptr;
+    EXPECT_EQ(dump_json(together), dump_json(expected)) << i;
+  }
 }
 
 TEST_F(ApproximateSearch, FiltersThatLeaveFewAreSearchedExactly) {

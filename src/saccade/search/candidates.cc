@@ -16,30 +16,38 @@ struct ByScore {
   }
 };
 
-// Scores the rows: through the approximate index if it is to be used and that pays, else all.
-Result<FoundRows> find_best(const CollectionReader& collection, std::span<const float> query, int64_t count,
+// Returns the number of rows that are looked for, so that `count` are left of them.
+int64_t looked_for(int64_t count, const CandidateRows& rows) {
+  return count + std::ssize(rows.without);
+}
+
+// Returns true if the approximate index is to be used, and that pays.
+bool uses_lists(int64_t k, const CandidateRows& rows) {
+  return rows.approximate != nullptr && lists_pay(rows.probe, rows.count, k);
+}
+
+// Scores the rows: through the approximate index, or all.
+Result<FoundRows> find_best(const CollectionReader& collection, std::span<const float> query, int64_t k,
                             const CandidateRows& rows, ThreadPool& pool, RowFinder& finder,
                             Candidates& found) {
   const SearchedRows searched{collection.rows(), rows.allowed, collection.int8_rows(), rows.stop};
-  if (rows.approximate != nullptr && lists_pay(rows.probe, rows.count, count)) {
+  if (uses_lists(k, rows)) {
     auto near = find_near_rows(searched, rows.approximate->lists, *rows.approximate->checks, rows.probe,
-                               query, count, pool, rows.wanted);
+                               query, k, pool, rows.wanted);
     found.approximate = near.has_value();
     if (near || near.error().code != ErrorCode::kBadData) return near;
     found.why_exact = near.error().message;
   }
-  return finder.find({collection.rows(), rows.allowed, collection.int8_rows()}, query, count, rows.wanted,
-                     pool);
+  return finder.find({collection.rows(), rows.allowed, collection.int8_rows()}, query, k, rows.wanted, pool);
 }
 
 // whole_ties: of the rows that score as the last, which may go on, none.
 Result<Candidates> by_one_row(const CollectionReader& collection, std::span<const float> query, int64_t count,
                               bool whole_ties, const CandidateRows& rows, ThreadPool& pool,
                               RowFinder& finder) {
-  // More, so that as many are left.
-  const int64_t asked = count + std::ssize(rows.without);
   Candidates found;
-  SACCADE_ASSIGN(FoundRows answers, find_best(collection, query, asked, rows, pool, finder, found));
+  SACCADE_ASSIGN(FoundRows answers,
+                 find_best(collection, query, looked_for(count, rows), rows, pool, finder, found));
   const auto candidate = [&](const RowScore& row) {
     return Candidate{row.row, collection.ids()[static_cast<size_t>(row.row)], row.score, row.score};
   };
@@ -85,6 +93,13 @@ Status score_late(const CollectionReader& collection, const PackedQuery& late, T
 }
 
 }  // namespace
+
+std::optional<RowRequest> row_request(std::span<const float> query, int64_t count,
+                                      const CandidateRows& rows) {
+  const int64_t k = looked_for(count, rows);
+  if (uses_lists(k, rows)) return std::nullopt;
+  return RowRequest{query, k, rows.wanted};
+}
 
 Result<Candidates> find_candidates(const CollectionReader& collection, std::span<const float> query,
                                    int64_t count, const CandidateRows& rows, ThreadPool& pool,

@@ -52,6 +52,10 @@ struct CandidateRows {
   int64_t count = 0;  // allowed rows
 };
 
+// Returns the request that find_candidates and find_late_candidates make for `count` candidates, borrowed from `rows`. `nullopt`
+// if they look into the approximate index instead.
+std::optional<RowRequest> row_request(std::span<const float> query, int64_t count, const CandidateRows& rows);
+
 // Finds the best candidates by one row per item: at least the first `count`, or all. Rows of equal score at
 // the end are included together or not at all, since find_rows orders them by row number, which may not be id
 // order.

@@ -67,17 +67,9 @@ Result<std::vector<float>> was_row(EncoderBackend& encoder, const Fusion& fusion
   return std::vector(rows.row(0).begin(), rows.row(0).end());
 }
 
-// One text's part of a query: its row, its rows of late interaction, its tokens.
-struct TextPart {
-  std::vector<float> row;
-  Matrix<float> late;
-  TokenCount tokens;
-  std::vector<int32_t> ids;  // one a row of late interaction, or none
-};
-
 // texts: the pieces that one query's text is read in; rows: the encoder's, of these alone.
-Result<TextPart> text_part(std::span<const TokenizedText> texts, MatrixView<const float> rows, bool late) {
-  TextPart part;
+Result<EncodedText> text_part(std::span<const TokenizedText> texts, MatrixView<const float> rows, bool late) {
+  EncodedText part;
   part.tokens = count_tokens(texts);
   SACCADE_TRY(check_rows(rows).in("the text"));
   if (!late) {
@@ -94,16 +86,14 @@ Result<TextPart> text_part(std::span<const TokenizedText> texts, MatrixView<cons
   return part;
 }
 
+// A text in the pieces that the encoder reads.
+using TextPieces = std::vector<TokenizedText>;
+
 // All texts together, in one call of the encoder.
-Result<std::vector<TextPart>> encode_texts(EncoderBackend& encoder, LongText long_text, bool late,
-                                           std::span<const std::string_view> texts) {
-  std::vector<TokenizedText> pieces;
-  std::vector<size_t> first = {0};  // piece of each text
-  for (const std::string_view text : texts) {
-    SACCADE_ASSIGN(const std::vector<TokenizedText> own, pieces_of(encoder, long_text, std::string(text)));
-    pieces.insert(pieces.end(), own.begin(), own.end());
-    first.push_back(pieces.size());
-  }
+Result<std::vector<EncodedText>> encode_pieces(EncoderBackend& encoder, bool late,
+                                               std::span<const TextPieces> texts) {
+  TextPieces pieces;
+  for (const TextPieces& own : texts) pieces.insert(pieces.end(), own.begin(), own.end());
   RowSets sets;
   if (late) {
     SACCADE_ASSIGN(sets, encoder.late_interaction()->encode_text_rows(pieces));
@@ -111,12 +101,13 @@ Result<std::vector<TextPart>> encode_texts(EncoderBackend& encoder, LongText lon
     SACCADE_ASSIGN(sets.rows, encoder.encode_texts(pieces));
     for (int64_t i = 0; i < sets.rows.rows(); ++i) sets.begin.push_back(i + 1);
   }
-  std::vector<TextPart> parts;
-  for (size_t i = 0; i < texts.size(); ++i) {
-    const auto rows = std::as_const(sets.rows).view().slice(sets.begin[first[i]],
-                                                            sets.begin[first[i + 1]] - sets.begin[first[i]]);
-    SACCADE_ASSIGN(parts.emplace_back(),
-                   text_part(std::span(pieces).subspan(first[i], first[i + 1] - first[i]), rows, late));
+  std::vector<EncodedText> parts;
+  size_t first = 0;  // piece of the text
+  for (const TextPieces& own : texts) {
+    const int64_t begin = sets.begin[first];
+    first += own.size();
+    const auto rows = std::as_const(sets.rows).view().slice(begin, sets.begin[first] - begin);
+    SACCADE_ASSIGN(parts.emplace_back(), text_part(own, rows, late));
   }
   return parts;
 }
@@ -166,20 +157,20 @@ Status check_late_weight(bool late, float weight) {
 // One query's texts, encoded, as one: `wanted` is their sum by their weights; of late interaction the rows of
 // all, each times its text's weight.
 struct TextParts {
-  std::optional<TextPart> wanted;
+  std::optional<EncodedText> wanted;
   std::optional<TokenCount> tokens;
   WantedWeights weights;
   Unwanted unwanted;
 };
 
-// Encoded texts by their content.
-using EncodedTexts = std::map<std::string_view, TextPart>;
+// Encoded texts by their content. Borrowed.
+using TextsByContent = std::map<std::string_view, const EncodedText*>;
 
-Result<TextParts> joined_texts(std::span<const QueryPart> parts, const EncodedTexts& encoded, bool late) {
+Result<TextParts> joined_texts(std::span<const QueryPart> parts, const TextsByContent& encoded, bool late) {
   TextParts all;
   std::vector<double> sum;
   for (const QueryPart& asked : parts) {
-    const TextPart& part = encoded.at(asked.text);
+    const EncodedText& part = *encoded.at(asked.text);
     const float weight = asked.weight;
     SACCADE_TRY(check_late_weight(late, weight));
     TokenCount& tokens = all.tokens ? *all.tokens : all.tokens.emplace(TokenCount{.chunks = 1});
@@ -194,11 +185,11 @@ Result<TextParts> joined_texts(std::span<const QueryPart> parts, const EncodedTe
     all.weights.add(weight);
     add_row(part.row, weight, sum);
     if (all.weights.count == 1) {
-      all.wanted = TextPart{part.row, part.late.copy(), part.tokens, part.ids};
+      all.wanted = EncodedText{part.row, part.late.copy(), part.tokens, part.ids};
       for (float& value : all.wanted->late.values()) value *= weight;
       continue;
     }
-    TextPart& first = *all.wanted;
+    EncodedText& first = *all.wanted;
     if (!late) continue;
     Matrix<float> rows(first.late.rows() + part.late.rows(), first.late.columns());
     auto to = std::ranges::copy(first.late.values(), rows.values().begin()).out;
@@ -273,8 +264,8 @@ Result<PictureParts> encode_pictures(const IngestSettings& settings, EncoderBack
 }
 
 // One row of each part, and with late interaction many, whose mean that one is. Either may be nullptr.
-Result<EncodedQuery> joined(const TextPart* text, const PicturePart* picture, const Fusion& fusion, bool late,
-                            int64_t dim) {
+Result<EncodedQuery> joined(const EncodedText* text, const PicturePart* picture, const Fusion& fusion,
+                            bool late, int64_t dim) {
   EncodedQuery encoded;
   if (text != nullptr) {
     encoded.row = text->row;
@@ -332,17 +323,65 @@ Result<Matrix<float>> query_pixels(const IngestSettings& settings, EncoderBacken
   return pixels;
 }
 
+EncodedTexts encode_texts_ahead(EncoderBackend& encoder, std::span<const SearchQuery* const> queries,
+                                bool late) {
+  // Of a batch: as many as make good use of a product, and fit the memory beside a large model.
+  constexpr size_t kPieces = 64;
+  constexpr int64_t kTokens = 4096;
+  EncodedTexts ahead;
+  if (queries.empty()) return ahead;
+  ahead.long_text = queries.front()->long_text;
+  std::set<std::string_view> different;
+  for (const SearchQuery* query : queries) {
+    const bool composes = query->composer() != nullptr && !query->images.empty();
+    if (composes || query->long_text != ahead.long_text) continue;
+    for (const QueryPart& part : query->text.parts()) different.insert(part.text);
+  }
+  struct Text {
+    std::string_view text;
+    TextPieces pieces;
+    int64_t tokens = 0;
+  };
+  std::vector<Text> texts;
+  for (const std::string_view text : different) {
+    auto pieces = pieces_of(encoder, ahead.long_text, std::string(text));
+    if (!pieces) continue;
+    Text& one = texts.emplace_back(Text{text, *std::move(pieces)});
+    for (const TokenizedText& piece : one.pieces) one.tokens += std::ssize(piece.ids);
+  }
+  std::ranges::stable_sort(texts, {}, &Text::tokens);
+  for (size_t begin = 0, end = 0; begin < texts.size(); begin = end) {
+    if (queries.front()->stop.stop_requested()) break;
+    std::vector<TextPieces> batch;
+    size_t pieces = 0;
+    int64_t tokens = 0;
+    while (end < texts.size() && (batch.empty() || (pieces + texts[end].pieces.size() <= kPieces &&
+                                                    tokens + texts[end].tokens <= kTokens))) {
+      pieces += texts[end].pieces.size();
+      tokens += texts[end].tokens;
+      batch.push_back(std::move(texts[end++].pieces));
+    }
+    auto encoded = encode_pieces(encoder, late, batch);
+    if (!encoded) continue;  // each query meets the error of its own texts
+    for (size_t i = 0; i < batch.size(); ++i) {
+      ahead.texts.emplace(texts[begin + i].text, std::move((*encoded)[i]));
+    }
+  }
+  return ahead;
+}
+
 Result<EncodedQuery> encode_query_rows(const IngestSettings& settings, EncoderBackend& encoder,
-                                       const SearchQuery& query, bool late) {
+                                       const SearchQuery& query, bool late, const EncodedTexts* ahead) {
   const std::vector<QueryPart> parts(query.text.parts().begin(), query.text.parts().end());
   SACCADE_ASSIGN(std::vector<EncodedQuery> encoded,
-                 encode_query_parts(settings, encoder, query, late, {&parts, 1}));
+                 encode_query_parts(settings, encoder, query, late, {&parts, 1}, ahead));
   return std::move(encoded.front());
 }
 
 Result<std::vector<EncodedQuery>> encode_query_parts(const IngestSettings& settings, EncoderBackend& encoder,
                                                      const SearchQuery& query, bool late,
-                                                     std::span<const std::vector<QueryPart>> queries) {
+                                                     std::span<const std::vector<QueryPart>> queries,
+                                                     const EncodedTexts* ahead) {
   const bool has_words = query.text.has_words();
   const bool has_image = !query.images.empty();
   if (!has_words && !has_image) {
@@ -386,15 +425,28 @@ Result<std::vector<EncodedQuery>> encode_query_parts(const IngestSettings& setti
     }
     return composed;
   }
-  EncodedTexts encoded_texts;
+  TextsByContent encoded_texts;
+  std::vector<EncodedText> own;
   if (has_words) {
-    std::set<std::string_view> different;
+    const bool known = ahead != nullptr && ahead->long_text == query.long_text;
+    std::vector<std::string_view> texts;
+    std::vector<TextPieces> pieces;
     for (const std::vector<QueryPart>& parts : queries) {
-      for (const QueryPart& part : parts) different.insert(part.text);
+      for (const QueryPart& part : parts) {
+        const auto [entry, is_new] = encoded_texts.emplace(part.text, nullptr);
+        if (!is_new) continue;
+        if (const EncodedText* found = known ? ahead->find(part.text) : nullptr) {
+          entry->second = found;
+          continue;
+        }
+        texts.push_back(part.text);
+        SACCADE_ASSIGN(pieces.emplace_back(), pieces_of(encoder, query.long_text, part.text));
+      }
     }
-    const std::vector<std::string_view> texts(different.begin(), different.end());
-    SACCADE_ASSIGN(std::vector<TextPart> parts, encode_texts(encoder, query.long_text, late, texts));
-    for (size_t i = 0; i < texts.size(); ++i) encoded_texts.emplace(texts[i], std::move(parts[i]));
+    if (!texts.empty()) {
+      SACCADE_ASSIGN(own, encode_pieces(encoder, late, pieces));
+    }
+    for (size_t i = 0; i < texts.size(); ++i) encoded_texts[texts[i]] = &own[i];
   }
   PictureParts pictures;
   if (has_image) {

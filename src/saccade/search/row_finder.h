@@ -4,12 +4,26 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
 #include "saccade/index/exact_search.h"
 
 namespace saccade {
+
+// Rows that one query asks a pass for, as the arguments of find_rows for it alone. Borrowed.
+struct RowRequest {
+  std::span<const float> query;          // [dim]
+  int64_t k = 0;                         // best rows
+  std::span<const int64_t> wanted = {};  // ascending
+};
+
+// Answers requests in one pass over the rows. Each gets the result of find_rows for it alone. If the
+// pass fails, each request makes a pass of its own, so that none gets the error of another's query. The largest `k`
+// decides the cost of the pass. Thread-safe.
+std::vector<Result<FoundRows>> find_together(const SearchedRows& searched,
+                                             std::span<const RowRequest> requests, ThreadPool& pool);
 
 class RowFinder {
  public:

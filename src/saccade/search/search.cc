@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -39,6 +41,21 @@ class OwnPass final : public RowFinder {
   }
 };
 
+// Hands out what a shared pass found for a query. Another look at the rows, for more of them, is a pass of its own.
+class GivenRows final : public RowFinder {
+ public:
+  GivenRows(int64_t k, Result<FoundRows> found) : k_(k), found_(std::move(found)) {}
+  Result<FoundRows> find(const SearchedRows& searched, std::span<const float> query, int64_t k,
+                         std::span<const int64_t> wanted, ThreadPool& pool) override {
+    if (found_ && k == k_) return *std::exchange(found_, std::nullopt);
+    return OwnPass().find(searched, query, k, wanted, pool);
+  }
+
+ private:
+  int64_t k_;
+  std::optional<Result<FoundRows>> found_;
+};
+
 Status check_stop(const SearchQuery& query) {
   if (query.stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop while searching");
   return {};
@@ -69,6 +86,33 @@ int64_t first_count(const SearchQuery& query, int64_t searched, bool late, bool 
 const QueryImage::Stored* stored_alone(const SearchQuery& query) {
   if (query.text.has_words() || query.images.size() != 1 || query.images.front().weight < 0) return nullptr;
   return std::get_if<QueryImage::Stored>(&query.images.front().content);
+}
+
+// Checks a query, and the encoder unless nothing of the query is encoded.
+Status check_fits(const CollectionReader& collection, EncoderBackend& encoder, const SearchQuery& query) {
+  SACCADE_TRY(check(query));
+  SACCADE_TRY(check_query_size(query));
+  if (stored_alone(query) != nullptr) return {};
+  SACCADE_TRY(check_same_checkpoint(collection.info(),
+                                    {"the encoder", "", encoder.info().fingerprint, encoder.info().dim}));
+  if (collection.has_late_rows()) SACCADE_TRY(check_grid(encoder, *collection.info().settings.late));
+  if (Composer* composer = query.composer()) SACCADE_TRY(composer->check_encoder(encoder));
+  return {};
+}
+
+// Returns an item's own row as a query.
+Result<EncodedQuery> stored_row(const CollectionReader& collection, const QueryImage::Stored& stored) {
+  SACCADE_TRY(collection.check_files().in("collection"));
+  EncodedQuery encoded;
+  if (const VectorIndex* index = collection.index()) {
+    SACCADE_ASSIGN(WholeItem whole, index->whole(stored.id));
+    encoded.row = std::move(whole.values);
+    return encoded;
+  }
+  SACCADE_ASSIGN(const Item item, collection.item(stored.id));
+  const auto row = collection.rows().row(item.row);
+  encoded.row.assign(row.begin(), row.end());
+  return encoded;
 }
 
 // Word search state of one search.
@@ -287,13 +331,61 @@ const ListRecall* recall_for(const CollectionReader& collection, const SearchQue
   return nullptr;
 }
 
-// `late`: the query's rows of late interaction, or nullptr: by the one row alone. `by`: what hits are judged
-// by, or nullptr: they are not. `logit_scale`: the encoder's; without it the query's words are not looked at. `whole`: what
-// the collection is a window of; `nullptr`: it is whole.
-Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<const float> row,
-                                 const PackedQuery* late, const Judge* by, const SearchQuery& query,
-                                 ThreadPool& pool, std::optional<double> logit_scale, RowFinder& finder,
-                                 const Whole* whole = nullptr) {
+// Rows that a filter allows, as find_rows takes them.
+struct AllowedRows {
+  std::vector<uint8_t> filtered;  // empty without a filter
+  std::span<const uint8_t> rows;
+  int64_t count = 0;
+};
+// Allowed rows by filter, for several searches: each filter is looked up once.
+using AllowedByFilter = std::map<std::string, std::shared_ptr<const AllowedRows>>;
+
+Result<std::shared_ptr<const AllowedRows>> allowed_rows(const CollectionReader& collection,
+                                                        const std::string& filter, AllowedByFilter& known) {
+  std::shared_ptr<const AllowedRows>& entry = known[filter];
+  if (entry != nullptr) return entry;
+  auto made = std::make_shared<AllowedRows>();
+  if (filter.empty()) {
+    made->rows = collection.alive();
+    made->count = collection.item_count();
+  } else {
+    SACCADE_ASSIGN(const Filter parsed, parse_filter(filter).in("filter"));
+    SACCADE_ASSIGN(made->filtered, collection.allowed(parsed));
+    made->rows = made->filtered;
+    made->count = std::ranges::count_if(made->rows, [](uint8_t flag) { return flag != 0; });
+  }
+  entry = std::move(made);
+  return entry;
+}
+
+// Query of search_with(), by one row. All borrowed.
+struct RowQuery {
+  std::span<const float> row;
+  const PackedQuery* late = nullptr;  // rows of late interaction; `nullptr`: the one row alone is compared
+  const Judge* by = nullptr;          // judges the hits; `nullptr`: they are not judged
+  const SearchQuery& query;
+  std::optional<double> logit_scale;  // the encoder's; without it the query's words are not looked at
+  const Whole* whole = nullptr;       // collection of a window of items; `nullptr`: the collection is whole
+};
+
+// A search up to its first look at the rows. Not copied, as `rows` refers to `brought`.
+struct SearchPlan {
+  SearchPlan() = default;
+  SearchPlan(SearchPlan&&) = default;
+  SearchPlan& operator=(SearchPlan&&) = default;
+
+  SearchAnswer answer;
+  std::shared_ptr<const AllowedRows> allowed;
+  Words words;
+  std::vector<int64_t> brought;  // rows that `rows` wants
+  CandidateRows rows;
+  const ListRecall* recall = nullptr;  // of the approximate index, if it is used
+  int64_t first = 0;                   // candidates of the first look; 0: there are no rows to look at
+};
+
+Result<SearchPlan> plan_search(const CollectionReader& collection, const RowQuery& asked,
+                               AllowedByFilter& known) {
+  const auto& [row, late, by, query, logit_scale, whole] = asked;
   SACCADE_TRY(check(query));
   if (static_cast<int64_t>(row.size()) != collection.info().checkpoint.dim) {
     return fail(ErrorCode::kMismatch, "the query's row has {} columns, the collection's have {}", row.size(),
@@ -301,19 +393,13 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
   }
   if (!std::isfinite(row_length(row))) return fail(ErrorCode::kUsage, "the query's row is not finite");
   SACCADE_TRY(collection.check_files().in("collection"));
-  std::vector<uint8_t> filtered;
-  std::span<const uint8_t> allowed = collection.alive();
-  if (!query.filter.empty()) {
-    SACCADE_ASSIGN(const Filter filter, parse_filter(query.filter).in("filter"));
-    SACCADE_ASSIGN(filtered, collection.allowed(filter));
-    allowed = filtered;
-  }
+  SearchPlan plan;
+  SACCADE_ASSIGN(plan.allowed, allowed_rows(collection, query.filter, known));
+  const std::span<const uint8_t> allowed = plan.allowed->rows;
 
-  SearchAnswer answer;
+  SearchAnswer& answer = plan.answer;
   answer.query = query;
-  answer.searched = query.filter.empty()
-                        ? collection.item_count()
-                        : std::ranges::count_if(allowed, [](uint8_t flag) { return flag != 0; });
+  answer.searched = plan.allowed->count;
   if (late != nullptr) answer.late_scored = 0;
   std::set<int64_t> without;
   for (const QueryImage& image : query.images) {
@@ -327,9 +413,9 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
     answer.searched -= allowed[static_cast<size_t>(item.row)] != 0 ? 1 : 0;
   }
   if (whole != nullptr) answer.searched = whole->searched - std::ssize(without);
-  if (answer.searched <= 0) return answer;
+  if (answer.searched <= 0) return plan;
 
-  Words words;
+  Words& words = plan.words;
   if (logit_scale && searches_words(query)) {
     SACCADE_ASSIGN(words.ranking, rank_by_keywords(collection, query, allowed));
     answer.keywords = words.ranking.report;
@@ -340,18 +426,37 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
   }
   SACCADE_TRY(check_stop(query));
   // Word matches are candidates whatever the rank of their rows.
-  std::vector<int64_t> brought;
-  brought.reserve(words.ranking.places.size());
+  plan.brought.reserve(words.ranking.places.size());
   for (const auto& [place, ignored] : words.ranking.places) {
-    if (!without.contains(place)) brought.push_back(place);
+    if (!without.contains(place)) plan.brought.push_back(place);
   }
-  CandidateRows rows{allowed, brought, without, query.stop};
-  rows.count = answer.searched;
-  const ListRecall* recall = recall_for(collection, query, answer.why_exact);
-  if (recall != nullptr) {
-    rows.approximate = collection.approximate();
-    rows.probe = recall->probe;
+  plan.rows = {allowed, plan.brought, std::move(without), query.stop};
+  plan.rows.count = answer.searched;
+  plan.recall = recall_for(collection, query, answer.why_exact);
+  if (plan.recall != nullptr) {
+    plan.rows.approximate = collection.approximate();
+    plan.rows.probe = plan.recall->probe;
   }
+  plan.first = by != nullptr && query.min_probability
+                   // One more than are looked at, so that `complete` can be seen.
+                   ? std::min(std::max(query.k, kCutDepth), answer.searched) + 1
+                   : first_count(query, answer.searched, late != nullptr, by != nullptr, words.change());
+  return plan;
+}
+
+// Carries a search out from its first look at the rows to its answer. asked: as plan_search() had it.
+Result<SearchAnswer> carry_out(const CollectionReader& collection, const RowQuery& asked, SearchPlan plan,
+                               ThreadPool& pool, RowFinder& finder) {
+  const std::span<const float> row = asked.row;
+  const PackedQuery* late = asked.late;
+  const Judge* by = asked.by;
+  const SearchQuery& query = asked.query;
+  const Whole* whole = asked.whole;
+  SearchAnswer& answer = plan.answer;
+  if (plan.first == 0) return std::move(answer);
+  Words& words = plan.words;
+  const CandidateRows& rows = plan.rows;
+  const ListRecall* recall = plan.recall;
   const auto say_how = [&](const Candidates& found) {
     answer.rescored = found.rescored;
     if (!found.why_exact.empty()) answer.why_exact = found.why_exact;
@@ -364,9 +469,8 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
   Candidates candidates;
   std::map<int64_t, HitLikelihood> likelihoods;
   if (by != nullptr && query.min_probability) {
-    // One more than are looked at, so that `complete` can be seen; further where that many score alike.
-    for (int64_t count = std::min(std::max(query.k, kCutDepth), answer.searched) + 1;
-         candidates.best.empty() && !candidates.complete; count *= 4) {
+    // Further where that many score alike.
+    for (int64_t count = plan.first; candidates.best.empty() && !candidates.complete; count *= 4) {
       SACCADE_ASSIGN(candidates, find_candidates(collection, row, std::min(count, answer.searched + 1), rows,
                                                  pool, finder));
     }
@@ -380,8 +484,7 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
   }
   // The same copies are grouped whether or not hits are judged, which looks at more candidates.
   const int64_t depth = first_count(query, answer.searched, late != nullptr, false, words.change());
-  for (int64_t count = first_count(query, answer.searched, late != nullptr, by != nullptr, words.change());
-       !folding.settled; count *= 4) {
+  for (int64_t count = plan.first; !folding.settled; count *= 4) {
     count = std::min(count, answer.searched + 1);
     SACCADE_TRY(check_stop(query));
     if (late != nullptr) {
@@ -417,7 +520,7 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
     if (rank.by_words == nullptr) continue;
     hit.keywords = keyword_hit(collection, *rank.by_words, *answer.keywords);
   }
-  if (by == nullptr) return answer;
+  if (by == nullptr) return std::move(answer);
   if (!query.min_probability) likelihoods = judge(collection, row, *by, candidates, words, answer);
   for (SearchHit& hit : answer.hits) {
     const auto found = likelihoods.find(hit.item.row);
@@ -427,7 +530,14 @@ Result<SearchAnswer> search_with(const CollectionReader& collection, std::span<c
       answer.matching->best = hit.likelihood->right;
     }
   }
-  return answer;
+  return std::move(answer);
+}
+
+Result<SearchAnswer> search_with(const CollectionReader& collection, const RowQuery& asked, ThreadPool& pool,
+                                 RowFinder& finder) {
+  AllowedByFilter known;
+  SACCADE_ASSIGN(SearchPlan plan, plan_search(collection, asked, known));
+  return carry_out(collection, asked, std::move(plan), pool, finder);
 }
 
 // Explains each hit by the patches that the text's rows matched.
@@ -458,9 +568,10 @@ constexpr int64_t kFirstWindow = 256;
 
 // Searches a collection that has an index of its own: asks it for the nearest items, and ranks these by their full rows like
 // the rows of a folder. Asks for more while they do not suffice and more come.
-Result<SearchAnswer> search_index(const CollectionReader& collection, std::span<const float> row,
-                                  const Judge* by, const SearchQuery& query, ThreadPool& pool,
-                                  std::optional<double> logit_scale) {
+Result<SearchAnswer> search_index(const CollectionReader& collection, const RowQuery& by_row,
+                                  ThreadPool& pool) {
+  const SearchQuery& query = by_row.query;
+  const std::span<const float> row = by_row.row;
   SACCADE_TRY(check(query));
   if (query.exact) SACCADE_TRY(collection.check_has_rows("an exact search"));
   const VectorIndex& index = *collection.index();
@@ -478,7 +589,7 @@ Result<SearchAnswer> search_index(const CollectionReader& collection, std::span<
   NearestQuery asked{.row = row, .filter = filter ? &*filter : nullptr};
   std::vector<std::string> terms;
   std::vector<std::string> unwanted;
-  if (logit_scale && query.keyword_weight != 0 && query.text.has_words() && query.images.empty()) {
+  if (by_row.logit_scale && query.keyword_weight != 0 && query.text.has_words() && query.images.empty()) {
     terms = word_terms(query);
     for (const QueryPart& part : query.text.parts()) {
       if (part.weight < 0) unwanted.push_back(part.text);
@@ -502,8 +613,9 @@ Result<SearchAnswer> search_index(const CollectionReader& collection, std::span<
     SACCADE_ASSIGN(const CollectionReader window,
                    CollectionReader::of_items({collection.info(), std::move(nearest.items),
                                                std::move(nearest.words), collection.folder()}));
-    SACCADE_ASSIGN(SearchAnswer answer,
-                   search_with(window, row, nullptr, by, query, pool, logit_scale, finder, &whole));
+    RowQuery in_window = by_row;
+    in_window.whole = &whole;
+    SACCADE_ASSIGN(SearchAnswer answer, search_with(window, in_window, pool, finder));
     // Hits that a cut leaves out are not replaced.
     const bool enough = query.min_probability || std::ssize(answer.hits) >= query.k;
     const bool grows = compared > std::exchange(before, compared);
@@ -514,6 +626,93 @@ Result<SearchAnswer> search_index(const CollectionReader& collection, std::span<
     }
     answer.by_engine = EngineSearch{index.engine(), compared, nearest.exact};
     return answer;
+  }
+}
+
+// Data that the row query of an encoded query borrows.
+struct EncodedParts {
+  Judge judge;
+  std::optional<PackedQuery> late;
+};
+
+// Returns the row query of an encoded one, which borrows from `parts`.
+Result<RowQuery> row_query(const CollectionReader& collection, EncoderBackend& encoder,
+                           const EncodedQuery& encoded, const SearchQuery& query, EncodedParts& parts) {
+  if (query.min_probability && !(*query.min_probability >= 0 && *query.min_probability <= 1)) {
+    return fail(ErrorCode::kUsage, "the minimum match probability is {}, expected 0 to 1",
+                *query.min_probability);
+  }
+  parts.judge = judge_of(collection, query);
+  if (query.min_probability && !parts.judge.tells()) {
+    return fail(ErrorCode::kUnsupported, "hits have no match probabilities to compare with the minimum: {}",
+                parts.judge.reason);
+  }
+  RowQuery asked{.row = encoded.row, .query = query, .logit_scale = double{encoder.info().logit_scale}};
+  const bool late = collection.has_late_rows();
+  if (late && encoded.late.rows() > 0 && collection.index() == nullptr) {
+    SACCADE_ASSIGN(parts.late, pack_query(encoded.late.view(), collection.info().settings.late->precision));
+    asked.late = &*parts.late;
+  }
+  if (query.background != nullptr && !late) asked.by = &parts.judge;
+  return asked;
+}
+
+// Completes the answer to an encoded query.
+Status complete(const CollectionReader& collection, EncoderBackend& encoder, const EncodedQuery& encoded,
+                const RowQuery& asked, SearchAnswer& answer) {
+  if (asked.late != nullptr && asked.query.explain) {
+    SACCADE_TRY(explain(collection, encoder.preprocessing(), encoded, *asked.late, answer));
+  }
+  answer.tokens = encoded.tokens;
+  answer.composer_report = encoded.composer_report;
+  order_hits(answer);
+  return {};
+}
+
+// A search of search_encoded_all() that waits for a pass over the rows. `asked` refers to `parts`.
+struct PlannedSearch {
+  size_t which = 0;
+  EncodedParts parts;
+  std::optional<RowQuery> asked;
+  SearchPlan plan;
+  std::unique_ptr<RowFinder> finder;
+};
+
+// Candidates and word matches of planned searches that may be held at a time: some 100 MB.
+constexpr int64_t kMostRowsHeld = int64_t{1} << 20;
+
+// Makes the first looks at the rows, those that go together in one pass, and gives each search its finder.
+void share_passes(const CollectionReader& collection, std::deque<PlannedSearch>& planned, ThreadPool& pool) {
+  struct Look {
+    PlannedSearch* search = nullptr;
+    RowRequest request;
+    const uint8_t* allowed = nullptr;
+  };
+  std::vector<Look> looks;
+  for (PlannedSearch& one : planned) {
+    one.finder = std::make_unique<OwnPass>();
+    if (one.plan.first == 0) continue;
+    const auto request = row_request(one.asked->row, one.plan.first, one.plan.rows);
+    if (request) looks.push_back({&one, *request, one.plan.allowed->rows.data()});
+  }
+  std::ranges::stable_sort(looks, [](const Look& a, const Look& b) {
+    return a.allowed != b.allowed ? std::less<>()(a.allowed, b.allowed) : a.request.k < b.request.k;
+  });
+  for (size_t begin = 0, end = 0; begin < looks.size(); begin = end) {
+    // The largest `k` decides the cost of a pass.
+    std::vector<RowRequest> requests;
+    while (end < looks.size() && looks[end].allowed == looks[begin].allowed &&
+           looks[end].request.k <= 4 * looks[begin].request.k) {
+      requests.push_back(looks[end++].request);
+    }
+    if (requests.size() < 2) continue;
+    const PlannedSearch& first = *looks[begin].search;
+    std::vector<Result<FoundRows>> found = find_together(
+        {collection.rows(), first.plan.rows.allowed, collection.int8_rows(), first.plan.rows.stop}, requests,
+        pool);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      looks[begin + i].search->finder = std::make_unique<GivenRows>(requests[i].k, std::move(found[i]));
+    }
   }
 }
 
@@ -554,34 +753,45 @@ void look_ahead(const CollectionReader& collection, const SearchQuery& query) {
 
 Result<EncodedQuery> encode_query(const CollectionReader& collection, EncoderBackend& encoder,
                                   const SearchQuery& query) {
-  SACCADE_TRY(check(query));
-  SACCADE_TRY(check_query_size(query));
-  if (const QueryImage::Stored* alone = stored_alone(query)) {
-    SACCADE_TRY(collection.check_files().in("collection"));
-    EncodedQuery encoded;
-    if (const VectorIndex* index = collection.index()) {
-      SACCADE_ASSIGN(WholeItem whole, index->whole(alone->id));
-      encoded.row = std::move(whole.values);
-      return encoded;
-    }
-    SACCADE_ASSIGN(const Item item, collection.item(alone->id));
-    const auto row = collection.rows().row(item.row);
-    encoded.row.assign(row.begin(), row.end());
-    return encoded;
-  }
-  SACCADE_TRY(check_same_checkpoint(collection.info(),
-                                    {"the encoder", "", encoder.info().fingerprint, encoder.info().dim}));
-  if (collection.has_late_rows()) SACCADE_TRY(check_grid(encoder, *collection.info().settings.late));
-  if (Composer* composer = query.composer()) SACCADE_TRY(composer->check_encoder(encoder));
+  SACCADE_TRY(check_fits(collection, encoder, query));
+  if (const QueryImage::Stored* alone = stored_alone(query)) return stored_row(collection, *alone);
   return encode_query_rows(collection.info().settings, encoder, query, collection.has_late_rows());
+}
+
+std::vector<Result<EncodedQuery>> encode_queries(const CollectionReader& collection, EncoderBackend& encoder,
+                                                 std::span<const SearchQuery* const> queries) {
+  const bool late = collection.has_late_rows();
+  std::vector<Result<EncodedQuery>> encoded(queries.size());
+  std::vector<size_t> left;  // to be encoded, of those that are in order
+  std::vector<const SearchQuery*> texts;
+  for (size_t i = 0; i < queries.size(); ++i) {
+    const SearchQuery& query = *queries[i];
+    const Status fits = check_fits(collection, encoder, query);
+    if (!fits) {
+      encoded[i] = fail(fits.error());
+    } else if (const QueryImage::Stored* alone = stored_alone(query)) {
+      encoded[i] = stored_row(collection, *alone);
+    } else {
+      left.push_back(i);
+      texts.push_back(&query);
+    }
+  }
+  const EncodedTexts ahead = encode_texts_ahead(encoder, texts, late);
+  for (const size_t i : left) {
+    encoded[i] = [&]() -> Result<EncodedQuery> {
+      SACCADE_TRY(check_stop(*queries[i]));
+      return encode_query_rows(collection.info().settings, encoder, *queries[i], late, &ahead);
+    }();
+  }
+  return encoded;
 }
 
 Result<SearchAnswer> search_row(const CollectionReader& collection, std::span<const float> row,
                                 const SearchQuery& query, ThreadPool& pool) {
   OwnPass finder;
-  auto found = collection.index() != nullptr
-                   ? search_index(collection, row, nullptr, query, pool, std::nullopt)
-                   : search_with(collection, row, nullptr, nullptr, query, pool, std::nullopt, finder);
+  const RowQuery asked{.row = row, .query = query, .logit_scale = {}};
+  auto found = collection.index() != nullptr ? search_index(collection, asked, pool)
+                                             : search_with(collection, asked, pool, finder);
   SACCADE_ASSIGN(SearchAnswer answer, std::move(found));
   order_hits(answer);
   return answer;
@@ -596,35 +806,63 @@ Result<SearchAnswer> search_encoded(const CollectionReader& collection, EncoderB
 Result<SearchAnswer> search_encoded(const CollectionReader& collection, EncoderBackend& encoder,
                                     const EncodedQuery& encoded, const SearchQuery& query, ThreadPool& pool,
                                     RowFinder& finder) {
-  if (query.min_probability && !(*query.min_probability >= 0 && *query.min_probability <= 1)) {
-    return fail(ErrorCode::kUsage, "the minimum match probability is {}, expected 0 to 1",
-                *query.min_probability);
-  }
-  const Judge judge = judge_of(collection, query);
-  if (query.min_probability && !judge.tells()) {
-    return fail(ErrorCode::kUnsupported, "hits have no match probabilities to compare with the minimum: {}",
-                judge.reason);
-  }
-  SearchAnswer answer;
-  const bool late = collection.has_late_rows();
-  const double logit_scale = double{encoder.info().logit_scale};
-  const Judge* by = query.background != nullptr && !late ? &judge : nullptr;
-  if (collection.index() != nullptr) {
-    SACCADE_ASSIGN(answer, search_index(collection, encoded.row, by, query, pool, logit_scale));
-  } else if (!late || encoded.late.rows() == 0) {
-    SACCADE_ASSIGN(answer,
-                   search_with(collection, encoded.row, nullptr, by, query, pool, logit_scale, finder));
-  } else {
-    SACCADE_ASSIGN(const PackedQuery packed,
-                   pack_query(encoded.late.view(), collection.info().settings.late->precision));
-    SACCADE_ASSIGN(answer,
-                   search_with(collection, encoded.row, &packed, nullptr, query, pool, logit_scale, finder));
-    if (query.explain) SACCADE_TRY(explain(collection, encoder.preprocessing(), encoded, packed, answer));
-  }
-  answer.tokens = encoded.tokens;
-  answer.composer_report = encoded.composer_report;
-  order_hits(answer);
+  EncodedParts parts;
+  SACCADE_ASSIGN(const RowQuery asked, row_query(collection, encoder, encoded, query, parts));
+  SACCADE_ASSIGN(SearchAnswer answer, collection.index() != nullptr
+                                          ? search_index(collection, asked, pool)
+                                          : search_with(collection, asked, pool, finder));
+  SACCADE_TRY(complete(collection, encoder, encoded, asked, answer));
   return answer;
+}
+
+std::vector<Result<SearchAnswer>> search_encoded_all(const CollectionReader& collection,
+                                                     EncoderBackend& encoder,
+                                                     std::span<const EncodedSearch> searches,
+                                                     ThreadPool& pool) {
+  std::vector<Result<SearchAnswer>> answers(searches.size());
+  if (collection.index() != nullptr) {
+    for (size_t i = 0; i < searches.size(); ++i) {
+      const auto& [encoded, query] = searches[i];
+      answers[i] = search_encoded(collection, encoder, *encoded, *query, pool);
+    }
+    return answers;
+  }
+  AllowedByFilter known;
+  std::deque<PlannedSearch> planned;  // that have not been carried out
+  int64_t held = 0;
+  const auto carry_out_all = [&] {
+    share_passes(collection, planned, pool);
+    for (PlannedSearch& one : planned) {
+      const EncodedQuery& encoded = *searches[one.which].encoded;
+      answers[one.which] = [&]() -> Result<SearchAnswer> {
+        SACCADE_ASSIGN(SearchAnswer answer,
+                       carry_out(collection, *one.asked, std::move(one.plan), pool, *one.finder));
+        SACCADE_TRY(complete(collection, encoder, encoded, *one.asked, answer));
+        return answer;
+      }();
+    }
+    planned.clear();
+    held = 0;
+  };
+  for (size_t i = 0; i < searches.size(); ++i) {
+    PlannedSearch& one = planned.emplace_back();
+    one.which = i;
+    const Status done = [&]() -> Status {
+      const auto& [encoded, query] = searches[i];
+      SACCADE_ASSIGN(const RowQuery asked, row_query(collection, encoder, *encoded, *query, one.parts));
+      SACCADE_ASSIGN(one.plan, plan_search(collection, one.asked.emplace(asked), known));
+      return {};
+    }();
+    if (!done) {
+      answers[i] = fail(done.error());
+      planned.pop_back();
+      continue;
+    }
+    held += one.plan.first + std::ssize(one.plan.brought);
+    if (std::ssize(planned) == kSearchesTogether || held > kMostRowsHeld) carry_out_all();
+  }
+  carry_out_all();
+  return answers;
 }
 
 Result<SearchAnswer> search(const CollectionReader& collection, EncoderBackend& encoder,

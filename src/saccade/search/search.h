@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <set>
 #include <span>
+#include <vector>
 
 #include "saccade/collection/collection_reader.h"
 #include "saccade/core/error.h"
@@ -33,6 +34,12 @@ void look_ahead(const CollectionReader& collection, const SearchQuery& query);
 Result<EncodedQuery> encode_query(const CollectionReader& collection, EncoderBackend& encoder,
                                   const SearchQuery& query);
 
+// Encodes queries, each as encode_query does, with an error of its own. Their texts are encoded together, in batches. On
+// x86-64 processors without AVX-512 the last digits of an embedding depend on the batch. Thread-safe. Memory: a batch, and the
+// encoded queries.
+std::vector<Result<EncodedQuery>> encode_queries(const CollectionReader& collection, EncoderBackend& encoder,
+                                                 std::span<const SearchQuery* const> queries);
+
 // Returns the hits for one row of the collection's space, ordered by score, then by id. Ignores query.text,
 // query.background and query.min_probability; of query.images, stored ones are excluded. kUsage for k < 1, a broken filter or a row that is not finite;
 // kMismatch for a row of another width; kBadData for a collection whose files were truncated since it was
@@ -52,6 +59,23 @@ Result<SearchAnswer> search_encoded(const CollectionReader& collection, EncoderB
 Result<SearchAnswer> search_encoded(const CollectionReader& collection, EncoderBackend& encoder,
                                     const EncodedQuery& encoded, const SearchQuery& query, ThreadPool& pool,
                                     RowFinder& finder);
+
+// Number of searches that share a pass over the rows.
+inline constexpr int64_t kSearchesTogether = 64;
+
+// Search of search_encoded_all(). Borrowed.
+struct EncodedSearch {
+  const EncodedQuery* encoded = nullptr;
+  const SearchQuery* query = nullptr;
+};
+// Answers searches as search_encoded does, in their order, each with an error of its own. Answers are the same to the bit, but
+// for SearchAnswer::rescored. Up to kSearchesTogether searches with the same filter share a pass over the rows. The stop token
+// of one of them ends it. Searches in a vector database or by an approximate index share nothing. Thread-safe. Cost: a pass
+// is that of find_rows for many queries; keywords, grouping and judging cost as much as for each alone.
+std::vector<Result<SearchAnswer>> search_encoded_all(const CollectionReader& collection,
+                                                     EncoderBackend& encoder,
+                                                     std::span<const EncodedSearch> searches,
+                                                     ThreadPool& pool);
 
 // encode_query, then search_encoded.
 Result<SearchAnswer> search(const CollectionReader& collection, EncoderBackend& encoder,

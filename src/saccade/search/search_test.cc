@@ -64,6 +64,7 @@ class LetterEncoder : public EncoderBackend {
     return rows;
   }
   [[nodiscard]] Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
+    ++text_passes_;
     Matrix<float> rows(static_cast<int64_t>(texts.size()), kDim);
     for (size_t t = 0; t < texts.size(); ++t) {
       std::vector<float> row(kDim);
@@ -79,6 +80,7 @@ class LetterEncoder : public EncoderBackend {
 
   EncoderInfo info_;
   bool broken_ = false;  // gives rows that are no numbers
+  int text_passes_ = 0;
 
  private:
   Preprocessing preprocessing_;
@@ -405,24 +407,32 @@ TEST_F(SearchTest, TheFilterLeavesOut) {
 }
 
 // Random rows, some of them copies of others, in a collection that keeps them in eight bits too.
-TEST_F(SearchTest, RowsInEightBitsChangeNoAnswer) {
-  IngestSettings settings;
-  settings.int8_rows = Int8Policy::kOn;
-  auto coded = CollectionWriter::create(folder_ / "coded", {"letters", "", kFingerprint, kDim}, settings);
-  ASSERT_TRUE(coded.has_value());
-  std::mt19937 random(1);
-  std::normal_distribution<float> normal;
-  CollectionChange change;
-  for (int i = 0; i < 3'000; ++i) {
-    std::vector<float> row(kDim);
-    for (float& value : row) value = normal(random);
-    if (i % 5 == 0 && i > 0) row = change.puts[static_cast<size_t>(i) / 2].values;
-    change.puts.push_back(put(fmt::format("{}{}", i, std::string(static_cast<size_t>(i % 7), 'x')), row));
+class ManyRows : public SearchTest {
+ protected:
+  void SetUp() override {
+    SearchTest::SetUp();
+    IngestSettings settings;
+    settings.int8_rows = Int8Policy::kOn;
+    auto coded = CollectionWriter::create(folder_ / "coded", {"letters", "", kFingerprint, kDim}, settings);
+    ASSERT_TRUE(coded.has_value());
+    std::mt19937 random(1);
+    std::normal_distribution<float> normal;
+    CollectionChange change;
+    for (int i = 0; i < 3'000; ++i) {
+      std::vector<float> row(kDim);
+      for (float& value : row) value = normal(random);
+      if (i % 5 == 0 && i > 0) row = change.puts[static_cast<size_t>(i) / 2].values;
+      change.puts.push_back(put(fmt::format("{}{}", i, std::string(static_cast<size_t>(i % 7), 'x')), row));
+      if (i % 50 == 0) change.puts.back().item.caption = "a bed";
+    }
+    ASSERT_TRUE(coded->commit(change).has_value());
+    ASSERT_TRUE(coded->remove_path("/pictures/12xxxxx").has_value());
+    add(std::move(change.puts));
+    ASSERT_TRUE(writer_->remove_path("/pictures/12xxxxx").has_value());
   }
-  ASSERT_TRUE(coded->commit(change).has_value());
-  ASSERT_TRUE(coded->remove_path("/pictures/12xxxxx").has_value());
-  add(std::move(change.puts));
-  ASSERT_TRUE(writer_->remove_path("/pictures/12xxxxx").has_value());
+};
+
+TEST_F(ManyRows, InEightBitsChangeNoAnswer) {
   const CollectionReader with = *CollectionReader::open(folder_ / "coded");
   const CollectionReader without = open();
   ASSERT_EQ(with.int8_rows().count, 3'000);
@@ -448,6 +458,144 @@ TEST_F(SearchTest, RowsInEightBitsChangeNoAnswer) {
       }
     }
   }
+}
+
+// Queries of all kinds, those with errors among them.
+TEST_F(ManyRows, QueriesTogetherGetTheAnswersThatEachGetsAlone) {
+  const CollectionReader coded = *CollectionReader::open(folder_ / "coded");
+  const CollectionReader plain = open();
+  const auto stored = stored_image(plain, 700);
+  ASSERT_TRUE(stored) << stored.error().message;
+  std::vector<SearchQuery> queries;
+  // Texts of the same tokens differ by a space; words of captions and of none; too long for the encoder.
+  for (const char* text : {"a", "b", "a b", "ab", "bed", "a bed", "abcdefgh", "h", "cab", "gg", "ffe"}) {
+    for (const int64_t k : {1, 20, 300}) {
+      for (const double weight : {0.0, 0.5}) {
+        queries.push_back(text_query(text, k));
+        queries.back().keyword_weight = weight;
+        queries.back().group_duplicates = k == 20;
+        if (k == 1) queries.back().filter = weight == 0 ? "width >= 60" : "id < 40";
+      }
+    }
+  }
+  SearchQuery by_image;
+  by_image.images = {{picture("green.png", 0, 255, 0)}};
+  SearchQuery composed = text_query("a");
+  composed.images = by_image.images;
+  SearchQuery like;
+  like.images = {*stored};
+  SearchQuery unwanted = text_query("a");
+  unwanted.text.leave_out("b");
+  for (const SearchQuery& query : {by_image, composed, like, unwanted}) queries.push_back(query);
+  const size_t right = queries.size();
+  SearchQuery gone = composed;
+  gone.images = {{folder_ / "gone.png"}};
+  SearchQuery broken_filter = text_query("a");
+  broken_filter.filter = "width>=";
+  for (const SearchQuery& query : {text_query("a", 0), SearchQuery(), gone, broken_filter,
+                                   text_query(std::string(9'000, 'a')), text_query("cancelled")}) {
+    queries.push_back(query);
+  }
+  std::stop_source stopped;
+  stopped.request_stop();
+  queries.back().stop = stopped.get_token();
+
+  for (const LongText long_text : {LongText::kTruncate, LongText::kChunk}) {
+    for (const CollectionReader* collection : {&coded, &plain}) {
+      std::vector<const SearchQuery*> asked;
+      for (SearchQuery& query : queries) {
+        query.long_text = long_text;
+        asked.push_back(&query);
+      }
+      encoder_.text_passes_ = 0;
+      const auto encoded = encode_queries(*collection, encoder_, asked);
+      ASSERT_EQ(encoded.size(), queries.size());
+      EXPECT_EQ(encoder_.text_passes_, 1);
+      std::vector<EncodedSearch> searches;
+      std::vector<size_t> which;
+      for (size_t i = 0; i < queries.size(); ++i) {
+        if (!encoded[i]) continue;
+        searches.push_back({&*encoded[i], asked[i]});
+        which.push_back(i);
+      }
+      EXPECT_EQ(searches.size(), right + 1) << "the broken filter is found later";
+      const auto answers = search_encoded_all(*collection, encoder_, searches, pool_);
+      ASSERT_EQ(answers.size(), searches.size());
+      size_t next = 0;
+      for (size_t i = 0; i < queries.size(); ++i) {
+        const auto alone = search(*collection, encoder_, queries[i], pool_);
+        EXPECT_EQ(alone.has_value(), i < right) << i;
+        const bool searched = next < which.size() && which[next] == i;
+        const Error* error = !encoded[i] ? &encoded[i].error() : nullptr;
+        if (searched && !answers[next]) error = &answers[next].error();
+        if (!alone) {
+          ASSERT_NE(error, nullptr) << i;
+          EXPECT_EQ(error->code, alone.error().code);
+          EXPECT_EQ(error->message, alone.error().message);
+        } else {
+          ASSERT_EQ(error, nullptr) << i << ": " << error->message;
+          Json together = answer_json(*answers[next]);
+          Json expected = answer_json(*alone);
+          together["rescored"] = expected["rescored"] = nullptr;
+          EXPECT_EQ(dump_json(together), dump_json(expected)) << i;
+          EXPECT_FALSE(alone->hits.empty());
+        }
+        if (searched) ++next;
+      }
+    }
+  }
+  EXPECT_TRUE(search_encoded_all(plain, encoder_, {}, pool_).empty());
+  EXPECT_TRUE(encode_queries(plain, encoder_, {}).empty());
+}
+
+// A text that cannot be encoded fails the batch that it is in, and no other query.
+TEST_F(ManyRows, ATextWithoutADirectionIsAnErrorOfItsQueryAlone) {
+  const CollectionReader collection = open();
+  const SearchQuery queries[] = {text_query("a"), text_query("z a"), text_query("b")};
+  const std::vector<const SearchQuery*> asked = {&queries[0], &queries[1], &queries[2]};
+  const auto encoded = encode_queries(collection, encoder_, asked);
+  ASSERT_FALSE(encoded[1]);
+  EXPECT_EQ(encoded[1].error().message, encode_query(collection, encoder_, queries[1]).error().message);
+  for (const size_t i : {0U, 2U}) {
+    ASSERT_TRUE(encoded[i]) << encoded[i].error().message;
+    EXPECT_EQ(encoded[i]->row, encode_query(collection, encoder_, queries[i])->row);
+  }
+}
+
+// Requests of a shared pass: of different depths, with wanted rows, and one that does not fit.
+TEST(FindTogether, EachGetsWhatItWouldGetAlone) {
+  Matrix<float> rows(500, kDim);
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  for (float& value : rows.values()) value = normal(random);
+  ThreadPool pool(2);
+  const std::vector<int64_t> wanted = {3, 77, 499};
+  std::vector<RowRequest> requests;
+  for (int64_t i = 0; i < 7; ++i) {
+    requests.push_back({.query = std::as_const(rows).row(i), .k = 1 + 20 * i, .wanted = {}});
+    if (i % 2 == 0) requests.back().wanted = wanted;
+  }
+  for (const int64_t broken : {0, 1}) {
+    if (broken == 1) requests[2].k = -1;
+    const auto together = find_together({.rows = rows.view()}, requests, pool);
+    ASSERT_EQ(together.size(), requests.size());
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const auto alone = find_rows({.rows = rows.view()}, {requests[i].query.data(), 1, kDim}, requests[i].k,
+                                   pool, {&requests[i].wanted, 1});
+      ASSERT_EQ(together[i].has_value(), alone.has_value()) << i;
+      if (!alone) {
+        EXPECT_EQ(together[i].error().message, alone.error().message);
+        continue;
+      }
+      ASSERT_EQ(together[i]->best.front().size(), static_cast<size_t>(requests[i].k));
+      for (size_t r = 0; r < alone->best.front().size(); ++r) {
+        EXPECT_EQ(together[i]->best.front()[r].row, alone->best.front()[r].row);
+        EXPECT_EQ(together[i]->best.front()[r].score, alone->best.front()[r].score);
+      }
+      EXPECT_EQ(together[i]->wanted, alone->wanted);
+    }
+  }
+  EXPECT_TRUE(find_together({.rows = rows.view()}, {}, pool).empty());
 }
 
 TEST_F(SearchTest, RemovedPicturesAreNeverHits) {

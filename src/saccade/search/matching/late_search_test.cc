@@ -248,6 +248,41 @@ TEST_F(LateSearch, ScoresEveryRowAsPlainLoopsDo) {
   }
 }
 
+TEST_F(LateSearch, QueriesTogetherGetTheAnswersThatEachGetsAlone) {
+  random_pictures(150);
+  index();
+  const CollectionReader collection = open();
+  std::vector<SearchQuery> queries = {words("ab c"), words("b"), words("c", 100)};
+  queries.push_back(words(""));
+  queries.back().images = {{picture("query.png", quarters("rgbk"))}};
+  queries.push_back(words("a"));
+  queries.back().images = queries[3].images;
+  queries.push_back(words("a"));
+  queries.back().text.leave_out("b");  // refused
+  for (const int64_t candidates : {0, 20}) {
+    std::vector<const SearchQuery*> asked;
+    for (SearchQuery& query : queries) {
+      query.candidates = candidates;
+      query.explain = candidates == 20;
+      asked.push_back(&query);
+    }
+    const auto encoded = encode_queries(collection, encoder_, asked);
+    ASSERT_EQ(encoded.size(), 6U);
+    EXPECT_FALSE(encoded[5]);
+    std::vector<EncodedSearch> searches;
+    for (size_t i = 0; i < 5; ++i) {
+      ASSERT_TRUE(encoded[i]) << encoded[i].error().message;
+      searches.push_back({&*encoded[i], asked[i]});
+    }
+    const auto answers = search_encoded_all(collection, encoder_, searches, pool_);
+    for (size_t i = 0; i < 5; ++i) {
+      ASSERT_TRUE(answers[i]) << answers[i].error().message;
+      EXPECT_EQ(dump_json(answer_json(*answers[i])), dump_json(answer_json(answer_to(queries[i])))) << i;
+      EXPECT_EQ(answers[i]->hits.front().matches.empty(), candidates == 0 || i == 3) << i;
+    }
+  }
+}
+
 TEST_F(LateSearch, RowsOfChunksAreJoined) {
   picture("one.png", quarters("rgbw"));
   picture("two.png", quarters("rkkk"));

@@ -24,35 +24,12 @@ struct SharedRows::Call : SharedCall {
   Result<FoundRows> found = no_memory();
 };
 
-void SharedRows::run(std::span<Call* const> calls, const SearchedRows& searched, ThreadPool& pool) const {
-  const auto found_for = [&](std::span<Call* const> some) -> Result<FoundRows> {
-    const auto dim = static_cast<int64_t>(some.front()->query.size());
-    Matrix<float> queries(std::ssize(some), dim);
-    std::vector<std::span<const int64_t>> wanted;
-    int64_t k = 0;
-    for (size_t i = 0; i < some.size(); ++i) {
-      std::ranges::copy(some[i]->query, queries.row(static_cast<int64_t>(i)).begin());
-      k = std::max(k, some[i]->k);
-      wanted.push_back(some[i]->wanted);
-    }
-    return find_rows(searched, queries.view(), k, pool, wanted);
-  };
-  Result<FoundRows> found = found_for(calls);
-  for (size_t i = 0; i < calls.size(); ++i) {
-    Call& call = *calls[i];
-    if (!found) {
-      // Nobody gets the error of another's query.
-      call.found = calls.size() == 1 ? std::move(found) : found_for(calls.subspan(i, 1));
-      continue;
-    }
-    FoundRows own;
-    own.best.push_back(std::move(found->best[i]));
-    // The best k are the first of any more.
-    if (std::ssize(own.best.front()) > call.k) own.best.front().resize(static_cast<size_t>(call.k));
-    own.wanted.push_back(std::move(found->wanted[i]));
-    if (!found->rescored.empty()) own.rescored.push_back(found->rescored[i]);
-    call.found = std::move(own);
-  }
+void SharedRows::run(std::span<Call* const> calls, const SearchedRows& searched, ThreadPool& pool) {
+  std::vector<RowRequest> requests;
+  requests.reserve(calls.size());
+  for (const Call* call : calls) requests.push_back({call->query, call->k, call->wanted});
+  std::vector<Result<FoundRows>> found = find_together(searched, requests, pool);
+  for (size_t i = 0; i < calls.size(); ++i) calls[i]->found = std::move(found[i]);
 }
 
 Result<FoundRows> SharedRows::find(const SearchedRows& searched, std::span<const float> query, int64_t k,

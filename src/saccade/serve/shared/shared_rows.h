@@ -29,7 +29,7 @@ class SharedRows final : public RowFinder {
  private:
   static constexpr size_t kQueries = 64;  // as many as find_rows takes at a time
   struct Call;
-  void run(std::span<Call* const> calls, const SearchedRows& searched, ThreadPool& pool) const;
+  static void run(std::span<Call* const> calls, const SearchedRows& searched, ThreadPool& pool);
 
   const std::span<const uint8_t> alive_;
   SharedPasses<Call> passes_;
