@@ -50,4 +50,9 @@ std::vector<Result<FoundRows>> find_together(const SearchedRows& searched,
   return each;
 }
 
+Result<FoundRows> OwnPass::find(const SearchedRows& searched, std::span<const float> query, int64_t k,
+                                std::span<const int64_t> wanted, ThreadPool& pool) {
+  return find_rows(searched, {query.data(), 1, static_cast<int64_t>(query.size())}, k, pool, {&wanted, 1});
+}
+
 }  // namespace saccade

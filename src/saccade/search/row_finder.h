@@ -34,4 +34,11 @@ class RowFinder {
                                                ThreadPool& pool) = 0;
 };
 
+// A pass over the rows for each search.
+class OwnPass final : public RowFinder {
+ public:
+  Result<FoundRows> find(const SearchedRows& searched, std::span<const float> query, int64_t k,
+                         std::span<const int64_t> wanted, ThreadPool& pool) override;
+};
+
 }  // namespace saccade

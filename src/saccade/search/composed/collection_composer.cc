@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path file_of(const fs::path& collection) {
+fs::path composer_file(const fs::path& collection) {
   return collection / kCollectionComposerFile;
 }
 
@@ -44,20 +44,20 @@ Status name_composer(const CollectionReader& collection, const fs::path& compose
   const Json json = {{"path", absolute.lexically_normal().string()},
                      {"fingerprint", opened->fingerprint()},
                      {"kind", opened->config().kind}};
-  return write_file_atomic(file_of(collection.folder()), dump_json(json, 2) + "\n");
+  return write_file_atomic(composer_file(collection.folder()), dump_json(json, 2) + "\n");
 }
 
 Status forget_composer(const fs::path& collection) {
   std::error_code error;
-  fs::remove(file_of(collection), error);
-  if (error) return fail(ErrorCode::kIo, "{}: {}", file_of(collection).string(), error.message());
+  fs::remove(composer_file(collection), error);
+  if (error) return fail(ErrorCode::kIo, "{}: {}", composer_file(collection).string(), error.message());
   return {};
 }
 
 Result<std::shared_ptr<Composer>> open_collection_composer(const CollectionReader& collection,
                                                            const BackendOptions& options) {
   if (collection.index() != nullptr) return std::shared_ptr<Composer>();
-  const fs::path file = file_of(collection.folder());
+  const fs::path file = composer_file(collection.folder());
   std::error_code error;
   if (!fs::exists(file, error)) return std::shared_ptr<Composer>();
   const auto open = [&]() -> Result<std::shared_ptr<Composer>> {

@@ -20,7 +20,7 @@
 namespace saccade {
 namespace {
 
-constexpr int64_t kBatch = 64;
+constexpr int64_t kSentenceBatch = 64;
 constexpr size_t kWordsFigure = HitFigures::kCount - 1;  // log(1 + words)
 constexpr double kMostSpreads = 2;
 
@@ -44,7 +44,7 @@ Status check_reads_texts(EncoderBackend& encoder) {
 }
 
 // A hit that may be placed.
-struct Candidate {
+struct PlaceableHit {
   int64_t id = 0;
   int64_t row = 0;
   std::string query;
@@ -76,8 +76,8 @@ class Chooser {
     if (options_.background != nullptr && options_.background->text.model.tells && !visual.empty()) {
       SACCADE_ASSIGN(near_, CaptionNearness::of(collection_, encoder_, options_.stop).in("captions"));
     }
-    for (size_t first = 0; first < visual.size(); first += kBatch) {
-      const size_t count = std::min(visual.size() - first, static_cast<size_t>(kBatch));
+    for (size_t first = 0; first < visual.size(); first += kSentenceBatch) {
+      const size_t count = std::min(visual.size() - first, static_cast<size_t>(kSentenceBatch));
       SACCADE_TRY(search_for(std::span(visual).subspan(first, count)));
       if (options_.progress) {
         options_.progress(
@@ -99,10 +99,10 @@ class Chooser {
       queries.push_back({s, sentences_[s].text});
       for (const std::string& phrase : sentences_[s].phrases) queries.push_back({s, phrase});
     }
-    for (size_t first = 0; first < queries.size(); first += kBatch) {
+    for (size_t first = 0; first < queries.size(); first += kSentenceBatch) {
       if (options_.stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop");
-      const auto batch =
-          std::span(queries).subspan(first, std::min(queries.size() - first, static_cast<size_t>(kBatch)));
+      const auto batch = std::span(queries).subspan(
+          first, std::min(queries.size() - first, static_cast<size_t>(kSentenceBatch)));
       if (collection_.has_late_rows()) {
         for (const One& one : batch) {
           query_.text = one.text;
@@ -173,7 +173,7 @@ class Chooser {
 
   // Returns true if an image that is already placed looks like this one, by a search or by their embeddings.
   // The mean embeddings of late interaction hardly differ between pages: there only the search decides.
-  bool stands_already(const Candidate& candidate) {
+  bool stands_already(const PlaceableHit& candidate) {
     if (taken_.contains(candidate.id)) return true;
     const auto alike = alike_.find(candidate.id);
     if (alike != alike_.end() &&
@@ -189,7 +189,7 @@ class Chooser {
   }
 
   // Takes a candidate where its picture is as it was taken in.
-  Result<bool> take(const Candidate& candidate, int64_t sentence) {
+  Result<bool> take(const PlaceableHit& candidate, int64_t sentence) {
     if (stands_already(candidate)) return false;
     SACCADE_ASSIGN(Item item, collection_.item(candidate.id));
     if (item.format == kVideoFormat) return false;  // a document shows files
@@ -250,7 +250,7 @@ class Chooser {
   CaptionNearness near_;
   IllustratePlan plan_;
   std::vector<PictureCandidate> edges_;
-  std::vector<Candidate> candidates_;  // one an edge
+  std::vector<PlaceableHit> candidates_;  // one an edge
   std::unordered_map<int64_t, std::set<int64_t>> alike_;
   std::set<int64_t> taken_;
   std::vector<int64_t> taken_rows_;

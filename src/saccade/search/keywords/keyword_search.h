@@ -62,6 +62,15 @@ struct FusedRank {
   const KeywordRanking::Place* by_words = nullptr;  // of the ranking; nullptr: it is not there
 };
 
+// Word search state of one search.
+struct SearchWords {
+  KeywordRanking ranking;
+  ScoreScale scale;              // of the query's scores
+  std::vector<FusedRank> ranks;  // of the candidates, in their order
+
+  [[nodiscard]] bool change() const { return !ranking.places.empty(); }
+};
+
 // candidates: by score, and all that words brought are among them. Puts them by order_of(); equal ones stay by score.
 // Returns their ranks, in that order too, which refer to `words`.
 std::vector<FusedRank> fuse_ranks(const KeywordRanking& words, double share, const ScoreScale& scale,
