@@ -76,7 +76,7 @@ Status check(const SearchQuery& query) {
 int64_t first_count(const SearchQuery& query, int64_t searched, bool late, bool judged, bool words) {
   if (late && query.candidates == 0) return searched + 1;
   const int64_t most = std::min(judged ? std::max(query.k, kCompetitors) : query.k, searched);
-  // Ranks by score are told down to kScoreDepth, whatever k is, which suffices for grouped near-duplicates too.
+  // Ranks by score are told down to kScoreDepth, whatever k is.
   const int64_t fused = words ? std::min(kScoreDepth, searched) : 0;
   const int64_t wanted = late ? std::max({query.candidates, most, fused}) : std::max(2 * most, fused) + 32;
   return std::min(wanted, searched + 1);
@@ -444,6 +444,20 @@ Result<SearchPlan> plan_search(const CollectionReader& collection, const RowQuer
   return plan;
 }
 
+// Returns the number of the first candidates, in the order of `words.ranks`, that rank before every image that was not found.
+// last: the lowest score of those that were found by it.
+int64_t ranked_before(float last, const Words& words, const SearchQuery& query,
+                      std::span<const Candidate> fused) {
+  const double beyond = order_of(words.scale, last, {}, query.keyword_weight);
+  for (size_t i = 0; i < fused.size(); ++i) {
+    const KeywordRanking::Place* place = words.ranks[i].by_words;
+    const double order = order_of(words.scale, fused[i].score,
+                                  place != nullptr ? place->evidence : WordEvidence(), query.keyword_weight);
+    if (order < beyond || (order == beyond && fused[i].score < last)) return static_cast<int64_t>(i);
+  }
+  return std::ssize(fused);
+}
+
 // Carries a search out from its first look at the rows to its answer. asked: as plan_search() had it.
 Result<SearchAnswer> carry_out(const CollectionReader& collection, const RowQuery& asked, SearchPlan plan,
                                ThreadPool& pool, RowFinder& finder) {
@@ -500,10 +514,13 @@ Result<SearchAnswer> carry_out(const CollectionReader& collection, const RowQuer
     }
     // So many must be there, and where many score alike they may not be.
     if (!candidates.complete && std::ssize(candidates.best) < kScoreDepth) continue;
+    const float last = candidates.best.empty() ? 0 : candidates.best.back().score;
     join_brought(candidates);
     Candidates fused = candidates;
     if (late != nullptr) words.scale = late_scale(fused.best);
     words.ranks = fuse_ranks(words.ranking, query.keyword_weight, words.scale, fused.best);
+    // Late interaction ranks the candidates of its first stage alone.
+    if (late == nullptr && !fused.complete) fused.ranked = ranked_before(last, words, query, fused.best);
     folding = fold(fused, collection, query, query.k, depth);
   }
   SACCADE_TRY(check_stop(query));
