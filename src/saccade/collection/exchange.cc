@@ -338,6 +338,7 @@ class ImportReader {
   Result<std::optional<std::string>> read_next_line() {
     lines_.getline(line_.get(), kLongestLine + 1);
     const std::streamsize got = lines_.gcount();
+    if (lines_.bad()) return fail(ErrorCode::kIo, "{} cannot be read", kItemsName);
     if (got == 0) return std::optional<std::string>();
     if (lines_.fail())
       return fail(ErrorCode::kLimit, "{} has a line of more than {} bytes", kItemsName, kLongestLine);

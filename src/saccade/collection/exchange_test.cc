@@ -270,6 +270,9 @@ TEST_F(Exchange, RowsOfOthersNeedNoMoreThanPaths) {
   ASSERT_FALSE(endless);
   EXPECT_EQ(endless.error().code, ErrorCode::kLimit);
   EXPECT_THAT(endless.error().message, HasSubstr("items.jsonl has a line of more than 16777216 bytes"));
+  fs::remove(folder / "items.jsonl");
+  fs::create_directory(folder / "items.jsonl");
+  EXPECT_EQ(import_rows(*writer, folder, {}, pool_).error().code, ErrorCode::kIo);
 }
 
 // Imported metadata is kept beside the file's own, and impossible values are dropped.

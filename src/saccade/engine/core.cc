@@ -102,6 +102,13 @@ std::invoke_result_t<Work> timed(const EngineCore::SearchCall& call, std::string
   return done;
 }
 
+// Checks that the page's last rank is a number.
+Status check_page(const EngineCore::SearchCall& call, const SearchQuery& query) {
+  if (call.offset >= 0 && query.k <= std::numeric_limits<int64_t>::max() - call.offset) return {};
+  return fail(ErrorCode::kUsage, "the offset is {}, expected 0 or more, and a sum with k ({}) below 2^63",
+              call.offset, query.k);
+}
+
 // Leaves out the hits before the page that the call asks for. Pages are by rank: an order by date is one within a page.
 void keep_page(const EngineCore::SearchCall& call, SearchAnswer& answer) {
   std::erase_if(answer.hits, [&](const SearchHit& hit) { return hit.rank <= call.offset; });
@@ -114,6 +121,7 @@ Result<SearchAnswer> list(const CollectionReader& collection, SearchQuery query,
   if (call.second != nullptr) {
     return fail(ErrorCode::kUsage, "images that are listed by date have no score to re-rank");
   }
+  SACCADE_TRY(check_page(call, query));
   query.explain = call.explain;
   query.k += call.offset;
   SACCADE_ASSIGN(SearchAnswer listed, list_newest(collection, query));
@@ -365,9 +373,7 @@ Status EngineCore::complete(const CollectionSnapshot& snapshot, const EngineEnco
     query.images = {std::move(item)};
   }
   const bool by_image = !query.images.empty();
-  if (call.offset < 0 || query.k > std::numeric_limits<int64_t>::max() - call.offset) {
-    return fail(ErrorCode::kUsage, "the offset is {}, expected 0 or more", call.offset);
-  }
+  SACCADE_TRY(check_page(call, query));
   if (by_image && !call.literal) drop_lead_in(query.text);
   if (by_image && query.text.has_words()) {
     SACCADE_ASSIGN(std::shared_ptr<Composer> composer, composer_of(snapshot, call, query));

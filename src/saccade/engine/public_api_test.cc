@@ -789,6 +789,12 @@ TEST_F(PublicApi, WrongUseIsAnErrorThatNamesIt) {
   EXPECT_EQ(engine.search("red", {.k = 0}).error().code, saccade::ErrorCode::kUsage);
   EXPECT_EQ(engine.search(saccade::Query("red").without(" ")).error().code, saccade::ErrorCode::kUsage);
   EXPECT_EQ(engine.search("red", {.offset = -1}).error().code, saccade::ErrorCode::kUsage);
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  for (const char* text : {"red", ""}) {  // the second is a list
+    const auto behind_all = engine.search(text, {.k = kMost, .offset = 1, .filter = "width>0"});
+    ASSERT_FALSE(behind_all);
+    EXPECT_EQ(behind_all.error().code, saccade::ErrorCode::kUsage);
+  }
   EXPECT_EQ(engine.search("red", {.exact_rescore = -1}).error().code, saccade::ErrorCode::kUsage);
   EXPECT_EQ(engine.search("red", {.group_above = 1.5}).error().code, saccade::ErrorCode::kUsage);
   std::stop_source asked_to_stop;

@@ -174,12 +174,16 @@ int64_t count_allowed(const SearchedRows& searched, int64_t from, int64_t to) {
 // How rows are searched: in full, or by their 8-bit codes one after the other or in tiles.
 enum class Way : uint8_t { kInFull, kByCodes, kByTiles };
 
+bool tiles_pay(int64_t rows, int64_t k) {
+  return k <= rows / 64 && has_fast_int8_tiles();
+}
+
 // Returns the fastest way. Codes exclude few rows where many are wanted or few allowed. Of many queries codes one after the
 // other take as long as full rows, which are limited by arithmetic then, not by memory; tiles score more rows in full.
 Way way_to_search(const SearchedRows& searched, int64_t queries, int64_t k) {
   const int64_t allowed = count_allowed(searched, 0, searched.rows.rows());
   if (searched.int8.count == 0 || allowed < searched.rows.rows() / 4) return Way::kInFull;
-  if (queries >= kFewestTileQueries && k <= allowed / 64 && has_fast_int8_tiles()) return Way::kByTiles;
+  if (queries >= kFewestTileQueries && tiles_pay(allowed, k)) return Way::kByTiles;
   return queries <= kBoundedQueries && k <= allowed / 8 ? Way::kByCodes : Way::kInFull;
 }
 
@@ -404,6 +408,10 @@ Result<FoundRows> find_rows(const SearchedRows& searched, MatrixView<const float
     std::ranges::sort(found.best[q], RanksBefore());
   }
   return found;
+}
+
+int64_t queries_of_a_pass(const SearchedRows& searched, int64_t k) {
+  return searched.int8.count == 0 || tiles_pay(searched.rows.rows(), k) ? kBlockQueries : kBoundedQueries;
 }
 
 Result<std::vector<std::vector<RowScore>>> exact_search(MatrixView<const float> rows,

@@ -49,6 +49,10 @@ struct FoundRows {
 Result<FoundRows> find_rows(const SearchedRows& searched, MatrixView<const float> queries, int64_t k,
                             ThreadPool& pool, std::span<const std::span<const int64_t>> wanted = {});
 
+// Returns the number of queries at a time for which find_rows takes the least time for each, at most as many as share one
+// pass over the rows. Cost: none.
+int64_t queries_of_a_pass(const SearchedRows& searched, int64_t k);
+
 // Searches without 8-bit rows.
 Result<std::vector<std::vector<RowScore>>> exact_search(MatrixView<const float> rows,
                                                         MatrixView<const float> queries, int64_t k,

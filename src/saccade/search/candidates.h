@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <set>
 #include <span>
@@ -34,6 +35,9 @@ struct Candidates {
   int64_t scored = 0;               // late interaction: by all their rows
   std::optional<int64_t> rescored;  // FoundRows::rescored, where rows in eight bits were looked at
   bool complete = false;            // nothing ranks behind them
+  // Number of the first of `best` whose ranks are known, after fusion with keywords: an image that was not found may rank
+  // before those behind them, as words bring some of any score.
+  int64_t ranked = std::numeric_limits<int64_t>::max();
   bool approximate = false;  // found through the approximate index: a row among the best may be missing
   std::string why_exact =
       {};  // why that index was not used after all, in a sentence; empty: it was, or need not be

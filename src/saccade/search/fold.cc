@@ -220,7 +220,7 @@ Folding fold(const Candidates& candidates, const CollectionReader& collection, c
     if (const auto group = groups.group_of(candidate)) {
       groups.join(*group, candidate);
     } else if (groups.count() == k) {
-      folding.settled = true;
+      folding.settled = candidates.complete || static_cast<int64_t>(i) <= candidates.ranked;
       const int64_t behind = std::min(depth, std::ssize(best)) - static_cast<int64_t>(i) - 1;
       groups.join_like(
           best.subspan(i + 1, static_cast<size_t>(std::clamp<int64_t>(behind, 0, kBehindLastHit))));

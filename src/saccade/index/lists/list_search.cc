@@ -11,10 +11,10 @@
 
 #include "saccade/core/half.h"
 #include "saccade/index/best_rows.h"
-#include "saccade/index/lists/bit_kernels.h"
 #include "saccade/index/bounded_search.h"
 #include "saccade/index/dot_kernels.h"
 #include "saccade/index/listed_rows.h"
+#include "saccade/index/lists/bit_kernels.h"
 #include "saccade/index/rotation.h"
 
 namespace saccade {

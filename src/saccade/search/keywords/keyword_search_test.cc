@@ -400,6 +400,27 @@ TEST_F(WordSearchTest, AShareIsFromNoneToAll) {
   }
 }
 
+// More near-duplicates than are looked at first, so that images without words that score below them are not found then.
+TEST_F(WordSearchTest, ManyNearDuplicatesDoNotPutWeakWordsBeforeBetterScores) {
+  std::vector<CollectionChange::Put> puts;
+  const auto add_one = [&](const std::string& path, std::vector<float> values, const std::string& caption) {
+    puts.push_back(put(path, 0, caption));
+    puts.back().values = std::move(values);
+  };
+  for (int i = 0; i < 300; ++i) {
+    const float score = 0.9F + 1e-5F * static_cast<float>(i);
+    add_one(fmt::format("/copy{}.png", i), {score, std::sqrt(1 - score * score), 0, 0}, "");
+  }
+  add_one("/1.png", {0.6F, 0, 0.8F, 0}, "");
+  add_one("/2.png", {0.5F, 0, 0, std::sqrt(0.75F)}, "");
+  add_one("/3.png", {-0.5F, std::sqrt(0.75F), 0, 0}, "needle");
+  add_one("/4.png", {-0.5F, 0, std::sqrt(0.75F), 0}, "needle");
+  add_one("/5.png", {-0.5F, 0, 0, std::sqrt(0.75F)}, "needle");
+  add(std::move(puts));
+  fold_ = true;
+  EXPECT_THAT(paths(answer_to("needle", 0.001, 3)), ElementsAre("/copy299.png", "/1.png", "/2.png"));
+}
+
 // An index that still finds an image, and has a damaged page of its text.
 TEST_F(WordSearchTest, TextsThatCannotBeReadLeaveTheAnswerAsItIs) {
   add({put("/1.png", 0.9, "stop sign"), put("/2.png", 0.8, "red apple"), put("/3.png", 0.7, "apple tree")});

@@ -85,6 +85,20 @@ Result<Folding> cut_and_fold(Candidates candidates, SearchWords& words,
   return folding;
 }
 
+// Returns the number of the first candidates, in the order of `words.ranks`, that rank before every image that was not found.
+// last: the lowest score of those that were found by it.
+int64_t ranked_before(float last, const SearchWords& words, const SearchQuery& query,
+                      std::span<const Candidate> fused) {
+  const double beyond = order_of(words.scale, last, {}, query.keyword_weight);
+  for (size_t i = 0; i < fused.size(); ++i) {
+    const KeywordRanking::Place* place = words.ranks[i].by_words;
+    const double order = order_of(words.scale, fused[i].score,
+                                  place != nullptr ? place->evidence : WordEvidence(), query.keyword_weight);
+    if (order < beyond || (order == beyond && fused[i].score < last)) return static_cast<int64_t>(i);
+  }
+  return std::ssize(fused);
+}
+
 }  // namespace
 
 Result<SearchAnswer> carry_out(const CollectionReader& collection, const RowQuery& asked, SearchPlan plan,
@@ -142,10 +156,13 @@ Result<SearchAnswer> carry_out(const CollectionReader& collection, const RowQuer
     }
     // So many must be there, and where many score alike they may not be.
     if (!candidates.complete && std::ssize(candidates.best) < kScoreDepth) continue;
+    const float last = candidates.best.empty() ? 0 : candidates.best.back().score;
     join_brought(candidates);
     Candidates fused = candidates;
     if (late != nullptr) words.scale = late_scale(fused.best);
     words.ranks = fuse_ranks(words.ranking, query.keyword_weight, words.scale, fused.best);
+    // Late interaction ranks the candidates of its first stage alone.
+    if (late == nullptr && !fused.complete) fused.ranked = ranked_before(last, words, query, fused.best);
     folding = fold(fused, collection, query, query.k, depth);
   }
   SACCADE_TRY(check_stop(query));

@@ -72,7 +72,7 @@ Status check_search(const SearchQuery& query) {
 int64_t first_count(const SearchQuery& query, int64_t searched, bool late, bool judged, bool words) {
   if (late && query.candidates == 0) return searched + 1;
   const int64_t most = std::min(judged ? std::max(query.k, kCompetitors) : query.k, searched);
-  // Ranks by score are told down to kScoreDepth, whatever k is, which suffices for grouped near-duplicates too.
+  // Ranks by score are told down to kScoreDepth, whatever k is.
   const int64_t fused = words ? std::min(kScoreDepth, searched) : 0;
   const int64_t wanted = late ? std::max({query.candidates, most, fused}) : std::max(2 * most, fused) + 32;
   return std::min(wanted, searched + 1);

@@ -7,9 +7,6 @@
 namespace saccade::serve {
 namespace {
 
-// With rows in eight bits, as many as these serve.
-constexpr size_t kInt8Queries = 16;
-
 tl::unexpected<Error> no_memory() {
   return fail(ErrorCode::kCancelled, "no memory for a pass over the rows now: try again in a second");
 }
@@ -45,7 +42,7 @@ Result<FoundRows> SharedRows::find(const SearchedRows& searched, std::span<const
   own.wanted = wanted;
   // The largest `k` decides the depth of a pass, so a call that wants many more hits than others runs its
   // own.
-  const size_t most = searched.int8.count > 0 ? kInt8Queries : kQueries;
+  const auto most = static_cast<size_t>(queries_of_a_pass(searched, k));
   const auto takes = [most](const Call& other, std::span<Call* const> taken) {
     const int64_t first = taken.front()->k;
     return taken.size() < most && other.k <= 4 * first && first <= 4 * other.k;
