@@ -211,7 +211,7 @@ class EngineInfo:
     late_interaction: bool
     """Several vectors for each image."""
     created: str
-    """UTC, "2026-01-31T12:00:00Z"."""
+    """UTC, "2026-01-31T12:00:00.123456Z", or in whole seconds in collections of earlier versions."""
 
 
 def open(
