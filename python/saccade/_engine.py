@@ -528,7 +528,7 @@ class Engine:
             NotFound: no image has that id.
         """
         return self.search(
-            like=id, k=k, offset=offset, filter=filter, min_probability=min_probability, group_duplicates=group_duplicates,
+            like=int(id), k=k, offset=offset, filter=filter, min_probability=min_probability, group_duplicates=group_duplicates,
             group_above=group_above, order=order, candidates=candidates, exact=exact, exact_rescore=exact_rescore,
             rerank=rerank, rerank_depth=rerank_depth, rerank_by=rerank_by, explain=explain, explain_by=explain_by,
         )  # fmt: skip
