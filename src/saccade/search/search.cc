@@ -61,6 +61,18 @@ Status check_stop(const SearchQuery& query) {
   return {};
 }
 
+// Checks that the near-duplicates are within the query's limit.
+Status check_grouped(const SearchQuery& query, const Folding& folding) {
+  if (!query.most_grouped) return {};
+  int64_t grouped = 0;
+  for (const Group& group : folding.groups) grouped += std::ssize(group.others);
+  if (grouped <= *query.most_grouped) return {};
+  return fail(ErrorCode::kLimit,
+              "near-duplicates from a cosine of {} on are more than {}: raise group_above, or set "
+              "group_duplicates to false",
+              query.duplicate_cosine, *query.most_grouped);
+}
+
 Status check(const SearchQuery& query) {
   SACCADE_TRY(check_stop(query));
   if (query.k < 1) return fail(ErrorCode::kUsage, "k is {}, expected 1 or more", query.k);
@@ -487,6 +499,7 @@ Result<SearchAnswer> carry_out(const CollectionReader& collection, const RowQuer
   for (int64_t count = plan.first; !folding.settled; count *= 4) {
     count = std::min(count, answer.searched + 1);
     SACCADE_TRY(check_stop(query));
+    SACCADE_TRY(check_grouped(query, folding));
     if (late != nullptr) {
       SACCADE_ASSIGN(candidates, find_late_candidates(collection, row, *late, count, rows, pool, finder));
       answer.late_scored = candidates.scored;
@@ -507,6 +520,7 @@ Result<SearchAnswer> carry_out(const CollectionReader& collection, const RowQuer
     folding = fold(fused, collection, query, query.k, depth);
   }
   SACCADE_TRY(check_stop(query));
+  SACCADE_TRY(check_grouped(query, folding));
   SACCADE_ASSIGN(answer.hits, hits_of(collection, folding.groups, late != nullptr));
   std::unordered_map<int64_t, SearchHit*> hits;  // by row: few, where ranks are hundreds
   if (!words.ranks.empty()) {

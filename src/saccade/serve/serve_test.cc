@@ -245,6 +245,25 @@ TEST_F(Serving, ASecondModelReranksTheBestHits) {
   refused("filter=id%3E0&rerank=blip2", 400, "listed by date have no score to re-rank");
 }
 
+TEST_F(Serving, ALowSimilarityDoesNotGroupAWholeCollection) {
+  const auto search = [&](const std::string& more) { return get("/api/search?q=red&k=1&" + more); };
+  const Json whole = json_of(search("group_above=0"));
+  const auto grouped = std::ssize(whole["hits"][0]["near_duplicates"]);
+  ASSERT_GE(grouped, 1);
+  ServiceOptions options;
+  options.most_grouped = grouped;
+  make(options);
+  EXPECT_EQ(json_of(search("group_above=0"))["hits"], whole["hits"]);
+  --options.most_grouped;
+  make(options);
+  for (const char* more : {"group_above=0", "group_above=0&rerank=starter&rerank_depth=1"}) {
+    const HttpResponse refused = search(more);
+    EXPECT_EQ(refused.status, 413) << refused.body;
+    EXPECT_THAT(refused.body, HasSubstr("raise group_above")) << more;
+  }
+  EXPECT_EQ(search("group_above=0&group_duplicates=false").status, 200);
+}
+
 TEST_F(Serving, SearchesByAPictureAndByOneOfItsOwn) {
   const Json by_picture = json_of(post("/api/search", Json{{"image", data_address(4)}, {"k", 2}}.dump()));
   ASSERT_THAT(by_picture["hits"], SizeIs(2));

@@ -312,6 +312,10 @@ Result<SearchRequest> search_request(const Context& context, const Json& json, s
   SACCADE_TRY(read_compose(json, query, call));
   SACCADE_TRY(read_rerank(context, json, options, asked));
   SACCADE_ASSIGN(asked.query, search_query(query, options));
+  // Many images that are the same are no fault of the request.
+  if (options.group_above < SearchOptions().group_above) {
+    asked.query.most_grouped = context.options.most_grouped;
+  }
   return asked;
 }
 
