@@ -115,8 +115,11 @@ Result<Json> search_parameters(std::span<const NamedValue> fields) {
                name != "images") {
       json[name] = value;
     } else {
+      // The list is of bodies of JSON.
+      std::vector<std::string_view> taken(kSearchFields.begin(), kSearchFields.end());
+      std::erase_if(taken, [&](std::string_view field) { return field == "images" || field == name; });
       return fail(ErrorCode::kUsage, "\"{}\" is not known here; there are: q, {}", name,
-                  fmt::join(kSearchFields, ", "));
+                  fmt::join(taken, ", "));
     }
   }
   SACCADE_TRY(rename_old_fields(json));
