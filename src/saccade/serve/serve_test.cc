@@ -719,6 +719,10 @@ TEST_F(Serving, BadRequestsAreOneSentence) {
           "an image has weight 0");
   refused(post("/api/search", Json{{"images", std::vector<Json>(65)}}.dump()), 400,
           "\"images\": 65, at most 64");
+  refused(post("/api/search", Json{{"without", std::vector<std::string>(65, "b")}}.dump()), 400,
+          "\"without\": 65, at most 64");
+  refused(post("/api/search", Json{{"text", "a"}, {"without", std::vector<std::string>(64, "b")}}.dump()),
+          400, "parts");
   refused(post("/api/search", R"({"text": "a", "without": [3]})"), 422, "expected a text or a list of texts");
   refused(post("/api/search", R"({"text": "a", "without": " "})"), 400, "a text that is not wanted is empty");
   refused(get("/api/search?q=a&explain=yes"), 400, "expected true or false");

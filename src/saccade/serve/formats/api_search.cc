@@ -234,6 +234,9 @@ Status read_without(const Context& context, const Json& json, Query& query) {
     return {};
   };
   if (!found->is_array()) return add(*found);
+  if (std::ssize(*found) > kMostQueryParts) {
+    return fail(ErrorCode::kUsage, "\"without\": {}, at most {} are taken", found->size(), kMostQueryParts);
+  }
   for (const Json& text : *found) SACCADE_TRY(add(text));
   return {};
 }
