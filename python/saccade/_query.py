@@ -52,7 +52,8 @@ class Query:
         return self._with(_text=change, _literal=False)
 
     def like(self, id: int) -> Query:
-        """Add an image of the collection, by its id, as the query's only image. It is itself left out of the hits."""
+        """Add an image of the collection, by its id, as the query's only image. It is itself left out of the hits.
+        Raises NotFound for a number that is no id."""
         number = int(id)
         if not 0 < number < 2**63:
             raise NotFound(f"id {number}: no such item")
