@@ -7,10 +7,13 @@
 #include <string_view>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace saccade::app {
 
 namespace {
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 std::string name_of(const std::filesystem::path& path) {
   return path == "-" ? "standard input" : path.string();
@@ -65,7 +68,6 @@ Result<std::string> read_input(const std::filesystem::path& path, int64_t most_b
 
 Result<std::vector<std::string>> read_texts(const std::filesystem::path& path) {
   constexpr int64_t kMostBytes = int64_t{1} << 30;
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   SACCADE_ASSIGN(std::string text, read_input(path, kMostBytes));
   if (const size_t nul = text.find('\0'); nul != std::string::npos) {
     return fail(ErrorCode::kBadData,
@@ -96,6 +98,7 @@ std::optional<std::string> LineSource::take_line() {
   std::string line = buffer_.substr(0, end);
   buffer_.erase(0, end == std::string::npos ? end : end + 1);
   if (!line.empty() && line.back() == '\r') line.pop_back();
+  if (std::exchange(first_, false) && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
   return line;
 }
 

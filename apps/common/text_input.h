@@ -28,7 +28,8 @@ class LineSource {
   // A file, a pipe, or "-". kNotFound and kIo as of opening one, kBadData for a folder.
   static Result<LineSource> open(const std::filesystem::path& path);
   // Waits for a line, and returns it with those behind it that can be read without waiting, at most `most` of them. Lines are
-  // without their ends, of either sort. Empty behind the last one. kLimit for a line of more than 1 MiB.
+  // without their ends, of either sort, and without a byte order mark. Empty behind the last one. kLimit for a line of more
+  // than 1 MiB.
   Result<std::vector<std::string>> next_lines(size_t most);
 
  private:
@@ -39,6 +40,7 @@ class LineSource {
   std::shared_ptr<const int> file_;  // a descriptor
   std::string name_;
   std::string buffer_;
+  bool first_ = true;  // no line was taken yet
   bool ended_ = false;
 };
 

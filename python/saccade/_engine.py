@@ -211,7 +211,7 @@ class EngineInfo:
     late_interaction: bool
     """Several vectors for each image."""
     created: str
-    """UTC, "2026-01-31T12:00:00Z"."""
+    """UTC, "2026-01-31T12:00:00.123456Z", or in whole seconds in collections of earlier versions."""
 
 
 def open(
@@ -528,7 +528,7 @@ class Engine:
             NotFound: no image has that id.
         """
         return self.search(
-            like=id, k=k, offset=offset, filter=filter, min_probability=min_probability, group_duplicates=group_duplicates,
+            like=int(id), k=k, offset=offset, filter=filter, min_probability=min_probability, group_duplicates=group_duplicates,
             group_above=group_above, order=order, candidates=candidates, exact=exact, exact_rescore=exact_rescore,
             rerank=rerank, rerank_depth=rerank_depth, rerank_by=rerank_by, explain=explain, explain_by=explain_by,
         )  # fmt: skip

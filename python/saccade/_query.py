@@ -6,7 +6,7 @@ import copy
 import os
 from typing import Any, Literal
 
-from ._errors import InvalidInput
+from ._errors import InvalidInput, NotFound
 from ._images import ImageLike, image_of
 
 ComposeMethod = Literal["sum", "slerp", "direction"]
@@ -52,8 +52,12 @@ class Query:
         return self._with(_text=change, _literal=False)
 
     def like(self, id: int) -> Query:
-        """Add an image of the collection, by its id, as the query's only image. It is itself left out of the hits."""
-        return self._with(_liked=int(id))
+        """Add an image of the collection, by its id, as the query's only image. It is itself left out of the hits.
+        Raises NotFound for a number that is no id."""
+        number = int(id)
+        if not 0 < number < 2**63:
+            raise NotFound(f"id {number}: no such item")
+        return self._with(_liked=number)
 
     def without(self, *texts: str) -> Query:
         """Add what is not wanted."""

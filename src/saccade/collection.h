@@ -81,7 +81,7 @@ class Collection {
     int64_t images = 0;                      // number of images
     int64_t dim = 0;                         // values of an embedding
     bool late_interaction = false;           // several vectors an image
-    std::string created = {};                // UTC, "2026-01-31T12:00:00Z"
+    std::string created = {};                // UTC, "2026-01-31T12:00:00.123456Z", or in whole seconds
   };
   // Facts about the collection. Valid as long as a copy of this snapshot.
   [[nodiscard]] const Info& info() const;

@@ -102,17 +102,20 @@ std::invoke_result_t<Work> timed(const EngineCore::SearchCall& call, std::string
   return done;
 }
 
-// Checks that the page's last rank is a number.
-Status check_page(const EngineCore::SearchCall& call, const SearchQuery& query) {
-  if (call.offset >= 0 && query.k <= std::numeric_limits<int64_t>::max() - call.offset) return {};
-  return fail(ErrorCode::kUsage, "the offset is {}, expected 0 or more, and a sum with k ({}) below 2^63",
-              call.offset, query.k);
-}
-
 // Leaves out the hits before the page that the call asks for. Pages are by rank: an order by date is one within a page.
 void keep_page(const EngineCore::SearchCall& call, SearchAnswer& answer) {
   std::erase_if(answer.hits, [&](const SearchHit& hit) { return hit.rank <= call.offset; });
   answer.query.k -= call.offset;
+}
+
+// Adds the offset to the hits wanted.
+Status add_offset(const EngineCore::SearchCall& call, SearchQuery& query) {
+  const int64_t most = std::numeric_limits<int64_t>::max() - std::max<int64_t>(query.k, 0);
+  if (call.offset < 0 || call.offset > most) {
+    return fail(ErrorCode::kUsage, "the offset is {}, expected 0 to {}", call.offset, most);
+  }
+  query.k += call.offset;
+  return {};
 }
 
 // Answers a query of a filter alone.
@@ -121,9 +124,8 @@ Result<SearchAnswer> list(const CollectionReader& collection, SearchQuery query,
   if (call.second != nullptr) {
     return fail(ErrorCode::kUsage, "images that are listed by date have no score to re-rank");
   }
-  SACCADE_TRY(check_page(call, query));
   query.explain = call.explain;
-  query.k += call.offset;
+  SACCADE_TRY(add_offset(call, query));
   SACCADE_ASSIGN(SearchAnswer listed, list_newest(collection, query));
   keep_page(call, listed);
   return listed;
@@ -373,7 +375,7 @@ Status EngineCore::complete(const CollectionSnapshot& snapshot, const EngineEnco
     query.images = {std::move(item)};
   }
   const bool by_image = !query.images.empty();
-  SACCADE_TRY(check_page(call, query));
+  SACCADE_TRY(add_offset(call, query));
   if (by_image && !call.literal) drop_lead_in(query.text);
   if (by_image && query.text.has_words()) {
     SACCADE_ASSIGN(std::shared_ptr<Composer> composer, composer_of(snapshot, call, query));
@@ -387,7 +389,6 @@ Status EngineCore::complete(const CollectionSnapshot& snapshot, const EngineEnco
   if (by_image || call.second != nullptr || call.explain) {
     if (query.limits.processes == nullptr) query.limits.processes = decoders();
   }
-  query.k += call.offset;
   if (!call.explain) return {};
   for (const auto& [each, name] : explainers_of(encoder, call)) {
     if (each != nullptr) SACCADE_TRY(check_explains(*each, call.explaining));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -63,7 +65,9 @@ Hit hit_of(const SearchHit& found, const std::string& text) {
   return hit;
 }
 
-Result<Answer> answer_of(const SearchAnswer& found, const CollectionReader& collection) {
+// why_empty: why the filter leaves no image, kept for all answers with the same filter, since it costs scans of the catalog.
+Result<Answer> answer_of(const SearchAnswer& found, const CollectionReader& collection,
+                         std::optional<std::string>& why_empty) {
   Answer answer;
   for (const SearchHit& hit : found.hits) answer.hits.push_back(hit_of(hit, found.query.text.str()));
   answer.searched = found.searched;
@@ -77,8 +81,10 @@ Result<Answer> answer_of(const SearchAnswer& found, const CollectionReader& coll
   }
   const std::string& filter = found.query.filter;
   if (found.searched == 0 && !filter.empty()) {
-    SACCADE_ASSIGN(const std::string why, why_filter_is_empty(collection, filter, true));
-    if (!why.empty()) answer.notes.push_back(why);
+    if (!why_empty) {
+      SACCADE_ASSIGN(why_empty, why_filter_is_empty(collection, filter, true));
+    }
+    if (!why_empty->empty()) answer.notes.push_back(*why_empty);
   }
   return answer;
 }
@@ -217,7 +223,8 @@ Result<Answer> Engine::search(const Query& query, const SearchOptions& options) 
   SACCADE_ASSIGN(EngineCore::Search asked, State::search_of(query, options));
   SACCADE_ASSIGN(const SearchAnswer found, state_->core->search(std::move(asked.query), asked.call));
   SACCADE_ASSIGN(const auto now, state_->core->snapshot());
-  return answer_of(found, now->collection);
+  std::optional<std::string> why_empty;
+  return answer_of(found, now->collection, why_empty);
 }
 
 Result<std::vector<Result<Answer>>> Engine::search_all(std::span<const Query> queries,
@@ -233,6 +240,7 @@ Result<std::vector<Result<Answer>>> Engine::search_all(std::span<const Query> qu
   const size_t block = slow ? 1 : EngineCore::search_block(std::max(options.k, options.offset));
   std::vector<Result<Answer>> answers;
   answers.reserve(queries.size());
+  std::optional<std::string> why_empty;
   for (size_t begin = 0; begin < queries.size(); begin += block) {
     std::vector<EngineCore::Search> searches;
     std::vector<size_t> which;
@@ -252,8 +260,8 @@ Result<std::vector<Result<Answer>>> Engine::search_all(std::span<const Query> qu
       return fail(ErrorCode::kCancelled, "asked to stop after {} queries", begin);
     }
     for (size_t i = 0; i < which.size(); ++i) {
-      answers[which[i]] =
-          found[i] ? answer_of(*found[i], now->collection) : Result<Answer>(fail(found[i].error()));
+      answers[which[i]] = found[i] ? answer_of(*found[i], now->collection, why_empty)
+                                   : Result<Answer>(fail(found[i].error()));
     }
     if (options.on_progress) {
       options.on_progress(

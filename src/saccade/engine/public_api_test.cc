@@ -411,6 +411,12 @@ TEST_F(PublicApi, PagesAreOfOneAnswerAndGroupsAreAsAlikeAsWanted) {
   ASSERT_TRUE(listed) << listed.error().message;
   ASSERT_EQ(listed->hits.size(), 1U);
   EXPECT_EQ(listed->hits[0].rank, 3);
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  for (const char* text : {"", "red"}) {
+    EXPECT_EQ(engine.search(text, {.offset = kMost, .filter = "width>0"}).error().code,
+              saccade::ErrorCode::kUsage);
+    EXPECT_TRUE(engine.search(text, {.k = kMost, .filter = "width>0"})) << text;
+  }
   const auto nothing = engine.search("red", {.filter = "width>5000"});
   ASSERT_TRUE(nothing) << nothing.error().message;
   EXPECT_TRUE(nothing->hits.empty());

@@ -101,6 +101,9 @@ struct SearchQuery {
   std::string filter;  // parse_filter's language; empty: everything
   bool group_duplicates = true;
   float duplicate_cosine = kDuplicateCosine;
+  // Largest number of near-duplicates of all hits together; the search ends with kLimit beyond it. A low
+  // `duplicate_cosine` groups the whole collection under a few hits. `nullopt`: no limit.
+  std::optional<int64_t> most_grouped = {};
   DecodeOptions limits;  // for the picture, as in IngestOptions
   // Number of images that late interaction scores by all their rows, chosen by their mean row. It is at least
   // k; 0 scores all. Ignored if the collection keeps no late interaction rows.

@@ -199,6 +199,32 @@ TEST_F(Models, TwoThatWorkTogetherAreLoadedInTurns) {
   EXPECT_TRUE(a->encoder_with(*a));
 }
 
+TEST_F(Models, TwoThatAreLoadedWaitForNobodysTurn) {
+  const int64_t one = starter_bytes();
+  ServedModels models(ModelLimits{.memory = 2 * one + one / 2});
+  ServedModel* a = add(models, "a");
+  ServedModel* b = add(models, "bb");
+  ServedModel* c = add(models, "ccc");
+  ServedModel* d = add(models, "dddd");
+  auto both = a->encoder_with(*b);
+  ASSERT_TRUE(both) << both.error().message;
+  std::atomic<bool> ended = false;
+  bool got = false;
+  std::thread other([&] {
+    got = c->encoder_with(*d).has_value();
+    ended = true;
+  });
+  // It has its turn, and waits for memory.
+  while (models.use_of(*a).loaded && !ended) std::this_thread::yield();
+  auto again = a->encoder_with(*b);
+  EXPECT_FALSE(ended);
+  EXPECT_TRUE(again);
+  both = fail(ErrorCode::kInternal, "let go");
+  again = fail(ErrorCode::kInternal, "let go");
+  other.join();
+  EXPECT_TRUE(got);
+}
+
 // Those who ask for the same one wait side by side, not each for as long behind the one before.
 TEST_F(Models, HowLongIsWaitedForRoomDoesNotGrowWithThoseWhoWait) {
   const int64_t one = starter_bytes();

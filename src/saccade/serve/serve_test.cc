@@ -245,6 +245,25 @@ TEST_F(Serving, ASecondModelReranksTheBestHits) {
   refused("filter=id%3E0&rerank=blip2", 400, "listed by date have no score to re-rank");
 }
 
+TEST_F(Serving, ALowSimilarityDoesNotGroupAWholeCollection) {
+  const auto search = [&](const std::string& more) { return get("/api/search?q=red&k=1&" + more); };
+  const Json whole = json_of(search("group_above=0"));
+  const auto grouped = std::ssize(whole["hits"][0]["near_duplicates"]);
+  ASSERT_GE(grouped, 1);
+  ServiceOptions options;
+  options.most_grouped = grouped;
+  make(options);
+  EXPECT_EQ(json_of(search("group_above=0"))["hits"], whole["hits"]);
+  --options.most_grouped;
+  make(options);
+  for (const char* more : {"group_above=0", "group_above=0&rerank=starter&rerank_depth=1"}) {
+    const HttpResponse refused = search(more);
+    EXPECT_EQ(refused.status, 413) << refused.body;
+    EXPECT_THAT(refused.body, HasSubstr("raise group_above")) << more;
+  }
+  EXPECT_EQ(search("group_above=0&group_duplicates=false").status, 200);
+}
+
 TEST_F(Serving, SearchesByAPictureAndByOneOfItsOwn) {
   const Json by_picture = json_of(post("/api/search", Json{{"image", data_address(4)}, {"k", 2}}.dump()));
   ASSERT_THAT(by_picture["hits"], SizeIs(2));
@@ -682,6 +701,7 @@ TEST_F(Serving, BadRequestsAreOneSentence) {
   };
   refused(get("/api/search"), 400, "nothing to search for");
   refused(get("/api/search?q=a&nonsense=1"), 400, "\"nonsense\" is not known here");
+  refused(get("/api/search?q=a&images=x"), 400, "there are: q, collection, text, literal, image, without");
   refused(get("/api/search?q=a&k=0"), 400, "\"k\": 0");
   refused(get("/api/search?q=a&k=9223372036854775807&offset=1"), 400, "both together at most 1000");
   refused(get("/api/search?q=a&k=x"), 400, "\"x\" is no number");
@@ -699,6 +719,10 @@ TEST_F(Serving, BadRequestsAreOneSentence) {
           "an image has weight 0");
   refused(post("/api/search", Json{{"images", std::vector<Json>(65)}}.dump()), 400,
           "\"images\": 65, at most 64");
+  refused(post("/api/search", Json{{"without", std::vector<std::string>(65, "b")}}.dump()), 400,
+          "\"without\": 65, at most 64");
+  refused(post("/api/search", Json{{"text", "a"}, {"without", std::vector<std::string>(64, "b")}}.dump()),
+          400, "parts");
   refused(post("/api/search", R"({"text": "a", "without": [3]})"), 422, "expected a text or a list of texts");
   refused(post("/api/search", R"({"text": "a", "without": " "})"), 400, "a text that is not wanted is empty");
   refused(get("/api/search?q=a&explain=yes"), 400, "expected true or false");

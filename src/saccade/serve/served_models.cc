@@ -130,23 +130,24 @@ void ServedModels::restore(ServedModel& model) {
   if (!model.encoder_) model.encoder_ = model.last_.lock();
 }
 
+std::shared_ptr<SharedEncoder> ServedModels::loaded(ServedModel& model) {
+  const std::lock_guard lock(mutex_);
+  model.used_ = ++asked_;
+  if (model.encoder_) return model.encoder_;
+  std::shared_ptr<SharedEncoder> last = model.last_.lock();
+  if (last && !model.retired_) {  // a retired one goes when its last user ends
+    model.encoder_ = last;
+    changed_.notify_all();
+  }
+  return last;
+}
+
 Result<std::shared_ptr<SharedEncoder>> ServedModels::encoder_of(ServedModel& model) {
-  const auto loaded = [&] {
-    const std::lock_guard lock(mutex_);
-    model.used_ = ++asked_;
-    if (model.encoder_) return model.encoder_;
-    std::shared_ptr<SharedEncoder> last = model.last_.lock();
-    if (last && !model.retired_) {  // a retired one goes when its last user ends
-      model.encoder_ = last;
-      changed_.notify_all();
-    }
-    return last;
-  };
-  if (auto encoder = loaded()) return encoder;
+  if (auto encoder = loaded(model)) return encoder;
   // Covers waiting for other callers that load this model and then for memory, both together.
   const Clock::time_point until = deadline();
   const std::lock_guard only_one(model.loading_);
-  if (auto encoder = loaded()) return encoder;
+  if (auto encoder = loaded(model)) return encoder;
   SACCADE_TRY(make_room(model.bytes, model, until));
   bool kept = false;
   const std::shared_ptr<void> room(nullptr, [&](void*) {
@@ -163,6 +164,9 @@ Result<std::shared_ptr<SharedEncoder>> ServedModels::encoder_of(ServedModel& mod
 
 Result<std::array<std::shared_ptr<SharedEncoder>, 2>> ServedModels::encoders_of(ServedModel& first,
                                                                                 ServedModel& second) {
+  std::array<std::shared_ptr<SharedEncoder>, 2> encoders = {loaded(first), loaded(second)};
+  if (encoders[0] && encoders[1]) return encoders;
+  encoders = {};
   std::unique_lock turn(pairing_, std::defer_lock);
   if (limits_.memory > 0 && &first != &second) {
     if (first.bytes + second.bytes > limits_.memory) {
@@ -174,7 +178,6 @@ Result<std::array<std::shared_ptr<SharedEncoder>, 2>> ServedModels::encoders_of(
                   second.name);
     }
   }
-  std::array<std::shared_ptr<SharedEncoder>, 2> encoders;
   SACCADE_ASSIGN(encoders[0], encoder_of(first));
   SACCADE_ASSIGN(encoders[1], encoder_of(second));
   return encoders;

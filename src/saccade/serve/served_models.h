@@ -43,7 +43,8 @@ class ServedModel {
   // another checkpoint has replaced it. Thread-safe; concurrent callers wait for the one that loads it.
   [[nodiscard]] Result<std::shared_ptr<SharedEncoder>> encoder();
   // Returns the encoders of this model and of `other`, both as encoder(). kLimit if the two exceed the memory limit together.
-  // With such a limit callers take turns, so that no two of them hold an encoder each and wait for the other's memory.
+  // With such a limit callers that have to load one take turns, so that no two of them hold an encoder each and wait for the
+  // other's memory.
   // Thread-safe.
   [[nodiscard]] Result<std::array<std::shared_ptr<SharedEncoder>, 2>> encoder_with(ServedModel& other);
   // Returns this model's encoder, lent to one user, as engines take it.
@@ -101,6 +102,8 @@ class ServedModels {
 
  private:
   friend class ServedModel;
+  // Returns the model's encoder if it is in memory, else `nullptr`. Waits for nobody.
+  std::shared_ptr<SharedEncoder> loaded(ServedModel& model);
   Result<std::shared_ptr<SharedEncoder>> encoder_of(ServedModel& model);
   Result<std::array<std::shared_ptr<SharedEncoder>, 2>> encoders_of(ServedModel& first, ServedModel& second);
   using Clock = std::chrono::steady_clock;

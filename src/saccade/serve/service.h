@@ -38,7 +38,9 @@ struct ServiceOptions {
   int64_t most_hits = 1000;     // k and offset together
   int64_t most_explained = 24;  // hits of one search
   int64_t most_reranked = 256;  // likewise
-  int64_t most_inputs = 256;    // texts and pictures of one request for rows
+  // Near-duplicates of one search with a lower group_above than the default: each takes kilobytes as JSON in memory.
+  int64_t most_grouped = 10'000;
+  int64_t most_inputs = 256;                     // texts and pictures of one request for rows
   int64_t most_text_bytes = int64_t{256} << 10;  // of one text
   int64_t most_values = 1 << 17;  // of one body of JSON: a byte of it may become a hundred in memory
   int most_thumbnail_side = 1024;

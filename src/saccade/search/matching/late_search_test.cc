@@ -14,6 +14,7 @@
 #include "saccade/search/explain/explain.h"
 #include "saccade/search/explain/explain_hits.h"
 #include "saccade/search/matching/rerank.h"
+#include "saccade/search/query_language.h"
 #include "saccade/search/search.h"
 #include "saccade/search/test_letters.h"
 
@@ -62,6 +63,7 @@ class ColourEncoder : public EncoderBackend, public LateInteraction, public Pair
     return rows;
   }
   Result<Matrix<float>> encode_texts(std::span<const TokenizedText> texts) override {
+    encoded_texts += std::ssize(texts);
     Matrix<float> rows(static_cast<int64_t>(texts.size()), kDim);
     for (size_t t = 0; t < texts.size(); ++t) {
       const auto row = rows.row(static_cast<int64_t>(t));
@@ -110,6 +112,7 @@ class ColourEncoder : public EncoderBackend, public LateInteraction, public Pair
 
   EncoderInfo info_;
   int64_t pictures = 0;
+  int64_t encoded_texts = 0;
 
  private:
   static size_t axis_of(int32_t id) { return static_cast<size_t>(id == 100 ? 5 : id == 101 ? 6 : id); }
@@ -699,6 +702,10 @@ TEST_F(Rerank, RefusesWhatCannotBe) {
   EXPECT_EQ(error(dense, RerankMethod::kMaxSim, words("a")),
             "re-rank: maxsim: the checkpoint gives one row an image");
   EXPECT_THAT(error(pairs, RerankMethod::kStrongest, words(" ")), HasSubstr("the query is empty"));
+  SearchQuery large = words("a");
+  for (int i = 0; i < kMostQueryParts; ++i) large.text.leave_out("b");
+  EXPECT_THAT(error(dense, RerankMethod::kStrongest, large), HasSubstr("parts"));
+  EXPECT_EQ(dense.encoded_texts, 0);
   SearchQuery by_picture;
   by_picture.images = {{folder_ / "pictures/rrgg.png"}};
   EXPECT_THAT(error(pairs, RerankMethod::kMatch, by_picture), HasSubstr("the query has an image"));

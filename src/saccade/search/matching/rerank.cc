@@ -10,6 +10,7 @@
 
 #include "saccade/index/max_sim.h"
 #include "saccade/search/hit_pictures.h"
+#include "saccade/search/query_language.h"
 #include "saccade/search/query_rows.h"
 
 namespace saccade {
@@ -162,6 +163,7 @@ Result<SearchAnswer> search_and_rerank(const CollectionReader& collection, Encod
         "scores are not calibrated");
   }
   if (options.depth < 1) return fail(ErrorCode::kUsage, "depth is {}, expected 1 or more", options.depth);
+  SACCADE_TRY(check_query_size(query));
   SACCADE_ASSIGN(const RerankMethod method, choose_method(options.method, second, query).in("re-rank"));
   const IngestSettings& settings = collection.info().settings;
   SACCADE_ASSIGN(Scorer scorer, Scorer::make(settings, second, query, method).in("re-rank"));

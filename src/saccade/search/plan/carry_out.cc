@@ -85,6 +85,18 @@ Result<Folding> cut_and_fold(Candidates candidates, SearchWords& words,
   return folding;
 }
 
+// Checks that the near-duplicates are within the query's limit.
+Status check_grouped(const SearchQuery& query, const Folding& folding) {
+  if (!query.most_grouped) return {};
+  int64_t grouped = 0;
+  for (const Group& group : folding.groups) grouped += std::ssize(group.others);
+  if (grouped <= *query.most_grouped) return {};
+  return fail(ErrorCode::kLimit,
+              "near-duplicates from a cosine of {} on are more than {}: raise group_above, or set "
+              "group_duplicates to false",
+              query.duplicate_cosine, *query.most_grouped);
+}
+
 // Returns the number of the first candidates, in the order of `words.ranks`, that rank before every image that was not found.
 // last: the lowest score of those that were found by it.
 int64_t ranked_before(float last, const SearchWords& words, const SearchQuery& query,
@@ -143,6 +155,7 @@ Result<SearchAnswer> carry_out(const CollectionReader& collection, const RowQuer
   for (int64_t count = plan.first; !folding.settled; count *= 4) {
     count = std::min(count, answer.searched + 1);
     SACCADE_TRY(check_stop(query));
+    SACCADE_TRY(check_grouped(query, folding));
     if (late != nullptr) {
       SACCADE_ASSIGN(candidates, find_late_candidates(collection, row, *late, count, rows, pool, finder));
       answer.late_scored = candidates.scored;
@@ -166,6 +179,7 @@ Result<SearchAnswer> carry_out(const CollectionReader& collection, const RowQuer
     folding = fold(fused, collection, query, query.k, depth);
   }
   SACCADE_TRY(check_stop(query));
+  SACCADE_TRY(check_grouped(query, folding));
   SACCADE_ASSIGN(answer.hits, hits_of(collection, folding.groups, late != nullptr));
   std::unordered_map<int64_t, SearchHit*> hits;  // by row: few, where ranks are hundreds
   if (!words.ranks.empty()) {

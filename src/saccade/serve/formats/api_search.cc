@@ -115,8 +115,11 @@ Result<Json> search_parameters(std::span<const NamedValue> fields) {
                name != "images") {
       json[name] = value;
     } else {
+      // The list is of bodies of JSON.
+      std::vector<std::string_view> taken(kSearchFields.begin(), kSearchFields.end());
+      std::erase_if(taken, [&](std::string_view field) { return field == "images" || field == name; });
       return fail(ErrorCode::kUsage, "\"{}\" is not known here; there are: q, {}", name,
-                  fmt::join(kSearchFields, ", "));
+                  fmt::join(taken, ", "));
     }
   }
   SACCADE_TRY(rename_old_fields(json));
@@ -231,6 +234,9 @@ Status read_without(const Context& context, const Json& json, Query& query) {
     return {};
   };
   if (!found->is_array()) return add(*found);
+  if (std::ssize(*found) > kMostQueryParts) {
+    return fail(ErrorCode::kUsage, "\"without\": {}, at most {} are taken", found->size(), kMostQueryParts);
+  }
   for (const Json& text : *found) SACCADE_TRY(add(text));
   return {};
 }
@@ -312,6 +318,10 @@ Result<SearchRequest> search_request(const Context& context, const Json& json, s
   SACCADE_TRY(read_compose(json, query, call));
   SACCADE_TRY(read_rerank(context, json, options, asked));
   SACCADE_ASSIGN(asked.query, search_query(query, options));
+  // Many images that are the same are no fault of the request.
+  if (options.group_above < SearchOptions().group_above) {
+    asked.query.most_grouped = context.options.most_grouped;
+  }
   return asked;
 }
 
