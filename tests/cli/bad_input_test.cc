@@ -286,7 +286,7 @@ TEST_F(BadInput, BrokenPicturesAreListedAndTheRestIsTaken) {
   EXPECT_THAT(listed.out, HasSubstr("/line\\x0abreak.png: "));
   const std::string before = snapshot("c");
   expect_failure({"search", "-c", "c", "--image", "bad/empty.png"}, 1,
-                 {"saccade: image bad/empty.png: empty file"});
+                 {"saccade: image: bad/empty.png: empty file"});
   expect_failure({"search", "-c", "c", "--image", "bad/huge.png"}, 1, {"bad/huge.png"});
   expect_failure({"search", "-c", "c", "--image", "bad"}, 1, {"bad"});
   expect_failure({"embed", "--images", "bad/empty.png", "-m", "model", "-o", "x.npy"}, 1,

@@ -188,7 +188,7 @@ TEST_F(Finding, CheckpointsHaveNames) {
   const Outcome embedded =
       run({"embed", "--texts", "-", "-m", "mine", "-o", "x.npy"}, {.input = "a cat\ntwo\n"});
   EXPECT_EQ(embedded.code, 0) << embedded.err;
-  EXPECT_THAT(embedded.out, HasSubstr("2 rows"));
+  EXPECT_THAT(embedded.out, HasSubstr("2 embeddings"));
   EXPECT_EQ(run({"search", "-c", "c", "-m", "mine", "red"}).code, 0);
   expect_failure({"model", "alias", "starter", "model"}, 2, {"starter"});
   expect_failure({"model", "alias", "../x", "model"}, 2, {"../x"});

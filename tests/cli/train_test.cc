@@ -272,7 +272,8 @@ TEST_F(Train, WithoutAConfigItIsThatOfTheCheckpointItBeginsWith) {
   // Checkpoints are named as by -m.
   std::ranges::replace(words, std::string("first/model"), std::string("starter"));
   words.emplace_back("--dry-run");
-  EXPECT_EQ(run(words).code, 0);
+  const Outcome checked = run(words);
+  EXPECT_EQ(checked.code, 0) << checked.err;
   std::erase(words, "--initial");
   std::erase(words, "starter");
   expect_failure(words, 2, {"give a config, or a checkpoint"});

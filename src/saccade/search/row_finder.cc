@@ -24,7 +24,7 @@ std::vector<Result<FoundRows>> find_together(const SearchedRows& searched,
   if (!fit && requests.size() > 1) return alone();
   Matrix<float> queries(std::ssize(requests), std::ssize(requests.front().query));
   std::vector<std::span<const int64_t>> wanted;
-  int64_t k = 0;
+  int64_t k = requests.front().k;
   for (size_t i = 0; i < requests.size(); ++i) {
     std::ranges::copy(requests[i].query, queries.row(static_cast<int64_t>(i)).begin());
     k = std::max(k, requests[i].k);

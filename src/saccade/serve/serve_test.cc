@@ -190,8 +190,8 @@ TEST_F(Serving, ASecondModelReranksTheBestHits) {
        "a red bird",
        {.k = 4, .rerank_depth = 2, .rerank_by = RerankMethod::kCosine},
        "cosine"},
-      {{{"image", data_address(4)}}, Query::image(ImageInput::bytes(saccade::test::png(4))), {}, "cosine"},
-      {{{"like", 2}}, Query("").like(2), {.rerank_depth = 4}, "cosine"},
+      {{{"image", data_address(4)}}, Query::image(ImageInput::bytes(saccade::test::png(4))), {}, "maxsim"},
+      {{{"like", 2}}, Query("").like(2), {.rerank_depth = 4}, "maxsim"},
   };
   for (const Asked& asked : all) {
     Json body(asked.body);

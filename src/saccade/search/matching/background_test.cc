@@ -383,7 +383,7 @@ TEST_F(BackgroundTest, AHandfulOfPicturesIsTooFewToTell) {
     EXPECT_FALSE(answer->matching->tells);
     EXPECT_THAT(answer->matching->reason, HasSubstr("too few"));
     EXPECT_TRUE(std::isnan(answer->matching->p_value));
-    EXPECT_THAT(matching_note(*answer), HasSubstr("cannot be told"));
+    EXPECT_THAT(matching_note(*answer), HasSubstr("match probabilities are unknown"));
   }
 }
 
